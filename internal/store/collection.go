@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// ErrNotFound is returned by reads of a key that is not there.
+// ErrNotFound is returned by reads of a key that does not exist.
 var ErrNotFound = errors.New("not found")
 
-// IsNotFound reports whether err says that there is no such record.
+// IsNotFound reports whether err means that the record does not exist.
 func IsNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
 
-// IgnoreNotFound is err, or nil if what was looked for is not there.
+// IgnoreNotFound returns nil if err means that the record does not exist, and err otherwise.
 func IgnoreNotFound(err error) error {
 	return NotFoundAs(err, nil)
 }
 
-// NotFoundAs returns notFound if err is ErrNotFound, and err itself otherwise: what
-// a caller hears as "does not exist" must never be a failure of the store.
+// NotFoundAs returns notFound if err is ErrNotFound, and err itself otherwise, so that a failure of the store is
+// never reported to a caller as "does not exist".
 func NotFoundAs(err, notFound error) error {
 	if errors.Is(err, ErrNotFound) {
 		return notFound
@@ -30,7 +30,7 @@ func NotFoundAs(err, notFound error) error {
 	return err
 }
 
-// ErrExists is returned by Create for a key that is there.
+// ErrExists is returned by Create for a key that already exists.
 var ErrExists = errors.New("already exists")
 
 // A Key names one record of a collection. Global services (IAM) leave Region
@@ -41,9 +41,8 @@ type Key struct {
 
 func (k Key) String() string { return k.Account + "/" + k.Region + "/" + k.ID }
 
-// A Scope selects records: those of an account, a region, an ID prefix. The zero
-// Scope selects all. Region is only looked at together with Account, Prefix only
-// together with both; Global selects the records without a region.
+// A Scope selects records by account, region and ID prefix. The zero Scope selects all. Region is used only together
+// with Account, and Prefix only together with both; Global selects the records without a region.
 type Scope struct {
 	Account, Region string
 	Global          bool
@@ -58,17 +57,16 @@ type Item[T any] struct {
 	Revision int64
 }
 
-// A Collection is a typed set of records, one per kind of resource. It is a
-// plain value: make it a package variable of the service that owns the resource.
+// A Collection is a typed set of records, one per kind of resource. It is a plain value: make it a package variable
+// of the service that owns the resource.
 //
-// Values read are shared with every other reader: treat what they point to
-// (slices, maps, pointers) as read-only. Tx.Update hands out a private copy.
+// Values read are shared with every other reader: treat what they point to (slices, maps, pointers) as read-only.
+// Tx.Update passes a private copy.
 type Collection[T any] struct{ d *Declaration }
 
-// NewCollection declares the collection of a service's resource type, e.g.
-// NewCollection[Cluster]("eks", "cluster"). Records are JSON and have a version: 1 and
-// one more for each migration, which are in order and stay for good, as does the
-// declaration. A change of the records' JSON, also by an update of the SDK, needs one.
+// NewCollection declares the collection of a service's resource type, e.g. NewCollection[Cluster]("eks", "cluster").
+// Records are JSON. Their version is 1 plus the number of migrations. Every change of the records' JSON needs a new
+// migration, also a change by an update of the SDK. Never remove or reorder migrations, nor remove the declaration.
 func NewCollection[T any](service, typ string, migrations ...Migration) Collection[T] {
 	c := Collection[T]{&Declaration{Service: service, Type: typ, Record: reflect.TypeFor[T](), migrations: migrations}}
 	c.d.check = func(e *entry) error {
@@ -79,8 +77,8 @@ func NewCollection[T any](service, typ string, migrations ...Migration) Collecti
 	return c
 }
 
-// A Reader reads records: a *Store (the latest answered state) or a *Tx (that
-// state as the transaction has changed it).
+// A Reader reads records: a *Store (the latest committed state) or a *Tx (that state with the transaction's own
+// changes).
 type Reader interface {
 	get(coll, path string) (*entry, bool)
 	list(coll, prefix string) []*entry
@@ -89,7 +87,7 @@ type Reader interface {
 
 func (c Collection[T]) name() string { return c.d.Name() }
 
-// path is the record's place in its collection.
+// path returns the record's place in its collection.
 func path(k Key) string { return k.Account + "/" + k.Region + "/" + k.ID }
 
 func (c Collection[T]) prefix(s Scope) string {
@@ -103,7 +101,7 @@ func (c Collection[T]) prefix(s Scope) string {
 	}
 }
 
-// read decodes a record and reports one that cannot be.
+// read decodes a record and logs it if that fails.
 func (c Collection[T]) read(r Reader, e *entry) (T, error) {
 	v, err := c.decode(e)
 	var bad *UnreadableError
@@ -113,8 +111,8 @@ func (c Collection[T]) read(r Reader, e *entry) (T, error) {
 	return v, err
 }
 
-// Get returns the record at k, or ErrNotFound. For a record that is there but cannot be
-// read the error is an ErrUnreadable.
+// Get returns the record at k, or ErrNotFound. If the record exists but cannot be decoded, the error is an
+// ErrUnreadable.
 func (c Collection[T]) Get(r Reader, k Key) (T, error) {
 	e, ok := r.get(c.name(), path(k))
 	if !ok {
@@ -124,8 +122,8 @@ func (c Collection[T]) Get(r Reader, k Key) (T, error) {
 	return c.read(r, e)
 }
 
-// All returns the records in scope, ordered by account, region and ID. It leaves out
-// those that cannot be read: see Unreadable.
+// All returns the records in scope, ordered by account, region and ID. It leaves out records that cannot be decoded:
+// see Unreadable.
 func (c Collection[T]) All(r Reader, s Scope) []Item[T] {
 	entries := r.list(c.name(), c.prefix(s))
 	out := make([]Item[T], 0, len(entries))
@@ -139,11 +137,11 @@ func (c Collection[T]) All(r Reader, s Scope) []Item[T] {
 	return out
 }
 
-// List is All, for callers that still expect an error. It is always nil.
+// List is All with an error that is always nil, for callers that still expect one.
 func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) { return c.All(r, s), nil }
 
-// Unreadable returns the keys in scope that List leaves out. Code that removes
-// everything that no record names needs it.
+// Unreadable returns the keys in scope that List leaves out. Code that removes everything that has no record must
+// call it too.
 func (c Collection[T]) Unreadable(r Reader, s Scope) []Key {
 	var out []Key
 	for _, e := range r.list(c.name(), c.prefix(s)) {
@@ -154,9 +152,9 @@ func (c Collection[T]) Unreadable(r Reader, s Scope) []Key {
 	return out
 }
 
-// Scan calls fn for the records in scope whose IDs come after after, in the order
-// of List, until fn returns false. The scope must name an account and a region
-// (or Global). Unlike List it decodes and copies only what fn sees: a page of many.
+// Scan calls fn for each record in scope whose ID sorts after the given one, in the order of List, until fn returns
+// false. The scope must name an account and a region (or Global). Unlike List it decodes and copies only the records
+// that fn sees, which suits paging.
 func (c Collection[T]) Scan(r Reader, s Scope, after string, fn func(Key, T) bool) error {
 	entries := r.list(c.name(), c.prefix(s))
 	if after != "" {
@@ -175,7 +173,7 @@ func (c Collection[T]) Scan(r Reader, s Scope, after string, fn func(Key, T) boo
 	return nil
 }
 
-// Create writes a new record; ErrExists if k is taken.
+// Create writes a new record. It returns ErrExists if k exists.
 func (c Collection[T]) Create(tx *Tx, k Key, v T) error {
 	if _, ok := tx.get(c.name(), path(k)); ok {
 		return ErrExists
@@ -183,7 +181,7 @@ func (c Collection[T]) Create(tx *Tx, k Key, v T) error {
 	return c.Put(tx, k, v)
 }
 
-// Put writes the record at k, new or not. It does not replace one that cannot be read.
+// Put writes the record at k, whether or not it exists. It does not replace a record that cannot be decoded.
 func (c Collection[T]) Put(tx *Tx, k Key, v T) error {
 	if err := checkKey(k); err != nil {
 		return err
@@ -204,9 +202,8 @@ func (c Collection[T]) Put(tx *Tx, k Key, v T) error {
 	return nil
 }
 
-// Update changes the record at k by fn, which receives a private copy. A change
-// that changes nothing writes nothing, so it does not wake a reconciler.
-// ErrNotFound if it is not there.
+// Update changes the record at k with fn, which receives a private copy. If fn leaves the record as it was, nothing
+// is written, so no reconciler wakes up. It returns ErrNotFound if the record does not exist.
 func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 	e, ok := tx.get(c.name(), path(k))
 	if !ok {
@@ -230,7 +227,7 @@ func (c Collection[T]) Update(tx *Tx, k Key, fn func(*T) error) error {
 	return nil
 }
 
-// Delete removes the record at k. Removing a missing record does nothing.
+// Delete removes the record at k. It does nothing if the record does not exist.
 func (c Collection[T]) Delete(tx *Tx, k Key) { tx.delete(c.name(), path(k)) }
 
 // Watch returns a watcher of the records in scope.
@@ -238,13 +235,12 @@ func (c Collection[T]) Watch(s *Store, scope Scope) *Watcher {
 	return s.view.watch(c.name(), c.prefix(scope))
 }
 
-// UpdateOne is a transaction that changes one record.
+// UpdateOne updates one record in its own transaction.
 func (c Collection[T]) UpdateOne(ctx context.Context, s *Store, k Key, fn func(*T) error) error {
 	return s.Update(ctx, func(tx *Tx) error { return c.Update(tx, k, fn) })
 }
 
-// decode returns the entry's value, which the first reader decodes, or an
-// UnreadableError.
+// decode returns the entry's value or an UnreadableError. The first reader decodes the value and later ones share it.
 func (c Collection[T]) decode(e *entry) (T, error) {
 	var v T
 	if p := e.cached.Load(); p != nil {
@@ -267,7 +263,7 @@ func (c Collection[T]) decode(e *entry) (T, error) {
 	return v, nil
 }
 
-// checkKey refuses keys that would be ambiguous in etcd.
+// checkKey rejects keys that would be ambiguous in etcd.
 func checkKey(k Key) error {
 	if k.Account == "" || k.ID == "" || k.Region == "-" ||
 		strings.Contains(k.Account, "/") || strings.Contains(k.Region, "/") || strings.ContainsRune(k.ID, 0) {

@@ -17,29 +17,26 @@ import (
 )
 
 const (
-	// maxRefusals is how often etcd may refuse a transaction before ErrConflict.
+	// maxRefusals is how often etcd may refuse a transaction before Update returns ErrConflict.
 	maxRefusals = 20
 	// maxCompares keeps a transaction within the 128 comparisons that an etcd
 	// allows by default.
 	maxCompares = 100
-	// eraseAtOnce is how many collections Reset empties in one transaction, for
-	// the same reason.
+	// eraseAtOnce is how many collections Reset empties in one transaction. It keeps within the same limit.
 	eraseAtOnce = 50
-	// goneBuckets bounds how many keys record deletions in a shared etcd.
+	// goneBuckets bounds the number of keys that record deletions in a shared etcd.
 	goneBuckets = 16
 )
 
-// errRefused: etcd's state is not what the transaction read.
+// errRefused means that etcd's state is not what the transaction read.
 var errRefused = errors.New("refused")
 
-// Update runs fn in a transaction and commits what it wrote. fn may run several
-// times and must have no effect but through tx. An error of fn is returned as it
-// is and nothing is written. When Update returns nil the writes are durable and
-// visible to every later read.
+// Update runs fn in a transaction and commits what it wrote. fn may run several times and must have no effects except
+// through tx. An error of fn is returned unchanged and nothing is written. When Update returns nil, the writes are
+// durable and visible to every later read.
 //
-// The errors are ErrTooLarge, ErrConflict, ErrUnavailable, ErrOutOfSpace and
-// ErrClosed, with their causes, or ctx's. After ErrUnavailable or an error of ctx
-// the writes may have happened or may happen yet.
+// The errors are ErrTooLarge, ErrConflict, ErrUnavailable, ErrOutOfSpace and ErrClosed, with their causes, or ctx's.
+// After ErrUnavailable or an error of ctx the writes may have happened or may still happen.
 func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 	for refusals := 0; ; refusals++ {
 		err := s.tryUpdate(ctx, fn)
@@ -49,7 +46,7 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 		if refusals == maxRefusals {
 			return fmt.Errorf("%w: gave up after %d tries", ErrConflict, refusals)
 		}
-		// Somebody else's change is on its way to the view: wait for it.
+		// Another process made a change that has not reached the view yet: wait for it.
 		pause := time.Millisecond << min(refusals, 7)
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
@@ -62,12 +59,12 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 func (s *Store) tryUpdate(ctx context.Context, fn func(*Tx) error) error {
 	tx, err := s.run(ctx, fn)
 	if err != nil || len(tx.writes) == 0 {
-		return err // a transaction that only reads saw one snapshot: nothing to check
+		return err // a read-only transaction saw one snapshot, so there is nothing to check
 	}
 	p := s.lineup.enter(tx)
 	committing := false
 	defer func() {
-		if !committing { // also when fn panics
+		if !committing { // even if fn panics
 			s.lineup.leave(p)
 		}
 	}()
@@ -118,8 +115,8 @@ func (s *Store) run(ctx context.Context, fn func(*Tx) error) (*Tx, error) {
 	return tx, nil
 }
 
-// Reset removes every record of an account, or of all accounts if account is
-// empty. Readers see it happen at once.
+// Reset removes every record of an account, or of all accounts if account is empty. Readers see all records disappear
+// at once.
 func (s *Store) Reset(ctx context.Context, account string) error {
 	prefix := ""
 	if account != "" {
@@ -151,7 +148,7 @@ func (s *Store) Reset(ctx context.Context, account string) error {
 			ops = append(ops, clientv3.OpPut(s.goneKey(coll, account), ""))
 		}
 	}
-	// One transaction, unless there are more collections than etcd allows.
+	// This takes one transaction unless there are more collections than etcd allows in one.
 	for part := range slices.Chunk(ops, 2*eraseAtOnce) {
 		t := transaction{then: part}
 		if err := s.commit(ctx, p, t); err != nil {
@@ -162,20 +159,19 @@ func (s *Store) Reset(ctx context.Context, account string) error {
 	return nil
 }
 
-// A transaction is what is sent to etcd.
+// A transaction is an etcd transaction: comparisons and writes.
 type transaction struct {
 	compare []clientv3.Cmp
 	then    []clientv3.Op
 }
 
-// operations says a transaction in etcd's words.
+// operations translates a transaction into etcd's comparisons and operations.
 //
-// If etcd is ours alone, the lineup has checked everything and the comparisons
-// of single keys only make sure. In a shared etcd they are what keeps several
-// processes apart, and lists are checked as well: no key in a listed range may be
-// newer than the snapshot, and none may have been deleted since. Etcd cannot be
-// asked for the latter, so there every transaction that deletes touches a key
-// for the account's bucket of that collection, which must not be newer either.
+// If no other process uses the etcd, the lineup has already checked everything and comparing single keys is only a
+// safeguard. In a shared etcd the comparisons keep several processes apart, and lists are checked as well: no key in
+// a listed range may be newer than the snapshot, and none may have been deleted since. Etcd cannot check for
+// deletions. In a shared etcd every transaction that deletes therefore touches a key for the account's bucket of that
+// collection, and that key must not be newer than the snapshot either.
 func (s *Store) operations(tx *Tx) transaction {
 	var t transaction
 	ranges := tx.ranges
@@ -224,7 +220,7 @@ func (s *Store) operations(tx *Tx) transaction {
 	return t
 }
 
-// spans returns, per collection, the range of all that was read.
+// spans returns, per collection, the smallest range that covers every read.
 func spans(reads map[recordID]int64) []keyRange {
 	colls := map[string]string{}
 	for id := range reads {
@@ -239,7 +235,7 @@ func spans(reads map[recordID]int64) []keyRange {
 	}
 	out := make([]keyRange, 0, len(colls))
 	for coll, prefix := range colls {
-		// Whole path elements only, as in a list.
+		// Cut at a whole path element, as lists do.
 		out = append(out, keyRange{coll, prefix[:strings.LastIndexByte(prefix, '/')+1]})
 	}
 	return out
@@ -247,8 +243,8 @@ func spans(reads map[recordID]int64) []keyRange {
 
 func (s *Store) gonePrefix(coll string) string { return s.root + "/gone/" + coll + "/" }
 
-// goneKey is the key touched when a record of the account is deleted, or all
-// records if account is empty.
+// goneKey returns the key that is touched when a record of the account is deleted, or when all records are if account
+// is empty.
 func (s *Store) goneKey(coll, account string) string {
 	if account == "" {
 		return s.gonePrefix(coll) + "all"
@@ -258,13 +254,12 @@ func (s *Store) goneKey(coll, account string) string {
 	return fmt.Sprintf("%s%02x", s.gonePrefix(coll), h.Sum32()%goneBuckets)
 }
 
-// shared says whether other processes may write records: not to our own etcd,
-// whose folder is locked.
+// shared reports whether other processes may write records. They cannot write to the embedded etcd, whose folder is
+// locked.
 func (s *Store) shared() bool { return s.server == nil }
 
-// commit sends a transaction and waits until the view shows it. If it fails,
-// p leaves the lineup, as soon as it is sure that the transaction either is in
-// the view or never will be.
+// commit sends a transaction and waits until the view shows it. If it fails, p leaves the lineup once it is certain
+// that the transaction either is in the view or never will be.
 func (s *Store) commit(ctx context.Context, p *pending, t transaction) error {
 	cctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
@@ -298,11 +293,11 @@ func (s *Store) commit(ctx context.Context, p *pending, t transaction) error {
 	return nil
 }
 
-// settle has p leave the lineup when it is sure that what p wrote either is in
-// the view or never will be: a transaction without an answer may still be in
-// etcd's log, and those behind p must not be checked against a view without it.
+// settle removes p from the lineup once it is certain that p's writes either are in the view or never will be. A
+// transaction without an answer may still be in etcd's log, and those behind p must not be checked against a view
+// without it.
 func (s *Store) settle(p *pending, err error) {
-	// In a shared etcd the comparisons catch it.
+	// In a shared etcd the comparisons detect such a write.
 	if s.shared() || rejected(err) || !s.spawn(func() {
 		defer s.lineup.leave(p)
 		begin, stuck := time.Now(), false
@@ -324,8 +319,8 @@ func (s *Store) settle(p *pending, err error) {
 func (s *Store) settled(p *pending) bool {
 	ctx, cancel := context.WithTimeout(s.alive, commitTimeout)
 	defer cancel()
-	// Etcd's log is in order: when this is answered, what came before it has been
-	// applied. It deletes nothing, but etcd does not know that beforehand.
+	// Etcd applies its log in order, so once this request is answered, every earlier one has been applied. It deletes
+	// nothing, but goes through the log because etcd does not know that beforehand.
 	if _, err := s.client.Delete(ctx, s.root+"/barrier"); err != nil {
 		return false
 	}
@@ -358,13 +353,13 @@ func (s *Store) settled(p *pending) bool {
 	return true
 }
 
-// rejected says whether etcd refused a transaction before it wrote it to its log.
+// rejected reports whether etcd refused a transaction before writing it to its log.
 func rejected(err error) bool {
 	return errors.Is(err, rpctypes.ErrRequestTooLarge) || errors.Is(err, rpctypes.ErrTooManyOps) ||
 		errors.Is(err, rpctypes.ErrDuplicateKey) || errors.Is(err, rpctypes.ErrPermissionDenied)
 }
 
-// explain makes one of the store's errors of one of etcd's.
+// explain turns an etcd error into one of the store's errors.
 func (s *Store) explain(err error) error {
 	switch {
 	case s.Err() != nil:

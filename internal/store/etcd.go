@@ -20,20 +20,20 @@ import (
 type EtcdAccess struct {
 	// Endpoints are URLs, unix:///PATH for the embedded etcd.
 	Endpoints []string
-	// CAFile, CertFile and KeyFile are empty where no TLS is used.
+	// CAFile, CertFile and KeyFile are empty if TLS is not used.
 	CAFile, CertFile, KeyFile string
-	// NeedsPassword says that the store has to log in with a password and shows
-	// no certificate. API servers cannot do that.
+	// NeedsPassword reports that the store logs in with a password and without a client certificate, which API
+	// servers cannot do.
 	NeedsPassword bool
 }
 
-// EtcdAccess says how API servers reach the store's etcd.
+// EtcdAccess returns how API servers reach the store's etcd.
 func (s *Store) EtcdAccess() EtcdAccess { return s.access }
 
-// ClusterPrefix is the --etcd-prefix of a cluster's API server.
+// ClusterPrefix returns the --etcd-prefix of a cluster's API server.
 func (s *Store) ClusterPrefix(planeID string) string { return s.root + "/clusters/" + planeID }
 
-// clusterRange bounds a cluster's keys. An empty ID would mean every cluster.
+// clusterRange returns the bounds of a cluster's keys. An empty ID would select every cluster.
 func (s *Store) clusterRange(planeID string) (start, end string, err error) {
 	if planeID == "" || strings.Contains(planeID, "/") {
 		return "", "", fmt.Errorf("bad control plane ID %q", planeID)
@@ -46,8 +46,8 @@ func (s *Store) clusterRange(planeID string) (start, end string, err error) {
 // other requests in the meantime.
 const deleteChunk = 500
 
-// DeleteClusterPrefix deletes a cluster's Kubernetes state. End its API server
-// before. It may be called again after an error.
+// DeleteClusterPrefix deletes a cluster's Kubernetes state. Stop its API server first. It may be called again after
+// an error.
 func (s *Store) DeleteClusterPrefix(ctx context.Context, planeID string) error {
 	start, end, err := s.clusterRange(planeID)
 	if err != nil {
@@ -71,8 +71,7 @@ func (s *Store) DeleteClusterPrefix(ctx context.Context, planeID string) error {
 	}
 }
 
-// ClusterIDs lists the control planes whose API servers have keys in etcd,
-// whether there are records of them or not.
+// ClusterIDs lists the control planes whose API servers have keys in etcd, whether or not they have records.
 func (s *Store) ClusterIDs(ctx context.Context) ([]string, error) {
 	all := s.ClusterPrefix("")
 	end := clientv3.GetPrefixRangeEnd(all)
@@ -91,8 +90,8 @@ func (s *Store) ClusterIDs(ctx context.Context) ([]string, error) {
 	}
 }
 
-// ClusterValue returns what a cluster's API server has stored under a key, such as
-// /secrets/default/token, as it is in etcd; ErrNotFound if it has not.
+// ClusterValue returns the raw bytes that a cluster's API server has stored under a key such as
+// /secrets/default/token, or ErrNotFound if the key does not exist.
 func (s *Store) ClusterValue(ctx context.Context, planeID, key string) ([]byte, error) {
 	start, _, err := s.clusterRange(planeID)
 	if err != nil {
@@ -117,16 +116,15 @@ func (s *Store) CountClusterKeys(ctx context.Context, planeID string) (int64, er
 	return s.count(ctx, start, end)
 }
 
-// CountKeys returns how many keys the store's prefix has in etcd: records,
-// clusters' and its own, without the version of the data, which is always there.
+// CountKeys returns how many keys are under the store's prefix in etcd: records, the clusters' keys and its own. It
+// does not count the data version, which always exists.
 func (s *Store) CountKeys(ctx context.Context) (int64, error) {
 	start := s.root + "/"
 	n, err := s.within(ctx, func() (int64, error) { return s.count(ctx, start, clientv3.GetPrefixRangeEnd(start)) })
 	return max(0, n-1), err
 }
 
-// within waits for read no longer than ctx lasts: the embedded etcd heeds none while it
-// waits for its disk.
+// within stops waiting for read when ctx ends. The embedded etcd ignores contexts while it waits for its disk.
 func (s *Store) within(ctx context.Context, read func() (int64, error)) (int64, error) {
 	type result struct {
 		n   int64
@@ -199,7 +197,7 @@ func (s *Store) dial(ctx context.Context) error {
 	return nil
 }
 
-// noAnswer says more than that a deadline was exceeded.
+// noAnswer adds a likely cause to a bare "deadline exceeded".
 func noAnswer(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %s; does it want TLS (https://) or a client certificate?", dialTimeout)
@@ -207,9 +205,8 @@ func noAnswer(err error) error {
 	return err
 }
 
-// reachable returns nil when one of the endpoints accepts connections, with TLS
-// if it is an https one. The client
-// would only try again and again, and then not say what is wrong.
+// reachable returns nil if one of the endpoints accepts connections, with TLS if its URL is https. The etcd client
+// would only keep retrying, without saying what is wrong.
 func reachable(ctx context.Context, endpoints []string, secure *tls.Config) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -235,7 +232,7 @@ func reachable(ctx context.Context, endpoints []string, secure *tls.Config) erro
 	return err
 }
 
-// tlsConfig returns nil when no endpoint uses TLS.
+// tlsConfig returns nil if no endpoint uses TLS.
 func tlsConfig(cfg Config) (*tls.Config, error) {
 	secure := false
 	for _, e := range cfg.Endpoints {
@@ -259,7 +256,7 @@ func tlsConfig(cfg Config) (*tls.Config, error) {
 		}
 	}
 	if cfg.CertFile != "" {
-		// Read again for every connection, so that it can be rotated.
+		// The files are read for every connection, so that certificates can be rotated.
 		if _, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile); err != nil {
 			return nil, fmt.Errorf("etcd client certificate: %w", err)
 		}

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Fingerprint identifies the JSON form of the collection's records: the names and kinds
-// of all fields, those of SDK types included. A change of it needs a new version.
+// Fingerprint identifies the JSON form of the collection's records: the names and kinds of all fields, including
+// those of SDK types. If it changes, the records need a new version.
 func (d *Declaration) Fingerprint() string {
 	sum := sha256.Sum256([]byte(d.Form()))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Form describes the JSON form of the collection's records, a line per field.
+// Form describes the JSON form of the collection's records, one line per field.
 func (d *Declaration) Form() string {
 	var b strings.Builder
 	writeForm(&b, d.Record, "", nil)
@@ -29,11 +29,11 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
-// writeForm describes t; within are the structs it is part of.
+// writeForm describes t. within lists the structs that contain it.
 func writeForm(b *strings.Builder, t reflect.Type, indent string, within []reflect.Type) {
 	for _, custom := range []reflect.Type{marshaler, textMarshaler} {
 		if t.Implements(custom) || reflect.PointerTo(t).Implements(custom) {
-			fmt.Fprintf(b, "%s\n", t) // its own business
+			fmt.Fprintf(b, "%s\n", t) // the type encodes itself
 			return
 		}
 	}

@@ -14,16 +14,16 @@ import (
 const (
 	// loadPage is how many records are read from etcd at once.
 	loadPage = 1000
-	// followRetry is the pause before the view is loaded again.
+	// followRetry is the pause before the view is reloaded.
 	followRetry = 100 * time.Millisecond
 )
 
-// records is the prefix of all records.
+// records is the key prefix of all records.
 func (s *Store) records() string { return s.root + "/aws/" }
 
 func (s *Store) etcdKey(id recordID) string { return s.records() + id.coll + "/" + etcdPath(id.path) }
 
-// etcdPath writes the empty region of a path or of a path's beginning as "-".
+// etcdPath writes the empty region of a path, or of a path prefix, as "-".
 func etcdPath(path string) string {
 	account, rest, ok := strings.Cut(path, "/")
 	if ok && strings.HasPrefix(rest, "/") {
@@ -37,8 +37,7 @@ func (s *Store) etcdRange(r keyRange) (start, end string) {
 	return start, clientv3.GetPrefixRangeEnd(start)
 }
 
-// record makes a change of what etcd says; ok is false for a key that is not a
-// record's.
+// record turns an etcd key and value into a change. ok is false if the key is not a record's.
 func (s *Store) record(kv *mvccpb.KeyValue, deleted bool) (c change, ok bool) {
 	service, rest, ok1 := strings.Cut(strings.TrimPrefix(string(kv.Key), s.records()), "/")
 	typ, path, ok2 := strings.Cut(rest, "/")
@@ -60,7 +59,7 @@ func (s *Store) record(kv *mvccpb.KeyValue, deleted bool) (c change, ok bool) {
 	return change{service + "/" + typ, e}, true
 }
 
-// load reads all records into the view and returns their revision.
+// load reads all records into the view and returns the revision read.
 func (s *Store) load(ctx context.Context) (int64, error) {
 	key, end := s.records(), clientv3.GetPrefixRangeEnd(s.records())
 	var records []change
@@ -73,7 +72,7 @@ func (s *Store) load(ctx context.Context) (int64, error) {
 			return 0, err
 		}
 		if rev == 0 {
-			rev = resp.Header.Revision // the other pages are of the same state
+			rev = resp.Header.Revision // read the other pages at the same revision
 		}
 		for _, kv := range resp.Kvs {
 			if c, ok := s.record(kv, false); ok {
@@ -88,7 +87,7 @@ func (s *Store) load(ctx context.Context) (int64, error) {
 	}
 }
 
-// follow keeps the view at what etcd has, from after revision rev on.
+// follow keeps the view up to date with etcd, starting after revision rev.
 func (s *Store) follow(rev int64) {
 	for {
 		err := s.watchFrom(rev + 1)
@@ -112,7 +111,7 @@ func (s *Store) follow(rev int64) {
 	}
 }
 
-// watchFrom feeds the view until the watch breaks.
+// watchFrom applies the watch's changes to the view until the watch breaks.
 func (s *Store) watchFrom(rev int64) error {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(s.alive))
 	defer cancel()
@@ -125,7 +124,7 @@ func (s *Store) watchFrom(rev int64) error {
 			s.view.publish(resp.Header.Revision, nil)
 			continue
 		}
-		// A response holds all of a revision's changes, often several revisions'.
+		// A response holds all changes of a revision, and often of several revisions.
 		changes := make([]change, 0, len(resp.Events))
 		var last int64
 		for _, ev := range resp.Events {

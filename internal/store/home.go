@@ -14,34 +14,33 @@ import (
 )
 
 const (
-	// maxSocketPath is the longest path of a unix socket everywhere (macOS: 104
-	// with the zero byte).
+	// maxSocketPath is the longest unix socket path that works everywhere (macOS: 104 with the zero byte).
 	maxSocketPath = 100
-	// tmpfsFree is how much a tmpfs must have free to hold an ephemeral store.
+	// tmpfsFree is how much free space a tmpfs needs to be chosen for an ephemeral store.
 	tmpfsFree = 1 << 30
-	// tmpPrefix is how our temporary folders are called.
+	// tmpPrefix is the name prefix of our temporary folders.
 	tmpPrefix = "drydock-store-"
-	// abandonedAfter is how old an ephemeral store must be to be removed if no
-	// process has it open: a younger one may not have been locked yet.
+	// abandonedAfter is how old an ephemeral store that no process has open must be to be removed. A younger one may
+	// not have been locked yet.
 	abandonedAfter = time.Minute
 )
 
 // A home is the locked folder of an embedded etcd:
 //
-//	lock       flocked by the process that has it open; holds its pid
+//	lock       flocked by the process that has it open; contains its pid
 //	etcd/      etcd's data
 //	etcd.sock  its socket, unless the path is too long
-//	socket     then: where the socket is
+//	socket     in that case: the path of the socket
 type home struct {
 	dir    string
 	socket string
 	lock   *os.File
-	remove []string // by close
+	remove []string // removed by close
 }
 
 func (h *home) data() string { return filepath.Join(h.dir, "etcd") }
 
-// openHome makes and locks the folder.
+// openHome creates and locks the folder.
 func openHome(dir string) (*home, error) {
 	if dir == "" {
 		return nil, errors.New("no data folder: choose one with --data-dir, or use --ephemeral")
@@ -64,7 +63,7 @@ func openHome(dir string) (*home, error) {
 	return h, nil
 }
 
-// unusable makes one line of an error of the file system.
+// unusable turns a file system error into one line.
 func unusable(dir string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -107,8 +106,8 @@ func (h *home) acquire() error {
 	return nil
 }
 
-// placeSocket chooses where the socket is: in the folder, or if its path is too
-// long in a private temporary one.
+// placeSocket chooses the socket's path: in the folder, or in a private temporary folder if that path would be too
+// long.
 func (h *home) placeSocket() error {
 	note := filepath.Join(h.dir, "socket")
 	if old, err := os.ReadFile(note); err == nil {
@@ -126,7 +125,7 @@ func (h *home) placeSocket() error {
 	if !writable(base) {
 		base = os.TempDir()
 	}
-	tmp, err := os.MkdirTemp(base, tmpPrefix) // 0700
+	tmp, err := os.MkdirTemp(base, tmpPrefix) // MkdirTemp creates it with mode 0700
 	if err != nil {
 		return err
 	}
@@ -148,13 +147,13 @@ func (h *home) close() error {
 		errs = append(errs, os.RemoveAll(p))
 	}
 	if h.lock != nil {
-		// The file stays: were it removed, two could hold a lock of that name.
+		// The file stays: if it were removed, two processes could each lock a file of that name.
 		errs = append(errs, h.lock.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// ephemeralHome makes a folder for a store that is thrown away.
+// ephemeralHome creates the folder of a store that is thrown away.
 func ephemeralHome() (*home, error) {
 	base := os.TempDir()
 	for _, dir := range []string{"/dev/shm", os.Getenv("XDG_RUNTIME_DIR")} {
@@ -189,7 +188,7 @@ func sweep(base string) {
 		}
 		f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
 		if err != nil {
-			continue // another user's, or the socket of a store elsewhere
+			continue // it belongs to another user, or holds the socket of a store elsewhere
 		}
 		if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
 			removeTemp(dir)
@@ -202,7 +201,7 @@ func writable(dir string) bool {
 	return dir != "" && unix.Access(dir, unix.W_OK|unix.X_OK) == nil
 }
 
-// freeBytes is how much an ordinary user may still write to dir's file system.
+// freeBytes returns how much an ordinary user may still write to dir's file system.
 func freeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if dir == "" {

@@ -2,5 +2,5 @@
 
 package store
 
-// isTmpfs: no tmpfs is known here.
+// isTmpfs returns false: it recognizes no tmpfs on this system.
 func isTmpfs(string) bool { return false }

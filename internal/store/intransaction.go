@@ -4,9 +4,9 @@ import (
 	"runtime"
 )
 
-// InTransaction reports whether it is called from within the function of an Update. That
-// function may run several times and must have no effect but through its Tx, so nothing
-// that has one may be called there. It looks at the stack: nobody needs to pass anything on.
+// InTransaction reports whether the caller runs inside the function of an Update. That function may run several times
+// and must have no effects except through its Tx, so code with other effects must not be called there. InTransaction
+// inspects the stack, so callers need not pass anything along.
 func InTransaction() bool {
 	var pcs [128]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])

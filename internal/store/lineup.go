@@ -7,13 +7,12 @@ import (
 	"sync"
 )
 
-// A lineup orders this process's conflicting transactions, so that etcd does
-// not get commits that are known to fail, and so that none starves: of two that
-// conflict, the one that came first goes first. All others go to etcd side by
-// side and share its fsyncs.
+// A lineup orders this process's conflicting transactions, so that none is sent to etcd that is known to fail, and
+// none starves: of two that conflict, the one that came first goes first. Transactions that do not conflict go to
+// etcd in parallel and share its fsyncs.
 type lineup struct {
 	mu    sync.Mutex
-	queue []*pending // by arrival
+	queue []*pending // in order of arrival
 }
 
 // A pending transaction waits for its turn or is being committed.
@@ -21,12 +20,11 @@ type pending struct {
 	tx         *Tx
 	committing bool
 	left       chan struct{}
-	// stuck is closed when etcd does not answer it, because there is no bound on
-	// how long it takes.
+	// stuck is closed when etcd does not answer the transaction, because there is no bound on how long it takes.
 	stuck chan struct{}
 }
 
-// errStuck: etcd does not answer a transaction ahead.
+// errStuck means that etcd does not answer a transaction ahead of this one.
 var errStuck = errors.New("stuck")
 
 func (l *lineup) enter(tx *Tx) *pending {
@@ -46,18 +44,18 @@ func (l *lineup) leave(p *pending) {
 	}
 }
 
-// stick tells those behind p that it may take as long as it likes. It is called once.
+// stick tells the transactions behind p that there is no bound on how long p takes. It is called once.
 func (l *lineup) stick(p *pending) { close(p.stuck) }
 
-// turn waits until nothing that conflicts with p is being committed or has come
-// earlier; not for what is stuck: errStuck. Then, if what p read is still so, p counts as being committed and turn
-// returns true; else p keeps its place and should be run again.
+// turn waits until no conflicting transaction is being committed or came earlier. It returns errStuck instead of
+// waiting for one that is stuck. If nothing that p read has changed, p then counts as being committed and turn
+// returns true. Otherwise p keeps its place and must be run again.
 func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
 	for {
 		l.mu.Lock()
 		first := l.ahead(p)
 		if first == nil {
-			// Earlier commits are in the view, because leave comes after that.
+			// Transactions leave after their commit is in the view, so the view has all earlier ones.
 			fresh := !p.tx.stale(v)
 			p.committing = fresh
 			l.mu.Unlock()
@@ -66,7 +64,7 @@ func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
 		l.mu.Unlock()
 		select {
 		case <-first.left:
-		case <-first.stuck: // and has not left since
+		case <-first.stuck: // and it has not left since
 			return false, errStuck
 		case <-ctx.Done():
 			return false, ctx.Err()
@@ -74,8 +72,8 @@ func (l *lineup) turn(ctx context.Context, p *pending, v *view) (bool, error) {
 	}
 }
 
-// ahead returns a transaction that p must wait for, if any. Waiting ones wait
-// only for earlier ones and committing ones do not wait, so none waits forever.
+// ahead returns a transaction that p must wait for, if any. Waiting transactions wait only for earlier ones and
+// committing ones do not wait, so no transaction waits forever.
 func (l *lineup) ahead(p *pending) *pending {
 	earlier := true
 	for _, o := range l.queue {
@@ -90,7 +88,7 @@ func (l *lineup) ahead(p *pending) *pending {
 	return nil
 }
 
-// rerun replaces what p is after it was run again.
+// rerun replaces p's transaction after it was run again.
 func (l *lineup) rerun(p *pending, tx *Tx) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

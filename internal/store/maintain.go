@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// compactRevKey is where kube-apiserver's compactor says up to which revision
-	// it has compacted. Its watch cache watches the key to drop what can no longer
-	// be listed: k8s.io/apiserver/pkg/storage/etcd3/compact.go.
+	// compactRevKey is the key where kube-apiserver's compactor stores the revision up to which it has compacted. Its
+	// watch cache watches the key to drop what can no longer be listed:
+	// k8s.io/apiserver/pkg/storage/etcd3/compact.go.
 	compactRevKey = "compact_rev_key"
-	// compactEvery is upstream's interval: history is kept that long at least.
+	// compactEvery is upstream's interval. History is kept at least that long.
 	compactEvery = 5 * time.Minute
-	// firstCompact is when what was before Open is dropped from our own etcd, for
-	// daemons that never run for five minutes. Nobody can be watching it.
+	// firstCompact is when history from before Open is dropped from the embedded etcd, for daemons that never run for
+	// five minutes. Nothing can be watching it.
 	firstCompact = time.Minute
-	// spaceEvery is how often the space left is looked at.
+	// spaceEvery is how often the remaining space is checked.
 	spaceEvery = 5 * time.Second
 
-	// worthwhile is from which size on a half empty database file is rewritten.
+	// worthwhile is the size from which a half empty database file is rewritten.
 	worthwhile = 64 << 20
-	// quietRevisions is the maximum number of writes between two checks at which
-	// the database is rewritten, because all writes wait for a rewrite.
+	// quietRevisions is the maximum number of writes between two checks at which the database is rewritten, because
+	// all writes wait for a rewrite.
 	quietRevisions = 100
 )
 
@@ -41,9 +41,9 @@ type maintainer struct {
 	// version and rev are upstream's "logical time" and the revision of the last
 	// round.
 	version, rev int64
-	seen         int64 // revision at the last look at the space
-	reclaimed    int64 // revision at the last attempt to gain space
-	worthwhile   int64 // for tests
+	seen         int64 // revision at the last space check
+	reclaimed    int64 // revision at the last attempt to reclaim space
+	worthwhile   int64 // tests change it
 }
 
 func (s *Store) maintain() {
@@ -72,7 +72,7 @@ func (s *Store) maintain() {
 func (s *Store) newMaintainer(ctx context.Context) *maintainer {
 	m := &maintainer{s: s, worthwhile: worthwhile}
 	if s.server == nil {
-		return m // as upstream: the first round only learns where others are
+		return m // as upstream does: the first round only learns the current state
 	}
 	if resp, err := s.client.Get(ctx, compactRevKey); err == nil {
 		m.rev = resp.Header.Revision
@@ -83,9 +83,8 @@ func (s *Store) newMaintainer(ctx context.Context) *maintainer {
 	return m
 }
 
-// compact is a round of upstream's algorithm: the process that finds the key as
-// it left it compacts up to the revision of its last round; all others wait for
-// the next round.
+// compact is one round of upstream's algorithm. If nobody else has changed the key since this process's last round,
+// this process compacts up to the revision of that round. Otherwise it waits for the next round.
 func (m *maintainer) compact(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -123,8 +122,7 @@ func (m *maintainer) failed(ctx context.Context, what string, err error) {
 	}
 }
 
-// space looks after the room that our own etcd has. An external one is its
-// owner's to look after.
+// space keeps the embedded etcd from running out of space. An external etcd is its owner's responsibility.
 func (m *maintainer) space(ctx context.Context) {
 	s := m.s
 	if s.server == nil {
@@ -145,7 +143,7 @@ func (m *maintainer) space(ctx context.Context) {
 			m.reclaimed = s.server.Revision()
 		}
 		size, _ = s.server.Size()
-		// Some more than the least, so that the alarm does not go on and off.
+		// Require more than the minimum, so that the alarm does not flap.
 		if s.free() > s.cfg.MinFreeBytes+s.cfg.MinFreeBytes/2 && size < s.cfg.QuotaBytes/20*19 {
 			if err := s.server.SetFull(ctx, false); err != nil {
 				m.failed(ctx, "clearing the space alarm", err)
@@ -154,7 +152,7 @@ func (m *maintainer) space(ctx context.Context) {
 			s.log.Info("store: there is space again, writes resume")
 		}
 	case s.free() < s.cfg.MinFreeBytes:
-		// Before the disk is really full: then etcd could only end.
+		// Raise the alarm before the disk is really full: then etcd could only exit.
 		if err := s.server.SetFull(ctx, true); err != nil {
 			m.failed(ctx, "the space alarm", err)
 		}
@@ -164,7 +162,7 @@ func (m *maintainer) space(ctx context.Context) {
 	}
 }
 
-// reclaim gains what room there is to gain: all history goes.
+// reclaim frees as much space as possible by dropping all history.
 func (m *maintainer) reclaim(ctx context.Context) {
 	_, err := m.s.client.Compact(ctx, m.s.server.Revision(), clientv3.WithCompactPhysical())
 	if err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
@@ -174,7 +172,7 @@ func (m *maintainer) reclaim(ctx context.Context) {
 	m.defragment(ctx)
 }
 
-// defragment rewrites the database if the disk can hold the copy.
+// defragment rewrites the database if the disk has room for the copy.
 func (m *maintainer) defragment(context.Context) {
 	before, inUse := m.s.server.Size()
 	if m.s.free() < inUse+m.s.cfg.MinFreeBytes/2 {
@@ -189,8 +187,8 @@ func (m *maintainer) defragment(context.Context) {
 	m.s.log.Debug("store: defragmented", "before", before, "after", after, "took", time.Since(start))
 }
 
-// free is how much can still be written to the disk of the embedded etcd; where
-// that cannot be known, enough.
+// free returns how much can still be written to the disk of the embedded etcd, or a very large number if that is
+// unknown.
 func (s *Store) free() int64 {
 	free, err := freeBytes(s.home.dir)
 	if err != nil {
@@ -202,7 +200,7 @@ func (s *Store) free() int64 {
 // outOfSpace says why etcd refuses writes and what to do.
 func (s *Store) outOfSpace() error {
 	select {
-	case s.spaceCheck <- struct{}{}: // perhaps there is room to gain
+	case s.spaceCheck <- struct{}{}: // some space may be reclaimable
 	default:
 	}
 	if s.server == nil {

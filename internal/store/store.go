@@ -1,33 +1,29 @@
-// Package store keeps everything Drydock remembers. It alone talks to etcd.
+// Package store keeps all of Drydock's state. It alone talks to etcd.
 //
-// Records live in typed collections (Collection) keyed by account, region and
-// ID. Reads come from an in-memory view that holds every record; a read sees
-// every write answered before it. Writes are optimistic transactions: Update
-// runs its function against the view and commits only if nothing it read has
-// changed, else it runs it again. Watchers are level-triggered: they name the
-// keys that changed, never lose one and never block a writer.
+// Records live in typed collections (Collection) keyed by account, region and ID. Reads come from an in-memory view
+// that holds every record; a read sees every write that completed before it. Writes are optimistic transactions:
+// Update runs its function against the view and commits only if nothing it read has changed; otherwise it runs the
+// function again. Watchers are level-triggered: they name the keys that changed, never lose one and never block a
+// writer.
 //
 // # How it works
 //
-// Everything is under one prefix of etcd, so that one etcd can hold several
-// Drydocks:
+// Everything is under one prefix of etcd, so that one etcd can hold several Drydocks:
 //
 //	PREFIX/aws/SERVICE/TYPE/ACCOUNT/REGION/ID   a record (REGION is "-" for global services)
 //	PREFIX/clusters/PLANE/                      a cluster's Kubernetes state, written by its API server
-//	PREFIX/data-version                         what can read the records; see DataVersion
+//	PREFIX/data-version                         which versions can read the records; see DataVersion
 //	PREFIX/gone/SERVICE/TYPE/BUCKET             touched by deletions, only if etcd is shared; see commit
 //	compact_rev_key                             as kube-apiserver's compactor keeps it
 //
-// The view follows an etcd watch and is always exactly the state of one revision.
-// Update returns when the view has reached the revision of its own write; so there
-// is one order of changes for readers and watchers, no matter who made them. If
-// the watch is lost, the view is reloaded and the differences are reported.
+// The view follows an etcd watch and is always exactly the state of one revision. Update returns when the view has
+// reached the revision of its own write, so readers and watchers see all changes in one order, no matter who made
+// them. If the watch is lost, the view is reloaded and the differences are reported.
 //
-// The embedded etcd (package etcdserver) answers a write after its log is synced;
-// kill -9 at any time loses nothing that was answered.
+// The embedded etcd (package etcdserver) answers a write after its log is synced; kill -9 at any time loses no
+// acknowledged write.
 //
-// It does not support transactions of more than MaxWrites writes. Make a larger
-// change visible by one last record.
+// It does not support transactions of more than MaxWrites writes. Make a larger change visible by one last record.
 package store
 
 import (
@@ -54,76 +50,70 @@ var (
 	// ErrConflict is returned by Update when other processes kept changing what
 	// it read.
 	ErrConflict = errors.New("other processes keep changing the same records")
-	// ErrTooLarge is returned by Update for a transaction that etcd would refuse
-	// for its size; running it again does not help.
+	// ErrTooLarge is returned by Update for a transaction that is too large for etcd; retrying does not help.
 	ErrTooLarge = errors.New("transaction too large")
 	// ErrUnavailable is returned when etcd does not answer. The write may still
 	// succeed.
 	ErrUnavailable = errors.New("the store is unavailable")
-	// ErrOutOfSpace is returned by Update if there is no space left to write.
-	// Transactions that only delete still go through.
+	// ErrOutOfSpace is returned by Update if there is no space left to write. Transactions that only delete still
+	// succeed.
 	ErrOutOfSpace = errors.New("the store is out of space")
-	// ErrInUse is returned by Open when another process has the data folder.
+	// ErrInUse is returned by Open if another process has the data folder open.
 	ErrInUse = errors.New("data folder is in use")
 )
 
-// DefaultPrefix is where in etcd the store is unless Config says otherwise.
+// DefaultPrefix is the store's prefix in etcd unless Config sets another.
 const DefaultPrefix = "/drydock"
 
-// Config says where the store is: in Dir, nowhere (Ephemeral) or in an etcd of
-// the user's (Endpoints).
+// Config says where the store is: in Dir, in memory only (Ephemeral) or in a user's etcd (Endpoints).
 type Config struct {
-	// Dir is the data folder of the embedded etcd. It is made if it is not there.
+	// Dir is the data folder of the embedded etcd. It is created if it does not exist.
 	Dir string
-	// Ephemeral keeps nothing: the store lives in a private temporary folder, in
-	// memory where the system has a large enough tmpfs, without fsync, and is
-	// removed by Close.
+	// Ephemeral keeps nothing. The store uses a private temporary folder without fsync, in memory if the system has a
+	// large enough tmpfs, and Close removes it.
 	Ephemeral bool
 
 	// Endpoints are the URLs of an external etcd.
 	Endpoints []string
-	// CAFile verifies the external etcd; CertFile and KeyFile are shown to it.
+	// CAFile verifies the external etcd; CertFile and KeyFile identify this client to it.
 	CAFile, CertFile, KeyFile string
-	// Username and Password log in to it. Kubernetes API servers know only
-	// certificates, see EtcdAccess.
+	// Username and Password log in to it. Kubernetes API servers can only use certificates; see EtcdAccess.
 	Username, Password string
 
-	// Prefix separates this store from others in the same etcd; empty means
-	// DefaultPrefix.
+	// Prefix separates this store from others in the same etcd. Empty means DefaultPrefix.
 	Prefix string
 	// QuotaBytes bounds the embedded etcd's database; 0 means 8 GiB.
 	QuotaBytes int64
-	// MinFreeBytes is how much of the disk the embedded etcd leaves free: below
-	// it every put is refused, also those of API servers. 0 means 64 MiB.
+	// MinFreeBytes is how much disk space the embedded etcd leaves free. Below it, every put is refused, including
+	// those of API servers. 0 means 64 MiB.
 	MinFreeBytes int64
 
-	// Version is the program's, for those who open its data with an older one.
+	// Version is the program's version. It is shown to users who open the data with an older program.
 	Version string
 
-	// BeforeCommit, if set, is called before every transaction that writes; its
-	// error is Update's, and nothing is written. Tests stop a daemon between two
-	// writes with it.
+	// BeforeCommit, if set, is called before every transaction that writes. If it returns an error, Update returns
+	// that error and writes nothing. Tests use it to stop a daemon between two writes.
 	BeforeCommit func(context.Context) error
 
-	Log   *slog.Logger     // nil: slog.Default()
-	Clock clock.WithTicker // for maintenance; nil: the real one
+	Log   *slog.Logger     // nil means slog.Default()
+	Clock clock.WithTicker // for maintenance; nil means the real clock
 }
 
 // A Store is the open store. Its methods may be called concurrently.
 type Store struct {
 	cfg    Config
-	root   string // PREFIX without a slash at its end
+	root   string // PREFIX without a trailing slash
 	log    *slog.Logger
 	client *clientv3.Client
-	server *etcdserver.Server // nil: external
-	home   *home              // nil: external
+	server *etcdserver.Server // nil if external
+	home   *home              // nil if external
 	access EtcdAccess
 
 	view    *view
 	lineup  lineup
 	damage  damage
 	version DataVersion
-	// spaceCheck asks the maintainer to look at the space now.
+	// spaceCheck asks the maintainer to check the space now.
 	spaceCheck chan struct{}
 
 	ctx    context.Context // ends with Close
@@ -131,15 +121,14 @@ type Store struct {
 	alive  context.Context // ends with Close or when etcd has failed
 
 	mu     sync.Mutex
-	closed bool           // no more goroutines
-	owned  sync.WaitGroup // goroutines
+	closed bool           // set when no more goroutines may start
+	owned  sync.WaitGroup // counts running goroutines
 
 	closeOnce sync.Once
 	closeErr  error
 }
 
-// Open opens the store. Close it when done. Its errors are one line that says
-// what to do.
+// Open opens the store. Close it when done. Its errors are one line that says what to do.
 func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
@@ -166,7 +155,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	s.alive = s.ctx
 	defer func() {
 		if err != nil {
-			_ = s.Close() // the first error is the one to tell, on one line
+			_ = s.Close() // report only the first error, on one line
 		}
 	}()
 	if len(cfg.Endpoints) > 0 {
@@ -190,7 +179,7 @@ func Open(ctx context.Context, cfg Config) (_ *Store, err error) {
 	return s, nil
 }
 
-// spawn runs f in a goroutine that Close waits for; false if it is too late.
+// spawn runs f in a goroutine that Close waits for. It returns false if the store is already closing.
 func (s *Store) spawn(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +227,7 @@ func (s *Store) serve(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the store and every watcher. Reads go on to answer what was last
-// known.
+// Close ends the store and every watcher. Reads keep returning the last known state.
 func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.cancel()
@@ -253,7 +241,7 @@ func (s *Store) Close() error {
 		case s.server != nil:
 			errs = append(errs, s.server.Close())
 		case s.client != nil:
-			_ = s.client.Close() // nothing is lost with the connection
+			_ = s.client.Close() // closing the connection loses nothing
 		}
 		if s.home != nil {
 			errs = append(errs, s.home.close())
@@ -263,9 +251,9 @@ func (s *Store) Close() error {
 	return s.closeErr
 }
 
-// Failed returns a channel that is closed when the embedded etcd cannot go on,
-// usually because its disk refused a write. Err then says why. Nothing answered
-// is lost; the daemon should say so and end. An external etcd never closes it.
+// Failed returns a channel that is closed when the embedded etcd cannot continue, usually because its disk refused a
+// write. Err then says why. No acknowledged write is lost; the daemon should report the error and exit. For an
+// external etcd it is never closed.
 func (s *Store) Failed() <-chan struct{} {
 	if s.server == nil {
 		return nil
@@ -273,7 +261,7 @@ func (s *Store) Failed() <-chan struct{} {
 	return s.server.Failed()
 }
 
-// Err says why Failed is closed, nil if it is not.
+// Err returns why Failed is closed, or nil if it is not.
 func (s *Store) Err() error {
 	if s.server == nil {
 		return nil
@@ -285,7 +273,7 @@ func (s *Store) Err() error {
 	return nil
 }
 
-// Changed returns a channel that is closed by the next change of any record.
+// Changed returns a channel that is closed at the next change of any record.
 func (s *Store) Changed() <-chan struct{} {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()

@@ -5,13 +5,12 @@ import (
 	"strings"
 )
 
-// A recordID names a record of any collection.
+// A recordID identifies a record of any collection.
 type recordID struct {
 	coll, path string
 }
 
-// A keyRange is the records of a collection whose path has a prefix; those of
-// every collection if coll is empty.
+// A keyRange is the records of a collection whose paths have a prefix, or those of every collection if coll is empty.
 type keyRange struct {
 	coll, prefix string
 }
@@ -25,8 +24,8 @@ func (r keyRange) overlaps(o keyRange) bool {
 		(strings.HasPrefix(r.prefix, o.prefix) || strings.HasPrefix(o.prefix, r.prefix))
 }
 
-// A Tx is a running transaction; it is a Reader that sees its own writes. It
-// reads one snapshot and must not be used by several goroutines at once.
+// A Tx is a running transaction: a Reader that sees its own writes. It reads one snapshot and must not be used by
+// several goroutines at once.
 type Tx struct {
 	snap *snapshot
 	footprint
@@ -34,10 +33,10 @@ type Tx struct {
 
 // A footprint is what a transaction read and wrote.
 type footprint struct {
-	reads  map[recordID]int64 // revision seen, 0 if there was no record
+	reads  map[recordID]int64 // revision seen, 0 if the record did not exist
 	ranges []keyRange         // listed
 	writes map[recordID]*entry
-	// erased is set only by Reset: everything in it is deleted.
+	// erased is set only by Reset: everything in these ranges is deleted.
 	erased []keyRange
 }
 
@@ -59,7 +58,7 @@ func (tx *Tx) get(coll, path string) (*entry, bool) {
 	return e, ok
 }
 
-// peek is get without a trace in the footprint.
+// peek is like get but does not add to the footprint.
 func (tx *Tx) peek(coll, path string) (*entry, bool) {
 	if e, ok := tx.writes[recordID{coll, path}]; ok {
 		return e, e.raw != nil
@@ -121,12 +120,12 @@ func (tx *Tx) delete(coll, path string) {
 	tx.writes[recordID{coll, path}] = &entry{path: path}
 }
 
-// conflicts says whether it matters which of the two is committed first.
+// conflicts reports whether it matters which of the two is committed first.
 func (f *footprint) conflicts(o *footprint) bool {
 	return f.disturbs(o) || o.disturbs(f)
 }
 
-// disturbs says whether f writes what o read or writes.
+// disturbs reports whether f writes anything that o reads or writes.
 func (f *footprint) disturbs(o *footprint) bool {
 	for id := range f.writes {
 		if _, ok := o.reads[id]; ok {
@@ -159,7 +158,7 @@ func (f *footprint) disturbs(o *footprint) bool {
 	return false
 }
 
-// stale says whether anything the transaction read has changed since.
+// stale reports whether anything that the transaction read has changed since.
 func (tx *Tx) stale(v *view) bool {
 	now := v.snap.Load()
 	if now.rev == tx.snap.rev {

@@ -13,14 +13,14 @@ import (
 	"sync"
 )
 
-// A Migration turns the JSON of a record of one version into that of the next.
+// A Migration turns the JSON of a record of one version into that of the next version.
 type Migration func(old json.RawMessage) (json.RawMessage, error)
 
-// Same is the migration of a change that needs none, such as a new field that is zero
-// in old records. It still makes a new version: an older Drydock would drop the field.
+// Same is the migration for a change that leaves old records valid, such as a new field that is zero in old records.
+// It still makes a new version, because an older Drydock would drop the field.
 func Same(old json.RawMessage) (json.RawMessage, error) { return old, nil }
 
-// Convert makes a Migration of a function between two Go types.
+// Convert makes a Migration from a function between two Go types.
 func Convert[Old, New any](fn func(Old) (New, error)) Migration {
 	return func(raw json.RawMessage) (json.RawMessage, error) {
 		var old Old
@@ -35,22 +35,22 @@ func Convert[Old, New any](fn func(Old) (New, error)) Migration {
 	}
 }
 
-// A Declaration is what NewCollection was called with.
+// A Declaration describes a collection as NewCollection declared it.
 type Declaration struct {
 	Service, Type string
 	// Record is the Go type of the records.
 	Record     reflect.Type
 	migrations []Migration
-	// check decodes an entry for readers to come.
+	// check decodes an entry and caches the result for later readers.
 	check func(*entry) error
-	// outside says that the records are not in the store (Form).
+	// outside reports that the records are not in the store (Form).
 	outside bool
 }
 
-// Name is SERVICE/TYPE.
+// Name returns SERVICE/TYPE.
 func (d *Declaration) Name() string { return d.Service + "/" + d.Type }
 
-// Version is that of the records it writes: 1 and one more for each migration.
+// Version is the version of the records that it writes: 1 plus the number of migrations.
 func (d *Declaration) Version() int { return 1 + len(d.migrations) }
 
 var declared struct {
@@ -58,7 +58,7 @@ var declared struct {
 	byName map[string]*Declaration
 }
 
-// Declared returns the collections of all packages of this program, by name.
+// Declared returns the collections of all packages in this program, by name.
 func Declared() []*Declaration {
 	declared.Lock()
 	defer declared.Unlock()
@@ -70,8 +70,7 @@ func Declared() []*Declaration {
 	return out
 }
 
-// declare registers d unless the name is taken: tests look at records of others as
-// types of their own.
+// declare registers d unless the name is taken, because tests read other packages' records with types of their own.
 func declare(d *Declaration) {
 	declared.Lock()
 	defer declared.Unlock()
@@ -83,8 +82,8 @@ func declare(d *Declaration) {
 	}
 }
 
-// Records of version 1 are plain JSON, as they were before versions. Later ones have
-// their version in front: v2{…}. JSON never starts with a v.
+// Records of version 1 are plain JSON, as before versions existed. Later ones start with their version: v2{…}. JSON
+// never starts with a v.
 
 func (d *Declaration) encode(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
@@ -94,27 +93,27 @@ func (d *Declaration) encode(v any) ([]byte, error) {
 	return append(fmt.Appendf(nil, "v%d", d.Version()), raw...), nil
 }
 
-// A Form encodes values that are kept outside of the store, with the versions and
-// migrations of a Collection: they are part of the data version.
+// A Form encodes values that are stored outside the store, with the versions and migrations of a Collection. They are
+// part of the data version.
 type Form[T any] struct{ d *Declaration }
 
-// NewForm declares the form of what a service keeps outside of the store.
+// NewForm declares the form of values that a service stores outside the store.
 func NewForm[T any](service, typ string, migrations ...Migration) Form[T] {
 	f := Form[T]{&Declaration{Service: service, Type: typ, Record: reflect.TypeFor[T](), migrations: migrations, outside: true}}
 	declare(f.d)
 	return f
 }
 
-// Encode returns v as it is to be kept.
+// Encode returns the stored form of v.
 func (f Form[T]) Encode(v T) ([]byte, error) { return f.d.encode(v) }
 
-// Decode reads what Encode, maybe of an older Drydock, returned.
+// Decode reads what Encode returned, possibly in an older Drydock.
 func (f Form[T]) Decode(raw []byte) (v T, err error) {
 	err = f.d.decode(raw, &v)
 	return v, err
 }
 
-// versionOf takes a stored record apart.
+// versionOf splits a stored record into its version and its JSON.
 func versionOf(raw []byte) (version int, body []byte, err error) {
 	if len(raw) == 0 || raw[0] != 'v' {
 		return 1, raw, nil
@@ -126,7 +125,7 @@ func versionOf(raw []byte) (version int, body []byte, err error) {
 	return version, body, nil
 }
 
-// latest returns a stored record's JSON, migrated to the version of d.
+// latest returns a stored record's JSON, migrated to d's version.
 func (d *Declaration) latest(raw []byte) (json.RawMessage, error) {
 	version, body, err := versionOf(raw)
 	if err != nil {
@@ -155,11 +154,10 @@ func (d *Declaration) decode(raw []byte, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// ErrUnreadable is in the chain of what reads return for a record that is there but
-// cannot be decoded.
+// ErrUnreadable is in the error chain of reads of a record that exists but cannot be decoded.
 var ErrUnreadable = errors.New("unreadable record")
 
-// An UnreadableError says which record cannot be decoded.
+// An UnreadableError identifies a record that cannot be decoded.
 type UnreadableError struct {
 	Collection string
 	Key        Key
@@ -172,7 +170,7 @@ func (e *UnreadableError) Error() string {
 
 func (e *UnreadableError) Unwrap() []error { return []error{ErrUnreadable, e.Reason} }
 
-// damage remembers the unreadable records that were met, to log each only once.
+// damage collects the unreadable records found so far, so that each is logged only once.
 type damage struct {
 	mu   sync.Mutex
 	seen map[recordID]met
@@ -183,7 +181,7 @@ type met struct {
 	err *UnreadableError
 }
 
-// unreadable logs a record that a reader met and could not decode.
+// unreadable logs a record that a reader could not decode.
 func (s *Store) unreadable(e *entry, err *UnreadableError) {
 	id := recordID{err.Collection, e.path}
 	s.damage.mu.Lock()
@@ -199,7 +197,7 @@ func (s *Store) unreadable(e *entry, err *UnreadableError) {
 	}
 }
 
-// Unreadable returns the records that cannot be read, ordered by collection and key.
+// Unreadable returns the records that cannot be decoded, ordered by collection and key.
 func (s *Store) Unreadable() []*UnreadableError {
 	s.damage.mu.Lock()
 	defer s.damage.mu.Unlock()
@@ -215,9 +213,9 @@ func (s *Store) Unreadable() []*UnreadableError {
 	return out
 }
 
-// A DataVersion says what can read the records.
+// A DataVersion says which programs can read the records.
 type DataVersion struct {
-	// Format is that of the layout of keys.
+	// Format is the version of the key layout.
 	Format int `json:"format"`
 	// Drydock is the version of the program that first wrote this data version.
 	Drydock string `json:"drydock"`
@@ -225,10 +223,10 @@ type DataVersion struct {
 	Collections map[string]int `json:"collections"`
 }
 
-// format is the layout of keys that this program reads and writes.
+// format is the version of the key layout that this program reads and writes.
 const format = 1
 
-// Number is one more for each collection and for each new version of one.
+// Number grows by one with each collection and with each new version of one.
 func (v DataVersion) Number() int {
 	n := 0
 	for _, c := range v.Collections {
@@ -237,7 +235,7 @@ func (v DataVersion) Number() int {
 	return n
 }
 
-// ErrNewerData is returned by Open for data of a later Drydock.
+// ErrNewerData is returned by Open for data written by a newer Drydock.
 var ErrNewerData = errors.New("the data is newer than this Drydock")
 
 // DataVersion returns the version of the data.
@@ -245,8 +243,8 @@ func (s *Store) DataVersion() DataVersion { return s.version }
 
 func (s *Store) versionKey() string { return s.root + "/data-version" }
 
-// checkVersion compares the version of the data with what this program declares. It
-// refuses data of a later Drydock before anything is written.
+// checkVersion compares the version of the data with what this program declares. It refuses data of a newer Drydock
+// before anything is written.
 func (s *Store) checkVersion(ctx context.Context) error {
 	s.version = DataVersion{Format: format, Drydock: s.cfg.Version, Collections: map[string]int{}}
 	for _, d := range Declared() {
@@ -267,7 +265,7 @@ func (s *Store) checkVersion(ctx context.Context) error {
 			return err
 		}
 	}
-	// A collection without records leaves nothing that an older Drydock could not read.
+	// A collection without records does not keep an older Drydock from reading the data.
 	same := was.Format == format && len(was.Collections) == len(s.version.Collections)
 	for name, version := range s.version.Collections {
 		same = same && was.Collections[name] == version
@@ -286,7 +284,7 @@ func (s *Store) checkVersion(ctx context.Context) error {
 	return nil
 }
 
-// readable returns why records of that version cannot be read.
+// readable returns an error if this program cannot read records of that version.
 func (s *Store) readable(was DataVersion) error {
 	var newer []string
 	if was.Format > format {
@@ -309,7 +307,7 @@ func (s *Store) readable(was DataVersion) error {
 		ErrNewerData, s.place(), was.Drydock, strings.Join(newer, ", "), cmp.Or(s.cfg.Version, "of an unknown version"), was.Drydock)
 }
 
-// place names where the data is.
+// place says where the data is.
 func (s *Store) place() string {
 	if s.home != nil {
 		return s.home.dir
@@ -320,9 +318,8 @@ func (s *Store) place() string {
 // migrateAtOnce is how many records are rewritten in one transaction.
 const migrateAtOnce = 50
 
-// migrate decodes every record, so that unreadable ones are known from the start, and
-// rewrites those of older versions. Records that cannot be written now stay at their
-// version: readers migrate what they read.
+// migrate decodes every record, so that unreadable ones are known from the start, and rewrites those of older
+// versions. Records that cannot be written now keep their version, because readers migrate what they read.
 func (s *Store) migrate(ctx context.Context) {
 	for _, d := range Declared() {
 		var old []*entry
@@ -341,7 +338,7 @@ func (s *Store) migrate(ctx context.Context) {
 				for _, e := range chunk {
 					now, ok := tx.get(d.Name(), e.path)
 					if !ok || now.rev != e.rev {
-						continue // another process was faster
+						continue // another process migrated it first
 					}
 					body, err := d.latest(e.raw)
 					if err != nil {

@@ -13,13 +13,13 @@ import (
 // An entry is one record at one revision; it never changes.
 type entry struct {
 	path string // account/region/id
-	raw  []byte // nil: deleted (only in a transaction's writes and in changes)
+	raw  []byte // nil if deleted (only in a transaction's writes and in changes)
 	rev  int64
-	// cached is the decoded value, made by the first reader, or an *UnreadableError.
+	// cached is the decoded value, or an *UnreadableError. The first reader sets it.
 	cached atomic.Pointer[any]
 }
 
-// bad returns why the record could not be read, nil if no reader has met that.
+// bad returns why the record cannot be decoded, or nil if no reader has failed to.
 func (e *entry) bad() *UnreadableError {
 	if p := e.cached.Load(); p != nil {
 		bad, _ := (*p).(*UnreadableError)
@@ -36,8 +36,7 @@ func keyOf(path string) Key {
 	return Key{account, region, id}
 }
 
-// A snapshot is every record as it was at one revision of etcd. It never
-// changes, so reading it takes no lock.
+// A snapshot holds every record as of one revision of etcd. It never changes, so reading it takes no lock.
 type snapshot struct {
 	rev   int64
 	colls map[string]*btree.BTreeG[*entry]
@@ -72,33 +71,32 @@ func (s *snapshot) list(coll, prefix string) []*entry {
 	return out
 }
 
-// A change is what became of one record; entry.raw is nil if it was deleted.
+// A change is the new state of one record; entry.raw is nil if it was deleted.
 type change struct {
 	coll  string
 	entry *entry
 }
 
-// A touch is a change without what it changed to.
+// A touch records which record changed, without its new state.
 type touch struct {
 	rev int64
 	id  recordID
 }
 
-// recentChanges is how many changes the view remembers at least for
-// transactions that began before them. Older transactions run again.
+// recentChanges is the minimum number of changes that the view remembers for transactions that began before them.
+// Older transactions run again.
 const recentChanges = 4096
 
-// A view holds the latest snapshot and tells those who wait that it changed.
-// Only the follower writes it.
+// A view holds the latest snapshot and wakes those who wait for a change. Only the follower writes it.
 type view struct {
 	snap atomic.Pointer[snapshot]
 
-	mu       sync.Mutex // orders publish against everything below
+	mu       sync.Mutex // serializes publish; guards the fields below
 	watchers map[string]map[*Watcher]struct{}
 	changed  chan struct{}
 	waiting  []waiter
 	recent   []touch // oldest first
-	// forgotten is the revision up to which recent does not know everything.
+	// forgotten is the revision up to which recent may be incomplete.
 	forgotten int64
 	closed    bool
 }
@@ -114,8 +112,7 @@ func newView(report func(*entry, *UnreadableError)) *view {
 	return v
 }
 
-// publish makes the state after the changes, which is that of revision rev, the
-// one that is read.
+// publish applies the changes and makes the result, the state of revision rev, the one that readers see.
 func (v *view) publish(rev int64, changes []change) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -174,8 +171,7 @@ func (v *view) publish(rev int64, changes []change) {
 	v.waiting = still
 }
 
-// replace makes the state of revision rev, found by loading everything, the one
-// that is read.
+// replace makes a freshly loaded state of revision rev the one that readers see.
 func (v *view) replace(rev int64, records []change) {
 	old := v.snap.Load()
 	seen := make(map[recordID]bool, len(records))
@@ -194,16 +190,15 @@ func (v *view) replace(rev int64, records []change) {
 			return true
 		})
 	}
-	// Changes in between are unknown, so transactions that began before run
-	// again.
+	// The changes in between are unknown, so transactions that began before run again.
 	v.mu.Lock()
 	v.recent, v.forgotten = nil, rev
 	v.mu.Unlock()
 	v.publish(rev, changes)
 }
 
-// changedSince says whether a record under any of the prefixes has changed after
-// revision rev. When it cannot know it says yes.
+// changedSince reports whether a record under any of the prefixes has changed after revision rev. It returns true if
+// it cannot know.
 func (v *view) changedSince(rev int64, ranges []keyRange) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -220,7 +215,7 @@ func (v *view) changedSince(rev int64, ranges []keyRange) bool {
 	return false
 }
 
-// wait returns when the view shows revision rev.
+// wait returns when the view has reached revision rev.
 func (v *view) wait(ctx context.Context, rev int64) error {
 	v.mu.Lock()
 	if v.snap.Load().rev >= rev {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Watcher names the keys of a scope that changed since it was last asked.
+// A Watcher returns the keys in a scope that have changed since the previous call.
 type Watcher struct {
 	v            *view
 	coll, prefix string
@@ -58,10 +58,9 @@ func (w *Watcher) end() {
 	}
 }
 
-// Next waits until something changed and returns the keys, sorted: at first all
-// that exist, later those written or deleted since the last call. It returns
-// ctx's error when ctx ends, ErrClosed when the watcher or the store has ended.
-// Read the record to see what it is now.
+// Next waits until something changes and returns the sorted keys: at first all that exist, later those written or
+// deleted since the last call. It returns ctx's error if ctx ends, and ErrClosed if the watcher or the store has
+// ended. Read the record to see its current state.
 func (w *Watcher) Next(ctx context.Context) ([]Key, error) {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -83,8 +82,7 @@ func (w *Watcher) Next(ctx context.Context) ([]Key, error) {
 	}
 }
 
-// Changed is Next for who does not wait: it returns the keys that Next would
-// return, or none.
+// Changed is Next without waiting: it returns the keys that Next would return, or none.
 func (w *Watcher) Changed() []Key { return w.take() }
 
 func (w *Watcher) take() []Key {

@@ -1,9 +1,8 @@
-// Package dump writes what a store's etcd holds as a compressed list of keys and values,
-// and makes a store of such a list. It is how data of older versions is kept for tests.
+// Package dump writes the contents of a store's etcd as a compressed list of keys and values, and builds a store from
+// such a list. Tests use it to keep data of older versions.
 //
-// The form is gzipped JSON, a line per key in etcd's order. Keys that expire (events,
-// leases of API servers) are left out. Only tools and tests import it, and only while no
-// Drydock has the folder open.
+// The format is gzipped JSON, one line per key, in etcd's order. Keys that expire (events, leases of API servers) are
+// left out. Only tools and tests import it, and only while no Drydock has the folder open.
 package dump
 
 import (
@@ -24,14 +23,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store/etcdserver"
 )
 
-// A Pair is a key with its value: Text if that is text, else Bytes.
+// A Pair is a key with its value, which is in Text if it is valid text and in Bytes otherwise.
 type Pair struct {
 	Key   string  `json:"key"`
 	Text  *string `json:"text,omitempty"`
 	Bytes []byte  `json:"bytes,omitempty"`
 }
 
-// Value is the value.
+// Value returns the value.
 func (p Pair) Value() []byte {
 	if p.Text != nil {
 		return []byte(*p.Text)
@@ -83,10 +82,10 @@ func Write(w io.Writer, pairs []Pair) error {
 	return errors.Join(b.Flush(), z.Close())
 }
 
-// page is how many keys are read at once, batch how many are written.
+// page is how many keys are read at once, and batch how many are written.
 const page, batch = 500, 100
 
-// FromStore returns what the store in a folder (DATA/store) holds.
+// FromStore returns the contents of the store in a folder (DATA/store).
 func FromStore(ctx context.Context, dir string) ([]Pair, error) {
 	var out []Pair
 	err := with(ctx, dir, func(c *clientv3.Client) error {
@@ -111,7 +110,7 @@ func FromStore(ctx context.Context, dir string) ([]Pair, error) {
 	return out, err
 }
 
-// ToStore makes the store of a folder, which must not have one.
+// ToStore creates a store in a folder that must not have one.
 func ToStore(ctx context.Context, dir string, pairs []Pair) error {
 	if _, err := os.Stat(filepath.Join(dir, "etcd")); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s already has a store", dir)
@@ -137,7 +136,7 @@ func with(ctx context.Context, dir string, fn func(*clientv3.Client) error) erro
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	run, err := os.MkdirTemp("", "drydock-dump-") // a short path: sockets allow about a hundred bytes
+	run, err := os.MkdirTemp("", "drydock-dump-") // a short path, because socket paths are limited to about a hundred bytes
 	if err != nil {
 		return err
 	}

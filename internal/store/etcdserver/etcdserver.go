@@ -1,8 +1,7 @@
-// Package etcdserver runs the embedded etcd: one member that listens on nothing
-// but a unix socket, tuned for a single writer's machine rather than for a
-// replicated cluster.
+// Package etcdserver runs the embedded etcd: one member that listens only on a unix socket, tuned for a single
+// writer's machine rather than for a replicated cluster.
 //
-// It knows nothing of what is stored. Only internal/store imports it.
+// It does not depend on what is stored. Only internal/store imports it.
 package etcdserver
 
 import (
@@ -28,8 +27,8 @@ import (
 )
 
 const (
-	// walSegment is how much is preallocated for each of the two open log files.
-	// etcd's 64 MB would make every throw-away store on tmpfs cost 128 MB.
+	// walSegment is how much is preallocated for each of the two open log files. With etcd's default of 64 MB every
+	// throw-away store on tmpfs would take 128 MB.
 	walSegment = 8 << 20
 
 	// maxRequest bounds one transaction; etcd's 1.5 MiB is too little for 100
@@ -39,31 +38,30 @@ const (
 	// maxTxnOps is above what any transaction of internal/store needs.
 	maxTxnOps = 1024
 
-	// The raft log kept in memory and replayed after a crash. etcd's default of
-	// 10,000 is for followers that must catch up; there are none here.
+	// These bound the raft log that is kept in memory and replayed after a crash. etcd's default of 10,000 serves
+	// followers that must catch up; there are none here.
 	snapshotCount   = 5000
 	snapshotCatchUp = 100
 
-	// Raft's clock. A lone member elects itself within electionTicks of the start,
-	// so the tick decides how fast a store opens, and what it costs when idle:
-	// 1.6 % of a core at 10 ms, 0.6 % at 50 ms.
+	// These set Raft's clock. A lone member elects itself within electionTicks of its start, so the tick decides how
+	// fast a store opens and what it costs when idle: 1.6 % of a core at 10 ms, 0.6 % at 50 ms.
 	tick          = 50 // milliseconds
 	tickThrowAway = 10
 	electionTicks = 5
 
-	// closeTimeout bounds Close after etcd has failed and may hang.
+	// closeTimeout bounds Close, which may hang after etcd has failed.
 	closeTimeout = time.Second
 )
 
-// Config says where and how the server runs.
+// Config configures the server.
 type Config struct {
-	// Dir is etcd's data folder. It is made if it is not there.
+	// Dir is etcd's data folder. It is created if it does not exist.
 	Dir string
 	// Socket is the path of the unix socket for other processes.
 	Socket string
-	// NoSync leaves out every fsync: for stores that are thrown away.
+	// NoSync skips every fsync, for stores that are thrown away.
 	NoSync bool
-	// QuotaBytes is the size of the database at which writes are refused.
+	// QuotaBytes is the database size at which writes are refused.
 	QuotaBytes int64
 	Log        *slog.Logger
 }
@@ -79,11 +77,11 @@ type Server struct {
 	silent *atomic.Bool
 }
 
-// setSegment runs once because the size is a variable of etcd's wal package,
-// read without a lock by every running server.
+// setSegment runs once because the size is a variable of etcd's wal package that every running server reads without a
+// lock.
 var setSegment = sync.OnceFunc(func() { wal.SegmentSizeBytes = walSegment })
 
-// Start starts etcd and returns when it answers.
+// Start starts etcd and returns when it serves requests.
 func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	setSegment()
 	if cfg.Log == nil {
@@ -93,10 +91,10 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	ec := embed.NewConfig()
 	ec.Name = "drydock"
 	ec.Dir = cfg.Dir
-	// No listener of embed's: its peer listener cannot use a socket by path, and
-	// its client listener waits for open watches when it is closed.
+	// Use none of embed's listeners: its peer listener cannot use a socket by path, and its client listener waits for
+	// open watches when it is closed.
 	ec.ListenPeerUrls, ec.ListenClientUrls, ec.AdvertiseClientUrls = nil, nil, nil
-	ec.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:0"}} // identity only, never dialled
+	ec.AdvertisePeerUrls = []url.URL{{Scheme: "http", Host: "localhost:0"}} // only an identity; nothing dials it
 	ec.InitialCluster = ec.InitialClusterFromName(ec.Name)
 	ec.EnableGRPCGateway = false
 	ec.TickMs = tick
@@ -139,8 +137,8 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	return s, nil
 }
 
-// start calls embed.StartEtcd in a goroutine of its own, because a failure ends
-// its goroutine, or makes it wait forever for another.
+// start calls embed.StartEtcd in its own goroutine, because a failure ends that goroutine, or makes it wait forever
+// for another one.
 func start(cfg *embed.Config, fatal *fatalHook) (*embed.Etcd, error) {
 	type result struct {
 		etcd *embed.Etcd
@@ -165,13 +163,13 @@ func start(cfg *embed.Config, fatal *fatalHook) (*embed.Etcd, error) {
 }
 
 func (s *Server) listen(ctx context.Context) error {
-	_ = os.Remove(s.socket) // left by a crash: the folder's lock shows that no process is listening
+	_ = os.Remove(s.socket) // left by a crash: we hold the folder's lock, so no process listens on it
 	l, err := (&net.ListenConfig{}).Listen(ctx, "unix", s.socket)
 	if err != nil {
 		return err
 	}
 	s.grpc = v3rpc.Server(s.etcd.Server, nil, nil,
-		// kube-apiserver pings more often than grpc's default allows.
+		// kube-apiserver pings more often than grpc allows by default.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: embed.DefaultGRPCKeepAliveMinTime}))
 	s.served.Go(func() {
 		_ = s.grpc.Serve(l) // ends with Stop
@@ -179,29 +177,29 @@ func (s *Server) listen(ctx context.Context) error {
 	return nil
 }
 
-// Client is a client inside this process. Close closes it.
+// Client returns a client inside this process. Close closes it.
 func (s *Server) Client() *clientv3.Client { return s.client }
 
-// Endpoint is where other processes reach the server.
+// Endpoint returns the address at which other processes reach the server.
 func (s *Server) Endpoint() string { return "unix://" + s.socket }
 
-// Failed is closed when etcd cannot go on, usually because the disk refused a
-// write. Nothing answered is lost; a new Start on a good disk goes on from there.
+// Failed is closed when etcd cannot continue, usually because the disk refused a write. No acknowledged write is
+// lost; a new Start on a working disk continues from there.
 func (s *Server) Failed() <-chan struct{} { return s.fatal.failed }
 
 // Err says why Failed is closed.
 func (s *Server) Err() error { return s.fatal.Err() }
 
-// Size returns the size of the database file and how much of it is in use.
+// Size returns the size of the database file and how many bytes of it are in use.
 func (s *Server) Size() (total, inUse int64) {
 	b := s.etcd.Server.Backend()
 	return b.Size(), b.SizeInUse()
 }
 
-// Revision is that of the last write.
+// Revision returns the revision of the last write.
 func (s *Server) Revision() int64 { return s.etcd.Server.KV().Rev() }
 
-// Full says whether the alarm is on that makes etcd refuse every put.
+// Full reports whether the alarm that makes etcd refuse every put is on.
 func (s *Server) Full() bool {
 	for _, a := range s.etcd.Server.Alarms() {
 		if a.Alarm == etcdserverpb.AlarmType_NOSPACE {
@@ -225,14 +223,13 @@ func (s *Server) SetFull(ctx context.Context, full bool) error {
 	return err
 }
 
-// Defragment rewrites the database file without its holes. Everything else
-// waits in the meantime, and the disk must hold a second copy of what is in
-// use.
+// Defragment rewrites the database file without its holes. Everything else waits in the meantime, and the disk must
+// have room for a second copy of the data in use.
 func (s *Server) Defragment() error { return s.etcd.Server.Defragment() }
 
 // Close stops the server and its client.
 func (s *Server) Close() error {
-	s.silent.Store(true) // what is interrupted now is so on purpose
+	s.silent.Store(true) // errors from here on are caused by closing
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -253,7 +250,7 @@ func (s *Server) Close() error {
 	}
 }
 
-// closeDeadline fires only after a failure: a healthy etcd is waited for.
+// closeDeadline fires only after a failure: Close waits as long as it takes for a healthy etcd.
 func (s *Server) closeDeadline() <-chan time.Time {
 	if s.fatal.Err() == nil {
 		return nil
@@ -261,9 +258,8 @@ func (s *Server) closeDeadline() <-chan time.Time {
 	return time.After(closeTimeout)
 }
 
-// A fatalHook takes the place of os.Exit and panic in the errors that etcd does
-// not survive: it remembers the first one and ends the goroutine that met it, so
-// that the daemon can say what is wrong and end in order.
+// A fatalHook replaces os.Exit and panic for the errors that etcd does not survive. It stores the first one and ends
+// the goroutine that hit it, so that the daemon can report it and shut down cleanly.
 type fatalHook struct {
 	once   sync.Once
 	failed chan struct{}
@@ -277,7 +273,7 @@ func (h *fatalHook) fail(err error) {
 	})
 }
 
-// Err is the failure, or nil.
+// Err returns the failure, or nil.
 func (h *fatalHook) Err() error {
 	select {
 	case <-h.failed:

@@ -13,21 +13,20 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// slogCore sends what etcd has to say from warning on to slog.
+// slogCore sends etcd's log entries of level warning and above to slog.
 type slogCore struct {
 	log    *slog.Logger
-	silent *atomic.Bool // warnings are no longer of interest
+	silent *atomic.Bool // set while closing, when warnings are no longer useful
 	fields []zapcore.Field
 }
 
-// expected are warnings that every embedded etcd logs and that are of no use.
+// expected are warnings that every embedded etcd logs and that do not help anyone.
 var expected = map[string]bool{
 	"Running http and grpc server on single port. This is not recommended for production.": true,
 	"simple token is not cryptographically signed":                                         true,
-	// A refused write, which its caller reports.
+	// A refused write. Its caller reports it.
 	"failed to apply request": true,
-	// A new member looks for its storage version before its first commit, and
-	// again a little later.
+	// A new member looks for its storage version before its first commit, and again a little later.
 	"Failed to detect schema version":  true,
 	"failed to update storage version": true,
 }
@@ -46,8 +45,8 @@ func (c *slogCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.Che
 }
 
 func (c *slogCore) Write(e zapcore.Entry, fields []zapcore.Field) error {
-	// Old files of the write-ahead log are looked at every half minute. Those since
-	// the last snapshot are in use, and are removed after the next one.
+	// etcd checks every half minute for old write-ahead log files. Those since the last snapshot are in use, and are
+	// removed after the next one.
 	if e.Message == "failed to lock file" && slices.ContainsFunc(fields, isLocked) {
 		return nil
 	}
@@ -74,7 +73,7 @@ func isLocked(f zapcore.Field) bool {
 
 func (c *slogCore) Sync() error { return nil }
 
-// OnWrite is called after a fatal error or a panic was logged.
+// OnWrite is called after a fatal error or a panic has been logged.
 func (h *fatalHook) OnWrite(ce *zapcore.CheckedEntry, fields []zapcore.Field) {
 	h.fail(toError(ce, fields))
 	runtime.Goexit()
