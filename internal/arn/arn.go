@@ -1,4 +1,4 @@
-// Package arn builds and takes apart Amazon Resource Names of the aws partition.
+// Package arn builds and parses Amazon Resource Names of the aws partition.
 package arn
 
 import (
@@ -19,7 +19,7 @@ func New(service, region, account, resource string) string {
 // IAM returns the ARN of an IAM resource, which has no region.
 func IAM(account, resource string) string { return New("iam", "", account, resource) }
 
-// Parse splits s. It fails when s has fewer than six fields or no arn: prefix.
+// Parse splits s. It fails if s has fewer than six fields or no arn: prefix.
 func Parse(s string) (ARN, error) {
 	p := strings.SplitN(s, ":", 6)
 	if len(p) != 6 || p[0] != "arn" || p[5] == "" {

@@ -1,7 +1,6 @@
-// Package awsapi holds the vocabulary that the AWS API server shares with the
-// services behind it: who calls (Principal), what the pipeline knows of a
-// request (Call), which members the request carried (Members) and how a service
-// declares the operations it answers (Service, Operation).
+// Package awsapi holds the vocabulary that the AWS API server shares with the services behind it: the caller
+// (Principal), what the pipeline knows about a request (Call), the members that the request carried (Members) and how
+// a service declares its operations (Service, Operation).
 //
 // It does not depend on wire formats or services. Any package may import it.
 package awsapi
@@ -12,14 +11,13 @@ import (
 	"time"
 )
 
-// Partition is the only AWS partition Drydock plays.
+// Partition is the only AWS partition that Drydock emulates.
 const Partition = "aws"
 
 // DefaultAccount is the account of the default credentials test/test.
 const DefaultAccount = "000000000000"
 
-// A PrincipalType says what kind of identity signed a request, in the words of
-// CloudTrail's userIdentity.type.
+// A PrincipalType says what kind of identity signed a request, in the words of CloudTrail's userIdentity.type.
 type PrincipalType string
 
 // The kinds of principal.
@@ -29,7 +27,7 @@ const (
 	AssumedRole     PrincipalType = "AssumedRole"
 	FederatedUser   PrincipalType = "FederatedUser"
 	AWSService      PrincipalType = "AWSService"
-	AnonymousCaller PrincipalType = "Anonymous" // operations that need no signature
+	AnonymousCaller PrincipalType = "Anonymous" // calls of operations that need no signature
 )
 
 // A Principal is an identity as AWS reports it. The zero Principal is
@@ -45,9 +43,9 @@ type Principal struct {
 	AccessKeyID string
 	// Name is the user's name, or the role's name for an assumed role.
 	Name string
-	// RoleARN is the assumed role's own ARN, path included. Empty for other types.
+	// RoleARN is the assumed role's own ARN, including its path. It is empty for other types.
 	RoleARN     string
-	SessionName string // of an assumed role or federated user
+	SessionName string // of an assumed role or a federated user
 	// SessionPolicies are policy documents passed to AssumeRole and similar
 	// operations; they limit what the session may do. SessionPolicyARNs are
 	// managed ones.
@@ -57,55 +55,51 @@ type Principal struct {
 	// TransitiveTagKeys are the keys of the session tags that the sessions of
 	// roles assumed with this session inherit.
 	TransitiveTagKeys []string
-	// SourceIdentity names who stands behind a role session; roles assumed with
-	// it inherit the name.
+	// SourceIdentity identifies the person behind a role session. Roles assumed with the session inherit it.
 	SourceIdentity string
-	// FederatedProvider is the ARN of the identity provider whose token began a
-	// role session: aws:FederatedProvider.
+	// FederatedProvider is the ARN of the identity provider whose token started a role session:
+	// aws:FederatedProvider.
 	FederatedProvider string
-	// Tags are those that aws:PrincipalTag/KEY sees: the user's or role's as they
-	// are now and, over them, the session's. The lookup of credentials fills them.
+	// Tags are the tags behind aws:PrincipalTag/KEY: the current tags of the user or role, overridden by the
+	// session's tags. The lookup of credentials fills them in.
 	Tags map[string]string
-	// IssuedAt is when the session began; zero for long-term credentials.
+	// IssuedAt is when the session started; zero for long-term credentials.
 	IssuedAt time.Time
 }
 
-// A Call is what the pipeline knows of one request when the handler runs.
-// Handlers read it; only the pipeline writes it.
+// A Call is what the pipeline knows about a request when the handler runs. Handlers read it; only the pipeline writes
+// it.
 type Call struct {
 	RequestID string
 	Service   string // the SDK's package name: eks, ec2, iam, …
 	Operation string // CreateCluster, …
-	Account   string // the caller's account: the one whose resources are meant
+	Account   string // the account that the call acts on: the caller's
 	Region    string // from the credential scope; us-east-1 for iam and other global services
 	Principal Principal
 	SourceIP  netip.Addr
 	UserAgent string
 	Time      time.Time
-	Host      string // the Host header, port included
+	Host      string // the Host header, including the port
 	TLS       bool
 	Members   Members
-	// CalledVia are the services through which the call came in forward access
-	// sessions, first to last, by their service principals: eks.amazonaws.com. It is
-	// empty if the principal called this service itself.
+	// CalledVia are the service principals, such as eks.amazonaws.com, of the services that the call passed through
+	// in forward access sessions, first to last. It is empty if the principal called this service itself.
 	// https://docs.aws.amazon.com/IAM/latest/UserGuide/access_forward_access_sessions.html
 	CalledVia []string
-	// InvokedBy is the service principal of the service that calls as a role it was
-	// passed (AsRole).
+	// InvokedBy is the service principal of a service that calls as a role that was passed to it (AsRole).
 	InvokedBy string
-	// SourceARN is the resource for which a service calls as itself (AsServicePrincipal).
+	// SourceARN is the resource on whose behalf a service calls as itself (AsServicePrincipal).
 	SourceARN string
-	// VPCEndpoint is the one that a call of a guest came through.
+	// VPCEndpoint is the VPC endpoint through which a guest's call came.
 	VPCEndpoint VPCEndpoint
 }
 
-// A VPCEndpoint is one that a connection came through. It belongs to the connection,
-// not to who calls: its policy binds the keys of other accounts, signatures for other
-// regions and calls without a signature. The zero VPCEndpoint means that there is
-// none.
+// A VPCEndpoint identifies the VPC endpoint through which a connection came. It is a property of the connection, not
+// of the caller: its policy also applies to keys of other accounts, signatures for other regions and unsigned calls.
+// The zero VPCEndpoint means that the connection did not use one.
 type VPCEndpoint struct {
 	ID, VPCID       string // aws:SourceVpce and aws:SourceVpc
-	Account, Region string // whose endpoint it is, and where
+	Account, Region string // the owner of the endpoint, and its region
 }
 
 type callKey struct{}
@@ -115,9 +109,8 @@ func WithCall(ctx context.Context, call *Call) context.Context {
 	return context.WithValue(ctx, callKey{}, call)
 }
 
-// CallFrom returns the call ctx carries, or an empty one: never nil.
-// Internal callers that act for a user (the EKS service launching a node) set
-// one with WithCall.
+// CallFrom returns the call that ctx carries, or an empty one, but never nil. Internal callers that act for a user
+// (the EKS service launching a node) set one with WithCall.
 func CallFrom(ctx context.Context) *Call {
 	if c, ok := ctx.Value(callKey{}).(*Call); ok {
 		return c

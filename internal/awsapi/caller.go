@@ -9,26 +9,25 @@ import (
 	"time"
 )
 
-// An API performs operations of AWS services in process. Services call one another
-// through it: the call passes the same faults, policies, handler and journal as a
-// request from outside, without being encoded.
+// An API performs operations of AWS services in process. Services call one another through it. Such a call passes the
+// same faults, policies, handler and journal as a request from outside, but is not encoded.
 //
-// No call is made inside a store transaction, which may run several times: it fails, and
-// the error log says so.
+// A call made inside a store transaction fails and is logged as an error, because a transaction may run several
+// times.
 //
-// ctx says who calls:
+// ctx determines the caller:
 //
-//   - the context of a handler is a user's: the call is made in a forward access
-//     session, with the user's permissions (Call.Forward);
-//   - AsService makes a context in which a service calls under its service-linked role;
-//   - AsRole makes one in which it calls as a role that it was passed.
+//   - with a handler's context, the call is made in a forward access session, with the
+//     permissions of the user who called the handler (Call.Forward);
+//   - with AsService, a service calls under its service-linked role;
+//   - with AsRole, it calls as a role that was passed to it.
 type API interface {
-	// Call performs the operation whose SDK input struct in points to. The answer is a
-	// pointer to the SDK's output struct.
+	// Call performs the operation whose SDK input struct in points to. It returns a pointer to the SDK's output
+	// struct.
 	Call(ctx context.Context, in any) (any, error)
 }
 
-// Do performs the operation that in is the input of, and returns its output.
+// Do performs the operation whose input is in and returns its output.
 func Do[Out any](ctx context.Context, api API, in any) (*Out, error) {
 	out, err := api.Call(ctx, in)
 	if err != nil {
@@ -53,8 +52,8 @@ func (r ServiceRole) ARN(account string) string {
 	return "arn:" + Partition + ":iam::" + account + ":role/aws-service-role/" + r.Service + "/" + r.Name
 }
 
-// AsService returns a context in which an AWS service itself calls, for whatever ctx
-// is about, under its service-linked role. Policies of the account do not bind it.
+// AsService returns a context in which an AWS service calls on its own behalf, whatever ctx is about, under its
+// service-linked role. The account's policies do not apply to it.
 func AsService(ctx context.Context, account, region string, role ServiceRole, at time.Time) context.Context {
 	return WithCall(ctx, &Call{
 		RequestID: CallFrom(ctx).RequestID, Account: account, Region: region, Time: at,
@@ -64,9 +63,9 @@ func AsService(ctx context.Context, account, region string, role ServiceRole, at
 	})
 }
 
-// AsServicePrincipal returns a context in which an AWS service calls as itself, on behalf of
-// a resource of an account: EventBridge sends the events of a rule to a queue. What it
-// calls has to let it, by a policy of its own.
+// AsServicePrincipal returns a context in which an AWS service calls as itself, on behalf of a resource of an
+// account, as EventBridge does when it sends a rule's events to a queue. The resource that it calls must allow it in
+// its own policy.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html#principal-services
 func AsServicePrincipal(ctx context.Context, account, region, service, sourceARN string, at time.Time) context.Context {
 	return WithCall(ctx, &Call{
@@ -75,18 +74,16 @@ func AsServicePrincipal(ctx context.Context, account, region, service, sourceARN
 	})
 }
 
-// AsRole returns a context in which an AWS service calls as a role that it was passed,
-// whose policies bind it. p is the session of the role and service the service
-// principal, for CloudTrail's invokedBy.
+// AsRole returns a context in which an AWS service calls as a role that was passed to it, subject to the role's
+// policies. p is the role session, and service is the service principal, for CloudTrail's invokedBy.
 func AsRole(ctx context.Context, p Principal, region, service string, at time.Time) context.Context {
 	return WithCall(ctx, &Call{RequestID: CallFrom(ctx).RequestID, Account: p.Account, Region: region, Time: at, Principal: p, InvokedBy: service})
 }
 
-// Forward returns the call that c's handler makes of another operation, as seen by the
-// service that answers it. A user's call goes on in a forward access session: the same
-// principal, marked as calling via c's service. The user's network context is not
-// passed on: the request comes from the service. via is the service principal of c's
-// service.
+// Forward returns the call that c's handler makes to another operation, as seen by the service that answers it. A
+// user's call continues in a forward access session: the same principal, marked as calling via c's service. The
+// user's network context is not passed on, because the request comes from the service. via is the service principal
+// of c's service.
 func (c *Call) Forward(via, service, operation, requestID string, at time.Time) Call {
 	next := *c
 	next.Service, next.Operation, next.RequestID, next.Time = service, operation, requestID, at
@@ -101,11 +98,11 @@ func (c *Call) Forward(via, service, operation, requestID string, at time.Time) 
 	return next
 }
 
-// Internal reports whether an AWS service made the call, for itself or for its caller.
+// Internal reports whether an AWS service made the call, on its own behalf or on its caller's.
 func (c *Call) Internal() bool { return c.By() != "" }
 
-// By returns the service principal of the AWS service that made the call, which
-// CloudTrail shows as invokedBy; empty for a call from outside.
+// By returns the service principal of the AWS service that made the call, which CloudTrail shows as invokedBy, or ""
+// for a call from outside.
 func (c *Call) By() string {
 	switch {
 	case c.Principal.Type == AWSService:
@@ -118,8 +115,8 @@ func (c *Call) By() string {
 	return ""
 }
 
-// ViaService returns the service of the last forward access session as kms:ViaService
-// names it, ec2.us-east-1.amazonaws.com; empty for a call that came through none.
+// ViaService returns the service of the last forward access session in the form of kms:ViaService, such as
+// ec2.us-east-1.amazonaws.com, or "" if the call came through none.
 func (c *Call) ViaService() string {
 	if len(c.CalledVia) == 0 {
 		return ""

@@ -22,13 +22,12 @@ func (m Members) Add(path string) { m[path] = struct{}{} }
 
 // Honours is a parsed list of honoured members; see ParseHonours.
 type Honours struct {
-	exact  map[string]bool // a listed path: it and everything below it
-	parent map[string]bool // a container of a listed path: itself only
+	exact  map[string]bool // a listed path: covers itself and everything below it
+	parent map[string]bool // a container of a listed path: covers only itself
 }
 
-// ParseHonours reads a whitespace-separated list of member paths. A listed path
-// covers itself and everything below it; its containers are covered themselves,
-// not their other members. "*" covers everything.
+// ParseHonours reads a whitespace-separated list of member paths. A listed path covers itself and everything below
+// it. Its containers are covered too, but not their other members. "*" covers everything.
 func ParseHonours(list string) Honours {
 	h := Honours{exact: map[string]bool{}, parent: map[string]bool{}}
 	for _, p := range strings.Fields(list) {
@@ -57,8 +56,7 @@ func (h Honours) Covers(path string) bool {
 	}
 }
 
-// Refused returns the members that h does not cover, shortest path of each
-// subtree only, sorted.
+// Refused returns the members that h does not cover, sorted, with only the shortest path of each subtree.
 func (h Honours) Refused(m Members) []string {
 	var out []string
 	for p := range m {
@@ -66,7 +64,7 @@ func (h Honours) Refused(m Members) []string {
 			continue
 		}
 		if i := strings.LastIndexByte(p, '.'); i >= 0 && !h.Covers(p[:i]) {
-			continue // its container is refused already
+			continue // its container is already refused
 		}
 		out = append(out, p)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// IsThrottle reports whether err, the answer of an AWS operation, says that the caller
-// asks too often. It says nothing about what was asked for: a reconciler tries again.
+// IsThrottle reports whether err, from an AWS operation, means that the caller exceeded its request rate. Such an
+// error says nothing about the requested resource, so a reconciler tries again.
 func IsThrottle(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {

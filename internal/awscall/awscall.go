@@ -1,9 +1,9 @@
-// Package awscall holds the clients with which AWS services call one another in process
-// (awsapi.API): typed methods over the SDK's inputs and outputs. The context says who
-// calls, see awsapi.API. The methods are generated from the list in tools/clientgen.
+// Package awscall holds the clients with which AWS services call one another in process (awsapi.API): typed methods
+// over the SDK's inputs and outputs. The context determines the caller, see awsapi.API. The methods are generated
+// from the list in tools/clientgen.
 //
-// It does not depend on any service. Only internal/app imports it; services declare
-// what they need of a client as an interface.
+// It does not depend on any service. Only internal/app imports it; services declare the part of a client that they
+// need as an interface.
 package awscall
 
 //go:generate go run ../../tools/clientgen
@@ -16,9 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// Under returns an API that calls under a service's own service-linked role what a user
-// asked that service for: EKS checks a user's subnets itself, whatever the user may
-// describe. Calls that another role makes stay as they are.
+// Under returns an API that makes a user's calls under a service's own service-linked role: EKS checks a user's
+// subnets itself, even if the user may not describe them. Calls made by another role are unchanged.
 func Under(role awsapi.ServiceRole, api awsapi.API, clock clock.PassiveClock) awsapi.API {
 	return under{role, api, clock}
 }

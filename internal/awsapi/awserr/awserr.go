@@ -1,14 +1,11 @@
-// Package awserr is the error contract between handlers and the AWS API
-// server.
+// Package awserr is the error contract between handlers and the AWS API server.
 //
-// A handler returns one of three kinds of error: an SDK exception type where the
-// service models one, an *Error where nothing is modelled (all of EC2), or
-// anything else, which is a bug: the client sees InternalFailure and the cause
-// goes to the log. HTTP status and wire code come from the API model, never
-// from a handler, except where the model is silent.
+// A handler returns one of three kinds of error: an SDK exception type if the service models one, an *Error if
+// nothing is modelled (all of EC2), or any other error, which is a bug: the client sees InternalFailure and the cause
+// is logged. HTTP status and wire code come from the API model, never from a handler, unless the model does not
+// define them.
 //
-// Messages are contract: each is built by one constructor in the service's
-// errors.go that names its source.
+// Messages are contract: each is built by one constructor in the service's errors.go that names its source.
 package awserr
 
 import (
@@ -21,7 +18,7 @@ import (
 type Error struct {
 	Code    string
 	Message string
-	// Status is the HTTP status; 0 takes the model's, or 400.
+	// Status is the HTTP status. 0 means the model's status, or 400.
 	Status int
 	// Cause is for the log only; clients never see it.
 	Cause error
@@ -29,10 +26,10 @@ type Error struct {
 
 var _ smithy.APIError = (*Error)(nil)
 
-// New returns an error with AWS's code and text.
+// New returns an error with AWS's code and message.
 func New(code, message string) *Error { return &Error{Code: code, Message: message} }
 
-// Newf is New with a format.
+// Newf is New with a formatted message.
 func Newf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -62,9 +59,8 @@ func (e *Error) ErrorFault() smithy.ErrorFault {
 	return smithy.FaultClient
 }
 
-// NotImplemented is the answer to operations and parameters that AWS has but
-// Drydock does not implement. The SDKs' default retries cover 500, 502, 503 and
-// 504 only, so 501 fails at once.
+// NotImplemented is returned for operations and parameters that AWS has but Drydock does not implement. The SDKs'
+// default retries cover only 500, 502, 503 and 504, so a client fails at once on 501.
 func NotImplemented(what string) *Error {
 	return &Error{
 		Code:    "NotImplemented",

@@ -15,10 +15,10 @@ import (
 //go:embed data/*.jsonl
 var data embed.FS
 
-// heads are the first lines of the models, which say what each service is called
-// where. The rest of a model is parsed when it is asked for (loaders).
+// heads are the first lines of the models, which contain each service's names. The rest of a model is parsed when it
+// is first needed (loaders).
 var heads = sync.OnceValue(func() []MetadataRecord {
-	files, _ := fs.Glob(data, "data/*.jsonl") // sorted; the pattern is well-formed
+	files, _ := fs.Glob(data, "data/*.jsonl") // sorted; the pattern is valid
 	out := make([]MetadataRecord, 0, len(files))
 	for _, f := range files {
 		b, err := data.ReadFile(f)
@@ -35,7 +35,7 @@ var heads = sync.OnceValue(func() []MetadataRecord {
 	return out
 })
 
-// loaders holds one lazy parse per model, by the model's name and by its SDK package's.
+// loaders holds one lazy parse per model, under the model's name and its SDK package's.
 var loaders = sync.OnceValue(func() map[string]func() (*Service, error) {
 	out := map[string]func() (*Service, error){}
 	for _, h := range heads() {
@@ -57,12 +57,12 @@ func Names() []string {
 	for _, h := range heads() {
 		out = append(out, h.Name)
 	}
-	slices.Sort(out) // files sort differently: "eks-auth.jsonl" comes before "eks.jsonl"
+	slices.Sort(out) // names sort differently from files: "eks-auth.jsonl" comes before "eks.jsonl"
 	return out
 }
 
-// BySigningName returns the names of the models whose requests carry a service name in
-// their credential scope, the newest API first: Elastic Load Balancing has two.
+// BySigningName returns the names of the models whose requests carry a service name in their credential scope, the
+// newest API first. Elastic Load Balancing has two.
 func BySigningName(name string) []string {
 	var found []MetadataRecord
 	for _, h := range heads() {
@@ -78,8 +78,8 @@ func BySigningName(name string) []string {
 	return out
 }
 
-// SigningName returns the service name in the credential scope of requests to a service,
-// which is given by its model's or its SDK package's name; false if there is no such model.
+// SigningName returns the service name in the credential scope of requests to a service, which is given by its model
+// name or its SDK package name. It returns false if there is no such model.
 func SigningName(service string) (string, bool) {
 	name, ok := signingNames()[service]
 	return name, ok
@@ -95,8 +95,7 @@ var signingNames = sync.OnceValue(func() map[string]string {
 
 func (m *MetadataRecord) signingName() string { return cmp.Or(m.SigningName, m.EndpointPrefix) }
 
-// Get returns the model of a service by its model's name or its SDK package's
-// name, parsing it on first use.
+// Get returns the model of a service by its model name or its SDK package name and parses it on first use.
 func Get(name string) (*Service, error) {
 	load, ok := loaders()[name]
 	if !ok {
@@ -105,7 +104,7 @@ func Get(name string) (*Service, error) {
 	return load()
 }
 
-// Source returns the compact text of a model, by the model's name.
+// Source returns the compact text of a model by the model's name.
 func Source(name string) ([]byte, error) {
 	return data.ReadFile("data/" + name + ".jsonl")
 }

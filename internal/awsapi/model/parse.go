@@ -135,8 +135,7 @@ func (s *Service) link(ops []*OperationRecord, shapes []*ShapeRecord) error {
 		}
 		sh.Payload = sh.byName[r.Payload]
 	}
-	// A wire code may equal another exception's shape name; the code wins,
-	// because it is what handlers and clients say.
+	// A wire code may equal another exception's shape name. The code wins, because handlers and clients use it.
 	for _, r := range shapes {
 		if sh := s.Shapes[r.Name]; r.Exception && sh.Code != sh.Name {
 			s.codes[sh.Code] = sh

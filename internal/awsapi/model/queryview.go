@@ -1,12 +1,11 @@
 package model
 
-// SQS is the one service that changed its protocol: it speaks JSON, and still
-// answers the query requests of SDKs from before 2023. Its model has lost the
-// names of that form, which are restored here.
-// Source: models/apis/sqs/2012-11-05/api-2.json in aws-sdk-go v1.44.332, the last
-// line of releases with a query client; package wire tests against that client.
+// SQS is the one service that changed its protocol: it speaks JSON and still answers the query requests of SDKs from
+// before 2023. Its model no longer has the names of the query form, so they are restored here. Source:
+// models/apis/sqs/2012-11-05/api-2.json in aws-sdk-go v1.44.332, the last line of releases with a query client;
+// package wire tests against that client.
 
-// queryMembers are the names of members on the wire.
+// queryMembers are the members' names on the wire.
 var queryMembers = map[string]string{
 	"Attributes":              "Attribute",
 	"BinaryListValues":        "BinaryListValue",
@@ -17,8 +16,7 @@ var queryMembers = map[string]string{
 	"tags":                    "Tag",
 }
 
-// queryElements are the names of the elements of lists of scalars; elements that
-// are structures are called as their shape.
+// queryElements are the element names of lists of scalars. Elements that are structures are named after their shape.
 var queryElements = map[string]string{
 	"AWSAccountIdList":           "AWSAccountId",
 	"ActionNameList":             "ActionName",
@@ -48,7 +46,7 @@ func queryView(s *Service) *Service {
 	return &v
 }
 
-// A queryCopier copies shapes, each once.
+// A queryCopier copies shapes, each only once.
 type queryCopier map[*Shape]*Shape
 
 func (c queryCopier) shape(s *Shape) *Shape {

@@ -8,7 +8,7 @@ type Record struct {
 	Shape     *ShapeRecord     `json:"shape,omitempty"`
 }
 
-// MetadataRecord is a service's own line, the first of a model.
+// MetadataRecord is the service's own line, the first of a model.
 type MetadataRecord struct {
 	Name            string `json:"name"`
 	Package         string `json:"package"`

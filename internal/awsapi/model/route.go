@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// routes matches REST requests to operations: an operation's path template
-// segment by segment, then its query literals. The more literal template wins.
+// routes matches REST requests to operations: first segment by segment by path template, then by query literals. The
+// more literal template wins.
 type routes struct {
 	byMethod map[string][]*route
 }
@@ -18,11 +18,11 @@ type route struct {
 	query    []queryLiteral
 	literals int
 	greedy   bool
-	// wanted are the query parameters of required members; they tell apart
-	// operations with one path (S3's PutObject and UploadPart).
+	// wanted are the query parameters of required members. They distinguish operations that share a path (S3's
+	// PutObject and UploadPart).
 	wanted []string
-	// headers counts the required headers, which are not looked at: of two
-	// operations with one URL (S3's PutObject and CopyObject) the plain one is meant.
+	// headers counts the required headers, which are not checked. Of two operations with one URL (S3's PutObject and
+	// CopyObject), the one with fewer wins.
 	headers int
 }
 
@@ -47,7 +47,7 @@ func newRoutes(s *Service) *routes {
 		sort.Slice(list, func(i, j int) bool {
 			a, b := list[i], list[j]
 			if a.op.Deprecated != b.op.Deprecated {
-				return b.op.Deprecated // GetBucketLifecycle has a successor at its URL
+				return b.op.Deprecated // GetBucketLifecycle was replaced by an operation at the same URL
 			}
 			if x, y := len(a.query), len(b.query); x != y {
 				return x > y
@@ -133,7 +133,7 @@ func splitPath(path string) []string {
 	return strings.Split(path, "/")
 }
 
-// match walks the segments; set, when not nil, receives each label's escaped value.
+// match compares the segments. If set is not nil, it receives each label's escaped value.
 func match(segments []segment, parts []string, set func(label, escaped string)) bool {
 	for i, s := range segments {
 		if s.greedy {
@@ -167,8 +167,8 @@ func match(segments []segment, parts []string, set func(label, escaped string)) 
 	return len(parts) == 0
 }
 
-// pathParts splits a request's path for matching. A trailing slash does not
-// count, except as part of a greedy label, where S3 keys may end in one.
+// pathParts splits a request's path for matching. A trailing slash is ignored, except in a greedy label, because S3
+// keys may end in one.
 func pathParts(segments []segment, escapedPath string) []string {
 	greedy := len(segments) > 0 && segments[len(segments)-1].greedy
 	if !greedy {
@@ -185,16 +185,14 @@ func pathParts(segments []segment, escapedPath string) []string {
 	return parts
 }
 
-// MatchREST finds the operation of a REST request by method, escaped path (so
-// that an ARN with an escaped slash stays one segment) and query. A rest service
-// of which two operations differ by a header only (S3's PutObject and CopyObject)
-// is distinguished by the SDKs' x-id parameter; without it, the operation that
-// needs no header is chosen.
+// MatchREST finds the operation of a REST request by method, query and escaped path (so that an ARN with an escaped
+// slash stays one segment). Operations that differ only by a header (S3's PutObject and CopyObject) are distinguished
+// by the SDKs' x-id parameter. Without it, the operation that needs no header is chosen.
 func (s *Service) MatchREST(method, escapedPath, rawQuery string) (*Operation, bool) {
 	if s.routes == nil {
 		return nil, false
 	}
-	query, _ := url.ParseQuery(rawQuery) // a malformed pair is the decoder's to refuse
+	query, _ := url.ParseQuery(rawQuery) // the decoder rejects malformed pairs
 	id := query.Get("x-id")
 	parts := splitPath(escapedPath)
 	var best *route
@@ -219,8 +217,8 @@ func (s *Service) MatchREST(method, escapedPath, rawQuery string) (*Operation, b
 	return best.op, true
 }
 
-// matchesQuery tells whether the query has the parameters of the route's URI, and
-// those that tell it from other routes.
+// matchesQuery reports whether the query has the parameters of the route's URI and those that distinguish it from
+// other routes.
 func (r *route) matchesQuery(query url.Values) bool {
 	for _, l := range r.query {
 		if l.key == "x-id" {
@@ -239,13 +237,13 @@ func (r *route) matchesQuery(query url.Values) bool {
 	return true
 }
 
-// ambiguous reports whether routes can only be distinguished by their required
-// query members: only S3 has such operations. Elsewhere a missing required
-// parameter is a validation error of the operation, not another operation.
+// ambiguous reports whether routes can only be distinguished by their required query members. Only S3 has such
+// operations. Elsewhere a missing required parameter is a validation error of the operation rather than another
+// operation.
 func (r *route) ambiguous() bool { return r.op.Service.Name == "s3" }
 
-// PathLabels returns the unescaped values of the labels of op's URI in an
-// escaped path, or false if the path does not match.
+// PathLabels returns the unescaped values of the labels of op's URI in an escaped path, or false if the path does not
+// match.
 func (op *Operation) PathLabels(escapedPath string) (map[string]string, bool) {
 	labels := map[string]string{}
 	valid := true

@@ -1,6 +1,5 @@
-// Package paging cuts lists into pages for all services. A token names the last item of the
-// page before by its key, so that items made or deleted in between neither repeat nor hide
-// others.
+// Package paging cuts lists into pages for all services. A token identifies the last item of the previous page by its
+// key, so that items created or deleted in between neither repeat nor hide others.
 package paging
 
 import (
@@ -13,22 +12,22 @@ import (
 	"strings"
 )
 
-// Rules are how one list is paged.
+// Rules say how a list is paged.
 type Rules struct {
-	// Usual is how many items a page has when no size is asked for; 0: all.
+	// Usual is how many items a page has if the request gives no size. 0 means all.
 	Usual int
-	// Size is asked about the size of a page that a request wants. Nil: any that the API
-	// model lets through.
+	// Size checks the page size of a request and returns the size to use. Nil accepts any size that the API model
+	// allows.
 	Size func(size int32) (int, error)
-	// Question, if set, is what the list answers: its tokens are good for no other.
+	// Question, if set, identifies the query that the list answers: tokens are valid only for the same query.
 	Question string
-	// BadToken is the answer to an invalid token.
+	// BadToken returns the error for an invalid token.
 	BadToken func(token string) error
 }
 
-// A Cursor is where in its list a page begins, and how much still fits.
+// A Cursor is the position where a page begins in its list, and how many items still fit.
 type Cursor struct {
-	After string // the key of the last item of the page before; empty: there was none
+	After string // the key of the last item of the previous page; empty for the first page
 
 	rules Rules
 	left  int
@@ -63,7 +62,7 @@ func (r Rules) Start(size *int32, token *string) (*Cursor, error) {
 	return c, nil
 }
 
-// prefix tells the tokens of this program, and of a question, from others.
+// prefix distinguishes the tokens of this program, and of one question, from others.
 func (r Rules) prefix() string {
 	if r.Question == "" {
 		return "drydock/"
@@ -73,19 +72,19 @@ func (r Rules) prefix() string {
 	return fmt.Sprintf("drydock/%016x/", h.Sum64())
 }
 
-// Full reports whether no more fits, and remembers that there is more.
+// Full reports whether the page is full. If so, it records that there are more items.
 func (c *Cursor) Full() bool {
 	c.more = c.left == 0
 	return c.more
 }
 
-// Stop ends the page before another item, although there would be room for it.
+// Stop ends the page early, before another item that would still fit.
 func (c *Cursor) Stop() { c.more = true }
 
-// Add notes that the item of that key is on the page.
+// Add records that the item with that key is on the page.
 func (c *Cursor) Add(key string) { c.left, c.last = c.left-1, key }
 
-// Next is the token of the next page, or nil if there is none.
+// Next returns the token of the next page, or nil if there is none.
 func (c *Cursor) Next() *string {
 	if !c.more {
 		return nil
@@ -94,16 +93,15 @@ func (c *Cursor) Next() *string {
 	return &token
 }
 
-// Cut returns the page of a list sorted by key that a request asks for, and the token of
-// the next.
+// Cut returns the requested page of a list that is sorted by key, and the token of the next page.
 func Cut[T any](r Rules, all []T, key func(T) string, size *int32, token *string) ([]T, *string, error) {
 	return cut(r, all, key, size, token, func(after string) int {
 		return sort.Search(len(all), func(i int) bool { return key(all[i]) > after })
 	})
 }
 
-// CutInOrder is Cut for a list in another order: the next page begins behind the last item
-// seen, wherever that is by then.
+// CutInOrder is Cut for a list in another order: the next page begins after the last item seen, wherever that item is
+// by then.
 func CutInOrder[T any](r Rules, all []T, key func(T) string, size *int32, token *string) ([]T, *string, error) {
 	return cut(r, all, key, size, token, func(after string) int {
 		return 1 + slices.IndexFunc(all, func(v T) bool { return key(v) == after })

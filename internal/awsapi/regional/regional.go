@@ -1,5 +1,5 @@
-// Package regional says where the resources that a call is about are kept: under the caller's
-// account, in the call's region.
+// Package regional says where the store keeps the resources of a call: under the caller's account, in the call's
+// region.
 package regional
 
 import (
@@ -9,8 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Scope is an account in a region. Services that write ARNs by it embed it in a type of
-// their own.
+// A Scope is an account and a region. Services that build ARNs from it embed it in a type of their own.
 type Scope struct{ Account, Region string }
 
 // At returns the scope of an account in a region.
@@ -22,15 +21,15 @@ func Of(ctx context.Context) Scope {
 	return Scope{call.Account, call.Region}
 }
 
-// Key is where the resource with an ID is stored.
+// Key returns the store key of the resource with the given ID.
 func (s Scope) Key(id string) store.Key {
 	return store.Key{Account: s.Account, Region: s.Region, ID: id}
 }
 
-// All is the whole scope, for listing.
+// All selects the whole scope, for listing.
 func (s Scope) All() store.Scope { return store.Scope{Account: s.Account, Region: s.Region} }
 
-// Below is what belongs to the resource with an ID: its keys are ID/….
+// Below selects what belongs to the resource with the given ID: records whose keys are ID/….
 func (s Scope) Below(id string) store.Scope {
 	return store.Scope{Account: s.Account, Region: s.Region, Prefix: id + "/"}
 }

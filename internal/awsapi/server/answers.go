@@ -7,39 +7,38 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
-// Controllers ask for the same long lists over and over while nothing happens:
-// building and encoding a hundred instances costs twenty times what the rest of the
-// pipeline does. The answers of operations that say so (Operation.FromStore) are
-// given again until the store changes. Authorization is still checked every time.
+// Controllers request the same long lists over and over while nothing changes. Building and encoding a hundred
+// instances costs twenty times as much as the rest of the pipeline. Answers of operations that allow it
+// (Operation.FromStore) are therefore reused until the store changes. Authorization is still checked every time.
 const (
 	maxKeptAnswer  = 1 << 20
 	maxKeptAnswers = 4 << 20 // of all together, in bytes
 	maxKeptRequest = 4 << 10
 )
 
-// answers are what was answered since the store last changed.
+// answers caches the answers since the store last changed.
 type answers struct {
 	mu   sync.Mutex
-	asOf <-chan struct{} // Config.Changed's channel of that state
+	asOf <-chan struct{} // the channel that Config.Changed returned for that state
 	kept map[question]*answer
 	size int
 }
 
-// A question is everything that an answer depends on besides the store.
+// A question is everything besides the store that an answer depends on.
 type question struct {
 	operation               *operation
 	account, region, accept string
 	body                    string
 }
 
-// An answer is an encoded answer with the place of its request ID.
+// An answer is an encoded answer and the position of the request ID in it.
 type answer struct {
 	out  any
 	resp *wire.Response
 	id   int
 }
 
-// of returns what was answered to q in the state asOf, or nil.
+// of returns the cached answer to q for the state asOf, or nil if there is none.
 func (a *answers) of(q question, asOf <-chan struct{}) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -49,7 +48,7 @@ func (a *answers) of(q question, asOf <-chan struct{}) *answer {
 	return a.kept[q]
 }
 
-// keep remembers an answer that was made from the state asOf or a later one.
+// keep caches an answer that was made from the state asOf or a later one.
 func (a *answers) keep(q question, asOf <-chan struct{}, out any, resp *wire.Response, requestID string) {
 	id := bytes.Index(resp.Body, []byte(requestID))
 	if len(resp.Body) > maxKeptAnswer || id < 0 || bytes.Count(resp.Body, []byte(requestID)) > 1 {
@@ -63,18 +62,18 @@ func (a *answers) keep(q question, asOf <-chan struct{}, out any, resp *wire.Res
 	}
 }
 
-// askAgain looks for an answer to the same request. Without one it remembers which
-// state the next answer is made from.
+// askAgain looks for a cached answer to the same request. If there is none, it records the state from which the
+// answer will be made.
 func (x *exchange) askAgain() {
 	if !x.handler.FromStore || x.s.cfg.Changed == nil || x.req.RawQuery != "" || len(x.req.Body) > maxKeptRequest {
 		return
 	}
 	x.question = question{x.handler, x.call.Account, x.call.Region, x.r.Header.Get("Accept"), string(x.req.Body)}
-	x.asOf = x.s.cfg.Changed() // before asking: no change is missed
+	x.asOf = x.s.cfg.Changed() // before looking, so that no change is missed
 	x.again = x.s.answers.of(x.question, x.asOf)
 }
 
-// write sends resp, or the answer of before with this request's ID.
+// write sends resp, replacing the request ID in a reused answer.
 func (x *exchange) write(resp *wire.Response) {
 	body := resp.Body
 	if a := x.again; a != nil && resp == a.resp {
@@ -83,5 +82,5 @@ func (x *exchange) write(resp *wire.Response) {
 		_, _ = x.w.Write([]byte(x.call.RequestID))
 		body = body[after:]
 	}
-	_, _ = x.w.Write(body) // a client that is gone needs no answer
+	_, _ = x.w.Write(body) // an error means that the client has disconnected
 }

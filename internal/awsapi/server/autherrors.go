@@ -8,7 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 )
 
-// A family is a group of services that word a failed signature alike.
+// A family is a group of services that use the same words for a failed signature.
 type family string
 
 const (
@@ -33,8 +33,7 @@ func familyOf(svc *model.Service) family {
 	return familyQuery
 }
 
-// An authText is one family's answer to one failed check. An empty text takes
-// the check's own message.
+// An authText is one family's answer to one failed check. An empty text means the check's own message.
 type authText struct {
 	code   string
 	status int
@@ -49,7 +48,7 @@ const (
 	textEC2Expired   = "Request has expired."
 )
 
-// authTexts says how each family words each failed check. Sources:
+// authTexts holds each family's words for each failed check. Sources:
 //   - query: https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html,
 //     https://github.com/aws/aws-cli/issues/6676 (Signature expired),
 //     https://github.com/boto/boto3/issues/756 (SignatureDoesNotMatch),
@@ -80,7 +79,7 @@ var authTexts = map[family]map[sigv4.Kind]authText{
 	},
 	familyJSON:     jsonTexts(http.StatusBadRequest),
 	familyRESTJSON: jsonTexts(http.StatusForbidden),
-	// EC2 tells no wrong secret from an unknown key.
+	// EC2 does not distinguish a wrong secret from an unknown key.
 	familyEC2: {
 		sigv4.Missing:       {"MissingParameter", http.StatusBadRequest, "The request must contain the parameter AWSAccessKeyId"},
 		sigv4.Incomplete:    {"AuthFailure", http.StatusUnauthorized, textEC2Failure},
@@ -112,7 +111,7 @@ var authTexts = map[family]map[sigv4.Kind]authText{
 	},
 }
 
-// jsonTexts are those of the JSON protocols, which differ in the status.
+// jsonTexts returns the texts of the JSON protocols, which differ only in the status.
 func jsonTexts(status int) map[sigv4.Kind]authText {
 	return map[sigv4.Kind]authText{
 		sigv4.Missing:       {"MissingAuthenticationTokenException", status, "Missing Authentication Token"},
@@ -130,7 +129,7 @@ func jsonTexts(status int) map[sigv4.Kind]authText {
 	}
 }
 
-// authError words a failed check as svc does.
+// authError returns svc's error for a failed check.
 func authError(svc *model.Service, e *sigv4.Error) error {
 	t, ok := authTexts[familyOf(svc)][e.Kind]
 	if !ok {

@@ -19,9 +19,8 @@ import (
 
 var _ awsapi.API = (*Server)(nil)
 
-// A throttled call between services is repeated, with a delay that doubles, as AWS's
-// own services and SDKs do. After the last try the caller gets the error: a user's
-// request fails, a reconciler comes back later.
+// A throttled call between services is retried with a delay that doubles, as AWS's own services and SDKs do. After
+// the last try the caller gets the error: a user's request fails, and a reconciler tries again later.
 const (
 	throttleTries = 4
 	throttleDelay = 100 * time.Millisecond
@@ -64,14 +63,14 @@ func (s *Server) callOnce(ctx context.Context, op *operation, in any) (any, erro
 	if f := fault.Of(err); f != nil {
 		i.noteFault(f, err)
 	}
-	// CloudTrail does not record a service's reads, and reconcilers read a lot.
+	// CloudTrail does not record a service's reads, and reconcilers make many of them.
 	if !op.readOnly || err != nil {
 		i.record(statusOf(op, err), out, err)
 	}
 	return out, err
 }
 
-// inProcess performs the call. A panic ends it as it ends a request.
+// inProcess performs the call. It recovers from a panic as for a request.
 func (i *invocation) inProcess(ctx context.Context) (out any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -85,7 +84,7 @@ func (i *invocation) inProcess(ctx context.Context) (out any, err error) {
 	return i.perform(ctx)
 }
 
-// statusOf is the HTTP status that the call would have had, for the journal.
+// statusOf returns the HTTP status that the call would have had, for the journal.
 func statusOf(op *operation, err error) int {
 	if err == nil {
 		return http.StatusOK

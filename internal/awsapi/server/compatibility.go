@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// A State says how far an operation is handled.
+// A State says how completely an operation is handled.
 type State string
 
 // The states.
@@ -20,14 +20,14 @@ const (
 	None    State = "not"
 )
 
-// A ServiceCompatibility is one model's part of docs/compatibility.md.
+// A ServiceCompatibility is one model's section of docs/compatibility.md.
 type ServiceCompatibility struct {
 	Name       string // the model's: eks, ec2, …
 	Title      string // AWS's service ID
 	Operations []OperationCompatibility
 }
 
-// Count returns how many operations are in state.
+// Count returns how many operations are in that state.
 func (s ServiceCompatibility) Count(state State) int {
 	n := 0
 	for _, op := range s.Operations {
@@ -38,22 +38,21 @@ func (s ServiceCompatibility) Count(state State) int {
 	return n
 }
 
-// An OperationCompatibility says what of an operation is handled.
+// An OperationCompatibility says which parts of an operation are handled.
 type OperationCompatibility struct {
 	Name  string
 	State State
-	// Refused are the members that a request may not carry, as dotted paths; of
-	// a container that is refused as a whole only the container.
+	// Refused are the members that a request may not carry, as dotted paths. If a container is refused as a whole,
+	// only the container is listed.
 	Refused []string
-	// Except says which values of other members are refused, in words.
+	// Except describes which values of other members are refused.
 	Except string
 	// Why says why an operation that clients use is not handled.
 	Why string
 }
 
-// Compatibility tells, for every operation of every embedded model, what of it
-// services handle. It is built from the lists that the pipeline itself uses,
-// and fails where New would.
+// Compatibility returns, for every operation of every embedded model, which parts of it services handle. It is built
+// from the lists that the pipeline itself uses and fails where New would.
 func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
 	reg, err := newRegistry(services)
 	if err != nil {
@@ -90,7 +89,7 @@ func Compatibility(services []awsapi.Service) ([]ServiceCompatibility, error) {
 // refusable lists the members of the operation's input that are not honoured.
 func (o *operation) refusable() []string {
 	var out []string
-	within := map[*model.Shape]bool{} // shapes may refer to themselves
+	within := map[*model.Shape]bool{} // shapes may be recursive
 	var walk func(sh *model.Shape, prefix string)
 	walk = func(sh *model.Shape, prefix string) {
 		if sh = structure(sh); sh == nil || within[sh] {

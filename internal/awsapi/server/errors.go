@@ -14,7 +14,7 @@ const (
 	textFailure     = "The request processing has failed because of an unknown error, exception or failure."
 )
 
-// internalFailure is the answer to Drydock's own bugs.
+// internalFailure is the error for Drydock's own bugs.
 func internalFailure(svc *model.Service) error {
 	if svc.Protocol == model.ProtocolEC2 {
 		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
@@ -24,15 +24,15 @@ func internalFailure(svc *model.Service) error {
 	return awserr.New("InternalFailure", textFailure).WithStatus(http.StatusInternalServerError)
 }
 
-// unknownAction is the answer to an operation the model does not have.
+// unknownAction is the error for an operation that the model does not have.
 func unknownAction(svc *model.Service, name, version string) error {
 	switch svc.Protocol {
 	case model.ProtocolEC2:
 		// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 		return awserr.Newf("InvalidAction", "The action %s is not valid for this web service.", name)
 	case model.ProtocolQuery:
-		// As IAM, STS, Auto Scaling and CloudFormation word it:
-		// https://github.com/boto/boto/issues/2856 and many others.
+		// In the words of IAM, STS, Auto Scaling and CloudFormation: https://github.com/boto/boto/issues/2856 and
+		// many others.
 		if version == "" {
 			version = "NO_VERSION_SPECIFIED"
 		}
@@ -45,11 +45,11 @@ func unknownAction(svc *model.Service, name, version string) error {
 	case model.ProtocolRESTJSON:
 		return awserr.New("UnknownOperationException", "").WithStatus(http.StatusNotFound)
 	}
-	// json: {"__type":"com.amazon.coral.service#UnknownOperationException"}, no text
+	// json: {"__type":"com.amazon.coral.service#UnknownOperationException"}, without a message
 	return awserr.New("UnknownOperationException", "")
 }
 
-// missingAction is the answer to a query request without an Action.
+// missingAction is the error for a query request without an Action.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 func missingAction(svc *model.Service) error {
 	if svc.Protocol == model.ProtocolEC2 {
@@ -62,14 +62,14 @@ func notHandled(svc *model.Service, op string) error {
 	return awserr.NotImplemented(actionName(svc, op))
 }
 
-// methodNotAllowed is the answer to a query-protocol request that could be a link.
-// AWS deviation: AWS takes GET for every operation of the query protocols.
+// methodNotAllowed is the error for a query-protocol request that a link could have sent. AWS deviation: AWS accepts
+// GET for every operation of the query protocols.
 func methodNotAllowed(svc *model.Service, op, method string) error {
 	return awserr.Newf("MethodNotAllowed", "%s must be sent by POST, not %.10s: Drydock does not act on links, which any web page could contain. See docs/compatibility.md.",
 		actionName(svc, op), method).WithStatus(http.StatusMethodNotAllowed)
 }
 
-// maxRefused is how many of the unsupported members an error names.
+// maxRefused is how many of the unsupported members an error message lists.
 const maxRefused = 50
 
 func notHonoured(action string, members []string) error {
@@ -84,9 +84,8 @@ func unknownService(signingName string) error {
 	return awserr.NotImplemented("the service " + fmt.Sprintf("%.40q", signingName))
 }
 
-// tooLarge is the answer to a body above the limit.
-// AWS deviation: services answer in different ways, some by closing the
-// connection; this is API Gateway's and S3's.
+// tooLarge is the error for a body above the limit. AWS deviation: services answer in different ways, some by closing
+// the connection; this is the answer of API Gateway and S3.
 func tooLarge(svc *model.Service, limit int64) error {
 	code := "RequestEntityTooLargeException"
 	switch familyOf(svc) {
@@ -98,8 +97,7 @@ func tooLarge(svc *model.Service, limit int64) error {
 	return awserr.Newf(code, "Request body is larger than %d bytes.", limit).WithStatus(http.StatusRequestEntityTooLarge)
 }
 
-// incompleteBody is S3's answer to a body that ends too early; other services
-// close the connection.
+// incompleteBody is S3's error for a body that ends too early; other services close the connection.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 func incompleteBody() error {
 	return awserr.New("IncompleteBody", "You did not provide the number of bytes specified by the Content-Length HTTP header.")

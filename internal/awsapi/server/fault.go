@@ -13,9 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 )
 
-// inject delays or fails a call that a fault is set for. It comes after the
-// signature, which tells whose call it is, and before the policies, as throttling
-// does. Calls between services come this way, too.
+// inject delays or fails a call for which a fault is set. It runs after the signature check, which identifies the
+// caller, and before the policies, as throttling does. Calls between services pass it, too.
 func (i *invocation) inject(ctx context.Context) error {
 	if i.s.cfg.Faults == nil {
 		return nil
@@ -37,7 +36,7 @@ func (i *invocation) inject(ctx context.Context) error {
 	return fault.Because(FaultError(i.service, e.Failed), e.Failed)
 }
 
-// FaultError is what a service answers to a call that fails by f.
+// FaultError returns the error of a call that fails because of f.
 func FaultError(svc *model.Service, f *fault.Fault) *awserr.Error {
 	switch {
 	case f.Kind == fault.Throttle:
@@ -49,10 +48,10 @@ func FaultError(svc *model.Service, f *fault.Fault) *awserr.Error {
 	if message == "" {
 		message, _ = FaultText(f.Code)
 	}
-	return awserr.New(f.Code, message).WithStatus(f.Status) // 0: as the model says
+	return awserr.New(f.Code, message).WithStatus(f.Status) // 0 means the model's status
 }
 
-// throttled is the answer to a caller that asks too often.
+// throttled is the error for a caller that exceeds its request rate.
 func throttled(svc *model.Service) *awserr.Error {
 	switch familyOf(svc) {
 	case familyEC2:
@@ -62,7 +61,7 @@ func throttled(svc *model.Service) *awserr.Error {
 		// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
 		return awserr.New("SlowDown", "Please reduce your request rate.").WithStatus(http.StatusServiceUnavailable)
 	case familyRESTJSON:
-		// As EKS's, seen by bootstrap.sh: https://github.com/awslabs/amazon-eks-ami/pull/218
+		// EKS's text, as seen by bootstrap.sh: https://github.com/awslabs/amazon-eks-ami/pull/218
 		return awserr.New("TooManyRequestsException", textTooMany).WithStatus(http.StatusTooManyRequests)
 	case familyJSON:
 		// https://github.com/dask/dask-cloudprovider/issues/309
@@ -72,7 +71,7 @@ func throttled(svc *model.Service) *awserr.Error {
 	return awserr.New("Throttling", textRate).WithStatus(http.StatusBadRequest)
 }
 
-// unwell is a service's own failure, of the status that f asks for.
+// unwell is a service's own failure, with the status that f sets.
 func unwell(svc *model.Service, f *fault.Fault) *awserr.Error {
 	if f.Status == http.StatusServiceUnavailable {
 		code := "ServiceUnavailable"
@@ -99,7 +98,7 @@ const (
 	textUnavailable  = "The request has failed due to a temporary failure of the server."
 )
 
-// FaultText is what services say with a code that many of them have in common.
+// FaultText returns the message that services send with a code that many of them share.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html and
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 func FaultText(code string) (string, bool) {
@@ -120,7 +119,7 @@ func FaultText(code string) (string, bool) {
 	return text, ok
 }
 
-// noteFault remembers which fault a call failed by, for explanations.
+// noteFault records which fault made a call fail, for explanations.
 func (i *invocation) noteFault(f *fault.Fault, err error) {
 	i.fault = f
 	fields := map[string]any{

@@ -8,13 +8,12 @@ import (
 	"strings"
 )
 
-// RefuseBrowser answers r with 403 and reports true if a web page may have sent it.
-// Well-known credentials open a daemon on loopback, and simple requests need no
-// preflight, so any page that the user visits could otherwise act as the user.
-// Browsers give themselves away by Origin or Sec-Fetch-Site, or by the user agent,
-// which scripts can change in Firefox. A page that rebinds its own name to loopback is
-// a same-origin caller without either header, so the name in Host must be one that no
-// stranger's page can have: see allowedHost. allow holds the user's own names.
+// RefuseBrowser answers r with 403 and returns true if a web page may have sent it. A daemon on loopback accepts
+// well-known credentials, and simple requests need no preflight, so otherwise any page that the user visits could act
+// as the user. Browsers are recognized by Origin, Sec-Fetch-Site or the user agent, which scripts can change in
+// Firefox. A page that rebinds its own name to loopback is a same-origin caller without either header, so the name in
+// Host must be one that a stranger's page cannot have: see allowedHost. allow holds the names that the user has
+// allowed.
 func RefuseBrowser(w http.ResponseWriter, r *http.Request, allow []string) bool {
 	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || strings.HasPrefix(r.UserAgent(), "Mozilla/") {
 		http.Error(w, "Drydock refuses requests from browsers, because any web page could act as you.", http.StatusForbidden)
@@ -28,10 +27,9 @@ func RefuseBrowser(w http.ResponseWriter, r *http.Request, allow []string) bool 
 	return false
 }
 
-// allowedHost reports whether a Host header names this machine or AWS: an IP address,
-// localhost and names below it, which browsers never look up in DNS, AWS's own names,
-// or one of allow, where *.example.com stands for every name below example.com.
-// Browsers always send a Host header.
+// allowedHost reports whether a Host header names this machine or AWS: an IP address, localhost and names below it,
+// which browsers never look up in DNS, AWS's own names, or one of allow, where *.example.com stands for every name
+// below example.com. Browsers always send a Host header.
 func allowedHost(host string, allow []string) bool {
 	name := strings.ToLower(strings.TrimSuffix(hostname(host), "."))
 	if name == "" || name == "localhost" || strings.HasSuffix(name, ".localhost") ||
@@ -50,7 +48,7 @@ func allowedHost(host string, allow []string) bool {
 	return false
 }
 
-// hostname is a Host header without its port and the brackets of an IPv6 address.
+// hostname returns a Host header without its port and the brackets of an IPv6 address.
 func hostname(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return name

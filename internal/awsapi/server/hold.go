@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// Holding: an SDK's waiter asks, sleeps up to 30 seconds and asks again. Instead
-// of letting it sleep, the answer is held until it is what the waiter may be
-// waiting for, or until maxHold has passed.
+// Holding: an SDK's waiter asks, sleeps up to 30 seconds and asks again. Instead of letting it sleep, the server
+// holds the answer until it is one that the waiter may be waiting for, or until maxHold has passed.
 const (
 	maxHold = 10 * time.Second
-	// holdPause is the least time between two calls of a held handler, so that a
-	// busy store does not make waiters expensive.
+	// holdPause is the minimum time between two calls of a held handler, so that a busy store does not make waiters
+	// expensive.
 	holdPause = 20 * time.Millisecond
 )
 
-// answer calls the handler, and for a waiter calls it again after every change
-// of state until its answer is settled. Errors are final.
+// answer calls the handler. For a waiter, it calls the handler again after every change of state until the answer is
+// settled. Errors are final.
 func (i *invocation) answer(ctx context.Context) (any, error) {
 	hold := i.handler.Settled != nil && i.s.cfg.Changed != nil && waits(i.call.UserAgent, i.call.Operation)
 	if !hold && i.again != nil {
@@ -31,7 +30,7 @@ func (i *invocation) answer(ctx context.Context) (any, error) {
 	deadline := i.s.cfg.Clock.NewTimer(maxHold)
 	defer deadline.Stop()
 	for {
-		changed := i.s.cfg.Changed() // before asking: no change is missed
+		changed := i.s.cfg.Changed() // before calling, so that no change is missed
 		out, err := i.invoke(ctx)
 		if err != nil || i.handler.Settled(out) {
 			return out, err
@@ -63,11 +62,10 @@ func (i *invocation) invoke(ctx context.Context) (any, error) {
 	return i.handler.invoke(ctx, i.in)
 }
 
-// waits reports whether the request is sent by what sleeps between two of them. An
-// SDK's waiter is known by its user agent: the SDKs list the features in use after
-// "m/" there, and B is WAITER (aws-sdk-go-v2 aws/middleware/user_agent.go, botocore
-// useragent.py; both set it in their waiters only). eksctl has a waiter of its own
-// for updates, and describes them nowhere else (pkg/eks/update.go).
+// waits reports whether the request comes from a waiter, which sleeps between two requests. An SDK's waiter is
+// recognized by its user agent: SDKs list the features in use after "m/", and B is WAITER (aws-sdk-go-v2
+// aws/middleware/user_agent.go, botocore useragent.py; both set it in their waiters only). eksctl has its own waiter
+// for updates and describes updates nowhere else (pkg/eks/update.go).
 func waits(userAgent, operation string) bool {
 	for field := range strings.FieldsSeq(userAgent) {
 		if operation == "DescribeUpdate" && strings.HasPrefix(field, "eksctl/") {
@@ -86,13 +84,12 @@ func waits(userAgent, operation string) bool {
 
 type drainKey struct{}
 
-// withDrain marks requests of a server that is stopping once done is closed:
-// held answers are given then.
+// withDrain returns a context for requests to a server that stops when done is closed. Held answers are then sent.
 func withDrain(ctx context.Context, done <-chan struct{}) context.Context {
 	return context.WithValue(ctx, drainKey{}, done)
 }
 
-// Draining is closed when serving ends: an answer that would go on has to end.
+// Draining returns a channel that is closed when serving ends. An endless answer must then end.
 func Draining(ctx context.Context) <-chan struct{} {
 	done, _ := ctx.Value(drainKey{}).(<-chan struct{})
 	return done

@@ -19,26 +19,25 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 )
 
-// An invocation is one call of one operation after its input is known, whether it
-// came over HTTP or from another service in process (Call). Both pass the same stages.
+// An invocation is one call of one operation once its input is known, whether it came over HTTP or from another
+// service in process (Call). Both pass the same stages.
 type invocation struct {
 	s       *Server
 	start   time.Time
 	service *model.Service // nil until routed
 	handler *operation     // nil until known
 	call    awsapi.Call
-	tls     *tls.ConnectionState // of a request over https
+	tls     *tls.ConnectionState // for a request over https
 	in      any
-	denial  *authz.Denial // nil: allowed, or not asked yet
-	fault   *fault.Fault  // that it failed by, on purpose
-	delayed *fault.Fault  // that it was delayed by
-	again   *answer       // what the same request was answered before; nil: nothing, or it may have changed
+	denial  *authz.Denial // nil if allowed or not authorized yet
+	fault   *fault.Fault  // the fault that made it fail
+	delayed *fault.Fault  // the fault that delayed it
+	again   *answer       // the cached answer to the same request; nil if there is none or it may be outdated
 }
 
-// perform takes a decoded call through validation, faults and policies to its handler's
-// answer. In the framework that most services share, a request that the model refuses
-// never reaches the code that asks for permissions; no public record of a service that
-// does it the other way round is known.
+// perform takes a decoded call through validation, faults and policies to its handler. Validation comes before
+// authorization: in the framework that most services share, a request that violates the model never reaches the code
+// that checks permissions, and no public record of a service with the opposite order is known.
 func (i *invocation) perform(ctx context.Context) (any, error) {
 	ctx = awsapi.WithCall(ctx, &i.call)
 	if err := wire.Validate(i.handler.model, i.in, i.call.Members); err != nil {
@@ -54,7 +53,7 @@ func (i *invocation) perform(ctx context.Context) (any, error) {
 		return nil, i.dryRun(ctx)
 	}
 	out, err := i.answer(ctx)
-	// Handlers that decide for themselves (sts:AssumeRole) add why to their errors.
+	// Handlers that authorize by themselves (sts:AssumeRole) attach the reason to their errors.
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
 		i.noteDenial(denial)
 	}
@@ -65,7 +64,7 @@ func (i *invocation) authorize(ctx context.Context) error {
 	if i.handler.Exempt || i.handler.Unsigned || i.call.Principal.Type == awsapi.AnonymousCaller {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, handlerTimeout) // it may be about many resources
+	ctx, cancel := context.WithTimeout(ctx, handlerTimeout) // it may concern many resources
 	defer cancel()
 	err := i.s.cfg.Authorize(ctx, &i.call, i.in)
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
@@ -75,11 +74,11 @@ func (i *invocation) authorize(ctx context.Context) error {
 	return err
 }
 
-// noteDenial remembers why the call is denied, for explanations.
+// noteDenial records why the call is denied, for explanations.
 func (i *invocation) noteDenial(denial *authz.Denial) {
 	i.denial = denial
 	account := i.call.Account
-	if account == "" { // the call is unsigned: it is about a role
+	if account == "" { // the call is unsigned and concerns a role
 		if a, err := arn.Parse(denial.Request.Resource); err == nil {
 			account = a.Account
 		}
@@ -89,10 +88,9 @@ func (i *invocation) noteDenial(denial *authz.Denial) {
 	})
 }
 
-// dryRun answers EC2's DryRun: the caller may do it, and nothing was done.
-// Handlers that know dry runs check the request first, as EC2 does: Karpenter
-// tells a launch template that cannot work from one that it may not use by it.
-// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
+// dryRun answers EC2's DryRun: the caller is allowed, and nothing was done. Handlers that support dry runs check the
+// request first, as EC2 does. Karpenter relies on that to distinguish a launch template that cannot work from one
+// that it may not use. https://docs.aws.amazon.com/AWSEC2/latest/APIReference/CommonParameters.html
 func (i *invocation) dryRun(ctx context.Context) error {
 	if i.handler.handlesDryRun {
 		if _, err := i.handler.invoke(ctx, i.in); err != nil {

@@ -13,12 +13,11 @@ import (
 	"time"
 )
 
-// A Proxy answers CONNECT for programs that know only AWS's own endpoints. Connections to
-// AWS names are served here, with a certificate for that name. It never dials out: `drydock
-// run`, which sits in front of it, dials all other targets as its own user. The proxy
-// serves only this machine, and its caller authenticates the client.
+// A Proxy answers CONNECT for programs that only know AWS's own endpoints. Connections to AWS names are served here,
+// with a certificate for that name. It never dials out: `drydock run`, which sits in front of it, dials all other
+// targets as its own user. The proxy serves only this machine, and its caller authenticates the client.
 type Proxy struct {
-	// listener takes the connections to AWS's names.
+	// listener accepts the connections to AWS's names.
 	listener *splitListener
 	log      *slog.Logger
 
@@ -27,18 +26,18 @@ type Proxy struct {
 	loops sync.WaitGroup
 }
 
-// NewProxy returns a Proxy that feeds ln, which is from Listen or Split.
+// NewProxy returns a Proxy that passes connections to ln, which comes from Listen or Split.
 func NewProxy(ln net.Listener, log *slog.Logger) *Proxy {
 	s, _ := ln.(*splitListener)
 	return &Proxy{listener: s, log: log, conns: map[net.Conn]struct{}{}}
 }
 
-// Run waits until ctx ends, then ends the tunnels.
+// Run waits until ctx ends, then closes the tunnels.
 func (p *Proxy) Run(ctx context.Context) error {
 	<-ctx.Done()
 	p.mu.Lock()
 	for c := range p.conns {
-		_ = c.Close() // its loops see it
+		_ = c.Close() // its loops notice that
 	}
 	p.conns = nil
 	p.mu.Unlock()
@@ -65,8 +64,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, host+" is not served by Drydock", http.StatusMisdirectedRequest)
 }
 
-// Answer takes the connection of a CONNECT request over, and answers what comes on it
-// as if it had come to the listener. wrap, unless nil, is around the connection.
+// Answer takes over the connection of a CONNECT request and serves it as if it had come to the listener. wrap, unless
+// nil, wraps the connection.
 func (p *Proxy) Answer(w http.ResponseWriter, hijacker http.Hijacker, wrap func(net.Conn) net.Conn) {
 	near := takeOver(w, hijacker)
 	if near == nil {
@@ -78,18 +77,17 @@ func (p *Proxy) Answer(w http.ResponseWriter, hijacker http.Hijacker, wrap func(
 	p.listener.feed(near)
 }
 
-// Tunnel joins the connection of a CONNECT request with another, which is the
-// proxy's from now on.
+// Tunnel joins the connection of a CONNECT request with another, which the proxy owns from then on.
 func (p *Proxy) Tunnel(w http.ResponseWriter, hijacker http.Hijacker, far net.Conn) {
 	near := takeOver(w, hijacker)
 	if near == nil {
-		_ = far.Close() // nothing was said on it
+		_ = far.Close() // nothing was sent on it
 		return
 	}
 	p.tunnel(near, far)
 }
 
-// takeOver accepts a CONNECT request. It is nil if the client is not there any more.
+// takeOver accepts a CONNECT request. It returns nil if the client has disconnected.
 func takeOver(w http.ResponseWriter, hijacker http.Hijacker) net.Conn {
 	near, buffered, err := hijacker.Hijack()
 	if err != nil {
@@ -98,7 +96,7 @@ func takeOver(w http.ResponseWriter, hijacker http.Hijacker) net.Conn {
 	}
 	_ = near.SetDeadline(time.Time{}) // a dead connection fails in Write
 	if _, err := io.WriteString(near, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil || buffered.Reader.Buffered() > 0 {
-		// The client left, or sent data too early.
+		// The client disconnected, or sent data too early.
 		_ = near.Close()
 		return nil
 	}
@@ -122,7 +120,7 @@ func (p *Proxy) tunnel(a, b net.Conn) {
 	one := func(to, from net.Conn) {
 		_, err := io.Copy(to, from)
 		if err == nil {
-			err = closeWrite(to) // who has said everything may still listen
+			err = closeWrite(to) // a side that has finished sending may still receive
 		}
 		if err != nil {
 			p.log.Debug("proxy: a tunnel ended", "error", err)
@@ -136,7 +134,7 @@ func (p *Proxy) tunnel(a, b net.Conn) {
 		other.Go(func() { one(a, b) })
 		one(b, a)
 		other.Wait()
-		_ = a.Close() // both know already
+		_ = a.Close() // both ends already know
 		_ = b.Close()
 		p.mu.Lock()
 		delete(p.conns, a)
@@ -145,7 +143,7 @@ func (p *Proxy) tunnel(a, b net.Conn) {
 	}()
 }
 
-// closeWrite ends what is sent on a connection, and not what is received.
+// closeWrite closes a connection for sending but not for receiving.
 func closeWrite(c net.Conn) error {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

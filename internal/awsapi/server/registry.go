@@ -31,13 +31,13 @@ type operation struct {
 	awsapi.Operation
 	model    *model.Operation
 	honours  awsapi.Honours
-	all      bool // honours *
+	all      bool // honours everything ("*")
 	readOnly bool
 	input    reflect.Type // the SDK's input struct
 	method   reflect.Value
 	dryRun   []int                       // index of the input's DryRun field, or nil if there is none
-	before   func(context.Context) error // the service's; nil if it has none
-	// handlesDryRun: the handler answers a dry run itself.
+	before   func(context.Context) error // the service's Before; nil if it has none
+	// handlesDryRun reports that the handler answers a dry run itself.
 	handlesDryRun bool
 }
 
@@ -94,7 +94,7 @@ func (r *registry) add(services []awsapi.Service) error {
 	return errors.Join(errs...)
 }
 
-// bySigningName returns the models of a credential scope's service.
+// bySigningName returns the models of the service in a credential scope.
 func (r *registry) bySigningName(name string) []*model.Service {
 	var out []*model.Service
 	for _, n := range model.BySigningName(name) {
@@ -152,14 +152,13 @@ func newOperation(m *model.Service, handler any, decl awsapi.Operation) (*operat
 		op.readOnly = op.readOnly || strings.HasPrefix(decl.Name, p)
 	}
 	if m.Name == "sts" && strings.HasSuffix(decl.Name, "Token") {
-		op.readOnly = false // GetSessionToken and GetFederationToken make credentials
+		op.readOnly = false // GetSessionToken and GetFederationToken return credentials
 	}
 	return op, nil
 }
 
-// isSDKStruct reports whether t is a pointer to the SDK's type, or to one that a
-// service defines because the SDK has no such module, in a package of the same
-// name.
+// isSDKStruct reports whether t is a pointer to the SDK's type, or to a type that a service defines in a package of
+// the same name because the SDK has no such module.
 func isSDKStruct(t reflect.Type, pkg, name string) bool {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || t.Elem().Name() != name {
 		return false
@@ -168,8 +167,7 @@ func isSDKStruct(t reflect.Type, pkg, name string) bool {
 	return path == "github.com/aws/aws-sdk-go-v2/service/"+pkg || path == "github.com/drydock-dev/drydock/internal/service/"+pkg
 }
 
-// hasMember looks a dotted path of member names up; lists and maps do not count
-// as levels.
+// hasMember reports whether a dotted path of member names exists; lists and maps do not count as levels.
 func hasMember(sh *model.Shape, path string) bool {
 	for name := range strings.SplitSeq(path, ".") {
 		m := structure(sh).Member(name)
@@ -181,8 +179,7 @@ func hasMember(sh *model.Shape, path string) bool {
 	return true
 }
 
-// structure unwraps lists and maps. It returns nil if there is no structure
-// inside.
+// structure unwraps lists and maps. It returns nil if there is no structure inside.
 func structure(sh *model.Shape) *model.Shape {
 	for sh != nil {
 		switch {
@@ -199,11 +196,11 @@ func structure(sh *model.Shape) *model.Shape {
 	return nil
 }
 
-// refused lists the members of a request that the operation does not honour. A default is
-// never refused: what says nothing (false, 0, "", an empty list) may be there.
+// refused lists the members of a request that the operation does not honour. A member with an empty value (false, 0,
+// "", an empty list) is never refused.
 func (o *operation) refused(members awsapi.Members, in any) []string {
 	var refused []string
-	if o.all { // everything, but nothing that is not in the model
+	if o.all { // all members, but only those in the model
 		for m := range members {
 			if !hasMember(o.model.Input, m) {
 				refused = append(refused, m)
@@ -221,7 +218,7 @@ func (o *operation) refused(members awsapi.Members, in any) []string {
 
 func (o *operation) newInput() any { return reflect.New(o.input).Interface() }
 
-// action is the operation in the words of IAM: ec2:RunInstances.
+// action returns the operation's IAM action: ec2:RunInstances.
 func (o *operation) action() string { return actionName(o.model.Service, o.Name) }
 
 func actionName(svc *model.Service, op string) string { return svc.SigningName + ":" + op }

@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
-// bodyLimits are the services' own limits where they are not defaultLimit.
+// bodyLimits are the limits of services that differ from defaultLimit.
 var bodyLimits = map[string]int64{
 	"s3":  64 << 20, // objects are held in memory; only for a signature that is right
 	"ecr": 32 << 20, // layer parts of up to 20 MiB, base64
@@ -20,15 +20,13 @@ var bodyLimits = map[string]int64{
 
 const (
 	defaultLimit = 4 << 20
-	// strangersLimit is for requests without a signature and for those that are refused
-	// anyway: the largest operation without one, AssumeRoleWithSAML, takes an assertion of
-	// up to 100,000 characters, encoded for a form.
+	// strangersLimit is for requests without a signature and for those that will be rejected anyway. The largest
+	// unsigned operation, AssumeRoleWithSAML, takes an assertion of up to 100,000 characters, form-encoded.
 	// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithSAML.html
 	strangersLimit = 512 << 10
 )
 
-// limit is how large a request's body may be, given what is known about its
-// sender.
+// limit returns how large a request's body may be, given what is known about its sender.
 func (x *exchange) limit() int64 {
 	if x.pending == nil {
 		return strangersLimit
@@ -40,7 +38,7 @@ func (x *exchange) limit() int64 {
 	if !ok || x.auth.Service == "s3" && !x.pending.Proven {
 		return defaultLimit
 	}
-	return n // clients of other services declare no hash to prove anything by
+	return n // clients of other services declare no hash that would prove the signature
 }
 
 func (x *exchange) readBody() error {
@@ -49,16 +47,16 @@ func (x *exchange) readBody() error {
 	}
 	limit := x.limit()
 	tooBig := func() error {
-		x.w.Header().Set("Connection", "close") // the rest is not worth reading
+		x.w.Header().Set("Connection", "close") // skip the rest of the body
 		if x.authErr != nil || x.refusal != nil {
-			return nil // it is refused for that, in words that may depend on the body's beginning
+			return nil // the request is rejected for that instead, and the error may depend on the beginning of the body
 		}
 		return tooLarge(x.guessService(), limit)
 	}
 	if x.r.ContentLength > limit {
 		return tooBig()
 	}
-	// The announced length is a stranger's word: memory is taken as bytes come in.
+	// A stranger may announce any length, so memory is allocated as bytes arrive.
 	var buf bytes.Buffer
 	buf.Grow(int(min(max(x.r.ContentLength, 0), 64<<10)) + bytes.MinRead)
 	_, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, limit))
@@ -72,8 +70,8 @@ func (x *exchange) readBody() error {
 	return nil
 }
 
-// route finds the service: by the credential scope where there is one, else, for
-// the operations that need no signature, by what the request says.
+// route finds the service by the credential scope. For requests without one, to operations that need no signature, it
+// uses the request's content.
 func (x *exchange) route() error {
 	if x.authErr != nil {
 		return x.authErr
@@ -87,7 +85,7 @@ func (x *exchange) route() error {
 		return unknownService(x.auth.Service)
 	case 1:
 		x.service = candidates[0]
-	default: // elb and elbv2 differ by the API version only
+	default: // elb and elbv2 differ only by the API version
 		x.service = candidates[0]
 		version := x.param("Version")
 		for _, c := range candidates {
@@ -104,8 +102,7 @@ func (x *exchange) route() error {
 	return nil
 }
 
-// routeUnsigned accepts a request without a signature when it names an operation
-// that needs none.
+// routeUnsigned accepts a request without a signature if its operation needs none.
 func (x *exchange) routeUnsigned() error {
 	for _, h := range x.s.registry.unsigned {
 		svc := h.model.Service
@@ -128,8 +125,8 @@ func (x *exchange) routeUnsigned() error {
 	return &sigv4.Error{Kind: sigv4.Missing}
 }
 
-// regionOfHost reads the region out of SERVICE.REGION.amazonaws.com; a request
-// without a credential scope has no other place for it.
+// regionOfHost reads the region from SERVICE.REGION.amazonaws.com. A request without a credential scope names its
+// region nowhere else.
 func regionOfHost(host string) string {
 	labels := strings.Split(host, ".")
 	if len(labels) >= 4 && strings.Contains(host, ".amazonaws.com") && validRegion(labels[1]) {
@@ -147,7 +144,7 @@ func (x *exchange) findOperation() error {
 		if name == "" {
 			return missingAction(svc)
 		}
-		// EC2 still answers its older API versions' clients.
+		// EC2 still answers clients of its older API versions.
 		if v := x.param("Version"); svc.Protocol == model.ProtocolQuery && v != svc.APIVersion {
 			return unknownAction(svc, name, v)
 		}
@@ -178,8 +175,8 @@ func (x *exchange) findOperation() error {
 	return nil
 }
 
-// addQueueURL names the queue in a request of SQS's query protocol that was posted to the
-// queue's URL: such a request need not say it again.
+// addQueueURL adds the queue's URL to a request of SQS's query protocol that was posted to that URL, because such a
+// request need not repeat it.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-making-api-requests.html
 func (x *exchange) addQueueURL(req *wire.Request) {
 	if x.service.Name != "sqs" || x.service.Protocol != model.ProtocolQuery || strings.Count(req.EscapedPath, "/") != 2 || x.param("QueueUrl") != "" {
@@ -188,13 +185,13 @@ func (x *exchange) addQueueURL(req *wire.Request) {
 	req.Body = append(bytes.Clone(req.Body), "&QueueUrl="+url.QueryEscape(req.EscapedPath)...)
 }
 
-// getOperations are the operations of query protocols that clients call by GET.
-// cfn-signal and cfn-init do (cfnbootstrap/cfn_client.py of the package aws-cfn-bootstrap).
+// getOperations are the query-protocol operations that clients call with GET: cfn-signal and cfn-init do
+// (cfnbootstrap/cfn_client.py of the package aws-cfn-bootstrap).
 var getOperations = map[string]bool{"cloudformation.SignalResource": true, "cloudformation.DescribeStackResource": true}
 
-// queryByLink reports whether a query-protocol request uses a method other than POST,
-// so that a link on a web page could send it, and is not one that clients send that
-// way. Presigned STS requests are what EKS tokens and Vault's logins hold.
+// queryByLink reports whether a query-protocol request uses a method other than POST, so that a link on a web page
+// could have sent it. It returns false for those that clients send that way. EKS tokens and Vault's logins contain
+// presigned STS requests.
 func (x *exchange) queryByLink() bool {
 	svc := x.service
 	if svc.Protocol != model.ProtocolEC2 && svc.Protocol != model.ProtocolQuery || x.req.Method == http.MethodPost {
@@ -218,7 +215,7 @@ func (x *exchange) param(name string) string {
 
 func isForm(h http.Header) bool {
 	ct, _, _ := strings.Cut(h.Get("Content-Type"), ";")
-	// Some hand-written clients send no type at all.
+	// Some hand-written clients send no Content-Type at all.
 	return ct == "" || strings.EqualFold(strings.TrimSpace(ct), "application/x-www-form-urlencoded")
 }
 
@@ -243,8 +240,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-// guessService is the service whose error shape a request understands that could
-// not be routed: any of the protocol it seems to speak.
+// guessService returns a service whose error shape the sender of an unroutable request understands: any service of
+// the protocol that the request seems to use.
 func (x *exchange) guessService() *model.Service {
 	if x.service != nil {
 		return x.service
@@ -268,8 +265,8 @@ func (x *exchange) guessService() *model.Service {
 	return svc
 }
 
-// isTarget reports whether prefix is that of X-Amz-Target for svc. Some SDKs send
-// no more than the last part of a name with dots (CloudTrail's).
+// isTarget reports whether prefix is svc's prefix of X-Amz-Target. Some SDKs send only the last part of a dotted name
+// (CloudTrail's).
 func isTarget(svc *model.Service, prefix string) bool {
 	_, last, _ := cutLast(svc.TargetPrefix, ".")
 	return prefix == svc.TargetPrefix || last != "" && prefix == last

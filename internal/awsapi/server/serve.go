@@ -15,13 +15,12 @@ import (
 const (
 	// peekTimeout is how long a new connection may stay silent.
 	peekTimeout = 10 * time.Second
-	// acceptPause follows a failure to accept that may pass.
+	// acceptPause is the pause after a temporary failure to accept.
 	acceptPause = 100 * time.Millisecond
-	// answerTimeout is how long all of a request may take, from its header to the end of
-	// its answer: a client that does not read holds nothing for longer. Endless answers
-	// set their own deadline; tunnels have none.
+	// answerTimeout is how long a whole request may take, from its header to the end of its answer, so that a client
+	// that does not read ties up nothing for longer. Endless answers set their own deadline; tunnels have none.
 	answerTimeout = 5 * time.Minute
-	// drainTimeout is how long requests under way may take when serving ends.
+	// drainTimeout is how long requests in progress may take when serving ends.
 	drainTimeout = 5 * time.Second
 )
 
@@ -65,7 +64,7 @@ type splitListener struct {
 	loops  sync.WaitGroup
 
 	mu      sync.Mutex
-	waiting map[net.Conn]struct{} // silent so far; nil once closed
+	waiting map[net.Conn]struct{} // connections silent so far; nil once closed
 }
 
 func (s *splitListener) accept() {
@@ -86,20 +85,20 @@ func (s *splitListener) accept() {
 	}
 }
 
-// feed takes a new connection, on which nothing was said yet.
+// feed accepts a new connection on which nothing was sent yet.
 func (s *splitListener) feed(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.waiting == nil {
-		_ = conn.Close() // the listener is gone
+		_ = conn.Close() // the listener is closed
 		return
 	}
 	s.waiting[conn] = struct{}{}
 	s.loops.Go(func() { s.peek(conn) })
 }
 
-// passing reports whether accepting may work again later: out of file
-// descriptors, or a client that left before it was accepted.
+// passing reports whether accepting may work again later, as when file descriptors ran out or a client disconnected
+// before it was accepted.
 func passing(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED)
 }
@@ -112,7 +111,7 @@ func (s *splitListener) peek(conn net.Conn) {
 	delete(s.waiting, conn)
 	s.mu.Unlock()
 	if err != nil {
-		_ = conn.Close() // nothing was said on it
+		_ = conn.Close() // nothing was sent on it
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
@@ -123,7 +122,7 @@ func (s *splitListener) peek(conn net.Conn) {
 	select {
 	case s.ready <- out:
 	case <-s.done:
-		_ = conn.Close() // the listener is gone
+		_ = conn.Close() // the listener is closed
 	}
 }
 
@@ -139,8 +138,8 @@ func (s *splitListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close closes the listener and every connection that has not said anything
-// yet, and returns when no goroutine of it is left.
+// Close closes the listener and every connection that has not sent anything yet. It returns when all of its
+// goroutines have ended.
 func (s *splitListener) Close() error {
 	err := net.ErrClosed
 	s.close.Do(func() {
@@ -175,9 +174,9 @@ func (c *peekedConn) Read(p []byte) (int, error) {
 // CloseWrite lets tunnels half-close: see Proxy.
 func (c *peekedConn) CloseWrite() error { return closeWrite(c.Conn) }
 
-// Serve answers requests on ln with h until ctx ends; then it gives held answers
-// at once, waits a few seconds for requests under way, and closes ln. It returns
-// nil after such an end. HTTP/2 is spoken where ln is from Listen or Split.
+// Serve answers requests on ln with h until ctx ends. It then sends held answers at once, waits a few seconds for
+// requests in progress, and closes ln. It returns nil after such an end. HTTP/2 is available if ln is from Listen or
+// Split.
 func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
 	if log == nil {
 		log = slog.Default()
@@ -207,7 +206,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	if err := srv.Shutdown(grace); err != nil {
-		_ = srv.Close() // some requests would not end
+		_ = srv.Close() // some requests did not end in time
 	}
 	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 		return err

@@ -1,11 +1,9 @@
-// Package server is the pipeline every AWS request passes: request ID, body limit,
-// route, signature, operation, decode, refuse unsupported members, validate,
-// authorize, handler, encode, journal.
+// Package server is the pipeline that every AWS request passes: request ID, body limit, route, signature, operation,
+// decode, refuse unsupported members, validate, authorize, handler, encode, journal.
 //
-// It knows the services only through awsapi.Service tables and the API models.
-// It renders every error and every denial; handlers only return them. It opens
-// no file and no connection of its own: internal/app and testkit give it its
-// listener and everything else.
+// It knows the services only through awsapi.Service tables and the API models. It renders every error and every
+// denial; handlers only return them. It opens no files or connections of its own: internal/app and testkit pass it
+// its listener and everything else.
 package server
 
 import (
@@ -36,49 +34,48 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 )
 
-// InternalPrefix is where Drydock's own paths begin. No AWS operation's path
-// does: S3 bucket names may not start with an underscore.
+// InternalPrefix is the path prefix of Drydock's own paths. No AWS operation's path starts with it: S3 bucket names
+// may not start with an underscore.
 const InternalPrefix = "/_drydock/"
 
 // handlerTimeout is how long one call of a handler may take.
 const handlerTimeout = time.Minute
 
-// Config is what a Server is made of.
+// Config holds what a Server needs.
 type Config struct {
-	// Services answer the operations; Register adds others. Operations that the models
-	// have but no service handles get 501 NotImplemented.
+	// Services handle the operations; Register adds more. Operations that the models have but no service handles get
+	// 501 NotImplemented.
 	Services []awsapi.Service
 	// Lookup finds access keys. Required.
 	Lookup sigv4.Lookup
-	// Authorize decides whether call, whose decoded input is in, may happen
-	// (authz.Authorizer.Authorize): nil, an *authz.Denial, or what went wrong. It is
-	// not asked about Exempt and Unsigned operations. Required.
+	// Authorize decides whether call, whose decoded input is in, is allowed (authz.Authorizer.Authorize). It returns
+	// nil, an *authz.Denial, or another error if it could not decide. It is not called for Exempt and Unsigned
+	// operations. Required.
 	Authorize func(ctx context.Context, call *awsapi.Call, in any) error
-	// Used records every call whose signature is right and whose operation and input are
-	// known, before anything decides about it. It must be quick; its error fails the
-	// call. Nil records nothing.
+	// Used records every call whose signature is right and whose operation and input are known, before anything
+	// decides about it. It must be quick. If it returns an error, the call fails. Nil records nothing.
 	Used func(ctx context.Context, call *awsapi.Call) error
-	// Origin returns, by the remote address of a guest's connection, the VPC endpoint that
-	// it came through, if any, and the address AWS sees. The address is invalid if the
-	// connection is not a guest's. Nil means that there are no guests.
+	// Origin returns, for the remote address of a guest's connection, the VPC endpoint that it came through, if any,
+	// and the address that AWS sees. The address is invalid if the connection is not a guest's. Nil means that there
+	// are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
-	// Faults are what calls are delayed or failed by on purpose. Nil: nothing.
+	// Faults deliberately delay calls or make them fail. Nil means no faults.
 	Faults *fault.Set
-	// Changed returns a channel that the next change of any state closes
-	// (store.Store.Changed). Nil: waiters are not held.
+	// Changed returns a channel that is closed at the next change of any state (store.Store.Changed). If it is nil,
+	// waiters are not held.
 	Changed func() <-chan struct{}
 	// Journal records calls and denials. Nil records nothing.
 	Journal *journal.Journal
-	// Clock is what signatures and held answers are timed by; nil is the real clock.
+	// Clock is used for signatures and held answers. Nil means the real clock.
 	Clock clock.Clock
 	// Log is for internal failures; nil is slog.Default().
 	Log *slog.Logger
-	// AllowHosts are host names to answer to besides AWS's and this machine's own;
-	// *.example.com is every name below example.com. See RefuseBrowser.
+	// AllowHosts are host names to answer to besides AWS's and this machine's own; *.example.com is every name below
+	// example.com. See RefuseBrowser.
 	AllowHosts []string
-	// MaxBody limits request bodies, in bytes; 0 means each service's own limit.
+	// MaxBody limits request bodies, in bytes. 0 means each service's own limit.
 	MaxBody int64
-	// Internal answers paths under InternalPrefix. Nil answers 404.
+	// Internal serves the paths below InternalPrefix. If it is nil, they get 404.
 	Internal http.Handler
 }
 
@@ -91,11 +88,11 @@ type Server struct {
 	answers  answers
 }
 
-// Held is how many answers to waiters are being held.
+// Held returns how many answers to waiters are being held.
 func (s *Server) Held() int64 { return s.held.Load() }
 
-// New checks that every declared operation exists in its service's model, has a
-// handler method of the SDK's shape and honours members the model knows.
+// New checks that every declared operation exists in its service's model, has a handler method of the SDK's shape and
+// honours only members that the model has.
 func New(cfg Config) (*Server, error) {
 	if cfg.Lookup == nil || cfg.Authorize == nil {
 		return nil, errors.New("server: Lookup and Authorize are required")
@@ -117,28 +114,28 @@ func New(cfg Config) (*Server, error) {
 	}, nil
 }
 
-// Register adds services before the first request, as New does: services that call
-// others through the Server are made after it.
+// Register adds services before the first request, as New does. It is for services that call others through the
+// Server and are therefore built after it.
 func (s *Server) Register(services ...awsapi.Service) error { return s.registry.add(services) }
 
-// Verifier returns the server's signature verifier, whose key cache others may share.
+// Verifier returns the server's signature verifier, so that others can share its key cache.
 func (s *Server) Verifier() *sigv4.Verifier { return s.verifier }
 
-// An exchange is one HTTP request on its way through the pipeline: what the wire
-// adds to an invocation. Its parts are filled in stage by stage.
+// An exchange is one HTTP request on its way through the pipeline: an invocation and what the wire adds to it. Its
+// fields are filled in stage by stage.
 type exchange struct {
 	invocation
 	w       http.ResponseWriter
 	r       *http.Request
 	req     wire.Request
-	auth    *sigv4.Authorization // nil: unsigned
-	authErr error                // why auth could not be read
-	pending *sigv4.Pending       // what of auth is checked before the body is read; nil: it failed
+	auth    *sigv4.Authorization // nil if unsigned
+	authErr error                // why auth could not be parsed
+	pending *sigv4.Pending       // the part of auth that is checked before the body is read; nil if the check failed
 	refusal error                // why pending is nil
 	op      *model.Operation     // nil until known
 
-	question question        // what it asks, if the answer may be kept
-	asOf     <-chan struct{} // the state that question is answered from; nil: it is not kept
+	question question        // what the request asks, if its answer may be cached
+	asOf     <-chan struct{} // the state that the answer is made from; nil if it is not cached
 }
 
 // ServeHTTP implements http.Handler.
@@ -188,9 +185,9 @@ func (x *exchange) run() (out any, err error) {
 		}
 	}()
 	for _, stage := range []func() error{
-		x.readAuthorization, // who signed, for which service and region
+		x.readAuthorization, // who signed, and for which service and region
 		x.readBody,
-		x.route, // which service
+		x.route, // the service
 		x.verify,
 		x.findOperation,
 		x.decode,
@@ -212,17 +209,17 @@ func (x *exchange) run() (out any, err error) {
 func (x *exchange) readAuthorization() error {
 	auth, err := sigv4.Parse(x.signed())
 	if e := (*sigv4.Error)(nil); errors.As(err, &e) && e.Kind == sigv4.Missing {
-		return nil // some operations need none; route decides
+		return nil // some operations need no signature; route decides
 	}
 	if err != nil {
-		x.authErr = err // for route, if more is known about the service it is meant for
+		x.authErr = err // route decides, if more is known about the intended service
 		return nil
 	}
 	x.auth = auth
 	x.call.Region = auth.Region
 	if _, known := regions.Lookup(auth.Region); !known && auth.Region != "aws-global" {
 		x.refusal = &sigv4.Error{Kind: sigv4.Scope, Message: fmt.Sprintf("Credential should be scoped to a valid region, not '%s'. ", auth.Region)}
-	} else if len(x.s.registry.bySigningName(auth.Service)) > 0 { // else route refuses it
+	} else if len(x.s.registry.bySigningName(auth.Service)) > 0 { // otherwise route rejects it
 		x.pending, x.refusal = x.s.verifier.Begin(x.r.Context(), x.signed(), auth, auth.Service)
 	}
 	return nil
@@ -244,10 +241,9 @@ func (x *exchange) verify() error {
 		return x.refusal
 	}
 	if partitionWide[x.service.Name] || x.call.Region == "aws-global" {
-		// AWS insists on us-east-1 here. Clients that are pointed at an endpoint
-		// URL sign with whatever region they have (botocore's rules drop the
-		// partition's signing region then), so any region is taken for it. AWS
-		// deviation: a wrong region for a global service  is not an error.
+		// AWS insists on us-east-1 here. Clients that are configured with an endpoint URL sign for whatever region
+		// they have (botocore's rules then drop the partition's signing region), so any region is accepted. AWS
+		// deviation: a wrong region for a global service is not an error.
 		x.call.Region = "us-east-1"
 	}
 	got, err := x.pending.Finish(x.signed())
@@ -256,7 +252,7 @@ func (x *exchange) verify() error {
 	}
 	x.call.Principal = got.Principal
 	x.call.Account = got.Principal.Account
-	if len(got.Body) != len(x.req.Body) { // it came in chunks
+	if len(got.Body) != len(x.req.Body) { // the body came in chunks
 		x.req.Header = x.req.Header.Clone()
 		x.req.Header.Del("Content-Length")
 		if rest := withoutChunked(x.req.Header.Get("Content-Encoding")); rest != "" {
@@ -272,8 +268,7 @@ func (x *exchange) verify() error {
 // partitionWide are the services that have one region for all.
 var partitionWide = map[string]bool{"iam": true, "route53": true}
 
-// withoutChunked drops S3's own framing from a list of encodings: what is left
-// belongs to the object.
+// withoutChunked removes S3's own framing from a list of encodings; the rest belongs to the object.
 func withoutChunked(encodings string) string {
 	var kept []string
 	for e := range strings.SplitSeq(encodings, ",") {
@@ -335,8 +330,7 @@ func (x *exchange) respond(out any, err error) {
 	x.record(resp.Status, out, err)
 }
 
-// encode renders a handler's answer. A panic there is the same bug as one in the
-// handler.
+// encode renders a handler's answer. A panic there is treated like a panic in the handler.
 func (x *exchange) encode(out any) (resp *wire.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -353,7 +347,7 @@ func (x *exchange) encode(out any) (resp *wire.Response, err error) {
 	return resp, err
 }
 
-// clientError turns err into what the client may see and logs the rest.
+// clientError turns err into the error that the client may see, and logs what it may not.
 func (x *exchange) clientError(svc *model.Service, err error) error {
 	if e := (*sigv4.Error)(nil); errors.As(err, &e) {
 		return authError(svc, e)
@@ -366,17 +360,17 @@ func (x *exchange) clientError(svc *model.Service, err error) error {
 		return err
 	}
 	if x.r.Context().Err() != nil {
-		return awserr.New("RequestTimeout", "The client went away.") // which sees nothing of it
+		return awserr.New("RequestTimeout", "The client went away.") // the client sees nothing of it
 	}
 	x.log(x.r.Context(), "request failed with an internal error", err)
 	return internalFailure(svc)
 }
 
-// wirePath returns a request's path and query as the client sent them: the
-// signature covers them undecoded, and an escaped slash is not a separator.
+// wirePath returns a request's path and query as the client sent them. The signature covers them undecoded, and an
+// escaped slash is not a separator.
 func wirePath(r *http.Request) (path, query string) {
 	path, query, _ = strings.Cut(r.RequestURI, "?")
-	if !strings.HasPrefix(path, "/") { // absolute form, OPTIONS *, or a test's request
+	if !strings.HasPrefix(path, "/") { // absolute form, OPTIONS *, or a request in a test
 		path, query = r.URL.EscapedPath(), r.URL.RawQuery
 	}
 	if path == "" {
@@ -394,7 +388,7 @@ func sourceIP(remote string) netip.Addr {
 	return addr.Unmap()
 }
 
-// validRegion tells a region's name in a host name from other labels.
+// validRegion distinguishes a region's name in a host name from other labels.
 func validRegion(s string) bool {
 	if len(s) == 0 || len(s) > 32 || s[0] == '-' || s[len(s)-1] == '-' || !strings.Contains(s, "-") {
 		return false
@@ -402,8 +396,8 @@ func validRegion(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// withoutSignature drops a presigned URL's own parameters, which are not
-// parameters of the operation.
+// withoutSignature removes the signature's parameters from a presigned URL's query, because they are not parameters
+// of the operation.
 func withoutSignature(rawQuery string) string {
 	var kept []string
 	for pair := range strings.SplitSeq(rawQuery, "&") {

@@ -49,7 +49,7 @@ type trailEvent struct {
 
 type trailResource struct {
 	AccountID string `json:"accountId"`
-	Type      string `json:"type,omitempty"` // Systems Manager gives none
+	Type      string `json:"type,omitempty"` // Systems Manager leaves it out
 	ARN       string `json:"ARN"`
 }
 
@@ -69,7 +69,7 @@ type trailIdentity struct {
 	UserName       string        `json:"userName,omitempty"`
 	SessionContext *trailSession `json:"sessionContext,omitempty"`
 	InvokedBy      string        `json:"invokedBy,omitempty"`
-	// IdentityProvider is whose token a WebIdentityUser showed.
+	// IdentityProvider is the provider of the token that a WebIdentityUser presented.
 	IdentityProvider string `json:"identityProvider,omitempty"`
 }
 
@@ -79,7 +79,7 @@ type trailSession struct {
 	Attributes    trailAttributes  `json:"attributes"`
 }
 
-// A trailFederation is whose token a role session began with.
+// A trailFederation identifies the provider of the token that started a role session.
 type trailFederation struct {
 	Provider   string   `json:"federatedProvider"`
 	Attributes struct{} `json:"attributes"`
@@ -90,8 +90,8 @@ type trailAttributes struct {
 	MFAAuthenticated string `json:"mfaAuthenticated"`
 }
 
-// trail is the call as CloudTrail records it, or nil: reads that were answered are
-// not recorded, nor are calls of unknown accounts and data events.
+// trail returns the call as CloudTrail records it, or nil if it does not. It does not record successful reads, calls
+// of unknown accounts, or data events.
 func (i *invocation) trail(out any, err error) *trailEvent {
 	account := i.account()
 	if i.handler == nil || account == "" || i.handler.DataEvent || i.handler.readOnly && i.denial == nil && i.fault == nil {
@@ -110,7 +110,7 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 	switch {
 	case errors.As(err, &api):
 		e.ErrorCode, e.ErrorMessage = i.errorName(api.ErrorCode()), clipped(api.ErrorMessage())
-		switch { // both as seen in records of EC2 and of other services
+		switch { // both as seen in records of EC2 and other services
 		case i.service.Protocol == model.ProtocolEC2:
 			e.ErrorCode = ec2Side(err) + "." + e.ErrorCode
 		case i.denial != nil:
@@ -126,8 +126,8 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 	return e
 }
 
-// shared is e as the owner of another account's resource gets it, or nil if the resource
-// is the caller's. All that the owner learns of the caller is the account and the unique ID.
+// shared returns e as the account that owns the resource gets it, or nil if that is the caller's own account. All
+// that the owner learns about the caller is the account and the unique ID.
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/shared-event-ID.html
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/cloudtrail-integration.html
 func (e *trailEvent) shared() *trailEvent {
@@ -143,16 +143,15 @@ func (e *trailEvent) shared() *trailEvent {
 	return &owners
 }
 
-// trailReads are calls that CloudTrail reports as read-only although their names do not say
-// so. They are recorded even if they succeed.
-// https://docs.aws.amazon.com/kms/latest/developerguide/understanding-kms-entries.html
+// trailReads are calls that CloudTrail reports as read-only although their names do not say so. They are recorded
+// even if they succeed. https://docs.aws.amazon.com/kms/latest/developerguide/understanding-kms-entries.html
 var trailReads = map[string]bool{
 	"sts.AssumeRole": true, "sts.AssumeRoleWithWebIdentity": true,
 	"kms.Encrypt": true, "kms.Decrypt": true, "kms.ReEncrypt": true, "kms.GenerateDataKey": true, "kms.GenerateDataKeyWithoutPlaintext": true,
 	"kms.GenerateDataKeyPair": true, "kms.GenerateDataKeyPairWithoutPlaintext": true, "kms.Sign": true, "kms.Verify": true, "kms.GenerateMac": true, "kms.VerifyMac": true,
 }
 
-// resources returns what the call was about. Three services report it.
+// resources returns the resources that the call acted on. Only three services report them.
 func (i *invocation) resources(out any) []trailResource {
 	switch i.service.Name {
 	case "sts":
@@ -178,8 +177,7 @@ func resourceOf(kind, name string) trailResource {
 	return trailResource{AccountID: parsed.Account, Type: kind, ARN: name}
 }
 
-// textOf is the text that of, a pointer to an SDK struct, has at a path of fields; empty
-// if it has none.
+// textOf returns the string at a path of fields in of, a pointer to an SDK struct, or "" if there is none.
 func textOf(of any, path ...string) string {
 	v := reflect.ValueOf(of)
 	for _, name := range path {
@@ -204,9 +202,8 @@ func (i *invocation) tlsDetails() *trailTLS {
 	}
 }
 
-// parameters returns those of the request. Some services refuse a call before they have
-// read it, and their records have none: IAM and STS when they deny it, Systems Manager and
-// CloudTrail when they throttle it.
+// parameters returns the request's parameters. Some services reject a call before they have read it, and their
+// records have none: IAM and STS when they deny it, Systems Manager and CloudTrail when they throttle it.
 func (i *invocation) parameters(err error) any {
 	switch {
 	case awsapi.IsThrottle(err) && i.service.Protocol == model.ProtocolJSON:
@@ -217,8 +214,8 @@ func (i *invocation) parameters(err error) any {
 	return wire.TrailRequest(i.handler.model, i.in)
 }
 
-// errorName is an error's code, which query services record by the name of its
-// exception: NoSuchEntityException of IAM, InvalidDBInstanceStateFault of RDS.
+// errorName returns an error's code. Query services record the name of its exception instead: NoSuchEntityException
+// of IAM, InvalidDBInstanceStateFault of RDS.
 func (i *invocation) errorName(code string) string {
 	if i.service.Protocol == model.ProtocolQuery {
 		if shape := i.service.ErrorShape(code); shape != nil {
@@ -228,8 +225,8 @@ func (i *invocation) errorName(code string) string {
 	return code
 }
 
-// ec2Side is who EC2 says is to blame. Throttling is the client's, whatever its
-// status: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
+// ec2Side says whom EC2 blames for an error. Throttling is the client's fault, whatever its status:
+// https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
 func ec2Side(err error) string {
 	e, ok := errors.AsType[*awserr.Error](err)
 	if ok && e.Status >= http.StatusInternalServerError && e.Code != "RequestLimitExceeded" {
@@ -238,8 +235,8 @@ func ec2Side(err error) string {
 	return "Client"
 }
 
-// account is the account that the call is about: the caller's, or the one of the role
-// that a call without a signature asks for. Empty if neither is known.
+// account returns the account that the call concerns: the caller's, or that of the role that an unsigned call asks
+// for. It returns "" if neither is known.
 func (i *invocation) account() string {
 	if i.call.Account != "" || i.in == nil {
 		return i.call.Account
@@ -247,7 +244,7 @@ func (i *invocation) account() string {
 	return i.webIdentity(nil).Account
 }
 
-// webIdentity is who called without a signature, as far as the operation tells.
+// webIdentity returns the caller of an unsigned call, as far as the operation reveals it.
 func (i *invocation) webIdentity(out any) awsapi.WebIdentity {
 	if i.handler == nil || i.handler.WebIdentity == nil {
 		return awsapi.WebIdentity{}
@@ -255,8 +252,7 @@ func (i *invocation) webIdentity(out any) awsapi.WebIdentity {
 	return i.handler.WebIdentity(i.in, out)
 }
 
-// identity is who called, in CloudTrail's words. The answer to a web identity tells
-// whose token it was:
+// identity returns the caller in CloudTrail's words. For a web identity, the answer reveals whose token it was.
 func (i *invocation) identity(out any) trailIdentity {
 	if i.call.Principal.Type != awsapi.AnonymousCaller {
 		return identityOf(&i.call)
@@ -269,8 +265,8 @@ func (i *invocation) identity(out any) trailIdentity {
 	return id
 }
 
-// sourceText is where a call came from: CloudTrail names the service that made it
-// instead of an address.
+// sourceText returns where a call came from. For a call by a service, CloudTrail names the service instead of an
+// address.
 func sourceText(call *awsapi.Call) string {
 	if by := call.By(); by != "" {
 		return by
@@ -278,8 +274,8 @@ func sourceText(call *awsapi.Call) string {
 	return call.SourceIP.String()
 }
 
-// identityOf is who called. A service under its service-linked role appears as that
-// role's session, as in the records of launches by Auto Scaling:
+// identityOf returns the caller. A service under its service-linked role appears as that role's session, as in the
+// records of launches by Auto Scaling:
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-user-identity.html
 func identityOf(call *awsapi.Call) trailIdentity {
 	p := &call.Principal
@@ -325,15 +321,15 @@ func identityOf(call *awsapi.Call) trailIdentity {
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// CloudTrail's limits of the fields of a record; it omits parameters and elements that
-// are larger as a whole, and cuts the texts.
+// CloudTrail's limits for the fields of a record. It omits parameters and elements that are larger as a whole, and
+// truncates texts.
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-event-reference-record-contents.html
 const (
 	maxTrailField = 100 << 10
 	maxTrailText  = 1 << 10
 )
 
-// bounded is v, or CloudTrail's words for what is too large. The words are recorded:
+// bounded returns v, or CloudTrail's text for a value that is too large. The text is as recorded:
 // https://github.com/elastic/detection-rules/pull/4788
 func bounded(what string, v any) any {
 	if v == nil {

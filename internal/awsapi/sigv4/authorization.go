@@ -21,7 +21,7 @@ const (
 	maxExpires = 7 * 24 * 60 * 60
 )
 
-// An Authorization is what a request says of its own signature.
+// An Authorization is what a request says about its own signature.
 type Authorization struct {
 	AccessKeyID string
 	// Date, Region and Service are the credential scope.
@@ -29,7 +29,7 @@ type Authorization struct {
 	SignedHeaders         []string
 	// SessionToken is empty for long-term keys.
 	SessionToken string
-	// Presigned says that the signature is in the query.
+	// Presigned reports that the signature is in the query.
 	Presigned bool
 	Time      time.Time
 	// Expires is a presigned URL's lifetime.
@@ -45,9 +45,8 @@ func Signed(header http.Header, rawQuery string) bool {
 		strings.Contains(rawQuery, "X-Amz-Signature=") || strings.Contains(rawQuery, "X-Amz-Credential=")
 }
 
-// ServiceHint returns the service of a signature's credential scope even where
-// Parse fails, or "": an error about a malformed signature should be worded as
-// the service that it was meant for words it.
+// ServiceHint returns the service in a signature's credential scope, or "". It works even if Parse fails, because an
+// error about a malformed signature should use the words of the service that the request was meant for.
 func ServiceHint(header http.Header, rawQuery string) string {
 	_, credential, ok := strings.Cut(header.Get("Authorization"), "Credential=")
 	if !ok {
@@ -60,8 +59,8 @@ func ServiceHint(header http.Header, rawQuery string) string {
 	return ""
 }
 
-// Parse reads a request's signature. It looks at header, query and path only. An
-// *Error of kind Missing means there is none.
+// Parse reads a request's signature. It only uses header, query and path. If there is no signature, it returns an
+// *Error of kind Missing.
 func Parse(req *Request) (*Authorization, error) {
 	if h := req.Header.Get("Authorization"); h != "" {
 		return parseHeader(h, req.Header)
@@ -89,7 +88,7 @@ func parseHeader(value string, header http.Header) (*Authorization, error) {
 		}
 		k, v, ok := strings.Cut(part, "=")
 		if !ok {
-			// The header itself is not echoed by AWS any more, only its hash.
+			// AWS no longer echoes the header itself, only its hash.
 			return nil, incomplete("Invalid key=value pair (missing equal-sign) in Authorization header (hashed with SHA-256 and encoded with Base64): '" + hash64(part) + "'.")
 		}
 		switch k {
@@ -148,8 +147,8 @@ func parseQuery(rawQuery string) (*Authorization, error) {
 }
 
 func (a *Authorization) fill(credential, signedHeaders, signature, date string) error {
-	// An access key has no slash, but the scope is read from the right anyway,
-	// so that nothing a client sends can shift its fields.
+	// An access key has no slash, but the scope is read from the right anyway, so that a client cannot shift its
+	// fields.
 	parts := strings.Split(credential, "/")
 	if len(parts) != 5 || slices.Contains(parts, "") {
 		return incomplete(fmt.Sprintf("Credential must have exactly 5 slash-delimited elements, e.g. keyid/date/region/service/term, got '%s'", credential))
@@ -170,8 +169,7 @@ func (a *Authorization) fill(credential, signedHeaders, signature, date string) 
 	if !slices.Contains(a.SignedHeaders, "host") && !slices.Contains(a.SignedHeaders, ":authority") {
 		return &Error{Kind: Scope, Message: "'Host' or ':authority' must be a 'SignedHeader' in the AWS Authorization."}
 	}
-	// A signature of another length or alphabet matches nothing; on AWS it is
-	// not a syntax error.
+	// A signature of another length or alphabet matches nothing. On AWS it is not a syntax error.
 	a.signature, err = hex.DecodeString(signature)
 	if err != nil || strings.ToLower(signature) != signature {
 		a.signature = nil
@@ -218,7 +216,7 @@ func missingParts(credential, signature, signedHeaders, date string) string {
 	return b.String()
 }
 
-// echo is how AWS shows the header: hashed, since it may be a secret.
+// echo returns the header as AWS shows it: hashed, since it may be a secret.
 func echo(header string) string {
 	return "(Hashed with SHA-256 and encoded with Base64) Authorization=" + hash64(header)
 }
@@ -230,7 +228,7 @@ func hash64(s string) string {
 
 func incomplete(message string) error { return &Error{Kind: Incomplete, Message: message} }
 
-// queryValues reads the X-Amz- parameters of a query; the first of each name counts.
+// queryValues reads the X-Amz- parameters of a query. If one is repeated, the first counts.
 func queryValues(rawQuery string) map[string]string {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(rawQuery, "&") {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A form is one way to canonicalise a request. Signers agree on nearly all of
-// it; canonicalForms lists the ways where they do not.
+// A form is one way to canonicalise a request. Signers agree on nearly all of it; canonicalForms lists the ways in
+// which they do not.
 type form struct {
 	path, query, host string
 }
@@ -17,7 +17,7 @@ type form struct {
 func canonicalForms(req *Request, auth *Authorization) []form {
 	paths := canonicalPaths(req.EscapedPath, auth.Service)
 	hosts := []string{req.Host}
-	// Signers drop a default port; an HTTP client may send it nevertheless.
+	// Signers drop a default port; an HTTP client may still send it.
 	if h, ok := strings.CutSuffix(req.Host, ":443"); ok {
 		hosts = append(hosts, h)
 	} else if h, ok := strings.CutSuffix(req.Host, ":80"); ok {
@@ -33,7 +33,7 @@ func canonicalForms(req *Request, auth *Authorization) []form {
 	return forms
 }
 
-// hash is the hex SHA-256 of the canonical request.
+// hash returns the hex SHA-256 of the canonical request.
 func (f form) hash(req *Request, auth *Authorization, payloadHash string) string {
 	var b strings.Builder
 	b.Grow(512)
@@ -50,7 +50,7 @@ func (f form) hash(req *Request, auth *Authorization, payloadHash string) string
 		case "host", ":authority":
 			b.WriteString(f.host)
 		case "content-length":
-			// net/http may have taken it out of the header.
+			// net/http may have removed it from the header.
 			if v := req.Header.Get(name); v != "" {
 				b.WriteString(v)
 			} else {
@@ -79,8 +79,7 @@ func (f form) hash(req *Request, auth *Authorization, payloadHash string) string
 	return hex.EncodeToString(sum[:])
 }
 
-// writeTrimmed writes a header value without outer blanks and with runs of
-// blanks made one.
+// writeTrimmed writes a header value without surrounding blanks and with each run of blanks reduced to one.
 func writeTrimmed(b *strings.Builder, v string) {
 	v = strings.Trim(v, " \t")
 	if !strings.Contains(v, "  ") {
@@ -97,9 +96,8 @@ func writeTrimmed(b *strings.Builder, v string) {
 	}
 }
 
-// canonicalPaths returns the canonical forms of a path as sent. S3 signs the
-// path encoded once; every other service encodes what is sent once more. Of
-// those, botocore removes dot segments and doubled slashes first, as the
+// canonicalPaths returns the canonical forms of a path as sent. S3 signs the path encoded once; every other service
+// encodes the sent path a second time. For those, botocore removes dot segments and doubled slashes first, as the
 // specification says, and the Go SDK does not.
 func canonicalPaths(escaped, service string) []string {
 	if escaped == "" {
@@ -120,7 +118,7 @@ func canonicalPaths(escaped, service string) []string {
 	return paths
 }
 
-// normalizePath removes empty, . and .. segments; a trailing slash stays.
+// normalizePath removes empty, . and .. segments. A trailing slash stays.
 func normalizePath(p string) string {
 	if !strings.Contains(p, "//") && !strings.Contains(p, "/.") {
 		return p
@@ -144,8 +142,7 @@ func normalizePath(p string) string {
 	return n
 }
 
-// canonicalQuery sorts the parameters by encoded name and value; a presigned
-// URL's own signature is left out.
+// canonicalQuery sorts the parameters by encoded name and value, without a presigned URL's own signature.
 func canonicalQuery(raw string, presigned bool) string {
 	if raw == "" {
 		return ""
@@ -210,8 +207,7 @@ func escape(s string, keepSlash bool) string {
 	return string(b)
 }
 
-// unescape decodes percent-encodings and, in queries, "+"; invalid encodings
-// are left unchanged.
+// unescape decodes percent-encodings and, in queries, "+". Invalid encodings are left unchanged.
 func unescape(s string, plus bool) string {
 	if !strings.ContainsAny(s, "%+") {
 		return s

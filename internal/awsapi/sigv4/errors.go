@@ -1,7 +1,6 @@
 package sigv4
 
-// A Kind says which check a request failed. How a service words it is
-// awsapi/server's business.
+// A Kind says which check a request failed. awsapi/server decides how each service words it.
 type Kind int
 
 // The checks.
@@ -16,7 +15,7 @@ const (
 	NotYet                        // signed in the future; see Message
 	URLExpired                    // a presigned S3 URL's X-Amz-Expires has passed
 	Scope                         // the credential scope is wrong; see Message
-	PayloadHash                   // the body is not what x-amz-content-sha256 says
+	PayloadHash                   // the body does not match x-amz-content-sha256
 	PresignLimits                 // X-Amz-Expires is out of bounds; see Message
 	Malformed                     // an aws-chunked body is malformed
 )
@@ -24,7 +23,7 @@ const (
 // An Error is a failed check.
 type Error struct {
 	Kind Kind
-	// Message is AWS's text where it holds details of the request, else empty.
+	// Message is AWS's text if it contains details of the request, otherwise empty.
 	Message string
 }
 

@@ -5,8 +5,8 @@ import "sync"
 // maxKeys bounds each of a keyCache's two generations.
 const maxKeys = 2048
 
-// A keyCache remembers derived signing keys: they hold for a day, and deriving
-// one takes four HMACs. Keys not used for a generation are forgotten.
+// A keyCache caches derived signing keys. They are valid for a day, and deriving one takes four HMACs. Keys not used
+// for a generation are dropped.
 type keyCache struct {
 	mu       sync.Mutex
 	cur, old map[keyID][]byte

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What x-amz-content-sha256 may say instead of a hash.
+// The values that x-amz-content-sha256 may have instead of a hash.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
 const (
 	unsignedPayload          = "UNSIGNED-PAYLOAD"
@@ -19,7 +19,7 @@ const (
 
 const emptyHash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-// A payload is a request's body and what the signature says of it.
+// A payload is a request's body and what the signature says about it.
 type payload struct {
 	hash   string // as it stands in the canonical request
 	body   []byte
@@ -34,8 +34,8 @@ type chunk struct {
 	signature string
 }
 
-// declaredHash is what a request says its payload's hash is, or one of the words above;
-// empty if it says nothing.
+// declaredHash returns the payload hash that a request declares, or one of the words above, or "" if it declares
+// nothing.
 func declaredHash(req *Request, auth *Authorization, service string) string {
 	declared := req.Header.Get("X-Amz-Content-Sha256")
 	if declared == "" && auth.Presigned {
@@ -68,9 +68,8 @@ func readPayload(req *Request, auth *Authorization, service string) (*payload, e
 	return p, nil
 }
 
-// unchunk decodes an aws-chunked body: SIZE[;chunk-signature=SIG]\r\nDATA\r\n …
-// up to a chunk of size 0, then trailing headers.
-// https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
+// unchunk decodes an aws-chunked body: SIZE[;chunk-signature=SIG]\r\nDATA\r\n … up to a chunk of size 0, then
+// trailing headers. https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html
 func (p *payload) unchunk(kind string) error {
 	bad := &Error{Kind: Malformed}
 	rest := p.body
@@ -124,7 +123,7 @@ func (p *payload) unchunk(kind string) error {
 	return nil
 }
 
-// verifyChunks checks a signed stream: each chunk's signature covers the one before.
+// verifyChunks checks a signed stream, in which each chunk's signature covers the previous one.
 func (p *payload) verifyChunks(auth *Authorization, key []byte) error {
 	previous := auth.signature
 	check := func(given, kind, tail string) bool {

@@ -1,10 +1,9 @@
-// Package sigv4 verifies AWS Signature Version 4, in headers and in presigned
-// URLs, against secrets found by a Lookup.
+// Package sigv4 verifies AWS Signature Version 4, in headers and in presigned URLs, against secrets found by a
+// Lookup.
 //
-// It says which check failed (Error) and leaves to awsapi/server in which words
-// each service says so. It does no I/O, signs nothing and has no special case
-// for any service but S3, whose paths and payloads are canonicalised
-// differently. The front door and EKS's token webhook import it.
+// It returns which check failed (Error); awsapi/server words the error for each service. It does no I/O, signs
+// nothing and has no special case for any service but S3, whose paths and payloads are canonicalised differently. The
+// AWS API server and EKS's token webhook import it.
 //
 // The algorithm: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 package sigv4
@@ -29,20 +28,18 @@ import (
 
 // A Credential is what an access key stands for.
 type Credential struct {
-	// SecretKey is what the signature is checked with.
+	// SecretKey is the secret that signatures are checked with.
 	SecretKey string
-	// SkipSignature accepts any secret: the access key is an account number,
-	// which stands for that account's root, and users of local clouds sign with
-	// whatever secret they like. Everything but the signature is still checked.
+	// SkipSignature accepts any secret. The access key is an account number, which stands for that account's root,
+	// and users of local clouds sign with any secret. Everything but the signature is still checked.
 	SkipSignature bool
-	// Principal is who signs with this key.
+	// Principal is the owner of the key.
 	Principal awsapi.Principal
 }
 
-// A Lookup finds the credential of an access key. sessionToken is empty when
-// the request carried none. It fails with ErrUnknownKey, ErrTokenInvalid (a
-// token is missing, needless or wrong) or ErrTokenExpired; any other error is
-// an internal failure.
+// A Lookup finds the credential of an access key. sessionToken is empty if the request carried none. It fails with
+// ErrUnknownKey, ErrTokenInvalid (a token is missing, unexpected or wrong) or ErrTokenExpired; any other error is an
+// internal failure.
 type Lookup func(ctx context.Context, accessKeyID, sessionToken string) (Credential, error)
 
 // The errors of a Lookup.
@@ -52,9 +49,8 @@ var (
 	ErrTokenExpired = errors.New("expired session token")
 )
 
-// AccountRoot is the credential of an access key that is a 12-digit account
-// number: that account's root, with any secret. ok is false for other keys.
-// The default credentials test/test are not such a key: their secret is
+// AccountRoot returns the credential of an access key that is a 12-digit account number: that account's root, with
+// any secret. ok is false for other keys. The default credentials test/test are not such a key: their secret is
 // checked.
 func AccountRoot(accessKeyID string) (cred Credential, ok bool) {
 	if len(accessKeyID) != 12 || strings.Trim(accessKeyID, "0123456789") != "" {
@@ -72,26 +68,26 @@ func AccountRoot(accessKeyID string) (cred Credential, ok bool) {
 	}, true
 }
 
-// maxSkew is how far a signature's time may be from now, both ways.
+// maxSkew is how far a signature's time may be from now, in either direction.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html
 const maxSkew = 15 * time.Minute
 
-// A Request is what is signed of an HTTP request, as it came over the wire.
+// A Request is the signed part of an HTTP request, as it came over the wire.
 type Request struct {
 	Method      string
 	EscapedPath string // as sent, never decoded
 	RawQuery    string
-	Host        string // with the port, if the client sent one
+	Host        string // including the port, if the client sent one
 	Header      http.Header
 	Body        []byte
-	// Length is that of a body that has not been read yet.
+	// Length is the length of a body that has not been read yet.
 	Length int64
 }
 
-// Config is what a Verifier is made of.
+// Config configures a Verifier.
 type Config struct {
 	Lookup Lookup      // required
-	Clock  clock.Clock // nil is the real clock
+	Clock  clock.Clock // nil means the real clock
 }
 
 // A Verifier verifies requests. Its methods may be called concurrently.
@@ -112,13 +108,12 @@ func NewVerifier(cfg Config) *Verifier {
 // Verified is the outcome of a successful verification.
 type Verified struct {
 	Principal awsapi.Principal
-	// Body is the request's payload: Request.Body, or what an aws-chunked body
-	// carried.
+	// Body is the request's payload: Request.Body, or the decoded content of an aws-chunked body.
 	Body []byte
 }
 
-// Verify checks that req was signed, as auth says, for the service whose
-// signing name is service. It fails with an *Error when the client is at fault.
+// Verify checks that req was signed, as auth says, for the service whose signing name is service. It returns an
+// *Error if the client is at fault.
 func (v *Verifier) Verify(ctx context.Context, req *Request, auth *Authorization, service string) (*Verified, error) {
 	p, err := v.Begin(ctx, req, auth, service)
 	if err != nil {
@@ -130,21 +125,20 @@ func (v *Verifier) Verify(ctx context.Context, req *Request, auth *Authorization
 // A Pending is a verification that waits for the body.
 type Pending struct {
 	cred    Credential
-	key     []byte // derived; nil if the signature does not matter
+	key     []byte // derived; nil if the signature is not checked
 	auth    *Authorization
 	service string
-	// Proven says that the signature is right for the payload hash that the request
-	// declares. Finish still compares the body with it.
+	// Proven reports that the signature is right for the payload hash that the request declares. Finish still
+	// compares the body with that hash.
 	Proven bool
 }
 
-// Begin checks all of req that does not need its body, which is not looked at: a stranger
-// should be turned away before memory is taken for what it sends. Where the payload's
-// hash is declared, as S3's clients do, that is the whole signature; where it is not, it
-// is the scope, the time and the access key.
+// Begin checks everything about req that does not need its body, so that a stranger is turned away before memory is
+// allocated for the body. If the request declares its payload's hash, as S3's clients do, that is the whole
+// signature. Otherwise it is the scope, the time and the access key.
 func (v *Verifier) Begin(ctx context.Context, req *Request, auth *Authorization, service string) (*Pending, error) {
 	if auth.Service != service {
-		// The trailing blank is AWS's.
+		// AWS's text has the trailing blank.
 		return nil, &Error{Kind: Scope, Message: fmt.Sprintf("Credential should be scoped to correct service: '%s'. ", service)}
 	}
 	if err := v.checkTime(auth, service); err != nil {
@@ -166,7 +160,7 @@ func (v *Verifier) Begin(ctx context.Context, req *Request, auth *Authorization,
 	return p, nil
 }
 
-// Finish checks the body of the request that p is about.
+// Finish checks the body of p's request.
 func (p *Pending) Finish(req *Request) (*Verified, error) {
 	pay, err := readPayload(req, p.auth, p.service)
 	if err != nil {
@@ -183,12 +177,10 @@ func (p *Pending) Finish(req *Request) (*Verified, error) {
 	return &Verified{Principal: p.cred.Principal, Body: pay.body}, nil
 }
 
-// VerifyPresigned checks a presigned STS URL that is given, not called: the one
-// inside an EKS token. header holds what the signer signed besides the URL
-// (x-k8s-aws-id) and method is GET. Whatever X-Amz-Expires says, the URL is good
-// for 15 minutes from X-Amz-Date, which is what STS itself does
-// (https://github.com/aws/aws-sdk-go/issues/2167). The caller must check what
-// the URL requests.
+// VerifyPresigned checks a presigned STS URL that was handed over rather than called: the one inside an EKS token.
+// header holds what the signer signed besides the URL (x-k8s-aws-id), and method is GET. Whatever X-Amz-Expires says,
+// the URL is valid for 15 minutes from X-Amz-Date, as in STS itself (https://github.com/aws/aws-sdk-go/issues/2167).
+// The caller must check what the URL requests.
 func (v *Verifier) VerifyPresigned(ctx context.Context, u *url.URL, header http.Header, method string) (awsapi.Principal, error) {
 	req := &Request{Method: method, EscapedPath: u.EscapedPath(), RawQuery: u.RawQuery, Host: u.Host, Header: header}
 	if req.EscapedPath == "" {
@@ -225,7 +217,7 @@ func (v *Verifier) find(ctx context.Context, auth *Authorization) (Credential, e
 
 func (v *Verifier) checkTime(auth *Authorization, service string) error {
 	now := v.clock.Now().UTC()
-	// Only S3 heeds X-Amz-Expires.
+	// Only S3 uses X-Amz-Expires.
 	if auth.Presigned && service == "s3" {
 		if now.After(auth.Time.Add(auth.Expires)) {
 			return &Error{Kind: URLExpired}
@@ -243,8 +235,8 @@ func (v *Verifier) checkTime(auth *Authorization, service string) error {
 	return nil
 }
 
-// matches compares auth's signature in constant time with those of req's
-// canonical forms. There is more than one form only where signers disagree.
+// matches compares auth's signature in constant time with those of req's canonical forms. There is more than one form
+// only where signers disagree.
 func matches(req *Request, auth *Authorization, payloadHash string, key []byte) bool {
 	for _, form := range canonicalForms(req, auth) {
 		if hmac.Equal(auth.signature, sign(key, auth.stringToSign(form.hash(req, auth, payloadHash)))) {

@@ -1,6 +1,6 @@
-// Package tagging puts tags on resources. What is the same for all services (reserved keys,
-// keys named twice, the most a resource may have) is checked here and answered in each
-// service's words. The lengths and forms of keys and values are in the API models.
+// Package tagging puts tags on resources. It checks what is the same for all services (reserved keys, duplicate keys,
+// the maximum number of tags) and answers in each service's words. The lengths and forms of keys and values are in
+// the API models.
 package tagging
 
 import (
@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Rules are the limits of one service's tags, and what it answers to those beyond.
+// Rules are the limits on one service's tags, and its errors for exceeding them.
 type Rules struct {
 	Most     int  // that a resource may have
-	Folds    bool // keys that differ only in case are the same; for Merge
+	Folds    bool // treat keys that differ only in case as the same; for Merge
 	Reserved func(key string) error
-	Twice    func(key string) error // nil: the last counts
+	Twice    func(key string) error // nil means that the last one counts
 	TooMany  func() error
 }
 
-// Put returns the tags of a resource that has old and is given more, of whatever type the
-// service's SDK has for them. old stays as it is.
+// Put returns a resource's old tags with more tags added, whatever the service's SDK type for them. It does not
+// change old.
 func Put[T any](r Rules, old map[string]string, more []T, split func(T) (key, value *string)) (map[string]string, error) {
 	if len(more) == 0 {
 		return old, nil
@@ -45,8 +45,8 @@ func Put[T any](r Rules, old map[string]string, more []T, split func(T) (key, va
 	return out, nil
 }
 
-// Merge is Put for services that keep tags as lists: it returns old with the tags of more
-// added, or put in place of those with the same key. old stays as it is.
+// Merge is Put for services that keep tags as lists. It returns old with the tags of more added, or replaced if the
+// key is the same. It does not change old.
 func Merge[T any](r Rules, old, more []T, keyOf func(T) string) ([]T, error) {
 	out := slices.Clone(old)
 	for n, t := range more {
@@ -70,7 +70,7 @@ func Merge[T any](r Rules, old, more []T, keyOf func(T) string) ([]T, error) {
 	return out, nil
 }
 
-// List returns tags sorted by key, in the service's SDK type; never nil.
+// List returns tags sorted by key, in the service's SDK type. It never returns nil.
 func List[T any](tags map[string]string, tag func(key, value *string) T) []T {
 	out := make([]T, 0, len(tags))
 	for _, k := range slices.Sorted(maps.Keys(tags)) {
@@ -79,7 +79,7 @@ func List[T any](tags map[string]string, tag func(key, value *string) T) []T {
 	return out
 }
 
-// IsReserved reports whether only AWS itself may set tags of that key.
+// IsReserved reports whether only AWS itself may set tags with that key.
 func IsReserved(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
 
 func text(s *string) string {

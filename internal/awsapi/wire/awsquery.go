@@ -8,11 +8,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// The query protocol of IAM, STS, Auto Scaling and others: lists as
-// Names.member.1, maps as Attributes.entry.1.key, answers in XML with a result
-// element and ResponseMetadata, or the same in JSON for clients that ask for it
-// (aws-iam-authenticator does of STS).
-// https://smithy.io/2.0/aws/protocols/aws-query-protocol.html
+// The query protocol of IAM, STS, Auto Scaling and others: lists as Names.member.1, maps as Attributes.entry.1.key,
+// answers in XML with a result element and ResponseMetadata, or the same in JSON for clients that ask for it
+// (aws-iam-authenticator does with STS). https://smithy.io/2.0/aws/protocols/aws-query-protocol.html
 
 func decodeQuery(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	root, err := parseForm(d.op.Service, req)
@@ -150,7 +148,7 @@ func (d *decoder) queryMap(n *formNode, m *model.Member, p *plan, v reflect.Valu
 	return nil
 }
 
-// mapNames are the names of a map's keys and values in XML and queries.
+// mapNames returns the names of a map's keys and values in XML and queries.
 func mapNames(s *model.Shape) (key, value string) {
 	key, value = "key", "value"
 	if s.Key.LocationName != "" {
@@ -186,7 +184,7 @@ func encodeQuery(op *model.Operation, p *plan, v reflect.Value, requestID, accep
 	return r, nil
 }
 
-// wantsJSON tells whether an Accept header asks a query service for JSON.
+// wantsJSON reports whether an Accept header asks a query service for JSON.
 func wantsJSON(accept string) bool {
 	return strings.Contains(accept, "application/json") || strings.Contains(accept, "application/x-amz-json")
 }

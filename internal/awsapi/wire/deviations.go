@@ -7,21 +7,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// ownWords marks what a service refuses in other words than its framework's.
+// ownWords marks a constraint whose violation a service reports in its own words rather than its framework's.
 const ownWords constraint = "own"
 
-// A deviation is a constraint of a model that AWS does not enforce as it stands there.
+// A deviation is a constraint of a model that AWS does not enforce as the model states it.
 type deviation struct {
-	// at are names of shapes, or operations' members: Operation.member, the latter by its
-	// path in the model; separated by spaces.
+	// at lists shape names, or members of operations as Operation.member, where member is a path in the model. They
+	// are separated by spaces.
 	at   string
 	kind constraint
-	// answer is what the service says instead of the framework, of the member at path.
-	// Nil: the handler judges, or AWS accepts the value.
+	// answer returns the service's own message, about the member at path, in place of the framework's. If it is nil,
+	// the handler checks the value, or AWS accepts it.
 	answer func(path string) string
 }
 
-// deviations are by model name. Each says why.
+// deviations are by model name, each with its reason.
 var deviations = map[string][]deviation{
 	"cloudtrail": {
 		// LookupEvents has exceptions for both:
@@ -44,15 +44,14 @@ var deviations = map[string][]deviation{
 		{at: "accessKeyIdType", kind: length},
 	},
 	"service-quotas": {
-		{at: "NextToken", kind: pattern}, // is InvalidPaginationTokenException
+		{at: "NextToken", kind: pattern}, // it is InvalidPaginationTokenException
 	},
 	"ssm": {
-		{at: "ParameterStringFilterKey", kind: pattern}, // is InvalidFilterKey, recorded by moto's authors
+		{at: "ParameterStringFilterKey", kind: pattern}, // it is InvalidFilterKey, recorded by moto's authors
 	},
 }
 
-// deviates finds the deviation that applies to a violation by the member that the way
-// leads to.
+// deviates returns the deviation for a violation by the current member, or nil.
 func (c *checker) deviates(m *model.Member, kind constraint) *deviation {
 	for i, d := range deviations[c.op.Service.Name] {
 		at := strings.Fields(d.at)

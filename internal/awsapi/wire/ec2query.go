@@ -80,7 +80,7 @@ func encodeEC2(op *model.Operation, p *plan, v reflect.Value, requestID string, 
 	w.open(op.Name+"Response", op.Service.XMLNamespace+"/")
 	w.element("requestId", requestID)
 	if p == nil || len(p.body) == 0 {
-		w.element("return", "true") // what operations without a result answer
+		w.element("return", "true") // the answer of operations without a result
 	} else {
 		w.structure(p, v)
 	}
@@ -96,8 +96,7 @@ func xmlResponse(status int, body []byte, requestID string) *Response {
 	return &Response{Status: status, Header: h, Body: body}
 }
 
-// setRequestID sets the header as AWS spells it; clients ignore case, except
-// that some log x-amzn-requestid verbatim.
+// setRequestID sets the header as AWS spells it. Clients ignore case, but some log x-amzn-requestid verbatim.
 func setRequestID(h http.Header, id string) {
 	if id != "" {
 		h["X-Amzn-Requestid"] = []string{id}

@@ -12,8 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// ec2Statuses are the statuses of EC2's errors that are not 400; EC2's model
-// has no errors at all.
+// ec2Statuses are the statuses of EC2's errors that are not 400. EC2's model defines no errors at all.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 var ec2Statuses = map[string]int{
 	"AuthFailure":                          http.StatusUnauthorized,
@@ -32,7 +31,7 @@ var ec2Statuses = map[string]int{
 	"Unavailable":                          http.StatusServiceUnavailable,
 }
 
-// commonStatuses are the statuses of errors that every service may answer with.
+// commonStatuses are the statuses of errors that every service may return.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/CommonErrors.html
 var commonStatuses = map[string]int{
 	"AccessDenied":                http.StatusForbidden,
@@ -52,7 +51,7 @@ var commonStatuses = map[string]int{
 	"UnrecognizedClientException": http.StatusForbidden,
 }
 
-// A failure is an error as it goes on the wire.
+// A failure is an error as it is sent on the wire.
 type failure struct {
 	code    string
 	message string
@@ -101,8 +100,8 @@ func newFailure(svc *model.Service, op *model.Operation, err error) *failure {
 	return f
 }
 
-// isNil tells a nil pointer of an exception's type, which a handler returns by
-// mistake and which must not become a panic.
+// isNil reports whether err is a nil pointer of an exception's type. A handler may return one by mistake, and it must
+// not cause a panic.
 func isNil(err error) bool {
 	v := reflect.ValueOf(err)
 	return v.Kind() == reflect.Pointer && v.IsNil()
@@ -110,8 +109,7 @@ func isNil(err error) bool {
 
 const internalText = "The request processing has failed because of an unknown error, exception or failure."
 
-// errorShape finds the modelled exception of an SDK type, or of a code. Those
-// the operation lists come first.
+// errorShape finds the modelled exception for an SDK type or a code. Exceptions that the operation lists come first.
 func errorShape(svc *model.Service, op *model.Operation, typeName, code string) *model.Shape {
 	if op != nil {
 		for _, s := range op.Errors {
@@ -154,19 +152,18 @@ func defaultStatus(svc *model.Service, f *failure, api smithy.APIError) int {
 	return http.StatusBadRequest
 }
 
-// EncodeError renders err in svc's protocol. op may be nil, when the request
-// names no operation the service knows. Code and status come from the model's
-// exception; an error that is not a smithy.APIError is shown as
+// EncodeError renders err in svc's protocol. op may be nil if the request names no operation that the service has.
+// Code and status come from the model's exception. An error that is not a smithy.APIError is rendered as
 // InternalFailure, without its text.
 func EncodeError(svc *model.Service, op *model.Operation, err error, requestID string) *Response {
 	return EncodeErrorAs(svc, op, err, requestID, "")
 }
 
-// EncodeErrorAs is EncodeError for a request with an Accept header: a query
-// service answers in JSON when the client asks for that.
+// EncodeErrorAs is EncodeError for a request with an Accept header: a query service answers in JSON if the client
+// asks for it.
 func EncodeErrorAs(svc *model.Service, op *model.Operation, err error, requestID, accept string) *Response {
 	if op != nil {
-		svc = op.Service // the query view of a query-compatible service, maybe
+		svc = op.Service // possibly the query view of a query-compatible service
 	}
 	f := newFailure(svc, op, err)
 	r := &Response{Status: f.status, Header: http.Header{}}
@@ -252,7 +249,7 @@ func (f *failure) s3(r *Response, requestID string) {
 	r.Body = w.b
 }
 
-// isMessage tells the member that holds the message, which is rendered already.
+// isMessage reports whether a member holds the message, which has already been rendered.
 func isMessage(m *model.Member) bool { return strings.EqualFold(m.Name, "message") }
 
 func (f *failure) membersXML(w *xmlWriter) {
@@ -281,8 +278,8 @@ func (f *failure) queryJSON(r *Response, requestID string) {
 	r.Body = w.b
 }
 
-// jsonCode is the code in JSON: the exception's shape name. A query-compatible
-// service keeps its old codes for the x-amzn-query-error header.
+// jsonCode returns the code in JSON: the exception's shape name. A query-compatible service keeps its old codes for
+// the x-amzn-query-error header.
 func (f *failure) jsonCode() string {
 	if f.shape != nil {
 		return f.shape.Name
@@ -316,9 +313,8 @@ func (f *failure) restJSON(r *Response) {
 	r.Body = w.b
 }
 
-// messageJSON appends the message and the exception's other members, and closes
-// the object. The message's key is the model's: message
-// or Message; clients take either.
+// messageJSON appends the message and the exception's other members, and closes the object. The message's key is the
+// model's: message or Message; clients accept either.
 func (f *failure) messageJSON(w *jsonWriter) {
 	key, skip := "message", (*field)(nil)
 	if f.shape != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// A formNode is one name in the tree that the dotted parameters of a query
-// request make: Filter.1.Value.2=x is Filter → 1 → Value → 2.
+// A formNode is one name in the tree formed by the dotted parameters of a query request: Filter.1.Value.2=x is Filter
+// → 1 → Value → 2.
 type formNode struct {
 	up    *formNode
 	name  string
 	value string
-	set   bool // has a value of its own
+	set   bool // it has a value of its own
 	kids  []*formNode
 	index map[string]*formNode // of kids, once there are several
 }
 
-// path is the parameter's name up to here.
+// path is the parameter's name up to this node.
 func (n *formNode) path() string {
 	if n.up == nil {
 		return ""
@@ -45,10 +45,10 @@ func (n *formNode) kid(name string) *formNode {
 type formParser struct {
 	svc  *model.Service
 	root *formNode
-	left int // names that may still be added
+	left int // how many more names may be added
 }
 
-// add returns n's child of that name, or nil when there are too many names.
+// add returns n's child with that name, adding it if needed, or nil if there are too many names.
 func (p *formParser) add(n *formNode, name string) *formNode {
 	if k := n.kid(name); k != nil {
 		return k
@@ -69,9 +69,8 @@ func (p *formParser) add(n *formNode, name string) *formNode {
 	return k
 }
 
-// items returns the children of a list or map in the order of their numbers,
-// and the first child that is not a number. Positions may have gaps and be as
-// large as they like: the list has as many elements as there are parameters.
+// items returns the children of a list or map in the order of their numbers, and the first child that is not a
+// number. Positions may have gaps and be arbitrarily large: the list has as many elements as there are parameters.
 func (n *formNode) items() (items []*formNode, stray *formNode) {
 	type item struct {
 		n   uint64
@@ -92,8 +91,8 @@ func (n *formNode) items() (items []*formNode, stray *formNode) {
 	return items, nil
 }
 
-// parseForm reads the parameters of a query request: the URL's and, with a body,
-// the body's. The first of a repeated parameter counts.
+// parseForm reads the parameters of a query request: those of the URL and of the body, if there is one. If a
+// parameter is repeated, the first counts.
 func parseForm(svc *model.Service, req *Request) (*formNode, error) {
 	p := &formParser{svc: svc, root: &formNode{}, left: maxNames}
 	for _, s := range []string{req.RawQuery, string(req.Body)} {
@@ -140,9 +139,8 @@ func (p *formParser) parse(pair string) error {
 	return nil
 }
 
-// isRequestParam tells the parameters that belong to the request and its
-// signature, not to the operation. Signature version 2 is long gone, but clients
-// that presign still name some of its parameters.
+// isRequestParam reports whether a parameter belongs to the request and its signature rather than the operation.
+// Signature version 2 is long gone, but clients that presign still send some of its parameters.
 func isRequestParam(key string) bool {
 	switch key {
 	case "Action", "Version", "AWSAccessKeyId", "Signature", "SignatureMethod", "SignatureVersion",
@@ -152,7 +150,7 @@ func isRequestParam(key string) bool {
 	return len(key) > 6 && strings.EqualFold(key[:6], "x-amz-")
 }
 
-// invalidText is the error about a parameter's value of the wrong type.
+// invalidText is the error for a parameter's value of the wrong type.
 func (d *decoder) invalidText(p *plan, param, value string) *awserr.Error {
 	return validation(d.op.Service).invalid(param, value, strings.ToLower(p.typeName()))
 }

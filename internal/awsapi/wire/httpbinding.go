@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// This file binds the members of the REST protocols that travel outside the
-// body: path labels, query parameters, headers, the status code.
+// This file binds the members that the REST protocols send outside the body: path labels, query parameters, headers,
+// the status code.
 
 // bindings fills in the members outside the body.
 func (d *decoder) bindings(req *Request, p *plan, v reflect.Value) error {
@@ -37,7 +37,7 @@ func (d *decoder) bindings(req *Request, p *plan, v reflect.Value) error {
 		present := false
 		switch f.m.Location {
 		case model.Label:
-			// An SDK whose model has the label elsewhere cannot be helped.
+			// If the SDK's model places the label elsewhere, nothing can be done.
 			if s, ok := labels[f.m.WireName()]; ok {
 				present = true
 				err = d.text(f, v, s, f.m.WireName())
@@ -66,8 +66,7 @@ func (d *decoder) bindings(req *Request, p *plan, v reflect.Value) error {
 	return nil
 }
 
-// text sets a scalar member from its text, or reports the member as one that
-// cannot be expressed.
+// text sets a scalar member from its text. If the SDK's type cannot hold the member, text records it as unknown.
 func (d *decoder) text(f *field, v reflect.Value, s, param string) error {
 	if f.plan == nil || !isScalar(f.plan.kind) {
 		d.unknown(param)
@@ -113,8 +112,7 @@ func (d *decoder) texts(f *field, v reflect.Value, vals []string, param string) 
 	return nil
 }
 
-// queryMapAll fills in a map member, which takes every query parameter that no
-// other member claims.
+// queryMapAll fills in a map member that takes every query parameter not claimed by another member.
 func (d *decoder) queryMapAll(f *field, v reflect.Value, query url.Values, used map[string]bool) (bool, error) {
 	p := f.plan
 	out := reflect.MakeMap(p.typ)
@@ -146,8 +144,7 @@ func (d *decoder) queryMapAll(f *field, v reflect.Value, query url.Values, used 
 	return true, nil
 }
 
-// header sets a member from a header, or from the query parameter that a
-// presigned URL carries in its place.
+// header sets a member from a header, or from the query parameter that replaces it in a presigned URL.
 func (d *decoder) header(req *Request, f *field, v reflect.Value, query url.Values) (bool, error) {
 	name := f.m.WireName()
 	vals := req.Header.Values(name)
@@ -170,8 +167,7 @@ func (d *decoder) header(req *Request, f *field, v reflect.Value, query url.Valu
 	return true, d.text(f, v, strings.Join(vals, ","), name)
 }
 
-// splitHeader splits header lines at commas, except within quotes. Dates of
-// RFC 822 have a comma of their own.
+// splitHeader splits header lines at commas, except within quotes. RFC 822 dates contain a comma of their own.
 func splitHeader(lines []string, dates bool) []string {
 	var out []string
 	for _, line := range lines {
@@ -226,8 +222,8 @@ func unquoteHeader(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
-// prefixHeaders fills in a map from the headers with a prefix. Header names have
-// no case; S3 keeps those of metadata in lower case.
+// prefixHeaders fills in a map from the headers with a prefix. Header names are case-insensitive; S3 keeps those of
+// metadata in lower case.
 func (d *decoder) prefixHeaders(req *Request, f *field, v reflect.Value) bool {
 	if f.plan == nil || f.plan.kind != kindMap || f.plan.elem.kind != kindString {
 		return false
@@ -239,7 +235,7 @@ func (d *decoder) prefixHeaders(req *Request, f *field, v reflect.Value) bool {
 			continue
 		}
 		elem := reflect.New(f.plan.typ.Elem()).Elem()
-		f.plan.elem.setText(elem, strings.Join(vals, ",")) // a string takes any text
+		f.plan.elem.setText(elem, strings.Join(vals, ",")) // a string accepts any text
 		out.SetMapIndex(reflect.ValueOf(strings.ToLower(k[len(prefix):])).Convert(f.plan.typ.Key()), elem)
 	}
 	if out.Len() == 0 {
@@ -249,7 +245,7 @@ func (d *decoder) prefixHeaders(req *Request, f *field, v reflect.Value) bool {
 	return true
 }
 
-// responseBindings sets the headers and status that the members of v stand for.
+// responseBindings sets the headers and status from the members of v.
 func responseBindings(r *Response, p *plan, v reflect.Value) {
 	for _, f := range p.fields {
 		if f.plan == nil || f.m.Location == model.Body {
@@ -300,7 +296,7 @@ func headerText(f *field, v reflect.Value) string {
 	return s
 }
 
-// setHeader sets a header whose value cannot break the response apart.
+// setHeader sets a header, making sure that its value cannot split the response.
 func setHeader(h http.Header, name, value string) {
 	value = strings.Map(func(r rune) rune {
 		if r == '\r' || r == '\n' || r == 0 {

@@ -12,8 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// parseJSON reads a body that holds one JSON value. An empty body is an empty
-// object. Numbers stay as text.
+// parseJSON reads a body that holds one JSON value. An empty body is an empty object. Numbers are kept as text.
 func parseJSON(svc *model.Service, body []byte) (any, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return map[string]any{}, nil
@@ -36,8 +35,7 @@ func parseJSON(svc *model.Service, body []byte) (any, error) {
 	return v, nil
 }
 
-// measure returns how deeply brackets nest outside strings, and how many values there
-// are at most.
+// measure returns how deeply brackets nest outside strings, and the maximum number of values.
 func measure(body []byte) (most, values int) {
 	depth := 0
 	inString, escaped := false, false
@@ -68,8 +66,7 @@ func measure(body []byte) (most, values int) {
 	return most, values
 }
 
-// jsonStruct fills in the struct or union v from a JSON object. A null is an
-// absent member, as for AWS.
+// jsonStruct fills in the struct or union v from a JSON object. As on AWS, a null is an absent member.
 func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, wire string) error {
 	obj, ok := j.(map[string]any)
 	if !ok {
@@ -101,7 +98,7 @@ func (d *decoder) jsonStruct(j any, p *plan, v reflect.Value, path, wire string)
 		}
 	}
 	for name, val := range obj {
-		// __type names a structure's type; some clients send it along.
+		// some clients send __type, the name of a structure's type
 		if val != nil && p.byJSON[name] == nil && name != "__type" {
 			d.unknown(join(wire, name))
 		}
@@ -250,7 +247,7 @@ func (d *decoder) jsonDocument(j any, p *plan, v reflect.Value, wire string) err
 	case doc.Type().Implements(p.typ):
 		p.alloc(v).Set(doc)
 	default:
-		d.unknown(wire) // the SDK's document type cannot be made from outside
+		d.unknown(wire) // the SDK's document type cannot be created outside the SDK
 	}
 	return nil
 }

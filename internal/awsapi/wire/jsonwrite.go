@@ -29,8 +29,8 @@ func (w *jsonWriter) structure(p *plan, v reflect.Value) error {
 	return nil
 }
 
-// members appends the members without braces; first tells whether no member
-// stands before them, skip names one to leave out.
+// members appends the members without braces. first says whether no member comes before them, and skip is the name of
+// a member to leave out.
 func (w *jsonWriter) members(p *plan, v reflect.Value, first bool, skip *field) error {
 	if p.kind == kindUnion {
 		f, val := p.union(v)
@@ -63,7 +63,7 @@ func (w *jsonWriter) members(p *plan, v reflect.Value, first bool, skip *field) 
 	return nil
 }
 
-// value appends v, which is present.
+// value appends v, which must be present.
 func (w *jsonWriter) value(m *model.Member, p *plan, v reflect.Value) error {
 	switch p.kind {
 	case kindString:
@@ -125,8 +125,8 @@ func (w *jsonWriter) value(m *model.Member, p *plan, v reflect.Value) error {
 	return nil
 }
 
-// item appends an element of a list or a value of a map: null when it is nil,
-// and a zero string as such.
+// item appends an element of a list or a value of a map. Unlike members, nil becomes null and a zero string is
+// written.
 func (w *jsonWriter) item(m *model.Member, p *plan, v reflect.Value) error {
 	val, ok := p.present(v)
 	if !ok && p.kind != kindString || !ok && p.ptr {

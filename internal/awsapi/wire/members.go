@@ -7,14 +7,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// MembersOf returns the members that in, the SDK's input struct of op, carries. It is
-// what Decode returns for a request that a client makes of in, without the wire.
+// MembersOf returns the members that in, the SDK's input struct of op, carries: what Decode would return for a
+// request that a client makes from in.
 func MembersOf(op *model.Operation, in any) awsapi.Members {
 	return membersOf(op, in, reflect.Value.IsZero)
 }
 
-// Filled returns the members of in that say something: without false, 0, "", and lists and
-// structures of nothing else.
+// Filled returns the members of in that are not empty: not false, 0 or "", nor lists and structures that contain only
+// such values.
 func Filled(op *model.Operation, in any) awsapi.Members { return membersOf(op, in, empty) }
 
 func empty(v reflect.Value) bool {
@@ -27,7 +27,7 @@ func empty(v reflect.Value) bool {
 				return false
 			}
 		}
-		return v.NumField() > 0 && v.Type().Field(0).IsExported() || v.IsZero() // not of time.Time
+		return v.NumField() > 0 && v.Type().Field(0).IsExported() || v.IsZero() // do not descend into time.Time
 	case reflect.Slice:
 		for i := range v.Len() {
 			if !empty(v.Index(i)) {

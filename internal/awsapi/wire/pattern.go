@@ -7,18 +7,17 @@ import (
 	"sync"
 )
 
-// patterns caches the models' patterns: string → *regexp.Regexp, nil where Go has none.
+// patterns caches the models' compiled patterns: string → *regexp.Regexp, nil if Go cannot compile it.
 var patterns sync.Map
 
-// rewritten are patterns with look-aheads, which Go does not have, in other words.
+// rewritten replaces patterns with look-aheads, which Go does not support.
 var rewritten = map[string]string{
 	`^[a-z0-9]([a-z0-9]|-(?!-)){1,61}[a-z0-9]$`: `[a-z0-9](-?[a-z0-9])+`, // IAM's account aliases; the length is checked anyway
 	`^(?!\s*$).+`: `.*\S.*`,
 }
 
-// javaPattern compiles a model's pattern, a Java regular expression that has to match a
-// whole string. It returns nil for patterns that Go cannot express (such as
-// look-aheads); TestPatterns lists those.
+// javaPattern compiles a model's pattern, a Java regular expression that must match a whole string. It returns nil
+// for patterns that Go cannot express (such as look-aheads); TestPatterns lists them.
 func javaPattern(java string) *regexp.Regexp {
 	if re, ok := patterns.Load(java); ok {
 		return re.(*regexp.Regexp)
@@ -42,8 +41,8 @@ var (
 	counts        = regexp.MustCompile(`\{\d+,\d+\}`)
 )
 
-// fewer makes {2,2000} {2,}, since Go counts to 1000: the members have a maximum of their
-// own besides.
+// fewer turns {2,2000} into {2,}, since Go's repeat count is limited to 1000. The members have their own maximum
+// length anyway.
 func fewer(count string) string {
 	least, most, _ := strings.Cut(strings.Trim(count, "{}"), ",")
 	if n, err := strconv.Atoi(most); err == nil && n <= 1000 {

@@ -30,8 +30,8 @@ const (
 	kindUnion
 )
 
-// A plan joins a shape with the Go type that holds it. Plans are built once per
-// pair, shared, and never changed afterwards; recursive shapes make cyclic plans.
+// A plan joins a shape with the Go type that holds it. Plans are built once per pair, shared, and never changed
+// afterwards. Recursive shapes have cyclic plans.
 type plan struct {
 	kind  kind
 	shape *model.Shape
@@ -42,18 +42,18 @@ type plan struct {
 	key  *plan // a map's keys
 
 	fields []*field // of a structure or union, in the model's order
-	body   []*field // those of fields that travel in a message's body
+	body   []*field // those of fields that are sent in a message's body
 	byName map[string]*field
 	// byJSON, byQuery and byEC2 find a field by its name on the wire.
 	byJSON, byQuery, byEC2 map[string]*field
 	byXML                  map[string]*field
 	attrs                  []*field // members that are XML attributes
-	// variants find a union's field by the type that carries its value.
+	// variants find a union's field by the type that holds its value.
 	variants map[reflect.Type]*field
 }
 
-// A field joins a member with the field of the SDK's struct. plan is nil when
-// the SDK has no such field, or one of a type that cannot hold the shape.
+// A field joins a member with the field of the SDK's struct. plan is nil if the SDK has no such field, or if its type
+// cannot hold the shape.
 type field struct {
 	m       *model.Member
 	plan    *plan
@@ -72,14 +72,13 @@ type planKey struct {
 	stream bool
 }
 
-// plans is the cache of plans. It only ever grows, by the SDK's types.
+// plans caches plans. Its size is bounded by the number of SDK types.
 var plans struct {
 	sync.Mutex
-	done sync.Map // planKey → *plan, complete ones only
+	done sync.Map // planKey → *plan, only complete ones
 }
 
-// planFor returns the plan of a shape in a Go type, or nil if the type cannot
-// hold the shape.
+// planFor returns the plan of a shape in a Go type, or nil if the type cannot hold the shape.
 func planFor(shape *model.Shape, typ reflect.Type) *plan {
 	return memberPlan(shape, typ, false)
 }
@@ -99,8 +98,7 @@ func memberPlan(shape *model.Shape, typ reflect.Type, stream bool) *plan {
 	return p
 }
 
-// A planner builds a connected set of plans; they are published together, so
-// that no reader sees half of a cycle.
+// A planner builds a connected set of plans. They are published together, so that no reader sees half of a cycle.
 type planner struct {
 	made map[planKey]*plan
 }
@@ -131,7 +129,7 @@ var (
 	documentType = reflect.TypeFor[document.Unmarshaler]()
 )
 
-// fill completes p; it reports whether p's type can hold its shape.
+// fill completes p and reports whether p's type can hold its shape.
 func (b *planner) fill(p *plan, stream bool) bool {
 	t := p.typ
 	if stream && t.Kind() == reflect.Interface && t.Implements(readerType) {
@@ -190,10 +188,9 @@ func (b *planner) fill(p *plan, stream bool) bool {
 	return false
 }
 
-// retyped tells the scalars to which the SDK gives another type than the model:
-// Route 53's MaxItems are strings in the model and numbers in the SDK, S3's part
-// number markers the reverse, and S3's Expires is a time. Both services speak restXml, where a
-// scalar's text is the same either way.
+// retyped recognizes the scalars for which the SDK uses another type than the model: Route 53's MaxItems are strings
+// in the model and numbers in the SDK, S3's part number markers are the reverse, and S3's Expires is a time. Both
+// services speak restXml, where a scalar's text is the same either way.
 func retyped(shape model.Type, t reflect.Type) (kind, bool) {
 	switch {
 	case shape == model.String && t.Kind() == reflect.Int32:
@@ -268,7 +265,7 @@ func newField(m *model.Member) *field {
 	f.jsonKey = string(appendJSONString(nil, m.WireName())) + ":"
 	flat := (m.Shape.Type == model.List || m.Shape.Type == model.Map) && m.IsFlattened()
 	if flat && m.Shape.Type == model.List && m.Shape.Elem.LocationName != "" {
-		// The name of a flattened list's elements replaces the member's own.
+		// The element name of a flattened list replaces the member's own name.
 		f.queryName = m.Shape.Elem.LocationName
 		if m.LocationName == "" {
 			f.xmlName = f.queryName
@@ -283,9 +280,8 @@ func newField(m *model.Member) *field {
 	return f
 }
 
-// findField finds the exported field of the SDK's struct for a member: its name
-// with a capital, or equal but for case, with or without the underscore that the
-// SDK appends to names that clash.
+// findField finds the exported field of the SDK's struct for a member: its name capitalized, or a name that differs
+// only in case, with or without the underscore that the SDK appends to names that clash.
 func findField(t reflect.Type, member string) (reflect.StructField, bool) {
 	if f, ok := t.FieldByName(upperFirst(member)); ok && f.IsExported() && len(f.Index) == 1 {
 		return f, true
@@ -313,8 +309,7 @@ func lowerFirst(s string) string {
 	return string(s[0]-'A'+'a') + s[1:]
 }
 
-// alloc returns the value to fill in at v for plan p: v itself, or what its new
-// pointer points to.
+// alloc returns the value to fill in at v for plan p: v itself, or the target of a newly allocated pointer.
 func (p *plan) alloc(v reflect.Value) reflect.Value {
 	if !p.ptr {
 		return v
@@ -325,10 +320,9 @@ func (p *plan) alloc(v reflect.Value) reflect.Value {
 	return v.Elem()
 }
 
-// present returns the value at v without its pointer, and whether it is to be
-// sent: nil pointers, slices, maps and interfaces are not, nor are zero strings
-// (enums of the SDK have no pointer). Booleans and numbers without a pointer are
-// members that AWS always sends.
+// present returns the value at v without its pointer, and whether to send it. Nil pointers, slices, maps and
+// interfaces are not sent, nor are zero strings (enums of the SDK have no pointer). Booleans and numbers without a
+// pointer are members that AWS always sends.
 func (p *plan) present(v reflect.Value) (reflect.Value, bool) {
 	if p.ptr {
 		if v.IsNil() {
@@ -348,7 +342,7 @@ func (p *plan) present(v reflect.Value) (reflect.Value, bool) {
 	}
 }
 
-// union returns the field and value of a union's set member.
+// union returns the field and value of the union member that is set.
 func (p *plan) union(v reflect.Value) (*field, reflect.Value) {
 	if v.Kind() == reflect.Interface {
 		v = v.Elem()
@@ -366,8 +360,7 @@ func (p *plan) union(v reflect.Value) (*field, reflect.Value) {
 	return f, v.Field(0)
 }
 
-// setUnion stores a new value of the union member f in v and returns the place
-// of its value.
+// setUnion stores a new value of the union member f in v and returns where to fill it in.
 func setUnion(v reflect.Value, f *field) reflect.Value {
 	variant := reflect.New(f.variant)
 	v.Set(variant)

@@ -9,9 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// The restJson1 protocol of EKS: path labels, query parameters and headers by
-// the model's bindings, the rest of the members in a JSON body.
-// https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html
+// The restJson1 protocol of EKS: path labels, query parameters and headers according to the model's bindings, and the
+// other members in a JSON body. https://smithy.io/2.0/aws/protocols/aws-restjson1-protocol.html
 
 func decodeRESTJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	if err := d.bindings(req, p, v); err != nil {
@@ -43,8 +42,8 @@ func decodeRESTJSON(d *decoder, req *Request, p *plan, v reflect.Value) error {
 	return d.jsonValue(j, pay, f.plan, v.Field(f.index), pay.Name, "")
 }
 
-// rawPayload fills in a payload that is the body as it is: a stream, bytes or
-// text. done is false for payloads with a structure.
+// rawPayload fills in a payload that is the raw body: a stream, bytes or text. done is false if the payload is a
+// structure.
 func (d *decoder) rawPayload(req *Request, f *field, v reflect.Value) (done bool, err error) {
 	if f.plan == nil {
 		if len(req.Body) > 0 {
@@ -109,8 +108,7 @@ func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID str
 	return r, nil
 }
 
-// encodeRawPayload writes a payload that is the body as it is. done is false for
-// payloads with a structure.
+// encodeRawPayload writes a payload that is the raw body. done is false if the payload is a structure.
 func encodeRawPayload(r *Response, f *field, v reflect.Value, buf []byte) (done bool, err error) {
 	if f.plan == nil {
 		return true, nil
@@ -138,7 +136,7 @@ func encodeRawPayload(r *Response, f *field, v reflect.Value, buf []byte) (done 
 	return true, err
 }
 
-// contentType sets the type of a body, unless a member bound to the header has.
+// contentType sets the type of a body unless a member bound to that header has set it.
 func contentType(r *Response, typ string) {
 	if r.Header.Get("Content-Type") == "" && len(r.Body) > 0 {
 		r.Header["Content-Type"] = []string{typ}

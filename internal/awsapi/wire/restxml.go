@@ -77,8 +77,7 @@ func encodeRESTXML(op *model.Operation, p *plan, v reflect.Value, requestID stri
 	return r, nil
 }
 
-// rootName is the element of a payload: the member's own name on the wire, or
-// its structure's.
+// rootName returns the element of a payload: the member's wire name, or its structure's.
 func rootName(f *field) string {
 	switch {
 	case f.m.LocationName != "":
@@ -92,7 +91,7 @@ func rootName(f *field) string {
 	}
 }
 
-// root appends a payload structure as the document's element.
+// root appends a payload structure as the document's root element.
 func (w *xmlWriter) root(name string, m *model.Member, p *plan, v reflect.Value, namespace string) {
 	if m.XMLNamespace == "" && namespace != "" {
 		c := *m
@@ -102,8 +101,8 @@ func (w *xmlWriter) root(name string, m *model.Member, p *plan, v reflect.Value,
 	w.named(name, m, p, v)
 }
 
-// s3Roots are the elements S3 wraps its answers in, where they are not named
-// after their shape. SDKs do not look at them; people and other clients do.
+// s3Roots are the elements in which S3 wraps its answers, if they are not named after their shape. SDKs ignore them;
+// people and other clients do not.
 var s3Roots = map[string]string{
 	"ListObjects":             "ListBucketResult",
 	"ListObjectsV2":           "ListBucketResult",

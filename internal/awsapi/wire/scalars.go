@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// setText sets the scalar at v from its form in text: query parameters, XML
-// text, headers and path labels. It reports whether s is a value of the kind.
+// setText sets the scalar at v from its text form: query parameters, XML text, headers and path labels. It reports
+// whether s is a valid value of that kind.
 func (p *plan) setText(v reflect.Value, s string) bool {
 	switch p.kind {
 	case kindString:

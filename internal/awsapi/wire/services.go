@@ -7,30 +7,30 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// This file holds what the services' decoders do differently though they share a
-// protocol: their errors about requests that do not fit the model.
+// This file holds the differences between services that share a protocol: their errors for requests that do not fit
+// the model.
 
-// A validator words the errors about a request's form.
+// A validator builds the errors for a request that does not fit the model.
 type validator struct {
-	// violated is the answer to violated constraints of the model (at least one).
+	// violated returns the error for violated constraints of the model (at least one).
 	violated func([]violation) *awserr.Error
-	// own says that the service's handlers judge all but required members themselves, in
-	// the service's own words.
+	// own says that the service's handlers check everything but required members themselves, in the service's own
+	// words.
 	own bool
-	// masked says that secrets show as '***' in messages. Most services leave them out.
+	// masked says that messages show secrets as '***'. Most services leave them out.
 	masked bool
-	// invalid is the answer to a value that is not of the parameter's type.
+	// invalid returns the error for a value that is not of the parameter's type.
 	invalid func(param, value, want string) *awserr.Error
 }
 
-// validators are the exceptions, by model name; protocols have defaults.
+// validators are the exceptions, by model name. Other services use their protocol's default.
 var validators = map[string]validator{
-	// EKS validates itself and says so in its own exception. All SDKs check for
-	// required members first, so the text is a guess.
+	// EKS validates requests itself and reports that in its own exception. All SDKs check for required members first,
+	// so the text is a guess.
 	"eks": {violated: coral("InvalidParameterException"), own: true, invalid: serialization},
 	"sts": {violated: coral("ValidationError"), masked: true, invalid: malformedInput},
 	"iam": {violated: coral("ValidationError"), masked: true, invalid: malformedInput},
-	// Both model no other exception that could say it.
+	// Neither service models another exception that fits.
 	"service-quotas": {violated: coral("IllegalArgumentException"), invalid: serialization},
 	"pricing":        {violated: coral("InvalidParameterException"), invalid: serialization},
 	// Recorded by LocalStack's tests (tests/aws/services/logs/test_logs_events.snapshot.json).
@@ -81,21 +81,20 @@ func malformedXML([]violation) *awserr.Error {
 	return awserr.New("MalformedXML", "The XML you provided was not well-formed or did not validate against our published schema")
 }
 
-// serialization is the answer to text (of a query parameter or header) that is
-// not of the member's type. For JSON values see decoder.jsonValue, whose texts
-// ("STRING_VALUE can not be converted to an Integer") clients have reported, e.g.
-// https://github.com/aws/aws-cdk/pull/27087.
+// serialization is the error for text (of a query parameter or header) that is not of the member's type. For JSON
+// values see decoder.jsonValue, whose texts ("STRING_VALUE can not be converted to an Integer") clients have
+// reported, e.g. https://github.com/aws/aws-cdk/pull/27087.
 func serialization(param, value, want string) *awserr.Error {
 	return awserr.Newf("SerializationException", "Value (%s) at '%s' can not be converted to %s", clip(value), param, want)
 }
 
-// unknownParameter is EC2's answer to a parameter that its operation does not have:
+// unknownParameter is EC2's error for a parameter that its operation does not have:
 // https://github.com/aws/aws-sdk-cpp/issues/327.
 func unknownParameter(param string) *awserr.Error {
 	return awserr.Newf("UnknownParameter", "The parameter %s is not recognized", param)
 }
 
-// malformed is the answer to a request that cannot be read at all.
+// malformed is the error for a request that cannot be read at all.
 func malformed(svc *model.Service, detail string) *awserr.Error {
 	switch svc.Protocol {
 	case model.ProtocolEC2, model.ProtocolQuery:
@@ -110,7 +109,7 @@ func malformed(svc *model.Service, detail string) *awserr.Error {
 	}
 }
 
-// clip keeps messages short that quote what a client sent.
+// clip shortens client data that a message quotes.
 func clip(s string) string {
 	const most = 128
 	if len(s) <= most {
@@ -119,10 +118,9 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// sqsCodes are the codes of SQS's errors from when it spoke the query protocol,
-// where they are not the exception's name. SDKs get them in the x-amzn-query-error
-// header and show them instead of the name. The model has them no more.
-// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
+// sqsCodes are the codes of SQS's errors from when it used the query protocol, if they differ from the exception's
+// name. SDKs get them in the x-amzn-query-error header and show them instead of the name. The model no longer has
+// them. https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
 var sqsCodes = map[string]string{
 	"AccessDeniedException":             "AccessDenied",
 	"BatchEntryIdsNotDistinct":          "AWS.SimpleQueueService.BatchEntryIdsNotDistinct",
@@ -147,8 +145,7 @@ var sqsCodes = map[string]string{
 	"UnsupportedOperation":              "AWS.SimpleQueueService.UnsupportedOperation",
 }
 
-// queryCode is the code of a query-compatible service's exception in the query
-// protocol.
+// queryCode returns the code of a query-compatible service's exception in the query protocol.
 func queryCode(svc *model.Service, code string) string {
 	if c, ok := sqsCodes[code]; ok && svc.Name == "sqs" {
 		return c
@@ -156,7 +153,7 @@ func queryCode(svc *model.Service, code string) string {
 	return code
 }
 
-// typeName names a plan's type in error messages.
+// typeName returns the name of a plan's type for error messages.
 func (p *plan) typeName() string {
 	switch p.kind {
 	case kindBool:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The formats of timestamps, in the words of the models.
+// The timestamp formats, in the words of the models.
 const (
 	formatISO8601 = "iso8601"
 	formatRFC822  = "rfc822"
@@ -17,8 +17,8 @@ const (
 
 const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// appendTime appends t in a format. AWS's services have millisecond precision.
-// EC2 always prints the milliseconds (millis), others only when there are any.
+// appendTime appends t in the given format. AWS's services have millisecond precision. EC2 always prints the
+// milliseconds (millis); others only if they are not zero.
 func appendTime(b []byte, t time.Time, format string, millis bool) []byte {
 	t = t.UTC()
 	switch format {
@@ -43,7 +43,7 @@ func appendTime(b []byte, t time.Time, format string, millis bool) []byte {
 	}
 }
 
-// timeLayouts are what AWS accepts for a timestamp as text, and what clients send.
+// timeLayouts are the text forms of timestamps that AWS accepts and clients send.
 var timeLayouts = []string{
 	time.RFC3339Nano,
 	"2006-01-02T15:04:05.999999999",
@@ -57,8 +57,8 @@ var timeLayouts = []string{
 	"Mon, 2 Jan 2006 15:04:05 GMT",
 }
 
-// parseTime reads a timestamp in any of AWS's formats: services accept all of
-// them, whatever the model prescribes to clients.
+// parseTime reads a timestamp in any of AWS's formats. Services accept all of them, whichever the model prescribes to
+// clients.
 func parseTime(s string) (time.Time, bool) {
 	if t, ok := parseUnix(s); ok {
 		return t, true
@@ -71,7 +71,7 @@ func parseTime(s string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// maxUnix is the end of year 9999, the last that the other formats can express.
+// maxUnix is the end of year 9999, the last year that the other formats can express.
 const maxUnix = 253402300799
 
 func parseUnix(s string) (time.Time, bool) {

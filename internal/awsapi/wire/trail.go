@@ -10,9 +10,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// TrailRequest returns the members of in, the SDK's input struct of op, as CloudTrail
-// shows them in requestParameters: values for encoding/json, nil for null. Secrets are
-// left out, or replaced where CloudTrail has words for them.
+// TrailRequest returns the members of in, the SDK's input struct of op, as CloudTrail shows them in
+// requestParameters: values for encoding/json, nil for null. Secrets are left out, or replaced if CloudTrail shows a
+// text in their place.
 func TrailRequest(op *model.Operation, in any) any {
 	t := trailer{op: op, request: true, style: trailStyleOf(op)}
 	members := t.root(op.Input, in)
@@ -67,17 +67,17 @@ func orEmptyText(members map[string]any) any {
 	return members
 }
 
-// A trailStyle is a way in which a service reports a call to CloudTrail.
+// A trailStyle is a way in which services report calls to CloudTrail.
 type trailStyle int
 
 const (
-	// trailPlain: the model's member names with a small first letter.
+	// trailPlain uses the model's member names, starting with a small letter.
 	trailPlain trailStyle = iota
-	// trailFlat is that of EC2's operations from the time of its SOAP API: the names of its
-	// WSDL, lists as {"items": […]}, and scalars in lists by a name.
+	// trailFlat is the style of EC2's operations from the time of its SOAP API: the names of its WSDL, lists as
+	// {"items": […]}, and a name for each scalar in a list.
 	trailFlat
-	// trailWrapped is that of EC2's newer operations: the query parameters and the XML
-	// answer, turned into JSON as any XML is.
+	// trailWrapped is the style of EC2's newer operations: the query parameters and the XML answer, converted to JSON
+	// as generic XML.
 	trailWrapped
 )
 
@@ -169,7 +169,7 @@ func (t *trailer) member(out map[string]any, p *plan, f *field, v reflect.Value,
 	}
 }
 
-// name is the name of a member in the style at hand, before EC2's exceptions.
+// name returns the name of a member in the current style, before EC2's exceptions.
 func (t *trailer) name(f *field) string {
 	switch {
 	case t.style == trailPlain:
@@ -186,7 +186,7 @@ func (t *trailer) name(f *field) string {
 	}
 }
 
-// put adds a list. RunInstances has two for one: the groups by ID and those by name.
+// put adds a list. RunInstances splits one into two: the groups by ID and those by name.
 func (t *trailer) put(out map[string]any, name string, list any) {
 	if there, ok := out[name].(map[string]any); ok && t.style == trailFlat {
 		items, _ := there["items"].([]any)
@@ -204,12 +204,12 @@ func (t *trailer) listName(name string, own trailName, p *plan) string {
 	case own.name != "":
 		return own.name
 	case t.style == trailFlat && t.request && isScalar(p.elem.kind):
-		return name + "Set" // of a parameter in the singular: RouteTableId.1
+		return name + "Set" // for a singular parameter: RouteTableId.1
 	}
 	return name
 }
 
-// showsEmpty reports whether a list that a request does not have is shown, as {}.
+// showsEmpty reports whether a list that is absent from a request is shown as {}.
 func (t *trailer) showsEmpty(own trailName) bool {
 	return t.style == trailFlat && t.request && (own.always || strings.HasPrefix(t.op.Name, "Describe") && !own.never)
 }
@@ -251,7 +251,7 @@ func (t *trailer) list(p *plan, v reflect.Value, name string, own trailName, dep
 	}
 }
 
-// oneOrMany converts repeated XML elements: a single one does not become a list.
+// oneOrMany converts repeated XML elements. A single one does not become a list.
 func oneOrMany(items []any) any {
 	switch len(items) {
 	case 0:
@@ -262,7 +262,7 @@ func oneOrMany(items []any) any {
 	return items
 }
 
-// element is the value of a list's or map's element, which may be an empty text.
+// element returns the value of a list's or map's element, which may be an empty text.
 func (t *trailer) element(p *plan, v reflect.Value, depth int) any {
 	v, ok := p.present(v)
 	if !ok && p.kind != kindString || v.Kind() == reflect.Pointer {
@@ -305,9 +305,9 @@ func (t *trailer) value(p *plan, v reflect.Value, depth int) any {
 	return nil // documents and streams
 }
 
-// time formats a timestamp as the service does: epoch milliseconds in EC2's flat events and
-// ISO 8601 in its wrapped ones, epoch seconds in REST services, and otherwise Java's default
-// format, in which JSON services have one more comma than query services.
+// time formats a timestamp as the service does: epoch milliseconds in EC2's flat events and ISO 8601 in its wrapped
+// ones, epoch seconds in REST services, and otherwise Java's default format, in which JSON services have one more
+// comma than query services.
 func (t *trailer) time(at time.Time) any {
 	at = at.UTC()
 	switch {
@@ -324,8 +324,8 @@ func (t *trailer) time(at time.Time) any {
 	}
 }
 
-// xmlValue converts an XML text to JSON. Anything that looks like an integer or a boolean
-// becomes one, even a tag's value or an account number.
+// xmlValue converts an XML text to JSON. Anything that looks like an integer or a boolean becomes one, even a tag's
+// value or an account number.
 func xmlValue(s string) any {
 	if s == "true" || s == "false" {
 		return s == "true"
@@ -336,8 +336,8 @@ func xmlValue(s string) any {
 	return s
 }
 
-// secret reports whether a member is a secret, and what CloudTrail shows in its place. It
-// shows nothing if words is empty.
+// secret reports whether a member is a secret, and what CloudTrail shows in its place. If words is empty, it shows
+// nothing.
 func (t *trailer) secret(m *model.Member) (words string, secret bool) {
 	name := strings.ToLower(m.Name)
 	secret = m.Sensitive || trailSecrets[name] || strings.Contains(name, "password") && m.Shape.Type == model.String ||
@@ -348,19 +348,19 @@ func (t *trailer) secret(m *model.Member) (words string, secret bool) {
 	case t.style != trailPlain || name == "userdata":
 		return "<sensitiveDataRemoved>", true
 	case t.op.Service.Name == "ssm" || name == "sessiontoken":
-		// AWS deviation: STS shows the session token, which is of no use without its secret key.
+		// AWS deviation: STS shows the session token, which is useless without its secret key.
 		return "HIDDEN_DUE_TO_SECURITY_REASONS", true
 	}
 	return "", true
 }
 
-// trailSecrets are secrets that no model calls sensitive.
+// trailSecrets are secrets that no model marks as sensitive.
 var trailSecrets = map[string]bool{
 	"userdata": true, "keymaterial": true, "plaintext": true, "webidentitytoken": true, "sessiontoken": true, "secretbinary": true,
 	"authorizationtoken": true, "token": true, "granttoken": true, "granttokens": true, "encodedmessage": true, "decodedmessage": true,
 }
 
-// liftInstances moves the members of RunInstances that the WSDL has in other places.
+// liftInstances moves the members of RunInstances to where the WSDL has them.
 func liftInstances(members map[string]any) {
 	item := map[string]any{}
 	for _, name := range []string{"imageId", "minCount", "maxCount", "keyName"} {
@@ -378,7 +378,7 @@ func liftInstances(members map[string]any) {
 	}
 }
 
-// trailDefaults are parameters that EC2 shows although the request does not have them.
+// trailDefaults are parameters that EC2 shows even if the request does not have them.
 var trailDefaults = map[string]map[string]any{
 	"RunInstances":           {"monitoring": map[string]any{"enabled": false}, "disableApiTermination": false, "disableApiStop": false},
 	"StopInstances":          {"force": false},
@@ -388,7 +388,7 @@ var trailDefaults = map[string]map[string]any{
 	"ReplaceNetworkAclEntry": {"icmpTypeCode": map[string]any{}, "portRange": map[string]any{}},
 }
 
-// A trailName is an exception to the rules by which members of EC2's flat events are named.
+// A trailName is an exception to the naming rules for members of EC2's flat events.
 type trailName struct {
 	name   string // the member's name; if empty, the rules apply
 	elem   string // the name of a list's scalars
@@ -399,7 +399,7 @@ type trailName struct {
 	text   bool   // a number is shown as text
 }
 
-// trailLists are names of lists of requests, by the parameter's.
+// trailLists maps the parameter names of request lists to the names shown.
 var trailLists = map[string]trailName{
 	"allocationId":       {name: "allocationIdsSet"},
 	"attributeName":      {name: "accountAttributeNameSet"},
@@ -433,7 +433,7 @@ var trailLists = map[string]trailName{
 	"zoneName":           {name: "availabilityZoneSet"},
 }
 
-// trailNames are names that hold in one structure only, by its shape's.
+// trailNames are names that apply to one structure only, by its shape's name.
 var trailNames = map[string]trailName{
 	"CreateNetworkAclEntryRequest.icmp":                {name: "icmpTypeCode"},
 	"CreateNetworkAclEntryRequest.protocol":            {name: "aclProtocol"},
@@ -463,9 +463,9 @@ var trailNames = map[string]trailName{
 	"Volume.size":                                      {text: true},
 }
 
-// flatOperations are those that EC2's API had in version 2015-03-01. CloudTrail shows them
-// in the names of the WSDL that ended then; VPC endpoints, of 2015-04-15, are the first
-// that it shows the new way. Some 12,000 recorded events know no exception.
+// flatOperations are the operations that EC2's API had in version 2015-03-01. CloudTrail shows them with the names of
+// the WSDL, which ended then. VPC endpoints, of 2015-04-15, are the first operations that it shows the new way. There
+// is no exception among some 12,000 recorded events.
 var flatOperations = func() map[string]bool {
 	set := map[string]bool{}
 	for name := range strings.FieldsSeq(flatOperationNames) {

@@ -13,10 +13,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// Validate checks in, a pointer to the SDK's input struct of op, against the constraints
-// of the model: required members, lengths, ranges, patterns and enumerations. The error is
-// worded as the service words it; what a service is known to answer otherwise stands in
-// deviations. members are those that the request carried (nil: those that are not zero).
+// Validate checks in, a pointer to the SDK's input struct of op, against the constraints of the model: required
+// members, lengths, ranges, patterns and enumerations. The error uses the service's words; deviations lists known
+// differences from the model. members are those that the request carried (nil means those that are not zero).
 func Validate(op *model.Operation, in any, members awsapi.Members) error {
 	if op.Input == nil {
 		return nil
@@ -36,11 +35,11 @@ func Validate(op *model.Operation, in any, members awsapi.Members) error {
 
 // A violation is a constraint that a value does not satisfy.
 type violation struct {
-	path  string // as Coral prints it: tags.1.member.key
+	path  string // in Coral's notation: tags.1.member.key
 	param string // the query parameter's name
 	kind  constraint
 	value string // quoted or masked; "null" if there is none
-	text  string // what is asked of the member
+	text  string // the constraint in words
 }
 
 // A constraint is a kind of violation.
@@ -58,7 +57,7 @@ const (
 // it.
 type step struct {
 	f     *field
-	index int // -1: none
+	index int // -1 if none
 	key   string
 }
 
@@ -103,8 +102,8 @@ func (c *checker) member(f *field, v reflect.Value) {
 	c.at = c.at[:len(c.at)-1]
 }
 
-// present is plan.present, except that members tell zero values that were sent from
-// those that were not, as far as they can: they do not tell the elements of a list apart.
+// present is plan.present, except that it uses members to distinguish zero values that were sent from values that
+// were not. It cannot do so inside lists, because members does not distinguish a list's elements.
 func (c *checker) present(p *plan, v reflect.Value) (reflect.Value, bool) {
 	if p.ptr || !v.IsZero() {
 		return p.present(v)
@@ -113,8 +112,8 @@ func (c *checker) present(p *plan, v reflect.Value) (reflect.Value, bool) {
 	case kindStruct:
 		return v, true
 	case kindString:
-		// The query protocols take an enumeration's empty value for none: Terraform sends
-		// CreateTargetGroup with an empty ProtocolVersion.
+		// The query protocols treat an enumeration's empty value as absent: Terraform sends CreateTargetGroup with an
+		// empty ProtocolVersion.
 		if p.shape.Enum != nil && (c.op.Service.Protocol == model.ProtocolQuery || c.op.Service.Protocol == model.ProtocolEC2) || slices.ContainsFunc(c.at, func(s step) bool { return s.index >= 0 }) {
 			return v, false
 		}
@@ -133,7 +132,7 @@ func (c *checker) memberPath() string {
 	return strings.Join(names, ".")
 }
 
-// value checks a value that is there. m is the member, element or value of a map it is.
+// value checks a value that is present. m is the member, list element or map value that holds it.
 func (c *checker) value(m *model.Member, p *plan, v reflect.Value) {
 	for _, b := range broken(p, v) {
 		c.violated(m, b.kind, c.quoted(m, p, v), b.text)
@@ -180,7 +179,7 @@ func elements(list reflect.Value) (out []reflect.Value) {
 	return out
 }
 
-// deref is an element's value: the zero one for a null.
+// deref returns an element's value, or the zero value for a null.
 func deref(p *plan, v reflect.Value) reflect.Value {
 	switch {
 	case !p.ptr:
@@ -191,10 +190,9 @@ func deref(p *plan, v reflect.Value) reflect.Value {
 	return v.Elem()
 }
 
-// scalars checks the elements of a list, or the keys or values of a map, which are
-// reported together, with all that is asked of them. [seen] in reports about many services:
-// "Value '[GET]' at 'x' failed to satisfy constraint: Member must satisfy constraint:
-// [Member must have length less than or equal to 6, …]".
+// scalars checks the elements of a list, or the keys or values of a map. They are reported together, with all
+// constraints on them. [seen] in reports about many services: "Value '[GET]' at 'x' failed to satisfy constraint:
+// Member must satisfy constraint: [Member must have length less than or equal to 6, …]".
 func (c *checker) scalars(m *model.Member, p *plan, v reflect.Value, subject string, em *model.Member, ep *plan, values []reflect.Value) {
 	for _, e := range values {
 		for _, b := range broken(ep, deref(ep, e)) {
@@ -219,7 +217,7 @@ func atMost(n float64) string  { return "less than or equal to " + number(n) }
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// broken are the constraints that a value does not satisfy.
+// broken returns the constraints that a value does not satisfy.
 func broken(p *plan, v reflect.Value) []demand {
 	s := p.shape
 	if s.Min == nil && s.Max == nil && s.Pattern == "" && s.Enum == nil {
@@ -240,7 +238,7 @@ func broken(p *plan, v reflect.Value) []demand {
 		return nil
 	}
 	switch {
-	case s.Min != nil && !(size >= *s.Min): // NaN is neither
+	case s.Min != nil && !(size >= *s.Min): // NaN fails both comparisons
 		out = append(out, demand{kind, what + atLeast(*s.Min)})
 	case s.Max != nil && !(size <= *s.Max):
 		out = append(out, demand{kind, what + atMost(*s.Max)})
@@ -259,7 +257,7 @@ func broken(p *plan, v reflect.Value) []demand {
 	return out
 }
 
-// allAsked is everything that is asked of a list's elements, in AWS's order.
+// allAsked returns all constraints on a list's elements, in AWS's order.
 func allAsked(p *plan) (out []string) {
 	s, what := p.shape, "Member must have length "
 	if p.kind == kindInt || p.kind == kindFloat {
@@ -280,8 +278,7 @@ func allAsked(p *plan) (out []string) {
 	return out
 }
 
-// violated records a violation of the member that the way leads to, unless the service is
-// known not to mind.
+// violated records a violation by the current member, unless the service is known to accept it.
 func (c *checker) violated(m *model.Member, kind constraint, value, text string) {
 	if c.words.own && kind != required || len(c.found) >= maxFound {
 		return
@@ -324,8 +321,8 @@ func (c *checker) param() string {
 	return strings.Join(names, ".")
 }
 
-// quoted is a value as it stands in the message: secrets are not repeated, and neither are
-// bytes and structures, of which AWS prints Java's idea.
+// quoted returns a value as the message shows it. Secrets are not repeated, nor are bytes and structures, which AWS
+// prints in Java's notation.
 func (c *checker) quoted(m *model.Member, p *plan, v reflect.Value) string {
 	text, ok := printed(m, p, v)
 	switch {
@@ -373,13 +370,11 @@ func printed(m *model.Member, p *plan, v reflect.Value) (string, bool) {
 	return "", false
 }
 
-// coral is the text of AWS's service framework, e.g. from IAM:
-// "1 validation error detected: Value null at 'roleName' failed to satisfy
-// constraint: Member must not be null".
+// coral returns errors with the text of AWS's service framework, e.g. from IAM: "1 validation error detected: Value
+// null at 'roleName' failed to satisfy constraint: Member must not be null".
 func coral(code string) func([]violation) *awserr.Error {
 	return func(found []violation) *awserr.Error {
-		// Errors with a service's own texts come from checks that run after the
-		// framework's.
+		// Errors with a service's own text come from checks that run after the framework's.
 		modelled := slices.DeleteFunc(slices.Clone(found), func(v violation) bool { return v.kind == ownWords })
 		if len(modelled) == 0 {
 			return awserr.New(code, found[0].text)

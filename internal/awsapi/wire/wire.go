@@ -1,15 +1,13 @@
-// Package wire maps between AWS's wire formats and the request and response
-// structs of aws-sdk-go-v2, driven by the API models: ec2query, awsquery,
-// restJson1, json 1.0 and 1.1, and restXml, one file per protocol.
+// Package wire maps between AWS's wire formats and the request and response structs of aws-sdk-go-v2, driven by the
+// API models: ec2query, awsquery, restJson1, json 1.0 and 1.1, and restXml, one file per protocol.
 //
-// It is a pure codec: it does no I/O and no logging, and does not depend on any
-// service. Differences between services beyond their models are in one table
-// (services.go). Which Go type belongs to which shape is found once by reflection
-// and cached (plan.go); union types, whose members reflection cannot list, are in
-// a generated table (zz_generated_unions.go).
+// It is a pure codec: it does no I/O and no logging, and does not depend on any service. Differences between services
+// beyond their models are in one table (services.go). Which Go type belongs to which shape is found once by
+// reflection and cached (plan.go). Union types, whose members reflection cannot list, are in a generated table
+// (zz_generated_unions.go).
 //
-// Only the AWS API server (awsapi/server), the node and token webhooks, which
-// build presigned requests, and tests import it.
+// Only the AWS API server (awsapi/server), the node and token webhooks, which build presigned requests, and tests
+// import it.
 package wire
 
 import (
@@ -28,7 +26,7 @@ import (
 // A Request is what Decode needs of an HTTP request.
 type Request struct {
 	Method      string
-	EscapedPath string // url.URL.EscapedPath: an escaped slash is part of a label
+	EscapedPath string // url.URL.EscapedPath, because an escaped slash is part of a label
 	RawQuery    string
 	Host        string
 	Header      http.Header
@@ -42,12 +40,10 @@ type Response struct {
 	Body   []byte
 }
 
-// Decode fills in, a pointer to the SDK's input struct of op, from req. It
-// returns the members the request carried, as dotted paths of model member
-// names. Parameters that the model or the SDK's struct does not have are among
-// them too, as paths with slashes ("tags/1/color"), which no list of honoured
-// members covers, so that the pipeline refuses them. Whether the values are what the model asks for
-// is Validate's to say. Errors are AWS's: *awserr.Error.
+// Decode fills in, a pointer to the SDK's input struct of op, from req. It returns the members that the request
+// carried, as dotted paths of model member names. Parameters that the model or the SDK's struct does not have are
+// included as paths with slashes ("tags/1/color"). No list of honoured members covers those, so the pipeline refuses
+// them. Validate checks whether the values satisfy the model. Errors are AWS's: *awserr.Error.
 func Decode(op *model.Operation, req *Request, in any) (awsapi.Members, error) {
 	v := reflect.ValueOf(in)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -84,8 +80,8 @@ func Decode(op *model.Operation, req *Request, in any) (awsapi.Members, error) {
 // noMembers stands for the input of operations that have none.
 var noMembers = &model.Shape{Type: model.Structure}
 
-// Encode renders out, a pointer to the SDK's output struct of op. accept is the
-// request's Accept header: a query service answers in JSON when it asks for that.
+// Encode renders out, a pointer to the SDK's output struct of op. accept is the request's Accept header: a query
+// service answers in JSON if the client asks for it.
 func Encode(op *model.Operation, out any, requestID, accept string) (*Response, error) {
 	v := reflect.ValueOf(out)
 	if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
@@ -113,14 +109,14 @@ func Encode(op *model.Operation, out any, requestID, accept string) (*Response, 
 	return r, nil
 }
 
-// buffers holds buffers to encode into, so that a large answer does not grow its
-// own from nothing each time. Larger ones than maxBuffer are not kept.
+// buffers holds reusable encoding buffers, so that each large answer does not grow its own from zero. Buffers larger
+// than maxBuffer are dropped.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 const maxBuffer = 1 << 20
 
-// encode renders v by its service's protocol. The body is either appended to
-// buf or has no other owner: Encode reuses its memory.
+// encode renders v in its service's protocol. The body is either appended to buf or has no other owner: Encode reuses
+// its memory.
 func encode(op *model.Operation, p *plan, v reflect.Value, requestID, accept string, buf []byte) (*Response, error) {
 	switch op.Service.Protocol {
 	case model.ProtocolEC2:

@@ -21,8 +21,8 @@ type xmlNode struct {
 
 var errXML = errors.New("malformed XML")
 
-// parseXML reads a body into a tree. Document types, and with them entities of
-// the sender's making, are refused; so is nesting beyond maxDepth.
+// parseXML reads a body into a tree. It rejects document types, and with them sender-defined entities, and nesting
+// beyond maxDepth.
 func parseXML(svc *model.Service, body []byte) (*xmlNode, error) {
 	n, err := readXML(body)
 	if err != nil {

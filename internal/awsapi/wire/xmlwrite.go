@@ -79,7 +79,7 @@ func (w *xmlWriter) named(name string, m *model.Member, p *plan, v reflect.Value
 		w.structure(p, v)
 		w.end(name, at)
 	case kindDocument, kindStream:
-		// neither exists in an XML protocol's body
+		// neither occurs in an XML protocol's body
 	default:
 		w.start(name, m, p, v)
 		at := len(w.b)
@@ -92,7 +92,7 @@ func (w *xmlWriter) named(name string, m *model.Member, p *plan, v reflect.Value
 	}
 }
 
-// start opens an element with its namespace and attributes.
+// start writes an element's start tag with its namespace and attributes.
 func (w *xmlWriter) start(name string, m *model.Member, p *plan, v reflect.Value) {
 	w.b = append(append(w.b, '<'), name...)
 	if m != nil && m.XMLNamespace != "" {
@@ -115,8 +115,7 @@ func (w *xmlWriter) start(name string, m *model.Member, p *plan, v reflect.Value
 	w.b = append(w.b, '>')
 }
 
-// end closes an element whose content began at position at; an element without
-// content becomes <name/>.
+// end closes an element whose content began at position at. An element without content becomes <name/>.
 func (w *xmlWriter) end(name string, at int) {
 	if len(w.b) == at {
 		w.b = append(w.b[:at-1], "/>"...)
@@ -144,8 +143,7 @@ func (w *xmlWriter) list(name string, m *model.Member, p *plan, v reflect.Value)
 	w.end(name, at)
 }
 
-// item appends an element of a list or a value of a map, which is sent even when
-// it is a zero string.
+// item appends an element of a list or a value of a map. Unlike a member, it is sent even if it is a zero string.
 func (w *xmlWriter) item(name string, m *model.Member, p *plan, v reflect.Value) {
 	v, ok := p.present(v)
 	if !ok {
@@ -183,9 +181,8 @@ func sortedMapKeys(v reflect.Value) []reflect.Value {
 	return keys
 }
 
-// appendXMLText appends s escaped for text and attributes. A carriage return is
-// escaped because XML parsers turn it into a newline, and what XML cannot hold
-// becomes U+FFFD.
+// appendXMLText appends s escaped for text and attributes. A carriage return is escaped because XML parsers turn it
+// into a newline. Characters that XML cannot represent become U+FFFD.
 func appendXMLText(b []byte, s string) []byte {
 	last := 0
 	for i := 0; i < len(s); {

@@ -24,7 +24,7 @@ type API struct {
 	Shapes     map[string]*Shape     `json:"shapes"`
 }
 
-// Metadata is what a model says of its service.
+// Metadata is what a model says about its service.
 type Metadata struct {
 	APIVersion         string          `json:"apiVersion"`
 	EndpointPrefix     string          `json:"endpointPrefix"`
@@ -90,7 +90,7 @@ type Shape struct {
 	} `json:"error"`
 }
 
-// A Ref refers to a shape and says how it travels there.
+// A Ref refers to a shape and says how it is sent there.
 type Ref struct {
 	Shape            string     `json:"shape"`
 	Location         string     `json:"location"`
@@ -107,7 +107,7 @@ type Ref struct {
 	EventHeader      bool       `json:"eventheader"`
 	TimestampFormat  string     `json:"timestampFormat"`
 	ResultWrapper    string     `json:"resultWrapper"`
-	Payload          string     `json:"payload"` // of the shape, in the oldest models
+	Payload          string     `json:"payload"` // on the shape itself, in the oldest models
 }
 
 // A Namespace is an XML namespace; models write it as an object or a string.
@@ -125,10 +125,9 @@ func (n *Namespace) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(n))
 }
 
-// Compact renders an API model as the lines package model parses: metadata,
-// operations and shapes, each sorted by name. Scalar shapes without constraints are
-// folded into the members that use them; shapes no operation reaches are left out, and
-// so are the constraints of what is in answers only.
+// Compact renders an API model as the lines that package model parses: metadata, operations and shapes, each sorted
+// by name. Scalar shapes without constraints are folded into the members that use them. Shapes that no operation
+// reaches are left out, as are the constraints of shapes that only appear in answers.
 func Compact(name string, apiJSON []byte) ([]byte, error) {
 	var api API
 	if err := json.Unmarshal(apiJSON, &api); err != nil {
@@ -199,7 +198,7 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 		}
 		records = append(records, &model.Record{Operation: r})
 	}
-	// Exceptions that no operation lists may still be sent.
+	// Exceptions that no operation lists can still be returned.
 	for n, s := range a.Shapes {
 		if s.Exception || s.Error != nil {
 			a.reach(n, used)
@@ -224,8 +223,8 @@ func (a *API) Records(name string) ([]*model.Record, error) {
 	return records, nil
 }
 
-// namespace finds the XML namespace of a rest-xml service, which states it where
-// requests use it: on operations' inputs or on their payloads.
+// namespace finds the XML namespace of a rest-xml service. It is stated where requests use it: on operations' inputs
+// or on their payloads.
 func (a *API) namespace() string {
 	for _, n := range sortedKeys(a.Operations) {
 		in := a.Operations[n].Input
@@ -375,8 +374,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
-// packageOf lists the services whose package in aws-sdk-go-v2 has another name than
-// botocore's model.
+// packageOf maps botocore's model names to package names in aws-sdk-go-v2, for the services where they differ.
 var packageOf = map[string]string{
 	"elb":                  "elasticloadbalancing",
 	"elbv2":                "elasticloadbalancingv2",

@@ -1,6 +1,5 @@
-// Package shapetype makes Go types for shapes of API models at run time, in the
-// form the SDK gives them. It is for tests of package wire that have no SDK type
-// (the protocol-test corpus) or do not want to link the SDK (fuzzing).
+// Package shapetype creates Go types for shapes of API models at run time, in the form that the SDK uses. It is for
+// tests of package wire that have no SDK type (the protocol-test corpus) or should not link the SDK (fuzzing).
 package shapetype
 
 import (
@@ -12,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// Of makes the struct that the SDK would have for a structure. Recursive shapes are
-// unrolled; below depth members are left out.
+// Of returns the struct type that the SDK would have for a structure. Recursive shapes are unrolled; members below
+// depth are left out.
 func Of(s *model.Shape, depth int) reflect.Type {
 	var fields []reflect.StructField
 	for _, m := range s.Members {

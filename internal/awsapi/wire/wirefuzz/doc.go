@@ -1,4 +1,3 @@
-// Package wirefuzz holds no code, only fuzz targets for the decoders of package
-// wire. They are apart from its tests because fuzzing builds everything they link
-// with instrumentation, and the SDK's EC2 package alone takes minutes of that.
+// Package wirefuzz holds no code, only fuzz targets for the decoders of package wire. They are separate from its
+// tests because fuzzing instruments everything that they link, which takes minutes for the SDK's EC2 package alone.
 package wirefuzz
