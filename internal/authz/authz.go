@@ -1,20 +1,16 @@
-// Package authz says what a request must be allowed to do, and asks package
-// policy whether it is.
+// Package authz determines which permissions a request needs, and asks package policy whether the caller has them.
 //
-// A call needs one or more checks: its own action on every resource that it
-// touches, and the actions that come with it (iam:PassRole when it passes a role,
-// ec2:CreateTags when it makes tagged resources). The service authorization
-// reference, embedded as data, says which resource types and condition keys an
-// action knows; the ARNs are filled from the request's members by their names.
-// overlay.go corrects the reference, row by row with a source. Services provide
-// the stored facts about a resource (its tags, its full ARN) through a Resolver.
+// A call needs one or more checks: its own action on every resource that it touches, and any dependent actions
+// (iam:PassRole when it passes a role, ec2:CreateTags when it creates tagged resources). The service authorization
+// reference, embedded as data, lists the resource types and condition keys of each action. The ARNs are filled from
+// the request's members by their names. overlay.go corrects the reference row by row, with a source for each.
+// Services provide the stored facts about a resource (its tags, its full ARN) through a Resolver.
 //
-// A condition key that an action has but that is not resolved here is unknown:
-// the statement that asks for it is decided against the caller and named. A key
-// that an action does not have is absent from the request, as on AWS.
+// A condition key that an action has but that Drydock cannot resolve is unknown: a statement that uses it is decided
+// against the caller, and the decision names it. A key that an action does not have is absent from the request, as on
+// AWS.
 //
-// Services may import it for Target and Resource; awsapi/server renders its
-// denials; internal/app connects the rest.
+// Services may import it for Target and Resource; awsapi/server renders its denials; internal/app connects the rest.
 package authz
 
 import (
@@ -30,17 +26,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Resource is what a service has stored of one resource.
+// A Resource is what a service has stored about one resource.
 type Resource struct {
 	ARN  string
 	Tags map[string]string
-	// Keys are values of condition keys, in lower case. A key without values is
-	// known to be absent.
+	// Keys are values of condition keys, in lower case. A key without values is known to be absent.
 	Keys map[string][]string
 	// Role is the ARN of the role that the resource holds (an instance profile).
 	Role string
-	// Policy is the resource's own policy, or nil. Actions of the resource's service
-	// are asked of it.
+	// Policy is the resource's own policy, or nil. It applies to actions of the resource's own service.
 	Policy *policy.Source
 	// AccountPolicies are those of the account that count as the resource's own:
 	// CloudWatch Logs'.
@@ -48,84 +42,80 @@ type Resource struct {
 	// PolicyRequired says that Policy must allow the access, whatever other
 	// policies say: a KMS key.
 	PolicyRequired bool
-	// Grants are those of a KMS key.
+	// Grants are a KMS key's grants.
 	Grants []policy.Source
-	// Trust is a role's trust policy, which the actions that assume it are asked of.
+	// Trust is a role's trust policy. It applies to the actions that assume the role.
 	Trust *policy.Source
 }
 
-// A Resolver knows the stored resources of one service.
+// A Resolver looks up the stored resources of one service.
 type Resolver interface {
-	// Resource finds a resource by its type in the authorization reference and
-	// what a request calls it: an ID, a name, or CLUSTER/NAME for what is nested.
+	// Resource finds a resource by its type in the authorization reference and the identifier that a request uses: an
+	// ID, a name, or CLUSTER/NAME for a nested resource.
 	Resource(ctx context.Context, account, region, kind, id string) (Resource, bool)
 }
 
-// A PolicyHolder is a Resolver of a service whose resources have policies of their
-// own. They bind the root of the account too.
+// A PolicyHolder is a Resolver of a service whose resources have their own policies. Those policies apply to the
+// account's root user too.
 type PolicyHolder interface {
 	Resolver
 	HoldsPolicies()
 }
 
-// A Targeter is a Resolver of a service some of whose operations touch resources
-// in ways that no table can tell. ok is false for all others.
+// A Targeter is a Resolver of a service with operations whose resources cannot be described in a table. ok is false
+// for all other operations.
 type Targeter interface {
 	Targets(ctx context.Context, call *awsapi.Call, in any) (targets []Target, ok bool)
 }
 
 // A Target is one resource that a call touches.
 type Target struct {
-	// Action is what is done to it; empty is the call's own action.
+	// Action is the action on the resource. Empty means the call's own action.
 	Action string
-	// Type is the resource type in the authorization reference of the action's
-	// service; empty is an action without resources.
+	// Type is the resource type in the authorization reference of the action's service. Empty means an action without
+	// resources.
 	Type string
-	// ID is what the request calls it, or its ARN; empty is one that is still to be
-	// made, or any.
+	// ID is the identifier that the request uses, or the resource's ARN. It is empty for a resource that does not
+	// exist yet, and for any resource.
 	ID string
-	// New says that the call makes it: nothing is stored of it, though something of
-	// the same name may be.
+	// New says that the call creates the resource. Nothing is stored about it, although a resource with the same name
+	// may exist.
 	New bool
-	// Tags are those that the request gives it.
+	// Tags are the tags that the request adds to it.
 	Tags map[string]string
-	// TagKeys are the keys of Tags, or those that the request takes away.
+	// TagKeys are the keys of Tags, or of the tags that the request removes.
 	TagKeys []string
-	// Keys are values of condition keys that the request says, in lower case. A
-	// key without values is known to be absent.
+	// Keys are values of condition keys that the request contains, in lower case. A key without values is known to be
+	// absent.
 	Keys map[string][]string
-	// Costly are values of condition keys, in lower case, that take work to find: they
-	// are found if a policy asks for them.
+	// Costly are functions that return values of condition keys, in lower case, that are expensive to find. They are
+	// called if a policy uses the key.
 	Costly map[string]func() []string
-	// AllKeys says that those in Keys and Costly are all that the request has of the
-	// service's own: no other is unknown.
+	// AllKeys says that the request has no condition keys of the service besides those in Keys and Costly, so none is
+	// unknown.
 	AllKeys bool
 
 	launch string // the launch template of a launcher's check, or empty
 }
 
-// Config is what an Authorizer is made of.
+// Config configures an Authorizer.
 type Config struct {
-	// Policies returns the policies that bind a principal; root says that it needs
-	// none (iam.Service.PoliciesOf). Required.
+	// Policies returns the policies that apply to a principal. root says that the principal needs none
+	// (iam.Service.PoliciesOf). Required.
 	Policies func(p awsapi.Principal) (policies policy.Policies, root bool)
-	// Resolvers know the stored resources, by IAM prefix: ec2, iam, eks, … Register adds
-	// others.
+	// Resolvers look up stored resources, by IAM prefix: ec2, iam, eks, … Register adds more.
 	Resolvers map[string]Resolver
-	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that came
-	// through one; an empty document allows everything. It returns false if there is no
-	// such endpoint, and then nothing is allowed through it. Nil: the resolver that has
-	// them (EndpointPolicies) is asked.
+	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that came through the endpoint. An
+	// empty document allows everything. It returns false if there is no such endpoint, and then nothing is allowed
+	// through it. If EndpointPolicy is nil, the resolver that implements EndpointPolicies is used.
 	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (document string, ok bool)
-	// Store keeps the key that seals encoded messages. Nil, of which there are
-	// none.
+	// Store holds the key that seals encoded messages. If it is nil, there are no encoded messages.
 	Store *store.Store
-	// Journal records the denials of AuthorizeAs; others the AWS API server
-	// records.
+	// Journal records the denials of AuthorizeAs; the AWS API server records all others.
 	Journal *journal.Journal
 }
 
-// An Authorizer decides about calls. Its methods may be called concurrently.
+// An Authorizer authorizes calls. Its methods may be called concurrently.
 type Authorizer struct {
 	cfg       Config
 	resolvers map[string]Resolver // by IAM prefix
@@ -140,8 +130,8 @@ func New(cfg Config) *Authorizer {
 	return a
 }
 
-// Register adds the resolver of a service, which is named by its SDK package. Services
-// with one IAM prefix are asked in turn. All are registered before the first request.
+// Register adds the resolver of a service, which is named by its SDK package. If services share an IAM prefix, their
+// resolvers are tried in turn. Register all of them before the first request.
 func (a *Authorizer) Register(service string, r Resolver) {
 	prefix := Prefix(service)
 	if first := a.resolvers[prefix]; first != nil {
@@ -153,13 +143,12 @@ func (a *Authorizer) Register(service string, r Resolver) {
 	}
 }
 
-// EndpointPolicies is a Resolver that knows the policies of VPC endpoints: EC2's.
+// EndpointPolicies is implemented by the Resolver that has the policies of VPC endpoints: EC2's.
 type EndpointPolicies interface {
 	EndpointPolicy(ctx context.Context, account, region, endpointID string) (document string, ok bool)
 }
 
-// inTurn are the resolvers of services that share an IAM prefix, such as both versions
-// of Elastic Load Balancing.
+// inTurn tries the resolvers of services that share an IAM prefix, such as both versions of Elastic Load Balancing.
 type inTurn [2]Resolver
 
 // Resource implements Resolver.
@@ -184,15 +173,14 @@ func (t inTurn) Targets(ctx context.Context, call *awsapi.Call, in any) ([]Targe
 	return nil, false
 }
 
-// Authorize decides whether call, whose decoded input is in, may happen. It
-// returns nil, a *Denial, or what went wrong.
+// Authorize decides whether call, whose decoded input is in, is allowed. It returns nil, a *Denial, or another error
+// if it could not decide.
 func (a *Authorizer) Authorize(ctx context.Context, call *awsapi.Call, in any) error {
 	return a.authorize(ctx, call, func() []Check { return a.Checks(ctx, call, in) })
 }
 
-// AuthorizeTargets decides about a call whose handler says itself what it touches:
-// sts:AssumeRole knows the role, and the caller by its token, only when it has read
-// the request. The checks, the keys and the denials are those of Authorize.
+// AuthorizeTargets authorizes a call whose handler determines its targets: only after reading the request does
+// sts:AssumeRole know the role and, from the token, the caller. The checks, keys and denials are those of Authorize.
 func (a *Authorizer) AuthorizeTargets(ctx context.Context, call *awsapi.Call, in any, targets ...Target) error {
 	return a.authorize(ctx, call, func() []Check {
 		out := make([]Check, 0, len(targets))
@@ -205,7 +193,7 @@ func (a *Authorizer) AuthorizeTargets(ctx context.Context, call *awsapi.Call, in
 
 func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks func() []Check) error {
 	if call.Principal.Type == awsapi.AWSService && call.SourceARN == "" {
-		return nil // Drydock's own, acting as AWS: bound by no policy of the account
+		return nil // Drydock's own call, made as AWS: the account's policies do not apply
 	}
 	policies, root := a.policiesOf(call.Principal)
 	if unconditional[call.Service+":"+call.Operation] {
@@ -216,7 +204,7 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 	}
 	if root && !policies.Sessioned && call.VPCEndpoint.ID == "" && call.Principal.IssuedAt.IsZero() {
 		if _, bound := a.resolvers[Prefix(call.Service)].(PolicyHolder); !bound {
-			return nil // nothing can deny what the root of the account does
+			return nil // nothing can deny what the account's root user does
 		}
 	}
 	policies.Endpoint = a.endpointPolicy(ctx, call.VPCEndpoint)
@@ -247,10 +235,10 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 	return a.seal(ctx, first)
 }
 
-// policiesOf returns the policies that bind p by itself.
+// policiesOf returns the policies that apply to p itself.
 func (a *Authorizer) policiesOf(p awsapi.Principal) (out policy.Policies, root bool) {
 	if p.Account == "" || p.Type == awsapi.AWSService {
-		return out, false // a web identity or a service, which belong to no account
+		return out, false // a web identity or a service, which belongs to no account
 	}
 	if out, root = a.cfg.Policies(p); root {
 		out.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
@@ -258,14 +246,14 @@ func (a *Authorizer) policiesOf(p awsapi.Principal) (out policy.Policies, root b
 	return out, root
 }
 
-// endpointPolicy is the policy of the VPC endpoint that a call came through.
+// endpointPolicy returns the policy of the VPC endpoint that a call came through.
 func (a *Authorizer) endpointPolicy(ctx context.Context, e awsapi.VPCEndpoint) []policy.Source {
 	if e.ID == "" || a.cfg.EndpointPolicy == nil {
 		return nil
 	}
 	text, ok := a.cfg.EndpointPolicy(ctx, e.Account, e.Region, e.ID)
 	switch {
-	case !ok: // deleted while the connection was open, or unreadable
+	case !ok: // the endpoint was deleted while the connection was open, or is unreadable
 		return []policy.Source{{Name: e.ID, Document: nothing}}
 	case text == "":
 		return nil
@@ -273,12 +261,12 @@ func (a *Authorizer) endpointPolicy(ctx context.Context, e awsapi.VPCEndpoint) [
 	return []policy.Source{{Name: e.ID, Document: a.endpoints.get(text)}}
 }
 
-// bind adds to the policies of the caller those of what an action touches.
+// bind adds the resource's own policies for an action to those of the caller.
 func (r *Resource) bind(action, kind string, policies *policy.Policies) {
 	prefix, _ := split(action)
 	if prefix == "sts" && kind == "role" {
-		// For a role that does not exist, the caller gets the same answer as for a
-		// trust policy that does not name it.
+		// If the role does not exist, the caller gets the same error as for a trust policy that does not name the
+		// caller.
 		if policies.Trust = r.Trust; policies.Trust == nil {
 			policies.Trust = &policy.Source{Name: "no such role", Document: nothing}
 		}
@@ -293,18 +281,17 @@ func (r *Resource) bind(action, kind string, policies *policy.Policies) {
 	}
 }
 
-// unconditional are actions that need no permission, and that no policy of their callers
-// denies. The policy of a VPC endpoint does: AWS's guidance for data perimeters has no
-// exception for them.
+// unconditional are actions that need no permission and that the caller's own policies cannot deny. A VPC endpoint's
+// policy can: AWS's guidance for data perimeters makes no exception for them.
 // https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
 // https://github.com/aws-samples/data-perimeter-policy-examples/blob/main/service_specific_guidance/sts-specific-guidance.md
 var unconditional = map[string]bool{"sts:GetCallerIdentity": true, "sts:GetSessionToken": true}
 
-// everything is the policy that the root of an account needs not have.
+// everything is a policy that allows everything; it stands for the policy that an account's root user does not need.
 var everything = &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}}}}
 
-// Prefix returns the IAM prefix of a service's actions, by the name of its SDK
-// package: the name it signs with, but for one.
+// Prefix returns the IAM prefix of a service's actions, by the name of its SDK package. With one exception it is the
+// service's signing name.
 // https://docs.aws.amazon.com/service-authorization/latest/reference/reference_policies_actions-resources-contextkeys.html
 func Prefix(service string) string {
 	if service == "resourcegroupstaggingapi" {
@@ -320,8 +307,7 @@ func Prefix(service string) string {
 // package: eks.amazonaws.com.
 func ServicePrincipal(service string) string { return Prefix(service) + ".amazonaws.com" }
 
-// protocolOf returns the protocol of an action's service, by which its denials
-// are worded.
+// protocolOf returns the protocol of an action's service, which determines how its denials are worded.
 func protocolOf(service string) string {
 	m, err := model.Get(service)
 	if err != nil {
@@ -335,8 +321,8 @@ func split(action string) (prefix, name string) {
 	return prefix, name
 }
 
-// Allowed decides whether the caller of ctx could do what t says, if the resource
-// were as given: a KMS key asks it of a policy that it is to have.
+// Allowed decides whether the caller of ctx could do what t describes if the resource were as given. KMS uses it to
+// check a key policy before it is set.
 func (a *Authorizer) Allowed(ctx context.Context, t Target, as Resource) bool {
 	call := awsapi.CallFrom(ctx)
 	if call.Principal.Type == awsapi.AWSService {
@@ -348,9 +334,8 @@ func (a *Authorizer) Allowed(ctx context.Context, t Target, as Resource) bool {
 	return a.decide(call, c, policies) == nil
 }
 
-// AuthorizeAs decides whether the caller of ctx may do another operation than the
-// one it called, which comes with it: a launch of a fleet. Its error is as clients
-// see it.
+// AuthorizeAs decides whether the caller of ctx may perform an operation that its call implies, such as a fleet's
+// launch. Its error is as clients see it.
 func (a *Authorizer) AuthorizeAs(ctx context.Context, service, operation string, in any) error {
 	caller := awsapi.CallFrom(ctx)
 	call := caller.Forward(ServicePrincipal(caller.Service), service, operation, caller.RequestID, caller.Time)

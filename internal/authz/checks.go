@@ -10,21 +10,20 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// A Check is one action on one resource that a call must be allowed.
+// A Check is one action on one resource that a call must be allowed to perform.
 type Check struct {
 	Action   string // ec2:RunInstances
 	Resource string // ARN, or * if the action has no resource
 
 	target Target
-	typ    *ActionType // nil: no resource, or a type that the reference does not have
-	action *Action     // nil: the reference does not know the action
+	typ    *ActionType // nil if there is no resource, or the reference does not have its type
+	action *Action     // nil if the reference does not have the action
 	ref    *Reference
 	stored Resource
 	input  any
 }
 
-// Checks lists what call, whose decoded input is in, must be allowed to do: its
-// own action first.
+// Checks lists what call, whose decoded input is in, must be allowed to do, starting with its own action.
 func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Check {
 	op := Prefix(call.Service) + ":" + call.Operation
 	var targets []Target
@@ -38,7 +37,7 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 		targets = append(targets, a.launches(ctx, call, in)...)
 	}
 	if len(targets) == 0 {
-		targets = []Target{{}} // a call that touches nothing is still a call
+		targets = []Target{{}} // a call that touches no resource still needs a check
 	}
 	out := make([]Check, 0, len(targets))
 	for _, t := range targets {
@@ -48,15 +47,15 @@ func (a *Authorizer) Checks(ctx context.Context, call *awsapi.Call, in any) []Ch
 }
 
 const (
-	// maxChecks is how many resources a call may touch. No request has room for more
-	// names, but two lists of names can make more resources.
+	// maxChecks is how many resources a call may touch. No request has room for more names, but two lists of names
+	// can be combined into more resources.
 	maxChecks = 100_000
-	// maxTagging is how many tags a call may give, all its resources together: each is a
-	// condition key of each of them.
+	// maxTagging is how many tags a call may add to all its resources together: each tag is a condition key of each
+	// resource.
 	maxTagging = 1 << 20
 )
 
-// tooMuch reports whether a call touches more than any quota of AWS lets it.
+// tooMuch reports whether a call touches more than any AWS quota allows.
 func tooMuch(list []Check) bool {
 	tags := 0
 	for i := range list {
@@ -65,18 +64,16 @@ func tooMuch(list []Check) bool {
 	return len(list) > maxChecks || tags > maxTagging
 }
 
-// Mapped reports whether an operation's action is in the reference, by its own
-// name or by the overlay.
+// Mapped reports whether an operation's action is in the reference, under its own name or through the overlay.
 func Mapped(service, operation string) bool {
 	_, _, ok := ActionOf(actionName(Prefix(service) + ":" + operation))
 	return ok
 }
 
-// actionName is the action of an operation: PREFIX:OPERATION, unless the overlay
-// has another.
+// actionName returns the action of an operation: PREFIX:OPERATION, unless the overlay has another name.
 func actionName(op string) string { return cmp.Or(renamed[op], op) }
 
-// check joins a target with the reference and with what is stored of it.
+// check combines a target with the reference and with what is stored about it.
 func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string, t Target, in any) Check {
 	c := Check{Action: action, Resource: "*", target: t, input: in}
 	c.action, c.ref, _ = ActionOf(action)
@@ -109,7 +106,7 @@ func (a *Authorizer) check(ctx context.Context, call *awsapi.Call, action string
 	return c
 }
 
-// stored asks the resolver of an action's resource type what is stored of one.
+// stored asks the resolver of an action's resource type what is stored about a resource.
 func (a *Authorizer) stored(ctx context.Context, action, account, region, kind, id string) Resource {
 	prefix, _ := split(action)
 	r := a.resolvers[cmp.Or(owners[prefix+"/"+kind], prefix)]
@@ -120,11 +117,11 @@ func (a *Authorizer) stored(ctx context.Context, action, account, region, kind, 
 	return out
 }
 
-// idSeparator stands between the parts of the ID of a nested resource.
+// idSeparator separates the parts of a nested resource's ID.
 const idSeparator = "/"
 
-// fill puts a call's account and region and the parts of an ID into an ARN
-// pattern; missing parts become *, and the last one takes the rest.
+// fill inserts a call's account and region and the parts of an ID into an ARN pattern. Missing parts become *, and
+// the last one takes the rest.
 func fill(pattern string, call *awsapi.Call, id []string) string {
 	var b strings.Builder
 	left := strings.Count(pattern, "${")
@@ -159,8 +156,7 @@ func fill(pattern string, call *awsapi.Call, id []string) string {
 	}
 }
 
-// A plan is what can be known of an operation's targets before any request: it is
-// made once.
+// A plan is what is known about an operation's targets before any request. It is made once.
 type plan struct {
 	types []plannedType
 }
@@ -168,13 +164,13 @@ type plan struct {
 type plannedType struct {
 	name     string
 	required bool
-	// parts say, for each variable part of the ARN, which members name it; 'x is x
-	// itself, where none does. A request that has several of them is checked for
-	// each, because which one the handler uses is not known here.
+	// parts lists, for each variable part of the ARN, the members that name it. 'x means the literal x, used if no
+	// member does. If a request has several of the members, each is checked, because which one the handler uses is
+	// not known here.
 	parts [][]string
 }
 
-// planCache holds the plans of operations; there are as many as operations.
+// planCache caches the plans of operations. Its size is bounded by the number of operations.
 type planCache struct{ m sync.Map } // string → *plan
 
 func (a *Authorizer) plan(op string, in any) *plan {
@@ -221,8 +217,7 @@ func newPlan(op string, in any) *plan {
 	return p
 }
 
-// settle makes parts that no member names * where others follow, and leaves them
-// out at the end.
+// settle drops the trailing parts that no member names, and makes the others *.
 func (t *plannedType) settle() {
 	for len(t.parts) > 0 && t.parts[len(t.parts)-1] == nil {
 		t.parts = t.parts[:len(t.parts)-1]
@@ -234,7 +229,7 @@ func (t *plannedType) settle() {
 	}
 }
 
-// variables are those of an ARN pattern besides partition, region and account.
+// variables returns the variables of an ARN pattern except partition, region and account.
 func variables(pattern string) []string {
 	var out []string
 	for {
@@ -250,8 +245,8 @@ func variables(pattern string) []string {
 	}
 }
 
-// membersFor are the members of in that a variable of an ARN pattern may be
-// called by: its own name, its plural, what the service calls it.
+// membersFor returns the members of in that may name a variable of an ARN pattern: its own name, its plural, or the
+// service's name for it.
 func membersFor(prefix, variable string, in any) []string {
 	var out []string
 	for _, name := range append(strings.Fields(aliases[prefix+" "+variable]), variable, variable+"s", variable+"List") {
@@ -262,7 +257,7 @@ func membersFor(prefix, variable string, in any) []string {
 	return out
 }
 
-// targets finds the resources that a call of no special kind touches.
+// targets finds the resources of a call without special rules.
 func (a *Authorizer) targets(call *awsapi.Call, in any) []Target {
 	op := Prefix(call.Service) + ":" + call.Operation
 	var out []Target
@@ -275,7 +270,7 @@ func (a *Authorizer) targets(call *awsapi.Call, in any) []Target {
 		for _, id := range ids {
 			made := makes(op, t.name)
 			if path := first(in, "Path"); made && path != "" && id != "" {
-				id = path + id // as IAM's names have paths
+				id = path + id // IAM's names include paths
 			}
 			out = append(out, Target{Type: t.name, ID: a.implied(call, t.name, id), New: made, Tags: tags, TagKeys: keys})
 		}
@@ -287,8 +282,7 @@ func (a *Authorizer) targets(call *awsapi.Call, in any) []Target {
 	return out
 }
 
-// makes reports whether an operation makes resources of a type: CreateLaunchTemplate
-// a launch-template.
+// makes reports whether an operation creates resources of a type, as CreateLaunchTemplate creates a launch-template.
 func makes(op, kind string) bool {
 	_, name := split(op)
 	made, ok := strings.CutPrefix(name, "Create")
@@ -296,9 +290,8 @@ func makes(op, kind string) bool {
 		ok && made == "OpenIDConnectProvider" && kind == "oidc-provider"
 }
 
-// ids returns the IDs a request has for a type: one, several of a list, or "" if
-// it names none. complete says that every part of the ARN that members can name
-// is named.
+// ids returns the IDs that a request has for a type: one, several if a member is a list, or "" if it names none.
+// complete reports whether every part of the ARN that members can name is named.
 func (t *plannedType) ids(in any) (ids []string, complete bool) {
 	ids, named := []string{""}, 0
 	for n, part := range t.parts {
@@ -322,7 +315,7 @@ func (t *plannedType) ids(in any) (ids []string, complete bool) {
 		var next []string
 		for _, id := range ids {
 			if len(next) > maxChecks {
-				break // which is too much
+				break // more than allowed
 			}
 			for _, v := range values {
 				if n > 0 {
@@ -336,7 +329,7 @@ func (t *plannedType) ids(in any) (ids []string, complete bool) {
 	return ids, named > 0
 }
 
-// fallback is the IDs as far as they are known, or any.
+// fallback returns the IDs, or "" (any resource) if none is known.
 func fallback(ids []string, n int) []string {
 	if n == 0 {
 		return []string{""}
@@ -351,7 +344,7 @@ func unique(values []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(values)))
 }
 
-// implied is who an IAM request means that names no user: the caller.
+// implied returns the user that an IAM request without a user name refers to: the caller.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateAccessKey.html
 func (a *Authorizer) implied(call *awsapi.Call, kind, id string) string {
 	if kind == "user" && id == "" && Prefix(call.Service) == "iam" {
@@ -365,16 +358,14 @@ func (a *Authorizer) implied(call *awsapi.Call, kind, id string) string {
 	return id
 }
 
-// Passes reports whether an operation asks for iam:PassRole when its request has a
-// member.
+// Passes reports whether an operation requires iam:PassRole if its request has the given member.
 func Passes(service, operation, member string) bool {
 	return slices.ContainsFunc(dependents[Prefix(service)+":"+operation], func(d dependent) bool {
 		return d.action == "iam:PassRole" && strings.EqualFold(d.member, member)
 	})
 }
 
-// dependents are the actions that come with a call: those of the overlay whose
-// member the request has.
+// dependents returns the actions that a call also needs: those in the overlay whose member is in the request.
 func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) []Target {
 	var out []Target
 	for _, d := range dependents[Prefix(call.Service)+":"+call.Operation] {
@@ -406,8 +397,7 @@ func (a *Authorizer) dependents(ctx context.Context, call *awsapi.Call, in any) 
 	return out
 }
 
-// tagging are the checks of the service's tagging action for every resource that
-// is made with tags.
+// tagging returns the checks of the service's tagging action for every resource that is created with tags.
 func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Check, in any) []Check {
 	var out []Check
 	for _, c := range checks {
@@ -416,7 +406,7 @@ func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Ch
 		if launched := c.target.launch != ""; !ok || len(c.target.Tags) == 0 || !launched && prefix != Prefix(call.Service) {
 			continue
 		} else if !launched {
-			operation = call.Operation // its action may have another name
+			operation = call.Operation // the action may have another name than the operation
 		}
 		act := rule.action(c.target.Type)
 		if act == "" || c.action == nil || c.action.Access == "Tagging" || slices.Contains(rule.free, operation) {
@@ -430,8 +420,8 @@ func (a *Authorizer) tagging(ctx context.Context, call *awsapi.Call, checks []Ch
 		tc := a.check(ctx, call, t.Action, t, in)
 		tc.Resource = c.Resource
 		if prefix == "iam" {
-			// The new resource counts as tagged: Karpenter's policy asks for the tags of
-			// the instance profile that it is about to make.
+			// The new resource counts as tagged: Karpenter's policy requires tags on the instance profile that the
+			// call is about to create.
 			// https://karpenter.sh/docs/reference/cloudformation/#allowscopedinstanceprofiletagactions
 			tc.stored = Resource{ARN: c.Resource, Tags: t.Tags}
 		}

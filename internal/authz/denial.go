@@ -15,11 +15,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// A Denial is a refused check. It is an error; awsapi/server renders it by
-// Render, and records it with its evidence.
+// A Denial is a check that was refused. It is an error; awsapi/server renders it with Render and records it with its
+// evidence.
 type Denial struct {
 	Principal awsapi.Principal
-	Service   string // the SDK's package name, whose way of wording it takes
+	Service   string // the SDK's package name of the service whose wording the denial uses
 	Operation string
 	Decision  policy.Decision
 	// Request and Policies are what was evaluated, for explanations.
@@ -32,8 +32,7 @@ type Denial struct {
 	endpoint awsapi.VPCEndpoint
 }
 
-// Denied is the denial of an action on a resource by a decision of which no more
-// is known.
+// Denied returns the denial of an action on a resource when only the decision is known.
 func Denied(call *awsapi.Call, d policy.Decision) *Denial {
 	return &Denial{
 		Principal: call.Principal, Service: call.Service, Operation: call.Operation, Decision: d,
@@ -43,7 +42,7 @@ func Denied(call *awsapi.Call, d policy.Decision) *Denial {
 
 func (d *Denial) Error() string { return d.message() }
 
-// decide evaluates one check; nil: it is allowed.
+// decide evaluates one check. It returns nil if the check is allowed.
 func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
 	c.stored.bind(c.Action, c.target.Type, &policies)
 	req := policy.Request{Action: c.Action, Resource: c.Resource, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
@@ -62,11 +61,11 @@ func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies
 	if d.Decision.Allowed {
 		return nil
 	}
-	c.find(&req.Context, slices.Collect(maps.Keys(c.target.Costly))) // which the policies of later may ask for
+	c.find(&req.Context, slices.Collect(maps.Keys(c.target.Costly))) // later policies may use these keys
 	return d
 }
 
-// find adds the values of those keys that are costly, and reports whether there are any.
+// find looks up the values of the costly keys among the given ones and reports whether there are any.
 func (c *Check) find(in *policy.Context, keys []string) (some bool) {
 	for _, key := range keys {
 		find := c.target.Costly[key]
@@ -77,8 +76,8 @@ func (c *Check) find(in *policy.Context, keys []string) (some bool) {
 	return some
 }
 
-// narrow says that p holds temporary credentials of GetSessionToken or
-// GetFederationToken, which reach neither IAM nor most of STS.
+// narrow reports whether p holds temporary credentials of GetSessionToken or GetFederationToken, which cannot use IAM
+// or most of STS.
 //
 // AWS deviation: AWS answers InvalidClientTokenId, this is AccessDenied.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_request.html
@@ -93,7 +92,7 @@ func narrow(p awsapi.Principal, action string) bool {
 	return strings.HasPrefix(action, "iam:") || strings.HasPrefix(action, "sts:")
 }
 
-// PrincipalOf is p as policies name it.
+// PrincipalOf returns p as policies name it.
 func PrincipalOf(p awsapi.Principal) policy.Principal {
 	if p.Type == awsapi.AWSService {
 		return policy.Principal{Service: p.Name}
@@ -108,8 +107,7 @@ func PrincipalOf(p awsapi.Principal) policy.Principal {
 	return out
 }
 
-// message is AWS's text.
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+// message returns AWS's text. https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 func (d *Denial) message() string {
 	ec2 := protocolOf(d.Service) == model.ProtocolEC2
 	dec := &d.Decision
@@ -118,7 +116,7 @@ func (d *Denial) message() string {
 		b.WriteString("You are not authorized to perform this operation. ")
 	}
 	b.WriteString("User: " + d.Principal.ARN + " is not authorized to perform: " + dec.Action)
-	// EC2 leaves the resource out where the action knows none.
+	// EC2 leaves out the resource if the action has none.
 	if dec.Resource != "" && (dec.Resource != "*" || !ec2) {
 		b.WriteString(" on resource: " + d.display())
 	}
@@ -136,9 +134,8 @@ func (d *Denial) message() string {
 	return b.String()
 }
 
-// display is the resource as messages show it. IAM names missing resources by
-// kind and name, policies by their kind too, and lists of them by their path.
-// https://github.com/aws/aws-cdk/issues/27067 (on resource: role cdk-…),
+// display returns the resource as messages show it. IAM names missing resources by kind and name, policies also by
+// their kind, and lists by their path. https://github.com/aws/aws-cdk/issues/27067 (on resource: role cdk-…),
 // https://github.com/aws/aws-sam-cli/issues/394 (on resource: policy path /)
 func (d *Denial) display() string {
 	resource := d.Decision.Resource
@@ -157,8 +154,7 @@ func (d *Denial) display() string {
 	return resource
 }
 
-// Render is the denial as a client sees it: in the code, the status and the text
-// of the service that was called.
+// Render returns the denial as a client sees it, with the code, status and text of the service that was called.
 func (d *Denial) Render() *awserr.Error {
 	if d.check.target.launch != "" {
 		if err := d.deniedLaunch(); err != nil {
@@ -181,10 +177,9 @@ func (d *Denial) Render() *awserr.Error {
 	return awserr.New("AccessDeniedException", text).WithStatus(http.StatusForbidden)
 }
 
-// errTooMuch is the answer to a call that touches too many resources to be
-// authorized.
+// errTooMuch is the error for a call that touches too many resources to be authorized.
 //
-// AWS deviation: AWS decides, and refuses it for one of its quotas.
+// AWS deviation: AWS authorizes the call and refuses it because of one of its quotas.
 func errTooMuch(service string) error {
 	const text = "The request names too many resources and tags."
 	switch protocolOf(service) {
@@ -196,8 +191,8 @@ func errTooMuch(service string) error {
 	return awserr.New("ValidationException", text)
 }
 
-// hiddenKey reports whether the denial is of a KMS key that only a ciphertext names
-// and that the caller's account does not have: KMS does not tell whether it is there.
+// hiddenKey reports whether the denial concerns a KMS key that only a ciphertext names and that the caller's account
+// does not have. KMS does not reveal whether such a key exists.
 // https://github.com/aws/aws-encryption-sdk-javascript/issues/1005
 func (d *Denial) hiddenKey() bool {
 	named := map[string]string{"kms:Decrypt": "KeyId", "kms:ReEncryptFrom": "SourceKeyId"}[d.Decision.Action]
@@ -208,8 +203,8 @@ func (d *Denial) hiddenKey() bool {
 	return err == nil && (key.Account != d.Principal.Account || d.check.stored.Policy == nil)
 }
 
-// An Explanation is a denial as the journal keeps it, with all that explains it
-// later: policies change.
+// An Explanation is a denial as the journal keeps it, with everything needed to explain it later, when policies may
+// have changed.
 type Explanation struct {
 	RequestID string `json:"requestId"`
 	Service   string `json:"service"`
@@ -217,13 +212,13 @@ type Explanation struct {
 	// ResourceType is the type of the decision's resource in the authorization
 	// reference.
 	ResourceType string `json:"resourceType,omitempty"`
-	// Principal is who called, with what is needed to find its policies again.
+	// Principal is the caller, with what is needed to find its policies again.
 	Principal awsapi.Principal `json:"principal"`
-	// Explanation has no details of statements of other actions. Omitted counts the
-	// statements that were too many to keep.
+	// Explanation has no details about statements of other actions. Omitted counts the statements that were left out
+	// because there were too many.
 	Explanation policy.Explanation `json:"explanation"`
 	Omitted     int                `json:"omittedStatements,omitempty"`
-	// NoSuchRole says that the role to be assumed is not there: no policy helps.
+	// NoSuchRole says that the role to be assumed does not exist, so changing policies does not help.
 	NoSuchRole bool `json:"noSuchRole,omitempty"`
 	// Keys are the condition keys of the request, as AWS writes them.
 	Keys map[string][]string `json:"conditionKeys,omitempty"`
@@ -234,16 +229,16 @@ type Explanation struct {
 }
 
 const (
-	// maxStatements and maxOthers bound the statements of a layer: those of the
-	// action, and those of others.
+	// maxStatements and maxOthers bound the statements kept per layer: those of the action, and those of other
+	// actions.
 	maxStatements = 40
 	maxOthers     = 200
 	// maxExplanation bounds an explanation in the journal, in bytes.
 	maxExplanation = 64 << 10
 )
 
-// Explain gives the reasons of the denial. It evaluates again what was evaluated,
-// not what is in force.
+// Explain returns the reasons for the denial. It evaluates the policies that were evaluated then, not the current
+// ones.
 func (d *Denial) Explain(requestID string) Explanation {
 	out := Explanation{
 		RequestID: requestID, Principal: d.Principal, Service: d.Service, Operation: d.Operation, ResourceType: d.check.target.Type,
@@ -266,7 +261,7 @@ func (d *Denial) Explain(requestID string) Explanation {
 	return out
 }
 
-// trim leaves of the statements of other actions only that they are there.
+// trim drops the details of statements of other actions.
 func (e *Explanation) trim(l *policy.LayerExplanation) {
 	var kept []policy.StatementExplanation
 	detailed, others := 0, 0
@@ -286,8 +281,8 @@ func (e *Explanation) trim(l *policy.LayerExplanation) {
 	l.Statements = kept
 }
 
-// Reconsider decides a denied request as it was by the policies that are in force
-// now: the caller's, the resource's or role's, the endpoint's.
+// Reconsider evaluates a denied request against the current policies: the caller's, the resource's or role's, and the
+// endpoint's.
 func (a *Authorizer) Reconsider(ctx context.Context, e Explanation) policy.Decision {
 	d := e.Explanation.Decision
 	if narrow(e.Principal, d.Action) {
@@ -315,7 +310,7 @@ func firstOf(values []string) string {
 	return values[0]
 }
 
-// Record is the denial as a journal entry's fields.
+// Record returns the denial as the fields of a journal entry.
 func (d *Denial) Record(requestID string) map[string]any {
 	matched := make([]string, 0, len(d.Decision.Matched))
 	for _, m := range d.Decision.Matched {

@@ -6,16 +6,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// maxEndpointPolicies bounds the cache; when it is full it forgets everything.
+// maxEndpointPolicies bounds the cache. When it is full, it is emptied.
 const maxEndpointPolicies = 256
 
-// endpointPolicies are parsed documents by their texts.
+// endpointPolicies caches parsed documents by their text.
 type endpointPolicies struct {
 	mu   sync.Mutex
 	docs map[string]*policy.Document
 }
 
-// nothing is what a document that does not parse allows.
+// nothing stands for a document that does not parse: it allows nothing.
 var nothing = &policy.Document{}
 
 func (e *endpointPolicies) get(text string) *policy.Document {

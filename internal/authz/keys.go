@@ -16,8 +16,8 @@ import (
 // global returns the condition keys that every request has, in lower case.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 //
-// Keys of that page that are not in these maps are absent here: there are no
-// organizations, and no principal uses MFA.
+// Keys on that page that are not in these maps are absent here: there are no organizations, and no principal uses
+// MFA.
 func global(call *awsapi.Call) map[string][]string {
 	p := &call.Principal
 	now := call.Time.UTC()
@@ -69,7 +69,7 @@ func global(call *awsapi.Call) map[string][]string {
 		set("aws:username", p.Name)
 	case awsapi.AssumedRole:
 		set("aws:principaltype", "AssumedRole")
-		set("aws:principalarn", p.RoleARN) // the role's, not the session's
+		set("aws:principalarn", p.RoleARN) // from the role, not from the session
 	case awsapi.FederatedUser:
 		set("aws:principaltype", "FederatedUser")
 	default:
@@ -78,7 +78,7 @@ func global(call *awsapi.Call) map[string][]string {
 	set("aws:federatedprovider", p.FederatedProvider)
 	set("aws:sourceidentity", p.SourceIdentity)
 	SetTags(keys, p.Tags, "aws:principaltag/")
-	// Long-term keys do not even say whether there was a second factor.
+	// For long-term keys AWS does not even say that there was no second factor.
 	// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-multifactorauthpresent
 	if !p.IssuedAt.IsZero() {
 		set("aws:tokenissuetime", p.IssuedAt.UTC().Format(time.RFC3339))
@@ -87,9 +87,8 @@ func global(call *awsapi.Call) map[string][]string {
 	return keys
 }
 
-// SetTags sets the condition keys of tags, below each of prefixes. The names of condition
-// keys have no case, but tags have: those that differ by case alone share a condition key,
-// which then has the values of them all.
+// SetTags sets the condition keys of tags under each of the prefixes. Condition keys are case-insensitive but tags
+// are not: tags that differ only in case share a condition key, which then has the values of all of them.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition.html
 func SetTags(values map[string][]string, tags map[string]string, prefixes ...string) {
 	for _, tag := range slices.Sorted(maps.Keys(tags)) {
@@ -100,13 +99,11 @@ func SetTags(values map[string][]string, tags map[string]string, prefixes ...str
 	}
 }
 
-// instanceKeys are those that credentials of an instance role carry. Where the
-// instance is is not known here.
+// instanceKeys are the keys that only credentials of an instance role carry. Their values are not known here.
 var instanceKeys = []string{"aws:ec2instancesourcevpc", "aws:ec2instancesourceprivateipv4", "ec2:sourceinstancearn"}
 
-// context returns the condition keys of a check. Values holds those that are
-// known; Unknown those that the reference gives the action on such a resource and
-// that nothing here resolves.
+// context returns the condition keys of a check. Values holds those that are known. Unknown reports those that the
+// reference gives the action on such a resource but that nothing here resolves.
 func (c *Check) context(call *awsapi.Call) policy.Context {
 	values := global(call)
 	if a, err := arn.Parse(c.Resource); err == nil && a.Account != "" && a.Account != "aws" {
@@ -160,8 +157,8 @@ func (c *Check) actionKeys() []string {
 	return c.action.Keys
 }
 
-// typeKeys are the keys that the action has on the check's type of resource; a
-// row that lists none has those of the type itself.
+// typeKeys returns the keys that the action has for the check's type of resource. If the action's row lists none,
+// they are those of the type itself.
 func (c *Check) typeKeys() []string {
 	switch {
 	case c.typ != nil && len(c.typ.Keys) > 0:
@@ -184,8 +181,7 @@ func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 	if c.target.ID != "" && !c.target.New {
 		return
 	}
-	// A resource that is being created is located by the request, and has no ID
-	// yet.
+	// A resource that is being created has no ID yet; the request says where it will be.
 	for key, member := range map[string]string{"ec2:vpc": "VpcId", "ec2:subnet": "SubnetId"} {
 		if id := first(c.input, member); id != "" && c.offers(key) {
 			values[key] = []string{arn.New("ec2", call.Region, call.Account, strings.TrimPrefix(key, "ec2:")+"/"+id)}
@@ -197,16 +193,16 @@ func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 		}
 	}
 	if _, said := values["ec2:managedresourceoperator"]; !said {
-		values["ec2:managedresourceoperator"] = nil // nothing here is managed by AWS for users
+		values["ec2:managedresourceoperator"] = nil // there are no resources that AWS manages for users
 	}
 }
 
-// fromMember resolves a key of the service that the request says itself: a member
-// of the key's name, or the one that the overlay names.
+// fromMember resolves a key of the service that the request contains: in a member with the key's name, or in the one
+// that the overlay names.
 func (c *Check) fromMember(values map[string][]string, prefix, key string) {
 	name, ok := strings.CutPrefix(key, prefix+":")
 	if !ok || strings.Contains(name, "${") || c.target.Action != "" {
-		return // dependent actions have other members
+		return // members of dependent actions are not in this request
 	}
 	path, overlaid := memberKeys[key]
 	if overlaid {
@@ -231,7 +227,7 @@ var globalNames = []string{
 	"aws:TokenIssueTime", "aws:UserAgent", "aws:ViaAWSService", "aws:VpcSourceIp", "aws:userid", "aws:username",
 }
 
-// name is a condition key as AWS writes it, with the case of a tag's key.
+// name returns a condition key as AWS writes it, keeping the case of a tag's key.
 func (c *Check) name(key string) string {
 	base, tag, tagged := strings.Cut(key, "/")
 	out := base

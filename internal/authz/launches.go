@@ -13,14 +13,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// A launcher is an operation that has AWS launch instances for its caller later:
-// the caller must be allowed to launch from the launch template itself, roles that
-// it passes included.
+// A launcher is an operation after which AWS launches instances on the caller's behalf. The caller must be allowed to
+// launch from the launch template itself, including passing its roles.
 type launcher struct {
-	// templates are the members that hold a launch template: its ID, name and version
-	// below them.
+	// templates are the members that hold a launch template: their own members are its ID, name and version.
 	templates []string
-	subnets   string // the member with subnets, a list or separated by commas
+	subnets   string // the member that holds the subnets, as a list or separated by commas
 	source    string
 }
 
@@ -40,8 +38,7 @@ var launchers = map[string]launcher{
 	"eks:UpdateNodegroupVersion": {[]string{"launchTemplate"}, "", "as above"},
 }
 
-// launches are what a launcher's instances will touch, as if the caller launched
-// one itself.
+// launches returns what a launcher's instances will touch, as if the caller launched one.
 func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []Target {
 	l, ok := launchers[Prefix(call.Service)+":"+call.Operation]
 	if !ok {
@@ -74,7 +71,7 @@ func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []
 		}
 		targets, _ := ec2.Targets(ctx, call, launch)
 		for _, t := range targets {
-			// Instance type and image may be the launcher's own choice.
+			// The launcher may choose instance type and image itself.
 			if t.Action == "" {
 				t.Action = "ec2:RunInstances"
 			}
@@ -88,8 +85,8 @@ func (a *Authorizer) launches(ctx context.Context, call *awsapi.Call, in any) []
 	return out
 }
 
-// deniedLaunch words a launch template that the caller may not launch from, for the
-// service that would have launched from it; nil: EC2's own words will do.
+// deniedLaunch returns the error, in the launching service's words, for a launch template that the caller may not
+// launch from. It returns nil if EC2's own words apply.
 func (d *Denial) deniedLaunch() *awserr.Error {
 	switch d.Service {
 	case "eks":

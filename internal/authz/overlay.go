@@ -4,9 +4,8 @@ import (
 	"strings"
 )
 
-// This file corrects and completes the service authorization reference. Every
-// row says where it is from; SAR is the reference itself,
-// https://docs.aws.amazon.com/service-authorization/latest/reference/.
+// This file corrects and completes the service authorization reference. Every row names its source; SAR is the
+// reference itself, https://docs.aws.amazon.com/service-authorization/latest/reference/.
 
 // renamed are operations whose action has another name.
 var renamed = map[string]string{
@@ -25,44 +24,43 @@ var renamed = map[string]string{
 	"sqs:SendMessageBatch":             "sqs:SendMessage",
 	"sqs:DeleteMessageBatch":           "sqs:DeleteMessage",
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
-	// https://docs.aws.amazon.com/kms/latest/APIReference/API_ReEncrypt.html: and kms:ReEncryptTo, which the service says
+	// https://docs.aws.amazon.com/kms/latest/APIReference/API_ReEncrypt.html: also kms:ReEncryptTo, which the service
+	// adds
 	"kms:ReEncrypt": "kms:ReEncryptFrom",
-	// The reference here is older than these operations. Their actions have their own
-	// names on AWS; here, policies allow them with those of the listener.
+	// The embedded reference is older than these operations. On AWS their actions have their own names; here the
+	// policies for the listener's actions allow them.
 	"elasticloadbalancing:DescribeListenerAttributes": "elasticloadbalancing:DescribeListeners",
 	"elasticloadbalancing:ModifyListenerAttributes":   "elasticloadbalancing:ModifyListener",
 }
 
-// A targetRow says which resources an operation touches where the names of its
-// members do not tell.
+// A targetRow says which resources an operation touches, if the names of its members do not show that.
 type targetRow struct {
-	// targets are TYPE=MEMBERS, separated by spaces: TYPE? is left out when the request
-	// does not name it; MEMBERS are the parts of the ARN joined by +, each one or more
-	// members, joined by |; 'x is the literal x, used if none is present. None at all is an
-	// action without resources.
+	// targets are TYPE=MEMBERS, separated by spaces. TYPE? is left out if the request does not name it. MEMBERS are
+	// the parts of the ARN joined by +, each one or more members, joined by |; 'x is the literal x, used if no member
+	// is present. An empty string means an action without resources.
 	targets string
 	source  string
 }
 
-// unnamed are the ARNs that EKS asks about where SAR has no resource:
-// users' reports of "is not authorized to perform: eks:ListClusters on resource:
-// arn:aws:eks:us-east-1:111122223333:cluster/*", and of eks:DescribeClusterVersions on …:111122223333:*.
+// unnamed are the ARNs that EKS checks although SAR has no resource for the action: users reported "is not authorized
+// to perform: eks:ListClusters on resource: arn:aws:eks:us-east-1:111122223333:cluster/*", and likewise
+// eks:DescribeClusterVersions on …:111122223333:*.
 var unnamed = map[string]string{
 	"eks:ListClusters":            "arn:${Partition}:eks:${Region}:${Account}:cluster/*",
 	"eks:DescribeClusterVersions": "arn:${Partition}:eks:${Region}:${Account}:*",
 }
 
 var targeted = map[string]targetRow{
-	// IAM names the path of a list as the resource of the list's kind; SAR has none
-	// (from memory of its messages: iam:ListRoles on resource: arn:aws:iam::…:role/).
+	// For lists, IAM's resource is the path, with the list's kind. SAR has none (from memory of IAM's messages:
+	// iam:ListRoles on resource: arn:aws:iam::…:role/).
 	"iam:ListUsers":            {"user=PathPrefix|'/", "messages of IAM"},
 	"iam:ListGroups":           {"group=PathPrefix|'/", "messages of IAM"},
 	"iam:ListRoles":            {"role=PathPrefix|'/", "messages of IAM"},
 	"iam:ListInstanceProfiles": {"instance-profile=PathPrefix|'/", "messages of IAM"},
 	"iam:ListPolicies":         {"policy=PathPrefix|'/", "messages of IAM"},
-	// SAR: the role is the resource; its path is AWS's own.
+	// SAR: the role is the resource; AWS chooses its path.
 	"iam:CreateServiceLinkedRole": {"role='aws-service-role+AWSServiceName", "SAR, https://docs.aws.amazon.com/IAM/latest/UserGuide/using-service-linked-roles.html"},
-	// SAR names every kind for the tag operations; the identity is the one given.
+	// SAR names every kind for the tag operations. Here it is the identity in the request.
 	"iam:AddUserToGroup":                    {"group=GroupName", "SAR"},
 	"iam:RemoveUserFromGroup":               {"group=GroupName", "SAR"},
 	"iam:ListGroupsForUser":                 {"user=UserName", "SAR"},
@@ -78,7 +76,7 @@ var targeted = map[string]targetRow{
 	"sts:AssumeRoleWithWebIdentity": {"role=RoleArn", "SAR"},
 	"sts:GetFederationToken":        {"federated-user=Name", "SAR: named federated-user/NAME"},
 
-	// A parameter is named by its name or its ARN; a list of paths by its path.
+	// A parameter is identified by its name or its ARN, and a list of paths by its path.
 	"ssm:GetParametersByPath":    {"parameter=Path", "SAR, https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-access.html"},
 	"ssm:AddTagsToResource":      {"parameter=ResourceId", "SAR: of ResourceType Parameter, the only one there is here"},
 	"ssm:RemoveTagsFromResource": {"parameter=ResourceId", "SAR, as above"},
@@ -88,7 +86,7 @@ var targeted = map[string]targetRow{
 	"ssm:GetParameterHistory":    {"parameter=Name", "SAR"},
 	"ssm:DescribeParameters":     {"", "SAR: no resource"},
 
-	// EKS: what is being made in a cluster is asked of the cluster.
+	// EKS: creating something in a cluster is checked against the cluster.
 	"eks:ListUpdates":                    {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
 	"eks:DescribeUpdate":                 {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
 	"eks:CreateAddon":                    {"cluster=clusterName", "SAR; its associations, of no name yet, are asked about by their roles"},
@@ -108,11 +106,11 @@ var targeted = map[string]targetRow{
 	"eks:UntagResource":                  {"cluster=resourceArn", "SAR, as above"},
 	"eks:ListTagsForResource":            {"cluster=resourceArn", "SAR, as above"},
 
-	// Tags of Auto Scaling name their group themselves.
+	// Auto Scaling's tags name their group themselves.
 	"autoscaling:CreateOrUpdateTags": {"autoScalingGroup='*+Tags.ResourceId", "SAR"},
 	"autoscaling:DeleteTags":         {"autoScalingGroup='*+Tags.ResourceId", "SAR"},
 
-	// EC2 asks only for what a request names of these.
+	// EC2 only checks those of these resources that a request names.
 	"ec2:CreateRoute":                  {"route-table=RouteTableId", "SAR"},
 	"ec2:DeleteRoute":                  {"route-table=RouteTableId", "SAR"},
 	"ec2:AssociateRouteTable":          {"route-table=RouteTableId subnet?=SubnetId internet-gateway?=GatewayId", "SAR"},
@@ -150,8 +148,8 @@ var targeted = map[string]targetRow{
 	"ec2:ImportKeyPair":                        {"key-pair=KeyName", "SAR"},
 }
 
-// aliases are what services call the variable parts of their ARNs, where the
-// members have other names: PREFIX VARIABLE → members, best first.
+// aliases are the names that services use for the variable parts of their ARNs, if members have other names: PREFIX
+// VARIABLE → members, best first.
 var aliases = map[string]string{
 	"autoscaling GroupFriendlyName":        "AutoScalingGroupName",
 	"ec2 FleetId":                          "FleetId FleetIds",
@@ -182,14 +180,14 @@ var aliases = map[string]string{
 	"ssm ParameterNameWithoutLeadingSlash": "Name Names",
 }
 
-// owners are the resolvers of resource types that belong to another service.
+// owners map resource types to the service that owns them, if it is another one.
 var owners = map[string]string{
 	"sts/role": "iam",
 }
 
-// arnRules change ARNs that the pattern alone does not get right.
+// arnRules fix ARNs that the pattern alone gets wrong.
 var arnRules = map[string]func(string) string{
-	// Paths and leading slashes of names become one slash.
+	// A path and the leading slash of a name become one slash.
 	"ssm/parameter": func(arn string) string {
 		return publicParameter(strings.Replace(arn, ":parameter//", ":parameter/", 1))
 	},
@@ -202,8 +200,7 @@ func oneSlash(arn string) string {
 	return strings.Replace(arn, "//", "/", 1)
 }
 
-// publicParameter takes the account out of the ARN of a parameter that AWS
-// publishes.
+// publicParameter removes the account from the ARN of a parameter that AWS publishes.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-public-parameters.html
 func publicParameter(arn string) string {
 	f := strings.SplitN(arn, ":", 6)
@@ -214,7 +211,7 @@ func publicParameter(arn string) string {
 	return arn
 }
 
-// queueARN: a queue's URL ends in ACCOUNT/NAME, and the account may be another one.
+// queueARN handles queue URLs, which end in ACCOUNT/NAME. The account may be another one.
 func queueARN(arn string) string {
 	f := strings.SplitN(arn, ":", 6)
 	if i := strings.LastIndexByte(arn, '/'); len(f) == 6 && i >= 0 {
@@ -227,13 +224,12 @@ func queueARN(arn string) string {
 	return arn
 }
 
-// A dependent is an action that comes with an operation when the request has a
-// member.
+// A dependent is an action that an operation also needs if its request has a certain member.
 type dependent struct {
 	member string // its value names the resource
 	action string
 	kind   string // the resource's type
-	via    string // the type of what the member names, which holds the resource
+	via    string // the type of the resource that the member names, which holds the actual resource
 	keys   string // condition keys: KEY=VALUE, separated by spaces
 	source string
 }
@@ -269,8 +265,7 @@ var dependents = map[string][]dependent{
 	"eks:UpdateAddon":                  {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
 	"eks:CreatePodIdentityAssociation": {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
 	"eks:UpdatePodIdentityAssociation": {passRole("roleArn", "pods.eks.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/pod-id-association.html")},
-	// A group that uses the configuration asks no more of EC2 than the
-	// configuration's maker was asked:
+	// Using the configuration in a group needs no further EC2 permissions than creating it did:
 	// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
 	"autoscaling:CreateLaunchConfiguration": {passProfile("IamInstanceProfile", sourcePassRole)},
 	"autoscaling:CreateAutoScalingGroup": {
@@ -284,13 +279,13 @@ var dependents = map[string][]dependent{
 	"events:PutTargets":                  {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
 }
 
-// A tagger says which action tags resources on creation.
+// A tagger says which action is needed to tag resources on creation.
 type tagger struct {
 	// action returns the action for a type of resource, or "" if there is none.
 	action func(kind string) string
-	// createKey is the condition key that has the operation's name.
+	// createKey is the condition key whose value is the operation's name.
 	createKey string
-	// free are operations whose tags the operation's own permission covers.
+	// free are operations whose own permission covers tagging.
 	free   []string
 	source string
 }
@@ -340,7 +335,7 @@ var taggers = map[string]tagger{
 	},
 	"kms": {
 		action: func(string) string { return "TagResource" },
-		free:   []string{"CreateKey"}, // the service reports it itself, with its condition keys
+		free:   []string{"CreateKey"}, // the service adds the check itself, with its condition keys
 		source: "https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html",
 	},
 	"ec2-instance-connect": {
@@ -353,8 +348,8 @@ var iamTaggers = map[string]string{
 	"instance-profile": "TagInstanceProfile", "oidc-provider": "TagOpenIDConnectProvider",
 }
 
-// memberKeys are condition keys whose value is a member of another name, by path.
-// A key named like a top-level member needs no row.
+// memberKeys are condition keys whose value is in a member with another name, by path. A key with the name of a
+// top-level member needs no row.
 var memberKeys = map[string]string{
 	// SAR of EKS; names of the members from the API model.
 	"eks:kubernetesversion":                       "version",
@@ -388,7 +383,7 @@ var memberKeys = map[string]string{
 	// SAR of STS.
 	"sts:requestcontextproviders": "ProvidedContexts.ProviderArn",
 	"sts:taskpolicyarn":           "TaskPolicyArn.Arn",
-	// SAR of EC2, of what a request alone says.
+	// SAR of EC2; only keys that the request alone determines.
 	"ec2:tenancy":           "InstanceTenancy",
 	"ec2:vpceservicename":   "ServiceName",
 	"ec2:vpceserviceregion": "ServiceRegion",

@@ -10,8 +10,7 @@ import (
 //go:embed data/*.txt
 var data embed.FS
 
-// A Reference is the authorization reference of one IAM prefix. It is shared and
-// must not be changed.
+// A Reference is the authorization reference of one IAM prefix. It is shared and must not be changed.
 type Reference struct {
 	Prefix  string
 	Actions map[string]*Action // by name in lower case
@@ -23,7 +22,7 @@ type Reference struct {
 type Action struct {
 	Name   string
 	Access string // Read, List, Write, Tagging, Permissions management
-	// Keys are the condition keys that it has on every resource, in lower case.
+	// Keys are the condition keys that the action has on every resource, in lower case.
 	Keys []string
 	// Types are the resource types that it touches.
 	Types []ActionType
@@ -43,7 +42,7 @@ type ResourceType struct {
 	Keys []string
 }
 
-// loaders holds one lazy parse per prefix, fixed after the first use.
+// loaders holds one lazy parse per prefix.
 var loaders = sync.OnceValue(func() map[string]func() *Reference {
 	out := map[string]func() *Reference{}
 	files, _ := data.ReadDir("data") // embedded
@@ -66,8 +65,7 @@ func ReferenceOf(prefix string) (*Reference, bool) {
 	return load(), true
 }
 
-// ActionOf returns the reference's row of an action such as ec2:RunInstances, and
-// the reference it is from.
+// ActionOf returns the reference's row for an action such as ec2:RunInstances, and the reference that contains it.
 func ActionOf(action string) (*Action, *Reference, bool) {
 	prefix, name := split(action)
 	ref, ok := ReferenceOf(strings.ToLower(prefix))
@@ -112,8 +110,8 @@ func parseReference(prefix, text string) *Reference {
 	return ref
 }
 
-// has reports whether a list of the reference has key; ${TagKey} and other
-// variables of its names stand for anything.
+// has reports whether a list of the reference contains key. ${TagKey} and other variables in its names match
+// anything.
 func has(list []string, key string) bool {
 	for _, k := range list {
 		if k == key {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// fieldIndex finds the fields of the SDK's input structs by their names in lower
-// case; one entry per type, so it is bounded by the SDK.
+// fieldIndex finds the fields of the SDK's input structs by their names in lower case. It has one entry per type, so
+// the SDK bounds its size.
 var fieldIndex sync.Map // reflect.Type → map[string]int
 
 func fieldsOf(t reflect.Type) map[string]int {
@@ -28,8 +28,8 @@ func fieldsOf(t reflect.Type) map[string]int {
 	return m
 }
 
-// member returns the members of in at a dotted path of names, whose case does not
-// matter; lists on the way are walked. Absent ones are left out.
+// member returns the members of in at a dotted path of names, ignoring case and descending into lists. Absent ones
+// are left out.
 func member(in any, path string) []reflect.Value {
 	return descend(nil, reflect.ValueOf(in), strings.ToLower(path))
 }
@@ -76,8 +76,8 @@ func hasMember(in any, name string) bool {
 	return ok
 }
 
-// texts returns the scalars at path as condition keys show them, without empty
-// ones: what the SDK does not say and an empty text are the same to policies.
+// texts returns the scalars at path as condition keys show them, without empty ones: for policies, an empty text is
+// the same as an absent member.
 func texts(in any, path string) []string {
 	var out []string
 	for _, v := range member(in, path) {
@@ -115,17 +115,17 @@ func first(in any, paths ...string) string {
 	return ""
 }
 
-// Named returns the first text that in has in one of the members, or "". ok is false if
-// its type has none of them.
+// Named returns the first non-empty text among the given members of in, or "". ok is false if in's type has none of
+// them.
 func Named(in any, members ...string) (name string, ok bool) {
 	return first(in, members...), slices.ContainsFunc(members, func(m string) bool { return hasMember(in, m) })
 }
 
-// RequestTags returns the tags that in gives a resource or takes away, and their keys.
+// RequestTags returns the tags that in adds to or removes from a resource, and their keys.
 func RequestTags(in any) (tags map[string]string, keys []string) { return requestTags(in, "") }
 
-// requestTags returns the tags that in gives a new or present resource of a
-// type, and their keys. EC2 says per type of resource what is tagged.
+// requestTags returns the tags that in gives a new or existing resource of a type, and their keys. EC2's requests
+// list tags per resource type.
 func requestTags(in any, kind string) (tags map[string]string, keys []string) {
 	collect := func(list []reflect.Value) {
 		for _, v := range list {

@@ -17,8 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ErrNotSealed is returned by Open for a message that this installation did not
-// seal, or not for that account.
+// ErrNotSealed is returned by Open for a message that was not sealed by this installation or not for that account.
 var ErrNotSealed = errors.New("invalid authorization message")
 
 // sealKeys holds the one key of encoded messages. It belongs to the installation.
@@ -31,7 +30,7 @@ type sealKey struct{ Key []byte }
 // messageVersion is the first byte of a sealed message.
 const messageVersion = 1
 
-// A message is what DecodeAuthorizationMessage answers, in AWS's words.
+// A message is the answer of DecodeAuthorizationMessage, in AWS's words.
 // https://docs.aws.amazon.com/STS/latest/APIReference/API_DecodeAuthorizationMessage.html
 type message struct {
 	Allowed           bool           `json:"allowed"`
@@ -76,8 +75,8 @@ type matchedStatement struct {
 	Conditions      items[messageCondition] `json:"conditions"`
 }
 
-// maxValues bounds the lists of a statement in a message: a message must fit what
-// DecodeAuthorizationMessage takes.
+// maxValues bounds the lists of a statement in a message, because a message must fit into a request of
+// DecodeAuthorizationMessage.
 const maxValues = 20
 
 func values(list []string) items[messageValue] {
@@ -88,7 +87,7 @@ func values(list []string) items[messageValue] {
 	return out
 }
 
-// Message is the denial as DecodeAuthorizationMessage tells it.
+// Message returns the denial as DecodeAuthorizationMessage shows it.
 func (d *Denial) Message() ([]byte, error) {
 	m := message{
 		Allowed: d.Decision.Allowed, ExplicitDeny: d.Decision.ExplicitDeny,
@@ -115,7 +114,7 @@ func (d *Denial) Message() ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// statement is a statement that decided, as messages show it.
+// statement returns a statement that decided, as messages show it.
 func (d *Denial) statement(match policy.Match) *matchedStatement {
 	p := &d.Policies
 	lists := [][]policy.Source{p.Identity, p.Session, p.Resource, p.Endpoint}
@@ -142,7 +141,7 @@ func (d *Denial) statement(match policy.Match) *matchedStatement {
 	return nil
 }
 
-// seal gives EC2's denials their encoded message.
+// seal adds the encoded message to EC2's denials.
 func (a *Authorizer) seal(ctx context.Context, d *Denial) error {
 	if a.cfg.Store == nil || protocolOf(d.Service) != model.ProtocolEC2 && d.check.target.launch == "" {
 		return d
@@ -158,7 +157,7 @@ func (a *Authorizer) seal(ctx context.Context, d *Denial) error {
 	return d
 }
 
-// Seal encodes a message for an account, whose members alone may decode it.
+// Seal encodes a message that only the given account can decode.
 func Seal(ctx context.Context, st *store.Store, account string, plain []byte) (string, error) {
 	aead, err := cipherOf(ctx, st, true)
 	if err != nil {
@@ -194,8 +193,7 @@ func Open(ctx context.Context, st *store.Store, account, encoded string) ([]byte
 	return plain, nil
 }
 
-// cipherOf is the cipher of encoded messages; if create is set, it creates
-// the key if there is none.
+// cipherOf returns the cipher of encoded messages. If create is set, it creates the key if there is none.
 func cipherOf(ctx context.Context, st *store.Store, create bool) (cipher.AEAD, error) {
 	k, err := sealKeys.Get(st, sealKeyID)
 	if errors.Is(err, store.ErrNotFound) && create {

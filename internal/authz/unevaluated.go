@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// NotEvaluated are what IAM knows and no decision here weighs, and what that means:
-// for docs/compatibility.md.
+// NotEvaluated lists, for docs/compatibility.md, the parts of IAM that are not evaluated here, and the effect.
 var NotEvaluated = []struct{ What, Effect string }{
 	{"service control policies and resource control policies", "there are no organizations, so none apply"},
 	{"access control lists", "grant nothing"},
@@ -28,14 +27,12 @@ var AbsentKeys = []string{
 	"aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths",
 }
 
-// InstanceKeys are those that only credentials of an instance's role carry, and
-// whose values are not known: a statement that asks for them allows nothing, and
-// denies.
+// InstanceKeys are the keys that only credentials of an instance's role carry. Their values are not known: a
+// statement that uses one never allows, and always denies if it is a Deny.
 var InstanceKeys = []string{"aws:Ec2InstanceSourceVpc", "aws:Ec2InstanceSourcePrivateIPv4", "ec2:SourceInstanceArn"}
 
-// storedKeys are the condition keys that services resolve by what they have stored
-// or by looking into a request; by IAM prefix, without it. A test in internal/app compares them with what the services
-// have.
+// storedKeys are the condition keys that services resolve from what they have stored or from the request, by IAM
+// prefix and without that prefix. A test in internal/app compares them with the services' keys.
 var storedKeys = map[string]string{
 	"ec2": `allocationid associatepublicipaddress authorizedservice authorizeduser availabilityzone availabilityzoneid
 		cpuoptionsamdsevsnp createaction dhcpoptionsid domain ebsoptimized encrypted imageid imagetype
@@ -54,20 +51,19 @@ var storedKeys = map[string]string{
 		retiringserviceprincipal rotationperiodindays schedulekeydeletionpendingwindowindays signingalgorithm viaservice`,
 }
 
-// Unresolved lists the condition keys of the service itself, as AWS writes them,
-// that the reference gives an operation, whose input is of in's type, and that
-// nothing resolves on any resource. A statement that asks for one is undecided: it
-// allows nothing, and denies.
+// Unresolved lists the service's own condition keys, as AWS writes them, that the reference gives an operation whose
+// input is of in's type, and that nothing resolves on any resource. A statement that uses one is undecided: it never
+// allows, and always denies if it is a Deny.
 func Unresolved(service, operation string, in any) []string {
 	op := Prefix(service) + ":" + operation
 	prefix, _ := split(op)
 	c := Check{input: in}
 	var ok bool
 	if c.action, c.ref, ok = ActionOf(actionName(op)); !ok || strings.HasPrefix(op, "sts:AssumeRole") {
-		return nil // STS tells all that there is
+		return nil // STS provides all keys that there are
 	}
 	if c.action.Access == "Tagging" {
-		return nil // it knows every type of resource; those that are here, other operations have
+		return nil // it applies to every type of resource; other operations have the keys of the handled types
 	}
 	offered := slices.Clone(c.action.Keys)
 	for i := range c.action.Types {
@@ -89,8 +85,7 @@ func Unresolved(service, operation string, in any) []string {
 	return out
 }
 
-// StoredKeys returns the condition keys that the service of an IAM prefix resolves,
-// without the prefix.
+// StoredKeys returns the condition keys that the service with an IAM prefix resolves, without that prefix.
 func StoredKeys(prefix string) []string { return strings.Fields(storedKeys[prefix]) }
 
 // Resolved reports whether a global condition key has a value in requests.

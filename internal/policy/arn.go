@@ -1,8 +1,7 @@
 package policy
 
-// An arnTemplate is a pattern of ARNs. Each field is matched by itself: wildcards
-// do not cross the first five colons, and a pattern with fewer fields ends in
-// wildcards.
+// An arnTemplate is a pattern of ARNs. Each field is matched separately: wildcards do not cross the first five
+// colons, and a pattern with fewer fields is completed with wildcards.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
 type arnTemplate struct {
 	template
@@ -10,8 +9,8 @@ type arnTemplate struct {
 	fields []arnField
 }
 
-// An arnField is one field of an arnTemplate. Its glob is made when the policy is read,
-// unless it has variables.
+// An arnField is one field of an arnTemplate. Its glob is made when the policy is read, unless the field has
+// variables.
 type arnField struct {
 	template
 	glob glob
@@ -31,7 +30,7 @@ func newARNTemplate(text, version string) arnTemplate {
 	vars := t.vars
 	for i := 0; i < len(text) && len(t.fields) < 5; i++ {
 		switch {
-		case len(vars) > 0 && i == vars[0].start: // the colon of a key is not part of the ARN
+		case len(vars) > 0 && i == vars[0].start: // a key's colon is not a separator of the ARN
 			i, vars = vars[0].end-1, vars[1:]
 		case text[i] == ':':
 			add(i)
@@ -46,7 +45,7 @@ func (t *arnTemplate) match(arn *[6]string, n int, ctx *Context) verdict {
 	if len(t.fields) > n {
 		return no
 	}
-	// From the end: that is where ARNs differ.
+	// Start at the end, where ARNs differ.
 	for i := len(t.fields) - 1; i >= 0; i-- {
 		if f := &t.fields[i]; len(f.vars) == 0 && !f.glob.match(arn[i]) {
 			return no
@@ -88,7 +87,7 @@ func matchFields(globs []glob, arn *[6]string, n int) bool {
 	if len(globs) > n {
 		return false
 	}
-	// From the end: that is where ARNs differ.
+	// Start at the end, where ARNs differ.
 	for i := len(globs) - 1; i >= 0; i-- {
 		if !globs[i].match(arn[i]) {
 			return false

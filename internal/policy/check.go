@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// check applies the rules that hold between the elements of a well-formed
-// document, in the order IAM reports them. The texts were collected from IAM's
-// answers; moto's policy_validation.py, which was checked against AWS, has the
-// same ones.
+// check applies the rules that relate the elements of a well-formed document, in the order in which IAM reports
+// violations. The texts were collected from IAM's answers; moto's policy_validation.py, which was checked against
+// AWS, has the same ones.
 func check(kind Kind, doc *Document) error {
 	sids := map[string]bool{}
 	for _, s := range doc.Statements {
@@ -42,8 +41,7 @@ func check(kind Kind, doc *Document) error {
 	return nil
 }
 
-// attached says that policies of this kind are attached to identities, and so
-// name no principal.
+// attached reports whether policies of this kind are attached to identities, and therefore name no principal.
 func (k Kind) attached() bool { return k == Identity || k == Session || k == Boundary }
 
 func checkIdentity(s *Statement) error {
@@ -59,9 +57,8 @@ func checkIdentity(s *Statement) error {
 	return checkElements(s)
 }
 
-// checkResourcePolicy checks a statement of a resource's policy. Services word
-// their own refusals; these are IAM's. Some, as ECR, have policies without
-// Resource.
+// checkResourcePolicy checks a statement of a resource's policy. The texts are IAM's; services use their own.
+// Policies of some services, such as ECR, have no Resource.
 func checkResourcePolicy(kind Kind, s *Statement) error {
 	switch {
 	case s.Principals == nil && s.NotPrincipals == nil:
@@ -74,7 +71,7 @@ func checkResourcePolicy(kind Kind, s *Statement) error {
 	return checkElements(s)
 }
 
-// checkElements checks how resources and actions are written.
+// checkElements checks the syntax of resources and actions.
 func checkElements(s *Statement) error {
 	for _, r := range slices.Concat(s.Resources, s.NotResources) {
 		if err := checkResource(r); err != nil {
@@ -157,7 +154,7 @@ func checkResource(r string) error {
 	return checkLocation(r, p[2], p[3], p[5])
 }
 
-// checkLocation applies the rules of IAM's and S3's ARNs.
+// checkLocation applies the rules for region and account in ARNs of IAM and S3.
 func checkLocation(r, service, region, path string) error {
 	fixed := region != "" && !strings.Contains(region, "*")
 	switch {
@@ -174,13 +171,13 @@ func checkLocation(r, service, region, path string) error {
 	return nil
 }
 
-// iamPaths are what the resource part of IAM's ARNs may start with.
+// iamPaths are the allowed beginnings of the resource part of IAM's ARNs.
 var iamPaths = []string{
 	"user/", "federated-user/", "role/", "group/", "instance-profile/", "mfa/", "server-certificate/", "policy/",
 	"sms-mfa/", "saml-provider/", "oidc-provider/", "report/", "access-report/",
 }
 
-// checkDates refuses invalid dates.
+// checkDates rejects invalid dates.
 func checkDates(s *Statement) error {
 	for _, c := range s.Conditions {
 		op, _, _, _ := parseOperator(c.Operator)
@@ -196,7 +193,7 @@ func checkDates(s *Statement) error {
 	return nil
 }
 
-// partitions of AWS; others than aws are valid in documents though Drydock has none.
+// the partitions of AWS; all are valid in documents although Drydock only has aws
 var partitions = []string{"aws", "aws-cn", "aws-us-gov", "aws-iso", "aws-iso-b", "aws-iso-e", "aws-iso-f", "aws-eusc"}
 
 func alphanumeric(s string) bool {

@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// A test is a Condition prepared for being asked.
+// A test is a Condition prepared for evaluation.
 type test struct {
 	*operator
 	quantifier quantifier
@@ -20,8 +20,7 @@ const (
 	forAnyOne            // ForAnyValue:
 )
 
-// A want is one value of a condition. It is prepared when the policy is read,
-// unless it has variables.
+// A want is one value of a condition. It is prepared when the policy is read, unless it has variables.
 type want struct {
 	template
 	match func(value string) bool
@@ -43,7 +42,7 @@ func newTest(c *Condition, version string) test {
 	return t
 }
 
-// parseOperator takes a condition operator apart: ForAnyValue:StringLikeIfExists.
+// parseOperator splits a condition operator into its parts: ForAnyValue:StringLikeIfExists.
 func parseOperator(name string) (op *operator, q quantifier, ifExists, ok bool) {
 	if set, rest, found := strings.Cut(name, ":"); found {
 		switch {
@@ -65,8 +64,8 @@ func parseOperator(name string) (op *operator, q quantifier, ifExists, ok bool) 
 	return &operator{name: name, prepare: never}, q, ifExists, false
 }
 
-// holds decides the condition. Without a value there is nothing to match, so that
-// a condition does not hold, unless it is a negated one.
+// holds evaluates the condition. If the request has no value for the key, nothing matches, so the condition holds
+// only if it is negated.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
 func (t *test) holds(ctx *Context) verdict {
 	values, known := ctx.get(t.key)
@@ -89,11 +88,10 @@ func (t *test) holds(ctx *Context) verdict {
 	return is(t.negated)
 }
 
-// compare weighs the request's values. Each satisfies the operator if it matches
-// any of the policy's, or none of them if the operator is negated. Without a
-// quantifier one that matches is enough, and for a negated operator all must
-// satisfy it: what AWS does with several values there is not documented, and this
-// is what "matches" and its negation say.
+// compare compares the request's values with the policy's. A value satisfies the operator if it matches any of the
+// policy's values, or none of them if the operator is negated. Without a quantifier one matching value is enough, and
+// for a negated operator all must satisfy it: AWS does not document what it does with several values there, and this
+// follows from the meaning of "matches" and its negation.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html
 func (t *test) compare(values []string, ctx *Context) verdict {
 	every := t.quantifier == forAll || t.quantifier == single && t.negated
@@ -136,8 +134,7 @@ func (t *test) satisfies(value string, ctx *Context) verdict {
 	return v
 }
 
-// wantsNull says whether the condition's values include this answer to "is the
-// key absent".
+// wantsNull reports whether the condition's values include this answer to "is the key absent".
 func (t *test) wantsNull(absent bool) bool {
 	for i := range t.wants {
 		if strings.EqualFold(t.wants[i].text, "true") && absent || strings.EqualFold(t.wants[i].text, "false") && !absent {
@@ -147,7 +144,7 @@ func (t *test) wantsNull(absent bool) bool {
 	return false
 }
 
-// nullSet says that values "resolve to a null data set, such as an empty string".
+// nullSet reports whether values "resolve to a null data set, such as an empty string".
 func nullSet(values []string) bool {
 	for _, v := range values {
 		if v != "" {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// ContextKeys lists the condition keys that documents ask for, in conditions and
-// as variables, as they are first written, sorted. It is what
-// GetContextKeysForPrincipalPolicy answers.
+// ContextKeys lists the condition keys that documents use, in conditions and as variables, spelled as in their first
+// use, sorted. It is the answer of GetContextKeysForPrincipalPolicy.
 // https://docs.aws.amazon.com/IAM/latest/APIReference/API_GetContextKeysForPrincipalPolicy.html
 func ContextKeys(docs ...*Document) []string {
 	seen := map[string]bool{}
@@ -37,9 +36,8 @@ func ContextKeys(docs ...*Document) []string {
 	return out
 }
 
-// MissingKeys lists the condition keys that documents ask for and that values, by
-// keys in lower case, do not hold: the simulator's MissingContextValues.
-// https://docs.aws.amazon.com/IAM/latest/APIReference/API_EvaluationResult.html
+// MissingKeys lists the condition keys that documents use and that values, by keys in lower case, does not contain:
+// the simulator's MissingContextValues. https://docs.aws.amazon.com/IAM/latest/APIReference/API_EvaluationResult.html
 func MissingKeys(values map[string][]string, docs ...*Document) []string {
 	return slices.DeleteFunc(ContextKeys(docs...), func(key string) bool {
 		_, ok := values[strings.ToLower(key)]

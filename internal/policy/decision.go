@@ -1,20 +1,16 @@
-// Package policy decides what IAM policies allow, and says why. It is pure:
-// documents and a request in, a verdict with its reasons out; it does no I/O
-// and does not depend on any service. Any package may import it.
+// Package policy decides what IAM policies allow, and says why. It is pure: documents and a request in, a verdict
+// with its reasons out. It does no I/O and does not depend on any service. Any package may import it.
 //
-// Parse reads and judges documents as IAM does. Evaluate decides a request, fast;
-// Explain gives the whole reasoning, statement by statement; Suggest names the
-// smallest changes that would turn a refusal into an allow.
+// Parse reads and checks documents as IAM does. Evaluate decides a request, fast; Explain returns the whole
+// reasoning, statement by statement; Suggest finds the smallest changes that would turn a denial into an allow.
 //
-// A statement that cannot be decided from what is known about a request (see
-// Context) never allows, and denies if its effect is Deny; the decision names
-// the missing value.
+// A statement that cannot be decided from what is known about a request (see Context) never allows, and denies if its
+// effect is Deny. The decision names the missing value.
 //
-// The table "sentence of AWS's documentation → case" is in docs_*_test.go
-// (TestDocumentation): one row per sentence, with its page.
+// The table "sentence of AWS's documentation → case" is in docs_*_test.go (TestDocumentation): one row per
+// sentence, with its page.
 //
-// Not evaluated: service and resource control policies of AWS Organizations,
-// access control lists.
+// Not evaluated: service and resource control policies of AWS Organizations, access control lists.
 package policy
 
 import (
@@ -26,7 +22,7 @@ import (
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 type PolicyType string
 
-// The types of policies, in the order in which refusals name them.
+// The types of policies, in the order in which denials name them.
 const (
 	IdentityBased       PolicyType = "identity-based policy"
 	PermissionsBoundary PolicyType = "permissions boundary"
@@ -37,7 +33,7 @@ const (
 	VPCEndpoint         PolicyType = "VPC endpoint policy"
 )
 
-// denies is what AWS says of an explicit deny in a policy of this type.
+// denies returns AWS's words for an explicit deny in a policy of this type.
 func (t PolicyType) denies() string {
 	switch t {
 	case IdentityBased:
@@ -51,28 +47,25 @@ func (t PolicyType) denies() string {
 // A Decision is the verdict on one action on one resource, with its reasons.
 type Decision struct {
 	Allowed bool `json:"allowed"`
-	// ExplicitDeny says a statement denied; otherwise a refusal is implicit:
-	// something did not allow.
+	// ExplicitDeny reports whether a statement denied. Otherwise a denial is implicit: a required allow was missing.
 	ExplicitDeny bool   `json:"explicitDeny"`
 	Action       string `json:"action"`   // eks:CreateCluster
 	Resource     string `json:"resource"` // ARN, or * if the action has no resource
-	// Reason is the last clause of AWS's message: "no identity-based policy allows
-	// the eks:CreateCluster action", which follows "because", or "with an explicit
-	// deny in a permissions boundary", which follows nothing. Empty if allowed.
+	// Reason is the last clause of AWS's message: "no identity-based policy allows the eks:CreateCluster action",
+	// which follows "because", or "with an explicit deny in a permissions boundary", which stands alone. It is empty
+	// if the request is allowed.
 	Reason string `json:"reason,omitempty"`
-	// Matched are the statements that decided: those that denied, or else those
-	// that allowed.
+	// Matched are the statements that decided: those that denied or, if there are none, those that allowed.
 	Matched []Match `json:"matched,omitempty"`
-	// Missing are the types of policies that should have allowed and did not.
+	// Missing are the types of policies that had to allow and did not.
 	Missing []PolicyType `json:"missing,omitempty"`
-	// Undecided are statements that could not be evaluated: they granted nothing,
-	// and denied if that is their effect.
+	// Undecided are statements that could not be evaluated. They allowed nothing, and denied if that is their effect.
 	Undecided []Match `json:"undecided,omitempty"`
 	// UnknownKeys are the condition keys, in lower case, that left them undecided.
 	UnknownKeys []string `json:"unknownKeys,omitempty"`
 }
 
-// Message is AWS's text for a refusal to principal (an ARN).
+// Message returns AWS's text for a denial to principal (an ARN).
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
 func (d Decision) Message(principal string) string {
 	m := "User: " + principal + " is not authorized to perform: " + d.Action + " on resource: " + d.Resource
@@ -85,20 +78,20 @@ func (d Decision) Message(principal string) string {
 	return m + " because " + d.Reason
 }
 
-// A Match is a statement that had a say in a decision, and where it stands.
+// A Match is a statement that contributed to a decision, and its location.
 type Match struct {
 	Type   PolicyType `json:"type"`
 	Source string     `json:"source"` // Source.Name
 	SID    string     `json:"sid,omitempty"`
 	Index  int        `json:"index"` // of the statement in its document, from 0
 	Deny   bool       `json:"deny,omitempty"`
-	// Start and End of the statement in the document's text, as IAM's simulator
-	// counts: a statement starts where what precedes it ends.
+	// Start and End of the statement in the document's text, as IAM's simulator counts: a statement starts where
+	// whatever precedes it ends.
 	Start Position `json:"start,omitzero"`
 	End   Position `json:"end,omitzero"`
 }
 
-// String names a statement: SOURCE#SID, or SOURCE#INDEX from 0.
+// String identifies a statement: SOURCE#SID, or SOURCE#INDEX from 0.
 func (m Match) String() string {
 	if m.SID != "" {
 		return m.Source + "#" + m.SID

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// A Document is a parsed policy. It is immutable: share it.
+// A Document is a parsed policy. It is immutable and can be shared.
 type Document struct {
 	Version    string // 2008-10-17 (also when absent) or 2012-10-17
 	ID         string
 	Statements []Statement
 
-	// byVendor holds, for each vendor, the statements that name actions of it, in
-	// order, and under "" those that may apply to any. Parse prepares it; see ready.
+	// byVendor holds, for each vendor, the statements that name its actions, in order. Those that may apply to any
+	// vendor are under "". Parse fills it in; see ready.
 	byVendor map[string][]int
 }
 
-// relevant are the statements that may apply to a vendor's actions, in order.
+// relevant returns the statements that may apply to a vendor's actions, in order.
 func (d *Document) relevant(vendor string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		named, others := d.byVendor[vendor], d.byVendor[""]
@@ -47,8 +47,7 @@ func (d *Document) index() {
 	}
 }
 
-// vendors lists those whose actions s may apply to, perhaps repeatedly; "" alone
-// says any.
+// vendors lists the vendors whose actions s may apply to, possibly with repetitions, or only "" for any.
 func (s *Statement) vendors() []string {
 	if s.NotActions != nil {
 		return []string{""}
@@ -62,8 +61,8 @@ func (s *Statement) vendors() []string {
 	return out
 }
 
-// ready returns d prepared for evaluation. Parse has done it; a document made by
-// hand is prepared each time, for it may be shared.
+// ready returns d prepared for evaluation. Parse has prepared its documents. A document built by hand is prepared on
+// each call, because it may be shared.
 func (d *Document) ready() *Document {
 	if d.byVendor != nil {
 		return d
@@ -114,24 +113,23 @@ type Statement struct {
 	tests     []test
 }
 
-// Span says where a statement stands in the text that was parsed.
+// Span returns where a statement is in the parsed text.
 func (s *Statement) Span() (start, end Position) { return s.start, s.end }
 
-// Principals are the identities a statement of a resource or trust policy names.
+// Principals are the identities that a statement of a resource or trust policy names.
 type Principals struct {
 	All       bool     // "*" or {"AWS": "*"}
 	AWS       []string // ARNs, account IDs, unique IDs
 	Service   []string // eks.amazonaws.com
 	Federated []string
-	// AnyFederated is {"Federated": "*"} in the policy of a VPC endpoint. In a trust
-	// policy it matches no principal.
+	// AnyFederated is {"Federated": "*"} in the policy of a VPC endpoint. In a trust policy it matches no principal.
 	AnyFederated bool
 	Canonical    []string
 }
 
-// A Condition is one operator applied to one key: all of a statement's must hold.
+// A Condition is one operator applied to one key. All conditions of a statement must hold.
 type Condition struct {
 	Operator string // StringEquals, ForAnyValue:StringLike, …
-	Key      string // as written; keys compare without case
+	Key      string // as written; keys are compared case-insensitively
 	Values   []string
 }

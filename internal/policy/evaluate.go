@@ -7,34 +7,32 @@ type Source struct {
 	Document *Document
 }
 
-// Policies are those that apply to a request.
+// Policies are the policies that apply to a request.
 type Policies struct {
-	// Identity are those of the user, its groups or the role.
+	// Identity are the policies of the user, its groups or the role.
 	Identity []Source
 	// Boundary is the permissions boundary, or nil.
 	Boundary *Source
-	// Session are the session policies. None is not the same as an empty list:
-	// Sessioned says that the session was made with policies.
+	// Session are the session policies. No session policies and an empty list are different: Sessioned says that the
+	// session was created with policies.
 	Session   []Source
 	Sessioned bool
 	// Resource are the policies of the resource itself.
 	Resource []Source
-	// ResourceRequired says that they are required even for principals of the
-	// resource's account: a KMS key is such a resource.
+	// ResourceRequired says that Resource must allow even principals of the resource's own account. KMS keys require
+	// that.
 	ResourceRequired bool
-	// Grants are those of a KMS key, which only allow. One that does stands in for the
-	// key's policy and the caller's identity-based ones, across accounts too.
+	// Grants are a KMS key's grants, which only allow. A grant that allows replaces the key's policy and the caller's
+	// identity-based policies, even across accounts.
 	Grants []Source
-	// Trust is the trust policy of the role that the request would assume, or nil.
-	// It is required.
+	// Trust is the trust policy of the role that the request would assume, or nil. If set, it must allow.
 	Trust *Source
-	// Endpoint is the policy of the VPC endpoint that the request came through, or
-	// none.
+	// Endpoint is the policy of the VPC endpoint that the request came through, or empty.
 	Endpoint []Source
 }
 
-// Evaluate decides a request by AWS's evaluation logic. It looks at every
-// statement, though the first deny would do: the decision names all that mattered.
+// Evaluate decides a request by AWS's evaluation logic. It evaluates every statement, although the first deny would
+// suffice, so that the decision names everything that mattered.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-denyallow.html
 func Evaluate(req Request, p Policies) Decision {
 	if req.Context.left == nil {
@@ -57,8 +55,8 @@ func Evaluate(req Request, p Policies) Decision {
 		return d
 	}
 
-	// Whom the resource's policy names decides whose other policies must allow.
-	// Across accounts, each account's side must allow by itself.
+	// The principal that the resource's policy names determines which other policies must allow. Across accounts,
+	// each account's side must allow by itself.
 	grant := grantTo(&req, layers)
 	for i := range layers {
 		l := &layers[i]
@@ -75,9 +73,8 @@ func Evaluate(req Request, p Policies) Decision {
 	return d
 }
 
-// layers are the policies that apply, by type, in the order in which AWS's
-// messages name them. Of each it says which grant of the resource's policy makes
-// its allow dispensable.
+// layers returns the policies that apply, by type, in the order in which AWS's messages name them. Each layer says
+// from which grant of the resource's policy on its own allow is not required.
 func (p *Policies) layers(req *Request) []layer {
 	const always, never = NoGrant, PrincipalGrant + 1
 	out := make([]layer, 0, 6)
@@ -86,7 +83,7 @@ func (p *Policies) layers(req *Request) []layer {
 	if attached {
 		l := layer{kind: IdentityBased, sources: p.Identity, dispensable: RoleGrant}
 		if who.isRoot() {
-			l.dispensable = always // root needs no policy; a session of root may be narrowed
+			l.dispensable = always // root needs no policy, but a session of root may be restricted
 		}
 		out = append(out, l)
 	}

@@ -10,43 +10,41 @@ type Explanation struct {
 	Layers   []LayerExplanation `json:"layers"`
 }
 
-// A LayerExplanation is what the policies of one type said.
+// A LayerExplanation explains the effect of the policies of one type.
 type LayerExplanation struct {
 	Type PolicyType `json:"type"`
-	// Required says that a policy of this type had to allow: nothing else could
-	// stand in for it.
+	// Required says that a policy of this type had to allow.
 	Required bool `json:"required"`
-	// Allows and Denies say whether a statement did.
+	// Allows and Denies report whether a statement did.
 	Allows bool `json:"allows"`
 	Denies bool `json:"denies"`
-	// Statements are all of the layer's, in order.
+	// Statements are all of the layer's statements, in order.
 	Statements []StatementExplanation `json:"statements"`
 }
 
-// An Outcome is what became of a statement.
+// An Outcome is the result of evaluating a statement.
 type Outcome string
 
 // The outcomes.
 const (
 	Applies      Outcome = "applies"
 	DoesNotApply Outcome = "does not apply"
-	// Undecided statements allow nothing, and deny.
+	// Undecided statements never allow, and deny if that is their effect.
 	Undecided Outcome = "cannot be decided"
 )
 
-// A StatementExplanation is one statement weighed. The JSON of Match is inlined.
+// A StatementExplanation explains one statement. The JSON of Match is inlined.
 type StatementExplanation struct {
 	Match
 	Outcome Outcome `json:"outcome"`
-	// Mismatches are the elements that did not match, or for which it could not be
-	// decided.
+	// Mismatches are the elements that did not match, or that could not be decided.
 	Mismatches []Mismatch `json:"mismatches,omitempty"`
 }
 
 // An Element is an element of a statement.
 type Element string
 
-// The elements that can fail to match.
+// The elements that may fail to match.
 const (
 	ActionElement       Element = "Action"
 	NotActionElement    Element = "NotAction"
@@ -63,18 +61,17 @@ type Mismatch struct {
 	// Operator and Key of a condition, as written.
 	Operator string `json:"operator,omitempty"`
 	Key      string `json:"key,omitempty"`
-	// Wanted are the policy's values as written, Resolved the same with their
-	// variables replaced, if they have any; a variable without a value stays.
+	// Wanted are the policy's values as written. Resolved are the same with their variables replaced, if they have
+	// any; a variable without a value stays.
 	Wanted   []string `json:"wanted"`
 	Resolved []string `json:"resolved,omitempty"`
-	// Actual is what the request has: none if the key is absent.
+	// Actual is what the request has, or empty if the key is absent.
 	Actual []string `json:"actual"`
 	// Unknown are the condition keys whose missing values prevent a decision.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// Explain decides a request as Evaluate does, and says of every statement why it
-// applied or did not.
+// Explain decides a request as Evaluate does, and says for every statement why it applied or not.
 func Explain(req Request, p Policies) Explanation {
 	out := Explanation{Decision: Evaluate(req, p)}
 	req.Context = req.Context.bounded()
@@ -173,8 +170,7 @@ func (t *test) mismatch(c *Condition, ctx *Context) Mismatch {
 	return m
 }
 
-// resolve adds a wanted value with its variables replaced, and the keys that keep
-// it from being so.
+// resolve adds a wanted value with its variables replaced, and the keys that prevent replacing them.
 func (m *Mismatch) resolve(t *template, ctx *Context) {
 	text := t.text
 	if len(t.vars) > 0 {
@@ -192,7 +188,7 @@ func (m *Mismatch) resolve(t *template, ctx *Context) {
 	m.Resolved = append(m.Resolved, text)
 }
 
-// settle drops what resolving did not change.
+// settle drops resolved values that equal the written ones.
 func (m *Mismatch) settle() {
 	if slices.Equal(m.Resolved, m.Wanted) {
 		m.Resolved = nil
@@ -211,7 +207,7 @@ func (ps *Principals) names() []string {
 	return slices.Concat(out, ps.AWS, ps.Service, ps.Federated, ps.Canonical)
 }
 
-// names are those by which a policy may name p, the narrowest first.
+// names returns the names by which a policy may refer to p, the narrowest first.
 func (p *Principal) names() []string {
 	var out []string
 	for _, n := range []string{p.Service, p.Federated, p.ARN, p.RoleARN, p.UserARN, p.Account} {

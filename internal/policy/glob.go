@@ -9,11 +9,11 @@ import (
 // with it, it takes at most len(pattern)*len(string) steps, whatever the pattern.
 type glob struct {
 	text string
-	// literal marks the bytes of text that stand for themselves although they look
-	// like wildcards: those of ${*} and of the values of variables. Nil: none.
+	// literal marks the bytes of text that are not wildcards although they look like them: those of ${*} and of the
+	// values of variables. Nil means none.
 	literal []bool
 	shape   shape
-	parts   []string // of stars: what stands before, between and after them
+	parts   []string // of stars: the texts before, between and after them
 }
 
 type shape int8
@@ -21,7 +21,7 @@ type shape int8
 const (
 	general  shape = iota
 	exact          // no wildcards
-	prefix         // one "*", at the end; parts[0] is what stands before it
+	prefix         // one "*", at the end; parts[0] is the text before it
 	anything       // nothing but "*"
 	stars          // "*" but no "?"
 )
@@ -68,8 +68,7 @@ func (g *glob) match(s string) bool {
 	return matchGlob(g.text, g.literal, s)
 }
 
-// matchParts looks for each part behind the one before, the first at the start and
-// the last at the end.
+// matchParts finds each part after the previous one, the first at the start and the last at the end.
 func matchParts(parts []string, s string) bool {
 	s, ok := strings.CutPrefix(s, parts[0])
 	if !ok {
@@ -87,8 +86,8 @@ func matchParts(parts []string, s string) bool {
 	return true
 }
 
-// matchGlob goes back to the last "*" only: what an earlier one could take more,
-// the last one can as well.
+// matchGlob backtracks only to the last "*": whatever an earlier one could match in addition, the last one can match
+// as well.
 func matchGlob(pattern string, literal []bool, s string) bool {
 	wild := func(p int, c byte) bool {
 		return p < len(pattern) && pattern[p] == c && (literal == nil || !literal[p])

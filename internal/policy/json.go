@@ -44,8 +44,8 @@ const (
 
 var errJSON = errors.New("not the JSON of a policy")
 
-// readJSON reads text as IAM does: strictly, and without duplicate keys, which
-// would let two readers of one document see different policies.
+// readJSON reads text as IAM does: strictly, and without duplicate keys, which would let two readers of one document
+// see different policies.
 func readJSON(text string) (node, error) {
 	if len(text) > maxBytes || !utf8.ValidString(text) {
 		return node{}, errJSON
@@ -125,8 +125,8 @@ func readObject(dec *json.Decoder, depth int) (node, error) {
 	return n, err
 }
 
-// locate notes where the statements of doc stand in text. As IAM's simulator has
-// it, a statement starts where what precedes it ends, white space included:
+// locate records where the statements of doc are in text. As in IAM's simulator, a statement starts where whatever
+// precedes it ends, including white space:
 // https://docs.aws.amazon.com/cli/latest/reference/iam/simulate-principal-policy.html#examples
 func locate(text string, root node, doc *Document) {
 	for _, f := range root.fields {

@@ -2,29 +2,28 @@ package policy
 
 import "strings"
 
-// A layer is the policies of one type, and what they say of a request.
+// A layer is the policies of one type, and what they decide about a request.
 type layer struct {
 	kind    PolicyType
 	sources []Source
-	// dispensable is the least grant of the resource's policy with which nothing of
-	// this layer need allow.
+	// dispensable is the least grant of the resource's policy from which on this layer need not allow.
 	dispensable Grant
 
 	allows, denies []Match
-	grant          Grant // the strongest that an allow of a resource's policy makes
+	grant          Grant // the strongest grant of a resource policy's allows
 }
 
 // A standing is what the resource's side grants.
 type standing struct {
 	Grant
-	byGrant bool // a grant of a KMS key does
+	byGrant bool // a grant of a KMS key grants it
 }
 
-// grantTo is what the resource's policies grant, the role's trust policy included. Across accounts
-// they stand in for nothing: that would let one account speak for another. Grants of KMS keys do
-// stand in: Auto Scaling's service-linked role, which no policy lets use any key, launches from
-// keys of other accounts by a grant alone. They stand in for identity-based policies, no matter
-// whom they name: boundaries and session policies must allow too.
+// grantTo returns what the resource's policies grant, including the role's trust policy. Across accounts they replace
+// nothing: otherwise one account could grant permissions in another's name. Grants of KMS keys do replace other
+// policies: Auto Scaling's service-linked role, which no policy lets use any key, launches from keys of other
+// accounts by a grant alone. They only replace identity-based policies, whomever they name: boundaries and session
+// policies must still allow.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
 func grantTo(req *Request, layers []layer) standing {
 	var out standing
@@ -44,19 +43,17 @@ func grantTo(req *Request, layers []layer) standing {
 	return out
 }
 
-// required reports whether the layer itself must allow, where the resource's side
-// grants that much.
+// required reports whether the layer itself must allow, given what the resource's side grants.
 func (l *layer) required(s standing) bool {
 	return s.Grant < l.dispensable && !(l.kind == ResourceBased && s.byGrant)
 }
 
-// match names a statement of the layer.
+// match identifies a statement of the layer.
 func (l *layer) match(source string, s *Statement, index int) Match {
 	return Match{Type: l.kind, Source: source, SID: s.SID, Index: index, Deny: s.Deny, Start: s.start, End: s.end}
 }
 
-// weigh asks every statement of the layer. One that cannot be decided allows
-// nothing, but denies.
+// weigh evaluates every statement of the layer. One that cannot be decided allows nothing, but denies.
 func (l *layer) weigh(q *question, d *Decision) {
 	for _, src := range l.sources {
 		doc := src.Document.ready()
@@ -89,15 +86,14 @@ func (l *layer) weigh(q *question, d *Decision) {
 	}
 }
 
-// names says that the layer's statements name principals. Those of identity-based
-// policies, boundaries and session policies apply to the principal they are
-// attached to.
+// names reports whether the layer's statements name principals. Those of identity-based policies, boundaries and
+// session policies apply to the principal that they are attached to.
 func (l *layer) names() bool {
 	return l.kind == ResourceBased || l.kind == KMSGrant || l.kind == RoleTrust || l.kind == VPCEndpoint
 }
 
-// grants says how the statement's Principal or NotPrincipal names p. One without
-// either matches no principal.
+// grants returns how the statement's Principal or NotPrincipal names p. A statement without either matches no
+// principal.
 func (s *Statement) grants(p *Principal) (Grant, verdict) {
 	switch {
 	case s.Principals != nil:
@@ -117,13 +113,13 @@ func decisionOn(req *Request) Decision {
 	return d
 }
 
-// A question is a request prepared for being asked of many statements.
+// A question is a request prepared for being matched against many statements.
 type question struct {
 	*Request
 	action, vendor string    // in lower case
 	arn            [6]string // the resource's fields
-	fields         int       // how many of them it has: fewer than 6 if it is no ARN
-	// unknown are the keys that statements could not be decided without.
+	fields         int       // the number of fields: fewer than 6 if it is not an ARN
+	// unknown are the keys whose missing values left statements undecided.
 	unknown map[string]bool
 }
 
@@ -134,7 +130,7 @@ func ask(req *Request) question {
 	return q
 }
 
-// splitARN splits at the first five colons and says into how many fields.
+// splitARN splits at the first five colons and returns the number of fields.
 func splitARN(s string, fields *[6]string) int {
 	for n := range 5 {
 		before, after, ok := strings.Cut(s, ":")
@@ -148,9 +144,8 @@ func splitARN(s string, fields *[6]string) int {
 	return 6
 }
 
-// EvaluateTrust asks a role's trust policy whether req.Principal may perform
-// req.Action on the role. The decision is the trust policy's alone; Evaluate with
-// Policies.Trust weighs the caller's own policies too.
+// EvaluateTrust decides whether a role's trust policy lets req.Principal perform req.Action on the role. The decision
+// is the trust policy's alone; Evaluate with Policies.Trust also considers the caller's own policies.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_principal.html
 func EvaluateTrust(req Request, trust *Document) (Decision, Grant) {
 	req.Context = req.Context.bounded()
@@ -170,8 +165,8 @@ func EvaluateTrust(req Request, trust *Document) (Decision, Grant) {
 	return d, l.grant
 }
 
-// TrustsService reports whether trust lets an AWS service assume the role. The
-// context may hold aws:SourceAccount and aws:SourceArn.
+// TrustsService reports whether trust lets an AWS service assume the role. The context may hold aws:SourceAccount and
+// aws:SourceArn.
 func TrustsService(trust *Document, service string, context Context) bool {
 	d, _ := EvaluateTrust(Request{
 		Action: "sts:AssumeRole", Resource: "*", Principal: Principal{Service: service}, Context: context,

@@ -2,8 +2,8 @@ package policy
 
 import "strings"
 
-// A verdict is the answer to "does this apply", which may be that it cannot be
-// decided from what is known about the request.
+// A verdict is the answer to "does this apply". The answer may be that what is known about the request is not enough
+// to decide.
 type verdict int8
 
 const (
@@ -23,8 +23,8 @@ func is(b bool) verdict {
 	return no
 }
 
-// applies weighs action, resource and conditions of s. Elements that certainly do
-// not match win over those that cannot be decided.
+// applies matches action, resource and conditions of s. Elements that definitely do not match take precedence over
+// those that cannot be decided.
 func (s *Statement) applies(q *question) verdict {
 	if !s.action(q) {
 		return no
@@ -40,8 +40,8 @@ func (s *Statement) action(q *question) bool {
 	return s.actions.has(q) == (s.NotActions == nil)
 }
 
-// resource decides Resource and NotResource. Statements without either (trust
-// policies) speak of the resource they are attached to.
+// resource matches Resource and NotResource. Statements without either (trust policies) apply to the resource that
+// they are attached to.
 func (s *Statement) resource(q *question) verdict {
 	if s.resources == nil {
 		return yes
@@ -58,8 +58,7 @@ func (s *Statement) resource(q *question) verdict {
 	return v
 }
 
-// matches matches one Resource pattern. An empty resource is one that is not
-// known; "*" is that of an action which has none.
+// matches matches one Resource pattern. An empty resource is unknown; "*" is the resource of an action that has none.
 func (t *arnTemplate) matches(q *question) verdict {
 	switch {
 	case t.all:
@@ -70,7 +69,7 @@ func (t *arnTemplate) matches(q *question) verdict {
 	return t.match(&q.arn, q.fields, &q.Context)
 }
 
-// unknownKeys adds the keys that keep s from being decided.
+// unknownKeys adds the keys that prevent deciding s.
 func (s *Statement) unknownKeys(q *question, keys []string) []string {
 	add := func(key string) {
 		if _, known := q.Context.get(key); !known && !q.unknown[key] {
@@ -97,16 +96,15 @@ func (s *Statement) unknownKeys(q *question, keys []string) []string {
 	return keys
 }
 
-// An actionSet is a statement's Action or NotAction, in lower case. If there are
-// many patterns they are kept by the vendor they name, and under "" those in whose
-// vendor a wildcard stands: AWS's ReadOnlyAccess names 2,500 actions.
+// An actionSet is a statement's Action or NotAction, in lower case. If there are many patterns, they are indexed by
+// vendor; those with a wildcard in the vendor are under "". AWS's ReadOnlyAccess names 2,500 actions.
 type actionSet struct {
 	all      bool
 	patterns []glob
 	byVendor map[string][]glob
 }
 
-// manyActions is from when on looking up a vendor is worth while.
+// manyActions is the number of patterns from which on an index by vendor pays off.
 const manyActions = 16
 
 func compileActions(patterns []string) actionSet {
@@ -134,8 +132,7 @@ func (a *actionSet) has(q *question) bool {
 	return anyGlob(a.byVendor[q.vendor], q.action) || anyGlob(a.byVendor[""], q.action)
 }
 
-// vendorOf returns the vendor of an action pattern, or "" if a wildcard stands
-// before the colon.
+// vendorOf returns the vendor of an action pattern, or "" if there is a wildcard before the colon.
 func vendorOf(g *glob) string {
 	vendor, _, ok := strings.Cut(g.text, ":")
 	if !ok || strings.ContainsAny(vendor, "*?") {

@@ -14,15 +14,14 @@ import (
 type operator struct {
 	name      string
 	negated   bool // holds if no value matches
-	null      bool // asks whether the key is there
-	variables bool // the policy's values may hold variables
-	// prepare returns how a value of the policy matches one of the request.
-	// literal, if not nil, marks the bytes of text that are not wildcards.
+	null      bool // tests whether the key is present
+	variables bool // the policy's values may contain variables
+	// prepare returns a function that matches a value of the request against text, a value of the policy. literal, if
+	// not nil, marks the bytes of text that are not wildcards.
 	prepare func(text string, literal []bool) func(value string) bool
 }
 
-// operators are all there are. A value that cannot be read as what the operator
-// compares matches nothing.
+// operators are all condition operators. A value that is not of the type that the operator compares matches nothing.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html
 var operators = []operator{
 	{name: "StringEquals", variables: true, prepare: equalTo},
@@ -69,8 +68,7 @@ func like(text string, literal []bool) func(string) bool {
 	return g.match
 }
 
-// arnLike compares ARNs field by field. A text that is not an ARN matches no
-// ARN.
+// arnLike compares ARNs field by field. A text that is not an ARN does not match.
 func arnLike(text string, literal []bool) func(string) bool {
 	globs := arnGlobs(text, literal)
 	return func(value string) bool {
@@ -109,7 +107,7 @@ func inRange(text string, _ []bool) func(string) bool {
 	}
 }
 
-// parseRange parses a CIDR, or an address as a range that contains only it.
+// parseRange parses a CIDR, or an address as a range that contains only that address.
 func parseRange(s string) (netip.Prefix, error) {
 	if !strings.Contains(s, "/") {
 		a, err := netip.ParseAddr(s)
@@ -122,8 +120,7 @@ func parseRange(s string) (netip.Prefix, error) {
 	return netip.ParsePrefix(s)
 }
 
-// numeric compares the request's number with the policy's: cmp is given the sign of
-// their difference.
+// numeric compares the request's number with the policy's. cmp gets the sign of their difference.
 func numeric(holds func(sign int) bool) func(string, []bool) func(string) bool {
 	return func(text string, _ []bool) func(string) bool {
 		wanted, ok := parseNumber(text)
@@ -161,16 +158,15 @@ func date(holds func(sign int) bool) func(string, []bool) func(string) bool {
 	}
 }
 
-// dateLayouts are W3C's profile of ISO 8601; Go reads fractions of a second
-// unasked.
+// dateLayouts are W3C's profile of ISO 8601; Go accepts fractions of a second in any case.
 // https://www.w3.org/TR/NOTE-datetime
 var dateLayouts = []string{
 	"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04",
 	"2006-01-02", "2006-01", "2006",
 }
 
-// parseDate reads a date in W3C's format, UTC if it names no zone, or as seconds
-// since 1970. Four digits are a year.
+// parseDate reads a date in W3C's format, in UTC if it names no zone, or as seconds since 1970. Four digits are a
+// year.
 func parseDate(s string) (time.Time, bool) {
 	if len(s) > maxNumber {
 		return time.Time{}, false
@@ -185,7 +181,7 @@ func parseDate(s string) (time.Time, bool) {
 	return time.Unix(n, 0), err == nil && n > -1<<40 && n < 1<<40
 }
 
-// addTo and addSecond make values next to a given one.
+// addTo and addSecond return a value next to the given one.
 func addTo(n *big.Rat, d int64) string {
 	sum := new(big.Rat).Add(n, big.NewRat(d, 1))
 	digits, _ := sum.FloatPrec()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Kind says where a policy stands, which decides what it may contain.
+// A Kind says where a policy is used, which determines what it may contain.
 type Kind int
 
 // The kinds of policy.
@@ -24,15 +24,14 @@ const (
 	Version2012 = "2012-10-17"
 )
 
-// Bounds of what is parsed at all. IAM's quotas are smaller and its own to
-// report; these only keep hostile input cheap.
+// Limits on what is parsed at all. IAM's quotas are smaller, and IAM reports them itself; these only keep hostile
+// input cheap.
 const (
 	maxBytes = 1 << 18 // the API takes 131072; the largest AWS-managed policy is 140 kB
 	maxDepth = 12      // a valid document nests 6 deep
 )
 
-// A MalformedError says what IAM has against a document, in its words: the
-// message of MalformedPolicyDocument.
+// A MalformedError says what is wrong with a document in IAM's words: the message of MalformedPolicyDocument.
 type MalformedError struct{ Message string }
 
 func (e *MalformedError) Error() string { return e.Message }
@@ -61,8 +60,8 @@ func Parse(kind Kind, text string) (*Document, error) {
 }
 
 // A parser turns JSON into a Document by the grammar of
-// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html.
-// Trust policies are judged by another validator of IAM's, with texts of its own.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_grammar.html. IAM checks trust policies with
+// another validator, which has its own texts.
 type parser struct{ kind Kind }
 
 func (p parser) notJSON() error {
@@ -191,8 +190,8 @@ func (p parser) statement(n node) (Statement, error) {
 	return s, nil
 }
 
-// list reads a string or a list of strings. An absent element is nil, an empty
-// list is not.
+// list reads a string or a list of strings. It returns nil for an absent element and an empty, non-nil slice for an
+// empty list.
 func (p parser) list(n node) ([]string, error) {
 	switch n.kind {
 	case isString:
@@ -276,8 +275,7 @@ func (p parser) conditions(n node) ([]Condition, error) {
 	return out, nil
 }
 
-// conditionValues reads a condition's values. Booleans and numbers may stand
-// without quotes; they are kept as text.
+// conditionValues reads a condition's values. Booleans and numbers may be unquoted; they are kept as text.
 func (p parser) conditionValues(n node) ([]string, error) {
 	items := []node{n}
 	if n.kind == isArray {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// String renders the reasoning for people. Statements of other actions are only
-// counted: there may be thousands.
+// String renders the reasoning for people. It only counts statements of other actions, because there may be
+// thousands.
 func (e Explanation) String() string {
 	var b strings.Builder
 	e.Decision.render(&b)
@@ -72,7 +72,7 @@ func (s *StatementExplanation) render(b *strings.Builder) {
 	}
 }
 
-// String says what did not match, and both values.
+// String says what did not match, with both values.
 func (m Mismatch) String() string {
 	what := string(m.Element)
 	if m.Element == ConditionElement {

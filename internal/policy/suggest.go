@@ -12,18 +12,17 @@ type Suggestion struct {
 	Changes []Change `json:"changes"`
 }
 
-// A ChangeKind is what a Change changes.
+// A ChangeKind says what a Change changes.
 type ChangeKind string
 
 // The kinds of changes.
 const (
 	// AddStatement adds Statement to a policy of Type.
 	AddStatement ChangeKind = "add statement"
-	// RemoveStatement takes the statement Match out of its policy, or excepts the
-	// request from it.
+	// RemoveStatement removes the statement Match from its policy, or exempts the request from it.
 	RemoveStatement ChangeKind = "remove statement"
-	// SetKey sets the condition key Key of the request to Values, or removes the
-	// key if there are none. It is what the condition of Match asks for.
+	// SetKey sets the condition key Key of the request to Values, or removes the key if there are none, to satisfy or
+	// escape the condition of Match.
 	SetKey ChangeKind = "set condition key"
 )
 
@@ -33,28 +32,26 @@ type Change struct {
 	Type PolicyType `json:"type"`
 	// Statement is the JSON of the statement to add.
 	Statement string `json:"statement,omitempty"`
-	// Match is the statement to remove, or whose condition the key is to satisfy or
-	// to escape.
+	// Match is the statement to remove, or whose condition the key is to satisfy or to escape.
 	Match *Match `json:"match,omitempty"`
-	// Key is a condition key as the policy writes it; Values would do. Operator and
-	// Wanted are the condition, of which Values may be but an example.
+	// Key is a condition key as the policy writes it. Values would work for it; they may be just one example.
+	// Operator and Wanted are the condition.
 	Key      string   `json:"key,omitempty"`
 	Values   []string `json:"values,omitempty"`
 	Operator string   `json:"operator,omitempty"`
 	Wanted   []string `json:"wanted,omitempty"`
-	// Text renders the explanation for people.
+	// Text describes the change for people.
 	Text string `json:"text"`
 }
 
-// maxChanges bounds how far Suggest looks.
+// maxChanges bounds how many changes Suggest combines.
 const maxChanges = 16
 
-// Suggest names the smallest changes, the smallest first, each of which would
-// allow a request that is refused: one of the policies alone and, if a statement
-// comes close, one of what the request carries. Each has been tried. A request that
-// is allowed needs none.
+// Suggest returns the smallest changes, the smallest first, each of which would allow a denied request: one that
+// changes only the policies and, if a statement comes close, one that changes what the request carries. Each has been
+// tried. It returns nothing for a request that is allowed.
 func Suggest(req Request, p Policies) []Suggestion {
-	req.Context = req.Context.bounded() // of all trials together
+	req.Context = req.Context.bounded() // shared by all trials
 	var out []Suggestion
 	for _, byRequest := range []bool{true, false} {
 		s, ok := suggest(req, p, byRequest)
@@ -66,8 +63,7 @@ func Suggest(req Request, p Policies) []Suggestion {
 	return out
 }
 
-// Apply returns the request and the policies as the suggestion would have them.
-// It leaves its arguments as they are.
+// Apply returns the request and the policies with the suggestion applied. It does not change its arguments.
 func (s Suggestion) Apply(req Request, p Policies) (Request, Policies) {
 	for _, c := range s.Changes {
 		c.apply(&req, &p)
@@ -75,7 +71,7 @@ func (s Suggestion) Apply(req Request, p Policies) (Request, Policies) {
 	return req, p
 }
 
-// String renders it for people, a line for each change.
+// String describes the suggestion for people, one line per change.
 func (s Suggestion) String() string {
 	lines := make([]string, len(s.Changes))
 	for i, c := range s.Changes {
@@ -88,8 +84,8 @@ func (s Suggestion) same(o Suggestion) bool {
 	return slices.EqualFunc(s.Changes, o.Changes, func(a, b Change) bool { return a.Text == b.Text })
 }
 
-// suggest removes one obstacle after the other until the request is allowed.
-// byRequest prefers changing what the request carries.
+// suggest removes one obstacle after another until the request is allowed. byRequest prefers changing what the
+// request carries.
 func suggest(req Request, p Policies, byRequest bool) (Suggestion, bool) {
 	var s Suggestion
 	for range maxChanges {
@@ -109,7 +105,7 @@ func suggest(req Request, p Policies, byRequest bool) (Suggestion, bool) {
 	return s, false
 }
 
-// obstacle returns the changes that remove the first thing in the request's way.
+// obstacle returns the changes that remove the first obstacle to the request.
 func obstacle(req *Request, p *Policies, d *Decision, byRequest bool) []Change {
 	if d.ExplicitDeny {
 		m := d.Matched[0]
@@ -127,13 +123,12 @@ func obstacle(req *Request, p *Policies, d *Decision, byRequest bool) []Change {
 		}
 	}
 	if _, ok := federated(req); kind == RoleTrust && req.Principal.Federated != "" && !ok {
-		return nil // a statement for everybody whom the provider knows is no advice
+		return nil // do not suggest a statement that lets in everyone the provider authenticates
 	}
 	return []Change{addition(req, kind)}
 }
 
-// escape finds a value for a key of a denying statement with which it does not
-// apply.
+// escape finds a value for a condition key with which a denying statement does not apply.
 func escape(req *Request, s *Statement, m Match) (Change, bool) {
 	for i := range s.tests {
 		if vouched(req, s.tests[i].key) {
@@ -146,8 +141,7 @@ func escape(req *Request, s *Statement, m Match) (Change, bool) {
 	return Change{}, false
 }
 
-// satisfy finds the allow of a layer that lacks the fewest conditions, and values
-// for their keys.
+// satisfy finds the layer's Allow with the fewest unmet conditions, and values for their keys.
 func satisfy(req *Request, p *Policies, kind PolicyType) (best []Change, found bool) {
 	q := ask(req)
 	for _, l := range p.layers(req) {
@@ -192,7 +186,7 @@ func (s *Statement) satisfy(req *Request, m Match) ([]Change, bool) {
 		changed.Context.Values[t.key] = values
 		out = append(out, setKey(m, &s.Conditions[i], values, true))
 	}
-	for i := range s.tests { // two conditions may want different values of a key
+	for i := range s.tests { // two conditions may need different values of one key
 		if s.tests[i].holds(&changed.Context) != yes {
 			return nil, false
 		}
@@ -200,7 +194,7 @@ func (s *Statement) satisfy(req *Request, m Match) ([]Change, bool) {
 	return out, len(out) > 0
 }
 
-// valuesFor finds values of the key with which the condition comes out as v.
+// valuesFor finds values of the key for which the condition evaluates to v.
 func (t *test) valuesFor(ctx *Context, v verdict) ([]string, bool) {
 	var candidates [][]string
 	for i := range t.wants {
@@ -219,7 +213,7 @@ func (t *test) valuesFor(ctx *Context, v verdict) ([]string, bool) {
 	return nil, false
 }
 
-// examples are values that w may match, or just fail to.
+// examples returns values that w may match, or narrowly fail to match.
 func (w *want) examples(op *operator, ctx *Context) []string {
 	text := w.text
 	if !ctx.spend(w.work("")) {
@@ -272,8 +266,7 @@ func (c *Change) apply(req *Request, p *Policies) {
 		req.Context = req.Context.clone()
 		req.Context.Values[strings.ToLower(c.Key)] = c.Values
 	case RemoveStatement:
-		// The remaining statement has no actions and applies to nothing, so that the
-		// others keep their index.
+		// Keep a statement without actions, which applies to nothing, so that the other statements keep their index.
 		p.edit(*c.Match, func(d *Document) {
 			d.Statements = slices.Clone(d.Statements)
 			d.Statements[c.Match.Index] = Statement{SID: c.Match.SID, Deny: c.Match.Deny}
@@ -281,7 +274,7 @@ func (c *Change) apply(req *Request, p *Policies) {
 	case AddStatement:
 		doc, err := Parse(kindOf(c.Type), `{"Version":"2012-10-17","Statement":[`+c.Statement+`]}`)
 		if err != nil {
-			return // Suggest finds that it did not help
+			return // Suggest will notice that this change did not help
 		}
 		p.add(c.Type, Source{Name: "suggestion", Document: doc})
 	}
@@ -299,7 +292,7 @@ func kindOf(t PolicyType) Kind {
 	return Identity
 }
 
-// of returns the sources of a type other than a single document's.
+// of returns the sources of a type, except types with a single document.
 func (p *Policies) of(t PolicyType) *[]Source {
 	switch t {
 	case IdentityBased:
@@ -314,8 +307,7 @@ func (p *Policies) of(t PolicyType) *[]Source {
 	return &p.Endpoint
 }
 
-// add adds a policy. To a boundary or a trust policy, of which there is one, it
-// adds the statements.
+// add adds a policy. There is only one boundary and one trust policy, so for those it adds the statements.
 func (p *Policies) add(t PolicyType, src Source) {
 	one := &p.Boundary
 	switch t {
@@ -333,14 +325,14 @@ func (p *Policies) add(t PolicyType, src Source) {
 	*one = &Source{Name: (*one).Name, Document: &merged}
 }
 
-// statement returns the statement that m names.
+// statement returns the statement that m identifies.
 func (p *Policies) statement(m Match) *Statement {
 	var s *Statement
 	p.edit(m, func(d *Document) { s = &d.Statements[m.Index] })
 	return s
 }
 
-// edit has change work on a copy of the document in which m stands.
+// edit lets change modify a copy of the document that contains m.
 func (p *Policies) edit(m Match, change func(*Document)) {
 	edited := func(src Source) Source {
 		doc := *src.Document.ready()
@@ -369,7 +361,7 @@ func (p *Policies) edit(m Match, change func(*Document)) {
 	}
 }
 
-// statementJSON is what a suggested statement looks like.
+// statementJSON is the JSON form of a suggested statement.
 type statementJSON struct {
 	Effect    string                       `json:"Effect"`
 	Principal map[string]string            `json:"Principal,omitempty"`
@@ -378,8 +370,8 @@ type statementJSON struct {
 	Condition map[string]map[string]string `json:"Condition,omitempty"`
 }
 
-// federated are the claims of a web identity's token that a trust policy has to ask for:
-// without them everybody for whom the provider vouches could assume the role.
+// federated returns the claims of a web identity's token that a trust policy must check. Without them everyone whom
+// the provider authenticates could assume the role.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_create_for-idp_oidc.html#idp_oidc_Create_GitHub
 func federated(req *Request) (condition map[string]map[string]string, ok bool) {
 	_, provider, ok := strings.Cut(req.Principal.Federated, ":oidc-provider/")
@@ -397,8 +389,7 @@ func federated(req *Request) (condition map[string]map[string]string, ok bool) {
 	return map[string]map[string]string{"StringEquals": claims}, true
 }
 
-// vouched reports whether the value of a key is what an identity provider says: no request
-// can carry another.
+// vouched reports whether an identity provider sets the value of a key, so that a request cannot carry another value.
 func vouched(req *Request, key string) bool {
 	_, provider, ok := strings.Cut(req.Principal.Federated, ":oidc-provider/")
 	return ok && strings.HasPrefix(strings.ToLower(key), strings.ToLower(provider)+":") || req.Principal.Federated != "" && strings.EqualFold(key, "aws:FederatedProvider")
@@ -436,7 +427,7 @@ func addition(req *Request, t PolicyType) Change {
 	return c
 }
 
-// element is the Principal that names p: the role rather than its session.
+// element returns the Principal element that names p: the role rather than its session.
 func (p *Principal) element() map[string]string {
 	switch {
 	case p.Service != "":
@@ -468,7 +459,7 @@ func setKey(m Match, c *Condition, values []string, satisfies bool) Change {
 	return out
 }
 
-// carry says where the value of a key comes from, where a prefix tells.
+// carry says where the value of a key comes from, if its prefix shows that.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 func carry(key string, values []string) string {
 	prefix, tag, tagged := strings.Cut(key, "/")

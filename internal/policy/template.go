@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// A template is a string of a policy that may hold variables.
+// A template is a string in a policy that may contain variables.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
 type template struct {
 	text  string
@@ -14,17 +14,17 @@ type template struct {
 type variable struct {
 	start, end int    // in the template's text
 	name       string // of the key, as written
-	key        string // in lower case; empty: the value is fixed
+	key        string // in lower case; empty if the value is fixed
 	fallback   string // the default, or the fixed value
 	defaulted  bool   // there is a default, or a fixed value
 }
 
-// plain is a template without variables.
+// plain returns a template without variables.
 func plain(text string) template {
 	return template{text: text, marks: strings.IndexByte(text, '?') >= 0}
 }
 
-// newTemplate finds the variables of text. The language of 2008 has none.
+// newTemplate finds the variables of text. The 2008 policy language has none.
 func newTemplate(text, version string) template {
 	t := plain(text)
 	if version != Version2012 {
@@ -61,12 +61,11 @@ func (v *variable) parse(inner string) {
 	}
 }
 
-// maxResolved bounds the text that variables make of a template, in bytes: nothing in
-// a request is as long.
+// maxResolved bounds the length in bytes of a template's text with its variables replaced. Nothing in a request is as
+// long.
 const maxResolved = 1 << 17
 
-// work is what comparing a value with t costs at most, but for what its variables
-// stand for.
+// work returns the maximum cost of comparing a value with t, without the values of its variables.
 func (t *template) work(value string) int {
 	n := 16 + len(t.text) + len(value)
 	if t.marks { // see glob
@@ -75,15 +74,14 @@ func (t *template) work(value string) int {
 	return n
 }
 
-// resolved is what making a text of a template, and comparing a value with it, costs.
+// resolved returns the cost of resolving a template to text and comparing a value with it.
 func resolved(text, value string) int {
 	t := plain(text)
 	return 16*len(text) + t.work(value)
 }
 
-// resolve puts in the values of the variables. A variable whose key has no value,
-// or several, and no default, has nothing that it could equal: ok is no. If a value
-// is not known, ok is unknown, and the text has "*" in its place.
+// resolve replaces the variables by their values. A variable without a default whose key has no value, or several
+// values, cannot equal anything: ok is no. If a value is unknown, ok is unknown, and the text has "*" in its place.
 func (t *template) resolve(ctx *Context) (text string, literal []bool, ok verdict) {
 	ok, literal = yes, make([]bool, 0, 2*len(t.text))
 	var b strings.Builder
