@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 )
 
-// balancers are the load balancers of an account and region as the network sees them.
+// balancers returns the load balancers of an account and region as the network sees them.
 func (n *Network) balancers(account, region string) ([]*reach.LoadBalancer, error) {
 	classic, err := elb.Endpoints(n.cfg.Store, account, region)
 	if err != nil {
@@ -29,30 +29,30 @@ func (n *Network) balancers(account, region string) ([]*reach.LoadBalancer, erro
 	return out, nil
 }
 
-// Balanced is a Network with what its load balancers do with connections.
+// Balanced is a Network that knows what its load balancers do with connections.
 type Balanced struct {
 	*Network
 	ELB   ELB
 	ELBv2 ELBv2
 }
 
-// ELB is what is asked of the service of that name, in its first version.
+// ELB is the part of Elastic Load Balancing's first version that is needed here.
 type ELB interface {
 	Serve(ctx context.Context, account, region, name string, port uint16) (elb.Way, error)
 }
 
-// ELBv2 is what is asked of the service of that name, in its second version.
+// ELBv2 is the part of Elastic Load Balancing's second version that is needed here.
 type ELBv2 interface {
 	Serve(ctx context.Context, account, region, arn string, port uint16) (elbv2.Way, error)
 }
 
 // A balancing is what a load balancer does with a connection to one of its ports.
 type balancing struct {
-	listener string // what there is to say of it; empty: there is none
-	// answer is what the load balancer answers by itself.
+	listener string // a description; empty if there is no listener
+	// answer is the load balancer's own answer, if it does not forward.
 	answer  string
 	targets []balancedTarget
-	// The codes for what there is none of.
+	// The explanation codes if there is no listener or no target.
 	noListener, noTargets string
 	group                 string // the ARN of the target group
 }
@@ -64,11 +64,11 @@ type balancedTarget struct {
 	port      uint16
 	checked   uint16 // the port of the health checks
 	healthy   bool
-	why       string // it is not
+	why       string // why it is not healthy
 	keepsAddr bool   // the target sees the client's address
 }
 
-// balance asks the service that has a load balancer.
+// balance asks the service that owns a load balancer.
 func (n *Balanced) balance(ctx context.Context, account, region string, lb *reach.LoadBalancer, port uint16) (balancing, error) {
 	if !strings.HasPrefix(lb.Name, "arn:") {
 		w, err := n.ELB.Serve(ctx, account, region, lb.Name, port)
@@ -100,8 +100,8 @@ func (n *Balanced) balance(ctx context.Context, account, region string, lb *reac
 	return b, err
 }
 
-// Through goes on with a connection that gets to a load balancer's interface: to its
-// listener, and to a target that is healthy. Other connections stay as they are.
+// Through extends the verdict on a connection that reaches a load balancer's interface: to its listener, and to a
+// healthy target. It returns other verdicts unchanged.
 func (n *Balanced) Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error) {
 	if !v.Reachable || v.Flow.Protocol != reach.TCP {
 		return v, nil
@@ -111,7 +111,7 @@ func (n *Balanced) Through(ctx context.Context, account, region string, s *reach
 		return v, nil
 	}
 	lb := s.LoadBalancerOf(v.Forward[i].ID)
-	if v.Flow.From.ID == v.Forward[i].ID { // the load balancer's own
+	if v.Flow.From.ID == v.Forward[i].ID { // the connection is the load balancer's own
 		return v, nil
 	}
 	b, err := n.balance(ctx, account, region, lb, v.Flow.Port)
@@ -137,20 +137,20 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 	case len(b.targets) == 0:
 		return refuse(b.noTargets, "%s has no targets", b.listener)
 	}
-	// The first that is healthy, in the same order for the same question.
+	// Take the first healthy target, so that the same question gets the same answer.
 	t := &b.targets[0]
 	if i := slices.IndexFunc(b.targets, func(t balancedTarget) bool { return t.healthy }); i >= 0 {
 		t = &b.targets[i]
 	}
 	if t.to == (reach.Endpoint{}) || t.from == "" {
-		if t.healthy { // a load balancer behind a load balancer: it answers for itself
+		if t.healthy { // a load balancer behind a load balancer answers for itself
 			hop.Note += ", forwarded to " + t.what
 			return v.Through(hop, nil)
 		}
 		return refuse(reach.CodeTargetHealth, "no target of %s is healthy: %s: %s", b.listener, t.what, t.why)
 	}
 	if !t.healthy {
-		// What keeps the health checks out keeps the rest out.
+		// Whatever blocks the health checks also blocks other connections.
 		if c := s.CheckTarget(reach.Flow{From: reach.At(t.from), To: t.to, Protocol: reach.TCP, Port: t.checked}, netip.Addr{}); !c.Reachable {
 			hop.Note += ", no target of which is healthy: " + t.what + ": " + t.why
 			return v.Through(hop, c)
@@ -160,7 +160,7 @@ func (b *balancing) through(s *reach.Snapshot, lb *reach.LoadBalancer, v *reach.
 	var client netip.Addr
 	if t.keepsAddr {
 		client = v.Source
-		for _, h := range v.Forward { // a public one, behind a gateway
+		for _, h := range v.Forward { // use its public address if it comes through a gateway
 			if h.Out != nil {
 				client = h.Out.Source
 			}

@@ -22,35 +22,34 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// healthProbes are the health checks of load balancers: whether the network lets
-// them through, and whether something would answer. No program runs behind a
-// simulated node's ports, so what answers is told by the cluster: a node that is
-// Ready has a kube-proxy, which serves the node ports of services with ready
-// endpoints; a pod that is Ready answers at its own address.
+// healthProbes are the health checks of load balancers: whether the network lets them through, and whether something
+// would answer. No program runs behind a simulated node's ports, so the cluster's state determines what answers: a
+// node that is Ready has a kube-proxy, which serves the node ports of services with ready endpoints; a pod that is
+// Ready answers at its own address.
 type healthProbes struct {
-	// network is the current network of an account and region.
+	// network returns the current network of an account and region.
 	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
-	// planes are the control planes of an account and region's clusters, by VPC.
+	// planes returns the control planes of an account and region's clusters, by VPC.
 	planes func(ctx context.Context, account, region string) (map[string][]string, error)
 	// look asks a cluster what answers in it.
 	look func(ctx context.Context, plane string) (*workloads, error)
 	log  *slog.Logger
 
 	mu    sync.Mutex
-	known map[string]*knownWorkloads // by plane; what is out of date goes with the next look
+	known map[string]*knownWorkloads // by plane; outdated entries are removed at the next look-up
 }
 
-// knownWorkloads is what was seen of a cluster lately, or is being looked at: one
-// request asks for the health of many targets.
+// knownWorkloads is what a recent or running look-up of a cluster found. It is shared because one request asks for
+// the health of many targets.
 type knownWorkloads struct {
-	until time.Time     // zero while somebody looks; guarded by healthProbes.mu
-	done  chan struct{} // closed when somebody has looked
+	until time.Time     // zero during the look-up; guarded by healthProbes.mu
+	done  chan struct{} // closed at the end of the look-up
 	w     *workloads
 	err   error
 }
 
 const (
-	// workloadsAge is for how long a cluster is not looked at again.
+	// workloadsAge is how long a look-up of a cluster is reused.
 	workloadsAge = time.Second
 	// lookTimeout is how long a cluster may take to answer.
 	lookTimeout = 5 * time.Second
@@ -60,7 +59,7 @@ const (
 type workloads struct {
 	nodes     map[string]workNode // by instance ID
 	addresses map[netip.Addr]workNode
-	pods      map[string]bool // whether they are ready, by address, but for those of host networks
+	pods      map[string]bool // whether they are ready, by address, without pods of the host network
 	hostPorts map[hostPort]bool
 	services  map[int32]nodePort
 	health    map[int32]string          // services by health check node port
@@ -72,20 +71,20 @@ type workNode struct {
 	ready bool
 }
 
-// A hostPort is where a pod answers at its node's address.
+// A hostPort is a port at which a pod answers at its node's address.
 type hostPort struct {
 	node string
 	port int32
 }
 
-// A nodePort is a service's.
+// A nodePort is a service's node port.
 type nodePort struct {
 	service string // NAMESPACE/NAME
-	local   bool   // it takes the traffic of its node's endpoints only
+	local   bool   // it only serves traffic with endpoints on the same node
 }
 
-// A surrounding is what the health checks of one request have in common. Each part is
-// looked at once, when the first check needs it.
+// A surrounding is what the health checks of one request share. Each part is looked up once, when the first check
+// needs it.
 type surrounding struct {
 	network func() (*reach.Snapshot, error)
 	planes  func() (map[string][]string, error)
@@ -102,7 +101,7 @@ func (p *healthProbes) checks(ctx context.Context, account, region string) elbne
 	}
 }
 
-// check is a health check. What cannot be asked is unknown.
+// check performs a health check. If something cannot be looked up, the finding is Unknown.
 func (p *healthProbes) check(ctx context.Context, around surrounding, probe elbnet.Probe) elbnet.Finding {
 	network, err := around.network()
 	if err != nil {
@@ -120,12 +119,12 @@ func (p *healthProbes) check(ctx context.Context, around surrounding, probe elbn
 	if err != nil {
 		return elbnet.Unknown
 	}
-	finding := elbnet.Unclaimed // what runs outside of clusters is not known
+	finding := elbnet.Unclaimed // what runs outside of clusters is unknown
 	for _, plane := range planes[arrival(v)] {
 		w, err := p.workloads(ctx, plane)
 		if err != nil {
 			p.log.DebugContext(ctx, "looking up the health checks of load balancers", "plane", plane, "err", err)
-			finding = elbnet.Unknown // unless it is another cluster's
+			finding = elbnet.Unknown // unless the target belongs to another cluster
 			continue
 		}
 		if finding, here := w.answer(probe); here {
@@ -135,8 +134,8 @@ func (p *healthProbes) check(ctx context.Context, around surrounding, probe elbn
 	return finding
 }
 
-// arrival is the VPC in which a packet gets to its destination: VPCs may have the
-// same addresses, and a target may be in another one than its load balancer.
+// arrival returns the VPC in which a packet reaches its destination. VPCs may have the same addresses, and a target
+// may be in another VPC than its load balancer.
 func arrival(v *reach.Verdict) string {
 	for _, h := range slices.Backward(v.Forward) {
 		if h.Kind == reach.KindInterface {
@@ -146,8 +145,8 @@ func arrival(v *reach.Verdict) string {
 	return ""
 }
 
-// planesByVPC returns the control planes of clusters by the VPC in which all their
-// nodes are: https://docs.aws.amazon.com/eks/latest/userguide/worker.html
+// planesByVPC returns the control planes of clusters, by the VPC that contains all their nodes:
+// https://docs.aws.amazon.com/eks/latest/userguide/worker.html
 func (n *Network) planesByVPC(_ context.Context, account, region string) (map[string][]string, error) {
 	clusters := eks.APIEndpoints(n.cfg.Store, account, region)
 	out := map[string][]string{}
@@ -159,8 +158,8 @@ func (n *Network) planesByVPC(_ context.Context, account, region string) (map[st
 	return out, nil
 }
 
-// workloads returns what answers in a cluster as it was at most a second ago. Those
-// who ask at the same time share one look, which none of them ends by leaving.
+// workloads returns what answers in a cluster, at most a second old. Concurrent callers share one look-up, which
+// continues if one of them gives up.
 func (p *healthProbes) workloads(ctx context.Context, plane string) (*workloads, error) {
 	p.mu.Lock()
 	now := time.Now()
@@ -183,7 +182,7 @@ func (p *healthProbes) workloads(ctx context.Context, plane string) (*workloads,
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		k.until = now.Add(workloadsAge)
-		if k.err != nil { // it may have taken long to fail
+		if k.err != nil { // failing may have taken long
 			k.until = time.Now().Add(workloadsAge)
 		}
 		close(k.done)
@@ -194,7 +193,7 @@ func (p *healthProbes) workloads(ctx context.Context, plane string) (*workloads,
 	return k.w, k.err
 }
 
-// errNotLooked is for those who wait for somebody who panics.
+// errNotLooked is the error for callers waiting for a look-up that panics.
 var errNotLooked = errors.New("health has not been checked yet")
 
 // lookAtWorkloads asks a cluster's API server what answers in it.
@@ -207,7 +206,7 @@ func (n *Network) lookAtWorkloads(ctx context.Context, plane string) (*workloads
 	if err != nil {
 		return nil, err
 	}
-	cached := metav1.ListOptions{ResourceVersion: "0"} // what the API server has in memory
+	cached := metav1.ListOptions{ResourceVersion: "0"} // read from the API server's memory
 	nodes, err := client.CoreV1().Nodes().List(ctx, cached)
 	if err != nil {
 		return nil, fmt.Errorf("nodes: %w", err)
@@ -301,7 +300,7 @@ func (w *workloads) addPod(pod *corev1.Pod) {
 	}
 }
 
-// answer tells what a check finds, if the target is of this cluster.
+// answer returns what a check finds, if the target belongs to this cluster.
 func (w *workloads) answer(probe elbnet.Probe) (finding elbnet.Finding, here bool) {
 	if probe.Instance != "" {
 		n, ok := w.nodes[probe.Instance]
@@ -322,13 +321,13 @@ func (w *workloads) answer(probe elbnet.Probe) (finding elbnet.Finding, here boo
 	return 0, false
 }
 
-// Ports of a node that Kubernetes' own programs have.
+// Ports that Kubernetes' own programs use on a node.
 const (
 	kubeletPort      = 10250
 	proxyHealthzPort = 10256
 )
 
-// atNode tells what answers at a port of a node.
+// atNode returns what a check of a node's port finds.
 func (w *workloads) atNode(n workNode, port int32) elbnet.Finding {
 	if !n.ready {
 		return elbnet.TimedOut // its kube-proxy may be as dead as its kubelet
@@ -336,7 +335,7 @@ func (w *workloads) atNode(n workNode, port int32) elbnet.Finding {
 	if port == kubeletPort || port == proxyHealthzPort {
 		return elbnet.Answers
 	}
-	if name, ok := w.health[port]; ok { // kube-proxy answers 503 without an endpoint here
+	if name, ok := w.health[port]; ok { // kube-proxy answers 503 if this node has no endpoint
 		if w.ready[name][n.name] > 0 {
 			return elbnet.Answers
 		}
@@ -348,7 +347,7 @@ func (w *workloads) atNode(n workNode, port int32) elbnet.Finding {
 		case ready[""] == 0:
 			return elbnet.Refused // kube-proxy rejects packets for services without endpoints
 		case s.local && ready[n.name] == 0:
-			return elbnet.TimedOut // and drops those that only other nodes could take
+			return elbnet.TimedOut // and drops packets for endpoints on other nodes
 		}
 		return elbnet.Answers
 	}

@@ -1,13 +1,11 @@
-// Package accountnet assembles the network of an account and region from all services:
-// EC2's, with the names of clusters and load balancers, and what is broken in it. For a
-// load balancer it says where a connection goes on to, and what its health checks find.
-// How packets get through is decided by package reach; load balancers ask for their health
-// checks through package elbnet.
+// Package accountnet assembles the network of an account and region from all services: EC2's, with the names of
+// clusters and load balancers, and the faults in it. It says where a load balancer forwards a connection, and what
+// its health checks find. Package reach decides whether packets get through; load balancers run their health checks
+// through package elbnet.
 //
-// Where clusters and load balancers are found it reads from the store, so that a Network
-// needs none of their services: load balancers ask it about the health of their targets.
-// What a load balancer does with a connection it asks that service (Balanced). Only app
-// imports it.
+// It reads the locations of clusters and load balancers from the store, so that a Network needs none of their
+// services: load balancers ask it about the health of their targets. Only Balanced asks those services, about what a
+// load balancer does with a connection. Only app imports the package.
 package accountnet
 
 import (
@@ -25,26 +23,26 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Config is who makes the network.
+// Config is what a Network needs.
 type Config struct {
 	Store *store.Store
 	EC2   EC2
-	// Faults are those in force.
+	// Faults are the faults in force.
 	Faults        *fault.Set
 	ControlPlanes ControlPlanes
 	Log           *slog.Logger
 }
 
-// EC2 is what is asked of the service of that name.
+// EC2 is the part of the EC2 service that is needed here.
 type EC2 interface {
 	Reach(ctx context.Context, account, region string) (*reach.Snapshot, error)
 }
 
-// ControlPlanes are those of clusters.
+// ControlPlanes are the clusters' control planes.
 type ControlPlanes interface {
-	// AtHost is the one behind AWS's name of an endpoint.
+	// AtHost returns the control plane with the given AWS endpoint name.
 	AtHost(host string) (planeID string, ok bool)
-	// Serving is how to ask one as its administrator; an error says that it does not serve.
+	// Serving returns an administrator's configuration for a control plane, or an error if it does not serve.
 	Serving(planeID string) (*rest.Config, error)
 }
 
@@ -61,12 +59,12 @@ func New(cfg Config) *Network {
 	return n
 }
 
-// Probes are the health checks of one request.
+// Probes returns the health checks of one request.
 func (n *Network) Probes(ctx context.Context, account, region string) elbnet.Prober {
 	return n.health.checks(ctx, account, region)
 }
 
-// Snapshot is the current network of an account and region.
+// Snapshot returns the current network of an account and region.
 func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error) {
 	s, err := n.cfg.EC2.Reach(ctx, account, region)
 	if err != nil {
@@ -94,7 +92,7 @@ func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.
 	return draft.Snapshot(), nil
 }
 
-// broken is what faults break in a network.
+// broken returns what faults break in a network.
 func broken(set *fault.Set, account, region string) []reach.Resource {
 	var out []reach.Resource
 	for _, x := range set.Network(account, region) {
@@ -106,7 +104,7 @@ func broken(set *fault.Set, account, region string) []reach.Resource {
 	return out
 }
 
-// hostName is a cluster's endpoint in DNS.
+// hostName returns a cluster's endpoint as a name in DNS.
 func hostName(s *reach.Snapshot, e eks.APIEndpoint) *reach.HostName {
 	h := &reach.HostName{Name: strings.ToLower(e.Host), Owner: e.ARN, PublicFrom: []netip.Prefix{}}
 	for _, id := range e.Interfaces {

@@ -18,14 +18,14 @@ import (
 // Config is what a service of load balancers needs.
 type Config struct {
 	Store *store.Store
-	// Network is where load balancers are.
+	// Network is the network in which the load balancers are.
 	Network Network
-	// EnsureServiceRole makes the account's AWSServiceRoleForElasticLoadBalancing
-	// unless it exists. Nil: no role is made.
+	// EnsureServiceRole creates the account's AWSServiceRoleForElasticLoadBalancing if it does not exist. If nil, no
+	// role is created.
 	EnsureServiceRole func(ctx context.Context, account string) error
 	Timing            timing.Timing
-	Clock             clock.WithTicker // nil: the real one
-	Log               *slog.Logger     // nil: slog.Default
+	Clock             clock.WithTicker // nil means the real clock
+	Log               *slog.Logger     // nil means slog.Default
 }
 
 // Base is what the services of both generations are built on.
@@ -38,7 +38,7 @@ func NewBase(cfg Config) Base {
 	return Base{cfg}
 }
 
-// Now is the time as records keep it.
+// Now returns the current time as stored in records.
 func (b *Base) Now() time.Time { return timing.Stamp(b.Clock) }
 
 // serviceRole is the service-linked role of both load balancing services.
@@ -49,7 +49,7 @@ func (b *Base) AsService(ctx context.Context, sc regional.Scope) context.Context
 	return awsapi.AsService(ctx, sc.Account, sc.Region, serviceRole, b.Clock.Now())
 }
 
-// EnsureRole makes an account's service-linked role unless it exists.
+// EnsureRole creates an account's service-linked role if it does not exist.
 func (b *Base) EnsureRole(ctx context.Context, account string) error {
 	if b.EnsureServiceRole == nil {
 		return nil
@@ -60,8 +60,7 @@ func (b *Base) EnsureRole(ctx context.Context, account string) error {
 	return nil
 }
 
-// RemoveInterfaces removes the interfaces of a deleted load balancer; the ID of its key
-// is their owner.
+// RemoveInterfaces removes the interfaces of a deleted load balancer. Their owner is the ID in its key.
 func (b *Base) RemoveInterfaces(ctx context.Context, deleted store.Key) error {
 	if _, err := b.Network.EnsureInterfaces(ctx, deleted.Account, deleted.Region, Interfaces{Requester: Requester, Owner: deleted.ID}, nil); err != nil {
 		return fmt.Errorf("removing the interfaces of load balancer %s: %w", deleted.ID, err)
@@ -69,24 +68,24 @@ func (b *Base) RemoveInterfaces(ctx context.Context, deleted store.Key) error {
 	return nil
 }
 
-// CleanUp reconciles a deleted load balancer at once: whoever deletes one deletes its
-// security group next, which its interfaces hold. The reconciler retries what fails here.
+// CleanUp reconciles a deleted load balancer at once, because clients usually delete its security group next, which
+// its interfaces still use. If it fails, the reconciler retries.
 func (b *Base) CleanUp(ctx context.Context, deleted store.Key, reconcile func(context.Context, store.Key) (time.Duration, error)) {
 	if _, err := reconcile(ctx, deleted); err != nil {
 		b.Log.WarnContext(ctx, "cleaning up after a load balancer", "key", deleted.String(), "err", err)
 	}
 }
 
-// An Endpoint is where a load balancer is found.
+// An Endpoint is the address of a load balancer.
 type Endpoint struct {
-	Name       string // an ARN, of the second generation
+	Name       string // an ARN for the second generation
 	DNSName    string
 	Internal   bool
 	Interfaces []string
 }
 
-// DNSName is the name under which clients find a Classic or an Application Load Balancer.
-// Names have a decimal number of up to ten digits, here made from a hexadecimal ID.
+// DNSName returns the name under which clients find a Classic or an Application Load Balancer. The name contains a
+// decimal number of up to ten digits, here derived from a hexadecimal ID.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html
 func DNSName(region, name, id string, internal bool) string {
 	var n uint64
@@ -100,8 +99,8 @@ func DNSName(region, name, id string, internal bool) string {
 	return fmt.Sprintf("%s%s-%d.%s.elb.amazonaws.com", prefix, name, 1_000_000_000+n%1_000_000_000, region)
 }
 
-// RegisterEach registers instances one by one, for Auto Scaling: one that is refused does
-// not keep others out. The error is the last one.
+// RegisterEach registers instances one by one, for Auto Scaling, so that a refused one does not keep out others. It
+// returns the last error.
 func RegisterEach(ids []string, register func(id string) error) (last error) {
 	for _, id := range ids {
 		if err := register(id); err != nil {

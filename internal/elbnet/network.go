@@ -1,7 +1,6 @@
-// Package elbnet is what load balancers of both generations (service/elb and
-// service/elbv2) share: the network interfaces they want, what they ask EC2 about the
-// network, and what their health checks find. It stores nothing, and of the two APIs it
-// knows what they have in common; the composition root says whose network it is.
+// Package elbnet is what load balancers of both generations (service/elb and service/elbv2) share: the network
+// interfaces that they want, their calls to EC2 about the network, and the results of their health checks. It stores
+// nothing and only contains what both APIs have in common. The composition root connects it to the network.
 package elbnet
 
 import (
@@ -17,22 +16,22 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ServiceName is who calls EC2.
+// ServiceName is the service principal that calls EC2.
 const ServiceName = "elasticloadbalancing.amazonaws.com"
 
-// Requester is who made the interfaces, as DescribeNetworkInterfaces tells.
+// Requester is the requester of the interfaces, as DescribeNetworkInterfaces shows it.
 const Requester = "amazon-elb"
 
-// MinFree is how many addresses a subnet must have left for a load balancer to be put there.
+// MinFree is how many free addresses a subnet needs for a load balancer.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html#subnets-load-balancer
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/elb-backend-instances.html#set-up-ec2
 const MinFree = 8
 
-// MaxGroups is how many security groups a load balancer has at most.
+// MaxGroups is the maximum number of security groups of a load balancer.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
 const MaxGroups = 5
 
-// EC2 is what load balancers ask of EC2.
+// EC2 is the part of the EC2 API that load balancers use.
 type EC2 interface {
 	DescribeAddresses(context.Context, *awsec2.DescribeAddressesInput) (*awsec2.DescribeAddressesOutput, error)
 	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
@@ -42,15 +41,14 @@ type EC2 interface {
 	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
 }
 
-// A Network is what load balancers have around them. Methods that ask EC2 take a context
-// of Base.AsService.
+// A Network is the surroundings of load balancers. Pass methods that call EC2 a context from Base.AsService.
 type Network struct {
 	EC2 EC2
-	// EnsureInterfaces makes and removes network interfaces until they are as wanted;
-	// alive is asked in the same transaction whether the load balancer is there.
+	// EnsureInterfaces creates and removes network interfaces until they match want. It calls alive in the same
+	// transaction to learn whether the load balancer still exists.
 	EnsureInterfaces func(ctx context.Context, account, region string, want Interfaces, alive func(store.Reader) bool) ([]Interface, error)
-	// Probes returns what checks the health of targets for one request, all in the
-	// network as it is then. Nil: nobody can say.
+	// Probes returns the health checks of one request, which all use the network as of then. If nil, all findings are
+	// Unknown.
 	Probes func(ctx context.Context, account, region string) Prober
 }
 
@@ -58,21 +56,21 @@ type Network struct {
 type Interfaces struct {
 	// Requester is the service as DescribeNetworkInterfaces names it: amazon-elb.
 	Requester string
-	// Owner names the load balancer; together with Requester it finds the interfaces again.
+	// Owner identifies the load balancer. Together with Requester it identifies its interfaces.
 	Owner       string
 	Description string
 	Type        string // interface, network_load_balancer
-	// Subnets have one interface each; none means that all are removed.
+	// Subnets get one interface each. If empty, all interfaces are removed.
 	Subnets     []string
-	Addresses   map[string]string // private ones, by subnet
-	Allocations map[string]string // elastic ones, by subnet
-	// Groups are the security groups; none means that the interfaces have none.
+	Addresses   map[string]string // private addresses, by subnet
+	Allocations map[string]string // allocation IDs of Elastic IP addresses, by subnet
+	// Groups are the security groups. If empty, the interfaces have none.
 	Groups []string
-	// Public gives each a public address.
+	// Public gives each interface a public address.
 	Public bool
 }
 
-// An Interface is one of a load balancer's.
+// An Interface is one of a load balancer's network interfaces.
 type Interface struct{ ID, Subnet, Zone, Private, Public string }
 
 // ByZone returns the IDs of interfaces by their zones.
@@ -84,8 +82,7 @@ func ByZone(in []Interface) map[string]string {
 	return out
 }
 
-// found is the first of what EC2 answers. A refusal is about what the request names, which
-// is not there.
+// found returns the first item of EC2's answer. A client error means that what the request names does not exist.
 func found[O, T any](out *O, err error, all func(*O) []T) (first T, ok bool, _ error) {
 	if api, is := errors.AsType[smithy.APIError](err); is && api.ErrorFault() == smithy.FaultClient && !awsapi.IsThrottle(err) {
 		return first, false, nil
@@ -107,7 +104,7 @@ func (n *Network) Instance(svc context.Context, id string) (ec2types.Instance, b
 	})
 }
 
-// Address finds an elastic address.
+// Address finds an Elastic IP address.
 func (n *Network) Address(svc context.Context, allocation string) (ec2types.Address, bool, error) {
 	out, err := n.EC2.DescribeAddresses(svc, &awsec2.DescribeAddressesInput{AllocationIds: []string{allocation}})
 	return found(out, err, func(o *awsec2.DescribeAddressesOutput) []ec2types.Address { return o.Addresses })
@@ -140,7 +137,7 @@ func (n *Network) SecurityGroup(svc context.Context, id string) (ec2types.Securi
 	return found(out, err, func(o *awsec2.DescribeSecurityGroupsOutput) []ec2types.SecurityGroup { return o.SecurityGroups })
 }
 
-// DefaultGroup finds the security group of what names none in a VPC.
+// DefaultGroup finds a VPC's default security group.
 func (n *Network) DefaultGroup(svc context.Context, vpc string) (ec2types.SecurityGroup, bool, error) {
 	out, err := n.EC2.DescribeSecurityGroups(svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
 		{Name: aws.String("vpc-id"), Values: []string{vpc}}, {Name: aws.String("group-name"), Values: []string{"default"}},

@@ -7,9 +7,9 @@ import (
 
 // A Probe is a health check of one target.
 type Probe struct {
-	// Interface is the load balancer's from which the check comes.
+	// Interface is the load balancer's interface from which the check comes.
 	Interface string
-	// Instance is the target, or Address is.
+	// Instance or Address is the target.
 	Instance string
 	Address  netip.Addr
 	Protocol string // TCP, SSL, HTTP, HTTPS, …
@@ -17,24 +17,23 @@ type Probe struct {
 	Path     string
 }
 
-// A Finding is what a health check finds.
+// A Finding is the result of a health check.
 type Finding int
 
 // The findings.
 const (
-	Unknown  Finding = iota // nobody can say
-	Answers                 // as a healthy target does
+	Unknown  Finding = iota // it cannot be determined
+	Answers                 // like a healthy target
 	TimedOut                // no packet comes back
-	Refused                 // nothing answers at the port, or the wrong thing
-	// Unclaimed: packets get there, but nobody knows what runs there: the target is no
-	// cluster's.
+	Refused                 // nothing answers at the port, or the answer is wrong
+	// Unclaimed means that packets arrive, but what runs there is unknown because the target belongs to no cluster.
 	Unclaimed
 )
 
-// A Prober makes health checks.
+// A Prober performs health checks.
 type Prober func(context.Context, Probe) Finding
 
-// Prober returns what checks the health of targets for one request.
+// Prober returns the health checks of one request.
 func (n *Network) Prober(ctx context.Context, account, region string) Prober {
 	if n.Probes == nil {
 		return func(context.Context, Probe) Finding { return Unknown }
@@ -42,8 +41,7 @@ func (n *Network) Prober(ctx context.Context, account, region string) Prober {
 	return n.Probes(ctx, account, region)
 }
 
-// Unclaimed returns ask, and the instances of which it has found that they are no
-// cluster's.
+// Unclaimed wraps ask and also returns the set of instances found to belong to no cluster.
 func (ask Prober) Unclaimed() (Prober, map[string]bool) {
 	unclaimed := map[string]bool{}
 	return func(ctx context.Context, p Probe) Finding {

@@ -12,23 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// An Environment is where a container's variables come from. The functions return an
-// object in the pod's namespace, or nil if there is none.
+// An Environment is what a container's variables are made from. The functions return an object in the pod's
+// namespace, or nil if it does not exist.
 type Environment struct {
 	Pod       *corev1.Pod
 	Container *corev1.Container
-	// Node is the pod's, for limits that a container does not have. It may be nil.
+	// Node is the pod's node, for limits that a container does not set. It may be nil.
 	Node      *corev1.Node
 	ConfigMap func(name string) (*corev1.ConfigMap, error)
 	Secret    func(name string) (*corev1.Secret, error)
 }
 
-// errNoValue says that an optional reference leads nowhere: the variable is not set.
+// errNoValue says that an optional reference has no target, so the variable is not set.
 var errNoValue = errors.New("no value")
 
-// Variables are the container's own, as the kubelet makes them: envFrom, then env in
-// its order, with $(NAME) of earlier ones expanded. Those of Services are not among
-// them.
+// Variables returns the container's own variables as the kubelet makes them: envFrom, then env in its order,
+// expanding $(NAME) of earlier ones. It does not include those of Services.
 // https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
 func (e *Environment) Variables() (map[string]string, error) {
 	out := map[string]string{}
@@ -55,7 +54,7 @@ func (e *Environment) Variables() (map[string]string, error) {
 	return out, nil
 }
 
-// from adds all of a ConfigMap or Secret.
+// from adds all keys of a ConfigMap or Secret.
 func (e *Environment) from(s *corev1.EnvFromSource, out map[string]string) error {
 	switch {
 	case s.ConfigMapRef != nil:
@@ -84,7 +83,7 @@ func (e *Environment) from(s *corev1.EnvFromSource, out map[string]string) error
 	return nil
 }
 
-// missing is nil for what may be missing.
+// missing returns nil for an optional reference, otherwise an error.
 func missing(optional *bool, what string) error {
 	if optional != nil && *optional {
 		return nil
@@ -132,7 +131,7 @@ func (e *Environment) valueFrom(s *corev1.EnvVarSource) (string, error) {
 	return "", errors.New("without a kubelet, only fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef can be resolved")
 }
 
-// Field is what the downward API says of the pod.
+// Field returns a field of the pod as the downward API does.
 // https://kubernetes.io/docs/concepts/workloads/pods/downward-api/#available-fields
 func (e *Environment) Field(r *corev1.ObjectFieldSelector) (string, error) {
 	p := e.Pod
@@ -182,7 +181,7 @@ func (e *Environment) Field(r *corev1.ObjectFieldSelector) (string, error) {
 	return "", fmt.Errorf("there is no field %s", r.FieldPath)
 }
 
-// lines are labels or annotations as the downward API writes them.
+// lines formats labels or annotations as the downward API does.
 func lines(m map[string]string) string {
 	var b strings.Builder
 	for i, k := range slices.Sorted(maps.Keys(m)) {
@@ -194,8 +193,8 @@ func lines(m map[string]string) string {
 	return b.String()
 }
 
-// Resource is a limit or request in units of its divisor, rounded up. A limit that is
-// not set is what the node has.
+// Resource returns a limit or request in units of its divisor, rounded up. If a limit is not set, it is the node's
+// capacity.
 func (e *Environment) Resource(r *corev1.ResourceFieldSelector) (string, error) {
 	c := e.Container
 	for i := range e.Pod.Spec.Containers {
@@ -226,7 +225,7 @@ func (e *Environment) Resource(r *corev1.ResourceFieldSelector) (string, error) 
 	return strconv.FormatInt((a+b-1)/b, 10), nil
 }
 
-// expand replaces $(NAME) by the variable of that name, if there is one; $$ is $.
+// expand replaces $(NAME) by the value of that variable, if there is one; $$ is $.
 func expand(s string, vars map[string]string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

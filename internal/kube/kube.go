@@ -17,7 +17,7 @@ func NodeReady(n *corev1.Node) bool {
 	return false
 }
 
-// PodReady reports whether a pod takes the traffic of its services.
+// PodReady reports whether a pod receives the traffic of its services.
 func PodReady(p *corev1.Pod) bool {
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
@@ -27,7 +27,7 @@ func PodReady(p *corev1.Pod) bool {
 	return false
 }
 
-// InstanceID is the last part of a node's provider ID: aws:///us-east-1a/i-….
+// InstanceID returns the last part of a node's provider ID: aws:///us-east-1a/i-….
 func InstanceID(providerID string) string {
 	return providerID[strings.LastIndexByte(providerID, '/')+1:]
 }

@@ -1,7 +1,6 @@
-// Package module says what an AWS service is to the daemon: the operations it answers,
-// what authorization must know of its resources, what it runs, and what other parts of
-// Drydock ask of every service. A service declares all of it in its own folder, in its
-// Module method; the composition root lists each service once.
+// Package module defines what an AWS service is to the daemon: the operations that it handles, what authorization
+// needs to know about its resources, what it runs, and what other parts of Drydock need from every service. A service
+// declares all of it in its own folder, in its Module method. The composition root lists each service once.
 //
 // It holds declarations only. Services and internal/app import it.
 package module
@@ -18,15 +17,15 @@ import (
 // A Module is one AWS service. Only Service is required.
 type Module struct {
 	awsapi.Service
-	// Resolver tells authorization what is stored of the service's resources. nil: its
-	// operations name no resources.
+	// Resolver gives authorization the stored facts about the service's resources. Nil means that its operations name
+	// no resources.
 	Resolver authz.Resolver
 	// Run runs the service's reconcilers until ctx ends.
 	Run func(ctx context.Context) error
-	// RoleUsage is what needs service-linked roles. IAM does not delete a role in use.
+	// RoleUsage returns the resources that need service-linked roles. IAM does not delete a role in use.
 	RoleUsage []RoleUsage
-	// Reset removes what the service keeps of an account, or of all if account is empty,
-	// outside of the store. The store itself has been emptied.
+	// Reset removes what the service keeps outside of the store for an account, or for all accounts if account is
+	// empty. The store itself has already been emptied.
 	Reset func(ctx context.Context, account string) error
 	// DaemonAPI adds the service's own paths below /_drydock/.
 	DaemonAPI func(mux *http.ServeMux)
@@ -36,8 +35,8 @@ type Module struct {
 // service-linked role of a service principal.
 type RoleUsage func(account, principal string) (map[string][]string, error)
 
-// InUse returns the RoleUsage of resources that all need the service-linked role of one
-// service principal. arn names a resource.
+// InUse returns the RoleUsage of resources that all need the service-linked role of one service principal. arn
+// returns the ARN of a resource.
 func InUse[T any](principal string, st *store.Store, resources store.Collection[T], arn func(store.Item[T]) string) RoleUsage {
 	return func(account, asked string) (map[string][]string, error) {
 		if asked != principal {

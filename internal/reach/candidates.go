@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// OutsideAddresses returns one address of each range of the internet that a rule or
-// an ACL entry is about: where any address of the internet will do, one of these
-// does if any does.
+// OutsideAddresses returns one internet address for each range of the internet that a rule or an ACL entry names. If
+// any internet address is allowed, one of these is.
 func (s *Snapshot) OutsideAddresses() []netip.Addr {
 	seen := map[netip.Addr]bool{}
 	add := func(p netip.Prefix) {
@@ -41,9 +40,8 @@ func (s *Snapshot) OutsideAddresses() []netip.Addr {
 	return out
 }
 
-// PortsOfInterest returns ports of a range such that, if any port of it gets
-// through somewhere, one of these does: its first and the first of every rule's and
-// entry's.
+// PortsOfInterest returns ports of a range such that if any port of the range gets through somewhere, one of these
+// does: the first port of the range and the first of every rule and entry.
 func (s *Snapshot) PortsOfInterest(protocol Protocol, in PortRange) []uint16 {
 	if in.From == in.To || !protocol.ported() {
 		return []uint16{in.From}
@@ -54,7 +52,7 @@ func (s *Snapshot) PortsOfInterest(protocol Protocol, in PortRange) []uint16 {
 			seen[r.From] = true
 		}
 		if p == protocol && r.To < in.To && r.To >= in.From {
-			seen[r.To+1] = true // after a denied range
+			seen[r.To+1] = true // the port after a denied range
 		}
 	}
 	for _, r := range s.resources.all {

@@ -2,15 +2,14 @@ package reach
 
 import "net/netip"
 
-// Outside is an address of the internet, TEST-NET-2's, for flows that end at an
-// internet gateway.
+// Outside is an internet address, from TEST-NET-2, for flows that end at an internet gateway.
 var Outside = netip.AddrFrom4([4]byte{198, 51, 100, 10})
 
 // outside6 is Outside for IPv6.
 var outside6 = netip.MustParseAddr("2001:db8::10")
 
-// Check decides a flow. It always answers: a flow from or to something that is not
-// there is not reachable, and the verdict says so.
+// Check decides a flow. It always returns a verdict: a flow from or to something that does not exist is not
+// reachable, and the verdict says so.
 func (s *Snapshot) Check(f Flow) *Verdict { return s.check(f, nil, nil) }
 
 func (s *Snapshot) check(f Flow, established *Verdict, r *Resolution) *Verdict {
@@ -21,15 +20,15 @@ func (s *Snapshot) check(f Flow, established *Verdict, r *Resolution) *Verdict {
 	return v
 }
 
-// A start is where the packet sets out.
+// A start is where the packet starts.
 type start struct {
-	eni    *Interface // nil: on the internet
-	source netip.Addr // zero: to be chosen by the destination's family
+	eni    *Interface // nil if on the internet
+	source netip.Addr // zero if the destination's family determines it
 	vpc    string
-	igw    string // that the internet is behind, if it must be one
+	igw    string // the gateway that the internet must be behind, if it must be a certain one
 }
 
-// both walks there and back.
+// both walks to the destination and back.
 func (w *walk) both(f Flow) {
 	from, ok := w.start(f.From)
 	if !ok {
@@ -171,8 +170,7 @@ func (w *walk) address(f Endpoint, from start, p *packet) bool {
 	return true
 }
 
-// destination finds the address that the packet is for, and the interfaces that it
-// must get to, if that matters.
+// destination finds the address that the packet is for, and the interfaces that it must reach, if that matters.
 func (w *walk) destination(t Endpoint, from start) ([]string, netip.Addr, bool) {
 	none := func(code, format string, args ...any) ([]string, netip.Addr, bool) {
 		w.deny(Hop{Kind: KindOf(t.ID), ID: t.ID}, Explanation{Code: code}, format, args...)
@@ -232,8 +230,8 @@ func (w *walk) destination(t Endpoint, from start) ([]string, netip.Addr, bool) 
 	return none(CodeUnsupported, "%s cannot be a destination", t.ID)
 }
 
-// interfaceDestination chooses the address by which the source would call an
-// interface: the private one where that can be routed.
+// interfaceDestination chooses the address that the source would use for an interface: the private one if it can be
+// routed.
 func (w *walk) interfaceDestination(t Endpoint, e *Interface, ids []string, from start) ([]string, netip.Addr, bool) {
 	if t.Address.IsValid() {
 		return ids, t.Address, true
@@ -273,7 +271,7 @@ func (w *walk) interfaceDestination(t Endpoint, e *Interface, ids []string, from
 	return nil, netip.Addr{}, false
 }
 
-// peered reports whether a peering connection joins two VPCs, in whatever state.
+// peered reports whether a peering connection joins two VPCs, in any state.
 func (w *walk) peered(a, b string) bool {
 	v := w.s.vpc(a)
 	if v == nil {
@@ -306,7 +304,7 @@ func (w *walk) there(from start, p packet) {
 	w.fromInternet(p)
 }
 
-// intended checks that the packet got to where it should.
+// intended checks that the packet reached the intended destination.
 func (w *walk) intended(t Endpoint, interfaces []string, from start) bool {
 	ok := true
 	switch {
@@ -389,7 +387,7 @@ func (w *walk) back(from start) {
 	}
 }
 
-// KindOf tells the kind of a resource from its ID.
+// KindOf returns the kind of a resource from its ID.
 func KindOf(id string) string {
 	for _, k := range []struct{ prefix, kind string }{
 		{"i-", KindInstance}, {"eni-", KindInterface}, {"igw-", KindInternetGateway}, {"vpce-", KindVPCEndpoint},

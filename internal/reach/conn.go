@@ -1,24 +1,23 @@
 package reach
 
-// A Conn is a connection that was made.
+// A Conn is an established connection.
 type Conn struct {
-	// Made is the verdict under which it was made.
+	// Made is the verdict under which the connection was established.
 	Made *Verdict `json:"made"`
 }
 
-// Established returns the connection that a verdict allows, or false.
+// Established returns the connection that a verdict allows, or false if it allows none.
 func (v *Verdict) Established() (Conn, bool) {
 	return Conn{Made: v}, v.Reachable
 }
 
-// Continues decides whether an established connection lives on in this network. Security
-// groups track connections: one outlives the rule that let it in, unless that rule and the
-// one for replies were open to all addresses, which is not tracked. Network ACLs, routes,
-// gateways and addresses count for every packet.
+// Continues decides whether an established connection survives in this network. Security groups track connections:
+// one outlives the rule that let it in, unless that rule and the rule for replies were open to all addresses, because
+// such connections are not tracked. Network ACLs, routes, gateways and addresses apply to every packet.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html
 func (s *Snapshot) Continues(c Conn) *Verdict {
 	f := c.Made.Flow
-	// The packets have the addresses that the connection was made with.
+	// The packets have the addresses with which the connection was established.
 	f.To.Address = c.Made.Destination
 	if f.From.ID != "" && KindOf(f.From.ID) != KindConnectEndpoint {
 		f.From.Address = c.Made.Source
@@ -31,7 +30,7 @@ func (s *Snapshot) Continues(c Conn) *Verdict {
 	return v
 }
 
-// tracks reports whether the groups of an interface remember the connection.
+// tracks reports whether the security groups of an interface track the connection.
 func (v *Verdict) tracks(eni string, egress, reply bool) bool {
 	hops := v.Forward
 	if reply {

@@ -8,26 +8,25 @@ import (
 	"strings"
 )
 
-// A Resolution is the answer to a name.
+// A Resolution is the result of resolving a name.
 type Resolution struct {
 	Name string `json:"name"`
-	// Addresses are in the order a client tries them; none means the name does not
-	// resolve, and Explanation says why.
+	// Addresses are in the order in which a client tries them. If there are none, the name does not resolve, and
+	// Explanation says why.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// By says whose answer it is.
+	// By says which server answered.
 	By string `json:"by,omitempty"`
-	// Silent says that no server answered: the client waits until it gives up.
+	// Silent reports that no server answered, so the client waits until it gives up.
 	Silent bool `json:"silent,omitempty"`
-	// LoadBalancer says whose name it is, if it is a load balancer's.
+	// LoadBalancer is the load balancer whose name it is, if any.
 	LoadBalancer string `json:"loadBalancer,omitempty"`
-	// Private says that only this VPC gets it.
+	// Private reports that only this VPC gets the answer.
 	Private     bool         `json:"private,omitempty"`
 	Explanation *Explanation `json:"explanation,omitempty"`
 }
 
-// Ranges that public names resolve into: AWS's services have addresses from one of
-// AWS's ranges, all others have addresses from TEST-NET-2. Both stay the same for a
-// name.
+// The ranges into which public names resolve: AWS's services have addresses from one of AWS's ranges, all others have
+// addresses from TEST-NET-2. A name always gets the same address.
 var (
 	serviceRange = netip.MustParsePrefix("99.77.128.0/17")
 	worldRange   = netip.MustParsePrefix("198.51.100.0/24")
@@ -40,9 +39,8 @@ var (
 	storeName    = regexp.MustCompile(`(^|\.)(s3|s3-fips|dynamodb)(\.dualstack)?(\.([a-z]{2}(-[a-z]+)+-\d))?\.amazonaws\.com$`)
 )
 
-// Resolve returns what a name resolves to for a source: Amazon's DNS server of a
-// VPC resolves private DNS names of endpoints and clusters and names of instances;
-// other clients get public answers. An address resolves to itself.
+// Resolve returns what a name resolves to for a source. Amazon's DNS server of a VPC resolves private DNS names of
+// endpoints and clusters and names of instances; other clients get public answers. An address resolves to itself.
 func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 	r := Resolution{Name: name}
 	if a, err := netip.ParseAddr(name); err == nil {
@@ -82,14 +80,14 @@ func (r Resolution) fail(kind, id, format string, args ...any) Resolution {
 	return r
 }
 
-// lacks fails for an attribute of the VPC that is off.
+// lacks fails because an attribute of the VPC is off.
 func (r Resolution) lacks(attribute, vpc, consequence string) Resolution {
 	r = r.fail(KindVPC, vpc, "%s of %s is off: %s", attribute, vpc, consequence)
 	r.Explanation.Attribute = attribute
 	return r
 }
 
-// view returns the VPC and zone that a source asks from; nil for the internet.
+// view returns the VPC and zone from which a source asks, or nil for the internet.
 func (s *Snapshot) view(from Endpoint) (*vpcView, string) {
 	switch r := s.Get(from.ID).(type) {
 	case *Interface:
@@ -104,7 +102,7 @@ func (s *Snapshot) view(from Endpoint) (*vpcView, string) {
 	return nil, ""
 }
 
-// inside answers what only the VPC's own DNS server knows.
+// inside returns answers that only the VPC's own DNS server has.
 func (s *Snapshot) inside(r Resolution, n string, v *vpcView, zone string) (Resolution, bool) {
 	if v.DNSHostnames {
 		if e, _ := s.privateName(v.ID, n); e != nil {
@@ -181,8 +179,8 @@ func (s *Snapshot) seesPrivate(v *vpcView, owner string) bool {
 	return false
 }
 
-// privateName returns the interface endpoint that answers for a name in a VPC, and
-// by which of its names; the most exact one counts.
+// privateName returns the interface endpoint that answers for a name in a VPC, and which of its names matched. The
+// most specific one wins.
 func (s *Snapshot) privateName(vpc, n string) (*VPCEndpoint, string) {
 	var found *VPCEndpoint
 	pattern := ""
@@ -199,7 +197,7 @@ func (s *Snapshot) privateName(vpc, n string) (*VPCEndpoint, string) {
 	return found, pattern
 }
 
-// matchName: a leading * stands for one label or more, as in DNS.
+// matchName reports whether a pattern matches a name. A leading * stands for one or more labels, as in DNS.
 func matchName(pattern, n string) bool {
 	if rest, ok := strings.CutPrefix(pattern, "*"); ok {
 		return len(n) > len(rest) && strings.HasSuffix(n, rest)
@@ -207,8 +205,8 @@ func matchName(pattern, n string) bool {
 	return pattern == n
 }
 
-// endpointAddresses are those of an endpoint's interfaces, the client's zone first;
-// only, if set, keeps one zone's.
+// endpointAddresses returns the addresses of an endpoint's interfaces, those in the client's zone first. only, if
+// set, restricts them to one zone.
 func (s *Snapshot) endpointAddresses(v *VPCEndpoint, zone, only string) []netip.Addr {
 	var near, far []netip.Addr
 	for _, id := range v.Interfaces {
@@ -232,7 +230,7 @@ func (s *Snapshot) endpointAddresses(v *VPCEndpoint, zone, only string) []netip.
 	return append(near, far...)
 }
 
-// public answers as the DNS of the internet does.
+// public answers like the internet's DNS.
 func (s *Snapshot) public(r Resolution, n string) Resolution {
 	r.By = "public DNS"
 	for _, h := range s.topology.hostNames {
@@ -317,7 +315,7 @@ func (s *Snapshot) prefixList(name string) *PrefixList {
 	return nil
 }
 
-// stable picks an address of an IPv4 range by a name, never the first or last.
+// stable picks an address of an IPv4 range for a name, never the first or last.
 func stable(p netip.Prefix, n string) netip.Addr {
 	size := uint32(1) << (32 - p.Bits())
 	offset := fnv(n)
@@ -332,7 +330,7 @@ func stable(p netip.Prefix, n string) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(base >> 24), byte(base >> 16), byte(base >> 8), byte(base)})
 }
 
-// hostNameAt returns the host name with a public address.
+// hostNameAt returns the host name that has a public address, or nil.
 func (s *Snapshot) hostNameAt(a netip.Addr) *HostName {
 	for _, h := range s.topology.hostNames {
 		if slices.Contains(h.Public, a) {
@@ -342,8 +340,7 @@ func (s *Snapshot) hostNameAt(a netip.Addr) *HostName {
 	return nil
 }
 
-// StableAddress is the address of a public name of AWS's: use it for names that
-// resolve by a HostName.
+// StableAddress returns the address of one of AWS's public names. Use it for names that resolve by a HostName.
 func StableAddress(name string) netip.Addr { return stable(serviceRange, name) }
 
 func (s *Snapshot) internalDomain() string {
@@ -360,8 +357,8 @@ func (s *Snapshot) publicDomain() string {
 	return s.region + ".compute.amazonaws.com"
 }
 
-// CheckName resolves a name as the source of f does and decides the flow to it: to
-// the first of its addresses that can be reached, or else to its first address.
+// CheckName resolves a name as the source of f would and decides the flow to the first of its addresses that can be
+// reached or, if none can, to its first address.
 func (s *Snapshot) CheckName(f Flow, name string) *Verdict {
 	r := s.Resolve(f.From, name)
 	if len(r.Addresses) == 0 {

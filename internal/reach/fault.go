@@ -1,14 +1,14 @@
 package reach
 
-// A Fault is a part of the network that is broken on purpose. It is a Resource
-// like the others, and drops packets that no rule drops.
+// A Fault is a part of the network that is deliberately broken. It is a Resource like the others, and drops packets
+// that no rule drops.
 type Fault struct {
 	ID string
-	// Instance or Zone is whose network interfaces no packet passes; or, with
-	// Metadata or DNS, whose (Instance's or VPC's) local service does not answer.
+	// Instance or Zone selects the network interfaces that no packet passes. With Metadata or DNS, Instance or VPC
+	// selects whose local service does not answer.
 	Instance, Zone, VPC string
 	Metadata, DNS       bool
-	// Text names it as a cause, and Fix is the command that ends it.
+	// Text describes it as a cause, and Fix is the command that ends it.
 	Text, Fix string
 }
 
@@ -28,8 +28,7 @@ func (s *Snapshot) cut(e *Interface) *Fault {
 	return nil
 }
 
-// silent returns the fault by which a local service does not answer an interface,
-// or nil.
+// silent returns the fault because of which a local service does not answer an interface, or nil.
 func (s *Snapshot) silent(dns bool, vpc, instance string) *Fault {
 	for _, f := range s.topology.faults {
 		if f.DNS == dns && f.Metadata == !dns && (f.Instance != "" && f.Instance == instance || f.VPC != "" && f.VPC == vpc) {
@@ -39,8 +38,8 @@ func (s *Snapshot) silent(dns bool, vpc, instance string) *Fault {
 	return nil
 }
 
-// severed denies what passes an interface that is cut off, once per fault and way:
-// no filter of it matters then.
+// severed denies packets at an interface that is cut off, once per fault and direction. The interface's filters do
+// not matter then.
 func (w *walk) severed(e *Interface) bool {
 	f := w.s.cut(e)
 	if f == nil {
@@ -61,7 +60,7 @@ func owner(e *Interface) string {
 	return e.ID
 }
 
-// unanswered denies a packet to a local service that does not answer by a fault.
+// unanswered denies a packet to a local service that does not answer because of a fault.
 func (w *walk) unanswered(h Hop, e *Interface, dns bool) bool {
 	f := w.s.silent(dns, e.VPC, e.Instance)
 	if f == nil {
@@ -71,8 +70,7 @@ func (w *walk) unanswered(h Hop, e *Interface, dns bool) bool {
 	return true
 }
 
-// dnsFault returns the fault by which the DNS server of a VPC does not answer a
-// source, or nil.
+// dnsFault returns the fault because of which a VPC's DNS server does not answer a source, or nil.
 func (s *Snapshot) dnsFault(from Endpoint, vpc string) *Fault {
 	if len(s.topology.faults) == 0 {
 		return nil

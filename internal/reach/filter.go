@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A packet is a set of packets that differ in their ports only.
+// A packet is a set of packets that differ only in their ports.
 type packet struct {
 	src, dst       netip.Addr
 	proto          Protocol
 	sports, dports Ports
 	icmpType       int
-	// from is the interface it set out from, whose groups rules may refer to, and
-	// lost says that they may no more.
+	// from is the interface where the packet started, whose groups rules may refer to. lost says that rules can no
+	// longer refer to them.
 	from *Interface
 	lost bool
 }
@@ -26,7 +26,7 @@ func (p packet) header() *Header {
 	return h
 }
 
-// what names the traffic in sentences: tcp 443.
+// what describes the traffic in sentences: tcp 443.
 func (p packet) what() string {
 	if p.proto.ported() {
 		return p.proto.String() + " " + p.dports.String()
@@ -34,16 +34,16 @@ func (p packet) what() string {
 	return p.proto.String()
 }
 
-// An aclVerdict is what an ACL says of a packet.
+// An aclVerdict is an ACL's decision on a packet.
 type aclVerdict struct {
 	through Ports  // destination ports that get through
-	allowed *Entry // that let (the first of) them through
-	denied  *Entry // that stopped the others; nil is the last, implicit one
+	allowed *Entry // the entry that let (the first of) them through
+	denied  *Entry // the entry that stopped the others; nil is the last, implicit one
 }
 
 var implicitDeny = Entry{Number: LastEntry, Protocol: AllProtocols}
 
-// admit evaluates the entries in their order, the first that matches decides.
+// admit evaluates the entries in order; the first that matches decides.
 // https://docs.aws.amazon.com/vpc/latest/userguide/nacl-basics.html
 func (a *ACL) admit(egress bool, p packet) aclVerdict {
 	var v aclVerdict
@@ -89,19 +89,18 @@ func (a *ACL) admit(egress bool, p packet) aclVerdict {
 	return v
 }
 
-// icmpMatches: all flows of ICMP here are echo requests and their replies, of code 0.
+// icmpMatches assumes code 0: all ICMP flows here are echo requests and their replies.
 func icmpMatches(wantType, wantCode, got int) bool {
 	return wantType == -1 || wantType == got && (wantCode == -1 || wantCode == 0)
 }
 
-// A groupVerdict is what the groups of an interface say of a packet.
+// A groupVerdict is the decision of an interface's groups on a packet.
 type groupVerdict struct {
 	group string
-	rule  *Rule // the first that allows it, or nil
-	// tracked: the connection is remembered, replies need no rule.
+	rule  *Rule // the first rule that allows it, or nil
+	// tracked says that the connection is tracked: replies need no rule.
 	tracked bool
-	// reference is a group that would have matched if the path preserved
-	// references.
+	// reference is a group that would have matched if the path preserved references.
 	reference string
 	empty     bool // none of the groups has a rule
 }
@@ -121,15 +120,15 @@ func (r *Rule) covers(p packet) bool {
 	return true
 }
 
-// filter evaluates an interface's groups. other is the interface at the other
-// end, to which rules may refer by group, or nil if there is none.
+// filter evaluates an interface's groups. other is the interface at the other end, whose groups rules may refer to,
+// or nil if there is none.
 func (s *Snapshot) filter(e *Interface, egress bool, p packet, other *Interface) groupVerdict {
 	v := groupVerdict{empty: true}
 	remote := p.src
 	if egress {
 		remote = p.dst
 	}
-	anywhere := false // the matching rule is for all addresses
+	anywhere := false // the matching rule applies to all addresses
 	for _, id := range e.Groups {
 		g, ok := get[*SecurityGroup](s, id)
 		if !ok {
@@ -166,8 +165,8 @@ func (s *Snapshot) filter(e *Interface, egress bool, p packet, other *Interface)
 	return v
 }
 
-// openBack reports whether all replies to anywhere are allowed by a rule: then,
-// and if the rule for the connection is for anywhere too, it is not tracked.
+// openBack reports whether a rule allows all replies to any address. If the rule for the connection allows any
+// address too, the connection is not tracked.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html#untracked-connections
 func (s *Snapshot) openBack(e *Interface, egress, v6 bool, proto Protocol) bool {
 	for _, id := range e.Groups {
@@ -230,7 +229,7 @@ func (e *Entry) text() string {
 	return fmt.Sprintf("entry %s %s %s %s %s", e.number(), verb, what, word, e.CIDR)
 }
 
-// direction is the word for an egress flag.
+// direction returns the word for an egress flag.
 func direction(egress bool) string {
 	if egress {
 		return Egress

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 )
 
-// route is a packet on its way out of a subnet.
+// route follows a packet on its way out of a subnet.
 func (w *walk) route(sn *Subnet, e *Interface, p packet) {
 	h := Hop{Kind: KindRouteTable, VPC: sn.VPC, Subnet: sn.ID}
 	t := w.s.tableOf(sn)
@@ -77,7 +77,7 @@ func (w *walk) route(sn *Subnet, e *Interface, p packet) {
 	}
 }
 
-// local delivers within the VPC.
+// local delivers a packet within the VPC.
 func (w *walk) local(h Hop, sn *Subnet, p packet) {
 	near := w.s.InterfaceAt(sn.VPC, p.dst)
 	if near == nil {
@@ -88,7 +88,7 @@ func (w *walk) local(h Hop, sn *Subnet, p packet) {
 	w.enter(near, sn.ID, p)
 }
 
-// internetGateway is a packet leaving a VPC for the internet.
+// internetGateway follows a packet that leaves a VPC for the internet.
 func (w *walk) internetGateway(g *InternetGateway, e *Interface, p packet) {
 	h := Hop{Kind: KindInternetGateway, ID: g.ID, VPC: g.VPC, In: p.header()}
 	if !w.publicDestination(h, p.dst) {
@@ -123,14 +123,13 @@ func (w *walk) internetGateway(g *InternetGateway, e *Interface, p packet) {
 	w.internet(p)
 }
 
-// mapped reports whether an address has a public one, on an interface that is in
-// use.
+// mapped reports whether a private address has a public one, on an interface that is in use.
 func (w *walk) mapped(e *Interface, private netip.Addr) bool {
 	a, ok := e.find(private)
 	return ok && a.Public.IsValid() && e.Attached
 }
 
-// masquerade is what a NAT instance does: it puts its own address in place.
+// masquerade does what a NAT instance does: it replaces the source address by its own.
 func (w *walk) masquerade(e *Interface, p packet) packet {
 	own, ok := e.primary(p.src.Is6())
 	if !ok {
@@ -145,7 +144,7 @@ func (w *walk) masquerade(e *Interface, p packet) packet {
 	return p
 }
 
-// natPorts are those NAT takes for its own.
+// natPorts returns the source ports that NAT uses.
 func (w *walk) natPorts(p packet) Ports {
 	if p.proto.ported() {
 		return Ports{anyClient}
@@ -165,7 +164,7 @@ func (w *walk) publicDestination(h Hop, dst netip.Addr) bool {
 	return false
 }
 
-// internet is a packet on the internet.
+// internet follows a packet on the internet.
 func (w *walk) internet(p packet) {
 	if w.reply {
 		if p.dst != w.v.Source && !w.outside(p.dst) || p.src != w.v.Destination {
@@ -191,8 +190,8 @@ func (w *walk) internet(p packet) {
 	w.end = end{reached: true, kind: KindInternet, id: h.ID, packet: p}
 }
 
-// outside reports whether the connection had that source address when it came to
-// the internet: translation gives it another than it set out with.
+// outside reports whether a was the connection's source address when it reached the internet. Translation may have
+// changed it on the way.
 func (w *walk) outside(a netip.Addr) bool {
 	for i := range w.v.Forward {
 		if h := &w.v.Forward[i]; h.Kind == KindInternetGateway && h.Out != nil && h.Out.Source == a {
@@ -202,7 +201,7 @@ func (w *walk) outside(a netip.Addr) bool {
 	return false
 }
 
-// homed reports whether a public address is one of a VPC here.
+// homed reports whether a public address belongs to one of the VPCs.
 func (w *walk) homed(a netip.Addr) bool {
 	if a.Is4() {
 		_, ok := w.s.publics.get(a)
@@ -211,7 +210,7 @@ func (w *walk) homed(a netip.Addr) bool {
 	return w.s.vpcOf(a) != nil
 }
 
-// vpcOf returns the VPC that has a public IPv6 range around an address.
+// vpcOf returns the VPC with a public IPv6 range that contains the address, or nil.
 func (s *Snapshot) vpcOf(a netip.Addr) *vpcView {
 	for _, v := range s.topology.vpcs {
 		for _, c := range v.CIDRs {
@@ -223,7 +222,7 @@ func (s *Snapshot) vpcOf(a netip.Addr) *vpcView {
 	return nil
 }
 
-// fromInternet is a packet from the internet to a VPC.
+// fromInternet follows a packet from the internet to a VPC.
 func (w *walk) fromInternet(p packet) {
 	var e *Interface
 	private := p.dst
@@ -273,7 +272,7 @@ func (w *walk) fromInternet(p packet) {
 	w.enter(e, "", p)
 }
 
-// egressOnly is an IPv6 packet leaving by an egress-only gateway.
+// egressOnly follows an IPv6 packet that leaves by an egress-only gateway.
 func (w *walk) egressOnly(g *EgressOnlyGateway, p packet) {
 	h := Hop{Kind: KindEgressOnly, ID: g.ID, VPC: g.VPC, In: p.header()}
 	switch {
@@ -294,7 +293,7 @@ func (w *walk) egressOnly(g *EgressOnlyGateway, p packet) {
 	}
 }
 
-// natOf returns the NAT gateway an interface belongs to.
+// natOf returns the NAT gateway that an interface belongs to.
 func (s *Snapshot) natOf(e *Interface) string {
 	if id, ok := s.topology.owners[e.ID]; ok {
 		return id
@@ -302,7 +301,7 @@ func (s *Snapshot) natOf(e *Interface) string {
 	return e.ID
 }
 
-// natGateway is a packet routed to a NAT gateway.
+// natGateway follows a packet that is routed to a NAT gateway.
 // https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-basics.html
 func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet) {
 	h := Hop{Kind: KindNATGateway, ID: n.ID, VPC: n.VPC, Subnet: n.Subnet, In: p.header()}
@@ -345,8 +344,8 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 	w.send(box, p)
 }
 
-// peering is a packet crossing to the other VPC. It is delivered there or not at
-// all: peering is not transitive, no gateway or other peering of that VPC takes it.
+// peering follows a packet into the other VPC. It is delivered there or dropped: peering is not transitive, so no
+// gateway or other peering of that VPC forwards it.
 // https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-basics.html#vpc-peering-limitations
 func (w *walk) peering(c *Peering, sn *Subnet, p packet) {
 	here, there := c.sides(sn.VPC)
@@ -377,7 +376,7 @@ func (w *walk) peering(c *Peering, sn *Subnet, p packet) {
 	w.enter(near, "", p)
 }
 
-// ranges are a side's CIDRs: those the VPC has now, if it is known.
+// ranges returns a side's CIDRs: the VPC's current ones, if the VPC is known.
 func (s *Snapshot) ranges(side PeeringSide) []netip.Prefix {
 	if v := s.vpc(side.VPC); v != nil {
 		return v.CIDRs
@@ -385,7 +384,7 @@ func (s *Snapshot) ranges(side PeeringSide) []netip.Prefix {
 	return side.CIDRs
 }
 
-// gatewayEndpoint is a packet to S3 or DynamoDB through a gateway endpoint.
+// gatewayEndpoint follows a packet to S3 or DynamoDB through a gateway endpoint.
 func (w *walk) gatewayEndpoint(v *VPCEndpoint, p packet) {
 	h := Hop{Kind: KindVPCEndpoint, ID: v.ID, VPC: v.VPC, Note: v.Service, In: p.header()}
 	switch {
@@ -404,7 +403,7 @@ func (w *walk) gatewayEndpoint(v *VPCEndpoint, p packet) {
 	}
 }
 
-// middlebox is a packet routed to the interface of an instance that forwards it.
+// middlebox follows a packet that is routed to the interface of an instance that forwards it.
 func (w *walk) middlebox(e *Interface, from *Subnet, p packet) {
 	if sn, ok := get[*Subnet](w.s, e.Subnet); ok && e.Subnet != from.ID {
 		p = w.acl(sn, false, p)
@@ -425,7 +424,7 @@ func (w *walk) middlebox(e *Interface, from *Subnet, p packet) {
 	w.leave(e, p)
 }
 
-// prefixes lists ranges.
+// prefixes formats a list of ranges.
 func prefixes(ps []netip.Prefix) string {
 	if len(ps) == 0 {
 		return "nobody"

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A LoadBalancer of Elastic Load Balancing answers at its network interfaces.
-// Forwarding is not decided here: see Snapshot.CheckTarget.
+// A LoadBalancer of Elastic Load Balancing accepts connections at its network interfaces. For forwarding see
+// Snapshot.CheckTarget.
 type LoadBalancer struct {
-	// DNSName is in lower case, and its ID.
+	// DNSName is in lower case. It is also the resource's ID.
 	DNSName string
-	// Name says in messages which it is: the ARN, or the name of a Classic Load Balancer.
+	// Name identifies the load balancer in messages: the ARN, or the name of a Classic Load Balancer.
 	Name string
-	// Internal ones have no public addresses.
+	// Internal load balancers have no public addresses.
 	Internal   bool
 	Interfaces []string
 }
@@ -28,8 +28,8 @@ func (s *Snapshot) LoadBalancerOf(eni string) *LoadBalancer {
 	return lb
 }
 
-// balancerAddresses are those that the name of a load balancer resolves to, for every client: private
-// ones if it is internal. A label before the name is dualstack, or one of its zones.
+// balancerAddresses returns the addresses that the name of a load balancer resolves to, for every client: private
+// ones if it is internal. The name may be preceded by the label dualstack or by one of its zones.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html#dns-name
 func (s *Snapshot) balancerAddresses(n string) (lb *LoadBalancer, out []netip.Addr) {
 	zone := ""
@@ -61,9 +61,8 @@ func (s *Snapshot) balancerAddresses(n string) (lb *LoadBalancer, out []netip.Ad
 	return lb, out
 }
 
-// CheckTarget decides the flow from a load balancer's interface to a target of it. Where
-// the target is to see the client's address, its filters are held against that one too;
-// replies to it go back the way that they came.
+// CheckTarget decides the flow from a load balancer's interface to one of its targets. If the target is to see the
+// client's address, the filters are checked against that address too; replies to it go back the way they came.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/edit-target-group-attributes.html#client-ip-preservation
 func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
 	v := s.Check(f)
@@ -90,9 +89,8 @@ func (s *Snapshot) CheckTarget(f Flow, client netip.Addr) *Verdict {
 	return v
 }
 
-// Through is the verdict of a connection that v brings to a load balancer: what the load
-// balancer does with it is hop and, unless that is the end, next says whether it gets to
-// a target.
+// Through returns the verdict on a connection that v takes to a load balancer. hop is what the load balancer does
+// with it. next, unless the connection ends at the load balancer, is the verdict on the flow to a target.
 func (v *Verdict) Through(hop Hop, next *Verdict) *Verdict {
 	out := *v
 	out.Forward = append(slices.Clone(v.Forward), hop)
@@ -110,12 +108,12 @@ func (v *Verdict) Through(hop Hop, next *Verdict) *Verdict {
 	return &out
 }
 
-// BalancerHop is a load balancer on the way, with what it does.
+// BalancerHop returns the hop of a load balancer on the path, with a note about what it does.
 func BalancerHop(lb *LoadBalancer, note string) Hop {
 	return Hop{Kind: KindLoadBalancer, ID: lb.Name, OK: true, Note: note}
 }
 
-// Refuse makes the hop one that is in the way.
+// Refuse returns the hop as one that blocks the packet.
 func (h Hop) Refuse(code, format string, args ...any) Hop {
 	h.OK = false
 	h.Explanation = &Explanation{Code: code, Kind: h.Kind, Component: h.ID, Text: fmt.Sprintf(format, args...)}

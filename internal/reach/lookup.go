@@ -2,9 +2,9 @@ package reach
 
 import "net/netip"
 
-// What those who would change a network ask about it.
+// Look-ups for code that suggests changes to a network.
 
-// InterfaceOf returns the interface that a flow from an endpoint leaves by, or nil.
+// InterfaceOf returns the interface through which a flow from an endpoint leaves, or nil.
 func (s *Snapshot) InterfaceOf(from Endpoint) *Interface {
 	switch r := s.Get(from.ID).(type) {
 	case *Interface:
@@ -15,7 +15,7 @@ func (s *Snapshot) InterfaceOf(from Endpoint) *Interface {
 	return nil
 }
 
-// VPC returns the VPC of that ID, or nil.
+// VPC returns the VPC with that ID, or nil.
 func (s *Snapshot) VPC(id string) *VPC {
 	if v := s.vpc(id); v != nil {
 		return v.VPC
@@ -34,8 +34,8 @@ func (s *Snapshot) Gateway(vpc string) *InternetGateway {
 	return nil
 }
 
-// PeeringTo returns a VPC's peering connection that leads to an address, and the range of
-// the other VPC that has it.
+// PeeringTo returns a VPC's peering connection that leads to an address, and the range of the other VPC that contains
+// it.
 func (s *Snapshot) PeeringTo(vpc string, a netip.Addr) (*Peering, netip.Prefix) {
 	if v := s.vpc(vpc); v != nil {
 		for _, p := range v.peerings {
@@ -61,5 +61,5 @@ func (s *Snapshot) PrefixListOf(service string) *PrefixList {
 	return s.prefixList("com.amazonaws." + s.region + "." + service)
 }
 
-// Public reports whether an address can be one of the internet.
+// Public reports whether an address can be on the internet.
 func Public(a netip.Addr) bool { return public(a) }

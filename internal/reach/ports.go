@@ -9,7 +9,7 @@ import (
 // A Protocol is an IANA protocol number, or AllProtocols.
 type Protocol int16
 
-// Protocols by name.
+// The protocols that have names.
 const (
 	AllProtocols Protocol = -1
 	ICMP         Protocol = 1
@@ -27,7 +27,7 @@ func (p Protocol) String() string {
 	return strconv.Itoa(int(p))
 }
 
-// MarshalText writes the name.
+// MarshalText returns the name.
 func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // UnmarshalText reads a name or number.
@@ -63,7 +63,7 @@ func (p Protocol) ported() bool { return p == TCP || p == UDP }
 
 func (p Protocol) icmp() bool { return p == ICMP || p == ICMPv6 }
 
-// A PortRange is the ports From to To, both included.
+// A PortRange is the ports From to To, inclusive.
 type PortRange struct {
 	From uint16 `json:"from"`
 	To   uint16 `json:"to"`
@@ -78,7 +78,7 @@ func (r PortRange) String() string {
 
 var allPorts = PortRange{0, 65535}
 
-// Ports is a set of ports: ascending ranges that do not touch.
+// Ports is a set of ports, as ascending ranges that do not touch.
 type Ports []PortRange
 
 func (p Ports) String() string {
@@ -99,9 +99,9 @@ func (p Ports) Contains(port uint16) bool {
 	return false
 }
 
-// and returns the ports of p in r, and the others.
+// and splits p into the ports in r and the others.
 func (p Ports) and(r PortRange) (in, out Ports) {
-	if len(p) == 1 && r.From <= p[0].From && p[0].To <= r.To { // nearly always
+	if len(p) == 1 && r.From <= p[0].From && p[0].To <= r.To { // almost always the case
 		return p, nil
 	}
 	for _, q := range p {
@@ -120,7 +120,7 @@ func (p Ports) and(r PortRange) (in, out Ports) {
 	return in, out
 }
 
-// or returns the union of two sets that have no port in common.
+// or returns the union of two disjoint sets.
 func (p Ports) or(q Ports) Ports {
 	if len(p) == 0 {
 		return q

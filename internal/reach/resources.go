@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// A Resource is a part of the network: a pointer to one of the types below. A
-// resource that was Put must not be changed any more.
+// A Resource is a part of the network: a pointer to one of the types below. Do not change a resource after Put.
 type Resource interface{ ResourceID() string }
 
 // A VPC is a virtual network.
@@ -16,7 +15,7 @@ type VPC struct {
 	// DNSSupport and DNSHostnames are the attributes enableDnsSupport and
 	// enableDnsHostnames.
 	DNSSupport, DNSHostnames bool
-	// Resolvers are the DNS servers of the DHCP options; none means Amazon's.
+	// Resolvers are the DNS servers in the DHCP options. Empty means Amazon's.
 	Resolvers []netip.Addr
 }
 
@@ -26,10 +25,10 @@ type Subnet struct {
 	CIDRs               []netip.Prefix
 }
 
-// A RouteTable routes what leaves its subnets.
+// A RouteTable routes packets that leave its subnets.
 type RouteTable struct {
 	ID, Name, VPC string
-	Main          bool // for subnets without one
+	Main          bool // for subnets without a table of their own
 	Subnets       []string
 	Routes        []Route
 }
@@ -37,8 +36,7 @@ type RouteTable struct {
 // Local is the target of the routes within a VPC.
 const Local = "local"
 
-// A Route sends a destination to a target. Whether it is a blackhole follows from
-// its target.
+// A Route sends a destination to a target. The target determines whether it is a blackhole.
 type Route struct {
 	Destination netip.Prefix `json:"destination,omitzero"` // or
 	PrefixList  string       `json:"prefixList,omitempty"`
@@ -58,12 +56,12 @@ func (r Route) text() string {
 // An ACL is a network ACL.
 type ACL struct {
 	ID, Name, VPC string
-	Default       bool // for subnets without one
+	Default       bool // for subnets without an ACL of their own
 	Subnets       []string
 	Entries       []Entry
 }
 
-// An Entry of an ACL allows or denies.
+// An Entry of an ACL allows or denies traffic.
 type Entry struct {
 	Number   int          `json:"number"`
 	Egress   bool         `json:"egress,omitempty"`
@@ -77,8 +75,7 @@ type Entry struct {
 	ICMPCode int `json:"icmpCode,omitempty"`
 }
 
-// LastEntry is the number of the entry that denies what no other entry allows,
-// shown as * by AWS.
+// LastEntry is the number of the entry that denies what no other entry allows. AWS shows it as *.
 const LastEntry = 32767
 
 // A SecurityGroup filters the traffic of its interfaces.
@@ -100,7 +97,7 @@ type Rule struct {
 	Group      string       `json:"group,omitempty"`
 }
 
-// Types of interfaces that behave in their own way.
+// Types of interfaces with special behaviour.
 const (
 	TypeNATGateway          = "nat_gateway"
 	TypeNetworkLoadBalancer = "network_load_balancer"
@@ -110,23 +107,23 @@ const (
 // An Interface is an elastic network interface.
 type Interface struct {
 	ID, Name, VPC, Subnet, Zone string
-	Type                        string // as DescribeNetworkInterfaces says
+	Type                        string // as in DescribeNetworkInterfaces
 	Description                 string
-	Instance                    string // that it is attached to
-	// Attached is also true for what is attached to a thing of AWS's.
+	Instance                    string // the instance that it is attached to
+	// Attached is also true for an interface attached to something that AWS manages.
 	Attached bool
-	// Primary is the interface of an instance that flows from it leave by.
+	// Primary marks the interface through which the instance's flows leave.
 	Primary bool
 	// Requester is the AWS service that manages it.
 	Requester         string
 	NoSourceDestCheck bool
-	Addresses         []Address // the first of each family is the primary one
-	// Prefixes are delegated to it: /28 and /80.
+	Addresses         []Address // the first of each family is the primary address
+	// Prefixes are delegated to the interface: /28 and /80.
 	Prefixes []netip.Prefix
 	Groups   []string
 }
 
-// An Address of an interface.
+// An Address is one address of an interface.
 type Address struct {
 	Private netip.Addr // or its IPv6 address
 	Public  netip.Addr // zero if it has none
@@ -153,8 +150,8 @@ func (e *Interface) find(private netip.Addr) (Address, bool) {
 	return Address{}, false
 }
 
-// ungrouped reports whether no security group filters the interface's packets: NAT
-// gateways have none, nor have Network Load Balancers that were made without.
+// ungrouped reports whether no security group filters the interface's packets. NAT gateways have none, nor do Network
+// Load Balancers that were created without.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-security-groups.html
 func (e *Interface) ungrouped() bool {
 	return e.Type == TypeNATGateway || e.Type == TypeNetworkLoadBalancer && len(e.Groups) == 0
@@ -167,7 +164,7 @@ type Instance struct {
 	ID, Name string
 	// State is pending, running, stopped, …; empty means running.
 	State string
-	// ResourceName says that i-….REGION.compute.internal names it too.
+	// ResourceName says that i-….REGION.compute.internal is also its name.
 	ResourceName bool
 }
 
@@ -175,13 +172,13 @@ func (i *Instance) on() bool {
 	return i.State == "" || i.State == "running" || i.State == "pending"
 }
 
-// An InternetGateway joins a VPC and the internet.
+// An InternetGateway connects a VPC to the internet.
 type InternetGateway struct{ ID, Name, VPC string }
 
 // An EgressOnlyGateway lets IPv6 connections out.
 type EgressOnlyGateway struct{ ID, Name, VPC string }
 
-// A NATGateway has its address from the interface that is its own.
+// A NATGateway uses the address of its own interface.
 type NATGateway struct {
 	ID, Name, VPC, Subnet string
 	State                 string // available, …
@@ -199,8 +196,8 @@ type Peering struct {
 type PeeringSide struct {
 	VPC, Account, Region string
 	CIDRs                []netip.Prefix
-	// ResolveRemote says that names of this VPC's instances resolve to private
-	// addresses in the other (AllowDnsResolutionFromRemoteVpc).
+	// ResolveRemote says that names of this VPC's instances resolve to private addresses in the other VPC
+	// (AllowDnsResolutionFromRemoteVpc).
 	ResolveRemote bool
 }
 
@@ -225,12 +222,11 @@ type VPCEndpoint struct {
 	State         string // available, …
 	PrefixList    string // of a gateway endpoint
 	Interfaces    []string
-	// PrivateNames are what it answers for in its VPC, when private DNS is on; the
-	// first label may be *.
+	// PrivateNames are the names that it answers for in its VPC if private DNS is on. The first label may be *.
 	PrivateNames []string
-	// Names are its own, known everywhere.
+	// Names are its own names, which resolve everywhere.
 	Names []string
-	// Policy is for who decides about requests through it.
+	// Policy is for the code that authorizes requests through it.
 	Policy string
 }
 
@@ -248,19 +244,18 @@ type PrefixList struct {
 	CIDRs    []netip.Prefix
 }
 
-// A HostName is a name that is not derived from the network: a cluster's endpoint.
+// A HostName is a name that is not derived from the network, such as a cluster's endpoint.
 type HostName struct {
 	Name string
-	// VPC, if set, resolves the name to Private for itself.
+	// VPC, if set, is the VPC in which the name resolves to Private.
 	VPC     string
 	Private []netip.Addr
-	// Public are the addresses for all other clients; if there are none, they
-	// are those of Private, which is what AWS publishes for clusters without
-	// public access.
+	// Public are the addresses for all other clients. If there are none, they get those of Private, which AWS
+	// publishes for clusters without public access.
 	Public []netip.Addr
-	// PublicFrom are the ranges that the public addresses answer to; nil: all.
+	// PublicFrom are the ranges that the public addresses answer to. Nil means all.
 	PublicFrom []netip.Prefix
-	// Owner says in messages whose name it is: the cluster's ARN.
+	// Owner identifies the name's owner in messages: the cluster's ARN.
 	Owner string
 }
 

@@ -2,8 +2,8 @@ package reach
 
 import "net/netip"
 
-// lookup returns the route for a destination: the longest prefix; of equal ones
-// the local route, then those with a CIDR before those with a prefix list.
+// lookup returns the route for a destination: the one with the longest prefix. Among equal ones the local route comes
+// first, then those with a CIDR, then those with a prefix list.
 // https://docs.aws.amazon.com/vpc/latest/userguide/route-tables-priority.html
 func (s *Snapshot) lookup(t *RouteTable, dst netip.Addr) *Route {
 	if t == nil {
@@ -33,9 +33,8 @@ func (s *Snapshot) lookup(t *RouteTable, dst netip.Addr) *Route {
 	return best
 }
 
-// peer returns the interface that a packet from an interface to an address goes
-// straight to, within the VPC or through a peering connection, or nil: the one
-// whose groups the sender's rules may refer to.
+// peer returns the interface that a packet from an interface to an address reaches directly, within the VPC or
+// through a peering connection, or nil. The sender's rules may refer to that interface's groups.
 func (s *Snapshot) peer(e *Interface, dst netip.Addr) *Interface {
 	near := s.InterfaceAt(e.VPC, dst)
 	if near != nil && near.Subnet == e.Subnet {

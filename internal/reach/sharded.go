@@ -4,8 +4,8 @@ import "maps"
 
 const shards = 512
 
-// A sharded is a map that never changes; edit makes the next one. Copying it
-// copies the shards that change and shares the others.
+// A sharded is an immutable map; edit makes the next one. Copying it copies the shards that change and shares the
+// others.
 type sharded[K comparable, V any] struct {
 	hash  func(K) uint32
 	parts [shards]map[K]V
@@ -30,10 +30,10 @@ func (m *sharded[K, V]) all(yield func(K, V) bool) {
 	}
 }
 
-// A shardedEdit is a sharded under change.
+// A shardedEdit is a sharded that is being changed.
 type shardedEdit[K comparable, V any] struct {
 	m    *sharded[K, V]
-	mine [shards]bool // parts that are not shared
+	mine [shards]bool // the shards that are not shared
 }
 
 func (m *sharded[K, V]) edit() *shardedEdit[K, V] {
@@ -60,7 +60,7 @@ func (e *shardedEdit[K, V]) delete(k K) {
 	}
 }
 
-// fnv is FNV-1a.
+// fnv returns the FNV-1a hash.
 func fnv(s string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(s) {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// A Snapshot is the network of a region at one moment. It never changes and may
-// be used by any number of goroutines.
+// A Snapshot is the network of a region at one moment. It never changes and may be used by any number of goroutines.
 type Snapshot struct {
 	region    string
 	resources *sharded[string, Resource]
@@ -35,8 +34,7 @@ type pub struct {
 	private netip.Addr
 }
 
-// topology is what is looked up by VPC and subnet. It is rebuilt when one of
-// its resources changes, of which there are few.
+// topology holds what is looked up by VPC and subnet. It is rebuilt when one of its resources changes, which is rare.
 type topology struct {
 	vpcs      map[string]*vpcView
 	tables    map[string]*RouteTable // by subnet
@@ -71,20 +69,20 @@ func New(region string) *Snapshot {
 // Region returns the region's name.
 func (s *Snapshot) Region() string { return s.region }
 
-// Get returns the resource of that ID, or nil.
+// Get returns the resource with that ID, or nil.
 func (s *Snapshot) Get(id string) Resource {
 	r, _ := s.resources.get(id)
 	return r
 }
 
-// get returns a resource if it is there and of that type.
+// get returns a resource if it exists and is of that type.
 func get[T Resource](s *Snapshot, id string) (T, bool) {
 	r, _ := s.resources.get(id)
 	t, ok := r.(T)
 	return t, ok
 }
 
-// All calls yield for every resource, in no order.
+// All calls yield for every resource, in no particular order.
 func (s *Snapshot) All(yield func(Resource) bool) {
 	for _, r := range s.resources.all {
 		if !yield(r) {
@@ -113,7 +111,7 @@ func (s *Snapshot) InterfaceAt(vpc string, a netip.Addr) *Interface {
 	return e
 }
 
-// primaryInterface returns the interface that an instance's flows leave by.
+// primaryInterface returns the interface through which an instance's flows leave.
 func (s *Snapshot) primaryInterface(instance string) *Interface {
 	ids, _ := s.instances.get(instance)
 	var first *Interface
@@ -127,7 +125,7 @@ func (s *Snapshot) primaryInterface(instance string) *Interface {
 
 func (s *Snapshot) vpc(id string) *vpcView { return s.topology.vpcs[id] }
 
-// tableOf returns the route table of a subnet, nil if nothing is known of it.
+// tableOf returns the route table of a subnet, or nil if none is known.
 func (s *Snapshot) tableOf(sn *Subnet) *RouteTable {
 	if t := s.topology.tables[sn.ID]; t != nil {
 		return t
@@ -148,14 +146,14 @@ func (s *Snapshot) aclOf(sn *Subnet) *ACL {
 	return nil
 }
 
-// A Draft is the next snapshot under construction. It is for one goroutine.
+// A Draft is the next snapshot under construction. Only one goroutine may use it.
 type Draft struct {
 	next      Snapshot
 	resources *shardedEdit[string, Resource]
 	addresses *shardedEdit[place, string]
 	publics   *shardedEdit[netip.Addr, pub]
 	instances *shardedEdit[string, []string]
-	reshaped  bool // the topology changed
+	reshaped  bool // set if the topology changed
 }
 
 // Edit begins the next snapshot.
@@ -167,7 +165,7 @@ func (s *Snapshot) Edit() *Draft {
 	}
 }
 
-// Put adds a resource, in place of one of the same ID.
+// Put adds a resource and replaces one with the same ID.
 func (d *Draft) Put(r Resource) {
 	old, ok := d.resources.m.get(r.ResourceID())
 	if e, is := old.(*Interface); ok && is {
@@ -195,7 +193,7 @@ func (d *Draft) Put(r Resource) {
 
 func byNumber(a, b Entry) int { return cmp.Compare(a.Number, b.Number) }
 
-// Delete removes the resource of that ID, if there is one.
+// Delete removes the resource with that ID, if there is one.
 func (d *Draft) Delete(id string) {
 	old, ok := d.resources.m.get(id)
 	if !ok {
@@ -241,7 +239,8 @@ func (d *Draft) index(e *Interface) {
 	}
 }
 
-// unindex keeps entries that another interface has taken in the meantime.
+// unindex removes an interface from the indexes. It keeps entries that another interface has taken over in the
+// meantime.
 func (d *Draft) unindex(e *Interface) {
 	for p := range e.places {
 		if id, _ := d.addresses.m.get(p); id == e.ID {
@@ -264,7 +263,7 @@ func (d *Draft) unindex(e *Interface) {
 	}
 }
 
-// Snapshot returns the network as drafted. The draft is used up.
+// Snapshot returns the network as drafted. Do not use the draft afterwards.
 func (d *Draft) Snapshot() *Snapshot {
 	s := d.next
 	s.resources, s.addresses, s.publics, s.instances = d.resources.m, d.addresses.m, d.publics.m, d.instances.m
@@ -331,7 +330,7 @@ func (s *Snapshot) shape() *topology {
 		}
 	}
 	for id, v := range t.vpcs {
-		if v.VPC == nil { // the rest of a VPC that is gone, or in another region
+		if v.VPC == nil { // resources of a VPC that was deleted, or is in another region
 			delete(t.vpcs, id)
 			continue
 		}
@@ -343,8 +342,7 @@ func (s *Snapshot) shape() *topology {
 	return t
 }
 
-// PeeredAccounts returns the other accounts that an account's VPCs are peered with
-// in this region.
+// PeeredAccounts returns the other accounts with which an account's VPCs are peered in this region.
 func (s *Snapshot) PeeredAccounts(account string) []string {
 	var out []string
 	for _, v := range s.topology.vpcs {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kindWords name kinds in texts.
+// kindWords are the words for kinds in texts.
 var kindWords = map[string]string{
 	KindInstance: "instance", KindInterface: "network interface", KindSecurityGroup: "security group",
 	KindACL: "network ACL", KindRouteTable: "route table", KindInternetGateway: "internet gateway",
@@ -14,8 +14,7 @@ var kindWords = map[string]string{
 	KindSubnet: "subnet", KindVPC: "VPC", KindInternet: "internet", KindLocalService: "local service", KindName: "name", KindFault: "fault", KindLoadBalancer: "load balancer",
 }
 
-// Text draws the verdict: the name, every hop of both ways with ✔ or ✘, and what is
-// in the way.
+// Text renders the verdict: the name, every hop of both ways with ✔ or ✘, and what blocks the packet.
 func (v *Verdict) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s → %s\n", v.from(), v.to())
@@ -141,7 +140,7 @@ func (h *Hop) line() string {
 	return strings.TrimRight(line, " ") + "\n"
 }
 
-// DOT draws the verdict for Graphviz.
+// DOT renders the verdict for Graphviz.
 func (v *Verdict) DOT() string {
 	var b strings.Builder
 	b.WriteString("digraph reach {\n  rankdir=LR;\n  node [shape=box, fontname=\"monospace\"];\n")

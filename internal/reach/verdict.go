@@ -6,27 +6,25 @@ import "net/netip"
 type Verdict struct {
 	Reachable bool `json:"reachable"`
 	Flow      Flow `json:"flow"`
-	// Source and Destination are the addresses of the packet as it set out.
+	// Source and Destination are the packet's addresses when it started.
 	Source      netip.Addr `json:"source,omitzero"`
 	Destination netip.Addr `json:"destination,omitzero"`
-	// Forward are the hops to the destination as far as they are known, Return
-	// those of the replies.
+	// Forward are the hops to the destination, as far as they are known. Return are those of the replies.
 	Forward []Hop `json:"forward"`
 	Return  []Hop `json:"return,omitempty"`
-	// Explanations say what is in the way, the decisive one first. Hops after a
-	// missing route are unknown.
+	// Explanations say what blocks the packet, the decisive one first. The hops after a missing route are unknown.
 	Explanations []Explanation `json:"explanations,omitempty"`
-	// ReplyPorts are the ports of the source that replies reach, set when these are
-	// not all it uses: connections from other ports hang.
+	// ReplyPorts are the source's ports that replies reach. It is set if these are not all that the source uses:
+	// connections from other ports hang.
 	ReplyPorts Ports `json:"replyPorts,omitempty"`
-	// Endpoint is the VPC endpoint that the way ends at; its policy, which this
-	// package does not read, decides about the requests.
+	// Endpoint is the VPC endpoint at which the path ends. Its policy, which this package does not read, decides
+	// about the requests.
 	Endpoint string `json:"endpoint,omitempty"`
 	// Resolution is how the destination's name was resolved, if it was a name.
 	Resolution *Resolution `json:"resolution,omitempty"`
 }
 
-// Kinds of hops and components, in Reachability Analyzer's words where it has one.
+// Kinds of hops and components, in Reachability Analyzer's words if it has one.
 const (
 	KindInstance        = "instance"
 	KindInterface       = "network-interface"
@@ -43,9 +41,9 @@ const (
 	KindSubnet          = "subnet"
 	KindVPC             = "vpc"
 	KindInternet        = "internet"      // an address outside
-	KindLocalService    = "local-service" // metadata, DNS, time: answered by the host
+	KindLocalService    = "local-service" // metadata, DNS, time: answered by the instance's host
 	KindName            = "name"
-	KindFault           = "fault" // what is broken on purpose
+	KindFault           = "fault" // a deliberate fault
 	KindLoadBalancer    = "load-balancer"
 )
 
@@ -55,38 +53,37 @@ const (
 	Egress  = "egress"
 )
 
-// A Hop is one component on the way.
+// A Hop is one component on the path.
 type Hop struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
 	OK   bool   `json:"ok"`
-	// Note is what it did to the packet, for a reader, beyond Rule, Entry and Route.
+	// Note describes for a reader what it did to the packet, beyond Rule, Entry and Route.
 	Note string `json:"note,omitempty"`
 
-	Direction  string `json:"direction,omitempty"` // of groups and ACLs
+	Direction  string `json:"direction,omitempty"` // for groups and ACLs
 	VPC        string `json:"vpc,omitempty"`
 	Subnet     string `json:"subnet,omitempty"`
 	Zone       string `json:"zone,omitempty"`
-	AttachedTo string `json:"attachedTo,omitempty"` // instance of an interface
-	Interface  string `json:"interface,omitempty"`  // that a group filters for
-	SourceVPC  string `json:"sourceVpc,omitempty"`  // of a peering connection
+	AttachedTo string `json:"attachedTo,omitempty"` // the instance of an interface
+	Interface  string `json:"interface,omitempty"`  // the interface that a group filters for
+	SourceVPC  string `json:"sourceVpc,omitempty"`  // for a peering connection
 	TargetVPC  string `json:"targetVpc,omitempty"`
 
-	Rule  *Rule  `json:"rule,omitempty"`  // of a group, that allowed it
-	Entry *Entry `json:"entry,omitempty"` // of an ACL, that decided
+	Rule  *Rule  `json:"rule,omitempty"`  // the group's rule that allowed it
+	Entry *Entry `json:"entry,omitempty"` // the ACL's entry that decided
 	Route *Route `json:"route,omitempty"`
-	// Tracked says that a group remembers the connection: replies pass, and it
-	// outlives the rule.
+	// Tracked says that a group tracks the connection: replies pass, and the connection outlives the rule.
 	Tracked bool `json:"tracked,omitempty"`
 	// In and Out are the packet's header where it changes, and at both ends.
 	In  *Header `json:"in,omitempty"`
 	Out *Header `json:"out,omitempty"`
 
-	Explanation *Explanation `json:"explanation,omitempty"` // if it is in the way
+	Explanation *Explanation `json:"explanation,omitempty"` // set if it blocks the packet
 }
 
-// A Header is what of a packet the network looks at.
+// A Header is the part of a packet that the network looks at.
 type Header struct {
 	Source           netip.Addr `json:"source"`
 	SourcePorts      Ports      `json:"sourcePorts,omitempty"`
@@ -95,12 +92,12 @@ type Header struct {
 	Protocol         Protocol   `json:"protocol"`
 }
 
-// An Explanation says why a component is in the way.
+// An Explanation says why a component blocks the packet.
 type Explanation struct {
 	Code string `json:"code"`
-	// Text is a sentence about this very case.
+	// Text is a sentence about this particular case.
 	Text string `json:"text"`
-	// Return says that it stops the replies.
+	// Return says that it blocks the replies.
 	Return    bool   `json:"return,omitempty"`
 	Kind      string `json:"kind"` // of Component
 	Component string `json:"component"`
@@ -112,20 +109,20 @@ type Explanation struct {
 	Groups      []string   `json:"groups,omitempty"`
 	Entry       *Entry     `json:"entry,omitempty"`
 	Route       *Route     `json:"route,omitempty"`
-	Address     netip.Addr `json:"address,omitzero"` // the other end's, as the component sees it
+	Address     netip.Addr `json:"address,omitzero"` // the other end's address, as the component sees it
 	Ports       Ports      `json:"ports,omitempty"`
 	Protocol    Protocol   `json:"protocol,omitempty"`
 	PacketField string     `json:"packetField,omitempty"`
-	Missing     string     `json:"missing,omitempty"` // kind of a component that is not there
+	Missing     string     `json:"missing,omitempty"` // kind of the missing component
 	State       string     `json:"state,omitempty"`
 	TargetVPC   string     `json:"targetVpc,omitempty"`
 	// Attribute is the VPC attribute that would have to be on.
 	Attribute string `json:"attribute,omitempty"`
-	// TargetGroup is the ARN of the one that a load balancer's listener leads to.
+	// TargetGroup is the ARN of the target group that a load balancer's listener forwards to.
 	TargetGroup string `json:"targetGroup,omitempty"`
 }
 
-// The attributes of a VPC that names depend on.
+// The attributes of a VPC that name resolution depends on.
 const (
 	AttributeDNSSupport   = "enableDnsSupport"
 	AttributeDNSHostnames = "enableDnsHostnames"
@@ -168,8 +165,8 @@ const (
 	CodeClassicListeners = "ELB_LISTENERS_MISMATCH"
 	CodeListeners        = "ELBV2_LISTENERS_MISMATCH"
 	CodeNoTargets        = "ELBV2_LISTENER_HAS_NO_TG"
-	// CodeTargetHealth is Drydock's own: Reachability Analyzer does not ask who is healthy.
+	// CodeTargetHealth is Drydock's own: Reachability Analyzer does not check health.
 	CodeTargetHealth = "TARGET_UNHEALTHY"
-	// CodeFault is Drydock's own, too: something is broken on purpose.
+	// CodeFault is Drydock's own, too: something is deliberately broken.
 	CodeFault = "FAULT"
 )

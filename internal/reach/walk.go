@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// maxHops ends walks that go in circles, through routes to network interfaces.
+// maxHops ends walks that go in circles through routes to network interfaces.
 const maxHops = 64
 
 // A walk follows a packet through the network, first there, then back.
@@ -13,14 +13,14 @@ type walk struct {
 	s       *Snapshot
 	v       *Verdict
 	reply   bool
-	sport   Ports // the source's
+	sport   Ports // the source's ports
 	natted  []translation
-	out6    *EgressOnlyGateway // the connection left by it
-	connect *ConnectEndpoint   // it comes from
-	// passed are the interfaces whose groups let the connection through, by the
-	// direction it had: replies pass them the other way.
+	out6    *EgressOnlyGateway // the gateway through which the connection left
+	connect *ConnectEndpoint   // the endpoint from which it comes
+	// passed are the interfaces whose groups let the connection through, in which direction. Replies pass them in the
+	// other direction.
 	passed map[passage]bool
-	// established is the verdict when the connection was made, if it was.
+	// established is the verdict under which the connection was established, if it was.
 	established *Verdict
 	end         end
 }
@@ -37,11 +37,11 @@ type translation struct {
 	sports Ports
 }
 
-// An end is where a packet got to.
+// An end is where a packet ended up.
 type end struct {
 	reached bool
-	eni     *Interface // nil: outside
-	kind    string     // of the outside: KindInternet, KindVPCEndpoint, KindLocalService
+	eni     *Interface // nil if outside
+	kind    string     // if outside: KindInternet, KindVPCEndpoint, KindLocalService
 	id      string
 	vpc     string
 	packet  packet // as it arrived
@@ -63,7 +63,7 @@ func (w *walk) pass(h Hop) {
 	*w.hops() = append(*w.hops(), h)
 }
 
-// deny records a hop that is in the way.
+// deny records a hop that blocks the packet.
 func (w *walk) deny(h Hop, x Explanation, format string, args ...any) {
 	x.Text = fmt.Sprintf(format, args...)
 	x.Return = w.reply
@@ -87,7 +87,7 @@ func (w *walk) tooFar(h Hop) bool {
 	return true
 }
 
-// instance records the instance an interface is attached to.
+// instance records the instance that an interface is attached to.
 func (w *walk) instance(e *Interface, in, out *Header) {
 	if e.Instance == "" {
 		return
@@ -106,7 +106,7 @@ func (w *walk) eniHop(e *Interface, note string) Hop {
 	}
 }
 
-// leave is a packet going out of an interface.
+// leave follows a packet out of an interface.
 func (w *walk) leave(e *Interface, p packet) {
 	if !p.dst.IsLinkLocalUnicast() && w.severed(e) { // the instance's host still answers
 		return
@@ -115,8 +115,8 @@ func (w *walk) leave(e *Interface, p packet) {
 	w.send(e, p)
 }
 
-// groups passes the security groups of an interface. A denial does not end the
-// walk: what else is in the way is worth knowing.
+// groups applies the security groups of an interface. A denial does not end the walk, so that everything that blocks
+// the packet is found.
 func (w *walk) groups(e *Interface, egress bool, p packet) {
 	if e.ungrouped() {
 		return
@@ -175,8 +175,7 @@ func (w *walk) ports(p packet) Ports {
 	return nil
 }
 
-// acl passes the network ACL of a subnet and returns the packet with the ports
-// that got through.
+// acl applies the network ACL of a subnet and returns the packet with the ports that got through.
 func (w *walk) acl(sn *Subnet, egress bool, p packet) packet {
 	a := w.s.aclOf(sn)
 	if a == nil {
@@ -206,14 +205,14 @@ func (w *walk) acl(sn *Subnet, egress bool, p packet) packet {
 	return p
 }
 
-// send is a packet leaving an interface for its subnet.
+// send follows a packet that leaves an interface for its subnet.
 func (w *walk) send(e *Interface, p packet) {
 	if w.service(e, p) {
 		return
 	}
 	near := w.s.InterfaceAt(e.VPC, p.dst)
 	if near != nil && near.Subnet == e.Subnet {
-		w.arrive(near, p) // neither ACL nor routes within a subnet
+		w.arrive(near, p) // neither ACLs nor routes apply within a subnet
 		return
 	}
 	sn, ok := get[*Subnet](w.s, e.Subnet)
@@ -224,14 +223,14 @@ func (w *walk) send(e *Interface, p packet) {
 	p = w.acl(sn, true, p)
 	if w.reply && w.connect != nil && w.connect.PreserveClientIP && p.dst == w.v.Source {
 		if box, ok := get[*Interface](w.s, w.connect.Interface); ok {
-			w.enter(box, e.Subnet, p) // knows its connections, whatever the routes say
+			w.enter(box, e.Subnet, p) // it tracks its connections, whatever the routes say
 			return
 		}
 	}
 	w.route(sn, e, p)
 }
 
-// enter is a packet that reaches an interface's subnet from another place.
+// enter follows a packet that reaches an interface's subnet from elsewhere.
 func (w *walk) enter(e *Interface, from string, p packet) {
 	if sn, ok := get[*Subnet](w.s, e.Subnet); ok && e.Subnet != from {
 		p = w.acl(sn, false, p)
@@ -239,7 +238,7 @@ func (w *walk) enter(e *Interface, from string, p packet) {
 	w.arrive(e, p)
 }
 
-// arrive is a packet at the interface that has its destination address.
+// arrive follows a packet that reaches the interface with its destination address.
 func (w *walk) arrive(e *Interface, p packet) {
 	if w.severed(e) {
 		return
@@ -261,7 +260,7 @@ func (w *walk) arrive(e *Interface, p packet) {
 	w.end = end{reached: true, eni: e, vpc: e.VPC, packet: p}
 }
 
-// endpoint passes the interface endpoint an interface belongs to, if any.
+// endpoint passes the interface endpoint that an interface belongs to, if any.
 func (w *walk) endpoint(e *Interface) bool {
 	v, ok := get[*VPCEndpoint](w.s, w.s.topology.owners[e.ID])
 	if !ok || w.reply {
@@ -277,7 +276,7 @@ func (w *walk) endpoint(e *Interface) bool {
 	return true
 }
 
-// translated returns which translation the replies to an interface belong to.
+// translated returns the index of the translation that replies to an interface belong to, or -1.
 func (w *walk) translated(e *Interface) int {
 	if !w.reply {
 		return -1
@@ -288,7 +287,7 @@ func (w *walk) translated(e *Interface) int {
 	return -1
 }
 
-// untranslate gives a reply back the address that was translated.
+// untranslate restores a reply's original address.
 func (w *walk) untranslate(i int, e *Interface, p packet) {
 	t := w.natted[i]
 	w.natted = w.natted[:i]
@@ -308,9 +307,8 @@ func (w *walk) untranslate(i int, e *Interface, p packet) {
 	w.send(e, p)
 }
 
-// service answers packets to link-local addresses and to the VPC's DNS server: the
-// host of the instance does, no filter sees them.
-// https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
+// service answers packets to link-local addresses and to the VPC's DNS server. The instance's host answers them, and
+// no filter sees them. https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
 func (w *walk) service(e *Interface, p packet) bool {
 	h := Hop{Kind: KindLocalService, ID: p.dst.String(), VPC: e.VPC}
 	switch {
@@ -356,7 +354,7 @@ func (s *Snapshot) resolver(vpc string, a netip.Addr) bool {
 	return false
 }
 
-// name is a resource's name tag.
+// name returns a resource's name tag.
 func (s *Snapshot) name(id string) string {
 	switch r := s.Get(id).(type) {
 	case *VPC:
