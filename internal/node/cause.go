@@ -9,18 +9,18 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// Causes of failed steps that no decision stands behind. Others are the error codes of the
-// AWS services that were called.
+// Causes of failed steps without a decision behind them. All other causes are error codes of the AWS services that
+// were called.
 const (
-	CauseNoSuchHost     = "NoSuchHost"     // DNS has no such name
-	CauseWrongAuthority = "WrongAuthority" // the certificate is of another authority
+	CauseNoSuchHost     = "NoSuchHost"     // DNS does not have the name
+	CauseWrongAuthority = "WrongAuthority" // the certificate is from another authority
 	CauseNoProfile      = "NoInstanceProfile"
 	CauseNotTrusted     = "AssumeRoleUnauthorizedAccess" // EC2 may not assume the role
-	CauseUnknownCommand = "UnknownCommand"               // a script runs what the machine does not have
+	CauseUnknownCommand = "UnknownCommand"               // a script runs something that the machine does not have
 )
 
-// CauseOf returns what failed as data: what an error with a Cause method says, or the code
-// of an AWS service. It is empty for everything else.
+// CauseOf returns the cause of an error: what its Cause method returns, or the error code of an AWS service. It
+// returns "" for all other errors.
 func CauseOf(err error) string {
 	var known interface{ Cause() string }
 	var api smithy.APIError

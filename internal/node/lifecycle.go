@@ -21,12 +21,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/kube"
 )
 
-// InstanceState is what EC2 knows of the instance behind a Node object.
+// InstanceState is EC2's state of the instance behind a Node object.
 type InstanceState int
 
 // The states that matter to a Node object.
 const (
-	// InstanceExists is an instance that runs or will.
+	// InstanceExists is an instance that is running or will be.
 	InstanceExists InstanceState = iota
 	// InstanceStopped is one that is off and may be started again.
 	InstanceStopped
@@ -41,8 +41,8 @@ var taintShutdown = corev1.Taint{Key: "node.cloudprovider.kubernetes.io/shutdown
 type LifecycleConfig struct {
 	// Client is an administrator of the cluster.
 	Client kubernetes.Interface
-	// State says how the instance of a provider ID (aws:///us-east-1a/i-…) is. Nodes
-	// are left as they are on an error.
+	// State returns the state of the instance with a provider ID (aws:///us-east-1a/i-…). If it fails, the node is
+	// left unchanged.
 	State func(ctx context.Context, providerID string) (InstanceState, error)
 	// EndPods ends the pods of a node that is removed, instead of leaving them to the pod
 	// garbage collector.
@@ -50,15 +50,13 @@ type LifecycleConfig struct {
 	// Interval is how often all nodes are looked at without a reason; 0 means a
 	// minute.
 	Interval time.Duration
-	Clock    clock.Clock  // nil means the system's
+	Clock    clock.Clock  // nil means the system clock
 	Log      *slog.Logger // nil means slog.Default()
 }
 
-// Lifecycle does, for one cluster, what the node lifecycle controller of the AWS
-// cloud controller manager does on EKS: it deletes the Node objects of instances
-// that are gone, which ends their pods, and taints those of instances that are off.
-// It is not part of any runtime, because a machine that no longer exists cannot
-// report it.
+// Lifecycle does, for one cluster, what the node lifecycle controller of the AWS cloud controller manager does on
+// EKS: it deletes the Node objects of instances that are gone, which ends their pods, and taints those of instances
+// that are off. It is not part of any runtime, because a machine that no longer exists cannot report that.
 //
 // https://github.com/kubernetes/cloud-provider/blob/master/controllers/nodelifecycle/node_lifecycle_controller.go
 type Lifecycle struct {
@@ -80,8 +78,8 @@ func NewLifecycle(cfg LifecycleConfig) *Lifecycle {
 	return &Lifecycle{cfg: cfg, poke: make(chan struct{}, 1)}
 }
 
-// Check has the nodes looked at soon. Call it when an instance stopped, terminated
-// or started; it returns at once, and calls in a row count as one.
+// Check requests a check of the nodes soon. Call it when an instance has stopped, terminated or started. It returns
+// at once, and several calls in a row count as one.
 func (l *Lifecycle) Check() {
 	select {
 	case l.poke <- struct{}{}:
@@ -89,11 +87,11 @@ func (l *Lifecycle) Check() {
 	}
 }
 
-// lookAgain is how soon nodes are looked at once more: how often the cloud
-// controller manager does (--node-monitor-period).
+// lookAgain is how soon nodes are checked once more: the interval of the cloud controller manager
+// (--node-monitor-period).
 const lookAgain = 5 * time.Second
 
-// Run looks at the nodes whenever asked to, and every Interval, until ctx ends.
+// Run checks the nodes whenever requested, and every Interval, until ctx ends.
 func (l *Lifecycle) Run(ctx context.Context) {
 	timer := l.cfg.Clock.NewTimer(0)
 	defer timer.Stop()
@@ -103,8 +101,8 @@ func (l *Lifecycle) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-l.poke:
-			// A machine that was just joining when it ended may register after this pass,
-			// or be missing from the cache that it reads.
+			// A machine that ended while it was joining may register after this pass, or be missing from the cache
+			// that the pass reads.
 			wait = min(wait, lookAgain)
 		case <-timer.C():
 		}
@@ -113,9 +111,8 @@ func (l *Lifecycle) Run(ctx context.Context) {
 			l.cfg.Log.Warn("node lifecycle", "err", err)
 			wait = lookAgain
 		}
-		// A large cluster is listed at the price of its size: not more often than
-		// costs a tenth of the time, unless that would be seldom. An API server that
-		// has just started takes its time, too.
+		// Listing a large cluster takes time in proportion to its size: spend at most a tenth of the time on it,
+		// unless that would mean too few checks. An API server that has just started is slow, too.
 		rest := min(max(200*time.Millisecond, 10*listed), lookAgain)
 		timer.Stop()
 		timer.Reset(rest)
@@ -128,18 +125,17 @@ func (l *Lifecycle) Run(ctx context.Context) {
 	}
 }
 
-// pass looks at all nodes once, and says how long it took to list them.
+// pass checks all nodes once, and returns how long it took to list them.
 func (l *Lifecycle) pass(ctx context.Context) (listed time.Duration, err error) {
 	began := l.cfg.Clock.Now()
-	// Read from the API server's cache: objects that are not in it yet are handled
-	// in the next pass.
+	// Read from the API server's cache: objects that are not in it yet are handled in the next pass.
 	nodes, err := l.cfg.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return 0, fmt.Errorf("listing nodes: %w", err)
 	}
 	listed = l.cfg.Clock.Since(began)
 	var g errgroup.Group
-	g.SetLimit(16) // a zone's worth of nodes may go at once
+	g.SetLimit(16) // a whole zone of nodes may go at once
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		if !strings.HasPrefix(n.Spec.ProviderID, "aws://") {
@@ -160,7 +156,7 @@ func (l *Lifecycle) pass(ctx context.Context) (listed time.Duration, err error) 
 	return listed, g.Wait()
 }
 
-// follow makes a node what its instance is.
+// follow adjusts a node to its instance's state.
 func (l *Lifecycle) follow(ctx context.Context, n *corev1.Node, state InstanceState) error {
 	switch state {
 	case InstanceGone:
@@ -174,7 +170,7 @@ func (l *Lifecycle) follow(ctx context.Context, n *corev1.Node, state InstanceSt
 
 func (l *Lifecycle) remove(ctx context.Context, n *corev1.Node) error {
 	now := metav1.NewTime(l.cfg.Clock.Now())
-	// An event only: it is not worth failing for.
+	// This is only an event, so its failure is not worth failing for.
 	_, err := l.cfg.Client.CoreV1().Events(metav1.NamespaceDefault).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", n.Name, now.UnixNano()), Namespace: metav1.NamespaceDefault},
 		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID},
@@ -207,7 +203,7 @@ func (l *Lifecycle) taint(ctx context.Context, n *corev1.Node, want bool) error 
 	if want {
 		taints = append(taints, taintShutdown)
 	}
-	// A merge patch of the whole list, only against the version that was read.
+	// A merge patch replaces the whole list, so it must only apply to the version that was read.
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": n.ResourceVersion},
 		"spec":     map[string]any{"taints": taints},

@@ -1,19 +1,15 @@
 // Package node brings EC2 instances to life as Kubernetes nodes.
 //
-// An instance as a computer is package machine's. This package holds what Kubernetes adds
-// to it: the kubelet with the steps of its way into a cluster ([Kubelets]), and what that
-// needs of the rest of Drydock ([Config]). Package simulated below has kubelets that are
-// goroutines on simulated machines.
+// Package machine is an instance as a computer. This package holds what Kubernetes adds to it: the kubelet with the
+// steps of its way into a cluster ([Kubelets]), and what that needs from the rest of Drydock ([Config]). Package
+// simulated below has kubelets that are goroutines on simulated machines.
 //
-// A node joins a cluster by its user data and with its own identity (its instance
-// role's credentials), never by a back door: if AWS would not let it in, it does
-// not get in. The package also holds what EKS's own controllers do about nodes
-// from outside of them: [Lifecycle] removes the Node objects of instances that
-// are gone.
+// A node joins a cluster by its user data and with its own identity (its instance role's credentials), never by a
+// back door: if AWS would not let it in, it does not get in. The package also holds what EKS's own controllers do to
+// nodes from outside: [Lifecycle] removes the Node objects of instances that are gone.
 //
-// It does not know the AWS services nor the control plane: internal/compute
-// connects them through [Config]. May be imported by internal/app and by the packages that
-// it is made of (docs/architecture.md).
+// It does not depend on the AWS services or the control plane: internal/compute connects them through [Config]. May
+// be imported by internal/app and by the packages that it is made of (docs/architecture.md).
 package node
 
 import (
@@ -30,18 +26,18 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// Kubelets are those of the machines of one runtime.
+// Kubelets are the kubelets on the machines of one runtime.
 type Kubelets interface {
-	// Info returns how far an instance has come; false if it does not run there.
+	// Info returns the status of an instance, or false if it does not run there.
 	Info(instanceID string) (Info, bool)
-	// PodSteps returns what holds a pod back on its node, in the order of a pod's life:
-	// steps named by one of the StepPod… constants, each failed. There are none if nothing
-	// on the node uses them, or if the instance or the pod is unknown.
+	// PodSteps returns what holds a pod back on its node, in the order of a pod's life: failed steps named by the
+	// StepPod… constants. It returns none if nothing on the node uses them, or if the instance or the pod is
+	// unknown.
 	PodSteps(instanceID, namespace, name string) []Step
 }
 
-// Fargate is the configuration that a Fargate machine gets instead of user data. It
-// does not boot an AMI, has no CNI plugin, and gives its only pod its own address.
+// Fargate is the configuration that a Fargate machine gets instead of user data. The machine does not boot an AMI,
+// has no CNI plugin, and gives its only pod its own address.
 type Fargate struct {
 	machine.Instance
 	ClusterName string
@@ -52,79 +48,71 @@ type Fargate struct {
 	Taints      []corev1.Taint
 }
 
-// Config is what runtimes need of the rest of Drydock. Functions are called from
-// many goroutines at once and must be quick: thousands of nodes call them.
+// Config is what runtimes need from the rest of Drydock. The functions are called from many goroutines at once and
+// must be quick, because thousands of nodes call them.
 type Config struct {
-	// Credentials gives an instance its role's temporary credentials, of a role
-	// session named by the instance ID, as the instance metadata service does.
-	// Required.
+	// Credentials returns the temporary credentials of an instance's role, for a role session named after the
+	// instance ID, as the instance metadata service does. Required.
 	Credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
-	// DialEndpoint connects an instance with a host and port outside of it, such as
-	// a cluster's API endpoint by its AWS name. An error says why AWS's network
-	// would not connect them. Required.
+	// DialEndpoint connects an instance to a host and port outside of it, such as a cluster's API endpoint by its AWS
+	// name. An error says why AWS's network would not connect them. Required.
 	DialEndpoint func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
-	// Call decides, at once, a call that a program on the instance makes of an AWS
-	// API. nil allows all.
+	// Call decides at once whether a program on the instance may call an AWS API. Nil allows all calls.
 	Call func(ctx context.Context, in machine.Instance, c Call) error
-	// Connect decides, at once, a connection like DialEndpoint, and makes none. nil
-	// allows all.
+	// Connect decides at once about a connection as DialEndpoint would, without making one. Nil allows all
+	// connections.
 	Connect func(ctx context.Context, in machine.Instance, host string, port int) error
-	// Patience is how long a program waits for the answer of a host that Call or
-	// Connect says is out of reach.
+	// Patience is how long a program waits for the answer of a host that Call or Connect reports as unreachable.
 	Patience time.Duration
-	// WhyUnauthorized says why the cluster at a host does not know a token; nil, or a
-	// nil answer, says nothing.
+	// WhyUnauthorized says why the cluster at a host does not accept a token. It may be nil, or return nil if it does
+	// not know.
 	WhyUnauthorized func(ctx context.Context, in machine.Instance, host, token string) *Decision
-	// ControlPlaneVersion is the Kubernetes version of the cluster at a host, 1.33;
-	// empty, or a nil function: not known.
+	// ControlPlaneVersion returns the Kubernetes version of the cluster at a host, such as 1.33. It may be nil, or
+	// return "" if it does not know.
 	ControlPlaneVersion func(host string) string
-	// PodCredentials gives a pod credentials for the token of its service account. nil:
-	// no pod gets any.
+	// PodCredentials returns credentials for the token of a pod's service account. If nil, no pod gets any.
 	PodCredentials func(ctx context.Context, in machine.Instance, id PodIdentity) (aws.Credentials, error)
-	// PodNetwork is EC2 for the VPC CNI plugin. Releasing addresses when an instance
-	// ends is EC2's own work. Required.
+	// PodNetwork is EC2 for the VPC CNI plugin. EC2 itself releases addresses when an instance ends. Required.
 	PodNetwork PodNetwork
-	// Step records a step of an instance's life for `drydock why`; nil records
-	// nothing. A step that fails again for the same reason is recorded once.
+	// Step records a step of an instance's life for `drydock why`. A step that fails again for the same reason is
+	// recorded once. Nil records nothing.
 	Step func(ctx context.Context, s Step)
-	// Clock is the time; nil means the system's.
+	// Clock is the clock to use; nil means the system's.
 	Clock clock.WithTicker
-	// Log is for what concerns Drydock's operator; nil means slog.Default().
+	// Log is for messages to Drydock's operator; nil means slog.Default().
 	Log *slog.Logger
 }
 
-// A Call is a call of an AWS API by a program on an instance, as far as policies
-// see it.
+// A Call is a program's call of an AWS API on an instance, as far as policies look at it.
 type Call struct {
 	Action string // one of the Action… constants
-	// Credentials sign it; nil: those of the instance's role.
+	// Credentials sign it; nil means those of the instance's role.
 	Credentials *aws.Credentials
-	// Region and Host are of the endpoint; empty: the service's in the instance's region.
+	// Region and Host are the endpoint's. If empty, it is the service's endpoint in the instance's region.
 	Region, Host string
-	// Account owns what is called for; empty: the instance's.
+	// Account owns the resource of the call. Empty means the instance's account.
 	Account string
-	// The resource of the call, as the action needs it.
+	// The resource of the call, as far as the action needs it.
 	Interface, Attachment, Subnet, Repository, Bucket, Cluster string
 	Tags                                                       map[string]string
 }
 
-// PodIdentity is who a pod is to AWS.
+// PodIdentity is the AWS identity of a pod.
 type PodIdentity struct {
 	Cluster, Namespace, ServiceAccount string
-	// RoleARN is the role of IAM roles for service accounts; empty: EKS Pod Identity
-	// says which it is.
+	// RoleARN is the role of IAM roles for service accounts. If empty, EKS Pod Identity determines the role.
 	RoleARN string
 	Token   string
 }
 
-// A Route is how a connection came about.
+// A Route describes how a connection was made.
 type Route struct {
 	Name    string
-	Address netip.Addr // that the name resolved to
-	By      string     // whose answer that was: "public DNS"
+	Address netip.Addr // the address that the name resolved to
+	By      string     // which server resolved it: "public DNS"
 }
 
-// Routed is a connection that knows its route. DialEndpoint may return one.
+// Routed is a connection with a known route. DialEndpoint may return one.
 type Routed interface {
 	net.Conn
 	Route() Route
@@ -145,22 +133,22 @@ type Phase string
 const (
 	PhaseBooting    Phase = "Booting"
 	PhaseRunning    Phase = "Running" // on, but its user data does not join a cluster
-	PhaseJoining    Phase = "Joining" // trying to reach and enter its cluster
+	PhaseJoining    Phase = "Joining" // trying to reach and join its cluster
 	PhaseRegistered Phase = "Registered"
 	PhaseReady      Phase = "Ready"
 )
 
-// Info is what a runtime knows of an instance.
+// Info is what a runtime knows about an instance.
 type Info struct {
 	InstanceID string
 	Phase      Phase
 	Since      time.Time
 	Cluster    string
 	NodeName   string
-	// Pods is how many pods the node has, ended ones included.
+	// Pods is how many pods the node has, including ended ones.
 	Pods int
-	// Problem says what keeps the instance from its next phase; empty if nothing.
+	// Problem says what keeps the instance from its next phase, or is empty.
 	Problem string
-	// Steps are the last of each name, in order: all scripts.
+	// Steps are the last step of each name, in order, and all scripts.
 	Steps []Step
 }

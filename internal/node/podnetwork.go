@@ -8,18 +8,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// PodNetwork is what EC2 does for the VPC CNI plugin of an instance. Errors are
-// EC2's, which have its codes (smithy.APIError). Whether the plugin may call is
-// decided by [Config.Call].
+// PodNetwork is the part of EC2 that the VPC CNI plugin of an instance uses. Errors are EC2's and have its codes
+// (smithy.APIError). [Config.Call] decides whether the plugin may make a call.
 type PodNetwork interface {
 	// Interfaces returns the instance's network interfaces, the primary one first.
 	Interfaces(ctx context.Context, in machine.Instance) ([]PodInterface, error)
-	// Attach makes an interface and attaches it.
+	// Attach creates an interface and attaches it.
 	Attach(ctx context.Context, in machine.Instance, spec PodInterfaceSpec) (PodInterface, error)
-	// Assign gives an interface so many more addresses or prefixes, and tags, and
-	// returns it as it is then.
+	// Assign gives an interface that many more addresses or prefixes, and tags, and returns the resulting interface.
 	Assign(ctx context.Context, in machine.Instance, eni string, addresses, prefixes int, tags map[string]string) (PodInterface, error)
-	// Unassign takes addresses and prefixes off an interface.
+	// Unassign removes addresses and prefixes from an interface.
 	Unassign(ctx context.Context, in machine.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error
 	// Remove detaches an interface and deletes it.
 	Remove(ctx context.Context, in machine.Instance, eni string) error
@@ -29,22 +27,22 @@ type PodNetwork interface {
 type PodInterface struct {
 	ID         string // eni-…
 	Attachment string // eni-attach-…
-	Device     int    // 0: the primary one
+	Device     int    // 0 means the primary one
 	Addresses  []netip.Addr
 	Prefixes   []netip.Prefix // delegated, /28
 	Tags       map[string]string
 	Attached   time.Time
 }
 
-// A PodInterfaceSpec says what interface to attach.
+// A PodInterfaceSpec describes an interface to attach.
 type PodInterfaceSpec struct {
-	// Subnet and Groups are the primary interface's, if empty.
+	// Subnet and Groups default to the primary interface's.
 	Subnet string
 	Groups []string
-	// Addresses and Prefixes are how many it is to have, one kind only.
+	// Addresses and Prefixes are the numbers of each that it gets. Only one of them may be set.
 	Addresses, Prefixes int
 	Tags                map[string]string
-	// Discover allows other subnets of the zone that are tagged for it and for Cluster.
+	// Discover allows other subnets of the zone that are tagged for this purpose and for Cluster.
 	Discover bool
 	Cluster  string
 }

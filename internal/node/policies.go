@@ -2,7 +2,7 @@ package node
 
 import "strings"
 
-// policyFor names the AWS-managed policy by which nodes are allowed an action.
+// policyFor maps an action to the AWS-managed policy that allows it to nodes.
 // https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 func policyFor(action string) string {
 	switch {
@@ -15,8 +15,8 @@ func policyFor(action string) string {
 	}
 }
 
-// AllowCommand is the command by which a node's role is allowed an action: it attaches
-// the AWS-managed policy of nodes that does.
+// AllowCommand returns the command that allows an action to a node's role: it attaches the AWS-managed policy for
+// nodes that contains the action.
 func AllowCommand(roleARN, action string) string {
 	return "aws iam attach-role-policy --role-name " + roleARN[strings.LastIndexByte(roleARN, '/')+1:] + " --policy-arn arn:aws:iam::aws:policy/" + policyFor(action)
 }

@@ -1,8 +1,7 @@
 package node
 
-// A Provenance says from where it is known how a step of an instance's life goes,
-// and what of it is imitated by assumption: without a source that says so, or other
-// than AWS does it.
+// A Provenance names the sources for how a step of an instance's life works, and says which parts are assumptions:
+// those without a source, or different from AWS.
 type Provenance struct {
 	Step    string
 	Sources []string
@@ -10,7 +9,7 @@ type Provenance struct {
 	Assumed []string
 }
 
-// Provenances returns one for each of [Steps], in their order.
+// Provenances returns one for each of [Steps], in the same order.
 func Provenances() []Provenance {
 	return []Provenance{
 		{Step: StepBoot,

@@ -13,19 +13,18 @@ type Step struct {
 	InstanceID      string
 	// Name is one of the Step… constants.
 	Name string
-	// Pod is the pod that the step is of, default/web, and Container its container, if
-	// it is a step of one.
+	// Pod is the pod that the step concerns, default/web, and Container its container, if the step concerns one.
 	Pod, Container string
 	OK             bool
-	// Warning says of a step that went well that it should not have.
+	// Warning marks a step that succeeded but should not have.
 	Warning bool
 	// Cluster is the cluster that the user data names, once known.
 	Cluster string
 	// Evidence describes what was observed: an error's text, a version, a count.
 	Evidence string
-	// Cause is what failed as data, where no decision says it: see CauseOf.
+	// Cause is what failed, as data, if no decision says it: see CauseOf.
 	Cause string
-	// Decision is what stands behind a step that failed or warns, if it is known.
+	// Decision is the decision behind a step that failed or warns, if it is known.
 	Decision *Decision
 	Time     time.Time
 }
@@ -35,28 +34,28 @@ const (
 	StepBoot        = machine.EventBoot     // the machine is on
 	StepMetadata    = machine.EventMetadata // the instance metadata service answers
 	StepDescribe    = "describe-cluster"    // endpoint and certificate authority came from EKS
-	StepScript      = machine.EventScript   // a script in user data, which may have asked
-	StepUserData    = machine.EventUserData // user data read and understood
+	StepScript      = machine.EventScript   // a script in user data, which may have asked for them
+	StepUserData    = machine.EventUserData // user data was read and understood
 	StepName        = "private-dns-name"    // the node's name came from EC2
 	StepBootstrap   = "bootstrap"           // the node's configuration is complete
 	StepCredentials = "credentials"         // instance role credentials
 	StepDNS         = "dns"                 // the API endpoint's name resolves
-	StepEndpoint    = "endpoint"            // the API endpoint can be reached, TLS included
-	StepIdentity    = "identity"            // the cluster knows the node's role
+	StepEndpoint    = "endpoint"            // the API endpoint can be reached, including TLS
+	StepIdentity    = "identity"            // the cluster accepts the node's role
 	StepRegister    = "register"            // the Node object exists
-	StepVersion     = "version"             // the kubelet suits the control plane
-	StepImage       = "image"               // the images of aws-node, the CNI, are there
+	StepVersion     = "version"             // the kubelet's version suits the control plane
+	StepImage       = "image"               // the images of aws-node, the CNI, have been pulled
 	StepNetwork     = "network"             // the CNI has addresses for pods
 	StepReady       = "ready"               // the node is Ready
 	StepStop        = machine.EventStop     // the machine is off
 )
 
-// The steps of a pod's life on its node, of which [Step.Pod] says the pod.
+// The steps of a pod's life on its node; [Step.Pod] names the pod.
 const (
-	StepPodAdmission = "pod-admission" // the kubelet takes the pod
-	StepPodVolumes   = "pod-volumes"   // what its volumes are made of is there
+	StepPodAdmission = "pod-admission" // the kubelet accepts the pod
+	StepPodVolumes   = "pod-volumes"   // what its volumes are made from exists
 	StepPodAddress   = "pod-address"   // the CNI has an address for it
-	StepPodConfig    = "pod-config"    // what its containers' configuration refers to is there
+	StepPodConfig    = "pod-config"    // what its containers' configuration refers to exists
 	StepPodImage     = "pod-image"     // a container's image was pulled
 )
 
@@ -68,7 +67,7 @@ func Steps() []string {
 	}
 }
 
-// SortSteps puts steps in the order of an instance's life.
+// SortSteps sorts steps in the order of an instance's life.
 func SortSteps(steps []Step) {
 	order := Steps()
 	slices.SortStableFunc(steps, func(a, b Step) int {

@@ -1,10 +1,9 @@
-// Package ami is what an EKS-optimised image has beyond a shell: its files, its
-// services, and the programs that user data calls — bootstrap.sh or nodeadm,
-// systemctl, journalctl, curl, imds.
+// Package ami is what an EKS-optimised image has beyond a shell: its files, its services, and the programs that user
+// data calls — bootstrap.sh or nodeadm, systemctl, journalctl, curl, imds.
 //
-// It runs nothing itself: scripts come from cloud-init through a sandbox, and the
-// runtime acts on the kubelet's configuration files (Kubelet). The network is the
-// instance's own, given by World. May be imported by packages under internal/node.
+// It runs nothing itself: scripts come from cloud-init through a sandbox, and the runtime acts on the kubelet's
+// configuration files (Kubelet). The network is the instance's own, given by World. May be imported by packages under
+// internal/node.
 package ami
 
 import (
@@ -27,22 +26,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
-// World is what the machine reaches beyond itself.
+// World is what the machine can reach outside itself.
 type World struct {
 	// Metadata connects to the instance metadata service.
 	Metadata http.RoundTripper
-	// HTTP goes out by the instance's network: its errors are those of names that
-	// do not resolve (*net.DNSError) and of connections that time out.
+	// HTTP sends requests through the instance's network. It returns errors for names that do not resolve
+	// (*net.DNSError) and for connections that time out.
 	HTTP http.RoundTripper
-	// DescribeCluster asks EKS as the instance's role, through its network. The error
-	// is AWS's or the network's, as the AWS CLI prints it after its own prefix.
+	// DescribeCluster calls EKS as the instance's role, through the instance's network. The error is AWS's or the
+	// network's, as the AWS CLI prints it after its own prefix.
 	DescribeCluster func(ctx context.Context, region, name string) (node.ClusterInfo, error)
-	// PrivateDNSName asks EC2 for the instance's private DNS name as the instance's
-	// role, by DescribeInstances; nil: it is Instance.PrivateDNSName.
+	// PrivateDNSName gets the instance's private DNS name from EC2 as the instance's role, by DescribeInstances. If
+	// nil, Instance.PrivateDNSName is used.
 	PrivateDNSName func(ctx context.Context) (string, error)
 	Clock          clock.Clock
-	// Patience divides the waits between the attempts of programs; 1 waits as AWS's
-	// programs do.
+	// Patience divides the waits between the attempts of programs. 1 waits as long as AWS's programs do.
 	Patience int
 }
 
@@ -54,12 +52,12 @@ type Machine struct {
 
 	mu       sync.Mutex
 	services map[string]*service
-	pids     int // given so far
+	pids     int // the number of PIDs assigned so far
 	journal  []entry
 	kubelet  chan struct{} // signalled when the kubelet must be (re)started or stopped
 }
 
-// CloudInitVersion is the version that an image of that family has.
+// CloudInitVersion returns the version of cloud-init in images of that family.
 func CloudInitVersion(f images.Family) string {
 	if f == images.AL2 {
 		return "19.3-46.amzn2.0.4"
@@ -67,7 +65,7 @@ func CloudInitVersion(f images.Family) string {
 	return "22.2.2"
 }
 
-// New makes the machine's file system as its image has it.
+// New builds the machine's file system as its image has it.
 func New(in machine.Instance, world World) (*Machine, error) {
 	if world.Clock == nil {
 		world.Clock = clock.RealClock{}
@@ -100,8 +98,7 @@ func New(in machine.Instance, world World) (*Machine, error) {
 	return m, m.FS.Chown("/home/ec2-user", 1000, 1000)
 }
 
-// programs are what the image has beyond the shell's own. Full paths are those of
-// programs outside of the usual folders.
+// programs are the image's programs beyond the shell's own. Programs outside of the usual folders have full paths.
 func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 	switch name {
 	case "/etc/eks/bootstrap.sh":
@@ -147,7 +144,7 @@ func (m *Machine) Outside(ctx context.Context, c *shell.Call) (int, bool) {
 		case "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin":
 			name = path.Base(name)
 		default:
-			// bootstrap.sh may have been replaced by the user's own.
+			// The user may have replaced bootstrap.sh.
 			if i, err := c.FS.Stat(name); err == nil && name == "/etc/eks/bootstrap.sh" && i.Size() != int64(len(bootstrapStub)) {
 				return 0, false
 			}
@@ -163,12 +160,11 @@ func (m *Machine) Outside(ctx context.Context, c *shell.Call) (int, bool) {
 // ErrNotStarted says that nothing started the kubelet.
 var ErrNotStarted = errors.New("the kubelet was not started")
 
-// KubeletChanged is signalled when something on the machine started, restarted or
-// stopped the kubelet.
+// KubeletChanged is signalled when something on the machine has started, restarted or stopped the kubelet.
 func (m *Machine) KubeletChanged() <-chan struct{} { return m.kubelet }
 
-// Kubelet returns how the kubelet is configured to join, ErrNotStarted when nothing
-// started it, or what its log says of a configuration it cannot start with.
+// Kubelet returns the kubelet's configuration for joining, ErrNotStarted if nothing started it, or the error in its
+// log if it cannot start with its configuration.
 func (m *Machine) Kubelet() (*userdata.Config, error) {
 	m.mu.Lock()
 	s := m.services["kubelet"]

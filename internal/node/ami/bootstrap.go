@@ -17,8 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
-// noBootstrap is what stands at /etc/eks/bootstrap.sh on images that nodeadm
-// initialises.
+// noBootstrap is /etc/eks/bootstrap.sh on images that nodeadm initialises.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2023/runtime/bootstrap.sh
 func noBootstrap(_ context.Context, c *shell.Call) int {
 	const bar = "!!!!!!!!!!\n"
@@ -43,14 +42,15 @@ type bootstrapRun struct {
 	m     *Machine
 	c     *shell.Call
 	flags map[string]string
-	name  string // of the cluster
+	name  string // the cluster's name
 }
 
 func (r *bootstrapRun) log(format string, args ...any) {
 	fmt.Fprintf(r.c.Stderr, "%s [eks-bootstrap] %s\n", r.m.world.Clock.Now().UTC().Format("2006-01-02T15:04:05-0700"), fmt.Sprintf(format, args...))
 }
 
-// flag is an option, else the environment variable that the script takes it for.
+// flag returns an option's value or, if it is not given, that of the environment variable that the script uses for
+// it.
 func (r *bootstrapRun) flag(name, otherwise string) string {
 	if v, ok := r.flags[name]; ok {
 		return v
@@ -61,8 +61,7 @@ func (r *bootstrapRun) flag(name, otherwise string) string {
 	return otherwise
 }
 
-// bootstrap is /etc/eks/bootstrap.sh of Amazon Linux 2: it writes the kubelet's
-// files and starts it.
+// bootstrap is /etc/eks/bootstrap.sh of Amazon Linux 2: it writes the kubelet's files and starts the kubelet.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bootstrap.sh
 func (m *Machine) bootstrap(ctx context.Context, c *shell.Call) int {
 	r := &bootstrapRun{m: m, c: c, flags: map[string]string{}}
@@ -82,7 +81,7 @@ func (m *Machine) bootstrap(ctx context.Context, c *shell.Call) int {
 			r.log("INFO: %s='%s'", a, args[1])
 			args = args[1:]
 		default:
-			operands = append(operands, a) // unknown options, too
+			operands = append(operands, a) // also unknown options
 		}
 	}
 	if len(operands) > 0 {
@@ -148,21 +147,21 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 	return 0
 }
 
-// apply brings what a program has written to the machine before the program ends:
-// a started service reads it.
+// apply copies the kubelet's files from a running program's view to the machine before the program ends, because a
+// service that it starts reads them.
 func (m *Machine) apply(c *shell.Call) {
 	if c.FS != m.FS {
-		_ = enable(m.FS, "kubelet") // a full disk has been reported
+		_ = enable(m.FS, "kubelet") // a full disk has already been reported
 	}
 	for _, name := range []string{userdata.KubeconfigFile, userdata.KubeletConfigFile, userdata.KubeletArgsFile, userdata.KubeletExtraFile, userdata.ClusterCAFile} {
 		if b, err := c.FS.ReadFile(name); err == nil && c.FS != m.FS {
 			_ = m.FS.MkdirAll(path.Dir(name), 0o755)
-			_ = m.FS.WriteFile(name, b, 0o644) // a full disk has been reported
+			_ = m.FS.WriteFile(name, b, 0o644) // a full disk has already been reported
 		}
 	}
 }
 
-// cluster is what the options say of the cluster, or EKS.
+// cluster returns the cluster's facts from the options or, if they are incomplete, from EKS.
 func (r *bootstrapRun) cluster(ctx context.Context) (node.ClusterInfo, int) {
 	endpoint, ca := r.flag("--apiserver-endpoint", ""), r.flag("--b64-cluster-ca", "")
 	if endpoint != "" && ca != "" {
@@ -198,7 +197,7 @@ func (r *bootstrapRun) cluster(ctx context.Context) (node.ClusterInfo, int) {
 	}
 }
 
-// dns is the address of the cluster's DNS as the script derives it.
+// dns returns the address of the cluster's DNS as the script derives it.
 func (r *bootstrapRun) dns(ctx context.Context, family, serviceCIDR string) (string, int) {
 	if family == "ipv6" {
 		cidr := r.flag("--service-ipv6-cidr", "")
@@ -233,8 +232,7 @@ func (r *bootstrapRun) dns(ctx context.Context, family, serviceCIDR string) (str
 	return "10.100.0.10", 0
 }
 
-// privateDNSName is the script private-dns-name of the image: the node's name, from
-// EC2.
+// privateDNSName is the image's script private-dns-name, which gets the node's name from EC2.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/al2/runtime/bin/private-dns-name
 func (r *bootstrapRun) privateDNSName(ctx context.Context) (string, int) {
 	const attempts, interval = 20, 6 * time.Second
@@ -278,7 +276,7 @@ func (r *bootstrapRun) write(cluster node.ClusterInfo, dns, name string) error {
 			return fmt.Errorf("jq: error (at %s): %w", userdata.KubeletConfigFile, err)
 		}
 	}
-	if config == nil { // the file says null
+	if config == nil { // the file contains null
 		config = map[string]any{}
 	}
 	config["clusterDNS"] = strings.Split(dns, ",")
@@ -318,8 +316,8 @@ func (r *bootstrapRun) write(cluster node.ClusterInfo, dns, name string) error {
 	return nil
 }
 
-// reservedMilliCPU is the script's reservation: 6 % of the first core, 1 % of the
-// second, 0.5 % of the next two, 0.25 % of the others.
+// reservedMilliCPU is the script's reservation: 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25
+// % of the others.
 func reservedMilliCPU(vcpu int) int {
 	total, out := vcpu*1000, 0
 	for _, r := range []struct{ from, to, share int }{{0, 1000, 600}, {1000, 2000, 100}, {2000, 4000, 50}, {4000, total, 25}} {
@@ -330,7 +328,7 @@ func reservedMilliCPU(vcpu int) int {
 	return out
 }
 
-// nodeadm knows init, which a boot of AL2023 runs by itself after cloud-init.
+// nodeadm supports init, which AL2023 runs by itself at boot after cloud-init.
 func (m *Machine) nodeadm(_ context.Context, c *shell.Call) int {
 	if len(c.Args) < 2 || c.Args[1] != "init" {
 		return c.Fail("simulated nodes support only nodeadm init")

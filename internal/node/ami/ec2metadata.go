@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
-// An ec2MetadataOption is one of ec2-metadata's: the short one, the long one, the key
-// that it prints, and what it asks.
+// An ec2MetadataOption is an option of ec2-metadata: its short and long form, the key that it prints, and the path
+// that it queries.
 type ec2MetadataOption struct {
 	short           byte
 	long, key, path string
@@ -105,7 +105,7 @@ func ec2MetadataUsage(w io.Writer, what string) int {
 	return 1
 }
 
-// printEC2Metadata prints one value, or what a folder of values holds.
+// printEC2Metadata prints one value, or all values in a folder.
 func printEC2Metadata(w io.Writer, key, name string, quiet bool, ask func(string) string) {
 	folder := strings.HasSuffix(name, "/")
 	if !quiet {
@@ -134,7 +134,7 @@ func printEC2Metadata(w io.Writer, key, name string, quiet bool, ask func(string
 	}
 }
 
-// printPublicKey prints the key that a line like 0=my-key stands for.
+// printPublicKey prints the key that a line such as 0=my-key refers to.
 func printPublicKey(w io.Writer, folder, entry string, quiet bool, ask func(string) string) {
 	index, key, _ := strings.Cut(entry, "=")
 	format := ask(folder + index + "/")

@@ -14,11 +14,11 @@ type imageFile struct {
 	text string
 }
 
-// bootstrapStub stands where the image has its bootstrap.sh, so that scripts that
-// look for it find it; the program itself is in bootstrap.go.
+// bootstrapStub takes the place of the image's bootstrap.sh, so that scripts that look for it find it. The program
+// itself is in bootstrap.go.
 const bootstrapStub = "#!/usr/bin/env bash\n# /etc/eks/bootstrap.sh of a simulated node\n"
 
-// folders are those of the image that scripts put files into without making them.
+// folders are the image's folders that scripts put files into without creating them.
 var folders = []string{
 	"/boot", "/dev", "/etc/cni/net.d", "/etc/containerd", "/etc/cron.d", "/etc/cron.daily", "/etc/default", "/etc/eks/containerd", "/etc/kubernetes/kubelet", "/etc/kubernetes/manifests", "/etc/kubernetes/pki",
 	"/etc/logrotate.d", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/pki/ca-trust/source/anchors", "/etc/profile.d", "/etc/rsyslog.d", "/etc/security/limits.d", "/etc/ssh", "/etc/sudoers.d",
@@ -26,7 +26,7 @@ var folders = []string{
 	"/usr/lib/systemd/system", "/usr/local/bin", "/usr/share", "/var/lib/cloud/instance", "/var/lib/kubelet", "/var/log/pods", "/var/spool/cron", "/var/tmp",
 }
 
-// files are the image's, as far as scripts look at them.
+// files are the image's files that scripts look at.
 func (m *Machine) files() []imageFile {
 	in := m.In
 	arch := in.Image.Architecture

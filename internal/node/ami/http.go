@@ -23,7 +23,7 @@ const maxAnswer = 4 << 20
 
 const metadataHost = "169.254.169.254"
 
-// roundTrip sends a request to the metadata service or out by the network.
+// roundTrip sends a request to the metadata service or through the network.
 func (m *Machine) roundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Hostname() == metadataHost {
 		return m.world.Metadata.RoundTrip(req)
@@ -34,7 +34,7 @@ func (m *Machine) roundTrip(req *http.Request) (*http.Response, error) {
 	return m.world.HTTP.RoundTrip(req)
 }
 
-// Programs are the names of what the image has beyond the shell's own programs.
+// Programs are the names of the image's programs beyond the shell's own.
 func (m *Machine) Programs() []string {
 	out := []string{"systemctl", "service", "journalctl", "curl", "wget", "imds", "aws", "cfn-signal"}
 	if m.In.Image.KubeletVersion != "" {
@@ -51,8 +51,7 @@ func (m *Machine) Programs() []string {
 	return out
 }
 
-// curl knows the options that user data uses: -s -S -f -L -k -i -v -o -O -X -H -d
-// -m --connect-timeout --retry.
+// curl supports the options that user data uses: -s -S -f -L -k -i -v -o -O -X -H -d -m --connect-timeout --retry.
 func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 	var (
 		target, method, out, data       string
@@ -63,7 +62,7 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 		timeout                         = time.Duration(0)
 	)
 	args := c.Args[1:]
-	var letters []string // of options written as one, which come first
+	var letters []string // from combined short options, which come first
 	usage := func(opt string) int {
 		fmt.Fprintf(c.Stderr, "curl: option %s: is unknown\ncurl: try 'curl --help' or 'curl --manual' for more information\n", opt)
 		return 2
@@ -222,7 +221,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-// spread turns fsSLo into -f -s -S -L -o.
+// spread splits fsSLo into -f -s -S -L -o.
 func spread(letters string) []string {
 	var out []string
 	for _, l := range letters {
@@ -238,7 +237,7 @@ func curlFail(c *shell.Call, silent, showError bool, code int, text string) int 
 	return code
 }
 
-// curlError says what curl says of an error, with its exit status.
+// curlError returns curl's message for an error and its exit status.
 // https://everything.curl.dev/cmdline/exitcode.html
 func curlError(err error, u *url.URL) (int, string) {
 	port := u.Port()
@@ -263,7 +262,7 @@ func (m *Machine) aws(ctx context.Context, c *shell.Call) int {
 	return cli.Run(ctx, c)
 }
 
-// imds is the helper of EKS images that asks the metadata service by version 2.
+// imds is the helper program of EKS images that queries the metadata service with version 2.
 func (m *Machine) imds(ctx context.Context, c *shell.Call) int {
 	if len(c.Args) != 2 {
 		return c.Fail("usage: imds token|<path>")
@@ -297,8 +296,8 @@ func (m *Machine) metadata(ctx context.Context, method, name, header, value stri
 	return string(b), err
 }
 
-// cfnSignal tells CloudFormation how the machine came up; if there is no route to
-// it, it reports that and fails, as on a machine in a closed network.
+// cfnSignal tells CloudFormation how the machine came up. If there is no route to CloudFormation, it reports that and
+// fails, as on a machine in a closed network.
 func (m *Machine) cfnSignal(ctx context.Context, c *shell.Call) int {
 	region := m.In.Region
 	for i, a := range c.Args {

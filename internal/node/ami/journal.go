@@ -16,8 +16,8 @@ import (
 // An entry is a line of the journal.
 type entry struct {
 	at   time.Time
-	unit string // whose business it is
-	from string // what has written it
+	unit string // the unit that it concerns
+	from string // the program that wrote it
 	pid  int
 	text string
 }
@@ -49,9 +49,9 @@ func (m *Machine) log(unit, from, text string) {
 	m.journal = append(m.journal, entry{m.world.Clock.Now(), unit, from, pid, text[:min(len(text), maxEntry)]})
 }
 
-// tell is what systemd writes about a unit: since version 250 with its name, on
-// Amazon Linux 2 (version 219) with its description alone. The caller holds the lock.
-// https://github.com/systemd/systemd/blob/main/NEWS (v250, StatusUnitFormat=combined)
+// tell logs what systemd writes about a unit: since version 250 with the unit's name, on Amazon Linux 2 (version 219)
+// only with its description. The caller holds the lock. https://github.com/systemd/systemd/blob/main/NEWS (v250,
+// StatusUnitFormat=combined)
 func (m *Machine) tell(unit, what, rest string) {
 	name := unit + ".service - " + title(unit)
 	if m.In.Image.Family == images.AL2 {
@@ -65,12 +65,12 @@ func (m *Machine) tell(unit, what, rest string) {
 	m.log(unit, "systemd", what+" "+name+rest)
 }
 
-// A selection is what of the journal is wanted.
+// A selection says which part of the journal to return.
 type selection struct {
-	units      map[string]bool // none: all
+	units      map[string]bool // empty means all
 	since      time.Time
 	identifier string
-	cat        bool // the texts only
+	cat        bool // only the messages
 	json       bool
 }
 
@@ -86,7 +86,7 @@ func (m *Machine) lines(s selection) []string {
 		case s.cat:
 			out = append(out, e.text)
 		case s.json:
-			b, _ := json.Marshal(map[string]string{ // of texts
+			b, _ := json.Marshal(map[string]string{ // strings always encode
 				"MESSAGE": e.text, "_SYSTEMD_UNIT": e.unit + ".service", "SYSLOG_IDENTIFIER": e.from, "_PID": strconv.Itoa(e.pid), "_HOSTNAME": host,
 				"__REALTIME_TIMESTAMP": strconv.FormatInt(e.at.UnixMicro(), 10),
 			})
@@ -106,8 +106,7 @@ func (m *Machine) Journal(unit string) []string {
 	return m.lines(selection{units: map[string]bool{unit: true}})
 }
 
-// journalctl shows the journal of this boot; -f shows the existing lines and
-// exits.
+// journalctl shows the journal of this boot; -f shows the existing lines and exits.
 func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 	s := selection{units: map[string]bool{}}
 	n, reverse := -1, false
@@ -193,7 +192,7 @@ func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 	return 0
 }
 
-// since reads what --since takes: a date, or so long ago.
+// since parses the argument of --since: a date, or a time span before now.
 func since(s string, now time.Time) (time.Time, error) {
 	switch s {
 	case "today":

@@ -34,8 +34,8 @@ func (m *Machine) Klog(unit string, level byte, at, message string, keysAndValue
 	m.log(unit, unit, out.String())
 }
 
-// A zapLine is a line of nodeadm: https://github.com/awslabs/amazon-eks-ami, at commit
-// 81fec2e (July 2026), which says its caller and what it tells.
+// A zapLine is a line of nodeadm's log: the calling source line and the message.
+// https://github.com/awslabs/amazon-eks-ami, at commit 81fec2e (July 2026)
 type zapLine struct {
 	at, message string
 	fields      []string // KEY, value
@@ -43,12 +43,12 @@ type zapLine struct {
 
 func (l zapLine) String() string { return l.level("info") }
 
-// level is the line in zap's console encoding, as nodeadm/internal/cli/logger.go has it.
+// level formats the line in zap's console encoding, as nodeadm/internal/cli/logger.go has it.
 func (l zapLine) level(level string) string {
 	out := level + " " + l.at + " " + l.message
 	var fields []string
 	for i := 0; i+1 < len(l.fields); i += 2 {
-		v, _ := json.Marshal(l.fields[i+1]) // a text
+		v, _ := json.Marshal(l.fields[i+1]) // strings always encode
 		fields = append(fields, fmt.Sprintf("%q: %s", l.fields[i], v))
 	}
 	if fields != nil {
@@ -57,7 +57,7 @@ func (l zapLine) level(level string) string {
 	return out
 }
 
-// nodeadm/cmd/nodeadm/init/init.go and what it calls, in order.
+// The messages of nodeadm/cmd/nodeadm/init/init.go and of what it calls, in order.
 func (m *Machine) nodeadmStart(sources string) []zapLine {
 	return []zapLine{
 		{at: "init/init.go:55", message: "Checking user is root.."},
@@ -75,7 +75,7 @@ func (m *Machine) nodeadmEnrich() []zapLine {
 	}
 }
 
-// daemonLines are a phase's lines about both daemons.
+// daemonLines returns a phase's lines about both daemons.
 func daemonLines(lines ...zapLine) []zapLine {
 	var out []zapLine
 	for _, daemon := range []string{"containerd", "kubelet"} {
@@ -103,8 +103,8 @@ func (m *Machine) logZap(unit string, lines ...zapLine) {
 	}
 }
 
-// NodeadmFailed logs that nodeadm could not read its configuration (the NodeConfig in
-// user data) or, if enriching, not learn about the instance. No other image has it.
+// NodeadmFailed logs that nodeadm could not read its configuration (the NodeConfig in user data) or, if enriching,
+// could not get information about the instance. It does nothing on other images.
 func (m *Machine) NodeadmFailed(err error, enriching bool) {
 	if m.In.Image.Family != images.AL2023 {
 		return
@@ -152,7 +152,7 @@ func (m *Machine) NodeadmDone() {
 	m.finished("nodeadm-run")
 }
 
-// finished ends a unit that runs once.
+// finished ends a unit that runs only once.
 func (m *Machine) finished(unit string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -169,9 +169,8 @@ const ipamdLog = "/var/log/aws-routed-eni/ipamd.log"
 // maxIPAMDLog is the size at which the daemon's log starts over.
 const maxIPAMDLog = 64 << 10
 
-// IPAMDLog adds a line to ipamd's log. Its form is that of
-// https://github.com/aws/amazon-vpc-cni-k8s/issues/2073; of the caller only the file
-// is said, because lines differ from version to version.
+// IPAMDLog adds a line to ipamd's log, in the form of https://github.com/aws/amazon-vpc-cni-k8s/issues/2073. The
+// caller is only a file name, because line numbers differ from version to version.
 func (m *Machine) IPAMDLog(level, message string) {
 	b, err := json.Marshal(struct {
 		Level  string `json:"level"`
@@ -180,7 +179,7 @@ func (m *Machine) IPAMDLog(level, message string) {
 		Msg    string `json:"msg"`
 	}{level, m.world.Clock.Now().UTC().Format("2006-01-02T15:04:05.000Z"), "ipamd/ipamd.go", message[:min(len(message), maxEntry)]})
 	if err != nil || m.FS.MkdirAll(path.Dir(ipamdLog), 0o755) != nil {
-		return // a full disk has no log
+		return // no log if the disk is full
 	}
 	flag := os.O_CREATE | os.O_APPEND | os.O_WRONLY
 	if i, err := m.FS.Stat(ipamdLog); err == nil && i.Size() > maxIPAMDLog {

@@ -17,16 +17,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// Package managers are imitated up to the connection to the repository, which is S3's,
-// through the machine's own network and name server. Packages have no content:
-// installing one succeeds, is remembered (rpm -q) and creates a unit file if the
-// package is known to have one, but adds no commands; those still end in "command not
-// found".
+// Package managers are imitated up to the connection to the repository, which is in S3, through the machine's own
+// network and name server. Packages have no content: installing one succeeds, is recorded (rpm -q) and creates a unit
+// file if the package is known to have one, but adds no commands; those still end in "command not found".
 
-// installedFile remembers what was installed; on a real machine it is a data base.
+// installedFile records what was installed; on a real machine it is a database.
 const installedFile = "/var/lib/rpm/simulated-packages"
 
-// imagePackages are those of the images, by their names there.
+// imagePackages returns the packages in the images, by the names they have there.
 func imagePackages(f images.Family) []string {
 	out := []string{"amazon-ssm-agent", "bash", "ca-certificates", "chrony", "cloud-init", "containerd", "coreutils", "curl", "findutils", "gawk", "grep", "gzip", "jq", "openssh-server", "sed", "sudo", "systemd", "tar", "util-linux", "which"}
 	if f == images.AL2 {
@@ -35,14 +33,13 @@ func imagePackages(f images.Family) []string {
 	return append(out, "awscli-2", "aws-cfn-bootstrap", "dnf")
 }
 
-// unitOf are the services that well-known packages bring.
+// unitOf maps well-known packages to the services that they bring.
 var unitOf = map[string]string{
 	"amazon-cloudwatch-agent": "amazon-cloudwatch-agent", "docker": "docker", "httpd": "httpd", "nginx": "nginx", "nfs-utils": "nfs-server", "amazon-efs-utils": "amazon-efs-mount-watchdog", "iscsi-initiator-utils": "iscsid",
 }
 
-// mirror is where the package manager begins.
-// http://nopipi.hatenablog.com/entry/2018/09/10/173000 names Amazon Linux 2's bucket; that of
-// Amazon Linux 2023 and the paths are from memory.
+// mirror returns the package manager's first URL. http://nopipi.hatenablog.com/entry/2018/09/10/173000 names Amazon
+// Linux 2's bucket; that of Amazon Linux 2023 and the paths are from memory.
 func (m *Machine) mirror() string {
 	arch, region := "x86_64", m.In.Region
 	if m.In.Image.Architecture == "arm64" {
@@ -54,8 +51,8 @@ func (m *Machine) mirror() string {
 	return fmt.Sprintf("https://al2023-repos-%s-de612dc2.s3.dualstack.%s.amazonaws.com/core/mirrors/latest/%s/mirror.list", region, region, arch)
 }
 
-// reachMirror asks the repository, and reports in curl's words why it cannot be
-// reached. An answer of any kind is one: the AWS API server has no S3.
+// reachMirror contacts the repository, and reports in curl's words if it cannot be reached. Any answer will do,
+// because the AWS API server has no S3.
 func (m *Machine) reachMirror(ctx context.Context) (code int, text string, ok bool) {
 	target := m.mirror()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
@@ -64,7 +61,7 @@ func (m *Machine) reachMirror(ctx context.Context) (code int, text string, ok bo
 	}
 	resp, err := m.roundTrip(req)
 	if err == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // what it says does not matter
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // the content does not matter
 		_ = resp.Body.Close()
 		return 0, "", true
 	}
@@ -73,8 +70,7 @@ func (m *Machine) reachMirror(ctx context.Context) (code int, text string, ok bo
 	return code, text, false
 }
 
-// packageManager is the program of that name, where the image has it: no Amazon Linux
-// has apt-get.
+// packageManager returns the package manager with that name, if the image has it: no Amazon Linux has apt-get.
 func (m *Machine) packageManager(name string) func(context.Context, *shell.Call) int {
 	al2, al2023 := m.In.Image.Family == images.AL2, m.In.Image.Family == images.AL2023
 	switch {
@@ -160,8 +156,7 @@ func (t *transaction) nothing() string {
 	return "Dependencies resolved.\nNothing to do.\nComplete!"
 }
 
-// reach contacts the repository, and complains as yum 3.4 and dnf 4 do if it cannot
-// be reached.
+// reach contacts the repository, and prints the errors of yum 3.4 or dnf 4 if it cannot be reached.
 func (t *transaction) reach(ctx context.Context) bool {
 	code, text, ok := t.m.reachMirror(ctx)
 	if ok {
@@ -182,21 +177,22 @@ func (t *transaction) reach(ctx context.Context) bool {
 	}
 	reason := map[int]string{6: "Couldn't resolve host name", 7: "Couldn't connect to server", 28: "Timeout was reached"}[code]
 	reason = fmt.Sprintf("Curl error (%d): %s for %s [%s]", code, reason, target, text)
-	// The form is librepo's: https://getpagespeed.com/server-setup/nginx/epel-powered-by-cloudflare-cdn-fix-your-sanity shows it.
+	// The form is librepo's, as shown in
+	// https://getpagespeed.com/server-setup/nginx/epel-powered-by-cloudflare-cdn-fix-your-sanity.
 	fmt.Fprintf(t.c.Stderr, "Errors during downloading metadata for repository 'amazonlinux':\n  - %s\nError: Failed to download metadata for repo 'amazonlinux': Cannot prepare internal mirrorlist: %s\n", reason, reason)
 	return false
 }
 
-// maxInstalled bounds the packages of a machine: the file that lists them is its own.
+// maxInstalled bounds the packages of a machine, because the machine can write the file that lists them.
 const maxInstalled = 10_000
 
-// installed are the packages that the machine has.
+// installed returns the packages that the machine has.
 func installed(files *vfs.FS, f images.Family) packageSet {
 	out := packageSet{}
 	for _, name := range imagePackages(f) {
 		out[name] = true
 	}
-	b, _ := files.ReadFile(installedFile) // none was installed
+	b, _ := files.ReadFile(installedFile) // if it does not exist, nothing was installed
 	for line := range strings.Lines(string(b)) {
 		name := strings.TrimSpace(line)
 		if gone, ok := strings.CutPrefix(name, "-"); ok {
@@ -219,12 +215,12 @@ func remember(files *vfs.FS, names []string) error {
 	}
 	b, err := files.ReadFile(installedFile)
 	if err != nil {
-		b = nil // the first
+		b = nil // this is the first
 	}
 	return files.WriteFile(installedFile, append(b, strings.Join(names, "\n")+"\n"...), 0o644)
 }
 
-// packageName is what a package is called, of a file or an address as well.
+// packageName returns a package's name, also if it is given by a file or a URL.
 func packageName(arg string) string {
 	name := strings.TrimSuffix(path.Base(arg), ".rpm")
 	for _, arch := range []string{".x86_64", ".aarch64", ".noarch"} {
@@ -274,7 +270,7 @@ func (t *transaction) install(names []string) int {
 	}
 	t.say("Dependencies resolved.\n\nInstalling:\n %s\n\nTransaction Summary\nInstall  %d Package%s\n", strings.Join(fresh, "\n "), len(fresh), map[bool]string{true: "s"}[len(fresh) > 1])
 	if !t.yes {
-		// Nobody answers in user data.
+		// Nobody can answer prompts in user data.
 		fmt.Fprint(t.c.Stdout, "Is this ok [y/N]: Operation aborted.\n")
 		return 1
 	}
@@ -320,7 +316,7 @@ func (t *transaction) remove(names []string) int {
 	return 0
 }
 
-// list shows what is installed; of what a repository has, nothing is known here.
+// list shows what is installed; the repositories' contents are not known here.
 func (t *transaction) list(ctx context.Context, verb string, names []string) int {
 	if verb == "list" && len(names) > 0 && (names[0] == "installed" || names[0] == "--installed") {
 		have := installed(t.c.FS, t.m.In.Image.Family)
@@ -368,7 +364,7 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 		}
 	}
 	switch {
-	case strings.ContainsAny(flags, "I"): // a key
+	case strings.ContainsAny(flags, "I"): // imports a key
 		return 0
 	case strings.Contains(flags, "q") && strings.Contains(flags, "a"):
 		for _, n := range have.sorted() {
@@ -405,7 +401,7 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 	return 1
 }
 
-// fetch gets what a package manager is to install from an address.
+// fetch downloads what a package manager is to install from a URL.
 func (m *Machine) fetch(ctx context.Context, target string) error {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -427,8 +423,7 @@ func (m *Machine) fetch(ctx context.Context, target string) error {
 	return nil
 }
 
-// extras is amazon-linux-extras of Amazon Linux 2, which enables topics and installs
-// what they have.
+// extras is amazon-linux-extras of Amazon Linux 2, which enables topics and installs their packages.
 func (m *Machine) extras(ctx context.Context, c *shell.Call) int {
 	var words []string
 	for _, a := range c.Args[1:] {
@@ -437,7 +432,7 @@ func (m *Machine) extras(ctx context.Context, c *shell.Call) int {
 		}
 	}
 	if len(words) < 2 {
-		return 0 // the list of topics, which user data does not need
+		return 0 // prints the list of topics, which user data does not need
 	}
 	d := *c
 	switch words[0] {

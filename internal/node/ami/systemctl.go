@@ -18,7 +18,7 @@ type control struct {
 	c *shell.Call
 
 	now, quiet, value, failedOnly bool
-	properties                    map[string]bool // nil: all
+	properties                    map[string]bool // nil means all
 }
 
 func (m *Machine) systemctl(ctx context.Context, c *shell.Call) int {
@@ -94,7 +94,7 @@ func (m *Machine) systemctl(ctx context.Context, c *shell.Call) int {
 	return status
 }
 
-// do does a verb to one unit.
+// do applies a verb to one unit.
 func (x *control) do(verb, name string) int {
 	m, c := x.m, x.c
 	svc := m.unit(c.FS, name)
@@ -114,7 +114,7 @@ func (x *control) do(verb, name string) int {
 	case "restart", "reload", "reload-or-restart":
 		m.stop(name)
 		m.start(name)
-	case "try-restart", "kill": // a killed service of these starts again
+	case "try-restart", "kill": // when killed, these services are restarted
 		if is == active {
 			m.stop(name)
 			m.start(name)
@@ -140,7 +140,7 @@ func (x *control) do(verb, name string) int {
 	return 0
 }
 
-// answer prints a word, and means yes or no by its status.
+// answer prints a word, and returns the exit status for yes or no.
 func (x *control) answer(word string, yes bool, no int) int {
 	if !x.quiet {
 		fmt.Fprintln(x.c.Stdout, word)
@@ -161,7 +161,7 @@ func enabledWord(files *vfs.FS, name string) string {
 	return "disabled"
 }
 
-// missing reports that there is no such unit, with systemctl's exit status.
+// missing reports that the unit does not exist, with systemctl's exit status.
 func (x *control) missing(verb, name string) int {
 	c := x.c
 	switch verb {
@@ -192,7 +192,7 @@ func (x *control) missing(verb, name string) int {
 // boot changes what starts at boot.
 func (x *control) boot(verb, name string) int {
 	m, c := x.m, x.c
-	for _, files := range []*vfs.FS{c.FS, m.FS} { // the second is what a reboot finds
+	for _, files := range []*vfs.FS{c.FS, m.FS} { // the second is the file system that a reboot finds
 		var err error
 		switch verb {
 		case "enable", "reenable", "preset":
@@ -202,7 +202,7 @@ func (x *control) boot(verb, name string) int {
 		case "mask":
 			disable(files, name)
 			if !masked(files, name) {
-				_ = files.Remove(machineUnits + name + ".service") // Symlink says what is wrong
+				_ = files.Remove(machineUnits + name + ".service") // Symlink reports any error
 				err = files.Symlink("/dev/null", machineUnits+name+".service")
 			}
 		case "unmask":
@@ -226,7 +226,7 @@ func (x *control) boot(verb, name string) int {
 	return 0
 }
 
-// statusLines is how much of the journal systemctl status shows.
+// statusLines is how many journal lines systemctl status shows.
 const statusLines = 10
 
 func (x *control) status(name string) int {
@@ -261,7 +261,7 @@ func (x *control) status(name string) int {
 	return 0
 }
 
-// show prints properties, those asked for or the ones that scripts ask for.
+// show prints properties: those asked for, otherwise those that scripts usually ask for.
 func (x *control) show(name string) int {
 	m, c := x.m, x.c
 	m.mu.Lock()

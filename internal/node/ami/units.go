@@ -19,13 +19,13 @@ const (
 	crashed    state = "failed (Result: exit-code)"
 )
 
-// short is what is-active says of a state.
+// short returns the word that is-active prints for a state.
 func (s state) short() string {
 	word, _, _ := strings.Cut(string(s), " ")
 	return word
 }
 
-// sub is the finer state that show says: running of active (running).
+// sub returns the finer state that show prints: running for active (running).
 func (s state) sub() string {
 	_, rest, _ := strings.Cut(string(s), "(")
 	word, _, _ := strings.Cut(rest, ")")
@@ -41,8 +41,8 @@ type service struct {
 	pid   int
 }
 
-// Where systemd keeps units: those of packages, those of the machine, and which of
-// them start at boot, as links. All but the first are on the disk, and outlive a boot.
+// Where systemd keeps units: those of packages, those of the machine, and links to those that start at boot. All but
+// the first are on the disk and survive a reboot.
 const (
 	packageUnits = "/usr/lib/systemd/system/"
 	machineUnits = "/etc/systemd/system/"
@@ -66,19 +66,19 @@ func enabled(files *vfs.FS, unit string) bool {
 	return err == nil
 }
 
-// masked says whether a unit is a link to /dev/null, which keeps it from starting.
+// masked reports whether a unit is a link to /dev/null, which keeps it from starting.
 func masked(files *vfs.FS, unit string) bool {
 	to, err := files.Readlink(machineUnits + unit + ".service")
 	return err == nil && to == "/dev/null"
 }
 
-// atBoot are the services that an image starts by itself.
+// atBoot returns the services that an image starts by itself.
 func atBoot() []string {
 	return []string{"amazon-ssm-agent", "chronyd", "containerd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
 }
 
-// services are the units of an image that a node's life is about. containerd runs
-// from boot, the kubelet once something starts it.
+// services returns the units of an image that matter to a node's life. containerd runs from boot, the kubelet once
+// something starts it.
 func services(f images.Family) []string {
 	out := append(atBoot(), "cloud-init", "cloud-final", "kubelet")
 	if f == images.AL2023 {
@@ -87,7 +87,7 @@ func services(f images.Family) []string {
 	return out
 }
 
-// title is a unit's description, as its file has it.
+// title returns a unit's description, as in its file.
 // https://github.com/awslabs/amazon-eks-ami/tree/main/templates/al2023/runtime/rootfs/etc/systemd/system
 func title(name string) string {
 	if t, ok := map[string]string{
@@ -101,12 +101,12 @@ func title(name string) string {
 	return name
 }
 
-// StartServices starts what an image starts at boot, and what was enabled since.
+// StartServices starts the services that the image starts at boot and those enabled since.
 func (m *Machine) StartServices() {
 	for _, name := range atBoot() {
 		m.start(name)
 	}
-	list, _ := m.FS.ReadDir(wants) // nothing was enabled if it is not there
+	list, _ := m.FS.ReadDir(wants) // if it does not exist, nothing was enabled
 	for _, e := range list {
 		name := strings.TrimSuffix(e.Name(), ".service")
 		m.mu.Lock()
@@ -126,7 +126,7 @@ func (m *Machine) setState(unit string, s state) {
 	}
 }
 
-// start starts a unit; starting what runs does nothing.
+// start starts a unit. It does nothing if the unit is running.
 func (m *Machine) start(unit string) {
 	m.mu.Lock()
 	u := m.services[unit]
@@ -154,7 +154,7 @@ func (m *Machine) stop(unit string) {
 	}
 }
 
-// firstPID is where the processes of services begin; each has one of its own.
+// firstPID is the first process ID of services; each start gets a new one.
 const firstPID = 1500
 
 func (m *Machine) nextPID() int {
@@ -171,11 +171,11 @@ func (m *Machine) changed(unit string) {
 	}
 }
 
-// maxServices is how many units a machine remembers, those whose files are gone too.
+// maxServices is how many units a machine remembers, including those whose files were removed.
 const maxServices = 1000
 
-// unit finds a unit, and makes one of a unit file that user data has brought: it is
-// started and stopped, and runs nothing.
+// unit finds a unit, or creates one from a unit file that user data installed. Such a unit can be started and
+// stopped, but runs nothing.
 func (m *Machine) unit(files *vfs.FS, name string) *service {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,7 +192,7 @@ func (m *Machine) unit(files *vfs.FS, name string) *service {
 	return nil
 }
 
-// names are all units, sorted.
+// names returns all units, sorted.
 func (m *Machine) names() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

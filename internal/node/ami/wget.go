@@ -25,7 +25,7 @@ const (
 	wgetServer  = 8
 )
 
-// wget gets one URL: -q, -O, -T, --header, --method and --post-data.
+// wget downloads one URL. It supports -q, -O, -T, --header, --method and --post-data.
 func (m *Machine) wget(ctx context.Context, c *shell.Call) int {
 	var target, out, method, body string
 	quiet := false

@@ -1,18 +1,15 @@
-// Package fargate is what AWS Fargate does for an EKS cluster: for each pod of a
-// Fargate profile it gets a machine of the right size, with a network interface in one
-// of the profile's subnets, lets the machine join the cluster as the profile's pod
-// execution role, and binds the pod to it. The machine goes when the pod goes.
+// Package fargate does what AWS Fargate does for an EKS cluster: for each pod of a Fargate profile it gets a machine
+// of the right size, with a network interface in one of the profile's subnets, lets the machine join the cluster as
+// the profile's pod execution role, and binds the pod to it. The machine is removed with its pod.
 //
-// Which pods are Fargate's was decided at admission (service/eks): they have the
-// scheduler fargate-scheduler and a label with their profile's name. A reason why a
-// pod cannot run is reported as Fargate reports it, with an event and the pod's
-// condition.
+// Admission (service/eks) decides which pods are Fargate's: they have the scheduler fargate-scheduler and a label
+// with their profile's name. If a pod cannot run, the reason is reported as Fargate reports it, with an event and the
+// pod's condition.
 //
-// A Scheduler works for one cluster. Everything it creates is recorded first, so that
-// after a crash at any point nothing is created twice and nothing is left over.
+// A Scheduler works for one cluster. Everything it creates is recorded first, so that after a crash at any point
+// nothing is created twice and nothing is left over.
 //
-// It knows neither EKS nor EC2: internal/compute connects them. internal/app and
-// internal/why import it, too.
+// It does not depend on EKS or EC2: internal/compute connects them. internal/app and internal/why import it, too.
 package fargate
 
 import (
@@ -42,7 +39,7 @@ import (
 )
 
 const (
-	// SchedulerName is what pods of Fargate have as their scheduler.
+	// SchedulerName is the scheduler of Fargate's pods.
 	SchedulerName = "fargate-scheduler"
 	// LabelProfile names a pod's profile.
 	LabelProfile = "eks.amazonaws.com/fargate-profile"
@@ -53,37 +50,36 @@ const (
 
 const (
 	workers = 32
-	// provisioning is how long a machine may take to join before Fargate tries
-	// another one; seen on AWS, twice within seven minutes.
+	// provisioning is how long a machine may take to join before Fargate tries another one; seen on AWS, twice within
+	// seven minutes.
 	provisioning = 3 * time.Minute
-	// lookAgain is how often a pod is looked at that something outside of it holds up.
+	// lookAgain is how often a pod that is blocked by something outside of it is checked.
 	lookAgain = 5 * time.Second
 )
 
-// ErrNoAddress is what Network's MakeInterface returns when a subnet gives no address:
-// it is full, or gone.
+// ErrNoAddress is returned by Network's MakeInterface if a subnet has no free address or does not exist.
 var ErrNoAddress = errors.New("the subnet has no free addresses")
 
-// ErrNoProfile is what Config.Profile returns for a profile that is not there.
+// ErrNoProfile is returned by Config.Profile for a profile that does not exist.
 var ErrNoProfile = errors.New("no such Fargate profile")
 
-// A BlockedError says in Fargate's words why a profile launches nothing.
+// A BlockedError says in Fargate's words why a profile cannot launch pods.
 type BlockedError struct{ Reason string }
 
 func (e *BlockedError) Error() string { return e.Reason }
 
-// A RefusedError is what Network's MakeInterface returns when EC2 makes none for another
-// reason than the subnet or the groups.
+// A RefusedError is returned by Network's MakeInterface if EC2 refuses to create an interface for a reason other than
+// the subnet or the groups.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// A Cluster is what machines must know of theirs.
+// A Cluster is what machines need to know about their cluster.
 type Cluster struct {
 	node.ClusterInfo
-	// KubeletVersion is 1.36.2.
+	// KubeletVersion is the kubelet's version, such as 1.36.2.
 	KubeletVersion string
-	// SecurityGroups are those of the machines' interfaces.
+	// SecurityGroups are the groups of the machines' interfaces.
 	SecurityGroups []string
 }
 
@@ -93,8 +89,8 @@ type Profile struct {
 	Subnets []string
 }
 
-// An InterfaceRequest asks for a network interface. Asking again with the same token
-// gives the same one.
+// An InterfaceRequest asks for a network interface. A repeated request with the same token returns the same
+// interface.
 type InterfaceRequest struct {
 	Token, Subnet, Description string
 	Groups                     []string
@@ -109,7 +105,7 @@ type Interface struct {
 // Network makes network interfaces.
 type Network interface {
 	MakeInterface(ctx context.Context, req InterfaceRequest) (Interface, error)
-	// RemoveInterface removes one; none of that ID  is not an error.
+	// RemoveInterface removes an interface. It is not an error if it does not exist.
 	RemoveInterface(ctx context.Context, id string) error
 }
 
@@ -126,22 +122,21 @@ type Config struct {
 	// Client has all rights in the cluster.
 	Client   kubernetes.Interface
 	Describe func(ctx context.Context) (Cluster, error)
-	// Profile returns how a pod of the profile of that name is launched now; ErrNoProfile,
-	// or a *BlockedError, when it is not: also if none of its selectors matches the pod,
-	// because any user can set a pod's scheduler and label.
+	// Profile returns how pods of the named profile are currently launched. It returns ErrNoProfile or a
+	// *BlockedError if they cannot be, and also if none of the profile's selectors matches the pod, because any user
+	// can set a pod's scheduler and label.
 	Profile  func(ctx context.Context, name string, pod *corev1.Pod) (Profile, error)
 	Network  Network
 	Machines Machines
-	// Policies returns the SecurityGroupPolicies of a namespace; nil, of which there
-	// are none.
+	// Policies returns the SecurityGroupPolicies of a namespace. If nil, there are none.
 	Policies func(ctx context.Context, namespace string) ([]SecurityGroupPolicy, error)
 	// Timeout is how long a machine may take to join; 0 means 3 minutes.
 	Timeout time.Duration
-	Clock   clock.WithTicker // nil: the real one
-	Log     *slog.Logger     // nil: slog.Default
+	Clock   clock.WithTicker // nil means the real clock
+	Log     *slog.Logger     // nil means slog.Default
 }
 
-// A Scheduler is Fargate's in one cluster.
+// A Scheduler is Fargate's scheduler for one cluster.
 type Scheduler struct {
 	cfg   Config
 	clock clock.WithTicker
@@ -151,8 +146,8 @@ type Scheduler struct {
 	queue *reconcile.Queue[types.UID]
 
 	mu      sync.Mutex
-	byNode  map[string]types.UID // the pods that machines are for
-	subnets map[string]int       // machines by subnet
+	byNode  map[string]types.UID // pods by the node of their machine
+	subnets map[string]int       // number of machines by subnet
 	started map[types.UID]string // the interfaces of machines that were started
 
 	logging loggingState
@@ -227,7 +222,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the machines of Fargate: %w", err)
 	}
-	for _, m := range have { // also of pods that were deleted while the watch was down
+	for _, m := range have { // also pods that were deleted while the watch was down
 		s.note(&m.Value)
 		s.occupy("", m.Value.Subnet)
 		s.queue.Add(m.Value.PodUID)
@@ -250,7 +245,7 @@ func (s *Scheduler) informer(of runtime.Object, lw cache.ListWatch, index cache.
 	return inf
 }
 
-// follow has pods looked at when they change, and when their machine's node does.
+// follow queues pods when they, or their machines' nodes, change.
 func (s *Scheduler) follow(pods, nodes cache.SharedIndexInformer) error {
 	pod := func(obj any) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -263,7 +258,7 @@ func (s *Scheduler) follow(pods, nodes cache.SharedIndexInformer) error {
 	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: pod,
 		UpdateFunc: func(was, is any) {
-			// Status changes by the kubelet of a running pod need no action.
+			// Status changes that the kubelet makes to a running pod need no action.
 			if o, ok := was.(*corev1.Pod); ok && o.Spec.NodeName != "" {
 				if n, ok := is.(*corev1.Pod); ok && n.UID == o.UID {
 					return
@@ -301,8 +296,8 @@ func (s *Scheduler) follow(pods, nodes cache.SharedIndexInformer) error {
 	return nil
 }
 
-// Halt stops the machines that were started, without a trace in the cluster: after
-// the cluster is gone, and Run has returned.
+// Halt stops the machines that were started, without changing the cluster. Call it after the cluster was deleted and
+// Run has returned.
 func (s *Scheduler) Halt(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,9 +312,8 @@ func (s *Scheduler) Halt(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Abandon removes all machines on record with what was made for them, without asking
-// the cluster: when it is gone, and no Scheduler runs for it. Of the Config it needs no
-// more than Store, Network and Machines.
+// Abandon removes all recorded machines and what was created for them, without asking the cluster. It is for a
+// cluster that was deleted and has no running Scheduler. Of the Config it only needs Store, Network and Machines.
 func (s *Scheduler) Abandon(ctx context.Context) error {
 	all, err := machines.List(s.cfg.Store, s.all())
 	if err != nil {

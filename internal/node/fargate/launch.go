@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// save writes a machine's record; new says that there must be none.
+// save writes a machine's record. new means that there must not be one yet.
 func (s *Scheduler) save(ctx context.Context, m *podMachine, isNew bool) error {
 	err := s.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		if isNew {
@@ -28,7 +28,7 @@ func (s *Scheduler) save(ctx context.Context, m *podMachine, isNew bool) error {
 	return nil
 }
 
-// attach makes the machine's network interface, and notes it.
+// attach creates the machine's network interface, and records it.
 func (s *Scheduler) attach(ctx context.Context, m *podMachine) error {
 	got, err := s.cfg.Network.MakeInterface(ctx, InterfaceRequest{
 		Token: m.UID + "/" + m.Subnet, Subnet: m.Subnet, Groups: m.Groups,
@@ -53,7 +53,7 @@ func (s *Scheduler) occupy(from, to string) {
 	}
 }
 
-// note remembers which pod a node is for.
+// note records which pod a node is for.
 func (s *Scheduler) note(m *podMachine) {
 	if m.Interface == "" {
 		return
@@ -63,7 +63,7 @@ func (s *Scheduler) note(m *podMachine) {
 	s.byNode[m.nodeName(s.cfg.Region)] = m.PodUID
 }
 
-// running says whether the machine was started in this life of the daemon.
+// running reports whether this daemon process has started the machine.
 func (s *Scheduler) running(m *podMachine) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *Scheduler) start(ctx context.Context, m *podMachine, c Cluster) error {
 	return nil
 }
 
-// remove ends a machine and all that was made for it. Its address is free, and its
-// name may come again, only when its node is gone.
+// remove removes a machine and everything that was created for it. The node is deleted first: only then may its
+// address and name be reused.
 func (s *Scheduler) remove(ctx context.Context, m *podMachine) error {
 	return s.end(ctx, m, func() error {
 		name := m.nodeName(s.cfg.Region)
@@ -94,15 +94,14 @@ func (s *Scheduler) remove(ctx context.Context, m *podMachine) error {
 	})
 }
 
-// end stops a machine, lets deleteNode take it out of the cluster, and removes its
-// interface and its record.
+// end stops a machine, calls deleteNode to take it out of the cluster, and removes its interface and its record.
 func (s *Scheduler) end(ctx context.Context, m *podMachine, deleteNode func() error) error {
 	if m.Interface == "" {
-		// A crash may have come between the making of the interface and its noting:
-		// asked with the same token, EC2 says which it is.
+		// There may have been a crash after the interface was created and before it was recorded. Asked with the same
+		// token, EC2 returns the same interface.
 		err := s.attach(ctx, m)
 		if _, _, refused := refusal(err); refused || errors.Is(err, ErrNoAddress) {
-			return s.forget(ctx, m) // there is none
+			return s.forget(ctx, m) // there is no interface
 		}
 		if err != nil {
 			return err
@@ -136,8 +135,7 @@ func (s *Scheduler) forget(ctx context.Context, m *podMachine) error {
 	return err
 }
 
-// refuse says why a pod is not launched: by its condition and, if that is new, by an
-// event.
+// refuse reports why a pod is not launched, by the pod's condition and, if the reason is new, by an event.
 func (s *Scheduler) refuse(ctx context.Context, pod *corev1.Pod, reason, message string) error {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == reason && c.Message == message {
@@ -155,7 +153,7 @@ func (s *Scheduler) refuse(ctx context.Context, pod *corev1.Pod, reason, message
 	}
 	_, err = s.cfg.Client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // it is gone, or another pod has its name
+		return nil // it was deleted, or another pod has its name
 	}
 	if err != nil {
 		return fmt.Errorf("refusing pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -164,7 +162,7 @@ func (s *Scheduler) refuse(ctx context.Context, pod *corev1.Pod, reason, message
 	return nil
 }
 
-// event writes one; it is not worth failing for.
+// event writes an event. A failure to write one is not worth failing for.
 func (s *Scheduler) event(ctx context.Context, pod *corev1.Pod, kind, reason, message string) {
 	now := metav1.NewTime(s.clock.Now())
 	_, err := s.cfg.Client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{

@@ -13,40 +13,38 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// AnnotationLogging says of a pod whether it logs, or why not.
+// AnnotationLogging says whether a pod's logs are collected, or why not.
 const AnnotationLogging = "Logging"
 
-// The ConfigMap by which pods of Fargate log.
+// The ConfigMap that configures logging for Fargate pods.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-logging.html
 const (
 	loggingNamespace = "aws-observability"
 	loggingName      = "aws-logging"
 	loggingEnabled   = "LoggingEnabled"
 	loggingDisabled  = "LoggingDisabled"
-	// Why pods do not log, after that. The first is documented.
+	// The reasons why pods do not log, which follow that text. The first is documented.
 	loggingNotFound = "LOGGING_CONFIGMAP_NOT_FOUND"
 	loggingInvalid  = "LOGGING_CONFIGMAP_INVALID" // from memory
-	// loggingFresh is for how long it is not looked for again.
+	// loggingFresh is how long the answer is reused.
 	loggingFresh = time.Second
 )
 
-// loggingState is whether pods logged when it was asked last.
+// loggingState is whether pods log, as last determined.
 type loggingState struct {
 	mu    sync.Mutex
 	asked time.Time
 	last  loggingAnswer
 }
 
-// A loggingAnswer is why pods do not log, as an annotation and in a sentence; both are
-// empty if they do.
+// A loggingAnswer says why pods do not log, as an annotation and in a sentence. Both are empty if they do.
 type loggingAnswer struct{ reason, text string }
 
-// noteLogging says of a pod whether it logs, as Fargate does: a pod is admitted with the
-// annotation that there is no ConfigMap. Missing permissions of the pod execution role
-// are not reported in events, as on AWS (aws/containers-roadmap#2293).
+// noteLogging records whether a pod logs, as Fargate does: a pod is admitted with the annotation that there is no
+// ConfigMap. As on AWS, events do not report missing permissions of the pod execution role
+// (aws/containers-roadmap#2293).
 //
-// AWS deviation: pods of simulated machines write no logs, so that none are sent where
-// the ConfigMap says.
+// AWS deviation: pods of simulated machines write no logs, so none are sent to where the ConfigMap says.
 func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod, l loggingAnswer) {
 	if l.reason == loggingNotFound {
 		s.event(ctx, pod, corev1.EventTypeWarning, loggingDisabled, l.text)
@@ -67,8 +65,7 @@ func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod, l loggingA
 	s.event(ctx, pod, kind, event, text)
 }
 
-// logs says whether pods log. An error while asking is not an answer, and is not
-// cached.
+// logs reports whether pods log. Errors are not cached.
 func (s *Scheduler) logs(ctx context.Context) (loggingAnswer, error) {
 	l := &s.logging
 	l.mu.Lock() // concurrent callers wait for the answer

@@ -12,12 +12,12 @@ import (
 // maxLogging is how many characters the ConfigMap may have.
 const maxLogging = 5300
 
-// A loggingSection is what stands under one key of the ConfigMap.
+// A loggingSection describes one key of the ConfigMap.
 type loggingSection struct {
 	key, directive string
-	kind           string   // in texts
+	kind           string   // as it appears in messages
 	required       []string // keys of each directive, in lower case
-	plugins        []string // of the key name; nil: any
+	plugins        []string // allowed values of the key name; nil means any
 }
 
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-logging.html#fargate-logging-log-router-configuration
@@ -27,9 +27,8 @@ var loggingSections = []loggingSection{
 	{"parsers.conf", "PARSER", "parser", []string{"name", "format"}, nil},
 }
 
-// loggingFault says why Fargate does not log by a ConfigMap; empty if it does. The rules
-// are documented, and the text about plugins is quoted in DataDog/documentation#24023;
-// the others are from memory.
+// loggingFault says why Fargate rejects a ConfigMap, or returns "" if it does not. The rules are documented, and the
+// text about plugins is quoted in DataDog/documentation#24023; the others are from memory.
 func loggingFault(m *corev1.ConfigMap) string {
 	size := 0
 	for k, v := range m.Data {
@@ -53,12 +52,12 @@ func loggingFault(m *corev1.ConfigMap) string {
 	return ""
 }
 
-// fault holds the text under one key against the rules.
+// fault checks the text under one key against the rules.
 func (s *loggingSection) fault(text string) string {
 	if strings.Contains(text, "${") {
 		return "environment variables are not allowed in " + s.key
 	}
-	var have map[string]string // of the directive at hand; nil before the first
+	var have map[string]string // of the current directive; nil before the first
 	outer, inner := -1, -1
 	ended := func() string {
 		if have == nil {

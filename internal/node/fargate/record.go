@@ -18,12 +18,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// machines are the machines that there are, or are to be, by CLUSTER/POD UID.
+// machines are the existing and planned machines, by CLUSTER/POD UID.
 var machines = store.NewCollection[podMachine]("fargate", "machine")
 
-// A machine is one attempt to run a pod. It is on record before anything of it is made.
+// A machine is one attempt to run a pod. It is recorded before anything is created for it.
 type podMachine struct {
-	// UID is the attempt's, and the token by which its interface is made.
+	// UID identifies the attempt. It is also the token with which its interface is created.
 	UID            string
 	PodUID         types.UID
 	Namespace, Pod string
@@ -40,8 +40,7 @@ type podMachine struct {
 	Address              netip.Addr `json:",omitzero"`
 }
 
-// Count returns how many machines a profile has in a cluster, those that are being
-// removed included.
+// Count returns how many machines a profile has in a cluster, including those that are being removed.
 func Count(st *store.Store, account, region, cluster, profile string) (int, error) {
 	all, err := machines.List(st, store.Scope{Account: account, Region: region, Prefix: cluster + "/"})
 	n := 0
@@ -53,7 +52,7 @@ func Count(st *store.Store, account, region, cluster, profile string) (int, erro
 	return n, err
 }
 
-// Clusters returns the clusters that have machines; keys' IDs are their names.
+// Clusters returns the clusters that have machines. The keys' IDs are the clusters' names.
 func Clusters(st *store.Store) (map[store.Key]bool, error) {
 	all, err := machines.List(st, store.Scope{})
 	out := map[store.Key]bool{}
@@ -73,7 +72,7 @@ func (s *Scheduler) all() store.Scope {
 	return store.Scope{Account: s.cfg.Account, Region: s.cfg.Region, Prefix: s.cfg.Cluster + "/"}
 }
 
-// hostName is EC2's IP-based name, as in service/ec2.
+// hostName returns EC2's IP-based name, as in service/ec2.
 // https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html
 func (m *podMachine) hostName(region string) string {
 	domain := region + ".compute.internal"
@@ -85,22 +84,21 @@ func (m *podMachine) hostName(region string) string {
 
 func (m *podMachine) nodeName(region string) string { return "fargate-" + m.hostName(region) }
 
-// providerID is aws:///ZONE/10 digits-32 digits/NODE, as seen on AWS.
+// providerID returns aws:///ZONE/10 digits-32 digits/NODE, as seen on AWS.
 func (m *podMachine) providerID(region string) string {
 	sum := sha256.Sum256([]byte(m.UID))
 	h := hex.EncodeToString(sum[:])
 	return "aws:///" + m.Zone + "/" + h[:10] + "-" + h[10:42] + "/" + m.nodeName(region)
 }
 
-// Capacity is the machine for a pod: more than the pod is given, as the kubelet and the
-// system need some of it. On AWS, too, "the reported node size is often larger than the
-// Pod's capacity".
+// Capacity returns the machine for a pod. It is larger than what the pod gets, because the kubelet and the system
+// need some of it. On AWS, too, "the reported node size is often larger than the Pod's capacity".
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-configuration.html#fargate-cpu-and-memory
 func Capacity(s fargatesizes.Size) (vcpu int, memoryMiB int64) {
 	return max(2, int(s.MilliCPU+999)/1000+1), max(4096, s.MemoryMiB+s.MemoryMiB/32+2048)
 }
 
-// instance is the machine as its runtime starts it.
+// instance returns the machine as its runtime starts it.
 func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 	vcpu, memory := Capacity(m.Size)
 	return node.Fargate{
@@ -117,8 +115,8 @@ func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 	}
 }
 
-// Of returns the network interface of a pod's machine, by which the runtime
-// identifies it, and the profile's role, or false if there is none yet.
+// Of returns the network interface of a pod's machine, by which the runtime identifies the machine, and the profile's
+// role. It returns false if there is no machine yet.
 func Of(st *store.Store, account, region, cluster string, pod types.UID) (id, roleARN string, ok bool) {
 	m, err := machines.Get(st, store.Key{Account: account, Region: region, ID: cluster + "/" + string(pod)})
 	return m.Interface, m.RoleARN, err == nil && m.Interface != ""

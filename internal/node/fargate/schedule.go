@@ -54,10 +54,10 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// place decides whether Fargate runs a pod, and puts the machine for it on record.
+// place decides whether Fargate runs a pod, and records the machine for it.
 //
-// AWS deviation: Fargate does not look again at a pod that it refused; here, a pod
-// that was blocked by something outside of it continues once that is fixed.
+// AWS deviation: Fargate does not retry a pod that it refused; here, a pod that was blocked by something outside of
+// it continues once that is fixed.
 func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
 	if why, claimed := unsupported(pod, s.claims(ctx)); why != "" {
 		again := time.Duration(0)
@@ -123,9 +123,9 @@ func (s *Scheduler) place(ctx context.Context, pod *corev1.Pod) (time.Duration, 
 	return lookAgain, s.refuse(ctx, pod, ReasonNoAddress, fmt.Sprintf("Pod provisioning failed: no free IP addresses in subnets %v of fargate profile %s", profile.Subnets, name))
 }
 
-// unattached is what follows on an interface that could not be made. If the interface
-// was refused, there is none, and the pod is placed again with its security groups at
-// that time. Other errors are tried again, by the machine's record.
+// unattached handles an interface that could not be created. If it was refused, the machine's record is removed, and
+// the pod is placed again later with its security groups at that time. Other errors are retried with the machine's
+// record.
 func (s *Scheduler) unattached(ctx context.Context, pod *corev1.Pod, m *podMachine, err error) (time.Duration, error) {
 	reason, why, refused := refusal(err)
 	if !refused {
@@ -140,8 +140,8 @@ func (s *Scheduler) unattached(ctx context.Context, pod *corev1.Pod, m *podMachi
 	return lookAgain, s.refuse(ctx, pod, reason, "Pod provisioning failed: "+why) // from memory
 }
 
-// refusal is what an error of Network's MakeInterface says which made none, whatever
-// the subnet; false if it is not such an error.
+// refusal returns the reason if an error of Network's MakeInterface means that no interface was created, whatever the
+// subnet. ok is false for other errors.
 func refusal(err error) (reason, why string, ok bool) {
 	var groups *GroupsError
 	var refused *RefusedError
@@ -154,7 +154,7 @@ func refusal(err error) (reason, why string, ok bool) {
 	return "", "", false
 }
 
-// order puts subnets with fewer machines first, so that pods spread over zones.
+// order puts subnets with fewer machines first, so that pods are spread over zones.
 func (s *Scheduler) order(subnets []string) []string {
 	out := slices.Clone(subnets)
 	s.mu.Lock()
@@ -182,7 +182,7 @@ func (s *Scheduler) launch(ctx context.Context, pod *corev1.Pod, m *podMachine) 
 		if err != nil {
 			return 0, err
 		}
-		if m.Interface == "" { // a crash came between
+		if m.Interface == "" { // there was a crash in between
 			err := s.attach(ctx, m)
 			if errors.Is(err, ErrNoAddress) {
 				return time.Millisecond, s.forget(ctx, m) // another subnet may have one
@@ -199,7 +199,7 @@ func (s *Scheduler) launch(ctx context.Context, pod *corev1.Pod, m *podMachine) 
 		return 0, nil
 	}
 	if pod.DeletionTimestamp != nil {
-		return 0, nil // it is being deleted, and the machine is removed afterwards
+		return 0, nil // the pod is being deleted, and the machine is removed afterwards
 	}
 	name := m.nodeName(s.cfg.Region)
 	obj, ok, err := s.nodes.GetByKey(name)
@@ -220,7 +220,7 @@ func (s *Scheduler) bind(ctx context.Context, pod *corev1.Pod, nodeName string) 
 	}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // gone, or bound: the watch says which
+		return nil // deleted or already bound: the watch will show which
 	case err != nil:
 		return fmt.Errorf("binding pod %s/%s to %s: %w", pod.Namespace, pod.Name, nodeName, err)
 	}

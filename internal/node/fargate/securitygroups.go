@@ -25,7 +25,7 @@ type SecurityGroupPolicy struct {
 	} `json:"spec"`
 }
 
-// A GroupsError says that a pod cannot have the security groups of its policies.
+// A GroupsError says why a pod cannot have the security groups of its policies.
 type GroupsError struct{ Reason string }
 
 func (e *GroupsError) Error() string { return e.Reason }
@@ -35,7 +35,7 @@ func ReadPolicies(ctx context.Context, client rest.Interface, namespace string) 
 	raw, err := client.Get().AbsPath("/apis/vpcresources.k8s.aws/v1beta1/namespaces/"+namespace+"/securitygrouppolicies").
 		SetHeader("Accept", "application/json").Do(ctx).Raw()
 	if apierrors.IsNotFound(err) {
-		return nil, nil // their definition was removed
+		return nil, nil // the CRD was deleted
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the SecurityGroupPolicies of %s: %w", namespace, err)
@@ -46,8 +46,7 @@ func ReadPolicies(ctx context.Context, client rest.Interface, namespace string) 
 	return list.Items, json.Unmarshal(raw, &list)
 }
 
-// groups are the security groups of a pod: those of all policies that match, or else
-// the cluster's.
+// groups returns the security groups of a pod: those of all policies that match or, if none does, the cluster's.
 func (s *Scheduler) groups(ctx context.Context, pod *corev1.Pod, cluster []string) ([]string, error) {
 	if s.cfg.Policies == nil {
 		return cluster, nil
@@ -73,9 +72,8 @@ func (s *Scheduler) groups(ctx context.Context, pod *corev1.Pod, cluster []strin
 	return slices.Compact(out), nil
 }
 
-// matches reports whether every selector of a policy does; one without any, or without
-// groups, is not valid and matches nothing.
-// https://github.com/aws/amazon-vpc-resource-controller-k8s/blob/master/pkg/utils/helper.go
+// matches reports whether all selectors of a policy match. A policy without a selector or without groups is invalid
+// and matches nothing. https://github.com/aws/amazon-vpc-resource-controller-k8s/blob/master/pkg/utils/helper.go
 func (p *SecurityGroupPolicy) matches(pod *corev1.Pod, account *corev1.ServiceAccount) bool {
 	spec := &p.Spec
 	if spec.PodSelector == nil && spec.ServiceAccountSelector == nil || len(spec.SecurityGroups.GroupIDs) == 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/fargatesizes"
 )
 
-// Why Fargate does not run a pod, as the reason of its condition PodScheduled. Both are
-// quoted in public issues: aws/eks-distro-prow-jobs#11, and the first in build logs.
+// Why Fargate does not run a pod, as the reason of the pod's condition PodScheduled. Both are quoted in public
+// issues: aws/eks-distro-prow-jobs#11, and the first in build logs.
 const (
 	ReasonUnsupported = "POD_UNSUPPORTED_ON_FARGATE"
 	ReasonTooLarge    = "POD_CPU_MEM_EXCEEDS_MAX_FARGATE_SIZE"
@@ -26,17 +26,16 @@ const (
 	ReasonRefused   = "NETWORK_INTERFACE_REFUSED"
 )
 
-// claims returns the claim of a pod's volume and the volume it is bound to; an error
-// says that either is not there.
+// claims returns the claim of a pod's volume and the volume that it is bound to, or an error if either does not
+// exist.
 type claims func(namespace, name string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume, error)
 
-// unsupported says why Fargate cannot run a pod, in the words of its scheduler; empty
-// if it can. claimed says that the reason lies in a claim, which may change.
+// unsupported says why Fargate cannot run a pod, in the words of its scheduler, or returns "" if it can. claimed says
+// that the reason is in a claim, which may change.
 //
-// Quoted in public issues: kubernetes-sigs/aws-efs-csi-driver#589 (fields, Privileged,
-// HostPort), kubernetes/ingress-nginx#4888 (AllowPrivilegeEscalation), frappe/helm#182
-// (Capabilities), freegroup/kube-s3#14 and pachyderm/pachyderm#4522 (volumes).
-// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html
+// Quoted in public issues: kubernetes-sigs/aws-efs-csi-driver#589 (fields, Privileged, HostPort),
+// kubernetes/ingress-nginx#4888 (AllowPrivilegeEscalation), frappe/helm#182 (Capabilities), freegroup/kube-s3#14 and
+// pachyderm/pachyderm#4522 (volumes). https://docs.aws.amazon.com/eks/latest/userguide/fargate.html
 func unsupported(pod *corev1.Pod, lookUp claims) (why string, claimed bool) {
 	var parts []string
 	if slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "DaemonSet" }) {
@@ -125,7 +124,7 @@ func securityFields(sc *corev1.SecurityContext) string {
 	return strings.Join(out, ", ")
 }
 
-// efsDriver is the one driver whose volumes Fargate mounts.
+// efsDriver is the only driver whose volumes Fargate mounts.
 // https://docs.aws.amazon.com/eks/latest/userguide/efs-csi.html
 const efsDriver = "efs.csi.aws.com"
 
@@ -159,8 +158,8 @@ func claimFault(namespace, name string, lookUp claims) string {
 	return ""
 }
 
-// extendedResources are those that a machine of Fargate does not have: GPUs and
-// similar devices. Kubernetes's own have no slash in their name.
+// extendedResources are resources that a Fargate machine does not have: GPUs and similar devices. Kubernetes's own
+// resources have no slash in their names.
 func extendedResources(spec *corev1.PodSpec) []string {
 	var out []string
 	for _, cs := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -176,5 +175,5 @@ func extendedResources(spec *corev1.PodSpec) []string {
 	return out
 }
 
-// size is the combination for a pod, or false if there is none large enough.
+// size returns the combination for a pod, or false if none is large enough.
 func size(pod *corev1.Pod) (fargatesizes.Size, bool) { return fargatesizes.For(&pod.Spec) }

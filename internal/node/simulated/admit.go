@@ -7,7 +7,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// requests are what a pod asks of its node.
+// requests are the resources that a pod requests from its node.
 type requests struct{ milliCPU, memory, storage int64 }
 
 func requestsOf(p *corev1.Pod) requests {
@@ -15,8 +15,8 @@ func requestsOf(p *corev1.Pod) requests {
 	return requests{milliCPU: r.Cpu().MilliValue(), memory: r.Memory().Value(), storage: r.StorageEphemeral().Value()}
 }
 
-// admit refuses a pod that the node has no room for. The scheduler sends none; a pod
-// that names its node comes without it.
+// admit refuses a pod that the node has no room for. The scheduler does not send such pods, but a pod that names its
+// node bypasses the scheduler.
 // https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/lifecycle/predicate.go
 func (k *kubelet) admit(p *pod) (reason, message string, ok bool) {
 	var pods int64

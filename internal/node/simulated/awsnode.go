@@ -18,22 +18,22 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// awsNode is what a node's pod of the DaemonSet aws-node says about the CNI in it.
+// awsNode is what a node's pod of the DaemonSet aws-node says about the CNI plugin in it.
 type awsNode struct {
 	env map[string]string // of the container aws-node
-	// role is what IAM roles for service accounts give it, and identity says that EKS
-	// Pod Identity gives it one. Neither: it acts as the node.
+	// role is the role that IAM roles for service accounts give it, and identity says that EKS Pod Identity gives it
+	// one. Without either, it acts as the node.
 	role     string
 	identity bool
 }
 
-// The container of aws-node that is the CNI's daemon, and the service account.
+// The container of aws-node that runs the CNI's daemon, and its service account.
 const (
 	awsNodeContainer = "aws-node"
 	awsNodeAccount   = "aws-node"
 )
 
-// newAWSNode reads the pod of aws-node; nil: it is another pod.
+// newAWSNode reads the pod of aws-node. It returns nil for other pods.
 func newAWSNode(p *corev1.Pod) *awsNode {
 	if p.Namespace != metav1.NamespaceSystem || p.Labels["k8s-app"] != "aws-node" {
 		return nil
@@ -50,7 +50,7 @@ func newAWSNode(p *corev1.Pod) *awsNode {
 	return a
 }
 
-// daemon is the container in which the CNI's daemon runs; nil: it does not.
+// daemon returns the container in which the CNI's daemon runs, or nil if it does not run.
 func (p *pod) daemon() *container {
 	if p == nil || p.ended() || p.stopped {
 		return nil
@@ -63,10 +63,10 @@ func (p *pod) daemon() *container {
 	return nil
 }
 
-// hasOwnCNI says that the network of pods is there without aws-node: Fargate's is.
+// hasOwnCNI reports whether the network of pods works without aws-node, as on Fargate.
 func (k *kubelet) hasOwnCNI() bool { return k.m.in.Fargate }
 
-// followCNI starts the CNI's daemon with its container, and ends it with that.
+// followCNI starts the CNI's daemon when its container starts, and stops it with the container.
 func (k *kubelet) followCNI(ctx context.Context) {
 	k.noteImage(ctx)
 	c := k.cni.daemon()
@@ -85,8 +85,7 @@ func (k *kubelet) followCNI(ctx context.Context) {
 	}
 }
 
-// resumeCNI continues with a daemon that was running before this program
-// restarted.
+// resumeCNI continues with a daemon that was running before this program was restarted.
 func (k *kubelet) resumeCNI(ctx context.Context) {
 	k.cni.adopted = false
 	if err := k.ipam.load(ctx); err != nil {
@@ -100,7 +99,7 @@ func (k *kubelet) resumeCNI(ctx context.Context) {
 	k.wake()
 }
 
-// noteImage records whether the images of aws-node are there.
+// noteImage records whether the images of aws-node have been pulled.
 func (k *kubelet) noteImage(ctx context.Context) {
 	if k.cni == nil || k.network {
 		return
@@ -117,8 +116,8 @@ func (k *kubelet) noteImage(ctx context.Context) {
 	}
 }
 
-// setUpNetwork is the start of the CNI's daemon: without it, and the permission to
-// see to addresses for pods, there is no Ready.
+// setUpNetwork starts the CNI's daemon. Without it and its permissions to manage addresses for pods, the node does
+// not become Ready.
 func (k *kubelet) setUpNetwork(ctx context.Context) {
 	err := k.startIPAM(ctx)
 	if err != nil {
@@ -136,11 +135,11 @@ func (k *kubelet) setUpNetwork(ctx context.Context) {
 	k.wake()
 }
 
-// failedNetwork says why the CNI's daemon does not start.
+// failedNetwork reports why the CNI's daemon does not start.
 func (k *kubelet) failedNetwork(ctx context.Context, err error) {
 	k.ipam.log("%s", err)
 	k.markCNI(ctx, false)
-	if k.network { // it has been set up once: that stays on the disk
+	if k.network { // it was set up once, and its configuration stays on the disk
 		return
 	}
 	k.m.step(ctx, node.StepNetwork, err, "")
@@ -149,9 +148,9 @@ func (k *kubelet) failedNetwork(ctx context.Context, err error) {
 	k.os.klog('I', "kubelet.go:3262", "Container runtime network not ready", "networkReady", "NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")
 }
 
-// markCNI makes the daemon's container ready or not.
+// markCNI sets whether the daemon's container is ready.
 //
-// AWS deviation: its liveness probe restarts it when it is not ready for long.
+// AWS deviation: if it is not ready for long, its liveness probe restarts it.
 func (k *kubelet) markCNI(ctx context.Context, ready bool) {
 	c := k.cni.daemon()
 	if c == nil || c.unready == !ready {
@@ -174,8 +173,7 @@ func (k *kubelet) startIPAM(ctx context.Context) error {
 	return k.ipam.start(ctx)
 }
 
-// identifyCNI gets the credentials that the daemon's calls are signed with; nil:
-// the node's.
+// identifyCNI gets the credentials that sign the daemon's calls. Nil means the node's.
 func (k *kubelet) identifyCNI(ctx context.Context) (*aws.Credentials, error) {
 	a := k.cni
 	if a == nil || a.aws.role == "" && !a.aws.identity {
@@ -205,7 +203,7 @@ func (k *kubelet) identifyCNI(ctx context.Context) (*aws.Credentials, error) {
 	return &creds, nil
 }
 
-// runs says whether a pod whose name begins so runs on the node.
+// runs reports whether a pod with that name prefix runs on the node.
 func (k *kubelet) runs(prefix string) bool {
 	for _, p := range k.pods {
 		if strings.HasPrefix(p.name, prefix) && p.phase == corev1.PodRunning && !p.stopped {
@@ -215,8 +213,8 @@ func (k *kubelet) runs(prefix string) bool {
 	return false
 }
 
-// token asks the API server for a token of a pod's service account, as the kubelet
-// does for the pod's volumes. No audience: the API server's.
+// token asks the API server for a token of a pod's service account, as the kubelet does for the pod's volumes. An
+// empty audience means the API server's.
 func (k *kubelet) token(ctx context.Context, p *pod, audience ...string) (string, error) {
 	req := &authenticationv1.TokenRequest{
 		TypeMeta: metav1.TypeMeta{APIVersion: "authentication.k8s.io/v1", Kind: "TokenRequest"},
@@ -267,8 +265,7 @@ func (k *kubelet) findENIConfig(ctx context.Context) (subnet string, groups []st
 	return config.Spec.Subnet, config.Spec.SecurityGroups, nil
 }
 
-// denied tells of a permission that the daemon has not, as it does: by an event of
-// its pod.
+// denied reports a missing permission as the daemon does: by an event of its pod.
 func (k *kubelet) denied(action string) {
 	if k.cni == nil {
 		return

@@ -21,8 +21,7 @@ type size struct {
 	maxPods               int32
 }
 
-// defaultMaxPods is the kubelet's default, which nodeadm falls back on for an
-// instance type it does not know.
+// defaultMaxPods is the kubelet's default, which nodeadm uses for an instance type that it does not know.
 const defaultMaxPods = 110
 
 // measure computes a node's size as nodeadm and the kubelet do.
@@ -30,7 +29,7 @@ const defaultMaxPods = 110
 func measure(in machine.Instance, cfg *userdata.Config) (size, error) {
 	standard := standardMaxPods(in)
 	if cfg.MaxPodsExpression != "" {
-		// nodeadm warns about a bad expression and goes on with the standard value.
+		// nodeadm warns about a bad expression and continues with the standard value.
 		if n, err := evalMaxPods(cfg.MaxPodsExpression, in, standard); err == nil {
 			standard = n
 		}
@@ -106,8 +105,8 @@ func measure(in machine.Instance, cfg *userdata.Config) (size, error) {
 	return size{capacity: capacity, allocatable: allocatable, maxPods: pods}, nil
 }
 
-// standardMaxPods is what the VPC CNI has addresses for, plus kube-proxy and the
-// CNI itself, which use the node's.
+// standardMaxPods is the number of pods for which the VPC CNI has addresses, plus kube-proxy and the CNI itself,
+// which use the node's address.
 func standardMaxPods(in machine.Instance) int32 {
 	if in.Type.ENIs <= 0 || in.Type.IPv4PerENI <= 0 {
 		return defaultMaxPods
@@ -130,24 +129,23 @@ func reservedMilliCPU(vcpu int) int64 {
 	return sum
 }
 
-// memoryBytes is the memory that a guest's kernel reports of an instance.
+// memoryBytes returns the memory that a guest's kernel reports.
 //
-// AWS deviation: AWS publishes no formula for what the hypervisor, firmware and
-// kernel keep. These lines lie between what Karpenter's authors measured on AL2 nodes of
-// the types of one size: zz_generated.memory_overhead.go in
-// https://github.com/aws/karpenter-provider-aws/pull/4517, where t3.small lacks 131 MiB
-// (6.4 %, 130 here), t3.medium 253 (283 here), m6i.large 405 (405 here), m6i.24xlarge
-// 12369 (11956 here). From 4 GiB on there is more, which is kept for crash dumps.
+// AWS deviation: AWS publishes no formula for what the hypervisor, firmware and kernel keep. These lines lie between
+// what Karpenter's authors measured on AL2 nodes of the types of one size: zz_generated.memory_overhead.go in
+// https://github.com/aws/karpenter-provider-aws/pull/4517, where t3.small lacks 131 MiB (6.4 %, 130 here), t3.medium
+// 253 (283 here), m6i.large 405 (405 here), m6i.24xlarge 12369 (11956 here). From 4 GiB on there is more, which is
+// kept for crash dumps.
 func memoryBytes(mib int64) int64 {
 	kept := 75 + mib*27/1000
 	if mib > 2048 {
 		kept = 160 + mib*30/1000
 	}
-	return max(mib-kept, mib/2)<<20 - 4<<10 // never a whole number of MiB, and so shown in Ki
+	return max(mib-kept, mib/2)<<20 - 4<<10 // never a whole number of MiB, so that it is shown in Ki
 }
 
-// diskBytes is the size of the root file system on a volume; 12308 KiB go to the
-// partition table and boot partition of the EKS images.
+// diskBytes returns the size of the root file system on a volume. The partition table and boot partition of the EKS
+// images take 12308 KiB.
 func diskBytes(gib int) int64 {
 	if gib <= 0 {
 		gib = 20
@@ -179,8 +177,7 @@ func threshold(s string, total resource.Quantity) (resource.Quantity, error) {
 	return *resource.NewQuantity(int64(float64(total.Value())*f/100), resource.BinarySI), nil
 }
 
-// evalMaxPods evaluates nodeadm's maxPodsExpression. The expression is a user's:
-// its cost is bounded.
+// evalMaxPods evaluates nodeadm's maxPodsExpression. The expression comes from a user, so its cost is bounded.
 func evalMaxPods(expression string, in machine.Instance, standard int32) (int32, error) {
 	env, err := cel.NewEnv(
 		cel.Variable("default_enis", cel.IntType),

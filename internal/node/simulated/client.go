@@ -36,22 +36,21 @@ import (
 
 const (
 	protobufType = runtime.ContentTypeProtobuf
-	// callTimeout bounds every call but watches, where an API server that has the
-	// machine to itself answers in milliseconds. The kubelet gives its heartbeats
-	// 10 s; on a laptop under load, a call given up is work done twice.
+	// callTimeout bounds every call except watches. An API server that has the machine to itself answers in
+	// milliseconds. The kubelet gives its heartbeats 10 s; on a busy laptop, giving up a call means doing its work
+	// twice.
 	callTimeout = 30 * time.Second
-	// maxFrame bounds one watch event; etcd takes no object over 1.5 MiB.
+	// maxFrame bounds one watch event; etcd accepts no object over 1.5 MiB.
 	maxFrame = 4 << 20
-	// callsPerCluster bounds the calls under way to one cluster from all its nodes
-	// together, so that a thousand nodes booting at once queue here and not in the
-	// API server. Leases have a lane of their own, as they have there: however many
-	// pods are started, no node is given up for it.
+	// callsPerCluster bounds the concurrent calls to one cluster from all its nodes together, so that a thousand
+	// nodes booting at once queue here and not in the API server. Leases have their own limit, as they do in API
+	// servers, so that starting many pods does not make any node look dead.
 	callsPerCluster  = 48
 	leasesPerCluster = 32
 )
 
-// cluster is what the nodes of one cluster share: how to trust it, and how much to
-// ask of it at once. Nodes share no connection: each has its own identity.
+// cluster is what the nodes of one cluster share: how to verify it, and how many calls to make at once. Nodes share
+// no connection, because each has its own identity.
 type cluster struct {
 	key    string
 	tls    *tls.Config
@@ -61,7 +60,7 @@ type cluster struct {
 	refs   int
 }
 
-// clusters hands out clusters by endpoint and certificate authority.
+// clusters returns clusters by endpoint and certificate authority.
 type clusters struct {
 	eventRate  rate.Limit
 	eventBurst int
@@ -117,7 +116,7 @@ func (cs *clusters) nodes(c *cluster) int {
 	return c.refs
 }
 
-// client is one node's client: its own connection, its own identity.
+// client is one node's client, with its own connection and identity.
 type client struct {
 	cluster   *cluster
 	identity  *identity
@@ -125,11 +124,10 @@ type client struct {
 	rest      *rest.RESTClient
 	agent     string
 	host      string                     // of the endpoint
-	route     atomic.Pointer[node.Route] // of the last connection, if it is known
+	route     atomic.Pointer[node.Route] // of the last connection, if known
 }
 
-// dialError says that the endpoint could not be reached, which is the network's
-// word and not the API server's.
+// dialError says that the endpoint could not be reached: the error is the network's and not the API server's.
 type dialError struct{ err error }
 
 func (e *dialError) Error() string { return e.err.Error() }
@@ -138,10 +136,10 @@ func (e *dialError) Unwrap() error { return e.err }
 func newClient(c *cluster, id *identity, endpoint *url.URL, agent string, dial func(ctx context.Context, host string, port int) (net.Conn, error)) (*client, error) {
 	out := &client{cluster: c, identity: id, agent: agent, host: endpoint.Hostname()}
 	if p := endpoint.Port(); p != "443" {
-		out.host = endpoint.Host // of this machine
+		out.host = endpoint.Host // a path on this machine
 	}
 	transport := &http.Transport{
-		TLSClientConfig:     c.tls.Clone(), // a transport writes to its own
+		TLSClientConfig:     c.tls.Clone(), // a transport writes to its own config
 		TLSHandshakeTimeout: callTimeout,
 		ForceAttemptHTTP2:   true,
 		HTTP2:               &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
@@ -191,16 +189,16 @@ func (c *client) request(ctx context.Context, verb, path string) (*rest.Request,
 	if err != nil {
 		return nil, err
 	}
-	// No retries inside: the node's loop decides what is worth repeating and when.
+	// No retries here: the node's loop decides what to repeat, and when.
 	return c.rest.Verb(verb).AbsPath(path).MaxRetries(0).
 		SetHeader("Authorization", "Bearer "+token).
-		// The API server takes a field manager's name from here.
+		// The API server uses it as the field manager's name.
 		SetHeader("User-Agent", c.agent).
 		WarningHandlerWithContext(rest.NoWarnings{}), nil
 }
 
-// do makes a call. body is nil, a runtime.Object with its TypeMeta set, or
-// the []byte of a strategic merge patch. into may be nil.
+// do makes a call. body is nil, a runtime.Object with its TypeMeta set, or the []byte of a strategic merge patch.
+// into may be nil.
 func (c *client) do(ctx context.Context, verb, path string, query url.Values, body any, into runtime.Object) error {
 	lane := c.cluster.slots
 	if strings.HasPrefix(path, leasePath) {
@@ -212,8 +210,7 @@ func (c *client) do(ctx context.Context, verb, path string, query url.Values, bo
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for a free connection to the cluster: %w", ctx.Err())
 	}
-	// Only the time of the call itself counts: waiting for a turn is not a sign
-	// of trouble.
+	// Only the time of the call itself counts: waiting for a turn is not a sign of trouble.
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req, err := c.request(ctx, verb, path)
@@ -262,9 +259,8 @@ func (c *client) getAs(ctx context.Context, token, path string, into any) error 
 	return json.Unmarshal(raw, into)
 }
 
-// watchPods follows the node's pods from a resource version and calls handle for
-// each event until the server ends the watch or ctx ends. A bookmark's pod has a
-// resource version only.
+// watchPods follows the node's pods from a resource version and calls handle for each event until the server ends the
+// watch or ctx ends. The pod of a bookmark only has a resource version.
 func (c *client) watchPods(ctx context.Context, nodeName, resourceVersion string, timeout time.Duration, handle func(watch.EventType, *corev1.Pod)) error {
 	ctx, cancel := context.WithCancel(ctx) // ends the stream when this returns
 	defer cancel()
@@ -323,7 +319,7 @@ func (c *client) watchPods(ctx context.Context, nodeName, resourceVersion string
 		}
 		handle(watch.EventType(ev.Type), pod)
 		if cap(frame) > 64<<10 {
-			frame = nil // one large pod shall not cost memory forever
+			frame = nil // do not keep the memory of one large pod forever
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// address gives a pod an address, or returns when to ask again at the latest and, as
-// the kubelet does, why there is none.
+// address gives a pod an address. Otherwise it returns when to ask again at the latest and, in the kubelet's words,
+// why there is none.
 func (k *kubelet) address(ctx context.Context, p *pod) (netip.Addr, time.Time, *sandboxError) {
 	now := k.now()
 	if !k.network {
@@ -20,7 +20,7 @@ func (k *kubelet) address(ctx context.Context, p *pod) (netip.Addr, time.Time, *
 		return netip.Addr{}, time.Time{}, cniError("Error received from AddNetwork gRPC call: rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:50051: connect: connection refused\"")
 	}
 	ok, cooled := k.ipam.pool.has(now)
-	if !ok && k.ipam.tooLow() { // otherwise it is looked after later
+	if !ok && k.ipam.tooLow() { // otherwise the pool is refilled later
 		if err := k.ipam.increase(ctx); err != nil {
 			k.ipam.log("%v", err)
 		}
@@ -35,15 +35,15 @@ func (k *kubelet) address(ctx context.Context, p *pod) (netip.Addr, time.Time, *
 	return ip, time.Time{}, nil
 }
 
-// A sandboxError is why a pod has no sandbox: an event of the kubelet's. In its
-// message, {sandbox} stands for the sandbox's ID.
+// A sandboxError says why a pod has no sandbox, as an event of the kubelet. In its message, {sandbox} stands for the
+// sandbox's ID.
 type sandboxError struct{ reason, message string }
 
 func cniError(text string) *sandboxError {
 	return &sandboxError{"FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox {sandbox}: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: " + text}
 }
 
-// wake has all pods looked at that have no sandbox.
+// wake makes all pods without a sandbox due.
 func (k *kubelet) wake() {
 	now := k.now()
 	for _, p := range k.pods {
@@ -53,14 +53,13 @@ func (k *kubelet) wake() {
 	}
 }
 
-// maintainAddresses is the daemon's look at its pool.
+// maintainAddresses lets the daemon check its pool.
 func (k *kubelet) maintainAddresses(ctx context.Context) {
 	k.ipam.maintain(ctx)
 	k.noteAddresses(ctx)
 }
 
-// noteAddresses records that there are too few addresses, and that there are enough
-// again.
+// noteAddresses records when there are too few addresses, and when there are enough again.
 func (k *kubelet) noteAddresses(ctx context.Context) {
 	if k.ipam.problem == nil && !k.addressTrouble {
 		return

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// cniConfig is what the environment of aws-node sets.
+// cniConfig is the configuration in the environment of aws-node.
 // https://github.com/aws/amazon-vpc-cni-k8s#cni-configuration-variables
 type cniConfig struct {
 	prefixes                                 bool
 	warmENI, warmIP, minimumIP, warmPrefix   int
-	maxENI                                   int // 0: the instance type's
+	maxENI                                   int // 0 means the instance type's
 	custom                                   bool
 	eniConfigLabel, eniConfigAnnotation      string
 	cluster                                  string
@@ -20,19 +20,16 @@ type cniConfig struct {
 	discover, manageUntagged, noProvisioning bool
 }
 
-// manifestCNI is the environment of the manifest that is published for EKS, as far
-// as it differs from the program's own defaults.
-// https://github.com/aws/amazon-vpc-cni-k8s/blob/master/config/master/aws-k8s-cni.yaml
+// manifestCNI is the environment in the manifest that is published for EKS, where it differs from the program's own
+// defaults. https://github.com/aws/amazon-vpc-cni-k8s/blob/master/config/master/aws-k8s-cni.yaml
 func manifestCNI(cluster string) map[string]string {
 	return map[string]string{"WARM_ENI_TARGET": "1", "WARM_PREFIX_TARGET": "1", "CLUSTER_NAME": cluster}
 }
 
-// defaultENIConfig is the name of the node's label, and of its annotation, that name
-// its ENIConfig.
+// defaultENIConfig is the key of the node's label, and of its annotation, that names its ENIConfig.
 const defaultENIConfig = "k8s.amazonaws.com/eniConfig"
 
-// parseCNI reads an environment as the plugin does: what is malformed counts as not
-// set.
+// parseCNI reads an environment as the plugin does: malformed values count as not set.
 func parseCNI(env map[string]string) cniConfig {
 	number := func(key string, unset int) int {
 		if n, err := strconv.Atoi(env[key]); err == nil && n >= 0 {
@@ -72,10 +69,10 @@ func parseCNI(env map[string]string) cniConfig {
 	return c
 }
 
-// warmIPs says that targets of single addresses are set, which go before the others.
+// warmIPs reports whether targets for single addresses are set. They take precedence over the others.
 func (c *cniConfig) warmIPs() bool { return c.warmIP != 0 || c.minimumIP != 0 }
 
-// The tags of the plugin's interfaces.
+// Tags of the plugin's interfaces.
 const (
 	tagInstance = "node.k8s.amazonaws.com/instance_id"
 	tagCreated  = "node.k8s.amazonaws.com/createdAt"
@@ -84,7 +81,7 @@ const (
 	tagOwner    = "eks:eni:owner"
 )
 
-// eniTags are the tags of all interfaces that the plugin manages on an instance.
+// eniTags returns the tags of all interfaces that the plugin manages on an instance.
 func (c *cniConfig) eniTags(instanceID string) map[string]string {
 	tags := map[string]string{tagInstance: instanceID}
 	if c.cluster != "" {

@@ -39,33 +39,32 @@ const (
 	reasonCompleted         = "Completed"
 	reasonError             = "Error"
 
-	// exitTerminated is how a process ends that does not handle SIGTERM.
+	// exitTerminated is the exit code of a process that does not handle SIGTERM.
 	exitTerminated = 143
-	// exitUnknown is what the kubelet reports of a container that a reboot ended.
+	// exitUnknown is what the kubelet reports for a container that a reboot ended.
 	exitUnknown = 255
 
-	// A container that exits is restarted at once, then after 10 s, 20 s, … 5 min;
-	// one that ran for 10 min starts afresh.
-	// https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
+	// A container that exits is restarted at once, then after 10 s, 20 s, … 5 min; after a run of 10 min the
+	// back-off is reset. https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-policy
 	firstBackoff = 10 * time.Second
 	maxBackoff   = 5 * time.Minute
 	backoffReset = 10 * time.Minute
 )
 
-// container is one container of a pod: what is asked for and how it fares.
+// container is one container of a pod: its specification and its state.
 type container struct {
 	kind      containerKind
 	name      string
-	image     string // as the pod says it
+	image     string // as the pod spells it
 	restart   corev1.RestartPolicy
 	rules     []corev1.ContainerRestartRule
 	resources corev1.ResourceRequirements
 	policy    corev1.PullPolicy
 	pull      pull
 	refs      []ref
-	configErr error // why it was not made
+	configErr error // why it was not created
 
-	// plan of the simulation
+	// what the simulation plans
 	exits     bool
 	exitAfter time.Duration
 	exitCode  int32
@@ -74,7 +73,7 @@ type container struct {
 	unready bool
 
 	state    containerState
-	reason   string // why waiting, or how terminated
+	reason   string // why it is waiting, or how it terminated
 	message  string
 	id       string // hexadecimal
 	started  time.Time
@@ -82,16 +81,15 @@ type container struct {
 	code     int32
 	restarts int32
 	last     *corev1.ContainerStateTerminated
-	backoff  time.Duration // 0: the next restart is immediate
-	// until is when the state ends by itself; zero: it does not.
+	backoff  time.Duration // 0 means that the next restart is immediate
+	// until is when the state ends by itself; zero means never.
 	until time.Time
 }
 
 func newContainer(spec *corev1.Container, kind containerKind, podPolicy corev1.RestartPolicy) container {
 	c := container{kind: kind, name: spec.Name, image: spec.Image, policy: spec.ImagePullPolicy, restart: podPolicy, resources: spec.Resources, refs: environment(spec)}
 	if kind == initContainer && podPolicy == corev1.RestartPolicyAlways {
-		// A failed init container of a pod that restarts is tried again, not one that
-		// succeeded.
+		// In a pod that always restarts, an init container is retried if it failed, but not repeated if it succeeded.
 		c.restart = corev1.RestartPolicyOnFailure
 	}
 	if spec.RestartPolicy != nil {
@@ -107,7 +105,7 @@ func newContainer(spec *corev1.Container, kind containerKind, podPolicy corev1.R
 	return c
 }
 
-// adopt takes over the state that an earlier life of this runtime reported.
+// adopt takes over the state that an earlier run of this runtime reported.
 func (c *container) adopt(st *corev1.ContainerStatus) {
 	c.restarts = st.RestartCount
 	c.last = st.LastTerminationState.Terminated
@@ -124,7 +122,7 @@ func (c *container) adopt(st *corev1.ContainerStatus) {
 		c.started, c.finished = t.StartedAt.Time, t.FinishedAt.Time
 	}
 	if c.restarts > 0 {
-		c.backoff = maxBackoff // the actual size is unknown, but never too small
+		c.backoff = maxBackoff // the actual size is unknown, but this is never too small
 		if c.restarts < 6 {
 			c.backoff = min(firstBackoff<<(c.restarts-1), maxBackoff)
 		}
@@ -158,14 +156,14 @@ func (c *container) exit(code int32, now time.Time) {
 	}
 }
 
-// stop ends a container that its pod no longer wants: SIGTERM, and no handler.
+// stop ends a container that its pod no longer needs: with SIGTERM, which it does not handle.
 func (c *container) stop(code int32, now time.Time) {
 	switch c.state {
 	case running:
 		c.exit(code, now)
 	case waiting:
 		c.message, c.until = "", time.Time{}
-		if c.last != nil { // between two attempts: how the last one ended counts
+		if c.last != nil { // between two attempts, the last one's result counts
 			c.state, c.reason, c.code = terminated, c.last.Reason, c.last.ExitCode
 			c.started, c.finished = c.last.StartedAt.Time, c.last.FinishedAt.Time
 			c.last = nil
@@ -195,8 +193,7 @@ func (c *container) restartable() bool {
 	}
 }
 
-// await turns a terminated container into one that waits for its next start, and
-// reports whether it has to wait at all.
+// await makes a terminated container wait for its next start, and reports whether it has to wait at all.
 func (c *container) await(pod string, now time.Time) bool {
 	if c.finished.Sub(c.started) >= backoffReset {
 		c.backoff = 0
@@ -223,7 +220,7 @@ func (c *container) terminatedState() *corev1.ContainerStateTerminated {
 	}
 }
 
-// status renders the container as the kubelet reports it.
+// status returns the container's status as the kubelet reports it.
 func (c *container) status() corev1.ContainerStatus {
 	image, digest, _ := resolveImage(c.image)
 	st := corev1.ContainerStatus{
@@ -249,7 +246,7 @@ func (c *container) status() corev1.ContainerStatus {
 		}
 	case terminated:
 		st.State.Terminated = c.terminatedState()
-		// An init container that did its work counts as ready.
+		// An init container that has succeeded counts as ready.
 		st.Ready = c.kind == initContainer && c.code == 0
 	}
 	st.Image, st.ImageID, st.ContainerID = image, digest, "containerd://"+c.id

@@ -12,15 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxQueuedEvents bounds what one node has yet to emit.
+// maxQueuedEvents bounds the events that one node has not written yet.
 const maxQueuedEvents = 256
 
-// eventQueue holds the events that a kubelet has yet to emit. They are written when
-// nothing else is due, within the cluster's budget, and dropped beyond it.
+// eventQueue holds the events that a kubelet has not written yet. They are written when nothing else is due, within
+// the cluster's budget, and dropped beyond it.
 type eventQueue struct {
 	queue []queuedEvent
-	// warned remembers warnings, which repeat and are counted instead of being
-	// written again.
+	// warned remembers warnings. Repeated ones are counted instead of being written again.
 	warned map[warning]*warned
 	serial int64
 }
@@ -64,8 +63,7 @@ func (q *eventQueue) forget(uid types.UID) {
 	}
 }
 
-// emit writes one event and says that it did, or empties the queue when the
-// cluster's budget is used up.
+// emit writes one event and returns true, or empties the queue if the cluster's budget is used up.
 func (q *eventQueue) emit(ctx context.Context, k *kubelet) bool {
 	if len(q.queue) == 0 {
 		return false
@@ -97,7 +95,7 @@ func (q *eventQueue) write(ctx context.Context, k *kubelet, e queuedEvent) error
 		return k.client.do(ctx, http.MethodPatch, "/api/v1/namespaces/"+w.namespace+"/events/"+w.name, nil, body, nil)
 	}
 	if e.object.Kind == "" {
-		// The kubelet names nodes by name in events, in place of their UID too.
+		// In events, the kubelet uses a node's name in place of its UID too.
 		e.object = corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: k.name, UID: types.UID(k.name)}
 	}
 	namespace := e.object.Namespace

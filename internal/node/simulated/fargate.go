@@ -5,7 +5,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
-// fargateConfig is the configuration of a Fargate machine.
+// fargateConfig returns the configuration of a Fargate machine.
 func fargateConfig(f *node.Fargate) *userdata.Config {
 	return &userdata.Config{
 		ClusterName: f.ClusterName, Endpoint: f.Cluster.Endpoint, CA: f.Cluster.CA, ServiceCIDR: f.Cluster.ServiceCIDR,

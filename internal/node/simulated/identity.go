@@ -17,16 +17,16 @@ import (
 
 const (
 	tokenPrefix = "k8s-aws-v1."
-	// tokenLife is for how long a token is used. The cluster takes it for 15 minutes
-	// after its date; aws-iam-authenticator's clients renew it after 14.
+	// tokenLife is how long a token is used. The cluster accepts it for 15 minutes after its date;
+	// aws-iam-authenticator's clients renew it after 14.
 	tokenLife = 13 * time.Minute
 	// emptySHA256 is the hash of the empty body of a GET.
 	emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
-// identity makes the bearer tokens by which one instance is known to its cluster:
-// presigned calls of STS GetCallerIdentity, signed with the credentials of the
-// instance's role, as aws-iam-authenticator on the node makes them.
+// identity makes the bearer tokens with which one instance authenticates to its cluster: presigned calls of STS
+// GetCallerIdentity, signed with the credentials of the instance's role, as aws-iam-authenticator on the node makes
+// them.
 type identity struct {
 	cluster     string
 	region      string
@@ -38,7 +38,7 @@ type identity struct {
 	renewAt time.Time
 }
 
-// bearer returns a token that is good for at least another minute.
+// bearer returns a token that is valid for at least another minute.
 func (id *identity) bearer(ctx context.Context) (string, error) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -54,7 +54,7 @@ func (id *identity) bearer(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", &credentialsError{err}
 	}
-	// Nodes that booted together shall not renew together.
+	// Nodes that booted together should not renew together.
 	renewAt := now.Add(tokenLife - rand.N(time.Minute))
 	if creds.CanExpire && creds.Expires.Before(renewAt) {
 		renewAt = creds.Expires
@@ -63,14 +63,14 @@ func (id *identity) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// reject forgets a token that the cluster did not take.
+// reject drops a token that the cluster did not accept.
 func (id *identity) reject() {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.token = ""
 }
 
-// credentialsError says that an instance has no credentials to show.
+// credentialsError says that an instance has no credentials.
 type credentialsError struct{ err error }
 
 func (e *credentialsError) Error() string {

@@ -19,24 +19,22 @@ const (
 	reasonErrImageNeverPull = "ErrImageNeverPull"
 )
 
-// pullSettles is when a pod whose image could not be pulled is looked at again: it
-// then says that it waits.
+// pullSettles is when a pod is checked again after an image could not be pulled. It then reports that it waits.
 const pullSettles = 2 * time.Second
 
 // An imageStore holds what a node has pulled.
 type imageStore struct {
 	puller  image.Puller
 	present map[string]bool
-	// tokens are until when the credential provider has one of a region's ECR.
+	// tokens holds, by region, until when the credential provider has a token for ECR.
 	tokens map[string]time.Time
 }
 
-// tokenKept is for how long the kubelet keeps what ecr-credential-provider gave it:
-// half of a token's life.
+// tokenKept is how long the kubelet caches what ecr-credential-provider returned: half of a token's life.
 // https://github.com/kubernetes/cloud-provider-aws/blob/master/cmd/ecr-credential-provider/main.go
 const tokenKept = 6 * time.Hour
 
-// pulled is what came of a pull.
+// pulled is the result of a pull.
 type pulled struct {
 	took time.Duration
 	err  error
@@ -66,7 +64,7 @@ func (i *imageStore) pull(ctx context.Context, n image.Name, now time.Time) pull
 	return pulled{took, err}
 }
 
-// found notes the images of a pod that ran here before the daemon was restarted.
+// found records the images of a pod that ran here before the daemon was restarted.
 func (i *imageStore) found(m *podMachine) {
 	for _, cs := range [][]container{m.inits, m.apps} {
 		for j := range cs {
@@ -79,30 +77,29 @@ func (i *imageStore) found(m *podMachine) {
 	}
 }
 
-// pull is how a container comes to its image.
+// pull is the state of getting a container's image.
 type pull struct {
 	began, done time.Time // of the attempt in progress; zero if there is none
 	err         error     // of the last attempt
 	backoff     time.Duration
-	retry       time.Time // when it is tried again
+	retry       time.Time // when to try again
 	failed      time.Time
-	have        bool // it was pulled, and the container not made yet
+	have        bool // it was pulled, but the container does not exist yet
 }
 
-// never says that the image is not there and may not be pulled.
+// never reports whether the image is missing and may not be pulled.
 func (c *container) never(n image.Name, e env) bool {
 	return c.policy == corev1.PullNever && e.has != nil && !e.has(n)
 }
 
-// always says that the registry is asked even for an image that is there. API
-// servers write a policy into each pod.
+// always reports whether the registry is asked even if the image is present. API servers set a policy in each pod.
 func (c *container) always() bool { return c.policy == corev1.PullAlways }
 
-// pullImage brings a container nearer to its image, and says whether it is there.
+// pullImage makes progress on getting a container's image, and reports whether the image is present.
 func (m *podMachine) pullImage(c *container, e env, at func(time.Time)) bool {
 	n, err := image.Parse(c.image)
 	if err != nil {
-		return false // said before
+		return false // already reported
 	}
 	if c.pull.have {
 		return true
@@ -152,11 +149,10 @@ func (m *podMachine) pullImage(c *container, e env, at func(time.Time)) bool {
 	return false
 }
 
-// pullBackoff is for how long an image is first left alone; it doubles up to
-// maxBackoff, as for containers.
+// pullBackoff is the first back-off of a failed pull. It doubles up to maxBackoff, as for containers.
 const pullBackoff = 10 * time.Second
 
-// awaitPull says that an image is not tried again yet.
+// awaitPull handles an image whose back-off has not ended yet.
 func (m *podMachine) awaitPull(c *container, e env, at func(time.Time)) {
 	p := &c.pull
 	if settled := p.failed.Add(pullSettles); e.now.Before(settled) {
@@ -173,7 +169,7 @@ func (m *podMachine) awaitPull(c *container, e env, at func(time.Time)) {
 	m.holdBack(c, reasonImagePullBackOff, text+": "+reasonErrImagePull+": "+p.err.Error())
 }
 
-// holdBack says why a container does not start.
+// holdBack records why a container does not start.
 func (m *podMachine) holdBack(c *container, reason, message string) {
 	if c.reason != reason || c.message != message {
 		c.reason, c.message, m.dirty = reason, message, true

@@ -22,21 +22,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
-// instance is what runs on one machine for one boot: the programs of an EKS image, of which
-// the kubelet is the one that counts.
+// instance is what runs on one machine during one boot: the programs of an EKS image, most importantly the kubelet.
 type instance struct {
 	rt       *Runtime
 	computer *computers.Computer
 	in       machine.Instance
-	fargate  *node.Fargate // nil: it boots an image
-	ami      *ami.Machine  // nil: no shell, no cloud-init
-	// images belong to the goroutine of Run.
+	fargate  *node.Fargate // nil if it boots an image
+	ami      *ami.Machine  // nil if it has no shell and no cloud-init
+	// Only the goroutine of Run uses images.
 	images imageStore
 
 	mu   sync.Mutex
 	info node.Info
-	// steps are the last of each name, so that what fails again and again is
-	// recorded once.
+	// steps are the last step of each name, so that repeated failures are recorded once.
 	steps map[string]node.Step
 	// podSteps are what holds pods back, by namespace/name.
 	podSteps map[string][]node.Step
@@ -57,7 +55,7 @@ func (m *instance) pods(n int) {
 	m.info.Pods = n
 }
 
-// step records a step unless the same was recorded last time.
+// step records a step unless it equals the last recorded one.
 func (m *instance) step(ctx context.Context, name string, err error, evidence string) {
 	s := node.Step{Name: name, OK: err == nil, Evidence: evidence, Cause: node.CauseOf(err), Decision: node.DecisionOf(err)}
 	if err != nil {
@@ -88,7 +86,7 @@ func (m *instance) record(ctx context.Context, s node.Step) {
 	}
 }
 
-// stepError is an error of one step on the way into the cluster.
+// stepError is an error in one step on the way into the cluster.
 type stepError struct {
 	step string
 	err  error
@@ -103,13 +101,13 @@ func failed(step string, err error) error { return &stepError{step, err} }
 func (m *instance) Report(ctx context.Context, e machine.Event) {
 	m.step(ctx, e.Name, e.Err, e.Evidence)
 	if e.Err != nil && (e.Name == machine.EventMetadata || e.Name == machine.EventUserData) {
-		m.phase(node.PhaseRunning, e.Err.Error()) // nothing on it goes on
+		m.phase(node.PhaseRunning, e.Err.Error()) // nothing else runs on it
 	}
 }
 
 // Run implements computers.Guest.
 func (m *instance) Run(ctx context.Context, userData []byte) {
-	// client-go would write to the daemon's standard error what is recorded as a step.
+	// Keep client-go from writing to the daemon's standard error what is already recorded as a step.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	m.in.BootID = m.computer.BootID()
 	os := &system{m: m, ami: m.ami}
@@ -118,8 +116,8 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 		return
 	}
 	if m.rt.options.RunScript == nil {
-		// There is nothing to run scripts with: NodeConfigs still work.
-		cfg, _ := userdata.Parse(m.in.Image.Family, userData) // live says what is wrong with it
+		// Scripts cannot be run. NodeConfigs still work.
+		cfg, _ := userdata.Parse(m.in.Image.Family, userData) // live reports the error
 		for _, s := range cfg.Scripts {
 			m.step(ctx, node.StepScript, nil, s+": not executed, simulated nodes run no programs")
 		}
@@ -132,8 +130,8 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 	}
 }
 
-// live is the life of one kubelet: from its configuration until something on the
-// machine restarts it, or ctx ends. It returns early when the kubelet cannot start.
+// live runs one kubelet: from its configuration until something on the machine restarts it, or ctx ends. It returns
+// early if the kubelet cannot start.
 func (m *instance) live(ctx context.Context, os *system, userData []byte) {
 	cfg, err := os.configuration(m.in.Image.Family, userData)
 	if err != nil {
@@ -149,7 +147,7 @@ func (m *instance) live(ctx context.Context, os *system, userData []byte) {
 	m.serve(ctx, os, cfg)
 }
 
-// serve is the life of a kubelet that has its configuration.
+// serve runs a kubelet that has its configuration.
 func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) {
 	m.mu.Lock()
 	m.info.Cluster = cfg.ClusterName
@@ -184,7 +182,7 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) 
 	}
 }
 
-// bootstrap makes a kubelet out of what user data said.
+// bootstrap creates a kubelet from what user data says.
 func (m *instance) bootstrap(cfg *userdata.Config) (*kubelet, error) {
 	if m.in.Image.KubeletVersion == "" {
 		return nil, fmt.Errorf("image %s has no kubelet", m.in.Image.ID)
@@ -221,7 +219,7 @@ func (m *instance) bootstrap(cfg *userdata.Config) (*kubelet, error) {
 	return newKubelet(m, client, cfg, size), nil
 }
 
-// sleep waits, and says whether it waited to the end.
+// sleep waits, and returns false if ctx ended first.
 func (m *instance) sleep(ctx context.Context, d time.Duration) bool {
 	return timing.Sleep(ctx, m.rt.clock, d)
 }

@@ -14,13 +14,13 @@ import (
 
 // The pace of the plugin's daemon.
 const (
-	// poolInterval is how often it looks at what is in its pool, if that changes.
+	// poolInterval is how soon it checks its pool after a change.
 	poolInterval = 5 * time.Second
 	// decreaseInterval is how often it gives addresses back.
 	decreaseInterval = 30 * time.Second
-	// minENIAge is how long it keeps a new interface.
+	// minENIAge is how long it keeps a new interface at least.
 	minENIAge = time.Minute
-	// fullRetry is how long it leaves EC2 alone after a subnet was full.
+	// fullRetry is how long it waits after a subnet was full before it asks EC2 again.
 	//
 	// AWS deviation: the plugin waits for two minutes.
 	fullRetry = 15 * time.Second
@@ -28,33 +28,32 @@ const (
 	blockSize = 16 // addresses of a delegated prefix
 )
 
-// ipamd is the daemon of the VPC CNI plugin, which runs in aws-node: it sees to it
-// that the node has addresses for pods, some more than it needs.
-// https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/ipamd/ipamd.go
+// ipamd is the daemon of the VPC CNI plugin, which runs in aws-node: it makes sure that the node has addresses for
+// pods, some more than it needs. https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/ipamd/ipamd.go
 type ipamd struct {
 	m       *instance
 	maxPods int
-	log     func(format string, args ...any) // of the plugin
+	log     func(format string, args ...any) // writes to the plugin's log
 	// eniConfig finds the node's ENIConfig, for custom networking.
 	eniConfig func(ctx context.Context) (subnet string, groups []string, err error)
-	// identify gets credentials, if the calls are not signed with the instance role's.
+	// identify gets credentials, if the calls are not signed with those of the instance's role.
 	identify func(ctx context.Context) (*aws.Credentials, error)
-	denied   func(action string) // tells that the calls lack a permission
+	denied   func(action string) // reports a missing permission
 
-	container string // in which it runs
+	container string // the container in which it runs
 	running   bool
 
 	cfg         cniConfig
-	credentials *aws.Credentials // nil: the instance role's
+	credentials *aws.Credentials // nil means the instance role's
 	enis        []node.PodInterface
 	pool        *pool
-	full        time.Time // until when no EC2 call is made for more
+	full        time.Time // until when EC2 is not asked for more
 	decreased   time.Time
-	problem     error     // why there are not more addresses
-	due         time.Time // when to look at the pool next; zero: when it changes
+	problem     error     // why there are not enough addresses
+	due         time.Time // when to check the pool next; zero means when it changes
 }
 
-// call decides a call of EC2 as aws-node. The error is the SDK's.
+// call checks whether aws-node may make a call of EC2. The error is the SDK's.
 func (d *ipamd) call(ctx context.Context, c node.Call) error {
 	if d.identify != nil && (d.credentials == nil || d.credentials.Expired()) {
 		var err error
@@ -70,7 +69,7 @@ func (d *ipamd) call(ctx context.Context, c node.Call) error {
 	return err
 }
 
-// wrapped is an error with words before it. The decision stays.
+// wrapped puts a prefix before an error and keeps its decision.
 func wrapped(text string, err error) error {
 	if why := node.DecisionOf(err); why != nil {
 		return &node.Refusal{Err: fmt.Errorf("%s%w", text, err), Decision: *why}
@@ -78,10 +77,10 @@ func wrapped(text string, err error) error {
 	return fmt.Errorf("%s%w", text, err)
 }
 
-// perENI is how many addresses, or prefixes, an interface has besides its own.
+// perENI returns how many addresses, or prefixes, an interface can have besides its own address.
 func (d *ipamd) perENI() int { return max(d.m.in.Type.IPv4PerENI-1, 0) }
 
-// unit is how many pods an address or a prefix is for.
+// unit returns how many pods an address or a prefix serves.
 func (d *ipamd) unit() int {
 	if d.cfg.prefixes {
 		return blockSize
@@ -89,7 +88,7 @@ func (d *ipamd) unit() int {
 	return 1
 }
 
-// maxENI is how many interfaces the instance may have.
+// maxENI returns how many interfaces the instance may have.
 func (d *ipamd) maxENI() int {
 	if n := d.cfg.maxENI; n >= 1 && n < d.m.in.Type.ENIs {
 		return n
@@ -97,7 +96,7 @@ func (d *ipamd) maxENI() int {
 	return d.m.in.Type.ENIs
 }
 
-// load learns what interfaces the instance has, and what they have.
+// load gets the instance's interfaces with their addresses.
 func (d *ipamd) load(ctx context.Context) error {
 	all, err := d.m.rt.cfg.PodNetwork.Interfaces(ctx, d.m.in)
 	if err != nil {
@@ -110,7 +109,7 @@ func (d *ipamd) load(ctx context.Context) error {
 
 func (d *ipamd) refill() { d.pool.set(d.usable(), d.cfg.prefixes) }
 
-// managed says whether the plugin touches an interface.
+// managed reports whether the plugin manages an interface.
 func (d *ipamd) managed(e node.PodInterface) bool {
 	switch {
 	case e.Device == 0:
@@ -122,7 +121,7 @@ func (d *ipamd) managed(e node.PodInterface) bool {
 	}
 }
 
-// usable are the interfaces whose addresses pods get.
+// usable returns the interfaces whose addresses pods get.
 func (d *ipamd) usable() []node.PodInterface {
 	var out []node.PodInterface
 	for _, e := range d.enis {
@@ -133,7 +132,7 @@ func (d *ipamd) usable() []node.PodInterface {
 	return out
 }
 
-// start makes the node fit for pods. Without an error its pods may still get none.
+// start prepares the node for pods. Even if it succeeds, there may be no addresses for them yet.
 func (d *ipamd) start(ctx context.Context) error {
 	if err := d.call(ctx, node.Call{Action: node.ActionDescribeInterfaces}); err != nil {
 		return fmt.Errorf("ipamd init: failed to retrieve attached ENIs info: %w", err)
@@ -164,8 +163,8 @@ func (d *ipamd) start(ctx context.Context) error {
 	return nil
 }
 
-// tag marks the interfaces that were there before the plugin. EC2 hears of it with
-// the next addresses, where there are any to come.
+// tag adds the plugin's tags to interfaces that existed before it. EC2 gets them with the next addresses, if there
+// are any.
 func (d *ipamd) tag(ctx context.Context) error {
 	want := d.cfg.eniTags(d.m.in.ID)
 	for i, e := range d.enis {
@@ -196,8 +195,8 @@ func subset(want, have map[string]string) bool {
 	return true
 }
 
-// dropOtherKind releases addresses from before prefix delegation was switched on
-// or off, unless pods use them.
+// dropOtherKind releases addresses or prefixes from before prefix delegation was switched on or off, unless pods use
+// them.
 func (d *ipamd) dropOtherKind(ctx context.Context) {
 	for _, e := range d.usable() {
 		other, n := newPool(), len(e.Prefixes)

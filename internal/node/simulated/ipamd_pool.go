@@ -12,11 +12,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// room is how much more an interface can have.
+// room returns how many more addresses or prefixes an interface can have.
 func (d *ipamd) room(e node.PodInterface) int { return d.perENI() - len(e.Addresses) - len(e.Prefixes) }
 
-// target returns how many addresses, or prefixes, are missing or in excess according
-// to the targets of single addresses; ok is false if no target is set.
+// target returns how many addresses, or prefixes, are missing or in excess according to the targets for single
+// addresses. ok is false if no target is set.
 func (d *ipamd) target(s poolStats) (short, over int, ok bool) {
 	c := &d.cfg
 	if !c.warmIPs() {
@@ -33,7 +33,7 @@ func (d *ipamd) target(s poolStats) (short, over int, ok bool) {
 
 func ceil(n, by int) int { return (n + by - 1) / by }
 
-// tooLow says whether more addresses are wanted.
+// tooLow reports whether more addresses are needed.
 func (d *ipamd) tooLow() bool {
 	s := d.pool.stats(nil)
 	if s.total >= d.maxPods {
@@ -49,7 +49,7 @@ func (d *ipamd) tooLow() bool {
 	return s.available() < warm || warm == 0 && s.available() == 0
 }
 
-// want is how many addresses or prefixes to get at once.
+// want returns how many addresses or prefixes to get at once.
 func (d *ipamd) want() int {
 	s := d.pool.stats(nil)
 	short, _, ok := d.target(s)
@@ -65,8 +65,8 @@ func (d *ipamd) want() int {
 	}
 }
 
-// increase gets more addresses: on the interfaces that there are, or on a new one.
-// The error is one that keeps the plugin from starting.
+// increase gets more addresses, on the existing interfaces or on a new one. It only returns errors that keep the
+// plugin from starting.
 func (d *ipamd) increase(ctx context.Context) error {
 	if d.cfg.noProvisioning || d.m.rt.clock.Now().Before(d.full) {
 		return nil
@@ -81,7 +81,7 @@ func (d *ipamd) increase(ctx context.Context) error {
 	}
 	if !grown && d.hasRoomForENI() {
 		if err := d.attach(ctx); err != nil {
-			// The plugin logs it: a node is Ready without further interfaces.
+			// The plugin only logs it: a node becomes Ready without further interfaces.
 			d.problem = err
 			d.subnetFull(err)
 			return nil
@@ -96,7 +96,8 @@ func (d *ipamd) increase(ctx context.Context) error {
 
 func (d *ipamd) hasRoomForENI() bool { return len(d.enis) < d.maxENI() }
 
-// subnetFull notes that EC2 has no more addresses, and is not to be asked for a while.
+// subnetFull records that EC2 has no more addresses, so that it is not asked for a while. It returns false if err
+// means something else.
 func (d *ipamd) subnetFull(err error) bool {
 	if !insufficient(err) {
 		return false
@@ -106,7 +107,7 @@ func (d *ipamd) subnetFull(err error) bool {
 	return true
 }
 
-// insufficient reports whether a subnet had too few addresses.
+// insufficient reports whether an error means that a subnet has too few addresses.
 func insufficient(err error) bool {
 	return hasCode(err, "InsufficientFreeAddressesInSubnet") || hasCode(err, "InsufficientCidrBlocks")
 }
@@ -135,7 +136,7 @@ func (d *ipamd) assign(ctx context.Context) (grown bool, err error) {
 		var now node.PodInterface
 		if err == nil {
 			now, err = d.assignTo(ctx, e.ID, min(n, room))
-			if err != nil && min(n, room) > 1 { // one, at least
+			if err != nil && min(n, room) > 1 { // at least one
 				now, err = d.assignTo(ctx, e.ID, 1)
 			}
 		}
@@ -145,7 +146,7 @@ func (d *ipamd) assign(ctx context.Context) (grown bool, err error) {
 			d.enis[i] = now
 			d.refill()
 			return true, nil
-		case hasCode(err, "PrivateIpAddressLimitExceeded"): // others have added some
+		case hasCode(err, "PrivateIpAddressLimitExceeded"): // another call has added some
 			before := d.pool.stats(nil).total
 			return d.load(ctx) == nil && d.pool.stats(nil).total > before, nil
 		case d.cfg.discover && insufficient(err):
@@ -166,7 +167,7 @@ func (d *ipamd) assignTo(ctx context.Context, eni string, n int) (node.PodInterf
 	return now, asSDK("AssignPrivateIpAddresses", err)
 }
 
-// asSDK is an error of EC2 as programs see it.
+// asSDK returns an error of EC2 as programs see it.
 func asSDK(operation string, err error) error {
 	if err == nil {
 		return nil
@@ -174,7 +175,7 @@ func asSDK(operation string, err error) error {
 	return fmt.Errorf("operation error EC2: %s, https response error StatusCode: 400, api error %w", operation, err)
 }
 
-// attach makes a further interface.
+// attach creates and attaches another interface.
 func (d *ipamd) attach(ctx context.Context) error {
 	n := min(d.want(), d.perENI())
 	if n <= 0 {
@@ -213,7 +214,7 @@ func (d *ipamd) attach(ctx context.Context) error {
 	return nil
 }
 
-// maintain looks at the pool and does what is due about it.
+// maintain checks the pool and does what is due.
 func (d *ipamd) maintain(ctx context.Context) {
 	now := d.m.rt.clock.Now()
 	d.due = time.Time{}
@@ -288,7 +289,7 @@ func (d *ipamd) giveBack(ctx context.Context, n int) {
 	}
 }
 
-// removeENI gives one interface back that no pod uses, or says when one may be.
+// removeENI gives back one interface that no pod uses, or returns when one may be given back.
 func (d *ipamd) removeENI(ctx context.Context, now time.Time) (removed bool, next time.Time) {
 	if !d.tooManyENIs() {
 		return false, time.Time{}
@@ -325,10 +326,10 @@ func (d *ipamd) removeENI(ctx context.Context, now time.Time) (removed bool, nex
 	return false, next
 }
 
-// tooManyENIs says whether an interface might go without the targets being missed.
+// tooManyENIs reports whether one interface fewer might still meet the targets.
 func (d *ipamd) tooManyENIs() bool {
 	if d.cfg.warmIPs() {
-		return true // needed says more
+		return true // needed decides
 	}
 	warm := d.cfg.warmENI
 	if d.cfg.prefixes {
@@ -337,7 +338,7 @@ func (d *ipamd) tooManyENIs() bool {
 	return d.pool.stats(nil).available() >= (warm+1)*d.perENI()
 }
 
-// needed says whether the targets would be missed without an interface.
+// needed reports whether the targets would be missed without an interface.
 func (d *ipamd) needed(e node.PodInterface) bool {
 	others := d.pool.stats(func(eni string) bool { return eni != e.ID })
 	c := &d.cfg
@@ -347,7 +348,7 @@ func (d *ipamd) needed(e node.PodInterface) bool {
 		c.prefixes && c.warmPrefix != 0 && others.freeBlocks < c.warmPrefix
 }
 
-// changed has the pool looked at before long.
+// changed makes the pool due for a check soon.
 func (d *ipamd) changed() {
 	if t := d.m.rt.clock.Now().Add(poolInterval); d.due.IsZero() || t.Before(d.due) {
 		d.due = t

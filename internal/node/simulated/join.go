@@ -20,8 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
-// call decides a call of an AWS API as the instance's role, after the time that a
-// program would have waited for it.
+// call checks whether the instance's role may call an AWS API, after the time that a program would have waited for
+// the answer.
 func (m *instance) call(ctx context.Context, action string) error {
 	err := m.decide(ctx, node.Call{Action: action})
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
@@ -30,7 +30,7 @@ func (m *instance) call(ctx context.Context, action string) error {
 	return err
 }
 
-// decide decides a call of an AWS API at once.
+// decide checks the same at once.
 func (m *instance) decide(ctx context.Context, c node.Call) error {
 	if m.rt.cfg.Call == nil {
 		return nil
@@ -47,11 +47,10 @@ func (m *instance) puller() image.Puller {
 	return p
 }
 
-// learnName asks EC2 for the private DNS name that the node is to have, as nodeadm
-// and Bottlerocket's pluto do; bootstrap.sh has done it already. False: ctx ended.
+// learnName gets the node's private DNS name from EC2, as nodeadm and Bottlerocket's pluto do; bootstrap.sh has
+// already done it. It returns false if ctx ended.
 //
-// AWS deviation: nodeadm gives up after some minutes, and only a reboot has it try
-// again.
+// AWS deviation: nodeadm gives up after some minutes, and only a reboot makes it try again.
 func (m *instance) learnName(ctx context.Context, os *system) bool {
 	if m.in.Image.Family != images.AL2023 && m.in.Image.Family != images.Bottlerocket {
 		return true
@@ -75,8 +74,7 @@ func (m *instance) learnName(ctx context.Context, os *system) bool {
 	}
 }
 
-// join registers the node, trying again as the kubelet does, and says whether it
-// did before ctx ended.
+// join registers the node, retrying as the kubelet does, and reports whether it succeeded before ctx ended.
 func (m *instance) join(ctx context.Context, os *system, k *kubelet) bool {
 	delay := 100 * time.Millisecond
 	for {
@@ -114,13 +112,12 @@ func (m *instance) join(ctx context.Context, os *system, k *kubelet) bool {
 		if !m.sleep(ctx, delay+rand.N(delay)) {
 			return false
 		}
-		// The kubelet stops at 7 s; a node that is kept out by a rule shall not
-		// keep a core busy either.
+		// The kubelet's maximum is 7 s. A node that a rule keeps out should not keep a core busy either.
 		delay = min(delay*2, 7*time.Second)
 	}
 }
 
-// connected records the steps that a call which the API server answered has taken.
+// connected records the steps that are proven by an answer of the API server.
 func (m *instance) connected(ctx context.Context, k *kubelet) {
 	m.step(ctx, node.StepCredentials, nil, "of the role "+m.in.RoleARN)
 	to := k.endpoint
@@ -131,7 +128,7 @@ func (m *instance) connected(ctx context.Context, k *kubelet) {
 	m.step(ctx, node.StepEndpoint, nil, to)
 }
 
-// withReason adds to an error why the cluster does not know the node.
+// withReason adds to an error why the cluster does not accept the node.
 func (m *instance) withReason(ctx context.Context, k *kubelet, err error) error {
 	if m.rt.cfg.WhyUnauthorized == nil {
 		return err
@@ -147,10 +144,9 @@ func (m *instance) withReason(ctx context.Context, k *kubelet, err error) error 
 	return failed(node.StepIdentity, &node.Refusal{Err: err, Decision: *why})
 }
 
-// compareVersions warns of a kubelet that does not suit the control plane. Nothing
-// keeps such a node out: it registers and is Ready, and what breaks breaks later.
-// https://github.com/awslabs/amazon-eks-ami/issues/2119
-// https://kubernetes.io/releases/version-skew-policy/#kubelet
+// compareVersions warns about a kubelet that is too old or too new for the control plane. Nothing keeps such a node
+// out: it registers and becomes Ready, and problems appear later.
+// https://github.com/awslabs/amazon-eks-ami/issues/2119 https://kubernetes.io/releases/version-skew-policy/#kubelet
 func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	if m.rt.cfg.ControlPlaneVersion == nil {
 		return
@@ -165,7 +161,7 @@ func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	switch {
 	case own > other:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
-		// A later control plane would do as well, but Drydock does not update clusters yet.
+		// A newer control plane would also help, but Drydock does not update clusters yet.
 		why.Fixes = []advice.Fix{m.otherImage(plane)}
 	case other-own > 3:
 		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
@@ -178,7 +174,7 @@ func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	m.record(ctx, s)
 }
 
-// otherImage is the image of nodes for a version of the control plane.
+// otherImage returns the image of nodes for a version of the control plane.
 func (m *instance) otherImage(plane string) advice.Fix {
 	return advice.Sketch("launch nodes of this image in place of "+m.in.ID,
 		"aws ssm get-parameter --name /aws/service/eks/optimized-ami/"+plane+"/amazon-linux-2023/x86_64/standard/recommended/image_id --query Parameter.Value --output text --region "+m.in.Region)
@@ -190,7 +186,7 @@ func (m *instance) clusterName() string {
 	return m.info.Cluster
 }
 
-// minor is the second number of a version, or -1.
+// minor returns the second number of a version, or -1.
 func minor(version string) int {
 	parts := strings.Split(version, ".")
 	if len(parts) < 2 || parts[0] != "1" {
@@ -203,8 +199,8 @@ func minor(version string) int {
 	return n
 }
 
-// explain names the step at which an API call failed, with a text that does not
-// change from one attempt to the next.
+// explain returns the step at which an API call failed, with a text that does not change from one attempt to the
+// next.
 func explain(err error, in machine.Instance) error {
 	if _, ok := errors.AsType[*stepError](err); ok {
 		return err

@@ -25,80 +25,77 @@ import (
 const (
 	leaseSeconds  = 40
 	leaseInterval = leaseSeconds / 4 * time.Second
-	// In a cluster of more simulated nodes than leaseNodes, leases are renewed less
-	// often, half as often at most: all of these nodes' writes and the API server
-	// that takes them share one machine.
+	// In a cluster with more simulated nodes than leaseNodes, leases are renewed less often, but at least half as
+	// often: all these nodes' writes and the API server that handles them share one machine.
 	//
-	// AWS deviation: a real node renews every 10 s in clusters of any size. Nodes are
-	// given up after 40 s (Kubernetes 1.31) or 50 s without a renewal.
+	// AWS deviation: a real node renews every 10 s in clusters of any size. Nodes are considered dead after 40 s
+	// (Kubernetes 1.31) or 50 s without a renewal.
 	leaseNodes = 250
 	// statusInterval is how often an unchanged status is reported.
 	statusInterval = 5 * time.Minute
-	// networkRetry is how often the CNI tries to get its first addresses, at least;
-	// it begins with networkRetryFirst.
+	// networkRetry is the maximum interval at which the CNI tries to get its first addresses. It starts with
+	// networkRetryFirst.
 	networkRetry      = 10 * time.Second
 	networkRetryFirst = time.Second
-	// eventsAfter is for how long a node that is not Ready yet tells of nothing: what
-	// brings it in goes before.
+	// eventsAfter is how long a node that is not Ready yet delays its events: becoming Ready comes first.
 	eventsAfter = 3 * time.Second
-	// notFoundRetry is how often a kubelet looks for its Node object after it was
-	// deleted.
+	// notFoundRetry is how often a kubelet looks for its Node object after it was deleted.
 	notFoundRetry = 10 * time.Second
-	// watchTime is how long one watch lasts; the reflector of the kubelet takes 5 to
-	// 10 minutes, and nothing but load depends on it.
+	// watchTime is how long one watch lasts. The kubelet's reflector uses 5 to 10 minutes; the choice only affects
+	// load.
 	watchTime = 30 * time.Minute
 )
 
-// kubelet is a node that has joined. All its state belongs to the goroutine of
-// run; the goroutine that follows the watch hands events to it.
+// kubelet is a node that has joined. All its state belongs to the goroutine of run; the goroutine that follows the
+// watch passes events to it.
 type kubelet struct {
 	m        *instance
 	client   *client
 	os       *system
-	object   *corev1.Node // as to be registered; nil once it is
+	object   *corev1.Node // the object to register; nil once it is registered
 	endpoint string
 	name     string
 	hostIP   netip.Addr
 	maxPods  int
 	refs     references
-	// allocatable is what pods can ask for.
+	// allocatable is what pods can request.
 	allocatable requests
 
 	uid      types.UID // of the Node object
 	rebooted bool      // the Node object is from an earlier boot
-	existed  bool      // there may be pods already
+	existed  bool      // pods may already exist
 
-	begun        time.Time // when run did
+	begun        time.Time // when run began
 	network      bool      // the CNI has addresses
 	networkDelay time.Duration
-	cni          *pod // of aws-node
-	// addressTrouble says that a step tells of missing addresses.
+	cni          *pod // the pod of aws-node
+	// addressTrouble says that a recorded step reports missing addresses.
 	addressTrouble bool
-	troubled       string // the step at which a call of the API failed last
+	troubled       string // the step at which a call of the API last failed
 	ipam           *ipamd
 	pods           map[types.UID]*pod
 	events         eventQueue
 
-	ready      bool // what the Node object says
+	ready      bool // as the Node object says
 	lease      *coordinationv1.Lease
-	renewed    time.Time // when the lease's last good renewal began
-	givenUp    bool      // the node may have been made Unknown since the last heartbeat
+	renewed    time.Time // when the lease's last successful renewal began
+	givenUp    bool      // the node may have been marked Unknown since the last heartbeat
 	leaseDue   time.Time
 	statusDue  time.Time
 	networkDue time.Time
 }
 
-// pod is a pod and what the kubelet has yet to tell the API server about it.
+// pod is a pod and what the kubelet has not told the API server about it yet.
 type pod struct {
 	*podMachine
-	due     time.Time // when to look at it next; zero: when it changes
+	due     time.Time // when to look at it next; zero means when it changes
 	retry   time.Duration
 	removed bool     // its deletion was confirmed to the API server
-	aws     *awsNode // of aws-node only
+	aws     *awsNode // only for aws-node
 	adopted bool     // it ran before this program was restarted
 
 	requests requests
-	freed    bool // its address was given back
+	freed    bool // its address was released
 }
 
 func newKubelet(m *instance, c *client, cfg *userdata.Config, sz size) *kubelet {
@@ -131,7 +128,7 @@ func (k *kubelet) now() time.Time { return k.m.rt.clock.Now() }
 
 func (k *kubelet) nodePath() string { return "/api/v1/nodes/" + k.name }
 
-// register creates the Node object, or takes over the one that is there.
+// register creates the Node object, or takes over the existing one.
 func (k *kubelet) register(ctx context.Context) error {
 	now := k.now()
 	k.object.Status.Conditions = nodeConditions(false, networkNotReady, now, now)
@@ -147,8 +144,8 @@ func (k *kubelet) register(ctx context.Context) error {
 	return nil
 }
 
-// reregister reconciles a Node object of an earlier boot or an earlier life of
-// this runtime: status and the kubelet's own labels, never taints.
+// reregister reconciles a Node object of an earlier boot or an earlier run of this runtime: status and the kubelet's
+// own labels, never taints.
 func (k *kubelet) reregister(ctx context.Context) error {
 	var have corev1.Node
 	if err := k.client.do(ctx, http.MethodGet, k.nodePath(), nil, nil, &have); err != nil {
@@ -183,8 +180,7 @@ func (k *kubelet) reregister(ctx context.Context) error {
 	return nil
 }
 
-// run is the kubelet's loop: it does what is due, most urgent first, and otherwise
-// waits for the watch or the clock.
+// run is the kubelet's loop: it does what is due, most urgent first, and otherwise waits for the watch or the clock.
 func (k *kubelet) run(ctx context.Context) {
 	now := k.now()
 	k.events.nodeEvent(now, corev1.EventTypeNormal, "Starting", "Starting kubelet.")
@@ -192,9 +188,9 @@ func (k *kubelet) run(ctx context.Context) {
 	if k.hasOwnCNI() {
 		k.networkDue = now
 	}
-	k.network = k.ready // by an earlier life
+	k.network = k.ready // by an earlier run
 	k.statusDue = now.Add(statusInterval)
-	if k.ready { // by an earlier life: say so at once, it may have been long
+	if k.ready { // by an earlier run: report now, because the last report may be old
 		k.statusDue = now
 	}
 
@@ -209,8 +205,7 @@ func (k *kubelet) run(ctx context.Context) {
 	timer := k.m.rt.clock.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		// News from the API server comes first, because it may make other work
-		// unnecessary.
+		// News from the API server comes first, because it may make other work unnecessary.
 		select {
 		case u := <-updates:
 			k.apply(u)
@@ -237,8 +232,7 @@ func (k *kubelet) run(ctx context.Context) {
 	}
 }
 
-// work does one thing that is due and says that it did, or says how long nothing
-// is due.
+// work does one thing that is due and returns true, or returns how long to wait until something is due.
 func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 	now := k.now()
 	switch {
@@ -266,7 +260,7 @@ func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 		next = k.statusDue.Add(-statusInterval)
 	}
 	if k.cni != nil && !k.cni.due.IsZero() && !now.Before(k.cni.due) {
-		k.sync(ctx, k.cni) // others wait for it
+		k.sync(ctx, k.cni) // other pods wait for it
 		return 0, true
 	}
 	for _, p := range k.pods {
@@ -310,8 +304,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		err = k.client.do(ctx, http.MethodPatch, k.nodePath()+"/status", nil, body, nil)
 	}
 	if err != nil {
-		// As with the kubelet, a node whose object was deleted is not registered
-		// again.
+		// As with the kubelet, a node whose object was deleted is not registered again.
 		k.trouble(ctx, "reporting the node's status", err)
 		delay := k.retryDelay()
 		if apierrors.IsNotFound(err) {
@@ -388,14 +381,13 @@ func (k *kubelet) renewLease(ctx context.Context) {
 	k.leaseDue = k.now().Add(k.retryDelay())
 }
 
-// leaseInterval is how often leases are renewed in a cluster of this size.
+// leaseInterval returns how often leases are renewed in a cluster of this size.
 func (k *kubelet) leaseInterval() time.Duration {
 	nodes := k.m.rt.clusters.nodes(k.client.cluster)
 	return min(max(leaseInterval, leaseInterval*time.Duration(nodes)/leaseNodes), 2*leaseInterval)
 }
 
-// trouble says that the cluster cannot be reached or does not accept the node any
-// more.
+// trouble records that the cluster cannot be reached or does not accept the node any more.
 func (k *kubelet) trouble(ctx context.Context, what string, err error) {
 	if ctx.Err() != nil || err == nil {
 		return
@@ -412,7 +404,7 @@ func (k *kubelet) trouble(ctx context.Context, what string, err error) {
 	k.m.rt.log.Debug("simulated node", "instance", k.m.in.ID, "node", k.name, "what", what, "err", err)
 }
 
-// recovered takes back what trouble said.
+// recovered undoes what trouble recorded.
 func (k *kubelet) recovered(ctx context.Context) {
 	if k.troubled == "" {
 		return
@@ -424,7 +416,7 @@ func (k *kubelet) recovered(ctx context.Context) {
 	}
 }
 
-// update is what the watch says: one pod, or all pods.
+// update is a message from the watch: one pod, or all pods.
 type update struct {
 	gone bool
 	pod  *corev1.Pod
@@ -432,7 +424,7 @@ type update struct {
 	all  bool
 }
 
-// follow keeps a watch of the node's pods until ctx ends.
+// follow watches the node's pods until ctx ends.
 func (k *kubelet) follow(ctx context.Context, updates chan<- update) {
 	send := func(u update) {
 		select {
@@ -440,7 +432,7 @@ func (k *kubelet) follow(ctx context.Context, updates chan<- update) {
 		case <-ctx.Done():
 		}
 	}
-	// A node that was just made has no pods to list.
+	// A new node has no pods to list.
 	version := "0"
 	relist := k.existed
 	var delay time.Duration
@@ -467,7 +459,7 @@ func (k *kubelet) follow(ctx context.Context, updates chan<- update) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil && k.m.rt.clock.Since(began) > time.Second: // it ended in its time
+		case err == nil && k.m.rt.clock.Since(began) > time.Second: // the watch ended when it was supposed to
 			continue
 		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 			relist = true

@@ -12,7 +12,7 @@ import (
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 )
 
-// healthPort is where a kubelet answers on localhost whether it runs.
+// healthPort is the port on localhost at which a kubelet reports its health.
 // https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/
 const healthPort = 10248
 
@@ -30,10 +30,10 @@ func serveHealth(conn net.Conn) {
 		StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Request: req, Close: true, ContentLength: int64(len(text)),
 		Header: http.Header{"Content-Type": {"text/plain; charset=utf-8"}}, Body: io.NopCloser(strings.NewReader(text)),
 	}
-	_ = answer.Write(conn) // the client may be gone
+	_ = answer.Write(conn) // the client may have disconnected
 }
 
-// localHTTP sends requests for localhost to the machine's own programs, and all others out.
+// localHTTP sends requests for localhost to the machine's own programs, and all others to the network.
 type localHTTP struct {
 	computer *computers.Computer
 	out      http.RoundTripper // nil means that there is no route out

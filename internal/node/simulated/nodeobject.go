@@ -23,12 +23,11 @@ const (
 	annotationIP    = "alpha.kubernetes.io/provided-node-ip"
 )
 
-// nodeObject is the Node as it is registered, in one piece: what on EKS the
-// kubelet reports and what the cloud controller manager adds a second later
-// (addresses, zone, region, instance type).
+// nodeObject returns the Node as it is registered, in one piece: what the kubelet reports on EKS and what the cloud
+// controller manager adds a second later (addresses, zone, region, instance type).
 //
-// AWS deviation: the taint node.cloudprovider.kubernetes.io/uninitialized, which
-// keeps pods away for that second, is therefore not set.
+// AWS deviation: the taint node.cloudprovider.kubernetes.io/uninitialized, which keeps pods away for that second, is
+// therefore not set.
 func nodeObject(in machine.Instance, cfg *userdata.Config, name string, sz size, now time.Time) *corev1.Node {
 	n := &corev1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
@@ -93,8 +92,7 @@ func nodeAddresses(in machine.Instance, name string) []corev1.NodeAddress {
 	return out
 }
 
-// nodeConditions are the kubelet's, with its texts. since is when Ready became
-// what it is.
+// nodeConditions returns the kubelet's conditions, with its texts. since is when Ready last changed.
 func nodeConditions(ready bool, problem string, since, now time.Time) []corev1.NodeCondition {
 	heartbeat := metav1.NewTime(now)
 	quiet := func(t corev1.NodeConditionType, reason, message string) corev1.NodeCondition {
@@ -115,9 +113,9 @@ func nodeConditions(ready bool, problem string, since, now time.Time) []corev1.N
 	}
 }
 
-// heartbeatPatch is the status patch of a heartbeat. It reports everything each
-// time, because the controller manager may have set any of it to Unknown in the
-// meantime; changed says which conditions are new since the last report.
+// heartbeatPatch returns the status patch of a heartbeat. It reports all conditions each time, because the controller
+// manager may have set any of them to Unknown in the meantime. changed lists the conditions that changed since the
+// last report.
 func heartbeatPatch(ready bool, problem string, changed func(corev1.NodeConditionType) bool, now time.Time) ([]byte, error) {
 	type condition struct {
 		Type               corev1.NodeConditionType `json:"type"`
@@ -164,18 +162,17 @@ func nodeInfo(in machine.Instance) corev1.NodeSystemInfo {
 	return info
 }
 
-// bootID names one boot of one instance; a node whose object bears another one has
-// been off.
+// bootID identifies one boot of one instance. If a node's object has another one, the node has been rebooted.
 func bootID(in machine.Instance) string { return uuidLike(in.ID, "boot", in.BootID) }
 
-// kubeletVersion is how EKS's builds name themselves: v1.36.2-eks-1a2b3c4. The last
-// part is made from the version; AWS's are of its builds.
+// kubeletVersion returns the version as EKS's builds report it: v1.36.2-eks-1a2b3c4. The last part is derived from
+// the version; AWS's identifies the build.
 func kubeletVersion(v string) string {
 	sum := sha256.Sum256([]byte("kubelet/" + v))
 	return "v" + v + "-eks-" + hex.EncodeToString(sum[:])[:7]
 }
 
-// userAgent is how a node's kubelet introduces itself.
+// userAgent returns the user agent of a node's kubelet.
 func userAgent(in machine.Instance) string {
 	v := kubeletVersion(in.Image.KubeletVersion)
 	return "kubelet/" + v + " (linux/" + goArch(in.Image.Architecture) + ") kubernetes/" + v[strings.LastIndexByte(v, '-')+1:]
@@ -202,7 +199,7 @@ func uuidLike(parts ...string) string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:32]
 }
 
-// nodeName is the name a machine registers under.
+// nodeName returns the name under which a machine registers.
 func nodeName(in machine.Instance, cfg *userdata.Config) string {
 	switch {
 	case cfg.NodeName != "":
@@ -216,8 +213,7 @@ func nodeName(in machine.Instance, cfg *userdata.Config) string {
 	}
 }
 
-// privateDNSName is EC2's IP-based name.
-// https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html
+// privateDNSName returns EC2's IP-based name. https://docs.aws.amazon.com/vpc/latest/userguide/vpc-dns.html
 func privateDNSName(ip netip.Addr, region string) string {
 	host := "ip-" + strings.ReplaceAll(ip.String(), ".", "-")
 	if region == "us-east-1" {
@@ -226,8 +222,8 @@ func privateDNSName(ip netip.Addr, region string) string {
 	return host + "." + region + ".compute.internal"
 }
 
-// registrationPatch brings the object of an earlier boot up to date: the status,
-// and the labels that the kubelet sets by default.
+// registrationPatch brings the object of an earlier boot up to date: the status, and the labels that the kubelet sets
+// by default.
 func registrationPatch(want *corev1.Node) ([]byte, error) {
 	labels := map[string]string{}
 	for _, key := range []string{

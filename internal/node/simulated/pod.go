@@ -14,23 +14,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
-// Annotations by which a pod says how its containers, which run nothing, behave.
+// Annotations by which a pod controls how its containers, which run nothing, behave.
 const (
-	// AnnotationExitAfter makes the pod's containers exit that long after their
-	// start; a duration such as 30s.
+	// AnnotationExitAfter makes the pod's containers exit that long after their start; the value is a duration such
+	// as 30s.
 	AnnotationExitAfter = "simulated.drydock.dev/exit-after"
-	// AnnotationExitCode is the code they exit with, 0 by default. Alone it means
-	// to exit after a moment.
+	// AnnotationExitCode is the code with which they exit, 0 by default. On its own it makes them exit after a
+	// moment.
 	AnnotationExitCode = "simulated.drydock.dev/exit-code"
-	// Followed by the name of one container, init containers included, both speak
-	// of that container only.
+	// Followed by the name of a container (init containers included), both apply to that container only.
 	annotationExitAfterOne = AnnotationExitAfter + "."
 	annotationExitCodeOne  = AnnotationExitCode + "."
 )
 
-// podMachine is the state machine of one pod. It is pure: time and addresses are
-// given to it, and what it wants done is read from it. It knows no API server and
-// is used by one goroutine.
+// podMachine is the state machine of one pod. It is pure: its inputs include the time and addresses, and its outputs
+// say what to do. It does not depend on an API server and is used by one goroutine.
 //
 //	bound ─► address ─► init containers, in order ─► containers ─► Ready
 //	                                                   │  exits: restarted, or
@@ -43,13 +41,13 @@ type podMachine struct {
 	created         time.Time
 	hostNetwork     bool
 	restartPolicy   corev1.RestartPolicy
-	deadline        time.Duration // 0: none
+	deadline        time.Duration // 0 means none
 	gates           []gate
 	finalizers      bool
 	ephemeral       []ephemeral
 	preStop         time.Duration
 
-	started    time.Time // the kubelet's startTime; zero: not seen yet
+	started    time.Time // the kubelet's startTime; zero if not seen yet
 	ip         netip.Addr
 	hasSandbox bool
 	inits      []container
@@ -67,22 +65,22 @@ type podMachine struct {
 
 	// deletion
 	deleting  bool
-	deleteBy  time.Time // when containers are stopped
-	stopped   bool      // nothing runs any more; the object may go
+	deleteBy  time.Time // when to stop the containers
+	stopped   bool      // nothing runs any more; the object may be removed
 	dirty     bool      // the status differs from what was last written
 	happened  []happening
-	sandboxed time.Time // last complaint about a missing address
+	sandboxed time.Time // when a missing address was last reported
 }
 
 type gate struct {
 	name  corev1.PodConditionType
 	ready bool
-	value string // of the condition, or "" if there is none
+	value string // the condition's status, or "" if there is none
 }
 
 type ephemeral struct{ name, image string }
 
-// condition is one condition that the kubelet owns.
+// condition is a condition that the kubelet owns.
 type condition struct {
 	status          bool
 	known           bool
@@ -98,26 +96,26 @@ const (
 	condReady
 )
 
-// happening is an event the kubelet would emit.
+// happening is an event that the kubelet would emit.
 type happening struct {
 	kind, reason, message string
 	container             string // field path within the pod, if any
 	at                    time.Time
 }
 
-// env is what a pod machine needs of its node at one moment.
+// env is what a pod machine needs from its node at one moment.
 type env struct {
 	now    time.Time
 	hostIP netip.Addr
-	// address gives the pod an address, or returns why there is none and when, at
-	// the latest, to ask again; the zero time leaves that to the kubelet.
+	// address gives the pod an address, or returns why there is none and when to ask again at the latest. The zero
+	// time leaves that to the kubelet.
 	address func() (netip.Addr, time.Time, *sandboxError)
 	// refers returns why a reference of a pod in a namespace cannot be resolved; if
 	// it is nil, references are not checked.
 	refers func(namespace string, r ref) error
-	// pull pulls an image; nil: all images are there.
+	// pull pulls an image. If nil, all images are present.
 	pull func(n image.Name) pulled
-	// has says whether an image is there.
+	// has reports whether an image is present.
 	has func(n image.Name) bool
 	// jobDuration is how long a Job's pod works.
 	jobDuration time.Duration
@@ -126,8 +124,8 @@ type env struct {
 	initDuration, startDuration time.Duration
 }
 
-// newPod takes on a pod that is bound to the node, with whatever status an earlier
-// life of the node wrote. rebooted says that the machine has been off since.
+// newPod takes over a pod that is bound to the node, with whatever status an earlier run of the node wrote. rebooted
+// says that the machine has been off since.
 func newPod(p *corev1.Pod, e env, rebooted bool) *podMachine {
 	m := &podMachine{
 		uid: p.UID, namespace: p.Namespace, name: p.Name, generation: p.Generation,
@@ -153,9 +151,8 @@ func newPod(p *corev1.Pod, e env, rebooted bool) *podMachine {
 	return m
 }
 
-// plan decides how long containers run. A container runs forever unless an
-// annotation says otherwise or its pod belongs to a Job, whose work is done after
-// a moment.
+// plan decides how long containers run. A container runs forever unless an annotation says something else or its pod
+// belongs to a Job, which finishes after a moment.
 func (m *podMachine) plan(p *corev1.Pod, e env) {
 	job := false
 	if owner := metav1.GetControllerOf(p); owner != nil && owner.Kind == "Job" {
@@ -238,7 +235,7 @@ func (m *podMachine) adopt(p *corev1.Pod, e env, rebooted bool) {
 	m.dirty = rebooted
 }
 
-// observe takes note of what may change about a pod from outside.
+// observe takes note of what others may change about a pod.
 func (m *podMachine) observe(p *corev1.Pod, e env) {
 	m.finalizers = len(p.Finalizers) > 0
 	m.observeGates(p)
@@ -262,20 +259,19 @@ func (m *podMachine) observe(p *corev1.Pod, e env) {
 			}
 		}
 	} else if m.deleting && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 0 {
-		m.deleteBy = e.now // --force after all
+		m.deleteBy = e.now // it was deleted with --force after all
 	}
 }
 
-// observeReady takes back what others have made of the Ready condition since: the
-// node lifecycle controller marks the pods of a node that was silent for a while as
-// not ready, and the kubelet says that they are.
+// observeReady restores the Ready condition if others have changed it: the node lifecycle controller marks the pods
+// of a node that was silent for a while as not ready, and the kubelet marks them ready again.
 func (m *podMachine) observeReady(p *corev1.Pod) {
 	own := m.conditions[condReady]
 	if !own.known || !own.status {
 		return
 	}
 	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && !c.LastTransitionTime.Time.Before(own.since.Truncate(time.Second)) { // whole seconds
+		if c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && !c.LastTransitionTime.Time.Before(own.since.Truncate(time.Second)) { // times have whole seconds
 			m.dirty = true
 		}
 	}
@@ -299,8 +295,7 @@ func (m *podMachine) observeGates(p *corev1.Pod) {
 	}
 }
 
-// observeSpec follows the few parts of a spec that may change: images, resources,
-// the deadline, ephemeral containers.
+// observeSpec follows the few parts of a spec that may change: images, resources, the deadline, ephemeral containers.
 func (m *podMachine) observeSpec(p *corev1.Pod, e env) {
 	m.deadline = 0
 	if p.Spec.ActiveDeadlineSeconds != nil {
@@ -332,17 +327,17 @@ func (m *podMachine) observeSpec(p *corev1.Pod, e env) {
 	follow(m.apps, p.Spec.Containers)
 }
 
-// ended says that the pod has come to its end by itself.
+// ended reports whether the pod has finished by itself.
 func (m *podMachine) ended() bool {
 	return m.phase == corev1.PodSucceeded || m.phase == corev1.PodFailed
 }
 
-// holdsAddress says whether the pod's address is in use.
+// holdsAddress reports whether the pod's address is in use.
 func (m *podMachine) holdsAddress() bool {
 	return m.hasSandbox && !m.hostNetwork && !m.ended() && !m.stopped
 }
 
-// fullName is the kubelet's way to name a pod in messages.
+// fullName returns a pod's name as the kubelet's messages show it.
 func (m *podMachine) fullName() string {
 	return fmt.Sprintf("%s_%s(%s)", m.name, m.namespace, m.uid)
 }
@@ -358,7 +353,7 @@ func (m *podMachine) event(at time.Time, kind, reason, message string, c *contai
 	m.happened = append(m.happened, h)
 }
 
-// reject refuses a pod that the node cannot take, as the kubelet's admission does.
+// reject refuses a pod that the node cannot run, as the kubelet's admission does.
 func (m *podMachine) reject(now time.Time, reason, message string) {
 	m.started = now
 	m.phase, m.reason, m.message = corev1.PodFailed, reason, "Pod was rejected: "+message

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// advance brings the pod to where it is at e.now, and returns when it changes next
-// by itself; the zero time means never.
+// advance brings the pod to its state at e.now, and returns when it next changes by itself. The zero time means
+// never.
 func (m *podMachine) advance(e env) time.Time {
 	if m.started.IsZero() {
 		m.started, m.dirty = e.now, true
@@ -39,7 +39,7 @@ func (m *podMachine) advanceDeletion(e env) time.Time {
 	return time.Time{}
 }
 
-// stop stops all containers and makes the phase final.
+// stop stops all containers and sets the final phase.
 func (m *podMachine) stop(now time.Time) {
 	for i := range m.inits {
 		m.inits[i].stop(0, now)
@@ -96,10 +96,10 @@ func (m *podMachine) advanceLife(e env) time.Time {
 	return next
 }
 
-// addressRetry is how often the kubelet tries again to make a sandbox.
+// addressRetry is how often the kubelet retries making a sandbox.
 const addressRetry = 15 * time.Second
 
-// takeAddress makes the pod's sandbox, or says when to try again.
+// takeAddress makes the pod's sandbox, or returns when to retry.
 func (m *podMachine) takeAddress(e env) (retry time.Time, ok bool) {
 	if m.hostNetwork {
 		m.ip = e.hostIP
@@ -123,13 +123,13 @@ func (m *podMachine) takeAddress(e env) (retry time.Time, ok bool) {
 	return time.Time{}, true
 }
 
-// runInits runs init containers in order and says whether all are through.
+// runInits runs init containers in order and reports whether all have finished.
 func (m *podMachine) runInits(e env, at func(time.Time)) bool {
 	for i := range m.inits {
 		c := &m.inits[i]
 		m.run(c, e, at)
 		switch {
-		case c.kind == sidecar && c.state == running: // started is enough
+		case c.kind == sidecar && c.state == running: // a sidecar only has to start
 		case c.kind == initContainer && c.state == terminated && c.code == 0:
 		case c.kind == initContainer && c.state == terminated: // failed for good
 			m.phase, m.dirty = corev1.PodFailed, true
@@ -178,7 +178,7 @@ func (m *podMachine) runApps(e env, at func(time.Time)) {
 	}
 }
 
-// run brings one container to where it is at e.now.
+// run brings one container to its state at e.now.
 func (m *podMachine) run(c *container, e env, at func(time.Time)) {
 	for {
 		switch c.state {

@@ -15,12 +15,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// ref is a ConfigMap or Secret that a pod cannot do without.
+// ref is a ConfigMap or Secret that a pod requires.
 type ref struct {
 	secret bool
 	name   string
-	key    string // empty: any will do
-	volume string // that is made of it; empty: it is for the environment
+	key    string // empty means any
+	volume string // the volume made from it; empty means the environment
 }
 
 func (r ref) kind() string {
@@ -30,7 +30,7 @@ func (r ref) kind() string {
 	return "configmap"
 }
 
-// environment are what a container's environment needs.
+// environment returns what a container's environment requires.
 func environment(c *corev1.Container) []ref {
 	var out []ref
 	for _, e := range c.EnvFrom {
@@ -55,11 +55,11 @@ func environment(c *corev1.Container) []ref {
 	return out
 }
 
-// rootCA is in every namespace, by a controller of the cluster's own; to ask for it
-// for every pod would cost more than to start the pod.
+// rootCA exists in every namespace, because a controller of the cluster creates it. Asking for it for every pod would
+// cost more than starting the pod.
 const rootCA = "kube-root-ca.crt"
 
-// volumes are what a pod's volumes need.
+// volumes returns what a pod's volumes require.
 func volumes(p *corev1.Pod) []ref {
 	var out []ref
 	add := func(volume string, secret bool, name string, optional *bool, items []corev1.KeyToPath) {
@@ -97,7 +97,7 @@ func volumes(p *corev1.Pod) []ref {
 
 func yes(b *bool) bool { return b != nil && *b }
 
-// missing says in the kubelet's words why a reference leads nowhere.
+// missing returns the kubelet's error if a reference cannot be resolved.
 // https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/kubelet_pods.go
 func (r ref) missing(namespace string, keys []string, err error) error {
 	if err != nil {
@@ -113,7 +113,7 @@ func (r ref) missing(namespace string, keys []string, err error) error {
 	return r.refusal(namespace, fmt.Errorf("references non-existent %s key: %s", map[bool]string{false: "config", true: "secret"}[r.secret], r.key))
 }
 
-// refusal is an error with a command that fixes it.
+// refusal returns an error with a command that fixes it.
 func (r ref) refusal(namespace string, err error) error {
 	what := "configmap " + r.name
 	if r.secret {
@@ -130,8 +130,7 @@ func (r ref) refusal(namespace string, err error) error {
 	}}
 }
 
-// references reads what pods refer to, and remembers it for a moment, for many pods
-// refer to the same.
+// references reads what pods refer to, and caches it briefly, because many pods refer to the same objects.
 type references struct {
 	k    *kubelet
 	have map[ref]kept // by kind, namespace/name
@@ -142,13 +141,13 @@ type kept struct {
 	until time.Time
 }
 
-// keptFor is for how long an object that was there is taken to be.
+// keptFor is how long an object that was found is assumed to exist.
 const keptFor = 10 * time.Second
 
-// maxKept bounds what is remembered.
+// maxKept bounds the cache.
 const maxKept = 1024
 
-// check says why a reference of a pod leads nowhere; nil: it leads somewhere.
+// check returns an error if a pod's reference cannot be resolved.
 func (s *references) check(ctx context.Context, namespace string, r ref) error {
 	id := ref{secret: r.secret, name: namespace + "/" + r.name}
 	now := s.k.now()
@@ -186,15 +185,15 @@ func (s *references) check(ctx context.Context, namespace string, r ref) error {
 	return r.missing(namespace, keys, nil)
 }
 
-// Waits of the kubelet: between two attempts to set a volume up, doubled each time,
-// and between two attempts to make a container.
+// The kubelet's waits between two attempts to set up a volume, doubled each time, and between two attempts to create
+// a container.
 const (
 	firstMount  = 500 * time.Millisecond
 	maxMount    = 2*time.Minute + 2*time.Second
 	configRetry = 10 * time.Second
 )
 
-// mount sets the pod's volumes up, or says when to try again.
+// mount sets up the pod's volumes, or returns when to retry.
 func (m *podMachine) mount(e env) (retry time.Time, ok bool) {
 	if m.mounted || len(m.volumes) == 0 || e.refers == nil {
 		return time.Time{}, true
@@ -217,7 +216,7 @@ func (m *podMachine) mount(e env) (retry time.Time, ok bool) {
 	return time.Time{}, true
 }
 
-// configure makes a container's environment, and says whether it could.
+// configure makes a container's environment, and reports whether that succeeded.
 func (m *podMachine) configure(c *container, e env, at func(time.Time)) bool {
 	if e.refers == nil {
 		return true

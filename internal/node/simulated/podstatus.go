@@ -21,7 +21,7 @@ var conditionTypes = [...]corev1.PodConditionType{
 	condReady:           corev1.PodReady,
 }
 
-// settle works the conditions out.
+// settle updates the conditions.
 func (m *podMachine) settle(now time.Time) {
 	var uninitialized, unready []string
 	for i := range m.inits {
@@ -92,15 +92,13 @@ func (m *podMachine) set(i int, c condition, now time.Time) {
 	m.dirty = true
 }
 
-// patch renders the pod's status as a strategic merge patch of its status
-// subresource, as the kubelet sends. The UID keeps it from another pod of the same
-// name.
+// patch returns the pod's status as a strategic merge patch of its status subresource, as the kubelet sends it. The
+// UID protects another pod of the same name.
 func (m *podMachine) patch(hostIP netip.Addr) ([]byte, error) {
 	type metadata struct {
 		UID string `json:"uid"`
 	}
-	// Conditions are merged one by one: what a condition says no more has to be taken
-	// away by null.
+	// Conditions are merged one by one, so what a condition no longer has must be set to null.
 	type condition struct {
 		corev1.PodCondition
 		Reason  any `json:"reason,omitempty"`
@@ -153,7 +151,7 @@ func (m *podMachine) status(hostIP netip.Addr) corev1.PodStatus {
 		})
 	}
 	if m.phase == corev1.PodFailed && !m.hasSandbox {
-		return st // rejected: no container was ever made
+		return st // rejected: no container was ever created
 	}
 	pending := reasonContainerCreating
 	if len(m.inits) > 0 {
@@ -184,7 +182,7 @@ func containerStatus(c *container, pending string) corev1.ContainerStatus {
 	return st
 }
 
-// hexName makes a containerd-like ID from names.
+// hexName derives a containerd-like ID from names.
 func hexName(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "/")))
 	return hex.EncodeToString(sum[:])

@@ -8,7 +8,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// maxPodSteps bounds what is remembered of the pods of one node.
+// maxPodSteps bounds how many pods of one node have recorded steps.
 const maxPodSteps = 4096
 
 // PodSteps implements node.Kubelets.
@@ -22,7 +22,7 @@ func (r *Runtime) PodSteps(instanceID, namespace, name string) []node.Step {
 	return slices.Clone(m.podSteps[namespace+"/"+name])
 }
 
-// notePod keeps what holds a pod back now.
+// notePod records what holds a pod back now.
 func (k *kubelet) notePod(p *pod) {
 	var steps []node.Step
 	if !p.ended() && !p.deleting || p.phase == "Failed" && p.message != "" && !p.hasSandbox {
@@ -48,7 +48,7 @@ func (m *instance) setPodSteps(key string, steps []node.Step) {
 	for i := range steps {
 		s := &steps[i]
 		s.Account, s.Region, s.InstanceID, s.Cluster, s.Pod, s.Time = m.in.Account, m.in.Region, m.in.ID, m.info.Cluster, key, now
-		for _, l := range last { // since when
+		for _, l := range last { // keep the time since when it holds
 			if l.Name == s.Name && l.Container == s.Container && l.Evidence == s.Evidence && reflect.DeepEqual(l.Decision, s.Decision) {
 				s.Time = l.Time
 			}
@@ -57,8 +57,7 @@ func (m *instance) setPodSteps(key string, steps []node.Step) {
 	m.podSteps[key] = steps
 }
 
-// troubles are the failed steps of a pod. noAddress is why the node has no address
-// for it.
+// troubles returns the failed steps of a pod. noAddress is why the node has no address for it.
 func (m *podMachine) troubles(noAddress error) []node.Step {
 	var out []node.Step
 	failed := func(name, container string, err error, text string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
-// apply takes over what the watch says.
+// apply takes over the pods that the watch reports.
 func (k *kubelet) apply(u update) {
 	switch {
 	case u.all:
@@ -28,7 +28,7 @@ func (k *kubelet) apply(u update) {
 				k.forget(p)
 			}
 		}
-		k.rebooted = false // pods that come later were not there before the reboot
+		k.rebooted = false // pods that come later did not exist before the reboot
 		if k.cni == nil {
 			k.loseCNI()
 		}
@@ -73,7 +73,7 @@ func (k *kubelet) observe(obj *corev1.Pod) {
 	}
 }
 
-// forget lets go of a pod whose object is gone.
+// forget drops a pod whose object is gone.
 func (k *kubelet) forget(p *pod) {
 	delete(k.pods, p.uid)
 	if p == k.cni {
@@ -103,7 +103,7 @@ func (k *kubelet) env() env {
 	return e
 }
 
-// sync brings a pod to where it is now and tells the API server.
+// sync brings a pod to its current state and tells the API server.
 func (k *kubelet) sync(ctx context.Context, p *pod) {
 	e := k.env()
 	e.has, e.pull = k.m.images.has, func(n image.Name) pulled { return k.m.images.pull(ctx, n, e.now) }
@@ -122,8 +122,8 @@ func (k *kubelet) sync(ctx context.Context, p *pod) {
 		k.release(p)
 	}
 
-	// The last status of a pod that goes is for those who wait for it: a Job
-	// controller, mostly, and these hold a finalizer.
+	// The last status of a pod that is being deleted matters only to those who wait for it. Mostly that is a Job
+	// controller, and those hold a finalizer.
 	if p.dirty && (!p.stopped || p.finalizers) {
 		body, err := p.patch(k.hostIP)
 		if err == nil {
@@ -152,15 +152,14 @@ func podPath(p *podMachine) string {
 	return "/api/v1/namespaces/" + p.namespace + "/pods/" + p.name
 }
 
-// settled says whether a call about a pod needs no repetition, and otherwise has
-// it repeated later.
+// settled reports whether a call about a pod need not be repeated. If it must be, settled schedules that.
 func (k *kubelet) settled(ctx context.Context, p *pod, what string, err error) bool {
 	switch {
 	case err == nil:
 		p.retry = 0
 		return true
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err) && p.stopped:
-		// It is gone, or another pod has its name; the watch will say so.
+		// The pod was deleted, or another pod has its name; the watch will show that.
 		p.retry = 0
 		return true
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// pool holds the addresses that a node has for pods, as the datastore of the VPC CNI
-// plugin's daemon does.
+// pool holds a node's addresses for pods, like the datastore of the VPC CNI plugin's daemon.
 type pool struct {
 	byIP  map[netip.Addr]*address
 	order []*address
@@ -20,19 +19,18 @@ type pool struct {
 type address struct {
 	ip    netip.Addr
 	eni   string
-	block netip.Prefix // the delegated prefix that it is of; not valid: it is on its own
-	uid   types.UID    // of the pod that has it
-	// cool is until when no other pod gets it.
+	block netip.Prefix // the delegated prefix that it belongs to; invalid for a single address
+	uid   types.UID    // the pod that has it
+	// cool is when another pod may get it.
 	cool time.Time
-	// known says that the interface has it: a pod of an earlier life of the node may
-	// hold one that it has not any more.
+	// known says that the interface has it. A pod of an earlier run of the node may hold one that the interface no
+	// longer has.
 	known bool
 }
 
 func newPool() *pool { return &pool{byIP: map[netip.Addr]*address{}} }
 
-// set takes over what the interfaces have: their addresses, or those of their
-// prefixes. Pods keep what they hold.
+// set takes over the interfaces' addresses, or those of their prefixes. Pods keep what they hold.
 func (p *pool) set(enis []node.PodInterface, prefixes bool) {
 	for _, a := range p.byIP {
 		a.known = false
@@ -78,8 +76,8 @@ func (p *pool) take(uid types.UID, now time.Time) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// has reports whether take would return an address, and if not, when the first
-// one has cooled down; the zero time means that none is cooling down.
+// has reports whether take would return an address. If not, next is when the first one has cooled down, or zero if
+// none is cooling down.
 func (p *pool) has(now time.Time) (ok bool, next time.Time) {
 	for _, a := range p.order {
 		if a.uid != "" {
@@ -95,7 +93,7 @@ func (p *pool) has(now time.Time) (ok bool, next time.Time) {
 	return false, next
 }
 
-// claim marks an address that a pod has from an earlier life of the node.
+// claim marks an address that a pod has kept from an earlier run of the node.
 func (p *pool) claim(ip netip.Addr, uid types.UID) {
 	a := p.byIP[ip]
 	if a == nil {
@@ -105,8 +103,7 @@ func (p *pool) claim(ip netip.Addr, uid types.UID) {
 	a.uid = uid
 }
 
-// release takes an address back from a pod, to be left alone until cool, and says
-// whether the pod had it.
+// release takes an address back from a pod, to be left alone until cool. It returns false if the pod did not have it.
 func (p *pool) release(ip netip.Addr, uid types.UID, cool time.Time) bool {
 	a := p.byIP[ip]
 	if a == nil || a.uid != uid {
@@ -119,12 +116,12 @@ func (p *pool) release(ip netip.Addr, uid types.UID, cool time.Time) bool {
 	return true
 }
 
-// poolStats count addresses.
+// poolStats counts addresses.
 type poolStats struct{ total, assigned, blocks, freeBlocks int }
 
 func (s poolStats) available() int { return s.total - s.assigned }
 
-// stats counts all addresses, or those of the interfaces for which only is true.
+// stats counts all addresses, or those of the interfaces for which only returns true.
 func (p *pool) stats(only func(eni string) bool) poolStats {
 	var s poolStats
 	used := map[netip.Prefix]bool{}
@@ -149,8 +146,7 @@ func (p *pool) stats(only func(eni string) bool) poolStats {
 	return s
 }
 
-// idle says of an interface that no pod has an address of it, and from when on none
-// of them cools.
+// idle reports whether no pod has an address of an interface, and from when on none of them is cooling down.
 func (p *pool) idle(eni string) (ok bool, cooled time.Time) {
 	for _, a := range p.order {
 		if a.eni != eni {
@@ -166,8 +162,7 @@ func (p *pool) idle(eni string) (ok bool, cooled time.Time) {
 	return true, cooled
 }
 
-// freeable are the addresses of an interface on their own that no pod has, and the
-// prefixes of which none has any, n at most.
+// freeable returns up to n of an interface's single addresses that no pod has and prefixes in which no pod has any.
 func (p *pool) freeable(eni string, n int) (ips []netip.Addr, blocks []netip.Prefix) {
 	used := map[netip.Prefix]bool{}
 	for _, a := range p.order {

@@ -1,22 +1,19 @@
-// Package simulated runs simulated machines (package machine/simulated) that are EKS nodes:
-// a few goroutines per instance do towards the cluster what its kubelet would do.
+// Package simulated runs simulated machines (package machine/simulated) that are EKS nodes: a few goroutines per
+// instance do towards the cluster what its kubelet would do.
 //
-// Each instance is on its own. It reads its user data (package guest), goes to the
-// endpoint named there through AWS's network rules, trusts the certificate
-// authority named there, and identifies itself with a token presigned by its
-// instance role. The API server authorizes it as the one node it is. There is no
-// privileged client, so a node that AWS would not let in stays out here too, with
-// the reason as a recorded step.
+// Each instance is on its own. It reads its user data (package guest), goes to the endpoint named there through AWS's
+// network rules, trusts the certificate authority named there, and identifies itself with a token presigned by its
+// instance role. The API server authorizes it as the one node it is. There is no privileged client, so a node that
+// AWS would not let in stays out here too, with the reason as a recorded step.
 //
-// Pods get an address of the instance's network interfaces, their containers
-// start and become ready, end when they would end, and stop when asked to;
-// nothing is executed. How long a container runs is a rule (see
-// [AnnotationExitAfter]): forever, unless an annotation says otherwise or a Job
-// owns the pod; init containers succeed at once. Probes are taken to succeed.
+// Pods get an address of the instance's network interfaces, their containers start and become ready, end when they
+// would end, and stop when asked to; nothing is executed. How long a container runs is a rule (see
+// [AnnotationExitAfter]): forever, unless an annotation says something else or a Job owns the pod; init containers
+// succeed at once. Probes are assumed to succeed.
 //
-// The package does not decide whether a connection is allowed, credentials and
-// addresses (given by [node.Config]), and answering logs or exec for a simulated
-// pod (the control plane's egress refuses these with the reason).
+// The package does not decide whether a connection is allowed, nor does it manage credentials and addresses
+// ([node.Config] does both). It does not answer logs or exec for a simulated pod; the control plane's egress refuses
+// those with the reason.
 //
 // May be imported by internal/compute.
 package simulated
@@ -40,34 +37,33 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// Options tune what is simulated. Zero values are defaults.
+// Options tune what is simulated. Zero values mean the defaults.
 type Options struct {
 	// Metadata, RunScript, Dial and Disks are the computers' own: see computers.Config.
 	Metadata  func(instanceID string) http.RoundTripper
 	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
 	Dial      func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	Disks     computers.Disks
-	// HTTP is an instance's way to AWS and to everything else by HTTP. An error says
-	// why its network would not let it there. nil: it has no network.
+	// HTTP is an instance's way to reach AWS and everything else by HTTP. An error says why its network does not
+	// allow that. If nil, the instance has no network.
 	HTTP func(in machine.Instance) http.RoundTripper
-	// DescribeCluster asks EKS as the instance's role, through its network, for what
-	// a node must know of a cluster. nil: EKS cannot be reached.
+	// DescribeCluster calls EKS as the instance's role, through its network, for what a node needs to know about a
+	// cluster. If nil, EKS cannot be reached.
 	DescribeCluster func(ctx context.Context, in machine.Instance, region, name string) (node.ClusterInfo, error)
-	// BootDuration is how long an instance takes until cloud-init begins.
+	// BootDuration is how long an instance takes until cloud-init starts.
 	BootDuration time.Duration
-	// Patience divides what the guest's programs wait between their attempts, which
-	// on AWS take minutes; 0 means 20.
+	// Patience divides the waits of the guest's programs between their attempts, which take minutes on AWS; 0 means
+	// 20.
 	Patience int
-	// StartDuration is how long a pod's containers take to start; 0 means that they
-	// start in the very status update that shows the pod as seen.
+	// StartDuration is how long a pod's containers take to start. 0 means that they start in the same status update
+	// that shows the pod as seen.
 	StartDuration time.Duration
 	// InitDuration is how long an init container works; 0 means no time.
 	InitDuration time.Duration
 	// JobDuration is how long a Job's pod works; 0 means one second.
 	JobDuration time.Duration
-	// EventsPerSecond and EventBurst bound the events that all nodes of one cluster
-	// emit together; what goes beyond is dropped, so that events never cost more
-	// than the pods they tell of. 0 means 10 and 300.
+	// EventsPerSecond and EventBurst bound the events that all nodes of one cluster emit together. Events beyond that
+	// are dropped, so that they never cost more than the pods they report on. 0 means 10 and 300.
 	EventsPerSecond float64
 	EventBurst      int
 }
@@ -89,7 +85,7 @@ var (
 	_ node.Kubelets   = (*Runtime)(nil)
 )
 
-// New returns a runtime without machines. It lives until Shutdown.
+// New returns a runtime without machines. It runs until Shutdown.
 func New(cfg node.Config, options Options) *Runtime {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -121,7 +117,7 @@ func New(cfg node.Config, options Options) *Runtime {
 	return r
 }
 
-// StartFargate starts a machine of Fargate.
+// StartFargate starts a Fargate machine.
 func (r *Runtime) StartFargate(ctx context.Context, f node.Fargate) error {
 	r.fargates.Store(f.ID, &f)
 	return r.Start(ctx, f.Instance)
@@ -138,7 +134,7 @@ func (r *Runtime) guest(c *computers.Computer) *instance {
 	return m
 }
 
-// instance returns what runs on a machine that is on, or nil.
+// instance returns what runs on a machine, or nil if the machine is off.
 func (r *Runtime) instance(id string) *instance {
 	m, _ := r.Guest(id).(*instance)
 	return m

@@ -14,8 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
-// A system is the operating system of a machine as its kubelet sees it. One without ami has
-// no shell, such as Bottlerocket's.
+// A system is a machine's operating system as its kubelet sees it. Without ami it has no shell, like Bottlerocket's.
 type system struct {
 	m     *instance
 	ami   *ami.Machine
@@ -65,16 +64,15 @@ func (m *instance) Image() (*computers.Image, error) {
 	}, nil
 }
 
-// noMetadata is for runtimes without a metadata service: no guest may reach the
-// host's.
+// noMetadata is for runtimes without a metadata service. It keeps guests from reaching the host's.
 type noMetadata struct{}
 
 func (noMetadata) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("there is no instance metadata service")
 }
 
-// configuration is how the kubelet is to join: from the kubelet's files where a
-// script writes these, from user data where nodeadm or Bottlerocket read it.
+// configuration returns how the kubelet is to join: from the kubelet's files if a script writes them, or from user
+// data if nodeadm or Bottlerocket reads it.
 func (os *system) configuration(family images.Family, userData []byte) (*userdata.Config, error) {
 	if os.ami == nil || family != images.AL2 {
 		return userdata.Parse(family, userData)
@@ -86,8 +84,8 @@ func (os *system) configuration(family images.Family, userData []byte) (*userdat
 	return cfg, err
 }
 
-// awaitKubelet waits until something on the machine starts or restarts the kubelet.
-// False: nothing can, or ctx ended.
+// awaitKubelet waits until something on the machine starts or restarts the kubelet. It returns false if nothing can,
+// or ctx ended.
 func (os *system) awaitKubelet(ctx context.Context) bool {
 	if os.ami == nil {
 		return false
@@ -104,14 +102,14 @@ func (os *system) awaitKubelet(ctx context.Context) bool {
 	}
 }
 
-// untilRestart returns a context that also ends when the kubelet is stopped or
-// restarted. Call stop before awaitKubelet.
+// untilRestart returns a context that also ends when the kubelet is stopped or restarted. Call stop before
+// awaitKubelet.
 func (os *system) untilRestart(ctx context.Context) (limited context.Context, stop func()) {
 	limited, cancel := context.WithCancel(ctx)
 	if os.ami == nil {
 		return limited, cancel
 	}
-	select { // what started it
+	select { // drop the signal that started this kubelet
 	case <-os.ami.KubeletChanged():
 	default:
 	}
@@ -127,7 +125,7 @@ func (os *system) untilRestart(ctx context.Context) (limited context.Context, st
 	return limited, func() { cancel(); watcher.Wait() }
 }
 
-// logFailure writes what the kubelet writes when it does not get in.
+// logFailure writes to the kubelet's log what the kubelet writes when it cannot join.
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go
 func (os *system) logFailure(k *kubelet, err error) {
 	if se, ok := errors.AsType[*stepError](err); ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// bottlerocketSettings is the part of Bottlerocket's settings that decides how it
-// joins. https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
+// bottlerocketSettings is the part of Bottlerocket's settings that determines how it joins.
+// https://bottlerocket.dev/en/os/latest/#/api/settings/kubernetes/
 type bottlerocketSettings struct {
 	Settings struct {
 		Kubernetes map[string]any `toml:"kubernetes"`
@@ -96,7 +96,7 @@ func parseBottlerocket(cfg *Config, data []byte) error {
 	return nil
 }
 
-// tomlReader reads settings of the expected types and keeps the first complaint.
+// tomlReader reads settings of the expected types and keeps the first error.
 type tomlReader struct {
 	from map[string]any
 	read map[string]bool

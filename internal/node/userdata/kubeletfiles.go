@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
-// Files of a kubelet that a script configured, as /etc/eks/bootstrap.sh writes them.
+// The kubelet's files on a machine configured by a script, as /etc/eks/bootstrap.sh writes them.
 const (
 	KubeconfigFile    = "/var/lib/kubelet/kubeconfig"
 	KubeletConfigFile = "/etc/kubernetes/kubelet/kubelet-config.json"
@@ -21,7 +21,7 @@ const (
 	ClusterCAFile     = "/etc/kubernetes/pki/ca.crt"
 )
 
-// kubeconfig is what a kubelet's kubeconfig decides.
+// kubeconfig is the relevant part of a kubelet's kubeconfig.
 type kubeconfig struct {
 	Clusters []struct {
 		Cluster struct {
@@ -39,8 +39,8 @@ type kubeconfig struct {
 	} `json:"users"`
 }
 
-// FromKubeletFiles reads what a starting kubelet reads: whatever scripts have made
-// of its files by then counts. The error says what the kubelet's log would say.
+// FromKubeletFiles reads what a starting kubelet reads: the files as scripts have left them at that time. The error
+// is what the kubelet's log would say.
 func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	cfg := &Config{}
 	text, err := read(KubeconfigFile)
@@ -83,7 +83,7 @@ func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	for _, file := range []string{KubeletArgsFile, KubeletExtraFile} {
 		text, err := read(file)
 		if err != nil {
-			continue // a drop-in that is not there changes nothing
+			continue // a missing drop-in changes nothing
 		}
 		for line := range strings.Lines(string(text)) {
 			if _, value, ok := strings.Cut(line, "ARGS="); ok && strings.HasPrefix(line, "Environment=") {

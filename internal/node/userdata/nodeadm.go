@@ -19,8 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
-// nodeConfig is nodeadm's NodeConfig as far as it decides anything here.
-// https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
+// nodeConfig is the relevant part of nodeadm's NodeConfig. https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
 type nodeConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -42,8 +41,7 @@ type nodeConfig struct {
 	} `json:"spec"`
 }
 
-// kubeletConfig is the part of KubeletConfiguration that decides something about
-// a node whose containers run nothing.
+// kubeletConfig is the part of KubeletConfiguration that matters to a node whose containers run nothing.
 type kubeletConfig struct {
 	MaxPods            *int32            `json:"maxPods"`
 	PodsPerCore        int32             `json:"podsPerCore"`
@@ -61,8 +59,8 @@ const (
 	nodeConfigMediaType  = "application/node.eks.aws"
 )
 
-// parseNodeadm follows nodeadm: a multipart message's NodeConfig parts, merged in
-// order, or else the whole as one NodeConfig.
+// parseNodeadm reads user data as nodeadm does: a multipart message's NodeConfig parts, merged in order, or else the
+// whole as one NodeConfig.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/nodeadm/internal/configprovider/mime.go
 func parseNodeadm(cfg *Config, data []byte, budget *budget) error {
 	docs, err := nodeConfigParts(cfg, data, budget)
@@ -95,7 +93,7 @@ func parseNodeadm(cfg *Config, data []byte, budget *budget) error {
 	return merged.apply(cfg)
 }
 
-// nodeConfigParts returns the NodeConfig documents of user data and notes scripts.
+// nodeConfigParts returns the NodeConfig documents of user data and records scripts.
 func nodeConfigParts(cfg *Config, data []byte, budget *budget) ([][]byte, error) {
 	if bytes.HasPrefix(data, []byte("#!")) {
 		cfg.Scripts = append(cfg.Scripts, "user data")
@@ -153,7 +151,7 @@ func multipartReader(data []byte) (*multipart.Reader, bool) {
 	return multipart.NewReader(msg.Body, params["boundary"]), true
 }
 
-// decodeNodeConfig decodes as nodeadm does, by case, unknown fields left aside.
+// decodeNodeConfig decodes as nodeadm does: case-sensitive, ignoring unknown fields.
 func decodeNodeConfig(js []byte) (*nodeConfig, error) {
 	var nc nodeConfig
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(js, &nc); err != nil {
@@ -165,8 +163,8 @@ func decodeNodeConfig(js []byte) (*nodeConfig, error) {
 	return &nc, nil
 }
 
-// merge lays other over nc: what other sets wins, kubelet flags are appended, and
-// kubelet configuration is merged key by key.
+// merge merges other into nc: what other sets wins, kubelet flags are appended, and kubelet configuration is merged
+// key by key.
 func (nc *nodeConfig) merge(other *nodeConfig) {
 	c, o := &nc.Spec.Cluster, &other.Spec.Cluster
 	override(&c.Name, o.Name)
@@ -210,7 +208,7 @@ func mergeDocuments(dst, src map[string]any) map[string]any {
 	return dst
 }
 
-// apply validates as nodeadm does, with its texts, and fills cfg.
+// apply validates as nodeadm does, with its error texts, and fills cfg.
 func (nc *nodeConfig) apply(cfg *Config) error {
 	c := nc.Spec.Cluster
 	switch {
@@ -239,8 +237,7 @@ func (nc *nodeConfig) apply(cfg *Config) error {
 	return cfg.applyKubeletFlags(nc.Spec.Kubelet.Flags)
 }
 
-// clusterDNS is the address of kube-dns that nodeadm derives from the service
-// range.
+// clusterDNS returns the address of kube-dns that nodeadm derives from the service range.
 func clusterDNS(cidr string) (string, error) {
 	prefix, err := netip.ParsePrefix(cidr)
 	if err != nil {
@@ -301,8 +298,8 @@ func (c *Config) applyKubeletConfig(doc map[string]any) error {
 	return nil
 }
 
-// applyKubeletFlags reads the kubelet's command line, which wins over its
-// configuration. The flags of a NodeConfig reach the kubelet as one line.
+// applyKubeletFlags reads the kubelet's command line, which takes precedence over its configuration. The flags of a
+// NodeConfig reach the kubelet as one line.
 func (c *Config) applyKubeletFlags(flags []string) error {
 	words := strings.Fields(strings.Join(flags, " "))
 	taintsSeen := false

@@ -1,13 +1,12 @@
-// Package userdata reads what a booting machine reads: the user data that tells an
-// EKS node which cluster to join and how.
+// Package userdata reads what a booting machine reads: the user data that tells an EKS node which cluster to join and
+// how.
 //
-// It understands what boots without running a program: nodeadm's NodeConfig on
-// Amazon Linux 2023 and Bottlerocket's TOML settings; and the files of a kubelet
-// that a script configured. Scripts are run by the machine (package machine/guest/cloudinit).
+// It handles what boots without running a program: nodeadm's NodeConfig on Amazon Linux 2023 and Bottlerocket's TOML
+// settings, and also the files of a kubelet that a script configured. The machine runs scripts (package
+// machine/guest/cloudinit).
 //
-// User data comes from users and is not trusted: its size, its decompressed size,
-// its nesting and its number of parts are bounded. May be imported by the node
-// runtimes.
+// User data comes from users and is not trusted: its size, its decompressed size, its nesting and its number of parts
+// are bounded. May be imported by the node runtimes.
 package userdata
 
 import (
@@ -33,21 +32,19 @@ const (
 	// maxUserData is EC2's limit on user data before base64.
 	// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html
 	maxUserData = 16 << 10
-	// maxDecompressed bounds what compressed user data may become. AWS names no
-	// limit; a NodeConfig of this size says nothing a small one cannot.
+	// maxDecompressed bounds the size of decompressed user data. AWS documents no limit; a NodeConfig of this size
+	// contains nothing that a small one cannot.
 	maxDecompressed = 256 << 10
-	// maxMerged bounds what all NodeConfigs together become with YAML's aliases
-	// written out.
+	// maxMerged bounds the total size of all NodeConfigs with YAML's aliases expanded.
 	maxMerged = 2 << 20
 	// maxParts bounds the parts of a multipart message.
 	maxParts = 64
 )
 
-// ErrNoBootstrap says that user data does not make its machine join a cluster. The
-// machine still runs.
+// ErrNoBootstrap says that user data does not make its machine join a cluster. The machine still runs.
 var ErrNoBootstrap = errors.New("user data does not join a cluster")
 
-// Config is how a node joins its cluster, as its user data says.
+// Config is how a node joins its cluster, according to its user data.
 type Config struct {
 	ClusterName string
 	Endpoint    string // URL of the Kubernetes API
@@ -56,35 +53,33 @@ type Config struct {
 
 	Labels map[string]string
 	Taints []corev1.Taint
-	// MaxPods is the kubelet's setting, or 0 if the machine has to compute it.
-	// ReservedForPods is the number that kubeReserved is computed from; nodeadm does
-	// not follow a kubelet setting of maxPods there. 0: the machine's number.
+	// MaxPods is the kubelet's setting, or 0 if the machine has to compute it. ReservedForPods is the number from
+	// which kubeReserved is computed; nodeadm ignores a kubelet setting of maxPods there. 0 means the machine's
+	// number.
 	MaxPods         int32
 	ReservedForPods int32
 	// MaxPodsExpression is nodeadm's CEL expression for MaxPods.
 	MaxPodsExpression string
 	PodsPerCore       int32
 	ClusterDNS        []string
-	// KubeReserved, SystemReserved and EvictionHard hold the settings that differ
-	// from the defaults, by resource or signal.
+	// KubeReserved, SystemReserved and EvictionHard hold the settings that differ from the defaults, by resource or
+	// signal.
 	KubeReserved, SystemReserved, EvictionHard map[string]string
 
-	// NodeName overrides the private DNS name; InstanceIDNodeName asks for the
-	// instance's ID.
+	// NodeName overrides the private DNS name; InstanceIDNodeName uses the instance's ID as the name.
 	NodeName           string
 	InstanceIDNodeName bool
 	ProviderID         string
 
-	// Scripts names parts that the machine would have executed.
+	// Scripts names the parts that the machine would have executed.
 	Scripts []string
-	// Ignored names settings that this package knows nothing of, sorted.
+	// Ignored names the settings that this package does not handle, sorted.
 	Ignored []string
 }
 
-// Parse reads user data as a machine of that family would. The error wraps
-// ErrNoBootstrap when nothing in the data is meant to join a cluster; any other
-// error is one that keeps the machine from joining. The returned Config is then
-// still non-nil and holds Scripts.
+// Parse reads user data as a machine of that family would. The error wraps ErrNoBootstrap if nothing in the data is
+// meant to join a cluster; any other error is one that keeps the machine from joining. The returned Config is non-nil
+// even then, and holds Scripts.
 func Parse(family images.Family, userData []byte) (*Config, error) {
 	cfg := &Config{}
 	if len(userData) > maxUserData {
@@ -117,10 +112,10 @@ func Parse(family images.Family, userData []byte) (*Config, error) {
 	return cfg, cfg.validateLabels()
 }
 
-// budget bounds how much all the decoding of one user data may produce.
+// budget bounds how much decoding one user data may produce in total.
 type budget struct{ left int }
 
-// decode undoes base64 and gzip, each where present, as nodeadm and cloud-init do.
+// decode removes base64 and gzip encoding, if present, as nodeadm and cloud-init do.
 func (b *budget) decode(data []byte) ([]byte, error) {
 	if decoded, err := base64.StdEncoding.DecodeString(string(data)); err == nil {
 		data = decoded
@@ -143,7 +138,7 @@ func (b *budget) decode(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// validateLabels refuses what the kubelet refuses to start with.
+// validateLabels rejects labels with which the kubelet refuses to start.
 func (c *Config) validateLabels() error {
 	var unknown []string
 	for _, key := range slices.Sorted(maps.Keys(c.Labels)) {

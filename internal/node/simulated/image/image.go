@@ -1,9 +1,7 @@
-// Package image decides whether containerd on an instance would get an image: by the
-// network to its registry, and for Amazon ECR by the permissions of the role that
-// pulls. Nothing is downloaded.
+// Package image decides whether containerd on an instance could pull an image, considering the network path to its
+// registry and, for Amazon ECR, the permissions of the role that pulls. Nothing is downloaded.
 //
-// Registries are not asked whether the image exists: every well-formed name is
-// assumed to exist.
+// Registries are not asked whether the image exists: every well-formed name is assumed to exist.
 //
 // May be imported by internal/app and the node runtimes.
 package image
@@ -24,8 +22,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// A Puller pulls images as one role from one place in the network. Its functions
-// decide at once, and a nil one allows all.
+// A Puller pulls images as one role from one place in the network. Its functions decide at once. A nil function
+// allows everything.
 type Puller struct {
 	Call    func(ctx context.Context, c node.Call) error
 	Connect func(ctx context.Context, host string, port int) error
@@ -33,19 +31,18 @@ type Puller struct {
 	Patience time.Duration
 }
 
-// Name is an image's name in full.
+// Name is a complete image name.
 type Name struct {
 	// Full is the name with its registry and tag: docker.io/library/nginx:latest.
 	Full string
-	// ID is the image's ID. The digest of an image that is named by tag is made up
-	// from its name.
+	// ID is the image's ID. If the image is named by tag, the digest is derived from its name.
 	ID string
-	// Registry is where it is, docker.io; Repository what it is called there,
-	// library/nginx; Reference its tag or digest.
+	// Registry is the image's registry, docker.io; Repository is its name there, library/nginx; Reference is its tag
+	// or digest.
 	Registry, Repository, Reference string
 }
 
-// Parse reads an image's name as pods have it. The error is the kubelet's.
+// Parse reads an image's name as pods specify it. The error is the kubelet's.
 func Parse(image string) (Name, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -67,11 +64,10 @@ func Parse(image string) (Name, error) {
 	return n, nil
 }
 
-// ecrHost is a private registry of Amazon ECR.
+// ecrHost matches a private registry of Amazon ECR.
 var ecrHost = regexp.MustCompile(`^([0-9]{12})\.dkr[.-]ecr(-fips)?\.([a-z0-9-]+)\.(amazonaws\.com(\.cn)?|on\.aws)$`)
 
-// hosts are what containerd talks to for a registry whose name is not its host's,
-// in the order in which it does.
+// hosts are the hosts that containerd contacts, in order, for a registry whose name differs from its host's.
 func (n Name) hosts() []string {
 	switch n.Registry {
 	case "docker.io":
@@ -81,8 +77,8 @@ func (n Name) hosts() []string {
 	}
 }
 
-// Pull decides a pull. The error is containerd's, a *node.Refusal where a decision
-// is behind it; took says how long a program would have waited for it.
+// Pull decides whether a pull succeeds. The error is containerd's, and a *node.Refusal if there is a decision behind
+// it; took is how long a program would have waited for it.
 func (p Puller) Pull(ctx context.Context, n Name) (took time.Duration, err error) {
 	if m := ecrHost.FindStringSubmatch(n.Registry); m != nil {
 		err = p.pullECR(ctx, n, m[1], m[3])
@@ -95,7 +91,7 @@ func (p Puller) Pull(ctx context.Context, n Name) (took time.Duration, err error
 	return took, err
 }
 
-// Timeout reports whether there was no answer, so that a program waited.
+// Timeout reports whether there was no answer, so that a program would have waited.
 func timedOut(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()
@@ -108,7 +104,7 @@ func (p Puller) call(ctx context.Context, c node.Call) error {
 	return p.Call(ctx, c)
 }
 
-// connect decides a connection to a registry, whose name may have a port.
+// connect decides whether a connection to a registry succeeds. The registry's name may include a port.
 func (p Puller) connect(ctx context.Context, host string) error {
 	if p.Connect == nil {
 		return nil
@@ -144,7 +140,7 @@ func (p Puller) pullPublic(ctx context.Context, n Name) error {
 func (p Puller) pullECR(ctx context.Context, n Name, account, region string) error {
 	host := n.Registry
 	if err := p.call(ctx, node.Call{Action: node.ActionGetToken, Region: region}); err != nil {
-		// The credential provider has none, and the registry is asked without.
+		// The credential provider gets no token, so containerd asks the registry without one.
 		return n.refused(err, "failed to resolve reference %q: pull access denied, repository does not exist or may require authorization: authorization failed: no basic auth credentials", n.Full)
 	}
 	if err := p.connect(ctx, host); err != nil {
@@ -174,7 +170,7 @@ func (n Name) manifest(host string) string {
 	return "https://" + host + "/v2/" + n.Repository + "/manifests/" + n.Reference
 }
 
-// refused is containerd's error, with the decision behind it.
+// refused returns containerd's error, with the decision behind it.
 func (n Name) refused(err error, format string, args ...any) error {
 	text := fmt.Errorf("failed to pull and unpack image %q: %s", n.Full, fmt.Sprintf(format, args...))
 	out := &pullError{text: text.Error(), cause: err}
@@ -184,7 +180,7 @@ func (n Name) refused(err error, format string, args ...any) error {
 	return out
 }
 
-// A pullError has containerd's text and keeps what is behind it.
+// A pullError has containerd's text and wraps its cause.
 type pullError struct {
 	text  string
 	cause error
