@@ -1,13 +1,13 @@
 package machine
 
-// Event is something in a machine's life that `drydock why` shows.
+// An Event is something in a machine's life that `drydock why` shows.
 type Event struct {
 	Name     string // one of the Event… constants
-	Err      error  // why it failed; nil if it did not
-	Evidence string // what was seen: a count, a name
+	Err      error  // why it failed; nil if it succeeded
+	Evidence string // what was observed: a count, a name
 }
 
-// The events of every machine, whatever runs on it.
+// The events that every machine has, whatever runs on it.
 const (
 	EventBoot     = "boot"      // the machine is on
 	EventMetadata = "metadata"  // the instance metadata service answers

@@ -8,29 +8,28 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 )
 
-// Instance describes a machine: what EC2 knows of an instance when it powers it on.
-// It is a value; implementations do not change what it refers to.
+// Instance describes a machine: what EC2 knows about an instance when it switches it on. It is a value;
+// implementations do not change what it refers to.
 type Instance struct {
 	Account string // 12 digits
 	Region  string // us-east-1
 	ID      string // i-0123456789abcdef0
-	// BootID changes with each boot of the instance. If it is the same as before, the
-	// machine never stopped. The empty string is a value like any other.
+	// BootID changes with each boot of the instance. If it is the same as before, the machine never stopped. The
+	// empty string is a value like any other.
 	BootID        string
 	ReservationID string
 	LaunchTime    time.Time
 
 	Type  instancetypes.Type // name, vCPUs, memory, limits of interfaces and addresses
-	Image images.Image       // family, architecture, kubelet version if it has one
-	// DiskGiB is the size of the volume that the operating system keeps its data on:
-	// the root volume or, on Bottlerocket, the data volume. 0 means 20.
+	Image images.Image       // family, architecture, and kubelet version if it has one
+	// DiskGiB is the size of the volume on which the operating system keeps its data: the root volume or, on
+	// Bottlerocket, the data volume. 0 means 20.
 	DiskGiB int32
 
 	AvailabilityZone string // us-east-1a
 	ZoneID           string // use1-az1
 	VPCID, SubnetID  string
-	// Interfaces are all network interfaces, the primary one first. MAC and PrivateIP are
-	// the primary one's.
+	// Interfaces are all network interfaces, the primary one first. MAC and PrivateIP are the primary interface's.
 	Interfaces     []Interface
 	MAC            string
 	PrivateIP      netip.Addr
@@ -38,17 +37,17 @@ type Instance struct {
 	PublicIP       netip.Addr // the zero Addr if it has none
 	PublicDNSName  string
 
-	// UserData is as the instance metadata service returns it: decoded from base64, at
-	// most 16 KiB, possibly gzipped, or nil if there is none.
+	// UserData is what the instance metadata service returns: decoded from base64, at most 16 KiB, possibly gzipped,
+	// or nil if there is none.
 	UserData   []byte
 	ProfileARN string // of the instance profile
-	RoleARN    string // the instance profile's role; empty: no credentials
+	RoleARN    string // the instance profile's role; empty means no credentials
 	KeyName    string
 	Spot       bool
 	Tags       map[string]string
 
-	// Fargate marks a machine that AWS runs for a single pod. It is not an EC2 instance:
-	// ID is that of its network interface.
+	// Fargate marks a machine that AWS runs for a single pod. It is not an EC2 instance: its ID is that of its
+	// network interface.
 	Fargate bool
 }
 

@@ -1,16 +1,14 @@
-// Package machine is the seam between EC2 and whatever runs an instance as a computer: it
-// boots, has a console, is switched on and off, runs programs, holds files, accepts
-// connections and has network interfaces. The kubelet that Kubernetes adds to such a
-// computer belongs to package node.
+// Package machine is the seam between EC2 and whatever runs an instance as a computer: something that boots, has a
+// console, is switched on and off, runs programs, holds files, accepts connections and has network interfaces. The
+// kubelet that Kubernetes adds to such a computer belongs to package node.
 //
-// A [Runtime] runs machines: simulated ones (package simulated below) or containers. Not
-// every machine can do everything: [Machine.Abilities] says what it can, and a method it
-// lacks returns an [*UnsupportedError]. Callers must not look for more methods by type
-// assertion. Whoever needs a shell, a file or a port of an instance (Session Manager, Run
-// Command, EC2 Instance Connect, ssh) uses this package and nothing behind it.
+// A [Runtime] runs machines: simulated ones (package simulated below) or containers. Not every machine can do
+// everything: [Machine.Abilities] returns what it can do, and a method that it lacks returns an [*UnsupportedError].
+// Callers must not look for more methods by type assertion. Code that needs a shell, a file or a port of an instance
+// (Session Manager, Run Command, EC2 Instance Connect, ssh) uses this package and nothing behind it.
 //
-// Package machinetest tests any implementation. Any package may import this one;  it does
-// not know any service, no shell and no Kubernetes.
+// Package machinetest tests any implementation. Any package may import this one; it does not depend on any service, a
+// shell or Kubernetes.
 package machine
 
 import (
@@ -24,7 +22,7 @@ import (
 )
 
 var (
-	// ErrOff means that the machine is not on, or was switched off during the call.
+	// ErrOff means that the machine is off, or was switched off during the call.
 	ErrOff = errors.New("the machine is off")
 	// ErrBooting means that the operating system is not up yet. See [Machine.Booted].
 	ErrBooting = errors.New("the machine is still booting")
@@ -32,8 +30,7 @@ var (
 	ErrShutdown = errors.New("the machine runtime has shut down")
 	// ErrNoUser means that the machine has no such user.
 	ErrNoUser = errors.New("no such user")
-	// ErrKilled means that a program did not end by itself: it took more time, memory or
-	// commands than the machine allows.
+	// ErrKilled means that a program was ended because it took more time, memory or commands than the machine allows.
 	ErrKilled = errors.New("the program was killed")
 )
 
@@ -41,54 +38,50 @@ var (
 type Runtime interface {
 	// Name says which runtime this is: "simulated" or "containers".
 	Name() string
-	// Start switches a machine on and returns when its boot has begun. The machine stays on
-	// until it is stopped or the runtime shuts down; ctx bounds the call only. Starting a
-	// machine that is on does nothing. After a restart of the daemon every running instance
-	// is started again with the BootID it had, and goes on as if it had never stopped.
+	// Start switches a machine on and returns when it has started to boot. The machine stays on until it is stopped
+	// or the runtime shuts down; ctx bounds the call only. Starting a machine that is on does nothing. After a
+	// restart of the daemon every running instance is started again with the same BootID, and continues as if it had
+	// never stopped.
 	Start(ctx context.Context, in Instance) error
-	// Machine returns a machine that is on; false if it is not.
+	// Machine returns a machine that is on, or false if it is not.
 	Machine(id string) (Machine, bool)
-	// Shutdown ends all machines because the daemon ends: they will be started again with
-	// the same BootID.
+	// Shutdown ends all machines because the daemon ends. They will be started again with the same BootID.
 	Shutdown(ctx context.Context) error
 }
 
-// Machine is a computer that is on. It stands for one boot: after Stop or Reboot its methods
-// return ErrOff, and Runtime.Machine returns the next one.
+// Machine is a computer that is on. It stands for one boot: after Stop or Reboot its methods return ErrOff, and
+// Runtime.Machine returns the next one.
 type Machine interface {
 	// Instance describes the machine as it was started.
 	Instance() Instance
-	// Abilities returns what the machine can do beyond being switched on and off. It does
-	// not change while the machine is on.
+	// Abilities returns what the machine can do besides being switched on and off. It does not change while the
+	// machine is on.
 	Abilities() Abilities
-	// Booted is closed when the operating system is up. Cloud-init may still be at work.
+	// Booted returns a channel that is closed when the operating system is up. Cloud-init may still be running.
 	Booted() <-chan struct{}
-	// Console returns the last of what the machine has printed to its console, 64 KiB at
-	// most. It is kept from one boot to the next.
+	// Console returns the end of the machine's console output, at most 64 KiB. It is kept across boots.
 	Console() []byte
 
-	// Stop switches the machine off and returns when nothing on it runs any more. With
-	// force it is the power that is cut: programs are not asked to end. Stopping a machine
-	// that is off does nothing.
+	// Stop switches the machine off and returns when nothing on it runs any more. force cuts the power: programs are
+	// not asked to end. Stopping a machine that is off does nothing.
 	Stop(ctx context.Context, force bool) error
 	// Reboot stops the machine and boots it again.
 	Reboot(ctx context.Context) error
 
-	// Exec starts a program. Requires Exec, and Terminal if the command wants one. ctx ends
-	// the program, not only the call.
+	// Exec starts a program. It requires Exec, and Terminal if the command needs one. When ctx ends, so does the
+	// program.
 	Exec(ctx context.Context, c Command) (Process, error)
-	// Files is the machine's file system, seen as root. Requires Files.
+	// Files returns the machine's file system, as root sees it. Requires Files.
 	Files() (Files, error)
-	// Dial connects to a TCP port as a program on the machine would: to the machine itself
-	// by localhost or one of its addresses, and to other hosts as far as its network
-	// allows. Requires Dial.
+	// Dial connects to a TCP port like a program on the machine: to the machine itself by localhost or one of its
+	// addresses, and to other hosts as far as its network allows. Requires Dial.
 	Dial(ctx context.Context, host string, port int) (net.Conn, error)
-	// SetInterfaces attaches, changes and detaches network interfaces of the running
-	// machine, or of one that still boots, until it has these. Requires Interfaces.
+	// SetInterfaces attaches, changes and detaches network interfaces of the machine, which may still be booting,
+	// until it has exactly these. Requires Interfaces.
 	SetInterfaces(ctx context.Context, all []Interface) error
 }
 
-// Ability is something that not every machine can do.
+// Ability is something that some machines can do.
 type Ability string
 
 // The abilities.
@@ -106,7 +99,7 @@ type Abilities []Ability
 // Has reports whether a is in the set.
 func (s Abilities) Has(a Ability) bool { return slices.Contains(s, a) }
 
-// UnsupportedError is the error of a method whose ability the machine has not declared.
+// UnsupportedError is returned by a method whose ability the machine does not have.
 type UnsupportedError struct {
 	ID      string // of the instance
 	Ability Ability
@@ -121,22 +114,21 @@ func (e *UnsupportedError) Error() string {
 	return text
 }
 
-// Command says what to run.
+// Command describes a program to run.
 type Command struct {
-	// Args are the program and its arguments. No shell comes in between; if there are no
-	// Args, it is the user's login shell that runs and reads commands from Stdin.
+	// Args are the program and its arguments. There is no shell in between. If Args is empty, the user's login shell
+	// runs and reads commands from Stdin.
 	Args []string
-	// User is a name from the machine's user list; empty means root.
+	// User is a name in the machine's user list; empty means root.
 	User string
-	// Env, as KEY=value, comes after HOME, USER, LOGNAME, SHELL and PATH, which are the
-	// user's.
+	// Env, as KEY=value, is added to the user's HOME, USER, LOGNAME, SHELL and PATH.
 	Env []string
 	Dir string // empty means the user's home
 
-	Stdin          io.Reader // nil: empty
-	Stdout, Stderr io.Writer // nil: discarded
-	// Terminal is the terminal that the program has as standard input, output and error:
-	// Stdin is then what is typed, Stdout what is shown, and Stderr is not used. nil: none.
+	Stdin          io.Reader // nil means empty
+	Stdout, Stderr io.Writer // nil means discard
+	// Terminal is the terminal that the program has as standard input, output and error. Stdin is then what is typed,
+	// Stdout what is shown, and Stderr is not used. Nil means no terminal.
 	Terminal *TerminalSpec
 }
 
@@ -146,7 +138,7 @@ type TerminalSpec struct {
 	Size Size
 }
 
-// Size is a terminal's, in characters.
+// Size is a terminal's size in characters.
 type Size struct{ Columns, Rows int }
 
 // Signal is the name of a POSIX signal.
@@ -163,9 +155,9 @@ const (
 
 // Process is a program that was started.
 type Process interface {
-	// Wait returns the exit status when the program has ended and everything it wrote is
-	// written. A program that a signal ended has 128 plus its number. The error, if any,
-	// says why the program did not come to an end: ErrOff, ErrKilled or that of ctx.
+	// Wait returns the exit status when the program has ended and all its output has been written. If a signal ended
+	// it, the status is 128 plus the signal's number. The error, if any, says why the program did not finish: ErrOff,
+	// ErrKilled or ctx's error.
 	Wait() (status int, err error)
 	// Signal sends a signal. Sending one to a program that has ended does nothing.
 	Signal(s Signal) error
@@ -173,7 +165,7 @@ type Process interface {
 	Resize(s Size) error
 }
 
-// Run runs a program to its end.
+// Run runs a program and waits for its end.
 func Run(ctx context.Context, m Machine, c Command) (status int, err error) {
 	p, err := m.Exec(ctx, c)
 	if err != nil {
@@ -182,14 +174,13 @@ func Run(ctx context.Context, m Machine, c Command) (status int, err error) {
 	return p.Wait()
 }
 
-// Files is a machine's file system. Names are absolute. Errors are those of package fs:
-// fs.ErrNotExist, fs.ErrExist, fs.ErrPermission. When the method returns, the data is on
-// the machine's disk and survives a stop.
+// Files is a machine's file system. Names are absolute. Errors are those of package fs: fs.ErrNotExist, fs.ErrExist,
+// fs.ErrPermission. When a method returns, the data is on the machine's disk and survives a stop.
 type Files interface {
 	ReadFile(name string) ([]byte, error)
 	Stat(name string) (fs.FileInfo, error)
 	ReadDir(name string) ([]fs.DirEntry, error)
-	// WriteFile replaces a file's content. perm counts if the file is new.
+	// WriteFile replaces a file's content. perm is used if the file is new.
 	WriteFile(name string, data []byte, perm fs.FileMode) error
 	MkdirAll(name string, perm fs.FileMode) error
 	Chown(name string, uid, gid int) error
@@ -198,9 +189,8 @@ type Files interface {
 	RemoveAll(name string) error
 }
 
-// Unsupported has every method that requires an ability, and returns an UnsupportedError
-// from each. Implementations embed it and override the methods whose abilities they
-// declare.
+// Unsupported implements every method that requires an ability by returning an UnsupportedError. Implementations
+// embed it and override the methods whose abilities they have.
 type Unsupported struct {
 	ID     string // of the instance
 	Reason string
@@ -211,7 +201,7 @@ func (u Unsupported) lacks(a Ability) error { return &UnsupportedError{u.ID, a, 
 // Abilities returns none.
 func (u Unsupported) Abilities() Abilities { return nil }
 
-// Exec returns an UnsupportedError, as do the others.
+// Exec returns an UnsupportedError, as do the methods below.
 func (u Unsupported) Exec(context.Context, Command) (Process, error) { return nil, u.lacks(Exec) }
 func (u Unsupported) Files() (Files, error)                          { return nil, u.lacks(FileAccess) }
 func (u Unsupported) Dial(context.Context, string, int) (net.Conn, error) {

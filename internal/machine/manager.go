@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Manager is a Runtime made of others: it chooses one for each machine.
+// Manager is a Runtime that consists of others and chooses one for each machine.
 type Manager struct {
 	choose   func(Instance) string
 	runtimes []Runtime
@@ -16,8 +16,8 @@ type Manager struct {
 
 var _ Runtime = (*Manager)(nil)
 
-// NewManager returns a manager of at least one runtime. choose names the runtime for a
-// machine that is switched on; nil means the first one.
+// NewManager returns a manager of at least one runtime. choose returns the name of the runtime for a machine that is
+// switched on; nil means the first one.
 func NewManager(choose func(Instance) string, runtimes ...Runtime) *Manager {
 	if choose == nil {
 		choose = func(Instance) string { return runtimes[0].Name() }
@@ -28,8 +28,7 @@ func NewManager(choose func(Instance) string, runtimes ...Runtime) *Manager {
 // Name is "manager".
 func (m *Manager) Name() string { return "manager" }
 
-// Start starts the machine in the runtime chosen for it. A machine that is on stays where
-// it is.
+// Start starts the machine in the runtime chosen for it. A machine that is on stays in its runtime.
 func (m *Manager) Start(ctx context.Context, in Instance) error {
 	if _, ok := m.Machine(in.ID); ok {
 		return nil
@@ -43,7 +42,7 @@ func (m *Manager) Start(ctx context.Context, in Instance) error {
 	return fmt.Errorf("starting %s: there is no machine runtime %q", in.ID, name)
 }
 
-// Machine returns the machine from whichever runtime it is on in.
+// Machine returns the machine from whichever runtime runs it.
 func (m *Manager) Machine(id string) (Machine, bool) {
 	for _, r := range m.runtimes {
 		if machine, ok := r.Machine(id); ok {
@@ -53,7 +52,7 @@ func (m *Manager) Machine(id string) (Machine, bool) {
 	return nil, false
 }
 
-// Shutdown shuts down all runtimes at once and returns when all have ended.
+// Shutdown shuts down all runtimes concurrently and returns when all have ended.
 func (m *Manager) Shutdown(ctx context.Context) error {
 	errs := make([]error, len(m.runtimes))
 	var g errgroup.Group
@@ -65,6 +64,6 @@ func (m *Manager) Shutdown(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // errs has them all
+	_ = g.Wait() // errs contains them
 	return errors.Join(errs...)
 }

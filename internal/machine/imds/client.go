@@ -14,11 +14,10 @@ import (
 // ErrNotFound is a Client's error for a missing resource.
 var ErrNotFound = errors.New("not found")
 
-// A Client asks as tools on the instance do, by version 2. It is for runtimes
-// that boot thousands of instances in this process, for which the SDK's client
-// does too much. It keeps no token: each Get asks for one.
+// A Client makes requests as tools on the instance do, with version 2. It is for runtimes that boot thousands of
+// instances in this process, for which the SDK's client does too much. It keeps no token: each Get requests one.
 type Client struct {
-	// Transport is a way to a metadata service, Service.Transport for one.
+	// Transport leads to a metadata service; Service.Transport returns one.
 	Transport http.RoundTripper
 }
 
@@ -54,8 +53,8 @@ func (c Client) Get(ctx context.Context, path string) ([]byte, error) {
 	return c.do(ctx, http.MethodGet, path, tokenHeader, string(token))
 }
 
-// Credentials returns those of the instance's role; a *RoleError if EC2 has none
-// to show, ErrNotFound if the instance has no profile.
+// Credentials returns the credentials of the instance's role. It returns a *RoleError if EC2 cannot provide any, and
+// ErrNotFound if the instance has no profile.
 func (c Client) Credentials(ctx context.Context) (Credentials, error) {
 	const dir = "meta-data/iam/security-credentials/"
 	role, err := c.Get(ctx, dir)

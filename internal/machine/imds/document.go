@@ -16,12 +16,12 @@ import (
 	"strings"
 )
 
-// Cause names the kind of the error, for those who explain it.
+// Cause returns the kind of the error, for code that explains it.
 func (e *RoleError) Cause() string { return e.Code }
 
 func asRoleError(err error) (*RoleError, bool) { return errors.AsType[*RoleError](err) }
 
-// quote is a JSON string.
+// quote returns a JSON string.
 func quote(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil { // strings always encode
@@ -30,7 +30,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-// document is the instance identity document, member by member as AWS writes it.
+// document returns the instance identity document, member by member as AWS writes it.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-identity-documents.html
 func document(in *Instance) []byte {
 	var b strings.Builder
@@ -57,7 +57,7 @@ func document(in *Instance) []byte {
 	return []byte(b.String())
 }
 
-// dynamic is what is below dynamic.
+// dynamic returns the categories below dynamic.
 func (s *Service) dynamic(in *Instance) tree {
 	t := tree{}
 	doc := document(in)
@@ -77,7 +77,7 @@ func (s *Service) dynamic(in *Instance) tree {
 	return t
 }
 
-// lines is base64 in lines of 64 letters, without a header.
+// lines returns base64 in lines of 64 characters, without a header.
 func lines(b []byte) []byte {
 	text := base64.StdEncoding.EncodeToString(b)
 	var out []string
@@ -87,8 +87,7 @@ func lines(b []byte) []byte {
 	return []byte(strings.Join(append(out, text), "\n"))
 }
 
-// The parts of a PKCS #7 SignedData (RFC 2315, 9) that a signature over plain
-// data with one signer needs.
+// The parts of a PKCS #7 SignedData (RFC 2315, 9) that are needed for a signature over plain data with one signer.
 type (
 	contentInfo struct {
 		Type    asn1.ObjectIdentifier
@@ -117,13 +116,13 @@ func algorithm(oid ...int) pkix.AlgorithmIdentifier {
 	return pkix.AlgorithmIdentifier{Algorithm: oid, Parameters: asn1.NullRawValue}
 }
 
-// content wraps the DER of a content of some type.
+// content wraps DER content of the given type.
 func content(der []byte, oid ...int) contentInfo {
 	return contentInfo{Type: oid, Content: asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 0, IsCompound: true, Bytes: der}}
 }
 
-// pkcs7 signs a document, which the signature then holds, as
-// openssl smime -verify -inform PEM -certfile CERTIFICATE -noverify expects it.
+// pkcs7 signs a document. The signature contains the document, as openssl smime -verify -inform PEM -certfile
+// CERTIFICATE -noverify expects.
 func (s *Service) pkcs7(ctx context.Context, doc []byte) ([]byte, error) {
 	id, err := s.identity(ctx)
 	if err != nil {

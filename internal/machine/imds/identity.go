@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// An Identity is what signs identity documents.
+// An Identity signs identity documents.
 type Identity struct {
 	Key         *rsa.PrivateKey
 	Certificate *x509.Certificate
 }
 
-// ParseIdentity reads a PKCS #1 key and its certificate.
+// ParseIdentity parses a PKCS #1 key and its certificate.
 func ParseIdentity(keyDER, certificateDER []byte) (Identity, error) {
 	key, err := x509.ParsePKCS1PrivateKey(keyDER)
 	if err != nil {
@@ -29,9 +29,8 @@ func ParseIdentity(keyDER, certificateDER []byte) (Identity, error) {
 	return Identity{key, cert}, nil
 }
 
-// NewIdentity makes the key of an installation (PKCS #1) and its certificate, with
-// the subject of AWS's own. now is the start of its life, which is as good as
-// endless.
+// NewIdentity creates the key of an installation (PKCS #1) and its certificate, with the same subject as AWS's. now
+// is the start of its validity, which is practically unlimited.
 func NewIdentity(now time.Time) (keyDER, certificateDER []byte, err error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -1,17 +1,14 @@
-// Package imds is the instance metadata service: what answers at 169.254.169.254
-// inside an instance, versions 1 and 2, per instance. It hands out what EC2 knows
-// of the instance, its role's credentials and a signed identity document, and
-// refuses as IMDS does: without a token where tokens are required, from behind
-// too many hops, or altogether where the endpoint is disabled.
+// Package imds is the instance metadata service: what answers at 169.254.169.254 inside an instance, versions 1 and
+// 2, per instance. It returns what EC2 knows about the instance, its role's credentials and a signed identity
+// document, and refuses as IMDS does: without a token if tokens are required, from behind too many hops, or always if
+// the endpoint is disabled.
 //
-// It knows instances by a [Source] and no AWS service. A guest reaches it by
-// [Service.Handler]; what runs in this process by [Service.Transport]. internal/compute
-// and the runtimes of internal/node may import it.
+// It gets instances from a [Source] and depends on no AWS service. A guest reaches it through [Service.Handler], code
+// in this process through [Service.Transport]. internal/compute and the runtimes of internal/node may import it.
 //
-// AWS deviations: all dated versions have the same categories; the identity
-// document's three signatures are all made with one RSA key of the installation
-// ([Service.Certificate]), where AWS signs one of them with DSA;
-// identity-credentials has no credentials, as no service of Drydock takes them.
+// AWS deviations: all dated versions have the same categories; the identity document's three signatures are all made
+// with one RSA key of the installation ([Service.Certificate]), where AWS signs one of them with DSA;
+// identity-credentials has no credentials, as no service of Drydock accepts them.
 package imds
 
 import (
@@ -28,23 +25,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// A Source knows instances. Its methods are called from many goroutines; Instance,
-// for every request, must be quick.
+// A Source provides instances. Its methods are called from many goroutines. Instance is called for every request and
+// must be quick.
 type Source interface {
-	// Instance returns what is true of an instance now; ErrNotRunning if it does
-	// not run.
+	// Instance returns the current state of an instance, or ErrNotRunning if it does not run.
 	Instance(ctx context.Context, instanceID string) (Instance, error)
 	// Interfaces returns the network interfaces of a running instance.
 	Interfaces(ctx context.Context, instanceID string) ([]Interface, error)
-	// Credentials issues new credentials of the instance's role. A *RoleError
-	// says why EC2 may not have them.
+	// Credentials issues new credentials of the instance's role. A *RoleError says why EC2 cannot get them.
 	Credentials(ctx context.Context, instanceID string) (Credentials, error)
 }
 
-// ErrNotRunning is a Source's answer for an instance that is not there.
+// ErrNotRunning is returned by a Source for an instance that does not exist or is not running.
 var ErrNotRunning = errors.New("the instance is not running")
 
-// A RoleError is shown in the place of credentials, with status 200, as IMDS does.
+// A RoleError is shown in place of credentials, with status 200, as in IMDS.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc
 type RoleError struct {
 	Code    string // AssumeRoleUnauthorizedAccess, InstanceProfileNotFound
@@ -63,22 +58,21 @@ type Credentials struct {
 type Options struct {
 	Disabled       bool // HttpEndpoint disabled
 	TokensRequired bool // HttpTokens required
-	// HopLimit is how many network hops the answer to a token request survives:
-	// HttpPutResponseHopLimit. 0 counts as 1.
+	// HopLimit is how many network hops the answer to a token request survives: HttpPutResponseHopLimit. 0 counts as
+	// 1.
 	HopLimit int
 	Tags     bool // InstanceMetadataTags enabled
 }
 
-// An Instance holds what its metadata reports: the machine's current state, and facts
-// that only the metadata has. Strings may be empty, addresses zero: the categories are
-// then missing.
+// An Instance holds what its metadata reports: the machine's current state, and facts that only the metadata has. If
+// a string is empty or an address is zero, its category is missing.
 type Instance struct {
 	machine.Instance
 	Options Options
 
 	LaunchIndex            int
 	SecurityGroups         []string // names
-	PublicKey              string   // as authorized_keys has it
+	PublicKey              string   // in the format of authorized_keys
 	Hypervisor             string   // nitro, xen
 	RootDevice             string   // /dev/xvda
 	Volumes                []string
@@ -86,14 +80,14 @@ type Instance struct {
 	RoleName               string
 	PlacementGroup, HostID string
 
-	// SpotAction is terminate, stop or hibernate once EC2 announced to take a
-	// spot instance back, at SpotActionTime.
+	// SpotAction is terminate, stop or hibernate once EC2 has announced that it will interrupt a Spot Instance at
+	// SpotActionTime.
 	SpotAction     string
 	SpotActionTime time.Time
-	// Rebalance is when EC2 recommended to replace a spot instance.
+	// Rebalance is when EC2 recommended to replace a Spot Instance.
 	Rebalance time.Time
-	// TargetState is what an Auto Scaling group wants the instance to become:
-	// InService, Standby, Terminated, Detached. nil: it is in no group.
+	// TargetState is the state that an Auto Scaling group wants for the instance: InService, Standby, Terminated,
+	// Detached. Nil means that it is in no group.
 	TargetState func(ctx context.Context) (string, error)
 }
 
@@ -111,7 +105,7 @@ type Interface struct {
 	LocalHostname    string
 	PublicHostname   string
 	PrivateIPs       []netip.Addr              // the primary one first
-	PublicIPs        map[netip.Addr]netip.Addr // public to private
+	PublicIPs        map[netip.Addr]netip.Addr // from public to private
 	IPv6s            []netip.Addr
 	IPv4Prefixes     []string
 	IPv6Prefixes     []string
@@ -122,17 +116,17 @@ type Interface struct {
 // Config is what the service needs. Source, Secret and Identity are required.
 type Config struct {
 	Source Source
-	// Secret keys the tokens. It belongs to the installation and stays, so that
-	// tokens outlive the daemon.
+	// Secret is the key of the tokens. It belongs to the installation and never changes, so that tokens survive a
+	// restart of the daemon.
 	Secret []byte
-	// Identity returns what identity documents are signed with, which belongs to
-	// the installation and stays as well. It is asked when it is first needed.
+	// Identity returns what signs identity documents, which also belongs to the installation and never changes. It is
+	// called when first needed.
 	Identity func(ctx context.Context) (Identity, error)
-	Clock    clock.PassiveClock // nil: the real one
-	Log      *slog.Logger       // nil: slog.Default
+	Clock    clock.PassiveClock // nil means the real clock
+	Log      *slog.Logger       // nil means slog.Default
 }
 
-// Service answers for all instances.
+// Service serves the metadata of all instances.
 type Service struct {
 	source   Source
 	identity func(context.Context) (Identity, error)
@@ -159,9 +153,8 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// Certificate returns the PEM of the certificate that identity documents are
-// verified with: what AWS publishes per region.
-// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/regions-certs.html
+// Certificate returns the PEM of the certificate with which identity documents are verified. AWS publishes one per
+// region. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/regions-certs.html
 func (s *Service) Certificate(ctx context.Context) ([]byte, error) {
 	id, err := s.identity(ctx)
 	if err != nil {
@@ -170,7 +163,7 @@ func (s *Service) Certificate(ctx context.Context) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.Certificate.Raw}), nil
 }
 
-// Forget drops what is held of an instance that stopped.
+// Forget drops what is cached about an instance that has stopped.
 func (s *Service) Forget(instanceID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

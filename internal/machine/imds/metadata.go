@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// timeForm is how IMDS writes times.
+// timeForm is IMDS's time format.
 const timeForm = "2006-01-02T15:04:05Z"
 
-// addr is the text of an address, or "" if there is none.
+// addr returns the text of an address, or "" if there is none.
 func addr(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
@@ -29,7 +29,7 @@ func addrs(as []netip.Addr) []string {
 	return out
 }
 
-// metadata is what is below meta-data.
+// metadata returns the categories below meta-data.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html#instancedata-data-categories
 func (s *Service) metadata(in *Instance) tree {
 	t := tree{}
@@ -76,7 +76,7 @@ func (s *Service) metadata(in *Instance) tree {
 	}
 	if in.Options.Tags {
 		for k, v := range in.Tags {
-			v := []byte(v) // an empty value is one
+			v := []byte(v) // an empty value is a value
 			t["tags/instance/"+k] = func(context.Context) ([]byte, error) { return v, nil }
 		}
 	}
@@ -85,7 +85,7 @@ func (s *Service) metadata(in *Instance) tree {
 	return t
 }
 
-// keys is the key pair's public half. Its folder lists it as 0=NAME.
+// keys adds the public key of the key pair. Its folder lists it as 0=NAME.
 func (s *Service) keys(t tree, in *Instance) {
 	if in.KeyName == "" || in.PublicKey == "" {
 		return
@@ -94,7 +94,7 @@ func (s *Service) keys(t tree, in *Instance) {
 	t["public-keys"] = func(context.Context) ([]byte, error) { return []byte("0=" + in.KeyName), nil }
 }
 
-// iam is the instance profile and its role's credentials.
+// iam adds the instance profile and its role's credentials.
 func (s *Service) iam(t tree, in *Instance) {
 	t.set("identity-credentials/ec2/info", object(
 		"Code", "Success", "LastUpdated", in.LaunchTime.UTC().Format(timeForm), "AccountId", in.Account))
@@ -134,7 +134,7 @@ func (s *Service) iam(t tree, in *Instance) {
 	}
 }
 
-// spot is what a spot instance is warned of.
+// spot adds the warnings to a Spot Instance.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 func spot(t tree, in *Instance) {
 	if in.SpotAction != "" {
@@ -149,8 +149,8 @@ func spot(t tree, in *Instance) {
 	}
 }
 
-// networkInterface adds a folder named by the interface's MAC address: what the
-// VPC CNI, the cloud provider and bootstrap.sh read.
+// networkInterface adds a folder named after the interface's MAC address, which the VPC CNI, the cloud provider and
+// bootstrap.sh read.
 func (t tree) networkInterface(n Interface) {
 	dir := "network/interfaces/macs/" + n.MAC + "/"
 	t.set(dir+"device-number", strconv.Itoa(n.DeviceNumber))
@@ -184,8 +184,7 @@ func (t tree) networkInterface(n Interface) {
 	t.list(dir+"vpc-ipv6-cidr-blocks", n.VPCIPv6CIDRs)
 }
 
-// object writes a JSON object of strings as IMDS does: one member a line, in the
-// given order.
+// object writes a JSON object of strings as IMDS does: one member per line, in the given order.
 func object(pairs ...string) string {
 	var b strings.Builder
 	b.WriteString("{\n")
@@ -200,19 +199,19 @@ func object(pairs ...string) string {
 	return b.String()
 }
 
-// NoProfile is the error of a profile that has been deleted, or its role.
+// NoProfile returns the error for a profile that was deleted, or whose role was.
 func NoProfile() *RoleError {
 	return &RoleError{Code: "InstanceProfileNotFound", Message: "Instance Profile does not exist. Please see documentation at " + roleErrorPage + "."}
 }
 
 const roleErrorPage = "https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_iam-ec2.html#troubleshoot_iam-ec2_errors-info-doc"
 
-// NotTrusted is the error of a role whose trust policy does not let EC2 have it.
+// NotTrusted returns the error for a role whose trust policy does not let EC2 assume it.
 func NotTrusted(role string) *RoleError {
 	return &RoleError{Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + ". Please see documentation at " + roleErrorPage + "."}
 }
 
-// held are the credentials an instance is shown until they are rotated.
+// held are the credentials that an instance is shown until they are rotated.
 type held struct {
 	Credentials
 	role    string
@@ -221,15 +220,14 @@ type held struct {
 }
 
 const (
-	// rotateAfter is how old credentials get: IMDS shows new ones about every hour,
-	// well before the old ones end.
+	// rotateAfter is when credentials are replaced: IMDS shows new ones about every hour, well before the old ones
+	// expire.
 	rotateAfter = time.Hour
 	// askAgain is when a refused role is tried again.
 	askAgain = 5 * time.Second
 )
 
-// current returns the credentials to show. Two requests at once may both issue
-// new ones; both sets are good.
+// current returns the credentials to show. Two concurrent requests may both issue new ones; both sets are valid.
 func (s *Service) current(ctx context.Context, in *Instance) (*held, error) {
 	now := s.clock.Now().UTC()
 	s.mu.Lock()

@@ -37,12 +37,12 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	// lost: the answer's last packet died on its way, at the hop limit. The
-	// client sees nothing at all.
+	// lost means that the answer's last packet was dropped on its way, at the hop limit. The client sees nothing at
+	// all.
 	lost bool
 }
 
-// page is an error as IMDS shows it.
+// page returns an error as IMDS shows it.
 func page(status int) answer {
 	title := fmt.Sprintf("%d - %s", status, http.StatusText(status))
 	return answer{status: status, header: http.Header{"Content-Type": {"text/html"}}, body: []byte(`<?xml version="1.0" encoding="iso-8859-1"?>
@@ -59,8 +59,8 @@ func page(status int) answer {
 `)}
 }
 
-// answer answers a request of an instance from hops network hops away: 1 from the
-// instance itself, 2 from a container with a network of its own.
+// answer answers a request that comes from an instance over the given number of network hops: 1 from the instance
+// itself, 2 from a container with its own network.
 func (s *Service) answer(r *http.Request, instanceID string, hops int) (answer, error) {
 	ctx := r.Context()
 	in, err := s.source.Instance(ctx, instanceID)
@@ -120,7 +120,7 @@ func (s *Service) putToken(r *http.Request, instanceID string) answer {
 	return answer{status: http.StatusOK, header: http.Header{"Content-Type": {"text/plain"}, ttlHeader: {strconv.Itoa(ttl)}}, body: []byte(token)}
 }
 
-// get returns what is at a path. raw tells user data from text.
+// get returns what is at a path. raw distinguishes user data from text.
 func (s *Service) get(ctx context.Context, in *Instance, path string) (body []byte, raw, found bool, err error) {
 	words := strings.FieldsFunc(path, func(c rune) bool { return c == '/' })
 	if len(words) == 0 {
@@ -160,16 +160,16 @@ func (s *Service) get(ctx context.Context, in *Instance, path string) (body []by
 	return body, false, found, err
 }
 
-// Handler answers the requests of one instance, from hops network hops away: 1 is
-// the instance itself, 2 a container on it. It needs no listener at 169.254.169.254,
-// only a way there.
+// Handler answers the requests of one instance. hops is the number of network hops that they take: 1 from the
+// instance itself, 2 from a container on it. It needs no listener at 169.254.169.254, only a way for requests to get
+// here.
 func (s *Service) Handler(instanceID string, hops int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := s.answer(r, instanceID, hops)
 		switch {
 		case errors.Is(err, ErrNotRunning) || a.lost:
-			// Nobody answers. The client would wait for its own timeout; a
-			// connection that ends at once is the same to it, sooner.
+			// The client would get no answer and wait for its own timeout. Closing the connection has the same
+			// effect, but sooner.
 			panic(http.ErrAbortHandler)
 		case err != nil:
 			if r.Context().Err() == nil {
@@ -184,14 +184,13 @@ func (s *Service) Handler(instanceID string, hops int) http.Handler {
 		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 		w.WriteHeader(a.status)
 		if r.Method != http.MethodHead {
-			_, _ = w.Write(a.body) // the client may be gone
+			_, _ = w.Write(a.body) // the client may have disconnected
 		}
 	})
 }
 
-// Transport is Handler for clients in this process: whatever host a request
-// names, the instance's metadata service answers, without a network. An answer
-// that is lost at the hop limit is a timeout, which is reported at once.
+// Transport is Handler for clients in this process. Whatever host a request names, the instance's metadata service
+// answers, without a network. An answer that is lost at the hop limit is a timeout, which is reported at once.
 func (s *Service) Transport(instanceID string, hops int) http.RoundTripper {
 	return transport{s, instanceID, hops}
 }

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// tokens makes and checks session tokens. A token is its own record: when it ends
-// and a MAC over that and the instance it is for. It looks like AWS's, 56 letters.
+// tokens creates and checks session tokens. Nothing is stored: a token contains when it expires and a MAC over that
+// and the instance that it is for. It looks like AWS's, with 56 characters.
 type tokens struct{ key []byte }
 
 func newTokens(secret []byte) tokens {
 	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("instance metadata tokens")) // no other use of the secret
+	mac.Write([]byte("instance metadata tokens")) // separates this use of the secret from others
 	return tokens{mac.Sum(nil)}
 }
 
@@ -39,8 +39,7 @@ func (t tokens) mac(instanceID string, b []byte) []byte {
 	return mac.Sum(nil)[:tokenMAC]
 }
 
-// check returns when a token ends; false if it is not one of the instance or has
-// ended.
+// check returns when a token expires, or false if it is not a token of the instance or has expired.
 func (t tokens) check(instanceID, token string, now time.Time) (time.Time, bool) {
 	b, err := base64.StdEncoding.DecodeString(token)
 	if err != nil || len(b) != 8+tokenNonce+tokenMAC {

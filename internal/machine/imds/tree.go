@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// A tree holds the categories below meta-data or dynamic by their paths, without
-// slashes at the ends.
+// A tree holds the categories below meta-data or dynamic by their paths, without trailing slashes.
 type tree map[string]leaf
 
-// A leaf makes its text when it is asked for.
+// A leaf produces its text on request.
 type leaf func(ctx context.Context) ([]byte, error)
 
-// set adds a text; an empty one is a category that is not there.
+// set adds a text. If it is empty, the category does not exist.
 func (t tree) set(path, text string) {
 	if text != "" {
 		t[path] = func(context.Context) ([]byte, error) { return []byte(text), nil }
 	}
 }
 
-// list adds a text of lines.
+// list adds a text of several lines.
 func (t tree) list(path string, lines []string) { t.set(path, strings.Join(lines, "\n")) }
 
 // get returns a leaf's text or a folder's listing.
@@ -49,7 +48,7 @@ func (t tree) get(ctx context.Context, words []string) (text []byte, found bool,
 		return nil, false, nil
 	}
 	slices.Sort(entries)
-	// A folder may have a text of its own (public-keys): it is one entry.
+	// A folder may have a text of its own (public-keys), which is one entry.
 	entries = slices.DeleteFunc(entries, func(e string) bool { return slices.Contains(entries, e+"/") })
 	return []byte(strings.Join(slices.Compact(entries), "\n")), true, nil
 }

@@ -1,5 +1,5 @@
-// Package machinetest tests implementations of package machine: whatever runs machines
-// passes Run, so that its callers need not know what it is. For tests only.
+// Package machinetest tests implementations of package machine. Every runtime passes Run, so its callers need not
+// know which one they use. For tests only.
 package machinetest
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// A World makes what is tested.
+// A World creates what is tested.
 type World struct {
-	// Runtime returns a new runtime. One made later finds the disks of one made earlier.
+	// Runtime returns a new runtime. A later one finds the disks of an earlier one.
 	Runtime func(t *testing.T) machine.Runtime
-	// Instance is one to start. Its image has a user ec2-user and prints something to its
-	// console while it boots.
+	// Instance returns an instance to start. Its image has a user ec2-user and prints something to its console while
+	// it boots.
 	Instance machine.Instance
-	// Interfaces reads which network interfaces the machine's own programs see, as a list of
-	// MAC addresses. Needed if the ability is declared.
+	// Interfaces returns the network interfaces that the machine's own programs see, as a list of MAC addresses.
+	// Needed if the ability is declared.
 	Interfaces func(t *testing.T, m machine.Machine) []string
 }
 
@@ -241,7 +241,7 @@ func programs(t *testing.T, w World, m machine.Machine) {
 		}
 	}
 
-	// Ways in which a program ends early.
+	// Ways in which a program may end early.
 	stuck := func(ctx context.Context) machine.Process {
 		t.Helper()
 		in, w := io.Pipe()
@@ -315,7 +315,7 @@ func files(t *testing.T, w World, m machine.Machine) {
 			t.Errorf("%s where nothing is: %v, want fs.ErrNotExist", name, err)
 		}
 	}
-	// It is all there after a stop, and after a restart of the daemon.
+	// Everything is still there after a stop, and after a restart of the daemon.
 	r := w.Runtime(t)
 	must(m.Stop(ctx, true))
 	again := w.Instance

@@ -26,28 +26,28 @@ type Computer struct {
 	rt       *Runtime
 	in       machine.Instance
 	guest    Guest
-	image    *Image // nil: no shell
+	image    *Image // nil if it has no shell
 	imageErr error
 	console  *console
-	reboots  int          // since EC2 started it
-	before   []vfs.Record // what was on the disk at its reboot
+	reboots  int          // reboots since EC2 started it
+	before   []vfs.Record // the contents of its disk when it rebooted
 	volume   volume
 
 	ctx    context.Context // ends when it is switched off
 	cancel context.CancelFunc
 	up     chan struct{}  // closed when the operating system is up
-	done   chan struct{}  // closed when its life has ended
-	runs   sync.WaitGroup // programs, and what serves connections
+	done   chan struct{}  // closed when it has ended
+	runs   sync.WaitGroup // running programs and connection handlers
 
 	mu         sync.Mutex
-	off        bool // nothing more begins
+	off        bool // nothing more may start
 	listeners  map[int]Listener
 	interfaces []machine.Interface
 }
 
 var _ machine.Machine = (*Computer)(nil)
 
-// boot switches a computer on, whose instance, console and disk are set. r.mu is held.
+// boot switches on a computer whose instance, console and disk are set. r.mu is held.
 func (r *Runtime) boot(c *Computer) {
 	c.rt, c.up, c.done = r, make(chan struct{}), make(chan struct{})
 	c.ctx, c.cancel = context.WithCancel(r.ctx)
@@ -62,8 +62,7 @@ func (r *Runtime) boot(c *Computer) {
 // Instance implements machine.Machine.
 func (c *Computer) Instance() machine.Instance { return c.in }
 
-// BootID names this boot: unlike the instance's, it changes with a reboot of the machine by
-// itself.
+// BootID identifies this boot. Unlike the instance's BootID, it changes when the machine reboots itself.
 func (c *Computer) BootID() string {
 	if c.reboots == 0 {
 		return c.in.BootID
@@ -145,7 +144,7 @@ func (c *Computer) halt(ctx context.Context) error {
 	}
 }
 
-// begin counts in something that runs on the machine; the caller calls c.runs.Done.
+// begin registers something that runs on the machine; the caller calls c.runs.Done.
 func (c *Computer) begin() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,11 +160,11 @@ func (c *Computer) begin() error {
 	return nil
 }
 
-// live is the computer's life.
+// live runs the computer from boot to end.
 func (c *Computer) live() {
 	defer close(c.done)
 	defer func() {
-		if p := recover(); p != nil { // user data is hostile: no guest ends the daemon
+		if p := recover(); p != nil { // user data is hostile: no guest may end the daemon
 			c.rt.cfg.Log.Error("a simulated machine failed", "instance", c.in.ID, "panic", p, "stack", string(debug.Stack()))
 			c.report(c.ctx, machine.EventUserData, errors.New("internal error: see the daemon's log"), "")
 		}
@@ -196,18 +195,18 @@ func (c *Computer) report(ctx context.Context, name string, err error, evidence 
 	c.guest.Report(ctx, machine.Event{Name: name, Err: err, Evidence: evidence})
 }
 
-// An unknownCommandsError is of a script that runs what is not on the machine.
+// An unknownCommandsError says that a script uses commands that the machine does not have.
 type unknownCommandsError struct{ names []string }
 
 func (e *unknownCommandsError) Error() string {
 	return "commands that a simulated machine does not have: " + strings.Join(e.names, ", ")
 }
 
-// Cause names the kind of the error, for those who explain it.
+// Cause returns the kind of the error, for code that explains it.
 func (e *unknownCommandsError) Cause() string { return "UnknownCommand" }
 
-// userData reads the instance's user data where cloud-init does. An instance whose
-// metadata service is disabled has none.
+// userData reads the instance's user data from the metadata service, like cloud-init. If the service is disabled,
+// there is none.
 func (c *Computer) userData(ctx context.Context) ([]byte, error) {
 	if c.rt.cfg.Metadata == nil {
 		return c.in.UserData, nil
@@ -222,8 +221,8 @@ func (c *Computer) userData(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// bootSystem boots the image: its files, its services, and user data by cloud-init. The
-// error is of a machine that cannot boot at all.
+// bootSystem boots the image: its files, its services, and user data by cloud-init. It returns an error if the
+// machine cannot boot at all.
 func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 	if c.imageErr != nil {
 		return c.imageErr
@@ -260,7 +259,7 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 	return c.save()
 }
 
-// cloudInit runs user data and reports what came of it.
+// cloudInit runs user data and reports the results.
 func (c *Computer) cloudInit(ctx context.Context, userData []byte, first bool) error {
 	var keys []string
 	if c.rt.cfg.Metadata != nil {
@@ -311,25 +310,25 @@ func (c *Computer) runScript(ctx context.Context, file string, env []string, out
 	return res.Status, res.Unknown, err
 }
 
-// job is what all programs of the machine have in common.
+// job returns the part of a job that all programs of the machine share.
 func (c *Computer) job() shell.Job {
 	return shell.Job{
 		FS: c.image.FS, Host: c.in.PrivateDNSName, Outside: c.image.Outside, Programs: c.image.Programs, Patience: c.rt.cfg.Patience,
 	}
 }
 
-// sleep waits, and reports whether it waited to the end.
+// sleep waits, and returns false if the wait was cut short.
 func (c *Computer) sleep(ctx context.Context, d time.Duration) bool {
 	return timing.Sleep(ctx, c.rt.cfg.Clock, d)
 }
 
-// A console keeps the end of what a machine has printed.
+// A console keeps the end of a machine's console output.
 type console struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-// maxConsole is what EC2 keeps of a console.
+// maxConsole is how much console output EC2 keeps.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-console.html
 const maxConsole = 64 << 10
 

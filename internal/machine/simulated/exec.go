@@ -14,11 +14,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// maxStdin bounds what a program is given as standard input: all of it is read before the
-// program starts.
+// maxStdin bounds a program's standard input, which is read completely before the program starts.
 const maxStdin = 1 << 20
 
-// Exec implements machine.Machine, by the shell that user data runs in.
+// Exec implements machine.Machine with the shell that also runs user data.
 func (c *Computer) Exec(ctx context.Context, cmd machine.Command) (machine.Process, error) {
 	if c.image == nil {
 		return c.Unsupported.Exec(ctx, cmd)
@@ -88,7 +87,7 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 	return res.Status, nil
 }
 
-// readAll reads what is piped into a program, or as much as comes before ctx ends.
+// readAll reads a program's standard input, or as much of it as arrives before ctx ends.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {
 	if r == nil {
 		return nil, nil
@@ -120,7 +119,7 @@ func orDiscard(w io.Writer) io.Writer {
 	return w
 }
 
-// process is a program under way.
+// process is a running program.
 type process struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
@@ -128,7 +127,7 @@ type process struct {
 	err    error
 }
 
-// signalled is the cause of a program's end by a signal, whose number it is.
+// signalled is the cause of a program's end by the signal with that number.
 type signalled int
 
 func (s signalled) Error() string { return fmt.Sprintf("ended by signal %d", int(s)) }
@@ -143,7 +142,7 @@ func (p *process) Wait() (int, error) {
 	return p.status, p.err
 }
 
-// Signal implements machine.Process. Every signal ends a program: none can be caught.
+// Signal implements machine.Process. Every signal ends a program, because none can be caught.
 func (p *process) Signal(s machine.Signal) error {
 	number, ok := signals[s]
 	if !ok {
@@ -153,5 +152,5 @@ func (p *process) Signal(s machine.Signal) error {
 	return nil
 }
 
-// Resize implements machine.Process; there is no terminal.
+// Resize implements machine.Process. It does nothing, because there is no terminal.
 func (p *process) Resize(machine.Size) error { return nil }

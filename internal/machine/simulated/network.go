@@ -14,15 +14,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// A Listener is a program of the machine that listens on a TCP port.
+// A Listener is a program on the machine that listens on a TCP port.
 type Listener struct {
-	// Local means that it listens on localhost alone.
+	// Local means that it only listens on localhost.
 	Local bool
-	// Serve talks to one client, until it or the client closes the connection.
+	// Serve handles one client until it or the client closes the connection.
 	Serve func(net.Conn)
 }
 
-// Listen lets a program listen on a port, until stop is called or the machine is off.
+// Listen lets a program listen on a port until stop is called or the machine is switched off.
 func (c *Computer) Listen(port int, l Listener) (stop func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,7 +59,7 @@ func (c *Computer) Dial(ctx context.Context, host string, port int) (net.Conn, e
 	return c.plug(conn), nil
 }
 
-// addressed reports whether a host is the machine itself, and whether it is so by localhost.
+// addressed reports whether a host is the machine itself, and whether it is localhost.
 func (c *Computer) addressed(host string) (local, self bool) {
 	if host == "localhost" {
 		return true, true
@@ -76,7 +76,7 @@ func (c *Computer) addressed(host string) (local, self bool) {
 	return false, ip == c.in.PrivateIP || slices.ContainsFunc(c.interfaces, func(i machine.Interface) bool { return slices.Contains(i.Addresses, ip) })
 }
 
-// dialSelf connects to a program of the machine, which the caller has counted in.
+// dialSelf connects to a program on the machine. The caller has called begin.
 func (c *Computer) dialSelf(host string, port int, local bool) (net.Conn, error) {
 	c.mu.Lock()
 	l, ok := c.listeners[port]
@@ -99,7 +99,7 @@ type address struct{ text string }
 func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return a.text }
 
-// plug has a connection closed when the machine is switched off.
+// plug closes a connection when the machine is switched off.
 func (c *Computer) plug(conn net.Conn) net.Conn {
 	return &plugged{conn, context.AfterFunc(c.ctx, func() { _ = conn.Close() })}
 }
@@ -134,7 +134,7 @@ func (c *Computer) SetInterfaces(ctx context.Context, all []machine.Interface) e
 	return c.showInterfaces()
 }
 
-// showInterfaces writes the files by which programs find network interfaces. c.mu is held.
+// showInterfaces writes the files in which programs find network interfaces. c.mu is held.
 func (c *Computer) showInterfaces() error {
 	files := c.image.FS
 	if err := files.RemoveAll(interfacesDir); err != nil {

@@ -1,9 +1,9 @@
-// Package simulated runs machines without running anything: a file system in memory, user
-// data by cloud-init, a console, and programs by a shell written in Go (package shell), all
-// as a few goroutines, any number, on any operating system. Nothing of the host is reached.
+// Package simulated runs machines without running anything: a file system in memory, user data by cloud-init, a
+// console, and programs by a shell written in Go (package shell). A machine is a few goroutines, so any number of
+// them run on any operating system. Nothing of the host is used.
 //
-// What makes such a computer a node of a cluster is its [Guest]: package node/simulated
-// has one that is a kubelet. It is a [machine.Runtime].
+// What makes such a computer a node of a cluster is its [Guest]: package node/simulated has one that is a kubelet. It
+// is a [machine.Runtime].
 package simulated
 
 import (
@@ -23,57 +23,55 @@ import (
 
 // Config is what the computers need. Guest is required.
 type Config struct {
-	// Guest makes what runs on a machine; it is called for every boot.
+	// Guest creates what runs on a machine; it is called for every boot.
 	Guest func(c *Computer) Guest
-	// Metadata is an instance's way to its metadata service, from the instance itself: user
-	// data is read there, as cloud-init does. nil takes it from Instance.UserData.
+	// Metadata connects an instance to its metadata service, from the instance itself: user data is read there, like
+	// cloud-init does. If nil, Instance.UserData is used.
 	Metadata func(instanceID string) http.RoundTripper
-	// RunScript runs scripts and programs: sandbox.Pool.Run. nil: machines run none.
+	// RunScript runs scripts and programs: sandbox.Pool.Run. If nil, machines run none.
 	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
-	// Dial connects a machine with a host that is not itself. Its error says why the
-	// machine's network does not. nil: it has no network.
+	// Dial connects a machine to another host. Its error says why the machine's network does not allow that. If nil,
+	// the machine has no network.
 	Dial func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
-	// Disks keeps what machines have written, over restarts of the daemon and stops of the
-	// instance. nil: it is lost then, and user data runs again.
+	// Disks stores what machines have written across restarts of the daemon and stops of the instance. If nil, it is
+	// lost then, and user data runs again.
 	Disks Disks
-	// Boot is how long a machine takes until cloud-init begins.
+	// Boot is how long a machine takes until cloud-init starts.
 	Boot time.Duration
-	// Patience divides what the guest's programs wait between their attempts; 0 means 1.
+	// Patience divides the waits of the guest's programs between their attempts; 0 means 1.
 	Patience int
-	Clock    clock.WithTicker // nil: the real one
-	Log      *slog.Logger     // nil: slog.Default()
+	Clock    clock.WithTicker // nil means the real clock
+	Log      *slog.Logger     // nil means slog.Default()
 }
 
-// Disks keeps the root volumes of instances.
+// Disks stores the root volumes of instances.
 type Disks interface {
-	// Load returns what Save saved last; false if it saved nothing.
+	// Load returns what Save last saved, or false if it saved nothing.
 	Load(instanceID string) ([]byte, bool, error)
 	Save(instanceID string, data []byte) error
 }
 
 // A Guest is the operating system and the programs of a machine, for one boot.
 type Guest interface {
-	// Image returns the operating system to boot. nil: one without a shell, where user data
-	// runs no scripts.
+	// Image returns the operating system to boot. Nil means one without a shell, on which user data runs no scripts.
 	Image() (*Image, error)
-	// Run is what the machine does when it has booted, until ctx ends.
+	// Run is what the machine does after it has booted, until ctx ends.
 	Run(ctx context.Context, userData []byte)
-	// Report takes note of an event.
+	// Report records an event.
 	Report(ctx context.Context, e machine.Event)
 }
 
 // An Image is an operating system with a shell and cloud-init.
 type Image struct {
 	FS *vfs.FS
-	// Outside runs the image's programs beyond the shell's own, and Programs names them:
-	// see shell.Job.
+	// Outside runs the image's programs beyond the shell's own, and Programs lists their names: see shell.Job.
 	Outside  func(ctx context.Context, c *shell.Call) (status int, found bool)
 	Programs []string
-	// CloudInit is cloud-init's version, DefaultUser who gets the key pair's public key.
+	// CloudInit is cloud-init's version, and DefaultUser is the user who gets the key pair's public key.
 	CloudInit, DefaultUser string
 	// Boot starts the image's services.
 	Boot func()
-	// InterfaceName names the network interface with a device index: ens5, eth0.
+	// InterfaceName returns the name of the network interface with a device index: ens5, eth0.
 	InterfaceName func(device int) string
 }
 
@@ -85,13 +83,13 @@ type Runtime struct {
 	cancel context.CancelFunc
 
 	mu        sync.Mutex
-	computers map[string]*Computer // those that are on
+	computers map[string]*Computer // the computers that are on
 	closed    bool
 }
 
 var _ machine.Runtime = (*Runtime)(nil)
 
-// New returns a runtime without machines. It lives until Shutdown.
+// New returns a runtime without machines. It runs until Shutdown.
 func New(cfg Config) *Runtime {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -130,7 +128,7 @@ func (r *Runtime) Machine(id string) (machine.Machine, bool) {
 	return c, c != nil
 }
 
-// Guest returns what runs on a machine that is on, or nil.
+// Guest returns what runs on a machine, or nil if the machine is off.
 func (r *Runtime) Guest(id string) Guest {
 	r.mu.Lock()
 	defer r.mu.Unlock()

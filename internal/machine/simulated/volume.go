@@ -12,8 +12,8 @@ import (
 
 // A disk is the stored content of a machine's root volume.
 type disk struct {
-	// BootID is EC2's boot that wrote it, Reboots how often the machine has rebooted since.
-	// A machine that never stopped, and whose daemon was restarted, finds its own here.
+	// BootID is the EC2 boot that wrote it, and Reboots is how often the machine has rebooted since. After a restart
+	// of the daemon, a machine that never stopped finds its own values here.
 	BootID  string
 	Reboots int
 	Files   []vfs.Record
@@ -22,7 +22,7 @@ type disk struct {
 // A volume is the state of a machine's disk.
 type volume struct {
 	mu      sync.Mutex
-	written bool // something wrote to it: what it holds is kept
+	written bool // something wrote to the disk, so its contents are kept
 }
 
 func (v *volume) touch() {
@@ -31,10 +31,10 @@ func (v *volume) touch() {
 	v.written = true
 }
 
-// load brings back what the machine's root volume holds. First means that the machine has
-// never booted, resumed that it runs on after a restart of the daemon.
+// load restores the contents of the machine's root volume. first means that the machine has never booted, resumed
+// that it continues after a restart of the daemon.
 func (c *Computer) load() (first, resumed bool, err error) {
-	if c.before != nil { // a reboot
+	if c.before != nil { // after a reboot
 		return false, false, c.image.FS.Restore(c.before)
 	}
 	if c.rt.cfg.Disks == nil {
@@ -61,9 +61,8 @@ func (c *Computer) load() (first, resumed bool, err error) {
 // groupTag marks the instances of Auto Scaling groups, which are never started again.
 const groupTag = "aws:autoscaling:groupName"
 
-// save keeps what the disk holds. A machine on which nothing wrote is the same after every
-// boot; of it only that it has booted is kept, so that other user data does not run at its
-// next start.
+// save stores the disk. A machine whose disk was not written to is the same after every boot, so only the fact that
+// it has booted is stored: changed user data must not run at its next start.
 func (c *Computer) save() error {
 	c.volume.mu.Lock()
 	defer c.volume.mu.Unlock()
@@ -89,7 +88,7 @@ func (c *Computer) Files() (machine.Files, error) {
 	return files{c}, nil
 }
 
-// files are a machine's files as the outside sees them: what is written is kept.
+// files are a machine's files as seen from outside; whatever is written is stored.
 type files struct{ c *Computer }
 
 func (f files) read(do func(*vfs.FS) error) error {

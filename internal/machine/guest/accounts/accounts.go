@@ -1,8 +1,8 @@
-// Package accounts reads and writes the users and groups of a simulated machine:
-// /etc/passwd, /etc/group and /etc/shadow of its file system.
+// Package accounts reads and writes the users and groups of a simulated machine: /etc/passwd, /etc/group and
+// /etc/shadow of its file system.
 //
-// It decides nothing about what commands and cloud-init make of them. May be imported
-// by packages that run or test simulated machines.
+// It does not decide what commands and cloud-init do with them. May be imported by packages that run or test
+// simulated machines.
 package accounts
 
 import (
@@ -25,8 +25,7 @@ const (
 // Locked is the password field of an account that has no password login.
 const Locked = "!!"
 
-// Where the IDs of ordinary and of system accounts begin on Amazon Linux
-// (/etc/login.defs).
+// The first IDs of ordinary and of system accounts on Amazon Linux (/etc/login.defs).
 const (
 	FirstID       = 1000
 	FirstSystemID = 201
@@ -59,10 +58,9 @@ func (g Group) String() string {
 	return fmt.Sprintf("%s:x:%d:%s", g.Name, g.GID, strings.Join(g.Members, ","))
 }
 
-// records are the lines of a file, each of at least n fields. A file that is not
-// there has none.
+// records returns the lines of a file, each with at least n fields. A missing file has none.
 func records(files *vfs.FS, name string, n int) [][]string {
-	b, _ := files.ReadFile(name) // then there are no users
+	b, _ := files.ReadFile(name) // without the file there are no users
 	var out [][]string
 	for line := range strings.Lines(string(b)) {
 		if p := strings.Split(strings.TrimRight(line, "\n"), ":"); len(p) >= n {
@@ -131,7 +129,7 @@ func FindGroup(files *vfs.FS, name string) (Group, bool) {
 	return Group{}, false
 }
 
-// NextUID is the first free ID of users: of ordinary ones the one after the last.
+// NextUID returns the next free user ID. For ordinary users it is the one after the highest.
 func NextUID(files *vfs.FS, system bool) int {
 	var used []int
 	for _, u := range Users(files) {
@@ -140,7 +138,7 @@ func NextUID(files *vfs.FS, system bool) int {
 	return next(used, system)
 }
 
-// NextGID is the first free group ID that is not a user ID either.
+// NextGID returns the next free group ID that is not a user ID either.
 func NextGID(files *vfs.FS, system bool) int {
 	var used []int
 	for _, u := range Users(files) {
@@ -166,13 +164,13 @@ func next(used []int, system bool) int {
 	return id
 }
 
-// PutUser adds a user or replaces the one of that name.
+// PutUser adds a user or replaces the one with that name.
 func PutUser(files *vfs.FS, u User) error { return put(files, passwdFile, u.Name, u.String(), 0o644) }
 
-// PutGroup adds a group or replaces the one of that name.
+// PutGroup adds a group or replaces the one with that name.
 func PutGroup(files *vfs.FS, g Group) error { return put(files, groupFile, g.Name, g.String(), 0o644) }
 
-// RemoveUser removes a user, and its password.
+// RemoveUser removes a user and the user's password.
 func RemoveUser(files *vfs.FS, name string) error {
 	return errors.Join(put(files, passwdFile, name, "", 0o644), put(files, shadowFile, name, "", 0))
 }
@@ -180,7 +178,7 @@ func RemoveUser(files *vfs.FS, name string) error {
 // RemoveGroup removes a group.
 func RemoveGroup(files *vfs.FS, name string) error { return put(files, groupFile, name, "", 0o644) }
 
-// Password is the password field of an account, encrypted or Locked.
+// Password returns the password field of an account, encrypted or Locked.
 func Password(files *vfs.FS, name string) string {
 	for _, p := range records(files, shadowFile, 2) {
 		if p[0] == name {
@@ -195,8 +193,8 @@ func SetPassword(files *vfs.FS, name, field string) error {
 	return put(files, shadowFile, name, name+":"+field+":::::::", 0)
 }
 
-// put replaces the line of a name, adds it at the end, or removes it if it is empty.
-// All other lines stay as they are.
+// put replaces the line of a name, appends it if there is none, or removes it if the new line is empty. All other
+// lines are unchanged.
 func put(files *vfs.FS, file, name, line string, perm fs.FileMode) error {
 	b, err := files.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -224,7 +222,7 @@ func put(files *vfs.FS, file, name, line string, perm fs.FileMode) error {
 	return files.WriteFile(file, []byte(out.String()), perm)
 }
 
-// ValidName says whether useradd takes a name.
+// ValidName reports whether useradd accepts a name.
 func ValidName(name string) bool {
 	if name == "" || len(name) > 32 {
 		return false

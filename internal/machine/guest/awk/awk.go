@@ -1,10 +1,9 @@
-// Package awk runs the AWK programs of user data: fields, patterns, BEGIN and END,
-// variables, arrays, control flow, printf, output to files, and POSIX's functions.
+// Package awk runs the AWK programs of user data: fields, patterns, BEGIN and END, variables, arrays, control flow,
+// printf, output to files, and POSIX's functions.
 //
-// Features that need another process or more input than the operands (getline, pipes,
-// system) and user-defined functions are refused when a program is parsed, so that no
-// program does half of its work. Programs are untrusted: steps, text sizes and nesting
-// are bounded. May be imported by packages that run or test simulated machines.
+// Features that need another process or more input than the operands (getline, pipes, system) and user-defined
+// functions are rejected when a program is parsed, so that no program fails halfway. Programs are untrusted: steps,
+// text sizes and nesting are bounded. May be imported by packages that run or test simulated machines.
 package awk
 
 import (
@@ -21,22 +20,22 @@ type Program struct {
 	rules      []rule
 }
 
-// A rule is a pattern with its action. A nil pattern matches always; with a second
-// one, it is a range. A nil action prints.
+// A rule is a pattern with its action. A nil pattern always matches; with a second pattern, it is a range. A nil
+// action prints.
 type rule struct {
 	from, to expr
 	action   []stmt
-	bare     bool // no action is given
+	bare     bool // there is no action
 }
 
-// Config is what a program runs with.
+// Config is a program's environment.
 type Config struct {
-	// Assign are the variables of -v and -F, in order: NAME, value.
+	// Assign are the assignments of -v and -F, in order: NAME, value.
 	Assign [][2]string
-	// Operands are files, or assignments NAME=value, done when their turn comes.
+	// Operands are files, or assignments NAME=value that take effect when it is their turn.
 	Operands []string
 	Environ  []string // KEY=value
-	// Read returns the content of a file; - is standard input.
+	// Read returns the content of a file; - means standard input.
 	Read func(name string) ([]byte, error)
 	// Create opens a file for print >, or >> if add.
 	Create         func(name string, add bool) (io.WriteCloser, error)
@@ -55,13 +54,13 @@ const (
 	maxFiles   = 100
 )
 
-// Errors of programs that take too much.
+// Errors of programs that use too many resources.
 var (
 	ErrTooLong  = errors.New("the program ran too long")
 	ErrTooLarge = errors.New("out of memory")
 )
 
-// An UnsupportedError names what this package does not run.
+// An UnsupportedError names a feature that this package does not support.
 type UnsupportedError struct{ What string }
 
 func (e *UnsupportedError) Error() string { return e.What + " is not supported on simulated nodes" }
@@ -76,7 +75,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("syntax error at source line %d near %q", e.Line, e.Near)
 }
 
-// Parse reads a program.
+// Parse parses a program.
 func Parse(text string) (*Program, error) {
 	if len(text) > maxProgram {
 		return nil, ErrTooLarge
@@ -85,8 +84,7 @@ func Parse(text string) (*Program, error) {
 	return p.program()
 }
 
-// Run runs a program and returns its exit status. Its error is of input that cannot
-// be read, of a limit, or of ctx.
+// Run runs a program and returns its exit status. It fails if input cannot be read, a limit is exceeded, or ctx ends.
 func (p *Program) Run(ctx context.Context, cfg Config) (int, error) {
 	m := newMachine(ctx, cfg)
 	for _, a := range cfg.Assign {
@@ -101,7 +99,7 @@ func (p *Program) Run(ctx context.Context, cfg Config) (int, error) {
 	return status, err
 }
 
-// unescape reads the escapes of a string, as -v and -F have them.
+// unescape resolves the escapes of a string, as in -v and -F.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -118,7 +116,7 @@ func unescape(s string) string {
 	return out.String()
 }
 
-// escape writes what stands after a backslash, and returns how much of it is read.
+// escape writes the character that follows a backslash, and returns how much of the text it has read.
 func escape(out *strings.Builder, s string) int {
 	switch c := s[0]; c {
 	case 'n':
@@ -139,7 +137,7 @@ func escape(out *strings.Builder, s string) int {
 		out.WriteByte(c)
 	default:
 		if c < '0' || c > '7' {
-			out.WriteByte('\\') // a regular expression may want it
+			out.WriteByte('\\') // a regular expression may need it
 			out.WriteByte(c)
 			return 1
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A builtin is a function of AWK, with how many arguments it takes.
+// A builtin is a function of AWK, with the number of its arguments.
 type builtin struct {
 	known       bool
 	least, most int
@@ -119,7 +119,7 @@ func (x *callExpr) maths(m *machine) float64 {
 	return math.Atan2(n, x.args[1].eval(m).number())
 }
 
-// substr counts characters from 1; what lies outside is not there.
+// substr counts characters from 1; positions outside of the text are ignored.
 func substr(s string, from, length float64) string {
 	if math.IsNaN(from) || math.IsNaN(length) {
 		return ""
@@ -157,7 +157,7 @@ func (x *callExpr) split(m *machine) value {
 	return num(float64(len(parts)))
 }
 
-// substitute is sub and gsub: & in the replacement stands for what matched.
+// substitute is sub and gsub: & in the replacement stands for the matched text.
 func (x *callExpr) substitute(m *machine) value {
 	re := m.regexp(x.args[0])
 	with := m.text(x.args[1].eval(m))

@@ -47,7 +47,7 @@ type (
 		x, y expr
 	}
 	concatExpr struct{ x, y expr }
-	// A stepExpr is x++ and its like; first says that it is ++x.
+	// A stepExpr is x++ and the like; first means ++x.
 	stepExpr struct {
 		to    lvalue
 		by    float64
@@ -92,7 +92,7 @@ func (x *elementExpr) eval(m *machine) value {
 	a, k := m.array(x.array), x.key(m)
 	v, ok := a[k]
 	if !ok {
-		m.element(a, k, v) // looking at an element makes it
+		m.element(a, k, v) // looking up an element creates it
 	}
 	return v
 }
@@ -190,7 +190,7 @@ func (x *stepExpr) eval(m *machine) value {
 	return num(was)
 }
 
-// regexp is the regular expression that an expression means.
+// regexp returns the regular expression that an expression stands for.
 func (m *machine) regexp(x expr) *regexp.Regexp {
 	if r, ok := x.(*regexpExpr); ok {
 		return r.re
@@ -215,10 +215,10 @@ func isRegexp(x expr) bool {
 	return ok
 }
 
-// maxPattern bounds a regular expression; Go's are linear in the text.
+// maxPattern bounds a regular expression; Go's take time linear in the text.
 const maxPattern = 4096
 
-// compile reads a regular expression, which finds the longest match.
+// compile compiles a regular expression that finds the longest match.
 func compile(text string) (*regexp.Regexp, error) {
 	if len(text) > maxPattern {
 		return nil, ErrTooLarge

@@ -24,7 +24,7 @@ type (
 		cond            expr
 		then, otherwise stmt
 	}
-	// A loopStmt is while, for, and do if it runs once in any case.
+	// A loopStmt is while, for, and do, whose body runs at least once.
 	loopStmt struct {
 		first, step stmt
 		cond        expr
@@ -92,7 +92,7 @@ func (s *loopStmt) exec(m *machine) flow {
 	return flowOn
 }
 
-// The order of for (x in a) is AWK's own business; here it is that of the indexes.
+// AWK does not define the order of for (x in a); here it is the order of the indexes.
 func (s *eachStmt) exec(m *machine) flow {
 	a := m.array(s.array)
 	keys := slices.SortedFunc(maps.Keys(a), func(x, y string) int { return compare(fromInput(x), fromInput(y), "") })

@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// convert formats one value by a conversion: spec is % with flags, width and
-// precision.
+// convert formats one value by a conversion. spec is % with flags, width and precision.
 func convert(spec string, verb byte, next func() value, convfmt string) string {
 	switch verb {
 	case '%':
@@ -65,7 +64,7 @@ func whole(spec string, n float64) string {
 	return fmt.Sprintf(spec+"d", int64(max(math.MinInt64, min(math.Trunc(n), 1<<62*1.999))))
 }
 
-// precise gives a conversion C's six digits, where Go takes as many as it needs.
+// precise adds C's default precision of six digits, where Go would use as many as needed.
 func precise(spec string) string {
 	for _, c := range spec {
 		if c == '.' {

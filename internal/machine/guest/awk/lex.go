@@ -13,11 +13,11 @@ const (
 	tokString  = "string"
 	tokRegexp  = "regexp"
 	tokName    = "name"
-	tokCall    = "function" // a name right before a parenthesis that is not a builtin
+	tokCall    = "function" // a name directly before a parenthesis that is not a builtin
 	tokBuiltin = "builtin"
 )
 
-// keywords are their own kinds.
+// keywords are token kinds of their own.
 var keywords = map[string]bool{
 	"BEGIN": true, "END": true, "if": true, "else": true, "while": true, "for": true, "do": true, "in": true, "print": true, "printf": true,
 	"next": true, "exit": true, "delete": true, "break": true, "continue": true, "getline": true, "function": true, "func": true, "return": true, "nextfile": true,
@@ -47,8 +47,7 @@ func (l *lexer) bad(near string) error {
 	return &SyntaxError{Line: l.line, Near: near[:min(len(near), 20)]}
 }
 
-// next reads a token. A slash begins a regular expression where no operand has just
-// ended.
+// next reads a token. A slash starts a regular expression unless an operand has just ended.
 func (l *lexer) next() (token, error) {
 	t, err := l.scan()
 	t.line = l.line
@@ -130,11 +129,11 @@ func (l *lexer) operandEnded() bool {
 	return false
 }
 
-// quoted reads a string or a regular expression. Of the latter only \/ is an escape
-// here; the others are the regular expression's.
+// quoted reads a string or a regular expression. In a regular expression only \/ is an escape here; the others belong
+// to the regular expression.
 func (l *lexer) quoted(end byte, kind string) (token, error) {
 	var out strings.Builder
-	class := false // within [ ] of a regular expression
+	class := false // inside [ ] of a regular expression
 	for i := l.at + 1; i < len(l.text); i++ {
 		switch c := l.text[i]; {
 		case c == '\n':
@@ -156,7 +155,7 @@ func (l *lexer) quoted(end byte, kind string) (token, error) {
 		case kind == tokRegexp && c == '[' && !class:
 			class = true
 			out.WriteByte(c)
-			for _, p := range []string{"^]", "]", "^"} { // ] first stands for itself
+			for _, p := range []string{"^]", "]", "^"} { // a ] that comes first is literal
 				if strings.HasPrefix(l.text[i+1:], p) {
 					out.WriteString(p)
 					i += len(p)

@@ -15,12 +15,12 @@ var (
 	errFiles    = errors.New("too many open files")
 )
 
-// machine is a program under way.
+// machine is a running program.
 type machine struct {
 	ctx   context.Context //nolint:containedctx // of one run
 	cfg   Config
 	steps int
-	check int // at how many steps ctx is looked at again
+	check int // the number of steps at which ctx is checked again
 
 	vars     map[string]value
 	arrays   map[string]map[string]value
@@ -36,7 +36,7 @@ type machine struct {
 	ranges map[int]bool
 }
 
-// failure unwinds a run, which recovers it.
+// failure aborts a run by panicking; the run recovers it.
 type failure struct{ err error }
 
 func newMachine(ctx context.Context, cfg Config) *machine {
@@ -61,7 +61,7 @@ func newMachine(ctx context.Context, cfg Config) *machine {
 
 func (m *machine) fail(err error) { panic(failure{err}) }
 
-// step counts what a program does.
+// step counts a step of the program.
 func (m *machine) step() { m.work(0) }
 
 // work counts a step that reads or writes a text of n bytes.
@@ -77,7 +77,7 @@ func (m *machine) work(n int) {
 	}
 }
 
-// bound counts the making of a text of n bytes.
+// bound checks and counts the creation of a text of n bytes.
 func (m *machine) bound(n int) {
 	if n > maxText {
 		m.fail(ErrTooLarge)
@@ -135,7 +135,7 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// input runs the rules over one file, and says whether the program exits.
+// input runs the rules over one file, and reports whether the program exits.
 func (m *machine) input(p *Program, name string) bool {
 	b, err := m.cfg.Read(name)
 	if err != nil {
@@ -294,7 +294,7 @@ func (m *machine) setField(n int, v value) {
 	m.join()
 }
 
-// join makes the record from its fields again.
+// join rebuilds the record from its fields.
 func (m *machine) join() {
 	var out strings.Builder
 	for i, f := range m.fields {
@@ -310,8 +310,8 @@ func (m *machine) join() {
 	m.work(out.Len())
 }
 
-// splitBy splits as FS and split do: a space is any white space, another single
-// character itself, and more a regular expression.
+// splitBy splits as FS and split do: a space means any white space, another single character means itself, and
+// anything longer is a regular expression.
 func (m *machine) splitBy(s, by string) []string {
 	m.work(len(s))
 	switch {

@@ -1,7 +1,6 @@
 package awk
 
-// The tree of a program. The types of nodes are what evaluates them, in eval.go
-// and exec.go.
+// The tree of a program. The node types are the ones that eval.go and exec.go evaluate.
 type (
 	expr interface {
 		eval(m *machine) value
@@ -20,11 +19,11 @@ type parser struct {
 	lexer
 	tok     token
 	depth   int
-	links   int  // of a + b + c + …, which nest as well
-	noGreat bool // ">" ends it: print a > b
+	links   int  // the length of a + b + c + …, which also nests
+	noGreat bool // ">" ends the expression: print a > b
 }
 
-// parseError unwinds the parser, which program recovers.
+// parseError aborts the parser by panicking; program recovers it.
 type parseError struct{ err error }
 
 func (p *parser) program() (prog *Program, err error) {
@@ -119,7 +118,7 @@ func (p *parser) deeper() func() {
 	return func() { p.depth-- }
 }
 
-// link bounds how long a chain of operators gets: evaluating it is as deep.
+// link bounds the length of a chain of operators, because evaluating it nests as deeply.
 func (p *parser) link() {
 	if p.links++; p.links > maxLinks {
 		panic(parseError{ErrTooLarge})
@@ -203,7 +202,7 @@ func (p *parser) ifStmt() stmt {
 	s := &ifStmt{cond: p.expr()}
 	p.take(")")
 	s.then = p.body()
-	// A semicolon or newlines may stand before else.
+	// A semicolon or newlines may come before else.
 	saved, tok := p.lexer, p.tok
 	for p.tok.kind == tokNewline || p.tok.kind == ";" {
 		p.advance()
@@ -256,7 +255,7 @@ func (p *parser) forStmt() stmt {
 	return s
 }
 
-// simple reads a statement that has no statements in it.
+// simple reads a statement that contains no other statements.
 func (p *parser) simple() stmt {
 	t := p.tok
 	switch t.kind {
@@ -294,7 +293,7 @@ func (p *parser) atEnd() bool {
 	return false
 }
 
-// print reads print and printf, with their redirection.
+// print reads print and printf with their redirection.
 func (p *parser) print() stmt {
 	s := &printStmt{format: p.tok.kind == "printf"}
 	p.advance()
@@ -318,7 +317,7 @@ func (p *parser) print() stmt {
 	return s
 }
 
-// printArgs reads what print prints; all of it may stand in parentheses.
+// printArgs reads the arguments of print, which may all be in parentheses.
 func (p *parser) printArgs() []expr {
 	if p.tok.kind == "(" {
 		saved, tok := p.lexer, p.tok
@@ -330,7 +329,7 @@ func (p *parser) printArgs() []expr {
 		if p.atEnd() || p.tok.kind == ">" || p.tok.kind == ">>" || p.tok.kind == "|" {
 			return args
 		}
-		p.lexer, p.tok = saved, tok // only its first operand stood in them
+		p.lexer, p.tok = saved, tok // only the first operand was in parentheses
 	}
 	args := []expr{p.expr()}
 	for p.tok.kind == "," {
@@ -341,7 +340,7 @@ func (p *parser) printArgs() []expr {
 	return args
 }
 
-// list reads expressions up to end, which it takes.
+// list reads expressions up to and including end.
 func (p *parser) list(end string) []expr {
 	p.newlines()
 	args := []expr{p.expr()}

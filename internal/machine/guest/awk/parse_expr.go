@@ -211,7 +211,7 @@ func (p *parser) primary() expr {
 	return nil
 }
 
-// fieldIndex is what stands after $: $NF, $i++, $(i+1), $-1.
+// fieldIndex reads what follows $: $NF, $i++, $(i+1), $-1.
 func (p *parser) fieldIndex() expr {
 	if p.tok.kind == "-" || p.tok.kind == "+" || p.tok.kind == "!" {
 		return p.unary()

@@ -19,7 +19,7 @@ const (
 	unset   valueKind = iota // "" and 0
 	number                   // n
 	text                     // s
-	numeric                  // s from outside, which is the number n
+	numeric                  // s from outside, which looks like the number n
 )
 
 func num(n float64) value { return value{kind: number, n: n} }
@@ -32,7 +32,7 @@ func truth(b bool) value {
 	return num(0)
 }
 
-// fromInput is a field or an operand: numeric if it looks like a number.
+// fromInput returns a field or an operand as a value: numeric if it looks like a number.
 func fromInput(s string) value {
 	t := strings.Trim(s, " \t\n\r")
 	if p := numberPrefix(t); p != "" && len(p) == len(t) {
@@ -42,7 +42,7 @@ func fromInput(s string) value {
 	return str(s)
 }
 
-// numberPrefix is the decimal number that s begins with.
+// numberPrefix returns the decimal number at the start of s.
 func numberPrefix(s string) string {
 	i := 0
 	digits := func() int {
@@ -80,7 +80,7 @@ func (v value) number() float64 {
 	if v.kind != text {
 		return v.n
 	}
-	n, _ := strconv.ParseFloat(numberPrefix(strings.TrimLeft(v.s, " \t\n\r")), 64) // no number is 0
+	n, _ := strconv.ParseFloat(numberPrefix(strings.TrimLeft(v.s, " \t\n\r")), 64) // anything else is 0
 	return n
 }
 
@@ -92,18 +92,18 @@ func (v value) isTrue() bool {
 	return v.s != ""
 }
 
-// string is the value as text; format is CONVFMT or OFMT.
+// string returns the value as text; format is CONVFMT or OFMT.
 func (v value) string(format string) string {
 	if v.kind != number {
 		return v.s
 	}
 	if v.n == math.Trunc(v.n) && !math.IsInf(v.n, 0) {
-		return strconv.FormatFloat(v.n+0, 'f', 0, 64) // of -0, too, only 0 is left
+		return strconv.FormatFloat(v.n+0, 'f', 0, 64) // prints 0 for -0, too
 	}
 	return sprintf(format, []value{v}, "%.6g")
 }
 
-// compare orders two values: as numbers if both are, else as texts.
+// compare orders two values: as numbers if both are numbers, otherwise as texts.
 func compare(a, b value, format string) int {
 	if a.kind != text && b.kind != text {
 		switch {
@@ -117,7 +117,7 @@ func compare(a, b value, format string) int {
 	return strings.Compare(a.string(format), b.string(format))
 }
 
-// sprintf formats as printf of AWK does. A missing value counts as empty.
+// sprintf formats like AWK's printf. A missing value counts as empty.
 func sprintf(format string, args []value, convfmt string) string {
 	var out strings.Builder
 	next := func() (v value) {
@@ -137,7 +137,7 @@ func sprintf(format string, args []value, convfmt string) string {
 			spec += format[j : j+1]
 			j++
 		}
-		size := func() { // a width or a precision
+		size := func() { // for a width or a precision
 			n := 0
 			if j < len(format) && format[j] == '*' {
 				n = int(max(-maxWidth, min(maxWidth, next().number())))

@@ -1,12 +1,10 @@
-// Package awscli is the aws command of a simulated machine: version 2 of the AWS CLI,
-// as far as user data uses it. Every operation of every service that has an API model
-// here can be called, because commands, requests and answers all follow the models;
-// what has no model, and the CLI's own commands but a few, is refused in words.
+// Package awscli is the aws command of a simulated machine: version 2 of the AWS CLI, as far as user data uses it. It
+// can call every operation of every service with an API model here, because commands, requests and answers all follow
+// the models. It rejects services without a model and most of the CLI's own commands with an explanation.
 //
-// It calls as the instance does: credentials and region from the metadata service,
-// requests signed and sent by the machine's network. Assumptions: one attempt per
-// call instead of three, members of JSON sorted by name, and pages only where both
-// sides call their token NextToken. May be imported by packages that run or test
+// It calls as the instance does: credentials and region come from the metadata service, and requests are signed and
+// sent through the machine's network. Assumptions: one attempt per call instead of three, members of JSON sorted by
+// name, and pages only if both sides call their token NextToken. May be imported by packages that run or test
 // simulated machines.
 package awscli
 
@@ -30,11 +28,11 @@ type CLI struct {
 	// Metadata connects to the metadata service, HTTP to everything else.
 	Metadata, HTTP http.RoundTripper
 	Now            func() time.Time
-	// Wait sleeps between the attempts of aws … wait; false: the command is to end.
+	// Wait sleeps between the attempts of aws … wait. It returns false if the command must end.
 	Wait func(ctx context.Context, d time.Duration) bool
 }
 
-// version is what aws --version prints; EKS images install the newest.
+// version is what aws --version prints; EKS images have the newest version.
 const version = "aws-cli/2.27.50 Python/3.13.4 Linux/6.1 exe/x86_64.amzn.2023"
 
 // Exit statuses.
@@ -51,7 +49,7 @@ const (
 type failure struct {
 	status int
 	text   string
-	cause  error // for those who look for the decision behind it
+	cause  error // for code that needs the decision behind it
 }
 
 func (f *failure) Error() string { return f.text }
@@ -73,14 +71,14 @@ func unsupported(what string) error {
 	return &failure{status: statusUsage, text: "\naws: error: " + what + " is not supported on simulated nodes"}
 }
 
-// An APIError is an error that a service has answered.
+// An APIError is an error that a service returned.
 type APIError struct{ Code, Message, Operation string }
 
 func (e *APIError) Error() string {
 	return fmt.Sprintf("An error occurred (%s) when calling the %s operation: %s", e.Code, e.Operation, e.Message)
 }
 
-// a command under way.
+// a running command
 type command struct {
 	*CLI
 	*shell.Call
@@ -92,7 +90,7 @@ func (x *CLI) Run(ctx context.Context, c *shell.Call) int {
 	return report(c.Stderr, (&command{CLI: x, Call: c}).run(ctx))
 }
 
-// report prints what went wrong, if anything, and returns the exit status it means.
+// report prints the error, if any, and returns the corresponding exit status.
 func report(stderr io.Writer, err error) int {
 	var f *failure
 	var ae *APIError
@@ -153,7 +151,7 @@ func (c *command) run(ctx context.Context) error {
 	return c.print(out)
 }
 
-// operation finds describe-instances as DescribeInstances.
+// operation finds DescribeInstances by describe-instances.
 func operation(svc *model.Service, name string) *model.Operation {
 	want := plainName(name)
 	if want != strings.ReplaceAll(name, "-", "") {
@@ -167,10 +165,10 @@ func operation(svc *model.Service, name string) *model.Operation {
 	return nil
 }
 
-// plainName is what a name of an API and its form on the command line share.
+// plainName returns what an API name and its command line form have in common.
 func plainName(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
 
-// kebab is a name of an API as the command line writes it: vpcId as vpc-id.
+// kebab returns the command line form of an API name: vpc-id for vpcId.
 func kebab(s string) string {
 	var out strings.Builder
 	for i, r := range s {
@@ -185,10 +183,10 @@ func kebab(s string) string {
 	return strings.ToLower(out.String())
 }
 
-// maxPages bounds what one command collects.
+// maxPages bounds how many pages one command collects.
 const maxPages = 100
 
-// all calls an operation, page after page.
+// all calls an operation, page by page.
 func (c *command) all(ctx context.Context, op *model.Operation, in map[string]any) (map[string]any, error) {
 	out, err := c.call(ctx, op, in)
 	token := ""
@@ -224,7 +222,7 @@ func (c *command) all(ctx context.Context, op *model.Operation, in map[string]an
 	return out, nil
 }
 
-// networkError words an error of the network as botocore does.
+// networkError words a network error as botocore does.
 func networkError(err error, target string) error {
 	text := fmt.Sprintf("\nCould not connect to the endpoint URL: %q", target)
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {

@@ -97,7 +97,7 @@ func waiters() []waiter {
 	}
 }
 
-// instancesAre reports whether all instances are in a state, or one in a bad one.
+// instancesAre reports whether all instances are in a state, and whether one is in a bad state.
 func instancesAre(out map[string]any, state string, bad ...string) (all, failed bool) {
 	reservations, _ := out["Reservations"].([]any)
 	all = len(reservations) > 0
@@ -130,7 +130,7 @@ func (c *command) wait(ctx context.Context, svc *model.Service, words []string) 
 		if err != nil {
 			return err
 		}
-		var title string // instance-running is InstanceRunning in errors
+		var title string // errors call instance-running InstanceRunning
 		for part := range strings.SplitSeq(w.name, "-") {
 			title += strings.ToUpper(part[:1]) + part[1:]
 		}

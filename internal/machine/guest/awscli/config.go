@@ -14,13 +14,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/imds"
 )
 
-// globals are the options that stand before or after any command.
+// globals are the options that may come before or after any command.
 type globals struct {
 	region, output, query, profile, endpoint string
 	version, noPaginate, unsigned            bool
 }
 
-// readGlobals takes the global options out of a command line.
+// readGlobals removes the global options from a command line.
 func (c *command) readGlobals(args []string) (words []string, err error) {
 	c.g.output = c.Getenv("AWS_DEFAULT_OUTPUT")
 	c.g.profile = c.Getenv("AWS_PROFILE")
@@ -72,7 +72,7 @@ func (c *command) readGlobals(args []string) (words []string, err error) {
 	return words, nil
 }
 
-// setting is a setting of the default profile, empty if there is none.
+// setting returns a setting of the default profile, or "".
 func (c *command) setting(name string) string {
 	for _, file := range []string{configFile(c.Call), path.Join(home(c.Call), ".aws/credentials")} {
 		b, _ := c.FS.ReadFile(file) // most machines have none
@@ -91,7 +91,7 @@ func (c *command) setting(name string) string {
 	return ""
 }
 
-// configure is aws configure set and get, of the default profile.
+// configure is aws configure set and get for the default profile.
 func (c *command) configure(words []string) error {
 	switch {
 	case len(words) == 2 && words[0] == "get":
@@ -115,7 +115,7 @@ func (c *command) set(name, value string) error {
 	if strings.ContainsAny(name+value, "\n[]") || strings.Contains(name, ".") {
 		return unsupported("the setting " + name)
 	}
-	b, _ := c.FS.ReadFile(file) // it may not be there yet
+	b, _ := c.FS.ReadFile(file) // it may not exist yet
 	var kept []string
 	for line := range strings.Lines(string(b)) {
 		line = strings.TrimRight(line, "\n")
@@ -130,8 +130,7 @@ func (c *command) set(name, value string) error {
 	return c.FS.WriteFile(file, []byte(text), 0o600)
 }
 
-// region is where a call goes: by option, environment, configuration, or where the
-// instance is.
+// region returns the region of a call: from option, environment, configuration, or the instance's own.
 func (c *command) region(ctx context.Context) (string, error) {
 	for _, r := range []string{c.g.region, c.Getenv("AWS_REGION"), c.Getenv("AWS_DEFAULT_REGION"), c.setting("region")} {
 		if r != "" {
@@ -148,8 +147,7 @@ func (c *command) region(ctx context.Context) (string, error) {
 	return string(b), nil
 }
 
-// credentials are those of the environment, of the configuration, or of the
-// instance's role.
+// credentials returns the credentials from the environment, the configuration, or the instance's role.
 func (c *command) credentials(ctx context.Context) (aws.Credentials, error) {
 	if id := c.Getenv("AWS_ACCESS_KEY_ID"); id != "" {
 		return aws.Credentials{AccessKeyID: id, SecretAccessKey: c.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: c.Getenv("AWS_SESSION_TOKEN")}, nil
@@ -167,7 +165,7 @@ func (c *command) credentials(ctx context.Context) (aws.Credentials, error) {
 // maxFile bounds a file that a parameter names.
 const maxFile = 1 << 20
 
-// file reads what file:// or fileb:// names.
+// file reads the file that file:// or fileb:// names.
 func (c *command) file(name string) ([]byte, error) {
 	f, err := c.FS.Open(c.Path(name), 0, 0)
 	if err != nil {

@@ -7,10 +7,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
-// Front takes --query out of a command line, for those who run the rest in another
-// process: a query can make as much of an answer as it likes, and is the guest's.
-// Finish does the query over what the rest has printed. Nil means that there is no
-// query, or that the command line has an error that is reported elsewhere.
+// Front removes --query from a command line, for callers that run the rest in another process: the guest chooses the
+// query, and its result may be of any size. Finish applies the query to what the rest has printed. It is nil if there
+// is no query, or if the command line has an error that is reported elsewhere.
 func Front(call *shell.Call) (args []string, finish func(printed []byte) int) {
 	c := &command{Call: call}
 	words, err := c.readGlobals(call.Args[1:])
@@ -31,7 +30,7 @@ func Front(call *shell.Call) (args []string, finish func(printed []byte) int) {
 	return append(args, "--output", "json"), func(printed []byte) int {
 		var out any = map[string]any{}
 		if len(printed) > 0 && json.Unmarshal(printed, &out) != nil {
-			_, _ = call.Stdout.Write(printed) // no answer of a service
+			_, _ = call.Stdout.Write(printed) // not an answer of a service
 			return 0
 		}
 		if err := c.print(out); err != nil {

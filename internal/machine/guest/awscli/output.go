@@ -12,10 +12,10 @@ import (
 	"github.com/jmespath/go-jmespath"
 )
 
-// maxQuery bounds a query, and with it how deep reading it goes.
+// maxQuery bounds a query's length, and with it how deeply parsing it nests.
 const maxQuery = 4 << 10
 
-// print writes an answer, or what --query finds in it.
+// print writes an answer, or the result of --query on it.
 func (c *command) print(out any) error {
 	m, isMap := out.(map[string]any)
 	if c.g.query != "" {
@@ -49,8 +49,8 @@ func (c *command) print(out any) error {
 	return err
 }
 
-// writeText is --output text: scalars of a structure by name in one line, with tabs,
-// then its lists and structures, each line led by the name.
+// writeText is --output text: first a structure's scalars, sorted by name, in one line with tabs, then its lists and
+// structures, each line prefixed by the name.
 // https://docs.aws.amazon.com/cli/latest/userguide/cli-usage-output-format.html#text-output
 func writeText(w *strings.Builder, v any, name string, scalars []string) {
 	switch v := v.(type) {
@@ -63,7 +63,7 @@ func writeText(w *strings.Builder, v any, name string, scalars []string) {
 	}
 }
 
-// scalars, which are sorted, are the columns; nil: those that it has.
+// writeStructure writes a structure. The columns are the sorted scalars, or the structure's own if scalars is nil.
 func writeStructure(w *strings.Builder, v map[string]any, name string, scalars []string) {
 	var line, others []string
 	for _, k := range scalars {
@@ -101,7 +101,7 @@ func writeList(w *strings.Builder, list []any, name string) {
 	switch {
 	case len(list) == 0:
 	case has(isMap):
-		// All structures of a list show the same columns.
+		// All structures of a list get the same columns.
 		columns := map[string]bool{}
 		for _, x := range list {
 			m, _ := x.(map[string]any)
@@ -111,7 +111,7 @@ func writeList(w *strings.Builder, list []any, name string) {
 				}
 			}
 		}
-		sorted := append([]string{}, slices.Sorted(maps.Keys(columns))...) // never nil
+		sorted := append([]string{}, slices.Sorted(maps.Keys(columns))...) // it must not be nil
 		for _, x := range list {
 			writeText(w, x, name, sorted)
 		}
@@ -151,7 +151,7 @@ func isScalar(v any) bool {
 	return true
 }
 
-// textScalar is a value as Python prints it.
+// textScalar formats a value as Python prints it.
 func textScalar(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -12,8 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// parameters reads the options of an operation into values by the names of its
-// members.
+// parameters reads the options of an operation into values by member name.
 func (c *command) parameters(op *model.Operation, args []string) (map[string]any, error) {
 	in := map[string]any{}
 	for i := 0; i < len(args); {
@@ -68,7 +67,7 @@ func (c *command) parameters(op *model.Operation, args []string) (map[string]any
 	return in, nil
 }
 
-// option finds the member that an option means; --no-X is the negation of a flag.
+// option finds the member for an option; --no-X negates a flag.
 func option(op *model.Operation, name string) (m *model.Member, negated bool) {
 	if op.Input == nil {
 		return nil, false
@@ -83,7 +82,7 @@ func option(op *model.Operation, name string) (m *model.Member, negated bool) {
 	if m := find(name); m != nil {
 		return m, false
 	}
-	if m := find("egress"); name == "ingress" && m != nil && m.Shape.Type == model.Boolean { // how the CLI negates this one
+	if m := find("egress"); name == "ingress" && m != nil && m.Shape.Type == model.Boolean { // the CLI's negation of this option
 		return m, true
 	}
 	if rest, ok := strings.CutPrefix(name, "no-"); ok {
@@ -94,7 +93,7 @@ func option(op *model.Operation, name string) (m *model.Member, negated bool) {
 	return nil, false
 }
 
-// onlyFlag reports whether a structure is EC2's way to say that a flag is set.
+// onlyFlag reports whether a structure is EC2's wrapper for a flag.
 func onlyFlag(s *model.Shape) bool {
 	return s.Type == model.Structure && len(s.Members) == 1 && s.Members[0].Name == "Value" && s.Members[0].Shape.Type == model.Boolean
 }
@@ -147,7 +146,7 @@ func (c *command) parameter(s *model.Shape, words []string) (any, error) {
 
 const maxDepth = 32
 
-// coerce makes a value what its shape wants, with the members' own names.
+// coerce converts a value to its shape, with the members' own names.
 func coerce(s *model.Shape, v any, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("it is nested too deeply")
@@ -174,7 +173,7 @@ func coerce(s *model.Shape, v any, depth int) (any, error) {
 	case model.List:
 		from, ok := v.([]any)
 		if !ok {
-			from = []any{v} // shorthand has no lists of one
+			from = []any{v} // shorthand cannot write a list with one element
 		}
 		out := make([]any, len(from))
 		for i, x := range from {

@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// maxAnswer bounds what a service may answer.
+// maxAnswer bounds the size of a service's answer.
 const maxAnswer = 8 << 20
 
 // call calls an operation.
@@ -56,7 +56,7 @@ func (c *command) call(ctx context.Context, op *model.Operation, in map[string]a
 	return parse(op, resp, body)
 }
 
-// host is where a service is reached; STS in its region, as version 2 does.
+// host returns a service's endpoint. For STS it is the regional one, as in version 2.
 func host(svc *model.Service, region string) string {
 	if svc.GlobalEndpoint != "" && svc.Name != "sts" {
 		return svc.GlobalEndpoint
@@ -110,14 +110,14 @@ func members(s *model.Shape) []*model.Member {
 	return s.Members
 }
 
-// token is a new client token.
+// token returns a new client token.
 func token() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // it never fails
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// request writes a call in the protocol of its service.
+// request encodes a call in its service's protocol.
 func request(ctx context.Context, op *model.Operation, base string, in map[string]any) (*http.Request, error) {
 	svc := op.Service
 	switch svc.Protocol {
@@ -152,8 +152,7 @@ func newRequest(ctx context.Context, method, target string, body []byte, content
 	return req, err
 }
 
-// restRequest puts the members where the model has them: into the path, the query,
-// headers or the body.
+// restRequest puts the members where the model says: into the path, the query, headers or the body.
 func restRequest(ctx context.Context, op *model.Operation, base string, in map[string]any) (*http.Request, error) {
 	uri, literal, _ := strings.Cut(op.URI, "?")
 	query, err := url.ParseQuery(literal)
@@ -220,10 +219,10 @@ func restRequest(ctx context.Context, op *model.Operation, base string, in map[s
 	return req, nil
 }
 
-// escape writes a label as SDKs do: only unreserved characters stay.
+// escape escapes a label as SDKs do: only unreserved characters stay.
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// wireJSON gives members the names they have on the wire.
+// wireJSON renames members to their names on the wire.
 func wireJSON(s *model.Shape, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -255,7 +254,7 @@ func wireJSON(s *model.Shape, v any) any {
 
 func wireValue(m *model.Member, v any) any { return wireJSON(m.Shape, v) }
 
-// scalar is a value as text: of numbers, without an exponent.
+// scalar returns a value as text, numbers without an exponent.
 func scalar(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -268,7 +267,7 @@ func scalar(v any) string {
 	return fmt.Sprint(v)
 }
 
-// former writes the protocols query and ec2.
+// former encodes the protocols query and ec2.
 type former struct {
 	form url.Values
 	ec2  bool

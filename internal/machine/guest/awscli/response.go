@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// parse reads an answer into values by the names of its members.
+// parse decodes an answer into values by member name.
 func parse(op *model.Operation, resp *http.Response, body []byte) (map[string]any, error) {
 	if op.Output == nil {
 		return map[string]any{}, nil
@@ -48,8 +48,7 @@ func parse(op *model.Operation, resp *http.Response, body []byte) (map[string]an
 	return out, nil
 }
 
-// fromJSON gives members their own names, and times the CLI's form. A null value
-// is treated as missing.
+// fromJSON renames members from their wire names and formats times like the CLI. A null value is treated as missing.
 func fromJSON(s *model.Shape, v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -93,7 +92,7 @@ func fromJSON(s *model.Shape, v any) any {
 	return v
 }
 
-// isoTime is a time as the CLI prints it, with microseconds if there are any.
+// isoTime formats a time like the CLI, with microseconds if they are not zero.
 func isoTime(t time.Time) string {
 	t = t.UTC()
 	if t.Nanosecond() == 0 {
@@ -111,7 +110,7 @@ func textTime(s string) string {
 	return s
 }
 
-// An element is one of an XML answer.
+// An element is an XML element of an answer.
 type element struct {
 	name string
 	text []byte
@@ -221,7 +220,7 @@ func xmlValue(s *model.Shape, e *element) any {
 	case model.Boolean:
 		return string(e.text) == "true"
 	case model.Integer, model.Long, model.Float, model.Double:
-		n, _ := strconv.ParseFloat(string(e.text), 64) // the service is ours
+		n, _ := strconv.ParseFloat(string(e.text), 64) // the service is our own
 		return n
 	case model.Timestamp:
 		return textTime(string(e.text))
@@ -229,7 +228,7 @@ func xmlValue(s *model.Shape, e *element) any {
 	return string(e.text)
 }
 
-// serviceError reads the error that a service has answered.
+// serviceError decodes a service's error.
 func serviceError(op *model.Operation, resp *http.Response, body []byte) error {
 	out := &APIError{Operation: op.Name, Code: strconv.Itoa(resp.StatusCode), Message: http.StatusText(resp.StatusCode)}
 	if op.Service.Protocol == model.ProtocolQuery || op.Service.Protocol == model.ProtocolEC2 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// s3 is aws s3 cp between a bucket and the machine, of one object.
+// s3 is aws s3 cp of one object between a bucket and the machine.
 func (c *command) s3(ctx context.Context, words []string) error {
 	if len(words) == 0 || words[0] != "cp" {
 		return unsupported("aws s3 " + strings.Join(words, " "))
@@ -48,7 +48,7 @@ func (c *command) s3(ctx context.Context, words []string) error {
 	return c.upload(ctx, region, from, to, quiet)
 }
 
-// object is the address of s3://bucket/key.
+// object returns the URL for s3://bucket/key.
 func object(region, uri string) (target, key string, err error) {
 	bucket, key, _ := strings.Cut(strings.TrimPrefix(uri, "s3://"), "/")
 	if bucket == "" || strings.Trim(bucket, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
@@ -131,7 +131,7 @@ func (c *command) upload(ctx context.Context, region, from, to string, quiet boo
 	return nil
 }
 
-// local is a path as the CLI shows it: relative ones begin with a dot.
+// local returns a path as the CLI shows it: relative ones start with a dot.
 func local(name string) string {
 	if path.IsAbs(name) || strings.HasPrefix(name, ".") || name == "-" {
 		return name

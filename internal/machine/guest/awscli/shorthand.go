@@ -37,7 +37,7 @@ func (p *shorthand) peek() byte {
 	return 0
 }
 
-// object reads k=v,… up to end, or to the end of the text for 0.
+// object reads k=v,… up to end, or up to the end of the text if end is 0.
 func (p *shorthand) object(end byte) (map[string]any, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, fmt.Errorf("it is nested too deeply")
@@ -67,7 +67,7 @@ func (p *shorthand) object(end byte) (map[string]any, error) {
 	return out, nil
 }
 
-// value reads a text, a list of texts without brackets, or what stands in brackets.
+// value reads a text, a list of texts without brackets, or a bracketed value.
 func (p *shorthand) value(end byte) (any, error) {
 	v, err := p.single(end)
 	if err != nil {
@@ -76,7 +76,7 @@ func (p *shorthand) value(end byte) (any, error) {
 	if _, ok := v.(string); !ok {
 		return v, nil
 	}
-	// More texts without a key of their own belong to this one.
+	// Texts that follow without a key belong to this one.
 	list := []any{v}
 	for p.peek() == ',' {
 		saved := p.at
@@ -160,8 +160,7 @@ func (p *shorthand) single(end byte) (any, error) {
 	return strings.TrimSpace(out.String()), nil
 }
 
-// keyed reports whether what stands before an equals sign is a key, after a comma: a
-// value may well hold one.
+// keyed reports whether the text before an equals sign, after a comma, is a key: a value may contain an equals sign.
 func (p *shorthand) keyed(word string) bool {
 	before := p.at - len(word) - 1
 	return before >= 0 && p.text[before] == ',' && word != ""

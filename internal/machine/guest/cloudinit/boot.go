@@ -26,36 +26,35 @@ const (
 type Host struct {
 	FS         *vfs.FS
 	InstanceID string
-	// Version is cloud-init's, as the image has it: "22.2.2".
+	// Version is cloud-init's version in the image: "22.2.2".
 	Version string
 	// User is the default user, ec2-user, who gets the key pair's public key.
 	User string
 	Keys []string
-	// Run runs an executable file of the machine with its output going to out, and
-	// returns its exit status and the commands that the machine does not have. An
-	// error means that it was killed.
+	// Run runs an executable file of the machine, sends its output to out, and returns its exit status and the
+	// commands that the machine does not have. It returns an error if the program was killed.
 	Run func(ctx context.Context, file string, env []string, out io.Writer) (status int, unknown []string, err error)
-	// Console also gets what OutputLog gets.
+	// Console receives the same output as OutputLog.
 	Console io.Writer
 	Now     func() time.Time
-	// Up is how long the machine is up.
+	// Up returns how long the machine has been up.
 	Up func() time.Duration
 }
 
-// A Failure is something in user data that did not work.
+// A Failure is a part of user data that failed.
 type Failure struct {
 	Module string // scripts-user, bootcmd, write-files, …
 	What   string // /var/lib/cloud/instance/scripts/part-001
 	Reason string // exit status 1, killed: …
 }
 
-// Result says what came of user data.
+// Result is the outcome of user data.
 type Result struct {
 	// Scripts are the files that were run, in order.
 	Scripts  []string
 	Failures []Failure
-	// Unknown are the commands that the machine does not have, Ignored the modules
-	// of cloud-config and media types that it does not have.
+	// Unknown are the commands that the machine does not have. Ignored are the modules of cloud-config and the media
+	// types that it does not have.
 	Unknown, Ignored []string
 }
 
@@ -66,10 +65,9 @@ type boot struct {
 	result Result
 }
 
-// Boot does what cloud-init does with user data at boot. First says that this is
-// the instance's first boot: scripts and most modules run only then, boothooks and
-// bootcmd at every boot. The error is of a machine that cannot boot; whatever user
-// data does wrong is in the result.
+// Boot does what cloud-init does with user data at boot. first means that this is the instance's first boot: scripts
+// and most modules run only then, boothooks and bootcmd at every boot. It returns an error if the machine cannot
+// boot; errors in user data are in the result.
 func Boot(ctx context.Context, h Host, userData []byte, first bool) (Result, error) {
 	for _, dir := range []string{scripts, boothooks, path.Dir(OutputLog)} {
 		if err := h.FS.MkdirAll(dir, 0o755); err != nil {
@@ -91,11 +89,11 @@ func Boot(ctx context.Context, h Host, userData []byte, first bool) (Result, err
 	return b.result, ctx.Err()
 }
 
-// A tee writes to the log of a disk that may be full, and to the console.
+// A tee writes to a log, whose disk may be full, and to the console.
 type tee struct{ disk, console io.Writer }
 
 func (t tee) Write(p []byte) (int, error) {
-	_, _ = t.disk.Write(p) // a full disk stops no script
+	_, _ = t.disk.Write(p) // a full disk does not stop scripts
 	if t.console != nil {
 		return t.console.Write(p)
 	}
@@ -108,18 +106,18 @@ func (b *boot) stage(name string) {
 
 func (b *boot) stamp() string { return b.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 -0700") }
 
-// warn writes what cloud-init's logger writes to both of its logs.
+// warn writes a message of cloud-init's logger to both of its logs.
 func (b *boot) warn(source, format string, args ...any) {
 	line := fmt.Sprintf("%s - %s[WARNING]: %s\n", b.Now().UTC().Format("2006-01-02 15:04:05,000"), source, fmt.Sprintf(format, args...))
 	_, _ = io.WriteString(b.out, line)
-	_, _ = io.WriteString(b.log, line) // a full disk stops no boot
+	_, _ = io.WriteString(b.log, line) // a full disk does not stop the boot
 }
 
 func (b *boot) fail(module, what, reason string) {
 	b.result.Failures = append(b.result.Failures, Failure{module, what, reason})
 }
 
-// moduleFailed is how cloud-init ends a module that failed.
+// moduleFailed logs what cloud-init logs at the end of a module that failed.
 func (b *boot) moduleFailed(module, what string, err error) {
 	b.fail(module, what, err.Error())
 	b.warn("util.py", "Running module %s failed: %s", module, err)
@@ -209,7 +207,7 @@ func (p *Part) scriptName() string {
 	return fmt.Sprintf("part-%03d", p.Number)
 }
 
-// apply does the modules that write files.
+// apply runs the modules that write files.
 func (b *boot) apply(cfg *cloudConfig) {
 	for i, f := range cfg.WriteFiles {
 		if !f.Defer {
@@ -252,7 +250,7 @@ func (b *boot) put(name string, text []byte) error {
 	return b.FS.Chmod(name, 0o700)
 }
 
-// runScripts runs what is in the scripts folder, by name, as cc_scripts_user does.
+// runScripts runs the files in the scripts folder, sorted by name, as cc_scripts_user does.
 func (b *boot) runScripts(ctx context.Context) {
 	list, err := b.FS.ReadDir(scripts)
 	if err != nil {

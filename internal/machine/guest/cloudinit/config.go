@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
-// A cloudConfig is the modules of cloud-config that leave something a user can see
-// on a node. https://cloudinit.readthedocs.io/en/latest/reference/modules.html
+// A cloudConfig holds the modules of cloud-config with effects that a user can see on a node.
+// https://cloudinit.readthedocs.io/en/latest/reference/modules.html
 type cloudConfig struct {
 	Bootcmd           []any       `json:"bootcmd"`
 	Runcmd            []any       `json:"runcmd"`
@@ -29,7 +29,7 @@ type cloudConfig struct {
 	SSHAuthorizedKeys []string    `json:"ssh_authorized_keys"`
 	Hostname          string      `json:"hostname"`
 	FQDN              string      `json:"fqdn"`
-	// Ignored are modules that this machine does not have.
+	// Ignored are the modules that this machine does not have.
 	ignored []string
 }
 
@@ -93,8 +93,7 @@ func readConfigs(parts []Part) (*cloudConfig, error) {
 	return cfg, nil
 }
 
-// commandScript turns a list of commands, each a line of shell or a list of
-// words, into a script.
+// commandScript turns a list of commands, each a line of shell or a list of words, into a script.
 func commandScript(commands []any) ([]byte, error) {
 	var out strings.Builder
 	out.WriteString("#!/bin/sh\n")
@@ -158,7 +157,7 @@ func (w *writeFile) write(files *vfs.FS) error {
 		if n, err := strconv.ParseUint(strings.TrimPrefix(p, "0o"), 8, 32); err == nil {
 			perm = vfs.FileMode(0, uint32(n)&0o7777) //nolint:gosec // twelve bits
 		}
-	case float64: // YAML read 0644 as a number
+	case float64: // YAML parsed 0644 as a number
 		perm = vfs.FileMode(0, uint32(p)&0o7777)
 	}
 	if err := files.MkdirAll(path.Dir(name), 0o755); err != nil {
@@ -170,7 +169,7 @@ func (w *writeFile) write(files *vfs.FS) error {
 	if err := files.Chmod(name, perm); err != nil {
 		return err
 	}
-	// The owner is set last, root as well, which takes a set-user-ID bit away again:
+	// The owner is set last, even if it is root, and that clears a set-user-ID bit:
 	// https://github.com/canonical/cloud-init/blob/main/cloudinit/config/cc_write_files.py
 	owner, _, _ := strings.Cut(w.Owner, ":")
 	if owner == "" || owner == "root" {
@@ -183,8 +182,8 @@ func (w *writeFile) write(files *vfs.FS) error {
 	return files.Chown(name, u.UID, u.GID)
 }
 
-// encoding reads how the content of a file is encoded: gz, b64, gz+b64, or not at all.
-// False: cloud-init does not know it, and takes the content as it is.
+// encoding parses the encoding of a file's content: gz, b64, gz+b64, or none. It returns false if cloud-init does not
+// know the encoding, and then uses the content unchanged.
 // https://github.com/canonical/cloud-init/blob/main/cloudinit/config/cc_write_files.py
 func encoding(name string) (string, bool) {
 	switch strings.ToLower(strings.TrimSpace(name)) {
@@ -200,7 +199,7 @@ func encoding(name string) (string, bool) {
 	return "", false
 }
 
-// A user is an entry of users that is not just "default".
+// A user is an entry of users other than "default".
 type user struct {
 	name string
 	keys []string
@@ -234,7 +233,7 @@ func (c *cloudConfig) userList() (users []user, keepDefault bool) {
 	return users, keepDefault
 }
 
-// addUser makes a user if it is not there, and authorizes keys for it.
+// addUser creates a user if it does not exist, and authorizes keys for it.
 func addUser(files *vfs.FS, name string, keys []string) error {
 	if name == "" || strings.ContainsAny(name, ":/\n ") || len(name) > 32 {
 		return fmt.Errorf("invalid user name %q", name)

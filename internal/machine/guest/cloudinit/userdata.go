@@ -1,11 +1,9 @@
-// Package cloudinit does on a simulated machine what cloud-init does with user
-// data: it takes the parts of a multipart message apart, applies cloud-config, and
-// runs boothooks and scripts in cloud-init's order, once per instance, with
+// Package cloudinit does on a simulated machine what cloud-init does with user data: it splits a multipart message
+// into its parts, applies cloud-config, and runs boothooks and scripts in cloud-init's order, once per instance, with
 // cloud-init's words in /var/log/cloud-init-output.log.
 //
-// User data is not trusted: sizes, parts and nesting are bounded. The caller
-// provides the means to run scripts (Host). May be imported by packages under
-// internal/node.
+// User data is not trusted: sizes, parts and nesting are bounded. The caller provides the means to run scripts
+// (Host). May be imported by packages under internal/node.
 package cloudinit
 
 import (
@@ -22,11 +20,11 @@ import (
 	"strings"
 )
 
-// Limits on user data. EC2 allows 16 KiB before base64; the others bound what
-// compression, nesting and YAML's aliases may make of it.
+// Limits on user data. EC2 allows 16 KiB before base64; the others bound what decompression, nesting and YAML's
+// aliases may expand it to.
 const (
 	maxDecompressed = 1 << 20
-	maxMerged       = 2 << 20 // cloud-config of all parts, as JSON
+	maxMerged       = 2 << 20 // cloud-config of all parts together, as JSON
 	maxParts        = 64
 	maxNesting      = 4
 )
@@ -42,18 +40,17 @@ const (
 	typePlain    = "text/plain"
 )
 
-// A Part is one piece of user data.
+// A Part is one part of user data.
 type Part struct {
-	// Number counts from 1, in the order of the message; scripts are called by it.
+	// Number counts from 1, in the order of the message. Scripts are named after it.
 	Number   int
 	Type     string
-	Filename string // what the part calls itself, a safe base name or empty
+	Filename string // the part's file name: a safe base name, or empty
 	Body     []byte
 }
 
-// Parse takes user data apart. Content that cloud-init knows by its first line
-// needs no MIME; what is nothing that it knows is one part of type text/plain,
-// which cloud-init leaves aside.
+// Parse splits user data into parts. Content that cloud-init recognizes by its first line needs no MIME. Content that
+// it does not recognize becomes one part of type text/plain, which cloud-init ignores.
 func Parse(userData []byte) ([]Part, error) {
 	p := &parser{left: maxDecompressed}
 	if err := p.message(userData, 0); err != nil {
@@ -67,7 +64,7 @@ type parser struct {
 	parts []Part
 }
 
-// starts are the first lines by which cloud-init knows content without MIME.
+// starts are the first lines by which cloud-init recognizes content without MIME.
 var starts = []struct{ prefix, mediaType string }{
 	{"#!", typeScript},
 	{"#cloud-config", typeConfig},
@@ -85,7 +82,7 @@ func sniff(data []byte) string {
 	return ""
 }
 
-// spend accounts for what decoding produced.
+// spend counts decoded bytes against the limit.
 func (p *parser) spend(n int) error {
 	if p.left -= n; p.left < 0 {
 		return fmt.Errorf("user data decompresses to more than %d bytes", maxDecompressed)
@@ -112,8 +109,7 @@ func (p *parser) message(data []byte, depth int) error {
 	if depth > maxNesting {
 		return errors.New("user data is nested too deeply")
 	}
-	// EC2 gives user data decoded; people still encode it twice, and cloud-init
-	// undoes that.
+	// EC2 already decodes user data. People still encode it twice, and cloud-init undoes that.
 	if decoded, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(data))); err == nil && len(decoded) > 0 && sniff(decoded) != "" {
 		data = decoded
 	}
@@ -134,7 +130,7 @@ func (p *parser) message(data []byte, depth int) error {
 	return p.entity(textproto.MIMEHeader(msg.Header), msg.Body, depth)
 }
 
-// entity reads a message or a part of one.
+// entity reads a message or one part of it.
 func (p *parser) entity(h textproto.MIMEHeader, body io.Reader, depth int) error {
 	if depth > maxNesting {
 		return errors.New("user data is nested too deeply")
@@ -176,7 +172,7 @@ func (p *parser) entity(h textproto.MIMEHeader, body io.Reader, depth int) error
 	if t := sniff(raw); mediaType == typePlain && t != "" {
 		mediaType = t
 	}
-	_, disposition, _ := mime.ParseMediaType(h.Get("Content-Disposition")) // a part need not have one
+	_, disposition, _ := mime.ParseMediaType(h.Get("Content-Disposition")) // a part need not have a name
 	return p.add(mediaType, disposition["filename"], raw)
 }
 

@@ -17,15 +17,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// Limits of a script within its process. A recursion without end overflows the
-// stack, as it does in bash.
+// Limits of a script within its process. Infinite recursion overflows the stack, as it does in bash.
 const (
 	maxStack  = 16 << 20
 	maxMemory = 512 << 20
 )
 
-// Main is the child: it runs one script after another until its parent wants no
-// more of them.
+// Main is the child's main function: it runs one script after another until its parent closes the connection.
 func Main(ctx context.Context, env childproc.Env) int {
 	debug.SetMaxStack(maxStack)
 	debug.SetMemoryLimit(maxMemory / 2)
@@ -37,7 +35,7 @@ func Main(ctx context.Context, env childproc.Env) int {
 	for {
 		b, err := env.Receive(ctx)
 		if err != nil {
-			return 0 // the parent is gone, or done with us
+			return 0 // the parent has exited, or no longer needs this child
 		}
 		m, err := decode(b)
 		if err != nil {
@@ -45,7 +43,7 @@ func Main(ctx context.Context, env childproc.Env) int {
 			return 1
 		}
 		if m.Job == nil {
-			continue // left over from a script that has ended
+			continue // a leftover for a script that has ended
 		}
 		if err := c.run(ctx, m.ID, m.Job); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -60,7 +58,7 @@ type child struct {
 	mu      sync.Mutex
 	calls   int64
 	answers map[int64]chan *answerMessage
-	slots   chan struct{} // taken by each program that the parent runs
+	slots   chan struct{} // one is held for each program that the parent runs
 }
 
 func (c *child) tell(m message) error {
@@ -71,14 +69,14 @@ func (c *child) tell(m message) error {
 	return c.env.Report(b)
 }
 
-// run runs a job and passes on the parent's answers in the meantime.
+// run runs a job and meanwhile passes on the parent's answers.
 func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	files := vfs.New(job.Limits, nil)
 	if err := files.Restore(job.Files); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	c.answers, c.slots = map[int64]chan *answerMessage{}, make(chan struct{}, maxPrograms) // answers for other scripts are not awaited
+	c.answers, c.slots = map[int64]chan *answerMessage{}, make(chan struct{}, maxPrograms) // answers for earlier scripts are dropped
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan *endMessage, 1)
@@ -122,7 +120,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	return c.tell(message{ID: id, End: end})
 }
 
-// outside has the parent run a program.
+// outside asks the parent to run a program.
 func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
 	stdin, err := pipedInto(call.Stdin)
 	if err != nil {
@@ -133,7 +131,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		args, finish = awscli.Front(call)
 	}
 	select {
-	case c.slots <- struct{}{}: // until there is an answer, even if it is no longer awaited
+	case c.slots <- struct{}{}: // held until the answer arrives, even if nothing waits for it any more
 	case <-ctx.Done():
 		return 1, true
 	}
@@ -154,7 +152,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		if err := files.Apply(a.Changes); err != nil {
 			fmt.Fprintln(call.Stderr, err)
 		}
-		_, _ = call.Stderr.Write(a.Stderr) // the reader may have gone
+		_, _ = call.Stderr.Write(a.Stderr) // the reader may be closed
 		if finish != nil && a.Found && a.Status == 0 {
 			return finish(a.Stdout), true
 		}
@@ -165,7 +163,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	}
 }
 
-// pipedInto reads what is piped into a program.
+// pipedInto reads a program's standard input.
 func pipedInto(r io.Reader) ([]byte, error) {
 	if r == nil {
 		return nil, nil

@@ -2,5 +2,5 @@
 
 package sandbox
 
-// limitMemory: no other system has a limit that Go's runtime lives with.
+// limitMemory does nothing: other systems have no limit that Go's runtime can work with.
 func limitMemory(uint64) error { return nil }

@@ -20,18 +20,18 @@ import (
 
 // Config says how a Pool's children are started.
 type Config struct {
-	// Executable is the program to run as a child; empty: this one.
+	// Executable is the program to run as a child. Empty means this program.
 	Executable string
-	// Args are put before the arguments that make it a child.
+	// Args come before the arguments that make the program a child.
 	Args []string
-	// Size is how many scripts may run at once; 0: some per processor, because many
-	// only wait, but no more than maxTotal has room for. Each has a process of its own.
+	// Size is how many scripts may run at once, each in its own process. 0 means several per processor, because many
+	// scripts only wait, but at most as many as fit into maxTotal.
 	Size int
 	// Timeout is how long a script may take; 0 means two minutes.
 	Timeout time.Duration
 }
 
-// A Pool runs scripts in child processes, which it keeps for the next ones.
+// A Pool runs scripts in child processes, which it reuses.
 type Pool struct {
 	cfg   Config
 	slots chan struct{}
@@ -43,23 +43,21 @@ type Pool struct {
 	runs   sync.WaitGroup
 }
 
-// maxIdle is how many children are kept without work.
+// maxIdle is how many idle children are kept.
 const maxIdle = 2
 
-// maxTotal bounds the memory of all scripts of a pool together, in bytes. Each process is
-// held to maxMemory by the kernel (limitMemory), so it is their number that is bounded:
-// otherwise hostile user data could take two gigabytes per processor. Further scripts
-// wait for their turn.
+// maxTotal bounds the memory of all scripts of a pool together, in bytes. The kernel limits each process to maxMemory
+// (limitMemory), so bounding their number is enough. Without it hostile user data could take two gigabytes per
+// processor. Further scripts wait for their turn.
 const maxTotal = 8 << 30
 
-// ErrKilled says that a script's process ended under it: it took too much memory,
-// or called itself without end.
+// ErrKilled says that a script's process died: the script used too much memory, or recursed without end.
 var ErrKilled = errors.New("the script was killed")
 
 // ErrTimeout says that a script took too long.
 var ErrTimeout = errors.New("the script was killed: it took too long")
 
-// NewPool returns a pool, which starts nothing before it is asked to run something.
+// NewPool returns a pool. It starts no process before the first Run.
 func NewPool(cfg Config) *Pool {
 	if cfg.Size == 0 {
 		cfg.Size = min(4*runtime.GOMAXPROCS(0), maxTotal/maxMemory)
@@ -70,7 +68,7 @@ func NewPool(cfg Config) *Pool {
 	return &Pool{cfg: cfg, slots: make(chan struct{}, cfg.Size)}
 }
 
-// Close ends all children. Scripts that run are killed with ctx of their Run only.
+// Close ends all children. Running scripts are only killed when the ctx of their Run ends.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -83,8 +81,8 @@ func (p *Pool) Close() {
 	p.runs.Wait()
 }
 
-// Run is shell.Run in a child process. Job.FS sees what the script has changed when
-// Run returns; Job.Outside runs here, over a copy of the script's files.
+// Run is shell.Run in a child process. When Run returns, Job.FS contains what the script has changed. Job.Outside
+// runs in this process, on a copy of the script's files.
 func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
 	p.runs.Add(1)
 	defer p.runs.Done()
@@ -146,15 +144,15 @@ func (p *Pool) put(w *childproc.Worker) {
 	}
 }
 
-// A conversation is one script in one child.
+// A conversation is the exchange with one child about one script.
 type conversation struct {
 	pool *Pool
 	w    *childproc.Worker
 	job  shell.Job
 	id   int64
 
-	heard bool // the child has said something
-	clean bool // it may run another script
+	heard bool // the child has sent something
+	clean bool // the child may run another script
 }
 
 func (c *conversation) send(m message) error {
@@ -166,7 +164,7 @@ func (c *conversation) send(m message) error {
 	return c.w.Send(b)
 }
 
-// grace is how long a script that took too long has to tell what it changed.
+// grace is how long a script that took too long has to report its changes.
 const grace = 3 * time.Second
 
 // run sends the job and answers the child until it ends.
@@ -185,7 +183,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}}); err != nil {
 		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 	}
-	late := time.AfterFunc(c.pool.cfg.Timeout, func() { _ = c.send(message{Cancel: true}) }) // a child that is gone is seen below
+	late := time.AfterFunc(c.pool.cfg.Timeout, func() { _ = c.send(message{Cancel: true}) }) // Receive below notices a dead child
 	defer late.Stop()
 	calls, stopCalls := context.WithCancel(limited)
 	var running sync.WaitGroup
@@ -207,25 +205,25 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 		switch {
 		case err != nil:
 			return shell.Result{Status: 137}, err
-		case m.ID != c.id: // left over from another script
+		case m.ID != c.id: // a leftover from another script
 		case m.Output != nil:
 			out := job.Stdout
 			if m.Output.Err {
 				out = job.Stderr
 			}
 			if out != nil {
-				_, _ = out.Write(m.Output.Text) // the reader is our own
+				_, _ = out.Write(m.Output.Text) // the writer is our own
 			}
 		case m.Call != nil:
 			select {
 			case slots <- struct{}{}:
-			default: // the child counts, too: who waits here could not hear it
+			default: // the child limits them, too; waiting here would keep us from receiving
 				return shell.Result{Status: 137}, fmt.Errorf("%w: more than %d programs at once", ErrKilled, maxPrograms)
 			}
 			running.Go(func() {
 				a := answer(calls, job, m.Call)
-				<-slots // before the child hears that it may send the next one
-				// A child that is gone needs no answer; Receive tells.
+				<-slots // before the child learns that it may send the next one
+				// A dead child needs no answer; Receive notices it.
 				_ = c.send(message{Answer: a})
 			})
 		case m.End != nil:
@@ -245,7 +243,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 }
 
-// answer runs a program outside.
+// answer runs a program for the child.
 func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	a := &answerMessage{ID: m.ID}
 	if job.Outside == nil {
@@ -253,7 +251,7 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	}
 	size := 0
 	for _, s := range slices.Concat(m.Args, m.Env) {
-		size += len(s) + 1 + 8 // its end, and where it is
+		size += len(s) + 1 + 8 // its terminator and its pointer
 	}
 	if size > maxArguments || len(m.Args) == 0 {
 		a.Status, a.Found, a.Stderr = 126, true, []byte("Argument list too long\n")
@@ -270,7 +268,7 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), limit(&stdout), limit(&stderr)
 	func() {
 		defer func() {
-			if p := recover(); p != nil { // no guest ends the daemon
+			if p := recover(); p != nil { // no guest may end the daemon
 				fmt.Fprintf(&stderr, "%s: Segmentation fault\n", m.Args[0])
 				a.Status, a.Found = 139, true
 			}
@@ -282,15 +280,14 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	return a
 }
 
-// maxArguments bounds the arguments and the environment of a program outside, as Linux
-// does: execve(2), ARG_MAX.
+// maxArguments bounds the arguments and the environment of a program run for the child, like Linux: execve(2),
+// ARG_MAX.
 const maxArguments = 2 << 20
 
-// maxPrograms is how many programs outside one script may have at once: each has a
-// copy of the machine's files here.
+// maxPrograms is how many such programs one script may run at once: each needs a copy of the machine's files here.
 const maxPrograms = 4
 
-// maxProgramOutput bounds what a program outside may print.
+// maxProgramOutput bounds what such a program may print.
 const maxProgramOutput = 4 << 20
 
 func limit(b *bytes.Buffer) io.Writer { return limited{b} }

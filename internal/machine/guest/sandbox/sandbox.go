@@ -1,12 +1,11 @@
-// Package sandbox runs the scripts of package shell in separate processes: what a
-// script does to the interpreter's memory or stack (a string doubled forever, a
-// function that calls itself) ends that process, and the daemon goes on.
+// Package sandbox runs the scripts of package shell in separate processes. Whatever a script does to the
+// interpreter's memory or stack (a string doubled forever, a function that calls itself) ends only that process, and
+// the daemon continues.
 //
-// Parent and child talk by messages of gob. The child holds a copy of the guest's
-// files while it runs; programs beyond the shell's own run in the parent, over a
-// copy of the files as they are then. Only differences travel back, so that both
-// sides may write at once. May be imported by packages under internal/node and by
-// internal/compute; cmd/drydock names the child's main function.
+// Parent and child exchange gob messages. The child holds a copy of the guest's files while it runs. Programs beyond
+// the shell's own run in the parent, on a copy of the files as of then. Only differences are sent back, so that both
+// sides may write at once. May be imported by packages under internal/node and by internal/compute; cmd/drydock names
+// the child's main function.
 package sandbox
 
 import (
@@ -19,15 +18,15 @@ import (
 // Mode is the name of the child's mode.
 const Mode = "guest"
 
-// A message is what one side tells the other about one job. One of its pointers is
-// set. Messages left over from another job are ignored.
+// A message is sent by either side about one job. One of its pointers is set. Messages left over from another job are
+// ignored.
 type message struct {
 	ID     int64          // of the job
-	Cancel bool           // down: end the script now, and tell what it changed
+	Cancel bool           // down: end the script now, and report its changes
 	Job    *jobMessage    // down: run this
-	Answer *answerMessage // down: what a program outside did
+	Answer *answerMessage // down: the result of a program that the parent ran
 	Output *outputMessage // up
-	Call   *callMessage   // up: run this program outside
+	Call   *callMessage   // up: the parent should run this program
 	End    *endMessage    // up: the script has ended
 }
 
@@ -70,11 +69,11 @@ type endMessage struct {
 	Status  int
 	Unknown []string
 	Killed  bool // it ran too many commands
-	Busy    bool // something of it still runs: the process is of no more use
+	Busy    bool // part of it still runs: the process cannot be reused
 	Changes []vfs.Change
 }
 
-// maxStdin bounds what is piped into a program outside.
+// maxStdin bounds the standard input of a program that the parent runs.
 const maxStdin = 1 << 20
 
 func encode(m message) ([]byte, error) {

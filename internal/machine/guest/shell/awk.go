@@ -43,7 +43,7 @@ func awkCommand(ctx context.Context, c *Call) int {
 		}
 		switch letter {
 		case 'F':
-			if v == "t" { // POSIX: a tab
+			if v == "t" { // POSIX: t means a tab
 				v = `\t`
 			}
 			cfg.Assign = append(cfg.Assign, [2]string{"FS", v})
@@ -80,7 +80,7 @@ func awkCommand(ctx context.Context, c *Call) int {
 	case ctx.Err() != nil:
 		return statusKilled
 	case errors.Is(err, io.ErrClosedPipe):
-		return statusUsage // the reader has gone
+		return statusUsage // the reader may be closed
 	case err != nil:
 		c.Fail("fatal: %s", reason(err))
 		return statusUsage

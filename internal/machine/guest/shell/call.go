@@ -16,7 +16,7 @@ import (
 
 // A Call is one command being run.
 type Call struct {
-	Args           []string // with its name
+	Args           []string // including the command's name
 	FS             *vfs.FS
 	Dir            string
 	User           string
@@ -27,11 +27,10 @@ type Call struct {
 	env expand.Environ
 }
 
-// NewCall returns a call of a program outside, for those who run such programs in
-// another place than the shell.
+// NewCall returns a call of a program, for code outside the shell that runs such programs.
 func NewCall(args, environ []string) *Call { return &Call{Args: args, env: withEnv(nil, environ)} }
 
-// Getenv returns an environment variable, empty if it is not there.
+// Getenv returns an environment variable, or "" if it is not set.
 func (c *Call) Getenv(name string) string {
 	if c.env == nil {
 		return ""
@@ -75,7 +74,7 @@ func (c *Call) Fail(format string, args ...any) int {
 	return 1
 }
 
-// reason is what the C library says of an error.
+// reason returns the C library's text for an error.
 func reason(err error) string {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		s := errno.Error()

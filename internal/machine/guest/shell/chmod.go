@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// each calls fn with every operand, and with all below it if recursive.
+// each calls fn for every operand, and for everything below it if recursive.
 func (c *Call) each(names []string, recursive bool, fn func(name string) error) int {
 	status := 0
 	var visit func(name string, depth int) error
@@ -117,7 +117,7 @@ func changeMode(mode fs.FileMode, how string) (fs.FileMode, bool) {
 				what |= special
 			case 't':
 				what |= 0o1000
-			case 'u', 'g', 'o': // as that one has it
+			case 'u', 'g', 'o': // copies the bits of that class
 				shift := map[rune]uint{'u': 6, 'g': 3, 'o': 0}[r]
 				what |= (perm >> shift & 7) * 0o111 & who
 			default:

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// chown is chgrp as well.
+// chown also implements chgrp.
 func chown(_ context.Context, c *Call) int {
 	f := c.flags()
 	recursive := f.BoolP("recursive", "R", false, "")
@@ -53,8 +53,8 @@ func (c *Call) userID(name string) int {
 	return -1
 }
 
-// groupID finds the ID of a group, or -1 if there is none. A user's own group is
-// known also where /etc/group does not name it.
+// groupID finds the ID of a group, or -1 if there is none. A user's own group is known even if /etc/group does not
+// list it.
 func (c *Call) groupID(name string) int {
 	if g, ok := accounts.FindGroup(c.FS, name); ok {
 		return g.GID
@@ -71,7 +71,7 @@ func (c *Call) groupID(name string) int {
 	return -1
 }
 
-// userName is a user's name, or the number where it has none.
+// userName returns a user's name, or the number if the user has none.
 func (c *Call) userName(uid int) string {
 	if u, ok := accounts.FindUser(c.FS, strconv.Itoa(uid)); ok && u.UID == uid {
 		return u.Name
@@ -82,7 +82,7 @@ func (c *Call) userName(uid int) string {
 	return strconv.Itoa(uid)
 }
 
-// groupName is userName of a group.
+// groupName is userName for a group.
 func (c *Call) groupName(gid int) string {
 	if g, ok := accounts.FindGroup(c.FS, strconv.Itoa(gid)); ok && g.GID == gid {
 		return g.Name

@@ -12,15 +12,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A program is a command that runs nothing else; an interpreter runs commands.
+// A program is a command that runs no other commands; an interpreter does.
 type (
 	program     func(ctx context.Context, c *Call) int
 	interpreter func(ctx context.Context, m *machine, c *Call) (int, error)
 )
 
-// programs are the commands of the machine, by name. GNU's own flags are honoured
-// as far as user data uses them; any other flag is refused as the real command
-// refuses an unknown one.
+// programs are the commands of the machine, by name. GNU's own flags are supported as far as user data uses them; any
+// other flag is rejected as the real command rejects an unknown one.
 var programs = map[string]program{
 	// Files.
 	"cat": cat, "cp": cp, "mv": mv, "rm": rm, "rmdir": rmdir, "mkdir": mkdir, "ln": ln, "ls": ls, "touch": touch,
@@ -42,9 +41,8 @@ func lookup(name string) (program, bool) {
 	return p, ok
 }
 
-// interpreterOf returns the command of that name that runs other commands. It is
-// not a map, because such a command looks up the next one here, and Go does not
-// allow a variable that refers to itself.
+// interpreterOf returns the command with that name that runs other commands. It is a function because such a command
+// looks up the next one here, and a Go variable must not refer to itself in its initializer.
 func interpreterOf(name string) (interpreter, bool) {
 	switch name {
 	case "sh", "bash", "dash":
@@ -69,7 +67,7 @@ func interpreterOf(name string) (interpreter, bool) {
 	return nil, false
 }
 
-// flags are a command's options; like GNU's they may stand among the operands.
+// flags are a command's options. As with GNU, they may come between the operands.
 func (c *Call) flags() *pflag.FlagSet {
 	f := pflag.NewFlagSet(path.Base(c.Args[0]), pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -77,7 +75,7 @@ func (c *Call) flags() *pflag.FlagSet {
 	return f
 }
 
-// parse reads the options and returns the operands. False: it has complained.
+// parse reads the options and returns the operands. It prints an error and returns false if they are wrong.
 func (c *Call) parse(f *pflag.FlagSet) ([]string, bool) {
 	if err := f.Parse(c.Args[1:]); err != nil {
 		name := path.Base(c.Args[0])
@@ -94,7 +92,7 @@ func (c *Call) parse(f *pflag.FlagSet) ([]string, bool) {
 	return f.Args(), true
 }
 
-// operands complains when there are fewer than n.
+// operands prints an error if there are fewer than n.
 func (c *Call) operands(args []string, n int) bool {
 	switch {
 	case len(args) >= n:
@@ -107,7 +105,7 @@ func (c *Call) operands(args []string, n int) bool {
 	return false
 }
 
-// maxInput bounds what one command holds in memory.
+// maxInput bounds how much input one command holds in memory.
 const maxInput = 32 << 20
 
 var errTooLarge = errors.New("File too large") //nolint:staticcheck // the C library's text
@@ -121,7 +119,7 @@ func (c *Call) read(name string) ([]byte, error) {
 		}
 		return b, err
 	}
-	if f := c.m.device(context.Background(), c, name, 0); f != nil { // it ends with its job's process
+	if f := c.m.device(context.Background(), c, name, 0); f != nil { // it ends with the process of its job
 		defer f.Close()
 		return io.ReadAll(io.LimitReader(f, maxInput))
 	}
@@ -133,8 +131,8 @@ func (c *Call) read(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// inputs calls fn with the content of every operand, or of standard input if there
-// are none, and returns 1 if one could not be read.
+// inputs calls fn with the content of every operand, or of standard input if there are none, and returns 1 if one
+// could not be read.
 func (c *Call) inputs(names []string, fn func(name string, data []byte) error) int {
 	if len(names) == 0 {
 		names = []string{"-"}
@@ -147,13 +145,13 @@ func (c *Call) inputs(names []string, fn func(name string, data []byte) error) i
 			continue
 		}
 		if fn(n, b) != nil {
-			return 1 // the reader has gone
+			return 1 // the reader may be closed
 		}
 	}
 	return status
 }
 
-// lines splits text into lines without their ends.
+// lines splits text into lines without their line ends.
 func lines(b []byte) []string {
 	if len(b) == 0 {
 		return nil
@@ -168,7 +166,7 @@ func (c *Call) isDir(name string) bool {
 
 func ignore(context.Context, *Call) int { return 0 }
 
-// programInfo describes a program that is in no file system.
+// programInfo is the file info of a program that is not in any file system.
 type programInfo string
 
 func (p programInfo) Name() string       { return string(p) }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// into is where a file called name lands when it is copied or moved to to.
+// into returns the path that a file called name gets when it is copied or moved to to.
 func (c *Call) into(name, to string) string {
 	if c.isDir(to) {
 		return path.Join(c.Path(to), path.Base(name))

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ranges reads cut's list: 1,3-5,7-
+// ranges parses cut's list: 1,3-5,7-
 func ranges(s string) ([][2]int, bool) {
 	var out [][2]int
 	for p := range strings.SplitSeq(s, ",") {

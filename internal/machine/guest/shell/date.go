@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// date prints the time, which is UTC on the machines of EC2, or the time that -d
-// means.
+// date prints the time given by -d, or the current time, in UTC as on EC2.
 func date(_ context.Context, c *Call) int {
 	for i, a := range c.Args {
-		if v, ok := strings.CutPrefix(a, "-I"); ok && v != "" { // its argument is not a separate flag
+		if v, ok := strings.CutPrefix(a, "-I"); ok && v != "" { // its argument is attached to it
 			c.Args = slices.Clone(c.Args)
 			c.Args[i] = "--iso-8601=" + v
 		}
@@ -73,8 +72,7 @@ func date(_ context.Context, c *Call) int {
 	return 0
 }
 
-// strftime formats a time as date does. Anything that is not a conversion is
-// left unchanged.
+// strftime formats a time as date does. Anything that is not a conversion is unchanged.
 func strftime(format string, t time.Time) string {
 	var out strings.Builder
 	for i := 0; i < len(format); i++ {
@@ -126,7 +124,7 @@ func strftime(format string, t time.Time) string {
 	return out.String()
 }
 
-// conversions are those that are layouts of Go.
+// conversions are those that Go's layouts can express.
 var conversions = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'h': "Jan", 'c': "Mon Jan _2 15:04:05 2006", 'd': "02", 'D': "01/02/06", 'e': "_2", 'F': "2006-01-02",
 	'H': "15", 'I': "03", 'j': "002", 'm': "01", 'M': "04", 'N': "000000000", 'p': "PM", 'P': "pm", 'r': "03:04:05 PM", 'R': "15:04", 'S': "05", 'T': "15:04:05",
@@ -176,19 +174,19 @@ func conversion(letter byte, t time.Time, colons int) (string, bool) {
 	return t.Format(layout), ok
 }
 
-// dateLayouts are the ways to write a time that -d reads, before anything relative.
+// dateLayouts are the time formats that -d accepts, before anything relative.
 var dateLayouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 MST", "2006-01-02 15:04:05", "2006-01-02 15:04", "2006-01-02",
 	"20060102", "01/02/2006", time.RFC1123Z, time.RFC1123, "Mon Jan _2 15:04:05 MST 2006", "Jan 2 2006", "2 Jan 2006", "15:04:05", "15:04",
 }
 
-// parseDate reads what -d takes: a moment, and what is added to it or taken from it.
+// parseDate reads the argument of -d: a moment, and what is added to it or subtracted from it.
 func parseDate(text string, now time.Time) (time.Time, bool) {
 	words := strings.Fields(text)
 	if len(words) > 50 {
 		return now, false
 	}
-	// The longest beginning that is a moment.
+	// Find the longest prefix that is a moment.
 	t := now
 	for n := min(len(words), 6); n > 0; n-- {
 		if m, ok := parseMoment(strings.Join(words[:n], " "), now); ok {

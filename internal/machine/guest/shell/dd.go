@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// dd copies blocks; its input may be /dev/zero, which scripts make swap files of.
+// dd copies blocks. Its input may be /dev/zero, from which scripts make swap files.
 func dd(ctx context.Context, c *Call) int {
 	opt := map[string]string{"bs": "512", "if": "-", "of": ""}
 	for _, a := range c.Args[1:] {

@@ -29,7 +29,7 @@ func env(ctx context.Context, m *machine, c *Call) (int, error) {
 	return 0, nil
 }
 
-// wrapper runs the command after its options.
+// wrapper runs the command that follows its options.
 func wrapper(ctx context.Context, m *machine, c *Call) (int, error) {
 	args := c.Args[1:]
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -44,7 +44,7 @@ func wrapper(ctx context.Context, m *machine, c *Call) (int, error) {
 	return c.run(ctx, m, args)
 }
 
-// builtin runs what is a builtin of the shell and a program as well.
+// builtin runs a command that is both a builtin of the shell and a program.
 func builtin(ctx context.Context, m *machine, c *Call) (int, error) {
 	name := path.Base(c.Args[0])
 	return m.bash(ctx, c, name, []byte(name+` "$@"`), nil, c.Args[1:])

@@ -7,12 +7,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// nowhere is where the interpreter would make its pipes for <(command), which it
-// does on the host: there it cannot. It takes the folder from TMPDIR when it
-// starts, so no guest may choose that.
+// nowhere is the folder where the interpreter would create its pipes for <(command). It would do so on the host, so
+// the folder is one where it cannot. The interpreter reads TMPDIR when it starts, so the guest must not set that.
 const nowhere = "/dev/null/none"
 
-// prelude goes to the guest's folder and gives it back its TMPDIR.
+// prelude changes to the guest's folder and restores the guest's TMPDIR.
 func prelude(c *Call) *syntax.File {
 	text := "cd " + quote(c.Dir) + " 2>/dev/null\nunset TMPDIR"
 	if dir := c.Getenv("TMPDIR"); dir != "" {
@@ -25,11 +24,11 @@ func prelude(c *Call) *syntax.File {
 	return f
 }
 
-// homes tells the interpreter the home folders for ~USER, in its own way: as
-// variables with a name that no script can use.
+// homes gives the interpreter the home folders for ~USER in its own form: as variables with names that no script can
+// use.
 func (c *Call) homes() []string {
 	var out []string
-	b, _ := c.FS.ReadFile("/etc/passwd") // without it no user exists
+	b, _ := c.FS.ReadFile("/etc/passwd") // without the file there are no users
 	for _, l := range lines(b) {
 		if p := strings.Split(l, ":"); len(p) > 5 {
 			out = append(out, "HOME "+p[0]+"="+p[5])
@@ -40,7 +39,7 @@ func (c *Call) homes() []string {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// withEnv is an environment with some more exported variables, as KEY=value.
+// withEnv returns an environment with more exported variables, as KEY=value.
 func withEnv(env expand.Environ, more []string) expand.Environ {
 	vars := map[string]string{}
 	if env != nil {
@@ -62,7 +61,7 @@ func withEnv(env expand.Environ, more []string) expand.Environ {
 	return expand.ListEnviron(list...)
 }
 
-// exported is an environment with all variables of a shell exported.
+// exported returns an environment with all variables of a shell exported.
 func exported(env expand.Environ) expand.Environ {
 	var list []string
 	if env != nil {

@@ -31,7 +31,7 @@ func (m *machine) exec(ctx context.Context, parent *Call, script string, args []
 	return nil
 }
 
-// start runs the program that c names; where begins the shell's complaints.
+// start runs the program that c names. where is the prefix of the shell's error messages.
 func (m *machine) start(ctx context.Context, c *Call, where string) (int, error) {
 	m.active.Add(1)
 	defer m.active.Add(-1)
@@ -60,7 +60,7 @@ func (m *machine) start(ctx context.Context, c *Call, where string) (int, error)
 	return c.shellFail(where, name+": command not found", statusNotFound), nil
 }
 
-// program runs one of this package's programs or of those outside.
+// program runs one of this package's programs or one that Job.Outside runs.
 func (m *machine) program(ctx context.Context, c *Call, base string) (status int, found bool, err error) {
 	if p, ok := m.lookup(base); ok {
 		status = p(ctx, c)
@@ -100,7 +100,7 @@ func (m *machine) file(ctx context.Context, c *Call, full, where string) (int, e
 	return m.script(ctx, c, c.Args[0], text, c.Args[1:])
 }
 
-// programAt says which program stands at a path of the usual folders.
+// programAt returns the program at a path in the usual folders.
 func programAt(full string) (string, bool) {
 	switch dir, base := path.Split(full); dir {
 	case "/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/", "/usr/local/bin/":
@@ -129,13 +129,13 @@ func (m *machine) access(ctx context.Context, name string, mode interp.AccessMod
 		return nil
 	case err != nil:
 		return err
-	case mode&interp.AccessExec != 0 && i.Mode()&0o111 == 0: // root may read and write anything
+	case mode&interp.AccessExec != 0 && i.Mode()&0o111 == 0: // root may read and write everything
 		return &fs.PathError{Op: "access", Path: name, Err: syscall.EACCES}
 	}
 	return nil
 }
 
-// hasProgram says whether a path is one of the machine's programs.
+// hasProgram reports whether a path is one of the machine's programs.
 func (m *machine) hasProgram(full string) bool {
 	base, ok := programAt(full)
 	if !ok {
@@ -146,7 +146,7 @@ func (m *machine) hasProgram(full string) bool {
 	return a || b || slices.Contains(m.job.Programs, base)
 }
 
-// join makes a name of the interpreter absolute.
+// join makes a name from the interpreter absolute.
 func join(dir, name string) string {
 	if path.IsAbs(name) {
 		return name

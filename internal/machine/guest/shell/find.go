@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// find runs the tests and actions below, joined by -a, -o, ! and parentheses; any
-// other predicate is refused before a file is looked at.
+// find runs the tests and actions below, joined by -a, -o, ! and parentheses. It rejects any other predicate before
+// it looks at files.
 func find(ctx context.Context, m *machine, c *Call) (int, error) {
 	f := &finder{c: c, m: m, ctx: ctx, most: maxDepth}
 	args := c.Args[1:]
@@ -54,7 +54,7 @@ type finder struct {
 	args        []string
 	least, most int
 	depthFirst  bool
-	acts        bool // an action is given, so that -print is not meant
+	acts        bool // an action is given, so -print is not implied
 	nesting     int
 	batches     []*batch
 
@@ -86,7 +86,7 @@ func (f *finder) parse() (predicate, error) {
 	return func(f *finder, x found) bool { return p(f, x) && printed(f, x) }, nil
 }
 
-// either reads a -o b.
+// either parses a -o b.
 func (f *finder) either() (predicate, error) {
 	if f.nesting++; f.nesting > maxDepth {
 		return nil, fmt.Errorf("the expression is nested too deeply")
@@ -104,7 +104,7 @@ func (f *finder) either() (predicate, error) {
 	return p, err
 }
 
-// both reads a b and a -a b.
+// both parses a b and a -a b.
 func (f *finder) both() (predicate, error) {
 	p, err := f.not()
 	for err == nil && len(f.args) > 0 && f.args[0] != "-o" && f.args[0] != "-or" && f.args[0] != ")" {
@@ -151,11 +151,11 @@ func yes(*finder, found) bool { return true }
 
 func printed(f *finder, x found) bool {
 	_, err := fmt.Fprintln(f.c.Stdout, x.name)
-	f.quit = f.quit || err != nil // the reader has gone
+	f.quit = f.quit || err != nil // the reader may be closed
 	return true
 }
 
-// primary reads a test, an action or an option.
+// primary parses a test, an action or an option.
 func (f *finder) primary() (predicate, error) {
 	name := f.args[0]
 	f.args = f.args[1:]
@@ -178,7 +178,7 @@ func (f *finder) primary() (predicate, error) {
 		f.depthFirst = true
 		return yes, nil
 	case "-xdev", "-mount", "-true":
-		return yes, nil // there is one file system
+		return yes, nil // there is only one file system
 	case "-false":
 		return func(*finder, found) bool { return false }, nil
 	case "-empty":
@@ -204,7 +204,7 @@ func (f *finder) primary() (predicate, error) {
 	return f.test(name, arg)
 }
 
-// test is a predicate with an argument.
+// test parses a predicate with an argument.
 func (f *finder) test(name, arg string) (predicate, error) {
 	switch name {
 	case "-maxdepth", "-mindepth":
@@ -363,7 +363,7 @@ func (b *batch) flush(f *finder) {
 	}
 }
 
-// exec reads -exec COMMAND ; or -exec COMMAND {} +.
+// exec parses -exec COMMAND ; or -exec COMMAND {} +.
 func (f *finder) exec() (predicate, error) {
 	end := slices.IndexFunc(f.args, func(a string) bool { return a == ";" || a == "+" })
 	for end > 0 && f.args[end] == "+" && f.args[end-1] != "{}" {
@@ -402,7 +402,7 @@ func (f *finder) exec() (predicate, error) {
 	}, nil
 }
 
-// visit looks at a file and at what is below it.
+// visit looks at a file and everything below it.
 func (f *finder) visit(at string, depth int, match predicate) {
 	i, err := f.c.FS.Lstat(f.c.Path(at))
 	switch {

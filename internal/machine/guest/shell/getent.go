@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// getent knows the databases passwd, group and hosts, the last from /etc/hosts only.
+// getent supports the databases passwd, group and hosts, the last from /etc/hosts only.
 func getent(_ context.Context, c *Call) int {
 	if len(c.Args) < 2 {
 		c.Fail("wrong number of arguments")
@@ -32,7 +32,7 @@ func getent(_ context.Context, c *Call) int {
 			show(g.String(), g.Name, fmt.Sprint(g.GID))
 		}
 	case "hosts", "ahosts", "ahostsv4":
-		b, _ := c.FS.ReadFile("/etc/hosts") // then no host is known
+		b, _ := c.FS.ReadFile("/etc/hosts") // without the file no host is known
 		for _, l := range lines(b) {
 			l, _, _ = strings.Cut(l, "#")
 			if p := strings.Fields(l); len(p) > 1 {

@@ -125,7 +125,7 @@ func grep(_ context.Context, c *Call) int {
 	return 1
 }
 
-// A grepPattern is how patterns are to be read.
+// A grepPattern says how to read patterns.
 type grepPattern struct{ extended, perl, fixed, fold, word, whole bool }
 
 func (p grepPattern) compile(patterns []string) (*regexp.Regexp, error) {
@@ -149,7 +149,7 @@ func (p grepPattern) compile(patterns []string) (*regexp.Regexp, error) {
 	return compile(pattern, true, p.fold)
 }
 
-// tree searches a file, or all below a folder; shown is its name in the output.
+// tree searches a file, or everything below a folder; shown is its name in the output.
 func (g *grepper) tree(name, shown string, depth int) {
 	i, err := g.c.FS.Lstat(g.c.Path(name))
 	if err == nil && !i.IsDir() && depth == 0 {
@@ -182,7 +182,7 @@ func (g *grepper) tree(name, shown string, depth int) {
 	}
 }
 
-// file searches one file and prints what is wanted of it.
+// file searches one file and prints what was asked for.
 func (g *grepper) file(name, shown string) {
 	data, err := g.c.read(name)
 	if err != nil {
@@ -195,7 +195,7 @@ func (g *grepper) file(name, shown string) {
 	}
 	all := lines(data)
 	n, printed := 0, -1 // the last line that was printed
-	owed := -1          // up to where lines after a match are printed
+	owed := -1          // lines after a match are printed up to this one
 	for i, l := range all {
 		matched := g.re.MatchString(l) != g.invert && (g.most < 0 || n < g.most)
 		if matched {
@@ -203,7 +203,7 @@ func (g *grepper) file(name, shown string) {
 			g.found = true
 		}
 		switch {
-		case g.quiet || g.count || g.list || g.listWithout: // what it says comes below
+		case g.quiet || g.count || g.list || g.listWithout: // its message is printed below
 		case matched:
 			first := max(i-g.before, printed+1)
 			if printed >= 0 && first > printed+1 && g.before+g.after > 0 {
@@ -246,7 +246,7 @@ func (g *grepper) match(name string, i int, l string) {
 	}
 }
 
-// line prints a line; those around a match have a dash after their name and number.
+// line prints a line. Context lines have a dash after their name and number.
 func (g *grepper) line(name, mark string, i int, text string) {
 	prefix := ""
 	if g.names {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// gz is gzip, gunzip and zcat, through standard input or with files.
+// gz is gzip, gunzip and zcat, with standard input or with files.
 func gz(_ context.Context, c *Call) int {
 	f := c.flags()
 	decompress := f.BoolP("decompress", "d", path.Base(c.Args[0]) != "gzip", "")
@@ -26,11 +26,11 @@ func gz(_ context.Context, c *Call) int {
 	if !ok {
 		return 1
 	}
-	c.Args = append([]string{"gzip"}, c.Args[1:]...) // the others are scripts that run it
+	c.Args = append([]string{"gzip"}, c.Args[1:]...) // the others are scripts that call gzip
 	if *test {
 		*decompress = true
 	}
-	// Some files may work and others not: inputs would end at the first.
+	// Some files may succeed and others fail; inputs would stop at the first failure.
 	status := 0
 	if len(args) == 0 {
 		args = []string{"-"}
@@ -89,12 +89,12 @@ func gz(_ context.Context, c *Call) int {
 	return status
 }
 
-// squeeze compresses or decompresses; why is what gzip says of data that is not its own.
+// squeeze compresses or decompresses. why is gzip's message about data in another format.
 func squeeze(data []byte, decompress bool) (out []byte, why string) {
 	if !decompress {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		_, _ = w.Write(data) // into memory
+		_, _ = w.Write(data) // writes to memory
 		_ = w.Close()
 		return b.Bytes(), ""
 	}
@@ -112,7 +112,7 @@ func squeeze(data []byte, decompress bool) (out []byte, why string) {
 	return out, ""
 }
 
-// replace writes a file in the place of another.
+// replace replaces a file with another.
 func (c *Call) replace(name, to string, data []byte, force, keep bool) int {
 	i, err := c.FS.Stat(c.Path(name))
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// groupsOf are the IDs of a user's groups, the first its own.
+// groupsOf returns the IDs of a user's groups, the user's own first.
 func (c *Call) groupsOf(u accounts.User) []int {
 	out := []int{u.GID}
 	for _, g := range accounts.Groups(c.FS) {
@@ -21,7 +21,7 @@ func (c *Call) groupsOf(u accounts.User) []int {
 	return out
 }
 
-// account finds a user; root is there without any file.
+// account finds a user. root exists even without any file.
 func (c *Call) account(name string) (accounts.User, bool) {
 	u, ok := accounts.FindUser(c.FS, name)
 	if !ok && (name == "root" || name == "0") {

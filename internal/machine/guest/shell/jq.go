@@ -101,7 +101,7 @@ func jq(ctx context.Context, c *Call) int {
 			if s, ok := v.(string); ok && raw {
 				b = []byte(s)
 			} else if compact {
-				b, _ = gojq.Marshal(v) // it made v
+				b, _ = gojq.Marshal(v) // jq made v itself
 			} else {
 				var buf bytes.Buffer
 				b, _ = gojq.Marshal(v)
@@ -114,7 +114,7 @@ func jq(ctx context.Context, c *Call) int {
 		}
 	}
 	if null {
-		_ = run(nil) // the reader has gone
+		_ = run(nil) // the reader may be closed
 	} else {
 		s := c.inputs(rest[1:], func(name string, data []byte) error {
 			dec := json.NewDecoder(bytes.NewReader(data))
@@ -152,14 +152,14 @@ func jq(ctx context.Context, c *Call) int {
 	return status
 }
 
-// plain replaces json.Number, which the JSON language of jq does not know, by numbers.
+// plain replaces json.Number, which gojq does not accept, by numbers.
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
 		if n, err := strconv.Atoi(string(v)); err == nil {
 			return n
 		}
-		f, _ := v.Float64() // JSON has nothing else
+		f, _ := v.Float64() // JSON has no other types
 		return f
 	case []any:
 		for i := range v {

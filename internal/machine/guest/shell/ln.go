@@ -17,12 +17,12 @@ func ln(_ context.Context, c *Call) int {
 	for _, from := range args[:len(args)-1] {
 		dst := c.into(from, to)
 		if *force {
-			_ = c.FS.Remove(dst) // the next call says what is wrong
+			_ = c.FS.Remove(dst) // the next call reports the error
 		}
 		var err error
 		if *symbolic {
 			err = c.FS.Symlink(from, dst)
-		} else { // a hard link of a system without: a copy
+		} else { // a copy, because the file system has no hard links
 			err = c.copyTree(c.Path(from), dst, 0)
 		}
 		if err != nil {

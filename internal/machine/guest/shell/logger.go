@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// logger reads its input to the end, so that the writing program does not end
-// early; there is no syslog, but -s shows the lines as the real one does.
+// logger reads its input to the end, so that the writing program does not end early. There is no syslog, but -s
+// prints the lines as the real one does.
 func logger(_ context.Context, c *Call) int {
 	f := c.flags()
 	show := f.BoolP("stderr", "s", false, "")

@@ -71,7 +71,7 @@ type lister struct {
 
 	all, almostAll, long, self, recursive, reverse, byTime, bySize, classify, human, numeric bool
 
-	named  bool // folders have their name above them
+	named  bool // folders are listed with their name above
 	status int
 }
 
@@ -122,7 +122,7 @@ func (l *lister) folder(name string, depth int) {
 	}
 }
 
-// show prints entries of a folder, or operands for "".
+// show prints the entries of a folder, or the operands if it is "".
 func (l *lister) show(folder string, entries []entry) {
 	slices.SortStableFunc(entries, func(a, b entry) int {
 		order := 0
@@ -183,7 +183,7 @@ func mark(m fs.FileMode) string {
 	return ""
 }
 
-// listedMode is a mode as ls -l shows it: drwxr-xr-x.
+// listedMode formats a mode as ls -l does: drwxr-xr-x.
 func listedMode(m fs.FileMode) string {
 	out := []byte("-rwxrwxrwx")
 	switch {
@@ -213,7 +213,7 @@ func listedMode(m fs.FileMode) string {
 	return string(out)
 }
 
-// humanSize is a size as -h shows it: rounded up, 1.5K or 15M.
+// humanSize formats a size as -h does: rounded up, 1.5K or 15M.
 func humanSize(n int64) string {
 	if n < 1024 {
 		return fmt.Sprint(n)

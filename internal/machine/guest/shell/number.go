@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// number reads 10, 4K, 2M, 1G, 1MiB.
+// number parses 10, 4K, 2M, 1G, 1MiB.
 func number(s string) (int64, error) {
 	digits := strings.TrimRight(s, "BbiKkMGT")
 	n, err := strconv.ParseInt(strings.TrimPrefix(digits, "+"), 10, 64)
@@ -30,7 +30,7 @@ func number(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// failed is the status of a command whose output could not be written.
+// failed returns the status of a command whose output could not be written.
 func failed(err error) int {
 	if err != nil {
 		return 1

@@ -9,11 +9,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// hashed stands for a password that was set: a simulated machine has no logins, so
-// the password is neither hashed nor stored.
+// hashed stands for a password that was set. A simulated machine has no logins, so the password is neither hashed nor
+// stored.
 const hashed = "$6$simulated"
 
-// passwd knows -l, -u, -d, -e, -S and --stdin.
+// passwd supports -l, -u, -d, -e, -S and --stdin.
 func passwd(_ context.Context, c *Call) int {
 	f := c.flags()
 	lock := f.BoolP("lock", "l", false, "")

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// basicRegexp turns a POSIX basic regular expression, in which \( groups and (
-// stands for itself, into one of Go.
+// basicRegexp converts a POSIX basic regular expression, in which \( starts a group and ( is literal, to Go's syntax.
 func basicRegexp(s string) string {
 	var out strings.Builder
 	class := false
@@ -20,7 +19,7 @@ func basicRegexp(s string) string {
 		case ch == '[':
 			out.WriteByte(ch)
 			class = true
-			// ] first in a class stands for itself.
+			// A ] that comes first in a class is literal.
 			for _, p := range []string{"^]", "]", "^"} {
 				if strings.HasPrefix(s[i+1:], p) {
 					out.WriteString(strings.ReplaceAll(p, "]", `\]`))
@@ -46,7 +45,7 @@ func basicRegexp(s string) string {
 	return out.String()
 }
 
-// maxPattern bounds a regular expression; Go's are linear in the text.
+// maxPattern bounds a regular expression; Go's take time linear in the text.
 const maxPattern = 1 << 12
 
 func compile(pattern string, extended, fold bool) (*regexp.Regexp, error) {

@@ -23,7 +23,7 @@ func rm(_ context.Context, c *Call) int {
 	}
 	status := 0
 	for _, name := range args {
-		full := strings.TrimRight(c.Path(name), "/") // never what a link leads to
+		full := strings.TrimRight(c.Path(name), "/") // links are never followed
 		if full == "" {
 			full = "/"
 		}

@@ -23,7 +23,7 @@ type sedCommand struct {
 	nth      int
 	chars    map[rune]rune // of y
 
-	active bool // within its range
+	active bool // currently within its range
 }
 
 // A sedAddress is a line number, $ or /re/.
@@ -45,11 +45,11 @@ func (a *sedAddress) matches(n int, last bool, text string) bool {
 
 var errSed = errors.New("unknown command")
 
-// sed edits lines: the stream editor's commands that configuration scripts use,
-// without branches and the hold space.
+// sed edits lines. It supports the stream editor's commands that configuration scripts use, without branches and the
+// hold space.
 func sed(_ context.Context, c *Call) int {
 	args := slices.Clone(c.Args)
-	for i, a := range args { // -i takes a suffix only glued to it
+	for i, a := range args { // the suffix of -i must be attached to it
 		if i > 0 && strings.HasPrefix(a, "-i") && !strings.HasPrefix(a, "--") && len(a) > 2 && strings.Trim(a[2:], "neErs") != "" {
 			args[i] = "--in-place=" + a[2:]
 		}
@@ -170,7 +170,7 @@ func edit(commands []*sedCommand, data []byte, quiet bool) []byte {
 	return out.Bytes()
 }
 
-// selects says whether the command's addresses hold for a line.
+// selects reports whether the command's addresses match a line.
 func (s *sedCommand) selects(n int, last bool, line string) bool {
 	switch {
 	case s.from == nil:
@@ -279,7 +279,7 @@ func (p *sedParser) address() (*sedAddress, error) {
 	return nil, nil
 }
 
-// delimited reads what stands between the delimiter at the reader and the next.
+// delimited reads the text between the delimiter at the reader and the next one.
 func (p *sedParser) delimited(d byte) (string, error) {
 	var out strings.Builder
 	for p.at++; p.at < len(p.text); p.at++ {
@@ -360,7 +360,7 @@ func (p *sedParser) substitution(s *sedCommand) error {
 	if err != nil {
 		return err
 	}
-	p.at-- // delimited steps over its first
+	p.at-- // delimited skips the first one
 	with, err := p.delimited(d)
 	if err != nil {
 		return err
@@ -385,7 +385,7 @@ func (p *sedParser) substitution(s *sedCommand) error {
 	}
 }
 
-// replacement turns sed's \1 and & into Go's ${1} and ${0}.
+// replacement converts sed's \1 and & to Go's ${1} and ${0}.
 func replacement(s string) string {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {

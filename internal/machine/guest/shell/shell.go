@@ -1,13 +1,11 @@
-// Package shell runs shell scripts on a simulated machine: bash by mvdan.cc/sh
-// over the machine's file system, with the commands that user data uses written in
-// Go. Nothing of the host is reached: no process is started, no file is opened.
+// Package shell runs shell scripts on a simulated machine: bash by mvdan.cc/sh on the machine's file system, with the
+// commands that user data uses written in Go. Nothing of the host is used: no process is started, no file is opened.
 //
-// Every command stands in the file of its name; commands.go lists them all.
+// Every command is in the file with its name; commands.go lists them all.
 //
-// Everything the machine does beyond its files (services, the network, joining a
-// cluster) is behind Job.Outside. Scripts are untrusted: their commands and time
-// are bounded here, their memory by package sandbox, in whose process they run.
-// May be imported by packages that run or test simulated machines.
+// Everything that the machine does beyond its files (services, the network, joining a cluster) goes through
+// Job.Outside. Scripts are untrusted: their commands and time are bounded here, and their memory by package sandbox,
+// in whose process they run. May be imported by packages that run or test simulated machines.
 package shell
 
 import (
@@ -38,7 +36,7 @@ type Job struct {
 	FS *vfs.FS
 	// Script is the text; a first line #! chooses the interpreter and its flags.
 	Script []byte
-	// Name is the script's path, $0 and the prefix of its error messages.
+	// Name is the script's path, $0, and the prefix of its error messages.
 	Name string
 	Args []string
 	Env  []string // KEY=value
@@ -46,26 +44,26 @@ type Job struct {
 	User string   // root if empty
 	Host string   // what hostname prints
 
-	Stdin          io.Reader // nil: empty
+	Stdin          io.Reader // nil means empty
 	Stdout, Stderr io.Writer
-	// Outside runs what is not in this package's table: systemctl, curl, aws. False
-	// means that the machine has no such program. Nil: it has none.
+	// Outside runs programs that are not in this package's table: systemctl, curl, aws. It returns false if the
+	// machine does not have the program. Nil means that the machine has no other programs.
 	Outside func(ctx context.Context, c *Call) (status int, found bool)
-	// Programs are the names that Outside knows, for which and command -v.
+	// Programs are the names of the programs that Outside runs, for which and command -v.
 	Programs []string
 	// MaxCommands bounds how many commands the script may run; 0 means 100,000.
 	MaxCommands int64
-	// Patience divides what sleep waits; 0 means 1.
+	// Patience divides the waits of sleep; 0 means 1.
 	Patience int
 }
 
 // Result is how a script ended.
 type Result struct {
 	Status int
-	// Unknown are the commands that the machine does not have, in order, once each.
+	// Unknown are the commands that the machine does not have, in order, without repetitions.
 	Unknown []string
-	// Busy says that background commands did not end with the script although they
-	// were asked to: what they do from now on belongs to no job.
+	// Busy says that background commands did not end with the script although they were told to. What they do from
+	// now on belongs to no job.
 	Busy bool
 }
 
@@ -78,18 +76,17 @@ const (
 	maxUnknown       = 50
 	maxUnknownName   = 200
 	defaultCommands  = 100_000
-	maxInterpreters  = 20 // scripts that run scripts
+	maxInterpreters  = 20 // how deeply scripts may run other scripts
 	maxScript        = 1 << 20
 	searchPath       = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	noSuchFile       = "No such file or directory"
 	permissionDenied = "Permission denied"
 )
 
-// ErrTooManyCommands says that a script ran more commands than it may.
+// ErrTooManyCommands says that a script ran more commands than allowed.
 var ErrTooManyCommands = errors.New("the script was killed: it ran too many commands")
 
-// Run runs a job. The error is of a script that did not come to an end: it was
-// cancelled or ran into a limit.
+// Run runs a job. It returns an error if the script did not finish because it was cancelled or exceeded a limit.
 func Run(ctx context.Context, job Job) (Result, error) {
 	if job.MaxCommands == 0 {
 		job.MaxCommands = defaultCommands
@@ -102,7 +99,7 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	}
 	m := &machine{job: job, outside: job.Outside, lookup: lookup}
 	m.left.Store(job.MaxCommands)
-	var user accounts.User // root's IDs, if there is no such user
+	var user accounts.User // root's IDs if the user does not exist
 	if u, ok := accounts.FindUser(job.FS, job.User); ok {
 		user = u
 	}
@@ -119,7 +116,7 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	defer end()
 	status, err := m.script(running, c, job.Name, job.Script, job.Args)
 	m.pipes.close(running)
-	// bash would leave commands in the background to init; here they end.
+	// bash would leave background commands to init; here they end.
 	end()
 	busy := !m.idle(50 * time.Millisecond)
 	m.mu.Lock()
@@ -127,26 +124,26 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	return Result{Status: status, Unknown: m.unknown, Busy: busy}, err
 }
 
-// machine is what all commands of one job share.
+// machine is shared by all commands of one job.
 type machine struct {
 	job     Job
 	outside func(context.Context, *Call) (int, bool)
-	// The table of programs, which its functions cannot name themselves.
+	// The table of programs is reached through a function, because the programs cannot refer to it themselves.
 	lookup func(name string) (program, bool)
-	left   atomic.Int64 // commands
+	left   atomic.Int64 // remaining commands
 	depth  atomic.Int32
 
-	active atomic.Int32 // programs under way
+	active atomic.Int32 // running programs
 	pipes  substitutions
 
-	functions sync.Map // names of the shell functions that scripts declare
+	functions sync.Map // names of the shell functions that scripts define
 	sources   sync.Map // texts that source reads, by file
 
 	mu      sync.Mutex
 	unknown []string
 }
 
-// idle waits until no program is under way, for a moment.
+// idle waits briefly until no program is running.
 func (m *machine) idle(patience time.Duration) bool {
 	for deadline := time.Now().Add(patience); m.active.Load() > 0 || !m.pipes.idle(); {
 		if time.Now().After(deadline) {
@@ -166,7 +163,7 @@ func (m *machine) missing(name string) {
 	}
 }
 
-// script runs a script's text by the interpreter that its first line names.
+// script runs a script's text with the interpreter that its first line names.
 func (m *machine) script(ctx context.Context, c *Call, name string, text []byte, args []string) (int, error) {
 	var flags []string
 	if line, ok := bytes.CutPrefix(text, []byte("#!")); ok {
@@ -212,7 +209,7 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 	m.rewrite(c, prog)
 	r, err := interp.New(
 		interp.Env(withEnv(c.env, append(c.homes(), "TMPDIR="+nowhere))),
-		interp.Dir("/"), // of the host, which New looks at; the prelude goes to the guest's
+		interp.Dir("/"), // a folder of the host, which New checks; the prelude changes to the guest's
 		interp.StdIO(c.Stdin, c.Stdout, c.Stderr),
 		interp.CallHandler(func(ctx context.Context, args []string) ([]string, error) { return m.count(ctx, c, args) }),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc {
@@ -256,14 +253,14 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 	return c.shellFail(name, err.Error(), 1), nil
 }
 
-// count runs before every command, builtins and functions included.
+// count runs before every command, including builtins and functions.
 func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, error) {
 	if m.left.Add(-1) < 0 {
 		return nil, ErrTooManyCommands
 	}
 	switch args[0] {
 	case "umask", "ulimit", "kill", "hash":
-		// The interpreter knows these names, and refuses them.
+		// The interpreter reserves these names and rejects them.
 		args = append([]string{"/usr/bin/" + args[0]}, args[1:]...)
 	case "command":
 		if len(args) > 2 && (args[1] == "-v" || args[1] == "-V") {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// duration reads what sleep and timeout take: 5, 0.5s, 2m, 1h.
+// duration parses the argument of sleep and timeout: 5, 0.5s, 2m, 1h.
 func duration(s string) (time.Duration, error) {
 	unit := time.Second
 	switch {

@@ -18,22 +18,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Constructs that the interpreter would run on the host are rewritten first: <(…)
-// and >(…), for which it makes named pipes, and ~USER, which it looks up.
+// Constructs that the interpreter would run on the host are rewritten first: <(…) and >(…), for which it creates
+// named pipes, and ~USER, which it looks up.
 
-// substitutionDir is where the ends of process substitutions are, as in bash.
+// substitutionDir is the folder of the ends of process substitutions, as in bash.
 const substitutionDir = "/dev/fd/"
 
-// maxSubstitutions bounds those of one job.
+// maxSubstitutions is the limit for one job.
 const maxSubstitutions = 100
 
-// substitutions are the commands of <(…) and >(…), by their file. They run when it
-// is opened.
+// substitutions are the commands of <(…) and >(…), by their file. A command runs when its file is opened.
 type substitutions struct {
 	mu     sync.Mutex
 	text   map[string]string
-	open   []io.Closer // the shell's ends, which end with the script
-	active int         // commands under way
+	open   []io.Closer // the shell's ends, which are closed with the script
+	active int         // running commands
 }
 
 func (s *substitutions) add(text string) (string, bool) {
@@ -57,18 +56,18 @@ func (s *substitutions) get(name string) (string, bool) {
 	return text, ok
 }
 
-// patience is how long the commands of substitutions may take after their script
-// has ended, to read what it has written.
+// patience is how long the commands of substitutions may continue after their script has ended, to read what it has
+// written.
 const patience = time.Second
 
-// close ends the shell's ends, and lets the commands behind them come to theirs.
+// close closes the shell's ends, and lets the commands at the other ends finish.
 func (s *substitutions) close(ctx context.Context) {
 	s.mu.Lock()
 	open := s.open
 	s.open = nil
 	s.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // a pipe's end
+		_ = c.Close() // it is the end of a pipe
 	}
 	for deadline := time.Now().Add(patience); !s.idle() && ctx.Err() == nil && time.Now().Before(deadline); {
 		runtime.Gosched()
@@ -81,7 +80,7 @@ func (s *substitutions) idle() bool {
 	return s.active == 0
 }
 
-// rewrite replaces what the interpreter would do on the host.
+// rewrite replaces the constructs that the interpreter would run on the host.
 func (m *machine) rewrite(c *Call, prog *syntax.File) {
 	homes := map[string]bool{"": true, "+": true, "-": true}
 	for _, h := range c.homes() {
@@ -128,10 +127,9 @@ func (m *machine) rewrite(c *Call, prog *syntax.File) {
 	})
 }
 
-// quoteTildes quotes the tildes of a word that are not those of a user in homes: bash
-// leaves them as they are, and the interpreter would ask the host for the user. Braces
-// can bring any tilde of a word to its front, and join it with what follows them, so
-// with braces only a whole name before a slash is left to the interpreter.
+// quoteTildes quotes the tildes of a word, except those of a user in homes: bash leaves unknown users unexpanded, and
+// the interpreter would ask the host for them. Braces can move any tilde of a word to its front and join it with what
+// follows them. In a word with braces, the interpreter therefore only gets complete names followed by a slash.
 func quoteTildes(w *syntax.Word, homes map[string]bool) {
 	braces := false
 	for _, p := range w.Parts {
@@ -150,7 +148,7 @@ func quoteTildes(w *syntax.Word, homes map[string]bool) {
 				parts = append(parts, &syntax.Lit{ValuePos: lit.Pos(), ValueEnd: lit.End(), Value: s})
 			}
 		}
-		done := 0 // of lit.Value
+		done := 0 // in lit.Value
 		for at, r := range lit.Value {
 			user, _, slash := strings.Cut(lit.Value[at:], "/")
 			if r != '~' || strings.HasSuffix(lit.Value[:at], `\`) || homes[user[1:]] && (slash || !braces) || !braces && (i > 0 || at > 0) {
@@ -165,8 +163,8 @@ func quoteTildes(w *syntax.Word, homes map[string]bool) {
 	w.Parts = parts
 }
 
-// aliased is the text of an alias as rewrite leaves its words, of which alone the
-// interpreter makes aliases.
+// aliased returns the text of an alias after rewrite, word by word, because the interpreter makes aliases of words
+// only.
 func (m *machine) aliased(c *Call, text string) string {
 	if !strings.ContainsAny(text, "~<>") {
 		return text
@@ -175,7 +173,7 @@ func (m *machine) aliased(c *Call, text string) string {
 	printer := syntax.NewPrinter()
 	for w, err := range syntax.NewParser(syntax.Variant(syntax.LangBash)).WordsSeq(strings.NewReader(text)) {
 		if err != nil {
-			return text // the interpreter complains
+			return text // the interpreter reports the error
 		}
 		m.rewrite(c, &syntax.File{Stmts: []*syntax.Stmt{{Cmd: &syntax.CallExpr{Args: []*syntax.Word{w}}}}})
 		if printer.Print(&out, w) != nil {
@@ -184,13 +182,13 @@ func (m *machine) aliased(c *Call, text string) string {
 		out.WriteByte(' ')
 	}
 	if strings.TrimRight(text, " \t") != text {
-		return out.String() // the word after the alias may be one, too
+		return out.String() // the word after the alias may be an alias, too
 	}
 	return strings.TrimSuffix(out.String(), " ")
 }
 
-// unescape quotes what a backslash quotes in a word that is not split into fields,
-// such as the value of an assignment: there the interpreter keeps the backslash.
+// unescape quotes what a backslash escapes in a word that is not split into fields, such as the value of an
+// assignment. The interpreter would keep the backslash there.
 func unescape(w *syntax.Word) {
 	if w == nil {
 		return
@@ -210,7 +208,7 @@ func unescape(w *syntax.Word) {
 			if !found {
 				break
 			}
-			_, size := utf8.DecodeRuneInString(after) // 0 after a backslash at the end, which stands for nothing
+			_, size := utf8.DecodeRuneInString(after) // 0 after a backslash at the end, which means nothing
 			var quoted syntax.WordPart = &syntax.SglQuoted{Left: lit.Pos(), Right: lit.End(), Value: after[:size]}
 			if after[:size] == "'" {
 				quoted = &syntax.DblQuoted{Left: lit.Pos(), Right: lit.End(), Parts: []syntax.WordPart{&syntax.Lit{ValuePos: lit.Pos(), ValueEnd: lit.End(), Value: "'"}}}
@@ -222,15 +220,14 @@ func unescape(w *syntax.Word) {
 	w.Parts = parts
 }
 
-// rewritten is text after rewrite, or the original text if it is not a shell
-// script.
+// rewritten returns text after rewrite, or the original text if it is not a shell script.
 func (m *machine) rewritten(c *Call, text string) string {
 	if len(text) > maxScript || !strings.ContainsAny(text, "\\~<>") {
 		return text
 	}
 	prog, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 	if err != nil {
-		return text // the interpreter complains
+		return text // the interpreter reports the error
 	}
 	m.rewrite(c, prog)
 	var out bytes.Buffer
@@ -240,14 +237,14 @@ func (m *machine) rewritten(c *Call, text string) string {
 	return out.String()
 }
 
-// sourced has source read a file as rewrite leaves it.
+// sourced makes source read a file after rewrite.
 func (m *machine) sourced(c *Call, dir string, args []string) []string {
 	if len(args) < 2 {
 		return args
 	}
 	b, err := c.FS.ReadFile(join(dir, args[1]))
 	if err != nil {
-		return args // the interpreter looks further, or complains
+		return args // the interpreter looks further, or reports the error
 	}
 	text := m.rewritten(c, string(b))
 	if text == string(b) {
@@ -267,8 +264,8 @@ func isDevice(name string) bool {
 	return false
 }
 
-// device opens what is not a file on the disk: standard streams, the console, and
-// the ends of process substitutions. Nil: name is nothing of that.
+// device opens what is not a file on the disk: standard streams, the console, and the ends of process substitutions.
+// It returns nil if name is none of these.
 func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io.ReadWriteCloser {
 	switch name {
 	case "/dev/stdout", "/dev/console", "/dev/tty", "/dev/fd/1", "/proc/self/fd/1":
@@ -289,7 +286,7 @@ func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io
 	}
 	r, w := io.Pipe()
 	d := *c
-	// Variables of the shell are known to its substitutions, exported or not.
+	// A substitution knows all variables of the shell, exported or not.
 	d.env = exported(c.env)
 	m.pipes.mu.Lock()
 	m.pipes.active++
@@ -301,12 +298,12 @@ func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io
 		m.pipes.mu.Unlock()
 		go func() { // ends with ctx; Run waits for it
 			defer func() {
-				_ = end.Close() // a pipe's end
+				_ = end.Close() // it is the end of a pipe
 				m.pipes.mu.Lock()
 				m.pipes.active--
 				m.pipes.mu.Unlock()
 			}()
-			_, _ = m.bash(ctx, &d, c.Args[0], []byte(text), nil, nil) // what it prints tells what went wrong
+			_, _ = m.bash(ctx, &d, c.Args[0], []byte(text), nil, nil) // its output says what went wrong
 		}()
 	}
 	if flag&(os.O_WRONLY|os.O_RDWR) != 0 {
@@ -319,7 +316,7 @@ func (m *machine) device(ctx context.Context, c *Call, name string, flag int) io
 	return stream{Reader: r, Closer: r}
 }
 
-// A stream is a file that is read or written only.
+// A stream is a file that is only read or only written.
 type stream struct {
 	io.Reader
 	io.Writer
@@ -347,8 +344,8 @@ func (s stream) Close() error {
 	return s.Closer.Close()
 }
 
-// maxEndless is where /dev/zero and /dev/urandom end here, for the commands that
-// read all of their input before they write.
+// maxEndless is where /dev/zero and /dev/urandom end here, for the commands that read all of their input before they
+// write.
 const maxEndless = 64 << 10
 
 func endless(name string) io.Reader {
@@ -361,8 +358,8 @@ func endless(name string) io.Reader {
 	return bytes.NewReader(b)
 }
 
-// printfTo turns printf -v NAME, which the interpreter does not know, into an
-// assignment, and drops the -- that it would print.
+// printfTo replaces printf -v NAME, which the interpreter does not support, by an assignment, and drops the --, which
+// it would print.
 func printfTo(args []string) []string {
 	if len(args) > 2 && args[1] == "--" {
 		return append([]string{args[0]}, args[2:]...)
@@ -379,7 +376,7 @@ func printfTo(args []string) []string {
 	for {
 		text, n, err := expand.Format(nil, format, values)
 		if err != nil {
-			return []string{"printf", format} // it complains
+			return []string{"printf", format} // printf reports the error
 		}
 		out.WriteString(text)
 		if values = values[n:]; n == 0 || len(values) == 0 {
@@ -388,8 +385,7 @@ func printfTo(args []string) []string {
 	}
 }
 
-// validVariable says whether eval may be given a name to assign to: a variable or an
-// element of an array with a plain index.
+// validVariable reports whether eval may assign to a name: a variable or an element of an array with a plain index.
 func validVariable(name string) bool {
 	base, index, array := strings.Cut(name, "[")
 	if !syntax.ValidName(base) {

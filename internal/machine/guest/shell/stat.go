@@ -43,7 +43,7 @@ func stat(_ context.Context, c *Call) int {
 	return status
 }
 
-// kindOf is what stat calls a file of that type.
+// kindOf returns stat's word for the file's type.
 func kindOf(i fs.FileInfo) string {
 	switch {
 	case i.IsDir():

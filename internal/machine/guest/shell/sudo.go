@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sudo runs a command as root, which everything is run as anyway, or as -u USER.
+// sudo runs a command as root, as everything runs anyway, or with -u USER as that user.
 func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
 	d := *c
 	d.User = "root"

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// A tarball is one run of tar: -c, -x and -t with -f, -z, -v, -C, -p, -P and
-// --strip-components. Other compressions fail as where their program is missing.
+// A tarball is one run of tar: -c, -x and -t with -f, -z, -v, -C, -p, -P and --strip-components. Other compressions
+// fail as if their program were missing.
 type tarball struct {
 	c       *Call
 	verb    byte
@@ -58,7 +58,7 @@ func (t *tarball) fail(format string, args ...any) {
 	t.status = statusUsage
 }
 
-// options reads the flags; the first word needs no dash.
+// options reads the flags; the first word does not need a dash.
 func (t *tarball) options() int {
 	c := t.c
 	args := slices.Clone(c.Args[1:])
@@ -149,7 +149,7 @@ func (t *tarball) options() int {
 	return 0
 }
 
-// at is a name in the folder of -C.
+// at returns a name in the folder of -C.
 func (t *tarball) at(name string) string {
 	if path.IsAbs(name) {
 		return path.Clean(name)
@@ -263,7 +263,7 @@ func (t *tarball) add(ctx context.Context, tw *tar.Writer, name string, depth in
 	return nil
 }
 
-// tell prints a member's name for -v, of which standard output may be the archive.
+// tell prints a member's name for -v. Standard output may already be in use for the archive.
 func (t *tarball) tell(h *tar.Header) {
 	if !t.verbose && t.verb != 't' {
 		return
@@ -328,7 +328,7 @@ func (t *tarball) extract(ctx context.Context) error {
 
 var errNotArchive = errors.New("This does not look like a tar archive") //nolint:staticcheck // tar's text
 
-// wanted says whether a member is one of the operands or below one.
+// wanted reports whether a member is one of the operands or below one.
 func (t *tarball) wanted(name string, seen []bool) bool {
 	if len(t.names) == 0 {
 		return true
@@ -343,7 +343,7 @@ func (t *tarball) wanted(name string, seen []bool) bool {
 	return false
 }
 
-// unpack writes one member; none leaves the folder it is unpacked in.
+// unpack writes one member. It never leaves the folder in which it unpacks.
 func (t *tarball) unpack(h *tar.Header, r io.Reader) error {
 	parts := slices.DeleteFunc(strings.Split(h.Name, "/"), func(p string) bool { return p == "" || p == "." })
 	if slices.Contains(parts, "..") {
@@ -369,7 +369,7 @@ func (t *tarball) unpack(h *tar.Header, r io.Reader) error {
 			return err
 		}
 	case tar.TypeSymlink:
-		_ = files.Remove(name) // replaced, if it is there
+		_ = files.Remove(name) // it is replaced, if it exists
 		return files.Symlink(h.Linkname, name)
 	case tar.TypeLink:
 		return t.c.copyTree(t.at(h.Linkname), name, 0)
@@ -379,13 +379,13 @@ func (t *tarball) unpack(h *tar.Header, r io.Reader) error {
 			return errNotArchive
 		}
 		if i, err := files.Lstat(name); err == nil && i.Mode()&fs.ModeSymlink != 0 {
-			_ = files.Remove(name) // its target is not the archive's concern
+			_ = files.Remove(name) // replace the link, not its target
 		}
 		if err := files.WriteFile(name, b, 0o644); err != nil {
 			return err
 		}
 	default:
-		return nil // no devices here
+		return nil // there are no devices here
 	}
 	if t.c.User == "root" {
 		if err := files.Chown(name, h.Uid, h.Gid); err != nil {

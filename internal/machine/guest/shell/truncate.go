@@ -14,7 +14,7 @@ func truncate(_ context.Context, c *Call) int {
 		return c.Fail("Invalid number: '%s'", *size)
 	}
 	for _, name := range args {
-		b, _ := c.FS.ReadFile(c.Path(name)) // a missing file is made
+		b, _ := c.FS.ReadFile(c.Path(name)) // a missing file is created
 		if int64(len(b)) < n {
 			if n > maxInput {
 				return c.Fail("failed to truncate '%s': No space left on device", name)

@@ -23,7 +23,7 @@ func hostname(_ context.Context, c *Call) int {
 	return 0
 }
 
-// uname reports the kernel that the machine's /proc/version names.
+// uname reports the kernel in the machine's /proc/version.
 func uname(_ context.Context, c *Call) int {
 	release, arch := "6.1.0-amzn", c.Getenv("HOSTTYPE")
 	if b, err := c.FS.ReadFile("/proc/sys/kernel/osrelease"); err == nil {

@@ -21,7 +21,7 @@ const (
 	shadowExists  = 9
 )
 
-// useradd makes a home folder, as /etc/login.defs of Amazon Linux says.
+// useradd creates a home folder, as /etc/login.defs of Amazon Linux says.
 func useradd(_ context.Context, c *Call) int {
 	f := c.flags()
 	comment := f.StringP("comment", "c", "", "")
@@ -110,7 +110,7 @@ func (c *Call) makeHome(u accounts.User) error {
 	return errors.Join(c.FS.Mkdir(home, 0o700), c.FS.Chown(home, u.UID, u.GID))
 }
 
-// join makes a user a member of groups, and of no others unless add.
+// join makes a user a member of groups and, unless add is set, of no others.
 func (c *Call) join(user, list string, add bool) int {
 	if list == "" {
 		return 0

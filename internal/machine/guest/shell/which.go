@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// builtins are the names that the shell itself knows.
+// builtins are the names of the shell's own commands.
 var builtins = strings.Fields(". : [ alias bg break builtin cd command continue declare dirs echo eval exec exit export false fg getopts hash kill let local mapfile popd printf pushd pwd read readarray readonly return set shift shopt source test times trap true type typeset ulimit umask unalias unset wait")
 
-// commandV is command -v and type: what a name would run, on this machine.
+// commandV is command -v and type: it says what a name would run on this machine.
 func commandV(_ context.Context, c *Call) int {
 	terse, pathOnly := path.Base(c.Args[0]) == "command", false
 	status := 0
@@ -51,7 +51,7 @@ func commandV(_ context.Context, c *Call) int {
 	return status
 }
 
-// find looks for a program along PATH.
+// find looks for a program in PATH.
 func (c *Call) find(name string) (string, bool) {
 	dirs := strings.Split(c.Getenv("PATH"), ":")
 	if strings.Contains(name, "/") {

@@ -22,8 +22,7 @@ type Record struct {
 	Target   string // of a symbolic link
 }
 
-// Image returns everything in the file system, folders before what they hold: to
-// send it elsewhere, or to keep it.
+// Image returns everything in the file system, folders before their contents, to send it elsewhere or to store it.
 func (f *FS) Image() []Record {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -70,7 +69,7 @@ func (f *FS) Restore(image []Record) error {
 		}
 		made = append(made, n)
 	}
-	for i, n := range made { // at last: what is added to a folder changes its time
+	for i, n := range made { // last, because adding to a folder changes its time
 		n.modTime = image[i].ModTime
 	}
 	f.mu.Lock()
@@ -85,7 +84,7 @@ type Change struct {
 	Removed bool // the path was removed, with everything below it
 }
 
-// Diff returns what turns one image into another, in the order to apply it.
+// Diff returns the changes that turn one image into another, in the order in which to apply them.
 func Diff(before, after []Record) []Change {
 	old := make(map[string]*Record, len(before))
 	for i := range before {
@@ -112,10 +111,10 @@ func Diff(before, after []Record) []Change {
 
 func (r *Record) same(o *Record) bool {
 	return r.Mode == o.Mode && r.UID == o.UID && r.GID == o.GID && r.Target == o.Target && bytes.Equal(r.Data, o.Data) &&
-		(r.Mode.IsDir() || r.ModTime.Equal(o.ModTime)) // a folder's time changes with what is in it
+		(r.Mode.IsDir() || r.ModTime.Equal(o.ModTime)) // a folder's time changes with its contents
 }
 
-// Apply makes changes that Diff found, over whatever is there by now.
+// Apply applies changes from Diff to whatever is in the file system by now.
 func (f *FS) Apply(changes []Change) error {
 	var errs []error
 	for _, c := range changes {
@@ -131,7 +130,7 @@ func (f *FS) Apply(changes []Change) error {
 		case c.Mode.IsDir():
 			err = f.MkdirAll(c.Path, c.Mode.Perm())
 		case c.Mode&fs.ModeSymlink != 0:
-			_ = f.Remove(c.Path) // replaced
+			_ = f.Remove(c.Path) // it was replaced
 			errs = append(errs, f.Symlink(c.Target, c.Path))
 			continue
 		default:

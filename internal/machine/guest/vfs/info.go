@@ -23,12 +23,12 @@ func describe(name string, n *inode) *Info {
 	return &Info{name: name, size: size, mode: n.mode, modTime: n.modTime, UID: n.uid, GID: n.gid}
 }
 
-// Name implements fs.FileInfo, as the others do.
+// Name implements fs.FileInfo, as do the methods below.
 func (i *Info) Name() string       { return i.name }
 func (i *Info) Size() int64        { return i.size }
 func (i *Info) Mode() fs.FileMode  { return i.mode }
 func (i *Info) ModTime() time.Time { return i.modTime }
 func (i *Info) IsDir() bool        { return i.mode.IsDir() }
 func (i *Info) Sys() any {
-	return &syscall.Stat_t{Uid: uint32(i.UID), Gid: uint32(i.GID)} // test -O asks for it
+	return &syscall.Stat_t{Uid: uint32(i.UID), Gid: uint32(i.GID)} // test -O needs it
 }

@@ -2,8 +2,8 @@ package vfs
 
 import "io/fs"
 
-// UnixMode is a mode's permission bits as chmod and stat number them, with set-user-ID,
-// set-group-ID and the sticky bit, which Go has elsewhere.
+// UnixMode returns a mode's permission bits as chmod and stat number them, including set-user-ID, set-group-ID and
+// the sticky bit, which Go stores elsewhere.
 func UnixMode(m fs.FileMode) uint32 {
 	n := uint32(m.Perm())
 	for _, b := range specialBits() {
@@ -14,7 +14,7 @@ func UnixMode(m fs.FileMode) uint32 {
 	return n
 }
 
-// FileMode is the reverse of UnixMode, for a file of the type that kind is of.
+// FileMode is the reverse of UnixMode, for a file of the same type as kind.
 func FileMode(kind fs.FileMode, n uint32) fs.FileMode {
 	m := kind&fs.ModeType | fs.FileMode(n).Perm()
 	for _, b := range specialBits() {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// Open opens a file by the flags of package os. /dev/null is there always.
+// Open opens a file with the flags of package os. /dev/null always exists.
 func (f *FS) Open(name string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error) {
 	if name == "/dev/null" {
 		return null{}, nil

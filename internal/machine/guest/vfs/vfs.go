@@ -1,10 +1,9 @@
-// Package vfs is the file system of a simulated machine: a tree in memory with
-// modes, owners and symbolic links, bounded in bytes and in files.
+// Package vfs is the file system of a simulated machine: a tree in memory with modes, owners and symbolic links,
+// bounded in bytes and in files.
 //
-// Errors are *fs.PathError with the errno a Linux file system would give, because
-// the texts of these are what scripts print and users search for. It checks no
-// permissions: whatever runs on the machines of package node runs as root. May be
-// imported by packages under internal/node.
+// Errors are *fs.PathError with the errno that a Linux file system would return, because scripts print their texts
+// and users search for them. It checks no permissions: whatever runs on the machines of package node runs as root.
+// May be imported by packages under internal/node.
 package vfs
 
 import (
@@ -19,19 +18,19 @@ import (
 	"time"
 )
 
-// Limits bound a file system. A full one answers ENOSPC.
+// Limits bound a file system. A full one returns ENOSPC.
 type Limits struct {
-	Bytes int64 // of all contents
-	Files int   // of all kinds
+	Bytes int64 // of all contents together
+	Files int   // of all types
 }
 
-// DefaultLimits are for machines of which thousands share one process.
+// DefaultLimits suit machines of which thousands share one process.
 var DefaultLimits = Limits{Bytes: 8 << 20, Files: 4096}
 
 const (
 	maxName  = 255
 	maxPath  = 4096
-	maxLinks = 40 // as Linux
+	maxLinks = 40 // as on Linux
 )
 
 // FS is a file system. Its methods may be called concurrently; names are absolute.
@@ -54,7 +53,7 @@ type inode struct {
 	children map[string]*inode // of a folder
 }
 
-// New returns an empty file system; now stamps what changes (nil: time.Now).
+// New returns an empty file system. now provides the time of changes (nil means time.Now).
 func New(limits Limits, now func() time.Time) *FS {
 	if now == nil {
 		now = time.Now
@@ -62,23 +61,22 @@ func New(limits Limits, now func() time.Time) *FS {
 	return &FS{limits: limits, now: now, root: &inode{mode: fs.ModeDir | 0o755, modTime: now(), children: map[string]*inode{}}, files: 1}
 }
 
-// Limits returns the file system's bounds.
+// Limits returns the file system's limits.
 func (f *FS) Limits() Limits { return f.limits }
 
 func fail(op, name string, errno syscall.Errno) error {
 	return &fs.PathError{Op: op, Path: name, Err: errno}
 }
 
-// A place is what a name resolves to: a folder, the last element of the name,
-// and the file there (nil if there is none).
+// A place is what a name resolves to: a folder, the last element of the name, and the file there (nil if there is
+// none).
 type place struct {
 	dir  *inode
 	base string
 	node *inode
 }
 
-// walk finds name; follow says whether a symbolic link at its end is followed. The
-// caller holds the lock.
+// walk finds name. follow says whether to follow a symbolic link at its end. The caller holds the lock.
 func (f *FS) walk(name string, follow bool) (place, syscall.Errno) {
 	if len(name) > maxPath {
 		return place{}, syscall.ENAMETOOLONG
@@ -147,7 +145,7 @@ func split(name string) []string {
 	return out
 }
 
-// add puts n at a place where nothing is.
+// add puts n at an empty place.
 func (f *FS) add(at place, n *inode) syscall.Errno {
 	switch {
 	case at.dir == nil:
@@ -162,7 +160,7 @@ func (f *FS) add(at place, n *inode) syscall.Errno {
 	return 0
 }
 
-// resize makes n's content size bytes long.
+// resize sets the size of n's content in bytes.
 func (f *FS) resize(n *inode, size int64) syscall.Errno {
 	grow := size - int64(len(n.data))
 	if f.bytes+grow > f.limits.Bytes {
@@ -178,7 +176,7 @@ func (f *FS) resize(n *inode, size int64) syscall.Errno {
 	return 0
 }
 
-// forget gives back what n and everything below it takes.
+// forget frees the space of n and everything below it.
 func (f *FS) forget(n *inode) {
 	f.files--
 	f.bytes -= int64(len(n.data))
@@ -204,10 +202,10 @@ func (f *FS) Mkdir(name string, perm fs.FileMode) error {
 	return nil
 }
 
-// MkdirAll makes a folder and those above it that are missing.
+// MkdirAll creates a folder and its missing parents.
 func (f *FS) MkdirAll(name string, perm fs.FileMode) error {
 	if f.ensureDir(name, perm) == nil {
-		return nil // nothing above it is missing: one walk, however deep it is
+		return nil // no parent is missing: one walk, however deep
 	}
 	sofar := ""
 	for _, p := range split(name) {
@@ -221,7 +219,7 @@ func (f *FS) MkdirAll(name string, perm fs.FileMode) error {
 	return nil
 }
 
-// ensureDir makes a folder unless it is there; EEXIST means that something else is.
+// ensureDir creates a folder unless it exists. EEXIST means that something else has its name.
 func (f *FS) ensureDir(name string, perm fs.FileMode) error {
 	err := f.Mkdir(name, perm)
 	if errors.Is(err, syscall.EEXIST) {
@@ -247,7 +245,7 @@ func (f *FS) ReadFile(name string) ([]byte, error) {
 	return nil, fail("open", name, errno)
 }
 
-// WriteFile replaces a file's content, making the file if need be.
+// WriteFile replaces a file's content, creating the file if needed.
 func (f *FS) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -266,7 +264,7 @@ func (f *FS) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
-// create returns the regular file at name, a new one if nothing is there.
+// create returns the regular file at name, a new one if there is none.
 func (f *FS) create(name string, perm fs.FileMode) (*inode, syscall.Errno) {
 	at, errno := f.walk(name, true)
 	switch {
@@ -303,7 +301,7 @@ func (f *FS) Symlink(target, name string) error {
 	return nil
 }
 
-// Readlink returns where a symbolic link points.
+// Readlink returns the target of a symbolic link.
 func (f *FS) Readlink(name string) (string, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -362,8 +360,7 @@ func (f *FS) drop(at place) {
 	at.dir.modTime = f.now()
 }
 
-// Rename moves a file, replacing a file at the new name unless it is a
-// folder.
+// Rename moves a file, replacing a file at the new name unless it is a folder.
 func (f *FS) Rename(from, to string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -398,7 +395,7 @@ func (f *FS) Rename(from, to string) error {
 	return nil
 }
 
-// within says whether n is dir or somewhere above it.
+// within reports whether dir is n or below it.
 func within(n, dir *inode) bool {
 	if n == dir {
 		return true
@@ -435,11 +432,11 @@ func (f *FS) Chmod(name string, perm fs.FileMode) error {
 	return f.change("chmod", name, func(n *inode) { n.mode = n.mode&fs.ModeType | perm&^fs.ModeType })
 }
 
-// Chown sets the owner and group; -1 keeps one.
+// Chown sets the owner and group; -1 leaves one unchanged.
 func (f *FS) Chown(name string, uid, gid int) error {
 	return f.change("chown", name, func(n *inode) {
 		if n.mode.IsRegular() {
-			n.mode &^= fs.ModeSetuid | fs.ModeSetgid // as Linux, of whomever
+			n.mode &^= fs.ModeSetuid | fs.ModeSetgid // as Linux does, for every user
 		}
 		if uid >= 0 {
 			n.uid = uid
@@ -458,7 +455,7 @@ func (f *FS) Touch(name string) error {
 // Stat describes what name leads to.
 func (f *FS) Stat(name string) (fs.FileInfo, error) { return f.stat("stat", name, true) }
 
-// Lstat is Stat, of a symbolic link itself.
+// Lstat is Stat of a symbolic link itself.
 func (f *FS) Lstat(name string) (fs.FileInfo, error) { return f.stat("lstat", name, false) }
 
 func (f *FS) stat(op, name string, follow bool) (fs.FileInfo, error) {
