@@ -1,14 +1,12 @@
-// Package childproc runs this program again as a child that does one job, and
-// never outlives its parent.
+// Package childproc runs this program again as a child that does one job and never outlives its parent.
 //
-// Parent and child share two pipes. Down the first the parent writes the
-// child's configuration and then keeps it open: its end tells the child that the
-// parent is gone, or wants it to stop. Up the second the child sends messages.
-// Nothing secret is in arguments or environment.
+// Parent and child share two pipes. Through the first, the parent sends the child's configuration and then keeps the
+// pipe open: end of file tells the child that the parent has exited or wants the child to stop. Through the second,
+// the child sends messages. Arguments and environment contain no secrets.
 //
-// The package knows nothing of what children do. cmd/drydock names them (Modes).
-// A Supervisor keeps a long-lived one running (internal/controlplane); a Worker is
-// one to talk with and to throw away (internal/machine/guest/sandbox).
+// The package does not depend on what children do. cmd/drydock names them (Modes). A Supervisor keeps a long-lived
+// child running (internal/controlplane); a Worker is a child to exchange messages with and then discard
+// (internal/machine/guest/sandbox).
 package childproc
 
 import (
@@ -23,7 +21,7 @@ import (
 	"syscall"
 )
 
-// command is the argument that makes the program a child; the mode follows it.
+// command is the argument that makes the program a child. The mode follows it.
 const command = "be-child"
 
 // The child's ends of the two pipes.
@@ -37,26 +35,24 @@ const maxFrame = 16 << 20
 
 // Env is what a child gets from its parent.
 type Env struct {
-	// Config is the configuration the parent gave.
+	// Config is the configuration from the parent.
 	Config []byte
 	// Report sends one message to the parent. It may be called concurrently.
 	Report func([]byte) error
-	// Receive waits for the next message of the parent; a Worker's parent sends
-	// some. It fails when there will be none.
+	// Receive waits for the next message from the parent; only a Worker's parent sends any. It fails when there will
+	// be no more.
 	Receive func(context.Context) ([]byte, error)
 }
 
-// A Main is the main function of a child. ctx ends when the parent wants the
-// child to stop or is gone. It returns the exit code. Standard output and error
-// go to the child's log file.
+// A Main is the main function of a child. ctx ends when the parent exits or wants the child to stop. Main returns the
+// exit code. Standard output and error go to the child's log file.
 type Main func(ctx context.Context, env Env) int
 
-// Modes are the kinds of children the program can be, by name. cmd/drydock
-// gives them to app.Main, so that nothing else links what children need.
+// Modes are the kinds of children that the program can be, by name. cmd/drydock passes them to app.Main, so that
+// nothing else links what children need.
 type Modes map[string]Main
 
-// Dispatch runs the mode that args (os.Args) ask for. Call it first in main:
-// when ok, exit with code.
+// Dispatch runs the mode that args (os.Args) request. Call it first in main. If ok is true, exit with code.
 func (m Modes) Dispatch(ctx context.Context, args []string) (code int, ok bool) {
 	if len(args) < 3 || args[len(args)-2] != command {
 		return 0, false
@@ -79,8 +75,7 @@ func be(ctx context.Context, run Main) (int, error) {
 	if down == nil || up == nil {
 		return 0, errors.New("no pipe from a parent process; this command is for Drydock's own use")
 	}
-	// Not inherited by whatever the child itself may start, else the pipes would
-	// outlive it.
+	// The child's own children must not inherit the pipes, because the pipes would then outlive the child.
 	syscall.CloseOnExec(downFD)
 	syscall.CloseOnExec(upFD)
 	config, err := readFrame(down)

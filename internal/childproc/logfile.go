@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// A logFile appends to a file and, when that has grown to limit, renames it to
-// FILE.1 and starts an empty one: the two never take more than twice the
-// limit.
+// A logFile appends to a file. When the file reaches limit, it is renamed to FILE.1 and an empty one is started, so
+// the two never take more than twice the limit.
 type logFile struct {
 	path  string
 	limit int64
@@ -36,14 +35,13 @@ func (l *logFile) open() error {
 	return nil
 }
 
-// Write never fails: a full disk must not stop the child's output, and with it
-// the child.
+// Write never fails, because a full disk must not stop the child's output, and with it the child.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	total := len(p)
 	if l.f != nil && l.size > 0 && l.size+int64(len(p)) > l.limit {
-		// The old file ends with a whole line.
+		// Keep whole lines in the old file.
 		end := bytes.IndexByte(p, '\n') + 1
 		_, _ = l.f.Write(p[:end])
 		p = p[end:]
@@ -70,8 +68,8 @@ func (l *logFile) Close() error {
 	return err
 }
 
-// tail returns about the last max bytes of the log at path, in whole lines. What a
-// new file lacks is read from the previous one.
+// tail returns about the last max bytes of the log at path, in whole lines. If the file is too short, it continues
+// with the previous one.
 func tail(path string, max int64) string {
 	b, cut := end(path, max)
 	if left := max - int64(len(b)); !cut && left > 0 {
@@ -87,8 +85,8 @@ func tail(path string, max int64) string {
 	return string(bytes.TrimRight(b, "\n"))
 }
 
-// end returns the last max bytes of a file, and whether there is more before them.
-// A file that cannot be read has none.
+// end returns the last max bytes of a file, and whether there is more before them. It returns nothing for a file that
+// cannot be read.
 func end(path string, max int64) (b []byte, cut bool) {
 	f, err := os.Open(path)
 	if err != nil {

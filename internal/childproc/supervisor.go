@@ -12,29 +12,27 @@ import (
 	"time"
 )
 
-// A Spec says which child to run and how. Mode, Config and LogFile are required.
+// A Spec describes a child and how to run it. Mode, Config and LogFile are required.
 type Spec struct {
 	// Mode is the name in Modes.
 	Mode string
 	// Executable is the program; by default this one.
 	Executable string
-	// Args are put before the arguments that make the program a child.
+	// Args come before the arguments that make the program a child.
 	Args []string
-	// Env is the child's environment, as "NAME=value"; nil gives it an empty one.
+	// Env is the child's environment, as "NAME=value"; nil means empty.
 	Env []string
 	// Dir is the child's working folder.
 	Dir string
-	// Config makes the configuration of the next run. An error of it counts as a
-	// run that ended.
+	// Config returns the configuration of the next run. If it fails, that counts as a run that ended.
 	Config func() ([]byte, error)
-	// OnStart and OnExit are called, in this order and never at once, for each
-	// run; OnReport in between, for each message of the child. They must not call
-	// Stop. Any may be nil.
+	// OnStart and OnExit are called for each run, in this order and never concurrently. In between, OnReport is
+	// called for each message from the child. They must not call Stop. Any may be nil.
 	OnStart  func(pid int)
 	OnReport func(msg []byte)
 	OnExit   func(err error)
-	// LogFile takes the child's standard output and error; it and LogFile.1
-	// together hold up to twice LogLimit bytes, which is 4 MiB by default.
+	// LogFile receives the child's standard output and error. It and LogFile.1 together hold up to twice LogLimit
+	// bytes, which is 4 MiB by default.
 	LogFile  string
 	LogLimit int64
 	// StopGrace is how long a child may take to stop before it is killed; by
@@ -44,7 +42,7 @@ type Spec struct {
 	// one up to MaxBackoff and reset by a run longer than MaxBackoff. By default
 	// 250 ms and 30 s.
 	MinBackoff, MaxBackoff time.Duration
-	// Log receives starts and ends.
+	// Log receives messages about starts and ends.
 	Log *slog.Logger
 }
 
@@ -55,15 +53,14 @@ type Supervisor struct {
 	done   chan struct{}
 
 	hard sync.Once
-	now  chan struct{} // closed to kill without grace
+	now  chan struct{} // closed to kill at once
 
 	mu      sync.Mutex
-	wake    chan struct{} // closed to end a backoff
-	process *os.Process   // nil: none runs
+	wake    chan struct{} // closed to end a back-off
+	process *os.Process   // nil if no child runs
 }
 
-// Supervise starts a child and starts it again whenever it ends, until ctx ends
-// or Stop is called.
+// Supervise starts a child and restarts it whenever it ends, until ctx ends or Stop is called.
 func Supervise(ctx context.Context, spec Spec) *Supervisor {
 	if spec.LogLimit == 0 {
 		spec.LogLimit = 4 << 20
@@ -89,7 +86,7 @@ func Supervise(ctx context.Context, spec Spec) *Supervisor {
 	return s
 }
 
-// Stop ends the child and returns when it is gone. It may be called again.
+// Stop ends the child and returns when it has ended. It may be called again.
 func (s *Supervisor) Stop() {
 	s.cancel()
 	<-s.done
@@ -101,7 +98,7 @@ func (s *Supervisor) Kill() {
 	s.Stop()
 }
 
-// Done is closed when the child is gone for good.
+// Done returns a channel that is closed when the child has ended for good.
 func (s *Supervisor) Done() <-chan struct{} { return s.done }
 
 // RestartNow ends the wait before the next restart, if there is one.
@@ -112,12 +109,12 @@ func (s *Supervisor) RestartNow() {
 	s.wake = make(chan struct{})
 }
 
-// KillRun kills the child that runs, if one does: it hangs. It is started again.
+// KillRun kills the running child, if there is one, because it hangs. It is restarted.
 func (s *Supervisor) KillRun() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process != nil {
-		_ = s.process.Kill() // it may just have ended
+		_ = s.process.Kill() // it may have just ended
 	}
 }
 
@@ -133,8 +130,7 @@ func LogTail(path string) string { return tail(path, 4<<10) }
 func (s *Supervisor) run(ctx context.Context) {
 	defer close(s.done)
 	defer s.cancel()
-	// Pdeathsig watches the thread that started the child. This one lives as long
-	// as the child may.
+	// Pdeathsig watches the thread that started the child. This thread lives as long as the child may.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
@@ -195,7 +191,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	}
 	defer upR.Close()
 
-	// Not CommandContext: stopping is done below, softly first.
+	// CommandContext would kill at once; the code below first asks the child to stop.
 	cmd := exec.Command(exe, append(append([]string{}, s.spec.Args...), command, s.spec.Mode)...) //nolint:noctx // see above
 	cmd.Dir, cmd.Env = s.spec.Dir, s.spec.Env
 	cmd.Stdout, cmd.Stderr = logs, logs
@@ -218,7 +214,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	gone := make(chan struct{})
 	defer close(gone)
 	helpers.Go(func() {
-		// Closes the pipe, and kills the child if it does not take the hint.
+		// This closes the pipe, and kills the child if it does not end.
 		select {
 		case <-gone:
 			return
@@ -250,7 +246,7 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 		}
 	})
 	helpers.Go(func() {
-		// A child that ends early makes this fail; its exit tells more.
+		// This fails if the child ends early; its exit explains more.
 		_ = writeFrame(downW, config)
 	})
 	err = cmd.Wait()

@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// A WorkerSpec says which child to run. Mode is required.
+// A WorkerSpec describes a child. Mode is required.
 type WorkerSpec struct {
 	// Mode is the name in Modes.
 	Mode string
 	// Executable is the program; by default this one.
 	Executable string
-	// Args are put before the arguments that make the program a child.
+	// Args come before the arguments that make the program a child.
 	Args []string
 	// Env is the child's environment, as "NAME=value".
 	Env []string
@@ -25,8 +25,7 @@ type WorkerSpec struct {
 	Config []byte
 }
 
-// A Worker is a child to talk with: messages down, messages up. It is not started
-// again when it ends.
+// A Worker is a child that exchanges messages with its parent. It is not restarted when it ends.
 type Worker struct {
 	down *os.File
 	up   *os.File
@@ -38,10 +37,10 @@ type Worker struct {
 	kill    sync.Once
 }
 
-// maxWorkerLog is how much of a worker's standard error its end tells.
+// maxWorkerLog is how much of a worker's standard error is included in the error when it ends.
 const maxWorkerLog = 4 << 10
 
-// StartWorker starts a child, which ends with Kill, with its parent, or by itself.
+// StartWorker starts a child, which ends by Kill, with its parent, or by itself.
 func StartWorker(spec WorkerSpec) (*Worker, error) {
 	exe := spec.Executable
 	if exe == "" {
@@ -67,11 +66,11 @@ func StartWorker(spec WorkerSpec) (*Worker, error) {
 	w := &Worker{down: downW, up: upR, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		// Pdeathsig watches the thread that started the child: it must live as long.
+		// Pdeathsig watches the thread that started the child, so it must live as long.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
-		_, _ = downR.Close(), upW.Close() // the child has its own
+		_, _ = downR.Close(), upW.Close() // the child has its own copies
 		started <- err
 		if err != nil {
 			return
@@ -99,7 +98,7 @@ func (w *Worker) Send(msg []byte) error {
 	return writeFrame(w.down, msg)
 }
 
-// Receive waits for the child's next message. When ctx ends it kills the child.
+// Receive waits for the child's next message. If ctx ends, it kills the child.
 func (w *Worker) Receive(ctx context.Context) ([]byte, error) {
 	stop := context.AfterFunc(ctx, func() { _ = w.process.Kill() })
 	defer stop()
@@ -117,10 +116,10 @@ func (w *Worker) Receive(ctx context.Context) ([]byte, error) {
 	return nil, fmt.Errorf("the child ended: %w", err)
 }
 
-// Done is closed when the child has ended.
+// Done returns a channel that is closed when the child has ended.
 func (w *Worker) Done() <-chan struct{} { return w.done }
 
-// Kill ends the child and returns when it is gone.
+// Kill ends the child and returns when it has ended.
 func (w *Worker) Kill() {
 	w.kill.Do(func() {
 		_ = w.process.Kill()

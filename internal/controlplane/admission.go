@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// admissionConfig makes the API server show its certificate to the daemon's
-// webhook; it shows none to other webhooks.
+// admissionConfig makes the API server present its certificate to the daemon's webhook. It presents none to other
+// webhooks.
 const admissionConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
 plugins:
@@ -27,8 +27,7 @@ plugins:
     kubeConfigFile: %q
 `
 
-// admissionKubeconfig names the daemon by HOST:PORT, by which the API server finds
-// the credentials for a webhook.
+// admissionKubeconfig names the daemon by HOST:PORT, by which the API server finds the credentials for a webhook.
 // https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#authenticate-apiservers
 func admissionKubeconfig(dir launch.Files, url string) []byte {
 	return fmt.Appendf(nil, `apiVersion: v1
@@ -39,12 +38,12 @@ users:
 `, strings.TrimPrefix(url, "https://"), dir.WebhookClient(), dir.WebhookClient())
 }
 
-// skipPodIdentity keeps pods away from the pod identity webhook.
+// skipPodIdentity is the label that exempts pods from the pod identity webhook.
 const skipPodIdentity = "eks.amazonaws.com/skip-pod-identity-webhook"
 
-// podIdentityWebhook is the object of every EKS cluster, by its names there
-// (https://github.com/aws/amazon-eks-pod-identity-webhook, deploy/mutatingwebhook.yaml).
-// The daemon's port is in its URL, where EKS has 127.0.0.1:23443.
+// podIdentityWebhook returns the object of every EKS cluster, with the names used there
+// (https://github.com/aws/amazon-eks-pod-identity-webhook, deploy/mutatingwebhook.yaml). Its URL has the daemon's
+// port, where EKS has 127.0.0.1:23443.
 func podIdentityWebhook(url string, ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	w := podWebhook("pod-identity-webhook", "iam-for-pods.amazonaws.com", url+mutatePath, ca)
 	again := admissionregistrationv1.IfNeededReinvocationPolicy
@@ -55,21 +54,18 @@ func podIdentityWebhook(url string, ca []byte) *admissionregistrationv1.Mutating
 	return w
 }
 
-// fargateWebhook is the object that EKS puts into a cluster with its first Fargate
-// profile: seen on clusters minutes younger than the cluster, as pod-identity-webhook
-// never is (https://notes.kodekloud.com/docs/AWS-EKS/Compute-Scaling/Compute-Demo). By
-// its name it comes before all others. That the webhook in it has the object's name is
-// from memory.
+// fargateWebhook returns the object that EKS adds to a cluster with its first Fargate profile: seen on clusters where
+// it is minutes younger than the cluster, as pod-identity-webhook never is
+// (https://notes.kodekloud.com/docs/AWS-EKS/Compute-Scaling/Compute-Demo). Its name puts it before all others. That
+// its webhook has the object's name is from memory.
 //
-// AWS deviation: EKS's object has two webhooks, of which no public source names the
-// second.
+// AWS deviation: EKS's object has two webhooks; no public source names the second.
 func fargateWebhook(url string, ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	const name = "0500-amazon-eks-fargate-mutation.amazonaws.com"
 	return podWebhook(name, name, url+mutateFargatePath, ca)
 }
 
-// podWebhook is called with every new pod. One that fails changes nothing and refuses
-// nothing.
+// podWebhook returns a webhook that is called for every new pod. If the call fails, the pod is admitted unchanged.
 func podWebhook(object, name, url string, ca []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
 	ignore, match := admissionregistrationv1.Ignore, admissionregistrationv1.Equivalent
 	none, scope := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.AllScopes
@@ -92,8 +88,8 @@ func podWebhook(object, name, url string, ca []byte) *admissionregistrationv1.Mu
 	}
 }
 
-// FargateWebhook is the webhook configuration that makes pods Fargate's, for the
-// clusters that have profiles. A plane's process keeps the address in it up to date.
+// FargateWebhook returns the webhook configuration that makes pods Fargate's, for the clusters that have profiles. A
+// plane's process keeps its address up to date.
 func (m *Manager) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration {
 	return fargateWebhook(m.webhooks.url, m.webhooks.ca.CertPEM)
 }
@@ -101,7 +97,7 @@ func (m *Manager) FargateWebhook() *admissionregistrationv1.MutatingWebhookConfi
 // A podMutation returns the JSON patch of a new pod, or nil.
 type podMutation func(ctx context.Context, planeID, namespace string, pod *corev1.Pod) (jsonPatch []byte, err error)
 
-// mutate answers a review. It refuses no pod, whatever happens.
+// mutate answers a review. It never rejects a pod, even if it fails.
 func mutate(ctx context.Context, log *slog.Logger, fn podMutation, planeID string, r *admissionv1.AdmissionReview) {
 	req := r.Request
 	r.Request, r.Response = nil, &admissionv1.AdmissionResponse{Allowed: true}

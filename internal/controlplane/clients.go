@@ -13,9 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// clients are the HTTP transports to a plane's process: they go around the
-// endpoint, follow the process through restarts and share their connections
-// between all users.
+// clients are the HTTP transports to a plane's process. They bypass the endpoint, follow the process through restarts
+// and share their connections between all users.
 type clients struct {
 	plane *plane
 
@@ -25,8 +24,8 @@ type clients struct {
 	cert      *tls.Certificate
 }
 
-// config returns a client configuration. It carries a ready transport, because
-// client-go would never let go of one that it makes for a dialer of ours.
+// config returns a client configuration with a ready transport, because client-go never releases a transport that it
+// creates for a custom dialer.
 func (c *clients) config(admin bool) *rest.Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,10 +65,9 @@ func (c *clients) transport(admin bool) *http.Transport {
 	})
 }
 
-// adminCert returns a certificate of system:masters. It is good for as long as its
-// authority: the API server looks at a connection's certificate with every request,
-// and a connection with watches on it may last as long as the process. The key is
-// only ever in memory.
+// adminCert returns a certificate of system:masters. It is valid as long as its authority, because the API server
+// checks a connection's certificate with every request, and a connection with watches may last as long as the
+// process. The key exists only in memory.
 func (c *clients) adminCert() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // process.
 type Cloud = launch.Cloud
 
-// CloudCredentials are those that it calls AWS with.
+// CloudCredentials are the credentials for its AWS calls.
 type CloudCredentials = launch.Credentials
 
 var errNoCloud = errors.New("no cloud is connected")
@@ -22,7 +22,7 @@ func cloud(ctx context.Context, hooks Hooks, id string) Cloud {
 		return Cloud{Problem: errNoCloud.Error()}
 	}
 	c, err := hooks.Cloud(ctx, id)
-	if err != nil { // and what is known anyway
+	if err != nil { // together with what is known
 		c.Problem = err.Error()
 	}
 	return c

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// errRunsNothing is what Config.DialCluster answers by default.
+// errRunsNothing is the answer if there is no Config.DialCluster.
 var errRunsNothing = errors.New("pods on simulated nodes run nothing: there is no kubelet, log, shell or server behind this address")
 
-// egress takes the connections that a plane's API server makes to nodes, pods
-// and services: HTTP CONNECT on a unix socket.
+// egress accepts the connections that a plane's API server makes to nodes, pods and services: HTTP CONNECT on a unix
+// socket.
 type egress struct {
 	path   string
 	server *http.Server
@@ -39,7 +39,7 @@ func serveEgress(ctx context.Context, path string, dial func(ctx context.Context
 	}
 	go func() {
 		defer close(e.done)
-		_ = e.server.Serve(l) // ends by close
+		_ = e.server.Serve(l) // close ends it
 	}()
 	return e, nil
 }
@@ -51,8 +51,8 @@ func (e *egress) close() {
 	_ = os.Remove(e.path)
 }
 
-// connectHandler ends its connections with ctx. A request's own context ends
-// when the client has no more to send.
+// connectHandler ends its connections with ctx, because a request's own context ends when the client has no more to
+// send.
 func connectHandler(ctx context.Context, dial func(ctx context.Context, address string) (net.Conn, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect {
@@ -69,7 +69,7 @@ func connectHandler(ctx context.Context, dial func(ctx context.Context, address 
 		}
 		defer conn.Close()
 		if err != nil {
-			// The API server tells its user the status line and nothing else.
+			// The API server only shows the status line to its user.
 			reason := strings.Map(printable, err.Error())
 			_, _ = fmt.Fprintf(conn, "HTTP/1.1 503 %s\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", reason)
 			return
@@ -89,7 +89,7 @@ func printable(r rune) rune {
 	return r
 }
 
-// bufferedConn reads first what the HTTP server had read too much.
+// bufferedConn first returns what the HTTP server has read beyond the request.
 type bufferedConn struct {
 	net.Conn
 	r *bufio.Reader

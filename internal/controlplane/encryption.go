@@ -18,21 +18,20 @@ import (
 )
 
 const (
-	// encryptedPrefix begins every value in etcd that a KMS v2 provider encrypted.
+	// encryptedPrefix is the beginning of every value in etcd that a KMS v2 provider encrypted.
 	// https://kubernetes.io/docs/tasks/administer-cluster/kms-provider/#verifying-that-the-data-is-encrypted
 	encryptedPrefix = "k8s:enc:kms:v2:"
-	// encryptionTick is how often is looked whether a plane encrypts.
+	// encryptionTick is how often to check whether a plane encrypts.
 	encryptionTick = 100 * time.Millisecond
 	// keyTimeout is how long KMS may take to answer a plane that tries its key.
 	keyTimeout = 10 * time.Second
-	// keyPause is how long a plane without a process waits before it tries its key
-	// again. That doubles up to longestKeyPause: CloudTrail has every try.
+	// keyPause is how long a plane without a process waits before it tries its key again. It doubles up to
+	// longestKeyPause, because CloudTrail records every try.
 	keyPause, longestKeyPause = time.Second, 30 * time.Second
 )
 
-// Without a key, the API server gets a configuration that encrypts nothing, so
-// that it can be changed later: it reloads a changed configuration, but does
-// not notice a new one.
+// Without a key, the API server gets a configuration that encrypts nothing, so that it can be changed later: it
+// reloads a changed configuration, but does not notice a new one.
 const identityConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
 resources:
@@ -41,7 +40,7 @@ resources:
   - identity: {}
 `
 
-// EKS encrypts all data of the Kubernetes API, not secrets alone.
+// EKS encrypts all data of the Kubernetes API, not only secrets.
 // https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html
 const kmsConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
@@ -66,8 +65,8 @@ func (p *plane) writeEncryption(rec record) error {
 	return writeFile(p.dir().Encryption(), []byte(config))
 }
 
-// prepareEncryption writes the EncryptionConfiguration of the next process, waits
-// for its key, and returns the record that it was written by.
+// prepareEncryption writes the EncryptionConfiguration of the next process, waits for its key, and returns the record
+// that it was written from.
 func (p *plane) prepareEncryption(ctx context.Context) (record, error) {
 	for {
 		key := p.snapshot().KMSKey
@@ -81,7 +80,7 @@ func (p *plane) prepareEncryption(ctx context.Context) (record, error) {
 	}
 }
 
-// writeEncryptionOf is writeEncryption if the plane's key is still keyARN.
+// writeEncryptionOf is writeEncryption if the plane's key is still keyARN. Otherwise it returns done as false.
 func (p *plane) writeEncryptionOf(keyARN string) (rec record, done bool, err error) {
 	p.encryption.Lock()
 	defer p.encryption.Unlock()
@@ -91,8 +90,7 @@ func (p *plane) writeEncryptionOf(keyARN string) (rec record, done bool, err err
 	return rec, true, p.writeEncryption(rec)
 }
 
-// serveKMS answers the API server's calls for a key, if there is one. The caller
-// holds p.lifecycle.
+// serveKMS serves the API server's requests to use the key, if there is one. The caller holds p.lifecycle.
 func (p *plane) serveKMS(ctx context.Context) error {
 	key := p.snapshot().KMSKey
 	switch {
@@ -108,8 +106,8 @@ func (p *plane) serveKMS(ctx context.Context) error {
 	return nil
 }
 
-// awaitKey waits until a plane's key works, if it has one: an API server that
-// cannot decrypt what it stored would not come up.
+// awaitKey waits until a plane's key works, if it has one: an API server that cannot decrypt what it has stored would
+// not start.
 func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 	if keyARN == "" {
 		return nil
@@ -135,9 +133,8 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 	}
 }
 
-// Encrypt has a plane's data encrypted with a key of AWS KMS, once and for all.
-// It returns when new data are encrypted and old data have been rewritten; the
-// plane keeps answering in the meantime. It may be repeated after an error.
+// Encrypt permanently encrypts a plane's data with a key of AWS KMS. It returns when new data is encrypted and old
+// data has been rewritten; the plane keeps serving in the meantime. It may be repeated after an error.
 func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 	p := m.find(id)
 	if p == nil {
@@ -156,7 +153,7 @@ func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 		return err
 	}
 	cfg := rest.CopyConfig(p.clients.config(true))
-	cfg.QPS = -1 // the writers below are few, and the process is ours
+	cfg.QPS = -1 // the writers below are few, and the process is our own
 	if err := p.waitEncrypting(ctx, cfg); err != nil {
 		return err
 	}
@@ -166,8 +163,7 @@ func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 	return p.update(ctx, func(r *record) error { r.Encrypted = true; return nil })
 }
 
-// EncryptionKey is the key that a plane has taken, which it then keeps, or "". Its
-// data need not be encrypted yet.
+// EncryptionKey returns the key that a plane has accepted and will keep, or "". Its data need not be encrypted yet.
 func (m *Manager) EncryptionKey(id string) string {
 	if p := m.find(id); p != nil {
 		return p.snapshot().KMSKey
@@ -175,8 +171,7 @@ func (m *Manager) EncryptionKey(id string) string {
 	return ""
 }
 
-// offerKMS gives a plane its key, and a process that runs, or is about to, what it
-// needs for it.
+// offerKMS sets a plane's key. If the process runs or is starting, it also gets what it needs to use the key.
 func (p *plane) offerKMS(ctx context.Context, keyARN string) error {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
@@ -200,8 +195,8 @@ func (p *plane) offerKMS(ctx context.Context, keyARN string) error {
 	return errors.Join(p.serveKMS(ctx), p.writeEncryption(p.snapshot()))
 }
 
-// waitEncrypting waits until the process encrypts what it writes: it takes up its
-// changed configuration only when it sees it, and when the key works.
+// waitEncrypting waits until the process encrypts what it writes. That takes until it notices its changed
+// configuration and the key works.
 func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config) error {
 	client, err := metadata.NewForConfig(cfg)
 	if err != nil {
@@ -231,8 +226,8 @@ func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config) error {
 	}
 }
 
-// heardKMS remembers what is wrong with the plane's key, to tell it when the plane
-// is not ready: the error of a call, or nil when the key was tried and works.
+// heardKMS records the last result of using the plane's key, for the status of a plane that is not ready: the error
+// of a call, or nil if the key was tried and works.
 func (p *plane) heardKMS(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,11 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// rewritePage is how many objects are listed at a time, and rewriters how many are
-// written.
+// rewritePage is how many objects are listed at a time, and rewriters how many are written concurrently.
 const rewritePage, rewriters = 500, 8
 
-// rewrite writes every object again, which encrypts those that are not. EKS's
+// rewrite writes every object again, which encrypts those that are not encrypted yet. On EKS,
 // eks:kms-storage-migrator does that.
 func (p *plane) rewrite(ctx context.Context, cfg *rest.Config) error {
 	resources, err := storedResources(ctx, cfg)
@@ -43,7 +42,7 @@ func (p *plane) rewrite(ctx context.Context, cfg *rest.Config) error {
 		for next := ""; ; {
 			page, err := objects.List(ctx, metav1.ListOptions{Limit: rewritePage, Continue: next})
 			if apierrors.IsNotFound(err) {
-				break // its definition has just been deleted
+				break // its CRD has just been deleted
 			}
 			if err != nil {
 				return fmt.Errorf("listing %s: %w", gvr.Resource, err)
@@ -68,8 +67,7 @@ func (p *plane) rewrite(ctx context.Context, cfg *rest.Config) error {
 	return nil
 }
 
-// refusals are objects that the user's own admission webhooks or policies do not
-// allow to be written.
+// refusals are objects that the user's own admission webhooks or policies do not allow to be written.
 type refusals struct {
 	count   atomic.Int64
 	example atomic.Pointer[error]
@@ -80,14 +78,14 @@ func rewriteObject(ctx context.Context, objects metadata.Getter, gvr schema.Grou
 	if o.Namespace != "" {
 		in = objects.Namespace(o.Namespace)
 	}
-	// A concurrent change has rewritten the object, which is all that is needed.
+	// A concurrent change has rewritten the object, which is sufficient.
 	patch := fmt.Sprintf(`{"metadata":{"uid":%q,"resourceVersion":%q}}`, o.UID, o.ResourceVersion)
 	_, err := in.Patch(ctx, o.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}
 	err = fmt.Errorf("writing %s %s/%s: %w", gvr.Resource, o.Namespace, o.Name, err)
-	// No Secret stays plain for a webhook's sake.
+	// A Secret must not stay unencrypted because of a webhook.
 	if refusedByUser(err) && gvr.GroupResource() != (schema.GroupResource{Resource: "secrets"}) {
 		refused.count.Add(1)
 		refused.example.CompareAndSwap(nil, &err)
@@ -96,9 +94,9 @@ func rewriteObject(ctx context.Context, objects metadata.Getter, gvr schema.Grou
 	return err
 }
 
-// refusedByUser tells whether what refused a write is surely the user's: admission,
-// or validation that has become stricter than the object. All else may be another
-// time, and with it all that the API server or etcd cannot do now.
+// refusedByUser reports whether the user is certainly the reason why a write was refused: by admission, or by
+// validation that has become stricter than the object. Any other failure may be temporary, including everything that
+// the API server or etcd cannot do now.
 func refusedByUser(err error) bool {
 	status := apierrors.APIStatus(nil)
 	if !errors.As(err, &status) {
@@ -114,9 +112,8 @@ func refusedByUser(err error) bool {
 	return false
 }
 
-// storedResources lists what a plane's own API server stores: not what it hands
-// on to aggregated API servers. Events are left out: they end within the hour, and
-// writing them would prolong it.
+// storedResources lists what a plane's own API server stores, without what it forwards to aggregated API servers.
+// Events are left out: they expire within the hour, and writing them would prolong that.
 func storedResources(ctx context.Context, cfg *rest.Config) ([]schema.GroupVersionResource, error) {
 	elsewhere, err := aggregated(ctx, cfg)
 	if err != nil {
@@ -140,7 +137,7 @@ func storedResources(ctx context.Context, cfg *rest.Config) ([]schema.GroupVersi
 	for _, list := range lists {
 		of[list.GroupVersion] = list.APIResources
 	}
-	// A resource with several versions is stored once.
+	// A resource with several versions is only stored once.
 	seen := sets.New(schema.GroupResource{Resource: "events"}, schema.GroupResource{Group: "events.k8s.io", Resource: "events"})
 	var out []schema.GroupVersionResource
 	for _, group := range groups {
@@ -162,7 +159,7 @@ func storedResources(ctx context.Context, cfg *rest.Config) ([]schema.GroupVersi
 	return out, nil
 }
 
-// aggregated are the versions of groups that other API servers serve.
+// aggregated returns the group versions that other API servers serve.
 func aggregated(ctx context.Context, cfg *rest.Config) (sets.Set[schema.GroupVersion], error) {
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// etcd says where a plane's Kubernetes state is.
+// etcd returns where a plane's Kubernetes state is.
 func (m *Manager) etcd(id string) launch.Etcd {
 	access := m.cfg.Store.EtcdAccess()
 	return launch.Etcd{

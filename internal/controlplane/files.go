@@ -26,21 +26,20 @@ func leaves(rec record, sec secrets, webhooks authority, dir launch.Files, liste
 	return []leaf{
 		{dir.Serving(), sec.CA, request{commonName: "kube-apiserver", hosts: rec.hosts(listenAddress), validity: certValidity}},
 		{dir.FrontProxy(), sec.FrontProxy, request{commonName: "front-proxy-client", validity: certValidity}},
-		// EKS names this user in the ClusterRoleBinding eks:… of its own; here as
-		// kubeadm does, kubelets allow system:masters.
+		// EKS names this user in its own ClusterRoleBinding eks:…; here, as with kubeadm, kubelets allow
+		// system:masters.
 		client(dir.KubeletClient(), "kube-apiserver-kubelet-client", "system:masters"),
-		// The group spares both the wait for the built-in roles of a new cluster:
-		// they would retry requests that are denied in the meantime only after
-		// seconds.
+		// The group avoids waiting for the built-in roles of a new cluster: requests that are denied in the meantime
+		// are only retried after seconds.
 		client(dir.ControllerManager(), "system:kube-controller-manager", "system:masters"),
 		client(dir.Scheduler(), "system:kube-scheduler", "system:masters"),
-		// Its name tells the daemon which plane is asking.
+		// Its name tells the daemon which plane is calling.
 		{dir.WebhookClient(), webhooks, request{commonName: rec.ID, validity: certValidity}},
 	}
 }
 
-// renewLeaves writes the certificates, all or only those that expire soon. The
-// child's servers and clients notice changed files by themselves.
+// renewLeaves writes the certificates: all of them, or only those that expire soon. The child's servers and clients
+// notice changed files by themselves.
 func renewLeaves(all []leaf, onlyExpiring bool, now time.Time) error {
 	for _, l := range all {
 		if onlyExpiring {
@@ -59,7 +58,7 @@ func renewLeaves(all []leaf, onlyExpiring bool, now time.Time) error {
 	return nil
 }
 
-// writeFiles writes what a child reads from its folder when it starts.
+// writeFiles writes the files that a child reads from its folder when it starts.
 func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, webhookURL, egressSocket, listenAddress string, now time.Time) error {
 	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return err
@@ -93,13 +92,12 @@ func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, w
 	)
 }
 
-// writeFile replaces a file atomically, and does not touch it if the content
-// is the same.
+// writeFile replaces a file atomically. It does not touch the file if the content is the same.
 func writeFile(path string, b []byte) error {
 	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, b) {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // CreateTemp sets mode 0600
 	if err != nil {
 		return err
 	}
@@ -129,8 +127,7 @@ current-context: drydock
 `, url, dir.WebhookCA(), dir.WebhookClient(), dir.WebhookClient())
 }
 
-// From Kubernetes 1.32 on EKS lets anonymous users at the health checks only and
-// answers 401 for anything else.
+// Since Kubernetes 1.32, EKS lets anonymous users access the health checks only and answers 401 for anything else.
 // https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html
 const authenticationConfig = `apiVersion: apiserver.config.k8s.io/v1beta1
 kind: AuthenticationConfiguration
@@ -142,9 +139,8 @@ anonymous:
   - path: /readyz
 `
 
-// The webhook decides EKS access policies, which apply to people and roles: no
-// access entry may have a name that starts with "system:" except a node's, and a
-// node has no access policies.
+// The webhook evaluates EKS access policies, which apply to people and roles: except for nodes', no access entry may
+// have a name that starts with "system:", and nodes have no access policies.
 // https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
 const authorizationConfig = `apiVersion: apiserver.config.k8s.io/v1beta1
 kind: AuthorizationConfiguration
@@ -169,8 +165,8 @@ authorizers:
     - expression: "!request.user.startsWith('system:')"
 `
 
-// Destinations that are not named are dialled directly. Etcd must not be
-// named: the dialer of proxyProtocol Direct does not support unix sockets.
+// Destinations that are not named are dialled directly. Etcd must not be named, because the dialer of proxyProtocol
+// Direct does not support unix sockets.
 const egressConfig = `apiVersion: apiserver.k8s.io/v1beta1
 kind: EgressSelectorConfiguration
 egressSelections:

@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// longestSilence is how long a process may answer nothing, unless Config says
-// otherwise. The kubelet gives an API server of kubeadm's about as much.
+// longestSilence is how long a process may fail to answer, unless Config says something else. The kubelet gives
+// kubeadm's API servers about as long.
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/cmd/kubeadm/app/util/staticpod/utils.go (LivenessProbe)
 const longestSilence = 2 * time.Minute
 
 const (
-	// maxUnanswered is how often in a row a process is asked in vain before it is killed.
+	// maxUnanswered is how many probes in a row a process may leave unanswered before it is killed.
 	maxUnanswered = 4
-	// maxStarting is how often a process may still be starting: for five times as long.
+	// maxStarting is how many probes may find a process still starting: five times as long.
 	maxStarting = 5 * 2 * maxUnanswered
 )
 
-// A hanging process was asked in vain, or is not ready.
+// A hanging is a process that did not answer a probe, or is not ready.
 type hanging struct {
 	pid   int
 	state State
 	times int
 }
 
-// endHanging kills processes that no longer answer or never become ready: they
-// hang, or were stopped by a signal. Their supervisors start them again.
+// endHanging kills processes that no longer answer or never become ready, because they hang or were stopped by a
+// signal. Their supervisors restart them.
 func (m *Manager) endHanging() {
 	pause := m.cfg.Silence / (2 * maxUnanswered) // and as long for an answer
 	unanswered := map[string]hanging{}
 	for {
-		timer := time.NewTimer(pause) // of the process's own time
+		timer := time.NewTimer(pause) // monotonic: time in which the machine slept does not count
 		select {
 		case <-m.closing:
 			timer.Stop()
@@ -47,7 +47,7 @@ func (m *Manager) endHanging() {
 		for _, p := range m.all() {
 			status := p.processStatus()
 			if status.PID == 0 {
-				continue // none runs
+				continue // it has no process
 			}
 			group.Go(func() {
 				most := maxStarting
@@ -74,7 +74,7 @@ func (m *Manager) endHanging() {
 	}
 }
 
-// answers asks the process for any answer at all.
+// answers reports whether the process answers at all.
 func (p *plane) answers(ctx context.Context, patience time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -87,12 +87,12 @@ func (p *plane) answers(ctx context.Context, patience time.Duration) bool {
 	if err != nil {
 		return false
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // for the connection to be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<10)) // so that the connection can be reused
 	_ = resp.Body.Close()
 	return true
 }
 
-// processStatus is the status of the process, without what explains it.
+// processStatus returns the status of the process, without explanations.
 func (p *plane) processStatus() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()

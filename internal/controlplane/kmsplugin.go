@@ -11,13 +11,13 @@ import (
 	kmsapi "k8s.io/kms/apis/v2"
 )
 
-// kmsSocket ends the name of the socket on which a plane's KMS plugin listens.
+// kmsSocket is the end of the name of the socket on which a plane's KMS plugin listens.
 const kmsSocket = ".kms"
 
 func (p *plane) kmsSocket() string { return p.m.besidePath(p.id + kmsSocket) }
 
-// tryKMS sees whether a plane's key works: who cannot decrypt, although it encrypts,
-// does not come up again.
+// tryKMS checks whether a plane's key works both ways: a plane that can encrypt but not decrypt would not start
+// again.
 func tryKMS(ctx context.Context, kms KMS, planeID, keyARN string) error {
 	probe := []byte("health")
 	sealed, err := kms.Encrypt(ctx, planeID, keyARN, probe)
@@ -34,9 +34,8 @@ func tryKMS(ctx context.Context, kms KMS, planeID, keyARN string) error {
 	return nil
 }
 
-// A kmsPlugin is the KMS plugin (v2) of one API server, as aws-encryption-provider
-// is on EKS: gRPC on a unix socket on one side, AWS KMS on the other.
-// https://kubernetes.io/docs/tasks/administer-cluster/kms-provider/
+// A kmsPlugin is the KMS plugin (v2) of one API server, like aws-encryption-provider on EKS: gRPC on a unix socket on
+// one side, AWS KMS on the other. https://kubernetes.io/docs/tasks/administer-cluster/kms-provider/
 type kmsPlugin struct {
 	kmsapi.UnimplementedKeyManagementServiceServer
 	path    string
@@ -59,7 +58,7 @@ func serveKMSPlugin(ctx context.Context, path, planeID, keyARN string, kms KMS, 
 	kmsapi.RegisterKeyManagementServiceServer(k.server, k)
 	go func() {
 		defer close(k.done)
-		_ = k.server.Serve(l) // ends by close
+		_ = k.server.Serve(l) // close ends it
 	}()
 	return k, nil
 }
@@ -70,8 +69,8 @@ func (k *kmsPlugin) close() {
 	_ = os.Remove(k.path)
 }
 
-// Status implements the plugin. The API server asks once a minute, and goes on
-// encrypting without KMS only for three minutes.
+// Status implements the plugin. The API server calls it once a minute, and without KMS continues encrypting for only
+// three minutes.
 func (k *kmsPlugin) Status(ctx context.Context, _ *kmsapi.StatusRequest) (*kmsapi.StatusResponse, error) {
 	out := &kmsapi.StatusResponse{Version: "v2", Healthz: "ok", KeyId: k.keyARN}
 	err := tryKMS(ctx, k.kms, k.planeID, k.keyARN)

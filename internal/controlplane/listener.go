@@ -19,14 +19,12 @@ const (
 	// holdTime is how long a connection waits for a plane that is starting.
 	holdTime = 8 * time.Second
 
-	// Endpoints get ports of this range: below what operating systems hand out
-	// for outgoing connections (one of which might else sit on the port when the
-	// daemon comes back) and below Kubernetes' node ports.
+	// Endpoints use ports of this range. It is below the ports that operating systems use for outgoing connections,
+	// which might otherwise occupy a port while the daemon restarts, and below Kubernetes' node ports.
 	firstPort, lastPort = 21000, 29999
 )
 
-// listen opens a plane's endpoint: on port, or on a free one near a place that
-// its ID gives when port is 0.
+// listen opens a plane's endpoint: on port or, if port is 0, on a free port near a position derived from its ID.
 func listen(ctx context.Context, address, id string, port int) (net.Listener, error) {
 	var lc net.ListenConfig
 	open := func(port int) (net.Listener, error) {
@@ -47,8 +45,8 @@ func listen(ctx context.Context, address, id string, port int) (net.Listener, er
 	return nil, fmt.Errorf("no free port between %d and %d on %s", firstPort, lastPort, address)
 }
 
-// listenUnix listens on a unix socket that only the daemon's user can reach, instead of one
-// that an earlier daemon left at path.
+// listenUnix listens on a unix socket that only the daemon's user can reach, replacing one that an earlier daemon
+// left at path.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -65,21 +63,21 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// An endpoint passes connections through to wherever dial leads, if allowed.
+// An endpoint forwards allowed connections to the address that dial connects to.
 type endpoint struct {
 	listener net.Listener
 	seenAs   func(from net.Addr) netip.Addr
-	// refusal says why a client may not connect, or "".
+	// refusal says why a client may not connect, or returns "".
 	refusal func(from netip.Addr) string
 	refused func(from netip.Addr, reason string)
-	// dial connects to the backend, waiting for it if it must.
+	// dial connects to the backend, waiting for it if necessary.
 	dial func(ctx context.Context) (net.Conn, error)
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex
-	conns map[net.Conn]struct{} // of clients
+	conns map[net.Conn]struct{} // client connections
 }
 
 func (e *endpoint) serve() {
@@ -91,7 +89,7 @@ func (e *endpoint) serve() {
 			switch {
 			case errors.Is(err, net.ErrClosed):
 				return
-			case err != nil: // out of file descriptors: others will be closed
+			case err != nil: // if file descriptors ran out, others will be closed
 				select {
 				case <-ctx.Done():
 					return
@@ -131,8 +129,8 @@ func (e *endpoint) untrack(conn net.Conn) {
 func (e *endpoint) handle(ctx context.Context, conn net.Conn) {
 	from := e.seenAs(conn.RemoteAddr())
 	if reason := e.refusal(from); reason != "" {
-		// AWS deviation: the connection is reset. On AWS a refused client's packets
-		// are dropped and kubectl waits for 30 seconds to say "i/o timeout".
+		// AWS deviation: the connection is reset. On AWS a refused client's packets are dropped, and kubectl waits
+		// for 30 seconds until it prints "i/o timeout".
 		reset(conn)
 		e.refused(from, reason)
 		return
@@ -159,8 +157,7 @@ func (e *endpoint) close() {
 	e.wg.Wait()
 }
 
-// reset closes a TCP connection so that the other side gets an error, not an
-// orderly end.
+// reset closes a TCP connection so that the other side gets an error rather than an orderly end.
 func reset(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -168,7 +165,7 @@ func reset(conn net.Conn) {
 	conn.Close()
 }
 
-// splice copies both ways until both directions have ended or ctx has.
+// splice copies in both directions until both have ended or ctx has.
 func splice(ctx context.Context, a, b net.Conn) {
 	stop := context.AfterFunc(ctx, func() { a.Close(); b.Close() })
 	defer stop()

@@ -22,12 +22,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ErrNotFound is returned for the ID of a plane that is not there.
+// ErrNotFound is returned if no plane has the given ID.
 var ErrNotFound = errors.New("no such control plane")
 
 var errClosed = errors.New("control planes are shutting down")
 
-// renewInterval is how often certificates are looked at.
+// renewInterval is how often certificates are checked.
 const renewInterval = 12 * time.Hour
 
 // A Manager runs the control planes. Its methods may be called concurrently.
@@ -35,10 +35,10 @@ type Manager struct {
 	cfg       Config
 	hooks     Hooks // set by Start
 	webhooks  *webhooks
-	socketDir string // for egress sockets, when Dir's path is too long; or ""
+	socketDir string // for egress sockets if Dir's path is too long; otherwise ""
 
-	// birth is held while a plane is claimed, made or released, so that an owner
-	// never gets two and a spare never two owners.
+	// birth is held while a plane is claimed, created or released, so that an owner never gets two planes and a spare
+	// never gets two owners.
 	birth sync.Mutex
 
 	mu     sync.Mutex
@@ -47,14 +47,13 @@ type Manager struct {
 	spares  chan struct{} // wakes keepSpares
 	closing chan struct{}
 	once    sync.Once
-	ctx     context.Context // ends with closing; for what runs in the background
+	ctx     context.Context // ends with closing; for background work
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 }
 
-// Open starts a Manager: the endpoints of all planes in the store listen when
-// it returns, and their processes are starting. Close it when done; ctx is for
-// Open alone.
+// Open starts a Manager. When it returns, the endpoints of all planes in the store listen, and their processes are
+// starting. Close it when done; ctx applies to Open only.
 func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.Dir == "" || cfg.Store == nil {
 		return nil, errors.New("controlplane.Config lacks Dir or Store")
@@ -103,7 +102,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	return m, nil
 }
 
-// load reads the planes of an earlier life.
+// load reads the planes of an earlier run.
 func (m *Manager) load(ctx context.Context) error {
 	items, err := records.List(m.cfg.Store, store.Scope{})
 	if err != nil {
@@ -113,7 +112,7 @@ func (m *Manager) load(ctx context.Context) error {
 		rec := item.Value
 		sec, err := secretRecords.Get(m.cfg.Store, recordKey(rec.ID))
 		if errors.Is(err, store.ErrUnreadable) {
-			continue // the others go on
+			continue // the other planes continue
 		}
 		if err != nil {
 			return fmt.Errorf("keys of control plane %s: %w", rec.ID, err)
@@ -126,8 +125,8 @@ func (m *Manager) load(ctx context.Context) error {
 	return nil
 }
 
-// Start boots the planes that have an owner and keeps them and the spares running
-// until Close. No plane can be claimed before.
+// Start boots the planes that have an owner and keeps them and the spares running until Close. No plane can be
+// claimed before.
 func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 	if hooks.Authenticate == nil {
 		return errors.New("controlplane.Hooks lacks Authenticate")
@@ -185,8 +184,8 @@ func (m *Manager) renewAuthorities(ctx context.Context, rec record, sec *secrets
 	return secretRecords.UpdateOne(ctx, m.cfg.Store, recordKey(rec.ID), func(s *secrets) error { *s = *sec; return nil })
 }
 
-// removeStrayState deletes the Kubernetes state of planes that have no record: a
-// crash in the middle of a reset, which takes the records first, leaves it.
+// removeStrayState deletes the Kubernetes state of planes without a record. A crash in the middle of a reset leaves
+// such state, because a reset removes the records first.
 func (m *Manager) removeStrayState(ctx context.Context) error {
 	ids, err := m.cfg.Store.ClusterIDs(ctx)
 	if err != nil {
@@ -197,7 +196,7 @@ func (m *Manager) removeStrayState(ctx context.Context) error {
 			continue
 		}
 		if _, err := records.Get(m.cfg.Store, recordKey(id)); !errors.Is(err, store.ErrNotFound) {
-			continue // there is one, even if it cannot be read
+			continue // a record exists, even if it cannot be read
 		}
 		m.wg.Go(func() {
 			if err := m.cfg.Store.DeleteClusterPrefix(m.ctx, id); err != nil && !m.isClosed() {
@@ -208,8 +207,8 @@ func (m *Manager) removeStrayState(ctx context.Context) error {
 	return nil
 }
 
-// Close stops all processes and returns when they are gone. The data in the
-// store stays: Open runs it again.
+// Close stops all processes and returns when they have ended. The data in the store stays: Open starts the planes
+// again.
 func (m *Manager) Close() error {
 	m.once.Do(func() {
 		close(m.closing)
@@ -234,9 +233,8 @@ func (m *Manager) Close() error {
 
 func (m *Manager) isClosed() bool { return m.ctx.Err() != nil }
 
-// Claim gives owner a plane: the one it has, else a spare, else a new one. The
-// plane may still be starting, see WaitReady. Owner is any string that names the
-// cluster for good, such as its ARN and creation token.
+// Claim returns the plane that owner has, otherwise a spare, otherwise a new one. The plane may still be starting,
+// see WaitReady. Owner is any string that permanently identifies the cluster, such as its ARN and creation token.
 func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, error) {
 	if owner == "" {
 		return Plane{}, errors.New("a control plane needs an owner")
@@ -263,7 +261,7 @@ func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, erro
 	return p.describe(), nil
 }
 
-// assign finds or makes the plane that owner gets.
+// assign finds or creates the plane for owner.
 func (m *Manager) assign(ctx context.Context, owner string, key Key) (*plane, error) {
 	var spare *plane
 	for _, p := range m.all() {
@@ -289,7 +287,7 @@ func (m *Manager) assign(ctx context.Context, owner string, key Key) (*plane, er
 		switch {
 		case err == nil:
 			return spare, m.remember(ctx, key)
-		case !errors.Is(err, store.ErrNotFound): // else it has just been released
+		case !errors.Is(err, store.ErrNotFound): // otherwise it was just released
 			return nil, err
 		}
 	}
@@ -300,7 +298,7 @@ func (m *Manager) assign(ctx context.Context, owner string, key Key) (*plane, er
 	return p, m.remember(ctx, key)
 }
 
-// bear makes a new plane's identity; owner is empty for a spare.
+// bear creates a new plane with its identity; owner is empty for a spare.
 func (m *Manager) bear(ctx context.Context, owner string, key Key) (*plane, error) {
 	now := m.cfg.Clock.Now()
 	rec := newRecord(key, owner, now)
@@ -324,7 +322,7 @@ func (m *Manager) bear(ctx context.Context, owner string, key Key) (*plane, erro
 	return p, nil
 }
 
-// remember keeps the key claimed last, for spares.
+// remember stores the key that was claimed last, for spares.
 func (m *Manager) remember(ctx context.Context, key Key) error {
 	if m.cfg.WarmSpares == 0 {
 		return nil
@@ -354,9 +352,8 @@ func (m *Manager) Planes() []Plane {
 	return out
 }
 
-// WaitReady waits until the plane answers requests. It returns an error when ctx
-// ends, with the reason why the plane is not ready, and ErrNotFound when the
-// plane is released.
+// WaitReady waits until the plane answers requests. If ctx ends, it returns an error with the reason why the plane is
+// not ready. If the plane is released, it returns ErrNotFound.
 func (m *Manager) WaitReady(ctx context.Context, id string) error {
 	p := m.find(id)
 	if p == nil {
@@ -366,7 +363,7 @@ func (m *Manager) WaitReady(ctx context.Context, id string) error {
 	return err
 }
 
-// Status reports how a plane's process is, or ErrNotFound.
+// Status returns the status of a plane's process, or ErrNotFound.
 func (m *Manager) Status(id string) (Status, error) {
 	p := m.find(id)
 	if p == nil {
@@ -375,9 +372,8 @@ func (m *Manager) Status(id string) (Status, error) {
 	return p.currentStatus(), nil
 }
 
-// Release removes a plane and everything of it: process, listener, files,
-// Kubernetes state, record. Releasing a missing plane does nothing. After an
-// error, call it again; a new Manager goes on with it by itself.
+// Release removes a plane and everything that belongs to it: process, listener, files, Kubernetes state, record.
+// Releasing a missing plane does nothing. After an error, call it again; a new Manager continues a release by itself.
 func (m *Manager) Release(ctx context.Context, id string) error {
 	p := m.find(id)
 	if p == nil {
@@ -386,8 +382,8 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 	if err := p.update(ctx, func(r *record) error { r.Releasing = true; return nil }); err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	p.set(func() { p.rec.Releasing = true }) // also when a reset has taken the record away
-	// Nothing of it is wanted any more: no need to let it end in good order.
+	p.set(func() { p.rec.Releasing = true }) // also if a reset has already removed the record
+	// Nothing of it is needed any more, so it need not end in good order.
 	p.halt((*childproc.Supervisor).Kill)
 	if err := os.RemoveAll(string(p.dir())); err != nil {
 		return err
@@ -410,9 +406,8 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 	return nil
 }
 
-// ReleaseAll releases the planes of an account, or all planes and spares if
-// account is empty. It works on what runs, also when a reset of the store has
-// removed the records already.
+// ReleaseAll releases the planes of an account, or all planes and spares if account is empty. It uses the running
+// planes rather than the records, because a reset of the store may have removed the records already.
 func (m *Manager) ReleaseAll(ctx context.Context, account string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, p := range m.all() {
@@ -424,8 +419,7 @@ func (m *Manager) ReleaseAll(ctx context.Context, account string) error {
 	return group.Wait()
 }
 
-// SetAccess changes who may connect to the plane's endpoint. A new plane is
-// public for all.
+// SetAccess changes who may connect to the plane's endpoint. A new plane is public for all.
 func (m *Manager) SetAccess(ctx context.Context, id string, a Access) error {
 	p := m.find(id)
 	if p == nil {
@@ -434,14 +428,12 @@ func (m *Manager) SetAccess(ctx context.Context, id string, a Access) error {
 	return p.update(ctx, func(r *record) error { r.Access = a; return nil })
 }
 
-// RESTConfig returns a client configuration with the rights of system:masters.
-// It goes straight to the process, whatever the endpoint access, follows it
-// through restarts and renews its certificate. The caller may change its copy's
-// QPS, UserAgent and similar fields, but not its Transport.
+// RESTConfig returns a client configuration with the rights of system:masters. It connects directly to the process,
+// whatever the endpoint access, follows it through restarts and renews its certificate. The caller may change its
+// copy's QPS, UserAgent and similar fields, but not its Transport.
 func (m *Manager) RESTConfig(id string) (*rest.Config, error) { return m.client(id, true) }
 
-// AnonymousRESTConfig is RESTConfig without any identity: set a BearerToken or
-// wrap its transport to give it one.
+// AnonymousRESTConfig is RESTConfig without any identity: set a BearerToken or wrap its transport to add one.
 func (m *Manager) AnonymousRESTConfig(id string) (*rest.Config, error) { return m.client(id, false) }
 
 func (m *Manager) client(id string, admin bool) (*rest.Config, error) {
@@ -452,10 +444,9 @@ func (m *Manager) client(id string, admin bool) (*rest.Config, error) {
 	return p.clients.config(admin), nil
 }
 
-// Dial connects to the plane's process as a client inside the cluster's network
-// does. The connection carries TLS with the plane's certificate. While the
-// process starts again it waits a few seconds for it. Whether the client may is
-// the caller's to ask.
+// Dial connects to the plane's process like a client inside the cluster's network. The connection carries TLS with
+// the plane's certificate. If the process is restarting, Dial waits a few seconds for it. The caller must check
+// whether the client may connect.
 func (m *Manager) Dial(ctx context.Context, id string) (net.Conn, error) {
 	p := m.find(id)
 	if p == nil {
@@ -491,12 +482,12 @@ func (m *Manager) refused(id string, from netip.Addr, reason string) {
 	}
 }
 
-// maxSocketPath is what sockaddr_un holds on macOS; Linux has 4 bytes more.
+// maxSocketPath is the maximum length in sockaddr_un on macOS; Linux has 4 bytes more.
 const maxSocketPath = 103
 
 func (m *Manager) socketPath(id string) string { return m.besidePath(id + ".sock") }
 
-// besidePath names a socket of a plane's.
+// besidePath returns the path of one of a plane's sockets.
 func (m *Manager) besidePath(name string) string {
 	if m.socketDir != "" {
 		return filepath.Join(m.socketDir, name)
@@ -504,8 +495,8 @@ func (m *Manager) besidePath(name string) string {
 	return filepath.Join(m.cfg.Dir, name)
 }
 
-// removeStrayFolders removes what a release has left that was cut off between
-// the record and the folder, or a reset of the store.
+// removeStrayFolders removes folders left by a reset of the store, or by a release that was interrupted between
+// record and folder.
 func (m *Manager) removeStrayFolders() {
 	entries, err := os.ReadDir(m.cfg.Dir)
 	if err != nil {

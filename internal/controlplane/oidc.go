@@ -19,8 +19,8 @@ type jwk struct {
 	E   string `json:"e"`
 }
 
-// keySet renders the public part of a signing key with the key ID that
-// kube-apiserver puts into tokens: the hash of the public key.
+// keySet renders the public part of a signing key with the key ID that kube-apiserver puts into tokens: the hash of
+// the public key.
 func keySet(signingKey []byte) ([]byte, error) {
 	key, err := parseSigningKey(signingKey)
 	if err != nil {
@@ -38,7 +38,7 @@ func keySet(signingKey []byte) ([]byte, error) {
 	}}})
 }
 
-// discovery renders the issuer's document in the form EKS gives it.
+// discovery renders the issuer's document in EKS's form.
 func discovery(issuer string) ([]byte, error) {
 	return json.Marshal(struct {
 		Issuer        string   `json:"issuer"`

@@ -19,19 +19,18 @@ import (
 
 const (
 	caValidity = 10 * 365 * 24 * time.Hour
-	// caRenewal is how long an authority must be valid when its plane starts: as long as
-	// the certificates it is to sign.
+	// caRenewal is how long an authority must still be valid when its plane starts: as long as the certificates that
+	// it signs.
 	caRenewal = certValidity
-	// certValidity is that of the certificates in files, renewed when less than
-	// certRenewal is left of it and whenever the child starts.
+	// certValidity is the validity of the certificates in files. They are renewed when less than certRenewal remains
+	// and whenever the child starts.
 	certValidity = 365 * 24 * time.Hour
 	certRenewal  = 30 * 24 * time.Hour
-	// backdate allows for clocks that are late.
+	// backdate allows for clocks that are slow.
 	backdate = 5 * time.Minute
 )
 
-// An authority signs certificates. It is a certificate and its key in PEM, as
-// kept in the store.
+// An authority signs certificates. It is a certificate and its key in PEM, as kept in the store.
 type authority struct {
 	CertPEM, KeyPEM []byte
 }
@@ -67,8 +66,8 @@ func selfSign(commonName string, key crypto.Signer, now time.Time) ([]byte, erro
 	return encodeCert(der), nil
 }
 
-// renew reissues the authority's certificate if it expires soon. Key and subject stay, so
-// what it has signed remains good.
+// renew reissues the authority's certificate if it expires soon. Key and subject stay the same, so certificates that
+// it has signed remain valid.
 func (a *authority) renew(now time.Time) (renewed bool, err error) {
 	pair, err := tls.X509KeyPair(a.CertPEM, a.KeyPEM)
 	if err != nil {
@@ -89,14 +88,13 @@ func (a *authority) renew(now time.Time) (renewed bool, err error) {
 type request struct {
 	commonName    string
 	organizations []string
-	// hosts makes it a server's certificate, for these names and addresses;
-	// without them it is a client's.
+	// hosts makes it a server's certificate for these names and addresses; without them it is a client's.
 	hosts []string
-	// validity is how long it is good; no certificate outlives its authority.
+	// validity is how long the certificate is valid, but no certificate outlives its authority.
 	validity time.Duration
 }
 
-// issue returns a new certificate and key, in PEM one after the other.
+// issue returns a new certificate and its key, concatenated in PEM.
 func (a authority) issue(r request, now time.Time) ([]byte, error) {
 	pair, err := tls.X509KeyPair(a.CertPEM, a.KeyPEM)
 	if err != nil {
@@ -145,8 +143,7 @@ func (a authority) pool() *x509.CertPool {
 	return pool
 }
 
-// expiresSoon reports whether the first certificate in b must be renewed, which
-// is also the case if there is none.
+// expiresSoon reports whether the first certificate in b must be renewed. It returns true if there is none.
 func expiresSoon(b []byte, now time.Time) bool {
 	block, _ := pem.Decode(b)
 	if block == nil {
@@ -156,8 +153,8 @@ func expiresSoon(b []byte, now time.Time) bool {
 	return err != nil || cert.NotAfter.Sub(now) < certRenewal
 }
 
-// newSigningKey makes the key of service account tokens. EKS signs with RS256,
-// and not every verifier knows more.
+// newSigningKey creates the key that signs service account tokens. EKS signs with RS256, and some verifiers support
+// nothing else.
 func newSigningKey() ([]byte, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -197,6 +194,6 @@ func encodeKey(key crypto.Signer) ([]byte, error) {
 func serial() *big.Int {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails, see crypto/rand
-	b[0] &= 0x7f           // positive
+	b[0] &= 0x7f           // must be positive
 	return new(big.Int).SetBytes(b[:])
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// A plane is a control plane at work: its listener, its process, its sockets.
+// A plane is a running control plane: its listener, its process, its sockets.
 //
 //	         boot                 report ready
 //	(record) ────→ starting ───────────────────→ ready
@@ -28,26 +28,26 @@ type plane struct {
 	id      string
 	secrets secrets
 
-	// lifecycle guards boot and halt, which take long.
+	// lifecycle guards boot and halt, which may take long.
 	lifecycle sync.Mutex
 	endpoint  *endpoint
 	egress    *egress
 	kms       *kmsPlugin
 	child     *childproc.Supervisor
-	unboot    context.CancelFunc // ends what a boot waits for
+	unboot    context.CancelFunc // cancels what a boot waits for
 
-	// encryption is held while the EncryptionConfiguration is brought in line with
-	// the record's key; after lifecycle, before mu.
+	// encryption is held while the EncryptionConfiguration is updated to the record's key. Lock it after lifecycle
+	// and before mu.
 	encryption sync.Mutex
 
 	mu      sync.Mutex
 	rec     record
 	status  Status
-	backend string // host:port of the process when it is ready
+	backend string // host:port of the process if it is ready
 	gone    bool   // released
-	// kmsError is what KMS said last to a plane with encryption.
+	// kmsError is the last error from KMS, for a plane with encryption.
 	kmsError error
-	changed  chan struct{} // closed by the next change of the above
+	changed  chan struct{} // closed at the next change of the above
 
 	clients clients
 }
@@ -70,7 +70,7 @@ func (p *plane) snapshot() record {
 	return p.rec
 }
 
-// set changes the guarded fields and wakes everyone waiting for a change.
+// set changes the guarded fields and wakes everyone who waits for a change.
 func (p *plane) set(fn func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *plane) setStatus(state State, reason string) {
 	})
 }
 
-// listen opens the plane's endpoint, as the first step of its life.
+// listen opens the plane's endpoint, before anything else.
 func (p *plane) listen(ctx context.Context) error {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
@@ -124,7 +124,7 @@ func (p *plane) listen(ctx context.Context) error {
 	return nil
 }
 
-// boot starts the plane's process if it is not started.
+// boot starts the plane's process if it has not been started.
 func (p *plane) boot(ctx context.Context) error {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
@@ -169,8 +169,8 @@ func (p *plane) boot(ctx context.Context) error {
 	return nil
 }
 
-// childEnv is what a child sees of the environment: nothing that changes how
-// Kubernetes' or Go's libraries behave, above all no proxies.
+// childEnv returns a child's environment. It contains nothing that changes the behaviour of Kubernetes' or Go's
+// libraries, in particular no proxies.
 func childEnv() []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR", "GOTRACEBACK", "GOCOVERDIR"} {
@@ -233,7 +233,7 @@ func (p *plane) onReport(msg []byte) {
 func (p *plane) onExit(err error) {
 	p.set(func() {
 		p.backend = ""
-		reason := p.status.Reason // what the child said itself, if it was not ready yet
+		reason := p.status.Reason // the child's own error, if it was not ready yet
 		if p.status.State == Ready || reason == "" {
 			reason = fmt.Sprintf("its process ended: %v", err)
 		} else {
@@ -246,8 +246,7 @@ func (p *plane) onExit(err error) {
 	p.clients.closeIdle()
 }
 
-// halt ends the endpoint, the process and its sockets. stop is how the process
-// is ended.
+// halt stops the endpoint, the process and its sockets. stop is the function that ends the process.
 func (p *plane) halt(stop func(*childproc.Supervisor)) {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
@@ -271,7 +270,7 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 	p.clients.closeIdle()
 }
 
-// running tells whether boot has been called.
+// running reports whether boot has been called.
 func (p *plane) running() bool {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
@@ -291,7 +290,7 @@ func (p *plane) currentStatus() Status {
 	return s
 }
 
-// waitReady waits for the process and returns where it is.
+// waitReady waits until the process is ready and returns its address.
 func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
 	for {
 		p.mu.Lock()
@@ -314,7 +313,7 @@ func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
 	}
 }
 
-// dial connects to the process, waiting for it while ctx lasts.
+// dial connects to the process, waiting for it until ctx ends.
 func (p *plane) dial(ctx context.Context) (net.Conn, error) {
 	var d net.Dialer
 	for {
@@ -326,7 +325,7 @@ func (p *plane) dial(ctx context.Context) (net.Conn, error) {
 		if err == nil {
 			return conn, nil
 		}
-		// It has just died, and its exit is about to be seen.
+		// The process has just died, and its exit has not been noticed yet.
 		select {
 		case <-ctx.Done():
 			return nil, err
@@ -335,7 +334,7 @@ func (p *plane) dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// seenAs is the address by which AWS would see a client.
+// seenAs returns the address by which AWS would see a client.
 func (m *Manager) seenAs(from net.Addr) netip.Addr {
 	ap, err := netip.ParseAddrPort(from.String())
 	if addr := ap.Addr().Unmap(); err == nil && !addr.IsLoopback() {
@@ -344,7 +343,7 @@ func (m *Manager) seenAs(from net.Addr) netip.Addr {
 	return m.cfg.ClientAddress
 }
 
-// refusal says why a client at an address may not use the endpoint, or "".
+// refusal says why a client at an address may not use the endpoint, or returns "".
 func (a Access) refusal(from netip.Addr) string {
 	if !a.Public {
 		return "the cluster's endpoint has no public access"
@@ -360,7 +359,7 @@ func (a Access) refusal(from netip.Addr) string {
 	return fmt.Sprintf("%s is not in the cluster's public access CIDRs", from)
 }
 
-// update changes the record, in the store and then here.
+// update changes the record, first in the store and then here.
 func (p *plane) update(ctx context.Context, fn func(*record) error) error {
 	var next record
 	err := records.UpdateOne(ctx, p.m.cfg.Store, recordKey(p.id), func(r *record) error {

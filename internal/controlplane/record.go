@@ -15,8 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A record is what the store keeps of a plane. A plane without an owner is a
-// spare.
+// A record is a plane as the store keeps it. A plane without an owner is a spare.
 type record struct {
 	ID    string
 	Owner string
@@ -24,26 +23,24 @@ type record struct {
 	// Port is the endpoint's; 0 until it has first listened.
 	Port   int
 	Access Access
-	// KMSKey is the key that encrypts the plane's data; empty: none does. It never
-	// changes again. Encrypted says that what was there before is encrypted, too.
+	// KMSKey is the key that encrypts the plane's data, or empty if it is not encrypted. Once set, it never changes.
+	// Encrypted says that older data has been encrypted, too.
 	KMSKey    string `json:",omitempty"`
 	Encrypted bool   `json:",omitempty"`
-	// Releasing is set by the first step of a release, so that a crash in its
-	// middle does not bring the plane back.
+	// Releasing is set in the first step of a release, so that a crash during the release does not bring the plane
+	// back.
 	Releasing bool
 	CreatedAt time.Time
 }
 
-// secrets are a plane's keys, apart from its record so that changing one does
-// not write the other.
+// secrets are a plane's keys. They are separate from its record so that changing one does not write the other.
 type secrets struct {
 	CA         authority
 	FrontProxy authority
 	SigningKey []byte
 }
 
-// systemAccount holds the records that belong to no AWS account. It is not a
-// valid account number.
+// systemAccount owns the records that belong to no AWS account. It is not a valid account number.
 const systemAccount = "drydock"
 
 func recordKey(id string) store.Key { return store.Key{Account: systemAccount, ID: id} }
@@ -52,7 +49,7 @@ func recordKey(id string) store.Key { return store.Key{Account: systemAccount, I
 var (
 	records       = store.NewCollection[record]("controlplane", "plane")
 	secretRecords = store.NewCollection[secrets]("controlplane", "secret")
-	// lastKeys holds one record: the key claimed last, which is kept warm.
+	// lastKeys holds one record: the key that was claimed last, for which spares are kept running.
 	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")
 )
 
@@ -79,7 +76,7 @@ func newSecrets(now time.Time) (secrets, error) {
 	return s, err
 }
 
-// kind is the part of the key that is fixed at birth.
+// kind returns the part of the key that is fixed when a plane is created.
 func (k Key) kind() Key {
 	k.Account, k.Name = "", ""
 	return k
@@ -98,15 +95,14 @@ func (k Key) validate() error {
 	return nil
 }
 
-// gitVersion is v1.N.P-eks-1234567, the same for every cluster of a platform
-// version.
+// gitVersion returns v1.N.P-eks-1234567, the same for every cluster of a platform version.
 func (k Key) gitVersion() string {
 	v, _ := eksversions.Lookup(k.Version)
 	sum := sha256.Sum256([]byte(v.Patch + " " + v.PlatformVersion))
 	return "v" + v.Patch + "-eks-" + hex.EncodeToString(sum[:])[:7]
 }
 
-// dnsSuffix is the region's partition's.
+// dnsSuffix returns the DNS suffix of the region's partition.
 func (k Key) dnsSuffix() string {
 	if strings.HasPrefix(k.Region, "cn-") {
 		return "amazonaws.com.cn"
@@ -114,20 +110,20 @@ func (k Key) dnsSuffix() string {
 	return "amazonaws.com"
 }
 
-// awsHost is 0123….gr7.us-east-1.eks.amazonaws.com. The meaning of the second
-// label is not public; there are few of them.
+// awsHost returns 0123….gr7.us-east-1.eks.amazonaws.com. The meaning of the second label is not public; few values
+// exist.
 func (r record) awsHost() string {
 	cells := []string{"gr7", "sk1", "yl4", "ra1"}
 	return fmt.Sprintf("%s.%s.%s.eks.%s", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region, r.Key.dnsSuffix())
 }
 
-// issuer is https://oidc.eks.us-east-1.amazonaws.com/id/0123….
+// issuer returns https://oidc.eks.us-east-1.amazonaws.com/id/0123….
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-iam-roles-for-service-accounts.html
 func (r record) issuer() string {
 	return fmt.Sprintf("https://oidc.eks.%s.%s/id/%s", r.Key.Region, r.Key.dnsSuffix(), r.ID)
 }
 
-// hosts are the names and addresses the API server's certificate is valid for.
+// hosts returns the names and addresses for which the API server's certificate is valid.
 func (r record) hosts(listenAddress string) []string {
 	hosts := []string{
 		r.awsHost(), "localhost", "127.0.0.1", "::1",

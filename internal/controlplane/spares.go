@@ -7,12 +7,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// spareDelay is how long no plane must have been claimed, and all claimed planes
-// must be ready, before spares are started: whoever creates a cluster keeps
-// working with it, and should get the CPU first.
+// spareDelay is how long no plane must have been claimed, with all claimed planes ready, before spares are started.
+// Users who create a cluster keep working with it, and should get the CPU first.
 const spareDelay = 4 * time.Second
 
-// wakeSpares makes keepSpares look again.
+// wakeSpares makes keepSpares check again.
 func (m *Manager) wakeSpares() {
 	select {
 	case m.spares <- struct{}{}:
@@ -20,8 +19,7 @@ func (m *Manager) wakeSpares() {
 	}
 }
 
-// keepSpares keeps Config.WarmSpares planes running that fit the key claimed
-// last, and no others.
+// keepSpares keeps Config.WarmSpares planes running that fit the key that was claimed last, and no others.
 func (m *Manager) keepSpares() {
 	m.wakeSpares()
 	for {
@@ -31,7 +29,7 @@ func (m *Manager) keepSpares() {
 		case <-m.spares:
 		}
 		if !m.quiet() {
-			continue // closing, or a plane's becoming ready wakes this again
+			continue // closing, or when a plane becomes ready, which wakes this again
 		}
 		if err := m.tendSpares(); err != nil && !m.isClosed() {
 			m.cfg.Log.Warn("preparing spare control planes", "err", err)
@@ -39,8 +37,7 @@ func (m *Manager) keepSpares() {
 	}
 }
 
-// quiet waits until nothing has happened for spareDelay. It returns false when
-// claimed planes are starting.
+// quiet waits until nothing has happened for spareDelay. It returns false if claimed planes are starting.
 func (m *Manager) quiet() bool {
 	for {
 		for _, p := range m.all() {
@@ -64,7 +61,7 @@ func (m *Manager) quiet() bool {
 	}
 }
 
-// tendSpares removes the spares that do not fit and makes those that lack.
+// tendSpares removes spares that do not fit and creates missing ones.
 func (m *Manager) tendSpares() error {
 	want, err := lastKeys.Get(m.cfg.Store, recordKey("last"))
 	lacking := m.cfg.WarmSpares
@@ -81,7 +78,7 @@ func (m *Manager) tendSpares() error {
 		if rec.Owner != "" || rec.Releasing {
 			continue
 		}
-		// A reset of the store takes the records away.
+		// A reset of the store removes the records.
 		_, err := records.Get(m.cfg.Store, recordKey(p.id))
 		if lacking == 0 || rec.Key.kind() != want || errors.Is(err, store.ErrNotFound) {
 			if err := m.Release(m.ctx, p.id); err != nil {

@@ -21,15 +21,14 @@ const (
 	authorizePath    = "/authorize"
 	mutatePath       = "/mutate"
 	maxReview        = 3 << 20
-	// mutateFargatePath is separate, because a pod must be matched with Fargate
-	// profiles even if its identity cannot be determined.
+	// mutateFargatePath is separate, because a pod must be matched with Fargate profiles even if its identity cannot
+	// be determined.
 	mutateFargatePath = "/mutate-fargate"
 )
 
-// webhooks is the server of the children's token, authorization and admission webhooks. It
-// lets in only clients with a certificate of its own authority, whose name is
-// the ID of the plane that asks. The authority lives as long as the daemon:
-// children never live longer.
+// webhooks is the server for the children's token, authorization and admission webhooks. It only accepts clients with
+// a certificate of its own authority, whose name is the ID of the calling plane. The authority lives as long as the
+// daemon, because children never live longer.
 type webhooks struct {
 	ca     authority
 	url    string
@@ -59,7 +58,7 @@ func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, known func(id s
 	mux := http.NewServeMux()
 	mux.Handle("POST "+authenticatePath, reviewHandler(known, func(ctx context.Context, id string, r *authnv1.TokenReview) {
 		r.Status = authenticate(ctx, hooks, id, r.Spec.Token)
-		r.Spec = authnv1.TokenReviewSpec{} // the token has no business in an answer
+		r.Spec = authnv1.TokenReviewSpec{} // do not repeat the token in the answer
 	}))
 	mux.Handle("POST "+authorizePath, reviewHandler(known, func(ctx context.Context, id string, r *authzv1.SubjectAccessReview) {
 		r.Status = authzv1.SubjectAccessReviewStatus{}
@@ -91,7 +90,7 @@ func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, known func(id s
 	}
 	go func() {
 		defer close(w.done)
-		_ = w.server.ServeTLS(l, "", "") // ends by close
+		_ = w.server.ServeTLS(l, "", "") // close ends it
 	}()
 	return w, nil
 }
@@ -123,6 +122,6 @@ func reviewHandler[T any](known func(id string) bool, fn func(ctx context.Contex
 		}
 		fn(r.Context(), id, &review)
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(&review) // fails when the child is gone
+		_ = json.NewEncoder(w).Encode(&review) // an error means that the child has disconnected
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// webhookCacheTTL is for how long an answer of the token webhook is believed.
+// webhookCacheTTL is how long an answer of the token webhook is cached.
 const webhookCacheTTL = time.Second
 
-// encryptionPoll is how often the API server compares its EncryptionConfiguration
-// with the one in the file. It has no flag for it and takes a minute.
+// encryptionPoll is how often the API server compares its EncryptionConfiguration with the file. There is no flag for
+// it, and the default is a minute.
 const encryptionPoll = 500 * time.Millisecond
 
 type apiServer struct {
@@ -29,8 +29,8 @@ type apiServer struct {
 	loopback *rest.Config
 }
 
-// newAPIServer prepares a kube-apiserver on listener: app.Run of its command,
-// with the version changed on the way.
+// newAPIServer prepares a kube-apiserver on listener. It does what app.Run of the API server's command does, but
+// changes the version.
 func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener) (*apiServer, error) {
 	opts := options.NewServerRunOptions()
 	if err := parse(opts.Flags(), apiServerArgs(cfg)); err != nil {
@@ -40,9 +40,8 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener)
 	opts.SecureServing.Listener = listener
 	opts.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port
 	opts.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
-	// This is a second cache around the webhook's, for which there is no flag:
-	// with its 10 seconds, a removed access entry would still let people in for
-	// that long.
+	// This is a second cache around the webhook's own, and has no flag. With its default of 10 seconds, a removed
+	// access entry would still let people in for that long.
 	opts.Authentication.TokenSuccessCacheTTL = webhookCacheTTL
 
 	completedOptions, err := opts.Complete(ctx)
@@ -81,8 +80,8 @@ func apiServerArgs(cfg launch.Config) []string {
 	args := []string{
 		"--etcd-servers=" + strings.Join(cfg.Etcd.Endpoints, ","),
 		"--etcd-prefix=" + cfg.Etcd.Prefix,
-		// The API server would compact the whole of etcd, which it shares with other
-		// clusters and with Drydock itself: the daemon compacts.
+		// The API server would compact the whole of etcd, which it shares with other clusters and with Drydock
+		// itself. The daemon compacts instead.
 		"--etcd-compaction-interval=0",
 		"--event-ttl=60m",
 
@@ -90,8 +89,8 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--tls-private-key-file=" + files.Serving(),
 		"--external-hostname=" + cfg.AWSHost,
 		"--service-cluster-ip-range=" + cfg.ServiceCIDR,
-		// The addresses of the service "kubernetes" are the cluster's network
-		// interfaces, of which this process knows nothing.
+		// The addresses of the service "kubernetes" are the cluster's network interfaces, which this process does not
+		// know.
 		"--endpoint-reconciler-type=none",
 
 		"--authentication-config=" + files.Authentication(),
@@ -105,7 +104,7 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--service-account-jwks-uri=" + cfg.Issuer + "/keys",
 		"--service-account-key-file=" + files.ServiceAccountKey(),
 		"--service-account-signing-key-file=" + files.ServiceAccountKey(),
-		// Tokens that ask for no audience get this one, on EKS, too.
+		// Tokens that ask for no audience get this one, as on EKS.
 		"--api-audiences=https://kubernetes.default.svc",
 
 		"--requestheader-client-ca-file=" + files.FrontProxyCA(),
@@ -124,8 +123,8 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--encryption-provider-config=" + files.Encryption(),
 		"--encryption-provider-config-automatic-reload=true",
 
-		// https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
-		// lists EKS's plugins; the others of that list are on by default.
+		// https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html lists EKS's plugins. Those of the
+		// list that are missing here are on by default.
 		"--enable-admission-plugins=NodeRestriction,ExtendedResourceToleration",
 		"--admission-control-config-file=" + files.Admission(),
 		"--allow-privileged=true",
@@ -147,8 +146,8 @@ func apiServerArgs(cfg launch.Config) []string {
 	return args
 }
 
-// eksVersion is an effective version that /version reports as EKS's build of the
-// emulated minor instead of the program's own.
+// eksVersion is an effective version with which /version reports EKS's build of the emulated minor version instead of
+// the program's own.
 type eksVersion struct {
 	compatibility.EffectiveVersion
 	gitVersion string

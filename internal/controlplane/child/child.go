@@ -1,10 +1,9 @@
-// Package child is the control plane of one cluster in one process:
-// kube-apiserver, kube-controller-manager and kube-scheduler of upstream
-// Kubernetes, started as their commands start them but sharing an address space,
-// a context and the process-wide settings those commands assume to be theirs.
+// Package child is the control plane of one cluster in one process: kube-apiserver, kube-controller-manager and
+// kube-scheduler of upstream Kubernetes, started as their commands start them, but sharing an address space, a
+// context and the process-wide settings that each command assumes it owns.
 //
-// It is the only package that imports the servers of k8s.io/kubernetes, and only
-// cmd/drydock imports it, to name it as a child mode.
+// It is the only package that imports the servers of k8s.io/kubernetes, and only cmd/drydock imports it, to register
+// it as a child mode.
 package child
 
 import (
@@ -89,14 +88,14 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 	component("kube-apiserver", api.run)
 	report(launch.Report{Event: launch.Listening, Port: port})
 	group.Go(func() error {
-		// The controller manager asks for /healthz once a second: started a moment
-		// too early it would lose a whole one.
+		// The controller manager polls /healthz once a second. If it started a moment too early, it would lose a
+		// whole second.
 		if err := waitFor(ctx, api.loopback, "/healthz"); err != nil {
 			return err
 		}
 		component("kube-controller-manager", func(ctx context.Context) error { return runControllerManager(ctx, cfg) })
 		component("kube-scheduler", func(ctx context.Context) error { return runScheduler(ctx, cfg) })
-		// Without its default service account a namespace takes no pods.
+		// Until a namespace has its default service account, it accepts no pods.
 		for _, path := range []string{"/readyz", "/api/v1/namespaces/default/serviceaccounts/default"} {
 			if err := waitFor(ctx, api.loopback, path); err != nil {
 				return err
@@ -107,7 +106,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})
 		group.Go(func() error {
-			// A cluster without load balancers is better than none.
+			// A cluster without load balancers is better than no cluster.
 			for ctx.Err() == nil {
 				if err := runCloudController(ctx, cfg, api.loopback); err != nil {
 					klog.ErrorS(err, "The cloud's service controller stopped")
@@ -122,7 +121,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 	return group.Wait()
 }
 
-// waitFor asks for a path of the API server until the answer is OK.
+// waitFor polls a path of the API server until the answer is OK.
 func waitFor(ctx context.Context, cfg *rest.Config, path string) error {
 	client, err := rest.HTTPClientFor(cfg)
 	if err != nil {

@@ -35,19 +35,19 @@ import (
 )
 
 const (
-	// cloudRetry is how long to wait after a failure that may pass.
+	// cloudRetry is how long to wait after a temporary failure.
 	cloudRetry = 2 * time.Second
-	// cloudWorkers is how many services are looked at at once; the default of
-	// AWS's cloud controller manager is one.
+	// cloudWorkers is how many services are processed concurrently. The default of AWS's cloud controller manager is
+	// one.
 	cloudWorkers = 4
 )
 
-// runCloudController runs the service controller of Kubernetes with the AWS cloud
-// provider, as EKS's control plane does, from the first service on that wants a
-// load balancer. Until then it costs one watch that never fires.
+// runCloudController runs the service controller of Kubernetes with the AWS cloud provider, as EKS's control plane
+// does, starting with the first service that needs a load balancer. Until then it only costs one watch without
+// events.
 //
-// Both are upstream's own. They find AWS by the environment, as the SDK does, which
-// is this process's: nothing else in it calls AWS.
+// Both are upstream's own. They find AWS through the environment of this process, as the SDK does. That is safe
+// because nothing else in it calls AWS.
 func runCloudController(ctx context.Context, cfg launch.Config, loopback *rest.Config) error {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(loopback), "service-controller"))
 	if err != nil {
@@ -60,12 +60,11 @@ func runCloudController(ctx context.Context, cfg launch.Config, loopback *rest.C
 	if err != nil {
 		return err
 	}
-	ctx, end := context.WithCancel(ctx) // what this run starts does not outlive it
+	ctx, end := context.WithCancel(ctx) // what this run starts ends with it
 	defer end()
 	var about launch.Cloud
 	for {
-		// Missing credentials are for upstream's first call to find, which makes an
-		// event of it.
+		// Missing credentials are left to upstream's first call, which reports them in an event.
 		if about, err = asker.ask(ctx); err == nil || about.Cluster != "" {
 			break
 		}
@@ -115,11 +114,11 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// waitForLoadBalancer returns when there is a service of type LoadBalancer, or one
-// that was of it and is still to be cleaned up after.
+// waitForLoadBalancer returns when there is a service of type LoadBalancer, or one that used to be and still needs to
+// be cleaned up.
 func waitForLoadBalancer(ctx context.Context, client kubernetes.Interface) error {
-	// A service that was of another type when this process started, and still has the
-	// finalizer, is in no watch of load balancers: it is only found by listing.
+	// A watch of load balancers does not show a service whose type had already changed when this process started, but
+	// that still has the finalizer. Only listing finds it.
 	all, err := client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -136,7 +135,7 @@ func waitForLoadBalancer(ctx context.Context, client kubernetes.Interface) error
 		if found || ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil { // the history is gone, or the API server busy
+		if err != nil { // the resource version is too old, or the API server is busy
 			klog.V(2).InfoS("Watching for load balancers", "err", err)
 			only.ResourceVersion = ""
 		}
@@ -163,8 +162,7 @@ func watchFor(ctx context.Context, client kubernetes.Interface, opts metav1.List
 	return false, nil // the API server ends watches after a while
 }
 
-// cloudConfig is the provider's configuration: of a control plane that runs outside
-// of the nodes' account.
+// cloudConfig returns the provider's configuration for a control plane that runs outside of the nodes' account.
 func cloudConfig(c launch.Cloud) string {
 	return fmt.Sprintf("[Global]\nRegion=%s\nVPC=%s\nSubnetID=%s\nKubernetesClusterID=%s\n", c.Region, c.VPC, c.Subnet, c.Cluster)
 }
@@ -175,7 +173,7 @@ type cloudAsker struct {
 	url    string
 }
 
-// newCloudAsker returns one that shows the certificate of the plane's webhooks.
+// newCloudAsker returns a cloudAsker that presents the client certificate of the plane's webhooks.
 func newCloudAsker(cfg launch.Config) (*cloudAsker, error) {
 	webhook, err := clientcmd.BuildConfigFromFlags("", launch.Files(cfg.Dir).TokenWebhook())
 	if err != nil {
@@ -193,7 +191,7 @@ func newCloudAsker(cfg launch.Config) (*cloudAsker, error) {
 	return &cloudAsker{client: client, url: "https://" + u.Host + launch.CloudPath}, nil
 }
 
-// ask returns what the daemon tells; with an error about the credentials, the rest.
+// ask returns the daemon's answer. If only the credentials are missing, it returns an error together with the rest.
 func (a *cloudAsker) ask(ctx context.Context) (launch.Cloud, error) {
 	var out launch.Cloud
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader([]byte("{}")))
@@ -217,9 +215,9 @@ func (a *cloudAsker) ask(ctx context.Context) (launch.Cloud, error) {
 	return out, nil
 }
 
-// serveCredentials lets the AWS SDK in this process fetch the cluster role's
-// credentials as in a container, again before they expire, and points it at the
-// daemon. Nobody else knows the token that the answer needs.
+// serveCredentials lets the AWS SDK in this process fetch the cluster role's credentials as in a container, again
+// before they expire, and sets the daemon as its endpoint. Only this process knows the token that is needed to fetch
+// them.
 func (a *cloudAsker) serveCredentials(ctx context.Context, about launch.Cloud) (stop func(), err error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -239,16 +237,16 @@ func (a *cloudAsker) serveCredentials(ctx context.Context, about launch.Cloud) (
 			_ = json.NewEncoder(w).Encode(map[string]string{"code": "ClusterRole", "message": err.Error()})
 			return
 		}
-		_ = json.NewEncoder(w).Encode(now.Credentials) // fails when the SDK has gone
+		_ = json.NewEncoder(w).Encode(now.Credentials) // an error means that the SDK has disconnected
 	})}
-	go func() { _ = server.Serve(l) }() // ends by stop
+	go func() { _ = server.Serve(l) }() // stop ends it
 	for name, value := range map[string]string{
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://" + l.Addr().String() + "/",
 		"AWS_CONTAINER_AUTHORIZATION_TOKEN":  token,
 		"AWS_ENDPOINT_URL":                   about.Endpoint,
 		"AWS_REGION":                         about.Region,
 		"AWS_EC2_METADATA_DISABLED":          "true",
-		// The user's own settings are not the control plane's.
+		// The user's own settings do not apply to the control plane.
 		"AWS_CONFIG_FILE":             os.DevNull,
 		"AWS_SHARED_CREDENTIALS_FILE": os.DevNull,
 	} {

@@ -47,7 +47,7 @@ func controllerManagerArgs(cfg launch.Config) []string {
 		"--allocate-node-cidrs=false",
 		"--configure-cloud-routes=false",
 		"--service-cluster-ip-range=" + cfg.ServiceCIDR,
-		// Made if it is not there, by default under /usr.
+		// It is created if missing, by default under /usr.
 		"--flex-volume-plugin-dir=" + files.FlexVolumes(),
 		"--profiling=false",
 		"--concurrent-replicaset-syncs=10",
@@ -66,7 +66,7 @@ func runScheduler(ctx context.Context, cfg launch.Config) error {
 	}
 	err = scheduler.Run(ctx, config, sched)
 	if ctx.Err() != nil {
-		return nil // it always ends with an error
+		return nil // it always returns an error
 	}
 	if err == nil {
 		err = errors.New("stopped unexpectedly")

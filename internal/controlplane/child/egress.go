@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 )
 
-// speakPlainly lets connections to kubelets, and those of the proxy subresources, fail
-// with the daemon's reason alone.
+// speakPlainly makes failed connections to kubelets, including those of the proxy subresources, report only the
+// daemon's reason.
 func speakPlainly(kubelets *egressselector.Lookup, proxy *http.Transport) {
 	if lookup := *kubelets; lookup != nil {
 		*kubelets = func(n egressselector.NetworkContext) (utilnet.DialFunc, error) {
@@ -25,8 +25,8 @@ func speakPlainly(kubelets *egressselector.Lookup, proxy *http.Transport) {
 	}
 }
 
-// plainly takes away what tunnelHTTPConnect of package egressselector puts before the
-// reason: the path of a socket and, twice, a status code.
+// plainly removes what tunnelHTTPConnect of package egressselector puts before the reason: the path of a socket and,
+// twice, a status code.
 func plainly(dial utilnet.DialFunc) utilnet.DialFunc {
 	if dial == nil {
 		return nil

@@ -10,32 +10,30 @@ import (
 	"time"
 )
 
-// How eagerly garbage is collected, as for GOGC. A busy process makes a lot of it,
-// and collecting it often takes a quarter of its CPU time; an idle one had better
-// be small. A busy process keeps up to garbage bytes of it, whatever its live
-// objects are: by GOGC alone, nodes that join together made of 400 MB in use the
-// 2 GB at which the limit makes collecting frequent again.
+// How eagerly garbage is collected, in terms of GOGC. A busy process makes a lot of garbage, and collecting it often
+// takes a quarter of its CPU time, while an idle process should be small. A busy process keeps up to garbage bytes of
+// it, however large its live heap is. With GOGC alone, many nodes that joined together turned 400 MB of live objects
+// into the 2 GB at which the limit forces frequent collections.
 const (
-	busyGC, largeGC = 400, 100 // of small and of large heaps
+	busyGC, largeGC = 400, 100 // for small and for large heaps
 	garbage         = 256 << 20
 	idleGC          = 50
 	memoryLimit     = 2 << 30
 )
 
-// busyPercent is the GOGC of a busy process with so many bytes in use.
+// busyPercent returns the GOGC of a busy process with that many live bytes.
 func busyPercent(live uint64) int {
 	return int(min(busyGC, max(largeGC, 100*garbage/max(live, 1))))
 }
 
-// A collector sets how eagerly garbage is collected; it adjusts this after every
-// collection.
+// A collector sets how eagerly garbage is collected, and adjusts that after every collection.
 type collector struct {
 	mu   sync.Mutex
 	idle bool
 	live [1]metrics.Sample
 }
 
-// startCollector begins with a busy process.
+// startCollector starts with the settings of a busy process.
 func startCollector() *collector {
 	c := &collector{live: [1]metrics.Sample{{Name: "/gc/heap/live:bytes"}}}
 	c.adjust()
@@ -43,8 +41,8 @@ func startCollector() *collector {
 	return c
 }
 
-// afterNext has the next collection, which finds an object that nothing refers to,
-// call adjust, and so on.
+// afterNext calls adjust after the next collection and every later one. A collection is noticed by the cleanup of an
+// unreferenced object.
 func (c *collector) afterNext() {
 	runtime.AddCleanup(new([64]byte), func(c *collector) { c.adjust(); c.afterNext() }, c)
 }
@@ -67,20 +65,19 @@ func (c *collector) adjust() {
 	debug.SetGCPercent(percent)
 }
 
-// A process is idle below idleCores over idleInterval, and busy again above
-// busyCores over busyInterval, which is short: until then it has one core.
+// A process is idle below idleCores over idleInterval, and busy again above busyCores over busyInterval. The latter
+// is short, because until then the process only has one core.
 const (
 	idleCores, idleInterval = 0.2, 5 * time.Second
 	busyCores, busyInterval = 0.4, time.Second
 )
 
-// tendIdleness makes an idle process cheap until ctx ends, and gives it everything
-// again when there is work. The process begins busy.
+// tendIdleness makes an idle process cheap until ctx ends, and removes the limits when there is work. The process
+// starts as busy.
 //
-// The hundreds of timers of an idle control plane (each work queue's has two
-// firings a second) would each wake a second thread that has nothing to do: with
-// one core there is no second thread, which saves a quarter of the idle CPU
-// time.
+// Each of the hundreds of timers of an idle control plane (each work queue's fires twice a second) would also wake a
+// second thread that has nothing to do. With one core there is no second thread, which saves a quarter of the idle
+// CPU time.
 func tendIdleness(ctx context.Context, gc *collector) {
 	cores := runtime.GOMAXPROCS(0)
 	defer runtime.GOMAXPROCS(cores)
@@ -114,7 +111,7 @@ func tendIdleness(ctx context.Context, gc *collector) {
 	}
 }
 
-// cpuTime is the CPU time this process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

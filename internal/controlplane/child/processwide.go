@@ -16,9 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// setProcessWide does once what each of the three commands does for itself
-// before running its component: logging, feature gates and the emulated version,
-// client warnings.
+// setProcessWide does once what each of the three commands does before running its component: it sets up logging,
+// feature gates, the emulated version and client warnings.
 func setProcessWide(cfg launch.Config) error {
 	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
 	if err := logsapi.ValidateAndApply(logsapi.NewLoggingConfiguration(), utilfeature.DefaultFeatureGate); err != nil {
@@ -46,8 +45,8 @@ func parse(sets flag.NamedFlagSets, args []string) error {
 	return all.Parse(args)
 }
 
-// writeKubeconfigs writes the client configurations of the controller manager
-// and the scheduler, which point at this process's port.
+// writeKubeconfigs writes the client configurations of the controller manager and the scheduler, which connect to
+// this process's port.
 func writeKubeconfigs(cfg launch.Config, port int) error {
 	files := launch.Files(cfg.Dir)
 	for path, cert := range map[string]string{

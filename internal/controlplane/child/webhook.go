@@ -14,10 +14,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// ensureWebhooks puts the pod identity webhook's configuration into the cluster, and
-// the daemon's address of this run into what an earlier run left: that of Fargate is
-// made with the first profile. This happens before the cluster is announced, so that
-// no pod is created before it.
+// ensureWebhooks creates the pod identity webhook's configuration in the cluster. In what an earlier run left it
+// updates the daemon's address. Fargate's configuration is created with the first profile. This happens before the
+// cluster is announced, so that no pod is created earlier.
 func ensureWebhooks(ctx context.Context, cfg launch.Config, loopback *rest.Config) error {
 	client, err := kubernetes.NewForConfig(loopback)
 	if err != nil {
@@ -47,7 +46,7 @@ func readWebhook(file string) (*admissionregistrationv1.MutatingWebhookConfigura
 	return w, json.Unmarshal(b, w)
 }
 
-// updateWebhook brings a configuration up to date that is there.
+// updateWebhook brings an existing configuration up to date.
 func updateWebhook(ctx context.Context, client kubernetes.Interface, file string) error {
 	want, err := readWebhook(file)
 	if err != nil {

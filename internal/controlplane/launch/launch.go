@@ -1,6 +1,5 @@
-// Package launch is what a control plane's parent (controlplane) and child
-// (controlplane/child) say to each other, and how the files between them are
-// named. Only those two import it.
+// Package launch defines the messages between a control plane's parent (controlplane) and child (controlplane/child),
+// and the names of the files that they share. Only those two import it.
 package launch
 
 import (
@@ -11,12 +10,11 @@ import (
 // Mode is the child mode of a control plane, see childproc.Modes.
 const Mode = "controlplane"
 
-// A Config is what the parent hands to the child. Keys and certificates are in
-// files under Dir.
+// A Config is the configuration that the parent passes to the child. Keys and certificates are in files under Dir.
 type Config struct {
-	// Dir is the plane's folder: its files are named by the methods of Files.
+	// Dir is the plane's folder. The methods of Files name the files in it.
 	Dir string
-	// Version is the Kubernetes minor to emulate: "1.33".
+	// Version is the Kubernetes minor version to emulate: "1.33".
 	Version string
 	// GitVersion is what /version reports: v1.33.5-eks-1234567.
 	GitVersion string
@@ -42,13 +40,13 @@ type Etcd struct {
 // An Event is the kind of a Report.
 type Event string
 
-// The events of a child, in the order in which they come.
+// A child's events, in the order in which they occur.
 const (
-	// Listening: Port accepts connections; requests may still be refused.
+	// Listening means that Port accepts connections. Requests may still be refused.
 	Listening Event = "listening"
-	// Ready: requests are answered and all built-in roles are there.
+	// Ready means that requests are answered and all built-in roles exist.
 	Ready Event = "ready"
-	// Fatal: the child ends, for Reason.
+	// Fatal means that the child ends, because of Reason.
 	Fatal Event = "fatal"
 )
 
@@ -61,12 +59,12 @@ type Report struct {
 
 // Encode returns the report as bytes.
 func (r Report) Encode() []byte {
-	b, _ := json.Marshal(r) // strings and a number: cannot fail
+	b, _ := json.Marshal(r) // strings and a number always encode
 	return b
 }
 
-// Files names the files in a plane's folder. Those ending in .pem hold a
-// certificate and its key together, so that both are replaced at once.
+// Files returns the names of the files in a plane's folder. Files ending in .pem hold a certificate and its key
+// together, so that both are replaced at once.
 type Files string
 
 // CA is the certificate authority of servers and clients.
@@ -78,7 +76,7 @@ func (d Files) CAKey() string { return d.file("ca.key") }
 // Serving is the API server's certificate.
 func (d Files) Serving() string { return d.file("apiserver.pem") }
 
-// FrontProxyCA signs what the API server shows to aggregated API servers.
+// FrontProxyCA signs the client certificate that the API server presents to aggregated API servers.
 func (d Files) FrontProxyCA() string { return d.file("front-proxy-ca.crt") }
 
 // FrontProxy is the API server's client certificate for aggregated API servers.
@@ -120,23 +118,21 @@ func (d Files) Admission() string { return d.file("admission.yaml") }
 // AdmissionWebhook is the client configuration for the daemon's admission webhook.
 func (d Files) AdmissionWebhook() string { return d.file("admission-webhook.kubeconfig") }
 
-// PodIdentityWebhook is the MutatingWebhookConfiguration, in JSON, that the child
-// puts into the cluster before it is ready.
+// PodIdentityWebhook is the MutatingWebhookConfiguration, in JSON, that the child creates in the cluster before the
+// cluster is ready.
 func (d Files) PodIdentityWebhook() string { return d.file("pod-identity-webhook.json") }
 
-// FargateWebhook is the MutatingWebhookConfiguration, in JSON, that the child brings up
-// to date in clusters that have one.
+// FargateWebhook is the MutatingWebhookConfiguration, in JSON, that the child updates in clusters that have one.
 func (d Files) FargateWebhook() string { return d.file("fargate-webhook.json") }
 
 // Egress is the API server's EgressSelectorConfiguration.
 func (d Files) Egress() string { return d.file("egress.yaml") }
 
-// Encryption is the API server's EncryptionConfiguration, which it reads again
-// when it changes.
+// Encryption is the API server's EncryptionConfiguration. The API server reloads it when it changes.
 func (d Files) Encryption() string { return d.file("encryption.yaml") }
 
-// ControllerManagerKubeconfig is the controller manager's client configuration.
-// The child writes it, which alone knows its port.
+// ControllerManagerKubeconfig is the controller manager's client configuration. The child writes it, because only the
+// child knows its port.
 func (d Files) ControllerManagerKubeconfig() string { return d.file("controller-manager.kubeconfig") }
 
 // SchedulerKubeconfig is the scheduler's client configuration.
