@@ -1,7 +1,6 @@
-// Package accesspolicies is the catalogue of EKS access policies and what each
-// allows inside a cluster. It decides single requests against one policy; which
-// principal has which policy with which scope is the eks service's business.
-// Any package may import it.
+// Package accesspolicies is the catalogue of EKS access policies and what each allows inside a cluster. It decides
+// single requests against one policy; the eks service knows which principal has which policy with which scope. Any
+// package may import it.
 package accesspolicies
 
 import (
@@ -74,8 +73,7 @@ func ByARN(arn string) (Policy, bool) {
 	return catalogue()[i], true
 }
 
-// AllowsResource reports whether p, with cluster scope, allows the request.
-// Restricting it to namespaces is the caller's part.
+// AllowsResource reports whether p, with cluster scope, allows the request. The caller restricts it to namespaces.
 func (p Policy) AllowsResource(a *authzv1.ResourceAttributes) bool {
 	resource := a.Resource
 	if a.Subresource != "" {

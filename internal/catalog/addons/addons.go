@@ -1,6 +1,6 @@
-// Package addons is the catalogue of EKS add-ons: their versions per Kubernetes
-// release, what of them can be configured, and the Kubernetes objects each consists
-// of. It makes objects and applies none. Any package may import it.
+// Package addons is the catalogue of EKS add-ons: their versions per Kubernetes release, their configuration options,
+// and the Kubernetes objects that each consists of. It builds objects but does not apply them. Any package may import
+// it.
 package addons
 
 import (
@@ -15,58 +15,53 @@ import (
 //go:embed addons.yaml
 var data []byte
 
-// Namespace is where every add-on of the catalogue has its pods by default.
+// Namespace is the default namespace for the pods of every add-on in the catalogue.
 const Namespace = "kube-system"
 
 // An AddOn is an add-on that EKS offers.
 type AddOn struct {
 	Name             string
 	Type             string // networking, storage, …
-	Publisher, Owner string // eks and aws, if not said
+	Publisher, Owner string // eks and aws by default
 	// Manifests are the files with its objects.
 	Manifests []string
 	// ComputeTypes are where its pods run: ec2, fargate, …
 	ComputeTypes []string
-	// ServiceAccounts are those whose pods need rights in AWS.
+	// ServiceAccounts are the service accounts whose pods need permissions in AWS.
 	ServiceAccounts []ServiceAccount
-	// RequiresIAMPermissions says that the add-on does nothing useful without
-	// IAM permissions.
+	// RequiresIAMPermissions says that the add-on is useless without IAM permissions.
 	RequiresIAMPermissions bool `json:"requiresIamPermissions"`
 	// Movable says that it can be in another namespace than Namespace.
 	Movable bool
-	// Changes are the differences between EKS's objects and the manifests that all
-	// versions share.
+	// Changes are the differences between EKS's objects and the manifests, for all versions.
 	Changes []Change
 	// Pods and Settings are what configuration values can change.
 	Pods     []Pods
 	Settings []Setting
-	// Refused are values of EKS's schema that change nothing here, by name and with
-	// their schemas.
+	// Refused are values of EKS's schema that have no effect here, by name, with their schemas.
 	Refused map[string]map[string]any
-	// Versions are its versions, newest first.
+	// Versions are the add-on's versions, newest first.
 	Versions []Version
 }
 
-// A ServiceAccount is an add-on's Kubernetes service account and the AWS-managed
-// policies recommended for its role, path included.
+// A ServiceAccount is an add-on's Kubernetes service account and the AWS-managed policies recommended for its role,
+// including their paths.
 type ServiceAccount struct {
 	Name     string
 	Policies []string
-	// Needs are actions its pods do nothing useful without.
+	// Needs are the actions without which its pods are useless.
 	Needs []string
 }
 
 // A Version is one version of an add-on.
 type Version struct {
 	Version string // v1.20.4-eksbuild.2
-	// Kubernetes are the releases it runs on, DefaultFor those for which it is
-	// the version of an add-on that names none.
+	// Kubernetes are the releases it runs on. DefaultFor are those for which it is the default version.
 	Kubernetes []string
 	DefaultFor []string
-	// Tags are the tags of its images that have a version of their own.
+	// Tags are the tags of those images that have their own versions.
 	Tags map[string]string
-	// Changes are the differences between its objects and the manifests, which belong
-	// to one version.
+	// Changes are the differences between its objects and the manifests that are specific to this version.
 	Changes []Change
 	// Without are the configuration values that only later versions have.
 	Without []string
@@ -76,12 +71,11 @@ type Version struct {
 type Change struct {
 	// Object is a KIND/NAME, Path as in a [Setting].
 	Object, Path string
-	// Value is what the field becomes; nothing: it is removed.
+	// Value is the new value of the field; nil removes the field.
 	Value any
-	// Flag, of a list of arguments: NAME=VALUE takes the place of the argument NAME;
-	// NAME alone removes it.
+	// Flag applies to a list of arguments: NAME=VALUE replaces the argument NAME; NAME alone removes it.
 	Flag string
-	// Drop, of a list of objects, are strings removed from the lists in those.
+	// Drop applies to a list of objects: it removes these strings from the lists in them.
 	Drop []string
 }
 
@@ -104,7 +98,7 @@ var catalogue = sync.OnceValue(func() []AddOn {
 	return all
 })
 
-// All returns the add-ons by name. Treat them as read-only.
+// All returns the add-ons sorted by name. Treat them as read-only.
 func All() []AddOn { return catalogue() }
 
 // Lookup returns the add-on with that name, or false if there is none.
@@ -122,8 +116,7 @@ func (a *AddOn) Version(version string) *Version {
 	return a.find(func(v *Version) bool { return v.Version == version })
 }
 
-// Default returns the default version for a Kubernetes release, nil if the
-// add-on is not offered there.
+// Default returns the default version for a Kubernetes release, or nil if the add-on is not offered there.
 func (a *AddOn) Default(kubernetes string) *Version {
 	return a.find(func(v *Version) bool { return slices.Contains(v.DefaultFor, kubernetes) })
 }

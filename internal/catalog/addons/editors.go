@@ -9,16 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// editors are how a value becomes part of a field, by the first word of a Setting's As;
-// argument is the rest.
+// editors are the ways in which a value changes a field, by the first word of a Setting's As; argument is the rest.
 var editors = map[string]func(old any, argument string, value any) (any, error){
-	// As Helm lays configuration values over a chart's: objects member by member, all
-	// else as a whole, and null removes.
-	// https://helm.sh/docs/chart_template_guide/values_files/
+	// As Helm merges configuration values into a chart's: objects member by member, everything else as a whole, and
+	// null removes. https://helm.sh/docs/chart_template_guide/values_files/
 	"": func(old any, _ string, value any) (any, error) { return overlay(old, value), nil },
 	// A number as text.
 	"text": func(_ any, _ string, value any) (any, error) { return fmt.Sprint(value), nil },
-	// Variables of a container; or the one named.
+	// Variables of a container, or only the named one.
 	"env": func(old any, name string, value any) (any, error) {
 		vars, ok := value.(map[string]any)
 		if !ok {
@@ -30,7 +28,7 @@ var editors = map[string]func(old any, argument string, value any) (any, error){
 		}
 		return list, nil
 	},
-	// Items of a list, by name where they have one.
+	// Items of a list, matched by name if they have one.
 	"append": func(old any, _ string, value any) (any, error) {
 		list, _ := old.([]any)
 		added, _ := value.([]any)
@@ -48,13 +46,12 @@ var editors = map[string]func(old any, argument string, value any) (any, error){
 		}
 		return list, nil
 	},
-	// The annotation by which Fargate takes pods.
+	// The annotation that lets Fargate run the pods.
 	// https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html
 	"computeType": func(old any, _ string, value any) (any, error) {
 		return overlay(old, map[string]any{"eks.amazonaws.com/compute-type": value}), nil
 	},
-	// The argument --name=VALUE; text after the = stands before the value. A null
-	// changes nothing.
+	// The argument --name=VALUE; text after the = comes before the value. A null changes nothing.
 	"flag": func(old any, name string, value any) (any, error) {
 		if value == nil {
 			return old, nil
@@ -85,7 +82,7 @@ var editors = map[string]func(old any, argument string, value any) (any, error){
 		}
 		return setFlag(list, name, strings.Join(pairs, ",")), nil
 	},
-	// A field, by its path, of the YAML in a text.
+	// A field, given by its path, of the YAML in a text.
 	"yaml": func(old any, path string, value any) (any, error) {
 		text, _ := old.(string)
 		doc := map[string]any{}
@@ -98,14 +95,14 @@ var editors = map[string]func(old any, argument string, value any) (any, error){
 		raw, err := yaml.Marshal(doc)
 		return string(raw), err
 	},
-	// Tolerating all taints, or only those of the chart's default.
+	// Tolerate all taints, or only those of the chart's default.
 	"tolerateAll": func(old any, _ string, value any) (any, error) {
 		if all, _ := value.(bool); all {
 			return old, nil
 		}
 		return []any{map[string]any{"effect": "NoExecute", "operator": "Exists", "tolerationSeconds": int64(300)}}, nil
 	},
-	// Tolerations, which the chart leaves out where all taints are tolerated.
+	// Tolerations, which the chart leaves out if all taints are tolerated.
 	"tolerations": func(old any, _ string, value any) (any, error) {
 		if list, _ := old.([]any); len(list) == 1 && len(list[0].(map[string]any)) == 1 {
 			return old, nil
@@ -131,7 +128,7 @@ func overlay(old, value any) any {
 	return out
 }
 
-// setNamed puts an item into a list, in place of one of the same name.
+// setNamed adds an item to a list, replacing one with the same name.
 func setNamed(list []any, item any) []any {
 	if m, ok := item.(map[string]any); ok {
 		if name, ok := m["name"].(string); ok {
@@ -144,7 +141,7 @@ func setNamed(list []any, item any) []any {
 	return append(list, item)
 }
 
-// setFlag puts the argument NAME=VALUE into a list, in place of one of that name.
+// setFlag adds the argument NAME=VALUE to a list, replacing one with the same name.
 func setFlag(list []any, name, value string) []any {
 	i := indexFlag(list, name)
 	if i < 0 {

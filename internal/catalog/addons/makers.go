@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// makers are the values that make or remove objects, or change several fields, by the
-// first word of a Setting's As; argument is the rest.
+// makers are the values that create or remove objects, or change several fields, by the first word of a Setting's As;
+// argument is the rest.
 var makers = map[string]func(objects []*unstructured.Unstructured, s Setting, argument string, value any) ([]*unstructured.Unstructured, error){
 	"add":         addManifest,
 	"autoScaling": startScaling,
@@ -30,7 +30,7 @@ func addManifest(objects []*unstructured.Unstructured, _ Setting, manifest strin
 	return append(objects, objectsOf(strings.NewReplacer(), manifest)...), nil
 }
 
-// An AutoScaling says between what counts CoreDNS is scaled.
+// An AutoScaling is the range in which CoreDNS is scaled.
 // https://docs.aws.amazon.com/eks/latest/userguide/coredns-autoscaling.html
 type AutoScaling struct {
 	// Object is the Deployment, KIND/NAME.
@@ -41,16 +41,16 @@ type AutoScaling struct {
 // The limits of both counts.
 const minScaled, maxScaled = 2, 1000
 
-// Scales reports whether EKS scales the add-on with some values.
+// Scales reports whether EKS scales the add-on if it has these values.
 func (a *AddOn) Scales() bool {
 	return slices.ContainsFunc(a.Settings, func(s Setting) bool { return s.As == "autoScaling" })
 }
 
-// AutoScaling returns how EKS scales the add-on with these values; false: not at all.
+// AutoScaling returns how EKS scales the add-on with these values, or false if it does not.
 func (a *AddOn) AutoScaling(values map[string]any) (AutoScaling, bool) {
 	for _, s := range a.Settings {
 		if s.As == "autoScaling" {
-			v, _, _ := unstructured.NestedMap(values, s.Value) // the schema has seen to its type
+			v, _, _ := unstructured.NestedMap(values, s.Value) // the schema has checked its type
 			return scalingOf(s, v)
 		}
 	}
@@ -69,10 +69,10 @@ func scalingOf(s Setting, v map[string]any) (AutoScaling, bool) {
 	return AutoScaling{Object: s.Object, Min: low, Max: max(low, number("maxReplicas", maxScaled))}, on
 }
 
-// Clamp returns the nearest count that is allowed.
+// Clamp returns the nearest allowed count.
 func (s AutoScaling) Clamp(n int) int { return min(max(n, s.Min), s.Max) }
 
-// startScaling gives what is scaled a count to begin with.
+// startScaling sets the initial count of what is scaled.
 func startScaling(objects []*unstructured.Unstructured, s Setting, _ string, value any) ([]*unstructured.Unstructured, error) {
 	v, _ := value.(map[string]any)
 	scaling, on := scalingOf(s, v)
@@ -113,7 +113,7 @@ func budget(objects []*unstructured.Unstructured, s Setting, _ string, value any
 	return objects, nil
 }
 
-// replicas sets a Deployment's, and the budget of more than two.
+// replicas sets a Deployment's replicas and, if there are more than two, its budget.
 // https://github.com/kubernetes-sigs/aws-ebs-csi-driver/tree/master/charts/aws-ebs-csi-driver
 func replicas(objects []*unstructured.Unstructured, s Setting, budget string, value any) ([]*unstructured.Unstructured, error) {
 	i, j := indexObject(objects, s.Object), indexObject(objects, budget)
@@ -129,9 +129,8 @@ func replicas(objects []*unstructured.Unstructured, s Setting, budget string, va
 	return objects, unstructured.SetNestedField(objects[i].Object, value, "spec", "replicas")
 }
 
-// eniConfigs adds the ENIConfigs of custom networking, one per zone. Their region is
-// the cluster's: an ENIConfig has none.
-// https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network-tutorial.html
+// eniConfigs adds the ENIConfigs of custom networking, one per zone. They are in the cluster's region, because an
+// ENIConfig names none. https://docs.aws.amazon.com/eks/latest/userguide/cni-custom-network-tutorial.html
 func eniConfigs(objects []*unstructured.Unstructured, _ Setting, _ string, value any) ([]*unstructured.Unstructured, error) {
 	v, _ := value.(map[string]any)
 	if create, _ := v["create"].(bool); !create {
@@ -151,8 +150,7 @@ func eniConfigs(objects []*unstructured.Unstructured, _ Setting, _ string, value
 	return objects, nil
 }
 
-// monitors adds the node monitoring agent's configuration, a ConfigMap that its pods
-// read.
+// monitors adds the node monitoring agent's configuration, a ConfigMap that its pods read.
 // https://github.com/aws/eks-node-monitoring-agent/tree/main/charts/eks-node-monitoring-agent
 func monitors(objects []*unstructured.Unstructured, s Setting, name string, value any) ([]*unstructured.Unstructured, error) {
 	i := indexObject(objects, s.Object)

@@ -28,7 +28,7 @@ type Cluster struct {
 	VPCID      string
 }
 
-// Objects returns the objects of a version in a cluster. They are the caller's.
+// Objects returns the objects of a version in a cluster. The caller may change them.
 func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, error) {
 	values := []string{
 		"${registry}", Registry(c.Region),
@@ -56,12 +56,11 @@ func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, er
 	return out, nil
 }
 
-// unanswered reports whether an object promises that a pod answers for a part of the
-// Kubernetes API. Where none does, discovery fails, and with it the deletion of every
-// namespace.
+// unanswered reports whether an object claims that a pod serves a part of the Kubernetes API. If no pod does,
+// discovery fails, and with it the deletion of every namespace.
 //
-// AWS deviation: metrics-server is without v1beta1.metrics.k8s.io, since it runs nothing
-// on simulated nodes: "Metrics API not available", as on a cluster that lacks the add-on.
+// AWS deviation: metrics-server lacks v1beta1.metrics.k8s.io, since nothing runs on simulated nodes: "Metrics API not
+// available", as in a cluster without the add-on.
 func unanswered(o *unstructured.Unstructured) bool { return o.GetKind() == "APIService" }
 
 func (c Change) change(old any) (any, error) {
@@ -82,8 +81,7 @@ func (c Change) change(old any) (any, error) {
 	return runtime.DeepCopyJSONValue(c.Value), nil
 }
 
-// without removes strings from the lists in the items of a list, and the items of which
-// that leaves a list empty.
+// without removes strings from the lists in the items of a list, and items in which that leaves a list empty.
 func without(list []any, dropped []string) []any {
 	return slices.DeleteFunc(list, func(item any) bool {
 		m, _ := item.(map[string]any)
@@ -99,9 +97,8 @@ func without(list []any, dropped []string) []any {
 	})
 }
 
-// Move brings objects of an add-on, which are changed, into another namespace, with
-// everything that names it; the first one returned is the namespace itself. A role
-// binding for a role of Namespace stays there.
+// Move changes an add-on's objects so that they, and everything that refers to their namespace, are in another
+// namespace. The first object returned is the namespace itself. A role binding for a role of Namespace stays there.
 func Move(objects []*unstructured.Unstructured, namespace string) []*unstructured.Unstructured {
 	if namespace == Namespace {
 		return objects
@@ -127,16 +124,14 @@ func Move(objects []*unstructured.Unstructured, namespace string) []*unstructure
 	return append([]*unstructured.Unstructured{ns}, objects...)
 }
 
-// System returns the objects that every new cluster with networking has and no
-// add-on owns: the storage class gp2, and the kinds of the VPC resource and
-// network policy controllers that EKS runs.
+// System returns the objects that every new cluster with networking has and that belong to no add-on: the storage
+// class gp2, and the kinds of the VPC resource and network policy controllers that EKS runs.
 func System() []*unstructured.Unstructured {
 	return objectsOf(strings.NewReplacer(), "gp2", "network-resources")
 }
 
-// Workloads names the Deployments and DaemonSets of the add-on in a namespace, which
-// are the same in all its versions whatever their configuration: objects of a kind, a
-// namespace and a name.
+// Workloads returns the add-on's Deployments and DaemonSets in a namespace, as objects with only a kind, a namespace
+// and a name. They are the same in all versions, whatever the configuration.
 func (a *AddOn) Workloads(namespace string) []*unstructured.Unstructured {
 	out := a.named(func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "Deployment" || o.GetKind() == "DaemonSet"
@@ -147,8 +142,8 @@ func (a *AddOn) Workloads(namespace string) []*unstructured.Unstructured {
 	return out
 }
 
-// Unanswered names what Objects leaves out and an older Drydock applied: objects of a
-// kind and a name, which go with the add-on and with its next update.
+// Unanswered returns the objects that Objects leaves out but an older Drydock applied, with only a kind and a name.
+// They are removed with the add-on and by its next update.
 func (a *AddOn) Unanswered() []*unstructured.Unstructured { return a.named(unanswered) }
 
 func (a *AddOn) named(which func(*unstructured.Unstructured) bool) []*unstructured.Unstructured {
@@ -181,8 +176,8 @@ func objectsOf(r *strings.Replacer, manifests ...string) []*unstructured.Unstruc
 	return out
 }
 
-// substitute replaces variables in the strings of a value, which it changes. A
-// value put in stays inside its string, whatever it contains.
+// substitute replaces variables in the strings of a value in place. Whatever a replacement contains, it stays inside
+// its string.
 func substitute(r *strings.Replacer, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

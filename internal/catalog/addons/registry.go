@@ -1,6 +1,6 @@
 package addons
 
-// Registry is the registry of EKS's images in a region.
+// Registry returns the registry of EKS's images in a region.
 // https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html
 func Registry(region string) string {
 	account := "602401143452"

@@ -33,8 +33,8 @@ func types() map[string]map[string]any {
 		"objects": {"type": "array", "items": map[string]any{"type": "object"}},
 		"texts":   {"type": "array", "items": text},
 		"strings": {"type": "object", "additionalProperties": text},
-		// EKS's name for strings that must be true or false, or a number; its validator
-		// does not know such a format and accepts every string.
+		// This is EKS's name for strings that must be true or false, or a number. Its validator does not know the
+		// format and accepts every string.
 		"flag":   {"type": "string", "format": "boolean"},
 		"number": {"type": "string", "format": "integer"},
 		"budget": {
@@ -55,8 +55,8 @@ func types() map[string]map[string]any {
 	}
 }
 
-// Schema returns the JSON schema of a version's configuration values: what Configure
-// honours, and the values of EKS's schema that [AddOn.Unsupported] names.
+// Schema returns the JSON schema of a version's configuration values: those that Configure applies, and those of
+// EKS's schema that [AddOn.Unsupported] names.
 func (a *AddOn) Schema(v *Version) string { return schemas()[a.Name+" "+v.Version].text }
 
 type schema struct {
@@ -68,7 +68,7 @@ var schemas = sync.OnceValue(func() map[string]schema {
 	out := map[string]schema{}
 	for i := range All() {
 		a := &All()[i]
-		same := map[string]schema{} // by what a version is without
+		same := map[string]schema{} // by the values that a version lacks
 		for j := range a.Versions {
 			v := &a.Versions[j]
 			key := strings.Join(v.Without, " ")
@@ -123,7 +123,7 @@ func (a *AddOn) schema(v *Version) (schema, error) {
 	return schema{string(text), compiled}, err
 }
 
-// addProperty puts the schema of a value, whose name is dotted, into that of all.
+// addProperty adds the schema of a value with a dotted name to the whole schema.
 func addProperty(at map[string]any, value string, t map[string]any) {
 	names := strings.Split(value, ".")
 	for i, name := range names {
@@ -148,14 +148,14 @@ func Parse(values string) (any, error) {
 		return nil, err
 	}
 	var out any
-	return out, utiljson.Unmarshal(raw, &out) // whole numbers are int64, as in objects
+	return out, utiljson.Unmarshal(raw, &out) // whole numbers become int64, as in objects
 }
 
-// Limits of what Validate says: how many things, and how long each text is.
+// Limits of Validate's messages: how many, and how long each text is.
 const maxViolations, maxViolation = 20, 1 << 10
 
-// Validate returns what is wrong with configuration values, in the words of the
-// validator that EKS uses (networknt/json-schema-validator); of very much, the first.
+// Validate returns what is wrong with configuration values, in the words of the validator that EKS uses
+// (networknt/json-schema-validator). If there are too many errors, it returns the first ones.
 func (a *AddOn) Validate(v *Version, values any) []string {
 	err := schemas()[a.Name+" "+v.Version].compiled.Validate(values)
 	var invalid *jsonschema.ValidationError
@@ -175,9 +175,9 @@ func (a *AddOn) Validate(v *Version, values any) []string {
 	return out
 }
 
-// violations gives each of them to say, until it answers false.
+// violations passes each error to say until say returns false.
 func violations(values any, e *jsonschema.ValidationError, say func(format string, args ...any) bool) bool {
-	// The validator walks maps, in no order.
+	// The validator walks maps in no particular order.
 	byPlace := func(a, b *jsonschema.ValidationError) int {
 		return slices.Compare(a.InstanceLocation, b.InstanceLocation)
 	}
@@ -202,8 +202,8 @@ func violations(values any, e *jsonschema.ValidationError, say func(format strin
 			value = v[p]
 		}
 	}
-	// The first two are quoted in public issues (containers-roadmap#2216,
-	// cookpad/terraform-aws-eks#331), the others are the validator's:
+	// The first two are quoted in public issues (containers-roadmap#2216, cookpad/terraform-aws-eks#331), the others
+	// are the validator's:
 	// https://github.com/networknt/json-schema-validator/blob/master/src/main/resources/jsv-messages.properties
 	switch k := e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
@@ -243,5 +243,5 @@ func violations(values any, e *jsonschema.ValidationError, say func(format strin
 	case *kind.FalseSchema:
 		return say("%s: Boolean schema false is not valid", at)
 	}
-	return say("%s: does not match the schema", at) // no other kind is in a schema of ours
+	return say("%s: does not match the schema", at) // our schemas have no other kind
 }

@@ -11,25 +11,25 @@ import (
 
 // A Setting is a configuration value of an add-on and the field it changes.
 type Setting struct {
-	// Value is its name, dotted where it is nested: controller.replicaCount.
+	// Value is its name, dotted if it is nested: controller.replicaCount.
 	Value string
-	// Type is the key of its schema in types; Schema is one of its own.
+	// Type is the key of its schema in types. Schema is a schema of its own.
 	Type   string
 	Schema map[string]any
-	// Object and Path are what it changes: Deployment/coredns, spec.replicas. An
-	// item of a list is called by its name, or its number: containers[coredns].
+	// Object and Path are what it changes: Deployment/coredns, spec.replicas. An item of a list is selected by its
+	// name, or its number: containers[coredns].
 	Object, Path string
-	// As says how, see [editors]; empty: as Helm does with values.
+	// As says how to change it, see [editors]. Empty means as Helm merges values.
 	As string
 }
 
-// Pods are a workload whose pods have the settings all add-ons have.
+// Pods are a workload whose pods have the settings that all add-ons have.
 type Pods struct {
-	// Under is what the settings are nested in, empty at the top.
+	// Under is the name under which the settings are nested; empty at the top.
 	Under string
-	// Workload is a KIND/NAME; Container its container with settable resources.
+	// Workload is a KIND/NAME; Container is its container with configurable resources.
 	Workload, Container string
-	// Fixed are settings that this one has not.
+	// Fixed are the settings that this workload does not have.
 	Fixed []string
 }
 
@@ -59,14 +59,14 @@ func (p Pods) settings() []Setting {
 	return out
 }
 
-// settings are those of one version.
+// settings returns the settings of one version.
 func (a *AddOn) settings(v *Version) []Setting {
 	return slices.DeleteFunc(slices.Clone(a.Settings), func(s Setting) bool {
 		return slices.ContainsFunc(v.Without, func(w string) bool { return s.Value == w || strings.HasPrefix(s.Value, w+".") })
 	})
 }
 
-// Unsupported returns the names of values that are EKS's but change nothing here.
+// Unsupported returns the names of EKS's values that have no effect here.
 func (a *AddOn) Unsupported(values map[string]any) []string {
 	var out []string
 	for name := range a.Refused {
@@ -78,8 +78,8 @@ func (a *AddOn) Unsupported(values map[string]any) []string {
 	return out
 }
 
-// Configure returns the objects of a version of the add-on as values say, which have
-// passed [AddOn.Validate]. It changes the given ones.
+// Configure applies values that have passed [AddOn.Validate] to the objects of a version of the add-on and returns
+// the result. It changes the given objects.
 func (a *AddOn) Configure(v *Version, objects []*unstructured.Unstructured, values map[string]any) ([]*unstructured.Unstructured, error) {
 	for _, s := range a.settings(v) {
 		value, ok, err := unstructured.NestedFieldCopy(values, strings.Split(s.Value, ".")...)
@@ -116,8 +116,7 @@ func indexObject(objects []*unstructured.Unstructured, id string) int {
 	return slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+"/"+o.GetName() == id })
 }
 
-// edit replaces the field at a path; maps on the way are made where missing. A
-// field that becomes nil is removed.
+// edit replaces the field at a path and creates missing maps on the way. A field that becomes nil is removed.
 func edit(o map[string]any, path []string, change func(any) (any, error)) error {
 	key, item, isItem := strings.Cut(strings.TrimSuffix(path[0], "]"), "[")
 	switch {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Default is the version of clusters that name none.
+// Default is the version of clusters that do not name one.
 const Default = "1.36"
 
 // A Version is a Kubernetes minor version on EKS.
@@ -25,9 +25,9 @@ type Version struct {
 	EndOfExtendedSupport time.Time
 }
 
-// All returns the versions, oldest first. Dates are those of
-// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html
-// except 1.36's, which follow the page's rule of 14 and 26 months.
+// All returns the versions, oldest first. The dates are those of
+// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, except 1.36's, which follow the page's
+// rule of 14 and 26 months.
 func All() []Version {
 	return []Version{
 		{"1.33", "1.33.8", "eks.35", date(2025, 5, 29), date(2026, 7, 29), date(2027, 7, 29)},
@@ -37,7 +37,7 @@ func All() []Version {
 	}
 }
 
-// Lookup returns the version of a minor; false if it is not offered.
+// Lookup returns the version of a minor, or false if it is not offered.
 func Lookup(minor string) (Version, bool) {
 	all := All()
 	i := slices.IndexFunc(all, func(v Version) bool { return v.Minor == minor })

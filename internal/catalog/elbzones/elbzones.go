@@ -32,8 +32,8 @@ me-south-1     ZS929ML54UICD  Z3QSRYVP46NYYV
 af-south-1     Z268VQBMOI5EKX Z203XCE67M25HM
 `
 
-// ID is the hosted zone of a region's load balancers; of a region that is not in the
-// table, one that is AWS's in form.
+// ID returns the hosted zone of a region's load balancers. For a region that is not in the table, it returns an ID
+// that looks like AWS's.
 func ID(region string, network bool) string {
 	column := 1
 	if network {

@@ -1,5 +1,5 @@
-// Package fargatesizes knows the combinations of vCPU and memory that Fargate has for
-// pods, and which of them a pod gets. It is pure; any package may import it.
+// Package fargatesizes knows the combinations of vCPU and memory that Fargate offers for pods, and which one a pod
+// gets. It is pure; any package may import it.
 package fargatesizes
 
 import (
@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// A Size is a combination: what a pod is given, and what it costs.
+// A Size is a combination of vCPU and memory: what a pod gets and is billed for.
 type Size struct {
 	MilliCPU  int64
 	MemoryMiB int64
 }
 
-// String is the size as the annotation CapacityProvisioned tells it: "0.25vCPU 0.5GB".
+// String returns the size as in the annotation CapacityProvisioned: "0.25vCPU 0.5GB".
 func (s Size) String() string {
 	return number(float64(s.MilliCPU)/1000) + "vCPU " + number(float64(s.MemoryMiB)/1024) + "GB"
 }
@@ -26,7 +26,7 @@ func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 // containerd.
 const overheadMiB = 256
 
-// A row is the memory that goes with a number of vCPUs: from least to most in steps.
+// A row lists the memory sizes for a number of vCPUs: from the smallest to the largest, in steps.
 type row struct{ milliCPU, least, most, step int64 }
 
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-configuration.html#fargate-cpu-and-memory
@@ -51,15 +51,15 @@ func All() []Size {
 	return out
 }
 
-// Largest is the greatest combination.
+// Largest returns the largest combination.
 func Largest() Size { last := table[len(table)-1]; return Size{last.milliCPU, last.most} }
 
-// For returns the combination for a pod: of the larger of what its containers request
-// together and what any init container does, and the overhead, rounded up. False: it
-// wants more than there is.
+// For returns the combination for a pod. It is based on what its containers request together or what any init
+// container requests, whichever is larger, plus the overhead, rounded up. It returns false if the pod requests more
+// than the largest combination.
 //
-// Init containers that go on running count with both: with the long-running ones, and
-// with the init containers after them, as the Kubernetes scheduler counts them.
+// Init containers that keep running count as the Kubernetes scheduler counts them: together with the long-running
+// containers, and together with the init containers after them.
 func For(spec *corev1.PodSpec) (Size, bool) {
 	cpu, memory := requests(spec, corev1.ResourceCPU), requests(spec, corev1.ResourceMemory)
 	const mib = 1 << 20
@@ -81,15 +81,15 @@ func For(spec *corev1.PodSpec) (Size, bool) {
 	return Size{}, false
 }
 
-// Ephemeral storage, in GiB: what every pod gets, and the most that one may request.
+// Ephemeral storage in GiB: what every pod gets, and the maximum that a pod may request.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-configuration.html#fargate-storage
 const (
 	leastDisk   = 20
 	mostStorage = 175
 )
 
-// DiskGiB is the disk for a pod: what its containers request, a tenth of that, and 5 GiB.
-// False: it requests more than there is.
+// DiskGiB returns the disk size for a pod: what its containers request, a tenth of that, and 5 GiB. It returns false
+// if the pod requests more than the maximum.
 // https://aws.amazon.com/blogs/containers/amazon-eks-fargate-adds-support-for-larger-ephemeral-volumes/
 func DiskGiB(spec *corev1.PodSpec) (int, bool) {
 	const gib = 1 << 30

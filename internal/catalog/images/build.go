@@ -28,9 +28,9 @@ func (b *builder) param(name, value, dataType string, at time.Time) {
 	b.params[name] = Parameter{Name: name, Value: value, DataType: dataType, Modified: at}
 }
 
-// eksParams publishes an Amazon Linux image below path, as
-// https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html lists:
-// recommended (a JSON document), recommended/image_id and so on.
+// eksParams publishes an Amazon Linux image below path, as listed in
+// https://docs.aws.amazon.com/eks/latest/userguide/retrieve-ami-id.html: recommended (a JSON document),
+// recommended/image_id and so on.
 func (b *builder) eksParams(path string, img Image) {
 	b.param(path+"/image_id", img.ID, "aws:ec2:image", img.Created)
 	b.param(path+"/image_name", img.Name, "text", img.Created)
@@ -113,7 +113,7 @@ func (b *builder) eks(minor, patch string, rel release, latest bool) {
 	}
 }
 
-// plain adds operating systems on which nothing joins a cluster by itself.
+// plain adds operating systems that do not join a cluster by themselves.
 func (b *builder) plain() {
 	const linux = "/aws/service/ami-amazon-linux-latest/"
 	for _, arch := range []string{"x86_64", "arm64"} {

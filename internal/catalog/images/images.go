@@ -1,8 +1,7 @@
-// Package images is the catalogue of Amazon's public machine images that
-// Drydock knows: the EKS-optimised ones (Amazon Linux 2 up to Kubernetes 1.32,
-// Amazon Linux 2023, Bottlerocket) and plain operating systems, with the public
-// SSM parameters that name them. Image IDs are invented, but never change in a
-// region; names are formed as AWS forms them. Any package may import it.
+// Package images is the catalogue of Amazon's public machine images that Drydock knows: the EKS-optimised ones
+// (Amazon Linux 2 up to Kubernetes 1.32, Amazon Linux 2023, Bottlerocket) and plain operating systems, with the
+// public SSM parameters that refer to them. Image IDs are invented, but never change in a region; names have AWS's
+// form. Any package may import it.
 package images
 
 import (
@@ -17,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
 )
 
-// KubernetesVersions maps a Kubernetes minor to the patch release its images'
-// kubelet has. It is the only such table of the images.
+// KubernetesVersions maps a Kubernetes minor to the patch release of its images' kubelet. It is the only such table
+// of the images.
 func KubernetesVersions() map[string]string {
 	return map[string]string{
 		"1.29": "1.29.15",
@@ -32,17 +31,15 @@ func KubernetesVersions() map[string]string {
 	}
 }
 
-// releases are the dates of the EKS-optimised images, oldest first, and the
-// Bottlerocket release of the time. The last is the recommended one; the others
-// stay launchable, so that a node group can be behind.
+// releases are the dates of the EKS-optimised images, oldest first, and the Bottlerocket release of that time. The
+// last is the recommended one; the others can still be launched, so that a node group can be outdated.
 func releases() []release {
 	return []release{{"20260709", "1.46.0", "9c1f2b6a"}, {"20260917", "1.48.0", "5e07c2d4"}}
 }
 
 type release struct{ date, bottlerocket, build string }
 
-// A Family is the operating system of an image, which decides how its user data
-// is read and how a node joins.
+// A Family is the operating system of an image, which determines how its user data is read and how a node joins.
 type Family string
 
 // The families.
@@ -72,19 +69,18 @@ type Image struct {
 	Architecture string // x86_64, arm64
 	Family       Family
 	Variant      string // standard, nvidia, neuron; gpu for AL2
-	// KubernetesVersion is the minor of an EKS-optimised image: 1.36. Empty for
-	// a plain operating system: nothing on it joins a cluster.
+	// KubernetesVersion is the minor of an EKS-optimised image: 1.36. It is empty for a plain operating system, which
+	// does not join a cluster.
 	KubernetesVersion string
 	KubeletVersion    string // 1.36.1
-	// ReleaseVersion is what EKS calls the release: 1.36.1-20260917, for
-	// Bottlerocket 1.48.0-0a1b2c3d.
+	// ReleaseVersion is EKS's name for the release: 1.36.1-20260917, or 1.48.0-0a1b2c3d for Bottlerocket.
 	ReleaseVersion string
 	Created        time.Time
 	RootDevice     string
 	Devices        []Device
 }
 
-// A Device is a block device an image brings.
+// A Device is a block device in an image's mapping.
 type Device struct {
 	Name      string
 	SizeGiB   int32
@@ -99,7 +95,7 @@ func (i Image) EKSOptimized() bool { return i.KubernetesVersion != "" }
 type Parameter struct {
 	Name, Value string
 	Modified    time.Time
-	// DataType is aws:ec2:image for image IDs, else text.
+	// DataType is aws:ec2:image for image IDs, and text otherwise.
 	DataType string
 }
 
@@ -111,7 +107,7 @@ type region struct {
 	params []Parameter // sorted by name
 }
 
-// catalogue holds each region's images, built when first asked for.
+// catalogue holds each region's images, built when first needed.
 var catalogue = sync.OnceValue(func() map[string]func() *region {
 	out := map[string]func() *region{}
 	for _, r := range regions.All() {
@@ -124,7 +120,7 @@ func load(name string) *region {
 	if f, ok := catalogue()[name]; ok {
 		return f()
 	}
-	return &region{} // no such region: no images
+	return &region{} // there is no such region, so there are no images
 }
 
 // All returns the images of a region, newest first. Treat it as read-only.
@@ -140,9 +136,8 @@ func ByID(regionName, id string) (Image, bool) {
 	return r.images[i], true
 }
 
-// ByName returns the region's image of that name, or false if there is none.
-// The name may leave out the release ("-v20260917"), which means the newest,
-// or be that of a public SSM parameter that holds an image ID.
+// ByName returns the region's image with that name, or false if there is none. Without the release ("-v20260917") the
+// name means the newest one. It may also be the name of a public SSM parameter that holds an image ID.
 func ByName(regionName, name string) (Image, bool) {
 	r := load(regionName)
 	if i, ok := r.byName[name]; ok {
@@ -159,8 +154,8 @@ func ByName(regionName, name string) (Image, bool) {
 	return Image{}, false
 }
 
-// EKS returns the recommended EKS-optimised image; false if AWS publishes none
-// of that kind. variant "" means standard.
+// EKS returns the recommended EKS-optimised image, or false if AWS publishes none of that kind. An empty variant
+// means standard.
 func EKS(regionName string, family Family, kubernetesVersion, architecture, variant string) (Image, bool) {
 	if variant == "" {
 		variant = "standard"

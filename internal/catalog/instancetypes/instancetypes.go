@@ -1,7 +1,6 @@
-// Package instancetypes is the catalogue of EC2 instance types: what
-// DescribeInstanceTypes says of each, embedded. It does not know prices or
-// availability (see regions for where a type is offered). Any package may
-// import it.
+// Package instancetypes is the catalogue of EC2 instance types: what DescribeInstanceTypes returns for each,
+// embedded. It does not contain prices or availability (regions says where a type is offered). Any package may import
+// it.
 package instancetypes
 
 import (
@@ -27,8 +26,8 @@ type record struct {
 	info func() *ec2types.InstanceTypeInfo // decoded on first use
 }
 
-// catalogue unpacks the records, sorted by name, without decoding them:
-// unpacking takes milliseconds, decoding all of them many times that.
+// catalogue unpacks the records, sorted by name, without decoding them: unpacking takes milliseconds, and decoding
+// all of them many times as long.
 var catalogue = sync.OnceValue(func() []record {
 	zr, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -62,14 +61,14 @@ func Names() []string {
 	return out
 }
 
-// Valid reports whether a type of that name exists, without decoding it.
+// Valid reports whether there is a type with that name, without decoding it.
 func Valid(name string) bool {
 	_, ok := find(name)
 	return ok
 }
 
-// Info returns what EC2 says of a type, or false if there is no such type.
-// The value is shared: treat it as read-only.
+// Info returns EC2's description of a type, or false if there is no such type. The value is shared: treat it as
+// read-only.
 func Info(name string) (*ec2types.InstanceTypeInfo, bool) {
 	r, ok := find(name)
 	if !ok {
@@ -98,13 +97,13 @@ func find(name string) (record, bool) {
 	return recs[i], true
 }
 
-// A Type is what most callers need of an instance type.
+// A Type is the part of an instance type that most callers need.
 type Type struct {
 	Name          string
 	VCPU          int
 	MemoryMiB     int64
 	ENIs          int // network interfaces of the default network card
-	IPv4PerENI    int // IPv4 addresses per network interface, the primary one included
+	IPv4PerENI    int // IPv4 addresses per network interface, including the primary one
 	Architectures []string
 	GPUs          int
 	BareMetal     bool
@@ -154,7 +153,7 @@ func Lookup(name string) (Type, bool) {
 // Supports reports whether the type runs images of an architecture: x86_64, arm64.
 func (t Type) Supports(arch string) bool { return slices.Contains(t.Architectures, arch) }
 
-// MaxPods is how many pods a node of this type holds with the VPC CNI's default
-// mode: the secondary addresses of all interfaces, and two host-network pods.
+// MaxPods returns how many pods fit on a node of this type with the VPC CNI's default mode: the secondary addresses
+// of all interfaces, and two host-network pods.
 // https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/eni-max-pods.txt
 func (t Type) MaxPods() int { return t.ENIs*(t.IPv4PerENI-1) + 2 }

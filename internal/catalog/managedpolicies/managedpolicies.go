@@ -1,6 +1,6 @@
-// Package managedpolicies is the catalog of AWS-managed IAM policies, embedded.
-// It is data only: it parses no document and grants nothing. Any package may
-// import it. tools/policygen writes the data; data/SOURCE says from what.
+// Package managedpolicies is the catalog of AWS-managed IAM policies, embedded. It only contains data: it parses no
+// document and grants nothing. Any package may import it. tools/policygen writes the data; data/SOURCE names its
+// source.
 package managedpolicies
 
 import (
@@ -16,16 +16,15 @@ import (
 	"time"
 )
 
-// Account stands where a managed policy's ARN has an account ID.
+// Account takes the place of the account ID in a managed policy's ARN.
 const Account = "aws"
 
-// A Policy is one AWS-managed policy in its default version; the older ones are
-// not known.
+// A Policy is an AWS-managed policy in its default version; older versions are not included.
 type Policy struct {
 	Name      string
 	Path      string // "/", "/service-role/", …
 	ARN       string
-	ID        string // ANPA…; made up from the name, but always the same
+	ID        string // ANPA…; derived from the name, so it never changes
 	VersionID string // v1, v2, …
 	Created   time.Time
 	Updated   time.Time

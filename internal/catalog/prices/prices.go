@@ -1,10 +1,9 @@
-// Package prices is the catalogue of EC2's hourly prices in US dollars: Linux,
-// shared tenancy (dedicated for bare metal, as AWS lists it), embedded.
+// Package prices is the catalogue of EC2's hourly prices in US dollars: Linux, shared tenancy (dedicated for bare
+// metal, as AWS lists it), embedded.
 //
-// AWS deviation: the source has the prices of us-east-1 only, as Karpenter does,
-// which assumes them everywhere until the Price List API answers. Here every
-// other region has the same prices, and spot prices are derived (Spot).
-// Any package may import it.
+// AWS deviation: the source only has the prices of us-east-1. Karpenter, too, assumes them everywhere until the Price
+// List API answers. Here every other region has the same prices, and Spot prices are derived (Spot). Any package may
+// import it.
 package prices
 
 import (
@@ -27,7 +26,7 @@ import (
 //go:embed prices.tsv.gz
 var packed []byte
 
-// reference is the region whose prices hold in all regions without their own.
+// reference is the region whose prices apply to all regions without their own.
 const reference = "us-east-1"
 
 type table struct {
@@ -73,7 +72,7 @@ func unpack() (table, error) {
 	return t, nil
 }
 
-// Date is the day the prices are of.
+// Date returns the date of the prices.
 func Date() time.Time { return catalogue().date }
 
 // of returns the prices of a region, or nil if there is no such region.
@@ -98,23 +97,21 @@ func InstanceTypes(region string) []string {
 	return out
 }
 
-// OnDemand returns what an hour of an instance type costs in a region; false if
-// the region or the type's price is not known.
+// OnDemand returns the hourly price of an instance type in a region, or false if the region or the type's price is
+// not known.
 func OnDemand(region, instanceType string) (usd float64, ok bool) {
 	usd, ok = of(region)[instanceType]
 	return usd, ok
 }
 
-// SpotShare is the middle of Spot's prices, as a share of the on-demand price.
-// AWS publishes no such number, only "up to 90 %" off; what advisors report is
-// mostly 60 to 70 % off.
+// SpotShare is the middle of the range of Spot's prices, as a share of the On-Demand price. AWS publishes no such
+// number, only "up to 90 %" off; advisors report mostly 60 to 70 % off.
 const SpotShare = 0.35
 
-// Spot returns what an hour of a spot instance costs in an availability zone.
+// Spot returns the hourly price of a Spot Instance in an availability zone.
 //
-// AWS deviation: real spot prices follow demand. These are SpotShare of the
-// on-demand price, plus or minus a quarter depending on type and zone, and
-// never change: pools differ, and a test's cheapest pool stays the cheapest.
+// AWS deviation: real Spot prices follow demand. These are SpotShare of the On-Demand price, plus or minus a quarter
+// depending on type and zone, and never change: pools differ, and a test's cheapest pool stays the cheapest.
 func Spot(region, zone, instanceType string) (usd float64, ok bool) {
 	usd, ok = OnDemand(region, instanceType)
 	if !ok {

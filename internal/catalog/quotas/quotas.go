@@ -1,7 +1,6 @@
-// Package quotas is the catalogue of the service quotas that Drydock's services
-// know: AWS's codes, names and default values. It says what AWS would allow, not
-// what an account was granted (service/servicequotas) nor who enforces it. Any
-// package may import it.
+// Package quotas is the catalogue of the service quotas of Drydock's services: AWS's codes, names and default values.
+// It contains neither the quotas granted to an account (service/servicequotas) nor their enforcement. Any package may
+// import it.
 package quotas
 
 import (
@@ -10,8 +9,7 @@ import (
 	"sync"
 )
 
-// A Service is what Service Quotas calls one. VPC has a code of its own: its
-// operations are EC2's.
+// A Service is a service in the terms of Service Quotas. VPC has its own code, although its operations are EC2's.
 type Service struct{ Code, Name string }
 
 // Services returns the services that have quotas here, sorted by code.
@@ -29,15 +27,15 @@ type Quota struct {
 	Service string // eks
 	Code    string // L-1194D53C
 	Name    string
-	// Default is AWS's value for an account that asked for nothing.
+	// Default is AWS's value for an account that has not requested an increase.
 	Default    float64
 	Adjustable bool
-	// Value is what the account has. The catalogue sets it to Default.
+	// Value is the account's value. The catalogue sets it to Default.
 	Value float64
 }
 
-// AWS deviation: the vCPU quotas of running instances are 1,152 and not a new
-// account's 5: there is nobody to request an increase from.
+// AWS deviation: the vCPU quotas of running instances are 1,152 and not a new account's 5, because there is nobody to
+// request an increase from.
 //
 // https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
 // https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
@@ -107,8 +105,8 @@ var catalogue = sync.OnceValue(func() map[string][]Quota {
 	return out
 })
 
-// Of returns a service's quotas in a fixed order, each with its default as
-// value, or nil if there is no such service.
+// Of returns a service's quotas in a fixed order, each with its default as the value, or nil if there is no such
+// service.
 func Of(service string) []Quota { return append([]Quota(nil), catalogue()[service]...) }
 
 // Lookup returns a quota, or false if there is none.
@@ -121,7 +119,7 @@ func Lookup(service, code string) (Quota, bool) {
 	return Quota{}, false
 }
 
-// ServiceName returns the full name of a service; false if it has no quotas here.
+// ServiceName returns the full name of a service, or false if it has no quotas here.
 func ServiceName(code string) (string, bool) {
 	for _, s := range Services() {
 		if s.Code == code {

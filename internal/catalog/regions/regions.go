@@ -1,6 +1,5 @@
-// Package regions is the catalogue of AWS's commercial regions and their
-// availability zones. It says what exists, not what an account opted into. Any
-// package may import it.
+// Package regions is the catalogue of AWS's commercial regions and their availability zones. It says what exists, not
+// what an account has opted in to. Any package may import it.
 package regions
 
 import (
@@ -9,15 +8,13 @@ import (
 	"sync"
 )
 
-// A Region of the aws partition.
+// A Region is a region of the aws partition.
 type Region struct {
 	Name     string // us-east-1
 	LongName string // US East (N. Virginia)
-	// OptIn regions must be enabled by an account on AWS. Drydock's accounts
-	// have all of them: opted-in.
+	// OptIn regions must be enabled by an account on AWS. Drydock's accounts have enabled all of them: opted-in.
 	OptIn bool
-	// Zones in the order of their names; the default VPC has a subnet in each of
-	// the first three.
+	// Zones are sorted by name. The default VPC has a subnet in each of the first three.
 	Zones []Zone
 }
 
@@ -25,14 +22,13 @@ type Region struct {
 type Zone struct {
 	Name string // us-east-1a
 	ID   string // use1-az1
-	// Group is the network border group and zone group, the region's own name
-	// with a suffix for the group: us-east-1-zg-1.
+	// Group is the network border group and zone group: the region's name with a suffix for the group,
+	// us-east-1-zg-1.
 	Group string
 }
 
-// On AWS the zone letters are shuffled per account; here every account has the
-// same mapping, chosen so that the first three zones of a region are ones EKS
-// supports (it refuses use1-az3, usw1-az2 and cac1-az3).
+// On AWS the zone letters are shuffled per account. Here every account has the same mapping, chosen so that EKS
+// supports the first three zones of each region (it refuses use1-az3, usw1-az2 and cac1-az3).
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 // https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-availability-zones.html
 const table = `
