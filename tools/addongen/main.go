@@ -1,15 +1,13 @@
-// Command addongen writes the embedded manifests of EKS add-ons from what their
-// projects publish:
+// Command addongen writes the embedded manifests of EKS add-ons from what their projects publish:
 //
 //	go run ./tools/addongen -in CHECKOUTS -out internal/catalog/addons/manifests
 //
-// CHECKOUTS holds one folder OWNER/NAME per repository of the table below, with its
-// commit in the file COMMIT. Images become ${registry}/REPOSITORY:${tag…}, versions
-// become ${appVersion}, and the schemas of custom resources lose their descriptions;
-// nothing else changes. Charts are not rendered: kube-proxy, gp2, coredns-pdb,
-// ebs-csi-default-sc, eks-pod-identity-agent and eks-node-monitoring-agent are kept by
-// hand, and each of those files says from what. Differences of versions other than the
-// checkout's are in addons.yaml. The same input gives the same bytes.
+// CHECKOUTS holds one folder OWNER/NAME per repository of the table below, with its commit in the file COMMIT. Images
+// become ${registry}/REPOSITORY:${tag…}, versions become ${appVersion}, and the schemas of custom resources lose
+// their descriptions; nothing else changes. Charts are not rendered: kube-proxy, gp2, coredns-pdb,
+// ebs-csi-default-sc, eks-pod-identity-agent and eks-node-monitoring-agent are maintained by hand, and each of those
+// files names its source. Differences of versions other than the checkout's are in addons.yaml. The same input gives
+// the same bytes.
 package main
 
 import (
@@ -31,13 +29,13 @@ import (
 type manifest struct {
 	name    string
 	sources []source
-	// labels are set on every object and, where it selects pods, on those.
+	// labels are set on every object and, if it selects pods, on those.
 	labels map[string]string
 	// podAnnotations are set on the pods of its workloads.
 	podAnnotations map[string]string
 }
 
-// A source is files of one repository.
+// A source is a set of files of one repository.
 type source struct {
 	repository string // OWNER/NAME
 	files      []string
@@ -126,7 +124,7 @@ func write(m manifest, in, out string) error {
 
 type object = map[string]any
 
-// read returns the objects of a file, those of lists one by one.
+// read returns the objects of a file, with lists expanded into their items.
 func read(name string) ([]object, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -151,7 +149,7 @@ func read(name string) ([]object, error) {
 	}
 }
 
-// namespaced are the kinds here that live in a namespace.
+// namespaced are the kinds used here that are namespaced.
 var namespaced = map[string]bool{
 	"ConfigMap": true, "DaemonSet": true, "Deployment": true, "PodDisruptionBudget": true,
 	"Role": true, "RoleBinding": true, "Service": true, "ServiceAccount": true,
@@ -214,21 +212,21 @@ func change(o object, m manifest) {
 	if m.name == "vpc-cni" {
 		versions(o)
 		if kind == "DaemonSet" {
-			// What EKS adds to the published manifest. // from memory
+			// What EKS adds to the published manifest, from memory.
 			cni := list(child(child(spec, "template"), "spec"), "containers")[0].(object)
 			cni["env"] = append(list(cni, "env"), object{"name": "CLUSTER_NAME", "value": "${clusterName}"}, object{"name": "VPC_ID", "value": "${vpcId}"})
 		}
 	}
 }
 
-// images are the repositories in EKS's registry of images published elsewhere.
+// images maps images published elsewhere to the repositories in EKS's registry.
 var images = map[string]string{
 	"aws-ebs-csi-driver": "eks/aws-ebs-csi-driver", "metrics-server": "eks/metrics-server", "snapshot-controller": "eks/snapshot-controller",
 	"csi-provisioner": "eks/csi-provisioner", "csi-attacher": "eks/csi-attacher", "csi-snapshotter": "eks/csi-snapshotter",
 	"csi-resizer": "eks/csi-resizer", "livenessprobe": "eks/livenessprobe", "csi-node-driver-registrar": "eks/csi-node-driver-registrar",
 }
 
-// own are the images with the add-on's own version.
+// own are the images that have the add-on's own version.
 var own = map[string]bool{
 	"amazon-k8s-cni": true, "amazon-k8s-cni-init": true, "coredns": true,
 	"aws-ebs-csi-driver": true, "metrics-server": true, "snapshot-controller": true,
@@ -250,7 +248,7 @@ func image(ref string) string {
 
 var release = regexp.MustCompile(`^v1\.\d+\.\d+$`)
 
-// versions replaces the release's number wherever a value is just that.
+// versions replaces the release's number in values that consist of nothing else.
 func versions(v any) any {
 	switch v := v.(type) {
 	case object:
@@ -269,7 +267,7 @@ func versions(v any) any {
 	return v
 }
 
-// plain removes the descriptions of a schema and of those in it.
+// plain removes the descriptions of a schema and of the schemas in it.
 func plain(s object) {
 	delete(s, "description")
 	for _, k := range []string{"properties", "patternProperties"} {
@@ -295,7 +293,7 @@ func child(o object, key string) object { c, _ := o[key].(object); return c }
 
 func list(o object, key string) []any { l, _ := o[key].([]any); return l }
 
-// ensure returns the object at a path, made where missing.
+// ensure returns the object at a path, creating it if it is missing.
 func ensure(o object, path ...string) object {
 	for _, p := range path {
 		c, ok := o[p].(object)

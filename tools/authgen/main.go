@@ -97,14 +97,14 @@ func run(in, out string) error {
 	return os.WriteFile(filepath.Join(out, "SOURCE"), []byte(source), 0o644)
 }
 
-// merge adds what o has and r has not.
+// merge adds to r what only o has.
 func (r *reference) merge(o *reference) {
 	for name, a := range o.Actions {
 		have, ok := r.Actions[name]
 		if ok {
 			have.Resources = append(have.Resources, a.Resources...)
 			for i := range have.Resources {
-				have.Resources[i].Required = false // one or the other
+				have.Resources[i].Required = false // either of them
 			}
 			have.Keys = append(have.Keys, a.Keys...)
 			a = have
@@ -176,8 +176,8 @@ func (r *reference) keys() map[string]bool {
 	return all
 }
 
-// actions are those of list that are actions: scenarios of EC2's table have
-// resource types in the same column.
+// actions returns the elements of list that are actions, because EC2's table has resource types for its scenarios in
+// the same column.
 func actions(list []string) string {
 	var out []string
 	for _, d := range list {

@@ -55,7 +55,7 @@ func pack(r io.Reader) ([]byte, int, error) {
 	sc.Buffer(nil, 1<<20)
 	for sc.Scan() {
 		dec := json.NewDecoder(bytes.NewReader(sc.Bytes()))
-		dec.UseNumber() // 218.75 stays 218.75
+		dec.UseNumber() // so that 218.75 stays 218.75
 		var rec map[string]any
 		if err := dec.Decode(&rec); err != nil {
 			return nil, 0, err

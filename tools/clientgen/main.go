@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// A client is the operations of one service that others call.
+// A client lists the operations of one service that others call.
 type client struct {
 	name, pkg  string // Go name; SDK package
 	operations string

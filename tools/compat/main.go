@@ -1,5 +1,4 @@
-// Compat writes docs/compatibility.md to standard output, from the operation
-// tables that the AWS API server itself uses.
+// Compat writes docs/compatibility.md to standard output. It uses the same operation tables as the AWS API server.
 package main
 
 import (

@@ -1,11 +1,10 @@
-// Command modelgen writes the compact API models that internal/awsapi/model
-// embeds, and the table of the SDK's union types that internal/awsapi/wire needs.
+// Command modelgen writes the compact API models that internal/awsapi/model embeds, and the table of the SDK's union
+// types that internal/awsapi/wire needs.
 //
 //	go run ./tools/modelgen -models DIR -out internal/awsapi/model/data
 //	go run ./tools/modelgen -unions internal/awsapi/wire/zz_generated_unions.go
 //
-// DIR holds botocore's API models, one NAME.json per service. The output depends
-// on its input only.
+// DIR holds botocore's API models, one NAME.json per service. The output depends only on the input.
 package main
 
 import (

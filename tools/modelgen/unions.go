@@ -26,8 +26,8 @@ type union struct {
 	members []string // struct names
 }
 
-// writeUnions lists the union types that the embedded models mention, as Go
-// code: an interface does not know its implementations at run time.
+// writeUnions writes the union types that the embedded models mention as Go code, because the implementations of an
+// interface cannot be listed at run time.
 func writeUnions(file string) error {
 	var all []union
 	for _, name := range model.Names() {
@@ -57,9 +57,8 @@ func writeUnions(file string) error {
 	return os.WriteFile(file, src, 0o644)
 }
 
-// sdkUnions reads the SDK's source for the unions of one service. Event streams
-// are unions too; they are not part of a request or response struct and are
-// left out.
+// sdkUnions finds the unions of one service in the SDK's source. Event streams are unions too, but they are left out,
+// because they are not part of a request or response struct.
 func sdkUnions(pkg string) ([]union, error) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", sdk+pkg+"/types").Output()
 	if err != nil {

@@ -19,17 +19,17 @@ import (
 	"time"
 )
 
-// A copy of golang/vulndb is gzipped lines of JSON: what it is of, then one entry a line.
-// It has the facts about this project's modules that govulncheck goes by, and no texts.
+// A copy of golang/vulndb is gzipped lines of JSON: a header, then one entry per line. It contains the facts about
+// this project's modules that govulncheck uses, without texts.
 type header struct {
 	Source  string    `json:"source"`
 	License string    `json:"license"`
 	Commit  string    `json:"commit"`
 	Date    time.Time `json:"date"`
-	Modules []string  `json:"modules"` // those whose entries it has
+	Modules []string  `json:"modules"` // the modules whose entries it has
 }
 
-// An entry is one in OSV form: https://go.dev/doc/security/vuln/database#schema
+// An entry is a vulnerability in OSV form: https://go.dev/doc/security/vuln/database#schema
 type entry struct {
 	SchemaVersion    string            `json:"schema_version,omitempty"`
 	ID               string            `json:"id"`
@@ -41,7 +41,7 @@ type entry struct {
 	DatabaseSpecific json.RawMessage   `json:"database_specific,omitempty"`
 }
 
-// goModules are in the database, and in no go.sum.
+// goModules are in the database, but not in any go.sum.
 var goModules = []string{"stdlib", "toolchain"}
 
 // modulesOf returns the modules that go.sum files name.
@@ -64,8 +64,7 @@ func modulesOf(files ...string) ([]string, error) {
 	return slices.Sorted(maps.Keys(out)), nil
 }
 
-// makeCopy writes to file what HEAD of a git directory, a checkout or a bare one, has about
-// modules.
+// makeCopy writes to file what HEAD of a git directory, either a checkout or bare, contains about modules.
 func makeCopy(git, file string, modules []string) error {
 	said, err := exec.Command("git", "-C", git, "log", "-1", "--format=%H %cI").Output()
 	if err != nil {
@@ -97,8 +96,7 @@ func makeCopy(git, file string, modules []string) error {
 	}, entries)
 }
 
-// readEntries returns the entries of a tar archive that affect modules, without those that
-// were withdrawn.
+// readEntries returns the entries of a tar archive that affect modules, except withdrawn ones.
 func readEntries(r io.Reader, modules []string) ([]entry, error) {
 	var out []entry
 	for tr := tar.NewReader(r); ; {
@@ -144,8 +142,7 @@ func writeCopy(file string, h header, entries []entry) error {
 	return errors.Join(err, z.Close(), f.Close())
 }
 
-// unpack writes the entries of a copy to a folder, in files as govulncheck reads them, and
-// returns how many there are.
+// unpack writes the entries of a copy to a folder, as files that govulncheck can read, and returns their number.
 func unpack(file, dir string) (h header, entries int, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -178,7 +175,7 @@ func unpack(file, dir string) (h header, entries int, err error) {
 	}
 }
 
-// missing returns the modules of packages that the copy was not made for.
+// missing returns the modules of packages that the copy does not cover.
 func (h *header) missing(packages []string) ([]string, error) {
 	args := append([]string{"list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}"}, packages...)
 	out, err := exec.Command("go", args...).Output()

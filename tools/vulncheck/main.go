@@ -1,10 +1,9 @@
-// Vulncheck looks for known vulnerabilities in the packages of the binary, by govulncheck
-// and a copy of golang/vulndb. It fails on those that accepted.txt gives no reason for,
-// and on reasons that are no longer needed. It needs no network.
+// Vulncheck looks for known vulnerabilities in the packages of the binary, with govulncheck and a copy of
+// golang/vulndb. It fails on those without a reason in accepted.txt, and on reasons that are no longer needed. It
+// needs no network.
 //
-// It scans packages rather than symbols: that takes seconds where the call graph of the
-// Kubernetes servers takes minutes and gigabytes, and what it finds too much is judged
-// once, in accepted.txt.
+// It scans packages rather than symbols. That takes seconds, whereas the call graph of the Kubernetes servers takes
+// minutes and gigabytes. False alarms are judged once, in accepted.txt.
 package main
 
 import (
@@ -26,7 +25,7 @@ import (
 //go:embed accepted.txt
 var acceptedText string
 
-// tooOld is when a copy should be made again.
+// tooOld is the age at which a copy should be renewed.
 const tooOld = 120 * 24 * time.Hour
 
 func main() {
@@ -80,8 +79,8 @@ func check(db string, packages []string, now time.Time) error {
 	return judge(found, accepted)
 }
 
-// scan returns the vulnerabilities in packages that the program is built from, by ID, each
-// with the module and version that it is in.
+// scan returns the vulnerabilities in packages that the program is built from, by ID, each with its module and
+// version.
 func scan(dir string, packages []string) (map[string]string, error) {
 	args := append([]string{"tool", "-modfile=go.tools.mod", "govulncheck", "-db", "file://" + dir, "-scan", "package", "-format", "json"}, packages...)
 	cmd := exec.Command("go", args...)
@@ -110,13 +109,13 @@ func findings(r io.Reader) (map[string]string, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("reading govulncheck's answer: %w", err)
 		}
-		if f := m.Finding; f != nil && len(f.Trace) > 0 && f.Trace[0].Package != "" { // else only its module is required
+		if f := m.Finding; f != nil && len(f.Trace) > 0 && f.Trace[0].Package != "" { // otherwise the module is only required
 			found[f.OSV] = f.Trace[0].Module + "@" + f.Trace[0].Version
 		}
 	}
 }
 
-// parseAccepted reads lines of an ID and a reason; # begins a comment.
+// parseAccepted reads lines with an ID and a reason; # starts a comment.
 func parseAccepted(text string) (map[string]string, error) {
 	out := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -132,7 +131,7 @@ func parseAccepted(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// judge fails if what is found and what is accepted differ.
+// judge fails if the found and the accepted vulnerabilities differ.
 func judge(found, accepted map[string]string) error {
 	var errs []error
 	for _, id := range slices.Sorted(maps.Keys(found)) {
