@@ -123,10 +123,10 @@ type ImageAlias struct {
 	Name string `json:"name"`
 }
 
-// FaultTargets are what faults can be set of in an account and region, which
-// GET /_drydock/faults/targets answers for shells that complete arguments.
+// FaultTargets lists what faults can be set on in an account and region. GET /_drydock/faults/targets returns it for
+// shell completion.
 type FaultTargets struct {
-	Instances  []string `json:"instances"` // those that are not terminated
+	Instances  []string `json:"instances"` // without terminated ones
 	VPCs       []string `json:"vpcs"`
 	Zones      []string `json:"zones"`
 	Operations []string `json:"operations"` // ec2:RunInstances

@@ -147,7 +147,7 @@ func (c *Client) Faults(ctx context.Context, p Place) ([]fault.Fault, error) {
 	return get[[]fault.Fault](ctx, c, "faults", p.values())
 }
 
-// FaultTargets returns what faults can be set of.
+// FaultTargets returns what faults can be set on.
 func (c *Client) FaultTargets(ctx context.Context, p Place) (FaultTargets, error) {
 	return get[FaultTargets](ctx, c, "faults/targets", p.values())
 }
@@ -183,7 +183,7 @@ func (c *Client) BeginPodRun(ctx context.Context, in PodRunRequest) (*PodRunEven
 	events := &PodRunEvents{resp.Body, json.NewDecoder(resp.Body)}
 	first, err := events.Next()
 	if err != nil || first.Run == nil {
-		_ = resp.Body.Close() // the error below says enough
+		_ = resp.Body.Close() // the error below is sufficient
 		return nil, nil, fmt.Errorf("the daemon's answer: %w", errors.Join(err, errNoRun))
 	}
 	return events, first.Run, nil

@@ -16,7 +16,7 @@ const (
 	StepPending = "pending" // not reached yet
 )
 
-// A Step is one on the way of a node or a pod to where it is of use.
+// A Step is one step of a node or a pod until it can be used.
 type Step struct {
 	Name     string    `json:"name"`
 	State    string    `json:"state"`
@@ -25,14 +25,13 @@ type Step struct {
 	Reason   *Reason   `json:"reason,omitempty"`
 }
 
-// A Reason is the decision behind a step that failed.
+// A Reason is the decision behind a failed step.
 type Reason struct {
 	By        string `json:"by"` // network, IAM, cluster, …
 	Code      string `json:"code,omitempty"`
 	Component string `json:"component,omitempty"`
 	Text      string `json:"text"`
-	// Fixes are ways to fix it, the least intrusive first. Note says what was tried if
-	// there are none.
+	// Fixes are alternative ways to fix it, the least intrusive first. If there are none, Note says what was tried.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
 	Note  string       `json:"note,omitempty"`
 }
@@ -46,7 +45,7 @@ func firstFailed(steps []Step) *Step {
 	return nil
 }
 
-// chainText draws a chain of steps: one screen.
+// chainText renders a chain of steps on one screen.
 func chainText(title string, steps []Step, notes []string, verdict string) string {
 	var b strings.Builder
 	b.WriteString(title + "\n\n")
@@ -60,7 +59,7 @@ func chainText(title string, steps []Step, notes []string, verdict string) strin
 	return b.String()
 }
 
-// Text draws the step.
+// Text renders the step.
 func (s *Step) Text() string {
 	var b strings.Builder
 	mark := map[string]string{StepOK: "✔", StepFailed: "✘", StepWarning: "!", StepPending: "·"}[s.State]

@@ -13,25 +13,23 @@ type NodeExplanation struct {
 	Instance string `json:"instance"`
 	Account  string `json:"account"`
 	Region   string `json:"region"`
-	State    string `json:"state"` // EC2's: running, terminated, …
+	State    string `json:"state"` // EC2's state: running, terminated, …
 	Phase    string `json:"phase,omitempty"`
 	Cluster  string `json:"cluster,omitempty"`
 	Node     string `json:"node,omitempty"`
 	Role     string `json:"role,omitempty"`
 	Ready    bool   `json:"ready"`
-	// OutOfTouch says that the node was Ready and reaches its cluster no more, which
-	// Kubernetes finds out later.
+	// OutOfTouch says that the node was Ready and can no longer reach its cluster, which Kubernetes notices later.
 	OutOfTouch bool `json:"outOfTouch,omitempty"`
-	// Problem says what keeps a node from being Ready, or from working, in the words
-	// of its last attempt.
+	// Problem says what keeps a node from being Ready, or from working, in the words of its last attempt.
 	Problem string `json:"problem,omitempty"`
 	Steps   []Step `json:"steps"`
 	// Notes list differences from AWS's own nodes that do not prevent a join.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// FirstFailed returns the step that keeps the node out, or nil. That does not include
-// a script that failed without stopping the node, unless nothing else failed.
+// FirstFailed returns the step that keeps the node out, or nil. A script that failed without stopping the node only
+// counts if nothing else failed.
 func (e *NodeExplanation) FirstFailed() *Step {
 	first := firstFailed(e.Steps)
 	if first == nil || first.Name != stepScript {
@@ -53,7 +51,7 @@ func (e *NodeExplanation) FirstFailed() *Step {
 // stepScript is node.StepScript.
 const stepScript = "script"
 
-// Text draws the chain of steps.
+// Text renders the chain of steps.
 func (e *NodeExplanation) Text() string {
 	title := e.Instance + " in " + e.Region
 	if e.Node != "" {
@@ -65,10 +63,10 @@ func (e *NodeExplanation) Text() string {
 	return chainText(title, e.Steps, e.Notes, e.Verdict())
 }
 
-// Chain returns the steps, and whether the end is reached.
+// Chain returns the steps, and reports whether the end was reached.
 func (e *NodeExplanation) Chain() ([]Step, bool) { return e.Steps, e.Ready }
 
-// Verdict sums the chain up in a sentence.
+// Verdict summarizes the chain in a sentence.
 func (e *NodeExplanation) Verdict() string {
 	failed := e.FirstFailed()
 	switch {
@@ -87,21 +85,21 @@ func (e *NodeExplanation) Verdict() string {
 	}
 }
 
-// A NodesExplanation is about the nodes of a cluster, or of one of its node groups.
+// A NodesExplanation explains the nodes of a cluster, or of one of its node groups.
 type NodesExplanation struct {
 	Cluster   string `json:"cluster"`
 	Nodegroup string `json:"nodegroup,omitempty"`
 	Status    string `json:"status"`
-	// Issues are EKS's own, of the node group or the cluster.
+	// Issues are EKS's health issues of the node group or the cluster.
 	Issues []string `json:"issues,omitempty"`
-	// Fixes are commands that would end issues of the cluster.
+	// Fixes are commands that would resolve issues of the cluster.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
-	// Notes are what may be behind them: faults in force.
+	// Notes are possible causes: faults in force.
 	Notes []string          `json:"notes,omitempty"`
 	Nodes []NodeExplanation `json:"nodes"`
 }
 
-// Ready is how many nodes are.
+// Ready is how many nodes are ready.
 func (e *NodesExplanation) Ready() int {
 	n := 0
 	for i := range e.Nodes {
@@ -112,7 +110,7 @@ func (e *NodesExplanation) Ready() int {
 	return n
 }
 
-// Text sums up: nodes that fail for the same reason are shown once.
+// Text summarizes the nodes. Those that fail for the same reason are shown once.
 func (e *NodesExplanation) Text() string {
 	var b strings.Builder
 	what := "cluster " + e.Cluster
@@ -130,7 +128,7 @@ func (e *NodesExplanation) Text() string {
 	type group struct {
 		step  *Step
 		nodes []string
-		ready bool // all of them
+		ready bool // the number of all nodes
 	}
 	var groups []*group
 	for i := range e.Nodes {
@@ -152,7 +150,7 @@ func (e *NodesExplanation) Text() string {
 		into.nodes = append(into.nodes, n.Instance)
 		into.ready = into.ready && n.Ready
 	}
-	slices.SortStableFunc(groups, func(a, b *group) int { // those that are kept out first
+	slices.SortStableFunc(groups, func(a, b *group) int { // those that are kept out come first
 		switch {
 		case a.ready == b.ready:
 			return 0

@@ -8,17 +8,17 @@ type PodExplanation struct {
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	Node      string `json:"node,omitempty"`
-	Phase     string `json:"phase,omitempty"` // Kubernetes': Pending, Running, …
-	// Running says that its containers do, or have ended well.
+	Phase     string `json:"phase,omitempty"` // Kubernetes' phase: Pending, Running, …
+	// Running says that its containers run, or have succeeded.
 	Running bool     `json:"running"`
 	Steps   []Step   `json:"steps"`
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// FirstFailed returns the step that keeps the pod from its work, or nil.
+// FirstFailed returns the step that keeps the pod from working, or nil.
 func (e *PodExplanation) FirstFailed() *Step { return firstFailed(e.Steps) }
 
-// Text draws the chain of steps.
+// Text renders the chain of steps.
 func (e *PodExplanation) Text() string {
 	title := e.Namespace + "/" + e.Pod + " in cluster " + e.Cluster + " of " + e.Region
 	if e.Node != "" {
@@ -27,10 +27,10 @@ func (e *PodExplanation) Text() string {
 	return chainText(title, e.Steps, e.Notes, e.Verdict())
 }
 
-// Chain returns the steps, and whether the end is reached.
+// Chain returns the steps, and reports whether the end was reached.
 func (e *PodExplanation) Chain() ([]Step, bool) { return e.Steps, e.Running && e.FirstFailed() == nil }
 
-// Verdict sums the chain up in a sentence.
+// Verdict summarizes the chain in a sentence.
 func (e *PodExplanation) Verdict() string {
 	failed := e.FirstFailed()
 	switch {

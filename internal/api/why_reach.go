@@ -5,13 +5,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// A ReachExplanation is whether a connection can be made, and what makes it possible.
+// A ReachExplanation says whether a connection can be made, and what would make it possible.
 type ReachExplanation struct {
 	reach.Verdict
 	advice.Answer
 }
 
-// Text draws both.
+// Text renders both.
 func (e *ReachExplanation) Text() string {
 	s := e.Verdict.Text() + advice.Text("  ", e.Fixes)
 	if e.Note != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// A RequestExplanation is why a request was refused, at the time.
+// A RequestExplanation says why a request was denied at the time.
 type RequestExplanation struct {
 	RequestID string    `json:"requestId"`
 	Time      time.Time `json:"time"`
@@ -18,38 +18,38 @@ type RequestExplanation struct {
 	Principal string    `json:"principal"`
 	Service   string    `json:"service"`
 	Operation string    `json:"operation"`
-	// Refused is false for a request that was let in: of such, no reasons are kept.
+	// Refused is false for a request that was allowed. No reasons are recorded for those.
 	Refused bool `json:"refused"`
-	// Fault is what it failed by, if it was on purpose. There is no Explanation then.
+	// Fault is the deliberate fault that made it fail. There is no Explanation then.
 	Fault *RequestFault `json:"fault,omitempty"`
-	// Network is what a program of a pod did not reach: there was no request then, and
-	// there is no Explanation.
+	// Network is a connection that a program run as a pod could not make. There was no request then, and there is no
+	// Explanation.
 	Network *RequestNetwork `json:"network,omitempty"`
-	// Explanation is the reasoning about the policies of then, but for
-	// OmittedStatements that were too many to keep.
+	// Explanation is the reasoning about the policies at that time, without OmittedStatements, which were too many to
+	// keep.
 	Explanation       policy.Explanation `json:"explanation"`
 	OmittedStatements int                `json:"omittedStatements,omitempty"`
-	// NoSuchRole says that the role to be assumed was not there.
+	// NoSuchRole says that the role to be assumed did not exist.
 	NoSuchRole    bool                `json:"noSuchRole,omitempty"`
 	ConditionKeys map[string][]string `json:"conditionKeys,omitempty"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions"`
-	// Fixes are the commands that make those come true.
+	// Fixes are the commands that make these changes.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
-	// Now is the decision that current policies give on the same request.
+	// Now is the decision of the current policies on the same request.
 	Now *policy.Decision `json:"now,omitempty"`
 }
 
-// A RequestFault is a fault that a request failed by, set by drydock fault.
+// A RequestFault is a fault, set by drydock fault, that made a request fail.
 type RequestFault struct {
 	ID      string `json:"id"`
 	Text    string `json:"text"`
 	Fix     string `json:"fix"`
-	Code    string `json:"code"` // the answer that the caller got
+	Code    string `json:"code"` // the error that the caller got
 	Message string `json:"message"`
 }
 
-// A RequestNetwork is a connection that drydock run --pod did not make.
+// A RequestNetwork is a connection that drydock run --pod could not make.
 type RequestNetwork struct {
 	Cluster string `json:"cluster"`
 	Pod     string `json:"pod"`    // NAMESPACE/NAME

@@ -9,19 +9,18 @@ import (
 // A LinkState says whether a link of a chain holds.
 type LinkState string
 
-// The states of links. Links after a broken one may be unknown.
+// The states of links. The state of a link after a broken one may be unknown.
 const (
 	LinkHolds   LinkState = "holds"
 	LinkBroken  LinkState = "broken"
 	LinkUnknown LinkState = "unknown"
 )
 
-// An IdentityLink is one link of the chain from a service account to its
-// pods' permissions.
+// An IdentityLink is one link of the chain from a service account to its pods' permissions.
 type IdentityLink struct {
 	Name  string    `json:"name"`
 	State LinkState `json:"state"`
-	// Says is what was found, Error what AWS says to the pod because of it.
+	// Says is what was found. Error is what AWS tells the pod because of it.
 	Says  string `json:"says"`
 	Error string `json:"error,omitempty"`
 	// Details are lines of evidence.
@@ -42,7 +41,7 @@ type ServiceAccountExplanation struct {
 	Links     []IdentityLink `json:"links"`
 }
 
-// Broken is the first broken link, or nil.
+// Broken returns the first broken link, or nil.
 func (e *ServiceAccountExplanation) Broken() *IdentityLink {
 	for i := range e.Links {
 		if e.Links[i].State == LinkBroken {

@@ -37,8 +37,8 @@ const (
 
 // Config describes what Drydock serves.
 type Config struct {
-	// Dir holds ca.pem, its key, and the first ca.pem of that key, and the same three of
-	// named-ca.pem if there are Hosts.
+	// Dir holds ca.pem, its key, and the first ca.pem issued for that key. If there are Hosts, it holds the same
+	// three files of named-ca.pem.
 	Dir string
 	// Listen is the endpoint's address. If unspecified, all addresses of this machine are served.
 	Listen netip.Addr
@@ -79,7 +79,7 @@ func Open(cfg Config) (*Authority, error) {
 	}
 	var domains []string
 	for _, h := range cfg.Hosts {
-		domains = append(domains, strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(h, "*"), "."))) // .example.com: what is below it
+		domains = append(domains, strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(h, "*"), "."))) // .example.com matches subdomains only
 	}
 	a.named, err = openCA(scope{
 		cert: filepath.Join(cfg.Dir, "named-ca.pem"), key: filepath.Join(cfg.Dir, "named-ca-key.pem"), first: filepath.Join(cfg.Dir, "named-ca-first.pem"),
@@ -220,9 +220,9 @@ func (c *ca) issue(name string, local net.IP, now time.Time) (*tls.Certificate, 
 	if err != nil {
 		return nil, err
 	}
-	// Send a CA certificate, too: tools use the fingerprint of the chain's last certificate as
-	// the thumbprint of an OpenID Connect provider. It is the first one, so that thumbprints
-	// outlive renewals. Clients verify with the one they trust, which has the same key and subject.
+	// Send a CA certificate, too: tools use the fingerprint of the chain's last certificate as the thumbprint of an
+	// OpenID Connect provider. It is the first one issued for the key, so that thumbprints survive renewals. Clients
+	// verify with the one they trust, which has the same key and subject.
 	return &tls.Certificate{Certificate: [][]byte{der, c.first}, PrivateKey: key, Leaf: leaf}, nil
 }
 

@@ -1,10 +1,9 @@
 // Package bytestore keeps payloads in the data folder: the messages of queues, log
 // events and, later, what other services store for their users. Metadata belongs in internal/store.
 //
-// A bucket holds keys and values of one resource of an account. Writes that are asked for
-// at the same time share a transaction, which is on disk when Wait returns. Everything is
-// in one file of bbolt, which keeps its pages consistent through crashes; each value has a
-// checksum, which bbolt's pages do not have.
+// A bucket holds keys and values of one resource of an account. Concurrent writes share a transaction, which is on
+// disk when Wait returns. Everything is in one file of bbolt, which keeps its pages consistent through crashes. Each
+// value has a checksum, because bbolt's pages have none.
 package bytestore
 
 import (
@@ -24,37 +23,37 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// ErrNotFound is returned by Get for a key that is not there.
+// ErrNotFound is returned by Get for a key that does not exist.
 var ErrNotFound = errors.New("not found")
 
 // ErrFull is returned by Room if an account has no room for more.
 var ErrFull = errors.New("the account's room for bytes in the data folder is full")
 
-// ErrDamaged is in the chain of errors about values that are not what was written.
+// ErrDamaged is in the error chain if a value is not what was written.
 var ErrDamaged = errors.New("damaged value")
 
-// Config is how a store is opened.
+// Config configures a store.
 type Config struct {
 	// Dir is the store's folder, which Open creates.
 	Dir string
-	// Ephemeral stores do not sync: they are gone with the program.
+	// Ephemeral stores do not sync, because they are removed when the program ends.
 	Ephemeral bool
-	// Room is how many bytes an account may have; 0 means DefaultRoom.
+	// Room is how many bytes an account may store; 0 means DefaultRoom.
 	Room int64
 	// CompactAbove is how large the file has to be for Open to compact it; 0 means 64 MiB.
 	CompactAbove int64
 }
 
-// DefaultRoom is how many bytes an account may have.
+// DefaultRoom is how many bytes an account may store by default.
 const DefaultRoom = 2 << 30
 
-// overhead is what a key and its value take besides their bytes, roughly.
+// overhead is roughly what a key and its value take besides their bytes.
 const overhead = 64
 
-// A Bucket is where the payloads of one resource are.
+// A Bucket identifies the payloads of one resource.
 type Bucket struct {
 	Account string
-	Kind    string // of what service: sqs
+	Kind    string // the service: sqs
 	Name    string
 }
 
@@ -66,13 +65,14 @@ type Write struct {
 	drop   bool
 }
 
-// Put sets a key. Neither key nor value may change afterwards.
+// Put sets a key. The caller must not change key or value afterwards.
 func Put(b Bucket, key, value []byte) Write { return Write{bucket: b, key: key, value: value} }
 
-// Delete removes a key. Removing what is not there does nothing.
+// Delete removes a key. It does nothing if the key does not exist.
 func Delete(b Bucket, key []byte) Write { return Write{bucket: b, key: key} }
 
-// Drop removes a bucket; without a kind, all of the account; the zero Bucket is everything.
+// Drop removes a bucket. A Bucket without a kind means everything of the account, and the zero Bucket means
+// everything.
 func Drop(b Bucket) Write { return Write{bucket: b, drop: true} }
 
 // A Store is an open store. Its methods may be called concurrently.
@@ -89,30 +89,30 @@ type Store struct {
 	ended   chan struct{}
 }
 
-// A Commit is some writes on their way to the disk.
+// A Commit is a set of writes on their way to the disk.
 type Commit struct {
 	writes []Write
 	done   chan struct{}
 	err    error
 }
 
-// Wait returns when the writes are on disk, all or none of them.
+// Wait returns when the writes are on disk: all of them, or none if it returns an error.
 func (c *Commit) Wait() error {
 	<-c.done
 	return c.err
 }
 
-// The file has the buckets meta and used beside one for each account.
+// The file has the buckets meta and used, and one bucket for each account.
 var (
 	metaBucket = []byte("meta")
 	usedBucket = []byte("used")
 	formatKey  = []byte("format")
 )
 
-// Format is that of the file.
+// Format is the version of the file's format.
 const Format = 1
 
-// Open opens the store, or makes it.
+// Open opens the store, or creates it.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Room == 0 {
 		cfg.Room = DefaultRoom
@@ -156,8 +156,8 @@ func open(path string, ephemeral bool) (*bbolt.DB, error) {
 	return db, nil
 }
 
-// check refuses a file that is shorter than its pages, which bbolt would only find by a
-// fault of memory. No crash leaves one, since pages are synced before what points to them.
+// check rejects a file that is shorter than its pages, which bbolt would only notice by a memory fault. A crash does
+// not leave such a file, because pages are synced before anything points to them.
 func check(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -185,7 +185,7 @@ func check(path string) error {
 	})
 }
 
-// compact rewrites a file of which more than half is free. bbolt never returns space.
+// compact rewrites a file if more than half of it is free, because bbolt never returns space.
 func compact(path string, above int64) error {
 	tmp := path + ".compact"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -210,10 +210,10 @@ func compact(path string, above int64) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
-	return os.Rename(tmp, path) // a crash before it leaves the old file
+	return os.Rename(tmp, path) // a crash before this line leaves the old file in place
 }
 
-// load reads the format and how much each bucket has.
+// load reads the format version and the size of each bucket.
 func (s *Store) load() error {
 	return s.db.Update(func(tx *bbolt.Tx) error {
 		meta, err := tx.CreateBucketIfNotExists(metaBucket)
@@ -246,7 +246,7 @@ func (s *Store) load() error {
 
 func (b Bucket) usedKey() []byte { return []byte(b.Account + "\x00" + b.Kind + "\x00" + b.Name) }
 
-// Close writes what was asked for and closes the store.
+// Close finishes the requested writes and closes the store.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closing = true
@@ -256,8 +256,8 @@ func (s *Store) Close() error {
 	return s.db.Close()
 }
 
-// Room returns ErrFull if an account has no room for n more bytes. Those who store more
-// ask first; changes and removals need no room.
+// Room returns ErrFull if an account has no room for n more bytes. Call it before storing more; changes and removals
+// need no room.
 func (s *Store) Room(account string, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +267,7 @@ func (s *Store) Room(account string, n int) error {
 	return nil
 }
 
-// Used returns how many bytes an account has.
+// Used returns how many bytes an account uses.
 func (s *Store) Used(account string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,8 +294,7 @@ func (s *Store) Buckets(kind string) []Bucket {
 	return out
 }
 
-// Do asks for writes, in one transaction. They happen in the order in which they were
-// asked for.
+// Do requests writes in one transaction. Transactions happen in the order in which they were requested.
 func (s *Store) Do(writes ...Write) *Commit {
 	c := &Commit{writes: writes, done: make(chan struct{})}
 	s.mu.Lock()
@@ -310,7 +309,7 @@ func (s *Store) Do(writes ...Write) *Commit {
 	return c
 }
 
-// Reset removes all that an account has, or that all have if account is empty.
+// Reset removes everything that an account has stored, or that all accounts have if account is empty.
 func (s *Store) Reset(_ context.Context, account string) error {
 	return s.Do(Drop(Bucket{Account: account})).Wait()
 }
@@ -336,8 +335,8 @@ func (s *Store) Get(b Bucket, key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// Scan calls fn for the keys of a bucket that begin with prefix, in their order. A damaged
-// value comes with an error. Neither key nor value may be kept.
+// Scan calls fn, in order, for the keys of a bucket that start with prefix. A damaged value comes with an error. fn
+// must not keep key or value.
 func (s *Store) Scan(b Bucket, prefix []byte, fn func(key, value []byte, err error) error) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		bucket := find(tx, b)

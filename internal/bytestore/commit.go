@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// maxBatch and maxBatchBytes are how much goes into one transaction.
+	// maxBatch and maxBatchBytes limit one transaction.
 	maxBatch      = 1024
 	maxBatchBytes = 16 << 20
 )
 
-// run commits what is asked for, until the store closes. What comes while a transaction is
-// synced shares the next one.
+// run commits requested writes until the store closes. Writes requested while a transaction is being synced share the
+// next one.
 func (s *Store) run() {
 	defer close(s.ended)
 	for {
@@ -34,7 +34,7 @@ func (s *Store) run() {
 		s.queue = s.queue[n:]
 		s.mu.Unlock()
 		if n == 0 {
-			return // closing, and nothing is left
+			return // closing, and nothing is left to write
 		}
 		err := s.commit(batch)
 		for _, c := range batch {
@@ -45,7 +45,7 @@ func (s *Store) run() {
 }
 
 func (s *Store) commit(batch []*Commit) error {
-	t := &transaction{was: s.used, used: map[Bucket]int64{}} // run alone changes s.used
+	t := &transaction{was: s.used, used: map[Bucket]int64{}} // only run changes s.used
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		t.tx = tx
 		for _, c := range batch {
@@ -74,11 +74,11 @@ func (s *Store) commit(batch []*Commit) error {
 // A transaction applies writes and counts bytes.
 type transaction struct {
 	tx *bbolt.Tx
-	// was is how much buckets had before, used how much those that change have.
+	// was holds the sizes of buckets before, used those of changed buckets.
 	was, used map[Bucket]int64
 }
 
-// dropped is the size of a bucket that is gone.
+// dropped is the size of a removed bucket.
 const dropped = -1
 
 func (t *transaction) write(w *Write) error {
@@ -129,7 +129,7 @@ func (t *transaction) create(b Bucket) (*bbolt.Bucket, error) {
 	return kind.CreateBucketIfNotExists([]byte(b.Name))
 }
 
-// drop removes the buckets that b stands for.
+// drop removes the buckets that b selects.
 func (t *transaction) drop(b Bucket) error {
 	all := maps.Clone(t.was)
 	maps.Copy(all, t.used)

@@ -1,8 +1,7 @@
-// Package clock holds the one table of how long Drydock's AWS takes over things.
+// Package clock holds the only table of how long Drydock's AWS takes to do things.
 //
-// Everything that waits for an AWS-like duration reads it here, so that
-// `drydock up --timing` has one meaning. The clock itself is
-// k8s.io/utils/clock, which tests replace.
+// Everything that waits for an AWS-like duration reads it here, so that `drydock up --timing` has one meaning. The
+// clock itself is k8s.io/utils/clock, which tests replace.
 package clock
 
 import (
@@ -12,10 +11,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Stamp is the time of a clock as records keep it: in UTC, whole milliseconds.
+// Stamp returns a clock's time as records store it: in UTC, in whole milliseconds.
 func Stamp(c clock.PassiveClock) time.Time { return c.Now().UTC().Truncate(time.Millisecond) }
 
-// Sleep waits for d, and reports whether it waited to the end: not if ctx ends first.
+// Sleep waits for d. It returns false if ctx ended first.
 func Sleep(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -30,26 +29,25 @@ func Sleep(ctx context.Context, c clock.Clock, d time.Duration) bool {
 	}
 }
 
-// Timing is how long states last. Zero means: as quickly as they are true.
+// Timing is how long states last. Zero means no longer than necessary.
 type Timing struct {
 	Name string // fast or aws
-	// ClusterCreating is the least time a cluster stays CREATING.
+	// ClusterCreating is the minimum time that a cluster stays CREATING.
 	ClusterCreating time.Duration
-	// ClusterDeleting is the least time a cluster stays DELETING.
+	// ClusterDeleting is the minimum time that a cluster stays DELETING.
 	ClusterDeleting time.Duration
-	// NodegroupCreating is the least time a node group stays CREATING.
+	// NodegroupCreating is the minimum time that a node group stays CREATING.
 	NodegroupCreating time.Duration
-	// NodegroupTimeout is how long a node group waits for a next node to join before
-	// it gives up: CREATE_FAILED, or a failed update.
+	// NodegroupTimeout is how long a node group waits for the next node to join before it gives up: CREATE_FAILED, or
+	// a failed update.
 	NodegroupTimeout time.Duration
-	// NodegroupUnhealthy is how long nodes of a node group may be gone or NotReady
-	// before the group is DEGRADED.
+	// NodegroupUnhealthy is how long nodes of a node group may be missing or NotReady before the group is DEGRADED.
 	NodegroupUnhealthy time.Duration
 	// NodeRepair is how long a node is NotReady before node auto repair replaces it.
 	NodeRepair time.Duration
-	// NodeDrain is how long pods may hold up the end of their node.
+	// NodeDrain is how long pods may delay the end of their node.
 	NodeDrain time.Duration
-	// NodegroupDrain is the same while the node's whole group is deleted.
+	// NodegroupDrain is the same while the node's whole group is being deleted.
 	NodegroupDrain time.Duration
 	// PodsEndWithNode ends the pods of a node that is removed at once. Otherwise they stay
 	// until the pod garbage collector finds them, which takes 40 to 60 seconds.
@@ -57,34 +55,31 @@ type Timing struct {
 	// AddonApplying is the least time an add-on stays CREATING or UPDATING, and
 	// AddonUnhealthy how long its pods may be missing before it is DEGRADED.
 	AddonApplying, AddonUnhealthy time.Duration
-	// AddonRollout is how long the rollout of an add-on's update may take before the
-	// update has failed, and AddonStuck the same of pods that cannot start as they are.
+	// AddonRollout is how long the rollout of an add-on's update may take before the update has failed. AddonStuck is
+	// the same if its pods cannot start.
 	AddonRollout, AddonStuck time.Duration
-	// ClusterUpdating is the least time an update of a cluster stays InProgress.
+	// ClusterUpdating is the minimum time that an update of a cluster stays InProgress.
 	ClusterUpdating time.Duration
-	// ClusterKeyPause is the longest time until a control plane that waits for its KMS
-	// key tries it again.
+	// ClusterKeyPause is the longest pause between two attempts of a control plane that waits for its KMS key.
 	ClusterKeyPause time.Duration
-	// FargateProfileCreating and FargateProfileDeleting are the least times a Fargate
-	// profile stays CREATING and DELETING.
+	// FargateProfileCreating and FargateProfileDeleting are the minimum times that a Fargate profile stays CREATING
+	// and DELETING.
 	FargateProfileCreating, FargateProfileDeleting time.Duration
-	// FargateProfileTimeout is how long a Fargate profile is tried to be made before it
-	// is CREATE_FAILED.
+	// FargateProfileTimeout is how long the creation of a Fargate profile is retried before it is CREATE_FAILED.
 	FargateProfileTimeout time.Duration
 	// InstancePending is how long an instance is pending.
 	InstancePending time.Duration
-	// InstanceBoot is how long a running instance takes until cloud-init begins.
+	// InstanceBoot is how long a running instance takes until cloud-init starts.
 	InstanceBoot time.Duration
-	// PodStart is how long a pod's containers take to start: their images are pulled.
+	// PodStart is how long a pod's containers take to start, including the time to pull their images.
 	PodStart time.Duration
-	// GuestPatience divides what the programs of an instance wait between their
-	// attempts, which on AWS take minutes.
+	// GuestPatience divides the waits between attempts in an instance's programs, which take minutes on AWS.
 	GuestPatience int
-	// HealthCheckPatience divides for how long a target fails the health checks of a load
-	// balancer, by their interval and threshold, before an Auto Scaling group replaces it.
+	// HealthCheckPatience divides how long a target must fail a load balancer's health checks, according to their
+	// interval and threshold, before an Auto Scaling group replaces it.
 	HealthCheckPatience int
-	// GuestDial is how long a program of an instance waits for an answer to its first
-	// packet before it says that it timed out.
+	// GuestDial is how long an instance's program waits for an answer to its first packet before it reports a
+	// timeout.
 	GuestDial time.Duration
 	// InstanceShuttingDown is how long an instance takes to stop or terminate.
 	InstanceShuttingDown time.Duration
@@ -96,8 +91,7 @@ type Timing struct {
 	NATGatewayDeleting time.Duration
 	// NATGatewayDeletedVisible is how long a deleted or failed NAT gateway is still described.
 	NATGatewayDeletedVisible time.Duration
-	// EndpointPending is how long an interface endpoint or an Instance Connect
-	// endpoint takes to be made.
+	// EndpointPending is how long an interface endpoint or an Instance Connect endpoint takes to be created.
 	EndpointPending time.Duration
 	// EndpointDeleting is how long either takes to be deleted.
 	EndpointDeleting time.Duration
@@ -106,13 +100,12 @@ type Timing struct {
 	// PeeringOverVisible is how long a peering connection that was deleted,
 	// rejected, failed or expired is still described.
 	PeeringOverVisible time.Duration
-	// QueuePause is how long the name of a deleted queue is not free, and how long after
-	// a purge a queue cannot be purged again.
+	// QueuePause is how long the name of a deleted queue cannot be reused, and how long after a purge a queue cannot
+	// be purged again.
 	QueuePause time.Duration
 }
 
-// Fast passes through states as quickly as they are true; what cannot become true
-// any more is given up after a short patience.
+// Fast leaves every state as soon as possible, and soon gives up on what can no longer succeed.
 func Fast() Timing {
 	return Timing{
 		Name:                      "fast",
@@ -136,7 +129,7 @@ func Fast() Timing {
 	}
 }
 
-// AWS has durations like those seen on AWS. Their sources, where AWS states them:
+// AWS has durations as seen on AWS. Their sources, if AWS states them:
 //
 //   - NodeDrain: 15 minutes,
 //     https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
@@ -174,7 +167,7 @@ func AWS() Timing {
 		PodStart:                  4 * time.Second,
 		GuestPatience:             1,
 		HealthCheckPatience:       1,
-		GuestDial:                 5 * time.Second, // programs have 30 s and more, in which they do nothing else
+		GuestDial:                 5 * time.Second, // programs wait 30 s and more, and do nothing else in that time
 		InstanceShuttingDown:      30 * time.Second,
 		InstanceTerminatedVisible: time.Hour,
 		NATGatewayPending:         90 * time.Second,

@@ -1,6 +1,6 @@
-// Package dialout dials targets chosen by someone else, such as the clients of a proxy. It
-// refuses this machine's loopback and link-local addresses: services on loopback often trust
-// local callers, and the metadata service of a cloud machine hands out its credentials.
+// Package dialout dials targets chosen by someone else, such as the clients of a proxy. It refuses this machine's
+// loopback and link-local addresses, because services on loopback often trust local callers, and a cloud machine's
+// metadata service returns its credentials.
 package dialout
 
 import (

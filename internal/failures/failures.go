@@ -1,17 +1,14 @@
-// Package failures is the table of problems that keep an instance out of its
-// cluster or a pod from running: one problem per row, with the symptom that AWS
-// shows, what `drydock why` says about it, and the commands that fix it.
+// Package failures is the table of problems that keep an instance out of its cluster or a pod from running: one
+// problem per row, with the symptom that AWS shows, what `drydock why` says about it, and the commands that fix it.
 //
-// All commands in a row are run: for each row, test/e2e breaks something, checks
-// the symptom, runs `drydock why` and fixes it with the AWS CLI and kubectl.
-// docs/failures is written from the same rows ([Pages]). Names such as $SUBNET are
-// variables of the shell, which the test sets to resources that the row has for
-// itself.
+// All commands in a row are tested: for each row, test/e2e breaks something, checks the symptom, runs `drydock why`
+// and fixes it with the AWS CLI and kubectl. docs/failures is written from the same rows ([Pages]). Names such as
+// $SUBNET are shell variables, which the test sets to resources of the row's own.
 //
 // Pure data; may be imported by tools and tests.
 package failures
 
-// Outcome is how far the fault lets things come.
+// Outcome is how far the instance or pod gets despite the fault.
 type Outcome string
 
 // The outcomes.
@@ -22,7 +19,7 @@ const (
 	Pod      Outcome = "the node is Ready, but a pod does not run"
 )
 
-// World is a network with a cluster in it that a row is played in.
+// World is a network with a cluster in which a row runs.
 type World string
 
 // The worlds.
@@ -30,23 +27,23 @@ const (
 	// Open is a VPC with public subnets and a cluster whose endpoint is public and
 	// private.
 	Open World = "open"
-	// Closed is a VPC without any way out but VPC endpoints: for ec2, ecr.api,
-	// ecr.dkr, sts, eks and s3. Its cluster's endpoint is public and private.
+	// Closed is a VPC whose only way out are VPC endpoints: for ec2, ecr.api, ecr.dkr, sts, eks and s3. Its cluster's
+	// endpoint is public and private.
 	Closed World = "closed"
 	// Elsewhere is the VPC of Open, for nodes of the cluster of Closed.
 	Elsewhere World = "elsewhere"
 )
 
-// Own names what a row has for itself, so that rows do not disturb each other.
+// Own lists the resources that a row has for itself, so that rows do not disturb each other.
 type Own uint
 
 // Fields that only some rows have.
 const (
-	OwnGroup        Own = 1 << iota // $SG, all ways out open, none in
+	OwnGroup        Own = 1 << iota // $SG, with all outbound traffic allowed and no inbound
 	OwnSubnet                       // $SUBNET, public, with instances that get public addresses
 	OwnTable                        // $TABLE, the subnet's route table, with a route to the internet
-	OwnACL                          // $ACL, the subnet's network ACL, all open
-	OwnRole                         // $ROLE and $PROFILE of the same name, with a node's policies, mapped in aws-auth
+	OwnACL                          // $ACL, the subnet's network ACL, which allows everything
+	OwnRole                         // $ROLE and $PROFILE with the same name, with a node's policies, mapped in aws-auth
 	OwnRoleUnmapped                 // the same, in neither aws-auth nor an access entry
 	OwnRolePath                     // the same, with the path /ops/, mapped without it
 	OwnVPC                          // $OWN_VPC, with a subnet like OwnSubnet's
@@ -62,28 +59,27 @@ type Failure struct {
 	Broken string
 	World  World
 	Own    Own
-	// Break are commands that break it, before the instance is launched.
+	// Break are the commands that break it, before the instance is launched.
 	Break []string
-	// UserData is the instance's. Empty means that there is none.
+	// UserData is the instance's user data. Empty means none.
 	UserData string
 	// Launch is the command that launches the instance; empty in rows about pods.
 	Launch string
-	// After are commands for when the instance is launched.
+	// After are commands to run after the instance was launched.
 	After   []string
 	Outcome Outcome
-	// Look is a command that shows the symptom, and Symptom a regular expression of
-	// what AWS's users see there. Without Look it is in the logs of the node, which
-	// `drydock why` quotes.
+	// Look is a command that shows the symptom, and Symptom a regular expression for what AWS's users see there.
+	// Without Look, the symptom is in the logs of the node, which `drydock why` quotes.
 	Look, Symptom string
-	// Why is the question, without "drydock why".
+	// Why is the question to ask, without "drydock why".
 	Why string
-	// Step is the first that fails (or warns), Verdict what stands below it.
+	// Step is the first step that fails (or warns), and Verdict the text below it.
 	Step    string
 	Verdict []string
 	// Fix are the commands that fix it.
 	Fix []string
-	// Sketch says that no printed fix can be pasted: only a person knows what is wanted.
-	// Other rows are fixed by what `drydock why` prints.
+	// Sketch says that no printed fix can be pasted, because only a person knows what is wanted. Other rows are fixed
+	// by what `drydock why` prints.
 	Sketch bool
 	// Restore are commands that take back what other rows of the same network would stumble
 	// over once what is printed has fixed this one.
@@ -92,7 +88,7 @@ type Failure struct {
 	// by FixedLaunch: user data runs once.
 	Relaunch                   bool
 	FixedUserData, FixedLaunch string
-	// Sources tell of the symptom or the fix.
+	// Sources document the symptom or the fix.
 	Sources []string
 }
 
@@ -130,7 +126,7 @@ func All() []Failure {
 	return out
 }
 
-// launch is how instances are launched.
+// launch is the command that launches instances.
 const launch = "aws ec2 run-instances --image-id $AMI --instance-type m5.large --subnet-id $SUBNET --security-group-ids $SG --iam-instance-profile Name=$PROFILE --user-data file://user-data --tag-specifications 'ResourceType=instance,Tags=[{Key=kubernetes.io/cluster/'$CLUSTER',Value=owned}]'"
 
 const console = "aws ec2 get-console-output --latest --output text --instance-id $INSTANCE"
@@ -156,12 +152,12 @@ set -o errexit
 `
 )
 
-// mapping edits aws-auth by a command of sed.
+// mapping returns a command that edits aws-auth with sed.
 func mapping(sed string) string {
 	return `kubectl get configmap aws-auth --namespace kube-system --output yaml | sed "` + sed + `" | kubectl replace -f -`
 }
 
-// Pages of AWS's documentation that several rows lean on.
+// Pages of AWS's documentation that several rows cite.
 const (
 	docTrouble    = "https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#worker-node-fail"
 	docGroups     = "https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html"

@@ -99,7 +99,7 @@ func network() []Failure {
 	}
 }
 
-// closed is a row of the closed network with one endpoint that fails.
+// closed returns a row of the closed network with one endpoint that fails.
 func closed(f Failure) Failure {
 	f.World = Closed
 	if f.UserData == "" {
@@ -112,7 +112,7 @@ func closed(f Failure) Failure {
 	return f
 }
 
-// deleted and created take the endpoint of a service away and bring it back.
+// deleted and created return the commands that delete a service's endpoint and create it again.
 func deleted(service string) []string {
 	return []string{"aws ec2 delete-vpc-endpoints --vpc-endpoint-ids " + endpointOf(service)}
 }
@@ -124,10 +124,10 @@ func created(service string) []string {
 	return []string{"aws ec2 create-vpc-endpoint --vpc-id $VPC --vpc-endpoint-type Interface --service-name com.amazonaws.us-east-1." + service + " --subnet-ids $SUBNET --security-group-ids $ENDPOINT_SG --private-dns-enabled"}
 }
 
-// endpointOf is the variable with the ID of a service's endpoint: $ECR_API_ENDPOINT.
+// endpointOf returns the variable that holds the ID of a service's endpoint: $ECR_API_ENDPOINT.
 func endpointOf(service string) string { return "$" + EndpointVariable(service) }
 
-// EndpointVariable names the variable with the ID of a service's endpoint.
+// EndpointVariable returns the name of the variable that holds the ID of a service's endpoint.
 func EndpointVariable(service string) string {
 	return strings.ToUpper(strings.ReplaceAll(service, ".", "_")) + "_ENDPOINT"
 }

@@ -37,7 +37,7 @@ Words with a $ are shell variables.
 	return out
 }
 
-// step is the step of the row as a table names it.
+// step returns the row's step as a table shows it.
 func (f *Failure) step() string {
 	if strings.Contains(f.Step, " ") {
 		return "a note"
@@ -45,7 +45,7 @@ func (f *Failure) step() string {
 	return "`" + f.Step + "`"
 }
 
-// anchor is how a heading is linked to.
+// anchor returns the link target of a heading.
 func anchor(title string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

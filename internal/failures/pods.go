@@ -2,7 +2,7 @@ package failures
 
 import "strings"
 
-// apply gives kubectl an object in one line of JSON.
+// apply returns a command that gives kubectl an object as one line of JSON.
 func apply(object string) string { return "echo '" + object + "' | kubectl apply -f -" }
 
 func pods() []Failure {

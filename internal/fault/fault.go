@@ -1,12 +1,10 @@
-// Package fault says what its user breaks on purpose, with `drydock fault`: which
-// instances, zones, pools of capacity, API operations and local services of a VPC
-// fail for now, and how.
+// Package fault defines what users break deliberately with `drydock fault`: which instances, zones, capacity pools,
+// API operations and local services of a VPC currently fail, and how.
 //
-// A [Fault] is one such rule and a [Set] the rules in force, which is consulted by the
-// code that has to fail: the AWS API server, EC2's launches, the network of guests. The
-// package is pure: it stores nothing and does nothing by itself. internal/fault/keeper
-// keeps the rules in the store, internal/app hands out the Set; anything may import this
-// package.
+// A [Fault] is one such rule. A [Set] holds the rules in force; the code that has to fail consults it: the AWS API
+// server, EC2's launches, the network of guests. The package is pure: it stores nothing and does nothing by itself.
+// internal/fault/keeper keeps the rules in the store, and internal/app passes the Set on. Any package may import this
+// one.
 package fault
 
 import (
@@ -24,12 +22,12 @@ type Kind string
 
 // The kinds of faults.
 const (
-	Terminate Kind = "terminate" // an instance ends, without its user having asked for it
+	Terminate Kind = "terminate" // an instance is terminated although its user did not ask for it
 	Stop      Kind = "stop"      // an instance is powered off
-	Isolate   Kind = "isolate"   // nothing that an instance sends or is sent arrives
+	Isolate   Kind = "isolate"   // nothing reaches an instance or leaves it
 	Zone      Kind = "zone"      // an availability zone is out
-	Capacity  Kind = "capacity"  // EC2 has no instances to give
-	Throttle  Kind = "throttle"  // calls of the API are too many
+	Capacity  Kind = "capacity"  // EC2 has no capacity
+	Throttle  Kind = "throttle"  // calls of the API are throttled
 	Latency   Kind = "latency"   // calls of the API take longer
 	Error     Kind = "error"     // calls of the API fail
 	IMDS      Kind = "imds"      // an instance's metadata service does not answer
@@ -41,54 +39,50 @@ func Kinds() []Kind {
 	return []Kind{Terminate, Stop, Isolate, Zone, Capacity, Throttle, Latency, Error, IMDS, DNS}
 }
 
-// Once reports whether a fault of this kind happens and is over, so that it is in
-// force only until then.
+// Once reports whether a fault of this kind happens only once, so that it is in force only until then.
 func (k Kind) Once() bool { return k == Terminate || k == Stop }
 
-// API reports whether a fault of this kind is of calls of the API.
+// API reports whether a fault of this kind affects calls of the API.
 func (k Kind) API() bool { return k == Throttle || k == Latency || k == Error }
 
-// A Fault is one thing that is broken on purpose. Which fields count depends on
-// its kind; Check tells.
+// A Fault is one thing that is broken deliberately. Its kind determines which fields are used, see Check.
 type Fault struct {
 	ID      string    `json:"id"` // F-0123abcd
 	Kind    Kind      `json:"kind"`
 	Account string    `json:"account"`
 	Region  string    `json:"region"`
 	Since   time.Time `json:"since"`
-	// Until is when the fault ends by itself; if zero, it lasts until it is
-	// cleared. A Terminate or Stop happens then.
+	// Until is when the fault ends by itself. If it is zero, the fault lasts until it is cleared. A Terminate or Stop
+	// happens at that time.
 	Until time.Time `json:"until,omitzero"`
 
-	// Instance is what Terminate, Stop, Isolate and IMDS are of, and DNS unless VPC is.
+	// Instance is the target of Terminate, Stop, Isolate and IMDS, and of DNS unless VPC is set.
 	Instance string `json:"instance,omitempty"`
 	VPC      string `json:"vpc,omitempty"`
-	// Zone is a zone's name, of Zone and, as a pattern, of Capacity.
+	// Zone is the name of a zone for Zone, and a pattern for Capacity.
 	Zone string `json:"zone,omitempty"`
-	// InstanceType and CapacityType are patterns, of Capacity: m5.*, spot. An empty
-	// pattern means any.
+	// InstanceType and CapacityType are patterns for Capacity: m5.*, spot. An empty pattern means any.
 	InstanceType string `json:"instanceType,omitempty"`
 	CapacityType string `json:"capacityType,omitempty"`
 
 	// Operation is a pattern of SERVICE:OPERATION, as in IAM policies.
 	Operation string `json:"operation,omitempty"`
-	// Principal is a pattern of the ARN of the caller, or of its role; empty: all.
+	// Principal is a pattern of the ARN of the caller, or of its role. Empty means all.
 	Principal string `json:"principal,omitempty"`
-	// Percent of the calls fail; 0 means all.
+	// Percent is how many percent of the calls fail; 0 means all.
 	Percent float64 `json:"percent,omitempty"`
-	// Count of calls fail, then it is over; 0 means all. Used is how many have.
+	// Count is how many calls fail before the fault is over; 0 means no limit. Used is how many have failed.
 	Count int64 `json:"count,omitempty"`
 	Used  int64 `json:"used,omitempty"`
 	// Delay is how much longer a call takes.
 	Delay time.Duration `json:"delay,omitempty"`
-	// Code, Message and Status are the error's; empty: what the service says when it
-	// fails inside.
+	// Code, Message and Status are those of the error. Empty means those of the service's internal failure.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 	Status  int    `json:"status,omitempty"`
 }
 
-// Limits of a fault's parts.
+// Limits of a fault's fields.
 const (
 	// MaxPerRegion is how many faults an account may have in a region.
 	MaxPerRegion = 256
@@ -99,8 +93,7 @@ const (
 	letters    = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
 )
 
-// A part is something to say about a fault: required of some kinds, possible for
-// others.
+// A part is a field of a fault: required for some kinds, optional for others.
 type part struct {
 	name     string
 	set      bool
@@ -108,7 +101,7 @@ type part struct {
 	possible []Kind
 }
 
-// Check reports what is wrong with a fault as its user describes it.
+// Check reports what is wrong with a fault as the user describes it.
 func (f *Fault) Check() error {
 	if !slices.Contains(Kinds(), f.Kind) {
 		return fmt.Errorf("%q is not a kind of fault", f.Kind)
@@ -163,12 +156,12 @@ func (f *Fault) Check() error {
 	return nil
 }
 
-// printable reports whether a text can stand in an error of every protocol.
+// printable reports whether a text can be part of an error in every protocol.
 func printable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Target is what fails, for people: i-…, us-east-1a, ec2:Describe*.
+// Target returns what fails, for people: i-…, us-east-1a, ec2:Describe*.
 func (f *Fault) Target() string {
 	switch f.Kind {
 	case Capacity:
@@ -210,12 +203,12 @@ func (f *Fault) Details() string {
 	return strings.Join(out, ", ")
 }
 
-// Why names the fault as a cause.
+// Why describes the fault as a cause.
 func (f *Fault) Why() string {
 	return fmt.Sprintf("fault %s (%s %s) set by drydock fault", f.ID, f.Kind, f.Target())
 }
 
-// Fix is the command that ends it.
+// Fix returns the command that ends it.
 func (f *Fault) Fix() string {
 	return "drydock fault clear " + f.ID + " --region " + f.Region + accountFlag(f.Account)
 }
@@ -227,7 +220,7 @@ func accountFlag(account string) string {
 	return " --account " + account
 }
 
-// A Cause is an error that a fault is behind. Clients see Err only.
+// A Cause is an error with the fault behind it. Clients see only Err.
 type Cause struct {
 	Err   error
 	Fault Fault

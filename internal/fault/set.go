@@ -11,21 +11,21 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// A Set holds the faults in force. Asking one without faults costs an atomic load.
-// Its methods may be called concurrently; those of a nil *Set find nothing.
+// A Set holds the faults in force. Consulting one without faults costs an atomic load. Its methods may be called
+// concurrently; those of a nil *Set find nothing.
 type Set struct {
 	clock   clock.PassiveClock
 	roll    func() float64 // 0 ≤ roll < 1
 	counted chan struct{}
 
-	index atomic.Pointer[index] // nil: no faults
-	mu    sync.Mutex            // of Replace
+	index atomic.Pointer[index] // nil if there are no faults
+	mu    sync.Mutex            // serializes Replace
 }
 
-// Config is what a Set is made of. All of it is optional.
+// Config configures a Set. Every field is optional.
 type Config struct {
-	Clock clock.PassiveClock // nil: the real one
-	// Roll decides who is hit of a percentage: 0 ≤ x < 1. nil: at random.
+	Clock clock.PassiveClock // nil means the real clock
+	// Roll decides which calls a percentage affects: 0 ≤ x < 1. Nil means random.
 	Roll func() float64
 }
 
@@ -58,7 +58,7 @@ type rule struct {
 	used *atomic.Int64
 }
 
-// Replace makes these the faults in force. The uses of a Count are stored.
+// Replace replaces the faults in force. Faults that remain keep their uses of a Count.
 func (s *Set) Replace(faults []Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *local) add(r *rule) {
 	}
 }
 
-// in returns the faults of an account and region; nil: none.
+// in returns the faults of an account and region, or nil.
 func (s *Set) in(account, region string) *local {
 	if s == nil {
 		return nil
@@ -117,7 +117,7 @@ func (s *Set) in(account, region string) *local {
 	return i.places[place{account, region}]
 }
 
-// live reports whether a rule is in force now.
+// live reports whether a rule is currently in force.
 func (s *Set) live(r *rule) bool {
 	return (r.Until.IsZero() || r.Kind.Once() || s.clock.Now().Before(r.Until)) && (r.Count == 0 || r.used.Load() < r.Count)
 }
@@ -157,7 +157,7 @@ func (s *Set) List(account, region string) []Fault {
 	return out
 }
 
-// Used returns how much of every fault with a Count is used, by ID.
+// Used returns how often every fault with a Count was used, by ID.
 func (s *Set) Used() map[string]int64 {
 	out := map[string]int64{}
 	if i := s.index.Load(); i != nil {
@@ -172,10 +172,10 @@ func (s *Set) Used() map[string]int64 {
 	return out
 }
 
-// NoCapacity returns the fault that keeps EC2 from giving an instance of a type in
-// a zone, on demand or spot; nil: there is capacity.
+// NoCapacity returns the fault because of which EC2 has no instances of a type in a zone, On-Demand or Spot, or nil
+// if there is capacity.
 //
-// That a zone which is out has no capacity is how AWS plays it, too:
+// AWS also simulates a zone outage as a lack of capacity:
 // https://docs.aws.amazon.com/fis/latest/userguide/az-availability-scenario.html
 func (s *Set) NoCapacity(account, region, instanceType, zone, capacityType string) *Fault {
 	l := s.in(account, region)
@@ -192,7 +192,7 @@ func (s *Set) NoCapacity(account, region, instanceType, zone, capacityType strin
 
 func anyOr(pattern, name string) bool { return pattern == "" || Match(pattern, name) }
 
-// Instance returns the fault of a kind that is of one instance; nil: none.
+// Instance returns the fault of a kind that affects one instance, or nil.
 func (s *Set) Instance(k Kind, account, region, id string) *Fault {
 	l := s.in(account, region)
 	if l == nil {
@@ -206,8 +206,8 @@ func (s *Set) Instance(k Kind, account, region, id string) *Fault {
 	return nil
 }
 
-// Network returns the faults that the network of an account and region has:
-// Isolate, Zone and DNS, and those of instances' metadata.
+// Network returns the faults in the network of an account and region: Isolate, Zone and DNS, and those of instances'
+// metadata.
 func (s *Set) Network(account, region string) []Fault {
 	l := s.in(account, region)
 	if l == nil {
@@ -225,8 +225,7 @@ func (s *Set) Network(account, region string) []Fault {
 	return out
 }
 
-// Touching returns the faults that an instance may suffer from: its own, and those
-// of its zone and VPC.
+// Touching returns the faults that may affect an instance: its own, and those of its zone and VPC.
 func (s *Set) Touching(account, region, id, zone, vpc string) []Fault {
 	l := s.in(account, region)
 	if l == nil {
@@ -245,23 +244,23 @@ func (s *Set) Touching(account, region, id, zone, vpc string) []Fault {
 // A Call is a call of the API, as far as faults look at it.
 type Call struct {
 	Account, Region string
-	// Services are the names of the service: the SDK's, and IAM's.
+	// Services are the service's names: the SDK's and IAM's.
 	Services  [2]string
 	Operation string
 	// Principals are the caller's ARN and that of its role, if it has one.
 	Principals [2]string
 }
 
-// An Effect is what becomes of a call.
+// An Effect is how faults affect a call.
 type Effect struct {
 	// Delay is how much longer it takes, because of Delayed.
 	Delay   time.Duration
 	Delayed *Fault
-	// Failed is the fault that it fails by; nil: it goes on.
+	// Failed is the fault that makes it fail, or nil if it continues.
 	Failed *Fault
 }
 
-// Call decides a call, and counts it.
+// Call returns the effect of faults on a call, and counts it.
 func (s *Set) Call(c Call) Effect {
 	l := s.in(c.Account, c.Region)
 	if l == nil || len(l.api) == 0 {
@@ -283,7 +282,7 @@ func (s *Set) Call(c Call) Effect {
 	return e
 }
 
-// of reports whether a fault is of a call.
+// of reports whether a fault affects a call.
 func (r *rule) of(c Call) bool {
 	service, operation, _ := strings.Cut(r.Operation, ":")
 	return matchAny(service, c.Services) && Match(operation, c.Operation) && (r.Principal == "" || matchAny(r.Principal, c.Principals))
@@ -293,7 +292,7 @@ func matchAny(pattern string, names [2]string) bool {
 	return Match(pattern, names[0]) || names[1] != "" && Match(pattern, names[1])
 }
 
-// take uses one of a rule's calls, if it has any left.
+// take uses up one of a rule's calls. It returns false if none is left.
 func (s *Set) take(r *rule) bool {
 	if r.Count == 0 {
 		return true
@@ -308,12 +307,11 @@ func (s *Set) take(r *rule) bool {
 	return true
 }
 
-// Counted yields after faults with a Count were used.
+// Counted returns a channel that receives a value after faults with a Count were used.
 func (s *Set) Counted() <-chan struct{} { return s.counted }
 
-// Match reports whether a name matches a pattern, in which * stands for any
-// characters and ? for one. Case does not count, as with IAM's actions. It takes
-// no more than the product of their lengths.
+// Match reports whether a name matches a pattern, in which * stands for any characters and ? for one. As with IAM's
+// actions, case does not matter. The cost is bounded by the product of the lengths.
 func Match(pattern, name string) bool {
 	p, n, star, mark := 0, 0, -1, 0
 	for n < len(name) {

@@ -1,4 +1,4 @@
-// Package ids makes identifiers in AWS's formats from the system's random source.
+// Package ids generates identifiers in AWS's formats from the system's random source.
 package ids
 
 import (

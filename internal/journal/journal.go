@@ -1,10 +1,9 @@
-// Package journal keeps what Drydock decided and did: the AWS API calls it
-// answered, the verdicts with their reasons, the steps of longer stories such as
-// a node joining. `drydock why` and CloudTrail read it.
+// Package journal records what Drydock decided and did: the AWS API calls that it answered, the verdicts with their
+// reasons, and the steps of longer stories such as a node joining. `drydock why` and CloudTrail read it.
 //
-// It is a bounded append-only file of JSON lines beside the store, never in it:
-// losing its tail in a crash loses no state. It holds no secrets; that is the
-// duty of those who append. internal/app opens it; anything may append.
+// It is a bounded append-only file of JSON lines beside the store, never in it: losing its tail in a crash loses no
+// state. It must hold no secrets; code that appends is responsible for that. internal/app opens it; any package may
+// append.
 package journal
 
 import (
@@ -23,7 +22,7 @@ import (
 	"time"
 )
 
-// A Kind says what an entry tells.
+// A Kind says what an entry records.
 type Kind string
 
 // The kinds of entries.
@@ -31,8 +30,8 @@ const (
 	KindCall     Kind = "call"     // an AWS API call
 	KindDecision Kind = "decision" // an authorization or reachability verdict
 	KindStep     Kind = "step"     // a step of a longer story: a node joining
-	// KindReset says that the entry's account was emptied, or all of them if it has
-	// none: earlier entries are no longer returned.
+	// KindReset records that the entry's account was emptied, or all accounts if it has none. Earlier entries are no
+	// longer returned.
 	KindReset Kind = "reset"
 )
 
@@ -42,10 +41,9 @@ type Entry struct {
 	Account string    `json:"account,omitempty"`
 	Region  string    `json:"region,omitempty"`
 	Kind    Kind      `json:"kind"`
-	// Fields are what it is about, as JSON. Append keeps the map: the caller
-	// must not change it afterwards.
+	// Fields are the details, as JSON. Append keeps the map, so the caller must not change it afterwards.
 	Fields map[string]any `json:"fields,omitempty"`
-	// Minor entries (reads) are dropped first when the journal cannot keep up.
+	// Minor entries (reads) are dropped first if the journal cannot keep up.
 	Minor bool `json:"-"`
 }
 
@@ -55,7 +53,7 @@ type Limits struct {
 	Bytes int64
 	// Queue is how many entries may wait to be written; default 4096.
 	Queue int
-	// Log gets write errors, once per series of errors; nil is slog.Default().
+	// Log receives write errors, once per series of errors. Nil means slog.Default().
 	Log *slog.Logger
 }
 
@@ -63,7 +61,7 @@ type Limits struct {
 // a nil *Journal do nothing, so that callers without a journal need no check.
 type Journal struct {
 	dir     string
-	limit   int64 // of one file
+	limit   int64 // for each file
 	entries chan Entry
 	flush   chan chan struct{}
 	dropped atomic.Int64
@@ -85,7 +83,7 @@ const (
 	maxLine = 1 << 20
 )
 
-// Open opens the journal in dir, which it makes if need be, and starts its writer.
+// Open opens the journal in dir, which it creates if necessary, and starts its writer.
 func Open(dir string, limits Limits) (*Journal, error) {
 	if limits.Bytes <= 0 {
 		limits.Bytes = 64 << 20
@@ -117,9 +115,8 @@ func Open(dir string, limits Limits) (*Journal, error) {
 	return j, nil
 }
 
-// Append queues e and never blocks: when the queue is full e is dropped and
-// counted. Minor entries are dropped when it is half full already. Appending to
-// a closed journal drops.
+// Append queues e and never blocks. If the queue is full, e is dropped and counted. Minor entries are dropped if the
+// queue is half full. Entries appended to a closed journal are dropped.
 func (j *Journal) Append(e Entry) {
 	if j == nil {
 		return
@@ -144,7 +141,7 @@ func (j *Journal) Append(e Entry) {
 	}
 }
 
-// Dropped is how many entries were not kept since the journal was opened.
+// Dropped returns how many entries were dropped since the journal was opened.
 func (j *Journal) Dropped() int64 {
 	if j == nil {
 		return 0
@@ -165,8 +162,7 @@ func (j *Journal) Flush() {
 	}
 }
 
-// Close writes what is queued, makes it durable and ends the journal. It returns
-// the first error of writing.
+// Close writes what is queued, makes it durable and ends the journal. It returns the first write error.
 func (j *Journal) Close() error {
 	if j == nil {
 		return nil
@@ -176,13 +172,13 @@ func (j *Journal) Close() error {
 	return j.err
 }
 
-// A writer owns the current file; it runs in one goroutine until Close.
+// A writer owns the current file. It runs in one goroutine until Close.
 type writer struct {
 	j    *Journal
 	file *os.File
 	buf  *bufio.Writer
 	size int64
-	sick bool // the last write failed; said once
+	sick bool // the last write failed, which is logged only once
 }
 
 func (w *writer) open() error {
@@ -196,7 +192,7 @@ func (w *writer) open() error {
 		return errors.Join(err, f.Close())
 	}
 	w.file, w.buf, w.size = f, bufio.NewWriterSize(f, 64<<10), info.Size()
-	// A crash may have left half a line; end it, so that only it is lost.
+	// A crash may have left half a line. End it, so that only that line is lost.
 	if w.size > 0 {
 		last := make([]byte, 1)
 		if _, err := f.ReadAt(last, w.size-1); err == nil && last[0] != '\n' {
@@ -265,7 +261,7 @@ func (w *writer) write(e Entry) {
 		}
 	}
 	if _, err := w.buf.Write(line); err != nil {
-		// A bufio.Writer keeps its error; a full disk may get better.
+		// A bufio.Writer keeps its error, but a full disk may get space again.
 		w.j.dropped.Add(1)
 		w.buf.Reset(w.file)
 		w.note(err)
@@ -286,7 +282,7 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// rotate makes the current file the previous one, whose entries are forgotten.
+// rotate makes the current file the previous one and discards the old previous one.
 func (w *writer) rotate() error {
 	err := w.flush()
 	w.j.files.Lock()
@@ -320,7 +316,7 @@ type Filter struct {
 	Since, Until    time.Time // Since ≤ time < Until
 	// Fields must all be present with these values, compared as text.
 	Fields map[string]string
-	// Match, if not nil, has the last word.
+	// Match, if not nil, decides about entries that satisfy all other fields.
 	Match func(Entry) bool
 }
 
@@ -338,17 +334,16 @@ func (f *Filter) matches(e *Entry) bool {
 	return f.Match == nil || f.Match(*e)
 }
 
-// Query returns the entries that match, newest first: those appended before the
-// call, in the order of their writing, and after the last reset of their account. An
-// error ends the sequence. A half-written or foreign line is skipped.
+// Query returns the entries that match, newest first: those appended before the call, in the order in which they were
+// written, and after the last reset of their account. An error ends the sequence. Incomplete or foreign lines are
+// skipped.
 func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if j == nil {
 			return
 		}
 		j.Flush()
-		// Both files are opened together, so that a rotation in between does not
-		// lose entries.
+		// Both files are opened together, so that a rotation in between does not lose entries.
 		j.files.RLock()
 		var files []*os.File
 		var errs error
@@ -394,8 +389,8 @@ func (j *Journal) Query(f Filter) iter.Seq2[Entry, error] {
 	}
 }
 
-// linesBackwards yields the whole lines of file from the last to the first. A
-// line is good until the next is asked for.
+// linesBackwards yields the whole lines of file from the last to the first. A line is valid until the next one is
+// requested.
 func linesBackwards(file *os.File) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		pos, err := file.Seek(0, io.SeekEnd)
@@ -403,7 +398,7 @@ func linesBackwards(file *os.File) iter.Seq2[[]byte, error] {
 			yield(nil, err)
 			return
 		}
-		var tail []byte // the beginning of a line is still to be read
+		var tail []byte // the beginning of the line has not been read yet
 		block := make([]byte, 64<<10)
 		for pos > 0 {
 			n := min(pos, int64(len(block)))
@@ -426,7 +421,7 @@ func linesBackwards(file *os.File) iter.Seq2[[]byte, error] {
 			}
 			tail = chunk
 			if len(tail) > 2*maxLine {
-				tail = nil // no line of ours
+				tail = nil // not one of our lines
 			}
 		}
 		if len(tail) > 0 {

@@ -24,7 +24,7 @@ type Decision struct {
 	Fixes []advice.Fix `json:"fixes,omitempty"`
 }
 
-// A Subject says what is requested, by whom and of whom.
+// A Subject says which role wants access to which cluster.
 type Subject struct {
 	PlaneID string `json:"plane,omitempty"`   // of the cluster
 	Cluster string `json:"cluster,omitempty"` // the cluster that refuses

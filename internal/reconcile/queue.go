@@ -15,10 +15,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Queue calls a function for the keys that are added to it, with Run's promises:
-// never twice at once for one key, again after an error with growing delay, and a
-// panic is an error. Run works through one for the store's records; who reconciles
-// something else has one of its own.
+// A Queue calls a function for the keys that are added to it, with Run's guarantees: never concurrently for one key,
+// again after an error with growing delay, and a panic counts as an error. Run uses one for the store's records. Code
+// that reconciles something else creates its own.
 type Queue[K comparable] struct {
 	name      string
 	reconcile func(context.Context, K) (again time.Duration, err error)
@@ -35,14 +34,13 @@ func NewQueue[K comparable](name string, reconcile func(context.Context, K) (tim
 	}
 }
 
-// ShutDown ends a queue that Run may not have been called for.
+// ShutDown ends a queue on which Run may not have been called.
 func (q *Queue[K]) ShutDown() { q.queue.ShutDown() }
 
-// Add has a key looked at.
+// Add queues a key.
 func (q *Queue[K]) Add(key K) { q.queue.Add(key) }
 
-// Run calls the function, for so many keys at once, until ctx ends and every call
-// has returned.
+// Run calls the function for up to workers keys at once, until ctx ends and every call has returned.
 func (q *Queue[K]) Run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	for range workers {
@@ -64,12 +62,12 @@ func (q *Queue[K]) Run(ctx context.Context, workers int) {
 	wg.Wait()
 }
 
-// one reconciles a key and asks for the next call.
+// one reconciles a key and schedules its next call.
 func (q *Queue[K]) one(ctx context.Context, key K) {
 	again, err := q.call(ctx, key)
 	switch {
-	case ctx.Err() != nil: // err is most likely its
-	case errors.Is(err, store.ErrUnreadable): // the store has said so, and trying again does not help
+	case ctx.Err() != nil: // the error most likely comes from that
+	case errors.Is(err, store.ErrUnreadable): // the store has reported it, and retrying does not help
 		q.queue.Forget(key)
 	case err != nil:
 		attrs := []any{"what", q.name, "key", fmt.Sprint(key), "err", err, "tries", q.queue.NumRequeues(key) + 1}
@@ -88,8 +86,8 @@ func (q *Queue[K]) one(ctx context.Context, key K) {
 	}
 }
 
-// A panicError is a panic of a Reconcile function: one record's bug must not end
-// the reconciling of all others.
+// A panicError is a panic of a Reconcile function: a bug with one record must not stop the reconciliation of all
+// others.
 type panicError struct {
 	value any
 	stack []byte

@@ -1,11 +1,9 @@
-// Package reconcile runs level-triggered reconcilers over the store: for every
-// record that exists or changes it calls a function that brings the world
-// into the state that the record describes. A function is never run twice at
-// once for one key, is run again after an error with growing delay, and must
-// be safe to repeat.
+// Package reconcile runs level-triggered reconcilers over the store. For every record that exists or changes, it
+// calls a function that brings the world into the state that the record describes. The function is never called
+// concurrently for one key, is called again after an error with growing delay, and must be safe to repeat.
 //
-// It keeps no state: after a restart every record is looked at again. Services,
-// controlplane and node use it; it knows nothing of what is reconciled.
+// It keeps no state: after a restart every record is reconciled again. Services, controlplane and node use it; it
+// does not depend on what is reconciled.
 package reconcile
 
 import (
@@ -21,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The delays after an error: the first, doubled each time up to the last.
+// The delays after an error: the first one, which doubles each time up to the last.
 const (
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 30 * time.Second
@@ -31,32 +29,30 @@ const (
 type Config struct {
 	// Name is for the log: "eks/cluster".
 	Name string
-	// Watcher names the records to look at. Run stops it.
+	// Watcher provides the records to reconcile. Run stops it.
 	Watcher *store.Watcher
-	// Related are records of other kinds whose changes call Reconcile for a record
-	// of Watcher's: the instances of a group. Run stops their watchers too.
+	// Related are records of other kinds whose changes trigger Reconcile for one of Watcher's records: the instances
+	// of a group. Run stops their watchers too.
 	Related []Related
-	// Reconcile brings one record's world up to date, also that of a record that
-	// is gone. A duration above zero asks to be called again after it; an error,
-	// after a growing delay. A change of the record calls it at once in any case.
-	// A panic counts as an error.
+	// Reconcile brings the world up to date with one record, including a record that was deleted. A duration above
+	// zero asks to be called again after that time. An error does so after a growing delay. In any case, a change of
+	// the record triggers a call at once. A panic counts as an error.
 	Reconcile func(ctx context.Context, key store.Key) (again time.Duration, err error)
 	// Workers is how many keys are reconciled at once; 0 means 4.
 	Workers int
-	Log     *slog.Logger     // nil: slog.Default()
-	Clock   clock.WithTicker // of the delays; required, so that the configured clock cannot be forgotten
+	Log     *slog.Logger     // nil means slog.Default()
+	Clock   clock.WithTicker // for the delays; required, so that the configured clock cannot be forgotten
 }
 
-// Related says which record to look at when another one changes.
+// Related says which record to reconcile when another one changes.
 type Related struct {
 	Watcher *store.Watcher
-	// Of returns the key to reconcile for a changed record, or false if there is
-	// none.
+	// Of returns the key to reconcile for a changed record, or false if there is none.
 	Of func(changed store.Key) (store.Key, bool)
 }
 
-// Run reconciles until ctx ends, and returns when every call has returned: nil,
-// or why it ended before ctx did (store.ErrClosed). If one reconciler ends early, all do.
+// Run reconciles until ctx ends, and returns when every call has returned. It returns nil, or the reason why it ended
+// before ctx did (store.ErrClosed). If one reconciler ends early, all do.
 func Run(ctx context.Context, cfgs ...Config) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, cfg := range cfgs {
@@ -105,8 +101,8 @@ func run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// feed queues what is related to each change until ctx or the watcher ends; the
-// end of the store ends Run by its own watcher.
+// feed queues the records related to each change until ctx or the watcher ends. If the store ends, Run's own watcher
+// ends Run.
 func (r Related) feed(ctx context.Context, queue *Queue[store.Key]) {
 	for {
 		keys, err := r.Watcher.Next(ctx)

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Must returns the value of a call that may not fail: Must(client.Call(…))(t).
+// Must returns the value of a call that must not fail: Must(client.Call(…))(t).
 func Must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()
@@ -22,8 +22,8 @@ func Must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// WantError fails the test unless err has AWS's code and message. An empty message
-// stands for any, one that ends in … for its beginning.
+// WantError fails the test unless err has AWS's code and message. An empty message matches any message, and one that
+// ends in … any message that starts with it.
 func WantError(t testing.TB, err error, code, message string) {
 	t.Helper()
 	wantError(t, err, code, message, func(got string) bool {

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files; commit a rewrite only if you understand its diff")
 
-// Golden compares got with the file testdata/NAME of the calling test's package;
-// with -update it writes the file instead.
+// Golden compares got with the file testdata/NAME of the calling test's package. With -update it writes the file
+// instead.
 func Golden(t testing.TB, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", filepath.FromSlash(name))
@@ -39,9 +39,9 @@ func Golden(t testing.TB, name, got string) {
 	}
 }
 
-// A Normalizer replaces what differs from run to run, so that the rest can be
-// compared. The same original always becomes the same placeholder, so identity
-// is still checked: <UUID:1> and <UUID:1> are one request ID, <UUID:2> another.
+// A Normalizer replaces what differs from run to run, so that the rest can be compared. The same original always
+// becomes the same placeholder, so identity is still checked: both <UUID:1> are one request ID, and <UUID:2> is
+// another.
 type Normalizer struct {
 	rules []rule
 	seen  map[string]map[string]int
@@ -52,8 +52,8 @@ type rule struct {
 	re   *regexp.Regexp
 }
 
-// NewNormalizer hides UUIDs (request IDs, client tokens), points in time, ports
-// of 127.0.0.1 and EC2-style resource IDs, which become <ENI:1> and so on.
+// NewNormalizer returns a Normalizer that hides UUIDs (request IDs, client tokens), times, ports of 127.0.0.1 and
+// EC2-style resource IDs, which become <ENI:1> and so on.
 func NewNormalizer() *Normalizer {
 	n := &Normalizer{seen: map[string]map[string]int{}}
 	n.Hide("UUID", `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
@@ -62,7 +62,7 @@ func NewNormalizer() *Normalizer {
 	return n
 }
 
-// Hide adds a rule: what matches pattern becomes <NAME:1>, <NAME:2>, …
+// Hide adds a rule: whatever matches pattern becomes <NAME:1>, <NAME:2>, …
 func (n *Normalizer) Hide(name, pattern string) *Normalizer {
 	n.rules = append(n.rules, rule{name, regexp.MustCompile(pattern)})
 	return n
@@ -90,8 +90,8 @@ func (n *Normalizer) placeholder(name, original string) string {
 	return fmt.Sprintf("<%s:%d>", name, n.seen[name][original])
 }
 
-// NoLeaks fails the test when goroutines that it started outlive it. Call it
-// first, so that its check runs last, and not in parallel tests.
+// NoLeaks fails the test if goroutines that it started outlive it. Call it first, so that its check runs last, and
+// not in parallel tests.
 func NoLeaks(t testing.TB) {
 	t.Helper()
 	before := goroutines()
@@ -111,7 +111,7 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// goroutines returns the stack of every goroutine but the caller's by its ID.
+// goroutines returns the stack of every goroutine but the caller's, by goroutine ID.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for {

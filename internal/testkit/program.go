@@ -11,9 +11,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
-// Program is the built program: $DRYDOCK_BIN, or bin/drydock of this module. No test
-// links the Kubernetes servers; those that need them run it. Without it a test is
-// skipped, and fails under REQUIRE_CLIENTS=1.
+// Program returns the path of the built program: $DRYDOCK_BIN, or bin/drydock of this module. Tests do not link the
+// Kubernetes servers; those that need them run the program. If it is missing, the test is skipped, or fails under
+// REQUIRE_CLIENTS=1.
 func Program(t testing.TB) string {
 	t.Helper()
 	bin := os.Getenv("DRYDOCK_BIN")
@@ -30,7 +30,7 @@ func Program(t testing.TB) string {
 	return bin
 }
 
-// moduleRoot is the folder of go.mod: tests run in the folder of their package.
+// moduleRoot returns the folder of go.mod. Tests run in the folder of their package.
 func moduleRoot(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -49,8 +49,7 @@ func moduleRoot(t testing.TB) string {
 	}
 }
 
-// Children are the IDs of the processes that a process has started and that still run; none
-// where there is no /proc.
+// Children returns the IDs of the running processes that a process has started, or none if there is no /proc.
 func Children(pid int) []int {
 	var out []int
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

@@ -1,7 +1,6 @@
-// Package testkit is the test harness: a complete AWS API server over a
-// throw-away store, reached with the real SDK clients. It also holds what tests
-// share: waiting without sleeping, golden files, normalisers and a
-// goroutine-leak check.
+// Package testkit is the test harness: a complete AWS API server over a throw-away store, used through the real SDK
+// clients. It also holds what tests share: waiting without sleeping, golden files, normalisers and a goroutine-leak
+// check.
 //
 // Only tests import it. It does not depend on any service.
 package testkit
@@ -38,42 +37,41 @@ import (
 // Region is the region of AWSConfig.
 const Region = "us-east-1"
 
-// Config is what a test server is made of. The zero Config is an AWS API server
-// with no services.
+// Config configures a test server. The zero Config is an AWS API server with no services.
 type Config struct {
-	// Store is the state; nil opens a new ephemeral store, closed with the test.
+	// Store holds the state. Nil opens a new ephemeral store that is closed with the test.
 	Store *store.Store
 	// Services builds the services over the store.
 	Services func(*store.Store) []awsapi.Service
 	// Calling builds services that call one another, given the AWS API server
 	// itself.
 	Calling func(*store.Store, *server.Server) []awsapi.Service
-	// Lookup finds access keys; nil knows none. An account number is that account's root in any case.
+	// Lookup finds access keys. Nil finds none. In any case, an account number is the access key of that account's
+	// root user.
 	Lookup sigv4.Lookup
-	// Authorize decides; nil allows everything.
+	// Authorize authorizes calls. Nil allows everything.
 	Authorize func(ctx context.Context, call *awsapi.Call) policy.Decision
-	// AuthorizeInput decides instead of Authorize, as the daemon's authz.Authorizer does.
+	// AuthorizeInput is used instead of Authorize, like the daemon's authz.Authorizer.
 	AuthorizeInput func(ctx context.Context, call *awsapi.Call, in any) error
-	// Used records every signed call; nil records none.
+	// Used records every signed call. Nil records none.
 	Used func(ctx context.Context, call *awsapi.Call) error
-	// Origin returns the VPC endpoint and the address of a guest's connection; nil means that there are
-	// no guests.
+	// Origin returns the VPC endpoint and the address of a guest's connection. Nil means that there are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
-	// Faults fail calls on purpose; nil fails none.
+	// Faults deliberately make calls fail. Nil means none fail.
 	Faults *fault.Set
-	// Clock is nil for the real clock.
+	// Clock is the server's clock; nil means the real clock.
 	Clock clock.Clock
-	// Journal is nil if there is none.
+	// Journal may be nil.
 	Journal *journal.Journal
-	// TLS, when set, makes the same port answer https too.
+	// TLS, if set, makes the same port serve https too.
 	TLS *tls.Config
 	// Internal answers /_drydock/ paths.
 	Internal http.Handler
-	// AllowHosts are the user's own names of the AWS API server.
+	// AllowHosts are the user's own names for the AWS API server.
 	AllowHosts []string
-	// MaxBody limits bodies; 0 takes the services' own limits.
+	// MaxBody limits bodies. 0 means each service's own limit.
 	MaxBody int64
-	// Log is nil for testkit.Log, where an internal failure fails the test.
+	// Log receives log lines. Nil means testkit.Log, with which an internal failure fails the test.
 	Log *slog.Logger
 }
 
@@ -89,7 +87,7 @@ type Server struct {
 	stop   func()
 }
 
-// Stop ends the server before its test does, and waits for its end.
+// Stop stops the server before the end of its test, and waits until it has stopped.
 func (s *Server) Stop() { s.stop() }
 
 // Log is testlog.New.
@@ -181,8 +179,7 @@ func NewServer(t testing.TB, cfg Config) *Server {
 	}
 }
 
-// lookup knows what next knows, which is asked of every key as in the daemon, and every
-// account's root.
+// lookup returns a Lookup that, like the daemon's, asks next first, and also accepts every account's root user.
 func lookup(next sigv4.Lookup) sigv4.Lookup {
 	return func(ctx context.Context, key, token string) (cred sigv4.Credential, err error) {
 		if err = sigv4.ErrUnknownKey; next != nil {
@@ -197,15 +194,14 @@ func lookup(next sigv4.Lookup) sigv4.Lookup {
 
 var accounts atomic.Int64
 
-// Account returns a 12-digit account ID that no other test of the process has:
-// tests share a server and are kept apart by their accounts.
+// Account returns a 12-digit account ID that no other test in the process uses. Tests share a server and are isolated
+// by their accounts.
 func (s *Server) Account(t testing.TB) string {
 	t.Helper()
 	return fmt.Sprintf("%012d", 100000000000+accounts.Add(1))
 }
 
-// AWSConfig is an SDK configuration of account's root at s, in Region, without
-// retries.
+// AWSConfig returns an SDK configuration for account's root user at s, in Region, without retries.
 func (s *Server) AWSConfig(account string) aws.Config {
 	return s.AWSConfigWith(credentials.NewStaticCredentialsProvider(account, "any", ""))
 }
@@ -221,10 +217,9 @@ func (s *Server) AWSConfigWith(creds aws.CredentialsProvider) aws.Config {
 	}
 }
 
-// plainBody hides that smithy's request bodies can write themselves. net/http looks
-// for bytes beyond the announced length by WriteTo; smithy closes the body as soon
-// as an answer begins, and its WriteTo then fails with io.EOF, which ends the
-// connection in the middle of a long answer. Users' clients retry that.
+// plainBody hides that smithy's request bodies implement WriteTo. net/http uses WriteTo to look for bytes beyond the
+// announced length. smithy closes the body as soon as an answer begins, and its WriteTo then fails with io.EOF, which
+// breaks the connection in the middle of a long answer. Users' clients retry that.
 type plainBody struct{ next http.RoundTripper }
 
 func (t plainBody) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -235,7 +230,7 @@ func (t plainBody) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// CloseIdleConnections lets http.Client.CloseIdleConnections through.
+// CloseIdleConnections makes http.Client.CloseIdleConnections work.
 func (t plainBody) CloseIdleConnections() {
 	if c, ok := t.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
@@ -245,12 +240,12 @@ func (t plainBody) CloseIdleConnections() {
 // Client is the HTTP client of AWSConfig.
 func (s *Server) Client() *http.Client { return s.client }
 
-// patience is what Eventually waits at least: a deadline is there to end what hangs,
-// and no test may fail because its machine is busy.
+// patience is the minimum time that Eventually waits. A deadline only exists to end a test that hangs, and no test
+// may fail because its machine is busy.
 const patience = time.Minute
 
-// Eventually calls check until it returns nil, and fails the test with its last
-// error when timeout, or a minute if that is longer, has passed.
+// Eventually calls check until it returns nil. It fails the test with check's last error after timeout, or after a
+// minute if that is longer.
 func Eventually(t testing.TB, timeout time.Duration, check func() error) {
 	t.Helper()
 	timeout = max(timeout, patience)

@@ -1,6 +1,5 @@
-// Package yamlsafe reads YAML that users wrote. Its parser, sigs.k8s.io/yaml, writes
-// out what aliases stand for: 70 KB of text become gigabytes. This package counts
-// first, and refuses what would become too much.
+// Package yamlsafe reads YAML that users wrote. Its parser, sigs.k8s.io/yaml, expands aliases, which can turn 70 KB
+// of text into gigabytes. This package first computes the size and rejects what would become too large.
 package yamlsafe
 
 import (
@@ -11,30 +10,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Limit is how many bytes a document with aliases may become.
+// Limit is the maximum size in bytes of a document with its aliases expanded.
 const Limit = 1 << 20
 
 const (
-	// nodeCost is what a value costs beside its text.
+	// nodeCost is the cost of a value besides its text.
 	nodeCost = 16
-	// maxDepth is how deep values may lie in each other, as deep as go-yaml lets them
-	// without aliases.
+	// maxDepth is how deeply values may nest. It is the depth that go-yaml allows without aliases.
 	maxDepth = 10_000
-	// maxError bounds the text of an error: the parser quotes what it cannot convert.
+	// maxError bounds the text of an error, because the parser quotes what it cannot convert.
 	maxError = 1 << 10
 )
 
-// ErrAliases refuses a document whose aliases stand for too much, or for themselves,
-// with go-yaml's text for too many.
+// ErrAliases rejects a document whose aliases expand to too much or to themselves. Its text is go-yaml's for too many
+// aliases.
 var ErrAliases = errors.New("yaml: document contains excessive aliasing")
 
 // ToJSON converts a YAML document to JSON.
 func ToJSON(doc []byte) ([]byte, error) { return convert(doc, yaml.YAMLToJSON) }
 
-// ToJSONStrict is ToJSON that refuses the same key twice.
+// ToJSONStrict is ToJSON that rejects duplicate keys.
 func ToJSONStrict(doc []byte) ([]byte, error) { return convert(doc, yaml.YAMLToJSONStrict) }
 
-// Unmarshal decodes a YAML document by its JSON.
+// Unmarshal decodes a YAML document through JSON.
 func Unmarshal(doc []byte, into any) error {
 	if err := check(doc); err != nil {
 		return err
@@ -50,7 +48,7 @@ func convert(doc []byte, by func([]byte) ([]byte, error)) ([]byte, error) {
 	return out, brief(err)
 }
 
-// brief cuts the text of a long error.
+// brief truncates the text of a long error.
 func brief(err error) error {
 	if err == nil || len(err.Error()) <= maxError {
 		return err
@@ -58,12 +56,12 @@ func brief(err error) error {
 	return errors.New(string(bytes.ToValidUTF8([]byte(err.Error()[:maxError]), nil)) + "...")
 }
 
-// check refuses a document whose aliases become too much.
+// check rejects a document whose aliases expand to too much.
 func check(doc []byte) error {
 	if !bytes.Contains(doc, []byte("*")) {
-		return nil // no aliases, in whatever encoding
+		return nil // there are no aliases, in any encoding
 	}
-	var root yamlv3.Node // which holds aliases as they are
+	var root yamlv3.Node // which keeps aliases unexpanded
 	if err := yamlv3.Unmarshal(doc, &root); err != nil {
 		return brief(err)
 	}
@@ -74,10 +72,10 @@ func check(doc []byte) error {
 	return nil
 }
 
-// A size is what becomes of a value.
+// A size is the expanded size of a value.
 type size struct{ bytes, depth int }
 
-// tooMuch is what becomes of a value in itself.
+// tooMuch is the size of a value that contains itself.
 var tooMuch = size{bytes: Limit + 1, depth: maxDepth + 1}
 
 type counter struct {
@@ -95,7 +93,7 @@ func (c *counter) size(n *yamlv3.Node) size {
 		if s, ok := c.sizes[n]; ok {
 			return s
 		}
-		c.sizes[n] = tooMuch // until it is known: what comes here again is within itself
+		c.sizes[n] = tooMuch // until the size is known: a reference to it from here is inside the value itself
 	}
 	s := size{bytes: nodeCost + len(n.Value)}
 	for _, child := range n.Content {

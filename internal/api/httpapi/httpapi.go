@@ -1,7 +1,6 @@
-// Package httpapi is what the handlers of the daemon's own paths below /_drydock/ share: who
-// may ask, about which account and region, and how the response is written. It knows none
-// of the paths; app and the packages that answer one of them import it. The types of
-// requests and responses are in package api, which clients import.
+// Package httpapi is what the handlers of the daemon's own paths below /_drydock/ share: access control, the account
+// and region of a request, and writing the response. It does not contain any of the paths; app and the packages that
+// serve one import it. The types of requests and responses are in package api, which clients import.
 package httpapi
 
 import (
@@ -23,12 +22,12 @@ import (
 // maxBody bounds the body of a request.
 const maxBody = 1 << 20
 
-// Access admits programs on this machine that present the daemon's token, which only the
-// daemon's user can read. A loopback address alone proves nothing: other local users have
-// one, and a reverse proxy gives one to everybody. So do simulated instances.
+// Access admits programs on this machine that present the daemon's token, which only the daemon's user can read. A
+// loopback address alone proves nothing: other local users have one, a reverse proxy gives one to everybody, and
+// simulated instances have one, too.
 type Access struct {
 	Token   string // Authorization: Bearer TOKEN; if empty, every request is refused
-	Version string // the daemon's, for the error message
+	Version string // the daemon's version, for the error message
 	// Open are paths that programs on this machine may GET without the token.
 	Open []string
 	// Guest reports whether a remote address belongs to a simulated instance.
@@ -65,7 +64,7 @@ func (a *Access) refusal(agent string) string {
 		`Try: eval "$(drydock env)" and the header "Authorization: Bearer $DRYDOCK_TOKEN"`, a.Version, cmp.Or(agent, "unknown"))
 }
 
-// foreign says why a request does not come from a program on this machine.
+// foreign returns an error if a request does not come from a program on this machine.
 func foreign(r *http.Request, guest func(remote string) bool) string {
 	remote, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !remote.Addr().Unmap().IsLoopback() {
@@ -74,7 +73,7 @@ func foreign(r *http.Request, guest func(remote string) bool) string {
 	if guest(r.RemoteAddr) {
 		return "instances may not use these pages"
 	}
-	// A name that resolves to loopback is how a page rebinds DNS.
+	// DNS rebinding uses a name that resolves to loopback.
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
@@ -85,7 +84,7 @@ func foreign(r *http.Request, guest func(remote string) bool) string {
 	return ""
 }
 
-// CheckAccount is the error for what is no account number.
+// CheckAccount returns an error unless account is a valid account number.
 func CheckAccount(account string) error {
 	if len(account) != 12 || strings.Trim(account, "0123456789") != "" {
 		return errors.New("account must be 12 digits")
@@ -93,8 +92,7 @@ func CheckAccount(account string) error {
 	return nil
 }
 
-// Place is the account and region that a question is about, ?account= and ?region=,
-// which a user may leave out.
+// Place returns the account and region of a request, ?account= and ?region=, or their defaults.
 func Place(r *http.Request) (account, region string, err error) {
 	q := r.URL.Query()
 	account, region = q.Get("account"), q.Get("region")
@@ -107,8 +105,8 @@ func Place(r *http.Request) (account, region string, err error) {
 	return account, region, CheckAccount(account)
 }
 
-// Answer answers v as JSON.
+// Answer writes v as JSON.
 func Answer(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client is gone if this fails
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has disconnected
 }

@@ -19,18 +19,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/fault"
 )
 
-// API answers `drydock fault`: what the user breaks on purpose. Faults are checked
-// against what there is.
+// API serves `drydock fault`. It checks faults against what exists.
 type API struct {
 	Keeper *Keeper
 	EC2    EC2
-	// Services are those of which calls can fail.
+	// Services are the services whose calls can fail.
 	Services func() []awsapi.Service
-	// Instances are the IDs of those that run in an account and region.
+	// Instances returns the IDs of the instances in an account and region.
 	Instances func(account, region string) []string
 }
 
-// EC2 is what is asked of the service of that name.
+// EC2 is the part of the EC2 service that is needed here.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
@@ -44,8 +43,7 @@ func (a *API) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("DELETE /_drydock/faults", a.deleteFaults)
 }
 
-// getFaults answers the faults in force of ?account= and ?region=; without
-// a region those of all.
+// getFaults returns the faults in force of ?account= and ?region=, or those of all regions without a region.
 func (a *API) getFaults(w http.ResponseWriter, r *http.Request) {
 	account, region := r.URL.Query().Get("account"), r.URL.Query().Get("region")
 	if account == "" {
@@ -58,11 +56,11 @@ func (a *API) getFaults(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, out)
 }
 
-// postFault sets a fault and answers it with its ID.
+// postFault sets a fault and returns it with its ID.
 func (a *API) postFault(w http.ResponseWriter, r *http.Request) {
 	var in fault.Fault
 	body := json.NewDecoder(r.Body)
-	body.DisallowUnknownFields() // a mistyped filter would make the fault one of all
+	body.DisallowUnknownFields() // ignoring a mistyped filter would make the fault affect everything
 	if err := body.Decode(&in); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -79,8 +77,8 @@ func (a *API) postFault(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, out)
 }
 
-// deleteFaults ends the faults with ?id= (any number of times), or all of ?kind=,
-// or all, of ?account= in ?region=, and answers them.
+// deleteFaults ends and returns faults of ?account= in ?region=: those with ?id= (any number of times), all of
+// ?kind=, or all.
 func (a *API) deleteFaults(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	account, region := q.Get("account"), q.Get("region")
@@ -106,7 +104,7 @@ func (a *API) deleteFaults(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, gone)
 }
 
-// getFaultTargets answers what faults can be of, for shells.
+// getFaultTargets returns what faults can be set on, for shell completion.
 func (a *API) getFaultTargets(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 // partitionWide are the services whose calls count as made in us-east-1.
 var partitionWide = []string{"iam", "route53"}
 
-// completeFault checks a fault against what there is, and fills in what its user
-// may leave out. A fault that nothing could ever suffer from is refused.
+// completeFault checks a fault against what exists, and fills in what the user may leave out. It rejects a fault that
+// could never have an effect.
 func (a *API) completeFault(f *fault.Fault) error {
 	if f.Account == "" {
 		f.Account = awsapi.DefaultAccount
@@ -89,8 +89,7 @@ func completePool(region regions.Region, f *fault.Fault) error {
 	return nil
 }
 
-// completeCalls checks a fault of calls: some operation must match it, and an
-// error's text must be known.
+// completeCalls checks a fault of API calls: some operation must match it, and the text of its error must be known.
 func (a *API) completeCalls(f *fault.Fault) error {
 	service, operation, _ := strings.Cut(f.Operation, ":")
 	found := false
@@ -107,7 +106,7 @@ func (a *API) completeCalls(f *fault.Fault) error {
 		}
 		found = found || slices.ContainsFunc(s.Operations, func(o awsapi.Operation) bool { return fault.Match(operation, o.Name) })
 	}
-	// Only nodes call the registry so far.
+	// So far only nodes call the registry.
 	for _, action := range []string{node.ActionGetToken, node.ActionGetImage, node.ActionGetLayer} {
 		found = found || fault.Match(f.Operation, action)
 	}

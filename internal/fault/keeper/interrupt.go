@@ -11,14 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// Interrupter is EC2 as far as it takes instances away.
+// Interrupter is the part of EC2 that interrupts instances.
 type Interrupter interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 	Interrupt(ctx context.Context, account, region, id string, stop bool) error
 }
 
-// Interrupt takes away the instance of a fault that is due. The step is what `drydock why`
-// says of it; nil: the instance went by itself before.
+// Interrupt interrupts the instance of a fault that is due. It returns the step that `drydock why` shows, or nil if
+// the instance was already gone.
 func Interrupt(ctx context.Context, by Interrupter, f *fault.Fault) (*node.Step, error) {
 	stop := f.Kind == fault.Stop
 	if _, ok := by.InstanceByID(f.Account, f.Region, f.Instance); !ok {

@@ -1,7 +1,6 @@
-// Package keeper keeps what users break on purpose with `drydock fault`: it takes a fault
-// that something could suffer from, keeps it in the store, puts it in force and ends it
-// in its time. Package fault defines what a fault is and what it applies to; the code
-// that has to fail consults the active fault.Set. Only app imports it.
+// Package keeper manages what users break deliberately with `drydock fault`: it checks that a fault can have an
+// effect, keeps it in the store, puts it in force and ends it when it is over. Package fault defines what a fault is
+// and what it applies to; the code that has to fail consults the active fault.Set. Only app imports it.
 package keeper
 
 import (
@@ -22,17 +21,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// faultRecords are what `drydock fault` has set, by account, region and ID.
-// After a restart, the faults stored here are active again.
+// faultRecords are the faults that `drydock fault` has set, by account, region and ID. After a restart they are
+// active again.
 var faultRecords = store.NewCollection[fault.Fault]("fault", "fault")
 
 // Config is what a Keeper needs.
 type Config struct {
 	Store *store.Store
 	Clock clock.WithTicker
-	// Set has the faults in force.
+	// Set holds the faults in force.
 	Set *fault.Set
-	// Interrupt takes an instance away from its user, for a fault that is due.
+	// Interrupt interrupts an instance, for a fault that is due.
 	Interrupt func(ctx context.Context, f *fault.Fault) error
 	Log       *slog.Logger
 }
@@ -42,13 +41,13 @@ type Config struct {
 type Keeper struct {
 	cfg        Config
 	set        *fault.Set
-	refreshing sync.Mutex // what is read last is what is in force
+	refreshing sync.Mutex // serializes reading the records and putting them in force
 }
 
-// New returns a Keeper that has put no fault in force: Refresh reads them.
+// New returns a Keeper. No fault is in force before Refresh, which reads them.
 func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, set: cfg.Set} }
 
-// Refresh makes what is in the store what is in force.
+// Refresh puts the faults in the store in force.
 func (k *Keeper) Refresh() error {
 	k.refreshing.Lock()
 	defer k.refreshing.Unlock()
@@ -64,8 +63,8 @@ func (k *Keeper) Refresh() error {
 	return nil
 }
 
-// add puts a fault in force, and gives it an ID. One that happens at once is
-// over when add returns, and leaves no record.
+// add puts a fault in force, and gives it an ID. A fault that happens at once is over when add returns, and leaves no
+// record.
 func (k *Keeper) add(ctx context.Context, in fault.Fault) (fault.Fault, error) {
 	in.ID, in.Since, in.Used = "F-"+ids.Hex(8), k.cfg.Clock.Now().UTC(), 0
 	if in.Kind.Once() && !in.Until.After(in.Since) {
@@ -94,8 +93,8 @@ func faultKey(f fault.Fault) store.Key {
 	return store.Key{Account: f.Account, Region: f.Region, ID: f.ID}
 }
 
-// clear ends the faults of an account and region that match, and returns them. If
-// one of the IDs is not among them, none ends.
+// clear ends the faults of an account and region that match, and returns them. If one of the IDs does not exist, it
+// ends none.
 func (k *Keeper) clear(ctx context.Context, account, region string, match func(fault.Fault) bool, ids ...string) ([]fault.Fault, error) {
 	var gone []fault.Fault
 	err := k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
@@ -126,7 +125,7 @@ func (k *Keeper) clear(ctx context.Context, account, region string, match func(f
 	if err := k.Refresh(); err != nil {
 		return nil, err
 	}
-	if len(gone) == maxCleared { // one transaction takes no more
+	if len(gone) == maxCleared { // the limit of one transaction
 		rest, err := k.clear(ctx, account, region, match)
 		return append(gone, rest...), err
 	}
@@ -143,14 +142,13 @@ func (e *noFaultError) Error() string {
 	return "no fault " + strings.Join(e.ids, ", ") + " is set in " + e.region
 }
 
-// maxCleared bounds one transaction.
+// maxCleared is how many faults are cleared in one transaction.
 const maxCleared = 64
 
-// countEvery is how often the use of faults with a count is written down. A crash
-// forgets the uses since.
+// countEvery is how often the use of faults with a count is stored. A crash loses the uses since.
 const countEvery = time.Second
 
-// Run ends faults whose time or count is over, and does what is due, until ctx ends.
+// Run ends faults whose time or count is over, and triggers those that are due, until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error {
 	w := faultRecords.Watch(k.cfg.Store, store.Scope{})
 	defer w.Stop()
@@ -158,7 +156,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	changed := make(chan error, 1)
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
-	defer stop() // first of the three
+	defer stop() // runs before the other two
 	watcher.Go(func() {
 		for {
 			_, err := w.Next(ctx)
@@ -202,12 +200,12 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// pause bounds how often counts are written.
+// pause limits how often counts are stored.
 func (k *Keeper) pause(ctx context.Context) bool {
 	return timing.Sleep(ctx, k.cfg.Clock, countEvery)
 }
 
-// settle does what is due of all faults, and says when something will be.
+// settle does what is due for all faults, and returns when something will be due next.
 func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 	items, err := faultRecords.List(k.cfg.Store, store.Scope{})
 	if err != nil {
@@ -216,7 +214,7 @@ func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 	now, next := k.cfg.Clock.Now(), time.Hour
 	used := k.set.Used()
 	var errs []error
-	unlessCleared := func(err error) { // meanwhile
+	unlessCleared := func(err error) { // it was cleared in the meantime
 		if !errors.Is(err, store.ErrNotFound) {
 			errs = append(errs, err)
 		}

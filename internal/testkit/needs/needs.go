@@ -1,6 +1,5 @@
-// Package needs skips tests for what the machine they run on lacks: a client, a
-// built program. In CI nothing may be lacking. It is a leaf, so that tests of small
-// packages stay small.
+// Package needs skips tests if the machine lacks something that they need: a client, a built program. In CI nothing
+// may be missing. It is a leaf, so that tests of small packages stay small.
 package needs
 
 import (
@@ -8,8 +7,8 @@ import (
 	"testing"
 )
 
-// Missing skips a test because of what this machine lacks, or fails it under
-// REQUIRE_CLIENTS=1, as in CI: no test is skipped silently.
+// Missing skips a test because this machine lacks something. Under REQUIRE_CLIENTS=1, as in CI, it fails the test
+// instead, so that no test is skipped silently.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("REQUIRE_CLIENTS") == "1" {

@@ -1,6 +1,5 @@
-// Package testlog fails a test for a line of level ERROR: it is an internal failure or a
-// panic that was recovered, which a user would find in the daemon's log. It is a leaf, so
-// that tests of small packages stay small.
+// Package testlog fails a test if a line of level ERROR is logged: it is an internal failure or a recovered panic,
+// which a user would find in the daemon's log. It is a leaf, so that tests of small packages stay small.
 package testlog
 
 import (
@@ -12,8 +11,8 @@ import (
 	"testing"
 )
 
-// The default logger belongs to no test, so it stops them all. What a test leaves without
-// a logger uses it.
+// The default logger belongs to no test, so an error there stops all tests. Code that a test leaves without a logger
+// uses it.
 func init() { slog.SetDefault(slog.New(noErrors{slog.NewTextHandler(os.Stderr, nil)})) }
 
 type noErrors struct{ slog.Handler }
@@ -32,12 +31,11 @@ func (h noErrors) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 func (h noErrors) WithGroup(name string) slog.Handler { return noErrors{h.Handler.WithGroup(name)} }
 
-// New returns a logger that writes to the test's log. A line of level ERROR fails the
-// test. A test that causes some lists them: their texts must contain one of expected,
-// and each of these must have appeared when the test ends.
+// New returns a logger that writes to the test's log. A line of level ERROR fails the test. If a test causes such
+// lines, it lists them in expected: each line must contain one of these texts, and each text must have appeared when
+// the test ends.
 //
-// Lines that come after the test's end are lost, because they can no longer
-// be reported.
+// Lines after the test's end are lost, because they can no longer be reported.
 func New(t testing.TB, expected ...string) *slog.Logger {
 	sink := &logSink{t: t, expected: expected, came: make([]bool, len(expected))}
 	t.Cleanup(sink.end)
