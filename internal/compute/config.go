@@ -1,12 +1,10 @@
-// Package compute runs EC2's instances, and the machines that Fargate's pods have to
-// themselves, in the node runtimes. To these it is all that is around a machine: its
-// network, the instance metadata service, and AWS, which it calls as the machine's role.
-// Every such call is decided as AWS would: by the network, the policies of the role and
-// those of VPC endpoints, and by what is broken on purpose.
+// Package compute runs EC2's instances, and the dedicated machines of Fargate's pods, in the node runtimes. It
+// provides a machine's surroundings: its network, the instance metadata service, and AWS, which it calls as the
+// machine's role. Every such call is decided as AWS would: by the network, the policies of the role and those of VPC
+// endpoints, and by deliberate faults.
 //
-// How a machine boots and joins is package node's. The services are read by the
-// interfaces below; only app imports it, and package podrun, whose programs are on the
-// same network.
+// Package node implements how a machine boots and joins. The services are used through the interfaces below; only app
+// imports compute, and package podrun, whose programs are on the same network.
 package compute
 
 import (
@@ -49,10 +47,10 @@ type Config struct {
 	Store  *store.Store
 	Timing clock.Timing
 	Disks  Disks
-	// Network is what machines connect in.
+	// Network is the network of the machines.
 	Network       Network
 	ControlPlanes ControlPlanes
-	// The services are those that machines call.
+	// The services that machines call.
 	EC2         EC2
 	EKS         EKS
 	EKSAuth     EKSAuth
@@ -60,41 +58,40 @@ type Config struct {
 	STS         STS
 	AutoScaling AutoScaling
 	Authorizer  Authorizer
-	// Faults are those in force.
+	// Faults are the faults in force.
 	Faults *fault.Set
-	// Origins learns of the connections of machines to Endpoint.
+	// Origins records the connections of machines to Endpoint.
 	Origins *Origins
-	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted who signs
-	// its certificates.
+	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted the CAs that sign its certificates.
 	Endpoint string
 	Trusted  *x509.CertPool
-	// WhyUnauthorized says why a cluster does not know a machine's token, which was made for
-	// the cluster named, if any. Step is the runtimes': see [node.Config].
+	// WhyUnauthorized says why a cluster does not accept a machine's token. named is the cluster that the token was
+	// made for, if known. Step is passed to the runtimes: see [node.Config].
 	WhyUnauthorized func(ctx context.Context, in machine.Instance, named, host, token string) *node.Decision
 	Step            func(ctx context.Context, s node.Step)
 	Log             *slog.Logger
 }
 
-// Disks keeps the root volumes of instances that are off.
+// Disks stores the root volumes of instances that are off.
 type Disks interface {
 	computers.Disks
-	// Remove removes an instance's, if it has one.
+	// Remove removes an instance's disk, if it has one.
 	Remove(instanceID string) error
 }
 
 // Network is the network of all accounts and regions.
 type Network interface {
-	// Snapshot is the current network of an account and region.
+	// Snapshot returns the current network of an account and region.
 	Snapshot(ctx context.Context, account, region string) (*reach.Snapshot, error)
-	// Through goes on with a connection that gets to a load balancer.
+	// Through extends the verdict on a connection that reaches a load balancer.
 	Through(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
 }
 
-// ControlPlanes are those of clusters.
+// ControlPlanes are the clusters' control planes.
 type ControlPlanes interface {
-	// ByHost is the one behind AWS's name of an endpoint.
+	// ByHost returns the control plane with the given AWS endpoint name.
 	ByHost(host string) (controlplane.Plane, bool)
-	// ByEndpoint is the one behind an endpoint as DescribeCluster tells it.
+	// ByEndpoint returns the control plane with the given endpoint, as DescribeCluster shows it.
 	ByEndpoint(endpoint string) (controlplane.Plane, bool)
 	Dial(ctx context.Context, planeID string) (net.Conn, error)
 	WaitReady(ctx context.Context, planeID string) error
@@ -103,10 +100,10 @@ type ControlPlanes interface {
 	RESTConfig(planeID string) (*rest.Config, error)
 }
 
-// EC2 is what is asked of the service of that name.
+// EC2 is the part of the EC2 service that is needed here.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
-	// InstanceState is empty for an instance whose record cannot be read.
+	// InstanceState returns an empty state for an instance whose record cannot be read.
 	InstanceState(account, region, id string) (state string, ok bool)
 	WatchInstances(scope store.Scope) *store.Watcher
 	DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
@@ -117,7 +114,7 @@ type EC2 interface {
 	FargateInterfaces
 }
 
-// EKS is what is asked of the service of that name, most of it by Fargate.
+// EKS is the part of the EKS service that is needed here, most of it by Fargate.
 type EKS interface {
 	Clusters(ctx context.Context) ([]eks.ClusterStatus, error)
 	FargateClusters() (map[store.Key]bool, error)
@@ -125,40 +122,40 @@ type EKS interface {
 	FargateLaunch(ctx context.Context, account, region, cluster, profile string, pod *corev1.Pod) (eks.FargateProfileLaunch, error)
 }
 
-// EKSAuth is what is asked of the service of that name.
+// EKSAuth is the part of the EKS Auth service that is needed here.
 type EKSAuth interface {
 	AssumeRoleForPodIdentity(ctx context.Context, in *eksauth.AssumeRoleForPodIdentityInput) (*eksauth.AssumeRoleForPodIdentityOutput, error)
 }
 
-// IAM is what is asked of the service of that name.
+// IAM is the part of the IAM service that is needed here.
 type IAM interface {
 	InstanceProfileRole(ctx context.Context, account, profile string) (iam.InstanceProfile, iam.Role, error)
 	TrustsService(role iam.Role, service string) bool
 }
 
-// STS is what is asked of the service of that name.
+// STS is the part of the STS service that is needed here.
 type STS interface {
 	OpenSession(ctx context.Context, accessKeyID, token string) (secret string, p awsapi.Principal, err error)
 	AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.AssumeRoleWithWebIdentityInput) (*awssts.AssumeRoleWithWebIdentityOutput, error)
 	RoleSessions
 }
 
-// RoleSessions gives machines the credentials of their role.
+// RoleSessions issues the credentials of machines' roles.
 type RoleSessions interface {
 	IssueRoleSession(ctx context.Context, roleARN, name string, duration time.Duration, opts sts.SessionOptions) (sts.Credentials, error)
 }
 
-// AutoScaling is what is asked of the service of that name.
+// AutoScaling is the part of the Auto Scaling service that is needed here.
 type AutoScaling interface {
 	DescribeAutoScalingInstances(ctx context.Context, in *awsautoscaling.DescribeAutoScalingInstancesInput) (*awsautoscaling.DescribeAutoScalingInstancesOutput, error)
 }
 
-// Authorizer decides about calls.
+// Authorizer authorizes calls.
 type Authorizer interface {
 	Authorize(ctx context.Context, call *awsapi.Call, in any) error
 }
 
-// Machines are those that run.
+// Machines are the running machines.
 type Machines struct {
 	cfg      Config
 	runtime  machine.Runtime
@@ -174,7 +171,7 @@ type Machines struct {
 
 var _ ec2.Machines = (*Machines)(nil)
 
-// New makes the runtimes; nothing runs yet.
+// New creates the runtimes; nothing runs yet.
 func New(ctx context.Context, cfg Config) (*Machines, error) {
 	m := &Machines{cfg: cfg, running: map[string]machine.Instance{}, network: newGuestNetwork(cfg.Network.Snapshot, cfg.Timing.GuestDial)}
 	m.network.through = cfg.Network.Through
@@ -212,20 +209,19 @@ func (m *Machines) whyUnauthorized(ctx context.Context, in machine.Instance, hos
 // RunFargate runs Fargate's scheduler for the clusters that have profiles, until ctx ends.
 func (m *Machines) RunFargate(ctx context.Context) error { return m.fargates.run(ctx) }
 
-// RunNetwork cuts the connections that a changed network does not let live on, until ctx
-// ends.
+// RunNetwork cuts the connections that a changed network no longer allows, until ctx ends.
 func (m *Machines) RunNetwork(ctx context.Context) error {
 	return m.network.run(ctx, m.cfg.Store.Changed)
 }
 
-// Close ends all machines as when the daemon ends: they are expected to be started again.
+// Close ends all machines because the daemon ends. They are expected to be started again.
 func (m *Machines) Close(ctx context.Context) error {
 	err := errors.Join(m.fargates.runtime.Shutdown(ctx), m.runtime.Shutdown(ctx))
 	m.scripts.Close()
 	return err
 }
 
-// calls decides what a machine's programs call.
+// calls returns what decides about the calls of machines' programs.
 func (m *Machines) calls() *guestCalls {
 	c := &m.cfg
 	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, eksAuth: c.EKSAuth, authorizer: c.Authorizer, faults: c.Faults}

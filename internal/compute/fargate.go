@@ -30,25 +30,24 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// FargateService is the principal by which Fargate calls EC2.
+// FargateService is the service principal with which Fargate calls EC2.
 const FargateService = "eks-fargate.amazonaws.com"
 
-// fargates runs Fargate's scheduler for every cluster that has Fargate profiles, and
-// the machines of its pods. They are not instances: each is identified by its
-// network interface, from which its connections come, and acts as its pod execution
-// role.
+// fargates runs Fargate's scheduler for every cluster that has Fargate profiles, and the machines of its pods. They
+// are not instances: each is identified by its network interface, from which its connections come, and acts as its
+// pod execution role.
 type fargates struct {
 	m       *Machines
 	runtime *simulated.Runtime
 
 	clusters   func(context.Context) ([]eks.ClusterStatus, error)
-	profiles   func() (map[store.Key]bool, error) // the clusters that have some
+	profiles   func() (map[store.Key]bool, error) // the clusters that have profiles
 	restConfig func(planeID string) (*rest.Config, error)
 	network    func(account, region string) fargate.Network
 
 	mu       sync.Mutex
 	machines map[string]*fargateMachine // by network interface
-	running  map[string]*runningFargate // by plane ID; run's alone
+	running  map[string]*runningFargate // by plane ID; only run uses it
 }
 
 type fargateMachine struct {
@@ -61,7 +60,7 @@ type runningFargate struct {
 	scheduler *fargate.Scheduler
 	stop      context.CancelFunc
 	done      chan struct{}
-	ending    bool // it was stopped, and its machines may not be yet
+	ending    bool // it was stopped, but its machines may still be running
 }
 
 func newFargates(m *Machines) *fargates {
@@ -90,8 +89,7 @@ func newFargates(m *Machines) *fargates {
 	return f
 }
 
-// asPodExecutionRole names the policy that such roles have, where a refusal names that
-// of nodes.
+// asPodExecutionRole replaces the policy for nodes in a refusal's fixes by that for pod execution roles.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
 func asPodExecutionRole(err error) error {
 	var refused *node.Refusal
@@ -106,11 +104,10 @@ func asPodExecutionRole(err error) error {
 	return err
 }
 
-// lookAgain bounds how often the set of clusters is looked at while the store is
-// busy.
+// lookAgain limits how often the set of clusters is checked while the store is busy.
 const lookAgain = 200 * time.Millisecond
 
-// fargateRetry is how long run waits to try again what failed, if nothing changes.
+// fargateRetry is how long run waits before it retries after a failure, if nothing changes.
 const fargateRetry = 5 * time.Second
 
 // run keeps a scheduler for each cluster with profiles until ctx ends. Failures are
@@ -122,9 +119,9 @@ func (f *fargates) run(ctx context.Context) error {
 			<-r.done
 		}
 	}()
-	defer cancel() // first of the two
+	defer cancel() // runs before the other one
 	for {
-		changed := f.m.cfg.Store.Changed() // profiles, clusters, and the last machine of one
+		changed := f.m.cfg.Store.Changed() // changes of profiles, clusters, or a cluster's last machine
 		var again <-chan time.Time
 		if err := f.sync(ctx); err != nil {
 			if ctx.Err() != nil {
@@ -147,11 +144,10 @@ func (f *fargates) run(ctx context.Context) error {
 	}
 }
 
-// sync starts the schedulers that are missing, ends those of clusters that go, or have
-// no profile and no machine of one any more, and removes what clusters that are gone
-// left. The error joins those of all clusters.
+// sync starts missing schedulers, and stops those of clusters that are being deleted or no longer have profiles or
+// machines. It also removes what deleted clusters left behind. The error joins those of all clusters.
 func (f *fargates) sync(ctx context.Context) error {
-	machines, err := fargate.Clusters(f.m.cfg.Store) // before the clusters: a cluster precedes its machines
+	machines, err := fargate.Clusters(f.m.cfg.Store) // listed before the clusters, because a cluster precedes its machines
 	if err != nil {
 		return err
 	}
@@ -166,7 +162,7 @@ func (f *fargates) sync(ctx context.Context) error {
 	want := map[string]eks.ClusterStatus{}
 	for _, c := range clusters {
 		key := store.Key{Account: c.Account, Region: c.Region, ID: c.Name}
-		if c.Unreadable() { // and not gone
+		if c.Unreadable() { // the cluster still exists
 			delete(machines, key)
 			continue
 		}
@@ -176,7 +172,7 @@ func (f *fargates) sync(ctx context.Context) error {
 		if profiles[key] || machines[key] {
 			want[c.PlaneID] = c
 		}
-		delete(machines, key) // its scheduler's
+		delete(machines, key) // its scheduler handles them
 	}
 	var errs []error
 	for id, r := range f.running {
@@ -186,7 +182,7 @@ func (f *fargates) sync(ctx context.Context) error {
 		r.ending = true
 		r.stop()
 		<-r.done
-		if ctx.Err() != nil { // the daemon goes, not the cluster
+		if ctx.Err() != nil { // the daemon ends, not the cluster
 			return nil
 		}
 		if err := r.scheduler.Halt(ctx); err != nil {
@@ -260,7 +256,7 @@ func (f *fargates) describe(ctx context.Context, c eks.ClusterStatus) (fargate.C
 	if err != nil {
 		return fargate.Cluster{}, err
 	}
-	img, ok := images.EKS(c.Region, images.AL2023, is.Version, "x86_64", "standard") // whose kubelet is as new
+	img, ok := images.EKS(c.Region, images.AL2023, is.Version, "x86_64", "standard") // the kubelet has the cluster's version
 	if !ok {
 		return fargate.Cluster{}, fmt.Errorf("no kubelet is known for Kubernetes %s", is.Version)
 	}
@@ -314,7 +310,7 @@ func (f *fargates) machine(id string) (machine.Instance, bool) {
 	return m.in.Instance, true
 }
 
-// byNode returns the machine behind a node of Fargate.
+// byNode returns the machine behind a Fargate node.
 func (f *fargates) byNode(account, region, name string) (machine.Instance, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -326,8 +322,8 @@ func (f *fargates) byNode(account, region, name string) (machine.Instance, bool)
 	return machine.Instance{}, false
 }
 
-// credentials are those of a session of the pod execution role, which is called as the
-// node is: by that EKS knows it.
+// credentials returns those of a session of the pod execution role. The session has the node's name, by which EKS
+// recognizes the node.
 func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials, error) {
 	f.mu.Lock()
 	m := f.machines[id]
@@ -351,19 +347,19 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 	return m.credentials, nil
 }
 
-// FargateInterfaces is EC2 as far as machines of Fargate have network interfaces.
+// FargateInterfaces is the part of EC2 that manages the network interfaces of Fargate machines.
 type FargateInterfaces interface {
 	CreateNetworkInterface(ctx context.Context, in *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error)
 	DeleteNetworkInterface(ctx context.Context, in *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error)
 }
 
-// fargateNetwork makes network interfaces in an account's subnets.
+// fargateNetwork creates network interfaces in an account's subnets.
 type fargateNetwork struct {
 	ec2             FargateInterfaces
 	account, region string
 }
 
-// service is a context in which Fargate calls EC2 for the account.
+// service returns a context in which Fargate calls EC2 for the account.
 func (n fargateNetwork) service(ctx context.Context) context.Context {
 	return awsapi.WithCall(ctx, &awsapi.Call{
 		RequestID: ids.UUID(), Account: n.account, Region: n.region, Time: time.Now(),
@@ -386,7 +382,7 @@ func (n fargateNetwork) MakeInterface(ctx context.Context, req fargate.Interface
 			return fargate.Interface{}, fmt.Errorf("%w: %w", fargate.ErrNoAddress, err)
 		case strings.HasPrefix(c, "InvalidGroup"), c == "InvalidParameterValue", strings.HasPrefix(c, "SecurityGroups"):
 			return fargate.Interface{}, &fargate.GroupsError{Reason: refused.ErrorMessage()}
-		case refused.ErrorFault() == smithy.FaultClient: // nothing was made: a quota, say
+		case refused.ErrorFault() == smithy.FaultClient: // nothing was created, because of a quota, for example
 			return fargate.Interface{}, &fargate.RefusedError{Reason: c + ": " + refused.ErrorMessage()}
 		}
 	}

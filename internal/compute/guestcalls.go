@@ -26,11 +26,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
-// guestCalls decides the calls that programs of an image make as the instance's
-// role, such as the VPC CNI plugin's: by the network to the service's endpoint,
-// that endpoint's policy, and the policies of the role. The effect of such a
-// call is produced elsewhere, so that a thousand nodes do not need a thousand
-// HTTP exchanges.
+// guestCalls decides about the calls that an image's programs, such as the VPC CNI plugin, make as the instance's
+// role: by the network to the service's endpoint, that endpoint's policy, and the policies of the role. Other code
+// produces the effect of such a call, so that a thousand nodes do not need a thousand HTTP exchanges.
 type guestCalls struct {
 	network     *guestNetwork
 	credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
@@ -41,11 +39,11 @@ type guestCalls struct {
 	faults      *fault.Set
 }
 
-// hosts are the endpoints of services, before the region.
+// hosts are the parts of the services' endpoints before the region.
 var hosts = map[string]string{"ec2": "ec2", "ecr": "api.ecr", "eks": "eks", "sts": "sts"}
 
-// call decides a call of an instance, at once. Its error is the AWS SDK's for Go, and
-// a *node.Refusal where a decision is behind it.
+// call decides at once about a call of an instance. Its error is that of the AWS SDK for Go, and a *node.Refusal if
+// there is a decision behind it.
 func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call) error {
 	service, operation, _ := strings.Cut(c.Action, ":")
 	region := cmp.Or(c.Region, in.Region)
@@ -53,7 +51,7 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	if err != nil {
 		return wrapped(err, "operation error "+strings.ToUpper(service)+": "+operation+", exceeded maximum number of attempts, 3, https response error StatusCode: 0, request send failed, ")
 	}
-	if service == "s3" { // by a URL that ECR has signed
+	if service == "s3" { // with a URL signed by ECR
 		return g.throughEndpoint(ctx, in, v, policy.Request{Action: c.Action, Resource: "arn:aws:s3:::" + c.Bucket + "/layers"})
 	}
 	creds := c.Credentials
@@ -76,7 +74,7 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	if err := g.fault(in, call); err != nil {
 		return err
 	}
-	call.Account = cmp.Or(c.Account, in.Account) // whose repositories these are
+	call.Account = cmp.Or(c.Account, in.Account) // the account of the repositories
 	err = g.authorizer.Authorize(awsapi.WithCall(ctx, call), call, g.input(in, c))
 	denial, ok := errors.AsType[*authz.Denial](err)
 	if !ok {
@@ -85,7 +83,7 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	if service == "ecr" && openToAll(denial.Decision) {
 		return nil
 	}
-	denial.Encoded = "" // sealed again each time, and not needed here
+	denial.Encoded = "" // sealing differs each time, and the message is not needed here
 	code := "AccessDeniedException"
 	if service == "ec2" {
 		code = "UnauthorizedOperation"
@@ -96,14 +94,13 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	}
 }
 
-// throughEndpoint decides by the policy of the VPC endpoint that a call went
-// through, if there is one.
+// throughEndpoint decides by the policy of the VPC endpoint that a call went through, if there is one.
 func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v *reach.Verdict, req policy.Request) error {
 	if v.Endpoint == "" {
 		return nil
 	}
 	text, ok := g.ec2.EndpointPolicy(ctx, in.Account, in.Region, v.Endpoint)
-	doc := &policy.Document{} // allows nothing: the endpoint is gone
+	doc := &policy.Document{} // allows nothing, for an endpoint that was deleted
 	switch {
 	case ok && text == "":
 		return nil
@@ -129,15 +126,15 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 	}
 }
 
-// openToAll reports whether only the policy of a repository is missing: those of
-// EKS's registry let every account pull.
+// openToAll reports whether nothing but the policy of a repository is missing. The policies of EKS's registry let
+// every account pull.
 //
-// AWS deviation: so do, here, the repositories of all other accounts.
+// AWS deviation: here, so do the repositories of all other accounts.
 func openToAll(d policy.Decision) bool {
 	return !d.ExplicitDeny && !slices.ContainsFunc(d.Missing, func(t policy.PolicyType) bool { return t != policy.ResourceBased })
 }
 
-// iamDecision is a denial of a node's role, with what would have allowed it.
+// iamDecision returns the denial of a node's role as a decision, with what would have allowed it.
 func iamDecision(roleARN, code string, d policy.Decision) node.Decision {
 	out := node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + roleARN + " may not " + d.Action + ": " + d.Reason}
 	for _, m := range d.Missing {
@@ -148,7 +145,7 @@ func iamDecision(roleARN, code string, d policy.Decision) node.Decision {
 	return out
 }
 
-// wrapped is an error with a program's own words before it. The decision stays.
+// wrapped puts a program's own words before an error. The decision stays.
 func wrapped(err error, text string) error {
 	if why := node.DecisionOf(err); why != nil {
 		return &node.Refusal{Err: fmt.Errorf("%s%w", text, err), Decision: *why}
@@ -156,7 +153,7 @@ func wrapped(err error, text string) error {
 	return fmt.Errorf("%s%w", text, err)
 }
 
-// input is what the program sends, as far as policies see it.
+// input returns what the program sends, as far as policies look at it.
 func (g *guestCalls) input(in machine.Instance, c node.Call) any {
 	eni := c.Interface
 	if eni == "" && c.Action != node.ActionDescribeInstances && strings.HasPrefix(c.Action, "ec2:") {
@@ -198,7 +195,7 @@ func (g *guestCalls) input(in machine.Instance, c node.Call) any {
 	return &struct{}{}
 }
 
-// ec2Tags are tags in a request of EC2's.
+// ec2Tags returns the tags for a request of EC2.
 func ec2Tags(tags map[string]string) []ec2types.Tag {
 	out := make([]ec2types.Tag, 0, len(tags))
 	for k, v := range tags {
@@ -207,14 +204,13 @@ func ec2Tags(tags map[string]string) []ec2types.Tag {
 	return out
 }
 
-// connect decides, at once, a connection that brings nothing to this machine: an
-// image's layers from S3.
+// connect decides at once about a connection that transfers nothing to this machine: an image's layers from S3.
 func (g *guestCalls) connect(ctx context.Context, in machine.Instance, host string, port int) error {
 	_, err := g.network.decide(ctx, in, host, port)
 	return err
 }
 
-// controlPlaneVersion is the version of the control plane at an endpoint: 1.33.
+// controlPlaneVersion returns the version of the control plane at an endpoint: 1.33.
 func (m *Machines) controlPlaneVersion(host string) string {
 	p, ok := m.cfg.ControlPlanes.ByHost(host)
 	if !ok {

@@ -18,11 +18,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// metadataAddress is where the instance metadata service answers.
+// metadataAddress is the address of the instance metadata service.
 var metadataAddress = &net.TCPAddr{IP: net.IPv4(169, 254, 169, 254), Port: 80}
 
-// faultyMetadata is an instance's way to its metadata service, which a fault may
-// keep from answering.
+// faultyMetadata connects an instance to its metadata service, which may not answer because of a fault.
 type faultyMetadata struct {
 	m          *Machines
 	instanceID string
@@ -48,7 +47,7 @@ func (t *faultyMetadata) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// faultOf is the fault of a kind that a running instance has, or nil.
+// faultOf returns the fault of a kind that affects a running instance, or nil.
 func (m *Machines) faultOf(k fault.Kind, instanceID string) *fault.Fault {
 	in, err := m.Instance(instanceID)
 	if err != nil {
@@ -57,12 +56,12 @@ func (m *Machines) faultOf(k fault.Kind, instanceID string) *fault.Fault {
 	return m.cfg.Faults.Instance(k, in.Account, in.Region, instanceID)
 }
 
-// dnsServer is AmazonProvidedDNS as instances ask it.
+// dnsServer is the address of AmazonProvidedDNS for instances.
 // https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html
 var dnsServer = netip.AddrPortFrom(netip.AddrFrom4([4]byte{169, 254, 169, 253}), 53)
 
-// noAnswer is how a Go program sees that its DNS server does not answer. Its own
-// port is made of the name: what is tried again fails in the same words.
+// noAnswer returns a Go program's error if its DNS server does not answer. The source port is derived from the name,
+// so that a retry fails with the same text.
 func noAnswer(source netip.Addr, name string) *net.DNSError {
 	port := uint16(32768)
 	for _, c := range []byte(name) {
@@ -75,11 +74,11 @@ func noAnswer(source netip.Addr, name string) *net.DNSError {
 	return &net.DNSError{Err: text, Name: name, Server: dnsServer.String(), IsTimeout: true}
 }
 
-// fault is what a call of an instance's program fails by, worded as by the AWS SDK
-// for Go after its last attempt.
+// fault returns the error of a call by an instance's program if a fault makes it fail, worded as by the AWS SDK for
+// Go after its last attempt.
 //
-// AWS deviation: faults of latency do not delay these calls, which the simulated
-// machines make without a connection; those of scripts and pods they do.
+// AWS deviation: latency faults do not delay these calls, which the simulated machines make without a connection;
+// they do delay those of scripts and pods.
 func (g *guestCalls) fault(in machine.Instance, call *awsapi.Call) error {
 	e := g.faults.Call(fault.Call{
 		Account: in.Account, Region: call.Region, Services: [2]string{call.Service}, Operation: call.Operation,

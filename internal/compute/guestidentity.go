@@ -19,9 +19,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
-// podCredentials changes the token of a pod's service account on an instance into
-// credentials, as the SDK in the pod does: by STS, or by the node's EKS Pod Identity
-// Agent. An error is the SDK's, or a *node.Refusal if the call was refused.
+// podCredentials exchanges the token of a pod's service account on an instance for credentials, as the SDK in the pod
+// does: through STS, or through the node's EKS Pod Identity Agent. An error is the SDK's, or a *node.Refusal if the
+// call was refused.
 func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 	if id.RoleARN == "" {
 		return g.identityCredentials(ctx, in, id)
@@ -48,7 +48,7 @@ func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id
 	}, nil
 }
 
-// identityCredentials asks EKS Auth, as the node.
+// identityCredentials calls EKS Auth as the node.
 func (g *guestCalls) identityCredentials(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
 	err := g.call(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: "eks-auth." + in.Region + ".api.aws", Cluster: id.Cluster})
 	if err != nil {
@@ -65,7 +65,7 @@ func (g *guestCalls) identityCredentials(ctx context.Context, in machine.Instanc
 	}, nil
 }
 
-// notAssumed is the refusal of a role to a pod.
+// notAssumed returns the error if a pod is refused a role.
 func notAssumed(err error, operation, cluster, component string) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {

@@ -18,22 +18,20 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// recentEnough is for how long a snapshot of the network may let connections
-// through without being looked at again. A refusal always reflects the current
-// state. AWS takes longer to bring a changed rule to where it counts.
+// recentEnough is how long a snapshot of the network may be used to allow connections. A refusal always reflects the
+// current state. On AWS a changed rule takes longer to take effect.
 const recentEnough = 100 * time.Millisecond
 
-// forgetAfter is how long an unused network of a region is kept: test suites use an
-// account per test, and each network is large.
+// forgetAfter is how long an unused network of a region is cached: test suites use an account per test, and each
+// network is large.
 const forgetAfter = 10 * time.Second
 
-// guestNetwork decides what instances may connect with, by the network of their
-// account and region.
+// guestNetwork decides what instances may connect to, by the network of their account and region.
 type guestNetwork struct {
-	// network is the current network of an account and region.
+	// network returns the current network of an account and region.
 	network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
-	// through goes on with a connection that gets to a load balancer. Nil, of which there
-	// are none.
+	// through extends the verdict on a connection that reaches a load balancer. Nil means that there are no load
+	// balancers.
 	through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
 	// patience is how long a program waits for an answer to its first packet.
 	patience time.Duration
@@ -43,20 +41,20 @@ type guestNetwork struct {
 	conns  map[*guestConn]struct{}
 }
 
-// recentNetwork is the last known network of a region. Making the next one costs
-// more than deciding by one, and a thousand instances may ask at once.
+// recentNetwork is the last known network of a region. Building the next one costs more than deciding by one, and a
+// thousand instances may ask at once.
 type recentNetwork struct {
 	asked time.Time // guarded by guestNetwork.mu
 
 	mu       sync.Mutex
 	at       time.Time
 	snapshot *reach.Snapshot
-	// reachable are what the snapshot has let through: the programs of an image ask
-	// for the same few hosts at once.
+	// reachable caches what the snapshot has allowed, because the programs of an image ask for the same few hosts at
+	// once.
 	reachable map[target]*reach.Verdict
 }
 
-// A target is a host and port, seen from an instance.
+// A target is a host and port, as seen from an instance.
 type target struct {
 	instance, host string
 	port           int
@@ -66,7 +64,7 @@ func newGuestNetwork(network func(ctx context.Context, account, region string) (
 	return &guestNetwork{network: network, patience: patience, recent: map[[2]string]*recentNetwork{}, conns: map[*guestConn]struct{}{}}
 }
 
-// since returns the network as it was at that time or later.
+// since returns the network as of time t or later.
 func (n *guestNetwork) since(ctx context.Context, account, region string, t time.Time) (*reach.Snapshot, error) {
 	r := n.recently(account, region)
 	r.mu.Lock()
@@ -83,8 +81,7 @@ func (n *guestNetwork) since(ctx context.Context, account, region string, t time
 	return s, nil
 }
 
-// recently returns what is cached for a region, and drops regions that were not used
-// lately.
+// recently returns the cache for a region, and drops regions that have not been used lately.
 func (n *guestNetwork) recently(account, region string) *recentNetwork {
 	now := time.Now()
 	n.mu.Lock()
@@ -111,7 +108,7 @@ func (n *guestNetwork) verdict(s *reach.Snapshot, account, region string, t targ
 	return r.reachable[t]
 }
 
-// know keeps a verdict for as long as its snapshot is the last one.
+// know caches a verdict for as long as its snapshot is the latest.
 func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target, v *reach.Verdict) {
 	r := n.recently(account, region)
 	r.mu.Lock()
@@ -121,7 +118,7 @@ func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target,
 	}
 }
 
-// check decides a TCP connection of an instance to a host name or address.
+// check decides a TCP connection from an instance to a host name or address.
 func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
 	flow := reach.Flow{From: reach.At(in.ID), Protocol: reach.TCP, Port: uint16(port)}
 	now := time.Now()
@@ -145,11 +142,11 @@ func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host stri
 			return v, nil
 		}
 	}
-	return nil, errors.ErrUnsupported // not reached
+	return nil, errors.ErrUnsupported // unreachable
 }
 
-// allow returns the verdict that lets an instance connect, or a *node.Refusal, after
-// the time in which a program would have given up.
+// allow returns the verdict that lets an instance connect. Otherwise it returns a *node.Refusal, after the time in
+// which a program would have given up.
 func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
 	v, refused := n.decide(ctx, in, host, port)
 	if refused == nil {
@@ -168,7 +165,7 @@ func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host stri
 	return nil, refused
 }
 
-// decide is allow, without waiting.
+// decide is allow without waiting.
 func (n *guestNetwork) decide(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
 	v, err := n.check(ctx, in, host, port)
 	if err != nil || v.Reachable {
@@ -177,9 +174,8 @@ func (n *guestNetwork) decide(ctx context.Context, in machine.Instance, host str
 	return nil, refusal(v, in, host, port)
 }
 
-// refusal is how a Go program on the instance sees a verdict: a name that does not
-// resolve, or packets that get no answer. Security groups, network ACLs and routes
-// all drop what they do not let through.
+// refusal returns a Go program's error for a verdict: a name that does not resolve, or packets that get no answer.
+// Security groups, network ACLs and routes drop everything that they do not allow.
 func refusal(v *reach.Verdict, in machine.Instance, host string, port int) *node.Refusal {
 	out := &node.Refusal{Decision: node.Decision{
 		By: node.ByNetwork, Text: "there is no route to " + host, Connection: &node.Connection{From: in.ID, Host: host, Port: port},
@@ -200,7 +196,7 @@ func refusal(v *reach.Verdict, in machine.Instance, host string, port int) *node
 		return out
 	}
 	if x := out.Decision.Code; x == reach.CodeNoTargets || x == reach.CodeTargetHealth {
-		out.Err = io.EOF // the load balancer takes the connection and can but close it
+		out.Err = io.EOF // the load balancer accepts the connection but can only close it
 		return out
 	}
 	out.Err = &net.OpError{
@@ -209,7 +205,7 @@ func refusal(v *reach.Verdict, in machine.Instance, host string, port int) *node
 	return out
 }
 
-// A guestConn is a connection of an instance, with the verdict that let it through.
+// A guestConn is a connection of an instance, with the verdict that allowed it.
 type guestConn struct {
 	net.Conn
 	n       *guestNetwork
@@ -235,7 +231,7 @@ func (c *guestConn) Close() error {
 	return c.Conn.Close()
 }
 
-// track keeps an eye on a connection for as long as it is open.
+// track registers a connection for as long as it is open.
 func (n *guestNetwork) track(conn net.Conn, in machine.Instance, name string, v *reach.Verdict) net.Conn {
 	c := &guestConn{Conn: conn, n: n, in: in, name: name, verdict: v}
 	n.mu.Lock()
@@ -244,9 +240,8 @@ func (n *guestNetwork) track(conn net.Conn, in machine.Instance, name string, v 
 	return c
 }
 
-// cut closes the connections that the current network does not allow, and returns
-// their number. Security groups let established ones live on, network ACLs and
-// routes do not.
+// cut closes the connections that the current network does not allow, and returns their number. Security groups let
+// established connections continue; network ACLs and routes do not.
 func (n *guestNetwork) cut(ctx context.Context) (int, error) {
 	n.mu.Lock()
 	open := map[[2]string][]*guestConn{}
@@ -264,7 +259,7 @@ func (n *guestNetwork) cut(ctx context.Context) (int, error) {
 		for _, c := range conns {
 			made, ok := c.verdict.Established()
 			if ok && !s.Continues(made).Reachable {
-				_ = c.Close() // its programs see it
+				_ = c.Close() // the connection's programs notice it
 				closed++
 			}
 		}
@@ -272,8 +267,7 @@ func (n *guestNetwork) cut(ctx context.Context) (int, error) {
 	return closed, nil
 }
 
-// run cuts connections when the network has changed, until ctx ends. It takes no
-// more than a twentieth of the time.
+// run cuts connections when the network has changed, until ctx ends. It uses at most a twentieth of the time.
 func (n *guestNetwork) run(ctx context.Context, changed func() <-chan struct{}) error {
 	for {
 		wake := changed()
@@ -296,19 +290,19 @@ func (n *guestNetwork) run(ctx context.Context, changed func() <-chan struct{}) 
 	}
 }
 
-// origin says how the calls of an instance reached the AWS API server: with
-// which address, and through which VPC endpoint if any.
+// origin returns how an instance's calls reached the AWS API server: the address, and the VPC endpoint if there is
+// one.
 func (c *guestConn) origin() Origin {
 	o := Origin{Endpoint: endpointOf(c.in, c.verdict), Address: c.verdict.Source}
 	for _, h := range c.verdict.Forward {
 		if h.Out != nil {
-			o.Address = h.Out.Source // a public address, behind a gateway
+			o.Address = h.Out.Source // use the public address, if it goes through a gateway
 		}
 	}
 	return o
 }
 
-// endpointOf is the VPC endpoint that an instance's connection goes through, if any.
+// endpointOf returns the VPC endpoint that an instance's connection goes through, if any.
 func endpointOf(in machine.Instance, v *reach.Verdict) awsapi.VPCEndpoint {
 	if v.Endpoint == "" {
 		return awsapi.VPCEndpoint{}
@@ -316,20 +310,20 @@ func endpointOf(in machine.Instance, v *reach.Verdict) awsapi.VPCEndpoint {
 	return awsapi.VPCEndpoint{ID: v.Endpoint, VPCID: in.VPCID, Account: in.Account, Region: in.Region}
 }
 
-// An Origin is where a call of a guest comes from.
+// An Origin says where a guest's call comes from.
 type Origin struct {
 	Endpoint awsapi.VPCEndpoint // if it came through one
 	Address  netip.Addr
 }
 
-// Origins are those of the open connections of guests to the AWS API server, by
-// their remote address as the AWS API server sees it.
+// Origins are those of guests' open connections to the AWS API server, by their remote address as the AWS API server
+// sees it.
 type Origins struct {
 	mu  sync.Mutex
 	all map[string]Origin
 }
 
-// Of returns the origin of a connection of a guest.
+// Of returns the origin of a guest's connection.
 func (o *Origins) Of(remote string) (endpoint awsapi.VPCEndpoint, address netip.Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -337,7 +331,7 @@ func (o *Origins) Of(remote string) (endpoint awsapi.VPCEndpoint, address netip.
 	return g.Endpoint, g.Address
 }
 
-// Has reports whether a connection is a guest's, which comes from this machine.
+// Has reports whether a connection belongs to a guest, although it comes from this machine.
 func (o *Origins) Has(remote string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -345,14 +339,14 @@ func (o *Origins) Has(remote string) bool {
 	return ok
 }
 
-// add remembers a connection until it is closed.
+// add registers a connection until it is closed.
 func (o *Origins) add(c net.Conn, g Origin) net.Conn {
 	o.Set(c.LocalAddr().String(), g)
 	return &originConn{Conn: c, o: o}
 }
 
-// Set says where the calls on a connection come from, by its remote address as the
-// AWS API server sees it, until it is forgotten.
+// Set sets the origin of the calls on a connection until Forget. The connection is identified by its remote address
+// as the AWS API server sees it.
 func (o *Origins) Set(remote string, g Origin) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -362,7 +356,7 @@ func (o *Origins) Set(remote string, g Origin) {
 	o.all[remote] = g
 }
 
-// Forget drops what is known about a connection.
+// Forget removes a connection.
 func (o *Origins) Forget(remote string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

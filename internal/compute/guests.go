@@ -24,16 +24,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// guests are what simulated machines have around them: the network as they see it.
+// guests is what simulated machines see of the network.
 type guests struct {
 	machines *Machines
-	endpoint string // host:port of the AWS endpoint, on this machine
+	endpoint string // host:port of the AWS endpoint on this machine
 	trusted  *x509.CertPool
 	origins  *Origins // of their connections to the AWS endpoint
 }
 
-// dial connects an instance with a name and port outside of it, if its network
-// lets it.
+// dial connects an instance to a name and port outside of it, if its network allows that.
 func (g *guests) dial(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error) {
 	if c, err := g.machines.DialEndpoint(ctx, in, host, port); err == nil || !unknownName(err) {
 		return c, err
@@ -49,8 +48,8 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 		}}
 	}
 	if !strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {
-		// No simulated machine reaches anything but AWS, and its clusters: names of the
-		// second kind are those of clusters that are gone.
+		// A simulated machine only reaches AWS and its clusters. The second kind of names belongs to deleted
+		// clusters.
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", g.endpoint)
@@ -58,14 +57,14 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 		return nil, err
 	}
 	c := &guestConn{Conn: conn, n: g.machines.network, in: in, name: host, verdict: v}
-	return g.origins.add(conn, c.origin()), nil // for one call: too short to be cut
+	return g.origins.add(conn, c.origin()), nil // for one call, so too short-lived to be cut
 }
 
 func unknownName(err error) bool {
 	return errors.Is(err, errNoEndpoint)
 }
 
-// http is an instance's way out by HTTP.
+// http returns an instance's way to send HTTP requests.
 func (g *guests) http(in machine.Instance) http.RoundTripper {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
@@ -80,13 +79,12 @@ func (g *guests) http(in machine.Instance) http.RoundTripper {
 			return g.dial(ctx, in, host, port)
 		},
 		TLSClientConfig:       &tls.Config{RootCAs: g.trusted, MinVersion: tls.VersionTLS12},
-		DisableKeepAlives:     true, // a machine calls rarely, and there are thousands
+		DisableKeepAlives:     true, // a machine rarely calls, and there are thousands of them
 		ResponseHeaderTimeout: 30 * time.Second,
 	}
 }
 
-// describeCluster asks EKS as the instance's role. Its errors are worded as the AWS
-// CLI's.
+// describeCluster calls EKS as the instance's role. Its errors are worded like the AWS CLI's.
 func (g *guests) describeCluster(ctx context.Context, in machine.Instance, region, name string) (node.ClusterInfo, error) {
 	creds, err := g.machines.credentials(ctx, in.ID)
 	if err != nil {
@@ -110,7 +108,7 @@ func (g *guests) describeCluster(ctx context.Context, in machine.Instance, regio
 		return node.ClusterInfo{}, err
 	}
 	if p, ok := g.machines.cfg.ControlPlanes.ByEndpoint(info.Endpoint); ok {
-		// The address that the API tells is this machine's; a guest uses AWS's name.
+		// The API returns this machine's address; a guest uses AWS's name.
 		info.Endpoint = "https://" + p.AWSHost
 	}
 	if n := c.KubernetesNetworkConfig; n != nil {
@@ -119,7 +117,7 @@ func (g *guests) describeCluster(ctx context.Context, in machine.Instance, regio
 	return info, nil
 }
 
-// A wordedError is an error in a program's words.
+// A wordedError is an error in the words of a program.
 type wordedError struct {
 	text string
 	err  error
@@ -131,7 +129,7 @@ func (e *wordedError) Unwrap() error { return e.err }
 // cliError words an error as the AWS CLI does.
 func cliError(err error, operation, target string) error {
 	var ae smithy.APIError
-	var oe *net.OpError // an *url.Error around a decision does not know that it is a time-out
+	var oe *net.OpError // a *url.Error around a decision does not report that it is a timeout
 	keep := func(text string) error {
 		if why := node.DecisionOf(err); why != nil {
 			return &node.Refusal{Err: errors.New(text), Decision: *why}

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// RunNodeLifecycles has the nodes of instances that are gone removed from their clusters,
-// and control planes that have no cluster any more ended, until ctx ends.
+// RunNodeLifecycles removes the nodes of instances that are gone from their clusters, and ends control planes whose
+// clusters no longer exist, until ctx ends.
 func (m *Machines) RunNodeLifecycles(ctx context.Context) error {
 	return (&nodeLifecycles{m: m, running: map[string]*runningLifecycle{}}).run(ctx)
 }
@@ -42,11 +42,11 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer n.sync(ctx, nil)
-	defer cancel() // first of the three
+	defer cancel() // runs before the other two
 	wg.Go(func() { n.watchInstances(ctx) })
 	for {
 		changed := n.m.cfg.Store.Changed()
-		planes := n.m.cfg.ControlPlanes.Planes() // before the clusters: a record precedes its claim
+		planes := n.m.cfg.ControlPlanes.Planes() // listed before the clusters, because a record precedes its claim
 		clusters, err := n.m.cfg.EKS.Clusters(ctx)
 		if err != nil {
 			return err
@@ -66,9 +66,9 @@ func (n *nodeLifecycles) run(ctx context.Context) error {
 	}
 }
 
-// releaseOrphans stops control planes whose cluster no longer exists: a reset, or a
-// crash in the middle of one, removes the record but not the plane. A cluster whose
-// record cannot be read is still there, and the name is all that is known of it.
+// releaseOrphans stops control planes whose cluster no longer exists: a reset, or a crash in the middle of one,
+// removes the record but not the plane. A cluster whose record cannot be read still exists, and only its name is
+// known.
 func (n *nodeLifecycles) releaseOrphans(ctx context.Context, planes []controlplane.Plane, clusters []eks.ClusterStatus) {
 	type name struct{ account, region, name string }
 	owned, unreadable := map[string]bool{}, map[name]bool{}
@@ -124,7 +124,7 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 	if err != nil {
 		return nil, err
 	}
-	rc.QPS = -1 // our own server; many nodes may go at once
+	rc.QPS = -1 // it is our own server, and many nodes may go at once
 	client, err := kubernetes.NewForConfig(rc)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func (n *nodeLifecycles) start(ctx context.Context, c eks.ClusterStatus) (*runni
 	return r, nil
 }
 
-// watchInstances has the nodes looked at when an instance goes away or stops.
+// watchInstances triggers a check of the nodes when an instance goes away or stops.
 func (n *nodeLifecycles) watchInstances(ctx context.Context) {
 	w := n.m.cfg.EC2.WatchInstances(store.Scope{})
 	defer w.Stop()
@@ -173,11 +173,11 @@ func (n *nodeLifecycles) watchInstances(ctx context.Context) {
 	}
 }
 
-// instanceState says how the instance of a provider ID, aws:///ZONE/ID, is.
+// instanceState returns the state of the instance with a provider ID, aws:///ZONE/ID.
 func instanceState(s EC2, account, region, providerID string) (node.InstanceState, error) {
 	id := kube.InstanceID(providerID)
 	if strings.HasPrefix(id, "fargate-") {
-		return node.InstanceExists, nil // Fargate's scheduler knows of its own
+		return node.InstanceExists, nil // Fargate's scheduler handles its own nodes
 	}
 	if !strings.HasPrefix(id, "i-") {
 		return node.InstanceExists, fmt.Errorf("provider ID %q names no instance", providerID)

@@ -37,7 +37,7 @@ func (m *Machines) Stop(ctx context.Context, account, region, instanceID string)
 	return nil
 }
 
-// keepsDisk says whether an instance that is off may boot again.
+// keepsDisk reports whether an instance that is off may boot again.
 func (m *Machines) keepsDisk(account, region, instanceID string) bool {
 	i, ok := m.cfg.EC2.InstanceByID(account, region, instanceID)
 	if !ok || i.State == nil {
@@ -46,8 +46,8 @@ func (m *Machines) keepsDisk(account, region, instanceID string) bool {
 	return i.State.Name != ec2types.InstanceStateNameTerminated && i.State.Name != ec2types.InstanceStateNameShuttingDown
 }
 
-// StopAccount stops the machines of an account, or of all if account is empty,
-// after a reset took their records away.
+// StopAccount stops the machines of an account, or of all accounts if account is empty, after a reset has removed
+// their records.
 func (m *Machines) StopAccount(ctx context.Context, account string) error {
 	m.mu.Lock()
 	var gone []machine.Instance
@@ -65,14 +65,14 @@ func (m *Machines) StopAccount(ctx context.Context, account string) error {
 	return nil
 }
 
-// Count is how many instances run.
+// Count returns how many instances are running.
 func (m *Machines) Count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.running)
 }
 
-// Instance is a running instance, or an error.
+// Instance returns a running instance, or an error.
 func (m *Machines) Instance(instanceID string) (machine.Instance, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,9 +86,8 @@ func (m *Machines) Instance(instanceID string) (machine.Instance, error) {
 // errNoEndpoint says that no cluster has this host name.
 var errNoEndpoint = errors.New("no cluster has this endpoint")
 
-// DialEndpoint connects an instance with a cluster's endpoint, by its AWS name or
-// by the address of this machine that DescribeCluster tells, which is what people
-// write into user data. Either way, it is the network of the AWS name that decides.
+// DialEndpoint connects an instance to a cluster's endpoint, by its AWS name or by the address on this machine that
+// DescribeCluster returns and people write into user data. Either way, the network is checked for the AWS name.
 func (m *Machines) DialEndpoint(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error) {
 	p, ok := m.cfg.ControlPlanes.ByHost(host)
 	ok = ok && port == 443
@@ -96,7 +95,7 @@ func (m *Machines) DialEndpoint(ctx context.Context, in machine.Instance, host s
 		p, ok = m.cfg.ControlPlanes.ByEndpoint("https://" + net.JoinHostPort(host, strconv.Itoa(port)))
 	}
 	if !ok {
-		// The name of a cluster that is gone resolves no more.
+		// The name of a deleted cluster no longer resolves.
 		return nil, fmt.Errorf("%w: %w", errNoEndpoint, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true})
 	}
 	v, err := m.network.allow(ctx, in, p.AWSHost, 443)
@@ -124,7 +123,7 @@ func (m *Machines) Instances(account, region string) []machine.Instance {
 	return out
 }
 
-// IDs are those of the running instances of an account and region.
+// IDs returns the IDs of the running instances of an account and region.
 func (m *Machines) IDs(account, region string) []string {
 	var out []string
 	for _, in := range m.Instances(account, region) {
@@ -133,7 +132,7 @@ func (m *Machines) IDs(account, region string) []string {
 	return out
 }
 
-// Machine implements ec2.Machines: the computer behind an instance that is on.
+// Machine implements ec2.Machines. It returns the computer behind an instance that is on.
 func (m *Machines) Machine(instanceID string) (machine.Machine, bool) {
 	return m.runtime.Machine(instanceID)
 }

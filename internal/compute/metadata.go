@@ -27,9 +27,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// metadataSecrets holds what the instance metadata service keys its tokens with,
-// and metadataIdentities what it signs identity documents with. Both belong to the
-// installation, not to an account.
+// metadataSecrets holds the key of the instance metadata service's tokens, and metadataIdentities the key that signs
+// identity documents. Both belong to the installation, not to an account.
 var (
 	metadataSecrets    = store.NewCollection[metadataSecret]("imds", "secret")
 	metadataIdentities = store.NewCollection[metadataIdentity]("imds", "identity")
@@ -42,7 +41,7 @@ type (
 	metadataIdentity struct{ Key, Certificate []byte } // DER
 )
 
-// connectMetadata makes the instance metadata service.
+// connectMetadata creates the instance metadata service.
 func (m *Machines) connectMetadata(ctx context.Context) error {
 	secret, err := once(ctx, m.cfg.Store, metadataSecrets, func() (metadataSecret, error) {
 		b := make([]byte, 32)
@@ -58,7 +57,7 @@ func (m *Machines) connectMetadata(ctx context.Context) error {
 		Source: &metadataSource{m},
 		Secret: secret.Secret,
 		Log:    m.cfg.Log,
-		// Making an RSA key takes a while; few ask for signatures.
+		// Creating an RSA key takes a while, and signatures are rarely requested.
 		Identity: func(ctx context.Context) (imds.Identity, error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -82,7 +81,7 @@ func (m *Machines) connectMetadata(ctx context.Context) error {
 	return nil
 }
 
-// once returns the collection's one record, which it makes if it is not there yet.
+// once returns the collection's only record, and creates it if it does not exist yet.
 func once[T any](ctx context.Context, st *store.Store, c store.Collection[T], make func() (T, error)) (T, error) {
 	rec, err := c.Get(st, metadataKey)
 	if !errors.Is(err, store.ErrNotFound) {
@@ -102,8 +101,7 @@ func once[T any](ctx context.Context, st *store.Store, c store.Collection[T], ma
 	return rec, err
 }
 
-// GetCertificate answers the certificate of identity documents, which AWS publishes per
-// region.
+// GetCertificate returns the certificate of identity documents, which AWS publishes per region.
 func (m *Machines) GetCertificate(w http.ResponseWriter, r *http.Request) {
 	cert, err := m.metadata.Certificate(r.Context())
 	if err != nil {
@@ -111,23 +109,23 @@ func (m *Machines) GetCertificate(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/x-pem-file")
-	_, _ = w.Write(cert) // the client may be gone
+	_, _ = w.Write(cert) // an error means that the client has disconnected
 }
 
-// metadataOf is an instance's own way to its metadata service.
+// metadataOf connects an instance to its own metadata service.
 func (m *Machines) metadataOf(instanceID string) http.RoundTripper {
 	return m.Metadata(instanceID, 1)
 }
 
-// A noProfileError is of an instance without an instance profile, by its ID.
+// A noProfileError is the error for an instance without an instance profile, by its ID.
 type noProfileError string
 
 func (e noProfileError) Error() string { return "instance " + string(e) + " has no instance profile" }
 
-// Cause implements what node.CauseOf looks for.
+// Cause implements the method that node.CauseOf uses.
 func (e noProfileError) Cause() string { return node.CauseNoProfile }
 
-// credentials are what the instance's metadata service hands out.
+// credentials returns what the instance's metadata service provides.
 func (m *Machines) credentials(ctx context.Context, instanceID string) (aws.Credentials, error) {
 	c, err := imds.Client{Transport: m.metadataOf(instanceID)}.Credentials(ctx)
 	if errors.Is(err, imds.ErrNotFound) {
@@ -142,7 +140,7 @@ func (m *Machines) credentials(ctx context.Context, instanceID string) (aws.Cred
 	}, nil
 }
 
-// metadataSource is what the metadata service knows of EC2, IAM and STS.
+// metadataSource gives the metadata service access to EC2, IAM and STS.
 type metadataSource struct{ m *Machines }
 
 var _ imds.Source = (*metadataSource)(nil)
@@ -163,7 +161,7 @@ func (s *metadataSource) find(instanceID string) (machine.Instance, ec2types.Ins
 	return m, i, nil
 }
 
-// call is a context that acts for the instance's account.
+// call returns a context for calls on behalf of the instance's account.
 func call(ctx context.Context, m machine.Instance) context.Context {
 	return awsapi.WithCall(ctx, &awsapi.Call{Account: m.Account, Region: m.Region})
 }
@@ -219,7 +217,7 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 	}
 	if out.KeyName != "" {
 		keys, err := s.m.cfg.EC2.DescribeKeyPairs(call(ctx, m), &awsec2.DescribeKeyPairsInput{KeyNames: []string{out.KeyName}, IncludePublicKey: aws.Bool(true)})
-		if err == nil && len(keys.KeyPairs) == 1 { // a deleted key pair leaves none
+		if err == nil && len(keys.KeyPairs) == 1 { // nil if the key pair was deleted
 			out.PublicKey = strings.TrimSpace(aws.ToString(keys.KeyPairs[0].PublicKey))
 		}
 	}
@@ -229,7 +227,7 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 // groupTag names the Auto Scaling group of an instance.
 const groupTag = "aws:autoscaling:groupName"
 
-// targetState is where an Auto Scaling group takes the instance.
+// targetState returns the state that an Auto Scaling group wants for the instance.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
 func (s *metadataSource) targetState(ctx context.Context, instanceID string) (string, error) {
 	out, err := s.m.cfg.AutoScaling.DescribeAutoScalingInstances(ctx, &awsautoscaling.DescribeAutoScalingInstancesInput{InstanceIds: []string{instanceID}})
@@ -243,7 +241,7 @@ func (s *metadataSource) targetState(ctx context.Context, instanceID string) (st
 		return "Detached", nil
 	case state == "Standby" || state == "EnteringStandby":
 		return "Standby", nil
-	default: // Pending and its waits, InService
+	default: // Pending and its wait states, InService
 		return "InService", nil
 	}
 }
@@ -371,7 +369,7 @@ func groupNames(groups []ec2types.GroupIdentifier) []string {
 	return out
 }
 
-// address is the zero Addr if there is none.
+// address parses an address. It returns the zero Addr if there is none.
 func address(s *string) netip.Addr {
 	a, _ := netip.ParseAddr(aws.ToString(s))
 	return a

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
-// PodInterfaces is EC2 as far as pods have network interfaces.
+// PodInterfaces is the part of EC2 that manages the network interfaces of pods.
 type PodInterfaces interface {
 	PodInterfaces(ctx context.Context, account, region, id string) ([]ec2.PodInterface, error)
 	AttachPodInterface(ctx context.Context, account, region, id string, spec ec2.PodInterfaceSpec) (ec2.PodInterface, error)

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 )
 
-// Running is a running machine of either kind.
+// Running returns a running machine of either kind.
 func (m *Machines) Running(id string) (machine.Instance, bool) {
 	if in, ok := m.fargates.machine(id); ok {
 		return in, true
@@ -20,20 +20,20 @@ func (m *Machines) Running(id string) (machine.Instance, bool) {
 	return in, err == nil
 }
 
-// Fargate is a machine of Fargate, by its network interface.
+// Fargate returns a Fargate machine by its network interface.
 func (m *Machines) Fargate(id string) (machine.Instance, bool) { return m.fargates.machine(id) }
 
-// FargateNode is the machine behind a node of Fargate.
+// FargateNode returns the machine behind a Fargate node.
 func (m *Machines) FargateNode(account, region, name string) (machine.Instance, bool) {
 	return m.fargates.byNode(account, region, name)
 }
 
-// FargatePod is the machine for a pod, which may not run yet.
+// FargatePod returns the machine for a pod, which may not be running yet.
 func (m *Machines) FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool) {
 	return fargate.Of(m.cfg.Store, account, region, cluster, pod)
 }
 
-// Info says how far a machine of either kind has come.
+// Info returns the status of a machine of either kind.
 func (m *Machines) Info(id string) (node.Info, bool) {
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.Info(id)
@@ -41,7 +41,7 @@ func (m *Machines) Info(id string) (node.Info, bool) {
 	return m.kubelets.Info(id)
 }
 
-// PodSteps are what a machine of either kind says of what holds a pod back.
+// PodSteps returns what holds a pod back on a machine of either kind.
 func (m *Machines) PodSteps(id, namespace, pod string) []node.Step {
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.PodSteps(id, namespace, pod)
@@ -49,14 +49,14 @@ func (m *Machines) PodSteps(id, namespace, pod string) []node.Step {
 	return m.kubelets.PodSteps(id, namespace, pod)
 }
 
-// Call decides a call of a machine's program, at once. Its error is the AWS SDK's for Go,
-// and a *node.Refusal where a decision is behind it.
+// Call decides at once about a call of a machine's program. Its error is that of the AWS SDK for Go, and a
+// *node.Refusal if there is a decision behind it.
 func (m *Machines) Call(ctx context.Context, in machine.Instance, c node.Call) error {
 	return m.calls().call(ctx, in, c)
 }
 
-// Reach decides, at once, a connection of a machine to a host name or address: where its
-// calls come from then, or a *node.Refusal.
+// Reach decides at once about a connection from a machine to a host name or address. It returns where the machine's
+// calls on it would come from, or a *node.Refusal.
 func (m *Machines) Reach(ctx context.Context, in machine.Instance, host string, port int) (Origin, error) {
 	v, err := m.network.decide(ctx, in, host, port)
 	if err != nil {
@@ -65,8 +65,8 @@ func (m *Machines) Reach(ctx context.Context, in machine.Instance, host string, 
 	return (&guestConn{in: in, verdict: v}).origin(), nil
 }
 
-// Metadata returns access to an instance's metadata service for a program that many
-// hops away: 1 on the instance itself.
+// Metadata returns access to an instance's metadata service for a program that is the given number of hops away: 1 on
+// the instance itself.
 func (m *Machines) Metadata(instanceID string, hops int) http.RoundTripper {
 	return &faultyMetadata{m, instanceID, m.metadata.Transport(instanceID, hops)}
 }
