@@ -17,7 +17,7 @@ import (
 
 const module = "github.com/drydock-dev/drydock/"
 
-// A ban is a direction that imports must not take.
+// A ban is a direction in which imports must not go.
 type ban struct {
 	from   string // folders it holds for, as a pattern of the path below the root
 	to     string // import paths it forbids, as a pattern
@@ -101,7 +101,7 @@ func TestImportsPointOneWay(t *testing.T) {
 					continue
 				}
 				if test && !strings.Contains(b.to, "child") && !strings.Contains(b.to, "kubernetes") {
-					continue // tests may set the scene with neighbours, never with the servers
+					continue // tests may set up a world with neighbouring packages, but never with the servers
 				}
 				t.Errorf("%s imports %s: %s", f.path, to, b.why)
 			}
@@ -109,9 +109,8 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// floors are the packages of a service that has several, from the ground up. A package
-// imports only packages of the lines before its own, and the rest of Drydock only the
-// service's own package.
+// floors are the packages of a service that has several, from the bottom up. A package imports only packages of the
+// lines before its own. The rest of Drydock imports only the service's own package.
 var floors = map[string][]string{
 	"internal/service/ec2": {
 		"ec2err",
@@ -175,8 +174,8 @@ func TestFloorsHold(t *testing.T) {
 	}
 }
 
-// Whatever runs machines fits behind the seam, and whoever uses machines needs the seam
-// alone: it knows no shell, no kubelet and no service.
+// Whatever runs machines fits behind the seam, and code that uses machines only needs the seam. The seam depends on
+// no shell, kubelet or service.
 func TestTheMachineSeamKnowsNoImplementation(t *testing.T) {
 	for _, f := range goFiles(t) {
 		dir := filepath.ToSlash(filepath.Dir(f.path))
@@ -196,7 +195,7 @@ func TestTheMachineSeamKnowsNoImplementation(t *testing.T) {
 	}
 }
 
-// A ban on a package that no longer exists would hold for nothing.
+// A ban on a package that no longer exists would have no effect.
 func TestBannedPackagesExist(t *testing.T) {
 	for _, dir := range []string{"internal/controlplane/child", "internal/app", "internal/store", "internal/policy", "internal/awsapi/wire",
 		"internal/machine", "internal/machine/machinetest", "internal/machine/simulated", "internal/why", "internal/podrun", "internal/compute", "internal/accountnet", "internal/fault/keeper", "internal/api/httpapi", "internal/cli", "internal/api"} {
@@ -244,8 +243,8 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
-// What services and reconcilers do in time, tests do without waiting: by the clock
-// they were given. The programs of a guest's image have a time of their own.
+// Whatever services and reconcilers do over time, tests do without waiting, with the clock that they pass. The
+// programs of a guest's image have their own time.
 func TestServicesHaveOneClock(t *testing.T) {
 	ofClock := regexp.MustCompile(`^internal/(service|reconcile|node|machine/(simulated|imds))(/|$)`)
 	ownTime := regexp.MustCompile(`^internal/node/ami$`)
@@ -266,7 +265,7 @@ func TestServicesHaveOneClock(t *testing.T) {
 	}
 }
 
-// skips are the tests that may be skipped for another reason than a lacking client.
+// skips are the tests that may be skipped for a reason other than a missing client.
 var skips = map[string]string{
 	"internal/awsapi/server/fuzztest/fuzz_test.go":     "inputs that are no requests",
 	"internal/awsapi/wire/corpus_test.go":              "cases that AWS's own SDK does otherwise, each with its reason",
@@ -284,8 +283,7 @@ var skips = map[string]string{
 	"test/soak/soak_test.go":                           "-short",
 }
 
-// A test that is skipped for what the machine lacks says so by needs.Missing, which
-// fails in CI.
+// A test that is skipped because the machine lacks something uses needs.Missing, which fails in CI.
 func TestSkipsAreNotSilent(t *testing.T) {
 	for _, f := range goFiles(t) {
 		path := filepath.ToSlash(f.path)
@@ -305,7 +303,7 @@ func TestSkipsAreNotSilent(t *testing.T) {
 	}
 }
 
-// A test that throws a log away does not see internal failures in it: testlog.New.
+// A test that discards a log does not see internal failures in it: use testlog.New.
 func TestLogsAreNotThrownAway(t *testing.T) {
 	for _, f := range goFiles(t) {
 		path := filepath.ToSlash(f.path)
@@ -321,7 +319,7 @@ func TestLogsAreNotThrownAway(t *testing.T) {
 	}
 }
 
-// The same for the scripts: [clients:…] fails in CI, testscript's own [exec:…] does not.
+// The same for scripts: [clients:…] fails in CI, testscript's own [exec:…] does not.
 func TestScriptsAreNotSkippedSilently(t *testing.T) {
 	scripts, err := filepath.Glob("test/e2e/testdata/script/*.txtar")
 	if err != nil || len(scripts) == 0 {
@@ -332,13 +330,13 @@ func TestScriptsAreNotSkippedSilently(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if regexp.MustCompile(`(?m)^\[!?exec:`).Match(b) && filepath.Base(name) != "eksctl.txtar" { // no registry has eksctl, its first lines say
+		if regexp.MustCompile(`(?m)^\[!?exec:`).Match(b) && filepath.Base(name) != "eksctl.txtar" { // no package registry has eksctl, as its first lines say
 			t.Errorf("%s: use [clients:…] instead of [exec:…]", name)
 		}
 	}
 }
 
-// inSynctest: in a synctest bubble sleeping costs nothing and is exact.
+// inSynctest reports whether code is in a synctest bubble, where sleeping costs nothing and is exact.
 func inSynctest(f *ast.File) bool {
 	for _, imp := range f.Imports {
 		if imp.Path.Value == `"testing/synctest"` {

@@ -15,13 +15,11 @@ var notFoundName = regexp.MustCompile(`^(errNo[A-Z]|ErrNo[A-Z]|noSuch|errUnknown
 // notFoundError matches those in a package of errors: ekserr.NoCluster, ec2err.UnknownRegion.
 var notFoundError = regexp.MustCompile(`^(No|Unknown)[A-Z]`)
 
-// inputErrors are the packages and functions whose errors are about the caller's input
-// and never the store's.
+// inputErrors are the packages and functions whose errors concern the caller's input and never the store.
 var inputErrors = regexp.MustCompile(`^(strconv|arn|netip|url|json|base64|jwt)$`)
 
-// TestStoreErrorsAreNotMissingResources: a failure of the store that is answered as
-// "does not exist" makes Terraform recreate what is there. Only store.ErrNotFound
-// may become that answer: store.NotFoundAs(err, errNo…).
+// TestStoreErrorsAreNotMissingResources: if a failure of the store is answered as "does not exist", Terraform
+// recreates what exists. Only store.ErrNotFound may become that answer: store.NotFoundAs(err, errNo…).
 func TestStoreErrorsAreNotMissingResources(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if strings.HasSuffix(f.path, "_test.go") || !strings.HasPrefix(f.path, "internal/") || strings.HasPrefix(f.path, "internal/node/") {
@@ -60,8 +58,7 @@ func TestStoreErrorsRuleFindsThem(t *testing.T) {
 	}
 }
 
-// hiddenErrors returns the returns of a not-found answer, in a branch taken when err
-// is not nil, that do not look at err.
+// hiddenErrors returns the returns of a not-found answer that ignore err, in a branch taken if err is not nil.
 func hiddenErrors(file *ast.File) []token.Pos {
 	var out []token.Pos
 	source := "" // the package or variable whose call err comes from

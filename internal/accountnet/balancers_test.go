@@ -7,8 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// What a load balancer does with a connection: every way to fail is the hop's that it
-// fails at.
+// What a load balancer does with a connection. Every failure belongs to the hop at which it occurs.
 func TestThroughALoadBalancer(t *testing.T) {
 	d := twinNetworks().Edit()
 	d.Put(&reach.LoadBalancer{DNSName: "lb.elb.us-east-1.amazonaws.com", Name: "arn:lb", Internal: true, Interfaces: []string{"eni-lb-a"}})
@@ -28,7 +27,7 @@ func TestThroughALoadBalancer(t *testing.T) {
 		net  *reach.Snapshot
 		b    balancing
 		code string
-		want string // in the text
+		want string // part of the text
 	}{
 		{"no listener", s, balancing{noListener: reach.CodeListeners}, reach.CodeListeners, "arn:lb has no listener at port 80"},
 		{"answers itself", s, balancing{listener: listener, answer: "which answers 404"}, "", "which answers 404"},

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// What a health check finds behind a port, by what the cluster says.
+// What a health check finds behind a port, depending on what the cluster says.
 func TestHealthCheckAnswers(t *testing.T) {
 	ready := func(yes bool) corev1.ConditionStatus {
 		if yes {

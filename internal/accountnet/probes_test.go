@@ -15,8 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// twinNetworks are two VPCs with the same addresses, each with a load balancer and
-// a pod at 10.0.0.10.
+// twinNetworks are two VPCs with the same addresses, each with a load balancer and a pod at 10.0.0.10.
 func twinNetworks() *reach.Snapshot {
 	cidrs := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}
 	all := netip.MustParsePrefix("0.0.0.0/0")
@@ -49,8 +48,7 @@ func newProbes(t testing.TB, planes map[string][]string, look func(ctx context.C
 	}
 }
 
-// A check is answered by a cluster of the VPC that the target is in, and by those
-// that can be asked.
+// A check is answered by a cluster in the target's VPC, if that cluster can be asked.
 func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 	clusters := map[string]*workloads{
 		"ready": {pods: map[string]bool{"10.0.0.10": true}}, "unready": {pods: map[string]bool{"10.0.0.10": false}}, "empty": {}, "broken": nil,
@@ -84,8 +82,7 @@ func TestHealthCheckAsksTheRightCluster(t *testing.T) {
 	}
 }
 
-// The checks of one request look at the network and list the clusters once, those of
-// the next one again.
+// The checks of one request look up the network and the clusters only once. The next request looks them up again.
 func TestHealthChecksLookAroundOnce(t *testing.T) {
 	p := newProbes(t, nil, nil)
 	lists := 0
@@ -111,8 +108,7 @@ func TestHealthChecksLookAroundOnce(t *testing.T) {
 	}
 }
 
-// A cluster is asked once by all who want to know, whether it answers or not, and
-// what is out of date is forgotten.
+// Concurrent callers share one look-up of a cluster, whether it succeeds or not, and outdated results are dropped.
 func TestHealthChecksShareALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64

@@ -42,7 +42,7 @@ func TestClientErrors(t *testing.T) {
 	}
 }
 
-// Only its owner can read the daemon's record, and it is gone after the daemon.
+// Only its owner can read the daemon's record, and it is removed when the daemon exits.
 func TestInfo(t *testing.T) {
 	dir := t.TempDir()
 	want := DaemonInfo{PID: 7, URL: "http://127.0.0.1:1", DataDir: dir, SecretAccessKey: "s"}

@@ -33,7 +33,7 @@ func readyNode(id string) NodeExplanation {
 	return NodeExplanation{Instance: id, Region: "us-east-1", State: "running", Cluster: "dev", Node: "ip-10-0-0-1.ec2.internal", Ready: true, Steps: []Step{{Name: "ready", State: StepOK}}}
 }
 
-// signalledNode could not tell CloudFormation how it fares, and goes on.
+// signalledNode could not signal CloudFormation, and continues.
 func signalledNode(n NodeExplanation) NodeExplanation {
 	n.Steps = append([]Step{{Name: "script", State: StepFailed, Evidence: "part-001: exit status 1"}, {Name: "user-data", State: StepOK}}, n.Steps...)
 	return n
@@ -46,7 +46,7 @@ func scriptlessNode() NodeExplanation {
 	return n
 }
 
-// The screens are golden files; UPDATE=1 rewrites them.
+// The texts are golden files; UPDATE=1 rewrites them.
 func TestWhyNodeScreens(t *testing.T) {
 	gone := readyNode("i-3")
 	gone.State, gone.Ready = "terminated", false

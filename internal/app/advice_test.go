@@ -40,7 +40,7 @@ func (d doorway) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(out)
 }
 
-// paste runs printed commands as they are, by a shell with the AWS CLI.
+// paste runs printed commands unchanged, in a shell with the AWS CLI.
 func paste(t testing.TB, info api.DaemonInfo, key, secret string, f advice.Fix) (string, bool) {
 	t.Helper()
 	to, err := url.Parse(info.URL)
@@ -54,7 +54,7 @@ func paste(t testing.TB, info api.DaemonInfo, key, secret string, f advice.Fix) 
 	var out bytes.Buffer
 	res, err := shell.Run(t.Context(), shell.Job{
 		FS: vfs.New(vfs.DefaultLimits, nil), Script: []byte("set -e\n" + f.Shell()), Name: "fix", Stdout: &out, Stderr: &out,
-		Env:     []string{"HOME=/root", "AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_REGION=eu-central-1"}, // not that of the world: commands say theirs
+		Env:     []string{"HOME=/root", "AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_REGION=eu-central-1"}, // not the world's region: commands name their own
 		Outside: func(ctx context.Context, c *shell.Call) (int, bool) { return cli.Run(ctx, c), c.Args[0] == "aws" },
 	})
 	if err != nil {
@@ -63,8 +63,7 @@ func paste(t testing.TB, info api.DaemonInfo, key, secret string, f advice.Fix) 
 	return out.String(), res.Status == 0
 }
 
-// A netWorld is a network of an account of its own, with a machine that a question is
-// about and one that is a bystander.
+// A netWorld is a network in an account of its own, with a machine that the question is about and a bystander.
 type netWorld struct {
 	account   string
 	ec2       *awsec2.Client
@@ -176,7 +175,7 @@ func (w *netWorld) endpoint(t testing.TB, service string) {
 	})).VpcEndpoint.VpcEndpointId
 }
 
-// launch is a machine's network interface; one of a public network has a public address.
+// launch creates a machine's network interface. In a public network it gets a public address.
 func (w *netWorld) launch(t testing.TB, kind string, subnet int, group string) string {
 	t.Helper()
 	i := must[*awsec2.RunInstancesOutput](t)(w.ec2.RunInstances(t.Context(), &awsec2.RunInstancesInput{
@@ -188,8 +187,7 @@ func (w *netWorld) launch(t testing.TB, kind string, subnet int, group string) s
 	return *i.NetworkInterfaces[0].NetworkInterfaceId
 }
 
-// ownACL gives the machine's subnet an ACL of its own, with an entry for everything if it
-// is open.
+// ownACL gives the machine's subnet its own ACL, with an entry for everything if it is open.
 func (w *netWorld) ownACL(t testing.TB, open bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -223,10 +221,10 @@ func (w *netWorld) entry(t testing.TB, number int32, egress, allow bool, protoco
 	must[*awsec2.CreateNetworkAclEntryOutput](t)(w.ec2.CreateNetworkAclEntry(t.Context(), in))
 }
 
-// A breakage is a way to break a network. It may break nothing that matters.
+// A breakage is a way to break a network. It may have no effect.
 type breakage struct {
 	name  string
-	kinds []string // of networks; none: all
+	kinds []string // the networks that it applies to; empty means all
 	do    func(t testing.TB, w *netWorld, r *rand.Rand)
 }
 
@@ -254,7 +252,7 @@ func breakages() []breakage {
 	off := &ec2types.AttributeBooleanValue{Value: aws.Bool(false)}
 	return []breakage{
 		{"group without egress", nil, func(t testing.TB, w *netWorld, _ *rand.Rand) {
-			_, _ = w.ec2.RevokeSecurityGroupEgress(t.Context(), &awsec2.RevokeSecurityGroupEgressInput{GroupId: &w.group, IpPermissions: everythingOut}) // it may be gone
+			_, _ = w.ec2.RevokeSecurityGroupEgress(t.Context(), &awsec2.RevokeSecurityGroupEgressInput{GroupId: &w.group, IpPermissions: everythingOut}) // it may have been deleted
 		}},
 		{"egress to another port", nil, func(t testing.TB, w *netWorld, r *rand.Rand) {
 			_, _ = w.ec2.RevokeSecurityGroupEgress(t.Context(), &awsec2.RevokeSecurityGroupEgressInput{GroupId: &w.group, IpPermissions: everythingOut})
@@ -339,7 +337,7 @@ var networkNames = []string{
 	"prod-us-east-1-starport-layer-bucket.s3.us-east-1.amazonaws.com",
 }
 
-// reaches returns the names that a machine reaches.
+// reaches returns the names that a machine can reach.
 func reaches(t testing.TB, daemon *api.Client, account, from string) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -358,7 +356,7 @@ func ask(t testing.TB, daemon *api.Client, account, from, name string) api.Reach
 	return e
 }
 
-// settled asks until the name is reached: a new endpoint takes a moment.
+// settled polls until the name can be reached, because a new endpoint takes a moment.
 func settled(t testing.TB, daemon *api.Client, account, from, name string) api.ReachExplanation {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -370,12 +368,11 @@ func settled(t testing.TB, daemon *api.Client, account, from, name string) api.R
 	}
 }
 
-// TestPrintedFixesHold breaks random networks and takes away permissions, asks why a machine
-// does not reach one of AWS's services or why a request was refused, and runs the first fix
-// that is printed as it is printed. It must mend what was asked about, and what worked before
-// must still work: what a bystander reached, and what else the caller may do.
+// TestPrintedFixesHold breaks random networks and takes away permissions, asks why a machine cannot reach one of
+// AWS's services or why a request was refused, and runs the first printed fix unchanged. It must fix what was asked
+// about, and what worked before must still work: what a bystander reached, and what else the caller may do.
 //
-// DRYDOCK_WORLDS is how many worlds there are, DRYDOCK_SEED the first one's number.
+// DRYDOCK_WORLDS is the number of worlds, DRYDOCK_SEED the number of the first one.
 func TestPrintedFixesHold(t *testing.T) {
 	count, seed := 100, uint64(1)
 	if s := os.Getenv("DRYDOCK_WORLDS"); s != "" {
@@ -405,7 +402,7 @@ func TestPrintedFixesHold(t *testing.T) {
 // A tally counts worlds.
 type tally struct{ broken, offered, held int }
 
-// playRequest has a user or a role ask for what its policies do not allow.
+// playRequest lets a user or a role make a request that its policies do not allow.
 func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64, r *rand.Rand, sum *tally) {
 	ctx, daemon := t.Context(), &api.Client{Daemon: info}
 	root := awsiam.NewFromConfig(configFor(info, account, "test"))
@@ -444,14 +441,14 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 	}
 	must[*awsiam.CreateRoleOutput](t)(root.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("ops"), AssumeRolePolicyDocument: &trust}))
 	how := r.IntN(5)
-	switch how { // 0: nothing allows it
+	switch how { // 0 means that nothing allows it
 	case 1:
 		put("elsewhere", grant("Allow", q.action, "arn:aws:ec2:us-east-1:"+account+":instance/i-00000000000000000", ""))
 	case 2:
 		put("elsewhere", grant("Allow", q.action, "*", `,"Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue"}}`))
 	case 3:
 		put("deny", grant("Deny", "ec2:Delete*", "*", ""))
-	case 4: // only the owner of the policy can say whether it may go
+	case 4: // only the owner of the policy can say whether to remove it
 		put("deny", grant("Deny", q.action, "*", ""))
 	}
 	key := must[*awsiam.CreateAccessKeyOutput](t)(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("dev")})).AccessKey
@@ -487,7 +484,7 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 	sum.held++
 }
 
-// playNetwork breaks a network and asks why a machine does not reach a service.
+// playNetwork breaks a network and asks why a machine cannot reach a service.
 func playNetwork(t *testing.T, info api.DaemonInfo, account string, seed uint64, r *rand.Rand, sum *tally) {
 	daemon := &api.Client{Daemon: info}
 	kind := []string{"public", "nat", "closed", "closed"}[r.IntN(4)]

@@ -24,8 +24,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// anyOfItsKind are the operations that are checked on any resource of a kind though
-// they are not those that make it, and why.
+// anyOfItsKind lists the operations that are checked on any resource of a kind although they do not create it, and
+// why.
 var anyOfItsKind = map[string]string{
 	"ec2:DeleteTags":                                  "the sample's resource is of no kind",
 	"ec2:StartNetworkInsightsAnalysis":                "makes the analysis",
@@ -36,9 +36,8 @@ var anyOfItsKind = map[string]string{
 	"iam:GetServiceLinkedRoleDeletionStatus":          "the sample's task names no role",
 }
 
-// TestChecksNameWhatRequestsName: what an operation does to something that its
-// request names is not checked on any resource of the kind: the resources and tags
-// of policies would say nothing about it.
+// TestChecksNameWhatRequestsName: if an operation acts on something that its request names, it must not be checked on
+// any resource of that kind, because the resources and tags in policies would then have no effect.
 func TestChecksNameWhatRequestsName(t *testing.T) {
 	st := testkit.NewServer(t, testkit.Config{}).Store
 	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
@@ -86,7 +85,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 	}
 }
 
-// deepSample is sample for structures within in too, and lists of them.
+// deepSample is sample that also fills nested structures and lists of them.
 func deepSample(in reflect.Value, depth int) {
 	sample(in)
 	for i := range in.NumField() {

@@ -14,9 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// TestEveryOperationIsAuthorized fails when a handled operation is in no row of the
-// authorization reference nor of the overlay. With -v it lists what each operation
-// asks for of what resources.
+// TestEveryOperationIsAuthorized fails if a handled operation is neither in the authorization reference nor in the
+// overlay. With -v it lists each operation's actions and resources.
 func TestEveryOperationIsAuthorized(t *testing.T) {
 	a := authz.New(authz.Config{Policies: func(awsapi.Principal) (policy.Policies, bool) { return policy.Policies{}, false }})
 	var b strings.Builder
@@ -47,7 +46,7 @@ func TestEveryOperationIsAuthorized(t *testing.T) {
 	t.Log("what operations ask for:\n" + b.String())
 }
 
-// sampleARNs are members whose text tells what kind of resource they name.
+// sampleARNs are members whose text determines the kind of resource that they name.
 var sampleARNs = map[string]string{
 	"LoadBalancerArn": "loadbalancer/app/web/0123456789abcdef",
 	"TargetGroupArn":  "targetgroup/web/0123456789abcdef",
@@ -56,7 +55,7 @@ var sampleARNs = map[string]string{
 	"ResourceArns":    "targetgroup/web/0123456789abcdef",
 }
 
-// sample gives every text and list of texts of an input its own name, or an ARN.
+// sample fills every text and list of texts in an input with its own name, or an ARN.
 func sample(in reflect.Value) {
 	for i := range in.NumField() {
 		f, name := in.Field(i), in.Type().Field(i).Name

@@ -6,8 +6,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 )
 
-// TestBytesDir: daemons with different records do not share payloads, for what no record
-// names is removed.
+// TestBytesDir: daemons with different records do not share payloads, because payloads without a record are removed.
 func TestBytesDir(t *testing.T) {
 	external := func(prefix string, endpoints ...string) cli.DaemonConfig {
 		c := cli.DaemonConfig{DataDir: "d"}

@@ -7,9 +7,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 )
 
-// What Terraform's VPC and EKS modules, Karpenter, the AWS CLI in walkthroughs and
-// cluster-autoscaler call of the services that machines and networks need is
-// handled, or refused with a reason that docs/compatibility.md gives.
+// The calls that Terraform's VPC and EKS modules, Karpenter, the AWS CLI in walkthroughs and cluster-autoscaler make
+// to the services that machines and networks need are handled, or refused with a reason in docs/compatibility.md.
 func TestClientsOperations(t *testing.T) {
 	table, err := server.Compatibility(operations())
 	if err != nil {

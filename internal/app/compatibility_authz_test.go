@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 )
 
-// TestStoredKeys compares the condition keys that the compatibility page takes for
-// resolved with those that the services' sources name.
+// TestStoredKeys compares the condition keys that the compatibility page lists as resolved with those in the
+// services' sources.
 func TestStoredKeys(t *testing.T) {
 	files, err := filepath.Glob("../service/*/authz*.go")
 	if err != nil {
@@ -57,8 +57,8 @@ func TestStoredKeys(t *testing.T) {
 	}
 }
 
-// TestCompatibilityNamesWhatIsNotEvaluated looks at the page's part on
-// authorization; `make verify-generated` compares the page itself.
+// TestCompatibilityNamesWhatIsNotEvaluated checks the page's section on authorization; `make verify-generated`
+// compares the page itself.
 func TestCompatibilityNamesWhatIsNotEvaluated(t *testing.T) {
 	page := unevaluated()
 	for _, want := range []string{"service control policies", "`CanonicalUser`", "SAML", "`aws:PrincipalOrgID`", "| `iam:AssociatedResourceArn` | PassRole |", "`ec2:Attribute`"} {

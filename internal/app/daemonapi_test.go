@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// Guests' connections come from this machine; the proxy is not for them.
+// Guests' connections come from this machine, but they must not use the proxy.
 func TestProxyIsNotForGuests(t *testing.T) {
 	d := daemon{info: api.DaemonInfo{Token: "right"}, planes: new(controlplane.Manager), podRuns: podrun.New(podrun.Config{})}
 	d.origins.Set("127.0.0.1:50001", compute.Origin{})
@@ -32,7 +32,7 @@ func TestProxyIsNotForGuests(t *testing.T) {
 		t.Errorf("a guest's CONNECT: %d", got)
 	}
 	d.origins.Forget("127.0.0.1:50001")
-	if got := ask(); got != http.StatusBadRequest { // the proxy's answer: this connection cannot be taken over
+	if got := ask(); got != http.StatusBadRequest { // the proxy's answer: this connection cannot be hijacked
 		t.Errorf("when its port is another program's: %d", got)
 	}
 	for _, token = range []string{"", "Bearer wrong", "Basic cmlnaHQ="} {
@@ -42,7 +42,7 @@ func TestProxyIsNotForGuests(t *testing.T) {
 	}
 }
 
-// What is alive in the daemon can be asked for, as go tool pprof reads it: gzip.
+// The daemon serves a profile of its live objects for go tool pprof, gzipped.
 func TestHeapPage(t *testing.T) {
 	d := daemon{info: api.DaemonInfo{Token: "right"}}
 	r := httptest.NewRequest(http.MethodGet, "http://127.0.0.1:4566/_drydock/heap", nil)

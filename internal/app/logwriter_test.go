@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A pipe is a log that is read when a test says so.
+// A pipe is a log that is only read when the test asks for it.
 type pipe struct {
 	open chan struct{}
 	text strings.Builder
@@ -18,7 +18,7 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return p.text.Write(b)
 }
 
-// Nobody who logs waits for the log.
+// Code that logs never waits for the log.
 func TestLogThatNobodyReads(t *testing.T) {
 	p := &pipe{open: make(chan struct{})}
 	w := newLogWriter(p)
@@ -28,7 +28,7 @@ func TestLogThatNobodyReads(t *testing.T) {
 	}
 	w.Close(time.Millisecond) // it does not wait forever either
 	close(p.open)
-	w.Close(time.Hour) // when all is written
+	w.Close(time.Hour) // closed when everything is written
 	log.Info("too late")
 	got := p.text.String()
 	for _, want := range []string{"msg=line n=0\n", "log lines: the reader was too slow"} {

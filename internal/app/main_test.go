@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/cli"
 )
 
-// A daemon that hangs while it shuts down is still ended.
+// A daemon that hangs during shutdown is still ended.
 func TestEndInTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := endInTime(ctx, time.Hour, func() error { return context.DeadlineExceeded }); !errors.Is(err, context.DeadlineExceeded) {

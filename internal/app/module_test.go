@@ -34,8 +34,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestAServiceIsAFolderAndALine adds a service to the list and finds it everywhere that
-// a service of AWS is: signed calls, IAM, CloudTrail, faults, reset, compatibility.
+// TestAServiceIsAFolderAndALine adds a service to the list and expects it everywhere that AWS's services are: signed
+// calls, IAM, CloudTrail, faults, reset, compatibility.
 func TestAServiceIsAFolderAndALine(t *testing.T) {
 	before := services
 	t.Cleanup(func() { services = before })
@@ -119,7 +119,7 @@ func TestAServiceIsAFolderAndALine(t *testing.T) {
 	}
 }
 
-// startDaemon runs a daemon of its own for a test.
+// startDaemon runs a separate daemon for a test.
 func startDaemon(t *testing.T) api.DaemonInfo {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -152,7 +152,7 @@ func configFor(info api.DaemonInfo, key, secret string) aws.Config {
 	}
 }
 
-// trailEvent is what the tests look at in CloudTrail's records.
+// trailEvent is the part of CloudTrail's records that the tests check.
 type trailEvent struct {
 	EventName, ErrorCode, SourceIPAddress, UserAgent string
 	ReadOnly                                         bool
@@ -191,8 +191,8 @@ func events(t *testing.T, cfg aws.Config, name string, count int) []trailEvent {
 	return out
 }
 
-// TestServicesCallAsAWSDoes: what one service asks of another passes policies and faults
-// and is in CloudTrail, as the user's forward access session or as a service-linked role.
+// TestServicesCallAsAWSDoes: calls between services pass policies and faults and are in CloudTrail, as the user's
+// forward access session or as a service-linked role.
 func TestServicesCallAsAWSDoes(t *testing.T) {
 	ctx, info := t.Context(), startDaemon(t)
 	admin := configFor(info, "test", "test")
@@ -220,7 +220,7 @@ func TestServicesCallAsAWSDoes(t *testing.T) {
 		return err
 	}
 
-	// A forward access session: the user's permissions, by SSM.
+	// A forward access session: the user's permissions, used by SSM.
 	if err := put(user("all", parameters), "/a"); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestServicesCallAsAWSDoes(t *testing.T) {
 		}
 	}
 
-	// A few throttles are retried; many are the user's.
+	// A few throttles are retried; if there are many, the user gets them.
 	throttle := func(count int64) {
 		t.Helper()
 		if _, err := daemon.SetFault(ctx, fault.Fault{Kind: fault.Throttle, Account: awsapi.DefaultAccount, Region: "us-east-1", Operation: "kms:Encrypt", Count: count}); err != nil {
@@ -293,7 +293,7 @@ func TestServicesCallAsAWSDoes(t *testing.T) {
 		}
 		return nil
 	}
-	testkit.Eventually(t, 30*time.Second, func() error { // the reconciler does not give up on throttles
+	testkit.Eventually(t, 30*time.Second, func() error { // the reconciler does not give up because of throttles
 		if launched() == nil {
 			return errors.New("no instance was launched")
 		}

@@ -11,11 +11,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// carriesRole are the names of members that hold a role, or a profile with one.
+// carriesRole matches the names of members that hold a role, or a profile with one.
 var carriesRole = regexp.MustCompile(`(?i)role_?arn|role$|permission_?arn$|^iaminstanceprofile$`)
 
-// notPassed says why operations do not ask for iam:PassRole by the overlay of
-// internal/authz when a request has one of these members.
+// notPassed says why operations do not require iam:PassRole by the overlay of internal/authz if a request has one of
+// these members.
 var notPassed = map[string]string{
 	"sts AssumeRole RoleArn":                                                "the role is assumed, not passed: its trust policy decides",
 	"sts AssumeRoleWithWebIdentity RoleArn":                                 "the role is assumed, not passed: its trust policy decides",
@@ -26,9 +26,8 @@ var notPassed = map[string]string{
 	"ec2 CreateLaunchTemplateVersion LaunchTemplateData.IamInstanceProfile": "a launch passes the role, as above",
 }
 
-// TestEveryRoleIsPassed: who can hand a service a role has what the role may do, unless
-// it takes iam:PassRole. Every member of every handled operation that carries a role has
-// a rule, or a reason why not.
+// TestEveryRoleIsPassed: anyone who can pass a role to a service gets the role's permissions, unless that requires
+// iam:PassRole. Every member of every handled operation that carries a role must have a rule, or a reason why not.
 func TestEveryRoleIsPassed(t *testing.T) {
 	used := map[string]bool{}
 	found := 0
@@ -68,8 +67,7 @@ func TestEveryRoleIsPassed(t *testing.T) {
 	}
 }
 
-// walkMembers calls found with the dotted paths of all members below a shape. Lists and
-// maps are no levels of their own.
+// walkMembers calls found with the dotted paths of all members below a shape. Lists and maps do not count as levels.
 func walkMembers(sh *model.Shape, prefix string, within []*model.Shape, found func(path string)) {
 	for sh != nil && sh.Type != model.Structure {
 		switch {

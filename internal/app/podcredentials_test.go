@@ -19,8 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestAssumeForPod makes sessions of roles, and from there of target roles, as far as
-// their trust policies allow.
+// TestAssumeForPod creates sessions of roles, and from there of target roles, as far as their trust policies allow.
 func TestAssumeForPod(t *testing.T) {
 	d := &daemon{}
 	s := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
@@ -55,7 +54,7 @@ func TestAssumeForPod(t *testing.T) {
 	for _, tt := range []struct {
 		name, role, target, externalID string
 		tags                           map[string]string
-		want                           string // the session's ARN without its name, or of what is refused
+		want                           string // the session's ARN without its name, or part of the refusal
 		lasts                          time.Duration
 	}{
 		{"a role", pods, "", "", tags, "arn:aws:sts::" + account + ":assumed-role/pods/", 6 * time.Hour},

@@ -13,9 +13,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// TestRecordForms holds the forms of all stored records to testdata/records.golden: a
-// line per collection with its version and fingerprint. Data on users' disks has these
-// forms, so a form that changes, also by an update of the SDK, needs a new version.
+// TestRecordForms compares the forms of all stored records with testdata/records.golden: one line per collection with
+// its version and fingerprint. Data on users' disks has these forms, so any change of a form, also by an update of
+// the SDK, needs a new version.
 func TestRecordForms(t *testing.T) {
 	const (
 		file    = "records.golden"

@@ -23,7 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestServiceRolesInUse: the role of Auto Scaling stays while there are groups.
+// TestServiceRolesInUse: the role of Auto Scaling cannot be deleted while there are groups.
 func TestServiceRolesInUse(t *testing.T) {
 	var groups *autoscaling.Service
 	s := testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {

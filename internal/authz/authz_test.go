@@ -23,7 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// decide is the answer to one call of a user with a policy, which must parse.
+// decide returns the answer to one call of a user with a policy, which must be valid.
 func decide(t *testing.T, call awsapi.Call, in any, document, endpoint string) error {
 	t.Helper()
 	doc, err := policy.Parse(policy.Identity, document)
@@ -52,7 +52,7 @@ func allow(action, resource, condition string) string {
 	return `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"` + action + `","Resource":"` + resource + `"` + condition + `}]}`
 }
 
-// TestConditionKeys: a call each for the keys that requests carry.
+// TestConditionKeys: a call for each key that requests carry.
 func TestConditionKeys(t *testing.T) {
 	describe, vpcs := awsapi.Call{Service: "ec2", Operation: "DescribeVpcs", UserAgent: "aws-cli/2"}, &awsec2.DescribeVpcsInput{}
 	tag := func(key, value string) *awsec2.CreateVpcInput {
@@ -124,8 +124,8 @@ func TestEKSNamesWhatItLists(t *testing.T) {
 	}
 }
 
-// TestUnknownKeysFailClosed: a key that the action has and nobody resolves allows
-// nothing, denies, and is named.
+// TestUnknownKeysFailClosed: a key that the action has but that cannot be resolved never allows, denies, and is
+// named.
 func TestUnknownKeysFailClosed(t *testing.T) {
 	modify := awsapi.Call{Service: "ec2", Operation: "ModifyVpcAttribute"}
 	in := &awsec2.ModifyVpcAttributeInput{VpcId: aws.String("vpc-1")}
@@ -142,8 +142,7 @@ func TestUnknownKeysFailClosed(t *testing.T) {
 	}
 }
 
-// TestEndpointPolicies: what an endpoint's policy does not allow, nobody does
-// through it.
+// TestEndpointPolicies: nobody can do through an endpoint what its policy does not allow.
 func TestEndpointPolicies(t *testing.T) {
 	call := awsapi.Call{Service: "ec2", Operation: "DescribeVpcs", VPCEndpoint: awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1"}}
 	all := allow("*", "*", "")
@@ -157,9 +156,9 @@ func TestEndpointPolicies(t *testing.T) {
 	}
 }
 
-// TestEndpointPoliciesBindEveryCaller: the policy of the endpoint that a connection came
-// through holds for the keys of another account, for signatures of other regions and for
-// the root of the endpoint's own account. An endpoint that is gone lets nothing through.
+// TestEndpointPoliciesBindEveryCaller: the policy of the endpoint that a connection came through applies to the keys
+// of another account, to signatures for other regions and to the root of the endpoint's own account. An endpoint that
+// no longer exists allows nothing.
 func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -193,7 +192,8 @@ func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
 			}
 		})
 	}
-	// What needs no permission, and no policy of its caller denies, an endpoint's does.
+	// Actions that need no permission, and that the caller's policies cannot deny, can still be denied by an
+	// endpoint's policy.
 	calls := map[string]func(c caller) error{
 		"GetCallerIdentity": func(c caller) error { _, err := c.sts.GetCallerIdentity(ctx, nil); return err },
 		"GetSessionToken":   func(c caller) error { _, err := c.sts.GetSessionToken(ctx, nil); return err },
@@ -220,8 +220,8 @@ func TestEndpointPoliciesBindEveryCaller(t *testing.T) {
 	}
 }
 
-// TestTagsOfOtherCase: keys of tags have a case and condition keys have none. A second
-// tag whose key differs by its case alone does not hide the first from a deny.
+// TestTagsOfOtherCase: tag keys are case-sensitive and condition keys are not. A second tag whose key differs only in
+// case does not hide the first from a deny.
 func TestTagsOfOtherCase(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -235,7 +235,7 @@ func TestTagsOfOtherCase(t *testing.T) {
 		},
 	}}}
 	vpc := must[*awsec2.CreateVpcOutput](t)(root.ec2.CreateVpc(ctx, input)).Vpc
-	for range 20 { // the order of a map changes
+	for range 20 { // a map's order varies
 		if _, err := user.ec2.DeleteVpc(ctx, &awsec2.DeleteVpcInput{VpcId: vpc.VpcId}); err == nil || !strings.Contains(err.Error(), "explicit deny") {
 			t.Fatalf("deleting: %v", err)
 		}
@@ -245,8 +245,8 @@ func TestTagsOfOtherCase(t *testing.T) {
 	}
 }
 
-// TestRolesInsideRequestsArePassed: a role deep inside a request is handed over like any
-// other, and needs iam:PassRole for the service that gets it.
+// TestRolesInsideRequestsArePassed: a role deep inside a request is passed like any other, and needs iam:PassRole for
+// the service that gets it.
 func TestRolesInsideRequestsArePassed(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -288,8 +288,8 @@ func TestRolesInsideRequestsArePassed(t *testing.T) {
 	}
 }
 
-// TestLaunchersNeedTheLaunch: an Auto Scaling group launches for its maker, who may
-// not pass on more than its own launches could.
+// TestLaunchersNeedTheLaunch: an Auto Scaling group launches on its creator's behalf, and the creator must not get
+// more from it than from launches of its own.
 func TestLaunchersNeedTheLaunch(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -323,7 +323,7 @@ func TestLaunchersNeedTheLaunch(t *testing.T) {
 		service, operation string
 		in                 any
 		actions            string // what the caller may do
-		refused, message   string // the action, and what the answer begins with
+		refused, message   string // the action, and the beginning of the answer
 	}{
 		{"autoscaling", "CreateAutoScalingGroup", group, `"autoscaling:*"`, "ec2:RunInstances", noTemplate},
 		{"autoscaling", "CreateAutoScalingGroup", group, `"autoscaling:*","ec2:RunInstances"`, "iam:PassRole", noTemplate},
@@ -362,8 +362,8 @@ func (h holder) Resource(context.Context, string, string, string, string) (authz
 	return h.resource, true
 }
 
-// TestPoliciesOfResources: a resource's own policy lets in who has no other, across
-// accounts only with one of their own, and binds root.
+// TestPoliciesOfResources: a resource's own policy can grant access on its own within the account; across accounts
+// the caller needs a policy, too. It also applies to root.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic_policy-eval-basics-cross-account.html
 func TestPoliciesOfResources(t *testing.T) {
 	const own, other = "111122223333", "444455556666"
@@ -422,5 +422,5 @@ func TestPoliciesOfResources(t *testing.T) {
 	}
 }
 
-// queueInput stands for an input of a service that is not handled yet.
+// queueInput is the input of an operation of a service that is not handled yet.
 type queueInput struct{ QueueName *string }

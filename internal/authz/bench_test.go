@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// BenchmarkAuthorize is what authorization adds to a call: of an administrator, of
-// a user with ten policies of fifty statements, and a launch, which has many checks.
+// BenchmarkAuthorize measures what authorization adds to a call: of an administrator, of a user with ten policies of
+// fifty statements, and of a launch, which has many checks.
 func BenchmarkAuthorize(b *testing.B) {
 	w := newWorld(b)
 	ctx := b.Context()

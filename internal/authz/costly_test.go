@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// TestCostlyKeys: what is work to find is found if a policy asks for it, and for the
-// evidence of a denial.
+// TestCostlyKeys: keys that are expensive to find are only looked up if a policy uses them, and for the evidence of a
+// denial.
 func TestCostlyKeys(t *testing.T) {
 	const key = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 	asks := func(effect, operator, alias string) string {

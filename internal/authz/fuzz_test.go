@@ -41,9 +41,9 @@ var fuzzed = []struct {
 	{"nosuch", "Operation", func() any { return new(struct{ Name *string }) }},
 }
 
-// FuzzAuthorize asks about requests that a client may have made up. Nothing panics;
-// who has no policies may do nothing, and who may do everything may do it; an
-// explicit deny of everything wins; a refusal can be rendered and explained.
+// FuzzAuthorize authorizes requests that a client may have made up. Nothing panics; a caller without policies may do
+// nothing; a caller with a policy for everything may do everything; an explicit deny of everything wins; a denial can
+// be rendered and explained.
 func FuzzAuthorize(f *testing.F) {
 	for i, in := range []string{
 		`{"ImageId":"ami-1","LaunchTemplate":{"LaunchTemplateName":"x"},"SubnetId":"subnet-1","TagSpecifications":[{"ResourceType":"instance","Tags":[{"Key":"a","Value":null}]}]}`,
@@ -106,7 +106,7 @@ func FuzzAuthorize(f *testing.F) {
 			if !errors.As(err, &denial) {
 				continue
 			}
-			// The trust policy of a role and other accounts have a say of their own.
+			// The trust policy of a role and other accounts also decide.
 			if own, _ := arn.Parse(denial.Request.Resource); name == "everything" && op.service != "sts" && own.Account == "111122223333" {
 				t.Errorf("%s is refused to who may do everything: %v", op.operation, err)
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// Every resource of a call is asked about with every tag of the call: as many of both
-// as a request can hold are not.
+// Every resource of a call is checked with every tag of the call. A request that contains as many of both as possible
+// is rejected.
 func TestManyResourcesWithManyTags(t *testing.T) {
 	in := &awsautoscaling.CreateOrUpdateTagsInput{}
 	for i := range 5000 {
@@ -30,13 +30,13 @@ func TestManyResourcesWithManyTags(t *testing.T) {
 	if api := smithy.APIError(nil); !errors.As(err, &api) || api.ErrorCode() != "ValidationError" {
 		t.Errorf("error %v", err)
 	}
-	in.Tags = in.Tags[:50*20] // what AWS's quotas allow
+	in.Tags = in.Tags[:50*20] // the maximum that AWS's quotas allow
 	if err := decide(t, call, in, allow("*", "*", ""), ""); err != nil {
 		t.Error(err)
 	}
 }
 
-// Deciding ends with the caller's patience.
+// Deciding stops when the caller gives up.
 func TestAuthorizeEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	asked := 0

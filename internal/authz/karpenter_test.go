@@ -17,7 +17,7 @@ import (
 
 const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 
-// owned are the tags that Karpenter gives everything it makes.
+// owned are the tags that Karpenter adds to everything it creates.
 var owned = []string{"kubernetes.io/cluster/demo", "owned", "eks:eks-cluster-name", "demo", "karpenter.sh/nodepool", "default"}
 
 // karpenter is a session of a role with that policy, and the user who assumed it.
@@ -40,8 +40,7 @@ func (w *world) setPolicy(t *testing.T, root caller, policy string) {
 	}))
 }
 
-// TestKarpentersPolicy makes the calls of Karpenter's controller, as it does and
-// otherwise, with its published policy.
+// TestKarpentersPolicy makes the calls of Karpenter's controller, and variations of them, with its published policy.
 func TestKarpentersPolicy(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -101,7 +100,7 @@ func TestKarpentersPolicy(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func() error
-		// action and resource are those of the refusal; empty: allowed.
+		// action and resource of the refusal; empty if allowed
 		action, resource string
 	}{
 		{"a tagged launch template", func() error { return template(k, "mine", owned...) }, "", ""},
@@ -252,8 +251,8 @@ func TestKarpentersPolicy(t *testing.T) {
 	})
 }
 
-// TestAFleetReportsWhatItMayNotLaunch: CreateFleet itself is allowed; the launch
-// from a pool is not, and says so where Karpenter looks.
+// TestAFleetReportsWhatItMayNotLaunch: CreateFleet itself is allowed; launching from a pool is not, and the answer
+// says so where Karpenter looks for it.
 func TestAFleetReportsWhatItMayNotLaunch(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

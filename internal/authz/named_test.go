@@ -26,8 +26,7 @@ func (w *world) profile(t *testing.T, root caller, name string) {
 	must[*awsiam.AddRoleToInstanceProfileOutput](t)(root.iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &name}))
 }
 
-// TestRolesOfLaterLaunches: who has AWS launch instances with a role must be allowed
-// to pass it.
+// TestRolesOfLaterLaunches: to have AWS launch instances with a role, the caller must be allowed to pass the role.
 func TestRolesOfLaterLaunches(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -90,8 +89,7 @@ func TestRolesOfLaterLaunches(t *testing.T) {
 	}
 }
 
-// TestClusterAutoscalersPolicy: its published policy allows what it does to the
-// groups of its cluster, and to no others.
+// TestClusterAutoscalersPolicy: its published policy allows its calls for the groups of its cluster, and no others.
 // https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md
 func TestClusterAutoscalersPolicy(t *testing.T) {
 	w := newWorld(t)
@@ -140,8 +138,7 @@ func TestClusterAutoscalersPolicy(t *testing.T) {
 	}
 }
 
-// TestWhatRequestsNameIsChecked: members that name a resource in other ways than by
-// its ID do not escape the policy on it.
+// TestWhatRequestsNameIsChecked: members that name a resource other than by its ID do not bypass the policy on it.
 func TestWhatRequestsNameIsChecked(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -68,8 +68,7 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestReferenceIsComplete: every line of the embedded reference is understood, and what
-// lines name is there.
+// TestReferenceIsComplete: every line of the embedded reference can be parsed, and what the lines name exists.
 func TestReferenceIsComplete(t *testing.T) {
 	levels := []string{"Read", "List", "Write", "Tagging", "Permissions management"}
 	for prefix, load := range loaders() {
@@ -108,8 +107,8 @@ func TestReferenceIsComplete(t *testing.T) {
 	}
 }
 
-// TestAlternatives: a request that names a resource in several ways is checked on
-// all that it names, whichever its handler takes.
+// TestAlternatives: a request that names a resource in several ways is checked on all that it names, whichever one
+// its handler uses.
 func TestAlternatives(t *testing.T) {
 	for op, in := range map[string]any{
 		"ec2:AuthorizeSecurityGroupIngress": &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: aws.String("a"), GroupName: aws.String("b")},

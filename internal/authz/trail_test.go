@@ -70,7 +70,7 @@ func TestCallsInCloudTrail(t *testing.T) {
 	if !slices.ContainsFunc(e.Resources, func(r cloudtrailtypes.Resource) bool { return *r.ResourceName == "ami-0123456789abcdef0" }) {
 		t.Errorf("resources: %v", e.Resources)
 	}
-	e, record = find("DescribeVpcs") // the denied one; others are not recorded
+	e, record = find("DescribeVpcs") // only the denied call; others are not recorded
 	if id := record["userIdentity"].(map[string]any); id["userName"] != "nobody" || record["readOnly"] != true || *e.ReadOnly != "true" {
 		t.Errorf("DescribeVpcs: %s", *e.CloudTrailEvent)
 	}
@@ -78,14 +78,14 @@ func TestCallsInCloudTrail(t *testing.T) {
 	if record["userIdentity"].(map[string]any)["type"] != "Root" || *e.Username != "root" || len(e.Resources) != 2 {
 		t.Errorf("CreateAccessKey: %s\n%v", *e.CloudTrailEvent, e.Resources)
 	}
-	// What is assumed is a resource, and a read with an answer.
+	// The assumed role is a resource, and the event is a read with an answer.
 	e, record = find("AssumeRole")
 	if answer, _ := record["responseElements"].(map[string]any); helper.arn == "" || record["readOnly"] != true || answer["assumedRoleUser"] == nil ||
 		!strings.Contains(*e.CloudTrailEvent, `"resources":[{"ARN":"arn:aws:iam::`+account+`:role/karpenter","accountId":"`+account+`","type":"AWS::IAM::Role"}]`) {
 		t.Errorf("AssumeRole: %s", *e.CloudTrailEvent)
 	}
 
-	// EC2's newer operations have other names; LookupEvents finds what they are about.
+	// EC2's newer operations use other names; LookupEvents finds their resources.
 	template := must[*awsec2.CreateLaunchTemplateOutput](t)(root.ec2.CreateLaunchTemplate(ctx, &awsec2.CreateLaunchTemplateInput{
 		LaunchTemplateName: aws.String("web"), LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
 			InstanceType: "t3.micro", SecurityGroupIds: []string{"sg-0123456789abcdef0"}, UserData: aws.String("c2VjcmV0LXVzZXItZGF0YQ=="),
@@ -130,8 +130,8 @@ func TestCallsInCloudTrail(t *testing.T) {
 	}
 }
 
-// TestCallsAcrossAccountsInCloudTrail: both accounts have the event, and the one of the
-// role learns of the other's caller no more than the account.
+// TestCallsAcrossAccountsInCloudTrail: both accounts have the event, and the role's account learns no more about the
+// other's caller than the account.
 func TestCallsAcrossAccountsInCloudTrail(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -163,8 +163,8 @@ func TestCallsAcrossAccountsInCloudTrail(t *testing.T) {
 	}
 }
 
-// TestPrivilegeEscalation: ways to more than one has, each refused without the very
-// permission, and none of them changing anything.
+// TestPrivilegeEscalation: ways to get more permissions than one has. Each is refused without the permission that
+// guards it, and none changes anything.
 func TestPrivilegeEscalation(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -191,7 +191,7 @@ func TestPrivilegeEscalation(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		do     func() error
-		action string // refused; empty: allowed
+		action string // part of the refusal; empty if allowed
 	}{
 		{"a key of her own", func() error { _, err := mallory.iam.CreateAccessKey(ctx, nil); return err }, ""},
 		{"a key of another user", func() error {

@@ -30,8 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is an AWS API server with IAM, STS, EC2, Auto Scaling and SSM behind it, connected
-// as the daemon connects them.
+// A world is an AWS API server with IAM, STS, EC2, Auto Scaling and SSM behind it, connected as in the daemon.
 type world struct {
 	*testkit.Server
 	iam        *iam.Service
@@ -41,7 +40,7 @@ type world struct {
 	scaling    *autoscaling.Service
 	authorizer *authz.Authorizer
 	journal    *journal.Journal
-	through    awsapi.VPCEndpoint // every connection, while it is set
+	through    awsapi.VPCEndpoint // all connections come through it, if it is set
 }
 
 func newWorld(t testing.TB) *world {

@@ -45,7 +45,7 @@ func closed(t testing.TB, s *bytestore.Store) {
 	}
 }
 
-// contents is everything in the store's buckets of the kind k.
+// contents returns everything in the store's buckets of kind k.
 func contents(t testing.TB, s *bytestore.Store) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -70,7 +70,7 @@ func same(t testing.TB, what string, got, want map[string]string) {
 
 var one = bytestore.Bucket{Account: "111111111111", Kind: "k", Name: "one"}
 
-// TestAgainstAMap compares random writes, drops and reopenings with what a map makes of them.
+// TestAgainstAMap compares random writes, drops and reopenings with a map.
 func TestAgainstAMap(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -137,14 +137,13 @@ func TestRoom(t *testing.T) {
 	if err := s.Room("222222222222", 3000); err != nil {
 		t.Errorf("another account: %v", err)
 	}
-	do(t, s, bytestore.Put(one, []byte("a"), make([]byte, 9500)), bytestore.Delete(one, []byte("a"))) // not what Room bounds
+	do(t, s, bytestore.Put(one, []byte("a"), make([]byte, 9500)), bytestore.Delete(one, []byte("a"))) // Room does not limit it
 	if err := s.Room(one.Account, 9000); err != nil {
 		t.Errorf("after its end: %v", err)
 	}
 }
 
-// TestSpaceIsReclaimed: what is deleted is overwritten, and given back to the disk when the
-// store opens.
+// TestSpaceIsReclaimed: deleted data is overwritten, and its space is returned to the disk when the store opens.
 func TestSpaceIsReclaimed(t *testing.T) {
 	dir := t.TempDir()
 	small := func(c *bytestore.Config) { c.CompactAbove = 1 << 20 }
@@ -157,7 +156,7 @@ func TestSpaceIsReclaimed(t *testing.T) {
 		return info.Size()
 	}
 	do(t, s, bytestore.Put(one, []byte("stays"), []byte("v")))
-	for i := range 300 { // 75 MB in all
+	for i := range 300 { // 75 MB in total
 		key := []byte(strconv.Itoa(i))
 		do(t, s, bytestore.Put(one, key, make([]byte, 250_000)))
 		do(t, s, bytestore.Delete(one, key))
@@ -202,7 +201,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestTruncated: a file that was cut off anywhere is refused, or it has what was in it.
+// TestTruncated: a file that was cut off anywhere is rejected, or it still has its contents.
 func TestTruncated(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, nil)
@@ -234,9 +233,9 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestTornCommits simulates a machine that stops in the middle of a commit: any of the
-// pages that the commit changes may be on disk, and of the page that makes it valid any
-// beginning. The store then has what it had before or after, nothing between.
+// TestTornCommits simulates a machine that stops in the middle of a commit: any of the changed pages may be on disk,
+// and any beginning of the page that makes them valid. The store must then have its contents from before or after the
+// commit, and nothing in between.
 func TestTornCommits(t *testing.T) {
 	const page = 4096
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -305,7 +304,7 @@ func TestTornCommits(t *testing.T) {
 
 const childEnv = "BYTESTORE_CHILD"
 
-// TestKilled kills a process that writes; what it has said to be written is there.
+// TestKilled kills a process that writes; everything that it reported as written must be there.
 func TestKilled(t *testing.T) {
 	if dir := os.Getenv(childEnv); dir != "" {
 		write(t, dir)

@@ -63,7 +63,7 @@ func modes() childproc.Modes {
 	}
 }
 
-// A run is a supervised child whose events a test can wait for.
+// A run is a supervised child with events that a test can wait for.
 type run struct {
 	*childproc.Supervisor
 	starts  chan int
@@ -106,8 +106,8 @@ func next[T any](t *testing.T, what string, ch chan T) T {
 	}
 }
 
-// awaitGone waits until no process has the ID, or only one that nobody has asked
-// yet how it ended: an orphan's new parent may take its time.
+// awaitGone waits until no process has the ID, or only one that has not been reaped yet: an orphan's new parent may
+// take its time.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	deadline := time.NewTimer(time.Minute)
@@ -189,7 +189,7 @@ func TestRestartNowEndsTheBackoff(t *testing.T) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range 10_000 {
-		r.RestartNow() // the supervisor may not have begun to wait
+		r.RestartNow() // the supervisor may not be waiting yet
 		select {
 		case <-r.starts:
 			return
@@ -279,8 +279,8 @@ func TestAFailingPreparationIsTriedAgain(t *testing.T) {
 	}
 }
 
-// The parent is killed without a chance to clean up; its child ignores the
-// pipe, so that on Linux it is the kernel who ends it.
+// The parent is killed without a chance to clean up, and its child ignores the pipe. On Linux the kernel therefore
+// ends the child.
 func TestAKilledParentLeavesNoChild(t *testing.T) {
 	r := supervise(t, "parent", []byte(t.TempDir()), nil)
 	parent := next(t, "start", r.starts)

@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// removedInterfaces is a network from which interfaces are removed only.
+// removedInterfaces is a network that only supports removing interfaces.
 type removedInterfaces struct {
 	mu  sync.Mutex
 	ids []string
@@ -37,8 +37,8 @@ func (r *removedInterfaces) RemoveInterface(_ context.Context, id string) error 
 	return nil
 }
 
-// A cluster in trouble ends neither the daemon nor what is done for the others, and
-// nothing is left of clusters that go with machines.
+// Trouble with one cluster ends neither the daemon nor the work for the others, and nothing is left of deleted
+// clusters that had machines.
 func TestFargateOutlivesItsClusters(t *testing.T) {
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, Log: testkit.Log(t)})
 	if err != nil {
@@ -101,7 +101,7 @@ func TestFargateOutlivesItsClusters(t *testing.T) {
 		}
 		return nil
 	})
-	record("later", "eni-4") // of a cluster that is gone: an act that was under way
+	record("later", "eni-4") // of a deleted cluster: an operation that was in progress
 	testkit.Eventually(t, 20*time.Second, func() error {
 		left, err := fargate.Clusters(st)
 		if err != nil || len(left) != 1 || !left[key("stays")] {

@@ -46,7 +46,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What fails again fails in the same words: a step is recorded once.
+// A repeated failure has the same text, so a step is recorded only once.
 func TestDNSThatDoesNotAnswer(t *testing.T) {
 	source := netip.MustParseAddr("10.0.0.5")
 	err := noAnswer(source, "ec2.us-east-1.amazonaws.com")

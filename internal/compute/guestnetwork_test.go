@@ -49,8 +49,7 @@ func guestACL(open bool) *reach.ACL {
 	}}
 }
 
-// guestGroup lets the addresses of AWS's services be reached, by a rule that is
-// tracked.
+// guestGroup allows the addresses of AWS's services by a rule that is tracked.
 func guestGroup(open bool) *reach.SecurityGroup {
 	g := &reach.SecurityGroup{ID: "sg-1", VPC: "vpc-1"}
 	if open {
@@ -108,7 +107,7 @@ func TestGuestNetworkDecides(t *testing.T) {
 	}
 }
 
-// A refusal is always of now, what lets through may be of a moment ago.
+// A refusal always reflects the current network; a permission may be slightly out of date.
 func TestGuestNetworkLooksAgainBeforeItRefuses(t *testing.T) {
 	open := guestWorld()
 	var now atomic.Pointer[reach.Snapshot]
@@ -124,7 +123,7 @@ func TestGuestNetworkLooksAgainBeforeItRefuses(t *testing.T) {
 	}
 }
 
-// The networks of accounts that nobody uses any more are not kept.
+// The networks of accounts that are no longer used are dropped.
 func TestGuestNetworkForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open := guestWorld()
@@ -142,7 +141,7 @@ func TestGuestNetworkForgets(t *testing.T) {
 	})
 }
 
-// Connections outlive a revoked rule, which is tracked, and not a network ACL's deny.
+// Connections survive a revoked rule, because they are tracked, but not a network ACL's deny.
 func TestGuestNetworkCuts(t *testing.T) {
 	open := guestWorld()
 	var now atomic.Pointer[reach.Snapshot]
@@ -179,7 +178,7 @@ func TestGuestNetworkCuts(t *testing.T) {
 	}
 }
 
-// Calls through a VPC endpoint say so, others come from the public address.
+// Calls through a VPC endpoint carry its ID; others come from the public address.
 func TestGuestOrigin(t *testing.T) {
 	in := machine.Instance{ID: "i-1", VPCID: "vpc-1", Account: "111122223333", Region: "eu-west-1"}
 	v := guestWorld().CheckName(reach.Flow{From: reach.At("i-1"), Protocol: reach.TCP, Port: 443}, "eks.us-east-1.amazonaws.com")

@@ -29,7 +29,7 @@ import (
 
 const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 
-// world is what metadata are made of.
+// world is what metadata are derived from.
 type world struct {
 	store    *store.Store
 	machines *Machines
@@ -96,7 +96,7 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 		t.Fatal(err)
 	}
 	instance = run.Instances[0]
-	// What EC2's reconciler tells of a machine that it starts.
+	// What EC2's reconciler passes when it starts a machine.
 	d.machines.running[*instance.InstanceId] = machine.Instance{
 		Account: awsapi.DefaultAccount, Region: "eu-west-1", ID: *instance.InstanceId, ReservationID: *run.ReservationId, LaunchTime: *instance.LaunchTime,
 		Type: instancetypes.Type{Name: "m5.large"}, Image: img, PrivateIP: netip.MustParseAddr(*instance.PrivateIpAddress), KeyName: "mine",
@@ -166,7 +166,7 @@ func TestMetadataIsEC2s(t *testing.T) {
 	if b, err := io.ReadAll(data.Content); err != nil || string(b) != "#!/bin/sh\n" {
 		t.Errorf("%q %v", b, err)
 	}
-	// Tags are those of now.
+	// Tags are the current ones.
 	if _, err := d.ec2.CreateTags(ctx, &awsec2.CreateTagsInput{Resources: []string{id}, Tags: []ec2types.Tag{{Key: aws.String("Name"), Value: aws.String("db")}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestMetadataCredentials(t *testing.T) {
 	if _, err := metadataClient(d, id, 2).GetMetadata(ctx, &awsimds.GetMetadataInput{Path: "instance-id"}); err == nil {
 		t.Error("a container behind two hops got metadata")
 	}
-	// A role that EC2 may not assume is shown as such once what was issued is rotated.
+	// A role that EC2 may no longer assume is reported once the issued credentials are rotated.
 	untrusted := strings.ReplaceAll(ec2Trust, "ec2.", "lambda.")
 	if _, err := d.iam.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: aws.String("node"), PolicyDocument: &untrusted}); err != nil {
 		t.Fatal(err)
@@ -218,7 +218,7 @@ func TestMetadataDisabled(t *testing.T) {
 	}
 }
 
-// Tokens and identity documents outlive the daemon.
+// Tokens and identity documents remain valid after a restart of the daemon.
 func TestMetadataSecretsStay(t *testing.T) {
 	d, ctx, _ := metadataWorld(t, nil)
 	first, err := d.machines.metadata.Certificate(ctx)

@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 )
 
-// A cloud provider whose role cannot be assumed still learns where it is, so that
-// it runs and its calls say what is wrong.
+// A cloud provider whose role cannot be assumed still learns where it is, so that it runs and its calls report the
+// problem.
 func TestAPlaneLearnsItsCloudWithoutCredentials(t *testing.T) {
 	place := controlplane.Cloud{Region: "eu-west-1", Cluster: "dev", VPC: "vpc-1", Subnet: "subnet-1"}
 	got := controlplane.AskCloud(t.Context(), controlplane.Hooks{Cloud: func(context.Context, string) (controlplane.Cloud, error) {

@@ -35,11 +35,11 @@ const (
 	kmsMark = "sealed by KMS:"
 )
 
-// fakeKMS seals by turning bytes around, unless its key is disabled.
+// fakeKMS encrypts by reversing bytes, unless its key is disabled.
 type fakeKMS struct {
 	mu       sync.Mutex
 	disabled error
-	// undecryptable is what Decrypt alone answers.
+	// undecryptable is an error that only Decrypt returns.
 	undecryptable error
 	calls         []string
 }
@@ -374,7 +374,7 @@ func TestOnlyWhatTheUserRefusesIsLeftPlain(t *testing.T) {
 	}
 }
 
-// KMS counts what a plane asks: that is in CloudTrail, and costs money.
+// KMS counts a plane's calls: CloudTrail records them, and they cost money.
 func TestAPlaneAsksLessAndLessForAKeyThatIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kms := &fakeKMS{disabled: errors.New("DisabledException")}
@@ -390,8 +390,8 @@ func TestAPlaneAsksLessAndLessForAKeyThatIsAway(t *testing.T) {
 	})
 }
 
-// wantEncrypted looks at everything that is stored. Events end by themselves; the
-// allocator of node ports keeps a bitmap, which is no object.
+// wantEncrypted checks everything that is stored. Events expire by themselves; the allocator of node ports stores a
+// bitmap, which is not an object.
 func (w *world) wantEncrypted(id string) {
 	w.t.Helper()
 	n := 0

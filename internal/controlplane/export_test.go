@@ -8,8 +8,7 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 )
 
-// BeginRelease does the first step of a release, as if the daemon had been
-// killed after it.
+// BeginRelease does the first step of a release, as if the daemon was killed after it.
 func BeginRelease(ctx context.Context, m *Manager, id string) error {
 	return m.find(id).update(ctx, func(r *record) error { r.Releasing = true; return nil })
 }
@@ -34,10 +33,10 @@ const RenewInterval = renewInterval
 // WebhookURL is where children send reviews.
 func WebhookURL(m *Manager) string { return m.webhooks.url }
 
-// RefusedByUser tells whether an object stays as it is for good after an error.
+// RefusedByUser reports whether an object permanently stays unencrypted after an error.
 func RefusedByUser(err error) bool { return refusedByUser(err) }
 
-// AwaitKey waits for a key as a plane without a process does.
+// AwaitKey waits for a key like a plane without a process.
 func AwaitKey(ctx context.Context, kms KMS, keyARN string) error {
 	m := &Manager{
 		cfg:   Config{KeyPause: longestKeyPause, Clock: testclock.NewFakeClock(time.Now()), Log: slog.Default()},
@@ -46,5 +45,5 @@ func AwaitKey(ctx context.Context, kms KMS, keyARN string) error {
 	return newPlane(m, record{ID: "plane"}, secrets{}).awaitKey(ctx, keyARN)
 }
 
-// AskCloud is what a plane is told of its cloud.
+// AskCloud returns what a plane is told about its cloud.
 func AskCloud(ctx context.Context, hooks Hooks, id string) Cloud { return cloud(ctx, hooks, id) }

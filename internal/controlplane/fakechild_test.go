@@ -23,8 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// TestMain makes the test program its own child, so that everything but
-// Kubernetes itself is tested without it.
+// TestMain makes the test program its own child, so that everything except Kubernetes itself is tested without it.
 func TestMain(m *testing.M) {
 	modes := childproc.Modes{launch.Mode: fakeChild}
 	if code, ok := modes.Dispatch(context.Background(), os.Args); ok {
@@ -33,8 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fakeChild has the manners of a control plane, and tells over HTTP what it was
-// given.
+// fakeChild behaves like a control plane, and reports over HTTP what it was given.
 func fakeChild(ctx context.Context, env childproc.Env) int {
 	var cfg launch.Config
 	if err := json.Unmarshal(env.Config, &cfg); err != nil {
@@ -94,7 +92,7 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 	return 0
 }
 
-// hangWish is where a test wishes that a process never gets ready.
+// hangWish is the file by which a test requests that a process never becomes ready.
 func hangWish(dir string) string { return filepath.Join(dir, "hang") }
 
 // forward posts a request on with a kubeconfig, as the API server's webhooks do.
@@ -166,8 +164,8 @@ func admit(files launch.Files) http.HandlerFunc {
 	}
 }
 
-// connect says something to an address through an HTTP CONNECT proxy and
-// returns all it answers, or the status line of a refusal.
+// connect sends something to an address through an HTTP CONNECT proxy and returns the complete answer, or the status
+// line of a refusal.
 func connect(ctx context.Context, socket, to, say string) (string, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "unix", socket)

@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
-// signal sends a signal to the process of a plane, whichever that is: on a busy machine
-// one that is healthy may be taken for one that hangs.
+// signal sends a signal to a plane's current process: on a busy machine a healthy one may be considered hanging and
+// be replaced.
 func signal(t *testing.T, w *world, id string, what syscall.Signal) (pid int) {
 	t.Helper()
 	eventually(t, func() error {
@@ -30,8 +30,7 @@ func signal(t *testing.T, w *world, id string, what syscall.Signal) (pid int) {
 	return pid
 }
 
-// A process that hangs does not end by itself, and nothing of its plane would ever
-// answer again.
+// A process that hangs does not end by itself, and nothing of its plane would ever answer again.
 func TestAStoppedProcessIsReplaced(t *testing.T) {
 	w := newWorld(t, func(cfg *config) {
 		cfg.Silence, cfg.Log = 4*time.Second, testlog.New(t, "a control plane is not responding")
@@ -75,7 +74,7 @@ func TestAProcessThatHangsAtItsStartIsReplaced(t *testing.T) {
 	w.ready(p.ID)
 }
 
-// A stopped process does not keep the daemon from ending.
+// A stopped process does not prevent the daemon from ending.
 func TestCloseEndsStoppedProcesses(t *testing.T) {
 	w := newWorld(t, nil)
 	var pids []int

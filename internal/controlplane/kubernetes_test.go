@@ -28,8 +28,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// The tests of this file run the real control plane. No test program links it:
-// they use the one built program.
+// The tests in this file run the real control plane. No test program links it: they use the built program.
 func newKubernetes(t *testing.T) *world {
 	t.Helper()
 	bin := testkit.Program(t)
@@ -187,7 +186,7 @@ func TestKubernetes(t *testing.T) {
 		}
 	})
 
-	// A node that runs nothing, as simulated ones do.
+	// A node that runs nothing, like simulated ones.
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "ip-10-0-1-1.eu-west-1.compute.internal"},
 		Status: corev1.NodeStatus{

@@ -221,7 +221,7 @@ func TestEndpointAccess(t *testing.T) {
 				}
 				return nil
 			})
-			w.get(p.ID, "/pid") // from inside there is always a way
+			w.get(p.ID, "/pid") // from inside there is always access
 		})
 	}
 	w.reopen()
@@ -418,7 +418,7 @@ func TestReleaseLeavesNothing(t *testing.T) {
 	}
 }
 
-// A reset that a crash ends takes records away and leaves the API server's keys.
+// A reset that is interrupted by a crash removes records and leaves the API server's keys.
 func TestStateWithoutARecordIsRemoved(t *testing.T) {
 	w := newWorld(t, nil)
 	kept := w.claim("o", account)
@@ -445,8 +445,8 @@ func TestStateWithoutARecordIsRemoved(t *testing.T) {
 	}
 }
 
-// A plane whose record or keys cannot be read does not run, and keeps its state: a later
-// Drydock may read them.
+// A plane whose record or keys cannot be read does not run, and keeps its state, because a newer Drydock may be able
+// to read them.
 func TestUnreadablePlanesKeepTheirState(t *testing.T) {
 	for _, typ := range []string{"plane", "secret"} {
 		t.Run(typ, func(t *testing.T) {
@@ -474,7 +474,7 @@ func TestUnreadablePlanesKeepTheirState(t *testing.T) {
 			if _, err := w.Get(bad.ID); !errors.Is(err, controlplane.ErrNotFound) {
 				t.Errorf("the unreadable plane runs: %v", err)
 			}
-			// Strays are removed in the background, before a Manager has closed.
+			// Strays are removed in the background, before the Manager has closed.
 			w.reopen()
 			if n, err := w.store.CountClusterKeys(t.Context(), bad.ID); err != nil || n != 1 {
 				t.Errorf("%d keys of the unreadable plane are left, %v", n, err)
@@ -483,8 +483,8 @@ func TestUnreadablePlanesKeepTheirState(t *testing.T) {
 	}
 }
 
-// Authorities expire after ten years. Opening data that is as old issues them anew, with
-// the same key and name, so that what they have signed remains good.
+// Authorities expire after ten years. Opening data of that age reissues them, with the same key and name, so that
+// certificates signed by them remain valid.
 func TestExpiredAuthoritiesAreIssuedAnew(t *testing.T) {
 	past := time.Now().AddDate(-11, 0, 0)
 	w := newWorld(t, func(cfg *config) { cfg.Clock = clocktesting.NewFakeClock(past) })

@@ -82,7 +82,7 @@ func TestTheAuthorizationWebhookHasThreeAnswers(t *testing.T) {
 	}
 }
 
-// The pod identity webhook lets every pod in, changed or, whatever happens, as it is.
+// The pod identity webhook admits every pod, changed or, if anything fails, unchanged.
 func TestTheAdmissionWebhookRefusesNothing(t *testing.T) {
 	w := newWorld(t, func(cfg *config) {
 		cfg.Log = testlog.New(t, "err=no luck", "err=json: cannot unmarshal array")
@@ -192,7 +192,7 @@ func TestControlPlanesReachNodesThroughTheDaemon(t *testing.T) {
 	})
 }
 
-// echo returns a connection to a server that repeats what it is told.
+// echo returns a connection to a server that repeats what it receives.
 func echo(t *testing.T) (net.Conn, error) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 )
 
-// passSpareDelay steps the clock when the Manager waits before it looks after
-// spares. The other timer is that of the certificates.
+// passSpareDelay steps the clock when the Manager waits before it starts spares. The other timer is for certificates.
 func (w *world) passSpareDelay() {
 	if clock := w.cfg.Clock.(*testclock.FakeClock); clock.Waiters() > 1 {
 		clock.Step(controlplane.SpareDelay)
@@ -68,7 +67,7 @@ func TestASpareOfTheLastKeyIsKeptWarm(t *testing.T) {
 	}
 	next := w.awaitSpares(1)[0]
 
-	// A spare of another kind does not fit, and gives way to one that does.
+	// A spare of another kind does not fit, and is replaced by one that does.
 	other := account
 	other.Version = "1.36"
 	if p := w.claim("third", other); p.ID == next {

@@ -33,13 +33,13 @@ var account = controlplane.Key{
 	ServiceCIDR: "172.20.0.0/16", IPFamily: "ipv4",
 }
 
-// A config is all that a Manager is made of and started with.
+// A config is everything that a Manager is created and started with.
 type config struct {
 	controlplane.Config
 	controlplane.Hooks
 }
 
-// A world is a Manager that can be closed and opened again over what it kept.
+// A world is a Manager that can be closed and opened again with the same data.
 type world struct {
 	*controlplane.Manager
 	t     *testing.T

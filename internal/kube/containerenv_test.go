@@ -30,7 +30,7 @@ func amount(name string, divisor string) *corev1.EnvVarSource {
 	return &corev1.EnvVarSource{ResourceFieldRef: r}
 }
 
-// environment is that of a container with these variables.
+// environment returns the environment of a container with these variables.
 func environment(env ...corev1.EnvVar) *Environment {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "u-1", Labels: map[string]string{"app": "web", "tier": "front"}, Annotations: map[string]string{"a/b": "x"}},
@@ -98,7 +98,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// Env goes before envFrom, and what may be missing is not set.
+// Env takes precedence over envFrom, and missing optional references are not set.
 func TestVariablesOfWholeObjects(t *testing.T) {
 	optional := true
 	e := environment(corev1.EnvVar{Name: "color", Value: "red"}, corev1.EnvVar{Name: "GONE", ValueFrom: configKey("none", "x", true)}, corev1.EnvVar{Name: "LOST", ValueFrom: secretKey("keys", "x", true)})

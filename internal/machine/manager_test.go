@@ -8,14 +8,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// oneRuntime is a runtime that remembers what is on.
+// oneRuntime is a runtime that records which machines are on.
 type oneRuntime struct {
 	name string
 	on   map[string]bool
 	err  error
 }
 
-// oneMachine is nothing but on.
+// oneMachine is a machine that can only be on.
 type oneMachine struct{ machine.Machine }
 
 func (r *oneRuntime) Name() string { return r.name }

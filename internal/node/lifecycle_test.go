@@ -104,8 +104,7 @@ func TestLifecycleFollowsInstances(t *testing.T) {
 	})
 }
 
-// A machine that ends while it registers leaves a node behind that the look at its
-// end did not find.
+// A machine that ends while it registers leaves a node behind that the check at its end did not find.
 func TestLifecycleFindsLateNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fake.NewClientset()

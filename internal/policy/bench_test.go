@@ -9,9 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// attached makes ten policies of fifty statements each, as large as IAM lets an
-// identity have: some of the request's action, with conditions and variables. The
-// last allows it.
+// attached returns ten policies of fifty statements each, as large as IAM allows for an identity: some are for the
+// request's action, with conditions and variables. The last one allows it.
 func attached(tb testing.TB) policy.Policies {
 	tb.Helper()
 	var p policy.Policies
@@ -73,7 +72,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// Decisions leave nothing behind. BenchmarkMillionDecisions makes more of them.
+// Decisions do not leak memory. BenchmarkMillionDecisions makes more of them.
 func TestDecisionsDoNotGrow(t *testing.T) {
 	n := 100_000
 	if testing.Short() {

@@ -10,22 +10,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// TestDialogues asks policies and prints their reasoning. The commands:
+// TestDialogues runs questions against policies and prints the reasoning. The commands:
 //
 //	policy NAME [kind=identity|session|boundary|trust|resource|endpoint]
-//	    parse the document below, print what it came to
+//	    parse the document below, print the result
 //	ask|explain|suggest action=… [resource=…] [owner=ACCOUNT] [WHO] [CONTEXT]
 //	    [identity=(…)] [boundary=…] [session=(…)] [resourcepolicy=(…)] [trust=…] [endpoint=(…)] [required]
 //	    print the decision, the whole reasoning, or what would allow it
-//	trust policy=… [action=…] [WHO] [CONTEXT]   ask a trust policy alone
+//	trust policy=… [action=…] [WHO] [CONTEXT]   evaluate a trust policy alone
 //	keys (NAME,…)                               list the condition keys of policies
 //
-// WHO is arn=… account=… role=… user=… id=…, or service=…, or federated=…; for ask,
-// explain and suggest it is user/ann of 111122223333 unless given, or anonymous.
-// CONTEXT is context=(k=v|w,k,…), a key without "=" being absent, and known, which
-// says that all keys not given are absent too; otherwise they are not known.
+// WHO is arn=… account=… role=… user=… id=…, or service=…, or federated=…; for ask, explain and suggest
+// it is user/ann of 111122223333 by default, or anonymous. CONTEXT is context=(k=v|w,k,…), where a key without "="
+// is absent, and known, which means that all keys not given are absent too; otherwise they are unknown.
 //
-// Rewrite with -rewrite, and commit a rewrite only if you can tell why it changed.
+// Rewrite with -rewrite, and commit a rewrite only if you can explain the change.
 func TestDialogues(t *testing.T) {
 	datadriven.Walk(t, "testdata/dialogue", func(t *testing.T, path string) {
 		w := world{docs: map[string]*policy.Document{}}

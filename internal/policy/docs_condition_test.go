@@ -12,7 +12,7 @@ var conditionSayings = []saying{
 	{page: multiPage, says: "several values of a negated operator are joined by a logical nor", who: ann, identity: when(`"StringNotEquals":{"aws:PrincipalAccount":["111122223333","444455556666"]}`), context: "aws:PrincipalAccount=444455556666", want: implicit},
 	{page: multiPage, says: "… which holds if none is equal", who: ann, identity: when(`"StringNotEquals":{"aws:PrincipalAccount":["111122223333","444455556666"]}`), context: "aws:PrincipalAccount=777788889999", want: allowed},
 
-	// Operators: a key that is not there.
+	// Operators: a key that is missing.
 	{page: operatorPage, says: "if the key is not present the values do not match and the condition is false", who: ann, identity: when(`"StringEquals":{"aws:PrincipalTag/x":"1"}`), want: implicit},
 	{page: operatorPage, says: "a negated operator is true if the key is not present: StringNotLike", who: ann, identity: when(`"StringNotLike":{"aws:PrincipalTag/x":"1*"}`), want: allowed},
 	{page: operatorPage, says: "a negated operator is true if the key is not present: ArnNotLike", who: ann, identity: when(`"ArnNotLike":{"aws:SourceArn":"arn:aws:sns:*:*:t"}`), want: allowed},

@@ -1,6 +1,6 @@
 package policy_test
 
-// denyBut is a deny of everything to all but some, next to an allow to everyone.
+// denyBut denies everything to all except some, next to an allow for everyone.
 func denyBut(principals string) string {
 	return to(`"*"`) + `,{"Effect":"Deny","NotPrincipal":` + principals + `,"Action":"*","Resource":"*"}`
 }

@@ -30,8 +30,7 @@ const (
 	endpointPage  = "https://docs.aws.amazon.com/vpc/latest/privatelink/vpc-endpoints-access.html"
 )
 
-// Who asks in the tables. The resource belongs to 111122223333 unless a row says
-// otherwise.
+// The callers in the tables. The resource belongs to 111122223333 unless a row says something else.
 var (
 	ann       = policy.Principal{Account: "111122223333", ARN: "arn:aws:iam::111122223333:user/ann", ID: "AIDAANN"}
 	root      = policy.Principal{Account: "111122223333", ARN: "arn:aws:iam::111122223333:root", ID: "111122223333"}
@@ -43,15 +42,15 @@ var (
 	anonymous = policy.Principal{}
 )
 
-// Outcomes of a row.
+// Expected results of a row.
 const (
 	allowed  = "allowed"
 	implicit = "implicit deny"
 	explicit = "explicit deny"
 )
 
-// A saying is a sentence of AWS's documentation, in our words, and a case of it.
-// Policies are written as their statements.
+// A saying is a sentence of AWS's documentation, in our words, with a test case. Policies are written as their
+// statements.
 type saying struct {
 	page, says string
 
@@ -72,12 +71,12 @@ const (
 	denyAll  = `{"Effect":"Deny","Action":"*","Resource":"*"}`
 )
 
-// when is an allow of everything under a condition.
+// when returns an allow of everything under a condition.
 func when(condition string) string {
 	return `{"Effect":"Allow","Action":"*","Resource":"*","Condition":{` + condition + `}}`
 }
 
-// to is an allow of everything in a resource's policy.
+// to returns an allow of everything in a resource's policy.
 func to(principal string) string {
 	return `{"Effect":"Allow","Principal":` + principal + `,"Action":"*","Resource":"*"}`
 }

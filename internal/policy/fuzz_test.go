@@ -12,9 +12,8 @@ import (
 
 var allKinds = []policy.Kind{policy.Identity, policy.Session, policy.Boundary, policy.Trust, policy.Resource, policy.Endpoint}
 
-// FuzzPolicy parses anything and asks it. Nothing may panic; what parses is decided
-// the same twice, explained as it is decided, and what is suggested for a refusal
-// helps.
+// FuzzPolicy parses arbitrary input and evaluates it. Nothing may panic. What parses gets the same decision twice,
+// the explanation agrees with it, and suggestions for a denial help.
 func FuzzPolicy(f *testing.F) {
 	for _, s := range sayings() {
 		version := or(s.version, policy.Version2012)
@@ -69,9 +68,8 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// Patterns of many wildcards, wherever a pattern may stand, are matched in linear
-// time, or with "?" in no more steps than their length times the value's. Most would
-// not end with a backtracking matcher.
+// Patterns with many wildcards, in any place where a pattern may be, are matched in linear time or, with "?", in no
+// more steps than their length times the value's. Most of them would not finish with a backtracking matcher.
 func TestWildcardBombsEnd(t *testing.T) {
 	bomb, value := repeat("a*", 20_000)+"b", repeat("a", 20_000)
 	for name, statement := range map[string]string{

@@ -6,9 +6,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// TestGrants: a grant of a KMS key stands in for the key's policy and for
-// identity-based policies, in other accounts too, and for nothing else.
-// https://docs.aws.amazon.com/kms/latest/developerguide/grants.html
+// TestGrants: a grant of a KMS key replaces the key's policy and identity-based policies, in other accounts too, and
+// nothing else. https://docs.aws.amazon.com/kms/latest/developerguide/grants.html
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
 func TestGrants(t *testing.T) {
 	const (
@@ -34,7 +33,7 @@ func TestGrants(t *testing.T) {
 		name     string
 		who      string
 		policies policy.Policies
-		missing  policy.PolicyType // "" if it is allowed
+		missing  policy.PolicyType // "" if allowed
 	}{
 		{"without policies", user, policy.Policies{Grants: grant(user)}, ""},
 		{"for somebody else", user, policy.Policies{Grants: grant(far), Identity: all}, policy.ResourceBased},

@@ -249,7 +249,7 @@ func TestKarpentersController(t *testing.T) {
 	}
 }
 
-// The discovery tag is what a person who forgot it is told.
+// A person who forgot the discovery tag gets it suggested.
 func TestMissingDiscoveryTagIsSuggested(t *testing.T) {
 	req := policy.Request{
 		Action: "ec2:RunInstances", Resource: ec2ARN("launch-template/lt-1"), Principal: ann,

@@ -13,9 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// A naive evaluator: it reads the JSON anew for each question, matches by regular
-// expressions, knows no third truth value, and shares no code with the package.
-// It is slow and plain, so that the two are wrong in different ways.
+// A naive evaluator: it parses the JSON for every question, matches by regular expressions, has no third truth value,
+// and shares no code with the package. It is slow and simple, so that the two are wrong in different ways.
 type naive struct {
 	req policy.Request
 }
@@ -167,8 +166,8 @@ func (n naive) applies(doc string, st map[string]any) bool {
 	return true
 }
 
-// wildcard turns a pattern into a regular expression. Variables are filled in,
-// quoted; nil if one has no value.
+// wildcard turns a pattern into a regular expression with its variables replaced and quoted. It returns nil if one
+// has no value.
 func wildcard(pattern string, modern bool, ctx map[string][]string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)

@@ -60,8 +60,8 @@ func TestMatchResource(t *testing.T) {
 		{"arn:aws:s3:::b/*", "arn:aws:s3:::b/a:b:c", true},
 		{"arn:aws:eks:*:*:cluster/*", "*", false}, // an action without resources
 		{"*", "*", true},
-		{"arn:aws:eks:*:*:cluster/DEV", cluster, false}, // resources compare with case
-		{"arn:*:*:*:*:*", "arn:aws", false},             // what is shorter has fewer fields
+		{"arn:aws:eks:*:*:cluster/DEV", cluster, false}, // resources are compared case-sensitively
+		{"arn:*:*:*:*:*", "arn:aws", false},             // a shorter text has fewer fields
 		{"arn:aws:*", "arn:aws", false},
 	} {
 		t.Run(tt.pattern+" on "+tt.resource, func(t *testing.T) {
@@ -109,9 +109,8 @@ func words(alphabet string, most int) []string {
 	return out
 }
 
-// A position is where IAM's simulator puts it: a statement starts where what
-// precedes it ends, and ends after its brace.
-// https://docs.aws.amazon.com/cli/latest/reference/iam/simulate-principal-policy.html#examples
+// A position is where IAM's simulator reports it: a statement starts where whatever precedes it ends, and ends after
+// its brace. https://docs.aws.amazon.com/cli/latest/reference/iam/simulate-principal-policy.html#examples
 func TestStatementsKnowWhereTheyStand(t *testing.T) {
 	doc, err := policy.Parse(policy.Identity, `{
     "Version": "2012-10-17",
@@ -170,8 +169,7 @@ func TestDocumentsMadeByHand(t *testing.T) {
 	}
 }
 
-// A key that is absent, one that is empty and one that is not known are three
-// things.
+// An absent key, an empty key and an unknown key are three different things.
 func TestContext(t *testing.T) {
 	var ctx policy.Context
 	ctx.Set("aws:PrincipalTag/Team", "a")

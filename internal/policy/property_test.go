@@ -14,9 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// TestAgainstNaive has the evaluator and a naive one decide random policies. A
-// failure names its seed, which FuzzAgainstNaive takes too. After a change of the
-// evaluator, ask more of it:
+// TestAgainstNaive lets the evaluator and a naive one decide random policies. A failure prints its seed, which
+// FuzzAgainstNaive also accepts. After a change of the evaluator, run more:
 //
 //	DRYDOCK_POLICY_SEEDS=100000 go test -run TestAgainstNaive ./internal/policy
 //	go test -fuzz FuzzAgainstNaive ./internal/policy
@@ -65,7 +64,7 @@ func checkSeed(t *testing.T, seed uint64) string {
 	return want
 }
 
-// checkExplanation compares the reasoning with the decision it is to explain.
+// checkExplanation compares the reasoning with the decision that it explains.
 func checkExplanation(t *testing.T, seed uint64, d policy.Decision, e policy.Explanation) {
 	t.Helper()
 	if outcome(e.Decision) != outcome(d) || e.String() == "" {
@@ -108,7 +107,7 @@ func checkExplanation(t *testing.T, seed uint64, d policy.Decision, e policy.Exp
 	}
 }
 
-// checkSuggestions tries what is suggested for a refusal.
+// checkSuggestions tries the suggestions for a denial.
 func checkSuggestions(t *testing.T, seed uint64, req policy.Request, p policy.Policies, d policy.Decision) {
 	t.Helper()
 	suggestions := policy.Suggest(req, p)
@@ -126,8 +125,8 @@ func checkSuggestions(t *testing.T, seed uint64, req policy.Request, p policy.Po
 	}
 }
 
-// checkUnknown forgets some keys: what is allowed then must be allowed whatever
-// their values, and what is denied without an undecided statement must be denied.
+// checkUnknown makes some keys unknown: what is still allowed must be allowed whatever their values, and what is
+// denied without an undecided statement must be denied.
 func checkUnknown(t *testing.T, seed uint64, g generator, req policy.Request, p policy.Policies, text texts) {
 	t.Helper()
 	forgotten := map[string]bool{}
@@ -184,7 +183,7 @@ func parseAll(t *testing.T, text texts) policy.Policies {
 	}
 }
 
-// A generator makes requests and policies that have to do with each other.
+// A generator creates requests and policies that are related.
 type generator struct{ *rand.Rand }
 
 func pick[T any](g generator, from []T) T { return from[g.IntN(len(from))] }

@@ -7,9 +7,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// A statement that lets a provider's web identities in names one of them: without sub and
-// aud every service account of the cluster could assume the role. No request carries
-// another token, so none is suggested.
+// A statement that lets in a provider's web identities names one of them: without sub and aud every service account
+// of the cluster could assume the role. A request cannot carry another token, so none is suggested.
 func TestTrustSuggestionsKeepSubAndAud(t *testing.T) {
 	const provider = "oidc.eks.us-east-1.amazonaws.com/id/ABC"
 	trust := func(sub string) *policy.Source {

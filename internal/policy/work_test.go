@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// What a request costs to weigh is bounded, whatever it and the policies hold. A
-// deny that cannot be decided for it denies.
+// The cost of evaluating a request is bounded, whatever the request and the policies contain. A deny that cannot be
+// decided because of that denies.
 func TestWorkIsBounded(t *testing.T) {
 	many := func(n int, format string) string {
 		var b strings.Builder
@@ -54,7 +54,7 @@ func TestWorkIsBounded(t *testing.T) {
 			name:      "variables of long values",
 			condition: `"StringEquals":{"aws:UserAgent":["` + strings.Repeat("${aws:UserAgent}", 10_000) + `"]}`,
 			context:   map[string][]string{"aws:useragent": {strings.Repeat("a", 1<<16)}},
-			allowed:   true, // longer than anything that could equal it
+			allowed:   true, // longer than anything that it could equal
 		},
 		{
 			name:      "many wanted with variables",
@@ -105,7 +105,7 @@ func TestWorkIsBounded(t *testing.T) {
 	}
 }
 
-// A question of many unknown keys costs as much as there are.
+// The cost of a question with many unknown keys is in proportion to their number.
 func TestManyUnknownKeys(t *testing.T) {
 	var b strings.Builder
 	for i := range 15_000 {

@@ -7,8 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// The closed network as a table: each flow as it is, and after taking one thing
-// away.
+// The closed network as a table: each flow as it is, and after removing one thing.
 func TestClosedNetwork(t *testing.T) {
 	base := closed()
 	flows := map[string]func(s *reach.Snapshot) *reach.Verdict{}
@@ -71,7 +70,7 @@ func TestClosedNetwork(t *testing.T) {
 	replies := reach.Entry{Number: 50, Egress: true, Protocol: reach.TCP, CIDR: anyone, Ports: reach.PortRange{From: 1024, To: 65535}}
 
 	for _, tt := range []struct {
-		name, flow, code string // no code: reachable
+		name, flow, code string // empty if reachable
 		net              *reach.Snapshot
 	}{
 		{"", "worker → API server", "", base},

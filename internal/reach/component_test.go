@@ -8,8 +8,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// routes returns the snapshot with a route table whose routes to a destination are
-// replaced by one to a target; no target: there is none.
+// routes returns the snapshot with a route table whose routes to a destination are replaced by one to a target, or
+// removed if there is no target.
 func reroute(t testing.TB, s *reach.Snapshot, table string, destination netip.Prefix, target string) *reach.Snapshot {
 	return with(t, s, table, func(r *reach.RouteTable) {
 		r.Routes = slices.DeleteFunc(slices.Clone(r.Routes), func(x reach.Route) bool { return x.Destination == destination })
@@ -27,7 +27,7 @@ func addEntries(t testing.TB, s *reach.Snapshot, acl string, entries ...reach.En
 	return with(t, s, acl, func(a *reach.ACL) { a.Entries = append(slices.Clone(a.Entries), entries...) })
 }
 
-// Each component, when it lets through and when it does not.
+// Each component, when it allows traffic and when it does not.
 func TestComponents(t *testing.T) {
 	s := open()
 	app, web := reach.At("i-app"), reach.At("i-web")
@@ -49,7 +49,7 @@ func TestComponents(t *testing.T) {
 		name string
 		net  *reach.Snapshot
 		f    reach.Flow
-		code string // "": reachable
+		code string // "" if reachable
 	}{
 		// Routes.
 		{"local route", s, flow(web, app, 8080), ""},
@@ -141,7 +141,7 @@ func TestComponents(t *testing.T) {
 	}
 }
 
-// Peering joins two VPCs and no more.
+// Peering connects two VPCs and no more.
 func TestPeering(t *testing.T) {
 	s := closed()
 	bastion, operator := reach.At("i-bastion"), reach.At("i-operator")
@@ -180,7 +180,7 @@ func TestPeering(t *testing.T) {
 func TestEndpoints(t *testing.T) {
 	s := closed()
 	worker := reach.At("i-worker")
-	before := func(c string) *reach.Snapshot { // a route to nowhere, before that of the prefix list
+	before := func(c string) *reach.Snapshot { // a route that leads nowhere, before that of the prefix list
 		return with(t, s, "rtb-k8s", func(r *reach.RouteTable) {
 			r.Routes = append([]reach.Route{{Destination: cidr(c), Target: "igw-9"}}, r.Routes...)
 		})

@@ -6,7 +6,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// What becomes of a connection when the network changes under it, and of a new one.
+// What happens to an existing connection when the network changes, and to a new one.
 func TestConnections(t *testing.T) {
 	s := open()
 	fromWeb := flow(reach.At("i-web"), reach.At("i-app"), 8080)
@@ -19,7 +19,7 @@ func TestConnections(t *testing.T) {
 		f      reach.Flow
 		next   *reach.Snapshot
 		lives  bool
-		newOne string // code of a new connection; "": it is made
+		newOne string // code of a new connection; "" if it can be made
 	}{
 		{"nothing changes", fromWeb, s, true, ""},
 		{"the rule is revoked", fromWeb, noRules("sg-app"), true, "SG_HAS_NO_RULES"},

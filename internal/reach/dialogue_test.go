@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A dialogue is a sequence of changes and questions, with everything that was said.
+// A dialogue is a sequence of changes and questions, with all answers.
 type dialogue struct {
 	strings.Builder
 	t   *testing.T
@@ -29,7 +29,7 @@ func (d *dialogue) change(what string, next *reach.Snapshot) {
 
 func (d *dialogue) verdict(v *reach.Verdict) *reach.Verdict {
 	d.say("%s", v.Text())
-	// What the daemon sends is what the command shows.
+	// The daemon sends what the command shows.
 	raw, err := json.Marshal(v)
 	if err != nil {
 		d.t.Fatal(err)

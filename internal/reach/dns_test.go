@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// What names resolve to, by who asks.
+// What names resolve to, depending on who asks.
 func TestResolve(t *testing.T) {
 	s := edit(closed(), &reach.Instance{ID: "i-0000000000000000a", ResourceName: true},
 		eni("eni-named", "vpc-k8s", "subnet-a", "10.0.1.33", "i-0000000000000000a", "sg-worker"))

@@ -20,7 +20,7 @@ func TestFaults(t *testing.T) {
 		faults   []any
 		from, to string
 		port     uint16
-		want     string // of the decisive explanation; empty: reachable
+		want     string // the decisive explanation's; empty if reachable
 	}{
 		{"from an isolated instance", []any{isolated}, "i-worker", clusterName, 443, "i-worker is isolated by a fault: fault F-1 set by drydock fault"},
 		{"to an isolated instance", []any{isolated}, "i-operator", "i-worker", 22, "i-worker is isolated by a fault"},
@@ -50,7 +50,7 @@ func TestFaults(t *testing.T) {
 				v = s.CheckName(f, tt.to)
 			}
 			switch {
-			case tt.want == "-": // whatever it is, it is no fault
+			case tt.want == "-": // whatever it is, it is not a fault
 				for _, x := range v.Explanations {
 					if x.Code == reach.CodeFault {
 						t.Errorf("by a fault: %s", x.Text)
@@ -69,7 +69,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// A connection that was made is cut by a fault, whatever security groups remember.
+// A fault cuts an established connection, whatever security groups track.
 func TestFaultsCutConnections(t *testing.T) {
 	base := closed()
 	made, ok := base.CheckName(reach.Flow{From: reach.At("i-worker"), Protocol: reach.TCP, Port: 443}, clusterName).Established()

@@ -8,8 +8,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// A Network Load Balancer made without security groups is filtered by none of its
-// own; one with groups, and every other interface without any rule, is.
+// A Network Load Balancer created without security groups is not filtered by any of its own; one with groups, and
+// every other interface without any rule, is.
 func TestNetworkLoadBalancerWithoutGroups(t *testing.T) {
 	base := with(t, open(), "sg-app", func(g *reach.SecurityGroup) {
 		g.Rules = append(g.Rules, tcp("sgr-node", 30080, cidr("10.0.0.0/24")))
@@ -50,7 +50,7 @@ func balanced() *reach.Snapshot {
 		&reach.LoadBalancer{DNSName: "new-1.elb.us-east-1.amazonaws.com", Name: "arn:new"})
 }
 
-// A load balancer's name resolves to the same addresses for everybody.
+// A load balancer's name resolves to the same addresses for all clients.
 func TestLoadBalancerNames(t *testing.T) {
 	s := balanced()
 	for query, want := range map[string]string{
@@ -78,7 +78,7 @@ func TestLoadBalancerNames(t *testing.T) {
 	}
 }
 
-// The filters of a target that sees the client's address must let that one in as well.
+// The filters of a target that sees the client's address must allow that address as well.
 func TestCheckTarget(t *testing.T) {
 	s := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) {
 		g.Rules = append(g.Rules, tcp("sgr-node", 30080, cidr("10.0.0.0/24")))
@@ -108,7 +108,7 @@ func TestCheckTarget(t *testing.T) {
 	}
 }
 
-// A verdict goes on behind a load balancer, there and back.
+// A verdict continues behind a load balancer, there and back.
 func TestThroughALoadBalancer(t *testing.T) {
 	s := with(t, balanced(), "sg-app", func(g *reach.SecurityGroup) { g.Rules = append(g.Rules, tcp("sgr-node", 30080, cidr("10.0.0.0/24"))) })
 	first := s.CheckName(flow(laptop, reach.Endpoint{}, 80), "web-1.elb.us-east-1.amazonaws.com")

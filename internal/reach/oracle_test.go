@@ -7,10 +7,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// An oracle is a deliberately naive walker: it carries one packet with one source
-// port from place to place, looks everything up by walking lists, explains nothing
-// and knows nothing of sets. What it and the engine disagree about is a mistake in
-// one of them.
+// An oracle is a deliberately naive walker: it carries one packet with one source port from place to place, finds
+// everything by walking lists, explains nothing and does not use sets. If it and the engine disagree, one of them is
+// wrong.
 type oracle struct {
 	vpcs     []*reach.VPC
 	subnets  []*reach.Subnet
@@ -98,7 +97,7 @@ type natEntry struct {
 	port uint16
 }
 
-// arrival is where a probe ended: at an interface, or outside at a kind of place.
+// arrival is where a probe ended: at an interface, or at a kind of place outside.
 type arrival struct {
 	eni   *reach.Interface
 	place string
@@ -605,7 +604,7 @@ func (o *oracle) group(m *memory, e *reach.Interface, egress bool, p probe) bool
 	return false
 }
 
-// straight is the interface that a packet goes to without anything in between.
+// straight returns the interface that a packet reaches without anything in between.
 func (o *oracle) straight(e *reach.Interface, dst netip.Addr) *reach.Interface {
 	near := o.find(e.VPC, dst)
 	if near != nil && near.Subnet == e.Subnet {

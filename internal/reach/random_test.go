@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// A maker builds random networks out of few values, so that things meet.
+// A maker builds random networks from few values, so that they interact.
 type maker struct {
 	*rand.Rand
 	d *reach.Draft
@@ -211,8 +211,8 @@ func randomNetwork(seed uint64) (*maker, *reach.Snapshot) {
 	return m, m.d.Snapshot()
 }
 
-// compare asks engine and oracle the same questions of one network, and returns
-// how many of them can be reached.
+// compare runs the same questions through engine and oracle for one network, and returns how many flows are
+// reachable.
 func compare(t testing.TB, seed uint64, questions int, seen map[string]int) (reachable int) {
 	t.Helper()
 	m, s := randomNetwork(seed)

@@ -49,7 +49,7 @@ func put(t *testing.T, s *store.Store, k store.Key, v thing) {
 
 type fn = func(context.Context, store.Key) (time.Duration, error)
 
-// run starts a reconciler; the function returned ends it and waits.
+// run starts a reconciler. The returned function ends it and waits.
 func run(t *testing.T, s *store.Store, c clock.WithTicker, log *slog.Logger, reconcileKey fn) (stop func()) {
 	t.Helper()
 	if log == nil {
@@ -95,8 +95,8 @@ func eventually(t *testing.T, fn func() error) {
 	}
 }
 
-// TestConverges: the world reaches the last wish for every record, existing
-// before or not, and a key is never in two calls at once.
+// TestConverges: the world reaches the last desired state of every record, whether or not it existed before, and a
+// key is never in two calls at once.
 func TestConverges(t *testing.T) {
 	s := open(t)
 	for i := range 10 {
@@ -344,8 +344,8 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
-// TestAClockIsRequired: a reconciler that forgot the clock of its service waited by
-// another one than its tests turn.
+// TestAClockIsRequired: a reconciler without its service's clock would wait by another clock than the one that its
+// tests control.
 func TestAClockIsRequired(t *testing.T) {
 	err := reconcile.Run(t.Context(), reconcile.Config{Name: "test/thing"})
 	if err == nil || !strings.Contains(err.Error(), "no clock") {
@@ -353,8 +353,8 @@ func TestAClockIsRequired(t *testing.T) {
 	}
 }
 
-// A record that cannot be read stays so: the store has said it, and trying again forever
-// would only fill the log.
+// A record that cannot be read stays unreadable: the store has reported it, and retrying forever would only fill the
+// log.
 func TestUnreadableRecordsAreNotTriedAgain(t *testing.T) {
 	s := open(t)
 	err := s.Update(t.Context(), func(tx *store.Tx) error {

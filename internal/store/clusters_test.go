@@ -81,7 +81,7 @@ func TestCompactionAsUpstream(t *testing.T) {
 		return r.Header.Revision
 	}
 	for round := range 3 {
-		// Each round is a daemon that starts, and compacts what was before it.
+		// Each round is a daemon that starts, and compacts the earlier history.
 		old := revOf()
 		put(t, s, key("a"), thing{Count: round})
 		m := store.NewMaintenance(ctx, s)
@@ -99,7 +99,7 @@ func TestCompactionAsUpstream(t *testing.T) {
 			t.Errorf("round %d: revision %d: %v", round, start, err)
 		}
 	}
-	// Of two compactors the one that is late does nothing but learn.
+	// Of two compactors the one that is late only learns the current state.
 	one, two := store.NewMaintenance(ctx, s), store.NewMaintenance(ctx, s)
 	one.Compact(ctx)
 	before, _ := c.Get(ctx, "compact_rev_key")

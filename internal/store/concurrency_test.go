@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// TestAbandonedWrites: callers give up at random moments of a commit. What became
-// of their writes is unknown to them, but not to the transactions after.
+// TestAbandonedWrites: callers give up at random moments of a commit. They do not know what became of their writes,
+// but later transactions do.
 func TestAbandonedWrites(t *testing.T) {
 	s := open(t)
 	const limit = 20
@@ -54,7 +54,7 @@ func TestAbandonedWrites(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// Everything has settled: a transaction that conflicts with all gets its turn.
+	// Everything has settled, so a transaction that conflicts with all others gets its turn.
 	if err := s.Reset(t.Context(), account); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestEphemeralLeavesNothing(t *testing.T) {
 		t.Errorf("folder after Close: %v", err)
 	}
 
-	// One whose process was killed is removed by the next, one in use is not.
+	// A store whose process was killed is removed by the next one; a store in use is not.
 	old := time.Now().Add(-time.Hour)
 	base := filepath.Dir(dir)
 	var dirs [2]string

@@ -21,8 +21,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
-// In the environment they make the test binary the child of TestKill or
-// TestDiskFails, with the data folder they name.
+// These environment variables make the test binary the child of TestKill or TestDiskFails, with the data folder that
+// they name.
 const (
 	crashDir = "DRYDOCK_STORE_CRASH_DIR"
 	failDir  = "DRYDOCK_STORE_FAIL_DIR"
@@ -47,8 +47,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// crashChild writes until it is killed and says what was answered: "WRITER N"
-// once Update has returned for the writer's Nth transaction.
+// crashChild writes until it is killed and reports what was acknowledged: "WRITER N" once Update has returned for the
+// writer's Nth transaction.
 func crashChild(dir string) error {
 	ctx := context.Background()
 	s, err := store.Open(ctx, store.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)})
@@ -105,8 +105,8 @@ func child(t *testing.T, env string) (*exec.Cmd, io.Reader) {
 	return cmd, out
 }
 
-// TestKill kills a writing process at random moments: what it was answered is
-// there afterwards, and every transaction is there as a whole or not at all.
+// TestKill kills a writing process at random moments. Everything that it reported as written must be there, and every
+// transaction must be there as a whole or not at all.
 func TestKill(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -120,8 +120,8 @@ func TestKill(t *testing.T) {
 	for round := range rounds {
 		var answered [crashWriters]int
 		cmd, out := child(t, crashDir+"="+dir)
-		// Counted in answers, so that it falls into the writing however slow the
-		// machine is; some rounds die at the very first.
+		// Counted in acknowledged writes, so that the kill hits the writing however slow the machine is; some rounds
+		// die at the very first.
 		life := time.Duration(random.IntN(400)) * time.Millisecond
 		var once sync.Once
 		scan := bufio.NewScanner(out)
@@ -161,8 +161,8 @@ func TestKill(t *testing.T) {
 	t.Logf("%d answers in all", total)
 }
 
-// failChild writes until the disk refuses: no file may grow beyond 24 MiB. It
-// says what was answered, then what the store says.
+// failChild writes until the disk refuses: no file may grow beyond 24 MiB. It reports what was acknowledged, then the
+// store's error.
 func failChild(dir string) error {
 	signal.Ignore(unix.SIGXFSZ)
 	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 24 << 20, Max: 24 << 20}); err != nil {
@@ -203,8 +203,8 @@ func failChild(dir string) error {
 	return nil
 }
 
-// TestDiskFails lets etcd's disk refuse a write: the daemon lives to say so, and
-// what was answered before is there on a good disk.
+// TestDiskFails lets etcd's disk refuse a write: the daemon survives to report it, and everything acknowledged before
+// is there on a working disk.
 func TestDiskFails(t *testing.T) {
 	dir := t.TempDir()
 	cmd, out := child(t, failDir+"="+dir)

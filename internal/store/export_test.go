@@ -41,7 +41,7 @@ func (s *Store) SetRaw(t testing.TB, coll string, k Key, raw string) {
 	}
 }
 
-// SetDataVersion stores what another Drydock would.
+// SetDataVersion stores the data version of another Drydock.
 func (s *Store) SetDataVersion(t testing.TB, raw string) {
 	t.Helper()
 	if _, err := s.client.Put(t.Context(), s.versionKey(), raw); err != nil {
@@ -49,7 +49,7 @@ func (s *Store) SetDataVersion(t testing.TB, raw string) {
 	}
 }
 
-// EraseDataVersion makes data look as before versions.
+// EraseDataVersion makes data look as it did before versions existed.
 func EraseDataVersion(t testing.TB, cfg Config) {
 	t.Helper()
 	h, err := openHome(cfg.Dir)

@@ -59,8 +59,8 @@ func TestSharedEtcd(t *testing.T) {
 		})
 	})
 
-	// Each moves the only record to a place of its own, if it is the only one:
-	// creations and deletions in a listed range must be noticed.
+	// Each moves the only record to a place of its own, if it is the only one: creations and deletions in a listed
+	// range must be noticed.
 	for name, scope := range map[string]store.Scope{
 		"region": {Account: account, Region: region}, "account": {Account: account}, "all": {},
 	} {
@@ -68,7 +68,7 @@ func TestSharedEtcd(t *testing.T) {
 			if err := a.Update(t.Context(), func(tx *store.Tx) error { return others.Put(tx, key("token0"), thing{}) }); err != nil {
 				t.Fatal(err)
 			}
-			// b is told a little later, and an error of fn is final.
+			// b learns of it a little later, and an error of fn is final.
 			eventually(t, func() error { _, err := others.Get(b, key("token0")); return err })
 			var wg sync.WaitGroup
 			for i, s := range []*store.Store{a, b} {
@@ -110,7 +110,7 @@ func TestSharedEtcd(t *testing.T) {
 	}
 }
 
-// TestManyReads reads more records in a transaction than etcd compares.
+// TestManyReads reads more records in a transaction than etcd can compare.
 func TestManyReads(t *testing.T) {
 	host := open(t, func(c *store.Config) { c.Prefix = "/host" })
 	for name, s := range map[string]*store.Store{"embedded": open(t), "external": external(t, endpointOf(host))} {
@@ -143,8 +143,7 @@ func TestManyReads(t *testing.T) {
 	}
 }
 
-// TestLostWatch cuts the connection, changes and compacts everything behind the
-// store's back, and connects again.
+// TestLostWatch cuts the connection, changes and compacts everything without the store noticing, and connects again.
 func TestLostWatch(t *testing.T) {
 	host := open(t, func(c *store.Config) { c.Prefix = "/drydock" })
 	line := cutLine(t, endpointOf(host))
@@ -237,7 +236,7 @@ func cutLine(t testing.TB, endpoint string) *line {
 	return l
 }
 
-// serveLine connects who comes to the listener with an etcd, until the test ends.
+// serveLine connects clients of the listener to an etcd, until the test ends.
 func serveLine(t testing.TB, lis net.Listener, endpoint string) *line {
 	l := &line{target: strings.TrimPrefix(endpoint, "unix://"), conns: map[net.Conn]struct{}{}}
 	var wg sync.WaitGroup

@@ -7,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// TestForms: what is kept outside of the store has versions, too.
+// TestForms: data kept outside of the store has versions, too.
 func TestForms(t *testing.T) {
 	type v1 struct{ A string }
 	type v2 struct{ B string }

@@ -73,7 +73,7 @@ func TestUnusableDataFolder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		dir  string
 		says []string
-		root bool // not an error for root
+		root bool // root gets no error
 	}{
 		"none":         {"", []string{"--data-dir"}, false},
 		"a file":       {file, []string{file, "not a directory", "--data-dir"}, false},

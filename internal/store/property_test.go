@@ -14,9 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// TestOracle runs random transactions in many accounts at once, each against a
-// plain map, while watchers keep copies and readers check what must always hold:
-// money moved between accounts is neither lost nor doubled.
+// TestOracle runs random transactions in many accounts concurrently, each compared with a plain map, while watchers
+// keep copies and readers check an invariant: money moved between accounts is neither lost nor doubled.
 func TestOracle(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -39,7 +38,7 @@ func TestOracle(t *testing.T) {
 	}
 
 	var background, writers sync.WaitGroup
-	// Watchers that know only what they are told to look at.
+	// Watchers that only know the keys that they are told about.
 	copies := make([]map[store.Key]thing, 3)
 	var copyMu sync.Mutex
 	for i := range copies {

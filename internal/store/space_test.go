@@ -36,7 +36,7 @@ func TestQuota(t *testing.T) {
 	if items, _ := things.List(s, store.Scope{}); len(items) < wrote-1 {
 		t.Errorf("%d records of %d", len(items), wrote-1)
 	}
-	// Maintenance gains a little, but nearly everything is in use.
+	// Maintenance reclaims a little, but nearly everything is in use.
 	m.Space(ctx)
 	for i := 0; err == nil || i == 0; i++ {
 		if i == 50 {
@@ -60,8 +60,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestDiskAlmostFull: writes are refused before the disk is full, also those of
-// API servers, and go on when there is room.
+// TestDiskAlmostFull: writes are refused before the disk is full, including those of API servers, and resume when
+// there is room.
 func TestDiskAlmostFull(t *testing.T) {
 	s := open(t, func(c *store.Config) { c.MinFreeBytes, c.Log = 1<<60, testlog.New(t, "writes are refused") })
 	ctx := t.Context()

@@ -256,8 +256,8 @@ func TestHotRecord(t *testing.T) {
 	}
 }
 
-// TestListIsPartOfTheTransaction: of many that each create a record only while
-// there are fewer than a limit, no more than the limit succeed.
+// TestListIsPartOfTheTransaction: of many transactions that each create a record only while there are fewer than a
+// limit, no more than the limit succeed.
 func TestListIsPartOfTheTransaction(t *testing.T) {
 	s := open(t)
 	full := errors.New("full")

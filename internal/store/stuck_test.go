@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A transaction behind one that etcd does not answer is told so; it would wait for as
-// long as its caller does.
+// A transaction behind one that etcd does not answer gets an error instead of waiting as long as its caller does.
 func TestNobodyWaitsBehindAStuckTransaction(t *testing.T) {
 	var l lineup
 	v := newView(nil)
@@ -41,7 +40,7 @@ func TestNobodyWaitsBehindAStuckTransaction(t *testing.T) {
 	}
 }
 
-// Reads of an etcd that waits for its disk end with their callers' patience.
+// Reads of an etcd that waits for its disk end when their callers give up.
 func TestReadsEndWithTheirContext(t *testing.T) {
 	s, err := Open(t.Context(), Config{Ephemeral: true})
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
-// A server's records have had three forms: a port as text, the port as a number, and a
-// new field.
+// A server's records have had three forms: a port as text, the port as a number, and a new field.
 type (
 	serverV1 struct{ Name, Port string }
 	serverV2 struct {
@@ -124,7 +123,7 @@ func TestUnreadableRecordIsSkippedAndKept(t *testing.T) {
 	}
 	s = reopen(t, s, cfg)
 	ctx := t.Context()
-	for range 2 { // the second time from what the first has cached
+	for range 2 { // the second time from the first one's cache
 		items, err := servers.List(s, store.Scope{})
 		if err != nil || len(items) != 1 || items[0].Key.ID != "good" {
 			t.Fatalf("List: %v, %v", items, err)
@@ -209,7 +208,7 @@ func TestOpenRefusesNewerData(t *testing.T) {
 	newer(s, "test/server", 4)
 	refuses("test/server version 4", "use Drydock v0.7.1 or later", "this is Drydock v0.5.0", cfg.Dir)
 
-	// What holds no records keeps nobody out.
+	// Collections without records do not keep an older version out.
 	s = openAnyway(t, cfg)
 	newer(s, "test/other-new", 1)
 	s = reopen(t, s, cfg)
@@ -228,7 +227,7 @@ func TestOpenRefusesNewerData(t *testing.T) {
 	refuses("damaged")
 }
 
-// openAnyway opens refused data as a Drydock without versions did.
+// openAnyway opens refused data like a Drydock without versions.
 func openAnyway(t *testing.T, cfg store.Config) *store.Store {
 	t.Helper()
 	store.EraseDataVersion(t, cfg)

@@ -9,12 +9,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
-// bomb is 70 KB that stand for 400 MB.
+// bomb is 70 KB that expand to 400 MB.
 func bomb() string {
 	return fmt.Sprintf("a: &a %q\nb: [%s*a]\n", strings.Repeat("x", 40<<10), strings.Repeat("*a,", 9_999))
 }
 
-// laughs is a few lines that stand for ten to the tenth values.
+// laughs is a few lines that expand to ten to the tenth values.
 func laughs() string {
 	text := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c <= 'j'; c++ {
@@ -23,7 +23,7 @@ func laughs() string {
 	return text
 }
 
-// tower is values in values, each anchor's on top of the one before.
+// tower is nested values, each anchor's on top of the previous one.
 func tower() string {
 	deep := func(name, inner string) string {
 		return fmt.Sprintf("- &%s %s%s%s\n", name, strings.Repeat("[", 4_000), inner, strings.Repeat("]", 4_000))
@@ -90,7 +90,7 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 }
 
-// What is not refused is no longer than its text and what its aliases may add.
+// A document that is accepted is no longer than its text plus what its aliases may add.
 func FuzzToJSON(f *testing.F) {
 	for _, doc := range []string{
 		"a: &a " + strings.Repeat("x", 999) + "\nb: [" + strings.Repeat("*a,", 999) + "]", laughs(), "a: &a [*a]", "a: &a {x: 1}\nb: {<<: [*a, *a], y: *a}", "? &k [x]\n: *k", "&a a: *a", "!!binary aGk= : &b !!binary aGk=\nc: *b",

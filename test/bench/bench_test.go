@@ -1,6 +1,5 @@
-// Package bench measures the built program from outside: how quickly a daemon,
-// a cluster and nodes come up, what they cost, and how many calls a second the
-// endpoint answers. It runs with DRYDOCK_BENCH=1 and prints its figures; see
+// Package bench measures the built program from outside: how quickly a daemon, a cluster and nodes come up, what they
+// cost, and how many calls a second the endpoint answers. It runs with DRYDOCK_BENCH=1 and prints its figures; see
 // docs/performance.md.
 package bench
 
@@ -173,8 +172,8 @@ func (d *drydock) kubectl(kubeconfig string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestRegression runs with every `go test` and fails when something has become
-// several times slower than it was, whatever else the machine is doing.
+// TestRegression runs with every `go test` and fails if something has become several times slower than it was,
+// whatever else the machine is doing.
 func TestRegression(t *testing.T) {
 	ctx := t.Context()
 	d, took := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000,vcpus=1000")
@@ -188,7 +187,7 @@ func TestRegression(t *testing.T) {
 	role, nodeRole := d.roles(ctx)
 	subnets := d.ownNetwork(ctx)
 	limit("cluster ACTIVE", d.createCluster(ctx, "c", role, subnets), 30*time.Second)
-	// Nodes that join at once make much garbage, which must not stay: a gigabyte did.
+	// Nodes that join at once make much garbage, which must not stay: it used to be a gigabyte.
 	begun := time.Now()
 	d.join(ctx, "c", nodeRole, subnets, 1, 100)
 	limit("100 nodes Ready", time.Since(begun), 4*time.Minute)
@@ -265,8 +264,8 @@ func cpu(pid int) time.Duration {
 	return time.Duration(u+s) * 10 * time.Millisecond
 }
 
-// memoryMB is what the kernel says of each process's memory: VmRSS: is resident now,
-// VmHWM: the most there ever was.
+// memoryMB returns the kernel's figures for each process's memory: VmRSS: is the resident memory now, VmHWM: its
+// peak.
 func memoryMB(pids []int, what string) (mb []int) {
 	for _, pid := range pids {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -315,7 +314,7 @@ func settle(pids []int, timeout time.Duration) {
 func idle(t *testing.T, d *drydock, what string) {
 	pids := d.pids()
 	settle(pids, time.Minute)
-	<-time.After(40 * time.Second) // start-up has echoes: first resyncs, memory given back
+	<-time.After(40 * time.Second) // start-up has after-effects: first resyncs, memory that is returned
 	const window = 40 * time.Second
 	var before []time.Duration
 	for _, p := range pids {
@@ -332,8 +331,8 @@ func idle(t *testing.T, d *drydock, what string) {
 func TestBenchThousandNodes(t *testing.T) {
 	measure(t)
 	ctx := t.Context()
-	// One deployment of 10,000 would measure what its ReplicaSet and the scheduler's
-	// spreading cost by the square of its size.
+	// A single deployment of 10,000 would measure what its ReplicaSet and the scheduler's spreading cost, which grows
+	// with the square of its size.
 	const groups, pods, deployments, namespaces = 3, 10000, 20, 10
 	nodes := 1000
 	d, _ := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000,vcpus=100000")
@@ -392,8 +391,8 @@ func (d *drydock) join(ctx context.Context, cluster, role string, subnets []stri
 				d.t.Error(err)
 				return
 			}
-			// Not by the SDK's waiter: it sleeps 30 s once an answer took longer than
-			// the ten seconds that it is held for.
+			// Not with the SDK's waiter: it sleeps 30 s once an answer took longer than the ten seconds for which it
+			// is held.
 			deadline := time.Now().Add(5 * time.Minute)
 			for {
 				out, err := c.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &cluster, NodegroupName: &name})
@@ -478,8 +477,7 @@ func (d *drydock) open(ctx context.Context, c *awsec2.Client, vpc *string) {
 	}
 }
 
-// TestBenchThroughput compares the endpoint with moto_server, where installed, in
-// the same run and with the same client.
+// TestBenchThroughput compares the endpoint with moto_server, if installed, in the same run and with the same client.
 func TestBenchThroughput(t *testing.T) {
 	measure(t)
 	ctx := t.Context()
@@ -546,8 +544,8 @@ func throughput(t *testing.T, ctx context.Context, cfg aws.Config) [2]float64 {
 	}
 }
 
-// rawCall returns a function that signs and sends one request and reads the
-// answer: a client as light as can be, so that the server is what is measured.
+// rawCall returns a function that signs and sends one request and reads the answer: a client as light as possible, so
+// that the server is what is measured.
 func rawCall(t *testing.T, cfg aws.Config, service, body, want string) func() error {
 	creds, err := cfg.Credentials.Retrieve(t.Context())
 	if err != nil {
@@ -583,7 +581,7 @@ func rawCall(t *testing.T, cfg aws.Config, service, body, want string) func() er
 	}
 }
 
-// rate is how many calls a second four clients get answered in 5 s.
+// rate returns how many calls a second four clients complete in 5 s.
 func rate(t *testing.T, call func() error) float64 {
 	var n atomic.Int64
 	var wg sync.WaitGroup

@@ -14,8 +14,8 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 )
 
-// TestBenchFargate measures how long it takes until 500 pods of a Fargate profile are
-// Ready, each on a node of its own, and until all of it is gone with the profile.
+// TestBenchFargate measures how long it takes until 500 pods of a Fargate profile are Ready, each on its own node,
+// and until everything is removed with the profile.
 func TestBenchFargate(t *testing.T) {
 	measure(t)
 	ctx := t.Context()

@@ -10,15 +10,15 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// TestBenchInstances launches 1,000 instances at once and describes 10,000 by pages
-// of 1,000. moto_server, where installed, does the same in the same run and with the
-// same client, of 1,000 instances only: 10,000 would take it minutes to launch.
+// TestBenchInstances launches 1,000 instances at once and describes 10,000 in pages of 1,000. moto_server, if
+// installed, does the same in the same run and with the same client, but with 1,000 instances only: 10,000 would take
+// it minutes to launch.
 func TestBenchInstances(t *testing.T) {
 	measure(t)
 	d, _ := up(t, "--warm-spares", "0", "--quota", "vcpus=100000")
 	launch, pages := instances(t, d.config(), 10)
 	t.Logf("RunInstances of 1,000: %v; %.1f pages of 1,000 of 10,000 instances a second", launch, pages)
-	// The goal is 2 s; machines that do something else beside are slower.
+	// The goal is 2 s; machines that are busy with other work are slower.
 	if launch > 6*time.Second {
 		t.Errorf("RunInstances of 1,000 took %v", launch)
 	}
@@ -34,8 +34,8 @@ func TestBenchInstances(t *testing.T) {
 	}
 }
 
-// instances launches so many times 1,000 instances. It returns how long the first
-// launch took, and how many pages of 1,000 four clients get in a second.
+// instances launches that many times 1,000 instances. It returns how long the first launch took, and how many pages
+// of 1,000 four clients get in a second.
 func instances(t *testing.T, cfg aws.Config, launches int) (launch time.Duration, pages float64) {
 	t.Helper()
 	ctx := t.Context()

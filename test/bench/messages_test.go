@@ -16,8 +16,8 @@ import (
 	limit "golang.org/x/time/rate"
 )
 
-// TestBenchMessages: one client that sends, receives and deletes 1,000 messages of 500
-// bytes a second, in batches of ten, and what a durable write to etcd takes meanwhile.
+// TestBenchMessages: one client sends, receives and deletes 1,000 messages of 500 bytes a second, in batches of ten.
+// It also measures how long a durable write to etcd takes at the same time.
 func TestBenchMessages(t *testing.T) {
 	measure(t)
 	d, _ := up(t, "--warm-spares", "0")

@@ -80,7 +80,7 @@ func (d *drydock) client(cluster string) kubernetes.Interface {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	cfg.QPS = -1 // or the client's own limit is measured
+	cfg.QPS = -1 // otherwise the client's own limit would be measured
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		d.t.Fatal(err)
@@ -88,8 +88,8 @@ func (d *drydock) client(cluster string) kubernetes.Interface {
 	return client
 }
 
-// webIdentityRole makes the cluster's issuer an identity provider and a role that
-// trusts the service accounts whose subject is like that.
+// webIdentityRole makes the cluster's issuer an identity provider and creates a role that trusts the service accounts
+// whose subject matches.
 func (d *drydock) webIdentityRole(ctx context.Context, eks *awseks.Client, iam *awsiam.Client, cluster, subject string) string {
 	d.t.Helper()
 	out, err := eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &cluster})

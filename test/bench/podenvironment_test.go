@@ -15,10 +15,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// podEnvironment waits until a pod is Running and returns the environment of its first
-// container, as a kubelet would make it: drydock run does that in another process,
-// whose start is not to be measured. Its service account tokens are written below dir,
-// and paths of theirs in the environment point there.
+// podEnvironment waits until a pod is Running and returns the environment of its first container, as a kubelet would
+// make it. drydock run does that in another process, whose start should not be measured. The service account tokens
+// are written below dir, and paths in the environment that refer to them point there.
 func podEnvironment(ctx context.Context, client kubernetes.Interface, namespace, name, dir string) (map[string]string, error) {
 	var pod *corev1.Pod
 	err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {

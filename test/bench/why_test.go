@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// TestBenchWhy asks `drydock why` of nodes and pods in a cluster of 20 nodes, as a
-// user does: from the start of the program to its end.
+// TestBenchWhy asks `drydock why` about nodes and pods in a cluster of 20 nodes, as a user does: from the start of
+// the program to its end.
 func TestBenchWhy(t *testing.T) {
 	measure(t)
 	const nodes = 20
@@ -69,14 +69,14 @@ func TestBenchWhy(t *testing.T) {
 			return err
 		})
 		t.Logf("the daemon's part of it: %v", answer)
-		// The goal is 100 ms for a node; machines that do something else beside are slower.
+		// The goal is 100 ms for a node; machines that are busy with other work are slower.
 		if answer > 500*time.Millisecond {
 			t.Errorf("drydock why %s took %v", question.what, answer)
 		}
 	}
 }
 
-// took is the median of how long something takes.
+// took returns the median of how long something takes.
 func took(t *testing.T, do func() error) time.Duration {
 	t.Helper()
 	var all []time.Duration

@@ -1,5 +1,5 @@
-// Package data holds data that older versions of Drydock have written, a folder for each,
-// and opens it. `make fixture` writes a folder.
+// Package data holds data written by older versions of Drydock, a folder for each, and opens it. `make fixture`
+// writes a folder.
 package data
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
-// Every record of every older version must be readable, after opening it once and twice.
-// What the services make of it is tested in test/e2e.
+// Every record of every older version must be readable, after opening it once and twice. test/e2e tests what the
+// services make of it.
 func TestOldRecordsAreRead(t *testing.T) {
 	files, err := filepath.Glob("*/etcd.jsonl.gz")
 	if err != nil || len(files) == 0 {

@@ -30,8 +30,8 @@ type churn struct {
 	nextLook time.Time
 }
 
-// An action changes something. The numbers it is given are all that is random
-// about it, and every step draws as many, so that a seed repeats what was done.
+// An action changes something. All that is random about it comes from the numbers it gets, and every step draws the
+// same amount, so that a seed repeats the run.
 type action struct {
 	name   string
 	weight int
@@ -55,7 +55,7 @@ var actions = []action{
 	{"crash", 1, (*churn).crash},
 }
 
-// run changes the world until its time is over, and looks at it every second.
+// run changes the world until its time is over, and checks it every second.
 func (c *churn) run() {
 	c.w.t.Helper()
 	ctx := c.w.t.Context()
@@ -91,20 +91,20 @@ func (c *churn) fill() {
 	}
 }
 
-// refusals are what AWS may answer while capacity is short, calls fail on purpose
-// and instances come and go.
+// refusals are the errors that AWS may return while capacity is short, calls fail deliberately and instances come and
+// go.
 var refusals = []string{
 	"InsufficientInstanceCapacity", "RequestLimitExceeded", "InternalError", "IncorrectInstanceState", "IncorrectState", "InsufficientFreeAddressesInSubnet",
 }
 
-// note counts what was refused as AWS refuses; anything else is a finding.
+// note counts AWS's refusals; any other error is a finding.
 func (c *churn) note(name string, err error) {
 	c.w.t.Helper()
 	if api, ok := errors.AsType[smithy.APIError](err); ok && slices.Contains(refusals, api.ErrorCode()) {
 		c.refused[api.ErrorCode()]++
 		return
 	}
-	if strings.Contains(err.Error(), "there is no instance") { // it went meanwhile
+	if strings.Contains(err.Error(), "there is no instance") { // it was deleted in the meantime
 		c.refused["gone"]++
 		return
 	}
@@ -195,7 +195,7 @@ func (c *churn) scale(ctx context.Context, a, _ uint64) error {
 	return c.w.scale(ctx, int(a%uint64(3*c.plan.nodes)))
 }
 
-// take ends an instance of the node group from outside, which is replaced.
+// take ends an instance of the node group from outside; the group replaces it.
 func (c *churn) take(ctx context.Context, a, _ uint64) error {
 	all, err := c.w.instances(ctx, "running")
 	if err != nil {
@@ -216,7 +216,7 @@ func (c *churn) take(ctx context.Context, a, _ uint64) error {
 	return nil
 }
 
-// set sets a fault. Those of instances that went meanwhile cannot be set.
+// set sets a fault. Faults of instances that ended in the meantime cannot be set.
 func (c *churn) set(args ...string) error {
 	_, err := c.w.try(append([]string{"fault", "set"}, args...)...)
 	return err
@@ -240,7 +240,7 @@ func (c *churn) capacity(_ context.Context, a, b uint64) error {
 	return c.set("capacity", "--type", pick([]string{"m5.*", "t3.medium", "*"}, a), "--zone", pick([]string{"us-east-1a", "us-east-1*"}, a>>8), "--for", seconds(b))
 }
 
-// calls has calls of the API fail, those of nodes and of this program.
+// calls makes API calls fail, those of nodes and of this program.
 func (c *churn) calls(_ context.Context, a, b uint64) error {
 	operation := pick([]string{"ec2:RunInstances", "ec2:TerminateInstances", "ec2:*", "ecr:*", "eks:Describe*"}, a)
 	args := []string{pick([]string{"throttle", "error", "latency"}, a>>8), operation, "--for", seconds(b), "--percent", "40"}
@@ -270,7 +270,7 @@ func (c *churn) dns(_ context.Context, a, b uint64) error {
 	return c.set("dns", target, "--for", seconds(b))
 }
 
-// crash ends the daemon by kill -9, in the long form only: what it was doing goes on.
+// crash ends the daemon by kill -9, in the long form only: what it was doing continues afterwards.
 func (c *churn) crash(context.Context, uint64, uint64) error {
 	c.w.t.Helper()
 	if !c.plan.long {
@@ -284,8 +284,7 @@ func (c *churn) crash(context.Context, uint64, uint64) error {
 	return nil
 }
 
-// mend clears all faults, starts what is stopped, and reboots what may have booted
-// without its metadata.
+// mend clears all faults, starts what is stopped, and reboots instances that may have booted without metadata.
 func (c *churn) mend() {
 	c.w.t.Helper()
 	ctx := c.w.t.Context()

@@ -122,7 +122,7 @@ func (d *daemon) config() aws.Config {
 	}
 }
 
-// noLimit lets a client try again however often it was throttled before.
+// noLimit lets a client retry however often it was throttled before.
 type noLimit struct{}
 
 func (noLimit) GetToken(context.Context, uint) (func() error, error) {
@@ -130,7 +130,7 @@ func (noLimit) GetToken(context.Context, uint) (func() error, error) {
 }
 func (noLimit) AddTokens(uint) error { return nil }
 
-// A usage is what the daemon and its children hold.
+// A usage is the resources that the daemon and its children hold.
 type usage struct {
 	goroutines int // of the daemon
 	files      int // open in the daemon

@@ -24,7 +24,7 @@ import (
 
 func script(lines ...string) string { return "#!/bin/bash\n" + strings.Join(lines, "\n") + "\n" }
 
-// noise is bytes that mean nothing, the same ones each time.
+// noise is meaningless bytes, the same ones each time.
 func noise(n int, head string) string {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := make([]byte, n)
@@ -74,7 +74,7 @@ func nodeConfig(cluster string) string {
 	return "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster:\n" + cluster
 }
 
-// hostile is user data that no instance should be given.
+// hostile is user data that no instance should get.
 func hostile(t *testing.T, own string) map[string]string {
 	cert := base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	return map[string]string{
@@ -124,8 +124,8 @@ func hostile(t *testing.T, own string) map[string]string {
 	}
 }
 
-// Whatever instances are given, they boot, or do not; they can be ended; and the
-// daemon answers everybody else meanwhile.
+// Whatever user data instances get, they boot or fail to boot; they can be ended; and the daemon keeps answering all
+// other requests.
 func TestHostileUserData(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes most of a minute")
@@ -241,13 +241,13 @@ func TestHostileUserData(t *testing.T) {
 	w.awaitUsage(before, time.Minute)
 }
 
-// booted reports whether an instance is done with its user data.
+// booted reports whether an instance has finished with its user data.
 func (d *daemon) booted(id string) bool {
 	e, err := (&api.Client{Daemon: d.DaemonInfo}).WhyNode(d.t.Context(), api.Place{}, id)
 	return err == nil && e.Phase != "" && e.Phase != "Booting"
 }
 
-// healthy asks the daemon whether it is there.
+// healthy checks whether the daemon answers.
 func (d *daemon) healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -14,12 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// patience is how often in a row something may look wrong: the parts of a look are
-// not of one moment.
+// patience is how often in a row something may look wrong: the parts of a check are not read at one moment.
 const patience = 3
 
-// look checks what must hold at any time. What looks wrong again and again fails
-// the test.
+// look checks the invariants. Whatever looks wrong repeatedly fails the test.
 func (w *world) look(ctx context.Context) {
 	w.t.Helper()
 	w.looks++
@@ -38,7 +36,7 @@ func (w *world) look(ctx context.Context) {
 	w.suspects = next
 }
 
-// wrong says what does not hold.
+// wrong lists the violated invariants.
 func (w *world) wrong(ctx context.Context) ([]string, error) {
 	enis, err := w.interfaces(ctx)
 	if err != nil {
@@ -82,7 +80,7 @@ func (w *world) wrong(ctx context.Context) ([]string, error) {
 	for _, p := range pods.Items {
 		id := alive[p.Spec.NodeName]
 		if id == "" || p.Spec.HostNetwork || p.Status.PodIP == "" || p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodRunning {
-			continue // of a node that is gone, or going: others may have its address
+			continue // on a node that is gone, or going: others may have its address
 		}
 		if other := user[p.Status.PodIP]; other != "" {
 			out = append(out, fmt.Sprintf("the pods %s and %s have the address %s", other, p.Name, p.Status.PodIP))
@@ -114,8 +112,8 @@ func (w *world) interfaces(ctx context.Context) ([]ec2types.NetworkInterface, er
 	return out, nil
 }
 
-// awaitWhole waits until every running instance is a Ready node, and every node is
-// a running instance: nobody is left out, and there are no ghosts.
+// awaitWhole waits until every running instance is a Ready node, and every node is a running instance: no node is
+// missing, and there are no ghosts.
 func (w *world) awaitWhole(within time.Duration) {
 	w.t.Helper()
 	w.eventually(within, "every instance is a Ready node, and every node an instance", func(ctx context.Context) error {
@@ -206,8 +204,7 @@ func (w *world) awaitNoLeftovers(within time.Duration) {
 	})
 }
 
-// settledUsage is what the daemon holds once it has come to rest: the least of some
-// seconds.
+// settledUsage returns the daemon's resources at rest: the minimum over some seconds.
 func (w *world) settledUsage() usage {
 	w.t.Helper()
 	least := w.usage()
@@ -219,7 +216,7 @@ func (w *world) settledUsage() usage {
 	return least
 }
 
-// slack is what may come on top: connections that idle, caches of this and that.
+// slack is the allowed increase: idle connections, caches.
 const slack = 40
 
 // awaitUsage waits until the daemon holds no more than it did with a few nodes.

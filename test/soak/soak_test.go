@@ -1,16 +1,12 @@
-// Package soak has nodes join and leave a cluster at random, for minutes, while
-// faults come and go, and checks what must hold whatever happens: no address is
-// used twice, no node is a ghost, no network interface leaks, and the daemon's
-// goroutines and file descriptors do not grow.
+// Package soak lets nodes join and leave a cluster at random, for minutes, while faults come and go, and checks
+// invariants: no address is used twice, no node is a ghost, no network interface leaks, and the daemon's goroutines
+// and file descriptors do not grow.
 //
-// It also gives instances user data that nobody should, and checks that the daemon
-// stays as it was.
+// It also gives instances user data that nobody should use, and checks that the daemon is unaffected.
 //
-// It drives the built program from outside, with the AWS SDK and client-go, and
-// sets faults with drydock fault. The short form, of 25 nodes, is part of the
-// tests; DRYDOCK_SOAK=10m (make soak) runs the long one, of 200, in which the daemon
-// crashes, too. What is done, and
-// in which order, follows from a seed, which is printed: DRYDOCK_SOAK_SEED repeats it.
+// It drives the built program from outside, with the AWS SDK and client-go, and sets faults with drydock fault. The
+// short form, with 25 nodes, is part of the tests; DRYDOCK_SOAK=10m (make soak) runs the long one, with 200, in which
+// the daemon also crashes. A printed seed determines what is done, and in which order: DRYDOCK_SOAK_SEED repeats it.
 package soak
 
 import (
@@ -21,7 +17,7 @@ import (
 	"time"
 )
 
-// A plan says how long a soak is, of how many nodes, and by which seed.
+// A plan says how long a soak lasts, with how many nodes, and with which seed.
 type plan struct {
 	churn time.Duration
 	nodes int

@@ -25,8 +25,7 @@ import (
 
 const cluster = "soak"
 
-// grouped is how many nodes a managed node group keeps; the others are launched by
-// hand, and join by their user data.
+// grouped is how many nodes a managed node group keeps. The others are launched by hand, and join by their user data.
 const grouped = 4
 
 // A world is a daemon with a cluster, and everything that nodes need to join it.
@@ -42,7 +41,7 @@ type world struct {
 	image    string
 	userData string
 	looks    int
-	suspects map[string]int // what looked wrong last time, and how often it did
+	suspects map[string]int // what looked wrong last time, and how often
 }
 
 func newWorld(t *testing.T, p plan) *world {
@@ -110,7 +109,7 @@ func (w *world) role(name, service string, policies ...string) string {
 	return *out.Role.Arn
 }
 
-// deploy makes pods that want addresses of all nodes.
+// deploy creates pods that need addresses on all nodes.
 func (w *world) deploy() {
 	w.t.Helper()
 	labels := map[string]string{"app": "soak"}
@@ -157,7 +156,7 @@ func (w *world) instances(ctx context.Context, states ...string) (map[string]ec2
 	return out, nil
 }
 
-// empty ends all nodes, those of the group as well.
+// empty ends all nodes, including those of the group.
 func (w *world) empty() {
 	w.t.Helper()
 	ctx := w.t.Context()

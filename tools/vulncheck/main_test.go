@@ -49,7 +49,7 @@ func TestAcceptedHaveReasons(t *testing.T) {
 	}
 }
 
-// A copy keeps the facts about the modules asked for, and is read as it was written.
+// A copy keeps the facts about the requested modules, and reads back as it was written.
 func TestCopy(t *testing.T) {
 	git, file := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	if err := os.MkdirAll(filepath.Join(git, "data", "osv"), 0o700); err != nil {
@@ -89,7 +89,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// A module that came after the copy is not taken for a safe one.
+// A module that is newer than the copy is not considered safe.
 func TestCopyKnowsTheModules(t *testing.T) {
 	dep := "golang.org/x/sys" // of any module of this binary
 	for _, tt := range []struct {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The daemon's own pages change and show things without a signature, so only
-// programs on this machine that show its token may ask.
+// The daemon's own pages change and show things without a signature, so only programs on this machine that present
+// its token may use them.
 func TestPagesAreForProgramsOnThisMachine(t *testing.T) {
 	a := Access{Token: "right", Guest: func(remote string) bool { return remote == "127.0.0.1:50001" }, Open: []string{"/_drydock/ping"}}
 	h := a.Guard(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
@@ -88,7 +88,7 @@ func TestStrangersBehindAReverseProxy(t *testing.T) {
 	}
 }
 
-// However much is sent, no more than a page can need is read.
+// However much is sent, only as much is read as a page can need.
 func TestPagesAreBounded(t *testing.T) {
 	var err error
 	a := Access{Token: "right", Guest: func(string) bool { return false }}

@@ -22,7 +22,7 @@ func TestCut(t *testing.T) {
 	if err != nil || !slices.Equal(first, all[:2]) || token == nil {
 		t.Fatal(first, token, err)
 	}
-	// The last item seen is gone, one was made before it, and one after.
+	// The last item seen was deleted, one was created before it, and one after.
 	page, token, err := paging.Cut(rules(""), []string{"a", "aa", "bb", "c"}, id, new(int32(2)), token)
 	if err != nil || !slices.Equal(page, []string{"bb", "c"}) || token != nil {
 		t.Error(page, token, err)

@@ -25,7 +25,7 @@ type record struct{ Name string }
 
 var records = store.NewCollection[record]("test", "record")
 
-// A lister answers what is in the store, and counts how often it looks.
+// A lister returns what is in the store, and counts its calls.
 type lister struct {
 	store *store.Store
 	looks atomic.Int64
@@ -62,8 +62,8 @@ func (c sameID) Do(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// TestAnswersAreKeptUntilTheStoreChanges: the same question is answered without
-// looking again, every time with its own request ID, and never to whom it is not for.
+// TestAnswersAreKeptUntilTheStoreChanges: the same question is answered from the cache, every time with its own
+// request ID, and never for another account or region.
 func TestAnswersAreKeptUntilTheStoreChanges(t *testing.T) {
 	l := &lister{}
 	allowed := true

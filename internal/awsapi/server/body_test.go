@@ -30,8 +30,8 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Memory is taken for a large body only when its sender has proven who it is; anybody can
-// name S3 in a signature.
+// Memory is only allocated for a large body if its sender has proven its identity, because anybody can name S3 in a
+// signature.
 func TestStrangersSendLittle(t *testing.T) {
 	s, _ := start(t, testkit.Config{Lookup: keys, Clock: clocktesting.NewFakeClock(testNow)})
 	const size = 48 << 20
@@ -53,7 +53,7 @@ func TestStrangersSendLittle(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			req := tt.q.build(t, s.URL)
 			body := &countedBody{left: size}
-			req.Body, req.ContentLength = io.NopCloser(body), -1 // chunked: no length that could be refused
+			req.Body, req.ContentLength = io.NopCloser(body), -1 // chunked, so there is no length to refuse
 			resp, err := s.Client().Do(req)
 			if err != nil {
 				// The answer came while the body was still being sent, and the connection ended.

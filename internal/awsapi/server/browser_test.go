@@ -18,8 +18,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A daemon on loopback accepts credentials everybody knows, so a web page must
-// not reach it: a link is enough for a query API.
+// A daemon on loopback accepts credentials that everybody knows, so a web page must not reach it: a link is enough
+// for a query API.
 func TestBrowsersAreRefused(t *testing.T) {
 	s, _ := start(t, testkit.Config{})
 	for name, set := range map[string]func(http.Header){
@@ -78,8 +78,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// signedLink is a request with its parameters in the URL, signed for a service by the
-// access key that anybody has: an account number, with any secret.
+// signedLink is a request with its parameters in the URL, signed with an access key that anybody has: an account
+// number, with any secret.
 func signedLink(t *testing.T, s *testkit.Server, service, method, query, host string) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL+"/?"+query, nil)
@@ -95,8 +95,8 @@ func signedLink(t *testing.T, s *testkit.Server, service, method, query, host st
 	return req
 }
 
-// An account number is a key without a secret, so that a link could call a query API:
-// only what clients send by GET is taken by GET.
+// An account number is a key without a secret, so a link could call a query API. Only requests that clients really
+// send by GET are accepted by GET.
 func TestLinksDoNotCallQueryAPIs(t *testing.T) {
 	y := new(toys)
 	s, _ := start(t, testkit.Config{Services: y.services})
@@ -162,8 +162,7 @@ func (h dryHandler) DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*a
 	return &awsec2.DescribeVpcsOutput{}, nil
 }
 
-// Handlers that know dry runs check the request; one that says yes to it has still
-// only been asked.
+// Handlers that support dry runs check the request. One that would allow it must not have done anything.
 func TestDryRunsAreCheckedByHandlersThatCan(t *testing.T) {
 	calls := 0
 	s := testkit.NewServer(t, testkit.Config{Services: func(*store.Store) []awsapi.Service {

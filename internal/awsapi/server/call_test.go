@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A caller is an EKS that asks EC2 something, inside a store transaction or not.
+// A caller is an EKS that calls EC2, inside or outside of a store transaction.
 type caller struct {
 	store  *store.Store
 	ec2    awscall.EC2
@@ -30,7 +30,7 @@ func (c *caller) ask(ctx context.Context) error {
 func (c *caller) ListClusters(ctx context.Context, _ *awseks.ListClustersInput) (*awseks.ListClustersOutput, error) {
 	err := c.store.Update(ctx, func(*store.Tx) error {
 		if c.inside {
-			return c.ask(ctx) // by another function, as it may happen
+			return c.ask(ctx) // in a function called by it, as may happen
 		}
 		return nil
 	})

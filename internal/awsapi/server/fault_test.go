@@ -82,8 +82,7 @@ func (w *faultWorld) breaks(faults ...fault.Fault) {
 	w.set.Replace(faults)
 }
 
-// Each protocol's services say in their own words that they are called too often,
-// and that they are not well.
+// Each protocol's services use their own words for throttling and for their own failures.
 func TestFaultsOfCalls(t *testing.T) {
 	w := newFaultWorld(t)
 	calls := []struct {
@@ -197,7 +196,7 @@ func TestRetriesOutliveThrottling(t *testing.T) {
 	}
 }
 
-// CloudTrail says who is to blame, as EC2 does.
+// CloudTrail says who is at fault, as EC2 does.
 func TestTrailOfFaults(t *testing.T) {
 	for code, want := range map[string]string{"InternalError": "Server.InternalError", "RequestLimitExceeded": "Client.RequestLimitExceeded"} {
 		w := newFaultWorld(t)

@@ -33,7 +33,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// code is what a client makes of err: CODE STATUS MESSAGE.
+// code returns a client's view of err: CODE STATUS MESSAGE.
 func code(err error) string {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
@@ -238,7 +238,7 @@ func TestWaitersAreHeldUntilSettled(t *testing.T) {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
-	// held asks as a client with that user agent, and waits until it is held.
+	// held sends a request as a client with that user agent, and waits until it is held.
 	held := func(t *testing.T, s *testkit.Server, userAgent string) <-chan string {
 		t.Helper()
 		q := raw{method: "GET", path: "/clusters/c", service: "eks", at: time.Now(), creds: aws.Credentials{AccessKeyID: s.Account(t), SecretAccessKey: "x"}, header: "User-Agent: " + userAgent}

@@ -92,10 +92,10 @@ func TestProxyTunnels(t *testing.T) {
 		t.Errorf("answered %q", b)
 	}
 	res.Body.Close()
-	end() // also ends the tunnel, which the client keeps open
+	end() // this also ends the tunnel, which the client keeps open
 }
 
-// A client that has said everything still gets its answer.
+// A client that has finished sending still gets its answer.
 func TestProxyLetsClientsHalfClose(t *testing.T) {
 	elsewhere, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

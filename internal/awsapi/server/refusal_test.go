@@ -28,7 +28,7 @@ var (
 	alice   = aws.Credentials{AccessKeyID: "AKIAALICE", SecretAccessKey: "alice's secret"}
 )
 
-// keys knows alice and a session of hers that has expired.
+// keys has alice and an expired session of hers.
 func keys(_ context.Context, key, token string) (sigv4.Credential, error) {
 	switch {
 	case key == alice.AccessKeyID && token == "":
@@ -49,7 +49,7 @@ type raw struct {
 	header       string // lines
 	body         string
 
-	service string // to sign for; empty: unsigned
+	service string // the service to sign for; empty means unsigned
 	creds   aws.Credentials
 	at      time.Time
 	presign bool
@@ -259,7 +259,7 @@ func TestMalformedRequests(t *testing.T) {
 		{"ec2: parameter not honoured, but it says nothing", raw{method: "POST", path: "/", header: form, body: vpcs + "&MaxResults=0", service: "ec2"}},
 		{"ec2: number wanted", raw{method: "POST", path: "/", header: form, body: "Action=RunInstances&Version=2016-11-15&MinCount=x&MaxCount=1", service: "ec2"}},
 		{"ec2: dry run", raw{method: "POST", path: "/", header: form, body: "Action=RunInstances&Version=2016-11-15&MinCount=1&MaxCount=1&DryRun=true", service: "ec2"}},
-		// Other doors
+		// Other entrances
 		{"presigned", raw{method: "GET", path: "/?" + whoami + "&X-Amz-Expires=60", service: "sts", presign: true}},
 		{"presigned, JSON wanted", raw{method: "GET", path: "/?" + whoami, header: "Accept: application/json", service: "sts", presign: true}},
 		{"presigned POST", raw{method: "POST", path: "/", header: form, body: whoami, service: "sts", presign: true}},

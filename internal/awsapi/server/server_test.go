@@ -23,8 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// toys are the handlers of these tests: one service per protocol, as small as
-// can be.
+// toys are the handlers of these tests: one service per protocol, as small as possible.
 type toys struct {
 	mu   sync.Mutex
 	call awsapi.Call // of the last request
@@ -91,7 +90,7 @@ type toyIAM struct{ *toys }
 func (y toyIAM) GetUser(ctx context.Context, in *awsiam.GetUserInput) (*awsiam.GetUserOutput, error) {
 	y.note(ctx)
 	if in.UserName == nil {
-		return nil, errors.New("who?") // no AWS error: a bug
+		return nil, errors.New("who?") // not an AWS error: a bug
 	}
 	return nil, &iamtypes.NoSuchEntityException{Message: aws.String("The user with name " + *in.UserName + " cannot be found.")}
 }
@@ -194,7 +193,7 @@ func TestEveryProtocolTravelsThroughThePipeline(t *testing.T) {
 	}
 }
 
-// A region that AWS does not have is no empty one: there, its endpoints do not even resolve.
+// A region that AWS does not have is not an empty region: its endpoints do not even resolve on AWS.
 func TestRegionsThatAreNone(t *testing.T) {
 	s, _ := start(t, testkit.Config{})
 	cfg := s.AWSConfig(s.Account(t))

@@ -50,7 +50,7 @@ func verifierAt(at time.Time) *sigv4.Verifier {
 	return sigv4.NewVerifier(sigv4.Config{Lookup: lookup, Clock: clocktesting.NewFakeClock(at)})
 }
 
-// received is what a server sees of r.
+// received returns r as a server sees it.
 func received(t testing.TB, r *http.Request) *sigv4.Request {
 	t.Helper()
 	var body []byte
@@ -85,7 +85,7 @@ func hash(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// awkward makes strings of the characters signers encode differently.
+// awkward returns strings of the characters that signers encode differently.
 func awkward(r *rand.Rand, alphabet string, n int) string {
 	b := make([]byte, r.IntN(n+1))
 	for i := range b {
@@ -128,8 +128,7 @@ func randomRequest(t testing.TB, r *rand.Rand, service string) (*http.Request, [
 	return req, body
 }
 
-// The official signer and the verifier agree on random requests, and any change
-// to a signed part is noticed.
+// The official signer and the verifier agree on random requests, and any change to a signed part is detected.
 func TestVerifyAgreesWithTheOfficialSigner(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	v := verifierAt(now)
@@ -184,7 +183,7 @@ func TestVerifyAgreesWithTheOfficialSigner(t *testing.T) {
 		if out.Principal.ARN == "" {
 			t.Fatal("no principal")
 		}
-		// One change breaks it.
+		// A single change breaks the signature.
 		switch changed := *got; i % 4 {
 		case 0:
 			changed.EscapedPath += "x"

@@ -27,10 +27,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
-// The corpus is AWS's protocol tests in github.com/aws/aws-sdk-go, read from the
-// module cache. They were written for clients and run here backwards: a request
-// that a client should make is decoded and must give the client's parameters, a
-// response that a client should understand must come out of the encoder.
+// The corpus is AWS's protocol tests in github.com/aws/aws-sdk-go, read from the module cache. They were written for
+// clients and are reversed here: a request that a client should make is decoded and must give the client's
+// parameters, and a response that a client should understand must be what the encoder writes.
 
 const corpusModule = "github.com/aws/aws-sdk-go"
 
@@ -118,8 +117,7 @@ func (s *suite) operation(t *testing.T, c *corpusCase) *model.Operation {
 
 var corpusProtocols = []string{"ec2", "query", "json", "rest-json", "rest-xml"}
 
-// inputExceptions are input cases that do not hold for a server, by
-// file/suite/case, with the reason.
+// inputExceptions are input cases that do not apply to a server, by file/suite/case, with the reason.
 var inputExceptions = map[string]string{
 	"rest-xml/26/0": "tests that clients trim headers; what they trimmed cannot be decoded",
 }
@@ -463,7 +461,7 @@ func isEmpty(v any) bool {
 	return v == nil
 }
 
-// fill sets v from what the corpus says a client should see.
+// fill fills v with what the corpus says a client should see.
 func fill(t *testing.T, s *model.Shape, m *model.Member, v reflect.Value, from any) {
 	t.Helper()
 	if from == nil {

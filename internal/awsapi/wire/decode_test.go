@@ -33,8 +33,7 @@ var ignoreUnexported = cmp.FilterPath(func(p cmp.Path) bool {
 	return ok && f.Name()[0] >= 'a' && f.Name()[0] <= 'z'
 }, cmp.Ignore())
 
-// A decodeCase is a request and what must become of it: input and members, or an
-// error as "Code: message".
+// A decodeCase is a request and the expected result: input and members, or an error as "Code: message".
 type decodeCase struct {
 	name    string
 	op      string
@@ -384,8 +383,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A member that the model has and the SDK's struct lacks must be refused, however
-// much its operation honours.
+// A member that the model has and the SDK's struct lacks must be refused, even if its operation honours everything.
 func TestDecodeReportsMembersTheSDKLacks(t *testing.T) {
 	var in struct{ Name *string }
 	members, err := wire.Decode(operation(t, "ssm.PutParameter"), rest("POST", "/", `{"Name":"n","Value":"v"}`), &in)

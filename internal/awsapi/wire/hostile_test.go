@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
-// What a request costs is in proportion to its size, whatever is in it: the memory
-// that decoding takes, thrown away or not, tells.
+// The cost of a request is in proportion to its size, whatever is in it. It is measured by the memory that decoding
+// allocates.
 func TestDecodeOfHostileRequests(t *testing.T) {
 	long := strings.Repeat("x", 1<<18)
 	numbered := func(n int, format string) string {

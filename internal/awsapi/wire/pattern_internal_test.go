@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 )
 
-// What Go cannot compile goes unchecked: it is listed here, so that a new model's is seen.
+// Patterns that Go cannot compile are not checked. They are listed here, so that new ones in models are noticed.
 func TestPatterns(t *testing.T) {
 	unchecked := []string{}
 	for _, name := range model.Names() {

@@ -23,8 +23,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
-// Where the events of TestTrail were recorded. Long values are shortened, and members that
-// add nothing left out; names and nesting are as they were.
+// Where the events of TestTrail were recorded. Long values are shortened, and members that add nothing are left out;
+// names and nesting are unchanged.
 const (
 	// A day of attacks on an account of Invictus Incident Response, July 2023:
 	// https://github.com/invictus-ir/aws_dataset
@@ -140,7 +140,7 @@ func TestTrail(t *testing.T) {
 		}, nil, `{"instanceId":"i-1","userData":"<sensitiveDataRemoved>"}`},
 		{recordedByCartographer + " of the console", "ec2.CreateKeyPair", nil, &awsec2.CreateKeyPairOutput{KeyName: str("k"), KeyPairId: str("key-1"), KeyFingerprint: str("42"), KeyMaterial: str("secret")},
 			`{"keyPairId":"key-1","keyMaterial":"<sensitiveDataRemoved>","keyName":"k","keyFingerprint":"42","requestId":"ID"}`},
-		// What describes shows the lists that it was not given.
+		// Describe operations show lists that were not given.
 		{recordedByInvictus + "1200Z_iLj9fb7yyUG9X4Bf", "ec2.DescribeInstances", &awsec2.DescribeInstancesInput{InstanceIds: []string{"i-1"}, Filters: filter("instance-state-name", "running", "pending")}, nil,
 			`{"instancesSet":{"items":[{"instanceId":"i-1"}]},"filterSet":{"items":[{"name":"instance-state-name","valueSet":{"items":[{"value":"running"},{"value":"pending"}]}}]}}`},
 		{recordedByInvictus + "1200Z_x9kHmzMa7cx6l9wM", "ec2.DescribeImages", &awsec2.DescribeImagesInput{Owners: []string{"amazon"}}, nil,

@@ -23,7 +23,7 @@ var rewrite = flag.Bool("rewrite", false, "write testdata instead of comparing w
 
 var cluster = addons.Cluster{Name: "dev", Region: "eu-west-1", Endpoint: "https://x.gr7.eu-west-1.eks.amazonaws.com", DNSAddress: "10.100.0.10", VPCID: "vpc-1"}
 
-// objects are those of a version with configuration values.
+// objects returns the objects of a version with configuration values.
 func objects(t *testing.T, a *addons.AddOn, v *addons.Version, configuration string) []*unstructured.Unstructured {
 	t.Helper()
 	out, err := a.Objects(v, cluster)
@@ -141,7 +141,7 @@ func asYAML(t *testing.T, objects []*unstructured.Unstructured) string {
 	return b.String()
 }
 
-// A value of every type, and what of it must be found in the objects.
+// A value of every type, and its effect in the objects.
 var samples = map[string]struct{ value, found string }{
 	"string":       {`sample`, "sample"},
 	"integer":      {`1234`, "1234"},
@@ -180,7 +180,7 @@ func nested(value, sample string) string {
 	return strings.Join(names, ": {") + ": " + sample + strings.Repeat("}", len(names)-1)
 }
 
-// What a schema accepts must do something.
+// Everything that a schema accepts must have an effect.
 func TestEverySettingChangesItsObject(t *testing.T) {
 	for _, a := range addons.All() {
 		v := &a.Versions[0]
@@ -281,7 +281,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// However much is wrong, what is said of it is short, and the same every time.
+// However much is wrong, the message is short, and always the same.
 func TestViolationsAreBounded(t *testing.T) {
 	a, _ := addons.Lookup("vpc-cni")
 	keys, subnets, long := map[string]any{}, map[string]any{}, map[string]any{}
@@ -310,7 +310,7 @@ func TestViolationsAreBounded(t *testing.T) {
 	}
 }
 
-// Every add-on as it is applied, and of another configuration and version what differs.
+// Every add-on as it is applied by default, and the differences for another configuration and version.
 func TestRendered(t *testing.T) {
 	const pods = `affinity: {podAntiAffinity: {}}, nodeSelector: {disk: ssd}, podAnnotations: {note: a}, tolerations: [{operator: Exists}]`
 	for _, tc := range []struct{ addon, name, version, namespace, configuration string }{
@@ -371,8 +371,8 @@ podLabels: {team: a}
 			if tc.namespace != "" {
 				all = addons.Move(all, tc.namespace)
 			}
-			// Kinds are the same whatever is configured, and long; of other configurations
-			// and versions, what is not as in the default.
+			// Kinds do not depend on the configuration, and are long. For other configurations and versions, only the
+			// differences from the default are shown.
 			usual := asYAML(t, objects(t, a, &a.Versions[0], ""))
 			all = slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool {
 				return o.GetKind() == "CustomResourceDefinition" || tc.name != "default" && strings.Contains(usual, asYAML(t, []*unstructured.Unstructured{o}))

@@ -75,7 +75,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// Every combination is what a pod of just its size gets.
+// A pod of exactly a combination's size gets that combination.
 func TestAll(t *testing.T) {
 	all := fargatesizes.All()
 	if first, last := all[0].String(), all[len(all)-1]; first != "0.25vCPU 0.5GB" || last != fargatesizes.Largest() {

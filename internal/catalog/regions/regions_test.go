@@ -45,7 +45,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// A default VPC must be good for an EKS cluster.
+// A default VPC must be suitable for an EKS cluster.
 func TestFirstThreeZonesAreSupportedByEKS(t *testing.T) {
 	for _, r := range regions.All() {
 		for _, z := range r.Zones[:min(3, len(r.Zones))] {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/server/egressselector"
 )
 
-// Whoever asks for a log is told why there is none, and nothing of how that is known.
+// A user who asks for a log learns why there is none, and nothing about how the daemon passed that on.
 func TestSpeakPlainly(t *testing.T) {
 	for said, want := range map[string]string{
 		"proxy error from /data/egress.sock while dialing 10.0.0.1:10250, code 503: 503 pods on simulated nodes run nothing: no, code 503: 503 x": "pods on simulated nodes run nothing: no, code 503: 503 x",

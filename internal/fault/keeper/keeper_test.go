@@ -98,7 +98,7 @@ func TestFaultsEnd(t *testing.T) {
 	}
 	testkit.Eventually(t, 10*time.Second, func() error {
 		if clk.HasWaiters() {
-			clk.Step(10 * time.Second) // few looks, so that their pauses do not add up
+			clk.Step(10 * time.Second) // few polls, so that their pauses do not add up
 		}
 		items, err := faultRecords.List(srv.Store, store.Scope{Account: account})
 		if err != nil {
@@ -121,7 +121,7 @@ func TestFaultsEnd(t *testing.T) {
 	}
 }
 
-// However many are set at the same time, all are in force.
+// However many are set concurrently, all are in force.
 func TestFaultsSetAtOnce(t *testing.T) {
 	srv := testkit.NewServer(t, testkit.Config{})
 	account := srv.Account(t)
@@ -140,7 +140,7 @@ func TestFaultsSetAtOnce(t *testing.T) {
 	}
 }
 
-// What goes wrong is told also when another fault was cleared meanwhile.
+// Errors are reported even if another fault was cleared in the meantime.
 func TestFaultsThatEndBadly(t *testing.T) {
 	srv := testkit.NewServer(t, testkit.Config{})
 	account, now := srv.Account(t), time.Now()

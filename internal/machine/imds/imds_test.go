@@ -36,7 +36,7 @@ import (
 
 const id = "i-0123456789abcdef0"
 
-// source knows one instance.
+// source has one instance.
 type source struct {
 	mu       sync.Mutex
 	instance imds.Instance
@@ -187,7 +187,7 @@ func TestCategories(t *testing.T) {
 		mac + "owner-id":                                          "123456789012",
 		"/latest/dynamic":                                         "instance-identity/",
 		"/latest/dynamic/instance-identity/":                      "document\npkcs7\nrsa2048\nsignature",
-		"/latest/meta-data/identity-credentials/ec2/info/../info": "", // cleaned by nobody: not there
+		"/latest/meta-data/identity-credentials/ec2/info/../info": "", // the path is not cleaned: not found
 	} {
 		status, got, header := do(t, h, http.MethodGet, path)
 		if strings.Contains(path, "..") {
@@ -215,7 +215,7 @@ func TestCategories(t *testing.T) {
 			t.Errorf("%s: %d %q", path, status, got)
 		}
 	}
-	// What comes and goes.
+	// Categories that appear and disappear.
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	src.edit(func(in *imds.Instance) {
 		in.PublicIP = netip.MustParseAddr("203.0.113.5")
@@ -344,7 +344,7 @@ func TestSDK(t *testing.T) {
 	if b, err := io.ReadAll(data.Content); err != nil || string(b) != "#!/bin/sh\n" {
 		t.Errorf("%q %v", b, err)
 	}
-	// The default chain's way, with rotation.
+	// The default chain's requests, with rotation.
 	retrieve := func() aws.Credentials {
 		t.Helper()
 		creds, err := ec2rolecreds.New(func(o *ec2rolecreds.Options) { o.Client = c }).Retrieve(ctx)
@@ -371,7 +371,7 @@ func TestSDK(t *testing.T) {
 	}
 }
 
-// TestDefaultChain is an SDK on the instance without any configuration of its own.
+// TestDefaultChain uses an SDK on the instance without any configuration of its own.
 func TestDefaultChain(t *testing.T) {
 	s, _ := world(t)
 	srv := httptest.NewServer(s.Handler(id, 1))
@@ -392,8 +392,8 @@ func TestDefaultChain(t *testing.T) {
 	}
 }
 
-// From a container with a network of its own a limit of 1 hop loses the token's
-// answer; where tokens are not required, version 1 still answers.
+// From a container with its own network, a limit of 1 hop loses the token's answer. If tokens are not required,
+// version 1 still works.
 func TestHopLimit(t *testing.T) {
 	s, src := world(t)
 	ask := func(hops int) error {

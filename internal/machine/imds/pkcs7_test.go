@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Object identifiers of PKCS #7 (RFC 2315, 14) and of what it is used with here.
+// Object identifiers of PKCS #7 (RFC 2315, 14) and of the algorithms used with it.
 var (
 	oidData       = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 7, 1}
 	oidSignedData = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 7, 2}
@@ -67,7 +67,7 @@ func verifyPKCS7(text string, cert *x509.Certificate) ([]byte, error) {
 	return d.Inner.Data, cert.CheckSignature(x509.SHA256WithRSA, d.Inner.Data, s.Signature)
 }
 
-// The verification refuses what is no signature of the certificate.
+// The verification rejects anything that was not signed with the certificate.
 func TestVerifyPKCS7(t *testing.T) {
 	for _, text := range []string{"", "%", "MAA=", base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0x30, 0x80}, 20))} {
 		if _, err := verifyPKCS7(text, &x509.Certificate{SerialNumber: big.NewInt(1)}); err == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// A shelf is the least of a runtime: machines that have files and do nothing. That it
-// passes shows that the contract asks for nothing that only simulated machines have.
+// A shelf is a minimal runtime: its machines have files and do nothing. That it passes shows that the contract
+// requires nothing that only simulated machines have.
 type shelf struct {
 	disks *sync.Map // by instance ID
 
@@ -93,7 +93,7 @@ func (b *box) takeOff(then func()) bool {
 	return true
 }
 
-// boxFiles are a box's files. Owners and modes beyond a new file's are not kept.
+// boxFiles are a box's files. Owners are not kept, nor are modes except a new file's.
 type boxFiles struct{ b *box }
 
 func (f boxFiles) do(name string, fn func(files fstest.MapFS, name string) error) error {

@@ -24,8 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/ami"
 )
 
-// metadata answers what bootstrap.sh asks, and counts nothing as there that is not
-// listed.
+// metadata serves what bootstrap.sh requests. Everything else does not exist.
 type metadata map[string]string
 
 func (m metadata) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -152,7 +151,7 @@ func TestKubeletConfiguration(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// What scripts make of the kubelet's files counts at its next start.
+	// What scripts write to the kubelet's files applies at its next start.
 	select {
 	case <-w.KubeletChanged():
 	default:
@@ -178,7 +177,7 @@ func TestKubeletConfiguration(t *testing.T) {
 	}
 }
 
-// A configuration that is valid JSON and no object ends neither the script nor more.
+// A configuration that is valid JSON but not an object does not end the script or anything else.
 func TestHostileKubeletConfiguration(t *testing.T) {
 	for _, text := range []string{"null", "7", "[]", `"x"`, "{", ""} {
 		w := newWorld(t, images.AL2)
@@ -239,7 +238,7 @@ func TestBootstrapIsGoneFromAL2023(t *testing.T) {
 	if status != 1 || !strings.Contains(out, "ERROR: bootstrap.sh has been removed from AL2023-based EKS AMIs.") {
 		t.Errorf("%d %s", status, out)
 	}
-	// Somebody's own script at that place is that script.
+	// If the user has replaced the script at that path, the user's script runs.
 	out, status = w.run("printf '#!/bin/bash\\necho mine\\n' > /etc/eks/bootstrap.sh; /etc/eks/bootstrap.sh dev")
 	if status != 0 || out != "mine\n" {
 		t.Errorf("%d %s", status, out)
@@ -296,7 +295,7 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// FuzzPrograms runs the image's programs with whatever arguments.
+// FuzzPrograms runs the image's programs with arbitrary arguments.
 func FuzzPrograms(f *testing.F) {
 	for _, s := range []string{
 		"systemctl enable --now x", "systemctl show -p A,B --value sshd", "journalctl -u kubelet -n5 -o json --since '2 min ago'", "journalctl -xeu kubelet", "curl -sSfL -H 'a: b' -d @/etc/passwd -w '%{http_code}' -o /tmp/x http://169.254.169.254/",

@@ -12,8 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
-// Programs outside run in the daemon: what they cost is in proportion to what they are
-// given, by arguments and by files.
+// Some programs run in the daemon: their cost is in proportion to their input, both arguments and files.
 func TestProgramsWithMuchToDo(t *testing.T) {
 	words := func(n int, format string) []string {
 		out := make([]string, n)
@@ -59,14 +58,14 @@ func TestProgramsWithMuchToDo(t *testing.T) {
 				if !found {
 					t.Error("no such program")
 				}
-			case <-time.After(30 * time.Second): // of which it takes one hundredth
+			case <-time.After(30 * time.Second): // of which it uses one hundredth
 				t.Error("it does not end within 30 s")
 			}
 		})
 	}
 }
 
-// What has many units to do ends with its script.
+// A command with many units ends with its script.
 func TestSystemctlEndsWithItsContext(t *testing.T) {
 	w := newWorld(t, images.AL2023)
 	var out bytes.Buffer

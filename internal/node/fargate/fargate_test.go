@@ -43,13 +43,13 @@ type world struct {
 	made     int
 	machines map[string]node.Fargate
 	dead     bool // machines do not join
-	panics   int  // how many looks at the profile yet panic
+	panics   int  // how many more look-ups of the profile panic
 	groups   []string
 	policies []SecurityGroupPolicy
-	// badGroups is what is wrong with the groups.
+	// badGroups says what is wrong with the groups.
 	badGroups error
-	// crash, counted down by everything that the scheduler does to the world, ends
-	// the scheduler in the middle of it.
+	// crash is counted down by everything that the scheduler does to the world, and then ends the scheduler in the
+	// middle of it.
 	crash  int
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -57,7 +57,7 @@ type world struct {
 
 var errCrash = errors.New("crashed")
 
-// act is called after each act; it may be the last of this life.
+// act is called after each act; it may end this run of the scheduler.
 func (w *world) act() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +105,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// start begins a life of the scheduler.
+// start starts a run of the scheduler.
 func (w *world) start() *Scheduler {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel, w.done = cancel, make(chan struct{})
@@ -247,7 +247,7 @@ func (w *world) bound(name string) *corev1.Node {
 	return n
 }
 
-// things are what there is besides pods: interfaces, machines, nodes, records.
+// things returns what exists besides pods: interfaces, machines, nodes, records.
 func (w *world) things() [4]int {
 	w.Helper()
 	nodes, err := w.client.CoreV1().Nodes().List(w.Context(), metav1.ListOptions{})
@@ -429,7 +429,7 @@ func TestRestart(t *testing.T) {
 	w.settles([4]int{2, 0, 2, 2})
 }
 
-// Killed after any of its acts, the scheduler makes nothing twice and leaves nothing.
+// Killed after any of its acts, the scheduler creates nothing twice and leaves nothing behind.
 func TestCrashes(t *testing.T) {
 	const launch, all = 2, 4 // interface and start; stop and removal of the interface
 	for n := 1; n <= all+1; n++ {
@@ -466,7 +466,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// A pod that went while the record of its machine had no interface yet.
+// A pod was deleted while the record of its machine had no interface yet.
 func TestCrashBetweenInterfaceAndItsNote(t *testing.T) {
 	w := newWorld(t)
 	m := podMachine{UID: "attempt", PodUID: "uid-web", Namespace: "shop", Pod: "web", Profile: "fp", Subnet: "subnet-a", Groups: []string{"sg-1"}}
@@ -485,8 +485,8 @@ func TestCrashBetweenInterfaceAndItsNote(t *testing.T) {
 	}
 }
 
-// Of a cluster that went before its machines, nothing stays: not even the interface that
-// a crash kept from being noted.
+// Nothing is left of a cluster that was deleted before its machines, not even an interface that was not recorded
+// because of a crash.
 func TestAbandon(t *testing.T) {
 	w := newWorld(t)
 	s := w.start()
@@ -505,7 +505,7 @@ func TestAbandon(t *testing.T) {
 	if err := gone.Abandon(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.settles([4]int{0, 0, 1, 0}) // the node is the cluster's, and went with it
+	w.settles([4]int{0, 0, 1, 0}) // the node belongs to the cluster and was deleted with it
 }
 
 func TestRecordsKeep(t *testing.T) {
@@ -546,7 +546,7 @@ func TestLogging(t *testing.T) {
 	}
 }
 
-// A ConfigMap that cannot be read is not one that is missing: the pod is looked at again.
+// A ConfigMap that cannot be read is not the same as a missing one: the pod is checked again.
 func TestLoggingThatCannotBeAsked(t *testing.T) {
 	w := newWorld(t)
 	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "aws-logging", Namespace: "aws-observability"}, Data: map[string]string{"output.conf": "[OUTPUT]\n    Name cloudwatch_logs\n    Match *\n"}}
@@ -598,8 +598,8 @@ func TestLoggingFault(t *testing.T) {
 	}
 }
 
-// TestAPanicIsAnError: the bug that one pod meets ends neither the daemon nor the
-// scheduling of others, and the pod is looked at again.
+// TestAPanicIsAnError: a bug with one pod ends neither the daemon nor the scheduling of other pods, and the pod is
+// retried.
 func TestAPanicIsAnError(t *testing.T) {
 	w := newWorld(t)
 	w.log, w.panics = testkit.Log(t, "panic: a bug"), 2

@@ -64,8 +64,8 @@ func TestPodsWithTheirOwnGroups(t *testing.T) {
 	w.settles([4]int{1, 1, 1, 1})
 }
 
-// What is refused to a machine that a crash left without its interface is said of its
-// pod, which is placed again with the groups of then.
+// If a machine without an interface after a crash is refused one, the pod reports the reason, and is placed again
+// with its security groups at that time.
 func TestRefusedAfterACrash(t *testing.T) {
 	for name, refused := range map[string]error{
 		"groups": &GroupsError{"The security group 'sg-old' does not exist"},

@@ -17,10 +17,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// ready is the Ready condition of the node.
+// ready returns the node's Ready condition.
 func (b *bench) ready() corev1.NodeCondition { return b.api.node(nodeName).Status.Conditions[3] }
 
-// A node is Ready when its pod of aws-node runs, and stays so without it.
+// A node becomes Ready when its pod of aws-node runs, and stays Ready without it.
 func TestCNIIsAPod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -68,7 +68,7 @@ func TestCNIIsAPod(t *testing.T) {
 	})
 }
 
-// aws-node that may not call EC2 says so, and is not ready until it may.
+// If aws-node may not call EC2, it reports that, and is not ready until it may.
 func TestCNIWithoutPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -166,8 +166,8 @@ func TestCNIActsAsItsServiceAccount(t *testing.T) {
 	}
 }
 
-// With custom networking, pods' addresses are of the ENIConfig's subnet, and a node
-// without an ENIConfig is not Ready.
+// With custom networking, pods' addresses come from the ENIConfig's subnet, and a node without an ENIConfig is not
+// Ready.
 func TestCustomNetworking(t *testing.T) {
 	const path = "/apis/crd.k8s.amazonaws.com/v1alpha1/eniconfigs/"
 	for _, tc := range []struct {
@@ -210,8 +210,7 @@ func TestCustomNetworking(t *testing.T) {
 	}
 }
 
-// After a restart of the daemon, the CNI goes on as aws-node is configured, and asks
-// EC2 for nothing.
+// After a restart of the daemon, the CNI continues with aws-node's configuration and does not call EC2.
 func TestCNIGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -51,7 +51,7 @@ func (d *memoryDisks) Save(id string, data []byte) error {
 	return nil
 }
 
-// computer is the contract's world of simulated machines of a family.
+// computer is the contract's world of simulated machines with one family of images.
 func computer(t *testing.T, family images.Family) machinetest.World {
 	scripts := sandbox.NewPool(sandbox.Config{})
 	t.Cleanup(scripts.Close)
@@ -112,7 +112,7 @@ func TestBottlerocketHasNoShell(t *testing.T) {
 	}
 }
 
-// The kubelet's health port is a port of the machine, on localhost alone.
+// The kubelet's health port is a port of the machine, only on localhost.
 func TestKubeletsHealthPort(t *testing.T) {
 	b := newBench(t)
 	in := b.instance()

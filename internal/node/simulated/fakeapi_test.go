@@ -46,10 +46,9 @@ import (
 
 const endpointHost = "ABCDEF0123456789.gr7.us-east-1.eks.amazonaws.com"
 
-// fakeAPI is an API server that knows what simulated nodes use of one: nodes,
-// leases, pods and events, in protobuf, over TLS and HTTP/2, on connections in
-// memory, so that it lives inside a synctest bubble. It checks tokens for form only;
-// that the real authorizers let nodes do what they do here is for end-to-end tests.
+// fakeAPI is an API server with what simulated nodes use: nodes, leases, pods and events, in protobuf, over TLS and
+// HTTP/2, on connections in memory, so that it lives inside a synctest bubble. It checks only the form of tokens;
+// end-to-end tests check that the real authorizers let nodes do what they do here.
 type fakeAPI struct {
 	t      *testing.T
 	caPEM  []byte
@@ -62,7 +61,7 @@ type fakeAPI struct {
 	watchers map[*watcher]bool
 	writes   []string // "VERB path"
 	requests map[string]int
-	// refuse, when set, may answer a request with an error.
+	// refuse, if set, may answer a request with an error.
 	refuse func(verb, path string) *apierrors.StatusError
 	tokens []string
 	// daemons are the pods that every node gets.
@@ -408,7 +407,7 @@ func (a *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What tests do as others than nodes.
+// What tests do that nodes do not.
 
 func (a *fakeAPI) refusing(f func(verb, path string) *apierrors.StatusError) {
 	a.mu.Lock()
@@ -416,7 +415,7 @@ func (a *fakeAPI) refusing(f func(verb, path string) *apierrors.StatusError) {
 	a.refuse = f
 }
 
-// bind makes a pod that the scheduler has put on a node.
+// bind creates a pod that is already scheduled to a node.
 func (a *fakeAPI) bind(node string, p *corev1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -486,7 +485,7 @@ func (a *fakeAPI) node(name string) *corev1.Node {
 	return n
 }
 
-// giveUp does what the controller manager does with a node whose lease is old.
+// giveUp does what the controller manager does to a node whose lease has expired.
 func (a *fakeAPI) giveUp(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// fakeEC2 is one instance's interfaces in a subnet with so many free addresses.
+// fakeEC2 is one instance's interfaces in a subnet with that many free addresses.
 type fakeEC2 struct {
 	mu      sync.Mutex
 	free    int
@@ -112,7 +112,7 @@ func (f *fakeEC2) Remove(_ context.Context, _ machine.Instance, eni string) erro
 	return nil
 }
 
-// shape says what each interface has: 9, 9+2/28.
+// shape describes each interface: 9, 9+2/28.
 func (f *fakeEC2) shape() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 )
 
-// Whatever a pod may request of a combination fits the machine that it gets.
+// Whatever combination a pod requests fits on the machine that it gets.
 func TestFargateMachinesHoldTheirPod(t *testing.T) {
 	for _, s := range fargatesizes.All() {
 		in := machine.Instance{Fargate: true}
@@ -32,7 +32,7 @@ func TestFargateMachinesHoldTheirPod(t *testing.T) {
 	}
 }
 
-// So does its disk what the pod requests of ephemeral storage.
+// So does the ephemeral storage that it requests.
 func TestFargateDisksHoldWhatIsRequested(t *testing.T) {
 	for gib := int64(0); gib <= 175; gib++ {
 		spec := corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{

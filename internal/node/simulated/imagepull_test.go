@@ -22,7 +22,7 @@ func withImage(name, image string, policy corev1.PullPolicy) *corev1.Pod {
 	return p
 }
 
-// waits is what a pod's only container waits for.
+// waits returns what a pod's only container waits for.
 func (b *bench) waits(name string) (reason, message string) {
 	b.t.Helper()
 	st := b.api.pod(name).Status.ContainerStatuses
@@ -43,8 +43,7 @@ func (b *bench) said(name string) []string {
 	return out
 }
 
-// A node that cannot reach a registry says so as the kubelet does, waits longer from
-// time to time, and pulls when it can.
+// A node that cannot reach a registry reports it as the kubelet does, waits longer each time, and pulls when it can.
 func TestImageThatCannotBePulled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -22,8 +22,8 @@ func (b *bench) small() machine.Instance {
 	return in
 }
 
-// A pod that finds no address waits, says so as the CNI does, and gets the one that
-// another pod gave back when it has cooled down.
+// A pod that finds no address waits, reports it as the CNI does, and gets the address that another pod released once
+// it has cooled down.
 func TestAddressesRunOutAndComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -79,8 +79,7 @@ func TestAddressesRunOutAndComeBack(t *testing.T) {
 	})
 }
 
-// A full subnet keeps no node from being Ready, and its pods wait until there are
-// addresses again.
+// A full subnet does not keep a node from becoming Ready, but its pods wait until there are addresses again.
 func TestFullSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -121,7 +120,7 @@ func TestFullSubnet(t *testing.T) {
 	})
 }
 
-// What the CNI may not do after its start shows as a step, and keeps pods waiting.
+// If the CNI lacks a permission after its start, a step shows it, and pods wait.
 func TestInterfaceThatMayNotBeMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -148,8 +147,8 @@ func TestInterfaceThatMayNotBeMade(t *testing.T) {
 	})
 }
 
-// The warm targets say what an instance has before pods come, with pods, and some
-// time after these are gone; m5.large has 3 interfaces of 10 addresses.
+// The warm targets determine what an instance has before there are pods, with pods, and some time after they are
+// gone; m5.large has 3 interfaces of 10 addresses.
 func TestWarmTargets(t *testing.T) {
 	for _, tc := range []struct {
 		name               string
@@ -193,7 +192,7 @@ func TestWarmTargets(t *testing.T) {
 	}
 }
 
-// An interface that nobody needs any more is given back, but not the primary one.
+// An interface that is no longer needed is given back, but not the primary one.
 func TestInterfacesAreGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -220,7 +219,7 @@ func TestInterfacesAreGivenBack(t *testing.T) {
 			b.api.deletePod(fmt.Sprint("web-", i), 0)
 		}
 		after(3 * time.Minute)
-		if got := b.ec2.shape(); got != "9" { // as many as are warm
+		if got := b.ec2.shape(); got != "9" { // as many as are kept warm
 			t.Errorf("interfaces %s", got)
 		}
 		b.api.takeWrites()

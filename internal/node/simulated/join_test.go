@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 )
 
-// A call that AWS refuses keeps a node out at the step that needs it, with AWS's
-// symptom and the decision behind it, until it is fixed.
+// A call that AWS refuses keeps a node out at the step that needs it, with AWS's symptom and the decision behind it,
+// until it is fixed.
 func TestRefusalsKeepNodesOut(t *testing.T) {
 	refused := &node.Refusal{Err: errors.New("403"), Decision: node.Decision{By: node.ByIAM, Code: "AccessDenied", Component: "something", Text: "no"}}
 	for _, tc := range []struct {
@@ -99,7 +99,7 @@ func TestRefusalsKeepNodesOut(t *testing.T) {
 	}
 }
 
-// A kubelet that does not suit the control plane gets in, with a warning.
+// A kubelet whose version does not suit the control plane gets in, with a warning.
 func TestVersionSkewWarns(t *testing.T) {
 	for _, tc := range []struct {
 		plane string
@@ -131,8 +131,7 @@ func TestVersionSkewWarns(t *testing.T) {
 	}
 }
 
-// A node whose role the cluster does not know any more is given up, and comes back
-// when it does.
+// A node whose role the cluster no longer accepts is considered dead, and comes back when the role is accepted again.
 func TestRoleThatIsNotMappedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// metadata knows every instance, with one user data.
+// metadata serves every instance with the same user data.
 type metadata struct {
 	userData []byte
 	disabled bool
@@ -29,8 +29,7 @@ func (m *metadata) Credentials(context.Context, string) (imds.Credentials, error
 	return imds.Credentials{}, imds.NoProfile()
 }
 
-// User data comes from the instance metadata service: without it a machine has
-// nothing to join by.
+// User data comes from the instance metadata service: without it a machine does not know what to join.
 func TestUserDataFromMetadata(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// world lets one pod machine live against a clock that jumps.
+// world runs one pod machine with a clock that jumps.
 type world struct {
 	t     *testing.T
 	start time.Time
@@ -64,8 +64,7 @@ func (w *world) env() env {
 	}
 }
 
-// run lets the pod live for d and returns what an observer of its status would
-// have seen, one line per write.
+// run runs the pod for d and returns what an observer of its status would have seen, one line per write.
 func (w *world) run(d time.Duration) []string {
 	w.t.Helper()
 	end := w.now.Add(d)
@@ -89,7 +88,7 @@ func (w *world) run(d time.Duration) []string {
 	return nil
 }
 
-// describe says a status in one line: phase, readiness, containers.
+// describe summarizes a status in one line: phase, readiness, containers.
 func describe(m *podMachine) string {
 	st := m.status(netip.MustParseAddr("10.0.0.1"))
 	var b strings.Builder
@@ -133,7 +132,7 @@ func TestPodLife(t *testing.T) {
 		run  time.Duration
 		want []string
 	}{
-		// Containers run forever unless something says otherwise.
+		// Containers run forever unless something says they do not.
 		{name: "a plain pod is running and ready with its first status", pod: `{spec: {containers: [{name: c, image: nginx}]}}`, run: time.Hour,
 			want: []string{"0s Running ready 10.0.0.9 c=running"}},
 		{name: "a pod that is never restarted runs forever all the same", pod: `{spec: {restartPolicy: Never, containers: [{name: c, image: nginx}]}}`, run: time.Hour,
@@ -159,7 +158,7 @@ func TestPodLife(t *testing.T) {
 		{name: "a failing init container is tried again otherwise", pod: `{metadata: {annotations: {simulated.drydock.dev/exit-code.i: "3"}}, spec: {initContainers: [{name: i, image: busybox}], containers: [{name: c, image: nginx}]}}`, run: 15 * time.Second,
 			want: []string{"0s Pending 10.0.0.9 i=CrashLoopBackOffx1 c=PodInitializing", "10s Pending 10.0.0.9 i=CrashLoopBackOffx2 c=PodInitializing"}},
 
-		// Ends.
+		// Endings.
 		{name: "a job's pod succeeds after a moment", pod: `{metadata: {ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u, controller: true}]}, spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}`, run: time.Hour,
 			want: []string{"0s Running ready 10.0.0.9 c=running", "1s Succeeded 10.0.0.9 c=Completed(0)"}},
 		{name: "an annotation makes it fail", pod: `{metadata: {annotations: {simulated.drydock.dev/exit-code: "2", simulated.drydock.dev/exit-after: 4s}, ownerReferences: [{apiVersion: batch/v1, kind: Job, name: j, uid: u, controller: true}]}, spec: {restartPolicy: Never, containers: [{name: c, image: busybox}]}}`, run: time.Hour,
@@ -173,7 +172,7 @@ func TestPodLife(t *testing.T) {
 		{name: "the deadline ends a pod", pod: `{spec: {activeDeadlineSeconds: 7, containers: [{name: c, image: nginx}]}}`, run: time.Hour,
 			want: []string{"0s Running ready 10.0.0.9 c=running", "7s Failed/DeadlineExceeded 10.0.0.9 c=Error(143)"}},
 
-		// What cannot start.
+		// Containers that cannot start.
 		{name: "an image name that is none", pod: `{spec: {containers: [{name: c, image: "Not An Image"}]}}`, run: time.Hour,
 			want: []string{"0s Pending 10.0.0.9 c=InvalidImageName"}},
 		{name: "readiness gates", pod: `{spec: {readinessGates: [{conditionType: target-health.elbv2.k8s.aws/x}], containers: [{name: c, image: nginx}]}}`, run: time.Hour,
@@ -258,8 +257,8 @@ func TestPodDeletion(t *testing.T) {
 	})
 }
 
-// The node lifecycle controller marks the pods of a silent node as not ready; the
-// kubelet that speaks again says that they are. What was so before is no news.
+// The node lifecycle controller marks the pods of a silent node as not ready. When the kubelet is heard again, it
+// marks them ready. What it had reported before is not reported again.
 func TestReadyIsTakenBack(t *testing.T) {
 	w := newWorld(t, `{spec: {containers: [{name: c, image: nginx}]}}`)
 	w.run(time.Minute)
@@ -313,8 +312,7 @@ func TestPodChanges(t *testing.T) {
 	})
 }
 
-// A daemon that starts again goes on with the pods it had, and writes nothing; a
-// node that was off starts their containers again.
+// A restarted daemon continues with its pods, and writes nothing; a node that was off starts their containers again.
 func TestPodIsTakenOver(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

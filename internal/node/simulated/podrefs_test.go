@@ -15,15 +15,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// put makes an object that no node makes.
+// put creates an object that nodes do not create.
 func (a *fakeAPI) put(collection, name string, obj runtime.Object) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.store(collection, "default/"+name, obj, watch.Added)
 }
 
-// A pod waits for the ConfigMaps and Secrets that it refers to, and says so as the
-// kubelet does.
+// A pod waits for the ConfigMaps and Secrets that it refers to, and reports that as the kubelet does.
 func TestPodsWaitForWhatTheyReferTo(t *testing.T) {
 	settings := func(key string) func(*fakeAPI) {
 		return func(a *fakeAPI) {
@@ -46,7 +45,7 @@ func TestPodsWaitForWhatTheyReferTo(t *testing.T) {
 		name   string
 		pod    func(*corev1.PodSpec)
 		before func(*fakeAPI)
-		reason string // empty: it runs at once
+		reason string // empty if it runs at once
 		event  string
 		step   string
 		mend   func(*fakeAPI)

@@ -32,7 +32,7 @@ import (
 
 const nodeName = "ip-10-0-0-1.ec2.internal"
 
-// bench is a runtime, one API server, and the AWS around them.
+// bench is a runtime, one API server, and the parts of AWS around them.
 type bench struct {
 	t   *testing.T
 	api *fakeAPI
@@ -173,7 +173,7 @@ func (b *bench) failedSteps() []string {
 	return out
 }
 
-// after lets d pass, and everything that happens in it.
+// after lets d pass, with everything that happens in it.
 func after(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
@@ -195,7 +195,7 @@ func TestNodeJoins(t *testing.T) {
 		if got := b.info(); got.Phase != node.PhaseReady || got.NodeName != nodeName || got.Cluster != "dev" || got.Problem != "" {
 			t.Fatalf("info: %+v, failed steps %q", got, b.failedSteps())
 		}
-		// Four writes bring a node in, that of its CNI among them, and events tell of it.
+		// A node joins with four writes, including its CNI's, and emits events.
 		want := []string{
 			"POST /api/v1/nodes",
 			"POST /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
@@ -210,7 +210,7 @@ func TestNodeJoins(t *testing.T) {
 		}
 		got := b.api.takeWrites()
 		slices.Sort(want)
-		slices.Sort(got) // events go when there is nothing else to do
+		slices.Sort(got) // events are written when there is nothing else to do
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
@@ -281,7 +281,7 @@ func TestTokenIsAPresignedCallOfTheNodesRole(t *testing.T) {
 		}, got); diff != "" {
 			t.Error(diff)
 		}
-		// It lives for 15 minutes at the cluster, and is renewed before.
+		// The cluster accepts it for 15 minutes, and it is renewed before that.
 		after(14 * time.Minute)
 		if got := len(b.api.seenTokens()); got != 2 {
 			t.Errorf("%d tokens after 14 minutes", got)
@@ -362,8 +362,7 @@ func TestPodsRun(t *testing.T) {
 	})
 }
 
-// A Job counts its pods by their last status, and holds them by a finalizer until
-// it has seen it.
+// A Job counts its pods by their last status, and holds them with a finalizer until it has seen that.
 func TestPodWithFinalizerGetsALastStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -383,8 +382,7 @@ func TestPodWithFinalizerGetsALastStatus(t *testing.T) {
 	})
 }
 
-// What AWS does not allow, keeps the node out, with the step that failed; and it
-// gets in when that changes.
+// Whatever AWS does not allow keeps the node out, with the failed step. It joins when that changes.
 func TestNodeIsKeptOut(t *testing.T) {
 	unauthorized := func(string, string) *apierrors.StatusError { return apierrors.NewUnauthorized("Unauthorized") }
 	forbidden := func(string, string) *apierrors.StatusError {
@@ -421,7 +419,7 @@ func TestNodeIsKeptOut(t *testing.T) {
 				if got := b.info(); got.Phase == node.PhaseReady || got.Problem == "" {
 					t.Errorf("info %+v", got)
 				}
-				// Once, though it was tried many times.
+				// Once, although it was tried many times.
 				if got := b.failedSteps(); len(got) != 1 || !strings.HasPrefix(got[0], tc.step) {
 					t.Errorf("failed steps %q, want %q", got, tc.step)
 				}
@@ -517,7 +515,7 @@ func TestWatchThatExpiredIsListedAnew(t *testing.T) {
 	})
 }
 
-// The daemon ends and starts again: the node goes on where it was.
+// The daemon ends and starts again, and the node continues.
 func TestDaemonRestartLeavesPodsAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

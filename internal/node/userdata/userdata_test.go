@@ -147,7 +147,7 @@ func TestUserDataThatDoesNot(t *testing.T) {
 		{"a setting of the wrong type", images.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name=1\n"), "cluster-name must be a string, not int64", true},
 		{"token authentication", images.Bottlerocket, []byte("[settings.kubernetes]\ncluster-name='d'\nauthentication-mode='tls'\n"), "authentication-mode", true},
 
-		// Malice.
+		// Malicious input.
 		{"too much", images.AL2023, bytes.Repeat([]byte("x"), 16<<10+1), "more than the 16384", true},
 		{"a gzip bomb", images.AL2023, compress(t, make([]byte, 8<<20)), "decompresses to more than", true},
 		{"half a gzip", images.AL2023, compress(t, read(t, "nodeconfig.yaml"))[:40], "decompressing user data", true},
@@ -192,7 +192,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzNodeConfig is FuzzParse of what is a NodeConfig in any case.
+// FuzzNodeConfig is FuzzParse with input that is always a NodeConfig.
 func FuzzNodeConfig(f *testing.F) {
 	for _, s := range []string{
 		"{cluster: {name: c, apiServerEndpoint: 'https://x', certificateAuthority: Q0E=, cidr: 10.100.0.0/16}, kubelet: {flags: ['--node-labels=a=b,c=d'], config: {maxPods: 5, registerWithTaints: [{key: a, effect: NoSchedule}]}}}",
@@ -224,7 +224,7 @@ func FuzzTOML(f *testing.F) {
 	})
 }
 
-// FuzzKubeletFiles reads the files of a kubelet that a script may have written anyhow.
+// FuzzKubeletFiles reads kubelet files with arbitrary contents, as a script may have written them.
 func FuzzKubeletFiles(f *testing.F) {
 	f.Add("clusters: [{cluster: {server: 'https://x', certificate-authority: /ca}}]", `{"maxPods": 3, "clusterDNS": ["1"]}`, "Environment='KUBELET_ARGS=--node-labels=a=b --max-pods=5'")
 	f.Add("users: [{user: {exec: {args: [token, -i, c]}}}]", `null`, "Environment=\"KUBELET_EXTRA_ARGS=--register-with-taints=a=b:NoSchedule,c\"")

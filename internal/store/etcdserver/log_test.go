@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestFilesInUseAreNoNews: etcd's own purge of old files meets those that it still
-// writes to, and whoever reads the log learns nothing from that.
+// TestFilesInUseAreNoNews: etcd's own purge of old files finds files that are still being written, which is not worth
+// a log line.
 func TestFilesInUseAreNoNews(t *testing.T) {
 	var out bytes.Buffer
 	log := zap.New(&slogCore{log: slog.New(slog.NewTextHandler(&out, nil)), silent: &atomic.Bool{}})

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/testlog"
 )
 
-// A watched is a test whose failures are looked at.
+// A watched is a test whose failures are inspected.
 type watched struct {
 	testing.TB
 	failures []string
@@ -52,7 +52,7 @@ func TestErrorsInTheLogFailTheTest(t *testing.T) {
 	}
 }
 
-// What is left without a logger may not hide an internal failure either.
+// Code that is left without a logger must not hide an internal failure either.
 func TestErrorsInTheDefaultLoggerStopTheTests(t *testing.T) {
 	slog.Warn("a")
 	defer func() {

@@ -17,9 +17,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/model/botocore"
 )
 
-// The embedded models are what the generator made of their sources, which are not
-// part of the repository: sums tell when somebody edited one. Where AWS_DATA names
-// the folder above the sources, the models are made again and compared.
+// The embedded models are what the generator made from their sources, which are not part of the repository: checksums
+// show whether somebody edited one. If AWS_DATA names the folder above the sources, the models are generated again
+// and compared.
 func TestEmbeddedModelsAreUpToDate(t *testing.T) {
 	list, err := os.ReadFile("../data/SHA256SUMS")
 	if err != nil {

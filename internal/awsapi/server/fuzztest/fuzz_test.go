@@ -52,8 +52,8 @@ func (toyEKS) DescribeAccessEntry(_ context.Context, in *awseks.DescribeAccessEn
 	return &awseks.DescribeAccessEntryOutput{AccessEntry: &ekstypes.AccessEntry{PrincipalArn: in.PrincipalArn}}, nil
 }
 
-// newServer is an AWS API server in which every access key that is an account
-// number is good, whatever the signature, so that the fuzzer gets behind it.
+// newServer returns an AWS API server in which every access key that is an account number is valid, whatever the
+// signature, so that the fuzzer gets past it.
 func newServer(f *testing.F) *server.Server {
 	f.Helper()
 	s, err := server.New(server.Config{
@@ -81,8 +81,7 @@ func newServer(f *testing.F) *server.Server {
 	return s
 }
 
-// FuzzPipeline: whatever is signed or not, routed or not, the answer is AWS's and
-// never a 500.
+// FuzzPipeline: signed or not, routed or not, the answer is AWS's and never a 500.
 func FuzzPipeline(f *testing.F) {
 	for _, seed := range []struct{ method, uri, service, target, contentType, body string }{
 		{"POST", "/", "sts", "", "application/x-www-form-urlencoded", whoami},

@@ -61,8 +61,8 @@ var clients = map[string]func(aws.Config) any{
 	},
 }
 
-// variants are the union members to generate. Package wire has a generated table
-// of all; this one is by hand, so that one checks the other.
+// variants are the union members to generate. Package wire has a generated table of all; this one is written by hand,
+// so that each checks the other.
 var variants = typesByName(
 	reflect.TypeFor[logstypes.IntegrationDetailsMemberOpenSearchIntegrationDetails](),
 	reflect.TypeFor[logstypes.ResourceConfigMemberOpenSearchResourceConfig](),

@@ -60,7 +60,7 @@ func errorThrough(t *testing.T, op *model.Operation, shape *model.Shape, newClie
 		return
 	}
 	if shape.Member("message") == nil && shape.Member("Message") == nil && strings.Contains(op.Service.Protocol, "json") {
-		return // the SDK reads no message that the model does not have
+		return // the SDK does not read a message that the model does not have
 	}
 	if got.ErrorMessage() != "It & <that>." {
 		t.Errorf("message %q", got.ErrorMessage())

@@ -1,8 +1,7 @@
 package roundtrip_test
 
-// exclusions are what the round trips leave out, each with its reason: services
-// (name), operations (name.Operation), members (name:Shape.Member) and operations
-// whose route is ambiguous (route:name.Operation).
+// exclusions are what the round trips leave out, each with its reason: services (name), operations (name.Operation),
+// members (name:Shape.Member) and operations whose route is ambiguous (route:name.Operation).
 var exclusions = map[string]string{
 	"eks-auth": "its SDK module is not available here",
 
@@ -31,8 +30,7 @@ var fixed = map[string]string{
 	"events:PutEventsRequest.EndpointId": "abc.xyz",
 }
 
-// filled are members, besides idempotency tokens, that the SDK fills in when they
-// are not set.
+// filled are members, besides idempotency tokens, that the SDK fills in if they are not set.
 var filled = map[string]string{
 	"ec2:CopySnapshotRequest.PresignedUrl":                              "the SDK presigns the request for the source region",
 	"s3:PutObjectRequest.ContentType":                                   "the SDK knows a default",

@@ -21,11 +21,10 @@ type generator struct {
 	lacking map[string]bool
 	// skip tells members to leave alone, as Shape.Member.
 	skip func(path string) bool
-	// fixed are values of members that are not free, as Shape.Member.
+	// fixed are values of members that cannot be random, as Shape.Member.
 	fixed func(path string) string
 	inUse map[*model.Shape]int
-	// prefix is the path of the structure at hand; paths are those of all members
-	// that were set.
+	// prefix is the path of the current structure; paths are those of all members that were set.
 	prefix string
 	paths  map[string]bool
 }
@@ -104,7 +103,7 @@ func (g *generator) recursive(s *model.Shape) bool {
 	return g.inUse[s] >= maxRecursion
 }
 
-// value fills in v; it reports whether the Go type can hold the shape.
+// value fills in v. It returns false if the Go type cannot hold the shape.
 func (g *generator) value(s *model.Shape, m *model.Member, v reflect.Value, depth int) bool {
 	pointer := v.Kind() == reflect.Pointer
 	if pointer {
@@ -168,7 +167,7 @@ func (g *generator) value(s *model.Shape, m *model.Member, v reflect.Value, dept
 		}
 		v.SetBool(g.rnd.IntN(2) == 0)
 		if !pointer {
-			v.SetBool(true) // the SDK does not send a false of its value types
+			v.SetBool(true) // the SDK does not send false for its value types
 		}
 	case model.Integer, model.Long:
 		if v.Kind() == reflect.String { // see retyped in package wire
@@ -256,7 +255,7 @@ func (g *generator) word() string {
 	return string(b)
 }
 
-// text is a random string that can travel where m does.
+// text returns a random string that can be sent in the place of m.
 func (g *generator) text(m *model.Member) string {
 	switch {
 	case m.HostLabel:

@@ -268,11 +268,11 @@ func snapshot(v reflect.Value) any {
 		}
 		if r, ok := f.Interface().(io.Reader); ok {
 			b, _ := io.ReadAll(r)
-			if len(b) > 0 { // the SDK makes an empty stream of no body
+			if len(b) > 0 { // the SDK sends no body for an empty stream
 				streams[e.Type().Field(i).Name] = string(b)
 			}
 			f.SetZero()
-			// Put it back for the one who reads next.
+			// Put it back for the next reader.
 			if s, ok := r.(io.Seeker); ok {
 				_, _ = s.Seek(0, io.SeekStart)
 			} else {

@@ -24,9 +24,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// SQS still answers the query protocol, which its model no longer describes. The
-// client of aws-sdk-go v1.44, the last to speak it, says whether our view of the
-// model is right.
+// SQS still answers the query protocol, which its model no longer describes. The client of aws-sdk-go v1.44, the last
+// to use it, checks whether our view of the model is right.
 func TestSQSInTheQueryProtocolThroughTheOldSDK(t *testing.T) {
 	svc, err := model.Get("sqs")
 	if err != nil {
@@ -77,7 +76,7 @@ func TestSQSInTheQueryProtocolThroughTheOldSDK(t *testing.T) {
 			}
 			oldIn := reflect.New(call.Type().In(1).Elem())
 			convert(t, in.Interface(), oldIn.Interface())
-			// A queue's URL is also where the old client sends the request.
+			// The old client also sends requests to a queue's URL.
 			if f := oldIn.Elem().FieldByName("QueueUrl"); f.IsValid() {
 				f.Set(reflect.ValueOf(aws.String("http://127.0.0.1:1/000000000000/q")))
 				in.Elem().FieldByName("QueueUrl").Set(f)
@@ -110,8 +109,7 @@ func convert(t *testing.T, from, to any) {
 	}
 }
 
-// plain is a struct as JSON without what is zero, so that both SDKs' forms of it
-// are equal.
+// plain returns a struct as JSON without zero values, so that both SDKs' forms are equal.
 func plain(t *testing.T, v any) any {
 	t.Helper()
 	var out any

@@ -12,9 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/wire/shapetype"
 )
 
-// Each decoder is fuzzed on an operation with many kinds of members. Whatever
-// comes in: no panic, no hang, and no error but AWS's with a client's status. The
-// seeds are requests of the tables in package wire.
+// Each decoder is fuzzed with an operation that has many kinds of members. Whatever comes in, there must be no panic,
+// no hang, and no error except AWS's with a client's status. The seeds are requests of the tables in package wire.
 
 type seed struct{ path, query, body string }
 

@@ -22,8 +22,7 @@ const input = "root:x:0:0:root:/root:/bin/bash\nec2-user:x:1000:1000:EC2 Default
 var table = []struct {
 	name, program, input, want string
 	assign                     [][2]string
-	// deviates says why an awk that is not GNU's, as that of the images is, prints
-	// something else.
+	// deviates says why an awk other than GNU's, which the images have, prints something else.
 	deviates string
 }{
 	{name: "a field", program: `{print $1}`, input: "a b\n c  d\n\n", want: "a\nc\n\n"},

@@ -22,7 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// A service answers calls and keeps them.
+// A service answers calls and records them.
 type service struct {
 	calls  []string
 	answer func(req *http.Request, body string) (int, string)
@@ -44,7 +44,7 @@ func (s *service) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(text)), Request: req}, nil
 }
 
-// canonical is a request without what differs from client to client.
+// canonical returns a request without what differs between clients.
 func canonical(req *http.Request, body string) string {
 	out := req.Method + " " + req.URL.EscapedPath()
 	if q := req.URL.Query(); len(q) > 0 {
@@ -71,7 +71,7 @@ func canonical(req *http.Request, body string) string {
 	return strings.TrimSpace(out + " " + body)
 }
 
-// metadata is the service of an instance with a role.
+// metadata is the metadata service of an instance with a role.
 type metadata struct{}
 
 func (metadata) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -277,7 +277,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// Reading an answer costs in proportion to it, however many pieces its texts are in.
+// The cost of reading an answer is in proportion to its size, however many pieces its texts consist of.
 func TestAnswersInManyPieces(t *testing.T) {
 	text := strings.Repeat("a<!---->", 100_000)
 	s := &service{answer: func(*http.Request, string) (int, string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
-// The AWS CLI of this machine sends the same calls and prints the same. It takes a
-// second for each command, so not all of the table is asked of it.
+// This machine's AWS CLI makes the same calls and prints the same. It takes a second per command, so only a part of
+// the table is used.
 func TestCommandsAreConfirmed(t *testing.T) {
 	path, err := exec.LookPath("aws")
 	if err != nil {
@@ -46,7 +46,7 @@ func TestCommandsAreConfirmed(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			// Version 1, which may be what is here, prints times as they came.
+			// Version 1, which may be the one installed here, prints times unchanged.
 			got := strings.ReplaceAll(string(out), "05.000Z", "05+00:00")
 			var a, b any
 			if json.Unmarshal(out, &a) == nil && json.Unmarshal([]byte(tc.want), &b) == nil {

@@ -112,7 +112,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzConfig is FuzzParse of what is a cloud-config in any case.
+// FuzzConfig is FuzzParse with input that is always a cloud-config.
 func FuzzConfig(f *testing.F) {
 	for _, s := range []string{
 		"write_files: [{path: /a, content: x, encoding: gz+b64, permissions: 0644, owner: ec2-user, append: true, defer: true}]", "runcmd: [[a, 1, true], b, null]\nbootcmd: c",
@@ -129,7 +129,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzMIME is FuzzParse of what is a multipart message in any case.
+// FuzzMIME is FuzzParse with input that is always a multipart message.
 func FuzzMIME(f *testing.F) {
 	f.Add("text/x-shellscript", "base64", "IyEvYmluL3No", "inner")
 	f.Add("multipart/mixed; boundary=inner", "", "--inner\nContent-Type: text/cloud-config\n\nruncmd: [a]\n--inner--", "inner")

@@ -7,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/cloudinit"
 )
 
-// What cc_write_files makes of odd entries: none of them stops the others.
+// How cc_write_files handles odd entries: none of them prevents the others.
 func TestWriteFiles(t *testing.T) {
 	host, console := newHost(t)
 	res, err := cloudinit.Boot(t.Context(), host, []byte(`#cloud-config

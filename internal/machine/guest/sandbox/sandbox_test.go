@@ -103,7 +103,7 @@ func TestManyProgramsAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever a script does to its interpreter, the next one runs.
+// Whatever a script does to its interpreter, the next one works.
 func TestRunawaysAreKilled(t *testing.T) {
 	p := newPool(t, sandbox.Config{Timeout: 2 * time.Minute})
 	for name, tc := range map[string]struct {
@@ -128,9 +128,8 @@ func TestRunawaysAreKilled(t *testing.T) {
 	}
 }
 
-// Nothing of one script reaches the next, which is another machine's.
-// All scripts together take no more memory than sixteen processes may have, however many
-// processors there are.
+// Nothing of one script is visible to the next, which belongs to another machine. All scripts together take no more
+// memory than sixteen processes may have, however many processors there are.
 func TestFewScriptsAtOnce(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(64))
 	p := newPool(t, sandbox.Config{})
@@ -180,7 +179,7 @@ func TestScriptsShareNothing(t *testing.T) {
 	}
 }
 
-// A program outside that does not answer holds up its own script only.
+// A program in the parent that does not answer delays only its own script.
 func TestUnansweredPrograms(t *testing.T) {
 	p := newPool(t, sandbox.Config{Size: 1})
 	for range 3 {
@@ -200,8 +199,8 @@ func TestUnansweredPrograms(t *testing.T) {
 	}
 }
 
-// A script may end while more programs want to be run than may run, and what they
-// print is more than a pipe holds: both sides would wait for the other.
+// A script may end while more programs want to run than may, and while their output is more than a pipe holds.
+// Without care both sides would wait for each other.
 func TestProgramsLeftBehind(t *testing.T) {
 	p := newPool(t, sandbox.Config{Size: 1, Timeout: time.Second})
 	much := bytes.Repeat([]byte("much "), 1<<17)
@@ -225,7 +224,7 @@ func TestProgramsLeftBehind(t *testing.T) {
 	}
 }
 
-// Programs outside get no more arguments than Linux gives a program.
+// Programs in the parent get no more arguments than Linux gives a program.
 func TestManyArguments(t *testing.T) {
 	asked := 0
 	outside := func(_ context.Context, c *shell.Call) (int, bool) {
@@ -251,7 +250,7 @@ func TestAProgramThatPanics(t *testing.T) {
 	}
 }
 
-// What a script has written before it was ended is on the disk.
+// What a script has written before it was killed is on the disk.
 func TestALateScriptKeepsItsFiles(t *testing.T) {
 	p, f := newPool(t, sandbox.Config{Timeout: 3 * time.Second}), newFS(t)
 	if _, _, err := run(t, p, f, "echo early > /tmp/f; sleep 100; echo late > /tmp/f", nil); !errors.Is(err, sandbox.ErrTimeout) {
@@ -283,7 +282,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// What --query makes of an answer is made in the child, however much it is.
+// The result of --query is computed in the child, however large it is.
 func TestQueriesOfTheAWSCLIRunInTheChild(t *testing.T) {
 	p := newPool(t, sandbox.Config{})
 	var asked []string

@@ -6,8 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The texts and statuses are those of shadow-utils 4.9 and of passwd 0.80 on Amazon
-// Linux 2023; no test may run the real ones, which would change this machine.
+// The texts and statuses are those of shadow-utils 4.9 and of passwd 0.80 on Amazon Linux 2023. No test may run the
+// real tools, which would change this machine.
 func TestAccounts(t *testing.T) {
 	for _, tc := range []struct {
 		name, script, want string

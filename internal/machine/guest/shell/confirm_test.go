@@ -62,7 +62,7 @@ var confirmed = []struct {
 	{name: "jq", script: `echo '{"a":[1,2],"b":"x"}' | jq -r '.b, (.a|length)'; echo '[{"k":1}]' | jq -c '.[]|.k+1'; jq -n --arg v 1 '{v:$v}'`, want: "x\n2\n2\n{\n  \"v\": \"1\"\n}\n", needs: "jq"},
 }
 
-// prepare makes both sides alike: no locale, no time zone, no user's umask.
+// prepare gives both sides the same environment: no locale, no time zone, no user's umask.
 const prepare = "export LC_ALL=C TZ=UTC; umask 022\n"
 
 func TestConfirmedScripts(t *testing.T) {
@@ -80,8 +80,7 @@ func TestConfirmedScripts(t *testing.T) {
 	}
 }
 
-// The rows above are true of the real tools, bash and GNU's, which have to be here
-// under REQUIRE_CLIENTS=1.
+// The rows above are true of the real tools, bash and GNU's, which must be installed under REQUIRE_CLIENTS=1.
 func TestScriptsAreConfirmed(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {

@@ -177,7 +177,7 @@ func TestRunawayScriptsEnd(t *testing.T) {
 	}
 }
 
-// No pipe of <(command) may be made on the host, wherever the guest wants it.
+// The interpreter must not create a pipe for <(command) on the host, wherever the guest wants it.
 func TestProcessSubstitutionStaysInside(t *testing.T) {
 	dir := t.TempDir()
 	out, _, err := run(t, newFS(t), fmt.Sprintf(`export TMPDIR=%s; eval 'cat <(echo hi)'; bash -c 'cat <(echo fine)'
@@ -208,7 +208,7 @@ func TestWhatRunsInTheBackgroundEndsWithItsScript(t *testing.T) {
 	if err != nil || res.Status != 0 || !res.Busy {
 		t.Errorf("%+v, %v", res, err)
 	}
-	// What listens ends in the moment it is given, though not on every busy machine.
+	// A listener usually ends within the time that it gets, but not on every busy machine.
 	for tries := 1; ; tries++ {
 		_, res, err := run(t, newFS(t), "dd if=/dev/zero bs=1024 count=100000000 > /dev/null & sleep 1000 & sleep 0.01")
 		if err == nil && !res.Busy {
@@ -240,7 +240,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// Archives come from anywhere; what is in one stays in the folder it is unpacked in.
+// Archives may come from anywhere; their contents stay in the folder in which they are unpacked.
 func FuzzArchives(f *testing.F) {
 	seed := newFS(f)
 	if out, res, err := run(f, seed, "mkdir -p /tmp/d/e; echo hi > /tmp/d/e/f; ln -s ../../etc /tmp/d/l; cd /tmp; tar cf a.tar d; tar czf a.tgz d; gzip -k a.tar"); err != nil || res.Status != 0 {

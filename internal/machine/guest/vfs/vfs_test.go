@@ -183,8 +183,7 @@ func TestDiffAndApply(t *testing.T) {
 	}
 }
 
-// A tree as deep as paths allow costs a walk for each of its folders, not one for
-// each folder above each.
+// Creating a tree as deep as paths allow costs one walk for each folder, not one for each parent of each folder.
 func TestDeepTrees(t *testing.T) {
 	deep := vfs.New(vfs.DefaultLimits, nil)
 	if err := deep.MkdirAll(strings.Repeat("/d", 2048), 0o700); err != nil {
@@ -205,7 +204,7 @@ func TestDeepTrees(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second): // of which it takes one hundredth
+	case <-time.After(20 * time.Second): // of which it uses one hundredth
 		t.Error("a deep tree is not applied within 20 s")
 	}
 }

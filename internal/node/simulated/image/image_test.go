@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 )
 
-// timeout is how a program sees a host that does not answer.
+// timeout is a program's error for a host that does not answer.
 var timeout = &node.Refusal{
 	Err:      &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(1, 2, 3, 4), Port: 443}, Err: os.ErrDeadlineExceeded},
 	Decision: node.Decision{By: node.ByNetwork, Code: "ENI_SG_RULES_MISMATCH"},
@@ -30,7 +30,7 @@ func TestPull(t *testing.T) {
 		host        string // not answering
 		action      string // denied
 		asked       []string
-		text        string // of the error; empty: it is pulled
+		text        string // part of the error; empty if it is pulled
 		by          string
 	}{
 		{name: "docker hub", image: "nginx", asked: []string{"registry-1.docker.io:443", "auth.docker.io:443"}},
@@ -99,7 +99,7 @@ func TestPull(t *testing.T) {
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
 		image string
-		want  image.Name // but for the ID
+		want  image.Name // except for the ID
 		bad   bool
 	}{
 		{image: "nginx", want: image.Name{Full: "docker.io/library/nginx:latest", Registry: "docker.io", Repository: "library/nginx", Reference: "latest"}},
