@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools keeps modules in go.mod that only tests need, as data.
+// Package tools keeps modules in go.mod that only tests read as data.
 package tools
 
 import (
