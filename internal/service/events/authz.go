@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// Authz tells package authz what is stored of buses and rules, the policies of buses among
-// it.
+// Authz provides package authz with the stored attributes of buses and rules, including the
+// policies of buses.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
@@ -24,19 +24,19 @@ type resolver struct{ s *Service }
 // HoldsPolicies implements authz.PolicyHolder.
 func (resolver) HoldsPolicies() {}
 
-// Resource implements authz.Resolver. Resources are called by the ARNs of Targets.
+// Resource implements authz.Resolver. Resources are identified by the ARNs that Targets returns.
 func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resource, bool) {
 	sc, bus, rule, ok := parseARN(id)
 	if !ok {
 		return authz.Resource{}, false
 	}
 	out := authz.Resource{ARN: id}
-	out.Tags, _ = r.s.tagsOf(sc, bus, rule) // nothing is known of one that does not exist
+	out.Tags, _ = r.s.tagsOf(sc, bus, rule) // empty if it does not exist
 	b, err := r.s.bus(r.s.store, sc, bus)
 	if err != nil || b.Policy == "" {
 		return out, true
 	}
-	if doc, err := policy.Parse(policy.Resource, b.Policy); err == nil { // it was checked when it was put
+	if doc, err := policy.Parse(policy.Resource, b.Policy); err == nil { // validated when it was set
 		out.Policy = &policy.Source{Name: "policy of " + sc.busARN(bus), Document: doc}
 	}
 	return out, true
@@ -151,7 +151,7 @@ func tagsIn(list []eventstypes.Tag) (tags map[string]string, keys []string) {
 	return tags, keys
 }
 
-// patternKeys adds what the pattern of a rule says of the fields that are condition keys.
+// patternKeys adds the values that a rule's pattern requires for fields that are condition keys.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-use-conditions.html
 func patternKeys(keys map[string][]string, pattern string) {
 	var all map[string]any

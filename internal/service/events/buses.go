@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxBuses and maxRules are quotas, of an account in a region and of a bus.
+// maxBuses is the quota of buses per account and region, and maxRules of rules per bus.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-quota.html
 const (
 	maxBuses   = 100
@@ -26,7 +26,7 @@ const (
 	maxTargets = 5
 )
 
-// CreateEventBus makes a bus.
+// CreateEventBus creates a bus.
 func (s *Service) CreateEventBus(ctx context.Context, in *awsevents.CreateEventBusInput) (*awsevents.CreateEventBusOutput, error) {
 	sc, name := scopeOf(ctx), *in.Name
 	if strings.Contains(name, "/") {
@@ -54,7 +54,7 @@ func (s *Service) CreateEventBus(ctx context.Context, in *awsevents.CreateEventB
 	return &awsevents.CreateEventBusOutput{EventBusArn: aws.String(sc.busARN(name)), Description: in.Description}, err
 }
 
-// DescribeEventBus shows a bus.
+// DescribeEventBus describes a bus.
 func (s *Service) DescribeEventBus(ctx context.Context, in *awsevents.DescribeEventBusInput) (*awsevents.DescribeEventBusOutput, error) {
 	sc, name := scopeOf(ctx).parseBus(in.Name)
 	b, err := s.bus(s.store, sc, name)
@@ -75,7 +75,7 @@ func (sc scope) shown(b busRecord) eventstypes.EventBus {
 	return out
 }
 
-// text is a text of an answer, or nil if it is empty.
+// text returns a string for a response, or nil if it is empty.
 func text(s string) *string {
 	if s == "" {
 		return nil
@@ -155,7 +155,8 @@ func (s *Service) ListEventBuses(ctx context.Context, in *awsevents.ListEventBus
 	return out, err
 }
 
-// A busPolicy is a policy as PutPermission writes it; statements of others stay as they are.
+// A busPolicy is a policy in the form that PutPermission writes. Other statements are left as they
+// are.
 type busPolicy struct {
 	Version   string
 	Statement []json.RawMessage
@@ -170,7 +171,8 @@ type statement struct {
 	Condition map[string]map[string]string `json:",omitempty"`
 }
 
-// readPolicy returns a bus's policy, and the index of the statement with an ID or -1.
+// readPolicy returns a bus's policy, and the index of the statement with an ID, or -1 if there is
+// none.
 func readPolicy(text, id string) (p busPolicy, at int, err error) {
 	p.Version = policy.Version2012
 	if text == "" {
@@ -185,7 +187,7 @@ func readPolicy(text, id string) (p busPolicy, at int, err error) {
 	}
 	p.Version = raw.Version
 	if json.Unmarshal(raw.Statement, &p.Statement) != nil {
-		p.Statement = []json.RawMessage{raw.Statement} // a single one needs no list
+		p.Statement = []json.RawMessage{raw.Statement} // a single statement may be without a list
 	}
 	return p, slices.IndexFunc(p.Statement, func(b json.RawMessage) bool {
 		var st struct{ Sid string }
@@ -243,7 +245,7 @@ func (s *Service) PutPermission(ctx context.Context, in *awsevents.PutPermission
 	})
 }
 
-// RemovePermission removes a statement of the policy of a bus, or the policy.
+// RemovePermission removes a statement from the policy of a bus, or the whole policy.
 func (s *Service) RemovePermission(ctx context.Context, in *awsevents.RemovePermissionInput) (*awsevents.RemovePermissionOutput, error) {
 	sc, name := scopeOf(ctx).parseBus(in.EventBusName)
 	return &awsevents.RemovePermissionOutput{}, s.changeBus(ctx, sc, name, func(b *busRecord) error {
@@ -286,12 +288,12 @@ func (s *Service) changeTags(ctx context.Context, text string, fn func(old map[s
 	})
 }
 
-// TagResource sets tags of a bus or rule.
+// TagResource adds or replaces tags of a bus or rule.
 func (s *Service) TagResource(ctx context.Context, in *awsevents.TagResourceInput) (*awsevents.TagResourceOutput, error) {
 	return &awsevents.TagResourceOutput{}, s.changeTags(ctx, *in.ResourceARN, func(old map[string]string) (map[string]string, error) { return putTags(old, in.Tags) })
 }
 
-// UntagResource removes tags of a bus or rule.
+// UntagResource removes tags from a bus or rule.
 func (s *Service) UntagResource(ctx context.Context, in *awsevents.UntagResourceInput) (*awsevents.UntagResourceOutput, error) {
 	return &awsevents.UntagResourceOutput{}, s.changeTags(ctx, *in.ResourceARN, func(old map[string]string) (map[string]string, error) {
 		for _, k := range in.TagKeys {
@@ -301,7 +303,7 @@ func (s *Service) UntagResource(ctx context.Context, in *awsevents.UntagResource
 	})
 }
 
-// ListTagsForResource shows the tags of a bus or rule.
+// ListTagsForResource lists the tags of a bus or rule.
 func (s *Service) ListTagsForResource(ctx context.Context, in *awsevents.ListTagsForResourceInput) (*awsevents.ListTagsForResourceOutput, error) {
 	sc, bus, rule, ok := parseARN(*in.ResourceARN)
 	if !ok || sc != scopeOf(ctx) {

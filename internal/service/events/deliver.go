@@ -29,25 +29,26 @@ import (
 )
 
 const (
-	// atOnce is how many deliveries are made at the same time.
+	// atOnce is how many deliveries run at the same time.
 	atOnce = 16
-	// longestPause is the longest time between two looks for what is due.
+	// longestPause is the longest interval between checks for due deliveries.
 	longestPause = time.Hour
-	// firstRetry is when a delivery is tried again for the first time. The time doubles, up
-	// to longestRetry.
+	// firstRetry is the interval before the first retry of a delivery. It doubles with every retry,
+	// up to longestRetry.
 	firstRetry   = time.Second
 	longestRetry = 5 * time.Minute
-	// The bounds of retries, unless a target has others.
+	// Default retry limits for targets.
 	// https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html
 	defaultAge     = 24 * time.Hour
 	defaultRetries = 185
-	// mostMissed is how many times of a schedule are kept that passed since the last look.
+	// mostMissed is how many times of a schedule are made up for if they passed since the last
+	// check.
 	mostMissed = 60
 )
 
 func scopeAt(account, region string) scope { return scope{regional.At(account, region)} }
 
-// Run delivers events and keeps schedules, until ctx ends.
+// Run delivers events and runs schedules until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.load(); err != nil {
 		return err
@@ -70,7 +71,7 @@ func (s *Service) Run(ctx context.Context) error {
 		wait = max(min(wait, next), time.Millisecond)
 		t := s.clock.NewTimer(wait)
 		if s.clock.Since(now) >= wait {
-			t.Stop() // the time has passed before the timer began
+			t.Stop() // the time has passed before the timer started
 			continue
 		}
 		select {
@@ -84,7 +85,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// load reads the deliveries that a daemon before has not ended.
+// load reads the deliveries that an earlier daemon did not complete.
 func (s *Service) load() error {
 	for _, b := range s.bytes.Buckets(kind) {
 		err := s.bytes.Scan(b, []byte{deliveryLetter}, func(key, raw []byte, err error) error {
@@ -108,7 +109,7 @@ func (s *Service) load() error {
 	return nil
 }
 
-// due returns some deliveries that are due, and when the next is.
+// due returns some of the due deliveries, and the time until the next one is due.
 func (s *Service) due(now time.Time) (map[deliveryID]*delivery, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *Service) due(now time.Time) (map[deliveryID]*delivery, time.Duration) {
 	return out, next
 }
 
-// deliverAll makes deliveries, and keeps those on disk that have to be made again.
+// deliverAll runs deliveries, and keeps those on disk that must be retried.
 func (s *Service) deliverAll(ctx context.Context, due map[deliveryID]*delivery) error {
 	var group sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -152,7 +153,7 @@ func (s *Service) deliverAll(ctx context.Context, due map[deliveryID]*delivery) 
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if _, ok := s.pending[id]; !ok {
-				return // reset
+				return // dropped by a reset
 			}
 			if again == nil {
 				delete(s.pending, id)
@@ -165,7 +166,7 @@ func (s *Service) deliverAll(ctx context.Context, due map[deliveryID]*delivery) 
 	return s.bytes.Do(writes...).Wait()
 }
 
-// deliver makes a delivery. It returns the one to be made later, or nil if it has ended.
+// deliver runs a delivery. It returns the delivery to be retried, or nil if it is complete.
 func (s *Service) deliver(ctx context.Context, sc scope, d *delivery) *delivery {
 	now := s.now()
 	asEvents := awsapi.AsServicePrincipal(ctx, sc.Account, sc.Region, principal, d.Rule, now)
@@ -229,7 +230,7 @@ func (s *Service) call(ctx context.Context, d *delivery, now time.Time) error {
 		return err
 	}
 	group := strings.TrimSuffix(strings.TrimPrefix(a.Resource, "log-group:"), ":*")
-	// A stream for each target, which is called by the same name after a restart.
+	// Each target has its own stream, which keeps its name after a restart.
 	stream := uuid.NewSHA1(uuid.NameSpaceURL, []byte(d.Rule+" "+d.Target.ID)).String()
 	put := &awslogs.PutLogEventsInput{LogGroupName: &group, LogStreamName: &stream, LogEvents: []logstypes.InputLogEvent{logEvent(d, now)}}
 	_, err = s.cfg.Logs.PutLogEvents(ctx, put)
@@ -244,8 +245,8 @@ func (s *Service) call(ctx context.Context, d *delivery, now time.Time) error {
 	return err
 }
 
-// logEvent is what a log group gets: what the target gets, or what its template calls
-// timestamp and message.
+// logEvent returns the event for a log group: what the target gets, or the timestamp and message
+// from its template.
 // https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutTargets.html
 func logEvent(d *delivery, now time.Time) logstypes.InputLogEvent {
 	e := logstypes.InputLogEvent{Timestamp: aws.Int64(now.UnixMilli()), Message: &d.Body}
@@ -266,7 +267,7 @@ func logEvent(d *delivery, now time.Time) logstypes.InputLogEvent {
 	return e
 }
 
-// sendDeadLetter sends the event of a delivery that was given up to its dead-letter queue.
+// sendDeadLetter sends the event of a failed delivery to its dead-letter queue.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-dlq.html
 func (s *Service) sendDeadLetter(ctx context.Context, d *delivery, condition string) error {
 	attributes := map[string]sqstypes.MessageAttributeValue{}
@@ -282,8 +283,8 @@ func (s *Service) sendDeadLetter(ctx context.Context, d *delivery, condition str
 	return err
 }
 
-// keepSchedules sends the events of schedules that became due after one time and up to
-// another, and says how long it is until the next.
+// keepSchedules sends the events of schedules that became due between two times, and returns the
+// time until the next one is due.
 func (s *Service) keepSchedules(after, now time.Time) time.Duration {
 	wait := longestPause
 	for _, item := range rules.All(s.store, store.Scope{}) {
@@ -293,7 +294,7 @@ func (s *Service) keepSchedules(after, now time.Time) time.Duration {
 		}
 		sched, err := schedule.Parse(r.Schedule)
 		if err != nil {
-			continue // it was checked when it was put
+			continue // validated when it was set
 		}
 		sc := scopeAt(item.Key.Account, item.Key.Region)
 		at, ok := sched.Next(r.Started, after)

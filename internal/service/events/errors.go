@@ -4,9 +4,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The texts are those that LocalStack's tests recorded from AWS
-// (https://github.com/localstack/localstack, tests/aws/services/events/*.snapshot.json),
-// unless another source is named.
+// Unless another source is given, the texts are those that LocalStack's tests recorded from AWS
+// (https://github.com/localstack/localstack, tests/aws/services/events/*.snapshot.json).
 
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationException", format, args...)
@@ -101,7 +100,7 @@ func errPermission() error {
 	return errValidation("Either Policy, or Action, Principal and StatementId must be specified.")
 }
 
-// The words about tags and tokens are from memory.
+// The texts about tags and tokens are from memory.
 
 func errReservedTag(string) error {
 	return errValidation("Tag keys cannot start with 'aws:'; this prefix is reserved for system use.")

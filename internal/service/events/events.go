@@ -1,18 +1,18 @@
-// Package events answers Amazon EventBridge: event buses, rules with patterns and
-// schedules, and their delivery to queues of SQS and log groups of CloudWatch Logs.
+// Package events answers Amazon EventBridge: event buses, rules with patterns and schedules, and
+// deliveries to SQS queues and CloudWatch Logs log groups.
 //
-// Buses and rules are records of the store. What is on its way to a target is in the store
-// of bytes, so that an event that PutEvents has accepted survives a crash.
+// Buses and rules are records in the store. Deliveries in progress are in the byte store, so that
+// an event that PutEvents has accepted survives a crash.
 //
 //	PutEvents, schedules, Emit ─► rules that match ─► delivery ─► target
 //	                                                     │ fails
 //	                                                     └─► later again ─► dead-letter queue
 //
-// Targets are called through the AWS API server as events.amazonaws.com: the policy of a queue
-// or of the log groups has to let it.
+// Targets are called through the AWS API server as events.amazonaws.com, which the policy of a
+// queue or of the log groups must allow.
 //
-// Who may do what is decided by package authz, which asks the policies of buses, too.
-// Only the composition root imports the package.
+// Package authz makes access decisions, including the policies of buses. Only the composition root
+// imports the package.
 package events
 
 import (
@@ -34,12 +34,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// SQS is what EventBridge calls of SQS.
+// SQS are the operations of SQS that EventBridge calls.
 type SQS interface {
 	SendMessage(context.Context, *awssqs.SendMessageInput) (*awssqs.SendMessageOutput, error)
 }
 
-// Logs is what EventBridge calls of CloudWatch Logs.
+// Logs are the operations of CloudWatch Logs that EventBridge calls.
 type Logs interface {
 	CreateLogStream(context.Context, *awslogs.CreateLogStreamInput) (*awslogs.CreateLogStreamOutput, error)
 	PutLogEvents(context.Context, *awslogs.PutLogEventsInput) (*awslogs.PutLogEventsOutput, error)
@@ -51,8 +51,8 @@ type Config struct {
 	Bytes *bytestore.Store
 	SQS   SQS
 	Logs  Logs
-	Clock clock.WithTicker // nil: the real one
-	Log   *slog.Logger     // nil: slog.Default
+	Clock clock.WithTicker // nil means the real clock
+	Log   *slog.Logger     // nil means slog.Default
 }
 
 // Service is Amazon EventBridge.
@@ -65,15 +65,15 @@ type Service struct {
 
 	parsed parsed
 
-	// mu guards what follows. It is not held while anything is on its way to the disk.
+	// mu guards the fields below. It is not held while waiting for the disk.
 	mu sync.Mutex
-	// pending are the deliveries that have not ended, by their place on disk.
+	// pending are the deliveries that are not complete, by their place on disk.
 	pending map[deliveryID]*delivery
-	last    uint64 // number of a delivery
+	last    uint64 // number of the latest delivery
 	wake    chan struct{}
 }
 
-// New returns the service. Call Run to deliver events and to keep schedules.
+// New returns the service. Call Run to deliver events and run schedules.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, store: cfg.Store, bytes: cfg.Bytes, clock: cfg.Clock, log: cfg.Log, pending: map[deliveryID]*delivery{}, wake: make(chan struct{}, 1)}
 	if s.clock == nil {
@@ -86,11 +86,11 @@ func New(cfg Config) *Service {
 }
 
 const (
-	// principal is who calls targets.
+	// principal is the principal that calls targets.
 	principal = "events.amazonaws.com"
-	// kind is what the service's buckets are called in the store of bytes.
+	// kind is the kind of the service's buckets in the byte store.
 	kind = "events"
-	// defaultBus is the one that every account has in every region.
+	// defaultBus is the bus that every account has in every region.
 	defaultBus = "default"
 )
 
@@ -115,7 +115,7 @@ func (sc scope) bucket() bytestore.Bucket {
 	return bytestore.Bucket{Account: sc.Account, Kind: kind, Name: sc.Region}
 }
 
-// parseBus reads what a request calls a bus: nothing, a name, or an ARN, which may be of
+// parseBus parses a reference to a bus in a request: empty, a name, or an ARN, which may be in
 // another account.
 func (sc scope) parseBus(name *string) (scope, string) {
 	if name == nil {
@@ -129,7 +129,7 @@ func (sc scope) parseBus(name *string) (scope, string) {
 	return scope{regional.At(a.Account, a.Region)}, bus
 }
 
-// parseARN reads the ARN of a bus, or of a rule of a bus.
+// parseARN parses the ARN of a bus or of a rule.
 func parseARN(text string) (sc scope, bus, rule string, ok bool) {
 	a, err := arn.Parse(text)
 	if err != nil || a.Service != "events" {
@@ -146,7 +146,7 @@ func parseARN(text string) (sc scope, bus, rule string, ok bool) {
 	return sc, defaultBus, name, ok && name != ""
 }
 
-// bus returns the record of a bus. The default bus exists without one.
+// bus returns the record of a bus. The default bus exists even without a record.
 func (s *Service) bus(r store.Reader, sc scope, name string) (busRecord, error) {
 	b, err := buses.Get(r, sc.Key(name))
 	if name == defaultBus && notFound(err) {
@@ -166,8 +166,8 @@ func (s *Service) rule(r store.Reader, sc scope, bus, name string) (ruleRecord, 
 
 func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// Reset forgets what is in memory of an account, or of all. The store of bytes is emptied
-// next.
+// Reset drops the state of an account, or of all accounts, from memory. The caller then empties the
+// byte store.
 func (s *Service) Reset(_ context.Context, account string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Service) Reset(_ context.Context, account string) error {
 	return nil
 }
 
-// parsed are patterns by their texts.
+// parsed are parsed patterns by text.
 type parsed struct {
 	mu       sync.Mutex
 	patterns map[string]*pattern.Pattern

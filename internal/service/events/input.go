@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pathForm is the part of JSONPath that EventBridge has: names and numbers of elements.
+// pathForm matches the subset of JSONPath that EventBridge supports: names and indexes of elements.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-transform-target-input.html
 var pathForm = regexp.MustCompile(`^\$(\.[A-Za-z0-9_\-]+|\[\d{1,6}\]|\[\*\])*$`)
 
@@ -17,7 +17,7 @@ var pathSteps = regexp.MustCompile(`\.[A-Za-z0-9_\-]+|\[[\d*]+\]`)
 
 func validPath(p string) bool { return pathForm.MatchString(p) }
 
-// find returns the value at a path of an event; false if there is none.
+// find returns the value at a path of an event, or false if there is none.
 func find(v any, path string) (any, bool) {
 	for _, step := range pathSteps.FindAllString(path, -1) {
 		if name, ok := strings.CutPrefix(step, "."); ok {
@@ -43,7 +43,7 @@ func find(v any, path string) (any, bool) {
 	return v, true
 }
 
-// The variables that every template may have.
+// Variables that every template can use.
 const (
 	varRuleARN   = "aws.events.rule-arn"
 	varRuleName  = "aws.events.rule-name"
@@ -69,8 +69,8 @@ func placeholders(template string) (names []string) {
 	return names
 }
 
-// body is what a target gets of an event. ok is false if the target's path or template
-// makes nothing of it that could be sent.
+// body returns what a target gets for an event. ok is false if the target's path or template does
+// not yield a valid value.
 func (t *target) body(event []byte, ruleARN, ruleName string, now time.Time) (string, bool) {
 	switch {
 	case t.Input != "":
@@ -103,8 +103,8 @@ func (t *target) body(event []byte, ruleARN, ruleName string, now time.Time) (st
 		}
 		return find(e, t.Paths[name])
 	}
-	// A template that is a string takes texts without quotes; one that is an object takes
-	// JSON, except for texts that stand within quotes.
+	// If the template is a string, values are inserted without quotes. If it is an object, they are
+	// inserted as JSON, except for strings within quotes.
 	isString := strings.HasPrefix(strings.TrimSpace(t.Template), `"`)
 	var b strings.Builder
 	at, quoted := 0, false
@@ -138,7 +138,7 @@ func (t *target) body(event []byte, ruleARN, ruleName string, now time.Time) (st
 	return b.String(), isString || json.Valid([]byte(b.String()))
 }
 
-// withoutDetail is an event as <aws.events.event> has it.
+// withoutDetail returns an event in the form of <aws.events.event>.
 func withoutDetail(event any) any {
 	o, _ := event.(map[string]any)
 	out := map[string]any{}
@@ -154,7 +154,7 @@ func withoutDetail(event any) any {
 	return out
 }
 
-// encode is a value as JSON.
+// encode returns a value as JSON.
 func encode(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

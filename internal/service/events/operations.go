@@ -10,7 +10,7 @@ func (s *Service) Module() module.Module {
 	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: s.Run, Reset: s.Reset}
 }
 
-// AWS returns the service as the AWS API server registers it.
+// AWS returns the service's registration with the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "events",

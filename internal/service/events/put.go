@@ -16,11 +16,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/events/pattern"
 )
 
-// maxEntries is how large the entries of a request may be together.
+// maxEntries is the maximum total size of the entries in a request.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html#eb-putevent-size
 const maxEntries = 256 << 10
 
-// An Event is one on its way to the rules of a bus, as JSON has it.
+// An Event is an event in its JSON form, for the rules of a bus.
 type Event struct {
 	Version    string          `json:"version"`
 	ID         string          `json:"id"`
@@ -33,10 +33,10 @@ type Event struct {
 	Detail     json.RawMessage `json:"detail"`
 }
 
-// timeForm is how events say times.
+// timeForm is the time format in events.
 const timeForm = "2006-01-02T15:04:05Z"
 
-// PutEvents sends events to the rules of buses. What it has accepted is on disk.
+// PutEvents sends events to the rules of buses. Accepted events are on disk when it returns.
 func (s *Service) PutEvents(ctx context.Context, in *awsevents.PutEventsInput) (*awsevents.PutEventsOutput, error) {
 	sc, size := scopeOf(ctx), 0
 	for _, e := range in.Entries {
@@ -88,7 +88,7 @@ func (s *Service) PutEvents(ctx context.Context, in *awsevents.PutEventsInput) (
 	return out, nil
 }
 
-// refusal says why an entry is not accepted.
+// refusal returns the reason why an entry is not accepted.
 func refusal(e *eventstypes.PutEventsRequestEntry) (code, message string) {
 	for _, m := range []struct {
 		name  string
@@ -107,16 +107,15 @@ func refusal(e *eventstypes.PutEventsRequestEntry) (code, message string) {
 	return "", ""
 }
 
-// Emit sends an event of an AWS service to the default bus of its account and region. The
-// commit has also the writes, so that both happen or neither. It is nil if nothing is
-// written.
+// Emit sends an event of an AWS service to the default bus of its account and region. The commit
+// includes writes, so that both happen or neither. It is nil if nothing is written.
 func (s *Service) Emit(account, region string, e Event, writes ...bytestore.Write) (*bytestore.Commit, error) {
 	e.Version, e.Account, e.Region = "0", account, region
 	return s.send(scopeAt(account, region), defaultBus, &e, writes...)
 }
 
-// send asks for the deliveries of an event to the targets of all rules of a bus that match.
-// The commit is nil if there is nothing to write. A bus that does not exist has no rules.
+// send enqueues deliveries of an event to the targets of all matching rules of a bus. The commit is
+// nil if there is nothing to write. A bus that does not exist has no rules.
 func (s *Service) send(sc scope, bus string, e *Event, writes ...bytestore.Write) (*bytestore.Commit, error) {
 	if e.Resources == nil {
 		e.Resources = []string{}
@@ -149,7 +148,7 @@ func (s *Service) send(sc scope, bus string, e *Event, writes ...bytestore.Write
 	return s.enqueue(sc, all, writes...)
 }
 
-// marshal is an event as targets get it.
+// marshal encodes an event for targets.
 func marshal(e *Event) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -160,7 +159,7 @@ func marshal(e *Event) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// toTargets are the deliveries of an event to the targets of a rule.
+// toTargets returns the deliveries of an event to the targets of a rule.
 func (s *Service) toTargets(sc scope, r *ruleRecord, event []byte) (out []*delivery) {
 	now := s.now()
 	for _, t := range r.Targets {
@@ -174,7 +173,7 @@ func (s *Service) toTargets(sc scope, r *ruleRecord, event []byte) (out []*deliv
 	return out
 }
 
-// enqueue asks for deliveries, which happen once they are on disk.
+// enqueue stores deliveries. They run once they are on disk.
 func (s *Service) enqueue(sc scope, all []*delivery, writes ...bytestore.Write) (*bytestore.Commit, error) {
 	size := 0
 	raws := make([][]byte, len(all))
@@ -203,7 +202,7 @@ func (s *Service) enqueue(sc scope, all []*delivery, writes ...bytestore.Write) 
 	}
 	c := s.bytes.Do(writes...)
 	if len(made) > 0 {
-		go func() { // the runner has something to do when the disk has it
+		go func() { // wake the runner once the deliveries are on disk
 			if c.Wait() != nil {
 				return
 			}
@@ -225,5 +224,5 @@ func (s *Service) wakeUp() {
 	}
 }
 
-// formatTime is a time as events say it.
+// formatTime formats a time for events.
 func formatTime(t time.Time) string { return t.UTC().Format(timeForm) }

@@ -10,13 +10,12 @@ import (
 )
 
 var (
-	// buses are called by their names. The default bus has a record once it has tags or a
-	// policy.
+	// buses are stored by name. The default bus has a record only if it has tags or a policy.
 	buses = store.NewCollection[busRecord]("events", "bus")
-	// rules are called BUS/NAME.
+	// rules are stored under BUS/NAME.
 	rules = store.NewCollection[ruleRecord]("events", "rule")
 
-	// deliveries are in the store of bytes.
+	// deliveries are in the byte store.
 	deliveries = store.NewForm[delivery]("events", "delivery")
 )
 
@@ -42,14 +41,14 @@ type ruleRecord struct {
 	Tags    map[string]string
 }
 
-// A target is where the events of a rule go.
+// A target receives the events of a rule.
 type target struct {
 	ID, ARN string
-	// Input, Path or Template say what it gets, if it is not the event.
+	// Input, Path or Template determines what the target gets. If all are empty, it gets the event.
 	Input    string            `json:",omitempty"`
 	Path     string            `json:",omitempty"`
 	Template string            `json:",omitempty"`
-	Paths    map[string]string `json:",omitempty"` // of the template
+	Paths    map[string]string `json:",omitempty"` // paths of the template's variables
 	// Group is the message group of a FIFO queue.
 	Group      string `json:",omitempty"`
 	DeadLetter string `json:",omitempty"` // ARN of a queue
@@ -64,13 +63,14 @@ type delivery struct {
 	Event  json.RawMessage
 	Body   string // what the target gets
 	Time   time.Time
-	// Attempts have failed so far, the last one with Code and Message. The next is due.
+	// Attempts is the number of failed attempts, the last one with Code and Message. Due is when to
+	// try again.
 	Attempts      int       `json:",omitempty"`
 	Due           time.Time `json:",omitzero"`
 	Code, Message string    `json:",omitempty"`
 }
 
-// A deliveryID is the place of a delivery in the store of bytes.
+// A deliveryID is the place of a delivery in the byte store.
 type deliveryID struct {
 	bucket bytestore.Bucket
 	number uint64

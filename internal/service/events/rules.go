@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// PutRule makes a rule, or changes all of it but its targets and tags.
+// PutRule creates a rule, or changes everything about it except its targets and tags.
 func (s *Service) PutRule(ctx context.Context, in *awsevents.PutRuleInput) (*awsevents.PutRuleOutput, error) {
 	sc, bus := scopeOf(ctx).parseBus(in.EventBusName)
 	r := ruleRecord{
@@ -96,7 +96,7 @@ func state(r *ruleRecord) eventstypes.RuleState {
 	return eventstypes.RuleStateEnabled
 }
 
-// DescribeRule shows a rule.
+// DescribeRule describes a rule.
 func (s *Service) DescribeRule(ctx context.Context, in *awsevents.DescribeRuleInput) (*awsevents.DescribeRuleOutput, error) {
 	sc, bus := scopeOf(ctx).parseBus(in.EventBusName)
 	r, err := s.rule(s.store, sc, bus, *in.Name)
@@ -109,8 +109,7 @@ func (s *Service) DescribeRule(ctx context.Context, in *awsevents.DescribeRuleIn
 	}, nil
 }
 
-// DeleteRule deletes a rule that has no targets. One that is not there is as good as
-// deleted.
+// DeleteRule deletes a rule without targets. It is not an error if the rule does not exist.
 func (s *Service) DeleteRule(ctx context.Context, in *awsevents.DeleteRuleInput) (*awsevents.DeleteRuleOutput, error) {
 	sc, bus := scopeOf(ctx).parseBus(in.EventBusName)
 	return &awsevents.DeleteRuleOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
@@ -141,18 +140,18 @@ func (s *Service) enable(ctx context.Context, busName *string, name string, enab
 	})
 }
 
-// EnableRule makes a rule match again.
+// EnableRule enables a rule.
 func (s *Service) EnableRule(ctx context.Context, in *awsevents.EnableRuleInput) (*awsevents.EnableRuleOutput, error) {
 	return &awsevents.EnableRuleOutput{}, s.enable(ctx, in.EventBusName, *in.Name, true)
 }
 
-// DisableRule makes a rule match nothing.
+// DisableRule disables a rule, so that it matches nothing.
 func (s *Service) DisableRule(ctx context.Context, in *awsevents.DisableRuleInput) (*awsevents.DisableRuleOutput, error) {
 	return &awsevents.DisableRuleOutput{}, s.enable(ctx, in.EventBusName, *in.Name, false)
 }
 
-// listRules calls fn for a page of the rules of a bus that match, and returns the token of
-// the next.
+// listRules calls fn for a page of the matching rules of a bus, and returns the token for the next
+// page.
 func (s *Service) listRules(sc scope, bus, question string, size *int32, token *string, match func(*ruleRecord) bool, fn func(*ruleRecord)) (*string, error) {
 	if _, err := s.bus(s.store, sc, bus); err != nil {
 		return nil, err
@@ -201,7 +200,7 @@ func (s *Service) ListRuleNamesByTarget(ctx context.Context, in *awsevents.ListR
 	return out, err
 }
 
-// PutTargets gives a rule targets, or changes those of the same IDs.
+// PutTargets adds targets to a rule, or replaces those with the same IDs.
 func (s *Service) PutTargets(ctx context.Context, in *awsevents.PutTargetsInput) (*awsevents.PutTargetsOutput, error) {
 	sc, bus := scopeOf(ctx).parseBus(in.EventBusName)
 	var more []target
@@ -288,7 +287,7 @@ func newTarget(in *eventstypes.Target) (target, error) {
 	return t, nil
 }
 
-// RemoveTargets takes targets from a rule.
+// RemoveTargets removes targets from a rule.
 func (s *Service) RemoveTargets(ctx context.Context, in *awsevents.RemoveTargetsInput) (*awsevents.RemoveTargetsOutput, error) {
 	sc, bus := scopeOf(ctx).parseBus(in.EventBusName)
 	err := s.changeRule(ctx, sc, bus, *in.Rule, func(r *ruleRecord) error {
@@ -326,7 +325,7 @@ func (s *Service) ListTargetsByRule(ctx context.Context, in *awsevents.ListTarge
 	return out, err
 }
 
-// TestEventPattern tells whether an event matches a pattern.
+// TestEventPattern reports whether an event matches a pattern.
 func (s *Service) TestEventPattern(_ context.Context, in *awsevents.TestEventPatternInput) (*awsevents.TestEventPatternOutput, error) {
 	p, err := pattern.Parse(*in.EventPattern)
 	if err != nil {

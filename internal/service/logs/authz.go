@@ -14,7 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// Authz tells package authz what is stored of log groups, and the resource policies.
+// Authz provides package authz with the stored attributes of log groups, and with the resource
+// policies.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
@@ -22,7 +23,7 @@ type resolver struct{ s *Service }
 // HoldsPolicies implements authz.PolicyHolder.
 func (resolver) HoldsPolicies() {}
 
-// Resource implements authz.Resolver. Resources are called by the ARNs of Targets.
+// Resource implements authz.Resolver. Resources are identified by the ARNs that Targets returns.
 func (r resolver) Resource(_ context.Context, account, region, _, id string) (authz.Resource, bool) {
 	sc := scope{regional.At(account, region)}
 	rest, ok := strings.CutPrefix(id, sc.groupARN(""))
@@ -42,8 +43,8 @@ func (r resolver) Resource(_ context.Context, account, region, _, id string) (au
 	return out, true
 }
 
-// Targets implements authz.Targeter. Except for tags, the ARN of a group has a part for
-// its streams, so that policies have to name log-group:NAME:* to allow anything.
+// Targets implements authz.Targeter. Except for tags, a group's ARN includes a part for its
+// streams, so policies must name log-group:NAME:* to allow anything.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	sc := scope{regional.At(call.Account, call.Region)}

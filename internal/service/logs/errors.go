@@ -4,9 +4,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The texts are those that LocalStack's tests recorded from AWS
-// (https://github.com/localstack/localstack, tests/aws/services/logs/*.snapshot.json),
-// unless another source is named.
+// Unless another source is given, the texts are those that LocalStack's tests recorded from AWS
+// (https://github.com/localstack/localstack, tests/aws/services/logs/*.snapshot.json).
 
 func errParameter(format string, args ...any) error {
 	return awserr.Newf("InvalidParameterException", format, args...)
@@ -46,7 +45,8 @@ func errOrder() error {
 	return errParameter("Log events in a single PutLogEvents request must be in chronological order.")
 }
 
-// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html; the words are from memory.
+// https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html; the
+// text is from memory.
 func errSpan() error {
 	return errParameter("The batch of log events in a single PutLogEvents request cannot span more than 24 hours.")
 }
@@ -56,7 +56,7 @@ func errTooLarge(size int) error {
 	return errParameter("Upload too large: %d bytes exceeds limit of %d", size, maxBatchSize)
 }
 
-// errFull is Drydock's own: AWS stores without bounds.
+// errFull is Drydock's own: AWS has no storage limit.
 func errFull() error {
 	return awserr.New("LimitExceededException", "What this account stores has taken all the room that Drydock gives an account. Delete log groups, or messages of queues.")
 }
@@ -87,7 +87,7 @@ func errProtected() error {
 	return awserr.New("ValidationException", "The log group cannot be deleted because deletion protection is enabled.")
 }
 
-// The words about tags are from memory.
+// The texts about tags are from memory.
 
 func errReservedTag(string) error {
 	return errParameter("aws: prefixed tag key names are not allowed for external use.")

@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateLogGroup makes a log group.
+// CreateLogGroup creates a log group.
 func (s *Service) CreateLogGroup(ctx context.Context, in *awslogs.CreateLogGroupInput) (*awslogs.CreateLogGroupOutput, error) {
 	sc, name := scopeOf(ctx), *in.LogGroupName
 	if in.LogGroupClass == logstypes.LogGroupClassDelivery {
@@ -51,8 +51,8 @@ func (s *Service) CreateLogGroup(ctx context.Context, in *awslogs.CreateLogGroup
 	return &awslogs.CreateLogGroupOutput{}, err
 }
 
-// checkKey asks KMS whether CloudWatch Logs may use a key for a group: the key's policy
-// has to let the service, not its caller.
+// checkKey asks KMS whether CloudWatch Logs may use a key for a group. The key's policy must allow
+// the service, not its caller.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
 func (s *Service) checkKey(ctx context.Context, sc scope, group, key string) error {
 	if key == "" || s.cfg.KMS == nil {
@@ -69,7 +69,7 @@ func (s *Service) checkKey(ctx context.Context, sc scope, group, key string) err
 	return err
 }
 
-// DeleteLogGroup deletes a group with its streams and all their events.
+// DeleteLogGroup deletes a group with its streams and their events.
 func (s *Service) DeleteLogGroup(ctx context.Context, in *awslogs.DeleteLogGroupInput) (*awslogs.DeleteLogGroupOutput, error) {
 	sc, name := scopeOf(ctx), *in.LogGroupName
 	var id string
@@ -106,7 +106,7 @@ func pages(usual int, question ...string) paging.Rules {
 	return paging.Rules{Usual: usual, Question: strings.Join(question, "\x00"), BadToken: errToken}
 }
 
-// list calls fn for a page of the groups that match, and returns the token of the next.
+// list calls fn for a page of the matching groups, and returns the token for the next page.
 func (s *Service) list(sc scope, page *paging.Cursor, prefix string, match func(*groupRecord) bool, fn func(*groupRecord)) (*string, error) {
 	in := sc.All()
 	in.Prefix = prefix
@@ -124,7 +124,7 @@ func (s *Service) list(sc scope, page *paging.Cursor, prefix string, match func(
 	return page.Next(), err
 }
 
-// DescribeLogGroups lists groups by their names.
+// DescribeLogGroups lists groups by name.
 func (s *Service) DescribeLogGroups(ctx context.Context, in *awslogs.DescribeLogGroupsInput) (*awslogs.DescribeLogGroupsOutput, error) {
 	sc, prefix, part := scopeOf(ctx), aws.ToString(in.LogGroupNamePrefix), aws.ToString(in.LogGroupNamePattern)
 	if prefix != "" && part != "" {
@@ -160,8 +160,8 @@ func (s *Service) shown(sc scope, g *groupRecord) logstypes.LogGroup {
 	return out
 }
 
-// ListLogGroups lists groups briefly. Its pattern is up to five parts of names, or their
-// beginnings after a ^, separated by bars.
+// ListLogGroups lists groups with few details. Its pattern has up to five parts of names, separated
+// by bars. A ^ before a part means that the name begins with it.
 func (s *Service) ListLogGroups(ctx context.Context, in *awslogs.ListLogGroupsInput) (*awslogs.ListLogGroupsOutput, error) {
 	sc, pattern := scopeOf(ctx), aws.ToString(in.LogGroupNamePattern)
 	page, err := pages(50, pattern).Start(in.Limit, in.NextToken)
@@ -186,10 +186,10 @@ func (s *Service) ListLogGroups(ctx context.Context, in *awslogs.ListLogGroupsIn
 	return out, err
 }
 
-// retentions are the days that PutRetentionPolicy takes.
+// retentions are the numbers of days that PutRetentionPolicy accepts.
 var retentions = []int32{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
-// PutRetentionPolicy sets how long events are kept. Those that are older are gone at once.
+// PutRetentionPolicy sets how long events are kept. Older events disappear at once.
 func (s *Service) PutRetentionPolicy(ctx context.Context, in *awslogs.PutRetentionPolicyInput) (*awslogs.PutRetentionPolicyOutput, error) {
 	if !slices.Contains(retentions, *in.RetentionInDays) {
 		return nil, errRetention(*in.RetentionInDays)
@@ -200,7 +200,7 @@ func (s *Service) PutRetentionPolicy(ctx context.Context, in *awslogs.PutRetenti
 	})
 }
 
-// DeleteRetentionPolicy makes a group keep its events for good.
+// DeleteRetentionPolicy makes a group keep its events forever.
 func (s *Service) DeleteRetentionPolicy(ctx context.Context, in *awslogs.DeleteRetentionPolicyInput) (*awslogs.DeleteRetentionPolicyOutput, error) {
 	return &awslogs.DeleteRetentionPolicyOutput{}, s.changeGroup(ctx, *in.LogGroupName, func(g *groupRecord) error {
 		g.Retention = 0
@@ -208,7 +208,7 @@ func (s *Service) DeleteRetentionPolicy(ctx context.Context, in *awslogs.DeleteR
 	})
 }
 
-// PutLogGroupDeletionProtection protects a group from DeleteLogGroup, or does so no longer.
+// PutLogGroupDeletionProtection turns a group's protection from DeleteLogGroup on or off.
 func (s *Service) PutLogGroupDeletionProtection(ctx context.Context, in *awslogs.PutLogGroupDeletionProtectionInput) (*awslogs.PutLogGroupDeletionProtectionOutput, error) {
 	return &awslogs.PutLogGroupDeletionProtectionOutput{}, s.changeGroup(ctx, scopeOf(ctx).groupName(*in.LogGroupIdentifier), func(g *groupRecord) error {
 		g.Protected = *in.DeletionProtectionEnabled
@@ -216,7 +216,7 @@ func (s *Service) PutLogGroupDeletionProtection(ctx context.Context, in *awslogs
 	})
 }
 
-// AssociateKmsKey gives a group a KMS key.
+// AssociateKmsKey sets a group's KMS key.
 func (s *Service) AssociateKmsKey(ctx context.Context, in *awslogs.AssociateKmsKeyInput) (*awslogs.AssociateKmsKeyOutput, error) {
 	sc := scopeOf(ctx)
 	name, err := sc.named(in.LogGroupName, in.ResourceIdentifier)
@@ -235,7 +235,7 @@ func (s *Service) AssociateKmsKey(ctx context.Context, in *awslogs.AssociateKmsK
 	})
 }
 
-// DisassociateKmsKey takes a group's KMS key away.
+// DisassociateKmsKey removes a group's KMS key.
 func (s *Service) DisassociateKmsKey(ctx context.Context, in *awslogs.DisassociateKmsKeyInput) (*awslogs.DisassociateKmsKeyOutput, error) {
 	name, err := scopeOf(ctx).named(in.LogGroupName, in.ResourceIdentifier)
 	if err != nil {
@@ -279,39 +279,39 @@ func (s *Service) tagsOf(ctx context.Context, group string) (map[string]string, 
 	return g.Tags, err
 }
 
-// TagLogGroup sets tags of a group. It is older than TagResource.
+// TagLogGroup adds or replaces tags of a group. It predates TagResource.
 func (s *Service) TagLogGroup(ctx context.Context, in *awslogs.TagLogGroupInput) (*awslogs.TagLogGroupOutput, error) {
 	return &awslogs.TagLogGroupOutput{}, s.tag(ctx, *in.LogGroupName, in.Tags)
 }
 
-// UntagLogGroup removes tags of a group.
+// UntagLogGroup removes tags from a group.
 func (s *Service) UntagLogGroup(ctx context.Context, in *awslogs.UntagLogGroupInput) (*awslogs.UntagLogGroupOutput, error) {
 	return &awslogs.UntagLogGroupOutput{}, s.untag(ctx, *in.LogGroupName, in.Tags)
 }
 
-// ListTagsLogGroup shows the tags of a group.
+// ListTagsLogGroup lists the tags of a group.
 func (s *Service) ListTagsLogGroup(ctx context.Context, in *awslogs.ListTagsLogGroupInput) (*awslogs.ListTagsLogGroupOutput, error) {
 	tags, err := s.tagsOf(ctx, *in.LogGroupName)
 	return &awslogs.ListTagsLogGroupOutput{Tags: tags}, err
 }
 
-// TagResource sets tags of a group.
+// TagResource adds or replaces tags of a group.
 func (s *Service) TagResource(ctx context.Context, in *awslogs.TagResourceInput) (*awslogs.TagResourceOutput, error) {
 	return &awslogs.TagResourceOutput{}, s.tag(ctx, scopeOf(ctx).groupName(*in.ResourceArn), in.Tags)
 }
 
-// UntagResource removes tags of a group.
+// UntagResource removes tags from a group.
 func (s *Service) UntagResource(ctx context.Context, in *awslogs.UntagResourceInput) (*awslogs.UntagResourceOutput, error) {
 	return &awslogs.UntagResourceOutput{}, s.untag(ctx, scopeOf(ctx).groupName(*in.ResourceArn), in.TagKeys)
 }
 
-// ListTagsForResource shows the tags of a group.
+// ListTagsForResource lists the tags of a group.
 func (s *Service) ListTagsForResource(ctx context.Context, in *awslogs.ListTagsForResourceInput) (*awslogs.ListTagsForResourceOutput, error) {
 	tags, err := s.tagsOf(ctx, scopeOf(ctx).groupName(*in.ResourceArn))
 	return &awslogs.ListTagsForResourceOutput{Tags: tags}, err
 }
 
-// DescribeSubscriptionFilters answers that a group has none: PutSubscriptionFilter is refused.
+// DescribeSubscriptionFilters returns an empty list, because PutSubscriptionFilter is refused.
 func (s *Service) DescribeSubscriptionFilters(ctx context.Context, in *awslogs.DescribeSubscriptionFiltersInput) (*awslogs.DescribeSubscriptionFiltersOutput, error) {
 	_, err := s.group(scopeOf(ctx), *in.LogGroupName)
 	return &awslogs.DescribeSubscriptionFiltersOutput{SubscriptionFilters: []logstypes.SubscriptionFilter{}}, err

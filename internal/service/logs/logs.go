@@ -1,15 +1,15 @@
-// Package logs answers Amazon CloudWatch Logs: log groups and streams, their events, and
-// the policies of an account that let AWS services write events.
+// Package logs answers Amazon CloudWatch Logs: log groups and streams, their events, and the
+// policies by which an account allows AWS services to write events.
 //
-// Groups, streams and policies are records of the store. Events are in the store of bytes,
-// in one bucket for each group, by their time, so that a search, the end of the retention
-// and the account's limit all read or remove a part of the bucket from its beginning.
+// Groups, streams and policies are records in the store. Events are in the byte store, in one
+// bucket per group, ordered by time. So searches, retention and the account's limit all read or
+// remove part of a bucket from its beginning.
 //
 //	PutLogEvents ─► 'e' TIME STREAM SEQUENCE ─► GetLogEvents, FilterLogEvents
-//	            └─► 's' STREAM: what DescribeLogStreams says of it
+//	            └─► 's' STREAM: the state that DescribeLogStreams shows
 //
-// Who may do what is decided by package authz, which asks resource policies, too.
-// Only the composition root imports the package.
+// Package authz makes access decisions, including resource policies. Only the composition root
+// imports the package.
 package logs
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// KMS is what CloudWatch Logs asks of KMS, as itself, before a group gets a key.
+// KMS is the operation that CloudWatch Logs calls, as itself, before it sets a group's key.
 type KMS interface {
 	GenerateDataKey(context.Context, *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error)
 }
@@ -41,14 +41,14 @@ type Config struct {
 	Store *store.Store
 	Bytes *bytestore.Store
 	KMS   KMS
-	// Limit is how many bytes the events of an account may have. The oldest ones of its
-	// largest group make room for new ones. 0 means DefaultLimit.
+	// Limit is the maximum total size of an account's events in bytes. To make room for new ones,
+	// the oldest events of its largest group are removed. 0 means DefaultLimit.
 	Limit int64
-	Clock clock.WithTicker // nil: the real one
-	Log   *slog.Logger     // nil: slog.Default
+	Clock clock.WithTicker // nil means the real clock
+	Log   *slog.Logger     // nil means slog.Default
 }
 
-// DefaultLimit is how many bytes the events of an account may have: half of what the
+// DefaultLimit is the default maximum size of an account's events in bytes: half of what the
 // account may store.
 const DefaultLimit = bytestore.DefaultRoom / 2
 
@@ -62,16 +62,16 @@ type Service struct {
 
 	docs documents
 
-	// mu orders the writes to a stream. It is held while they are asked for, not while they
-	// are on their way to the disk.
+	// mu orders the writes to a stream. It is held while writes are submitted, but not while
+	// waiting for the disk.
 	mu sync.Mutex
-	// streams are the states of the streams that were written to since the start.
+	// streams are the states of streams that have been written to since the start.
 	streams map[streamID]*streamState
-	// written is how much an account has written since the last look at its limit.
+	// written is how much each account has written since its limit was last checked.
 	written map[string]int64
 }
 
-// New returns the service. Call Run to remove events at the end of their retention.
+// New returns the service. Call Run to remove expired events.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, store: cfg.Store, bytes: cfg.Bytes, clock: cfg.Clock, log: cfg.Log, streams: map[streamID]*streamState{}, written: map[string]int64{}}
 	if s.cfg.Limit == 0 {
@@ -86,7 +86,7 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// kind is what the service's buckets are called in the store of bytes.
+// kind is the kind of the service's buckets in the byte store.
 const kind = "logs"
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
@@ -107,8 +107,8 @@ func (sc scope) bucket(groupID string) bytestore.Bucket {
 	return bytestore.Bucket{Account: sc.Account, Kind: kind, Name: sc.Region + "/" + groupID}
 }
 
-// groupName reads what a request calls a group: its name or its ARN, which may end in :*.
-// The name is empty if the ARN is none of a group of the scope.
+// groupName parses a reference to a group in a request: its name or its ARN, which may end in :*.
+// The name is empty if the ARN is not that of a group in the scope.
 func (sc scope) groupName(identifier string) string {
 	if !strings.HasPrefix(identifier, "arn:") {
 		return identifier
@@ -120,7 +120,7 @@ func (sc scope) groupName(identifier string) string {
 	return strings.TrimSuffix(name, ":*")
 }
 
-// named returns the name of the group that a request calls by its name or identifier.
+// named returns the name of the group that a request gives by name or identifier.
 func (sc scope) named(name, identifier *string) (string, error) {
 	switch {
 	case name != nil && identifier != nil:
@@ -156,8 +156,8 @@ func (s *Service) changeGroup(ctx context.Context, name string, fn func(*groupRe
 	return store.NotFoundAs(groups.UpdateOne(ctx, s.store, scopeOf(ctx).Key(name), fn), errNoGroup())
 }
 
-// Reset forgets what is in memory of an account, or of all. The store of bytes is emptied
-// next.
+// Reset drops the state of an account, or of all accounts, from memory. The caller then empties the
+// byte store.
 func (s *Service) Reset(_ context.Context, account string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (s *Service) Reset(_ context.Context, account string) error {
 	return nil
 }
 
-// documents are resource policies, parsed, by their texts.
+// documents are parsed resource policies by text.
 type documents struct {
 	mu   sync.Mutex
 	docs map[string]*policy.Document
@@ -185,7 +185,7 @@ func (d *documents) get(text string) *policy.Document {
 	}
 	doc, err := policy.Parse(policy.Resource, text)
 	if err != nil {
-		doc = &policy.Document{} // it was checked when it was put
+		doc = &policy.Document{} // validated when it was set
 	}
 	if d.docs == nil || len(d.docs) >= maxDocuments {
 		d.docs = map[string]*policy.Document{}

@@ -11,12 +11,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxPolicies is how many resource policies an account may have in a region.
+// maxPolicies is the maximum number of resource policies per account and region.
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/cloudwatch_limits_cwl.html
 const maxPolicies = 10
 
-// PutResourcePolicy sets a resource policy of the account, with which it lets AWS services
-// write events.
+// PutResourcePolicy sets a resource policy, by which the account allows AWS services to write
+// events.
 func (s *Service) PutResourcePolicy(ctx context.Context, in *awslogs.PutResourcePolicyInput) (*awslogs.PutResourcePolicyOutput, error) {
 	sc, p := scopeOf(ctx), policyRecord{Name: aws.ToString(in.PolicyName), Document: aws.ToString(in.PolicyDocument), Updated: s.now()}
 	if p.Name == "" || p.Document == "" {

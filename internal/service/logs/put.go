@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/bytestore"
 )
 
-// The limits of a batch.
+// Limits of a batch.
 // https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
 const (
 	maxBatchSize  = 1 << 20
@@ -23,7 +23,8 @@ const (
 	maxAhead      = 2 * time.Hour
 )
 
-// PutLogEvents stores events. Those that are too old or too new are left out, and the answer says so.
+// PutLogEvents stores events. It leaves out events that are too old or too new, and reports them in
+// the response.
 func (s *Service) PutLogEvents(ctx context.Context, in *awslogs.PutLogEventsInput) (*awslogs.PutLogEventsOutput, error) {
 	sc, list := scopeOf(ctx), in.LogEvents
 	g, err := s.group(sc, *in.LogGroupName)
@@ -59,8 +60,8 @@ func (s *Service) PutLogEvents(ctx context.Context, in *awslogs.PutLogEventsInpu
 	return &awslogs.PutLogEventsOutput{NextSequenceToken: aws.String(st.token()), RejectedLogEventsInfo: rejected}, nil
 }
 
-// accept returns the events, which are in the order of their times, that are neither too
-// old nor too new, and says which are.
+// accept returns the events that are neither too old nor too new, and reports the others. Events
+// are sorted by time.
 func accept(list []logstypes.InputLogEvent, g *groupRecord, now time.Time) ([]logstypes.InputLogEvent, *logstypes.RejectedLogEventsInfo) {
 	first := func(at int64) int {
 		return sort.Search(len(list), func(i int) bool { return *list[i].Timestamp >= at })
@@ -82,7 +83,7 @@ func accept(list []logstypes.InputLogEvent, g *groupRecord, now time.Time) ([]lo
 	return list[max(tooOld, expired):max(tooOld, expired, tooNew)], info
 }
 
-// write stores events of a stream, and returns when they are on disk.
+// write stores events of a stream and returns when they are on disk.
 func (s *Service) write(sc scope, g *groupRecord, r *streamRecord, list []logstypes.InputLogEvent, now time.Time) (streamState, error) {
 	b := sc.bucket(g.ID)
 	raws := make([][]byte, len(list))
@@ -94,7 +95,7 @@ func (s *Service) write(sc scope, g *groupRecord, r *streamRecord, list []logsty
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Deletions remove the record first and ask for the removal of bytes with the lock.
+	// A deletion first removes the record, then the events while holding the lock.
 	if known, err := s.stream(sc, g, r.Name); err != nil {
 		return streamState{}, err
 	} else if known.ID != r.ID {
@@ -123,12 +124,12 @@ func (s *Service) write(sc scope, g *groupRecord, r *streamRecord, list []logsty
 	err = c.Wait()
 	s.mu.Lock()
 	if err != nil {
-		delete(s.streams, streamID{sc.Account, sc.Region, g.ID, r.ID}) // it is read again
+		delete(s.streams, streamID{sc.Account, sc.Region, g.ID, r.ID}) // it will be read again
 	}
 	return written, err
 }
 
-// stateOf returns the state of a stream, which the caller may change: it has s.mu.
+// stateOf returns the state of a stream, which the caller may modify. The caller holds s.mu.
 func (s *Service) stateOf(sc scope, g *groupRecord, r *streamRecord) (*streamState, error) {
 	id := streamID{sc.Account, sc.Region, g.ID, r.ID}
 	if st := s.streams[id]; st != nil {

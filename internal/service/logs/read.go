@@ -15,17 +15,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/logs/filterpattern"
 )
 
-// The limits of an answer.
+// Limits of a response.
 // https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_GetLogEvents.html
 const (
 	maxEvents = 10000
 	maxSize   = 1 << 20
-	// maxLooks is how many events FilterLogEvents looks at before it answers with a token,
-	// whether it found something or not.
+	// maxLooks is how many events FilterLogEvents examines before it returns a token, whether or
+	// not any matched.
 	maxLooks = 100_000
 )
 
-// bounds returns the keys between which the events of a group are that a request asks for.
+// bounds returns the range of keys of the events that a request asks for.
 func (s *Service) bounds(g *groupRecord, start, to *int64) (lower, upper []byte) {
 	lower, upper = from(max(aws.ToInt64(start), g.cutoff(s.now()))), end
 	if to != nil {
@@ -34,8 +34,8 @@ func (s *Service) bounds(g *groupRecord, start, to *int64) (lower, upper []byte)
 	return lower, upper
 }
 
-// A pageToken is a place between two events of a stream, from which one reads forward or
-// back: f/TIME SEQUENCE/s in 56 digits, as on AWS.
+// A pageToken is a position between two events of a stream, for reading forward or backward: f/TIME
+// SEQUENCE/s in 56 digits, as on AWS.
 func pageToken(letter string, p position) *string {
 	return aws.String(fmt.Sprintf("%s/%016d%040d/s", letter, p.time, p.sequence))
 }
@@ -53,8 +53,8 @@ func parsePageToken(token, stream string) (back bool, p position, err error) {
 	return f[0] == "b", position{time, stream, sequence}, nil
 }
 
-// GetLogEvents reads the events of a stream: the last ones, or from the head. A forward
-// token at the end of the stream is answered with itself, until there are new events.
+// GetLogEvents reads the events of a stream, from the end or from the head. At the end of the
+// stream, it returns the forward token that it was given, until there are new events.
 func (s *Service) GetLogEvents(ctx context.Context, in *awslogs.GetLogEventsInput) (*awslogs.GetLogEventsOutput, error) {
 	sc := scopeOf(ctx)
 	name, err := sc.named(in.LogGroupName, in.LogGroupIdentifier)
@@ -120,7 +120,7 @@ func (s *Service) GetLogEvents(ctx context.Context, in *awslogs.GetLogEventsInpu
 	return out, err
 }
 
-// event reads an event. One that is damaged is left out.
+// event decodes an event. Damaged events are skipped.
 func (s *Service) event(value func() ([]byte, error)) (eventRecord, bool) {
 	raw, err := value()
 	var e eventRecord
@@ -151,7 +151,7 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *awslogs.FilterLogEven
 	if err != nil {
 		return nil, err
 	}
-	wanted := map[string]string{} // names by ID
+	wanted := map[string]string{} // names of streams by ID
 	for _, n := range in.LogStreamNames {
 		r, err := s.stream(sc, &g, n)
 		if err != nil {
@@ -201,16 +201,16 @@ func (s *Service) FilterLogEvents(ctx context.Context, in *awslogs.FilterLogEven
 	return out, err
 }
 
-// id is the ID of an event: 56 digits.
+// id returns the ID of an event: 56 digits.
 func (p position) id() *string {
 	stream, err := strconv.ParseUint(p.stream, 16, 64)
 	if err != nil {
-		stream = 0 // the ID of no stream
+		stream = 0 // no stream has this ID
 	}
 	return aws.String(fmt.Sprintf("%016d%020d%020d", p.time, stream, p.sequence))
 }
 
-// TestMetricFilter tells what a filter pattern matches, and which values it finds.
+// TestMetricFilter returns which messages match a filter pattern, and the values found in them.
 func (s *Service) TestMetricFilter(_ context.Context, in *awslogs.TestMetricFilterInput) (*awslogs.TestMetricFilterOutput, error) {
 	pattern, err := filterpattern.Parse(*in.FilterPattern)
 	if err != nil {

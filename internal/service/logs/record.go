@@ -8,32 +8,33 @@ import (
 )
 
 var (
-	// groups are called by their names.
+	// groups are stored by name.
 	groups = store.NewCollection[groupRecord]("logs", "group")
-	// streams are called GROUPID/NAME: the names of groups and streams both may have slashes.
+	// streams are stored under GROUPID/NAME, because the names of both groups and streams may
+	// contain slashes.
 	streams = store.NewCollection[streamRecord]("logs", "stream")
-	// resourcePolicies are called by their names.
+	// resourcePolicies are stored by name.
 	resourcePolicies = store.NewCollection[policyRecord]("logs", "resourcepolicy")
 
-	// events and states are in the store of bytes.
+	// events and states are in the byte store.
 	events = store.NewForm[eventRecord]("logs", "event")
 	states = store.NewForm[streamState]("logs", "streamstate")
 )
 
 // A groupRecord is a log group.
 type groupRecord struct {
-	// ID tells groups apart that have the same name one after the other.
+	// ID distinguishes the group from earlier and later ones with the same name.
 	ID        string
 	Name      string
 	Created   time.Time
 	Class     string
-	Retention int32  `json:",omitempty"` // days; 0: for good
+	Retention int32  `json:",omitempty"` // in days; 0 means forever
 	KMSKey    string `json:",omitempty"`
 	Protected bool   `json:",omitempty"`
 	Tags      map[string]string
 }
 
-// cutoff is the time before which events have expired, in milliseconds since 1970.
+// cutoff returns the time before which events have expired, in milliseconds since 1970.
 func (g *groupRecord) cutoff(now time.Time) int64 {
 	if g.Retention == 0 {
 		return 0
@@ -55,29 +56,30 @@ type policyRecord struct {
 	Updated  time.Time
 }
 
-// An eventRecord is an event. Its time is in the key.
+// An eventRecord is an event. Its key contains its time.
 type eventRecord struct {
 	Ingested int64
 	Message  string
 }
 
-// A streamState is what events change of a stream. Times are in milliseconds since 1970.
+// A streamState is the part of a stream's state that events change. Times are in milliseconds since
+// 1970.
 type streamState struct {
 	First, Last, Ingested int64
-	// Sequence is that of the last event.
+	// Sequence is the sequence number of the last event.
 	Sequence uint64
 }
 
-// A streamID names a stream among those of all accounts.
+// A streamID identifies a stream among those of all accounts.
 type streamID struct{ account, region, group, stream string }
 
-// The keys in a group's bucket begin with a letter.
+// Keys in a group's bucket begin with one of these letters.
 const (
 	eventLetter = 'e'
 	stateLetter = 's'
 )
 
-// A position is the place of an event in its group.
+// A position is the position of an event in its group.
 type position struct {
 	time     int64
 	stream   string
@@ -93,12 +95,12 @@ func positionOf(key []byte) position {
 	return position{int64(binary.BigEndian.Uint64(key[1:])), string(key[9:25]), binary.BigEndian.Uint64(key[25:])}
 }
 
-// from is the first key of events that are not older than a time.
+// from returns the first key of events at or after a time.
 func from(time int64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{eventLetter}, uint64(max(time, 0)))
 }
 
-// end is behind the keys of all events.
+// end is a key after those of all events.
 var end = []byte{eventLetter + 1}
 
 func stateKey(stream string) []byte { return append([]byte{stateLetter}, stream...) }

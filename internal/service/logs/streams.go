@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// existsAs returns exists if err says that a record is there already.
+// existsAs returns exists if err means that the record exists already.
 func existsAs(err, exists error) error {
 	if errors.Is(err, store.ErrExists) {
 		return exists
@@ -26,11 +26,11 @@ func existsAs(err, exists error) error {
 	return err
 }
 
-// CreateLogStream makes a stream in a group.
+// CreateLogStream creates a stream in a group.
 func (s *Service) CreateLogStream(ctx context.Context, in *awslogs.CreateLogStreamInput) (*awslogs.CreateLogStreamOutput, error) {
 	sc, r := scopeOf(ctx), streamRecord{ID: ids.Hex(16), Name: *in.LogStreamName, Created: s.now()}
 	if strings.ContainsRune(r.Name, 0) {
-		return nil, errParameter("Log stream names have no null characters.") // Drydock's own: no record can be called so
+		return nil, errParameter("Log stream names have no null characters.") // Drydock's own limit: a record cannot have this name
 	}
 	return &awslogs.CreateLogStreamOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, sc.Key(*in.LogGroupName))
@@ -41,7 +41,7 @@ func (s *Service) CreateLogStream(ctx context.Context, in *awslogs.CreateLogStre
 	})
 }
 
-// DeleteLogStream deletes a stream with its events.
+// DeleteLogStream deletes a stream and its events.
 func (s *Service) DeleteLogStream(ctx context.Context, in *awslogs.DeleteLogStreamInput) (*awslogs.DeleteLogStreamOutput, error) {
 	sc := scopeOf(ctx)
 	var group, stream string
@@ -62,16 +62,16 @@ func (s *Service) DeleteLogStream(ctx context.Context, in *awslogs.DeleteLogStre
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock() // no write to the stream is asked for after this
+	s.mu.Lock() // no write to the stream is submitted after this
 	delete(s.streams, streamID{sc.Account, sc.Region, group, stream})
 	s.mu.Unlock()
 	return &awslogs.DeleteLogStreamOutput{}, s.removeStream(sc.bucket(group), stream)
 }
 
-// removeStream removes the events of a stream, and last its state: if the daemon ends in
-// between, dropOrphans finds that and goes on.
+// removeStream removes the events of a stream and then its state. If the daemon stops in between,
+// dropOrphans finds the state and continues.
 func (s *Service) removeStream(b bytestore.Bucket, stream string) error {
-	if err := s.bytes.Do().Wait(); err != nil { // for the writes before this one
+	if err := s.bytes.Do().Wait(); err != nil { // wait for earlier writes
 		return err
 	}
 	if _, err := s.remove(b, end, 0, func(p position) bool { return p.stream == stream }); err != nil {
@@ -80,7 +80,7 @@ func (s *Service) removeStream(b bytestore.Bucket, stream string) error {
 	return s.bytes.Do(bytestore.Delete(b, stateKey(stream))).Wait()
 }
 
-// statesOf returns the states of all streams of a group that have any, by their IDs.
+// statesOf returns the states of all streams of a group that have one, by stream ID.
 func (s *Service) statesOf(b bytestore.Bucket) (map[string]streamState, error) {
 	out := map[string]streamState{}
 	err := s.bytes.Scan(b, []byte{stateLetter}, func(key, raw []byte, err error) error {
@@ -98,7 +98,7 @@ func (s *Service) statesOf(b bytestore.Bucket) (map[string]streamState, error) {
 	return out, err
 }
 
-// DescribeLogStreams lists the streams of a group by name, or by their last events.
+// DescribeLogStreams lists the streams of a group by name or by last event.
 func (s *Service) DescribeLogStreams(ctx context.Context, in *awslogs.DescribeLogStreamsInput) (*awslogs.DescribeLogStreamsOutput, error) {
 	sc, prefix := scopeOf(ctx), aws.ToString(in.LogStreamNamePrefix)
 	name, err := sc.named(in.LogGroupName, in.LogGroupIdentifier)
@@ -134,7 +134,7 @@ func (s *Service) DescribeLogStreams(ctx context.Context, in *awslogs.DescribeLo
 	out := &awslogs.DescribeLogStreamsOutput{LogStreams: []logstypes.LogStream{}, NextToken: next}
 	for _, item := range page {
 		r := item.Value
-		shown := logstypes.LogStream{Arn: aws.String(sc.streamARN(name, r.Name)), LogStreamName: &r.Name, CreationTime: millis(r.Created), StoredBytes: aws.Int64(0)} // AWS counts no bytes of streams any more
+		shown := logstypes.LogStream{Arn: aws.String(sc.streamARN(name, r.Name)), LogStreamName: &r.Name, CreationTime: millis(r.Created), StoredBytes: aws.Int64(0)} // AWS no longer reports the bytes of streams
 		if st, ok := state[r.ID]; ok {
 			shown.FirstEventTimestamp, shown.LastEventTimestamp, shown.LastIngestionTime = &st.First, &st.Last, &st.Ingested
 			shown.UploadSequenceToken = aws.String(st.token())
@@ -144,6 +144,6 @@ func (s *Service) DescribeLogStreams(ctx context.Context, in *awslogs.DescribeLo
 	return out, nil
 }
 
-// token is what PutLogEvents once wanted to be told of the events before: 56 digits. Any
-// will do today.
+// token returns a sequence token of 56 digits. PutLogEvents used to require the latest one; today
+// it accepts any.
 func (st *streamState) token() string { return fmt.Sprintf("49%054d", st.Sequence) }

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// sweepPause is the time between two looks for events that have expired. Readers do not
-	// see them before either.
+	// sweepPause is the interval between removals of expired events. Expired events are invisible
+	// even before that.
 	sweepPause = time.Hour
 	// removeAtOnce is how many events are removed in one write.
 	removeAtOnce = 5000
 )
 
-// Run removes events at the end of their retention, until ctx ends.
+// Run removes expired events until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.dropOrphans(); err != nil {
 		return err
@@ -37,8 +37,8 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// dropOrphans removes the events of groups and streams that are not there any more, which a
-// daemon left that ended while it deleted them.
+// dropOrphans removes the events of groups and streams that no longer exist, left by a daemon that
+// stopped while deleting them.
 func (s *Service) dropOrphans() error {
 	buckets := s.bytes.Buckets(kind)
 	known := map[bytestore.Bucket]map[string]bool{}
@@ -50,7 +50,7 @@ func (s *Service) dropOrphans() error {
 		known[sc.bucket(g.Value.ID)] = named
 	}
 	if len(groups.Unreadable(s.store, store.Scope{}))+len(streams.Unreadable(s.store, store.Scope{})) > 0 {
-		return nil // they may have any of these
+		return nil // they may belong to an unreadable group
 	}
 	for _, b := range buckets {
 		named := known[b]
@@ -76,7 +76,7 @@ func (s *Service) dropOrphans() error {
 	return nil
 }
 
-// sweep removes what has expired.
+// sweep removes expired events.
 func (s *Service) sweep() error {
 	for _, g := range groups.All(s.store, store.Scope{}) {
 		cutoff := g.Value.cutoff(s.now())
@@ -91,8 +91,9 @@ func (s *Service) sweep() error {
 	return nil
 }
 
-// remove removes the events before a key that match, oldest first, in several writes,
-// until they are as many bytes as enough, or all if that is 0. It returns how many bytes.
+// remove removes matching events before a key, oldest first, in several writes. It stops when it
+// has removed enough bytes, or continues to the end if enough is 0. It returns the number of bytes
+// removed.
 func (s *Service) remove(b bytestore.Bucket, before []byte, enough int64, match func(position) bool) (freed int64, err error) {
 	for start := from(0); start != nil; {
 		var writes []bytestore.Write
@@ -107,7 +108,7 @@ func (s *Service) remove(b bytestore.Bucket, before []byte, enough int64, match 
 			case !match(positionOf(key)):
 				return true
 			}
-			raw, _ := value() // one that is damaged goes, too
+			raw, _ := value() // damaged events are removed as well
 			freed += int64(len(raw) + perEvent)
 			writes = append(writes, bytestore.Delete(b, bytes.Clone(key)))
 			return true
@@ -123,12 +124,12 @@ func (s *Service) remove(b bytestore.Bucket, before []byte, enough int64, match 
 	return freed, nil
 }
 
-// perEvent is about how much an event takes on disk besides its message: its key, and what
-// the store of bytes needs.
+// perEvent is the approximate size of an event on disk in addition to its message: its key and the
+// byte store's overhead.
 const perEvent = 150
 
-// makeRoom sees to it that the events of an account stay within the limit: now and then,
-// the oldest events of its largest group are removed.
+// makeRoom keeps the events of an account within the limit. From time to time, it removes the
+// oldest events of the account's largest group.
 func (s *Service) makeRoom(sc scope, size int64) error {
 	step := s.cfg.Limit / 16
 	s.mu.Lock()

@@ -20,12 +20,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// settle is how long changes of nodes are gathered before they are looked at.
+// settle is how long to wait for more node changes before looking at them.
 const settle = 20 * time.Millisecond
 
-// await returns when all members have a node that is good, or after limit. It
-// looks at nodes only: listing the instances of a large group for each node that
-// joins would cost more than the joining.
+// await waits until all members have a good node, but at most for limit. It looks only at nodes:
+// listing a large group's instances whenever a node joins would be expensive.
 func (w *work) await(ctx context.Context, nodes *plane.Nodes, members []member, good func(*corev1.Node) bool, limit time.Duration) {
 	timeout := w.s.Clock.After(limit)
 	for {
@@ -40,7 +39,7 @@ func (w *work) await(ctx context.Context, nodes *plane.Nodes, members []member, 
 		case <-ctx.Done():
 			return
 		}
-		select { // many changes are one
+		select { // combine several changes into one
 		case <-w.s.Clock.After(settle):
 		case <-ctx.Done():
 			return
@@ -48,10 +47,10 @@ func (w *work) await(ctx context.Context, nodes *plane.Nodes, members []member, 
 	}
 }
 
-// anyNode is what await waits for when a node need not be ready.
+// anyNode is a condition for await that every node meets.
 func anyNode(*corev1.Node) bool { return true }
 
-// withoutNode returns the members that have no good node.
+// withoutNode returns the members without a good node.
 func withoutNode(members []member, nodes *plane.Nodes, good func(*corev1.Node) bool) []member {
 	var out []member
 	for _, m := range members {
@@ -71,8 +70,7 @@ func memberIDs(members []member) []string {
 	return out
 }
 
-// deleteNodes removes the nodes of instances that ended, as a cloud controller
-// manager does on AWS.
+// deleteNodes deletes the nodes of terminated instances, as a cloud controller manager does on AWS.
 func (w *work) deleteNodes(ctx context.Context, ses *plane.Session, instanceIDs []string) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(nodeWorkers)
@@ -95,8 +93,8 @@ func (w *work) deleteNodes(ctx context.Context, ses *plane.Session, instanceIDs 
 	return eg.Wait()
 }
 
-// adopt labels and taints nodes that joined without the group's labels (custom
-// images), and removes nodes whose instance is gone.
+// adopt labels and taints nodes that joined without the group's labels (custom images), and deletes
+// nodes whose instance is gone.
 func (w *work) adopt(ctx context.Context, ses *plane.Session, asg *scalingGroup) error {
 	mine := map[string]bool{}
 	var strangers, newcomers []member
@@ -132,7 +130,7 @@ func (w *work) adopt(ctx context.Context, ses *plane.Session, asg *scalingGroup)
 	return w.relabel(ctx, ses, w.g, strangers)
 }
 
-// relabel brings a record's labels and taints to the nodes of members.
+// relabel puts a record's labels and taints on the nodes of members.
 func (w *work) relabel(ctx context.Context, ses *plane.Session, g *record.Nodegroup, members []member) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(nodeWorkers)
@@ -156,9 +154,9 @@ func (w *work) relabel(ctx context.Context, ses *plane.Session, g *record.Nodegr
 	return eg.Wait()
 }
 
-// nodePatch returns the merge patch that gives a node the group's labels and
-// taints, nil if it has them. Taints are a list: the patch names the node's
-// version, so that no other taint is lost.
+// nodePatch returns the merge patch that gives a node the group's labels and taints, or nil if it
+// has them. Taints are a list, so the patch includes the node's resource version in order not to
+// lose other taints.
 func nodePatch(n *corev1.Node, g *record.Nodegroup) []byte {
 	labels := map[string]any{}
 	for k, v := range nodeLabels(g) {
@@ -209,7 +207,7 @@ func nodePatch(n *corev1.Node, g *record.Nodegroup) []byte {
 	}
 	raw, err := json.Marshal(patch)
 	if err != nil {
-		return nil // strings only: cannot be
+		return nil // strings always marshal
 	}
 	return raw
 }

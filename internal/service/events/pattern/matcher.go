@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A matcher is one of the values that a field may have.
+// A matcher matches values of a field.
 type matcher interface{ matches(value any) bool }
 
-// A parser reads the value of a match expression.
+// A parser parses the value of a match expression.
 type parser func(operator string, v any) (matcher, error)
 
 // parserOf returns the parser of an operator's values, or nil if there is no such operator.
@@ -55,12 +55,12 @@ func parseMatcher(v any) (matcher, error) {
 	return equal{v}, nil
 }
 
-// equal is a text, a truth value or null.
+// equal matches a string, a boolean or null.
 type equal struct{ value any }
 
 func (m equal) matches(v any) bool { return v == m.value }
 
-// number is one that counts by its value: 300 is 300.0.
+// number matches a number by its value: 300 is equal to 300.0.
 type number struct {
 	text  string
 	value float64
@@ -103,7 +103,7 @@ func (m text) matches(v any) bool {
 
 func fold(s string) string { return strings.ToLower(s) }
 
-// parseEnd reads the value of prefix or suffix: a string, or one whose case does not count.
+// parseEnd parses the value of prefix or suffix: a string, or an object if case is to be ignored.
 func parseEnd(operator string, v any, has func(s, end string) bool) (matcher, error) {
 	if o, ok := v.(object); ok && len(o) == 1 && o[0].name == "equals-ignore-case" {
 		s, ok := o[0].value.(string)
@@ -137,13 +137,13 @@ func parseFold(operator string, v any) (matcher, error) {
 	return text(func(s string) bool { return fold(s) == want }), nil
 }
 
-// maxAlike is how many wildcards of a text may be followed by the same character. AWS
-// refuses what would make its matcher follow many possibilities at once; its limit is not
-// documented.
+// maxAlike is how many wildcards of a text may be followed by the same character. AWS rejects
+// patterns for which its matcher would have to follow many possibilities at once. It does not
+// document the limit.
 const maxAlike = 4
 
-// parseWildcard reads a text in which asterisks stand for any characters, unless there is
-// a backslash in front.
+// parseWildcard parses a text in which an asterisk matches any characters, unless preceded by a
+// backslash.
 func parseWildcard(_ string, v any) (matcher, error) {
 	s, ok := v.(string)
 	if !ok {
@@ -178,7 +178,7 @@ func parseWildcard(_ string, v any) (matcher, error) {
 	return text(func(s string) bool { return glob(parts, s) }), nil
 }
 
-// glob matches a text with parts between which there may be any characters.
+// glob matches a text that has the given parts, with any characters between them.
 func glob(parts []string, s string) bool {
 	if len(parts) == 1 {
 		return s == parts[0]
@@ -198,7 +198,7 @@ func glob(parts []string, s string) bool {
 	return strings.HasSuffix(s, parts[last])
 }
 
-// anythingBut matches every value, also null, that none of its matchers matches.
+// anythingBut matches every value, including null, that none of its matchers matches.
 type anythingBut []matcher
 
 func (m anythingBut) matches(v any) bool {
@@ -284,7 +284,7 @@ func isObject(v any) bool {
 	return ok
 }
 
-// numeric is a range of numbers, or one number.
+// numeric matches a range of numbers, or one number.
 type numeric struct {
 	low, high         float64
 	hasLow, hasHigh   bool

@@ -1,10 +1,9 @@
-// Package pattern reads EventBridge's event patterns and matches events with them. It is
-// pure: no store, no clock.
+// Package pattern parses EventBridge's event patterns and matches events with them. It is pure: no
+// store, no clock.
 //
-// A pattern and an event are both taken apart into fields, which are called by the names on
-// the way to them, joined by dots, as AWS's own matcher does
-// (https://github.com/aws/event-ruler). A pattern matches if each of its fields matches a
-// field of the event; fields of objects in one list have to be those of one object.
+// As in AWS's own matcher (https://github.com/aws/event-ruler), patterns and events are flattened
+// into fields, named by their paths, joined by dots. A pattern matches if each of its fields
+// matches a field of the event; fields of objects in a list must belong to the same object.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html
 package pattern
 
@@ -17,13 +16,13 @@ import (
 )
 
 const (
-	// maxCombinations is how many patterns without $or a pattern may stand for.
+	// maxCombinations is the maximum number of patterns without $or that a pattern expands to.
 	// https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html#eb-filtering-complex-example-or
 	maxCombinations = 1000
 	maxDepth        = 100
 )
 
-// An Error says why a pattern is not valid, as AWS does.
+// An Error says why a pattern is invalid, in AWS's words.
 type Error struct{ Reason string }
 
 func (e *Error) Error() string { return e.Reason }
@@ -32,17 +31,17 @@ func invalid(format string, args ...any) error { return &Error{fmt.Sprintf(forma
 
 // A Pattern is a parsed event pattern.
 type Pattern struct {
-	// alternatives are the combinations of what $or lets choose.
+	// alternatives are the combinations of fields that $or allows.
 	alternatives [][]field
 }
 
-// A field is one that an event must have, with any of some values.
+// A field is a field that an event must have, with one of several values.
 type field struct {
 	path string
 	any  []matcher
 }
 
-// Parse reads a pattern. Its error is an *Error.
+// Parse parses a pattern. Its error is an *Error.
 func Parse(text string) (*Pattern, error) {
 	v, err := decode(text)
 	if err != nil {
@@ -56,7 +55,7 @@ func Parse(text string) (*Pattern, error) {
 	return &Pattern{alternatives}, err
 }
 
-// An object is a JSON object whose members are in their order.
+// An object is a JSON object that preserves the order of its members.
 type object []member
 
 type member struct {
@@ -64,7 +63,7 @@ type member struct {
 	value any
 }
 
-// decode reads JSON: objects, []any, string, json.Number, bool or nil.
+// decode decodes JSON to an object, []any, string, json.Number, bool or nil.
 func decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -95,7 +94,7 @@ func decodeValue(d *json.Decoder, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, member{name.(string), v}) // a decoder returns no other names
+			out = append(out, member{name.(string), v}) // a decoder returns only strings as names
 		}
 		_, err = d.Token()
 		return out, err
@@ -121,7 +120,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// parseObject returns the combinations of fields that an object of a pattern stands for.
+// parseObject returns the combinations of fields that an object in a pattern expands to.
 func parseObject(path string, o object, depth int) ([][]field, error) {
 	if len(o) == 0 {
 		return nil, invalid("Empty objects are not allowed")
@@ -167,8 +166,8 @@ func parseObject(path string, o object, depth int) ([][]field, error) {
 	return out, nil
 }
 
-// isOr reports whether the value of a member called $or is the operator: a list of at
-// least two objects, none of which is a match expression. Otherwise it is a field.
+// isOr reports whether the value of a member named $or makes it the operator: a list of at least
+// two objects, none of which is a match expression. Otherwise it is a field.
 func isOr(list []any) bool {
 	for _, v := range list {
 		o, ok := v.(object)
@@ -194,23 +193,24 @@ func parseField(path string, list []any) (field, error) {
 	return f, nil
 }
 
-// An Event is an event that was taken apart.
+// An Event is a flattened event.
 type Event struct{ fields map[string][]leaf }
 
-// A leaf is a value of an event: a string, json.Number, bool or nil.
+// A leaf is a value in an event: a string, json.Number, bool or nil.
 type leaf struct {
 	value any
-	// places are the elements of lists in which the value is.
+	// places are the list elements that contain the value.
 	places []place
 }
 
-// A place is an element of a list, which is called by its path and number in the event.
+// A place is an element of a list, identified by the list's path and the element's number in the
+// event.
 type place struct{ list, element int }
 
-// maxLeaves is how many values of an event are looked at. Events have up to 1 MiB.
+// maxLeaves limits how many values of an event are considered. Events have up to 1 MiB.
 const maxLeaves = 200_000
 
-// ParseEvent reads an event.
+// ParseEvent parses an event.
 func ParseEvent(raw []byte) (*Event, error) {
 	v, err := decode(string(bytes.TrimSpace(raw)))
 	if err != nil {
@@ -255,8 +255,8 @@ func (p *Pattern) Matches(e *Event) bool {
 	return slices.ContainsFunc(p.alternatives, func(fields []field) bool { return e.has(fields, nil, &budget) })
 }
 
-// has reports whether the event has all fields in places that agree with those chosen so
-// far. The budget bounds how many choices are tried.
+// has reports whether the event has all the fields in places that are consistent with those chosen
+// so far. budget limits how many choices are tried.
 func (e *Event) has(fields []field, chosen []place, budget *int) bool {
 	if len(fields) == 0 {
 		return true
@@ -277,13 +277,13 @@ func (e *Event) has(fields []field, chosen []place, budget *int) bool {
 			return true
 		}
 		if len(l.places) == 0 {
-			return false // another value would choose no other places
+			return false // another value would not choose different places
 		}
 	}
 	return false
 }
 
-// agree reports whether no list has two different elements.
+// agree reports whether two sets of places never contain different elements of the same list.
 func agree(a, b []place) bool {
 	for _, x := range a {
 		for _, y := range b {

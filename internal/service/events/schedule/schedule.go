@@ -1,4 +1,4 @@
-// Package schedule reads EventBridge's schedule expressions, rate(…) and cron(…), and says
+// Package schedule parses EventBridge's schedule expressions, rate(…) and cron(…), and computes
 // when they are due. It is pure: the caller has the clock.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
 package schedule
@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// ErrInvalid is Parse's error.
+// ErrInvalid is returned by Parse.
 var ErrInvalid = errors.New("invalid schedule expression")
 
 // A Schedule is a parsed expression.
 type Schedule struct {
-	every time.Duration // of rate
+	every time.Duration // for rate
 	cron  *cron
 }
 
-// Parse reads an expression.
+// Parse parses an expression.
 func Parse(text string) (*Schedule, error) {
 	inside, ok := strings.CutSuffix(text, ")")
 	if !ok {
@@ -53,8 +53,8 @@ func parseRate(text string) (*Schedule, error) {
 	return &Schedule{every: time.Duration(n) * d}, nil
 }
 
-// Next returns when the schedule is due next after a time, or false if it never is. A rate
-// counts from start.
+// Next returns the first time after a given one when the schedule is due, or false if it never is.
+// A rate counts from start.
 func (s *Schedule) Next(start, after time.Time) (time.Time, bool) {
 	if s.cron != nil {
 		return s.cron.next(after.UTC())
@@ -62,21 +62,21 @@ func (s *Schedule) Next(start, after time.Time) (time.Time, bool) {
 	return start.Add((max(after.Sub(start), 0)/s.every + 1) * s.every), true
 }
 
-// A cron says which minutes are due, in UTC.
+// A cron is the set of minutes when a schedule is due, in UTC.
 type cron struct {
 	minutes, hours, months, years []int
 	days                          []day // of the month
 	weekdays                      []day
 }
 
-// A day is one of the month or of the week, from 0 for Sunday.
+// A day is a day of the month or of the week, where 0 is Sunday.
 type day struct {
 	n int
-	// last is the last day of the month, or the last such day of the week in the month.
+	// last means the last day of the month, or the last such weekday of the month.
 	last bool
-	// nearest is the weekday nearest to the day of the month.
+	// nearest means the weekday nearest to the day of the month.
 	nearest bool
-	// nth is which such day of the week in the month; 0: each.
+	// nth is which such weekday of the month; 0 means every one.
 	nth int
 }
 
@@ -149,8 +149,8 @@ func parseCron(f []string) (*cron, error) {
 	return c, nil
 }
 
-// span returns the values of one part of a field: *, 5, 5-10, */5, 5/15, 5-30/5; nil if it
-// is invalid.
+// span returns the values of one part of a field: *, 5, 5-10, */5, 5/15, 5-30/5. It returns nil if
+// the part is invalid.
 func span(text string, low, high int, names []string) []int {
 	text, every, stepped := strings.Cut(text, "/")
 	step := 1
@@ -241,8 +241,8 @@ func (c *cron) onDay(y int, m time.Month, d int) bool {
 	return false
 }
 
-// nearest is the day of the week from Monday to Friday that is nearest to a day of the
-// month, in the month.
+// nearest returns the day from Monday to Friday that is nearest to a day of the month and in the
+// same month.
 func nearest(n, last, weekday int) int {
 	switch {
 	case weekday == 6 && n == 1:

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// fields is a pattern of fields that are separated by spaces.
+// fields is a pattern of space-separated fields.
 type fields struct {
 	before, after []field
-	// ellipsis says that any number of fields may stand between before and after.
+	// ellipsis means that any number of fields may be between before and after.
 	ellipsis bool
 }
 
-// A field is one of a line, with alternatives of conditions that must all hold.
+// A field is a field of a line, with alternatives of conditions that must all be met.
 type field struct {
 	name string
 	any  [][]*comparison
@@ -130,7 +130,7 @@ func (p *fields) match(message string) (map[string]string, bool) {
 	return out, true
 }
 
-// split takes a line apart at its spaces, but for those in quotes and brackets.
+// split splits a line at spaces, except within quotes and brackets.
 func split(line string) []string {
 	var out []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimLeft(line, " \t") {

@@ -1,9 +1,9 @@
-// Package filterpattern reads CloudWatch Logs' filter patterns and matches messages with
-// them. It is pure: no store, no clock.
+// Package filterpattern parses CloudWatch Logs' filter patterns and matches messages with them. It
+// is pure: no store, no clock.
 //
-// A pattern is one of three kinds: terms ("ERROR -Exiting", "?WARN ?ERROR", %regex%), a
-// condition on JSON ({ $.code = 4* && $.user NOT EXISTS }), or the fields of a line that
-// are separated by spaces ([ip, ..., status=4*]).
+// There are three kinds of patterns: terms ("ERROR -Exiting", "?WARN ?ERROR", %regex%), a condition
+// on JSON ({ $.code = 4* && $.user NOT EXISTS }), and the space-separated fields of a line ([ip,
+// ..., status=4*]).
 // https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntax.html
 package filterpattern
 
@@ -21,11 +21,11 @@ type Pattern struct{ matcher }
 
 // A matcher is a pattern of one kind.
 type matcher interface {
-	// match reports whether a message matches, and which values the pattern names in it.
+	// match reports whether a message matches, and returns the values that the pattern names in it.
 	match(message string) (values map[string]string, ok bool)
 }
 
-// Parse reads a pattern. The empty one matches everything.
+// Parse parses a pattern. An empty pattern matches everything.
 func Parse(text string) (*Pattern, error) {
 	text = strings.TrimSpace(text)
 	var m matcher
@@ -47,8 +47,8 @@ func (p *Pattern) Match(message string) bool {
 	return ok
 }
 
-// Extract returns the values that the pattern names in a message, as TestMetricFilter
-// shows them. ok is false if the message does not match.
+// Extract returns the values that the pattern names in a message, in the format of
+// TestMetricFilter. ok is false if the message does not match.
 func (p *Pattern) Extract(message string) (values map[string]string, ok bool) {
 	return p.match(message)
 }
@@ -93,7 +93,7 @@ func parseTerms(text string) (matcher, error) {
 		*list = append(*list, t)
 	}
 	if len(out.all)+len(out.none) > 0 {
-		out.any = nil // AWS ignores optional terms beside others
+		out.any = nil // AWS ignores optional terms if there are others
 	}
 	return &out, nil
 }
@@ -136,7 +136,7 @@ func (t *terms) match(message string) (map[string]string, bool) {
 	return nil, len(t.any) == 0
 }
 
-// A scanner walks through a pattern.
+// A scanner reads a pattern.
 type scanner struct {
 	text string
 	at   int
@@ -155,7 +155,7 @@ func (s *scanner) while(is func(byte) bool) string {
 	return s.text[from:s.at]
 }
 
-// skip reads a token if it comes next.
+// skip consumes a token if it comes next.
 func (s *scanner) skip(token string) bool {
 	s.space()
 	if !strings.HasPrefix(s.rest(), token) {
@@ -165,7 +165,7 @@ func (s *scanner) skip(token string) bool {
 	return true
 }
 
-// skipWord reads a keyword if it comes next.
+// skipWord consumes a keyword if it comes next.
 func (s *scanner) skipWord(word string) bool {
 	s.space()
 	rest := s.rest()
@@ -182,7 +182,7 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c >= 0x80
 }
 
-// quoted reads a text in double quotes, in which a backslash quotes the next character.
+// quoted reads a text in double quotes, where a backslash escapes the next character.
 func (s *scanner) quoted() (string, error) {
 	var b strings.Builder
 	for i := s.at + 1; i < len(s.text); i++ {
@@ -200,7 +200,7 @@ func (s *scanner) quoted() (string, error) {
 	return "", invalid("unterminated quote in %q", s.rest())
 }
 
-// allowed are the characters of regular expressions: no parentheses, among others.
+// allowed are the characters allowed in regular expressions. Parentheses, among others, are not.
 var allowed = regexp.MustCompile(`^[A-Za-z0-9:_#=@/;,\-^$?\[\]{}|\\*+. ]*$`)
 
 // regex reads a regular expression between percent signs.
@@ -221,18 +221,18 @@ func (s *scanner) regex() (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// A comparison is an operator with what it compares to.
+// A comparison is an operator and the value to compare with.
 type comparison struct {
 	op     string
 	text   string
-	number *float64 // the text, if it is a number without quotes
+	number *float64 // the text as a number, if it is one and has no quotes
 	regex  *regexp.Regexp
 }
 
 var operators = []string{"!=", "<=", ">=", "=", "<", ">"}
 
-// comparison reads an operator and its value. A value that is not quoted ends at a space
-// or at one of the characters of stop.
+// comparison reads an operator and its value. An unquoted value ends at a space or at one of the
+// characters in stop.
 func (s *scanner) comparison(stop string) (*comparison, error) {
 	c := &comparison{}
 	for _, op := range operators {
@@ -274,7 +274,7 @@ func (s *scanner) comparison(stop string) (*comparison, error) {
 
 func numeric(text string) (float64, bool) {
 	if strings.Trim(text, "+-.0123456789eE") != "" {
-		return 0, false // ParseFloat takes more: hexadecimal numbers, Inf
+		return 0, false // ParseFloat accepts more, such as hexadecimal numbers and Inf
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	return n, err == nil
@@ -306,7 +306,7 @@ func (c *comparison) holds(value string) bool {
 	return equal == (c.op == "=")
 }
 
-// glob matches a text with a pattern whose asterisks stand for any characters.
+// glob matches a text with a pattern in which an asterisk matches any characters.
 func glob(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxDepth is how deeply the parentheses of a condition may be nested.
+// maxDepth is how deeply parentheses in a condition can be nested.
 const maxDepth = 64
 
-// A condition is one on a JSON document.
+// A condition is a condition on a JSON document.
 type condition interface {
 	holds(doc any) bool
 	// selectors calls fn for each selector of the condition.
@@ -47,7 +47,7 @@ func (o object) match(message string) (map[string]string, bool) {
 	return values, true
 }
 
-// shown is a value of JSON as text: a string without its quotes.
+// shown formats a JSON value as text: a string without its quotes.
 func shown(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -156,7 +156,7 @@ func (s *scanner) single(depth int) (condition, error) {
 	return compared{sel, c}, nil
 }
 
-// A selector names values of a document: $.users[0].name, $.users[*].name.
+// A selector selects values of a document: $.users[0].name, $.users[*].name.
 type selector struct {
 	text  string
 	steps []step
@@ -164,7 +164,7 @@ type selector struct {
 
 type step struct {
 	name  string
-	index int // of an array; everyElement for all
+	index int // index in an array, or everyElement
 	array bool
 }
 
@@ -214,7 +214,7 @@ func (s *scanner) selector() (*selector, error) {
 	return sel, nil
 }
 
-// find returns the values that a selector names.
+// find returns the values that a selector selects.
 func (sel *selector) find(doc any) []any {
 	at := []any{doc}
 	for _, st := range sel.steps {
@@ -286,7 +286,7 @@ func (c compared) holds(doc any) bool {
 				return true
 			}
 		case nil:
-		default: // objects and arrays have no value, but they are there
+		default: // objects and arrays exist but have no value
 			if c.c.op == "=" && c.c.text == "*" {
 				return true
 			}
@@ -297,7 +297,7 @@ func (c compared) holds(doc any) bool {
 
 func (c compared) selectors(fn func(*selector)) { fn(c.selector) }
 
-// holdsText compares a string of JSON, which is not a number even if it looks like one.
+// holdsText compares a JSON string, which is not a number even if it looks like one.
 func (c *comparison) holdsText(value string) bool {
 	text := *c
 	text.number = nil
