@@ -1,9 +1,9 @@
-// Package advice proposes changes that mend what `drydock why` explains, and proves them:
-// a change is data that knows how to alter a copy of the world and which commands make it
-// on AWS. Only what has worked on a copy, without breaking what worked before, is proven.
+// Package advice proposes changes that fix what `drydock why` explains, and proves them: a change is data that can be
+// applied to a copy of the world, together with the commands that make it on AWS. A change is only proven if it has
+// worked on a copy without breaking what worked before.
 //
-// It is pure: values in, fixes out. Packages that explain (why) build the question; those
-// that print (api) need only Fix.
+// It is pure: values in, fixes out. Packages that explain (why) build the question; those that print (api) only need
+// Fix.
 package advice
 
 import (
@@ -11,19 +11,17 @@ import (
 	"strings"
 )
 
-// A Fix is a set of changes that together mend something.
+// A Fix is a set of changes that fix something together.
 type Fix struct {
 	// Commands are run in order in one POSIX shell.
 	Commands []string `json:"commands"`
-	// Sketch, if not empty, says that the commands cannot be run as they are: what has to
-	// be filled in, and how to find it.
+	// Sketch, if not empty, says that the commands cannot be run as they are: what to fill in, and how to find it.
 	Sketch string `json:"sketch,omitempty"`
-	// Replaces says that what the fix is about makes room for another of its kind.
+	// Replaces says that the fix replaces the thing that it is about by another of its kind.
 	Replaces bool `json:"replaces,omitempty"`
-	// Proven says that the changes were tried on a copy: what failed works then, and what
-	// worked before still does.
+	// Proven says that the changes were tried on a copy: what failed works there, and what worked before still does.
 	Proven bool `json:"proven,omitempty"`
-	// Changes are the same as data.
+	// Changes are the same changes as data.
 	Changes []Change `json:"changes,omitempty"`
 }
 
@@ -37,7 +35,7 @@ type Answer struct {
 // Paste returns a fix whose commands can be pasted.
 func Paste(commands ...string) Fix { return Fix{Commands: commands} }
 
-// Each returns alternatives of one command each, which can be pasted.
+// Each returns alternative fixes of one command each, which can be pasted.
 func Each(commands ...string) []Fix {
 	out := make([]Fix, 0, len(commands))
 	for _, c := range commands {
@@ -46,13 +44,13 @@ func Each(commands ...string) []Fix {
 	return out
 }
 
-// Sketch returns a fix of which something has to be filled in first.
+// Sketch returns a fix with something that has to be filled in first.
 func Sketch(text string, commands ...string) Fix { return Fix{Sketch: text, Commands: commands} }
 
 // Shell returns the commands as text for a shell.
 func (f Fix) Shell() string { return strings.Join(f.Commands, "\n") }
 
-// Text draws fixes, one command per line; indent begins each line.
+// Text renders fixes, one command per line, each line starting with indent.
 func Text(indent string, fixes []Fix) string {
 	var b strings.Builder
 	for i, f := range fixes {
@@ -72,7 +70,7 @@ func Text(indent string, fixes []Fix) string {
 	return b.String()
 }
 
-// Flat returns each fix as one string, for what has room for a line only.
+// Flat returns each fix as a single string, for places with room for only one line.
 func Flat(fixes []Fix) []string {
 	out := make([]string, 0, len(fixes))
 	for _, f := range fixes {

@@ -7,8 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// balancer sketches what a load balancer lacks: which targets and ports it is for, only
-// its owner knows.
+// balancer returns a sketch for what a load balancer lacks, because only its owner knows its targets and ports.
 func balancer(region string, x *reach.Explanation) (Fix, bool) {
 	at := " --region " + region
 	port := uint16(0)

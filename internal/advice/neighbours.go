@@ -8,12 +8,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// maxKinds bounds how many different kinds of neighbours are asked.
+// maxKinds bounds how many different kinds of neighbours are checked.
 const maxKinds = 64
 
-// harmless reports whether what worked before the changes works after them: the
-// connections of other interfaces of the VPC, and of the laptop, to AWS's services and to
-// clusters.
+// harmless reports whether everything that worked before the changes still works: connections of other interfaces in
+// the VPC, and of the laptop, to AWS's services and to clusters.
 func (p *prover) harmless(after *reach.Snapshot) bool {
 	if p.before == nil {
 		p.before = p.working()
@@ -26,7 +25,7 @@ func (p *prover) harmless(after *reach.Snapshot) bool {
 	return true
 }
 
-// working returns what works in the network as it is.
+// working returns what works in the current network.
 func (p *prover) working() []Need {
 	names := []string{}
 	add := func(n string) {
@@ -74,7 +73,7 @@ func (p *prover) working() []Need {
 	return out
 }
 
-// interfaces are those of users, in order.
+// interfaces returns the users' interfaces in a fixed order.
 func (p *prover) interfaces() []*reach.Interface {
 	var out []*reach.Interface
 	for r := range p.base.All {

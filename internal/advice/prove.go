@@ -10,11 +10,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// Bounds of the search.
+// Limits of the search.
 const (
-	most      = 3   // sets of changes in a row
-	beam      = 24  // networks that are gone on with
-	maxTrials = 600 // networks that are tried
+	most      = 3   // sets of changes combined
+	beam      = 24  // networks kept for the next step
+	maxTrials = 600 // networks tried
 	maxShown  = 3
 )
 
@@ -25,8 +25,8 @@ type trial struct {
 	cost    int
 }
 
-// Network returns the smallest sets of changes by which a connection can be made, and
-// everything after it, and nothing breaks that worked.
+// Network returns the smallest sets of changes with which a connection and everything after it can be made, and which
+// do not break anything that worked.
 func Network(s *reach.Snapshot, c Connection) Answer {
 	first, v := c.failing(s)
 	if first == nil {
@@ -69,10 +69,10 @@ type prover struct {
 	seen   map[string]bool
 	trials int
 	tried  []Change
-	before []Need // what works and must not break; nil: not looked up yet
+	before []Need // what works and must not break; nil if not computed yet
 }
 
-// search tries sets of changes, the fewest first: each goes on from where the last one
+// search tries combinations of changes, the smallest first. Each step continues with the networks in which something
 // still fails.
 func (p *prover) search() []trial {
 	level := []trial{{net: p.base}}
@@ -105,7 +105,7 @@ func (p *prover) search() []trial {
 	return best(found)
 }
 
-// try applies a set of changes, unless that has been tried.
+// try applies a set of changes, unless that has already been tried.
 func (p *prover) try(t trial, set []Change) (trial, bool) {
 	if p.trials++; p.trials > maxTrials {
 		return trial{}, false
@@ -137,8 +137,7 @@ func keyOf(changes []Change) string {
 	return strings.Join(keys, "\n")
 }
 
-// least leaves out changes that are not needed, and reports whether the rest breaks
-// nothing.
+// least removes changes that are not needed, and reports whether the remaining ones break nothing.
 func (p *prover) least(t trial) (trial, bool) {
 	for i := len(t.changes) - 1; i >= 0 && len(t.changes) > 1; i-- {
 		without := slices.Delete(slices.Clone(t.changes), i, i+1)
@@ -163,7 +162,7 @@ func replay(s *reach.Snapshot, changes []Change) *reach.Snapshot {
 	return s
 }
 
-// signature tells whether a need fails as another one does.
+// signature identifies how a need fails, to compare failures.
 func signature(n *Need, v *reach.Verdict) string {
 	var b strings.Builder
 	fmt.Fprint(&b, n.Name, n.Flow.To, v.Destination)
@@ -173,8 +172,8 @@ func signature(n *Need, v *reach.Verdict) string {
 	return b.String()
 }
 
-// failingServices are those, by the names of their endpoints, that needs other than one
-// do not reach.
+// failingServices returns the services that needs other than the given one cannot reach, by the names of their
+// endpoints.
 func (c *Connection) failingServices(s *reach.Snapshot, but *Need) []string {
 	var out []string
 	for i := range c.Needs {
@@ -197,7 +196,7 @@ func (c *Connection) failingServices(s *reach.Snapshot, but *Need) []string {
 	return out
 }
 
-// best returns the cheapest, without those that only add to another.
+// best returns the cheapest trials, without those that only add to another one.
 func best(found []trial) []trial {
 	slices.SortStableFunc(found, func(a, b trial) int {
 		return cmp.Or(a.cost-b.cost, len(a.changes)-len(b.changes), strings.Compare(keyOf(a.changes), keyOf(b.changes)))
@@ -215,8 +214,8 @@ func best(found []trial) []trial {
 	return out
 }
 
-// sameKinds reports whether two sets change the same resources in the same ways: only the
-// one that opens less is worth showing.
+// sameKinds reports whether two sets change the same resources in the same ways. Only the one that opens less is
+// worth showing.
 func sameKinds(a, b trial) bool {
 	kinds := func(t trial) []string {
 		m := map[string]bool{}
@@ -241,7 +240,7 @@ func sameKinds(a, b trial) bool {
 	return true
 }
 
-// nothing says that no set of changes was found.
+// nothing returns the note for when no set of changes was found.
 func (p *prover) nothing(v *reach.Verdict) string {
 	kinds := map[string]bool{}
 	for _, c := range p.tried {

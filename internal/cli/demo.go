@@ -22,8 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// demo builds a cluster through the public AWS endpoint with the official SDK,
-// exactly as a user's program would.
+// demo creates a cluster through the public AWS endpoint with the official SDK, exactly as a user's program would.
 type demo struct {
 	*globalOptions
 	cluster, nodegroup string
@@ -151,7 +150,7 @@ func (d *demo) daemon(ctx context.Context) (api.DaemonInfo, error) {
 	return info, err
 }
 
-// role returns the ARN of a role that the AWS service may assume, making it if needed.
+// role returns the ARN of a role that the AWS service may assume, creating it if needed.
 func (d *demo) role(ctx context.Context, name, service string, policies ...string) (string, error) {
 	trust := fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":%q},"Action":"sts:AssumeRole"}]}`, service)
 	created, err := d.iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: &trust})

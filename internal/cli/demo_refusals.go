@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	demoUser = "demo-guest" // who is refused
+	demoUser = "demo-guest" // the user who is denied access
 	demoNode = "demo-late"  // the instance, its security group and its instance profile
 )
 
-// refusals ends the demo with what Drydock is for: a user who is denied access and a
-// node that cannot join, each explained, fixed, and let in.
+// refusals ends the demo with what Drydock is for: a user who is denied access and a node that cannot join, each
+// explained and fixed.
 func (d *demo) refusals(ctx context.Context, cfg aws.Config, info api.DaemonInfo, kubeconfig string) error {
 	if err := d.refusedUser(ctx, cfg, info); err != nil {
 		return fmt.Errorf("the user who is denied access: %w", err)
@@ -38,8 +38,8 @@ func (d *demo) refusals(ctx context.Context, cfg aws.Config, info api.DaemonInfo
 	return d.show(ctx, "kubectl get nodes", "kubectl", "--kubeconfig", kubeconfig, "get", "nodes")
 }
 
-// show runs one of this program's commands, and prints what a user would type. A
-// command that answers no has the exit code 1.
+// show runs one of this program's commands, and prints it as a user would type it. Exit code 1 means that the
+// command's answer is no.
 func (d *demo) show(ctx context.Context, typed string, args ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -57,7 +57,7 @@ func (d *demo) show(ctx context.Context, typed string, args ...string) error {
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.streams.Out, format+"\n", args...) }
 
-// refusedUser has a user without policies describe the cluster, and gives it one.
+// refusedUser lets a user without policies describe the cluster, and then adds a policy.
 func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info api.DaemonInfo) error {
 	if _, err := d.iam.GetUser(ctx, &awsiam.GetUserInput{UserName: aws.String(demoUser)}); err == nil {
 		d.step("user %s already has access", demoUser)
@@ -103,7 +103,7 @@ func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info api.DaemonI
 	return nil
 }
 
-// refusedNode launches an instance whose security group lets nothing out, and opens it.
+// refusedNode launches an instance whose security group lets nothing out, and then opens the group.
 func (d *demo) refusedNode(ctx context.Context, region string, info api.DaemonInfo) error {
 	found, err := d.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
 		{Name: aws.String("tag:Name"), Values: []string{demoNode}}, {Name: aws.String("instance-state-name"), Values: []string{"pending", "running"}},
@@ -170,7 +170,7 @@ spec:
 	return nil
 }
 
-// closedGroup makes a security group that lets nothing out.
+// closedGroup creates a security group that lets nothing out.
 func (d *demo) closedGroup(ctx context.Context, vpc string) (string, error) {
 	sg, err := d.ec2.CreateSecurityGroup(ctx, &awsec2.CreateSecurityGroupInput{GroupName: aws.String(demoNode), Description: aws.String("lets nothing out"), VpcId: &vpc})
 	if err != nil {
@@ -182,8 +182,7 @@ func (d *demo) closedGroup(ctx context.Context, vpc string) (string, error) {
 	return aws.ToString(sg.GroupId), err
 }
 
-// launchNode launches a self-managed node with the role of the node group's, which
-// the cluster knows.
+// launchNode launches a self-managed node with the node group's role, which the cluster already accepts.
 func (d *demo) launchNode(ctx context.Context, group, subnet, version, userData string) (string, error) {
 	if _, err := d.iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String(demoNode)}); err != nil {
 		return "", err

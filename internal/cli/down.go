@@ -12,8 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// How long a daemon may take to end by itself, and to be gone after SIGKILL. It gives
-// itself less than the first.
+// How long a daemon may take to end by itself, and to end after SIGKILL. Its own limit is shorter than the first.
 const (
 	stopPatience = 25 * time.Second
 	killPatience = 5 * time.Second
@@ -42,9 +41,9 @@ func newDown(o *globalOptions) *cobra.Command {
 	}
 }
 
-// stop ends a daemon, in good order if it does that within patience.
+// stop ends a daemon, cleanly if it ends within patience.
 func (o *globalOptions) stop(ctx context.Context, info api.DaemonInfo, patience time.Duration) error {
-	// SIGCONT for one that was stopped (SIGSTOP, Ctrl-Z): it could not heed the other.
+	// SIGCONT wakes a stopped daemon (SIGSTOP, Ctrl-Z), which would not see the other signal.
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		if err := syscall.Kill(info.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("stopping process %d: %w", info.PID, err)
@@ -65,10 +64,10 @@ func (o *globalOptions) stop(ctx context.Context, info api.DaemonInfo, patience 
 	if !gone {
 		return withHint(fmt.Errorf("process %d did not exit after SIGKILL: it may be waiting for a disk that does not respond", info.PID), fmt.Sprintf("ps -o stat,wchan,args -p %d", info.PID))
 	}
-	return nil // its record stays, and counts as none: the disk may hang
+	return nil // its record stays, but is ignored: the disk may hang
 }
 
-// waitGone waits for a process to end; false: it has not.
+// waitGone waits for a process to end. It returns false if the process has not ended in time.
 func waitGone(ctx context.Context, pid int, patience time.Duration) (bool, error) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

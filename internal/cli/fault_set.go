@@ -97,14 +97,14 @@ booted without its user data must be rebooted after the fault is cleared.`,
 	return cmd
 }
 
-// callFlags are those of faults of calls.
+// callFlags adds the flags of faults of API calls.
 func callFlags(cmd *cobra.Command, f *faultFlags) {
 	cmd.Flags().StringVar(&f.fault.Principal, "principal", "", "only calls of this user or role: an ARN, with * for any characters")
 	cmd.Flags().Float64Var(&f.fault.Percent, "percent", 0, "percentage of the calls, chosen at random (default: all)")
 	cmd.Flags().Int64Var(&f.fault.Count, "count", 0, "end the fault after this many calls")
 }
 
-// faultTargets proposes what a fault can be of.
+// faultTargets proposes targets for a fault.
 func faultTargets(ctx context.Context, o *globalOptions, f *faultFlags, begun string, of func(api.FaultTargets) []string) []string {
 	daemon, err := o.client()
 	if err != nil {

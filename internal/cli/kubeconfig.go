@@ -40,8 +40,8 @@ current one, as "aws eks update-kubeconfig" does, for machines without the aws C
 	return cmd
 }
 
-// writeKubeconfig merges the cluster into a kubeconfig (file, or the default one)
-// and returns the file's name.
+// writeKubeconfig merges the cluster into a kubeconfig (the given file, or the default one) and returns the file's
+// name.
 func (o *globalOptions) writeKubeconfig(ctx context.Context, cfg aws.Config, cluster, file string) (string, error) {
 	out, err := awseks.NewFromConfig(cfg).DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: aws.String(cluster)})
 	if ae, ok := errors.AsType[smithy.APIError](err); ok {

@@ -6,8 +6,8 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 )
 
-// newKubectl embeds kubectl as it is. It takes its flags itself, so that
-// `drydock kubectl ARGS` means what `kubectl ARGS` means.
+// newKubectl embeds kubectl unchanged. It parses its own flags, so that `drydock kubectl ARGS` means what `kubectl
+// ARGS` means.
 func newKubectl(streams Streams) *cobra.Command {
 	return &cobra.Command{
 		Use:                "kubectl",

@@ -48,7 +48,7 @@ func (f *forwarder) serve(ctx context.Context, ln net.Listener) {
 		conn, err := ln.Accept()
 		if err != nil {
 			if ne, ok := err.(interface{ Temporary() bool }); ok && ne.Temporary() && ctx.Err() == nil {
-				continue // the client disconnected early, or we are out of descriptors
+				continue // the client disconnected early, or file descriptors ran out
 			}
 			return
 		}
@@ -59,7 +59,7 @@ func (f *forwarder) serve(ctx context.Context, ln net.Listener) {
 func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 	defer near.Close()
 	if !ownPeer(near) {
-		return // another user of this machine
+		return // the connection is from another user of this machine
 	}
 	stop := context.AfterFunc(ctx, func() { _ = near.Close() })
 	defer stop()

@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// ownPeer reports whether a connection over IPv4 loopback is of a program of this
-// user, or of root's.
+// ownPeer reports whether a connection over IPv4 loopback comes from a program of this user or root.
 func ownPeer(c net.Conn) bool {
 	peer, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	local, err2 := netip.ParseAddrPort(c.LocalAddr().String())
@@ -27,7 +26,7 @@ func ownPeer(c net.Conn) bool {
 	return ok && (uid == os.Getuid() || uid == 0)
 }
 
-// socketOwner finds the socket of a connection in the kernel's list.
+// socketOwner finds the owner of a connection's socket in the kernel's list.
 // https://docs.kernel.org/networking/proc_net_tcp.html
 func socketOwner(list *bufio.Scanner, from, to netip.AddrPort) (uid int, ok bool) {
 	hex := func(a netip.AddrPort) string {

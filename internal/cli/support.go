@@ -49,12 +49,11 @@ func newSupport(o *globalOptions) *cobra.Command {
 	return cmd
 }
 
-// dumpLogs copies the log files of the data folder, and nothing else of it: the
-// rest holds keys.
+// dumpLogs copies the log files of the data folder and nothing else, because the rest contains keys.
 func (o *globalOptions) dumpLogs(z *zip.Writer) error {
 	return filepath.WalkDir(o.dataDir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".log") {
-			return nil // an unreadable folder is one log less, not a failed dump
+			return nil // an unreadable folder only means a missing log
 		}
 		in, err := os.Open(path)
 		if err != nil {

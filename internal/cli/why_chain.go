@@ -9,16 +9,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// An explanation is a chain of steps that ends where all is well.
+// An explanation is a chain of steps. If all succeed, its end is reached.
 type explanation interface {
 	Text() string
-	// Chain returns the steps, and whether the end is reached.
+	// Chain returns the steps, and whether the end was reached.
 	Chain() (steps []api.Step, done bool)
 	Verdict() string
 }
 
-// whyChain asks for an explanation and shows it, or what is new of it until its end.
-// Its error has exit code 1 if the chain is not complete, and 2 if there is no answer.
+// whyChain requests an explanation and shows it. With watch, it shows new steps until the end is reached. Its error
+// has exit code 1 if the chain is not complete, and 2 if there is no answer.
 func whyChain(ctx context.Context, o *globalOptions, output string, watch bool, ask func(context.Context) (explanation, error)) error {
 	if watch {
 		return watchChain(ctx, o, ask)
@@ -38,7 +38,7 @@ func whyChain(ctx context.Context, o *globalOptions, output string, watch bool, 
 	return err
 }
 
-// watchChain prints what is new of the steps until the end is reached.
+// watchChain prints new steps until the end is reached.
 func watchChain(ctx context.Context, o *globalOptions, ask func(context.Context) (explanation, error)) error {
 	shown := map[string]bool{}
 	tick := time.NewTicker(250 * time.Millisecond)

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// maxTokenAge is the most that a token is used, however long it is valid.
+	// maxTokenAge is how long a token is used at most, however long it is valid.
 	maxTokenAge = 24 * time.Hour
-	// tokenRetry follows a token that was not to be had.
+	// tokenRetry is the pause after a token could not be issued.
 	tokenRetry = time.Minute
 )
 
-// podTokens are the tokens of a run, renewed as the kubelet does.
+// podTokens are the tokens of a run, renewed like the kubelet's.
 type podTokens struct {
 	tokens []eks.PodToken
 	issue  func(ctx context.Context, t eks.PodToken) (token string, expires time.Time, err error)
-	next   []time.Time // when each is due; nil: now
+	next   []time.Time // when each is due; nil means now
 }
 
-// due is when the next token must be renewed.
+// due returns when the next token must be renewed.
 func (p *podTokens) due() time.Time {
 	first := time.Now().Add(maxTokenAge) // without tokens there is nothing to do
 	for _, t := range p.next {
@@ -33,8 +33,7 @@ func (p *podTokens) due() time.Time {
 	return first
 }
 
-// renew issues the tokens that are due, as files. A token whose renewal failed
-// is due again soon.
+// renew issues the tokens that are due, as files. A token whose renewal failed is due again soon.
 func (p *podTokens) renew(ctx context.Context, now time.Time) (map[string][]byte, error) {
 	if p.next == nil {
 		p.next = make([]time.Time, len(p.tokens))
@@ -57,8 +56,7 @@ func (p *podTokens) renew(ctx context.Context, now time.Time) (map[string][]byte
 	return files, errors.Join(errs...)
 }
 
-// renewal is when the kubelet renews a token: when 80 % of its life are over, or after
-// a day.
+// renewal returns when the kubelet renews a token: after 80 % of its life, or after a day.
 // https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#launch-a-pod-using-service-account-token-projection
 func renewal(issued, expires time.Time) time.Time {
 	return issued.Add(min(expires.Sub(issued)*4/5, maxTokenAge))

@@ -7,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 )
 
-// faultNotes name the faults that an instance may suffer from.
+// faultNotes describes the faults that may affect an instance.
 func (x *Explainer) faultNotes(account, region, id, zone, vpc string) []string {
 	var out []string
 	for _, f := range x.cfg.Faults.Touching(account, region, id, zone, vpc) {
@@ -16,7 +16,7 @@ func (x *Explainer) faultNotes(account, region, id, zone, vpc string) []string {
 	return out
 }
 
-// launchFaultNotes name the faults that keep instances from being launched.
+// launchFaultNotes describes the faults that keep instances from being launched.
 func (x *Explainer) launchFaultNotes(account, region string) []string {
 	var out []string
 	for _, f := range x.cfg.Faults.List(account, region) {
@@ -27,7 +27,7 @@ func (x *Explainer) launchFaultNotes(account, region string) []string {
 	return out
 }
 
-// faultOfEntry is the fault in a decision of the journal, if it is one.
+// faultOfEntry returns the fault in a decision of the journal, or nil.
 func faultOfEntry(e journal.Entry) (f fault.Fault, ok bool) {
 	raw, ok := e.Fields["fault"]
 	if !ok {

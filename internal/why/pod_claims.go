@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// unbound reports whether the scheduler waits for volumes of the pod's claims, and says
-// so: it speaks of claims in general, and not at all while a provisioner has its turn.
+// unbound reports whether the scheduler waits for volumes of the pod's claims, and explains that: the scheduler only
+// mentions claims in general, and nothing at all while a provisioner is working.
 func (c *podChain) unbound(message string) bool {
 	about := strings.Contains(message, "PersistentVolumeClaim") || strings.Contains(message, "persistent volumes to bind") || strings.Contains(message, "binding volumes")
 	var claims, lines, fixes []string
@@ -55,7 +55,7 @@ func claimText(u *eks.UnboundClaim) string {
 	return fmt.Sprintf("claim %s is not bound: its storage class %s leaves it to provisioner %s", u.Claim.Name, class, u.Class.Provisioner)
 }
 
-// volumeFor is a command that makes a volume for the claim and no other.
+// volumeFor returns a command that creates a volume for this claim only.
 func volumeFor(claim *corev1.PersistentVolumeClaim) string {
 	class := ""
 	if claim.Spec.StorageClassName != nil {

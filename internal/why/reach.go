@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// getWhyReach answers whether a connection can be made, and why.
+// getWhyReach explains whether a connection can be made.
 func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 	q, err := parseReachQuery(r, x.cfg.ClientAddress)
 	if err != nil {
@@ -51,8 +51,8 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, out)
 }
 
-// endpointAt takes the address of a cluster's listener on this machine, which
-// DescribeCluster and kubeconfigs have, for the endpoint that it stands for.
+// endpointAt maps the address of a cluster's listener on this machine, which DescribeCluster and kubeconfigs contain,
+// to the endpoint that it stands for.
 func (x *Explainer) endpointAt(ctx context.Context, q *reachQuery) error {
 	if !q.flow.To.Address.IsLoopback() {
 		return nil
@@ -80,7 +80,7 @@ func (x *Explainer) endpointAt(ctx context.Context, q *reachQuery) error {
 	return nil
 }
 
-// clusterForHost adds the endpoint's name where a cluster's was given for a host's.
+// clusterForHost adds the endpoint's host name if a cluster's name was given instead.
 func (x *Explainer) clusterForHost(ctx context.Context, q reachQuery, v *reach.Verdict) error {
 	if q.name == "" || len(v.Explanations) == 0 || v.Explanations[0].Code != reach.CodeName {
 		return nil
@@ -97,11 +97,11 @@ func (x *Explainer) clusterForHost(ctx context.Context, q reachQuery, v *reach.V
 	return nil
 }
 
-// A reachQuery is what `drydock why reach` asks.
+// A reachQuery is the question of `drydock why reach`.
 type reachQuery struct {
 	account, region string
 	flow            reach.Flow
-	name            string // of the destination, if it is one
+	name            string // the destination, if it is a host name
 }
 
 func parseReachQuery(r *http.Request, client netip.Addr) (q reachQuery, err error) {
