@@ -48,7 +48,7 @@ vet:
 	$(GO) vet ./...
 
 # Data that generators write from what the repository does not hold; the models have their own sums.
-DATA = $(shell git ls-files internal/authz/data internal/catalog/managedpolicies/data 'internal/catalog/*.gz' 'test/data/*.gz'; \
+DATA = $(shell git ls-files internal/authz/data internal/service/cloudformation/SOURCE internal/service/cloudformation/schemas.jsonl internal/catalog/managedpolicies/data 'internal/catalog/*.gz' 'test/data/*.gz'; \
 	git grep -l '^\# Generator:' internal/catalog/addons/manifests)
 
 generate: ## regenerate embedded data from the reference data in AWS_DATA (tools/README.md), and the compatibility page
@@ -56,6 +56,7 @@ generate: ## regenerate embedded data from the reference data in AWS_DATA (tools
 	AWS_DATA=$(abspath $(AWS_DATA)) $(GO) generate ./internal/awsapi/... ./internal/awscall
 	$(GO) run ./tools/authgen -in $(AWS_DATA)/authorization
 	$(GO) run ./tools/policygen -in $(AWS_DATA)/managed-policies.jsonl
+	$(GO) run ./tools/cfngen -in $(AWS_DATA)/cfn-schemas.jsonl
 	$(GO) run ./tools/catalogen -in $(AWS_DATA)/instance-types.jsonl
 	$(GO) run ./tools/pricegen
 	@[ -z "$(ADDON_SOURCES)" ] || $(GO) run ./tools/addongen -in $(ADDON_SOURCES)

@@ -24,7 +24,7 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs()+ofEvents())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs()+ofEvents()+ofStacks())
 	return err
 }
 

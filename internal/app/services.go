@@ -130,7 +130,7 @@ var services = []entry{
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
 	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module { return cloudtrail.New(cloudtrail.Config{Journal: d.journal}).Module() }},
-	{new(cloudformation.Service).AWS, func(*daemon) module.Module { return cloudformation.New().Module() }},
+	{new(cloudformation.Service).AWS, func(d *daemon) module.Module { return d.newCloudFormation().Module() }},
 }
 
 // operations returns the operation tables of all services. They are constant, so no daemon is needed.

@@ -275,6 +275,7 @@ var dependents = map[string][]dependent{
 	"autoscaling:UpdateAutoScalingGroup": {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
 	"autoscaling:PutLifecycleHook":       {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
 	"cloudformation:CreateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:DeleteStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
 	"cloudformation:UpdateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
 	"events:PutTargets":                  {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
 }

@@ -40,6 +40,15 @@ func Unmarshal(doc []byte, into any) error {
 	return brief(yaml.Unmarshal(doc, into))
 }
 
+// Parse returns a document's nodes: aliases as they are, tags as they were written.
+func Parse(doc []byte) (*yamlv3.Node, error) {
+	if err := check(doc); err != nil {
+		return nil, err
+	}
+	var root yamlv3.Node
+	return &root, brief(yamlv3.Unmarshal(doc, &root))
+}
+
 func convert(doc []byte, by func([]byte) ([]byte, error)) ([]byte, error) {
 	if err := check(doc); err != nil {
 		return nil, err

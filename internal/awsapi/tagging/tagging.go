@@ -4,9 +4,12 @@
 package tagging
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
 // Rules are the limits on one service's tags, and its errors for exceeding them.
@@ -81,6 +84,12 @@ func List[T any](tags map[string]string, tag func(key, value *string) T) []T {
 
 // IsReserved reports whether only AWS itself may set tags with that key.
 func IsReserved(key string) bool { return strings.HasPrefix(strings.ToLower(key), "aws:") }
+
+// MayReserve reports whether the caller may set a reserved tag: CloudFormation sets its own
+// on the resources that it makes for a caller.
+func MayReserve(ctx context.Context, key string) bool {
+	return awsapi.CallFrom(ctx).By() == "cloudformation.amazonaws.com" && strings.HasPrefix(key, "aws:cloudformation:")
+}
 
 func text(s *string) string {
 	if s == nil {

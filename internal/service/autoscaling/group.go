@@ -64,7 +64,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	if err := checkOptions(&g.Group, in.HealthCheckType, in.TerminationPolicies, in.DesiredCapacityType); err != nil {
 		return nil, err
 	}
-	tags, err := newTags(name, in.Tags)
+	tags, err := newTags(ctx, name, in.Tags)
 	if err != nil {
 		return nil, err
 	}

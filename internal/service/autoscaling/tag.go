@@ -22,11 +22,26 @@ const (
 )
 
 // newTags are the tags of a group that is being made.
-func newTags(group string, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
-	if err := checkTags(in); err != nil {
+func newTags(ctx context.Context, group string, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
+	var system []autoscalingtypes.TagDescription
+	own := slices.DeleteFunc(slices.Clone(in), func(t autoscalingtypes.Tag) bool {
+		if !tagging.MayReserve(ctx, aws.ToString(t.Key)) {
+			return false
+		}
+		system = append(system, describeTag(group, t))
+		return true
+	})
+	if err := checkTags(own); err != nil {
 		return nil, err
 	}
-	return putTags(group, nil, in)
+	return putTags(group, system, own)
+}
+
+func describeTag(group string, t autoscalingtypes.Tag) autoscalingtypes.TagDescription {
+	return autoscalingtypes.TagDescription{
+		Key: aws.String(aws.ToString(t.Key)), Value: aws.String(aws.ToString(t.Value)), PropagateAtLaunch: aws.Bool(aws.ToBool(t.PropagateAtLaunch)),
+		ResourceId: &group, ResourceType: aws.String(tagsResource),
+	}
 }
 
 func checkTags(in []autoscalingtypes.Tag) error {
@@ -46,10 +61,7 @@ func checkTags(in []autoscalingtypes.Tag) error {
 func putTags(group string, old []autoscalingtypes.TagDescription, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
 	more := make([]autoscalingtypes.TagDescription, 0, len(in))
 	for _, t := range in {
-		more = append(more, autoscalingtypes.TagDescription{
-			Key: aws.String(aws.ToString(t.Key)), Value: aws.String(aws.ToString(t.Value)), PropagateAtLaunch: aws.Bool(aws.ToBool(t.PropagateAtLaunch)),
-			ResourceId: &group, ResourceType: aws.String(tagsResource),
-		})
+		more = append(more, describeTag(group, t))
 	}
 	out, err := tagging.Merge(tagging.Rules{Most: maxTags, Reserved: errTagKey, TooMany: func() error {
 		return errLimit("The number of tags exceeds the limit of %d for resource %s", maxTags, group) // from memory

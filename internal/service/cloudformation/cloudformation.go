@@ -1,42 +1,81 @@
-// Package cloudformation answers what clients ask of AWS CloudFormation before they
-// do anything else: which stacks there are. There are none, because creating one is
-// refused. eksctl calls this in `get cluster`, to find the clusters that it has
-// created. Only internal/app may import it.
+// Package cloudformation answers AWS CloudFormation: stacks of resources that templates
+// describe.
+//
+// A stack is a record, and a reconciler does its work ([operation]): what its status says
+// is being done is done, also after the daemon was killed in the middle. Every action on a
+// resource is a call of the service that has it, as the caller of the stack's operation or
+// as the stack's role, so policies, quotas, faults and CloudTrail hold for it. What a call
+// is for each type of resource is in handlers*.go; schemas.jsonl has the properties.
+//
+//	CREATE_IN_PROGRESS ─► CREATE_COMPLETE ──────────────► DELETE_IN_PROGRESS ─► DELETE_COMPLETE
+//	       └─► ROLLBACK_IN_PROGRESS ─► ROLLBACK_COMPLETE ──┘       └─► DELETE_FAILED
+//
+// Package template is the language. Only the composition root imports this package.
 package cloudformation
 
 import (
 	"context"
+	"log/slog"
+	"time"
 
-	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
-	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
+// servicePrincipal is as whom CloudFormation assumes roles.
+const servicePrincipal = "cloudformation.amazonaws.com"
+
+// Config is what the service needs.
+type Config struct {
+	Store *store.Store
+	// API makes the calls that stacks consist of.
+	API awsapi.API
+	// Assume returns a session of a stack's role, or an error if CloudFormation may not
+	// assume it.
+	Assume func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error)
+	Clock  clock.WithTicker // nil: the real one
+	Log    *slog.Logger     // nil: slog.Default
+}
+
 // A Service is CloudFormation.
-type Service struct{}
-
-// New returns the service.
-func New() *Service { return &Service{} }
-
-// AWS declares the operations the service answers.
-func (s *Service) AWS() awsapi.Service {
-	const noStacks = "stacks cannot be created, so these commands fail: `eksctl create` of a cluster, nodegroup, iamserviceaccount or accessentry, and of an addon or podidentityassociation if eksctl is to create its role"
-	return awsapi.Service{Name: "cloudformation", Handler: s, Refused: []awsapi.Refusal{{Operations: "CreateChangeSet CreateStack", Why: noStacks}}, Operations: []awsapi.Operation{
-		{Name: "DescribeStacks", Members: "NextToken StackName"},
-		{Name: "ListStacks", Members: "NextToken StackStatusFilter"},
-	}}
+type Service struct {
+	cfg   Config
+	store *store.Store
+	clock clock.WithTicker
+	log   *slog.Logger
 }
 
-// DescribeStacks describes the stack of the request, or all.
-func (s *Service) DescribeStacks(_ context.Context, in *awscloudformation.DescribeStacksInput) (*awscloudformation.DescribeStacksOutput, error) {
-	if in.StackName != nil {
-		return nil, stackNotFound(*in.StackName)
+// New returns the service. Call Run to make stacks what they are to be.
+func New(cfg Config) *Service {
+	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
 	}
-	return &awscloudformation.DescribeStacksOutput{Stacks: []cloudformationtypes.Stack{}}, nil
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	return s
 }
 
-// ListStacks lists the stacks, also those that were deleted.
-func (s *Service) ListStacks(context.Context, *awscloudformation.ListStacksInput) (*awscloudformation.ListStacksOutput, error) {
-	return &awscloudformation.ListStacksOutput{StackSummaries: []cloudformationtypes.StackSummary{}}, nil
+// stacksAtOnce is how many stacks are worked on at the same time.
+const stacksAtOnce = 64
+
+// Run works on stacks until ctx ends.
+func (s *Service) Run(ctx context.Context) error {
+	return reconcile.Run(ctx, reconcile.Config{
+		Name: "cloudformation/stack", Watcher: stacks.Watch(s.store, store.Scope{}), Reconcile: s.reconcile, Workers: stacksAtOnce, Log: s.log, Clock: s.clock,
+	})
 }
+
+func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
+
+func stackARN(key store.Key, rec *stackRecord) string {
+	return arn.New("cloudformation", key.Region, key.Account, "stack/"+rec.Name+"/"+rec.ID)
+}
+
+func scopeOf(ctx context.Context) regional.Scope { return regional.Of(ctx) }

@@ -1,9 +1,67 @@
 package cloudformation
 
-import "github.com/drydock-dev/drydock/internal/awsapi/awserr"
+import (
+	"strings"
 
-// stackNotFound is ValidationError, by whose text clients know that it means what
-// it says: Terraform's aws_cloudformation_stack looks for "does not exist".
-func stackNotFound(name string) error {
-	return awserr.Newf("ValidationError", "Stack with id %s does not exist", name)
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+func invalid(format string, args ...any) error {
+	return awserr.Newf("ValidationError", format, args...)
+}
+
+// violated is the answer to a value that the model's own limits do not refuse, though AWS
+// does. [seen] the same snapshots as below, test_stacks and test_validations.
+func violated(value, member, constraint string) error {
+	return invalid("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: %s", value, member, constraint)
+}
+
+// A missing stack is worded in three ways: see the snapshots in localstack/localstack,
+// tests/aws/services/cloudformation. Terraform and CDK look for the text.
+func stackNotFound(name string) error { return invalid("Stack with id %s does not exist", name) }
+
+func stackNotFoundInBrackets(name string) error { return invalid("Stack [%s] does not exist", name) }
+
+func stackNotFoundInQuotes(name string) error { return invalid("Stack '%s' does not exist", name) }
+
+// [seen] the same snapshots, test_resources.
+func resourceNotFound(stack, id string) error {
+	return invalid("Resource %s does not exist for stack %s", id, stack)
+}
+
+// [seen] the same snapshots, test_stacks.
+func stackExists(name string) error {
+	return awserr.Newf("AlreadyExistsException", "Stack [%s] already exists", name)
+}
+
+func tokenExists(token string) error {
+	return awserr.Newf("TokenAlreadyExistsException", "Client request token %s has been used already with other arguments", token) // from memory
+}
+
+// [seen] the same snapshots, test_stacks and test_validations.
+func noTemplate() error { return invalid("Either Template URL or Template Body must be specified.") }
+
+// [seen] hashicorp/terraform-provider-aws, aws_cloudformation_stack: CAPABILITY_NAMED_IAM.
+func insufficientCapabilities(names ...string) error {
+	return awserr.Newf("InsufficientCapabilitiesException", "Requires capabilities : [%s]", strings.Join(names, ", "))
+}
+
+// [seen] the same snapshots, test_stacks; Terraform tries again.
+func badRole(arn string) error { return invalid("Role %s is invalid or cannot be assumed", arn) }
+
+func protected(name string) error {
+	return invalid("Stack [%s] cannot be deleted while TerminationProtection is enabled", name)
+}
+
+// https://github.com/aws/aws-cdk/issues/3414 and others
+func exportInUse(export, by string) error {
+	return invalid("Export %s cannot be deleted as it is in use by %s", export, by)
+}
+
+func cannotRetain(arn string) error {
+	return invalid("Invalid operation on stack [%s]. When you delete a stack, specify which resources to retain only when the stack is in the DELETE_FAILED state.", arn)
+}
+
+func unrecognized(types []string) error {
+	return invalid("Template format error: Unrecognized resource types: [%s]", strings.Join(types, ", "))
 }

@@ -1,10 +1,64 @@
 package cloudformation
 
 import (
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/module"
 )
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS()}
+	return module.Module{Service: s.AWS(), Resolver: resolver{s}, Run: s.Run}
+}
+
+// AWS declares the operations the service answers.
+func (s *Service) AWS() awsapi.Service {
+	const (
+		noUpdates  = "stacks are created and deleted, not changed yet"
+		noSets     = "change sets are not there yet, so `aws cloudformation deploy` and CDK fail; `aws cloudformation create-stack` works"
+		noTypes    = "resource types are those of docs/compatibility.md"
+		noSignals  = "creation policies and wait conditions are not there yet, so nothing waits for signals"
+		noDrift    = "drift is not looked for"
+		noPolicies = "stack policies protect from updates, which are not there yet"
+	)
+	return awsapi.Service{
+		Name: "cloudformation", Handler: s,
+		Operations: []awsapi.Operation{
+			{Name: "CreateStack", Members: "Capabilities ClientRequestToken DisableRollback EnableTerminationProtection NotificationARNs OnFailure Parameters.ParameterKey " +
+				"Parameters.ParameterValue RoleARN StackName Tags TemplateBody TimeoutInMinutes",
+				Except: "resource types, properties and parts of templates that are not handled: see CloudFormation's resource types above"},
+			{Name: "DeleteStack", Members: "ClientRequestToken RetainResources RoleARN StackName"},
+			{Name: "DescribeStacks", Members: "NextToken StackName", Settled: awsapi.SettledWhen(settled)},
+			{Name: "ListStacks", Members: "NextToken StackStatusFilter"},
+			{Name: "DescribeStackEvents", Members: "NextToken StackName"},
+			{Name: "DescribeStackResource", Members: "LogicalResourceId StackName"},
+			{Name: "DescribeStackResources", Members: "LogicalResourceId PhysicalResourceId StackName"},
+			{Name: "ListStackResources", Members: "NextToken StackName"},
+			{Name: "GetTemplate", Members: "StackName TemplateStage"},
+			{Name: "GetTemplateSummary", Members: "StackName TemplateBody"},
+			{Name: "ValidateTemplate", Members: "TemplateBody", ReadOnly: true},
+			{Name: "ListExports", Members: "NextToken"},
+			{Name: "ListImports", Members: "ExportName NextToken"},
+			{Name: "UpdateTerminationProtection", Members: "EnableTerminationProtection StackName"},
+		},
+		Refused: []awsapi.Refusal{
+			{Operations: "UpdateStack CancelUpdateStack ContinueUpdateRollback RollbackStack", Why: noUpdates},
+			{Operations: "CreateChangeSet DescribeChangeSet ExecuteChangeSet DeleteChangeSet ListChangeSets", Why: noSets},
+			{Operations: "SignalResource", Why: noSignals},
+			{Operations: "DetectStackDrift DetectStackResourceDrift DescribeStackDriftDetectionStatus DescribeStackResourceDrifts", Why: noDrift},
+			{Operations: "SetStackPolicy GetStackPolicy", Why: noPolicies},
+			{Operations: "DescribeType ListTypes", Why: noTypes},
+		},
+	}
+}
+
+// settled reports whether what a waiter of stacks waits for may have come.
+func settled(out *awscloudformation.DescribeStacksOutput) bool {
+	for _, st := range out.Stacks {
+		if inProgress(st.StackStatus) {
+			return false
+		}
+	}
+	return true
 }

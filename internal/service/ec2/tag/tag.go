@@ -61,9 +61,11 @@ func (t Set) With(more Set) Set {
 	return out
 }
 
-// MayReserve reports whether the caller may write aws: tags, as only AWS services may.
+// MayReserve reports whether the caller may write aws: tags: AWS's services may, and
+// CloudFormation also when it calls for a user, whose own aws: tags it has refused.
 func MayReserve(ctx context.Context) bool {
-	return awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService
+	call := awsapi.CallFrom(ctx)
+	return call.Principal.Type == awsapi.AWSService || call.By() == "cloudformation.amazonaws.com"
 }
 
 // IsReservedKey reports whether a tag key is reserved for AWS.

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation"
+)
+
+const (
+	stackService = "cloudformation.amazonaws.com"
+	// stackSession is the name of a stack's role session.
+	// [seen] localstack/localstack, tests/aws/services/cloudformation
+	stackSession = "AWSCloudFormation"
+)
+
+// newCloudFormation makes CloudFormation, which calls all other services.
+func (d *daemon) newCloudFormation() *cloudformation.Service {
+	return cloudformation.New(cloudformation.Config{
+		Store: d.store,
+		API:   d.server,
+		Assume: func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error) {
+			role, err := d.iam.RoleByARN(ctx, roleARN)
+			if err != nil {
+				return awsapi.Principal{}, err
+			}
+			if !d.iam.TrustsServiceFor(role, stackService, stackARN) {
+				return awsapi.Principal{}, fmt.Errorf("the trust policy of %s does not let %s assume it", roleARN, stackService)
+			}
+			return d.sts.RoleSession(ctx, role.ARN, stackSession)
+		},
+		Log: d.log,
+	})
+}
+
+// ofStacks is the page's part on CloudFormation.
+func ofStacks() string {
+	return `
+## Stacks
+
+CloudFormation creates and deletes stacks of these types of resources: ` + strings.Join(cloudformation.Types(), ", ") + `.
+Other types are refused as AWS refuses types that it does not know. It differs from AWS in this:
+
+- A property without an equal in the API call behind its type, or that the call would not honour, fails the resource with the text of HTTP 501. None is dropped silently.
+- Stacks cannot be updated, and there are no change sets, stack policies, signals, wait conditions, nested stacks, imports of resources, drift detection or custom resources.
+- CreationPolicy and DeletionPolicy Snapshot are refused. An Auto Scaling group still waits for its instances.
+- Templates are passed inline (TemplateBody), up to 51,200 bytes: TemplateURL needs S3.
+- Of transforms there is AWS::LanguageExtensions; AWS::Include, AWS::Serverless and macros are refused, as are Hooks, and Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.
+- Dynamic references resolve parameters of SSM, not those that are SecureString, and no secrets.
+- Notification ARNs are stored and returned; nothing is published.
+- Of the tags aws:cloudformation:* those of EC2 and Auto Scaling are set.
+- A KMS key is made twice if the daemon is killed between the call that creates it and the record of its ID: neither KMS's API nor its tags tell whose it is.
+`
+}

@@ -1,0 +1,27 @@
+package cloudformation
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+)
+
+// handlers are the types of resources that stacks may have.
+var handlers = func() map[string]handler {
+	out := map[string]handler{
+		// What is put at the URL is read by nobody yet: there are no wait conditions. eksctl and
+		// CDK use handles alone to have a resource that does nothing.
+		"AWS::CloudFormation::WaitConditionHandle": {create: func(r *request) (string, error) {
+			return fmt.Sprintf("https://cloudformation-waitcondition-%s.s3.%[1]s.amazonaws.com/%s/%s/%s", r.o.key.Region, url.PathEscape(r.o.arn), r.token, r.logical), nil
+		}},
+		"AWS::CDK::Metadata": {create: func(r *request) (string, error) { return r.token, nil }},
+	}
+	for _, some := range []map[string]handler{ec2Handlers(), iamHandlers(), eksHandlers(), otherHandlers()} {
+		maps.Copy(out, some)
+	}
+	return out
+}()
+
+// Types returns the types of resources that stacks may have, sorted.
+func Types() []string { return slices.Sorted(maps.Keys(handlers)) }

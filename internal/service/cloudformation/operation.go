@@ -1,0 +1,480 @@
+package cloudformation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+	"github.com/drydock-dev/drydock/internal/store"
+
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+)
+
+// keptDeleted is how long a deleted stack can be described.
+const keptDeleted = 90 * 24 * time.Hour
+
+// Why the work on a stack, or on a resource of it, ends early.
+var (
+	errSuperseded = errors.New("the stack has another operation")
+	errTimeout    = errors.New("the stack took longer than its timeout")
+	errSibling    = errors.New("another resource failed")
+)
+
+// An operation is the work on one stack.
+type operation struct {
+	s   *Service
+	key store.Key
+	rec stackRecord // as it was when the work began
+	arn string
+	t   *template.Template
+	// instance is nil while a stack is taken down.
+	instance *template.Instance
+
+	// mu guards the imports that the stack's values use.
+	mu      sync.Mutex
+	imports []string
+}
+
+// reconcile does what a stack's status says is being done.
+func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
+	rec, err := stacks.Get(s.store, key)
+	if err != nil {
+		return 0, store.IgnoreNotFound(err)
+	}
+	if rec.Status == cloudformationtypes.StackStatusDeleteComplete {
+		return s.forget(ctx, key, rec)
+	}
+	if !inProgress(rec.Status) {
+		return 0, nil
+	}
+	o := &operation{s: s, key: key, rec: rec, arn: stackARN(key, &rec)}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() { o.watch(ctx, cancel) })
+	switch rec.Status {
+	case cloudformationtypes.StackStatusCreateInProgress:
+		err = o.create(ctx)
+	case cloudformationtypes.StackStatusRollbackInProgress:
+		err = o.rollBack(ctx)
+	case cloudformationtypes.StackStatusDeleteInProgress:
+		err = o.remove(ctx)
+	}
+	if errors.Is(context.Cause(ctx), errSuperseded) {
+		return 0, nil // the change of the record brings the next call
+	}
+	return 0, err
+}
+
+// watch ends the work when the stack gets another operation or exceeds its time.
+func (o *operation) watch(ctx context.Context, cancel context.CancelCauseFunc) {
+	var late <-chan time.Time
+	if o.rec.Timeout > 0 && o.rec.Status == cloudformationtypes.StackStatusCreateInProgress {
+		timer := o.s.clock.NewTimer(o.rec.Created.Add(o.rec.Timeout).Sub(o.s.now()))
+		defer timer.Stop()
+		late = timer.C()
+	}
+	for {
+		changed := o.s.store.Changed()
+		if now, err := stacks.Get(o.s.store, o.key); err != nil || now.Operation.ID != o.rec.Operation.ID {
+			cancel(errSuperseded)
+			return
+		}
+		select {
+		case <-changed:
+		case <-late:
+			cancel(errTimeout)
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// forget removes the records of a stack that was deleted long ago.
+func (s *Service) forget(ctx context.Context, key store.Key, rec stackRecord) (time.Duration, error) {
+	if left := rec.Deleted.Add(keptDeleted).Sub(s.now()); left > 0 {
+		return left, nil
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
+		for _, r := range resources.All(tx, within(key)) {
+			resources.Delete(tx, r.Key)
+		}
+		for _, e := range events.All(tx, within(key)) {
+			events.Delete(tx, e.Key)
+		}
+		stacks.Delete(tx, key)
+		return nil
+	})
+}
+
+// as returns a context in which the operation's calls are made: as the stack's role, or as
+// who asked for the operation.
+func (o *operation) as(ctx context.Context) (context.Context, error) {
+	if o.rec.RoleARN != "" {
+		p, err := o.s.cfg.Assume(ctx, o.rec.RoleARN, o.arn)
+		if err != nil {
+			return nil, badRole(o.rec.RoleARN)
+		}
+		return awsapi.AsRole(ctx, p, o.key.Region, servicePrincipal, o.s.now()), nil
+	}
+	return awsapi.WithCall(ctx, &awsapi.Call{
+		RequestID: o.rec.Operation.ID, Service: "cloudformation", Operation: "CreateStack", Account: o.key.Account, Region: o.key.Region,
+		Principal: o.rec.Operation.Caller, CalledVia: o.rec.Operation.CalledVia, Time: o.s.now(),
+	}), nil
+}
+
+// asItself returns a context in which CloudFormation looks for what it made before it was
+// killed, whatever its caller may see.
+func (o *operation) asItself(ctx context.Context) context.Context {
+	return awsapi.AsService(ctx, o.key.Account, o.key.Region, awsapi.ServiceRole{
+		Service: servicePrincipal, Name: "AWSServiceRoleForCloudFormation", Session: "CloudFormation",
+	}, o.s.now())
+}
+
+// noteStack changes the status of a stack and writes the event about it.
+func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationtypes.StackStatus, reason string) error {
+	var e eventRecord
+	var n int64
+	err := stacks.Update(tx, key, func(rec *stackRecord) error {
+		rec.Status, rec.Reason = status, reason
+		if reason == requested {
+			rec.Reason = ""
+			if status == cloudformationtypes.StackStatusCreateInProgress || status == cloudformationtypes.StackStatusDeleteInProgress {
+				rec.Reason = requested
+			}
+		}
+		if status == cloudformationtypes.StackStatusDeleteComplete || status == cloudformationtypes.StackStatusRollbackInProgress || status == cloudformationtypes.StackStatusDeleteInProgress {
+			rec.Deleted = s.now()
+		}
+		rec.Events++
+		n = rec.Events
+		e = eventRecord{
+			ID: ids.UUID(), LogicalID: rec.Name, PhysicalID: stackARN(key, rec), Type: stackTyp, Time: s.now(), Status: string(status), Reason: reason,
+			Token: rec.Operation.Token, Operation: rec.Operation.ID,
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return events.Create(tx, below(key, fmt.Sprintf("%08d", n)), e)
+}
+
+// setStack ends a phase of the operation.
+func (o *operation) setStack(ctx context.Context, status cloudformationtypes.StackStatus, reason string, change func(*stackRecord)) error {
+	err := o.s.store.Update(ctx, func(tx *store.Tx) error {
+		now, err := stacks.Get(tx, o.key)
+		switch {
+		case err != nil:
+			return err
+		case now.Operation.ID != o.rec.Operation.ID:
+			return errSuperseded
+		}
+		if change != nil {
+			if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { change(rec); return nil }); err != nil {
+				return err
+			}
+		}
+		return o.s.noteStack(tx, o.key, status, reason)
+	})
+	if err == nil {
+		o.rec.Status = status
+	}
+	return err
+}
+
+// note changes a resource's record. If its status or reason changes, or said asks for it,
+// there is an event.
+func (o *operation) note(id string, said bool, change func(*resourceRecord)) error {
+	// What has happened is written even if the work ends early.
+	return o.s.store.Update(context.Background(), func(tx *store.Tx) error {
+		var r resourceRecord
+		key := below(o.key, id)
+		if was, err := resources.Get(tx, key); err == nil {
+			r = was
+		} else if !store.IsNotFound(err) {
+			return err
+		}
+		change(&r)
+		if !said {
+			return resources.Put(tx, key, r)
+		}
+		r.Changed = o.s.now()
+		if err := resources.Put(tx, key, r); err != nil {
+			return err
+		}
+		var n int64
+		if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { rec.Events++; n = rec.Events; return nil }); err != nil {
+			return err
+		}
+		e := eventRecord{
+			ID:        id + "-" + string(r.Status) + "-" + r.Changed.Format("2006-01-02T15:04:05.000Z"),
+			LogicalID: id, PhysicalID: r.PhysicalID, Type: r.Type, Time: r.Changed, Status: string(r.Status), Reason: r.Reason, Properties: string(o.masked(r.Properties)),
+			Token: o.rec.Operation.Token, Operation: o.rec.Operation.ID,
+		}
+		if r.Invalid && r.Status == cloudformationtypes.ResourceStatusCreateFailed {
+			e.Detailed = string(cloudformationtypes.DetailedStatusValidationFailed)
+		}
+		return events.Create(tx, below(o.key, fmt.Sprintf("%08d", n)), e)
+	})
+}
+
+// masked hides the values of parameters that are not to be shown.
+func (o *operation) masked(properties json.RawMessage) json.RawMessage {
+	text := string(properties)
+	for _, p := range o.rec.Parameters {
+		if p.NoEcho && p.Value != "" {
+			text = strings.ReplaceAll(text, strings.Trim(template.JSON(p.Value), `"`), "****")
+		}
+	}
+	return json.RawMessage(text)
+}
+
+func (o *operation) resource(id string) (resourceRecord, bool) {
+	r, err := resources.Get(o.s.store, below(o.key, id))
+	return r, err == nil
+}
+
+// bound reads the stack's template again.
+func (o *operation) bound() (err error) {
+	if o.t, err = template.Parse(o.rec.Template); err != nil {
+		return err
+	}
+	o.instance, err = bindTo(o.key, &o.rec, o.t)
+	return err
+}
+
+// create makes all resources, in parallel as far as they do not wait for one another.
+func (o *operation) create(ctx context.Context) error {
+	if err := o.bound(); err != nil {
+		return o.failed(ctx, err.Error()) // an older Drydock accepted the template
+	}
+	if len(resources.All(o.s.store, within(o.key))) == 0 {
+		as, err := o.as(ctx)
+		if err != nil {
+			return o.failed(ctx, err.Error())
+		}
+		if missing := o.s.missing(as, o.t, &o.rec); missing != "" {
+			return o.failed(ctx, missing)
+		}
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	waits := map[string][]string{}
+	for _, r := range o.instance.Resources {
+		waits[r.ID] = r.DependsOn
+	}
+	walk(waits, func(id string) bool {
+		i := slices.IndexFunc(o.instance.Resources, func(r *template.Resource) bool { return r.ID == id })
+		ok := o.createResource(work, o.instance.Resources[i])
+		if !ok {
+			cancel(errSibling)
+		}
+		return ok
+	}, func() bool { return work.Err() != nil })
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTimeout):
+		return o.failed(context.WithoutCancel(ctx), "Stack creation time exceeded the specified timeout")
+	case ctx.Err() != nil:
+		return cause
+	}
+	var bad, malformed []string
+	for _, r := range o.instance.Resources {
+		rec, _ := o.resource(r.ID)
+		switch {
+		case rec.Status == cloudformationtypes.ResourceStatusCreateFailed && rec.Invalid:
+			malformed = append(malformed, r.ID)
+		case rec.Status == cloudformationtypes.ResourceStatusCreateFailed:
+			bad = append(bad, r.ID)
+		}
+	}
+	switch {
+	case len(malformed) > 0:
+		return o.failed(ctx, fmt.Sprintf("Validation failed for following resources: [%s]", strings.Join(malformed, ", ")))
+	case len(bad) > 0:
+		return o.failed(ctx, fmt.Sprintf("The following resource(s) failed to create: [%s]", strings.Join(bad, ", ")))
+	}
+	outputs, err := o.outputs(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return o.failed(ctx, err.Error())
+	}
+	taken := ""
+	err = o.s.store.Update(ctx, func(tx *store.Tx) error {
+		now, err := stacks.Get(tx, o.key)
+		if err != nil || now.Operation.ID != o.rec.Operation.ID {
+			return errors.Join(err, errSuperseded)
+		}
+		taken = ""
+		for _, other := range all(tx, scopeAt(o.key)) {
+			for _, theirs := range other.Outputs {
+				for _, mine := range outputs {
+					if mine.Export != "" && theirs.Export == mine.Export && other.ID != o.rec.ID && other.Status != cloudformationtypes.StackStatusDeleteComplete {
+						taken = fmt.Sprintf("Export with name %s is already exported by stack %s", mine.Export, other.Name)
+						return nil
+					}
+				}
+			}
+		}
+		if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { rec.Outputs = outputs; return nil }); err != nil {
+			return err
+		}
+		return o.s.noteStack(tx, o.key, cloudformationtypes.StackStatusCreateComplete, "")
+	})
+	if err == nil && taken != "" {
+		return o.failed(ctx, taken)
+	}
+	return err
+}
+
+// failed ends a creation that failed, as the stack's creator asked.
+func (o *operation) failed(ctx context.Context, cause string) error {
+	cause = strings.TrimSuffix(cause, ".")
+	switch o.rec.OnFailure {
+	case "DO_NOTHING":
+		return o.setStack(ctx, cloudformationtypes.StackStatusCreateFailed, cause+". ", nil)
+	case "DELETE":
+		if err := o.setStack(ctx, cloudformationtypes.StackStatusDeleteInProgress, cause+". Delete requested by user.", nil); err != nil {
+			return err
+		}
+		return o.remove(ctx)
+	}
+	if err := o.setStack(ctx, cloudformationtypes.StackStatusRollbackInProgress, cause+". Rollback requested by user.", nil); err != nil {
+		return err
+	}
+	return o.rollBack(ctx)
+}
+
+// rollBack deletes what was created.
+func (o *operation) rollBack(ctx context.Context) error {
+	bad, err := o.removeAll(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(bad) > 0:
+		return o.setStack(ctx, cloudformationtypes.StackStatusRollbackFailed, failedToDelete(bad), nil)
+	}
+	return o.setStack(ctx, cloudformationtypes.StackStatusRollbackComplete, "", nil)
+}
+
+func failedToDelete(bad []string) string {
+	return fmt.Sprintf("The following resource(s) failed to delete: [%s]. ", strings.Join(bad, ", "))
+}
+
+// remove deletes the stack.
+func (o *operation) remove(ctx context.Context) error {
+	bad, err := o.removeAll(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(bad) > 0:
+		return o.setStack(ctx, cloudformationtypes.StackStatusDeleteFailed, failedToDelete(bad), nil)
+	}
+	return o.setStack(ctx, cloudformationtypes.StackStatusDeleteComplete, "", nil)
+}
+
+// removeAll deletes all resources, each before those that it depends on. What depends on
+// one that cannot be deleted is gone; what that one depends on stays.
+func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
+	waits := map[string][]string{}
+	for _, item := range resources.All(o.s.store, within(o.key)) {
+		r := item.Value
+		if _, ok := waits[r.LogicalID]; !ok {
+			waits[r.LogicalID] = nil
+		}
+		for _, d := range r.DependsOn {
+			waits[d] = append(waits[d], r.LogicalID)
+		}
+	}
+	var mu sync.Mutex
+	walk(waits, func(id string) bool {
+		r, ok := o.resource(id)
+		if !ok {
+			return true
+		}
+		if !o.removeResource(ctx, r) {
+			mu.Lock()
+			bad = append(bad, id)
+			mu.Unlock()
+			return false
+		}
+		return true
+	}, func() bool { return ctx.Err() != nil })
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	slices.Sort(bad)
+	return bad, nil
+}
+
+// walk calls do for every node of a graph, at once for all whose neighbours are done, and
+// returns when the calls have returned. What waits for a node that failed is left out.
+// Nothing is begun after stop has said so.
+func walk(waits map[string][]string, do func(id string) bool, stop func() bool) {
+	type end struct {
+		id string
+		ok bool
+	}
+	ends := make(chan end)
+	done, begun, running := map[string]bool{}, map[string]bool{}, 0
+	for {
+		for id, on := range waits {
+			if begun[id] || stop() || slices.ContainsFunc(on, func(d string) bool { _, known := waits[d]; return known && !done[d] }) {
+				continue
+			}
+			begun[id] = true
+			running++
+			go func() { ends <- end{id, do(id)} }()
+		}
+		if running == 0 {
+			return
+		}
+		e := <-ends
+		running--
+		if e.ok {
+			done[e.id] = true
+		}
+	}
+}
+
+// outputs resolves what the stack tells.
+func (o *operation) outputs(ctx context.Context) ([]outputRecord, error) {
+	rt, err := o.runtime(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []outputRecord
+	for _, declared := range o.instance.Outputs {
+		v, err := o.instance.Value(declared.Value, rt)
+		if err != nil {
+			return nil, fmt.Errorf("[Error] /Outputs/%s/Value: %w", declared.ID, err)
+		}
+		text, ok := template.Text(v)
+		if !ok {
+			return nil, fmt.Errorf("Template format error: Output %s is malformed. (Path: /Outputs/%s/Value) The Value field of every Outputs member must evaluate to a String", declared.ID, declared.ID) //nolint:staticcheck // AWS's words
+		}
+		rec := outputRecord{Key: declared.ID, Value: text, Description: declared.Description}
+		if declared.Export != nil {
+			name, err := o.instance.Value(declared.Export, rt)
+			if err != nil {
+				return nil, err
+			}
+			rec.Export, _ = template.Text(name)
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}

@@ -1,0 +1,118 @@
+package cloudformation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+)
+
+// parameters are those of a stack: the values given or the defaults, and what Parameter
+// Store has for those that name one of its own.
+func (s *Service) parameters(ctx context.Context, t *template.Template, in []cloudformationtypes.Parameter) ([]parameterRecord, error) {
+	given := map[string]string{}
+	for _, p := range in {
+		given[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+	}
+	values, err := t.Values(given)
+	if err != nil {
+		return nil, asInvalid(err)
+	}
+	var out []parameterRecord
+	for _, p := range t.Parameters {
+		rec := parameterRecord{Name: p.Name, Value: values[p.Name], NoEcho: p.NoEcho}
+		if typ, ok := p.SSM(); ok {
+			if rec.Resolved, err = s.stored(ctx, rec.Value, typ); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}
+
+// stored reads a parameter of Parameter Store. The texts are measured on AWS by third
+// parties.
+func (s *Service) stored(ctx context.Context, name, typ string) (string, error) {
+	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
+	if err != nil || len(out.Parameters) == 0 {
+		return "", invalid("Unable to fetch parameters [%s] from parameter store for this account.", name)
+	}
+	p := out.Parameters[0]
+	switch list := strings.HasPrefix(typ, "List<") || typ == "CommaDelimitedList"; {
+	case p.Type == ssmtypes.ParameterTypeSecureString:
+		return "", invalid("Parameters [%s] referenced by template have types not supported by CloudFormation.", name)
+	case list != (p.Type == ssmtypes.ParameterTypeStringList):
+		return "", invalid("Types for SSM parameters [%s] defined in CFN template and SSM are incompatible", name)
+	}
+	return aws.ToString(p.Value), nil
+}
+
+// missing returns what is wrong with parameters whose values have to exist, or "". AWS
+// looks once the stack has begun.
+func (s *Service) missing(ctx context.Context, t *template.Template, rec *stackRecord) string {
+	for _, p := range t.Parameters {
+		typ := p.Existing()
+		if typ == "" {
+			continue
+		}
+		i := slices.IndexFunc(rec.Parameters, func(r parameterRecord) bool { return r.Name == p.Name })
+		text := rec.Parameters[i].Value
+		if rec.Parameters[i].Resolved != "" {
+			text = rec.Parameters[i].Resolved
+		}
+		values := []string{text}
+		if p.IsList() {
+			values = strings.Split(text, ",")
+		}
+		for _, v := range values {
+			if v = strings.TrimSpace(v); !s.exists(ctx, typ, v) {
+				return fmt.Sprintf("Parameter validation failed: parameter value %s for parameter name %s does not exist", v, p.Name)
+			}
+		}
+	}
+	return ""
+}
+
+// exists asks EC2 for something. Who may not ask gets the same answer as for what is not
+// there.
+func (s *Service) exists(ctx context.Context, typ, v string) bool {
+	if v == "" {
+		return false
+	}
+	ask := func(in any) bool {
+		_, err := s.cfg.API.Call(ctx, in)
+		return err == nil
+	}
+	one := []string{v}
+	switch typ {
+	case "AWS::EC2::AvailabilityZone::Name":
+		return ask(&awsec2.DescribeAvailabilityZonesInput{ZoneNames: one})
+	case "AWS::EC2::Image::Id":
+		return ask(&awsec2.DescribeImagesInput{ImageIds: one})
+	case "AWS::EC2::Instance::Id":
+		return ask(&awsec2.DescribeInstancesInput{InstanceIds: one})
+	case "AWS::EC2::KeyPair::KeyName":
+		return ask(&awsec2.DescribeKeyPairsInput{KeyNames: one})
+	case "AWS::EC2::SecurityGroup::GroupName":
+		return ask(&awsec2.DescribeSecurityGroupsInput{GroupNames: one})
+	case "AWS::EC2::SecurityGroup::Id":
+		return ask(&awsec2.DescribeSecurityGroupsInput{GroupIds: one})
+	case "AWS::EC2::Subnet::Id":
+		return ask(&awsec2.DescribeSubnetsInput{SubnetIds: one})
+	case "AWS::EC2::Volume::Id":
+		return ask(&awsec2.DescribeVolumesInput{VolumeIds: one})
+	case "AWS::EC2::VPC::Id":
+		return ask(&awsec2.DescribeVpcsInput{VpcIds: one})
+	}
+	return false // Route 53 is not here
+}

@@ -1,0 +1,527 @@
+package cloudformation
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A handler is what CloudFormation does for one type of resource. Its calls are made as
+// the stack's caller or role.
+type handler struct {
+	// find returns the ID of the resource if a call that was not answered has made it, or
+	// "". Nil: creating it twice does no harm.
+	find func(r *request) (string, error)
+	// adopts says that create succeeds for what is there already.
+	adopts bool
+	// create makes the resource and returns its physical ID.
+	create func(r *request) (string, error)
+	// settle finishes the resource and waits until it can be used. It may run again.
+	settle func(r *request) error
+	// read returns the attributes for Fn::GetAtt besides the properties.
+	read func(r *request) (map[string]any, error)
+	// remove deletes the resource and waits until it is gone.
+	remove func(r *request) error
+}
+
+// A request is what is done with one resource.
+type request struct {
+	o       *operation
+	ctx     context.Context
+	id      string // physical
+	logical string
+	typ     string
+	props   *template.Map
+	// token makes creations repeatable, and suffix names unique.
+	token, suffix string
+	service       string // that was called last, for the text of an error
+}
+
+func scopeAt(key store.Key) regional.Scope { return regional.At(key.Account, key.Region) }
+
+// call performs an AWS operation as the stack's caller or role.
+func call[Out any](r *request, in any) (*Out, error) {
+	r.service = serviceOf(in)
+	return awsapi.Do[Out](r.ctx, r.o.s.cfg.API, in)
+}
+
+// serviceOf is the service of an SDK input, as error texts name it.
+func serviceOf(in any) string {
+	name := strings.TrimPrefix(fmt.Sprintf("%T", in), "*")
+	name, _, _ = strings.Cut(name, ".")
+	if name == "autoscaling" {
+		return "AutoScaling"
+	}
+	if name == "" {
+		return ""
+	}
+	return strings.ToUpper(name[:1]) + name[1:]
+}
+
+// name is the physical name that the template gives, or one that is made up:
+// STACK-LOGICAL-RANDOM, not longer than most.
+func (r *request) name(property string, most int) string {
+	if text, ok := template.Text(r.props.Get(property)); ok && text != "" {
+		return text
+	}
+	return r.generated(r.o.rec.Name, most)
+}
+
+func (r *request) generated(prefix string, most int) string {
+	name := prefix + "-" + r.logical
+	if room := most - 1 - len(r.suffix); len(name) > room {
+		// AWS shortens both parts.
+		half := room / 2
+		name = prefix[:min(len(prefix), room-min(len(r.logical), half)-1)] + "-" + r.logical[:min(len(r.logical), half)]
+	}
+	return name + "-" + r.suffix
+}
+
+const suffixes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+func newSuffix() string {
+	b := make([]byte, 12)
+	_, _ = rand.Read(b) // never fails
+	for i := range b {
+		b[i] = suffixes[int(b[i])%len(suffixes)]
+	}
+	return string(b)
+}
+
+// text returns a property as text, or "".
+func (r *request) text(property string) string {
+	text, _ := template.Text(r.props.Get(property))
+	return text
+}
+
+// list returns a property as texts; a single one counts as a list.
+func (r *request) list(property string) []string {
+	list, ok := r.props.Get(property).([]any)
+	if text, scalar := template.Text(r.props.Get(property)); scalar && !ok {
+		return []string{text}
+	}
+	var out []string
+	for _, e := range list {
+		text, _ := template.Text(e)
+		out = append(out, text)
+	}
+	return out
+}
+
+// wait calls check after changes of state until it says that it is done.
+func (r *request) wait(check func() (bool, error)) error {
+	for {
+		changed := r.o.s.store.Changed()
+		if done, err := check(); done || err != nil {
+			return err
+		}
+		timer := r.o.s.clock.NewTimer(time.Second)
+		pause := r.o.s.clock.NewTimer(20 * time.Millisecond)
+		select {
+		case <-r.ctx.Done():
+		case <-timer.C():
+		case <-changed:
+			select {
+			case <-pause.C():
+			case <-r.ctx.Done():
+			}
+		}
+		timer.Stop()
+		pause.Stop()
+		if r.ctx.Err() != nil {
+			return context.Cause(r.ctx)
+		}
+	}
+}
+
+// createResource makes one resource, or goes on with it, and reports whether it is there.
+func (o *operation) createResource(ctx context.Context, d *template.Resource) bool {
+	rec, ok := o.resource(d.ID)
+	switch {
+	case ok && rec.Status == cloudformationtypes.ResourceStatusCreateComplete:
+		return true
+	case ok && rec.Status == cloudformationtypes.ResourceStatusCreateFailed:
+		return false
+	case !ok:
+		err := o.note(d.ID, true, func(rec *resourceRecord) {
+			*rec = resourceRecord{
+				Stack: o.rec.ID, LogicalID: d.ID, Type: d.Type, Status: cloudformationtypes.ResourceStatusCreateInProgress, DependsOn: d.DependsOn,
+				DeletionPolicy: d.DeletionPolicy, Token: ids.UUID(), Suffix: newSuffix(),
+			}
+		})
+		if err != nil {
+			return false
+		}
+	}
+	err := o.bringUp(ctx, d)
+	switch {
+	case err == nil:
+		return true
+	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errSibling), errors.Is(context.Cause(ctx), errTimeout):
+		o.fail(d.ID, errors.New("Resource creation cancelled")) //nolint:staticcheck // AWS's words
+		return false
+	case ctx.Err() != nil:
+		return false // another operation or another daemon goes on
+	}
+	o.fail(d.ID, err)
+	return false
+}
+
+func (o *operation) fail(id string, err error) {
+	var malformed *invalidProperties
+	o.logged(o.note(id, true, func(rec *resourceRecord) {
+		rec.Status, rec.Reason, rec.Invalid = cloudformationtypes.ResourceStatusCreateFailed, err.Error(), errors.As(err, &malformed)
+	}))
+}
+
+func (o *operation) logged(err error) {
+	if err != nil {
+		o.s.log.Error("writing down what became of a resource", "stack", o.arn, "err", err)
+	}
+}
+
+// bringUp takes a resource from wherever it is to its end. The error is the reason why it
+// failed.
+func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
+	rec, _ := o.resource(d.ID)
+	h := handlers[d.Type]
+	rt, err := o.runtime(ctx)
+	if err != nil {
+		return err
+	}
+	props, err := o.instance.Properties(d, rt)
+	if err != nil {
+		return err
+	}
+	r := &request{o: o, ctx: rt.ctx, id: rec.PhysicalID, logical: d.ID, typ: d.Type, props: props, token: rec.Token, suffix: rec.Suffix}
+	if err := schemas()[d.Type].check(d.ID, props); err != nil {
+		o.logged(o.note(d.ID, false, func(rec *resourceRecord) { rec.Properties = json.RawMessage(template.JSON(props)) }))
+		return err
+	}
+	if err := r.checkTags(); err != nil {
+		return err
+	}
+	if r.id == "" {
+		if err := o.begin(r, h, rec, d, rt); err != nil {
+			return err
+		}
+	}
+	if h.settle != nil {
+		if err := h.settle(r); err != nil {
+			return r.reason(err)
+		}
+	}
+	attributes := map[string]any{}
+	if h.read != nil {
+		if attributes, err = h.read(r); err != nil {
+			return r.reason(err)
+		}
+	}
+	raw, err := json.Marshal(attributes)
+	if err != nil {
+		return err
+	}
+	return o.note(d.ID, true, func(rec *resourceRecord) {
+		rec.Status, rec.Reason, rec.Attributes = cloudformationtypes.ResourceStatusCreateComplete, "", raw
+	})
+}
+
+// begin makes the call that creates a resource. What may have been made is known before,
+// and its ID at once after, so that a daemon that is killed in between finds it.
+func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template.Resource, rt *runtime) error {
+	found, err := r.find(h)
+	switch {
+	case err != nil:
+		return r.reason(err)
+	case rec.Begun && found != "":
+		r.id = found
+	case found != "" && h.adopts:
+		return fmt.Errorf("Resource handler returned message: \"Resource of type '%s' with identifier '%s' already exists.\" (RequestToken: %s, HandlerErrorCode: AlreadyExists)", d.Type, found, ids.UUID()) //nolint:staticcheck // AWS's words
+	default:
+		metadata := ""
+		if d.Metadata != nil {
+			v, err := o.instance.Value(d.Metadata, rt)
+			if err != nil {
+				return err
+			}
+			metadata = template.JSON(v)
+		}
+		err := o.note(d.ID, false, func(rec *resourceRecord) {
+			// A resource of that name which was there before is not the stack's.
+			rec.Begun, rec.Properties, rec.Metadata = found == "", json.RawMessage(template.JSON(r.props)), metadata
+		})
+		if err != nil {
+			return err
+		}
+		// The answer is waited for: what was made has to be known.
+		ctx := r.ctx
+		r.ctx = context.WithoutCancel(ctx)
+		r.id, err = h.create(r)
+		r.ctx = ctx
+		if err != nil {
+			o.logged(o.note(d.ID, false, func(rec *resourceRecord) { rec.Begun = false }))
+			return r.reason(err)
+		}
+	}
+	return o.note(d.ID, true, func(rec *resourceRecord) { rec.PhysicalID, rec.Reason = r.id, "Resource creation Initiated" })
+}
+
+// find looks for a resource that a call may have made, with CloudFormation's own eyes.
+func (r *request) find(h handler) (string, error) {
+	if h.find == nil {
+		return "", nil
+	}
+	ctx := r.ctx
+	defer func() { r.ctx = ctx }()
+	r.ctx = r.o.asItself(ctx)
+	id, err := h.find(r)
+	if notFound(err) {
+		return "", nil
+	}
+	return id, err
+}
+
+// removeResource deletes one resource and reports whether it is gone.
+func (o *operation) removeResource(ctx context.Context, rec resourceRecord) bool {
+	if rec.Status == cloudformationtypes.ResourceStatusDeleteComplete || rec.Status == cloudformationtypes.ResourceStatusDeleteSkipped {
+		return true
+	}
+	say := func(status cloudformationtypes.ResourceStatus, reason string) {
+		o.logged(o.note(rec.LogicalID, true, func(r *resourceRecord) { r.Status, r.Reason = status, reason }))
+	}
+	h := handlers[rec.Type]
+	as, err := o.as(ctx)
+	if err != nil {
+		say(cloudformationtypes.ResourceStatusDeleteFailed, err.Error())
+		return false
+	}
+	r := &request{o: o, ctx: as, id: rec.PhysicalID, logical: rec.LogicalID, typ: rec.Type, token: rec.Token, suffix: rec.Suffix, props: &template.Map{}}
+	if v, err := template.ReadJSON(string(rec.Properties)); err == nil {
+		if m, ok := v.(*template.Map); ok {
+			r.props = m
+		}
+	}
+	if r.id == "" && rec.Begun {
+		if r.id, err = r.find(h); err != nil {
+			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
+			return false
+		}
+		if h.find == nil {
+			r.id = rec.Token // its removal goes by the properties
+		}
+	}
+	rollback := o.rec.Status == cloudformationtypes.StackStatusRollbackInProgress
+	switch keep := rec.DeletionPolicy == "Retain" || rec.DeletionPolicy == "RetainExceptOnCreate" && !rollback || slices.Contains(o.rec.Retain, rec.LogicalID); {
+	case r.id == "":
+		if rollback { // a resource that was not made has no more events
+			return true
+		}
+	case keep:
+		say(cloudformationtypes.ResourceStatusDeleteSkipped, "")
+		return true
+	}
+	if rec.Status != cloudformationtypes.ResourceStatusDeleteInProgress {
+		say(cloudformationtypes.ResourceStatusDeleteInProgress, "")
+	}
+	if r.id != "" && h.remove != nil {
+		err = r.retried(h.remove)
+		if ctx.Err() != nil {
+			return false
+		}
+		if err != nil && !notFound(err) {
+			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
+			return false
+		}
+	}
+	say(cloudformationtypes.ResourceStatusDeleteComplete, "")
+	return true
+}
+
+// Deletions that others are in the way of are tried again for a while.
+const (
+	inTheWay      = 2 * time.Minute
+	inTheWayPause = 2 * time.Second
+)
+
+func (r *request) retried(remove func(*request) error) error {
+	until := r.o.s.now().Add(inTheWay)
+	for {
+		err := remove(r)
+		if code := codeOf(err); code != "DependencyViolation" && code != "InvalidIPAddress.InUse" || r.o.s.now().After(until) {
+			return err
+		}
+		timer := r.o.s.clock.NewTimer(inTheWayPause)
+		select {
+		case <-timer.C():
+		case <-r.ctx.Done():
+			timer.Stop()
+			return context.Cause(r.ctx)
+		}
+	}
+}
+
+func codeOf(err error) string {
+	var refused smithy.APIError
+	if errors.As(err, &refused) {
+		return refused.ErrorCode()
+	}
+	return ""
+}
+
+// notFound reports whether a service said that there is no such thing.
+func notFound(err error) bool {
+	code := codeOf(err)
+	return strings.HasSuffix(code, ".NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
+		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "ParameterNotFound", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NatGatewayNotFound", "InvalidRouteTableID.NotFound"}, code)
+}
+
+// reason words why a call for the resource failed, as AWS's handlers do.
+func (r *request) reason(err error) error {
+	var refused smithy.APIError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	status := 400
+	var coded *awserr.Error
+	if errors.As(err, &coded) && coded.Status != 0 {
+		status = coded.Status
+	}
+	code, handlerCode := refused.ErrorCode(), "InvalidRequest"
+	switch {
+	case strings.Contains(code, "AccessDenied") || code == "UnauthorizedOperation":
+		status, handlerCode = 403, "AccessDenied"
+	case notFound(err):
+		handlerCode = "NotFound"
+		if r.service != "Ec2" {
+			status = 404
+		}
+	case strings.Contains(code, "AlreadyExist") || strings.Contains(code, "Duplicate") || code == "ResourceInUseException":
+		status, handlerCode = 409, "AlreadyExists"
+		if r.service == "Ec2" {
+			status = 400
+		}
+	case strings.Contains(code, "LimitExceeded"):
+		handlerCode = "ServiceLimitExceeded"
+	case awsapi.IsThrottle(err):
+		handlerCode = "Throttling"
+	case refused.ErrorFault() == smithy.FaultServer:
+		handlerCode = "InternalFailure"
+	}
+	return fmt.Errorf("Resource handler returned message: \"%s (Service: %s, Status Code: %d, Request ID: %s) (SDK Attempt Count: 1)\" (RequestToken: %s, HandlerErrorCode: %s)", //nolint:staticcheck // AWS's words
+		refused.ErrorMessage(), r.service, status, ids.UUID(), ids.UUID(), handlerCode)
+}
+
+// A runtime is what the values of a running stack refer to.
+type runtime struct {
+	o   *operation
+	ctx context.Context
+}
+
+func (o *operation) runtime(ctx context.Context) (*runtime, error) {
+	as, err := o.as(ctx)
+	return &runtime{o, as}, err
+}
+
+// Ref implements template.Runtime.
+func (rt *runtime) Ref(id string) (string, error) {
+	rec, ok := rt.o.resource(id)
+	if !ok || rec.PhysicalID == "" {
+		return "", fmt.Errorf("resource %s is not there", id)
+	}
+	return rec.PhysicalID, nil
+}
+
+// GetAtt implements template.Runtime.
+func (rt *runtime) GetAtt(id, attribute string) (any, error) {
+	rec, ok := rt.o.resource(id)
+	if !ok {
+		return nil, fmt.Errorf("resource %s is not there", id)
+	}
+	for _, raw := range []json.RawMessage{rec.Attributes, rec.Properties} {
+		v, err := template.ReadJSON(string(raw))
+		if m, ok := v.(*template.Map); err == nil && ok && m.Has(attribute) {
+			return m.Get(attribute), nil
+		}
+	}
+	return nil, template.Error(fmt.Sprintf("Resource type %s does not support attribute {%s}", rec.Type, attribute))
+}
+
+// Import implements template.Runtime.
+func (rt *runtime) Import(name string) (string, error) {
+	for _, f := range all(rt.o.s.store, scopeAt(rt.o.key)) {
+		for _, out := range f.Outputs {
+			if out.Export != name || f.Status == cloudformationtypes.StackStatusDeleteComplete {
+				continue
+			}
+			rt.o.mu.Lock()
+			defer rt.o.mu.Unlock()
+			if slices.Contains(rt.o.imports, name) {
+				return out.Value, nil
+			}
+			rt.o.imports = append(rt.o.imports, name)
+			return out.Value, stacks.UpdateOne(context.Background(), rt.o.s.store, rt.o.key, func(rec *stackRecord) error {
+				if !slices.Contains(rec.Imports, name) {
+					rec.Imports = append(rec.Imports, name)
+				}
+				return nil
+			})
+		}
+	}
+	return "", template.Error("No export named " + name + " found.")
+}
+
+// Zones implements template.Runtime: those with a default subnet, or all if none has.
+func (rt *runtime) Zones(region string) ([]string, error) {
+	if region != rt.o.key.Region {
+		return nil, template.Error("Template error: Fn::GetAZs of the region " + region + " is not supported in " + rt.o.key.Region)
+	}
+	zones, err := awsapi.Do[awsec2.DescribeAvailabilityZonesOutput](rt.ctx, rt.o.s.cfg.API, &awsec2.DescribeAvailabilityZonesInput{})
+	if err != nil {
+		return nil, err
+	}
+	subnets, err := awsapi.Do[awsec2.DescribeSubnetsOutput](rt.ctx, rt.o.s.cfg.API, &awsec2.DescribeSubnetsInput{})
+	if err != nil {
+		return nil, err
+	}
+	var some, every []string
+	for _, z := range zones.AvailabilityZones {
+		every = append(every, aws.ToString(z.ZoneName))
+	}
+	for _, sub := range subnets.Subnets {
+		if aws.ToBool(sub.DefaultForAz) {
+			some = append(some, aws.ToString(sub.AvailabilityZone))
+		}
+	}
+	if len(some) == 0 {
+		some = every
+	}
+	sort.Strings(some)
+	return slices.Compact(some), nil
+}
+
+// Dynamic implements template.Runtime.
+func (rt *runtime) Dynamic(reference string) (string, error) {
+	service, name, _ := strings.Cut(reference, ":")
+	if service != "ssm" {
+		return "", template.Error("Drydock does not implement dynamic references to " + service + "; docs/compatibility.md lists what it implements.")
+	}
+	return rt.o.s.stored(rt.ctx, name, "String")
+}

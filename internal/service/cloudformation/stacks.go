@@ -1,0 +1,318 @@
+package cloudformation
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+var stackName = regexp.MustCompile(`^[a-zA-Z][-a-zA-Z0-9]*$`)
+
+const (
+	maxTags      = 50
+	maxBody      = 51200
+	maxStackName = 128
+	stackTyp     = "AWS::CloudFormation::Stack"
+	// requested is the reason of what a user asked for.
+	requested = "User Initiated"
+)
+
+func inProgress(s cloudformationtypes.StackStatus) bool {
+	return strings.HasSuffix(string(s), "_IN_PROGRESS") && s != cloudformationtypes.StackStatusReviewInProgress
+}
+
+// A foundStack is a stack and where its record is.
+type foundStack struct {
+	key store.Key
+	stackRecord
+}
+
+func (f *foundStack) arn() string { return stackARN(f.key, &f.stackRecord) }
+
+// all returns the stacks of a scope, the newest first.
+func all(r store.Reader, sc regional.Scope) []foundStack {
+	var out []foundStack
+	for _, item := range stacks.All(r, sc.All()) {
+		out = append(out, foundStack{item.Key, item.Value})
+	}
+	slices.SortStableFunc(out, func(a, b foundStack) int { return b.Created.Compare(a.Created) })
+	return out
+}
+
+// find returns the stack of a name or ARN; one that was deleted is found by its ARN only.
+func find(r store.Reader, sc regional.Scope, name string) (foundStack, bool) {
+	if resource, ok := strings.CutPrefix(name, "arn:"); ok {
+		id := resource[strings.LastIndexByte(resource, '/')+1:]
+		rec, err := stacks.Get(r, sc.Key(id))
+		f := foundStack{sc.Key(id), rec}
+		return f, err == nil && f.arn() == name
+	}
+	for _, f := range all(r, sc) {
+		if f.Name == name && f.Status != cloudformationtypes.StackStatusDeleteComplete {
+			return f, true
+		}
+	}
+	return foundStack{}, false
+}
+
+// parsed reads a template of a request.
+func parsed(body *string) (*template.Template, error) {
+	switch {
+	case body == nil:
+		return nil, noTemplate()
+	case len(*body) > maxBody:
+		return nil, violated(*body, "templateBody", fmt.Sprintf("Member must have length less than or equal to %d", maxBody))
+	}
+	t, err := template.Parse(*body)
+	return t, asInvalid(err)
+}
+
+// asInvalid turns a fault of a template into the answer to the call.
+func asInvalid(err error) error {
+	var fault template.Error
+	if errors.As(err, &fault) {
+		return invalid("%s", string(fault))
+	}
+	return err
+}
+
+// checkTransforms refuses what is not part of the language.
+func checkTransforms(t *template.Template) error {
+	for _, name := range t.Transforms {
+		if name != template.LanguageExtensions {
+			return invalid("Drydock does not implement the transform %s: AWS::Serverless and macros run in Lambda, AWS::Include reads from S3; docs/compatibility.md lists what it implements.", name)
+		}
+	}
+	return nil
+}
+
+// CreateStack begins a stack.
+func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateStackInput) (*awscloudformation.CreateStackOutput, error) {
+	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
+	t, err := parsed(in.TemplateBody)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTransforms(t); err != nil {
+		return nil, err
+	}
+	if err := checkTypes(t.Types()); err != nil {
+		return nil, err
+	}
+	if in.OnFailure != "" && in.DisableRollback != nil {
+		return nil, invalid("You can specify either DisableRollback or OnFailure, but not both.") // the API reference says so
+	}
+	rec := stackRecord{
+		ID: ids.UUID(), Name: *in.StackName, Status: cloudformationtypes.StackStatusCreateInProgress, Created: s.now(), Template: *in.TemplateBody, Description: t.Description,
+		NotificationARNs: in.NotificationARNs, OnFailure: "ROLLBACK", Protected: aws.ToBool(in.EnableTerminationProtection), RoleARN: aws.ToString(in.RoleARN),
+		Timeout: time.Duration(aws.ToInt32(in.TimeoutInMinutes)) * time.Minute, Operation: newOperation(call, in.ClientRequestToken),
+		CreateToken: aws.ToString(in.ClientRequestToken),
+	}
+	switch {
+	case !stackName.MatchString(rec.Name):
+		return nil, violated(rec.Name, "stackName", "Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
+	case len(rec.Name) > maxStackName:
+		return nil, violated(rec.Name, "stackName", fmt.Sprintf("Member must have length less than or equal to %d", maxStackName))
+	}
+	if rec.CreateFingerprint, err = fingerprint(in); err != nil {
+		return nil, err
+	}
+	for _, c := range in.Capabilities {
+		rec.Capabilities = append(rec.Capabilities, string(c))
+	}
+	switch {
+	case aws.ToBool(in.DisableRollback):
+		rec.OnFailure = "DO_NOTHING"
+	case in.OnFailure != "":
+		rec.OnFailure = string(in.OnFailure)
+	}
+	if rec.Tags, err = stackTags(in.Tags); err != nil {
+		return nil, err
+	}
+	key := sc.Key(rec.ID)
+	if rec.Parameters, err = s.parameters(ctx, t, in.Parameters); err != nil {
+		return nil, err
+	}
+	instance, err := bindTo(key, &rec, t)
+	if err != nil {
+		return nil, asInvalid(err)
+	}
+	if err := checkPolicies(instance); err != nil {
+		return nil, err
+	}
+	if _, needed, _ := capabilities(t, instance.Resources); !granted(rec.Capabilities, needed) {
+		return nil, insufficientCapabilities(needed)
+	}
+	if rec.RoleARN != "" {
+		if _, err := s.cfg.Assume(ctx, rec.RoleARN, stackARN(key, &rec)); err != nil {
+			return nil, badRole(rec.RoleARN)
+		}
+	}
+	arn := stackARN(key, &rec)
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		for _, other := range all(tx, sc) {
+			if rec.CreateToken != "" && other.CreateToken == rec.CreateToken && other.Name == rec.Name {
+				if other.CreateFingerprint != rec.CreateFingerprint {
+					return tokenExists(rec.CreateToken)
+				}
+				arn = other.arn()
+				return nil
+			}
+			if other.Name == rec.Name && other.Status != cloudformationtypes.StackStatusDeleteComplete {
+				return stackExists(rec.Name)
+			}
+		}
+		if err := stacks.Create(tx, key, rec); err != nil {
+			return err
+		}
+		return s.noteStack(tx, key, cloudformationtypes.StackStatusCreateInProgress, requested)
+	})
+	return &awscloudformation.CreateStackOutput{StackId: &arn}, err
+}
+
+func newOperation(call *awsapi.Call, token *string) operationRecord {
+	op := operationRecord{ID: ids.UUID(), Token: aws.ToString(token), Caller: call.Principal, CalledVia: call.CalledVia}
+	if op.Token == "" {
+		op.Token = op.ID
+	}
+	return op
+}
+
+// fingerprint identifies the arguments of a request.
+func fingerprint(in any) (string, error) {
+	raw, err := json.Marshal(in)
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), err
+}
+
+// stackTags reads the tags of a stack. Of a key that is there twice the last counts, which
+// eksctl relies on.
+func stackTags(in []cloudformationtypes.Tag) ([]tagRecord, error) {
+	var out []tagRecord
+	for _, t := range in {
+		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
+		if tagging.IsReserved(key) {
+			return nil, invalid("1 validation error detected: Value '%s' at 'tags' failed to satisfy constraint: the prefix aws: is reserved", key) // the words are ours
+		}
+		if i := slices.IndexFunc(out, func(o tagRecord) bool { return o.Key == key }); i >= 0 {
+			out[i].Value = value
+			continue
+		}
+		out = append(out, tagRecord{key, value})
+	}
+	if len(out) > maxTags {
+		return nil, invalid("1 validation error detected: Value '%d tags' at 'tags' failed to satisfy constraint: Member must have length less than or equal to %d", len(out), maxTags)
+	}
+	return out, nil
+}
+
+// bindTo gives a stack's template the stack's parameters.
+func bindTo(key store.Key, rec *stackRecord, t *template.Template) (*template.Instance, error) {
+	values := map[string]string{}
+	for _, p := range rec.Parameters {
+		values[p.Name] = p.Value
+		if p.Resolved != "" {
+			values[p.Name] = p.Resolved
+		}
+	}
+	return t.Bind(template.Environment{
+		AccountID: key.Account, Region: key.Region, StackID: stackARN(key, rec), StackName: rec.Name, NotificationARNs: rec.NotificationARNs,
+	}, values)
+}
+
+// checkPolicies refuses policies of resources that would not be honoured.
+func checkPolicies(i *template.Instance) error {
+	for _, r := range i.Resources {
+		if r.CreationPolicy != nil {
+			return invalid("Drydock does not implement CreationPolicy (resource %s); docs/compatibility.md lists what it implements.", r.ID)
+		}
+		if r.DeletionPolicy == "Snapshot" {
+			return invalid("Drydock does not implement DeletionPolicy Snapshot (resource %s); docs/compatibility.md lists what it implements.", r.ID)
+		}
+	}
+	return nil
+}
+
+// DeleteStack begins the deletion of a stack. One that does not exist is deleted.
+func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteStackInput) (*awscloudformation.DeleteStackOutput, error) {
+	sc, call, out := scopeOf(ctx), awsapi.CallFrom(ctx), &awscloudformation.DeleteStackOutput{}
+	if in.RoleARN != nil {
+		if f, ok := find(s.store, sc, *in.StackName); ok {
+			if _, err := s.cfg.Assume(ctx, *in.RoleARN, f.arn()); err != nil {
+				return nil, badRole(*in.RoleARN)
+			}
+		}
+	}
+	return out, s.store.Update(ctx, func(tx *store.Tx) error {
+		f, ok := find(tx, sc, *in.StackName)
+		switch {
+		case !ok, f.Status == cloudformationtypes.StackStatusDeleteComplete, f.Status == cloudformationtypes.StackStatusDeleteInProgress:
+			return nil
+		case f.Protected:
+			return protected(f.Name)
+		case len(in.RetainResources) > 0 && f.Status != cloudformationtypes.StackStatusDeleteFailed:
+			return cannotRetain(f.arn())
+		}
+		for _, id := range in.RetainResources {
+			r, err := resources.Get(tx, below(f.key, id))
+			if err == nil && r.Status == cloudformationtypes.ResourceStatusDeleteComplete {
+				err = store.ErrNotFound
+			}
+			if err != nil {
+				return store.NotFoundAs(err, resourceNotFound(f.Name, id))
+			}
+		}
+		for _, o := range f.Outputs {
+			for _, other := range all(tx, sc) {
+				if o.Export != "" && slices.Contains(other.Imports, o.Export) && other.ID != f.ID && other.Status != cloudformationtypes.StackStatusDeleteComplete {
+					return exportInUse(o.Export, other.Name)
+				}
+			}
+		}
+		err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
+			rec.Operation, rec.Retain = newOperation(call, in.ClientRequestToken), in.RetainResources
+			if in.RoleARN != nil {
+				rec.RoleARN = *in.RoleARN
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return s.noteStack(tx, f.key, cloudformationtypes.StackStatusDeleteInProgress, requested)
+	})
+}
+
+// UpdateTerminationProtection says whether a stack may be deleted.
+func (s *Service) UpdateTerminationProtection(ctx context.Context, in *awscloudformation.UpdateTerminationProtectionInput) (*awscloudformation.UpdateTerminationProtectionOutput, error) {
+	out := &awscloudformation.UpdateTerminationProtectionOutput{}
+	return out, s.store.Update(ctx, func(tx *store.Tx) error {
+		f, ok := find(tx, scopeOf(ctx), *in.StackName)
+		if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
+			return stackNotFound(*in.StackName)
+		}
+		out.StackId = aws.String(f.arn())
+		return stacks.Update(tx, f.key, func(rec *stackRecord) error {
+			rec.Protected = *in.EnableTerminationProtection
+			return nil
+		})
+	})
+}

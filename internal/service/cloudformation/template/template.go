@@ -1,0 +1,322 @@
+package template
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Limits of a template.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html
+const (
+	maxResources  = 500
+	maxParameters = 200
+	maxOutputs    = 200
+	maxMappings   = 200
+	maxName       = 255
+	// maxValue is how long the value of a parameter may be.
+	maxValue = 4096
+)
+
+// LanguageExtensions is the one transform that is part of the language.
+const LanguageExtensions = "AWS::LanguageExtensions"
+
+// A Template is what a text says. What depends on parameters is not known yet.
+type Template struct {
+	Version     string
+	Description string
+	Metadata    any // nil if there is none
+	Parameters  []*Parameter
+	Transforms  []string
+
+	mappings   *Map
+	conditions *Map
+	rules      *Map
+	resources  *Map
+	outputs    *Map
+}
+
+// A Resource is one that the template declares.
+type Resource struct {
+	ID, Type   string
+	Properties *Map
+	Metadata   any // nil if there is none
+	// DeletionPolicy and UpdateReplacePolicy are empty if they are not given.
+	DeletionPolicy, UpdateReplacePolicy string
+	CreationPolicy, UpdatePolicy        *Map
+	// DependsOn are the resources that have to be there first, by all references, sorted.
+	DependsOn []string
+
+	condition string
+	explicit  []string
+}
+
+// An Output is what a stack tells others.
+type Output struct {
+	ID, Description string
+	Value           any
+	Export          any // the name; nil if it is not exported
+
+	condition string
+}
+
+var alphanumeric = regexp.MustCompile(`^[A-Za-z0-9]+$`)
+
+// Parse reads a template and checks its structure.
+func Parse(body string) (*Template, error) {
+	root, err := read(body)
+	if err != nil {
+		return nil, err
+	}
+	t := &Template{Metadata: root.Get("Metadata")}
+	var stray []string
+	for _, k := range root.Keys() {
+		switch k {
+		case "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Mappings", "Conditions", "Transform", "Resources", "Outputs", "Hooks":
+		default:
+			stray = append(stray, k)
+		}
+	}
+	if len(stray) > 0 {
+		return nil, errorf("Invalid template property or properties [%s]", strings.Join(stray, ", "))
+	}
+	if v := root.Get("AWSTemplateFormatVersion"); v != nil {
+		if t.Version, _ = Text(v); t.Version != "2010-09-09" {
+			return nil, formatErr("The value of AWSTemplateFormatVersion is not valid: %s.", t.Version) // the words are ours
+		}
+	}
+	if v := root.Get("Description"); v != nil {
+		var ok bool
+		if t.Description, ok = v.(string); !ok {
+			return nil, formatErr("Template 'Description' field should be a string.") // the words are ours
+		}
+	}
+	if err := t.readTransforms(root.Get("Transform")); err != nil {
+		return nil, err
+	}
+	for _, section := range []struct {
+		name string
+		into **Map
+	}{{"Rules", &t.rules}, {"Mappings", &t.mappings}, {"Conditions", &t.conditions}, {"Outputs", &t.outputs}} {
+		v := root.Get(section.name)
+		if v == nil {
+			continue
+		}
+		m, ok := v.(*Map)
+		if !ok {
+			return nil, formatErr("%s must be a map", section.name) // the words are ours
+		}
+		*section.into = m
+	}
+	if root.Has("Hooks") {
+		return nil, errorf("Drydock does not implement the section Hooks of templates.")
+	}
+	resources, ok := root.Get("Resources").(*Map)
+	if !ok || len(resources.Keys()) == 0 {
+		return nil, formatErr("At least one Resources member must be defined.")
+	}
+	t.resources = resources
+	if err := t.readParameters(root.Get("Parameters")); err != nil {
+		return nil, err
+	}
+	if err := t.checkMappings(); err != nil {
+		return nil, err
+	}
+	if !t.extended() || !hasLoops(resources) && !hasLoops(t.outputs) && !hasLoops(t.conditions) {
+		// Without loops everything can be checked without parameters.
+		if _, err := t.static(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+func (t *Template) extended() bool { return slices.Contains(t.Transforms, LanguageExtensions) }
+
+func (t *Template) readTransforms(v any) error {
+	list, ok := v.([]any)
+	if v != nil && !ok {
+		list = []any{v}
+	}
+	for _, e := range list {
+		name, ok := e.(string)
+		if !ok {
+			return errorf("Key Name of transform definition must be a string.")
+		}
+		t.Transforms = append(t.Transforms, name)
+	}
+	return nil
+}
+
+func (t *Template) checkMappings() error {
+	if n := len(t.mappings.Keys()); n > maxMappings {
+		return formatErr("Number of mappings, %d, is greater than maximum allowed, %d", n, maxMappings)
+	}
+	for _, name := range t.mappings.Keys() {
+		first, ok := t.mappings.Get(name).(*Map)
+		if !ok {
+			return formatErr("Every Mappings member %s must be a map", name)
+		}
+		for _, k := range first.Keys() {
+			second, ok := first.Get(k).(*Map)
+			if !ok {
+				return formatErr("Every Mappings member %s must be a map", name)
+			}
+			for _, k := range second.Keys() {
+				v := second.Get(k)
+				if _, scalar := Text(v); scalar {
+					continue
+				}
+				list, ok := v.([]any)
+				for _, e := range list {
+					_, scalar := Text(e)
+					ok = ok && scalar
+				}
+				if !ok {
+					return formatErr("Every Mappings attribute must be a String or a List.")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// declared reads the resources and outputs of sections whose loops have been written out.
+func declared(resources, outputs *Map) ([]*Resource, []*Output, error) {
+	if n := len(resources.Keys()); n > maxResources {
+		return nil, nil, formatErr("Number of resources, %d, is greater than maximum allowed, %d", n, maxResources)
+	}
+	var rs []*Resource
+	for _, id := range resources.Keys() {
+		r, err := readResource(id, resources.Get(id))
+		if err != nil {
+			return nil, nil, err
+		}
+		rs = append(rs, r)
+	}
+	if n := len(outputs.Keys()); n > maxOutputs {
+		return nil, nil, formatErr("Number of outputs, %d, is greater than maximum allowed, %d", n, maxOutputs)
+	}
+	var os []*Output
+	for _, id := range outputs.Keys() {
+		m, ok := outputs.Get(id).(*Map)
+		if !ok || !m.Has("Value") {
+			return nil, nil, formatErr("Every Outputs member must contain a Value object")
+		}
+		if !alphanumeric.MatchString(id) {
+			return nil, nil, formatErr("Output name %s is non alphanumeric.", id)
+		}
+		o := &Output{ID: id, Value: m.Get("Value")}
+		o.Description, _ = Text(m.Get("Description"))
+		o.condition, _ = Text(m.Get("Condition"))
+		if e := m.Get("Export"); e != nil {
+			export, ok := e.(*Map)
+			if !ok || !export.Has("Name") {
+				return nil, nil, formatErr("Output %s: Export must have a Name.", id) // the words are ours
+			}
+			o.Export = export.Get("Name")
+		}
+		os = append(os, o)
+	}
+	return rs, os, nil
+}
+
+func readResource(id string, v any) (*Resource, error) {
+	if !alphanumeric.MatchString(id) {
+		if strings.HasPrefix(id, "Fn::") {
+			return nil, formatErr("[/Resources/%s] resource definition is malformed", id)
+		}
+		return nil, formatErr("Resource name %s is non alphanumeric.", id)
+	}
+	if len(id) > maxName {
+		return nil, formatErr("Resource name %s is longer than %d characters.", id[:32]+"...", maxName) // the words are ours
+	}
+	m, ok := v.(*Map)
+	if !ok {
+		return nil, formatErr("Any Resources member must be an object.")
+	}
+	r := &Resource{ID: id, Properties: &Map{}, Metadata: m.Get("Metadata")}
+	for _, k := range m.Keys() {
+		v := m.Get(k)
+		switch k {
+		case "Type":
+			r.Type, _ = v.(string)
+		case "Properties":
+			if r.Properties, ok = v.(*Map); !ok {
+				return nil, formatErr("[/Resources/%s] 'Properties' must be an object.", id) // the words are ours
+			}
+		case "DependsOn":
+			list, isList := v.([]any)
+			if !isList {
+				list = []any{v}
+			}
+			for _, e := range list {
+				name, ok := e.(string)
+				if !ok {
+					return nil, formatErr("[/Resources/%s/DependsOn] Every DependsOn value must be a string.", id)
+				}
+				r.explicit = append(r.explicit, name)
+			}
+		case "Condition":
+			if r.condition, ok = v.(string); !ok {
+				return nil, formatErr("Every Condition member must be a string.")
+			}
+		case "DeletionPolicy", "UpdateReplacePolicy":
+			text, _ := v.(string)
+			if !slices.Contains([]string{"Delete", "Retain", "Snapshot"}, text) && (k != "DeletionPolicy" || text != "RetainExceptOnCreate") {
+				if _, isMap := v.(*Map); !isMap { // a function of the language extensions
+					return nil, formatErr("Unrecognized %s %s for resource %s", k, text, id)
+				}
+				return nil, errorf("Drydock does not implement functions in %s.", k)
+			}
+			if k == "DeletionPolicy" {
+				r.DeletionPolicy = text
+			} else {
+				r.UpdateReplacePolicy = text
+			}
+		case "CreationPolicy", "UpdatePolicy":
+			policy, ok := v.(*Map)
+			if !ok {
+				return nil, formatErr("[/Resources/%s] '%s' must be an object.", id, k) // the words are ours
+			}
+			if k == "CreationPolicy" {
+				r.CreationPolicy = policy
+			} else {
+				r.UpdatePolicy = policy
+			}
+		case "Metadata", "Description":
+		default:
+			return nil, errorf("Invalid template resource property '%s'", k)
+		}
+	}
+	if r.Type == "" {
+		return nil, formatErr("[/Resources/%s] Every Resources object must contain a Type member.", id)
+	}
+	return r, nil
+}
+
+// Types returns the types of all resources, one per resource, in the order of the
+// template.
+func (t *Template) Types() []string {
+	var out []string
+	for _, id := range t.resources.Keys() {
+		if m, ok := t.resources.Get(id).(*Map); ok {
+			if typ, ok := m.Get("Type").(string); ok {
+				out = append(out, typ)
+			}
+		}
+	}
+	return out
+}
+
+// Declared returns the resources as the template declares them, conditions aside. Loops
+// are left out.
+func (t *Template) Declared() []*Resource {
+	var out []*Resource
+	for _, id := range t.resources.Keys() {
+		if r, err := readResource(id, t.resources.Get(id)); err == nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
