@@ -274,14 +274,14 @@ func (s *Store) Used(account string) int64 {
 	return s.total[account]
 }
 
-// Size returns how many bytes a bucket has.
+// Size returns how many bytes a bucket holds.
 func (s *Store) Size(b Bucket) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used[b]
 }
 
-// Buckets returns the buckets of a kind, of all accounts.
+// Buckets returns the buckets of a kind in all accounts.
 func (s *Store) Buckets(kind string) []Bucket {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,9 +354,8 @@ func (s *Store) Scan(b Bucket, prefix []byte, fn func(key, value []byte, err err
 	})
 }
 
-// Range calls fn for the keys of a bucket from from up to to, which it does not reach, or
-// for the same keys backwards, until fn returns false. value reads the key's value.
-// Neither may be kept.
+// Range calls fn for the keys of a bucket from from (inclusive) to to (exclusive), or in reverse order, until fn
+// returns false. value reads the key's value. fn must keep neither key nor value.
 func (s *Store) Range(b Bucket, from, to []byte, backwards bool, fn func(key []byte, value func() ([]byte, error)) bool) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		bucket := find(tx, b)

@@ -52,8 +52,8 @@ type Timing struct {
 	// PodsEndWithNode ends the pods of a node that is removed at once. Otherwise they stay
 	// until the pod garbage collector finds them, which takes 40 to 60 seconds.
 	PodsEndWithNode bool
-	// AddonApplying is the least time an add-on stays CREATING or UPDATING, and
-	// AddonUnhealthy how long its pods may be missing before it is DEGRADED.
+	// AddonApplying is the minimum time that an add-on stays CREATING or UPDATING. AddonUnhealthy is how long its
+	// pods may be missing before it is DEGRADED.
 	AddonApplying, AddonUnhealthy time.Duration
 	// AddonRollout is how long the rollout of an add-on's update may take before the update has failed. AddonStuck is
 	// the same if its pods cannot start.

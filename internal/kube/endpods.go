@@ -12,9 +12,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// EndPods deletes all pods of a node that no longer exists, without a grace period:
-// there is no kubelet that could end them. It is what the pod garbage collector of
-// Kubernetes does 40 seconds later.
+// EndPods deletes all pods of a node that no longer exists, without a grace period, because there is no kubelet to
+// end them. The pod garbage collector of Kubernetes does the same 40 seconds later.
 func EndPods(ctx context.Context, client kubernetes.Interface, node string) error {
 	pods, err := client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node).String(),

@@ -47,8 +47,7 @@ type LifecycleConfig struct {
 	// EndPods ends the pods of a node that is removed, instead of leaving them to the pod
 	// garbage collector.
 	EndPods bool
-	// Interval is how often all nodes are looked at without a reason; 0 means a
-	// minute.
+	// Interval is how often all nodes are checked without a reason; 0 means a minute.
 	Interval time.Duration
 	Clock    clock.Clock  // nil means the system clock
 	Log      *slog.Logger // nil means slog.Default()

@@ -14,7 +14,7 @@ import (
 
 // bodyLimits are the limits of services that differ from defaultLimit.
 var bodyLimits = map[string]int64{
-	"s3":  64 << 20, // objects are held in memory; only for a signature that is right
+	"s3":  64 << 20, // objects are held in memory; applies only if the signature is right
 	"ecr": 32 << 20, // layer parts of up to 20 MiB, base64
 }
 
