@@ -98,7 +98,9 @@ func ofEvents() string {
 
 EventBridge differs from AWS in this:
 
-- Rules see the events of PutEvents and of their own schedules. AWS services of Drydock send no events of their own yet.
+- Of the events that AWS services send by themselves there are: EC2 Instance State-change Notification; EC2 Instance Rebalance Recommendation and EC2 Spot Instance
+  Interruption Warning for a Spot Instance that drydock fault takes away with notice; and AWS Health Event for another instance that it does. Events of Auto Scaling, EKS,
+  ECR, KMS and CloudTrail are missing.
 - Targets are queues of SQS and log groups of CloudWatch Logs. Calls of a target with a role (RoleArn) are refused.
 - An event is tried again after a second at first, later after up to five minutes.
 - AWS refuses patterns with wildcards that take much work to match by a rule of its own. Drydock refuses more than four wildcards that the same character follows.

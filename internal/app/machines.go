@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"net/url"
 	"os"
 
@@ -48,5 +49,5 @@ func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
 	if step != nil {
 		d.recordStep(ctx, *step)
 	}
-	return err
+	return errors.Join(err, d.sender.Done(f))
 }

@@ -45,6 +45,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/why"
 )
@@ -89,10 +90,12 @@ type daemon struct {
 	kms     *kms.Service
 	eks     *eks.Service
 	eksAuth *eksauth.Service
+	events  *eventbridge.Service
 
 	// What runs on them, and what explains or breaks it (makeMachines).
 	machines *compute.Machines
 	keeper   *keeper.Keeper
+	sender   *serviceevents.Sender
 	why      *why.Explainer
 	podRuns  *podrun.Runs
 
@@ -124,9 +127,7 @@ var services = []entry{
 	{new(logs.Service).AWS, func(d *daemon) module.Module {
 		return logs.New(logs.Config{Store: d.store, Bytes: d.bytes, KMS: awscall.KMS{API: d.server}, Log: d.log}).Module()
 	}},
-	{new(eventbridge.Service).AWS, func(d *daemon) module.Module {
-		return eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log}).Module()
-	}},
+	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
 	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module { return cloudtrail.New(cloudtrail.Config{Journal: d.journal}).Module() }},
@@ -273,6 +274,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
 	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod, Resolver: d.eks.Authz()})
 	return nil
 }
@@ -297,7 +299,8 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interruptInstance, Log: d.log})
+	d.sender = serviceevents.New(serviceevents.Config{Bus: d.events, EC2: d.ec2, Clock: clocks.RealClock{}, Log: d.log})
+	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interruptInstance, Notice: d.sender.Notice, Log: d.log})
 	if err := d.keeper.Refresh(); err != nil {
 		return err
 	}
@@ -347,6 +350,7 @@ func (d *daemon) start(ctx context.Context) error {
 // runs returns what runs until the daemon ends, by name.
 func (d *daemon) runs() map[string]func(context.Context) error {
 	runs := map[string]func(context.Context) error{
+		"AWS events":     d.sender.Run,
 		"faults":         d.keeper.Run,
 		"fargate":        d.machines.RunFargate,
 		"guest network":  d.machines.RunNetwork,

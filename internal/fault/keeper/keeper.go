@@ -33,7 +33,10 @@ type Config struct {
 	Set *fault.Set
 	// Interrupt interrupts an instance, for a fault that is due.
 	Interrupt func(ctx context.Context, f *fault.Fault) error
-	Log       *slog.Logger
+	// Notice is called again and again for such a fault before it is due, with the time
+	// that is left, and says when to call it next at the latest. Nil: there is no notice.
+	Notice func(f *fault.Fault, left time.Duration) time.Duration
+	Log    *slog.Logger
 }
 
 // A Keeper manages the faults that users set: their records in the store, and
@@ -238,6 +241,9 @@ func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 			continue
 		case !r.Until.IsZero():
 			next = min(next, left)
+			if r.Kind.Once() && k.cfg.Notice != nil {
+				next = min(next, k.cfg.Notice(&r, left))
+			}
 		}
 		if n := used[r.ID]; n > r.Used {
 			unlessCleared(faultRecords.UpdateOne(ctx, k.cfg.Store, it.Key, func(r *fault.Fault) error {

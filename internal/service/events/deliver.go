@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/events/schedule"
+	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -315,7 +316,7 @@ func (s *Service) keepSchedules(after, now time.Time) time.Duration {
 
 // fire sends the event of a schedule to the rule's own targets.
 func (s *Service) fire(sc scope, r *ruleRecord, at time.Time) error {
-	raw, err := marshal(&Event{
+	raw, err := marshal(&serviceevents.Event{
 		Version: "0", ID: ids.UUID(), DetailType: "Scheduled Event", Source: "aws.events", Account: sc.Account, Time: formatTime(at), Region: sc.Region,
 		Resources: []string{sc.ruleARN(r.Bus, r.Name)}, Detail: json.RawMessage("{}"),
 	})

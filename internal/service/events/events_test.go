@@ -15,7 +15,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/drydock-dev/drydock/internal/service/events"
+	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -291,15 +291,22 @@ func TestDelivery(t *testing.T) {
 	testkit.WantError(t, err, "ValidationException", "Total size of the entries in the request is over the limit.")
 	q.messages(0)
 
-	// Events of AWS services.
-	if _, err := w.events.Emit(a.id, testkit.Region, events.Event{
-		ID: "i", DetailType: "EC2 Spot Instance Interruption Warning", Source: "aws.ec2", Time: "2022-01-02T03:04:05Z", Detail: json.RawMessage(`{"instance-id":"i-1","instance-action":"terminate"}`),
-	}); err != nil {
-		t.Fatal(err)
+	// Events of AWS services, each once.
+	for range 2 {
+		if err := w.events.EmitOnce(a.id, testkit.Region, "instance/i-1", "warned", &serviceevents.Event{
+			DetailType: "EC2 Spot Instance Interruption Warning", Source: "aws.ec2", Detail: json.RawMessage(`{"instance-id":"i-1","instance-action":"terminate"}`),
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if got := parse(t, *q.messages(1)[0].Body); got["detail-type"] != "EC2 Spot Instance Interruption Warning" || got["account"] != a.id {
 		t.Errorf("%v", got)
 	}
+	q.messages(0)
+	if err := w.events.Forget(a.id, testkit.Region, "instance/i-1"); err != nil {
+		t.Error(err)
+	}
+	fifo.messages(1)
 	testkit.Eventually(t, 10*time.Second, func() error { // nothing is left of what was delivered
 		if n := len(w.bytes.Buckets("events")); n == 0 {
 			return fmt.Errorf("no bucket")

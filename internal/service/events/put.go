@@ -14,27 +14,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/events/pattern"
+	"github.com/drydock-dev/drydock/internal/serviceevents"
 )
 
 // maxEntries is the maximum total size of the entries in a request.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html#eb-putevent-size
 const maxEntries = 256 << 10
-
-// An Event is an event in its JSON form, for the rules of a bus.
-type Event struct {
-	Version    string          `json:"version"`
-	ID         string          `json:"id"`
-	DetailType string          `json:"detail-type"`
-	Source     string          `json:"source"`
-	Account    string          `json:"account"`
-	Time       string          `json:"time"`
-	Region     string          `json:"region"`
-	Resources  []string        `json:"resources"`
-	Detail     json.RawMessage `json:"detail"`
-}
-
-// timeForm is the time format in events.
-const timeForm = "2006-01-02T15:04:05Z"
 
 // PutEvents sends events to the rules of buses. Accepted events are on disk when it returns.
 func (s *Service) PutEvents(ctx context.Context, in *awsevents.PutEventsInput) (*awsevents.PutEventsOutput, error) {
@@ -60,12 +45,12 @@ func (s *Service) PutEvents(ctx context.Context, in *awsevents.PutEventsInput) (
 			out.Entries = append(out.Entries, eventstypes.PutEventsResultEntry{ErrorCode: &code, ErrorMessage: &message})
 			continue
 		}
-		event := Event{
-			Version: "0", ID: ids.UUID(), DetailType: *e.DetailType, Source: *e.Source, Account: sc.Account, Time: s.now().Format(timeForm), Region: sc.Region,
+		event := serviceevents.Event{
+			Version: "0", ID: ids.UUID(), DetailType: *e.DetailType, Source: *e.Source, Account: sc.Account, Time: s.now().Format(serviceevents.TimeForm), Region: sc.Region,
 			Resources: e.Resources, Detail: json.RawMessage(*e.Detail),
 		}
 		if e.Time != nil {
-			event.Time = e.Time.UTC().Format(timeForm)
+			event.Time = e.Time.UTC().Format(serviceevents.TimeForm)
 		}
 		to, bus := sc.parseBus(e.EventBusName)
 		commit, err := s.send(to, bus, &event)
@@ -107,16 +92,59 @@ func refusal(e *eventstypes.PutEventsRequestEntry) (code, message string) {
 	return "", ""
 }
 
-// Emit sends an event of an AWS service to the default bus of its account and region. The commit
-// includes writes, so that both happen or neither. It is nil if nothing is written.
-func (s *Service) Emit(account, region string, e Event, writes ...bytestore.Write) (*bytestore.Commit, error) {
+// EmitOnce sends an event of an AWS service to the default bus, about a new state of
+// something, unless the last event about it was of that state already. The state is on disk
+// together with the event's deliveries, so that a crash neither loses nor repeats the event.
+// A nil event notes the state only.
+func (s *Service) EmitOnce(account, region, thing, state string, e *serviceevents.Event) error {
+	sc := scopeAt(account, region)
+	if s.Emitted(account, region, thing) == state {
+		return nil
+	}
+	raw, err := marks.Encode(mark{state})
+	if err != nil {
+		return err
+	}
+	write := bytestore.Put(sc.bucket(), markKey(thing), raw)
+	if e == nil {
+		return s.bytes.Do(write).Wait()
+	}
 	e.Version, e.Account, e.Region = "0", account, region
-	return s.send(scopeAt(account, region), defaultBus, &e, writes...)
+	if e.ID == "" {
+		e.ID = ids.UUID()
+	}
+	if e.Time == "" {
+		e.Time = formatTime(s.now())
+	}
+	c, err := s.send(sc, defaultBus, e, write)
+	if err != nil {
+		return err
+	}
+	return c.Wait()
+}
+
+// Emitted returns the state that the last event about something was of; empty if there was
+// none.
+func (s *Service) Emitted(account, region, thing string) string {
+	raw, err := s.bytes.Get(scopeAt(account, region).bucket(), markKey(thing))
+	if err != nil {
+		return ""
+	}
+	m, err := marks.Decode(raw)
+	if err != nil {
+		return ""
+	}
+	return m.State
+}
+
+// Forget removes what is known of the events about something.
+func (s *Service) Forget(account, region, thing string) error {
+	return s.bytes.Do(bytestore.Delete(scopeAt(account, region).bucket(), markKey(thing))).Wait()
 }
 
 // send enqueues deliveries of an event to the targets of all matching rules of a bus. The commit is
 // nil if there is nothing to write. A bus that does not exist has no rules.
-func (s *Service) send(sc scope, bus string, e *Event, writes ...bytestore.Write) (*bytestore.Commit, error) {
+func (s *Service) send(sc scope, bus string, e *serviceevents.Event, writes ...bytestore.Write) (*bytestore.Commit, error) {
 	if e.Resources == nil {
 		e.Resources = []string{}
 	}
@@ -149,7 +177,7 @@ func (s *Service) send(sc scope, bus string, e *Event, writes ...bytestore.Write
 }
 
 // marshal encodes an event for targets.
-func marshal(e *Event) ([]byte, error) {
+func marshal(e *serviceevents.Event) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -225,4 +253,4 @@ func (s *Service) wakeUp() {
 }
 
 // formatTime formats a time for events.
-func formatTime(t time.Time) string { return t.UTC().Format(timeForm) }
+func formatTime(t time.Time) string { return t.UTC().Format(serviceevents.TimeForm) }

@@ -15,8 +15,9 @@ var (
 	// rules are stored under BUS/NAME.
 	rules = store.NewCollection[ruleRecord]("events", "rule")
 
-	// deliveries are in the byte store.
+	// deliveries and marks are in the store of bytes.
 	deliveries = store.NewForm[delivery]("events", "delivery")
+	marks      = store.NewForm[mark]("events", "mark")
 )
 
 // A busRecord is an event bus.
@@ -76,8 +77,17 @@ type deliveryID struct {
 	number uint64
 }
 
-const deliveryLetter = 'd'
+// A mark says which state of something the last event was about (EmitOnce).
+type mark struct{ State string }
+
+// The keys in a bucket begin with a letter.
+const (
+	deliveryLetter = 'd'
+	markLetter     = 'm'
+)
 
 func (id deliveryID) key() []byte {
 	return binary.BigEndian.AppendUint64([]byte{deliveryLetter}, id.number)
 }
+
+func markKey(thing string) []byte { return append([]byte{markLetter}, thing...) }

@@ -1,0 +1,193 @@
+// Package serviceevents sends the events that AWS services send by themselves to the default
+// bus of EventBridge: states of instances, and what comes before they are taken away.
+//
+// The events are made from the records of the store, so that none is lost when the daemon
+// ends between a change and its event. EC2 and EventBridge have its types; internal/app
+// connects it with them.
+package serviceevents
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/fault"
+)
+
+// An Event is one on its way to the rules of a bus, as JSON has it.
+type Event struct {
+	Version    string          `json:"version"`
+	ID         string          `json:"id"`
+	DetailType string          `json:"detail-type"`
+	Source     string          `json:"source"`
+	Account    string          `json:"account"`
+	Time       string          `json:"time"`
+	Region     string          `json:"region"`
+	Resources  []string        `json:"resources"`
+	Detail     json.RawMessage `json:"detail"`
+}
+
+// TimeForm is how events say times.
+const TimeForm = "2006-01-02T15:04:05Z"
+
+// A StateChange is an instance whose record changed.
+type StateChange struct {
+	Account, Region, ID string
+	State               string // empty: the instance is forgotten
+	Since               time.Time
+}
+
+// Bus is EventBridge as far as events are sent through it.
+type Bus interface {
+	EmitOnce(account, region, thing, state string, e *Event) error
+	Emitted(account, region, thing string) string
+	Forget(account, region, thing string) error
+}
+
+// EC2 is what is asked of EC2.
+type EC2 interface {
+	WatchStates(ctx context.Context, fn func(StateChange)) error
+	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+}
+
+// Config is what a Sender needs.
+type Config struct {
+	Bus   Bus
+	EC2   EC2
+	Clock clock.PassiveClock
+	Log   *slog.Logger
+}
+
+// A Sender sends the events.
+type Sender struct{ cfg Config }
+
+// New returns a Sender.
+func New(cfg Config) *Sender { return &Sender{cfg} }
+
+// news is how old a state may be that there was no event of yet. Older ones are from
+// before Drydock sent events.
+const news = 10 * time.Minute
+
+// Run sends the events of instances' states until ctx ends.
+func (s *Sender) Run(ctx context.Context) error {
+	return s.cfg.EC2.WatchStates(ctx, func(c StateChange) {
+		if err := s.state(c); err != nil {
+			s.cfg.Log.Warn("sending the event of an instance's state", "instance", c.ID, "err", err)
+		}
+	})
+}
+
+// before are the states that come before others.
+var before = map[string]string{"running": "pending", "stopped": "stopping", "terminated": "shutting-down"}
+
+// state sends the events of an instance up to its state, also of the one that it passed
+// through unseen.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instance-state-changes.html
+func (s *Sender) state(c StateChange) error {
+	thing := "instance/" + c.ID
+	if c.State == "" {
+		return s.cfg.Bus.Forget(c.Account, c.Region, thing)
+	}
+	last := s.cfg.Bus.Emitted(c.Account, c.Region, thing)
+	if last == "" && s.cfg.Clock.Since(c.Since) > news {
+		return s.cfg.Bus.EmitOnce(c.Account, c.Region, thing, c.State, nil)
+	}
+	path := []string{c.State}
+	if p := before[c.State]; p != "" && last != p && last != c.State {
+		path = slices.Insert(path, 0, p)
+	}
+	for _, state := range path {
+		err := s.cfg.Bus.EmitOnce(c.Account, c.Region, thing, state, &Event{
+			DetailType: "EC2 Instance State-change Notification", Source: "aws.ec2", Resources: []string{instanceARN(c.Account, c.Region, c.ID)},
+			Detail: detail(map[string]any{"instance-id": c.ID, "state": state}), Time: c.Since.UTC().Format(TimeForm),
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func instanceARN(account, region, id string) string {
+	return arn.New("ec2", region, account, "instance/"+id)
+}
+
+func detail(v map[string]any) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // texts, and lists and maps of them
+	}
+	return raw
+}
+
+// Warning is how long before the interruption of a Spot Instance its warning comes.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
+const Warning = 2 * time.Minute
+
+// Notice sends the events that come before an instance is taken away by a fault, and says
+// when there may be another.
+func (s *Sender) Notice(f *fault.Fault, left time.Duration) time.Duration {
+	i, ok := s.cfg.EC2.InstanceByID(f.Account, f.Region, f.Instance)
+	if !ok {
+		return left
+	}
+	var err error
+	thing, last := "fault/"+f.ID, s.cfg.Bus.Emitted(f.Account, f.Region, "fault/"+f.ID)
+	switch spot := i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot; {
+	case !spot && last == "":
+		err = s.cfg.Bus.EmitOnce(f.Account, f.Region, thing, "scheduled", scheduledChange(f))
+	case spot && last == "":
+		err = s.cfg.Bus.EmitOnce(f.Account, f.Region, thing, "recommended", &Event{
+			DetailType: "EC2 Instance Rebalance Recommendation", Source: "aws.ec2", Resources: []string{instanceARN(f.Account, f.Region, f.Instance)},
+			Detail: detail(map[string]any{"instance-id": f.Instance}),
+		})
+	}
+	if err == nil && i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot && last != "warned" {
+		if left > Warning {
+			return left - Warning
+		}
+		zone := ""
+		if i.Placement != nil && i.Placement.AvailabilityZone != nil {
+			zone = *i.Placement.AvailabilityZone
+		}
+		err = s.cfg.Bus.EmitOnce(f.Account, f.Region, thing, "warned", &Event{
+			// AWS's ARN has the zone, and no account.
+			DetailType: "EC2 Spot Instance Interruption Warning", Source: "aws.ec2", Resources: []string{"arn:aws:ec2:" + zone + ":instance/" + f.Instance},
+			Detail: detail(map[string]any{"instance-id": f.Instance, "instance-action": string(f.Kind)}),
+		})
+	}
+	if err != nil {
+		s.cfg.Log.Warn("sending the event of an interruption", "instance", f.Instance, "err", err)
+		return min(left, time.Second)
+	}
+	return left
+}
+
+// Done forgets a fault that is over.
+func (s *Sender) Done(f *fault.Fault) error {
+	return s.cfg.Bus.Forget(f.Account, f.Region, "fault/"+f.ID)
+}
+
+// scheduledChange is AWS Health's event of an instance that will be stopped or terminated.
+// https://docs.aws.amazon.com/health/latest/ug/aws-health-events-eventbridge-schema.html
+func scheduledChange(f *fault.Fault) *Event {
+	code := "AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED"
+	if f.Kind == fault.Stop {
+		code = "AWS_EC2_INSTANCE_STOP_SCHEDULED"
+	}
+	return &Event{
+		DetailType: "AWS Health Event", Source: "aws.health", Resources: []string{f.Instance},
+		Detail: detail(map[string]any{
+			"eventArn": "arn:aws:health:" + f.Region + "::event/EC2/" + code + "/" + code + "_" + f.ID, "service": "EC2", "eventTypeCode": code,
+			"eventTypeCategory": "scheduledChange", "eventScopeCode": "ACCOUNT_SPECIFIC", "eventRegion": f.Region, "statusCode": "upcoming",
+			"startTime": f.Until.UTC().Format(time.RFC1123), "affectedAccount": f.Account, "affectedEntities": []map[string]string{{"entityValue": f.Instance, "status": "PENDING"}},
+			"eventDescription": []map[string]string{{"language": "en_US", "latestDescription": "EC2 has detected degradation of the underlying hardware of the instance."}},
+		}),
+	}
+}
