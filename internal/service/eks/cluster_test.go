@@ -86,7 +86,7 @@ func TestAClusterBecomesActiveAndGoesWithoutATrace(t *testing.T) {
 	w.nothingLeft()
 }
 
-// nothingLeft checks that nothing EKS made is still there.
+// nothingLeft checks that nothing that EKS created is left.
 func (w *world) nothingLeft() {
 	w.Helper()
 	if grants := w.keys.granted(); len(grants) != 0 {
@@ -341,8 +341,8 @@ func TestDescribeClusterVersions(t *testing.T) {
 	}
 }
 
-// The certificate authority of a control plane expires after ten years. DescribeCluster
-// shows the one it has now.
+// A control plane's certificate authority expires after ten years. DescribeCluster shows the
+// current one.
 func TestDescribeClusterShowsARenewedAuthority(t *testing.T) {
 	w := newWorld(t)
 	old := w.cluster("dev", ekstypes.AuthenticationModeApi)

@@ -34,8 +34,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Service answers the EKS API. Its methods are those of its parts; the ones named after
-// operations are called by the AWS API server. Run reconciles.
+// A Service answers the EKS API. Its parts provide its methods; the AWS API server calls those
+// named after operations.
 type Service struct {
 	sessions *plane.Sessions
 
@@ -60,7 +60,7 @@ type (
 	resources  = resource.Service
 )
 
-// New returns the service. Nothing happens before Run.
+// New returns the service. It does nothing in the background before Run.
 func New(cfg Config) (*Service, error) {
 	b, err := base.New(cfg)
 	if err != nil {
@@ -75,7 +75,7 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
-// The parts of Config. Quotas, keys and the rest are explained where they are declared.
+// The parts of Config. Each is documented where it is declared.
 type (
 	Config        = base.Config
 	Quotas        = base.Quotas
@@ -116,13 +116,13 @@ type (
 	NoContainerError       = pod.NoContainerError
 )
 
-// Why a token is refused.
+// Reasons for rejecting a token.
 const (
 	CauseSignature  = access.CauseSignature
 	CauseStaleEntry = access.CauseStaleEntry
 )
 
-// The errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	ErrNoIdentity      = base.ErrNoIdentity
 	ErrUnauthenticated = access.ErrUnauthenticated

@@ -141,7 +141,7 @@ func TestAssociateEncryptionConfig(t *testing.T) {
 	w.planes.mu.Unlock()
 	in := &awseks.AssociateEncryptionConfigInput{
 		ClusterName: dev, ClientRequestToken: aws.String("once"),
-		EncryptionConfig: []ekstypes.EncryptionConfig{{Provider: &ekstypes.Provider{KeyArn: aws.String(goodKey)}}}, // no resources: secrets
+		EncryptionConfig: []ekstypes.EncryptionConfig{{Provider: &ekstypes.Provider{KeyArn: aws.String(goodKey)}}}, // without resources, which means secrets
 	}
 	out, err := w.client.AssociateEncryptionConfig(t.Context(), in)
 	if err != nil {
@@ -156,7 +156,7 @@ func TestAssociateEncryptionConfig(t *testing.T) {
 		t.Errorf("update %+v\n%s", out.Update, diff)
 	}
 
-	// Meanwhile nothing else may change.
+	// In the meantime, nothing else may change.
 	_, err = w.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: dev, DeletionProtection: aws.Bool(true)})
 	wantError(t, err, "ResourceInUseException", "Cannot DeletionProtectionUpdate because cluster dev currently has update "+*out.Update.Id+" in progress")
 	_, err = w.client.AssociateEncryptionConfig(t.Context(), &awseks.AssociateEncryptionConfigInput{ClusterName: dev, EncryptionConfig: encryptWith(goodKey)})
@@ -207,8 +207,8 @@ func TestAnUpdateThatCannotEncryptFails(t *testing.T) {
 	}
 }
 
-// What a control plane has taken it keeps: the cluster says so, looks after it, and
-// may have no other.
+// A control plane keeps the key that it has adopted: the cluster shows the key, monitors it, and
+// cannot have another one.
 func TestAKeyThatWasTakenStays(t *testing.T) {
 	w := newWorld(t, withClock, func(w *world) { w.pace = 5 * time.Minute })
 	dev := w.cluster("dev", ekstypes.AuthenticationModeApi).Name
@@ -267,7 +267,7 @@ func TestAKeyThatWasTakenStays(t *testing.T) {
 	wantError(t, err, "InvalidParameterException", "Encryption is already enabled on the cluster")
 }
 
-// What KMS cannot do now is no fault of the request, and says nothing about the key.
+// A temporary failure of KMS is not the request's fault, and says nothing about the key.
 func TestTroubleOfKMSIsNoIssueOfAKey(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.serverLog = testkit.Log(w, "request failed") })
 	w.encryptedCluster("dev", goodKey)
@@ -297,7 +297,7 @@ func TestParallelCreationsLeaveOneGrant(t *testing.T) {
 	w := newWorld(t)
 	var granting sync.WaitGroup
 	granting.Add(2)
-	w.keys.granting = func() { granting.Done(); granting.Wait() } // both before either is recorded
+	w.keys.granting = func() { granting.Done(); granting.Wait() } // both arrive before either is recorded
 	in := w.createInput("dev")
 	in.EncryptionConfig, in.ClientRequestToken = encryptWith(goodKey), aws.String("once")
 	var both errgroup.Group

@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// fargateWorld has a pod execution role, and subnet-c is a public subnet.
+// fargateWorld has a pod execution role, and its subnet-c is a public subnet.
 func fargateWorld(t *testing.T, options ...func(*world)) *world {
 	t.Helper()
 	w := newWorld(t, options...)
@@ -115,7 +115,7 @@ func TestAFargateProfileLives(t *testing.T) {
 	_, err = w.client.CreateFargateProfile(t.Context(), w.profileInput("fp", "shop"))
 	wantError(t, err, "ResourceInUseException", "A Fargate Profile already exists with this name in this cluster.")
 
-	// EKS lets the role in.
+	// EKS gives the role access.
 	entry, err := w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(w.arn("role/pods"))})
 	if err != nil || *entry.AccessEntry.Type != "FARGATE_LINUX" || *entry.AccessEntry.Username != "system:node:{{SessionName}}" {
 		t.Errorf("access entry = %+v, %v", entry, err)
@@ -197,7 +197,7 @@ func TestFargateMapsItsRoleInAWSAuth(t *testing.T) {
 	}
 }
 
-// A profile that cannot be made fails, and can be deleted, and its cluster then.
+// A profile that cannot be created fails. Then it can be deleted, and so can its cluster.
 func TestFargateProfilesThatCannotBeMade(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -221,7 +221,7 @@ func TestFargateProfilesThatCannotBeMade(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := fargateWorld(t, func(w *world) { w.timing.FargateProfileTimeout, w.timing.NodeDrain = 100*time.Millisecond, time.Second })
 			w.cluster("dev", ekstypes.AuthenticationModeConfigMap)
-			w.profile(w.profileInput("first", "shop")) // makes aws-auth
+			w.profile(w.profileInput("first", "shop")) // creates aws-auth
 			tc.trouble(t, w.kubernetes())
 			in := w.profileInput("fp", "shop")
 			in.PodExecutionRoleArn = aws.String(w.arn("role/more"))
@@ -339,7 +339,7 @@ func TestFargateChoice(t *testing.T) {
 		annotations map[string]string
 		owners      []metav1.OwnerReference
 		want        string
-		why         map[string]string // of profiles not chosen
+		why         map[string]string // reasons for profiles that were not chosen
 	}{
 		{name: "a star", namespace: "production", want: "b-prod", why: map[string]string{"a-web": "no selector matches"}},
 		{name: "a star for nothing", namespace: "prod", want: "b-prod"},
@@ -413,7 +413,7 @@ func TestMutateFargatePod(t *testing.T) {
 	}
 }
 
-// A profile is ACTIVE when the API server asks which pods are its own.
+// A profile becomes ACTIVE when the API server calls Fargate's webhook.
 func TestAProfileWaitsForItsWebhook(t *testing.T) {
 	w := fargateWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -428,7 +428,7 @@ func TestAProfileWaitsForItsWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	plane := <-asked
-	<-asked // again: the first time nothing was learnt
+	<-asked // asked again, because the webhook was not called the first time
 	got, err := w.client.DescribeFargateProfile(t.Context(), &awseks.DescribeFargateProfileInput{ClusterName: aws.String("dev"), FargateProfileName: aws.String("fp")})
 	if err != nil || got.FargateProfile.Status != ekstypes.FargateProfileStatusCreating {
 		t.Fatalf("before the API server calls the webhook: %+v, %v", got, err)
@@ -446,8 +446,8 @@ func TestAProfileWaitsForItsWebhook(t *testing.T) {
 	})
 }
 
-// A profile that is ACTIVE in a cluster without the webhook gets it back when Drydock
-// starts; what the API server called before counts no more for the next profile.
+// An ACTIVE profile in a cluster without the webhook gets it back when Drydock starts. Calls of the
+// API server before that do not count for the next profile.
 func TestAnActiveProfileGetsItsWebhook(t *testing.T) {
 	w := fargateWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -478,7 +478,7 @@ func TestAnActiveProfileGetsItsWebhook(t *testing.T) {
 	if _, err := w.client.CreateFargateProfile(t.Context(), w.profileInput("third", "shop")); err != nil {
 		t.Fatal(err)
 	}
-	<-asked // before it is called, it is not known to be
+	<-asked // until it is called, it is not known to work
 	w.planes.setAdmit(w.admit)
 	w.eventually(func() error {
 		got, err := w.client.DescribeFargateProfile(t.Context(), &awseks.DescribeFargateProfileInput{ClusterName: aws.String("dev"), FargateProfileName: aws.String("third")})
@@ -523,7 +523,7 @@ func TestFargateLaunch(t *testing.T) {
 	if diff := cmp.Diff(eks.FargateProfileLaunch{RoleARN: w.arn("role/pods"), Subnets: []string{"subnet-a", "subnet-b"}}, got); diff != "" || err != nil {
 		t.Errorf("launch: %v\n%s", err, diff)
 	}
-	// Its author gave it the profile's label, and Fargate's scheduler.
+	// The pod's author has set the profile's label and Fargate's scheduler.
 	_, err = w.svc.FargateLaunch(t.Context(), w.account, "us-east-1", "dev", "fp", pod("elsewhere"))
 	if err == nil || err.Error() != "Misconfigured Fargate Profile: pod does not match any selector of fargate profile fp" {
 		t.Errorf("a pod that no selector matches: %v", err)

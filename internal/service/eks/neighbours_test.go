@@ -64,7 +64,7 @@ func (p profiles) InstanceProfile(ctx context.Context, account, name string) (ec
 	return ec2.Profile{ARN: got.ARN, ID: got.ID, RoleARN: role.ARN}, err == nil, err
 }
 
-// With the EC2 and IAM that Drydock has: what EKS asks of them, they do.
+// With Drydock's real EC2 and IAM, to check that they do what EKS asks of them.
 func TestWithTheRealNeighbours(t *testing.T) {
 	quiet := testkit.Log(t)
 	planes := newPlanes(&faults{})

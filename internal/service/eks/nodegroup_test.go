@@ -99,7 +99,7 @@ func TestANodegroupLives(t *testing.T) {
 	testkit.Eventually(t, 20*time.Second, func() error {
 		web := 0
 		for _, n := range w.nodes() {
-			if n.Labels["tier"] == "web" { // the new ones by their user data
+			if n.Labels["tier"] == "web" { // new nodes get them through their user data
 				web++
 			}
 		}
@@ -196,7 +196,8 @@ func TestScalingDownDrainsFirst(t *testing.T) {
 		}
 	}
 	w.updateNodegroup(&awseks.UpdateNodegroupConfigInput{ScalingConfig: &ekstypes.NodegroupScalingConfig{DesiredSize: aws.Int32(1)}})
-	// The free pod of one node goes, the protected one holds its node.
+	// The unprotected pod on one node is evicted; the protected pod keeps its node from
+	// terminating.
 	testkit.Eventually(t, 10*time.Second, func() error {
 		pods, err := cs.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -252,7 +253,7 @@ func TestAnInstanceThatEndsIsReplaced(t *testing.T) {
 }
 
 func TestNodesThatDoNotJoinFailTheGroup(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 3 * time.Second }) // in which both are launched
+	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 3 * time.Second }) // the reconciliation in which both are launched
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	w.ec2.mu.Lock()
 	w.ec2.launched = nil
@@ -269,7 +270,7 @@ func TestNodesThatDoNotJoinFailTheGroup(t *testing.T) {
 }
 
 func TestLaunchesThatFailAreShown(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 3 * time.Second }) // in which the launch fails
+	w := newWorld(t, func(w *world) { w.timing.NodegroupTimeout = 3 * time.Second }) // the reconciliation in which the launch fails
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	w.ec2.mu.Lock()
 	w.ec2.launchErr = awserr.New("InsufficientInstanceCapacity", "We currently do not have sufficient t3.medium capacity.")
@@ -496,7 +497,7 @@ func TestACustomImageKeepsItsUserData(t *testing.T) {
 	if g := w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive); g.AmiType != ekstypes.AMITypesCustom {
 		t.Errorf("amiType = %s", g.AmiType)
 	}
-	// EKS labels and taints what joined without its user data.
+	// EKS labels and taints nodes that joined without its user data.
 	testkit.Eventually(t, 10*time.Second, func() error {
 		n := w.nodes()[0]
 		if n.Labels["tier"] != "web" || n.Labels["eks.amazonaws.com/nodegroup"] != "ng" || len(n.Spec.Taints) != 1 {
@@ -549,7 +550,7 @@ func TestLaunchTemplatesEKSRefuses(t *testing.T) {
 			}
 			_, err := w.client.CreateNodegroup(t.Context(), in)
 			code := "InvalidParameterException"
-			if name == "instance types twice" { // as users of AWS report
+			if name == "instance types twice" { // as reported by users of AWS
 				code = "InvalidRequestException"
 			}
 			wantError(t, err, code, tt.message)
@@ -557,7 +558,7 @@ func TestLaunchTemplatesEKSRefuses(t *testing.T) {
 	}
 }
 
-// held keeps instances that boot from joining until it is let go of them.
+// held keeps booting instances from joining until it is released.
 func (w *world) held() (waiting func(n int) []func()) {
 	var mu sync.Mutex
 	var joins []func()
@@ -667,7 +668,7 @@ func TestANodeRoleStaysWithAGroupMadeWhileItsLastOneGoes(t *testing.T) {
 			w.nodegroup("dev", "first", 0)
 			var once sync.Once
 			cs := w.kubernetes()
-			// The first group looks at aws-auth once it knows that it is the last.
+			// The first group checks aws-auth once it is the last one.
 			cs.PrependReactor("get", "configmaps", func(k8stesting.Action) (bool, runtime.Object, error) {
 				once.Do(func() {
 					if _, err := w.client.CreateNodegroup(t.Context(), w.nodegroupInput("dev", "second", 0)); err != nil {

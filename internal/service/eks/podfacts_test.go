@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// TestPodFacts reads what there is of pods by their names, their makers' names, and
-// of those that could not be made.
+// TestPodFacts looks up pods by their names and their controllers' names, including pods that could
+// not be created.
 func TestPodFacts(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -65,7 +65,7 @@ func TestPodFacts(t *testing.T) {
 		}}
 		p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mounted"}}}}
 	})
-	pod("web-abc-def-1", "web-abc-def", corev1.PodFailed, nil) // of another Deployment, web-abc
+	pod("web-abc-def-1", "web-abc-def", corev1.PodFailed, nil) // belongs to another Deployment, web-abc
 	event("e2", "Pod", "web-abc-2", "web-abc-2", "FailedMount", "second", 2*time.Second)
 	event("e1", "Pod", "web-abc-2", "web-abc-2", "Scheduled", "first", time.Second)
 	event("e0", "Pod", "web-abc-2", "older", "Failed", "of an earlier pod of that name", 0)

@@ -29,8 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is the EKS service behind an AWS API server, with everything it needs
-// faked.
+// A world is the EKS service behind an AWS API server, with fakes of everything it needs.
 type world struct {
 	testing.TB
 	server *testkit.Server
@@ -39,7 +38,7 @@ type world struct {
 	iam    *fakeIAM
 	keys   *fakeKeys
 	noKeys bool
-	// serverLog is the server's, for tests in which requests fail inside.
+	// serverLog is the server's log, for tests with internal failures.
 	serverLog *slog.Logger
 	ec2       *fakeEC2
 	account   string
@@ -61,12 +60,12 @@ type world struct {
 	stop func()
 }
 
-// withClock gives the services a clock that goes on whenever a test looks.
+// withClock gives the services a clock that advances whenever a test checks.
 func withClock(w *world) {
 	w.fake, w.pace = clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), time.Second
 }
 
-// eventually is testkit.Eventually, in which the world's clock goes on.
+// eventually is testkit.Eventually, during which the world's clock advances.
 func (w *world) eventually(check func() error) {
 	w.Helper()
 	testkit.Eventually(w, 40*time.Second, func() error {
@@ -105,7 +104,7 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	return w
 }
 
-// admit asks Fargate's webhook, as the API server does.
+// admit calls Fargate's webhook as the API server does.
 func (w *world) admit(plane string) {
 	if _, err := w.svc.MutateFargatePod(w.Context(), plane, "kube-system", &corev1.Pod{}); err != nil {
 		w.Error(err)
@@ -150,15 +149,14 @@ func (w *world) start() {
 	}
 }
 
-// restart stops the reconcilers and starts them again from what is stored, as after a
-// crash.
+// restart stops the reconcilers and restarts them from the stored state, as after a crash.
 func (w *world) restart() {
 	w.stop()
 	w.svc = w.newService(w.server.Store)
 	w.start()
 }
 
-// boot lets an instance join the cluster its tags name.
+// boot makes an instance join the cluster in its tags.
 func (w *world) boot(i ec2types.Instance, userData string) {
 	if _, cs := w.planes.only(); cs != nil {
 		if err := join(cs, i, userData); err != nil {
@@ -167,8 +165,8 @@ func (w *world) boot(i ec2types.Instance, userData string) {
 	}
 }
 
-// verify stands for the signature check: the credential's key says who it is,
-// and a token for another cluster is not good.
+// verify replaces the signature check: the credential's key identifies the signer, and a token for
+// another cluster is invalid.
 func (w *world) verify(_ context.Context, r *http.Request) (awsapi.Principal, error) {
 	q := r.URL.Query()
 	p, ok := w.principals[q.Get("X-Amz-Credential")]
@@ -190,7 +188,7 @@ func (w *world) createInput(name string) *awseks.CreateClusterInput {
 	}
 }
 
-// cluster makes an ACTIVE cluster.
+// cluster creates an ACTIVE cluster.
 func (w *world) cluster(name string, mode ekstypes.AuthenticationMode) *ekstypes.Cluster {
 	w.Helper()
 	in := w.createInput(name)

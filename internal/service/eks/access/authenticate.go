@@ -21,15 +21,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ErrUnauthenticated says that a token is not good or that its principal has no
-// way into the cluster. Its text is for `drydock why`, not for the caller.
+// ErrUnauthenticated means that a token is invalid or that its principal has no access to the
+// cluster. Its text is meant for `drydock why`, not for the caller.
 var ErrUnauthenticated = errors.New("unauthenticated")
 
-// Authenticate says who a bearer token of the cluster behind planeID stands
-// for. Every error means: not authenticated; those that wrap ErrUnauthenticated
-// are final for this token and state, others are trouble of ours. Nothing is
-// cached but the private DNS names of instances: a verdict changes with the
-// access entry, the ConfigMap or the key it rests on, and costs microseconds.
+// Authenticate returns the Kubernetes user behind a bearer token for the cluster with planeID. Any
+// error means "not authenticated". Errors that wrap ErrUnauthenticated are final for this token in
+// the current state; others are internal failures.
+//
+// Only the private DNS names of instances are cached. Everything else is evaluated each time, which
+// costs microseconds, because the result changes with the access entry, the ConfigMap and the
+// access key.
 func (s *Service) Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error) {
 	key, rec, err := s.ClusterByPlane(planeID)
 	if errors.Is(err, base.ErrUnknownPlane) {
@@ -42,7 +44,7 @@ func (s *Service) Authenticate(ctx context.Context, planeID, token string) (auth
 	if err != nil {
 		return authnv1.UserInfo{}, unauthenticated(CauseToken, "%w", err)
 	}
-	// The client signed the header but the URL cannot carry it.
+	// The client signed the header, but a URL cannot carry it.
 	p, err := s.VerifyPresigned(ctx, &http.Request{
 		Method: http.MethodGet, URL: u, Host: u.Host, Header: http.Header{"X-K8s-Aws-Id": {rec.Name()}},
 	})
@@ -88,11 +90,11 @@ func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cl
 	return to, nil
 }
 
-// EntryMapping returns what an access entry makes of its principal.
+// EntryMapping returns the mapping of an access entry's principal.
 func EntryMapping(e *record.AccessEntry) Mapping {
 	to := Mapping{*e.Entry.Username, e.Entry.KubernetesGroups}
 	if node, ok := nodeTypes()[*e.Entry.Type]; ok && node.username == *e.Entry.Username {
-		// Nodes also bootstrap, which the entry does not show.
+		// Nodes are bootstrappers, too, although the entry does not show it.
 		to.Groups = append([]string{"system:bootstrappers"}, to.Groups...)
 	}
 	return to
@@ -147,8 +149,8 @@ func (s *Service) userInfo(ctx context.Context, key store.Key, p awsapi.Principa
 	}, nil
 }
 
-// canonicalARN turns a role session's ARN into the role's, without its path:
-// STS does not know paths.
+// canonicalARN converts a role session's ARN to the role's ARN, without a path: session ARNs do not
+// include it.
 func canonicalARN(principal string) string {
 	a, err := arn.Parse(principal)
 	if err != nil || a.Service != "sts" {
@@ -163,7 +165,7 @@ func canonicalARN(principal string) string {
 
 var instanceIDPattern = regexp.MustCompile(`^i-(\w{8}|\w{17})$`)
 
-// nodeNames remembers the private DNS names of instances, which never change.
+// nodeNames caches the private DNS names of instances, which never change.
 type nodeNames struct {
 	mu     sync.Mutex
 	byNode map[string]string
@@ -171,7 +173,7 @@ type nodeNames struct {
 
 const nodeNamesLimit = 20_000
 
-// privateDNSName returns the name of the instance whose role session this is.
+// privateDNSName returns the private DNS name of the instance that a role session belongs to.
 func (s *Service) privateDNSName(ctx context.Context, account, region, instanceID string) (string, error) {
 	if !instanceIDPattern.MatchString(instanceID) {
 		return "", unauthenticated(CauseNotMapped, "the session name %q is not an instance ID, which the mapping to {{EC2PrivateDNSName}} needs", instanceID)
@@ -207,11 +209,11 @@ func (s *Service) privateDNSName(ctx context.Context, account, region, instanceI
 	return name, nil
 }
 
-// Why a token or its principal is not let in.
+// Causes of a Refusal.
 const (
 	CauseToken      = "InvalidToken"
-	CauseSignature  = "SignatureOfAnotherCluster" // or of nobody: the name of the cluster is signed
-	CauseStaleEntry = "StaleAccessEntry"          // of an identity of the same name that is gone
+	CauseSignature  = "SignatureOfAnotherCluster" // or of no cluster: the cluster name is signed
+	CauseStaleEntry = "StaleAccessEntry"          // of a deleted identity of the same name
 	CauseNotMapped  = "NotMapped"
 )
 
@@ -219,7 +221,7 @@ func unauthenticated(cause, format string, args ...any) error {
 	return &Refusal{cause, fmt.Errorf(format, args...)}
 }
 
-// A Refusal is an ErrUnauthenticated with its reason.
+// A Refusal is an ErrUnauthenticated with its cause.
 type Refusal struct {
 	cause  string
 	reason error
@@ -232,8 +234,8 @@ func (r *Refusal) Cause() string { return r.cause }
 
 func (r *Refusal) Unwrap() []error { return []error{ErrUnauthenticated, r.reason} }
 
-// IdentityOf returns the IAM identity behind a principal: a role for its
-// sessions. The unique ID is the first part of UserID.
+// IdentityOf returns the IAM identity behind a principal; for a role session, that is the role. The
+// unique ID is the first part of UserID.
 func IdentityOf(p awsapi.Principal) (identityARN, id string) {
 	id, _, _ = strings.Cut(p.UserID, ":")
 	if p.Type == awsapi.AssumedRole && p.RoleARN != "" {

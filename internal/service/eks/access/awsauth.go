@@ -17,13 +17,12 @@ import (
 type AuthMap struct {
 	roles, users map[string]Mapping
 	accounts     []string
-	data         map[string]string // nil: there is no such ConfigMap
-	// invalid says what is wrong with it.
+	data         map[string]string // nil if there is no such ConfigMap
+	// invalid describes what is wrong with the ConfigMap, or is nil.
 	Invalid error
 }
 
-// A Mapping is what a principal becomes inside the cluster, before templates
-// are filled in.
+// A Mapping is the Kubernetes identity of a principal, before its templates are filled in.
 type Mapping struct {
 	Username string
 	Groups   []string
@@ -80,7 +79,7 @@ func parseAuthMap(data map[string]string) (*AuthMap, error) {
 func parseYAML(data map[string]string, key string, into any) error {
 	raw, err := yamlsafe.ToJSON([]byte(data[key]))
 	if err == nil {
-		err = json.Unmarshal(raw, into) // keeps the items before a bad one
+		err = json.Unmarshal(raw, into) // keeps the items before the invalid one
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -106,7 +105,7 @@ func (m *AuthMap) Find(canonical, account string) (Mapping, bool) {
 	return Mapping{}, false
 }
 
-// mappedGroups are the groups of nodes in aws-auth, which are not quite those of an
+// mappedGroups are the groups that aws-auth gives nodes. They differ slightly from those of an
 // access entry.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html
 func mappedGroups(typ string) []string {
@@ -116,14 +115,14 @@ func mappedGroups(typ string) []string {
 	return []string{"system:bootstrappers", "system:nodes"}
 }
 
-// An UnreadableAuthError says that the content of aws-auth is not what belongs there.
+// An UnreadableAuthError reports that the content of aws-auth cannot be parsed.
 type UnreadableAuthError struct{ error }
 
 func (e *UnreadableAuthError) Unwrap() error { return e.error }
 
-// withRole returns the data of an aws-auth ConfigMap with a node role mapped as
-// EKS maps the roles of managed node groups and of Fargate; changed is false if the
-// role is mapped already. Data that cannot be parsed is left alone.
+// withRole adds a node role to the data of an aws-auth ConfigMap, mapped as EKS maps the roles of
+// managed node groups and of Fargate. changed is false if the role is mapped already. It does not
+// change data that it cannot parse.
 func withRole(data map[string]string, roleARN, typ string) (out map[string]string, changed bool, err error) {
 	var roles []roleMapping
 	if err := parseYAML(data, "mapRoles", &roles); err != nil {
@@ -137,8 +136,8 @@ func withRole(data map[string]string, roleARN, typ string) (out map[string]strin
 	}))
 }
 
-// MappedAs returns mapRoles as it is when a role is that of nodes of a type, whatever it was
-// before; others stay. Text that cannot be read maps nobody, and is replaced. exists says
+// MappedAs returns mapRoles with a role mapped to nodes of a type, whatever its mapping was before.
+// Other mappings stay. If mapRoles cannot be parsed, it maps no one and is replaced. exists reports
 // whether there is a ConfigMap.
 func (m *AuthMap) MappedAs(roleARN, typ string) (mapRoles string, exists bool, err error) {
 	var roles []roleMapping
@@ -170,8 +169,7 @@ func (m *AuthMap) MappedAs(roleARN, typ string) (mapRoles string, exists bool, e
 	return data["mapRoles"], m.data != nil, nil
 }
 
-// withoutRole undoes withRole. Other users' changes to a Fargate role's mapping
-// are kept.
+// withoutRole undoes withRole. A Fargate role's mapping that a user has changed stays.
 func withoutRole(data map[string]string, roleARN, typ string) (out map[string]string, changed bool, err error) {
 	var roles []roleMapping
 	if err := parseYAML(data, "mapRoles", &roles); err != nil {
@@ -199,7 +197,7 @@ func putRoles(data map[string]string, roles []roleMapping) (map[string]string, b
 	return out, true, nil
 }
 
-// RoleName is the last part of a role's ARN.
+// RoleName returns the last part of a role's ARN.
 func RoleName(roleARN string) string { return roleARN[strings.LastIndexByte(roleARN, '/')+1:] }
 
 // IsNode reports whether a principal mapped so can be a node.

@@ -48,7 +48,7 @@ func nodeTypes() map[string]nodeType {
 	}
 }
 
-// CreateAccessEntry lets an IAM principal into a cluster.
+// CreateAccessEntry gives an IAM principal access to a cluster.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html
 func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccessEntryInput) (*awseks.CreateAccessEntryOutput, error) {
 	key, _, err := s.entriesOf(ctx, in.ClusterName)
@@ -144,7 +144,7 @@ func (s *Service) newEntry(cluster store.Key, who record.Identity, typ string) *
 	return rec
 }
 
-// entryPath is the middle of an access entry's ARN: role/ACCOUNT/NAME.
+// entryPath returns the middle part of an access entry's ARN: role/ACCOUNT/NAME.
 func entryPath(a arn.ARN) string {
 	kind, name, _ := strings.Cut(a.Resource, "/")
 	if i := strings.LastIndexByte(name, '/'); i >= 0 {
@@ -156,7 +156,7 @@ func entryPath(a arn.ARN) string {
 	return kind + "/" + a.Account + "/" + name
 }
 
-// defaultUsername is the username of a STANDARD entry that names none.
+// defaultUsername is the username of a STANDARD entry created without one.
 // https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
 func defaultUsername(a arn.ARN) string {
 	kind, name, _ := strings.Cut(a.Resource, "/")
@@ -169,7 +169,7 @@ func defaultUsername(a arn.ARN) string {
 	return arn.New("sts", "", a.Account, "assumed-role/"+name+"/{{SessionName}}")
 }
 
-// checkPrincipal accepts the ARNs of IAM users, roles and roots.
+// checkPrincipal accepts only ARNs of IAM users, roles and account roots.
 func checkPrincipal(cluster, principal string) (arn.ARN, error) {
 	a, err := arn.Parse(principal)
 	if err != nil {
@@ -187,7 +187,7 @@ func checkPrincipal(cluster, principal string) (arn.ARN, error) {
 	return a, errInvalidPrincipal(cluster, "invalid principal")
 }
 
-// reservedPrefixes may not begin usernames and groups of STANDARD entries.
+// Usernames and groups of STANDARD entries must not begin with one of the reservedPrefixes.
 func reservedPrefixes() []string { return []string{"system:", "eks:", "aws:", "amazon:", "iam:"} }
 
 func checkGroups(cluster string, groups []string) error {
@@ -234,8 +234,8 @@ func (s *Service) DescribeAccessEntry(ctx context.Context, in *awseks.DescribeAc
 	return &awseks.DescribeAccessEntryOutput{AccessEntry: &rec.Entry}, nil
 }
 
-// ListAccessEntries returns the principals of a cluster's access entries, on
-// demand only those with a certain access policy.
+// ListAccessEntries returns the principals of a cluster's access entries, optionally only those
+// with a certain access policy.
 func (s *Service) ListAccessEntries(ctx context.Context, in *awseks.ListAccessEntriesInput) (*awseks.ListAccessEntriesOutput, error) {
 	key, _, err := s.entriesOf(ctx, in.ClusterName)
 	if err != nil {
@@ -287,7 +287,7 @@ func (s *Service) UpdateAccessEntry(ctx context.Context, in *awseks.UpdateAccess
 	return &out, err
 }
 
-// DeleteAccessEntry takes a principal's entry away.
+// DeleteAccessEntry removes a principal's access entry.
 func (s *Service) DeleteAccessEntry(ctx context.Context, in *awseks.DeleteAccessEntryInput) (*awseks.DeleteAccessEntryOutput, error) {
 	key, _, err := s.entriesOf(ctx, in.ClusterName)
 	if err != nil {
@@ -321,7 +321,7 @@ func (s *Service) changeEntry(ctx context.Context, cluster store.Key, principal 
 	})
 }
 
-// entriesOf is ActiveCluster for operations on access entries.
+// entriesOf is ActiveCluster for operations on access entries: the cluster must use them.
 func (s *Service) entriesOf(ctx context.Context, name *string) (store.Key, record.Cluster, error) {
 	key, rec, err := s.ActiveCluster(ctx, name)
 	if err == nil && !rec.UsesAPI() {
@@ -339,8 +339,8 @@ func ensureEntry(tx *store.Tx, cluster store.Key, rec *record.AccessEntry) (made
 	return true, record.AccessEntries.Create(tx, id, *rec)
 }
 
-// EnsureOwnEntries makes the entries that EKS gives every cluster in an API
-// mode: the creator's, an administrator, and its service-linked role's.
+// EnsureOwnEntries creates the entries that every cluster with access entries has: an
+// administrator's for the creator, and one for EKS's service-linked role.
 func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.Cluster) error {
 	if !rec.UsesAPI() {
 		return nil
@@ -358,7 +358,7 @@ func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.
 		return nil
 	}
 	if _, err := checkPrincipal(cluster.ID, rec.Creator.ARN); err != nil {
-		return nil // a federated user or a service: nothing an entry could name
+		return nil // a federated user or a service cannot have an entry
 	}
 	creator := s.newEntry(cluster, rec.Creator, typeStandard)
 	creator.Policies = []ekstypes.AssociatedAccessPolicy{associated(accesspolicies.ARN("AmazonEKSClusterAdminPolicy"), *creator.Entry.CreatedAt)}
@@ -366,9 +366,9 @@ func (s *Service) EnsureOwnEntries(tx *store.Tx, cluster store.Key, rec *record.
 	return err
 }
 
-// AdmitNodes lets the nodes of all managed node groups and Fargate profiles in by access
-// entries, for a cluster that begins to have them: they must not be locked out when
-// aws-auth stops counting.
+// AdmitNodes creates access entries for the nodes of all managed node groups and Fargate profiles
+// when a cluster starts to use access entries. Otherwise those nodes would be locked out once
+// aws-auth no longer counts.
 func (s *Service) AdmitNodes(tx *store.Tx, cluster store.Key) error {
 	err := admitAll(s, tx, cluster, record.Nodegroups, TypeEC2Linux, func(g *record.Nodegroup) (record.Identity, *bool) { return g.Role, &g.AccessEntryMade })
 	if err != nil {
@@ -391,8 +391,8 @@ func admitAll[T any](s *Service, tx *store.Tx, cluster store.Key, c store.Collec
 	return nil
 }
 
-// Dismiss takes back the access entry that EKS made for the role of nodes that are gone.
-// If other nodes of the cluster have the role, they keep the entry, and it is theirs.
+// Dismiss deletes the access entry that EKS made for the node role of a deleted group or profile.
+// If another one in the cluster, the heir, uses the same role, the entry stays and is handed to it.
 func Dismiss[T any](tx *store.Tx, c store.Collection[T], cluster store.Key, role record.Identity, heir *store.Key, made func(*T) *bool) error {
 	if heir != nil {
 		return c.Update(tx, *heir, func(r *T) error { *made(r) = true; return nil })

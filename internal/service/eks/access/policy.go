@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ListAccessPolicies returns the access policies there are.
+// ListAccessPolicies returns the available access policies.
 func (s *Service) ListAccessPolicies(_ context.Context, in *awseks.ListAccessPoliciesInput) (*awseks.ListAccessPoliciesOutput, error) {
 	all, next, err := base.Page(accesspolicies.All(), func(p accesspolicies.Policy) string { return p.Name }, in.MaxResults, in.NextToken)
 	if err != nil {
@@ -31,8 +31,7 @@ func (s *Service) ListAccessPolicies(_ context.Context, in *awseks.ListAccessPol
 	return out, nil
 }
 
-// AssociateAccessPolicy gives an access entry a policy, or the policy it has
-// another scope.
+// AssociateAccessPolicy adds a policy to an access entry, or changes the scope of one that it has.
 // https://docs.aws.amazon.com/eks/latest/userguide/access-policies.html
 func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.AssociateAccessPolicyInput) (*awseks.AssociateAccessPolicyOutput, error) {
 	key, _, err := s.entriesOf(ctx, in.ClusterName)
@@ -68,7 +67,7 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.Associat
 	return out, err
 }
 
-// DisassociateAccessPolicy takes a policy away from an access entry.
+// DisassociateAccessPolicy removes a policy from an access entry.
 func (s *Service) DisassociateAccessPolicy(ctx context.Context, in *awseks.DisassociateAccessPolicyInput) (*awseks.DisassociateAccessPolicyOutput, error) {
 	key, _, err := s.entriesOf(ctx, in.ClusterName)
 	if err != nil {
@@ -108,7 +107,7 @@ func (s *Service) ListAssociatedAccessPolicies(ctx context.Context, in *awseks.L
 	}, nil
 }
 
-// namespacePattern is a namespace's name with wildcards.
+// namespacePattern matches a namespace name, possibly with wildcards.
 var namespacePattern = regexp.MustCompile(`^[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])?$`)
 
 func checkScope(cluster string, scope *ekstypes.AccessScope) error {

@@ -88,8 +88,7 @@ func (s *Service) ListAddons(ctx context.Context, in *awseks.ListAddonsInput) (*
 	return &awseks.ListAddonsOutput{Addons: names, NextToken: next}, err
 }
 
-// DeleteAddon marks an add-on for the reconciler to remove, with preserve without
-// its objects.
+// DeleteAddon marks an add-on for the reconciler to remove. With preserve, its objects stay.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_DeleteAddon.html
 func (s *Service) DeleteAddon(ctx context.Context, in *awseks.DeleteAddonInput) (*awseks.DeleteAddonOutput, error) {
 	key, _, err := s.find(ctx, in.ClusterName, in.AddonName)
@@ -127,8 +126,8 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 	if err != nil {
 		return nil, err
 	}
-	// next is what the add-on becomes. It is checked now, and again when it is stored,
-	// because another update may have ended in between.
+	// next is the add-on after the update. It is checked now and again when it is stored, because
+	// another update may have finished in between.
 	next := func(spec record.AddonSpec) (*record.AddonSpec, error) {
 		for field, value := range map[*string]*string{&spec.Version: in.AddonVersion, &spec.Role: in.ServiceAccountRoleArn, &spec.Configuration: in.ConfigurationValues} {
 			if value != nil {
@@ -211,7 +210,7 @@ func lookup(cluster string, name *string) (*addons.AddOn, error) {
 	return a, nil
 }
 
-// Settled reports whether nothing is under way with an add-on.
+// Settled reports whether nothing is in progress on an add-on.
 func Settled(out *awseks.DescribeAddonOutput) bool {
 	switch out.Addon.Status {
 	case ekstypes.AddonStatusCreating, ekstypes.AddonStatusUpdating, ekstypes.AddonStatusDeleting:

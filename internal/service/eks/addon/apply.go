@@ -19,11 +19,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// objectsOf returns the objects that p asks for.
+// objectsOf returns the objects of an add-on as specified by p.
 func objectsOf(a *addons.AddOn, p record.AddonSpec, in addons.Cluster) ([]*unstructured.Unstructured, error) {
 	v := a.Version(p.Version)
 	if v == nil {
-		return nil, fmt.Errorf("add-on %s has no version %s", a.Name, p.Version) // an older Drydock's
+		return nil, fmt.Errorf("add-on %s has no version %s", a.Name, p.Version) // recorded by an older Drydock release
 	}
 	values, err := parseConfiguration(in.Name, a, v, p.Configuration)
 	if err != nil {
@@ -57,8 +57,8 @@ func objectsOf(a *addons.AddOn, p record.AddonSpec, in addons.Cluster) ([]*unstr
 
 func isServiceAccount(o *unstructured.Unstructured) bool { return o.GetKind() == "ServiceAccount" }
 
-// gone returns the objects of before that are not among now: what an update leaves out
-// of an add-on. A namespace stays, for others may be in it.
+// gone returns the objects in before that are missing from now: those that an update drops. It
+// never returns namespaces, since they may contain other objects.
 func gone(before, now []*unstructured.Unstructured) []*unstructured.Unstructured {
 	kept := map[string]bool{}
 	id := func(o *unstructured.Unstructured) string {
@@ -72,7 +72,7 @@ func gone(before, now []*unstructured.Unstructured) []*unstructured.Unstructured
 
 func isNamespace(o *unstructured.Unstructured) bool { return o.GetKind() == "Namespace" }
 
-// A conflictError says which fields of an add-on's objects others have set.
+// A conflictError lists the fields of an add-on's objects that other field managers own.
 type conflictError struct{ fields []string }
 
 // [seen] eksctl-io/eksctl#5880, terraform-aws-modules/terraform-aws-eks#2829
@@ -80,9 +80,9 @@ func (e *conflictError) Error() string {
 	return "Conflicts found when trying to apply. Will not continue due to resolve conflicts mode. Conflicts:\n" + strings.Join(e.fields, "\n")
 }
 
-// applyAll applies objects. Fields that others changed are overwritten with
-// OVERWRITE, and kept with PRESERVE in an update; otherwise nothing is applied.
-// begin is called before the first object is.
+// applyAll applies objects. Fields that others changed are overwritten with OVERWRITE, and kept
+// with PRESERVE in an update. Otherwise a conflict is an error and nothing is applied. begin is
+// called before the first object is applied.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateAddon.html
 func applyAll(ctx context.Context, in plane.Objects, objects []*unstructured.Unstructured, resolve ekstypes.ResolveConflicts, update bool, begin func() error) error {
 	apply := func(how plane.ApplyOptions) error {
@@ -123,7 +123,7 @@ func applyObjects(ctx context.Context, in plane.Objects, objects []*unstructured
 	})
 }
 
-// findConflicts returns the fields of objects that others set otherwise.
+// findConflicts returns, for each object, the fields that others have set to different values.
 func findConflicts(ctx context.Context, in plane.Objects, objects []*unstructured.Unstructured) (map[*unstructured.Unstructured][]string, error) {
 	var mu sync.Mutex
 	found := map[*unstructured.Unstructured][]string{}
@@ -146,7 +146,7 @@ func findConflicts(ctx context.Context, in plane.Objects, objects []*unstructure
 	return found, err
 }
 
-// conflictFields returns the fields that an apply's conflict is about.
+// conflictFields returns the fields named by a conflict error.
 func conflictFields(err error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -161,7 +161,7 @@ func conflictFields(err error) []string {
 	return out
 }
 
-// describeConflicts lists conflicts as EKS does: Deployment.apps coredns - .spec.replicas.
+// describeConflicts lists conflicts in the format of EKS: Deployment.apps coredns - .spec.replicas.
 func describeConflicts(objects []*unstructured.Unstructured, conflicts map[*unstructured.Unstructured][]string) []string {
 	var out []string
 	for _, o := range objects {

@@ -14,12 +14,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxConfiguration bounds configuration values, and maxEncoded what they are in a
-// record: an update writes them three times in one transaction, which etcd bounds
-// to 1.5 MiB. AWS publishes no limit.
+// maxConfiguration limits configuration values, and maxEncoded their size in a record: an update
+// writes them three times in one transaction, and etcd limits those to 1.5 MiB. AWS publishes no
+// limit.
 const maxConfiguration, maxEncoded = 128 << 10, 384 << 10
 
-// check judges what an add-on is to become.
+// check validates the new specification of an add-on.
 func check(cluster store.Key, c record.Cluster, a *addons.AddOn, p record.AddonSpec, resolve ekstypes.ResolveConflicts) error {
 	v := a.Version(p.Version)
 	if v == nil || !slices.Contains(v.Kubernetes, *c.Cluster.Version) {
@@ -64,7 +64,7 @@ func checkNamespace(cluster string, a *addons.AddOn, namespace string) error {
 	return nil
 }
 
-// parseConfiguration returns checked configuration values.
+// parseConfiguration parses and validates configuration values.
 func parseConfiguration(cluster string, a *addons.AddOn, v *addons.Version, configuration string) (map[string]any, error) {
 	if configuration == "" {
 		return nil, nil

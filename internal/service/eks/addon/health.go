@@ -16,14 +16,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The health of an add-on. Codes are of
+// The health of an add-on. The codes are from
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html
 
 func newIssue(code ekstypes.AddonIssueCode, message string) *ekstypes.AddonIssue {
 	return &ekstypes.AddonIssue{Code: code, Message: &message, ResourceIds: []string{}}
 }
 
-// applyIssue returns the issue of an apply that will not succeed, nil for others.
+// applyIssue returns the issue for an apply error that retrying will not fix, or nil for any other
+// error.
 func applyIssue(err error) *ekstypes.AddonIssue {
 	var conflict *conflictError
 	switch {
@@ -32,13 +33,14 @@ func applyIssue(err error) *ekstypes.AddonIssue {
 	case apierrors.IsUnauthorized(err):
 		return newIssue(ekstypes.AddonIssueCodeAccessDenied, reason(err))
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		// EKS may do everything: what is forbidden, admission forbids. The text is the API server's.
+		// EKS has full access, so only an admission plugin can have refused. The text is the API
+		// server's.
 		return newIssue(ekstypes.AddonIssueCodeAdmissionRequestDenied, reason(err))
 	}
 	return nil
 }
 
-// reason is the API server's own text of an error.
+// reason returns the API server's message from an error.
 func reason(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -47,9 +49,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// permissionIssue returns what is wrong with the rights of an add-on's pods, nil if
-// nothing is: a role that it was given lacks what its pods need. Pods without a role of
-// their own have the node's, which is not the add-on's.
+// permissionIssue returns an issue if a role given to the add-on lacks permissions that its pods
+// need, or nil. Pods without a role of their own use the node's role, which is not the add-on's
+// concern.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html
 func (s *Service) permissionIssue(ctx context.Context, cluster store.Key, a *addons.AddOn, p record.AddonSpec) (*ekstypes.AddonIssue, error) {
 	if s.RoleDenies == nil {
@@ -79,13 +81,13 @@ func (s *Service) permissionIssue(ctx context.Context, cluster store.Key, a *add
 	return nil, nil
 }
 
-// updateErrorOf is an issue as the error of an update.
+// updateErrorOf converts an issue to the error of an update.
 func updateErrorOf(i *ekstypes.AddonIssue) ekstypes.ErrorDetail {
 	d := ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCode(i.Code), ErrorMessage: i.Message, ResourceIds: i.ResourceIds}
 	switch i.Code {
 	case ekstypes.AddonIssueCodeInternalFailure:
 		d.ErrorCode = ekstypes.ErrorCodeUnknown
-	case ekstypes.AddonIssueCodeAddonPermissionFailure: // an update has no such code
+	case ekstypes.AddonIssueCodeAddonPermissionFailure: // updates have no such code
 		d.ErrorCode = ekstypes.ErrorCodeAccessDenied
 	}
 	return d
@@ -124,8 +126,8 @@ func (w *work) health(ctx context.Context) (issue *ekstypes.AddonIssue, coming b
 	return nil, false, nil
 }
 
-// rolledOut reports whether a workload has all the pods it should have. A
-// DaemonSet of a cluster without nodes should have none.
+// rolledOut reports whether a workload has all its pods, ready and up to date. In a cluster without
+// nodes a DaemonSet needs none.
 func rolledOut(o *unstructured.Unstructured) bool {
 	number := func(field string) int64 { return statusNumber(o, field) }
 	if number("observedGeneration") < o.GetGeneration() {

@@ -24,16 +24,16 @@ import (
 )
 
 const (
-	// timeout is after how long an add-on that cannot be applied has failed, and
-	// one is removed whose objects cannot be.
+	// timeout is how long applying an add-on is retried before it fails, and how long deleting its
+	// objects is retried before the add-on is removed anyway.
 	timeout = 15 * time.Minute
-	// step is how often an add-on is looked at whose pods are awaited, at
-	// first; lookAgain, one that is as it should be, or has long not been.
+	// step is the first interval between checks of an add-on that waits for its pods. lookAgain is
+	// the interval once the add-on is healthy or has waited for long.
 	step      = 200 * time.Millisecond
 	lookAgain = 5 * time.Second
 )
 
-// An work is one look at an add-on.
+// A work is one reconciliation of an add-on.
 //
 //	CREATING → ACTIVE ⇄ DEGRADED, both ⇄ UPDATING; all → DELETING → gone
 //	   └→ CREATE_FAILED, UPDATE_FAILED: until they are updated
@@ -54,8 +54,7 @@ func (s *Service) Reconciler() reconcile.Config {
 	}
 }
 
-// reconcile brings one add-on a step closer to the state that its record
-// describes.
+// reconcile brings one add-on a step closer to the state in its record.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := record.Addons.Get(s.Store, key)
 	if err != nil {
@@ -66,7 +65,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 		return 0, store.IgnoreNotFound(err)
 	}
 	if base.Usable(cluster) != nil {
-		return 0, nil // what a cluster has goes with it
+		return 0, nil // the add-ons of a cluster are deleted with it
 	}
 	a, ok := addons.Lookup(*rec.Addon.AddonName)
 	if !ok {
@@ -88,7 +87,8 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	return 0, nil
 }
 
-// wanted is what the add-on is or becomes.
+// wanted is the add-on's specification after the update in progress, if there is one, or its
+// current one.
 func (w *work) wanted() record.AddonSpec {
 	now := w.rec.Spec()
 	if w.rec.Next != nil {
@@ -99,7 +99,7 @@ func (w *work) wanted() record.AddonSpec {
 	return now
 }
 
-// apply applies the objects of a new or changing add-on, and waits for its pods.
+// apply applies the objects of an add-on that is being created or updated, then waits for its pods.
 func (w *work) apply(ctx context.Context) (time.Duration, error) {
 	if !w.rec.Applied {
 		objects, err := objectsOf(w.a, w.wanted(), w.cluster)
@@ -131,7 +131,8 @@ func (w *work) apply(ctx context.Context) (time.Duration, error) {
 		if ctx.Err() != nil || age <= timeout {
 			return 0, err
 		}
-		// The applied objects may run: the add-on is ACTIVE once they are seen to.
+		// The objects have been applied and may work, so the add-on becomes DEGRADED, not
+		// CREATE_FAILED.
 		issue = newIssue(ekstypes.AddonIssueCodeClusterUnreachable, err.Error())
 	}
 	switch {
@@ -145,8 +146,8 @@ func (w *work) apply(ctx context.Context) (time.Duration, error) {
 	return step, w.finish(ctx, issue)
 }
 
-// patience is how long the pods of a new or changed add-on are awaited. A new one is
-// DEGRADED soon; an update fails when its rollout does not come to its end.
+// patience is how long to wait for the pods of a new or changed add-on. A new one becomes DEGRADED
+// soon; an update fails if its rollout does not complete.
 // https://github.com/aws/containers-roadmap/issues/2242
 func (w *work) patience(coming bool) time.Duration {
 	switch t := w.s.Timing; {
@@ -159,8 +160,8 @@ func (w *work) patience(coming bool) time.Duration {
 	}
 }
 
-// touch notes, before anything is applied, that from now on what there is is the
-// add-on's.
+// touch records, before anything is applied, that existing objects belong to the add-on from now
+// on.
 func (w *work) touch(ctx context.Context) error {
 	if !w.rec.Untouched {
 		return nil
@@ -174,23 +175,21 @@ func (w *work) touch(ctx context.Context) error {
 	})
 }
 
-// errChanged makes reconcile start over.
+// errChanged makes the reconciler start over.
 var errChanged = errors.New("the add-on changed while it was being reconciled")
 
-// current reports whether r is the record that was read: not another one by now, nor in
-// another state.
+// current reports whether r still is the add-on that was read, in the same state.
 func (w *work) current(r *record.Addon) bool {
 	return *r.Addon.AddonArn == *w.rec.Addon.AddonArn && r.Addon.Status == w.rec.Addon.Status && r.UpdateID == w.rec.UpdateID
 }
 
-// pace is when to look again at what has been awaited since then: the longer it has
-// been, the later.
+// pace returns the interval to the next check. It grows with the time already waited.
 func (w *work) pace(since time.Time) time.Duration {
 	return min(max(w.s.Clock.Since(since)/10, step), lookAgain)
 }
 
-// finish ends creating or updating: ACTIVE, or DEGRADED with an issue. Applied
-// objects stay, even if the update has failed.
+// finish completes a creation or update: the add-on becomes ACTIVE, or DEGRADED if there is an
+// issue. Applied objects stay even if the update failed.
 func (w *work) finish(ctx context.Context, issue *ekstypes.AddonIssue) error {
 	return w.change(ctx, func(r *record.Addon) {
 		if issue == nil {
@@ -206,7 +205,7 @@ func (w *work) finish(ctx context.Context, issue *ekstypes.AddonIssue) error {
 	})
 }
 
-// fail ends creating or updating without anything changed.
+// fail ends a creation or update that changed nothing.
 func (w *work) fail(ctx context.Context, issue *ekstypes.AddonIssue) error {
 	w.s.Log.Info("add-on cannot be applied", "addon", w.key.String(), "code", issue.Code, "why", *issue.Message)
 	return w.change(ctx, func(r *record.Addon) {
@@ -221,12 +220,13 @@ func (w *work) fail(ctx context.Context, issue *ekstypes.AddonIssue) error {
 	})
 }
 
-// look turns an ACTIVE add-on DEGRADED whose pods are missing for a while, and back.
+// look makes an ACTIVE add-on DEGRADED once pods have been missing for a while, and ACTIVE again
+// when they are back.
 func (w *work) look(ctx context.Context) (time.Duration, error) {
 	issue, _, err := w.health(ctx)
 	if err != nil {
 		w.s.Log.Debug("checking an add-on", "addon", w.key.String(), "err", err)
-		return lookAgain, nil // the cluster's trouble, not the add-on's
+		return lookAgain, nil // this is the cluster's problem, not the add-on's
 	}
 	scaled, err := w.scale(ctx)
 	if err != nil {
@@ -238,13 +238,13 @@ func (w *work) look(ctx context.Context) (time.Duration, error) {
 	}
 	again, err := w.judge(ctx, issue)
 	if scaled {
-		again = step // its pods are to come
+		again = step // its pods are still to start
 	}
 	return again, err
 }
 
-// judge records what is wrong with an ACTIVE or DEGRADED add-on, and says when to look
-// again.
+// judge records the issue of an ACTIVE or DEGRADED add-on and returns the interval to the next
+// check.
 func (w *work) judge(ctx context.Context, issue *ekstypes.AddonIssue) (time.Duration, error) {
 	active := w.rec.Addon.Status == ekstypes.AddonStatusActive
 	switch {
@@ -265,8 +265,8 @@ func (w *work) judge(ctx context.Context, issue *ekstypes.AddonIssue) (time.Dura
 	return step, w.change(ctx, func(r *record.Addon) { r.Enter(ekstypes.AddonStatusDegraded, w.s.Clock.Now(), *issue) }, nil)
 }
 
-// restate records another issue of a DEGRADED add-on, though not at every look: its text
-// may count pods and nodes.
+// restate records a DEGRADED add-on's new issue. It does so at most once per lookAgain, because the
+// text may count pods and nodes.
 func (w *work) restate(ctx context.Context, issue *ekstypes.AddonIssue) error {
 	same := func(a, b ekstypes.AddonIssue) bool {
 		return a.Code == b.Code && aws.ToString(a.Message) == aws.ToString(b.Message) && slices.Equal(a.ResourceIds, b.ResourceIds)
@@ -280,9 +280,9 @@ func (w *work) restate(ctx context.Context, issue *ekstypes.AddonIssue) error {
 	}, nil)
 }
 
-// remove removes what a DELETING add-on has and then its record. With preserve its
-// objects stay, and its roles, as if they had never been the add-on's; those of an
-// add-on that never got to apply any are not its own.
+// remove removes a DELETING add-on's objects and roles, then its record. With preserve, both stay
+// and no longer belong to the add-on. If the add-on never applied anything, existing objects are
+// not its own and stay as well.
 func (w *work) remove(ctx context.Context) (time.Duration, error) {
 	if !w.rec.Preserve && !w.rec.Untouched {
 		gone, err := w.removeObjects(ctx)
@@ -316,14 +316,15 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 	})
 }
 
-// removeObjects removes the add-on's objects. gone reports whether all are removed:
-// objects with finalizers, such as a CustomResourceDefinition, take longer.
+// removeObjects deletes the add-on's objects and reports whether all are gone. Objects with
+// finalizers, such as a CustomResourceDefinition, take longer.
 func (w *work) removeObjects(ctx context.Context) (gone bool, err error) {
 	objects, err := objectsOf(w.a, w.rec.Spec(), w.cluster)
 	if err != nil {
 		return false, err
 	}
-	// The add-on no longer has these objects: one that exists may belong to someone else.
+	// Current versions of the add-on no longer include these objects, so an existing one may be
+	// someone else's.
 	if err := w.removeOurs(ctx, w.a.Unanswered(), false); err != nil {
 		return false, err
 	}
@@ -345,7 +346,8 @@ func (w *work) removeObjects(ctx context.Context) (gone bool, err error) {
 	return !left.Load(), err
 }
 
-// change changes the record that was read, and the update in progress with it.
+// change updates the record, unless it has changed since it was read, together with the update in
+// progress.
 func (w *work) change(ctx context.Context, fn func(*record.Addon), update func(*ekstypes.Update)) error {
 	err := w.s.Store.Update(ctx, func(tx *store.Tx) error {
 		r, err := record.Addons.Get(tx, w.key)
@@ -371,7 +373,7 @@ func (w *work) change(ctx context.Context, fn func(*record.Addon), update func(*
 	return store.IgnoreNotFound(err)
 }
 
-// endUpdate changes the add-on's update in progress, if there is one.
+// endUpdate applies fn to the add-on's update in progress, if there is one.
 func (w *work) endUpdate(tx *store.Tx, fn func(*ekstypes.Update)) error {
 	if w.rec.UpdateID == "" {
 		return nil

@@ -48,8 +48,7 @@ func (s *Service) Cluster(ctx context.Context, name *string) (store.Key, record.
 	return key, rec, store.NotFoundAs(err, ekserr.NoCluster(*name))
 }
 
-// ActiveCluster is Cluster for operations that need an ACTIVE one. UPDATING
-// clusters work as before.
+// ActiveCluster is Cluster for operations that need a usable cluster: ACTIVE or UPDATING.
 func (s *Service) ActiveCluster(ctx context.Context, name *string) (store.Key, record.Cluster, error) {
 	key, rec, err := s.Cluster(ctx, name)
 	if err != nil {
@@ -71,7 +70,7 @@ func StillUsable(tx *store.Tx, key store.Key, before *record.Cluster) (record.Cl
 	return now, Usable(now)
 }
 
-// Usable refuses to work on a cluster that is neither ACTIVE nor UPDATING.
+// Usable returns an error if a cluster is neither ACTIVE nor UPDATING.
 func Usable(rec record.Cluster) error {
 	if st := rec.Cluster.Status; st != ekstypes.ClusterStatusActive && st != ekstypes.ClusterStatusUpdating {
 		return ekserr.ClusterNotActive(rec.Name(), st)

@@ -23,23 +23,23 @@ import (
 
 // An Identity is an IAM user or role, or an account's root.
 type Identity struct {
-	ARN string // path included
+	ARN string // includes the path
 	// ID is the unique ID: AIDA…, AROA…; the account number for root.
 	ID string
 	// TrustedServices are the service principals that a role's trust policy
 	// allows sts:AssumeRole.
 	TrustedServices []string
-	// Trusts reports whether the trust policy allows a service that acts for one
-	// resource, which it may ask for as aws:SourceArn. nil: TrustedServices says so
-	// for all resources.
+	// Trusts reports whether the trust policy allows a service that acts for the resource with an
+	// ARN, which the policy may check as aws:SourceArn. If it is nil, TrustedServices holds for all
+	// resources.
 	Trusts func(service, sourceARN string) bool
 }
 
-// ErrNoIdentity is what Config.Identity returns for an ARN without an identity.
+// ErrNoIdentity is returned by Config.Identity for an ARN without an identity.
 var ErrNoIdentity = errors.New("no such IAM identity")
 
-// InstanceProfiles are the IAM operations a node group needs: EKS makes an
-// instance profile for the node role.
+// InstanceProfiles are the IAM operations with which EKS creates an instance profile for the node
+// role.
 type InstanceProfiles interface {
 	CreateInstanceProfile(context.Context, *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error)
 	AddRoleToInstanceProfile(context.Context, *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error)
@@ -48,9 +48,9 @@ type InstanceProfiles interface {
 	DeleteInstanceProfile(context.Context, *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error)
 }
 
-// Network are the EC2 operations a cluster needs. They are called with an
-// awsapi.Call of the cluster's account and region whose principal is the AWS
-// service eks.amazonaws.com: what it creates is requester-managed.
+// Network are the EC2 operations that a cluster needs. Their context has an awsapi.Call in the
+// cluster's account and region by the AWS service eks.amazonaws.com, so that what they create is
+// requester-managed.
 type Network interface {
 	DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
 	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
@@ -64,7 +64,7 @@ type Network interface {
 	DeleteNetworkInterface(context.Context, *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error)
 }
 
-// Instances are the EC2 operations a node group needs, called like Network's.
+// Instances are the EC2 operations that a node group needs, called like Network's.
 type Instances interface {
 	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
 	DescribeKeyPairs(context.Context, *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
@@ -74,7 +74,7 @@ type Instances interface {
 	DeleteLaunchTemplate(context.Context, *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error)
 }
 
-// AutoScaling is what a node group needs of Auto Scaling, called like Network.
+// AutoScaling are the Auto Scaling operations that a node group needs, called like Network's.
 type AutoScaling interface {
 	CreateAutoScalingGroup(context.Context, *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error)
 	UpdateAutoScalingGroup(context.Context, *awsautoscaling.UpdateAutoScalingGroupInput) (*awsautoscaling.UpdateAutoScalingGroupOutput, error)
@@ -82,17 +82,16 @@ type AutoScaling interface {
 	DescribeAutoScalingGroups(context.Context, *awsautoscaling.DescribeAutoScalingGroupsInput) (*awsautoscaling.DescribeAutoScalingGroupsOutput, error)
 	DescribeScalingActivities(context.Context, *awsautoscaling.DescribeScalingActivitiesInput) (*awsautoscaling.DescribeScalingActivitiesOutput, error)
 	TerminateInstanceInAutoScalingGroup(context.Context, *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error)
-	// CompleteLifecycleActions ends the wait of instances for a hook; those that do
-	// not wait are left alone.
+	// CompleteLifecycleActions ends the wait of instances at a lifecycle hook. It ignores instances
+	// that are not waiting.
 	CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error
-	// WatchMembers watches the instances of Auto Scaling groups; MemberGroup tells
-	// whose a key is.
+	// WatchMembers watches the instances of Auto Scaling groups. MemberGroup returns the group that
+	// a key belongs to.
 	WatchMembers(store.Scope) *store.Watcher
 	MemberGroup(store.Key) string
 }
 
-// Quotas limit what an account may have in a region. Zero fields take AWS's
-// defaults.
+// Quotas limit an account's resources in a region. Zero fields mean AWS's defaults.
 // https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
 type Quotas struct {
 	Clusters             int // 100
@@ -109,18 +108,17 @@ type Config struct {
 	// Identity returns the IAM identity with an ARN, or ErrNoIdentity.
 	Identity         func(ctx context.Context, arn string) (Identity, error)
 	InstanceProfiles InstanceProfiles
-	// RoleDenies returns the actions, of those given, that a role may not do on any
-	// resource, and all of them if the role does not exist. If it is nil, every role may
-	// do everything.
+	// RoleDenies returns those of the given actions that a role may not perform on any resource, or
+	// all of them if the role does not exist. If RoleDenies is nil, every role may do everything.
 	RoleDenies  func(ctx context.Context, roleARN string, actions []string) ([]string, error)
 	Network     Network
 	Instances   Instances
 	AutoScaling AutoScaling
-	// Keys are those that clusters can be encrypted with; nil: encryption is refused.
+	// Keys are the KMS keys for encrypting clusters. If Keys is nil, encryption is refused.
 	Keys Keys
-	// VerifyPresigned verifies a presigned request (method, URL, headers) and says
-	// who signed it. It need not judge the age: tokens live 15 minutes from
-	// X-Amz-Date, whatever X-Amz-Expires says.
+	// VerifyPresigned verifies a presigned request (method, URL, headers) and returns its signer.
+	// It does not have to check the age: tokens are valid for 15 minutes from X-Amz-Date, whatever
+	// X-Amz-Expires says.
 	VerifyPresigned func(ctx context.Context, r *http.Request) (awsapi.Principal, error)
 	// OwnHost reports whether a host (port included, as signed) is one of
 	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
@@ -138,15 +136,15 @@ type Config struct {
 	EndpointURL string
 	// NewClient makes a Kubernetes client; nil means kubernetes.NewForConfig.
 	NewClient func(*rest.Config) (kubernetes.Interface, error)
-	// NewObjects makes a client for objects of any kind; nil means a dynamic one.
+	// NewObjects creates a client for objects of any kind; nil means a dynamic one.
 	NewObjects func(*rest.Config) (plane.Objects, error)
 	Quotas     Quotas
-	// QuotasOf returns what the account was granted in the region; nil means
-	// Quotas for all. Zero fields take Quotas's.
+	// QuotasOf returns the quotas granted to the account in the region. Zero fields, or a nil
+	// function, mean Quotas.
 	QuotasOf func(account, region string) (Quotas, error)
 	Timing   clock.Timing
-	Clock    k8sclock.WithTicker // nil: the real one
-	Log      *slog.Logger        // nil: slog.Default
+	Clock    k8sclock.WithTicker // nil means the real clock
+	Log      *slog.Logger        // nil means slog.Default
 }
 
 func (c *Config) complete() error {
@@ -195,7 +193,7 @@ type Keys interface {
 	DescribeKey(context.Context, *awskms.DescribeKeyInput) (*awskms.DescribeKeyOutput, error)
 	CreateGrant(context.Context, *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error)
 	RevokeGrant(context.Context, *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error)
-	// Try uses a key as the role of a cluster, as its control plane does. The error
-	// is KMS's, or ErrNoIdentity if the role cannot be assumed.
+	// Try uses a key as a cluster's role, as its control plane does. It returns the error of KMS,
+	// or ErrNoIdentity if the role cannot be assumed.
 	Try(ctx context.Context, clusterARN, roleARN, keyARN string) error
 }

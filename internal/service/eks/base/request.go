@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 )
 
-// Page cuts one page out of items, which are sorted by id. EKS pages hold 1 to
-// 100 items, 100 if not said.
+// Page returns one page of items, which are sorted by id. Pages of EKS have 1 to 100 items, by
+// default 100.
 func Page[T any](items []T, id func(T) string, maxResults *int32, token *string) ([]T, *string, error) {
 	return paging.Cut(pages, items, id, maxResults, token)
 }
@@ -27,11 +27,11 @@ var pages = paging.Rules{
 	BadToken: func(string) error { return ekserr.NextToken() },
 }
 
-// namePattern is the API reference's for cluster and node group names.
+// namePattern is the pattern for cluster and node group names in the API reference.
 var namePattern = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]*$`)
 
-// CheckName checks the name of a cluster, node group or Fargate profile. The errors call it
-// member if it is missing and called otherwise.
+// CheckName checks the name of a cluster, node group or Fargate profile. Errors refer to it as
+// member if it is missing and as called otherwise.
 func CheckName(name *string, member, called, cluster string, limit int) error {
 	switch {
 	case name == nil || *name == "":
@@ -53,7 +53,7 @@ func CheckTags(cluster string, tags map[string]string) error {
 	return nil
 }
 
-// BadTags says what is wrong with tags, "" if nothing is.
+// BadTags describes what is wrong with tags, or returns "".
 func BadTags(tags map[string]string) string {
 	if len(tags) > 50 {
 		return "The number of tags can't exceed 50."
@@ -71,7 +71,7 @@ func BadTags(tags map[string]string) string {
 	return ""
 }
 
-// TagsOrEmpty returns a copy of tags or labels that is not nil: AWS answers with an empty map.
+// TagsOrEmpty returns a non-nil copy of tags or labels: AWS returns an empty map rather than null.
 func TagsOrEmpty(tags map[string]string) map[string]string {
 	if tags == nil {
 		return map[string]string{}
@@ -79,7 +79,7 @@ func TagsOrEmpty(tags map[string]string) map[string]string {
 	return maps.Clone(tags)
 }
 
-// JSON returns v as the text of an update's parameter, and for comparisons.
+// JSON encodes v for an update's parameter or for comparison.
 func JSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {

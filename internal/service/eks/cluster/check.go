@@ -155,9 +155,9 @@ func (s *Service) vpcCIDRs(ctx context.Context, vpc string) ([]netip.Prefix, err
 	return out, nil
 }
 
-// checkEndpointAccess refuses a cluster without any endpoint access. CIDRs without
-// public access are kept and have no effect: the Terraform module
-// terraform-aws-eks sends them with every cluster.
+// checkEndpointAccess returns an error if a cluster has no endpoint access at all. CIDRs without
+// public access are stored but have no effect: the Terraform module terraform-aws-eks sends them
+// with every cluster.
 func checkEndpointAccess(cluster string, public, private bool, cidrs []string) error {
 	if !public && !private {
 		return errNoEndpointAccess(cluster)
@@ -174,15 +174,15 @@ func checkEndpointAccess(cluster string, public, private bool, cidrs []string) e
 	return nil
 }
 
-// reserved reports whether the public cannot come from p.
+// reserved reports whether public clients cannot have addresses in p.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
 func reserved(p netip.Prefix) bool {
 	a := p.Addr()
 	return p.Bits() > 0 && (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast())
 }
 
-// serviceCIDR returns the cluster's service range: the one asked for, or
-// 10.100.0.0/16 unless the VPC lies in 10.0.0.0/8, then 172.20.0.0/16.
+// serviceCIDR returns the cluster's service range. The default is 10.100.0.0/16, or 172.20.0.0/16
+// if the VPC is in 10.0.0.0/8.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
 func serviceCIDR(cluster string, in *ekstypes.KubernetesNetworkConfigRequest, vpc []netip.Prefix) (string, error) {
 	if in != nil && in.IpFamily != "" && in.IpFamily != ekstypes.IpFamilyIpv4 {
@@ -227,8 +227,8 @@ func checkServiceCIDR(cluster, cidr string, vpc []netip.Prefix) error {
 	return nil
 }
 
-// checkLogging accepts types that are off, and an empty set that is on: both
-// are what Terraform sends for a cluster without logs.
+// checkLogging accepts log types that are off, and an empty set that is on: Terraform sends both
+// for a cluster without logs.
 func checkLogging(cluster string, in *ekstypes.Logging) error {
 	if in == nil {
 		return nil

@@ -63,7 +63,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 		out, made = created(*rec), true
 		return record.Clusters.Create(tx, key, *rec)
 	})
-	if err != nil || !made { // the same request, at the same time, has granted for itself
+	if err != nil || !made { // a concurrent copy of the same request has made its own grant
 		undo()
 	}
 	return out, err
@@ -77,7 +77,7 @@ func repeatedCreate(old record.Cluster, token *string, request string) (*awseks.
 	return created(old), nil
 }
 
-// created is CreateCluster's answer: alone it tells whether the creator is an
+// created returns CreateCluster's output, the only one that says whether the creator is an
 // administrator.
 func created(rec record.Cluster) *awseks.CreateClusterOutput {
 	access := *rec.Cluster.AccessConfig
@@ -86,7 +86,7 @@ func created(rec record.Cluster) *awseks.CreateClusterOutput {
 	return &awseks.CreateClusterOutput{Cluster: &rec.Cluster}
 }
 
-// newRecord checks a request and returns the record it makes.
+// newRecord checks a request and returns the record to store.
 func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.CreateClusterInput) (*record.Cluster, error) {
 	name := *in.Name
 	if err := refuseSwitches(in); err != nil {
@@ -189,7 +189,7 @@ func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeCluste
 func (s *Service) ListClusters(ctx context.Context, in *awseks.ListClustersInput) (*awseks.ListClustersOutput, error) {
 	call := awsapi.CallFrom(ctx)
 	for _, i := range in.Include {
-		if i != "all" { // connected clusters, of which there are none
+		if i != "all" { // asks for connected clusters, which Drydock does not have
 			return nil, ekserr.InvalidParameter("", "Invalid include: %s", i)
 		}
 	}
@@ -244,7 +244,7 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 	return &out, err
 }
 
-// refuseSwitches refuses to turn on what Drydock does not do.
+// refuseSwitches returns an error if a request turns on a feature that Drydock lacks.
 func refuseSwitches(in *awseks.CreateClusterInput) error {
 	on := func(b *bool) bool { return b != nil && *b }
 	switch {
@@ -262,7 +262,7 @@ func refuseSwitches(in *awseks.CreateClusterInput) error {
 	return nil
 }
 
-// noLogging is how a cluster without any control plane logs looks.
+// noLogging is the logging configuration of a cluster without control plane logs.
 func noLogging() *ekstypes.Logging {
 	return &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: new(false), Types: ekstypes.LogType("").Values()}}}
 }

@@ -26,27 +26,26 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// encryptWait is how long one reconciliation waits for a plane to encrypt.
+// encryptWait is how long one reconciliation waits for a plane to encrypt its data.
 const encryptWait = time.Minute
 
-// grantOperations are what the control plane does with the key. // from memory
+// grantOperations are the operations that the control plane uses. // from memory
 var grantOperations = []kmstypes.GrantOperation{
 	kmstypes.GrantOperationEncrypt, kmstypes.GrantOperationDecrypt, kmstypes.GrantOperationDescribeKey,
 }
 
-// keyPattern is a key or an alias, without what comes before in an ARN. EKS does
-// not accept a bare key ID.
+// keyPattern matches the last part of a key or alias ARN. EKS does not accept a bare key ID.
 var keyPattern = regexp.MustCompile(`^(key/[A-Za-z0-9-]{1,64}|alias/[A-Za-z0-9:/_-]{1,250})$`)
 
-// secretsEncryption is the configuration of a cluster with a key. The list of
-// resources no longer means anything.
+// secretsEncryption returns the encryption configuration of a cluster with a key. The list of
+// resources no longer has any effect.
 // https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html
 func secretsEncryption(keyARN string) []ekstypes.EncryptionConfig {
 	return []ekstypes.EncryptionConfig{{Resources: []string{"secrets"}, Provider: &ekstypes.Provider{KeyArn: &keyARN}}}
 }
 
-// AssociateEncryptionConfig starts the encryption of a cluster; the cluster
-// reconciler finishes it. Nothing undoes it.
+// AssociateEncryptionConfig starts the encryption of a cluster. The cluster reconciler completes
+// it. It cannot be undone.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_AssociateEncryptionConfig.html
 func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.AssociateEncryptionConfigInput) (*awseks.AssociateEncryptionConfigOutput, error) {
 	if in.ClusterName == nil || *in.ClusterName == "" {
@@ -72,7 +71,7 @@ func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.Asso
 	}
 	wanted := *config[0].Provider.KeyArn
 	if err := s.encryptable(s.Store, key, &rec, rec.UID, wanted); err != nil {
-		return nil, err // before anything is granted
+		return nil, err // check before granting anything
 	}
 	rec.Cluster.EncryptionConfig, rec.Grants = config, nil
 	undo, err := s.grantKey(ctx, &rec)
@@ -98,9 +97,9 @@ func (s *Service) AssociateEncryptionConfig(ctx context.Context, in *awseks.Asso
 	return &awseks.AssociateEncryptionConfigOutput{Update: &up.Update}, nil
 }
 
-// encryptable refuses to encrypt a cluster that is encrypted, busy, not there yet,
-// or another one than uid's. One that is half encrypted may have its own key once
-// more, and no other; wanted is "" as long as it is not known.
+// encryptable returns an error if a cluster is already encrypted, busy, not ready, or not the one
+// with uid. A half-encrypted cluster can be encrypted again, but only with its own key. wanted is
+// "" if it is not known yet.
 func (s *Service) encryptable(r store.Reader, key store.Key, rec *record.Cluster, uid, wanted string) error {
 	taken := rec.KeyARN()
 	if taken == "" && rec.Cluster.Status == ekstypes.ClusterStatusActive {
@@ -119,13 +118,13 @@ func (s *Service) encryptable(r store.Reader, key store.Key, rec *record.Cluster
 	return nil
 }
 
-// encryptionParam is the configuration as an update's parameter shows it.
+// encryptionParam returns the configuration in the format of an update parameter.
 func encryptionParam(keyARN string) string {
 	return base.JSON([]any{map[string]any{"resources": []string{"secrets"}, "provider": map[string]string{"keyArn": keyARN}}})
 }
 
-// checkEncryption checks a configuration and asks KMS, as the caller, about its
-// key. The result has the key's ARN, whatever alias was given. // from memory
+// checkEncryption checks a configuration and asks KMS about its key as the caller. The result has
+// the key's ARN, even if the request has an alias. // from memory
 func (s *Service) checkEncryption(ctx context.Context, call *awsapi.Call, cluster string, in []ekstypes.EncryptionConfig) ([]ekstypes.EncryptionConfig, error) {
 	switch {
 	case len(in) == 0:
@@ -175,9 +174,8 @@ func (s *Service) checkEncryption(ctx context.Context, call *awsapi.Call, cluste
 	return secretsEncryption(*key.Arn), nil
 }
 
-// grantKey grants the role of a cluster that is to be encrypted the use of its
-// key, on behalf of the caller, and checks that it works. undo revokes the grant
-// if the cluster is not encrypted after all.
+// grantKey grants a cluster's role the use of its key, on behalf of the caller, and checks that it
+// works. undo revokes the grant if the cluster is not encrypted after all.
 func (s *Service) grantKey(ctx context.Context, rec *record.Cluster) (undo func(), err error) {
 	key := rec.KeyARN()
 	if key == "" {
@@ -215,8 +213,8 @@ func (s *Service) grantKey(ctx context.Context, rec *record.Cluster) (undo func(
 	return undo, nil
 }
 
-// revokeGrants takes back what EKS granted the cluster role. A grant or key that is
-// gone, or in no state for it, needs nothing.
+// revokeGrants revokes the grants that EKS made to the cluster role. It ignores grants and keys
+// that are gone or whose state does not allow it.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_RevokeGrant.html
 func (s *Service) revokeGrants(ctx context.Context, rec record.Cluster) error {
 	if s.Keys == nil {
@@ -231,7 +229,7 @@ func (s *Service) revokeGrants(ctx context.Context, rec record.Cluster) error {
 	return nil
 }
 
-// encryptPlane has the control plane encrypt with a key, if there is one.
+// encryptPlane makes the control plane encrypt its data with a key, if there is one.
 func (s *Service) encryptPlane(ctx context.Context, rec record.Cluster, planeID, keyARN string) error {
 	if keyARN == "" {
 		return nil

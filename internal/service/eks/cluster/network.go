@@ -90,8 +90,8 @@ func (s *Service) deleteSecurityGroup(ctx context.Context, rec record.Cluster) e
 	return err
 }
 
-// ensureInterfaces makes one network interface in each of up to four subnets,
-// in as many zones as there are, and returns them by subnet. EKS makes two to four.
+// ensureInterfaces creates a network interface in each of up to four subnets, across as many zones
+// as possible, and returns them by subnet. EKS creates two to four.
 func (s *Service) ensureInterfaces(ctx context.Context, rec record.Cluster, group string, subnets, groups []string) (map[string]string, error) {
 	have, err := s.interfaces(ctx, rec)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *Service) ensureInterfaces(ctx context.Context, rec record.Cluster, grou
 	return out, nil
 }
 
-// spread chooses up to four subnets, zones in turn.
+// spread chooses up to four subnets, alternating between zones.
 func (s *Service) spread(ctx context.Context, rec record.Cluster, subnets []string) ([]string, error) {
 	got, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
 	if err != nil {

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	// timeout is after how long a cluster that cannot be made FAILED.
+	// timeout is how long a creation is retried before the cluster is FAILED.
 	timeout = 15 * time.Minute
-	// readyWait is how long one reconciliation waits for a booting plane.
+	// readyWait is how long one reconciliation waits for a plane that is booting.
 	readyWait = 30 * time.Second
-	// groupWait is how long deletion waits for the cluster security group to be
-	// free. AWS leaves it behind when something of the user's still has it.
+	// groupWait is how long a deletion waits for the cluster security group to be free. AWS leaves
+	// it behind if a user's resource still uses it.
 	groupWait = time.Minute
 )
 
@@ -40,12 +40,11 @@ func (s *Service) Reconciler() reconcile.Config {
 	}
 }
 
-// reconcile brings one cluster a step closer to the state that its record
-// describes.
+// reconcile brings one cluster a step closer to the state in its record.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := record.Clusters.Get(s.Store, key)
 	if errors.Is(err, store.ErrNotFound) {
-		s.Sessions.DropCluster(key) // deleted, or reset away
+		s.Sessions.DropCluster(key) // deleted or reset
 		return 0, nil
 	} else if err != nil {
 		return 0, err
@@ -68,9 +67,8 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	return 0, nil
 }
 
-// renewAuthority records the control plane's current certificate authority: when it
-// expires, it is reissued when the control plane starts. Node groups get it with their
-// next launch template version.
+// renewAuthority records the control plane's current certificate authority, which is reissued at
+// startup if it has expired. Node groups get it with their next launch template version.
 func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record.Cluster) error {
 	ca := s.ControlPlanes.Authority(rec.Plane.ID)
 	if ca == nil || rec.Plane.CAPEM == nil || bytes.Equal(ca, rec.Plane.CAPEM) {
@@ -121,7 +119,7 @@ func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster)
 	if err := s.waitReady(ctx, plane.ID); err != nil {
 		return 0, s.keyTrouble(ctx, rec, rec.KeyARN(), err)
 	}
-	// Before there is anything of the user's in it.
+	// Encrypt before the cluster contains anything of the user's.
 	if err := s.encryptPlane(ctx, rec, plane.ID, rec.KeyARN()); err != nil {
 		return 0, err
 	}
@@ -165,8 +163,8 @@ func (s *Service) waitReady(ctx context.Context, planeID string) error {
 	return nil
 }
 
-// trouble turns what will not get better into a FAILED cluster with its
-// reason, and lets the rest be tried again.
+// trouble makes a cluster FAILED if an error is final, and returns other errors so that the
+// reconciler retries.
 func (s *Service) trouble(ctx context.Context, key store.Key, rec record.Cluster, cause error) (time.Duration, error) {
 	issue := issueOf(cause)
 	switch {
@@ -188,7 +186,7 @@ func (s *Service) trouble(ctx context.Context, key store.Key, rec record.Cluster
 	})
 }
 
-// issueOf returns the issue of a final error, nil for others.
+// issueOf returns the issue for a final error, or nil for any other.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_ClusterIssue.html
 func issueOf(err error) *ekstypes.ClusterIssue {
 	issue := func(c ekstypes.ClusterIssueCode) *ekstypes.ClusterIssue {
@@ -263,11 +261,11 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 				return nil
 			}
 			c.Cluster.Status, c.Since = ekstypes.ClusterStatusActive, s.Clock.Now().UTC()
-			if up.Encryption != nil { // also after a failure, to be taken back one day
+			if up.Encryption != nil { // even after a failure, so that the grant is revoked with the cluster
 				c.Grants = append(c.Grants, *up.Encryption)
 			}
 			if failure != nil {
-				// A key that was taken stays, and with it what it needs.
+				// The plane keeps the key that it has adopted, so the cluster keeps it too.
 				if e := up.Encryption; e != nil && s.ControlPlanes.EncryptionKey(rec.Plane.ID) == e.KeyARN {
 					c.Cluster.EncryptionConfig, c.HalfEncrypted = secretsEncryption(e.KeyARN), true
 				}
@@ -278,7 +276,7 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 	})
 }
 
-// commitChange writes what a successful update changed.
+// commitChange records the changes of a successful update.
 func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, up record.Update) error {
 	if v := up.VPC; v != nil {
 		d := c.Cluster.ResourcesVpcConfig
@@ -334,7 +332,7 @@ func updateError(err error) ekstypes.ErrorDetail {
 	return d
 }
 
-// remove removes everything a cluster has and then its record.
+// remove removes everything in a cluster, then its record.
 func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
 	svc := s.AsService(ctx, key.Account, key.Region)
 	if rec.Plane.ID == "" {
@@ -387,7 +385,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 	})
 }
 
-// change changes the record of one life of a cluster.
+// change updates the record of one incarnation of a cluster.
 func (s *Service) change(ctx context.Context, key store.Key, uid string, fn func(*record.Cluster)) error {
 	err := record.Clusters.UpdateOne(ctx, s.Store, key, func(c *record.Cluster) error {
 		if c.UID == uid {

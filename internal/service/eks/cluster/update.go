@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// UpdateClusterConfig starts one update of a cluster's configuration; the
-// cluster reconciler finishes it. Like EKS it takes one kind of change a call.
+// UpdateClusterConfig starts an update of a cluster's configuration. The cluster reconciler
+// completes it. Like EKS, it accepts one kind of change per call.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterConfig.html
 func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClusterConfigInput) (*awseks.UpdateClusterConfigOutput, error) {
 	key, rec, err := s.Cluster(ctx, in.Name)
@@ -62,7 +62,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 	return &awseks.UpdateClusterConfigOutput{Update: &up.Update}, err
 }
 
-// begin writes an update down and makes its cluster UPDATING.
+// begin records an update and makes its cluster UPDATING.
 func (s *Service) begin(tx *store.Tx, key store.Key, up *record.Update) error {
 	err := record.Clusters.Update(tx, key, func(c *record.Cluster) error {
 		c.Cluster.Status, c.Since = ekstypes.ClusterStatusUpdating, s.Clock.Now().UTC()
@@ -100,12 +100,12 @@ func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *a
 		if err := checkLogging(name, in.Logging); err != nil {
 			return nil, err
 		}
-		return nil, errSameLogging(name) // logs can only be off
+		return nil, errSameLogging(name) // logging can only be off
 	}
 }
 
-// accessChange checks a change of the authentication mode: one step at a time,
-// never back.
+// accessChange checks a change of the authentication mode, which can advance by one step and never
+// goes back.
 // https://docs.aws.amazon.com/eks/latest/userguide/grant-k8s-access.html#set-cam
 func (s *Service) accessChange(rec record.Cluster, to ekstypes.AuthenticationMode) (*record.Update, error) {
 	order := []ekstypes.AuthenticationMode{ekstypes.AuthenticationModeConfigMap, ekstypes.AuthenticationModeApiAndConfigMap, ekstypes.AuthenticationModeApi}
@@ -117,8 +117,8 @@ func (s *Service) accessChange(rec record.Cluster, to ekstypes.AuthenticationMod
 	return up, nil
 }
 
-// vpcConfigChange checks a change of endpoint access, or of subnets and
-// security groups: EKS takes either in one call.
+// vpcConfigChange checks a change of either endpoint access or subnets and security groups. EKS
+// accepts only one of the two per call.
 func (s *Service) vpcConfigChange(ctx context.Context, rec record.Cluster, in *ekstypes.VpcConfigRequest) (*record.Update, error) {
 	name := rec.Name()
 	old := rec.Cluster.ResourcesVpcConfig

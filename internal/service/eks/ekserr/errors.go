@@ -50,18 +50,17 @@ func Message(err error) string {
 // public issues or matched by clients (terraform-provider-aws, eksctl, CDK,
 // Karpenter); the others follow the wording of the API reference.
 
-// InvalidParameter refuses a value in a request; cluster may be "".
+// InvalidParameter rejects a value in a request. cluster may be "".
 func InvalidParameter(cluster, format string, args ...any) error {
 	return &ekstypes.InvalidParameterException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
 }
 
-// InvalidRequest refuses a request in the state that things are in.
+// InvalidRequest rejects a request that the current state does not allow.
 func InvalidRequest(cluster, format string, args ...any) error {
 	return &ekstypes.InvalidRequestException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
 }
 
-// InUse refuses to create an existing resource, or to change one that is
-// changing.
+// InUse refuses to create a resource that exists, or to change one that is already changing.
 func InUse(cluster, format string, args ...any) error {
 	return &ekstypes.ResourceInUseException{Message: new(fmt.Sprintf(format, args...)), ClusterName: record.Optional(cluster)}
 }
@@ -79,21 +78,21 @@ func UpdateInProgress(what, cluster, update string) error {
 	return InUse(cluster, "Cannot %s because cluster %s currently has update %s in progress", what, cluster, update)
 }
 
-// ClusterNotActive refuses to work on a cluster in a status.
+// ClusterNotActive refuses to work on a cluster that is not ACTIVE.
 func ClusterNotActive(cluster string, status ekstypes.ClusterStatus) error {
 	return InvalidRequest(cluster, "Cluster '%s' is not in ACTIVE status. Current status: %s", cluster, status)
 }
 
-// The codes of the next two are those of
-// https://docs.aws.amazon.com/eks/latest/APIReference/API_ListClusters.html; the words
-// are from memory.
+// The next two codes are from
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_ListClusters.html; the texts are from
+// memory.
 func NextToken() error { return InvalidParameter("", "Invalid nextToken") }
 
 func MaxResults() error {
 	return InvalidParameter("", "maxResults must be between 1 and 100")
 }
 
-// TokenReused refuses a client request token that came before with another request.
+// TokenReused rejects a client request token that was used with a different request.
 func TokenReused(cluster string) error {
 	return InvalidRequest(cluster, "The clientRequestToken was used before with different parameters.")
 }
@@ -107,12 +106,12 @@ func LongName(cluster, parameter string, limit int) error {
 	return InvalidParameter(cluster, "The %s parameter is too long. It can have at most %d characters.", parameter, limit)
 }
 
-// Missing refuses a request without a parameter.
+// Missing rejects a request that lacks a parameter.
 func Missing(parameter string) error {
 	return &ekstypes.InvalidParameterException{Message: new(parameter + " cannot be null or empty.")}
 }
 
-// [seen] hashicorp/terraform-provider-aws#30645, of an add-on's role
+// [seen] hashicorp/terraform-provider-aws#30645, about an add-on's role
 func CrossAccountRole() error {
 	return &ekstypes.AccessDeniedException{Message: new("Cross-account pass role is not allowed.")}
 }

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// labelProfile is on every pod of a profile; a user's pod asks by it for
-	// one of several profiles that match.
+	// labelProfile is on every pod of a profile. Users set it on a pod to choose one of several
+	// matching profiles.
 	labelProfile = "eks.amazonaws.com/fargate-profile"
-	// annotationComputeType keeps a pod away from Fargate by the value ec2.
+	// annotationComputeType keeps a pod off Fargate if its value is ec2.
 	annotationComputeType = "eks.amazonaws.com/compute-type"
 )
 
-// A Choice says which Fargate profile a pod would get if it were made now,
-// and why the others are not it.
+// A Choice is the Fargate profile that a pod would get if it were created now, and why the other
+// profiles do not apply.
 type Choice struct {
-	// Profile is the name of the one chosen; empty: the pod is not for Fargate.
+	// Profile is the name of the chosen profile, or "" if the pod does not run on Fargate.
 	Profile string
-	// Excluded says what keeps the pod away from all profiles.
+	// Excluded says what keeps the pod off Fargate, whatever the profile.
 	Excluded string
-	// Profiles are all of the cluster's, in the order in which they are considered.
+	// Profiles are all the cluster's profiles, in the order in which they are considered.
 	Profiles []Candidate
 }
 
@@ -39,15 +39,15 @@ type Choice struct {
 type Candidate struct {
 	Name   string
 	Status string
-	// Matches says that a selector does, and the profile may be chosen.
+	// Matches reports whether a selector matches and the profile is ACTIVE.
 	Matches bool
-	// Why says why the profile is not chosen; empty for the one that is.
+	// Why says why the profile is not chosen. It is empty for the chosen one.
 	Why string
 	// Selectors are the profile's, in order.
 	Selectors []Selector
 }
 
-// A Selector is a selector that was held against a pod.
+// A Selector is a selector that was compared with a pod.
 type Selector struct {
 	Namespace string
 	Labels    map[string]string
@@ -102,17 +102,17 @@ func choose(profiles []*ekstypes.FargateProfile, namespace string, pod *corev1.P
 	return out
 }
 
-// excluded says what about a pod keeps it away from every profile.
+// excluded says what keeps a pod off Fargate, whatever the profile.
 func excluded(pod *corev1.Pod) string {
-	// The add-on CoreDNS writes it as its setting computeType has it: Fargate.
+	// The CoreDNS add-on copies its setting computeType, spelled Fargate, to this annotation.
 	if v, ok := pod.Annotations[annotationComputeType]; ok && !strings.EqualFold(v, "fargate") {
 		return fmt.Sprintf("the pod's annotation %s is %q", annotationComputeType, v)
 	}
 	if pod.Spec.NodeName != "" {
 		return "the pod is already bound to a node"
 	}
-	// Fargate leaves those to the default scheduler: seen in clusters whose DaemonSets
-	// run beside a profile for all of their namespace.
+	// Fargate leaves these to the default scheduler, as seen in clusters that run DaemonSets in a
+	// namespace that a profile selects as a whole.
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
 		return "the pod belongs to a DaemonSet"
 	}

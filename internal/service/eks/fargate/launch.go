@@ -29,7 +29,7 @@ const (
 	blockedByAuth   = "Pod execution role is not found in auth config or does not have all required permissions for launching fargate pods."
 )
 
-// Launch is what Fargate needs of a profile to launch a pod.
+// A Launch is what Fargate needs to know about a profile to launch a pod.
 type Launch struct {
 	RoleARN string
 	Subnets []string
@@ -84,16 +84,16 @@ func (s *Service) FargateLaunch(ctx context.Context, account, region, clusterNam
 	return Launch{RoleARN: p.Role.ARN, Subnets: p.Profile.Subnets}, nil
 }
 
-// A Cluster is what machines of Fargate must know of their cluster.
+// A Cluster is what Fargate machines need to know about their cluster.
 type Cluster struct {
-	Version               string // 1.36
-	Endpoint              string // https:// and its AWS name
+	Version               string // such as 1.36
+	Endpoint              string // https:// and the AWS host name
 	CA                    []byte // PEM
 	ServiceCIDR, IPFamily string
 	SecurityGroup         string // the cluster security group
 }
 
-// FargateCluster returns that of a cluster.
+// FargateCluster returns the facts about a cluster that its Fargate machines need.
 func (s *Service) FargateCluster(_ context.Context, account, region, name string) (Cluster, error) {
 	rec, err := record.Clusters.Get(s.Store, store.Key{Account: account, Region: region, ID: name})
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *Service) FargateClusters() (map[store.Key]bool, error) {
 	return out, nil
 }
 
-// FargateRole returns the pod execution role of a profile, and whether access entries
-// let it into the cluster.
+// FargateRole returns the pod execution role of a profile, and reports whether an access entry
+// admits it to the cluster.
 func (s *Service) FargateRole(_ context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error) {
 	key := store.Key{Account: account, Region: region, ID: cluster}
 	rec, err := record.Clusters.Get(s.Store, key)

@@ -106,7 +106,7 @@ func (s *Service) settled(r store.Reader, cluster store.Key, verb, name string) 
 	return all, nil
 }
 
-// newRecord checks a request and returns the record it makes.
+// newRecord checks a request and returns the record to store.
 func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.Cluster, in *awseks.CreateFargateProfileInput) (*record.FargateProfile, error) {
 	name, uuid := *in.FargateProfileName, ids.UUID()
 	profileARN := arn.New("eks", key.Region, key.Account, "fargateprofile/"+key.ID+"/"+name+"/"+uuid)
@@ -154,7 +154,7 @@ func (s *Service) ListFargateProfiles(ctx context.Context, in *awseks.ListFargat
 	return &awseks.ListFargateProfilesOutput{FargateProfileNames: names, NextToken: next}, err
 }
 
-// DeleteFargateProfile marks a profile for its reconciler to remove, with its pods.
+// DeleteFargateProfile marks a profile for its reconciler to remove together with its pods.
 // https://docs.aws.amazon.com/eks/latest/userguide/delete-fargate-profile.html
 func (s *Service) DeleteFargateProfile(ctx context.Context, in *awseks.DeleteFargateProfileInput) (*awseks.DeleteFargateProfileOutput, error) {
 	key, _, err := s.find(ctx, in.ClusterName, in.FargateProfileName)

@@ -20,18 +20,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// drainStep is how often the pods of a DELETING profile are looked at.
+// drainStep is the interval between checks of the pods of a DELETING profile.
 const drainStep = 200 * time.Millisecond
 
-// noticeStep is how often it is asked whether the API server has noticed
-// Fargate's webhook.
+// noticeStep is the interval between checks of whether the API server calls Fargate's webhook.
 const noticeStep = 20 * time.Millisecond
 
-// planeWait is how long a control plane may take over what a profile's
-// reconciliation asks of it.
+// planeWait limits how long a reconciliation waits for the control plane.
 const planeWait = 10 * time.Second
 
-// podWorkers is how many pods of a DELETING profile are deleted at once.
+// podWorkers is how many pods of a DELETING profile are deleted at the same time.
 const podWorkers = 16
 
 // Reconciler brings Fargate profiles into the state that their records
@@ -42,8 +40,7 @@ func (s *Service) Reconciler() reconcile.Config {
 	}
 }
 
-// reconcile brings one Fargate profile a step closer to the state that its
-// record describes.
+// reconcile brings one Fargate profile a step closer to the state in its record.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	p, err := record.FargateProfiles.Get(s.Store, key)
 	if err != nil {
@@ -86,8 +83,8 @@ func (s *Service) letIn(ctx context.Context, key store.Key, p *record.FargatePro
 	return access.MapNodeRole(ctx, ses, p.Role.ARN, access.TypeFargateLinux)
 }
 
-// keepWebhook puts Fargate's webhook into the cluster of an ACTIVE profile, once in
-// a session: where the profile was made by a Drydock that put it elsewhere, it has none.
+// keepWebhook installs Fargate's webhook in the cluster of an ACTIVE profile, once per session.
+// Profiles created by older Drydock releases, which put it elsewhere, lack it.
 func (s *Service) keepWebhook(ctx context.Context, key store.Key, cluster *record.Cluster) (time.Duration, error) {
 	if base.Usable(*cluster) != nil {
 		return 0, nil // what a cluster has goes with it
@@ -101,8 +98,8 @@ func (s *Service) keepWebhook(ctx context.Context, key store.Key, cluster *recor
 	return 0, s.putWebhook(ctx, ses)
 }
 
-// trouble has a profile that cannot be made tried again, or makes it
-// CREATE_FAILED: a CREATING one could not even be deleted, nor its cluster.
+// trouble retries a profile that cannot be created, or makes it CREATE_FAILED after a while. If it
+// stayed CREATING, neither it nor its cluster could be deleted.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_FargateProfileIssue.html
 func (s *Service) trouble(ctx context.Context, key store.Key, p *record.FargateProfile, cause error) (time.Duration, error) {
 	if ctx.Err() != nil || s.Clock.Since(p.Since) < s.Timing.FargateProfileTimeout {
@@ -126,7 +123,7 @@ func (s *Service) trouble(ctx context.Context, key store.Key, p *record.FargateP
 	}))
 }
 
-// activate makes a profile ACTIVE whose machines are let in.
+// activate makes a profile ACTIVE once its machines are admitted.
 func (s *Service) activate(ctx context.Context, key store.Key, p *record.FargateProfile) (time.Duration, error) {
 	if wait := p.Since.Add(s.Timing.FargateProfileCreating).Sub(s.Clock.Now()); wait > 0 {
 		return wait, nil
@@ -193,8 +190,7 @@ func findHeir(r store.Reader, key store.Key, p *record.FargateProfile) *store.Ke
 	return record.Other(r, record.FargateProfiles, key, func(o *record.FargateProfile) bool { return o.Role == p.Role })
 }
 
-// deletePods deletes the remaining pods of a profile and returns their
-// number.
+// deletePods deletes the remaining pods of a profile and returns how many there were.
 func (s *Service) deletePods(ctx context.Context, ses *plane.Session, profile string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, planeWait)
 	defer cancel()
@@ -209,7 +205,7 @@ func (s *Service) deletePods(ctx context.Context, ses *plane.Session, profile st
 	g.SetLimit(podWorkers)
 	for i := range list.Items {
 		pod := &list.Items[i]
-		if pod.Spec.SchedulerName != scheduler { // a user's label
+		if pod.Spec.SchedulerName != scheduler { // a user has set the label
 			continue
 		}
 		left++

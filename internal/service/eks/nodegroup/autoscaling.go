@@ -27,26 +27,25 @@ const (
 // A member is an instance of a node group.
 type member struct{ id string }
 
-// A scalingGroup is what EKS looks at in a node group's Auto Scaling group.
+// A scalingGroup is what EKS needs to know about a node group's Auto Scaling group.
 type scalingGroup struct {
-	// size is the group's current desired size, no matter who set it.
+	// size is the Auto Scaling group's current size, no matter who set it.
 	size ekstypes.NodegroupScalingConfig
-	// staying come or serve; leaving wait to be drained.
+	// staying are launching or in service; leaving are waiting to be drained.
 	staying, leaving []member
-	// joining wait until EKS says that they have joined.
+	// joining are waiting for EKS to confirm that they have joined.
 	joining []member
-	// instances counts them all, the ending ones too.
+	// instances is the number of all instances, including those that are terminating.
 	instances int
-	// template is what it launches from.
+	// template is the launch template that it uses.
 	template struct{ id, version string }
 	subnets  []string
 	zones    int
-	// versions are the versions of the launch template that members came from.
+	// versions are the launch template versions of the members.
 	versions map[string]string
 }
 
-// scalingGroup describes the group's Auto Scaling group, or nil if there is
-// none.
+// scalingGroup describes the group's Auto Scaling group. It returns nil if there is none.
 func (w *work) scalingGroup() (*scalingGroup, error) {
 	out, err := w.s.AutoScaling.DescribeAutoScalingGroups(w.svc, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{w.g.ResourceName()}})
 	if err != nil {
@@ -84,7 +83,7 @@ func (w *work) scalingGroup() (*scalingGroup, error) {
 	return asg, nil
 }
 
-// createScalingGroup makes the Auto Scaling group, or finds it made.
+// createScalingGroup creates the Auto Scaling group, unless it exists.
 func (w *work) createScalingGroup() error {
 	g := w.g
 	size := g.Nodegroup.ScalingConfig
@@ -118,8 +117,8 @@ func (w *work) createScalingGroup() error {
 	return err
 }
 
-// instanceSource is where the instances come from: the launch template with the
-// group's instance types, or with its own.
+// instanceSource is where instances come from: the launch template, with the group's instance types
+// or its own.
 func instanceSource(g *record.Nodegroup) (*autoscalingtypes.LaunchTemplateSpecification, *autoscalingtypes.MixedInstancesPolicy) {
 	version := g.LaunchVersion()
 	spec := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: &g.LaunchTemplateID, Version: &version}
@@ -145,8 +144,7 @@ func instanceSource(g *record.Nodegroup) (*autoscalingtypes.LaunchTemplateSpecif
 	}
 }
 
-// updateScalingGroup gives the Auto Scaling group the size and the launch template
-// of the record.
+// updateScalingGroup sets the Auto Scaling group's size and launch template to those of the record.
 func (w *work) updateScalingGroup() error {
 	size := w.g.Nodegroup.ScalingConfig
 	in := &awsautoscaling.UpdateAutoScalingGroupInput{
@@ -157,7 +155,7 @@ func (w *work) updateScalingGroup() error {
 	return err
 }
 
-// deleteScalingGroup begins the end of the Auto Scaling group.
+// deleteScalingGroup starts the deletion of the Auto Scaling group.
 func (w *work) deleteScalingGroup() error {
 	_, err := w.s.AutoScaling.DeleteAutoScalingGroup(w.svc, &awsautoscaling.DeleteAutoScalingGroupInput{
 		AutoScalingGroupName: new(w.g.ResourceName()), ForceDelete: new(true),

@@ -54,7 +54,7 @@ func (s *Service) checkScaling(key store.Key, ng string, in *ekstypes.NodegroupS
 	return out, nil
 }
 
-// checkBounds checks sizes of a group of the cluster at key.
+// checkBounds checks sizes of a group in the cluster at key.
 func (s *Service) checkBounds(key store.Key, ng string, c *ekstypes.NodegroupScalingConfig) error {
 	quotas, err := s.QuotasFor(key)
 	if err != nil {
@@ -182,23 +182,23 @@ func (s *Service) checkSubnets(ctx context.Context, key store.Key, cluster recor
 	return nil
 }
 
-// A machine is what a node group's instances are.
+// A machine is the image, instance types and disk of a node group's instances.
 type machine struct {
 	amiType        ekstypes.AMITypes
 	imageID        string
 	releaseVersion string
 	instanceTypes  []string
-	launched       []string // instanceTypes, or the launch template's
+	launched       []string // instanceTypes, or the launch template's type
 	diskSize       *int32
 }
 
-// An amiKind is what an AMI type means to the image catalogue.
+// An amiKind maps an AMI type to the image catalogue.
 type amiKind struct {
 	family        images.Family
 	arch, variant string
 }
 
-// release returns the image of a release, also of one that is not the latest.
+// release returns the image of a release, which need not be the latest.
 func (k amiKind) release(region, version, release string) (images.Image, bool) {
 	for _, i := range images.All(region) {
 		if i.Family == k.family && i.KubernetesVersion == version && i.Architecture == k.arch && i.Variant == k.variant && i.ReleaseVersion == release {
@@ -226,12 +226,12 @@ func amiKinds() map[ekstypes.AMITypes]amiKind {
 	}
 }
 
-// chooseMachine settles image, instance types and disk of a new node group.
+// chooseMachine determines the image, instance types and disk of a new node group.
 func chooseMachine(key store.Key, version, ng string, in *awseks.CreateNodegroupInput, tmpl *userTemplate) (*machine, error) {
 	m := &machine{amiType: in.AmiType, instanceTypes: in.InstanceTypes}
 	named := in.InstanceTypes
 	if tmpl != nil && tmpl.data.InstanceType != "" {
-		named = []string{string(tmpl.data.InstanceType)} // not shown as the group's
+		named = []string{string(tmpl.data.InstanceType)} // not included in the group's description
 	}
 	var unknown []string
 	for _, t := range named {
@@ -303,7 +303,7 @@ func chooseMachine(key store.Key, version, ng string, in *awseks.CreateNodegroup
 	return m, nil
 }
 
-// defaultAMIType follows the instance types, AL2023 where nothing else is said.
+// defaultAMIType derives the AMI type from the instance types. The default is AL2023.
 func defaultAMIType(types []string) ekstypes.AMITypes {
 	for _, t := range types {
 		it, ok := instancetypes.Lookup(t)

@@ -26,8 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The health of a node group. Codes, and the texts not said to be seen elsewhere,
-// are of
+// The health of a node group. The codes, and the texts without another source, are from
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
 
 func issue(code ekstypes.NodegroupIssueCode, message string, resources ...string) ekstypes.Issue {
@@ -52,7 +51,7 @@ func errUnreachable(cluster string) ekstypes.Issue {
 		"This can happen if there are network disruptions or if API servers are timing out processing requests.", cluster)
 }
 
-// errNoScalingGroup says that the node group's Auto Scaling group was deleted.
+// errNoScalingGroup means that the node group's Auto Scaling group was deleted.
 var errNoScalingGroup = errors.New("the Auto Scaling group is gone")
 
 func (w *work) noScalingGroup() ekstypes.Issue {
@@ -78,8 +77,8 @@ func issueOf(err error) *ekstypes.Issue {
 	return &found
 }
 
-// issueCode is EKS's code for one of EC2 or IAM. A launch without a mixed instances
-// policy tells no code, only a text.
+// issueCode returns EKS's code for an error of EC2 or IAM. A launch without a mixed instances
+// policy reports no code, only a text.
 func issueCode(c, text string) ekstypes.NodegroupIssueCode {
 	switch {
 	case strings.HasPrefix(c, "InvalidSubnet"), strings.HasPrefix(text, "The subnet ID"):
@@ -102,7 +101,7 @@ func issueCode(c, text string) ekstypes.NodegroupIssueCode {
 	return ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures
 }
 
-// launchIssue returns what the last launch failed for, nil if it did not.
+// launchIssue returns the reason why the last launch failed, or nil if it did not.
 func (w *work) launchIssue() (*ekstypes.Issue, error) {
 	out, err := w.s.AutoScaling.DescribeScalingActivities(w.svc, &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: new(w.g.ResourceName()), MaxRecords: new(int32(20))})
 	if err != nil {
@@ -128,8 +127,8 @@ func (w *work) launchIssue() (*ekstypes.Issue, error) {
 	return nil, nil
 }
 
-// launchRefusal takes EC2's code and text out of the status of a launch. Only that
-// with a mixed instances policy tells the code.
+// launchRefusal extracts EC2's code and text from the status of a launch. There is a code only with
+// a mixed instances policy.
 func launchRefusal(status string) (code, text string) {
 	_, rest, ok := strings.Cut(status, " Instances. ")
 	if !ok {
@@ -139,8 +138,8 @@ func launchRefusal(status string) (code, text string) {
 	return code, text
 }
 
-// misconfigured returns the problems of the group's resources: those that were
-// removed or changed outside of EKS.
+// misconfigured returns issues with the group's resources: those that were deleted or changed
+// outside of EKS.
 func (w *work) misconfigured(ctx context.Context, asg *scalingGroup) ([]ekstypes.Issue, error) {
 	var out []ekstypes.Issue
 	for _, check := range []func(context.Context, *scalingGroup) (*ekstypes.Issue, error){
@@ -183,8 +182,8 @@ func (w *work) templateIssue(context.Context, *scalingGroup) (*ekstypes.Issue, e
 		"We couldn't find the Amazon EC2 launch template for your managed node group. You may be able to recreate a launch template with the same settings to recover.", w.g.LaunchTemplateID)), nil
 }
 
-// scalingGroupIssue compares the Auto Scaling group with what EKS made. Anyone may
-// change its size.
+// scalingGroupIssue compares the Auto Scaling group with what EKS created. Users may change its
+// size.
 func (w *work) scalingGroupIssue(_ context.Context, asg *scalingGroup) (*ekstypes.Issue, error) {
 	changed := func(what string) *ekstypes.Issue { // from memory
 		return new(issue(ekstypes.NodegroupIssueCodeAutoScalingGroupInvalidConfiguration,
@@ -204,7 +203,7 @@ func (w *work) scalingGroupIssue(_ context.Context, asg *scalingGroup) (*ekstype
 	return nil, nil
 }
 
-// networkIssue reports a subnet or security group that is gone.
+// networkIssue reports a subnet or security group that no longer exists.
 func (w *work) networkIssue(context.Context, *scalingGroup) (*ekstypes.Issue, error) {
 	_, err := w.s.Network.DescribeSubnets(w.svc, &awsec2.DescribeSubnetsInput{SubnetIds: w.g.Nodegroup.Subnets})
 	switch {
@@ -223,11 +222,11 @@ func (w *work) networkIssue(context.Context, *scalingGroup) (*ekstypes.Issue, er
 		"We couldn't find the cluster security group for the cluster. You must recreate your cluster.", group)), nil
 }
 
-// accessIssue reports that the node role has no way into the cluster.
+// accessIssue reports that the node role has no access to the cluster.
 func (w *work) accessIssue(ctx context.Context, _ *scalingGroup) (*ekstypes.Issue, error) {
 	role, err := w.s.Identity(w.svc, w.g.Role.ARN)
 	if errors.Is(err, base.ErrNoIdentity) {
-		return nil, nil // roleIssue tells
+		return nil, nil // roleIssue reports it
 	}
 	if err != nil {
 		return nil, err
@@ -260,9 +259,8 @@ func (w *work) accessIssue(ctx context.Context, _ *scalingGroup) (*ekstypes.Issu
 		"Your worker nodes do not have access to the cluster. Verify if the node instance role is present and correctly configured in the aws-auth ConfigMap.", w.g.Role.ARN)), nil
 }
 
-// publicAddressIssue reports subnets with a route to an internet gateway whose
-// instances get no public address. EKS gives none by itself, so these instances
-// would reach nothing.
+// publicAddressIssue reports subnets that route to an internet gateway but give instances no public
+// address. EKS does not assign any itself, so these instances could not reach the internet.
 // https://aws.amazon.com/blogs/containers/upcoming-changes-to-ip-assignment-for-eks-managed-node-groups/
 func (w *work) publicAddressIssue() (*ekstypes.Issue, error) {
 	if own := w.g.Nodegroup.LaunchTemplate; own != nil {
@@ -300,13 +298,12 @@ func (w *work) publicAddressIssue() (*ekstypes.Issue, error) {
 		strings.Join(bare, ", "), *w.g.Nodegroup.NodegroupName), bare...)), nil
 }
 
-// noteMissing remembers since when instances have no node that is Ready, and forgets
-// those that have one.
+// noteMissing records since when instances have had no Ready node, and removes those that have one.
 func (w *work) noteMissing(ctx context.Context, missing []member) error {
 	return w.noteSince(ctx, missing, func(g *record.Nodegroup) *map[string]time.Time { return &g.Missing })
 }
 
-// noteSince remembers since when members are in a list, and forgets those that are not.
+// noteSince records since when members have been in a list, and removes those that no longer are.
 func (w *work) noteSince(ctx context.Context, members []member, list func(*record.Nodegroup) *map[string]time.Time) error {
 	old := *list(w.g)
 	same := len(old) == len(members)
@@ -330,7 +327,7 @@ func (w *work) noteSince(ctx context.Context, members []member, list func(*recor
 	})
 }
 
-// missingFor returns those of members that have been without a Ready node that long.
+// missingFor returns the members that have had no Ready node for at least limit.
 func (w *work) missingFor(members []member, limit time.Duration) []member {
 	var out []member
 	for _, m := range members {
@@ -341,8 +338,8 @@ func (w *work) missingFor(members []member, limit time.Duration) []member {
 	return out
 }
 
-// nodeIssues are those of instances that should be nodes: some never joined, the
-// nodes of others are gone or NotReady.
+// nodeIssues returns the issues of instances that never joined and of those whose nodes are gone or
+// NotReady.
 func nodeIssues(never, sick []member) []ekstypes.Issue {
 	var out []ekstypes.Issue
 	if len(never) > 0 {
@@ -354,7 +351,7 @@ func nodeIssues(never, sick []member) []ekstypes.Issue {
 	return out
 }
 
-// lastJoin is when the newest node of members was made.
+// lastJoin is when the newest node of the members was created.
 func lastJoin(members []member, nodes *plane.Nodes) time.Time {
 	var last time.Time
 	for _, m := range members {

@@ -22,14 +22,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A userTemplate is the launch template a request names, resolved to a version.
+// A userTemplate is the launch template in a request, resolved to a version.
 type userTemplate struct {
 	spec *ekstypes.LaunchTemplateSpecification
 	data *ec2types.ResponseLaunchTemplateData
 }
 
-// checkTemplate resolves the launch template of a request, nil if it names
-// none, and refuses what EKS refuses in it.
+// checkTemplate resolves the launch template in a request and checks it against EKS's rules. It
+// returns nil if the request has none.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
 func (s *Service) checkTemplate(ctx context.Context, key store.Key, ng string, in *awseks.CreateNodegroupInput) (*userTemplate, error) {
 	spec := in.LaunchTemplate
@@ -104,21 +104,21 @@ func (s *Service) templateVersion(ctx context.Context, spec *ekstypes.LaunchTemp
 	return &got.LaunchTemplateVersions[0], nil
 }
 
-// request returns the template's data as a request for another template.
+// request converts the template's data to a request for another template.
 func (t *userTemplate) request() (*ec2types.RequestLaunchTemplateData, error) {
 	out := &ec2types.RequestLaunchTemplateData{}
 	if t == nil {
 		return out, nil
 	}
-	raw, err := json.Marshal(t.data) // the two types have the same fields
+	raw, err := json.Marshal(t.data) // both types have the same fields
 	if err != nil {
 		return nil, err
 	}
 	return out, json.Unmarshal(raw, out)
 }
 
-// launchTemplate makes the group's own launch template: the user's with what EKS
-// adds, or EKS's alone. It finds the one an earlier attempt made.
+// launchTemplate creates the group's own launch template, unless an earlier attempt has. It
+// contains the user's template, if there is one, and EKS's additions.
 func (s *Service) launchTemplate(ctx context.Context, cluster *record.Cluster, g *record.Nodegroup) (string, error) {
 	name := "eks-" + g.UUID
 	data, err := s.templateData(ctx, cluster, g)
@@ -143,8 +143,7 @@ func (s *Service) launchTemplate(ctx context.Context, cluster *record.Cluster, g
 	return *made.LaunchTemplate.LaunchTemplateId, nil
 }
 
-// newTemplateVersion makes a version with the group's current labels and taints, one
-// for each update.
+// newTemplateVersion creates a version with the group's current labels and taints, one per update.
 func (s *Service) newTemplateVersion(ctx context.Context, cluster *record.Cluster, g *record.Nodegroup) (string, error) {
 	data, err := s.templateData(ctx, cluster, g)
 	if err != nil {
@@ -159,7 +158,7 @@ func (s *Service) newTemplateVersion(ctx context.Context, cluster *record.Cluste
 	return fmt.Sprint(*made.LaunchTemplateVersion.VersionNumber), nil
 }
 
-// templateData is the user's launch template with what EKS adds, or EKS's alone.
+// templateData returns the user's launch template, if there is one, with EKS's additions.
 func (s *Service) templateData(ctx context.Context, cluster *record.Cluster, g *record.Nodegroup) (*ec2types.RequestLaunchTemplateData, error) {
 	var own *userTemplate
 	if spec := g.Nodegroup.LaunchTemplate; spec != nil {
@@ -189,7 +188,7 @@ func groupUserData(cluster *record.Cluster, g *record.Nodegroup, own *userTempla
 	return record.Optional(data), err
 }
 
-// fillTemplate adds to a launch template what EKS adds.
+// fillTemplate adds EKS's settings to a launch template.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
 func fillTemplate(d *ec2types.RequestLaunchTemplateData, cluster *record.Cluster, g *record.Nodegroup) {
 	d.ImageId = &g.ImageID

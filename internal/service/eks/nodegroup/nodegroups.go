@@ -166,7 +166,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	rec.Nodegroup.Resources = &ekstypes.NodegroupResources{AutoScalingGroups: []ekstypes.AutoScalingGroup{{Name: new(rec.ResourceName())}}}
 	if tmpl != nil {
 		rec.Nodegroup.LaunchTemplate = tmpl.spec
-		if machine.amiType == ekstypes.AMITypesCustom { // then EKS does not know the version
+		if machine.amiType == ekstypes.AMITypesCustom { // EKS does not know the version in that case
 			rec.Nodegroup.Version, rec.Nodegroup.ReleaseVersion = cluster.Cluster.Version, &machine.imageID
 		}
 	}
@@ -211,13 +211,13 @@ func (s *Service) DeleteNodegroup(ctx context.Context, in *awseks.DeleteNodegrou
 	return &out, err
 }
 
-// find returns a node group of the caller.
+// find returns one of the caller's node groups.
 func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.Nodegroup, error) {
 	return base.Find(ctx, s.Service, record.Nodegroups, cluster, name, "nodegroupName", NotFound)
 }
 
-// UpdateNodegroupConfig starts an update of a node group's size, labels or
-// taints; the node group reconciler finishes it.
+// UpdateNodegroupConfig starts an update of a node group's size, labels or taints. The node group
+// reconciler completes it.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html
 func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNodegroupConfigInput) (*awseks.UpdateNodegroupConfigOutput, error) {
 	key, _, err := s.find(ctx, in.ClusterName, in.NodegroupName)
@@ -360,13 +360,13 @@ func (s *Service) change(owner store.Key, g *record.Nodegroup, up *record.Update
 	return nil
 }
 
-// sameTaint reports whether two taints differ at most in value: key and effect
+// sameTaint reports whether two taints are the same except for their values: key and effect
 // identify a taint.
 func sameTaint(a, b ekstypes.Taint) bool {
 	return aws.ToString(a.Key) == aws.ToString(b.Key) && a.Effect == b.Effect
 }
 
-// taintEffect is Kubernetes's spelling: NO_SCHEDULE is NoSchedule.
+// taintEffect returns Kubernetes's spelling: NoSchedule for NO_SCHEDULE.
 func taintEffect(e ekstypes.TaintEffect) string {
 	var b strings.Builder
 	for _, part := range strings.Split(string(e), "_") {

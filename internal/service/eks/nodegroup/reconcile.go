@@ -23,24 +23,24 @@ import (
 )
 
 const (
-	// nodeWait is how long one reconciliation waits for nodes to change.
+	// nodeWait is how long one reconciliation waits for changes of nodes.
 	nodeWait = time.Second
-	// joinWait is how long an update of labels or taints waits for instances that
-	// boot with the old ones.
+	// joinWait is how long an update of labels or taints waits for instances that are booting with
+	// the old ones.
 	joinWait = 30 * time.Second
-	// syncWait is how long one reconciliation waits for the first list of nodes.
+	// syncWait is how long one reconciliation waits for the initial list of nodes.
 	syncWait = 10 * time.Second
-	// steady is how often a settled group is looked at: an instance that ended
-	// by itself is replaced.
+	// steady is the interval between checks of a settled group, which find instances that ended by
+	// themselves.
 	steady = 5 * time.Second
-	// drainStep is how often a draining node is looked at.
+	// drainStep is the interval between checks of a draining node.
 	drainStep = 500 * time.Millisecond
-	// nodeWorkers is how many nodes of a group are worked on at once.
+	// nodeWorkers is how many nodes of a group are worked on at the same time.
 	nodeWorkers = 16
 )
 
-// Reconciler brings node groups into the state that their records describe.
-// Changes of the instances of their Auto Scaling groups wake it.
+// Reconciler brings node groups into the state that their records describe. It also runs when
+// instances of their Auto Scaling groups change.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
 		Name: "eks/nodegroup", Watcher: record.Nodegroups.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 64, Log: s.Log, Clock: s.Clock,
@@ -48,8 +48,7 @@ func (s *Service) Reconciler() reconcile.Config {
 	}
 }
 
-// groupOfMember returns the node group whose Auto Scaling group a changed
-// instance is in.
+// groupOfMember returns the node group that owns a changed instance's Auto Scaling group.
 func (s *Service) groupOfMember(changed store.Key) (store.Key, bool) {
 	name := s.AutoScaling.MemberGroup(changed)
 	if !strings.HasPrefix(name, "eks-") {
@@ -63,8 +62,7 @@ func (s *Service) groupOfMember(changed store.Key) (store.Key, bool) {
 	return all[i].Key, true
 }
 
-// reconcile brings one node group a step closer to the state that its record
-// describes.
+// reconcile brings one node group a step closer to the state in its record.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	g, err := record.Nodegroups.Get(s.Store, key)
 	if err != nil {
@@ -92,11 +90,11 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	return 0, nil
 }
 
-// work is one reconciliation of one node group.
+// A work is one reconciliation of one node group.
 type work struct {
 	s       *Service
 	key     store.Key
-	g       *record.Nodegroup // as read; shared, never written
+	g       *record.Nodegroup // shared: do not modify
 	cluster *record.Cluster
 	svc     context.Context //nolint:containedctx // the call EC2 and IAM are made with
 }
@@ -109,7 +107,7 @@ func (w *work) session(ctx context.Context) (*plane.Session, error) {
 		return nil, err
 	}
 	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting && w.s.Clock.Since(w.g.Since) >= w.s.Timing.NodeDrain {
-		return ses, nil // out of patience with a dead control plane
+		return ses, nil // an unreachable control plane must not block the deletion
 	}
 	select {
 	case <-ses.Nodes().Synced:
@@ -121,7 +119,8 @@ func (w *work) session(ctx context.Context) (*plane.Session, error) {
 	}
 }
 
-// change changes the record of this life of the group while it has the status.
+// change updates the group's record, unless the group was deleted or replaced by another one of the
+// same name.
 func (w *work) change(ctx context.Context, fn func(*record.Nodegroup)) error {
 	return store.IgnoreNotFound(record.Nodegroups.UpdateOne(ctx, w.s.Store, w.key, func(g *record.Nodegroup) error {
 		if g.UUID == w.g.UUID {
@@ -131,7 +130,7 @@ func (w *work) change(ctx context.Context, fn func(*record.Nodegroup)) error {
 	}))
 }
 
-// create does whatever is missing of a CREATING group.
+// create does whatever a CREATING group still needs.
 func (w *work) create(ctx context.Context) (time.Duration, error) {
 	g, s := w.g, w.s
 	ses, err := w.session(ctx)
@@ -167,7 +166,7 @@ func (w *work) create(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The record's change brings this function back.
+		// The change of the record triggers the next reconciliation.
 		return 0, w.change(ctx, func(g *record.Nodegroup) { g.LaunchTemplateID = id })
 	}
 	if !g.ScalingGroupMade {
@@ -204,14 +203,14 @@ func (w *work) create(ctx context.Context) (time.Duration, error) {
 	if left <= 0 {
 		return 0, w.giveUp(ctx, asg, nodes)
 	}
-	if len(members) < desired { // the Auto Scaling group brings this function back
+	if len(members) < desired { // the Auto Scaling group's change triggers the next reconciliation
 		return min(nodeWait, left), nil
 	}
 	w.await(ctx, nodes, unready, kube.NodeReady, min(nodeWait, left))
 	return time.Millisecond, nil
 }
 
-// giveUp fails a CREATING group with all that is found wrong with it.
+// giveUp makes a CREATING group CREATE_FAILED, with all issues that can be found.
 func (w *work) giveUp(ctx context.Context, asg *scalingGroup, nodes *plane.Nodes) error {
 	issues, err := w.misconfigured(ctx, asg)
 	if err != nil {
@@ -227,7 +226,7 @@ func (w *work) giveUp(ctx context.Context, asg *scalingGroup, nodes *plane.Nodes
 	never := withoutNode(asg.staying, nodes, anyNode)
 	sick := slices.DeleteFunc(withoutNode(asg.staying, nodes, kube.NodeReady), func(m member) bool { return slices.Contains(never, m) })
 	issues = append(issues, nodeIssues(never, sick)...)
-	if len(issues) == 0 { // nothing was launched, for no known reason
+	if len(issues) == 0 { // nothing was launched, for an unknown reason
 		issues = []ekstypes.Issue{notJoined(nil)}
 	}
 	return w.fail(ctx, issues...)
@@ -237,8 +236,8 @@ func (s *Service) timeout() time.Duration {
 	return s.Timing.NodegroupTimeout
 }
 
-// createTrouble decides what an error means to a group being made: what the
-// user has to repair is shown, and after the timeout it is final.
+// createTrouble handles an error during creation. It retries until the timeout, unless the error is
+// final, and then fails the group with an issue.
 func (w *work) createTrouble(ctx context.Context, cause error) (time.Duration, error) {
 	found := issueOf(cause)
 	if w.s.Clock.Since(w.g.Since) < w.s.timeout() && !final(cause) {
@@ -265,8 +264,7 @@ func (w *work) fail(ctx context.Context, issues ...ekstypes.Issue) error {
 	})
 }
 
-// keep holds an ACTIVE group at its size. Problems are shown as DEGRADED until they
-// are fixed.
+// keep maintains an ACTIVE or DEGRADED group. The group is DEGRADED as long as it has issues.
 func (w *work) keep(ctx context.Context) (time.Duration, error) {
 	ses, err := w.session(ctx)
 	if errors.Is(err, plane.ErrNoAnswer) {
@@ -295,7 +293,8 @@ func (w *work) keep(ctx context.Context) (time.Duration, error) {
 	}
 	serving := slices.DeleteFunc(slices.Clone(missing), func(m member) bool { return slices.Contains(asg.joining, m) })
 	sick := slices.DeleteFunc(w.missingFor(serving, w.s.Timing.NodegroupUnhealthy), func(m member) bool {
-		// A new node has the patience of one that is to join: its images are pulled.
+		// A new node gets as much time as an instance that is still joining, because its images are
+		// being pulled.
 		n := ses.Nodes().OfInstance(m.id)
 		return n != nil && w.s.Clock.Since(n.CreationTimestamp.Time) < w.s.timeout()
 	})
@@ -313,7 +312,7 @@ func (w *work) keep(ctx context.Context) (time.Duration, error) {
 			issues = append(issues, *launch)
 		}
 	}
-	// A launch in progress does not resolve the issue until it succeeds.
+	// The issue stays during another launch until one succeeds.
 	if len(issues) > 0 || !launching {
 		if err := w.health(ctx, issues); err != nil {
 			return 0, err
@@ -325,8 +324,7 @@ func (w *work) keep(ctx context.Context) (time.Duration, error) {
 	return steady, nil
 }
 
-// follow adopts a size that was set on the Auto Scaling group: the cluster
-// autoscaler changes it there.
+// follow adopts a size that was set on the Auto Scaling group, as the cluster autoscaler does.
 func (w *work) follow(ctx context.Context, asg *scalingGroup) error {
 	if base.JSON(asg.size) == base.JSON(*w.g.Nodegroup.ScalingConfig) {
 		return nil
@@ -338,7 +336,7 @@ func (w *work) follow(ctx context.Context, asg *scalingGroup) error {
 	})
 }
 
-// health writes the issues and the status they mean, if they differ.
+// health records the issues and the resulting status if they changed.
 func (w *work) health(ctx context.Context, issues []ekstypes.Issue) error {
 	status := ekstypes.NodegroupStatusDegraded
 	if len(issues) == 0 {
@@ -355,8 +353,8 @@ func (w *work) health(ctx context.Context, issues []ekstypes.Issue) error {
 	})
 }
 
-// update finishes the update of an UPDATING group: new size under way, labels
-// and taints on the nodes there are.
+// update completes the update of an UPDATING group: it sets the new size, and puts new labels and
+// taints on existing nodes.
 func (w *work) update(ctx context.Context) (time.Duration, error) {
 	ses, err := w.session(ctx)
 	if err != nil {
@@ -374,7 +372,7 @@ func (w *work) update(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		// The record's change brings this function back.
+		// The change of the record triggers the next reconciliation.
 		return 0, w.change(ctx, func(g *record.Nodegroup) { g.TemplateVersion, g.TemplateStale = version, false })
 	}
 	failure := w.updateScalingGroup()
@@ -397,7 +395,7 @@ func (w *work) update(ctx context.Context) (time.Duration, error) {
 				w.await(ctx, ses.Nodes(), absent, anyNode, min(nodeWait, left))
 				return time.Millisecond, nil
 			case len(asg.staying) < int(*w.g.Nodegroup.ScalingConfig.DesiredSize):
-				return drainStep, nil // one may be on its way with the old template
+				return drainStep, nil // an instance with the old template may still be coming
 			}
 		}
 	}
@@ -421,10 +419,9 @@ func (w *work) updatesMarks() (bool, error) {
 	}), store.IgnoreNotFound(err)
 }
 
-// tend looks after the instances of the Auto Scaling group: those that have joined
-// come into service, those that leave are drained and let go, and the nodes of those
-// that are gone are removed. It returns errNoScalingGroup if there is no Auto Scaling
-// group.
+// tend looks after the instances of the Auto Scaling group. It brings those that have joined into
+// service, drains and releases those that are leaving, and removes the nodes of those that are
+// gone. It returns errNoScalingGroup if there is no Auto Scaling group.
 func (w *work) tend(ctx context.Context, ses *plane.Session) (*scalingGroup, error) {
 	asg, err := w.scalingGroup()
 	if err != nil {
@@ -451,16 +448,16 @@ func (w *work) tend(ctx context.Context, ses *plane.Session) (*scalingGroup, err
 	return asg, w.adopt(ctx, ses, asg)
 }
 
-// drainLeaving takes a step with every instance that is to leave, and lets those go
-// whose node is empty, or out of time.
+// drainLeaving drains the instances that are leaving, one step each, and releases those whose node
+// is empty or has run out of time.
 func (w *work) drainLeaving(ctx context.Context, ses *plane.Session, asg *scalingGroup) error {
 	if err := w.noteLeaving(ctx, asg); err != nil || len(asg.leaving) == 0 {
 		return err
 	}
 	limit := w.s.Timing.NodeDrain
 	if w.g.Nodegroup.Status == ekstypes.NodegroupStatusDeleting {
-		// Two pods of CoreDNS on the last node keep each other there: the disruption
-		// budget lets one go, which finds no other node.
+		// The last node would never be empty because of CoreDNS: its disruption budget evicts one
+		// of the two pods, which stays Pending, and then protects the other.
 		limit = w.s.Timing.NodegroupDrain
 	}
 	var mu sync.Mutex
@@ -480,13 +477,13 @@ func (w *work) drainLeaving(ctx context.Context, ses *plane.Session, asg *scalin
 			switch {
 			case done && err == nil, known && w.s.Clock.Since(since) >= limit:
 				ended = append(ended, m.id)
-			case err != nil: // one node's trouble holds up no other
+			case err != nil: // one node's error does not hold up the others
 				errs = append(errs, err)
 			}
 			return nil
 		})
 	}
-	_ = eg.Wait() // its functions return none
+	_ = eg.Wait() // its functions return nil
 	if len(ended) == 0 {
 		return errors.Join(errs...)
 	}
@@ -497,7 +494,7 @@ func (w *work) drainLeaving(ctx context.Context, ses *plane.Session, asg *scalin
 	return errors.Join(append(errs, w.deleteNodes(ctx, ses, ended))...)
 }
 
-// noteLeaving remembers since when instances drain, and forgets those that are gone.
+// noteLeaving records since when instances have been draining, and removes those that are gone.
 func (w *work) noteLeaving(ctx context.Context, asg *scalingGroup) error {
 	return w.noteSince(ctx, asg.leaving, func(g *record.Nodegroup) *map[string]time.Time { return &g.Draining })
 }

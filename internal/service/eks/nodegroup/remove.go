@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// remove drains and ends everything of a DELETING group and then its record.
+// remove drains and deletes everything in a DELETING group, then its record.
 func (w *work) remove(ctx context.Context) (time.Duration, error) {
 	if err := w.deleteScalingGroup(); err != nil {
 		return 0, fmt.Errorf("removing the Auto Scaling group: %w", err)
@@ -62,7 +62,7 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 	inherited := w.heir(w.s.Store)
 	var err error
 	switch {
-	case inherited != nil && !w.cluster.UsesAPI(): // an attempt before may have unmapped it
+	case inherited != nil && !w.cluster.UsesAPI(): // an earlier attempt may have unmapped it
 		err = access.MapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
 	case inherited == nil && w.cluster.UsesConfigMap():
 		err = access.UnmapNodeRole(ctx, ses, w.g.Role.ARN, access.TypeEC2Linux)
@@ -93,7 +93,8 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 // errInherited makes removeRest start over.
 var errInherited = errors.New("another node group with the same node role was created during the deletion")
 
-// heir returns another group of the cluster with the same node role that stays; nil: none.
+// heir returns another node group of the cluster that has the same node role and is not being
+// deleted, or nil if there is none.
 func (w *work) heir(r store.Reader) *store.Key {
 	return record.Other(r, record.Nodegroups, w.key, func(o *record.Nodegroup) bool {
 		return o.Role == w.g.Role && o.Nodegroup.Status != ekstypes.NodegroupStatusDeleting

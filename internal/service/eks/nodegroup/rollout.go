@@ -24,12 +24,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// excludeLabel takes a node out of load balancers before it ends.
+// excludeLabel takes a node out of load balancers before it terminates.
 const excludeLabel = "node.kubernetes.io/exclude-from-external-load-balancers"
 
-// rollOut takes one step of replacing a group's nodes: new ones first, then the old
-// ones are drained and ended, as many at once as the group's update configuration
-// allows, then the size is as it was. Every step is decided by what there is.
+// rollOut takes one step of replacing a group's nodes. It launches new nodes, then drains and
+// terminates old ones, as many at once as the update configuration allows, then restores the size.
+// Each step depends only on the state found.
 // https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 func (w *work) rollOut(ctx context.Context, ses *plane.Session) (time.Duration, error) {
 	r := w.g.Rollout
@@ -37,7 +37,7 @@ func (w *work) rollOut(ctx context.Context, ses *plane.Session) (time.Duration, 
 		return 0, w.beginRollout(ctx)
 	}
 	asg, err := w.tend(ctx, ses)
-	if errors.Is(err, errNoScalingGroup) { // nothing to turn back: the update ends with what went wrong first
+	if errors.Is(err, errNoScalingGroup) { // nothing to roll back; the update fails with its first error
 		failure := r.Failure
 		if failure == nil {
 			failure = &ekstypes.ErrorDetail{
@@ -93,7 +93,7 @@ func (w *work) rollOut(ctx context.Context, ses *plane.Session) (time.Duration, 
 	return w.retire(ctx, ses, asg, old, max(short, 0))
 }
 
-// generations are the members that stay, by the version they were launched from.
+// generations splits the staying members into those launched from the given version and older ones.
 func (a *scalingGroup) generations(version string) (old, fresh []member) {
 	for _, m := range a.staying {
 		if a.versions[m.id] == version {
@@ -110,7 +110,7 @@ func (w *work) minimal() bool {
 	return c != nil && c.UpdateStrategy == ekstypes.NodegroupUpdateStrategiesMinimal
 }
 
-// surge is how many nodes more there are during a rollout.
+// surge is how many extra nodes a rollout launches.
 func (w *work) surge(asg *scalingGroup) int32 {
 	if w.minimal() {
 		return 0
@@ -132,8 +132,8 @@ func (w *work) parallel() int {
 	return 1
 }
 
-// beginRollout makes the version of the launch template that new nodes come from. If
-// there is nothing new, all nodes are new already.
+// beginRollout creates the launch template version for new nodes. If image and template are
+// unchanged, it uses the current version.
 func (w *work) beginRollout(ctx context.Context) error {
 	version := w.g.LaunchVersion()
 	if r := w.g.Rollout; r.ImageID != w.g.ImageID || base.JSON(r.LaunchTemplate) != base.JSON(w.g.Nodegroup.LaunchTemplate) {
@@ -154,8 +154,8 @@ func (w *work) beginRollout(ctx context.Context) error {
 	})
 }
 
-// resize brings the Auto Scaling group to a size, and to what a record launches from;
-// again reports that it was not at that size yet.
+// resize gives the Auto Scaling group a size and a record's launch template version. again reports
+// whether it had to change anything.
 func (w *work) resize(asg *scalingGroup, rec *record.Nodegroup, size ekstypes.NodegroupScalingConfig) (again bool, err error) {
 	if base.JSON(asg.size) == base.JSON(size) && asg.template.version == rec.LaunchVersion() {
 		return false, nil
@@ -165,11 +165,11 @@ func (w *work) resize(asg *scalingGroup, rec *record.Nodegroup, size ekstypes.No
 	return true, (&work{s: w.s, g: &sized, svc: w.svc}).updateScalingGroup()
 }
 
-// retire drains and ends old nodes, at most as many at once as are allowed; short
-// are unavailable already.
+// retire drains and terminates old nodes, as many at once as allowed. short is how many nodes are
+// already unavailable.
 func (w *work) retire(ctx context.Context, ses *plane.Session, asg *scalingGroup, old []member, short int) (time.Duration, error) {
 	r := w.g.Rollout
-	for _, m := range old { // no pod moves from one old node to another
+	for _, m := range old { // pods must not move from one old node to another
 		if err := markRetiring(ctx, ses, ses.Nodes().OfInstance(m.id)); err != nil {
 			return 0, err
 		}
@@ -217,8 +217,8 @@ func nodeName(ses *plane.Session, instanceID string) string {
 	return instanceID
 }
 
-// terminate ends an instance of the Auto Scaling group; shrink says that nothing
-// replaces it.
+// terminate terminates an instance of the Auto Scaling group. With shrink, the group does not
+// replace it.
 func (w *work) terminate(instanceID string, shrink bool) error {
 	_, err := w.s.AutoScaling.TerminateInstanceInAutoScalingGroup(w.svc, &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{
 		InstanceId: &instanceID, ShouldDecrementDesiredCapacity: &shrink,
@@ -232,8 +232,7 @@ func (w *work) terminate(instanceID string, shrink bool) error {
 	return nil
 }
 
-// markRetiring cordons a node that will be replaced, and takes it out of load
-// balancers.
+// markRetiring cordons a node that will be replaced and takes it out of load balancers.
 func markRetiring(ctx context.Context, ses *plane.Session, n *corev1.Node) error {
 	if n == nil || n.Spec.Unschedulable && n.Labels[excludeLabel] != "" {
 		return nil
@@ -259,9 +258,8 @@ func unmarkRetiring(ctx context.Context, ses *plane.Session, n *corev1.Node) err
 	return nil
 }
 
-// turnBack undoes a rollout that failed: as many new nodes end as were too many, and
-// the group launches what it launched before. The node that could not be drained
-// stays cordoned, as on AWS.
+// turnBack rolls back a failed rollout: it terminates surplus new nodes and restores the launch
+// template. As on AWS, the node that could not be drained stays cordoned.
 func (w *work) turnBack(ctx context.Context, ses *plane.Session, asg *scalingGroup) (time.Duration, error) {
 	r := w.g.Rollout
 	old, fresh := asg.generations(r.TemplateVersion)
@@ -317,7 +315,8 @@ func (w *work) failRollout(ctx context.Context, code ekstypes.ErrorCode, message
 	})
 }
 
-// endRollout ends the update, and the group is what the rollout made of it.
+// endRollout completes the update. If it succeeded, the group gets the rollout's image and
+// template.
 func (w *work) endRollout(ctx context.Context, failure *ekstypes.ErrorDetail) error {
 	return w.endUpdate(ctx, failure, func(g *record.Nodegroup) {
 		if g.Rollout != nil && failure == nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// userDataBoundary is the one EKS uses.
+// userDataBoundary is the MIME boundary that EKS uses.
 const userDataBoundary = "//"
 
 // nodeLabels are the labels a group's nodes register with: the user's and EKS's.
@@ -43,8 +43,8 @@ func nodeLabels(g *record.Nodegroup) map[string]string {
 	return out
 }
 
-// userData returns what a group's instances are started with, base64-encoded:
-// EKS's part, merged with the user's own. A custom image's is left alone.
+// userData returns the base64-encoded user data of a group's instances: EKS's part, merged with the
+// user's. With a custom image, it is the user's alone.
 // https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
 func userData(cluster *record.Cluster, g *record.Nodegroup, users string) (string, error) {
 	own, err := base64.StdEncoding.DecodeString(users)
@@ -66,7 +66,7 @@ func userData(cluster *record.Cluster, g *record.Nodegroup, users string) (strin
 	return base64.StdEncoding.EncodeToString(data), nil
 }
 
-// nodeConfigData is Amazon Linux 2023's: MIME parts, EKS's last.
+// nodeConfigData returns user data for Amazon Linux 2023: MIME parts, EKS's last.
 // https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/
 func nodeConfigData(cluster *record.Cluster, g *record.Nodegroup, users []byte) ([]byte, error) {
 	config, err := yaml.Marshal(map[string]any{
@@ -161,7 +161,7 @@ func kubeletFlags(g *record.Nodegroup) []string {
 	return flags
 }
 
-// bottlerocketData is Bottlerocket's: the user's TOML with EKS's settings.
+// bottlerocketData returns user data for Bottlerocket: the user's TOML with EKS's settings.
 func bottlerocketData(cluster *record.Cluster, g *record.Nodegroup, users []byte) ([]byte, error) {
 	doc := map[string]any{}
 	if err := toml.Unmarshal(users, &doc); err != nil {
@@ -189,7 +189,7 @@ func bottlerocketData(cluster *record.Cluster, g *record.Nodegroup, users []byte
 	return toml.Marshal(doc)
 }
 
-// table returns the table at key in t, made if need be.
+// table returns the table at key in t, creating it if necessary.
 func table(t map[string]any, key string) map[string]any {
 	if sub, ok := t[key].(map[string]any); ok {
 		return sub
@@ -199,8 +199,8 @@ func table(t map[string]any, key string) map[string]any {
 	return sub
 }
 
-// maxPods is the pod limit of a managed group: the least that its instance
-// types can address, at most 110 below 30 vCPUs and 250 above.
+// maxPods returns the pod limit of a managed group: the lowest number of pods that its instance
+// types have addresses for, capped at 110 below 30 vCPUs and at 250 otherwise.
 // https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
 func maxPods(types []string) int {
 	least := 250

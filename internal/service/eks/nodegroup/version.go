@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// UpdateNodegroupVersion starts to replace the nodes of a group; the node group
-// reconciler does it.
+// UpdateNodegroupVersion starts to replace the nodes of a group. The node group reconciler does the
+// work.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html
 func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateNodegroupVersionInput) (*awseks.UpdateNodegroupVersionOutput, error) {
 	key, rec, err := s.find(ctx, in.ClusterName, in.NodegroupName)
@@ -62,11 +62,11 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 	return &awseks.UpdateNodegroupVersionOutput{Update: &up.Update}, err
 }
 
-// updatable reports whether a group may be updated: it is ACTIVE, or DEGRADED for
-// reasons that an update may fix.
+// updatable reports whether a group may be updated: it is ACTIVE, or DEGRADED for reasons that an
+// update may fix.
 //
-// AWS deviation: nodes that are NotReady, which on AWS do not degrade a group, hinder
-// no update here either.
+// AWS deviation: on AWS, NotReady nodes do not degrade a group. Here they do, but they do not
+// prevent an update either.
 func updatable(cluster, name string, g *record.Nodegroup) error {
 	switch g.Nodegroup.Status {
 	case ekstypes.NodegroupStatusActive:
@@ -88,7 +88,7 @@ func updatable(cluster, name string, g *record.Nodegroup) error {
 	return errNotActive(cluster, name)
 }
 
-// newRollout checks a request and returns what it makes of the group.
+// newRollout checks a request and returns the resulting rollout.
 func (s *Service) newRollout(ctx context.Context, key store.Key, cluster *record.Cluster, g *record.Nodegroup, in *awseks.UpdateNodegroupVersionInput) (*record.Rollout, error) {
 	name := *in.NodegroupName
 	r := &record.Rollout{
@@ -118,7 +118,7 @@ func (s *Service) newRollout(ctx context.Context, key store.Key, cluster *record
 		r.ImageID, r.ReleaseVersion = *tmpl.data.ImageId, tmpl.data.ImageId
 		return r, nil
 	case in.LaunchTemplate != nil && in.Version == nil && in.ReleaseVersion == nil:
-		return r, nil // of the same image
+		return r, nil // with the same image
 	}
 	version := aws.ToString(cluster.Cluster.Version)
 	if in.Version != nil && *in.Version != version && *in.Version != aws.ToString(g.Nodegroup.Version) {
@@ -146,8 +146,8 @@ func (s *Service) newRollout(ctx context.Context, key store.Key, cluster *record
 	return r, nil
 }
 
-// nextTemplate resolves the launch template of an update: another version of the
-// template that the group was made with.
+// nextTemplate resolves the launch template of an update, which must be a version of the template
+// that the group was created with.
 func (s *Service) nextTemplate(ctx context.Context, key store.Key, g *record.Nodegroup, spec *ekstypes.LaunchTemplateSpecification, name string) (*userTemplate, error) {
 	own := g.Nodegroup.LaunchTemplate
 	if own == nil {

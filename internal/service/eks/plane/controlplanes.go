@@ -15,37 +15,36 @@ type Request struct {
 	// twice for one owner gives the same control plane.
 	Owner           string
 	Account, Region string
-	Name            string // the cluster's, which clients send as x-k8s-aws-id
-	Version         string // 1.36
+	Name            string // the cluster's name, which clients send as x-k8s-aws-id
+	Version         string // such as 1.36
 	ServiceCIDR     string
-	IPFamily        string // ipv4
+	IPFamily        string // such as ipv4
 }
 
 // ControlPlanes runs control planes.
 type ControlPlanes interface {
-	// Claim gives owner a control plane, booting or booted. It is idempotent
-	// per owner, also across restarts.
+	// Claim assigns a control plane to an owner. It may still be booting. Claim is idempotent per
+	// owner, even across restarts.
 	Claim(ctx context.Context, req Request) (record.Plane, error)
-	// Authority returns the certificate of a plane's authority in PEM. It changes when the
-	// old one expires. nil means that there is no such plane.
+	// Authority returns the certificate of a plane's certificate authority in PEM, or nil if there
+	// is no such plane. The certificate changes when the old one expires.
 	Authority(id string) []byte
-	// WaitReady returns when the plane's API server answers.
+	// WaitReady waits until the plane's API server answers.
 	WaitReady(ctx context.Context, id string) error
-	// Release ends a plane and removes everything it kept. Releasing an unknown
-	// plane does nothing.
+	// Release stops a plane and removes its data. It does nothing if there is no such plane.
 	Release(ctx context.Context, id string) error
-	// SetAccess says from where the endpoint may be reached: by the public's
-	// clients within cidrs, from inside the VPC.
+	// SetAccess sets who may reach the endpoint: public clients within cidrs, clients inside the
+	// VPC, or both.
 	SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error
-	// RESTConfig returns a client configuration with all rights on the plane.
+	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
-	// Encrypt has a plane's data encrypted with a key of AWS KMS, for good, and
-	// returns when all are. It may be repeated.
+	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is
+	// encrypted. It can be repeated.
 	Encrypt(ctx context.Context, id, keyARN string) error
-	// EncryptionKey is the key that a plane has taken and keeps, whether or not its
-	// data are encrypted yet; "": none.
+	// EncryptionKey returns the key that a plane has permanently adopted, even if not all data is
+	// encrypted yet, or "" if there is none.
 	EncryptionKey(id string) string
-	// FargateWebhook returns the webhook configuration by which the API server of a
-	// cluster asks MutateFargatePod.
+	// FargateWebhook returns the webhook configuration that makes a cluster's API server call
+	// MutateFargatePod.
 	FargateWebhook() *admissionregistrationv1.MutatingWebhookConfiguration
 }

@@ -21,27 +21,27 @@ type Facts struct {
 	Cluster         string
 	Account, Region string
 	PlaneID         string
-	// Pod is nil if there is none: Events are then those of its maker.
+	// Pod is nil if the pod was not created. Events are then about its controller.
 	Pod *corev1.Pod
-	// Events are about the pod, or about what failed to make it, oldest first.
+	// Events are about the pod, or about the failure to create it, oldest first.
 	Events []corev1.Event
-	// Node is where the pod is bound to, if that exists.
+	// Node is the node that the pod is bound to, or nil if it does not exist.
 	Node *corev1.Node
-	// Nodes are all of the cluster's, for a pod that is not bound to one.
+	// Nodes are all the nodes of the cluster if the pod is not bound to one.
 	Nodes []corev1.Node
-	// Missing are the objects that its containers cannot start without.
+	// Missing are objects without which its containers cannot start.
 	Missing []MissingObject
-	// Unbound are the claims for volumes that a pod without a node waits for.
+	// Unbound are the unbound volume claims that keep a pod from being scheduled.
 	Unbound []UnboundClaim
-	// Identity is its service account's.
+	// Identity belongs to the pod's service account.
 	Identity podidentity.ServiceAccountIdentity
 }
 
-// A MissingObject is a ConfigMap or Secret that a pod refers to and that is not
-// there, or lacks a key.
+// A MissingObject is a ConfigMap or Secret that a pod refers to and that does not exist or lacks a
+// key.
 type MissingObject struct {
 	Kind, Name, Key string
-	// Volume says that it is mounted, not part of a container's environment.
+	// Volume reports whether the object is mounted rather than used in a container's environment.
 	Volume bool
 }
 
@@ -136,8 +136,8 @@ func badness(p *corev1.Pod) int {
 	return 3
 }
 
-// findRefusal finds why a pod could not be made, by the events of its maker. A pod
-// that was made later is what counts.
+// findRefusal looks in the controller's events for the reason why a pod could not be created. A pod
+// created after that failure takes precedence.
 func (f *Facts) findRefusal(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	events, err := client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("reason", "FailedCreate").String()})
 	if err != nil {
@@ -164,7 +164,7 @@ func sortEvents(events []corev1.Event) {
 	})
 }
 
-// lastSeen is when an event last happened: controllers say it in different members.
+// lastSeen returns when an event last happened. Controllers use different fields for it.
 func lastSeen(e *corev1.Event) metav1.Time {
 	switch {
 	case e.Series != nil:
@@ -195,11 +195,10 @@ func (f *Facts) findNodes(ctx context.Context, client kubernetes.Interface) erro
 	return nil
 }
 
-// findMissing looks the ConfigMaps and Secrets up without which the kubelet starts
-// no container.
+// findMissing looks up the ConfigMaps and Secrets that the kubelet needs to start the containers.
 func (f *Facts) findMissing(ctx context.Context, client kubernetes.Interface) error {
 	type ref struct{ kind, name string }
-	seen := map[ref]map[string]bool{} // their keys; nil: not there
+	seen := map[ref]map[string]bool{} // their keys; nil if the object does not exist
 	keys := func(kind, name string) (map[string]bool, error) {
 		r := ref{kind, name}
 		if have, ok := seen[r]; ok {
@@ -252,7 +251,7 @@ func keySet[V any](m map[string]V) map[string]bool {
 	return out
 }
 
-// references are the ConfigMaps and Secrets that a pod refers to.
+// references returns the ConfigMaps and Secrets that a pod refers to.
 func references(spec *corev1.PodSpec) []MissingObject {
 	var out []MissingObject
 	add := func(kind, name, key string, volume bool, optional *bool) {

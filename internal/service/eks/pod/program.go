@@ -21,10 +21,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/kube"
 )
 
-// ErrNotFound says that there is no pod with that name.
+// ErrNotFound means that there is no pod with that name.
 var ErrNotFound = errors.New("no such pod")
 
-// A NotRunningError is about a pod, or a container of it, in which nothing can run.
+// A NotRunningError means that a pod, or one of its containers, is not running.
 type NotRunningError struct{ Why string }
 
 func (e *NotRunningError) Error() string { return e.Why }
@@ -39,25 +39,25 @@ func (e *NoContainerError) Error() string {
 	return fmt.Sprintf("it has no container %s; it has %s", e.Name, strings.Join(e.Have, ", "))
 }
 
-// A Program is what a program of a container has around it.
+// A Program is the environment that a program in a container sees.
 type Program struct {
 	Cluster, Account, Region, PlaneID string
 	Pod                               *corev1.Pod
 	Container                         string
-	Containers                        []string // of the pod, without init containers
+	Containers                        []string // all of the pod's, except init containers
 	Env                               map[string]string
-	// Tokens are of the pod's service account, and Files, by their paths, what else is
-	// in volumes with tokens.
+	// Tokens are the pod's service account tokens. Files, by path, is the other content of volumes
+	// that contain tokens.
 	Tokens []Token
 	Files  map[string][]byte
-	// Mounts are where these volumes are.
+	// Mounts are the paths of those volumes.
 	Mounts []string
 }
 
 // A Token is a file with a projected token of a service account.
 type Token struct {
 	Path     string
-	Audience string // empty: the API server's
+	Audience string // empty for the API server
 	Seconds  int64
 }
 
@@ -124,7 +124,7 @@ func environmentOf(ctx context.Context, client kubernetes.Interface, pod *corev1
 	}
 }
 
-// choose finds the container.
+// choose returns the named container or the default one.
 func (p *Program) choose(name string) (*corev1.Container, error) {
 	spec := &p.Pod.Spec
 	for i := range spec.Containers {
@@ -141,7 +141,7 @@ func (p *Program) choose(name string) (*corev1.Container, error) {
 	return nil, &NoContainerError{p.Container, p.Containers}
 }
 
-// running says what keeps programs from running in the container.
+// running returns an error if the container is not running.
 func (p *Program) running() error {
 	st := &p.Pod.Status
 	switch {
@@ -167,7 +167,7 @@ func (p *Program) running() error {
 	return nil
 }
 
-// volumes lists the container's volumes with tokens of its service account.
+// volumes records the container's volumes that contain tokens of its service account.
 func (p *Program) volumes(e *kube.Environment) error {
 	for i := range p.Pod.Spec.Volumes {
 		v := &p.Pod.Spec.Volumes[i]
@@ -189,9 +189,9 @@ func (p *Program) volumes(e *kube.Environment) error {
 	return nil
 }
 
-// source adds what one source puts into a mounted volume.
+// source records the files that one source projects into a mounted volume.
 func (p *Program) source(e *kube.Environment, s *corev1.VolumeProjection, m *corev1.VolumeMount) error {
-	// at is where a file of the volume is in the container; false: not there.
+	// at returns the container path of a file in the volume, or false if it is not mounted.
 	at := func(file string) (string, bool) {
 		switch sub := path.Clean(m.SubPath); {
 		case m.SubPath == "":
@@ -227,7 +227,7 @@ func (p *Program) source(e *kube.Environment, s *corev1.VolumeProjection, m *cor
 	case s.ConfigMap != nil:
 		c, err := e.ConfigMap(s.ConfigMap.Name)
 		if err != nil || c == nil {
-			return err // without it the pod would not run; it is gone since
+			return err // a running pod had it when it started, so it was deleted since
 		}
 		data := maps.Clone(c.BinaryData)
 		if data == nil {
@@ -263,7 +263,7 @@ func (p *Program) source(e *kube.Environment, s *corev1.VolumeProjection, m *cor
 	return nil
 }
 
-// IssuePodToken asks for a token as the kubelet does: bound to the pod.
+// IssuePodToken requests a token bound to the pod, as the kubelet does.
 func (s *Service) IssuePodToken(ctx context.Context, p *Program, t Token) (token string, expires time.Time, err error) {
 	ses, err := s.Sessions.Get(p.PlaneID)
 	if err != nil {
@@ -284,7 +284,7 @@ func (s *Service) IssuePodToken(ctx context.Context, p *Program, t Token) (token
 	return out.Status.Token, out.Status.ExpirationTimestamp.Time, nil
 }
 
-// labelPodIdentityAgent is on the pods of the add-on.
+// labelPodIdentityAgent labels the add-on's pods.
 const labelPodIdentityAgent = "app.kubernetes.io/name=eks-pod-identity-agent"
 
 // PodIdentityAgentRuns reports whether the EKS Pod Identity Agent runs on a node.

@@ -27,8 +27,8 @@ import (
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
 const trustedService = "pods.eks.amazonaws.com"
 
-// CreatePodIdentityAssociation gives the pods of a service account a role. Neither
-// the namespace nor the service account need be there.
+// CreatePodIdentityAssociation gives a role to the pods of a service account. Neither the namespace
+// nor the service account need exist.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreatePodIdentityAssociation.html
 func (s *Service) CreatePodIdentityAssociation(ctx context.Context, in *awseks.CreatePodIdentityAssociationInput) (*awseks.CreatePodIdentityAssociationOutput, error) {
 	key, _, err := s.ActiveCluster(ctx, in.ClusterName)
@@ -46,8 +46,7 @@ func (s *Service) CreatePodIdentityAssociation(ctx context.Context, in *awseks.C
 	return &awseks.CreatePodIdentityAssociationOutput{Association: &made.Association}, err
 }
 
-// NewAssociation checks a request and returns the association that it makes, which is not
-// stored yet.
+// NewAssociation checks a request and returns the association to be stored.
 func (s *Service) NewAssociation(ctx context.Context, cluster store.Key, in *awseks.CreatePodIdentityAssociationInput) (ekstypes.PodIdentityAssociation, error) {
 	var none ekstypes.PodIdentityAssociation
 	if err := checkKubernetesName(cluster.ID, "namespace", aws.ToString(in.Namespace), labelRE, 63); err != nil {
@@ -76,20 +75,20 @@ func (s *Service) NewAssociation(ctx context.Context, cluster store.Key, in *aws
 	return a, s.check(ctx, cluster, &a)
 }
 
-// setTargetRole sets or, with "", removes the second role of a chain. The external
-// ID, by which the target's trust policy tells associations apart, is as long-lived
-// as the association has a target.
+// setTargetRole sets the second role of a chain, or removes it if given "". Its external ID, which
+// lets the target's trust policy tell associations apart, stays the same as long as the association
+// has a target.
 func setTargetRole(a *ekstypes.PodIdentityAssociation, role string) {
 	a.TargetRoleArn = record.Optional(role)
 	switch {
 	case role == "":
 		a.ExternalId = nil
 	case a.ExternalId == nil:
-		a.ExternalId = new(ids.UUID()) // its form is from memory
+		a.ExternalId = new(ids.UUID()) // the format is from memory
 	}
 }
 
-// check judges what an association asks of roles and policies.
+// check validates an association's roles and policies.
 func (s *Service) check(ctx context.Context, cluster store.Key, a *ekstypes.PodIdentityAssociation) error {
 	role, ok := ParseRoleARN(*a.RoleArn)
 	switch {
@@ -124,7 +123,7 @@ func (s *Service) check(ctx context.Context, cluster store.Key, a *ekstypes.PodI
 	return nil
 }
 
-// The forms of Kubernetes' names: those of namespaces and those of service accounts.
+// Syntax of Kubernetes names: namespaces and service accounts.
 // https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 var (
 	labelRE     = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
@@ -141,14 +140,15 @@ func checkKubernetesName(cluster, parameter, name string, form *regexp.Regexp, l
 	return nil
 }
 
-// ParseRoleARN takes the ARN of a role apart; false if it is not one.
+// ParseRoleARN parses the ARN of a role. It returns false if it is not one.
 func ParseRoleARN(s string) (arn.ARN, bool) {
 	a, err := arn.Parse(s)
 	name, isRole := strings.CutPrefix(a.Resource, "role/")
 	return a, err == nil && a.Partition == awsapi.Partition && a.Service == "iam" && len(a.Account) == 12 && isRole && name != ""
 }
 
-// associationID is a- and 17 lower-case letters and digits: a-9njjin9gfghecgocd.
+// associationID returns a new ID: a- and 17 lower-case letters and digits, as in
+// a-9njjin9gfghecgocd.
 func associationID() string {
 	return "a-" + strings.ToLower(rand.Text()[:17])
 }
@@ -176,8 +176,8 @@ func Find(r store.Reader, cluster store.Key, id *string) (store.Key, record.PodI
 	return store.Key{}, record.PodIdentity{}, errNotFound(*id)
 }
 
-// ListPodIdentityAssociations returns the cluster's associations, on demand only
-// those of a namespace or a service account.
+// ListPodIdentityAssociations returns the cluster's associations, optionally only those of a
+// namespace or a service account.
 func (s *Service) ListPodIdentityAssociations(ctx context.Context, in *awseks.ListPodIdentityAssociationsInput) (*awseks.ListPodIdentityAssociationsOutput, error) {
 	key, _, err := s.Cluster(ctx, in.ClusterName)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.U
 	var out awseks.UpdatePodIdentityAssociationOutput
 	err = record.PodIdentities.UpdateOne(ctx, s.Store, id, func(r *record.PodIdentity) error {
 		if *r.Association.AssociationId != *in.AssociationId {
-			return store.ErrNotFound // it was deleted and created again
+			return store.ErrNotFound // the association was deleted and created again
 		}
 		change(&r.Association)
 		a := r.Association
@@ -249,8 +249,8 @@ func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.U
 	return &out, err
 }
 
-// DeletePodIdentityAssociation takes a service account's role away. Pods keep the
-// credentials that they have until those expire.
+// DeletePodIdentityAssociation removes a service account's role. Pods keep their credentials until
+// those expire.
 func (s *Service) DeletePodIdentityAssociation(ctx context.Context, in *awseks.DeletePodIdentityAssociationInput) (*awseks.DeletePodIdentityAssociationOutput, error) {
 	key, _, err := s.ActiveCluster(ctx, in.ClusterName)
 	if err != nil {

@@ -21,12 +21,12 @@ var (
 	ErrNoAssociation = errors.New("the service account has no pod identity association")
 )
 
-// A TokenExpiredError is what ReviewPodToken returns for a token that was good.
+// A TokenExpiredError is returned by ReviewPodToken for a valid token that has expired.
 type TokenExpiredError struct{ At time.Time }
 
 func (e *TokenExpiredError) Error() string { return "the token expired at " + e.At.String() }
 
-// A Subject is the pod that a token names, and its association.
+// A Subject is the pod that a token was issued for, and its association.
 type Subject struct {
 	Cluster, ClusterARN       string
 	Namespace, ServiceAccount string
@@ -34,19 +34,19 @@ type Subject struct {
 	Association               Association
 }
 
-// Extra information of service account tokens about their pods.
+// Extra information about pods in service account tokens.
 // https://kubernetes.io/docs/reference/access-authn-authz/service-accounts-admin/
 const (
 	extraPodName = "authentication.kubernetes.io/pod-name"
 	extraPodUID  = "authentication.kubernetes.io/pod-uid"
 )
 
-// maxToken limits tokens before they are parsed.
+// maxToken limits the size of tokens before they are parsed.
 const maxToken = 16 << 10
 
-// ReviewPodToken asks the API server of a cluster of the call's account and region
-// whose token this is. A token must be for EKS Pod Identity and bound to a pod that
-// is there; that of a deleted pod is not good.
+// ReviewPodToken asks the API server of a cluster of the call's account and region which pod a
+// token belongs to. The token must be for EKS Pod Identity and bound to an existing pod: a deleted
+// pod's token is not valid.
 func (s *Service) ReviewPodToken(ctx context.Context, cluster, token string) (Subject, error) {
 	key, rec, err := s.ActiveCluster(ctx, &cluster)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *Service) ReviewPodToken(ctx context.Context, cluster, token string) (Su
 	if err != nil {
 		return Subject{}, err
 	}
-	// Of tokens that are not service accounts' it would ask Drydock again, which
-	// knows nothing of audiences.
+	// For other tokens the API server would call Drydock's webhook, which does not support
+	// audiences.
 	var claims jwt.RegisteredClaims
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil || claims.Issuer != rec.Plane.Issuer {
 		return Subject{}, ErrTokenInvalid

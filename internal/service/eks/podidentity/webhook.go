@@ -15,8 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The annotations of the pod identity webhook, of service accounts and, the last
-// two, of pods.
+// Annotations of the pod identity webhook: on service accounts and, for the last two, on pods.
 // https://github.com/aws/amazon-eks-pod-identity-webhook#readme
 const (
 	AnnotationRole           = "eks.amazonaws.com/role-arn"
@@ -24,7 +23,7 @@ const (
 	annotationRegionalSTS    = "eks.amazonaws.com/sts-regional-endpoints"
 	annotationExpiration     = "eks.amazonaws.com/token-expiration"
 	annotationSkipContainers = "eks.amazonaws.com/skip-containers"
-	// labelSkipIdentity keeps a pod unchanged.
+	// labelSkipIdentity on a pod makes the webhook leave it unchanged.
 	labelSkipIdentity = "eks.amazonaws.com/skip-pod-identity-webhook"
 )
 
@@ -36,34 +35,34 @@ const (
 	minExpiration     = 600 // the API server's own limit
 )
 
-// A injection is what the webhook gives a pod: a projected token of its service
-// account, and variables by which SDKs find it.
+// An injection is what the webhook adds to a pod: a projected token of its service account, and the
+// environment variables that SDKs look for.
 type injection struct {
 	volume, mountPath, file string
 	audience                string
 	expiration              int64
 	regionalSTS             bool
 	region, endpoint        string
-	skip                    map[string]bool // containers
-	// label marks pods of EKS Pod Identity.
+	skip                    map[string]bool // names of containers
+	// label reports whether to label pods, as EKS Pod Identity does.
 	label bool
-	// env makes the variables that say where the credentials are. They are
-	// set together or, where one is there already, not at all.
+	// env returns the variables that say where the credentials are. If a container already sets one
+	// of them, none is added.
 	env func(tokenFile string) []corev1.EnvVar
 }
 
-// MutatePod returns the JSON patch of what the pod identity webhook of EKS changes about
-// a new pod, to the order of the variables; nil if that is nothing. A service account
-// with a Pod Identity association gets that, whatever its annotations say.
+// MutatePod returns the JSON patch that EKS's pod identity webhook would make to a new pod,
+// including the order of variables, or nil if it changes nothing. A Pod Identity association takes
+// precedence over the service account's annotations.
 //
-// AWS deviation: AWS_ENDPOINT_URL comes last, so that SDKs in the pod call Drydock,
-// and once more for STS: the web identity provider of the SDK for Go (config v1.33)
-// makes its STS client before the former is read. Both are plain http, for which no
-// CA bundle is needed.
+// AWS deviation: AWS_ENDPOINT_URL comes last, so that SDKs in the pod call Drydock. It is set a
+// second time for STS, because the web identity provider of the SDK for Go (config v1.33) creates
+// its STS client before reading the general variable. Both use plain http, which needs no CA
+// bundle.
 func (s *Service) MutatePod(ctx context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
 	key, rec, err := s.ClusterByPlane(planeID)
 	if err != nil {
-		return nil, nil // no cluster's yet: what runs there is the control plane's own
+		return nil, nil // the control plane belongs to no cluster yet, so the pod is part of the control plane itself
 	}
 	ops, err := s.identify(ctx, key, rec.Plane.ID, namespace, pod)
 	return jsonpatch.Encode(ops, err)
@@ -93,8 +92,8 @@ func (s *Service) identify(ctx context.Context, key store.Key, planeID, namespac
 	return t.patch(pod), nil
 }
 
-// runningSession waits for Run: after a restart, control planes make pods as soon as
-// they are up, and one without its identity would stay so.
+// runningSession waits for Run. After a restart, control planes create pods as soon as they are up,
+// and a pod created without its identity would never get it.
 func (s *Service) runningSession(ctx context.Context, cluster store.Key, planeID string) (*plane.Session, error) {
 	select {
 	case <-ctx.Done():
@@ -104,7 +103,7 @@ func (s *Service) runningSession(ctx context.Context, cluster store.Key, planeID
 	}
 }
 
-// tokenOf reads a service account's annotations.
+// tokenOf returns the injection that a service account's annotations ask for.
 func tokenOf(annotations map[string]string, associated bool) *injection {
 	t := &injection{regionalSTS: true, expiration: expirationOf(annotations, defaultExpiration)}
 	if b, err := strconv.ParseBool(annotations[annotationRegionalSTS]); err == nil {
@@ -136,7 +135,7 @@ func tokenOf(annotations map[string]string, associated bool) *injection {
 	return t
 }
 
-// expirationOf is the annotated one if it is a number, and no less than the least.
+// expirationOf returns the annotated expiration if it is a number, but not less than minExpiration.
 func expirationOf(annotations map[string]string, otherwise int64) int64 {
 	if n, err := strconv.ParseInt(annotations[annotationExpiration], 10, 64); err == nil {
 		return max(n, minExpiration)
@@ -144,11 +143,11 @@ func expirationOf(annotations map[string]string, otherwise int64) int64 {
 	return otherwise
 }
 
-// readPod reads the pod's own annotations, which go before the service account's.
+// readPod reads the pod's own annotations, which take precedence over the service account's.
 func (t *injection) readPod(pod *corev1.Pod) {
 	t.expiration = expirationOf(pod.Annotations, t.expiration)
 	if list, ok := pod.Annotations[annotationSkipContainers]; ok {
-		names, _ := csv.NewReader(strings.NewReader(list)).Read() // a list that cannot be read skips none
+		names, _ := csv.NewReader(strings.NewReader(list)).Read() // a list that cannot be parsed skips none
 		t.skip = map[string]bool{}
 		for _, n := range names {
 			t.skip[n] = true
@@ -191,8 +190,8 @@ func (t *injection) labels(pod *corev1.Pod) []jsonpatch.Operation {
 	return []jsonpatch.Operation{jsonpatch.SetEntry("/metadata/labels", &pod.Labels, "eks.amazonaws.com/pod-identity", "enabled")}
 }
 
-// inject adds to a container what it does not have: no variable of a group of which
-// one is set, and the volume unless it is mounted.
+// inject adds to a container what it lacks: the volume mount, and each group of variables of which
+// it sets none.
 func (t *injection) inject(c *corev1.Container, file string) {
 	var groups [][]corev1.EnvVar
 	if t.regionalSTS {

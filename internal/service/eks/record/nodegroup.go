@@ -9,41 +9,41 @@ import (
 // A Nodegroup is a managed node group, kept under CLUSTER/NAME.
 type Nodegroup struct {
 	Nodegroup ekstypes.Nodegroup
-	// UUID is the last part of the ARN and of the names of what EKS makes for
-	// the group.
+	// UUID is the last part of the ARN, and of the names of resources that EKS creates for the
+	// group.
 	UUID           string
 	Token, Request string
 	Since          time.Time
 
 	// Role is the node role.
 	Role Identity
-	// ImageID is the AMI its instances boot from.
+	// ImageID is the AMI that its instances boot from.
 	ImageID string
-	// MachineTypes are the instance types it launches: its own, or its user's
-	// launch template's.
+	// MachineTypes are the instance types that it launches: its own, or those of the user's launch
+	// template.
 	MachineTypes []string
-	// InstanceProfile is the profile made for the node role, and the name of the
-	// group's own launch template and of its Auto Scaling group: eks-UUID.
+	// InstanceProfile is the profile created for the node role. The group's own launch template and
+	// Auto Scaling group have the same name: eks-UUID.
 	InstanceProfile  string
 	LaunchTemplateID string
-	// TemplateVersion is the launch template's version for new instances; empty: 1.
+	// TemplateVersion is the launch template version for new instances; empty means 1.
 	TemplateVersion string `json:",omitempty"`
-	// ScalingGroupMade says that the Auto Scaling group was made.
+	// ScalingGroupMade reports whether the Auto Scaling group was created.
 	ScalingGroupMade bool `json:",omitempty"`
-	// AccessEntryMade says the node role's access entry was EKS's own doing.
+	// AccessEntryMade reports whether EKS created the node role's access entry.
 	AccessEntryMade bool
 	// UpdateID is the update in progress.
 	UpdateID string
-	// TemplateStale says labels or taints changed since the launch template's
-	// version was made.
+	// TemplateStale reports whether labels or taints have changed since the launch template version
+	// was created.
 	TemplateStale bool
 	// Rollout is the update in progress that replaces nodes.
 	Rollout *Rollout `json:",omitempty"`
-	// Draining are the instances that leave, and since when they drain.
+	// Draining are the instances that are leaving, with the time when draining began.
 	Draining map[string]time.Time
-	// Missing are the instances without a Ready node, and since when.
+	// Missing are the instances without a Ready node, with the time since when.
 	Missing map[string]time.Time `json:",omitempty"`
-	// Labels and Taints removed from the group but not yet from all its nodes.
+	// Labels and taints that were removed from the group but not yet from all its nodes.
 	RemovedLabels []string
 	RemovedTaints []ekstypes.Taint
 }
@@ -53,7 +53,7 @@ func (g *Nodegroup) ResourceName() string {
 	return "eks-" + *g.Nodegroup.NodegroupName + "-" + g.UUID
 }
 
-// Target is the group's record as it is after the rollout.
+// Target returns the group's record as it will be after the rollout.
 func (g *Nodegroup) Target() *Nodegroup {
 	r := g.Rollout
 	if r == nil {
@@ -78,22 +78,22 @@ func (g *Nodegroup) LaunchVersion() string {
 // A Rollout replaces the nodes of a group by such of another image or version of the
 // user's launch template.
 type Rollout struct {
-	// The group's new state.
+	// The group's new image and template.
 	ImageID                 string
 	Version, ReleaseVersion *string
 	LaunchTemplate          *ekstypes.LaunchTemplateSpecification
 	InstanceTypes           []string
 	MachineTypes            []string
 	Force                   bool
-	// TemplateVersion is the version of the group's own launch template for the new
-	// nodes; empty until it is made.
+	// TemplateVersion is the version of the group's own launch template for the new nodes. It is
+	// empty until that version has been created.
 	TemplateVersion string `json:",omitempty"`
-	// Size is the group's size before and after.
+	// Size is the group's size before and after the rollout.
 	Size ekstypes.NodegroupScalingConfig
-	// Evicting are the instances whose nodes are drained, and since when.
+	// Evicting are the instances whose nodes are being drained, with the time when draining began.
 	Evicting map[string]time.Time `json:",omitempty"`
-	// ShortSince is since when new nodes are awaited.
+	// ShortSince is since when the rollout has been waiting for new nodes.
 	ShortSince time.Time `json:",omitzero"`
-	// Failure, once there is one, turns the rollout back.
+	// Failure is why the rollout failed. Once it is set, the rollout is being rolled back.
 	Failure *ekstypes.ErrorDetail `json:",omitempty"`
 }

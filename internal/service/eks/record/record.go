@@ -1,7 +1,6 @@
-// Package record has what EKS stores: a type and a collection for each kind of
-// resource, and the keys under which they are kept. It is the ground floor, so that
-// each part of EKS can look at the resources of the others without importing them.
-// Nothing here changes records; it only has what can be derived from them.
+// Package record has what EKS stores: a type and a collection for each kind of resource, and their
+// keys. It is below all other packages of EKS, so that each part can look up the resources of
+// others without importing them. It only derives values from records and never changes them.
 package record
 
 import (
@@ -17,9 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The service's records. Cluster and node group descriptions are kept as the
-// SDK's own types, beside what AWS keeps to itself. IDs of everything that
-// belongs to a cluster begin with "CLUSTER/".
+// The service's records. Descriptions of clusters and node groups are kept as SDK types, next to
+// internal data that AWS does not show. The IDs of everything in a cluster begin with "CLUSTER/".
 var (
 	Clusters      = store.NewCollection[Cluster]("eks", "cluster")
 	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup")
@@ -27,7 +25,7 @@ var (
 	Updates       = store.NewCollection[Update]("eks", "update")
 )
 
-// ClusterKey is the key of the caller's cluster with a name.
+// ClusterKey returns the key of the caller's cluster with a name.
 func ClusterKey(call *awsapi.Call, name string) store.Key {
 	return store.Key{Account: call.Account, Region: call.Region, ID: name}
 }
@@ -66,8 +64,8 @@ func Fingerprint[T any](in *T) string {
 // deleteBatch keeps transactions below a hundred operations.
 const deleteBatch = 90
 
-// DeleteAll removes the records in scope in small transactions: all, or those that which
-// reports.
+// DeleteAll deletes records of a scope in small transactions: all of them, or those that match
+// which.
 func DeleteAll[T any](ctx context.Context, st *store.Store, c store.Collection[T], scope store.Scope, which func(*T) bool) error {
 	items := c.All(st, scope)
 	if which != nil {
@@ -86,7 +84,7 @@ func DeleteAll[T any](ctx context.Context, st *store.Store, c store.Collection[T
 	return nil
 }
 
-// Optional returns nil for "": members that AWS leaves out of answers.
+// Optional returns nil for "", for members that AWS omits if they are empty.
 func Optional(s string) *string {
 	if s == "" {
 		return nil

@@ -7,12 +7,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A kind is what there is to know of resources of one kind. Their ARNs are
-// KIND/CLUSTER/…, those of clusters KIND/CLUSTER.
+// A kind gives access to the resources of one kind. Their ARNs are KIND/CLUSTER/…, those of
+// clusters KIND/CLUSTER.
 type kind struct {
 	// get returns the resource at a key.
 	get func(store.Reader, store.Key) (tagged, error)
-	// list returns those that belong to a cluster.
+	// list returns the resources that belong to a cluster.
 	list func(store.Reader, store.Key) []tagged
 	// retag changes the tags of the resource at a key.
 	retag func(*store.Tx, store.Key, func(tags map[string]string) error) error
@@ -73,7 +73,7 @@ func kindOf[T any](c store.Collection[T], of func(*T) (arn *string, tags *map[st
 	}
 }
 
-// byARN finds the resource with an ARN, of which path is the last part.
+// byARN finds the resource with an ARN. path is the resource part of that ARN.
 func byARN(r store.Reader, account, region, path, arn string) (kind, tagged, error) {
 	name, rest, _ := strings.Cut(path, "/")
 	k, ok := kinds[name]

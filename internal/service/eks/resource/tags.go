@@ -61,7 +61,7 @@ func (s *Service) updateTags(ctx context.Context, resource string, change func(m
 	})
 }
 
-// find finds the resource with an ARN among the caller's.
+// find finds the caller's resource with an ARN.
 func (s *Service) find(ctx context.Context, r store.Reader, resource string) (kind, tagged, error) {
 	call := awsapi.CallFrom(ctx)
 	a, err := arn.Parse(resource)
