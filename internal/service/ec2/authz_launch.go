@@ -21,25 +21,25 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A launchView is a launch as policies see it: the request's values, and those of
-// its launch template where it has none.
+// A launchView is a launch as policies see it: the request's values, supplemented by its launch
+// template's.
 type launchView struct {
 	s  *Service
 	sc resource.Scope
 	in *awsec2.RunInstancesInput
-	// given is the request without its template: other values come from the template.
+	// given is the request without its template, to tell which values come from the template.
 	given    *awsec2.RunInstancesInput
-	template string // ARN, or empty
+	template string // ARN of the template, or empty
 	// profile and role are the ARNs of the instance profile and its role, or empty.
 	profile, role string
 }
 
-// launchTargets are what RunInstances touches, each of which is evaluated.
+// launchTargets are the resources that RunInstances uses, each of which is authorized.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html#iam-example-runinstances
 func (s *Service) launchTargets(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput) []authz.Target {
 	v := launchView{s: s, sc: sc, in: in, given: in}
 	if in.LaunchTemplate != nil {
-		// A template that is not there is the handler's to refuse.
+		// If the template does not exist, the handler returns the error.
 		if merged, t, err := mergedLaunch(s.Store, sc, in); err == nil {
 			v.in, v.template = merged, sc.ARN("launch-template", t.ID)
 		}
@@ -67,7 +67,7 @@ func (s *Service) launchTargets(ctx context.Context, sc resource.Scope, in *awse
 	return out
 }
 
-// mergedLaunch lays a request over the version of its launch template.
+// mergedLaunch returns a request merged with its launch template version.
 func mergedLaunch(r store.Reader, sc resource.Scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, launchtemplate.Template, error) {
 	t, err := launchtemplate.Find(r, sc, in.LaunchTemplate.LaunchTemplateId, in.LaunchTemplate.LaunchTemplateName)
 	if err != nil {
@@ -102,8 +102,8 @@ func mergedLaunch(r store.Reader, sc resource.Scope, in *awsec2.RunInstancesInpu
 	return out, t, nil
 }
 
-// target is a resource of the launch; fromTemplate says that the launch template
-// names it, and the request does not.
+// target returns a resource of the launch. fromTemplate means that the launch template names it,
+// not the request.
 func (v *launchView) target(kind, id string, fromTemplate bool, keys map[string][]string) authz.Target {
 	if keys == nil {
 		keys = map[string][]string{}
@@ -148,8 +148,7 @@ func (v *launchView) instance() authz.Target {
 	return v.target("instance", "", v.given.InstanceType == "", keys)
 }
 
-// metadata is how instances will answer for their metadata: EC2's defaults, and
-// what the launch says.
+// metadata returns the condition keys for the metadata options: the launch's, or EC2's defaults.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html
 func (v *launchView) metadata() map[string][]string {
 	endpoint, tokens, hops, tags := "enabled", "optional", "1", "disabled"
@@ -170,7 +169,7 @@ func (v *launchView) metadata() map[string][]string {
 	return keyed("ec2:metadatahttpendpoint", endpoint, "ec2:metadatahttptokens", tokens, "ec2:metadatahttpputresponsehoplimit", hops, "ec2:instancemetadatatags", tags)
 }
 
-// subnets are those of the launch, in the order of its interfaces.
+// subnets returns the launch's subnets in the order of its interfaces.
 func (v *launchView) subnets() []string {
 	var out []string
 	for _, nic := range v.in.NetworkInterfaces {
@@ -208,7 +207,7 @@ func (v *launchView) image() authz.Target {
 	return v.target("image", aws.ToString(v.in.ImageId), v.given.ImageId == nil, nil)
 }
 
-// network is the interfaces of the launch with their subnets and groups.
+// network returns the launch's interfaces, subnets and groups.
 func (v *launchView) network() []authz.Target {
 	var out []authz.Target
 	subnetFromTemplate := v.given.SubnetId == nil && v.given.NetworkInterfaces == nil
@@ -256,7 +255,7 @@ func (v *launchView) network() []authz.Target {
 	return out
 }
 
-// defaultGroup is the group of a launch that names none: its VPC's default one.
+// defaultGroup returns the default group of the VPC, for a launch that names no group.
 func (v *launchView) defaultGroup(subnetIDs []string) []string {
 	if len(subnetIDs) == 0 {
 		return []string{""}
@@ -272,8 +271,8 @@ func (v *launchView) defaultGroup(subnetIDs []string) []string {
 	return []string{vpc.DefaultGroupID}
 }
 
-// volumes are those that the launch makes: the image's, changed and joined by the
-// launch's own.
+// volumes returns the volumes that the launch creates: the image's, overridden and extended by the
+// launch's.
 func (v *launchView) volumes() []authz.Target {
 	type volume struct {
 		kind, size, iops, throughput, encrypted, snapshot string
@@ -329,8 +328,8 @@ func (v *launchView) volumes() []authz.Target {
 	return out
 }
 
-// findProfile finds the launch's instance profile and the role in it, which the
-// caller passes.
+// findProfile looks up the launch's instance profile and its role, which the caller must be allowed
+// to pass.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html
 func (v *launchView) findProfile(ctx context.Context) {
 	p := v.in.IamInstanceProfile
@@ -349,7 +348,7 @@ func (v *launchView) findProfile(ctx context.Context) {
 		return
 	}
 	found, ok, err := v.s.profiles.InstanceProfile(ctx, v.sc.Account, name)
-	if ok && err == nil { // otherwise the handler reports that there is none
+	if ok && err == nil { // otherwise the handler returns the error
 		v.profile, v.role = found.ARN, found.RoleARN
 	}
 }
@@ -382,7 +381,7 @@ func (s *Service) fleetTargets(ctx context.Context, sc resource.Scope, in *awsec
 	return out
 }
 
-// configTargets are what a fleet's configurations name.
+// configTargets are the resources that a fleet's configurations name.
 func configTargets(configs []ec2types.FleetLaunchTemplateConfigRequest) []authz.Target {
 	var out []authz.Target
 	seen := map[string]bool{}

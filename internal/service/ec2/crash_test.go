@@ -25,11 +25,11 @@ import (
 
 var errCrashed = errors.New("the daemon has crashed")
 
-// A crasher ends the store's writes after some of them, as the death of the daemon
-// does between two.
+// A crasher makes the store's writes fail from some point on, as if the daemon had died between two
+// writes.
 type crasher struct {
 	mu   sync.Mutex
-	left int // writes until the crash; negative: none comes
+	left int // writes until the crash; negative for no crash
 }
 
 func (c *crasher) beforeCommit(context.Context) error {
@@ -42,21 +42,21 @@ func (c *crasher) beforeCommit(context.Context) error {
 	return nil
 }
 
-// after sets the crash.
+// after sets the number of writes until the crash.
 func (c *crasher) after(writes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.left = writes
 }
 
-// A crashWorld is a service that dies and is started again over one store. What
-// runs as machines lives on, or not, as processes do.
+// A crashWorld is a service that can crash and be restarted on the same store. Its machines may or
+// may not survive, like processes.
 type crashWorld struct {
 	testing.TB
 	crasher crasher
 	store   *store.Store
 	machine *fakeMachines
-	ctx     context.Context // of the calls
+	ctx     context.Context // context of the calls
 	*ec2.Service
 	stop func()
 }
@@ -96,7 +96,7 @@ func (w *crashWorld) start() {
 	}
 }
 
-// restart starts the daemon anew; its machines died with it.
+// restart restarts the daemon. Its machines are gone.
 func (w *crashWorld) restart() {
 	w.stop()
 	w.crasher.after(-1)
@@ -106,7 +106,7 @@ func (w *crashWorld) restart() {
 	w.start()
 }
 
-// all returns every element of the pages of a listing.
+// all returns the elements of all pages of a list.
 func (w *crashWorld) all() (out crashState) {
 	w.Helper()
 	out.subnets = must(w.DescribeSubnets(w.ctx, &awsec2.DescribeSubnetsInput{}))(w.TB).Subnets
@@ -135,7 +135,7 @@ type crashState struct {
 	fleets    []ec2types.FleetData
 }
 
-// moving says what is on its way to another state.
+// moving returns an error if a resource is changing its state.
 func (s crashState) moving() error {
 	for _, n := range s.nats {
 		if n.State == ec2types.NatGatewayStatePending || n.State == ec2types.NatGatewayStateDeleting {
@@ -162,7 +162,7 @@ func (s crashState) moving() error {
 	return nil
 }
 
-// wrong returns what may never be, whatever was cut off.
+// wrong returns violations of the invariants, which must hold wherever the crash was.
 func (s crashState) wrong(running map[string]bool) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	vpcs, subnets, instances, enis := map[string]bool{}, map[string]int{}, map[string]ec2types.Instance{}, map[string]ec2types.NetworkInterface{}
@@ -248,7 +248,7 @@ func (s crashState) wrong(running map[string]bool) (out []string) {
 	return out
 }
 
-// settled waits until nothing moves, and returns what there is.
+// settled waits until no resource is changing its state, and returns all resources.
 func (w *crashWorld) settled() (s crashState) {
 	w.Helper()
 	testkit.Eventually(w.TB, 20*time.Second, func() error {
@@ -270,11 +270,10 @@ func (w *crashWorld) settled() (s crashState) {
 	return s
 }
 
-// Network and machines are made, changed and removed while the daemon dies between
-// any two of its writes, in the calls and in what goes on afterwards. Whatever was
-// cut off: nothing is there by half, no address or interface is lost or has two
-// owners, a call repeated with its token launches nothing twice, and all can be
-// removed.
+// Network resources and machines are created, changed and removed while the daemon crashes between
+// any two writes, in calls and in the background. Wherever it crashes, nothing is left half-done,
+// no address or interface is leaked or has two owners, a call repeated with its token launches
+// nothing twice, and everything can be removed.
 func TestCrashBetweenAnyTwoWrites(t *testing.T) {
 	seeds := []uint64{1, 2, 3, 4, 5, 6}
 	if s := os.Getenv("EC2_CRASH_SEED"); s != "" {
@@ -314,7 +313,7 @@ func crash(t *testing.T, seed uint64) {
 		}
 		return ids
 	}
-	wanted := 0 // by RunInstances in this round
+	wanted := 0 // launched by RunInstances in this round
 	steps := []func(round int) error{
 		func(round int) error {
 			v, err := w.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16"), AmazonProvidedIpv6CidrBlock: aws.Bool(true)})
@@ -355,7 +354,7 @@ func crash(t *testing.T, seed uint64) {
 			_, err = w.AssociateAddress(ctx, &awsec2.AssociateAddressInput{AllocationId: a.AllocationId, NetworkInterfaceId: eni.NetworkInterface.NetworkInterfaceId})
 			return err
 		},
-		func(round int) error { // in several transactions
+		func(round int) error { // takes several transactions
 			n := aws.Int32(int32(50 + r.IntN(50)))
 			wanted = int(*n)
 			in := &awsec2.RunInstancesInput{ImageId: image(t, "x86_64"), InstanceType: "m5.large", MinCount: n, MaxCount: n, SubnetId: pick(), ClientToken: aws.String(fmt.Sprint("token ", round)),
@@ -412,7 +411,7 @@ func crash(t *testing.T, seed uint64) {
 			crashes++
 		}
 		w.restart()
-		if r.IntN(4) == 0 { // and once more, in what goes on
+		if r.IntN(4) == 0 { // crash once more, in the background work
 			w.crasher.after(r.IntN(20))
 			w.quiet()
 			w.restart()
@@ -440,7 +439,7 @@ func crash(t *testing.T, seed uint64) {
 		t.Errorf("only %d calls were cut off", crashes)
 	}
 
-	// Down.
+	// Remove everything.
 	for _, f := range w.all().fleets {
 		if f.FleetState == ec2types.FleetStateCodeActive {
 			must(w.DeleteFleets(ctx, &awsec2.DeleteFleetsInput{FleetIds: []string{*f.FleetId}, TerminateInstances: aws.Bool(true)}))(t)
@@ -455,7 +454,7 @@ func crash(t *testing.T, seed uint64) {
 		t.Fatal(err)
 	}
 	w.settled()
-	if err := w.removeNetwork(vpc); err != nil { // the addresses that the gateways had
+	if err := w.removeNetwork(vpc); err != nil { // the gateways' addresses
 		t.Fatal(err)
 	}
 	must(w.DetachInternetGateway(ctx, &awsec2.DetachInternetGatewayInput{InternetGatewayId: igw, VpcId: &vpc}))(t)
@@ -505,7 +504,7 @@ func (w *crashWorld) removeNetwork(vpc string) error {
 	return nil
 }
 
-// quiet waits until the reconcilers have nothing left to write, or no daemon that could.
+// quiet waits until the reconcilers have nothing more to write, or the daemon has crashed.
 func (w *crashWorld) quiet() {
 	for {
 		select {

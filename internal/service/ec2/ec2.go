@@ -1,5 +1,5 @@
-// Package ec2 answers the EC2 API. It is the top of a stack of packages that
-// only import packages below them:
+// Package ec2 answers the EC2 API. It is the top of a stack of packages, each of which imports only
+// packages below it:
 //
 //	ec2         operation tables, what authorization asks, tags of every kind, Run
 //	fleet       insights
@@ -9,12 +9,12 @@
 //	record      the stored network and instances
 //	resource    scopes, IDs, pages, client tokens; filter, tag, ec2err
 //
-// Every resource is a record in the store; handlers check and write records in
-// one transaction and Run brings machines to what their records say. Each floor
-// has a Service with its operations, which this one embeds.
+// Every resource is a record in the store. Handlers check and write records in one transaction; Run
+// brings machines into the state of their records. Each package has a Service with its operations,
+// which the Service in this package embeds.
 //
-// No floor decides reachability (package reach does) or starts a process: what
-// boots an instance is behind Machines. No other service imports any of them.
+// None of the packages decides reachability (package reach does) or starts processes: Machines
+// boots the instances. No other service imports them.
 package ec2
 
 import (
@@ -56,14 +56,14 @@ type (
 	Tags             = tag.Set
 )
 
-// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region
-// unless Config says otherwise.
+// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region, unless Config
+// sets another quota.
 const DefaultVCPUQuota = instance.DefaultVCPUQuota
 
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store
-	// Clock is the time; nil means the real one.
+	// Clock returns the time. nil means the real clock.
 	Clock clock.WithTicker
 	// Timing is how long states last; the zero value is as quickly as they are true.
 	Timing timing.Timing
@@ -77,15 +77,15 @@ type Config struct {
 	// resolve:ssm:NAME; false if there is no such parameter of an image. nil knows
 	// the public ones only.
 	Parameter func(account, region, name string) (imageID string, ok bool)
-	// VCPUQuota is how many vCPUs an account may run of the bucket with a Service
-	// Quotas code (VCPUQuotaCode); nil means DefaultVCPUQuota of each.
+	// VCPUQuota returns how many vCPUs an account may run in the bucket with a Service Quotas code
+	// (VCPUQuotaCode). nil means DefaultVCPUQuota for each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
-	// Faults say which pools have no capacity; nil: all have.
+	// Faults determine which pools have no capacity. nil means that all have.
 	Faults *fault.Set
 	Log    *slog.Logger
 }
 
-// The floors under names of their own, so that one struct can embed them.
+// The services of the packages below, under different names, so that one struct can embed them all.
 type (
 	firewallService     = firewall.Service
 	eniService          = eni.Service
@@ -102,9 +102,9 @@ type (
 	insightsService     = insights.Service
 )
 
-// Service is the EC2 service. Its methods with the SDK's shape, most of them
-// promoted from the floors below, are the operations; internal callers may call
-// them with a context of awsapi.WithCall.
+// Service is the EC2 service. Its methods with the SDK's signatures, most of them promoted from the
+// packages below, are the operations. Internal callers can call them with a context from
+// awsapi.WithCall.
 type Service struct {
 	*resource.Core
 	*firewallService
@@ -124,7 +124,7 @@ type Service struct {
 	profiles Profiles
 }
 
-// New returns the service. Call Run to make instances live.
+// New returns the service. Call Run to reconcile its resources.
 func New(cfg Config) *Service {
 	core := &resource.Core{Store: cfg.Store, Clock: cfg.Clock, Timing: cfg.Timing, Log: cfg.Log}
 	if core.Clock == nil {
@@ -161,11 +161,11 @@ func New(cfg Config) *Service {
 	}
 }
 
-// Run moves everything that has a life of its own until ctx ends. Instances are
-// records only, which run as soon as they are launched.
+// Run advances the states of resources until ctx ends. Instances are only records: they count as
+// running as soon as they are launched.
 func (s *Service) Run(ctx context.Context) error { return s.RunOn(ctx, nil) }
 
-// RunOn is Run with machines, which boot the instances.
+// RunOn is Run with machines that boot the instances.
 func (s *Service) RunOn(ctx context.Context, machines Machines) error {
 	all := slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.endpointService.Reconcilers(),
 		s.instanceService.Reconcilers(machines), s.fleetService.Reconcilers())

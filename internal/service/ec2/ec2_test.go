@@ -25,21 +25,20 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is an AWS API server with a running EC2 service, and a client of a
-// fresh account.
+// A world is an AWS API server with a running EC2 service, and a client of a new account.
 type world struct {
 	*awsec2.Client
 	server   *testkit.Server
 	service  *ec2.Service
 	machines *fakeMachines
 	account  string
-	// quota of vCPUs; 0 means plenty.
+	// vCPU quota; 0 means plenty.
 	quota int
-	// denied are instance types that fleets may not launch.
+	// denied are the instance types that fleets may not launch.
 	denied []string
-	// faults are what capacity there is not.
+	// faults determine which pools have no capacity.
 	faults *fault.Set
-	// launching, if any, is called while a fleet launches.
+	// launching, if not nil, is called while a fleet launches.
 	launching func()
 }
 
@@ -74,9 +73,9 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	}})
 	w.account = w.server.Account(t)
 	cfg := w.server.AWSConfig(w.account)
-	// The SDK closes a request's body as soon as the answer begins; when that is so
-	// soon that net/http still looks for the body's end, the connection is dropped
-	// in the middle of a long answer. Its default retries hide that.
+	// The SDK closes a request's body as soon as the response begins. If net/http is then still
+	// looking for the body's end, the connection is dropped in the middle of a long response. The
+	// default retries hide that.
 	cfg.RetryMaxAttempts = 4
 	if _, measured := t.(*testing.B); !measured {
 		cfg.HTTPClient = codeRecorder{cfg.HTTPClient, answered}
@@ -94,7 +93,7 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	return w
 }
 
-// short takes the capacity of pools away; no pools give it back.
+// short takes capacity away from pools. Without arguments, it restores capacity.
 func (w *world) short(pools ...fault.Fault) {
 	for i := range pools {
 		pools[i].Kind, pools[i].Account, pools[i].Region = fault.Capacity, w.account, testkit.Region
@@ -116,7 +115,7 @@ func (profiles) InstanceProfile(_ context.Context, account, name string) (ec2.Pr
 	return ec2.Profile{}, false, nil
 }
 
-// fakeMachines remembers what runs.
+// fakeMachines records which machines are running.
 type fakeMachines struct {
 	mu      sync.Mutex
 	running map[string]machine.Instance
@@ -143,7 +142,7 @@ func (f *fakeMachines) Machine(id string) (machine.Machine, bool) {
 	return fakeMachine{nil, f, id}, ok
 }
 
-// fakeMachine remembers its network interfaces.
+// fakeMachine records its network interfaces.
 type fakeMachine struct {
 	machine.Machine
 	of *fakeMachines
@@ -226,7 +225,7 @@ func image(t testing.TB, arch string) *string {
 	return aws.String(img.ID)
 }
 
-// launch runs n instances and waits until they run.
+// launch launches n instances and waits until they are running.
 func (w *world) launch(t testing.TB, n int32, edit func(*awsec2.RunInstancesInput)) []ec2types.Instance {
 	t.Helper()
 	in := &awsec2.RunInstancesInput{ImageId: image(t, "x86_64"), InstanceType: "m5.large", MinCount: aws.Int32(n), MaxCount: aws.Int32(n)}
@@ -241,7 +240,7 @@ func (w *world) launch(t testing.TB, n int32, edit func(*awsec2.RunInstancesInpu
 	return w.await(t, ec2types.InstanceStateNameRunning, ids...)
 }
 
-// instanceIDs are the IDs of instances.
+// instanceIDs returns the IDs of instances.
 func instanceIDs(all []ec2types.Instance) []string {
 	ids := make([]string, len(all))
 	for i, inst := range all {
@@ -250,7 +249,7 @@ func instanceIDs(all []ec2types.Instance) []string {
 	return ids
 }
 
-// await waits until all the instances have a state.
+// await waits until all instances are in a state.
 func (w *world) await(t testing.TB, state ec2types.InstanceStateName, ids ...string) []ec2types.Instance {
 	t.Helper()
 	var got []ec2types.Instance
@@ -273,7 +272,7 @@ func (w *world) await(t testing.TB, state ec2types.InstanceStateName, ids ...str
 	return got
 }
 
-// quiet waits until the reconcilers have nothing left to write.
+// quiet waits until the reconcilers have nothing more to write.
 func (w *world) quiet(t testing.TB) {
 	t.Helper()
 	for {

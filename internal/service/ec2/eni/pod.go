@@ -18,32 +18,32 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The VPC CNI plugin's requests to EC2. It does in a few transactions what
-// the plugin does in more calls; the errors are those of the calls.
+// The VPC CNI plugin's requests to EC2, in fewer transactions than the plugin makes calls. The
+// errors are those of the individual calls.
 
-// A PodInterface is a network interface of an instance, as far as pods use it.
+// A PodInterface is a network interface of an instance, reduced to what pods need.
 type PodInterface struct {
 	ID           string
 	AttachmentID string
 	SubnetID     string
 	Device       int32
-	Addresses    []netip.Addr // but for the primary one
+	Addresses    []netip.Addr // except the primary one
 	Prefixes     []netip.Prefix
 	Tags         tag.Set
 	Attached     time.Time
 }
 
-// A PodInterfaceSpec says what interface to attach.
+// A PodInterfaceSpec describes an interface to attach.
 type PodInterfaceSpec struct {
-	// Subnet and Groups are the primary interface's, if empty.
+	// If Subnet or Groups is empty, those of the primary interface are used.
 	Subnet string
 	Groups []string
-	// Addresses and Prefixes are how many it is to have, one kind only.
+	// Addresses and Prefixes are the number of each to allocate. Only one may be set.
 	Addresses, Prefixes int
 	Tags                tag.Set
-	// Discover chooses, if there is no Subnet, the subnet with the most free
-	// addresses in the instance's zone, among those tagged for it and the primary
-	// interface's. Cluster is the cluster for which they may be tagged.
+	// Discover selects a subnet if Subnet is empty: the one with the most free addresses in the
+	// instance's zone, among the primary interface's and those tagged for pods. Subnets tagged for
+	// a cluster other than Cluster are excluded.
 	Discover bool
 	Cluster  string
 }
@@ -69,7 +69,7 @@ func podOf(e record.NetworkInterface) (PodInterface, error) {
 	return p, nil
 }
 
-// PodInterfaces returns the interfaces of an instance, the primary one first.
+// PodInterfaces returns the interfaces of an instance, starting with the primary one.
 func (s *Service) PodInterfaces(_ context.Context, account, region, id string) ([]PodInterface, error) {
 	sc := resource.Scope{Account: account, Region: region}
 	i, err := resource.Get(s.Store, record.Instances, sc, id)
@@ -87,8 +87,8 @@ func (s *Service) PodInterfaces(_ context.Context, account, region, id string) (
 	return out, nil
 }
 
-// AttachPodInterface makes an interface and attaches it to an instance, with which
-// it will be deleted.
+// AttachPodInterface creates an interface and attaches it to an instance. It is deleted with the
+// instance.
 func (s *Service) AttachPodInterface(ctx context.Context, account, region, id string, spec PodInterfaceSpec) (PodInterface, error) {
 	sc := resource.Scope{Account: account, Region: region}
 	candidates, err := s.podSubnets(sc, id, spec)
@@ -105,11 +105,11 @@ func (s *Service) AttachPodInterface(ctx context.Context, account, region, id st
 	return PodInterface{}, fmt.Errorf("no valid subnets available for ENI creation - all subnets are either not tagged or tagged with %s=0", podSubnetTag)
 }
 
-// podSubnetTag marks subnets for pods, and with 0 those that are not for them.
+// podSubnetTag marks subnets for pods, or with 0, subnets that pods must not use.
 // https://github.com/aws/amazon-vpc-cni-k8s#enable_subnet_discovery-v1180
 const podSubnetTag = "kubernetes.io/role/cni"
 
-// podSubnets are the subnets where an interface may be, the best first.
+// podSubnets returns the subnets for a new interface in order of preference.
 func (s *Service) podSubnets(sc resource.Scope, id string, spec PodInterfaceSpec) ([]string, error) {
 	if spec.Subnet != "" {
 		return []string{spec.Subnet}, nil
@@ -156,7 +156,7 @@ func (s *Service) podSubnets(sc resource.Scope, id string, spec PodInterfaceSpec
 	return out, nil
 }
 
-// ofCluster reports whether a subnet is tagged for no cluster, or for this one.
+// ofCluster reports whether a subnet is tagged for this cluster or for none.
 func ofCluster(t tag.Set, cluster string) bool {
 	const prefix = "kubernetes.io/cluster/"
 	marked := false
@@ -229,8 +229,7 @@ func (s *Service) attachPodInterface(ctx context.Context, sc resource.Scope, id,
 	return out, err
 }
 
-// AssignPodAddresses gives an interface so many more addresses or prefixes, and
-// tags, which it may have already.
+// AssignPodAddresses adds a number of addresses or prefixes to an interface, and any missing tags.
 func (s *Service) AssignPodAddresses(ctx context.Context, account, region, eni string, n, prefixes int, tags tag.Set) (PodInterface, error) {
 	sc := resource.Scope{Account: account, Region: region}
 	var out PodInterface
@@ -266,8 +265,8 @@ func (s *Service) AssignPodAddresses(ctx context.Context, account, region, eni s
 	return out, err
 }
 
-// UnassignPodAddresses takes addresses and prefixes off an interface. Those that it
-// does not have any more  are not an error.
+// UnassignPodAddresses removes addresses and prefixes from an interface. It is not an error if the
+// interface no longer has them.
 func (s *Service) UnassignPodAddresses(ctx context.Context, account, region, eni string, addrs []netip.Addr, prefixes []netip.Prefix) error {
 	sc := resource.Scope{Account: account, Region: region}
 	return s.Store.Update(ctx, func(tx *store.Tx) error {

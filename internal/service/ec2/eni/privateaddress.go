@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// AssignPrivateIpAddresses adds secondary addresses to an interface, within the
-// limit of the instance it is attached to.
+// AssignPrivateIpAddresses adds secondary addresses to an interface, up to the limit of the
+// instance that it is attached to.
 func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.AssignPrivateIpAddressesInput) (*awsec2.AssignPrivateIpAddressesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	n, err := SecondaryCount(in.SecondaryPrivateIpAddressCount)
@@ -106,8 +106,8 @@ func (s *Service) addAddresses(tx *store.Tx, sc resource.Scope, e *record.Networ
 	return added, nil
 }
 
-// checkSlots refuses more addresses and prefixes, which count alike, than the
-// type of the instance that the interface is attached to allows.
+// checkSlots checks that the instance type allows more addresses and prefixes on an interface. Both
+// count the same. A detached interface has no limit yet.
 func checkSlots(r store.Reader, sc resource.Scope, e record.NetworkInterface, n int) error {
 	if e.Attachment.InstanceID == "" {
 		return nil
@@ -122,8 +122,7 @@ func checkSlots(r store.Reader, sc resource.Scope, e record.NetworkInterface, n 
 	return nil
 }
 
-// addPrefixes takes n free prefixes and the given ones for e, which the caller
-// writes.
+// addPrefixes allocates n free prefixes and the given ones for e. The caller stores e.
 func addPrefixes(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n int, given []string) ([]string, error) {
 	if err := checkSlots(tx, sc, *e, n+len(given)); err != nil {
 		return nil, err
@@ -141,7 +140,7 @@ func addPrefixes(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n 
 	return added, err
 }
 
-// takeOver takes secondary addresses off the other interfaces of e's subnet.
+// takeOver removes secondary addresses from other interfaces in e's subnet.
 func takeOver(tx *store.Tx, sc resource.Scope, e record.NetworkInterface, addrs []string) error {
 	holders := resource.List(tx, record.NetworkInterfaces, sc, func(o record.NetworkInterface) bool {
 		return o.ID != e.ID && o.SubnetID == e.SubnetID && slices.ContainsFunc(o.Addresses[1:], func(a string) bool { return slices.Contains(addrs, a) })
@@ -193,7 +192,7 @@ func removeAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface
 	return nil
 }
 
-// UnassignPrivateIpAddresses gives secondary addresses back.
+// UnassignPrivateIpAddresses removes secondary addresses from an interface.
 func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.UnassignPrivateIpAddressesInput) (*awsec2.UnassignPrivateIpAddressesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	_, err := resource.Change(ctx, s.Core, record.NetworkInterfaces, nil, in.NetworkInterfaceId, func(tx *store.Tx, e *record.NetworkInterface) error {

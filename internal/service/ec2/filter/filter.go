@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// Fields maps the filter names an operation documents to the values a resource
-// has for them. A resource without the attribute has no value and never matches.
+// Fields maps the filter names that an operation documents to functions that return a resource's
+// values. A resource without values never matches.
 type Fields[T any] map[string]func(T) []string
 
 // Compile returns a predicate that is true for the resources that every
@@ -81,7 +81,7 @@ func anyMatch(have []string, want []pattern) bool {
 	return false
 }
 
-// One makes a field of a single value; an empty value counts as none.
+// One returns a field with a single value. An empty value counts as none.
 func One[T any](get func(T) string) func(T) []string {
 	return func(v T) []string {
 		if s := get(v); s != "" {
@@ -91,7 +91,7 @@ func One[T any](get func(T) string) func(T) []string {
 	}
 }
 
-// Flag makes a field of a boolean.
+// Flag returns a boolean field.
 func Flag[T any](get func(T) bool) func(T) []string {
 	return func(v T) []string {
 		if get(v) {

@@ -26,7 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The types and states of a fleet.
+// Types and states of a fleet.
 const (
 	typeInstant  = "instant"
 	typeRequest  = "request"
@@ -39,8 +39,7 @@ const (
 	stateTerminating = "deleted_terminating"
 )
 
-// Members are the members that CreateFleet and ModifyFleet honour of a
-// launch template configuration.
+// The members of a launch template configuration that CreateFleet and ModifyFleet support.
 const ConfigMembers = `LaunchTemplateConfigs.LaunchTemplateSpecification LaunchTemplateConfigs.Overrides.AvailabilityZone
 	LaunchTemplateConfigs.Overrides.AvailabilityZoneId LaunchTemplateConfigs.Overrides.BlockDeviceMappings.DeviceName
 	LaunchTemplateConfigs.Overrides.BlockDeviceMappings.Ebs LaunchTemplateConfigs.Overrides.BlockDeviceMappings.NoDevice
@@ -52,43 +51,41 @@ const ConfigMembers = `LaunchTemplateConfigs.LaunchTemplateSpecification LaunchT
 	TargetCapacitySpecification.DefaultTargetCapacityType TargetCapacitySpecification.OnDemandTargetCapacity
 	TargetCapacitySpecification.SpotTargetCapacity TargetCapacitySpecification.TotalTargetCapacity`
 
-// Members are those of CreateFleet.
+// Members are the members that CreateFleet supports.
 const Members = ConfigMembers + ` ClientToken Context DryRun ExcessCapacityTerminationPolicy OnDemandOptions.AllocationStrategy
 	ReplaceUnhealthyInstances SpotOptions.AllocationStrategy SpotOptions.InstanceInterruptionBehavior SpotOptions.InstancePoolsToUseCount
 	TagSpecifications TerminateInstancesWithExpiration Type ValidFrom ValidUntil`
 
-// Except is what CreateFleet does not honour.
+// Except lists what CreateFleet does not support.
 const Except = "interruption behaviors other than terminate, " + storage.CreateExcept + ", " + instancetype.RequirementsExcept
 
-// A Fleet is an EC2 Fleet. Its launches are found through the instances,
-// which name their fleet.
+// A Fleet is an EC2 Fleet. Its instances are found by their records, which name their fleet.
 type Fleet struct {
 	ID          string
 	Type, State string
 	Created     time.Time
-	Since       time.Time // of the state
+	Since       time.Time // when it entered the state
 	ClientToken string    `json:",omitempty"`
 	Context     string    `json:",omitempty"`
 	// Configs are the launch templates and overrides as requested.
 	Configs json.RawMessage
 	Target  fleetTarget
-	// The strategies are as requested, with their defaults.
+	// The strategies are as requested, or the defaults.
 	OnDemandStrategy, SpotStrategy string
-	SpotPools                      int32  `json:",omitempty"` // of lowest-price
-	Excess                         string // termination, no-termination
+	SpotPools                      int32  `json:",omitempty"` // for lowest-price
+	Excess                         string // termination or no-termination
 	ReplaceUnhealthy               bool   `json:",omitempty"`
 	TerminateExpired               bool   `json:",omitempty"`
 	ValidFrom, ValidUntil          time.Time
 	Tags                           tag.Set `json:",omitempty"`
 
-	// Groups and Faults are the results of launches: of all launches for instant
-	// fleets, of recent ones for others.
+	// Groups and Faults are the results of launches: all launches of an instant fleet, the most
+	// recent ones of other fleets.
 	Groups []fleetGroup `json:",omitempty"`
 	Faults []fleetFault `json:",omitempty"`
-	// Placed is how many units a request fleet has launched, which are not launched
-	// again.
+	// Placed is how many units a request fleet has launched. They are not replaced.
 	Placed fleetUnits
-	// Pokes counts the instances that ended: it wakes the reconciler.
+	// Pokes counts terminated instances. Incrementing it triggers the reconciler.
 	Pokes int `json:",omitempty"`
 }
 
@@ -97,7 +94,7 @@ type fleetTarget struct {
 	Default               string
 }
 
-// fleetUnits are capacity units by capacity type.
+// fleetUnits are units of capacity by capacity type.
 type fleetUnits struct{ OnDemand, Spot float64 }
 
 func (u *fleetUnits) of(isSpot bool) *float64 {
@@ -107,7 +104,7 @@ func (u *fleetUnits) of(isSpot bool) *float64 {
 	return &u.OnDemand
 }
 
-// units are the units wanted of each capacity type.
+// units returns the target units of each capacity type.
 func (t fleetTarget) units() fleetUnits {
 	u := fleetUnits{float64(t.OnDemand), float64(t.Spot)}
 	if rest := float64(t.Total) - u.OnDemand - u.Spot; rest > 0 {
@@ -116,19 +113,19 @@ func (t fleetTarget) units() fleetUnits {
 	return u
 }
 
-// A fleetGroup is what was launched from one pool.
+// A fleetGroup has the instances launched from one pool.
 type fleetGroup struct {
 	Pool      fleetOrigin
 	Instances []string
 }
 
-// A fleetFault is why nothing was launched from a pool.
+// A fleetFault is the reason why nothing was launched from a pool.
 type fleetFault struct {
 	Pool          fleetOrigin
 	Code, Message string
 }
 
-// A fleetOrigin names a pool in answers.
+// A fleetOrigin identifies a pool in responses.
 type fleetOrigin struct {
 	TemplateID, Version string
 	Override            json.RawMessage // of FleetLaunchTemplateOverrides
@@ -141,7 +138,7 @@ type fleetOrigin struct {
 func (o fleetOrigin) SDK() *ec2types.LaunchTemplateAndOverridesResponse {
 	over := new(ec2types.FleetLaunchTemplateOverrides)
 	if len(o.Override) > 0 {
-		_ = json.Unmarshal(o.Override, over) // written by this package
+		_ = json.Unmarshal(o.Override, over) // this package created it, so it is valid
 	}
 	return &ec2types.LaunchTemplateAndOverridesResponse{
 		LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecification{LaunchTemplateId: aws.String(o.TemplateID), Version: aws.String(o.Version)},
@@ -161,12 +158,12 @@ func (f Fleet) configs() ([]ec2types.FleetLaunchTemplateConfigRequest, error) {
 	return out, nil
 }
 
-// fleetsUnderWay are the instant fleets that calls of this process launch: the
-// reconciler leaves them alone.
+// fleetsUnderWay are the instant fleets that calls in this process are launching. The reconciler
+// does not touch them.
 type fleetsUnderWay struct{ m sync.Map }
 
-// CreateFleet launches instances of several types, zones and purchase options. An
-// instant fleet is launched before the answer, others by their reconciler.
+// CreateFleet launches instances of several types, in several zones and with several purchase
+// options. An instant fleet is launched before CreateFleet returns; the reconciler launches others.
 func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (*awsec2.CreateFleetOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if done, err := s.Recall(s.Store, sc, "CreateFleet", in.ClientToken, in); err != nil {
@@ -224,7 +221,7 @@ func (s *Service) launchedFleet(ctx context.Context, k store.Key, f Fleet, group
 	return f, err
 }
 
-// created is the answer of CreateFleet.
+// created returns CreateFleet's output.
 func (f Fleet) created() *awsec2.CreateFleetOutput {
 	out := &awsec2.CreateFleetOutput{FleetId: aws.String(f.ID)}
 	if f.Type != typeInstant {
@@ -245,12 +242,12 @@ func (f Fleet) created() *awsec2.CreateFleetOutput {
 	return out
 }
 
-// instanceTagSpecs are a fleet request's tags of what it launches.
+// instanceTagSpecs returns a fleet request's tags for instances and what belongs to them.
 func instanceTagSpecs(specs []ec2types.TagSpecification) []ec2types.TagSpecification {
 	return slices.DeleteFunc(slices.Clone(specs), func(t ec2types.TagSpecification) bool { return t.ResourceType == ec2types.ResourceTypeFleet })
 }
 
-// newFleet checks a request.
+// newFleet checks a request and returns the record to store.
 func (s *Service) newFleet(ctx context.Context, sc resource.Scope, in *awsec2.CreateFleetInput) (Fleet, error) {
 	now := s.Now()
 	f := Fleet{
@@ -310,8 +307,8 @@ func (s *Service) newFleet(ctx context.Context, sc resource.Scope, in *awsec2.Cr
 	return f, nil
 }
 
-// hyphenated is an allocation strategy as the API model spells it. EC2 also takes Spot
-// Fleet's spelling, lowestPrice, which Terraform sends and DescribeFleets answers.
+// hyphenated returns an allocation strategy as the API model spells it. EC2 also accepts Spot
+// Fleet's spelling, lowestPrice, which Terraform sends and DescribeFleets returns.
 func hyphenated[S ~string](strategy S) S {
 	var b strings.Builder
 	for _, r := range string(strategy) {
@@ -351,7 +348,7 @@ func (f *Fleet) takeSpotOptions(o *ec2types.SpotOptionsRequest) error {
 	return nil
 }
 
-// maxCapacity is the most a fleet's target may be.
+// maxCapacity is the maximum target capacity of a fleet.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/fleet-quotas.html
 const maxCapacity = 10_000
 
@@ -386,8 +383,8 @@ func (f *Fleet) takeTarget(t *ec2types.TargetCapacitySpecificationRequest) error
 	return nil
 }
 
-// duplicatePools reports whether overrides name a pool twice: an instance type in an
-// Availability Zone.
+// duplicatePools reports whether overrides name a pool, an instance type in an Availability Zone,
+// more than once.
 func (s *Service) duplicatePools(sc resource.Scope, overrides []ec2types.FleetLaunchTemplateOverridesRequest) bool {
 	type pool struct {
 		typ  ec2types.InstanceType
@@ -407,7 +404,7 @@ func (s *Service) duplicatePools(sc resource.Scope, overrides []ec2types.FleetLa
 	return false
 }
 
-// takeConfigs checks the launch templates and overrides.
+// takeConfigs validates the launch templates and overrides and stores them in f.
 func (s *Service) takeConfigs(sc resource.Scope, f *Fleet, configs []ec2types.FleetLaunchTemplateConfigRequest) error {
 	if len(configs) == 0 {
 		return ec2err.Missing("LaunchTemplateConfigs")
@@ -441,7 +438,7 @@ func (s *Service) takeConfigs(sc resource.Scope, f *Fleet, configs []ec2types.Fl
 	}
 	for _, c := range configs {
 		if s.duplicatePools(sc, c.Overrides) {
-			// [seen] in the notes of users of instant fleets
+			// [seen] in notes by users of instant fleets
 			return ec2err.New("InvalidFleetConfig", "The fleet configuration contains duplicate instance pools")
 		}
 	}

@@ -18,10 +18,10 @@ const retryAfter = time.Second
 
 // A fleetCount is what a fleet has.
 type fleetCount struct {
-	live      []record.Instance // neither terminated nor about to be
+	live      []record.Instance // neither terminated nor shutting down
 	ending    int               // shutting down
 	fulfilled fleetUnits
-	launched  fleetUnits // also by instances that have ended, while they are remembered
+	launched  fleetUnits // including instances that have terminated, as long as their records exist
 }
 
 func (s *Service) countFleet(r store.Reader, sc resource.Scope, id string) (fleetCount, error) {
@@ -52,8 +52,8 @@ func (s *Service) Reconcilers() []reconcile.Config {
 	}
 }
 
-// reconcileFleet brings a fleet to its target capacity, and forgets it in time
-// when it is over.
+// reconcileFleet brings a fleet to its target capacity, and eventually deletes the record of a
+// fleet that has ended.
 func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duration, error) {
 	f, err := Fleets.Get(s.Store, k)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duratio
 			if f.State != stateSubmitted {
 				return
 			}
-			if f.Type == typeInstant { // the call that launched it did not come to its end
+			if f.Type == typeInstant { // the call that launched it was interrupted
 				f.Groups = foundGroups(count.live)
 			}
 			f.State, f.Since = stateActive, s.Now()
@@ -94,7 +94,7 @@ func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duratio
 			}
 		}
 	}
-	if len(count.live)+count.ending > 0 { // its instances wake it when they end
+	if len(count.live)+count.ending > 0 { // the end of an instance triggers the next reconciliation
 		return 0, nil
 	}
 	if f.State != stateDeleted {
@@ -103,7 +103,7 @@ func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duratio
 	return s.forgetFleet(ctx, k, f, count)
 }
 
-// foundGroups groups instances whose launch was cut off by what they are.
+// foundGroups groups the instances of an interrupted launch by their attributes.
 func foundGroups(live []record.Instance) []fleetGroup {
 	var out []fleetGroup
 	for _, i := range live {
@@ -130,7 +130,7 @@ func (s *Service) editFleet(ctx context.Context, k store.Key, fn func(*Fleet)) e
 	return store.IgnoreNotFound(err)
 }
 
-// forgetFleet deletes the record of a fleet without instances in time.
+// forgetFleet deletes the record of a fleet without instances after a while.
 func (s *Service) forgetFleet(ctx context.Context, k store.Key, f Fleet, count fleetCount) (time.Duration, error) {
 	lasts := s.Timing.InstanceTerminatedVisible
 	if len(count.live)+count.ending > 0 {
@@ -145,8 +145,8 @@ func (s *Service) forgetFleet(ctx context.Context, k store.Key, f Fleet, count f
 	})
 }
 
-// fillFleet launches what a request or maintain fleet lacks and terminates what
-// it has too much of.
+// fillFleet launches the missing capacity of a request or maintain fleet and terminates excess
+// capacity.
 func (s *Service) fillFleet(ctx context.Context, k store.Key, f Fleet, count fleetCount) (time.Duration, error) {
 	now, sc := s.Now(), resource.KeyScope(k)
 	if now.Before(f.ValidFrom) {
@@ -162,7 +162,7 @@ func (s *Service) fillFleet(ctx context.Context, k store.Key, f Fleet, count fle
 		}
 	}
 	target, have := f.Target.units(), count.fulfilled
-	if f.Type == typeRequest { // what has ended is not replaced
+	if f.Type == typeRequest { // terminated instances are not replaced
 		have = fleetUnits{max(f.Placed.OnDemand, count.launched.OnDemand), max(f.Placed.Spot, count.launched.Spot)}
 	}
 	lack := fleetUnits{target.OnDemand - have.OnDemand, target.Spot - have.Spot}
@@ -195,8 +195,8 @@ func (s *Service) fillFleet(ctx context.Context, k store.Key, f Fleet, count fle
 	return retryAfter, nil
 }
 
-// trimFleet terminates instances above the target, of the dearest type first and
-// the newest of those.
+// trimFleet terminates instances above the target, starting with the most expensive types, the
+// newest instances first.
 func (s *Service) trimFleet(ctx context.Context, sc resource.Scope, f Fleet, count fleetCount) error {
 	target := f.Target.units()
 	excess := fleetUnits{count.fulfilled.OnDemand - target.OnDemand, count.fulfilled.Spot - target.Spot}
@@ -216,7 +216,7 @@ func (s *Service) trimFleet(ctx context.Context, sc resource.Scope, f Fleet, cou
 	return s.terminateForFleet(ctx, sc, out)
 }
 
-// terminateForFleet terminates instances, also protected ones.
+// terminateForFleet terminates instances, including protected ones.
 func (s *Service) terminateForFleet(ctx context.Context, sc resource.Scope, all []record.Instance) error {
 	for chunk := range slices.Chunk(all, 30) {
 		err := s.Store.Update(ctx, func(tx *store.Tx) error {
@@ -242,7 +242,7 @@ func (s *Service) terminateForFleet(ctx context.Context, sc resource.Scope, all 
 	return nil
 }
 
-// Poke wakes the reconciler of the fleet of an instance that has ended.
+// Poke triggers the reconciler of the fleet to which a terminated instance belongs.
 func Poke(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	if i.FleetID == "" {
 		return nil

@@ -24,23 +24,23 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// A fleetPool is one place a fleet may launch from: an override, a type and a subnet.
+// A fleetPool is one source of a fleet's instances: an override, an instance type and a subnet.
 type fleetPool struct {
 	origin   fleetOrigin
 	template ec2types.LaunchTemplateSpecification
 	override ec2types.FleetLaunchTemplateOverridesRequest
-	subnet   string // empty: the launch template's own
+	subnet   string // empty for the launch template's
 	price    float64
 	priority float64
 	weight   float64
-	err      error // nothing can be launched from it
+	err      error // why nothing can be launched from it
 }
 
 // A fleetTemplate is a launch template that a fleet uses.
 type fleetTemplate struct {
 	spec ec2types.LaunchTemplateSpecification
 	base awsec2.RunInstancesInput
-	// requirements of the template; RunInstances has no such member.
+	// requirements are the template's instance requirements, for which RunInstances has no member.
 	requirements *ec2types.InstanceRequirementsRequest
 }
 
@@ -70,8 +70,7 @@ func (s *Service) fleetTemplate(sc resource.Scope, spec *ec2types.FleetLaunchTem
 	return out, err
 }
 
-// fleetPools returns the pools of a fleet for a capacity type, in the order in
-// which they are tried.
+// fleetPools returns a fleet's pools for a capacity type, in the order in which they are tried.
 func (s *Service) fleetPools(sc resource.Scope, f Fleet, isSpot bool) ([]fleetPool, error) {
 	configs, err := f.configs()
 	if err != nil {
@@ -99,8 +98,7 @@ func (s *Service) fleetPools(sc resource.Scope, f Fleet, isSpot bool) ([]fleetPo
 	return out, nil
 }
 
-// expandOverride makes the pools of an override: one for each type with its
-// attributes and each subnet.
+// expandOverride returns the pools of an override: one for each matching type and each subnet.
 func (s *Service) expandOverride(sc resource.Scope, t fleetTemplate, o ec2types.FleetLaunchTemplateOverridesRequest, isSpot bool) ([]fleetPool, error) {
 	types := []string{resource.Or(string(o.InstanceType), string(t.base.InstanceType))}
 	requirements := o.InstanceRequirements
@@ -153,8 +151,8 @@ func (s *Service) expandOverride(sc resource.Scope, t fleetTemplate, o ec2types.
 	return out, nil
 }
 
-// echoOverride is a pool's override as answers have it, always with the type and
-// the zone: Karpenter reads them of every error without looking.
+// echoOverride returns a pool's override for a response. It always includes type and zone, because
+// Karpenter reads them from every error without checking.
 func echoOverride(p fleetPool) (json.RawMessage, error) {
 	o := p.override
 	out := ec2types.FleetLaunchTemplateOverrides{
@@ -164,14 +162,14 @@ func echoOverride(p fleetPool) (json.RawMessage, error) {
 	return launchtemplate.CompactJSON(out)
 }
 
-// A place is where a pool is.
+// A place is the location of a pool.
 type place struct {
 	subnet, zone, zoneID string
 	err                  error
 }
 
-// overrideSubnets returns the subnets an override means: its own, the template's,
-// or the default ones of its zone or of all zones.
+// overrideSubnets returns the subnets for an override: its own, the template's, or the default
+// subnets of its zone or of all zones.
 func (s *Service) overrideSubnets(sc resource.Scope, t fleetTemplate, o ec2types.FleetLaunchTemplateOverridesRequest) ([]place, error) {
 	var names []string
 	for id := range strings.SplitSeq(aws.ToString(o.SubnetId), ",") {
@@ -218,10 +216,9 @@ func (s *Service) overrideSubnets(sc resource.Scope, t fleetTemplate, o ec2types
 	return out, nil
 }
 
-// sortPools orders pools as the allocation strategy tries them. Nobody knows how
-// deep AWS's Spot pools are: those with capacity count as equally deep, so that
-// the capacity-optimized strategies come down to the price, and those prioritized
-// to the priority.
+// sortPools sorts pools in the order in which the allocation strategy tries them. The depth of Spot
+// pools is not known, so all pools with capacity count as equally deep. The capacity-optimized
+// strategies therefore go by price, and the prioritized ones by priority.
 func sortPools(pools []fleetPool, f Fleet, isSpot bool) {
 	strategy := f.OnDemandStrategy
 	if isSpot {
@@ -236,7 +233,7 @@ func sortPools(pools []fleetPool, f Fleet, isSpot bool) {
 	})
 }
 
-// spread is how many pools a strategy launches from at a time.
+// spread is how many pools a strategy launches from at the same time.
 func (f Fleet) spread(isSpot bool, pools int) int {
 	switch {
 	case isSpot && f.SpotStrategy == "diversified":
@@ -270,7 +267,7 @@ func (s *Service) launchFleet(ctx context.Context, sc resource.Scope, f Fleet, w
 	return groups, faults, nil
 }
 
-// An allocation launches one capacity type's units of a fleet.
+// An allocation launches a fleet's units of one capacity type.
 type allocation struct {
 	s      *Service
 	sc     resource.Scope
@@ -281,8 +278,7 @@ type allocation struct {
 	faults []fleetFault
 }
 
-// run shares the units among the first pools; what a pool cannot serve goes to
-// those that follow.
+// run divides the units among the first pools. What a pool cannot provide goes to the next ones.
 func (a *allocation) run(ctx context.Context, pools []fleetPool, units float64) error {
 	for units > 0 && len(pools) > 0 {
 		active := pools[:min(max(a.spread, 1), len(pools))]
@@ -335,7 +331,7 @@ func (a *allocation) launch(ctx context.Context, p fleetPool, count int) (int, e
 	return len(launched), err
 }
 
-// request is the RunInstances request of a pool.
+// request returns the RunInstances request for a pool.
 func (p fleetPool) request(count int, tags []ec2types.TagSpecification) *awsec2.RunInstancesInput {
 	o := p.override
 	in := &awsec2.RunInstancesInput{

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The capacity types of a pool.
+// Capacity types of a pool.
 const (
 	OnDemand = "on-demand"
 	Spot     = "spot"
@@ -25,7 +25,7 @@ func (s *Service) short(sc resource.Scope, instanceType, zone string, isSpot boo
 	return s.faults.NoCapacity(sc.Account, sc.Region, instanceType, zone, CapacityType(isSpot))
 }
 
-// CapacityType names what an instance's capacity is bought as.
+// CapacityType returns the name of an instance's capacity type.
 func CapacityType(isSpot bool) string {
 	if isSpot {
 		return Spot
@@ -33,8 +33,8 @@ func CapacityType(isSpot bool) string {
 	return OnDemand
 }
 
-// checkPool refuses a launch from a pool without capacity, or whose Spot price is
-// above what the request offers.
+// checkPool returns an error if a pool has no capacity or its Spot price exceeds the request's
+// maximum.
 func (s *Service) checkPool(sc resource.Scope, l *launch) error {
 	if !instancetype.Offered(l.typ.Name, l.subnet.ZoneID) {
 		return ec2err.UnsupportedZone(l.typ.Name, l.subnet.Zone, instancetype.OfferingZones(sc.Region, l.typ.Name))
@@ -53,7 +53,7 @@ func (s *Service) checkPool(sc resource.Scope, l *launch) error {
 	return nil
 }
 
-// checkCapacity refuses a launch, or a start, from a pool without capacity.
+// checkCapacity returns an error if a pool has no capacity for a launch or start.
 func (s *Service) checkCapacity(sc resource.Scope, instanceType, zone string, isSpot bool) error {
 	f := s.short(sc, instanceType, zone, isSpot)
 	if f == nil {
@@ -71,17 +71,16 @@ func (s *Service) checkCapacity(sc resource.Scope, instanceType, zone string, is
 	return fault.Because(ec2err.NoCapacity(instanceType, zone, others), f)
 }
 
-// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region
-// unless Config says otherwise.
+// DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region, unless Config
+// sets another quota.
 const DefaultVCPUQuota = 1152
 
-// VCPUQuotaCode returns the Service Quotas code of the bucket that an instance
-// type's vCPUs count in; all standard families share one. Codes from memory of
-// the Service Quotas console.
+// VCPUQuotaCode returns the Service Quotas code of the bucket in which an instance type's vCPUs
+// count. All standard families share one. The codes are from memory of the Service Quotas console.
 func VCPUQuotaCode(instanceType string, isSpot bool) string {
 	family, _, _ := strings.Cut(instanceType, ".")
 	type codes struct{ onDemand, spot string }
-	c := codes{"L-1216C47A", "L-34B43A08"} // standard: A, C, D, H, I, M, R, T, Z
+	c := codes{"L-1216C47A", "L-34B43A08"} // the standard families: A, C, D, H, I, M, R, T, Z
 	for _, b := range []struct {
 		prefix string
 		codes
@@ -103,14 +102,14 @@ func VCPUQuotaCode(instanceType string, isSpot bool) string {
 	return c.onDemand
 }
 
-// A vcpuBucket is what a vCPU quota holds for.
+// A vcpuBucket identifies what a vCPU quota limits.
 type vcpuBucket struct {
 	resource.Scope
 	code string
 }
 
-// A vcpuLedger counts the vCPUs of launches under way, which the store does not
-// show yet: parallel launches cannot pass the quota together.
+// A vcpuLedger counts the vCPUs of launches in progress that the store does not show yet, so that
+// parallel launches cannot exceed the quota together.
 type vcpuLedger struct {
 	mu   sync.Mutex
 	held map[vcpuBucket]int
@@ -123,11 +122,12 @@ type vcpuHold struct {
 	ledger *vcpuLedger
 	bucket vcpuBucket
 	each   int
-	count  int // instances the quota allows
-	left   int // instances still held
+	count  int // instances that the quota allows
+	left   int // instances still counted in the ledger
 }
 
-// hold admits as many of count instances as the quota allows, at least l.min.
+// hold reserves vCPUs for up to count instances, as many as the quota allows. It returns an error
+// if these are fewer than l.min.
 func (v *vcpuLedger) hold(ctx context.Context, s *Service, sc resource.Scope, l *launch, count int) (*vcpuHold, error) {
 	h := &vcpuHold{ledger: v, bucket: vcpuBucket{sc, VCPUQuotaCode(l.typ.Name, l.spot != nil)}, each: l.vcpus()}
 	limit := s.vcpuQuota(ctx, sc.Account, sc.Region, h.bucket.code)
@@ -150,8 +150,7 @@ func (v *vcpuLedger) hold(ctx context.Context, s *Service, sc resource.Scope, l 
 	return h, nil
 }
 
-// release gives back all but left instances: the store shows them by now, or they
-// will never be.
+// release releases all but left instances: they are in the store by now, or will never be launched.
 func (h *vcpuHold) release(left int) {
 	h.ledger.mu.Lock()
 	defer h.ledger.mu.Unlock()

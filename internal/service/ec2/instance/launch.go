@@ -17,23 +17,23 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// chunk bounds a transaction: no more than 100 writes, and a request to etcd far
-// below its limit even when every instance carries 16 KiB of user data.
+// These limits keep a transaction below 100 writes, and its request to etcd well below etcd's limit
+// even if every instance has 16 KiB of user data.
 const (
 	chunkWrites    = 90
 	chunkInstances = 40
 )
 
-// instanceWrites is how much launching one instance may write.
+// instanceWrites is the maximum number of writes for launching one instance.
 const instanceWrites = chunkWrites - 8
 
-// writes is how much launching one instance writes.
+// writes is the number of writes for launching one instance.
 func (l launch) writes() int {
 	each := 1 + len(l.nics) + len(l.devices)
 	if l.spot != nil {
 		each++
 	}
-	for _, nic := range l.nics { // each IPv6 address is a record
+	for _, nic := range l.nics { // each IPv6 address has its own record
 		each += len(nic.spec.IPv6) + nic.spec.Extra6
 		if nic.spec.Subnet.AssignIPv6 {
 			each++
@@ -50,7 +50,7 @@ func (l launch) chunkSize() int {
 	return max(n, 1)
 }
 
-// launch writes the instances and returns their IDs.
+// launch stores the instances and returns their IDs.
 func (s *Service) launch(ctx context.Context, sc resource.Scope, request *awsec2.RunInstancesInput, l launch) ([]string, error) {
 	s.launches.RLock()
 	defer s.launches.RUnlock()
@@ -86,7 +86,7 @@ func (s *Service) launch(ctx context.Context, sc resource.Scope, request *awsec2
 					return err
 				}
 				if done != nil {
-					resumed = done.IDs // another call, or one before a crash
+					resumed = done.IDs // by another call or by one before a crash
 					return nil
 				}
 			}
@@ -112,7 +112,7 @@ func (s *Service) launch(ctx context.Context, sc resource.Scope, request *awsec2
 					return s.Remember(tx, sc, "RunInstances", token, request, false, planned...)
 				})
 			}
-			// All of them: a commit that was cancelled may have taken effect.
+			// Include instances whose commit failed: a canceled commit may have taken effect.
 			return nil, errors.Join(err, s.takeBack(context.WithoutCancel(ctx), sc, aws.ToString(token), planned))
 		}
 		if resumed != nil {
@@ -124,7 +124,7 @@ func (s *Service) launch(ctx context.Context, sc resource.Scope, request *awsec2
 	return planned, nil
 }
 
-// affordable is how many instances the free addresses allow, MaxCount at most.
+// affordable returns how many instances the free addresses allow, at most MaxCount.
 func (s *Service) affordable(sc resource.Scope, l launch) (int, error) {
 	perSubnet := map[string]int{}
 	pools := map[string]ipam.Pool{}
@@ -154,8 +154,8 @@ func (s *Service) affordable(sc resource.Scope, l launch) (int, error) {
 	return count, nil
 }
 
-// resume completes a launch that an earlier call with the same token began and a
-// crash interrupted.
+// resume completes a launch that an earlier call with the same token began and that was interrupted
+// by a crash.
 func (s *Service) resume(ctx context.Context, sc resource.Scope, request *awsec2.RunInstancesInput, l launch, planned []string) ([]string, error) {
 	reservation := ids.Resource("r")
 	if first, err := record.Instances.Get(s.Store, sc.Key(planned[0])); err == nil {
@@ -189,7 +189,7 @@ func (s *Service) resume(ctx context.Context, sc resource.Scope, request *awsec2
 	return planned, nil
 }
 
-// launchOne writes an instance with its interfaces.
+// launchOne stores an instance and its interfaces.
 func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reservation string, index int) error {
 	in, now := l.in, s.Now()
 	i := record.Instance{
@@ -240,7 +240,7 @@ func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reser
 				}
 				e.PublicIP = public[0].String()
 			}
-			i.PublicIP = e.PublicIP // also an elastic one of an interface that was there
+			i.PublicIP = e.PublicIP // may be the elastic address of an existing interface
 		}
 		if err := e.NoteInstance(tx, sc); err != nil {
 			return err
@@ -255,7 +255,7 @@ func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reser
 
 func (s *Service) launchInterface(tx *store.Tx, sc resource.Scope, nic launchInterface, hint string) (record.NetworkInterface, error) {
 	if nic.existing == "" {
-		// Read again, because it may have been deleted in the meantime.
+		// Read it again, because it may have been deleted in the meantime.
 		sn, err := resource.Get(tx, record.Subnets, sc, nic.spec.Subnet.ID)
 		if err != nil {
 			return record.NetworkInterface{}, err

@@ -26,8 +26,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// RunMembers are the members RunInstances honours. A launch template may hold
-// others; launching from it is then refused.
+// RunMembers are the members that RunInstances supports. Launching from a launch template with
+// other members is refused.
 const RunMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.DeleteOnTermination BlockDeviceMappings.Ebs.Encrypted
 	BlockDeviceMappings.Ebs.Iops BlockDeviceMappings.Ebs.KmsKeyId BlockDeviceMappings.Ebs.SnapshotId BlockDeviceMappings.Ebs.Throughput
 	BlockDeviceMappings.Ebs.VolumeSize BlockDeviceMappings.Ebs.VolumeType BlockDeviceMappings.NoDevice
@@ -46,7 +46,7 @@ const RunMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.Delet
 	Placement.AvailabilityZone Placement.AvailabilityZoneId Placement.Tenancy PrivateDnsNameOptions PrivateIpAddress
 	SecurityGroupIds SecurityGroups SubnetId TagSpecifications UserData`
 
-// A launch is a checked RunInstances request.
+// A launch is a validated RunInstances request.
 type launch struct {
 	in       *awsec2.RunInstancesInput // merged with its launch template
 	template *launchtemplate.Template
@@ -84,7 +84,7 @@ type launchInterface struct {
 	existing            string // eni-… to attach
 	spec                eni.Spec
 	device, card        int32
-	public              *bool // nil: as the subnet says
+	public              *bool // nil means the subnet's default
 	deleteOnTermination bool
 }
 
@@ -140,7 +140,7 @@ func (s *Service) mergeTemplate(ctx context.Context, sc resource.Scope, in *awse
 	return out, &t, n, nil
 }
 
-// checkTemplateMembers refuses to launch with members that would be ignored.
+// checkTemplateMembers refuses to launch from a template with members that would be ignored.
 func checkTemplateMembers(data json.RawMessage) error {
 	var tree any
 	if err := json.Unmarshal(data, &tree); err != nil {
@@ -192,7 +192,7 @@ func MergeTagSpecs(base, over []ec2types.TagSpecification) []ec2types.TagSpecifi
 	return out
 }
 
-// MergeDevices lays a request's block devices over those of a launch template.
+// MergeDevices merges a request's block devices into those of a launch template.
 func MergeDevices(base, over []ec2types.BlockDeviceMapping) []ec2types.BlockDeviceMapping {
 	out := slices.Clone(base)
 	for _, d := range over {
@@ -262,7 +262,7 @@ func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.R
 	return l, s.checkPool(sc, &l)
 }
 
-// defaultType is EC2's instance type for requests without one.
+// defaultType is EC2's instance type for requests that name none.
 const defaultType = "m1.small"
 
 func (s *Service) planImage(sc resource.Scope, l *launch) error {
@@ -300,7 +300,7 @@ func (s *Service) planProfile(ctx context.Context, sc resource.Scope, l *launch)
 	return err
 }
 
-// findProfile returns the instance profile a request names, with its role.
+// findProfile returns the instance profile in a request, with its role.
 func (s *Service) findProfile(ctx context.Context, sc resource.Scope, spec *ec2types.IamInstanceProfileSpecification) (*record.InstanceProfile, error) {
 	if spec.Arn != nil && spec.Name != nil {
 		return nil, ec2err.Combination("The parameter iamInstanceProfile.name may not be used in combination with iamInstanceProfile.arn")
@@ -368,7 +368,7 @@ func (s *Service) launched(sc resource.Scope, ids []string) (*awsec2.RunInstance
 	for _, id := range ids {
 		i, err := record.Instances.Get(s.Store, sc.Key(id))
 		if resource.NotFound(err) {
-			continue // long terminated
+			continue // terminated long ago
 		}
 		if err != nil {
 			return nil, err

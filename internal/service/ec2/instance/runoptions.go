@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
 
-// RunExcept says which values of honoured members RunInstances refuses.
+// RunExcept lists the values of supported members that RunInstances refuses.
 const RunExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, volumes from snapshots other than the image's, " +
 	"instances with more than 82 interfaces, volumes and IPv6 addresses in total, " + storage.CreateExcept
 
@@ -53,7 +53,7 @@ func planTags(ctx context.Context, l *launch) error {
 	return nil
 }
 
-// planOptions checks what a request says of how the instances run.
+// planOptions checks the request's options for running the instances.
 func planOptions(l *launch) error {
 	in := l.in
 	switch in.InstanceInitiatedShutdownBehavior {
@@ -128,7 +128,7 @@ func checkMetadata(tokens, endpoint, ipv6, tags string, hops *int32) error {
 	return nil
 }
 
-// planCPU works out the cores and threads.
+// planCPU determines the cores and threads.
 func planCPU(l *launch) error {
 	l.cores, l.threads = int32(l.typ.VCPU), 1
 	info, _ := instancetypes.Info(l.typ.Name)
@@ -149,7 +149,8 @@ func planCPU(l *launch) error {
 	}
 	switch {
 	case o.CoreCount == nil != (o.ThreadsPerCore == nil):
-		// ModifyInstanceCpuOptions' answer: https://github.com/hashicorp/terraform-provider-aws/issues/46821
+		// ModifyInstanceCpuOptions' error:
+		// https://github.com/hashicorp/terraform-provider-aws/issues/46821
 		return ec2err.New("MissingParameter", "When specifying CpuOptions you must specify both CoreCount and ThreadsPerCore.")
 	// The texts below are from memory.
 	case !valid(cores, l.cores, o.CoreCount):
@@ -166,14 +167,14 @@ func planCPU(l *launch) error {
 	return nil
 }
 
-// vcpus is how many vCPUs an instance of the launch has.
+// vcpus is the number of vCPUs per instance of the launch.
 func (l *launch) vcpus() int { return int(l.cores * l.threads) }
 
-// A spotSpec is what a launch wants of Spot.
+// A spotSpec has a launch's Spot options.
 type spotSpec struct {
 	MaxPrice   string    `json:",omitempty"`
 	Persistent bool      `json:",omitempty"`
-	Behavior   string    // of interruptions: terminate, stop
+	Behavior   string    // on interruption: terminate or stop
 	ValidUntil time.Time `json:",omitzero"`
 }
 
@@ -234,11 +235,11 @@ func planSpot(l *launch) error {
 	return nil
 }
 
-// applyOptions takes over what a request says of how an instance runs.
+// applyOptions copies the request's options to an instance.
 func applyOptions(i *record.Instance, l *launch, preferred metadataDefaultsRecord) {
 	in := l.in
 	i.MetadataEndpoint, i.MetadataTags, i.MetadataIPv6, i.Tokens, i.HopLimit = "enabled", "disabled", "disabled", "required", 2
-	if f := l.image.Family; f == images.AL2 || f == images.Ubuntu { // images without ImdsSupport v2.0
+	if f := l.image.Family; f == images.AL2 || f == images.Ubuntu { // true for images without ImdsSupport v2.0
 		i.Tokens, i.HopLimit = "optional", 1
 	}
 	preferred.apply(i)
@@ -255,7 +256,7 @@ func applyOptions(i *record.Instance, l *launch, preferred metadataDefaultsRecor
 		i.Monitoring = aws.ToBool(m.Enabled)
 	}
 	if l.typ.Burstable {
-		i.CPUCredits = "unlimited" // the default of all families but T2
+		i.CPUCredits = "unlimited" // the default of all families except T2
 		if len(l.typ.Name) > 3 && l.typ.Name[:3] == "t2." {
 			i.CPUCredits = "standard"
 		}
@@ -285,7 +286,7 @@ func applyOptions(i *record.Instance, l *launch, preferred metadataDefaultsRecor
 	}
 }
 
-// mergedInput is a copy of a request as it stands after its launch template.
+// mergedInput copies a request after its launch template has been merged.
 func mergedInput(in *awsec2.RunInstancesInput) *awsec2.RunInstancesInput {
 	c := *in
 	c.LaunchTemplate, c.ClientToken, c.DryRun = nil, nil, nil

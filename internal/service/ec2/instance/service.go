@@ -1,15 +1,15 @@
-// Package instance holds instances: how they are launched, attributes, states, Spot
-// requests, and the reconcilers that bring machines to what the records say:
+// Package instance has instances: their launch, attributes, states and Spot requests, and the
+// reconcilers that bring machines into the recorded state:
 //
 //	RunInstances ─► pending ─► running ◄──────────────── pending ◄─┐
 //	                   │          │  StopInstances                 │ StartInstances
 //	                   │          ├─────────► stopping ─► stopped ─┘
 //	                   │          │ TerminateInstances       │
 //	                   └──────────┴─► shutting-down ◄────────┘
-//	                                      └─► terminated ─► (forgotten)
+//	                                      └─► terminated ─► (deleted)
 //
-// It starts no process: what boots an instance is behind Machines, which the reconcilers
-// are given. It does not know fleets; Config.Ended tells them of an instance's end.
+// It starts no processes: reconcilers boot instances through Machines. It does not know about
+// fleets; Config.Ended informs them when an instance ends.
 package instance
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Config is what the service needs besides its core.
+// Config is what the service needs in addition to its core.
 type Config struct {
 	Images     *image.Service
 	Interfaces *eni.Service
@@ -49,8 +49,7 @@ type Service struct {
 
 	booted *bootedSet
 	vcpus  *vcpuLedger
-	// launches is held for reading by every launch, and for writing to undo an
-	// abandoned one.
+	// launches is read-locked by every launch, and write-locked to undo an abandoned one.
 	launches sync.RWMutex
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The states of a Spot Instance request.
+// States of a Spot Instance request.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-request-status.html
 const (
 	spotOpen      = "open"
@@ -35,10 +35,10 @@ const (
 	spotCancelled = "cancelled"
 )
 
-// spotRetry is how soon an open request is tried again.
+// spotRetry is the interval between attempts to fulfill an open request.
 const spotRetry = time.Second
 
-// A SpotRequest is a Spot Instance request, of one instance.
+// A SpotRequest is a Spot Instance request for one instance.
 type SpotRequest struct {
 	ID string
 	spotSpec
@@ -47,12 +47,12 @@ type SpotRequest struct {
 	Status     string
 	StatusTime time.Time
 	InstanceID string `json:",omitempty"`
-	// The request as Describe shows it.
+	// The request as DescribeSpotInstanceRequests shows it.
 	ImageID, Type, SubnetID, KeyName string `json:",omitempty"`
-	Zone, ZoneID                     string `json:",omitempty"` // where it was launched
+	Zone, ZoneID                     string `json:",omitempty"` // of the launched instance
 	Created                          time.Time
-	// Request is the RunInstances request, of requests that may have to be
-	// fulfilled by and by.
+	// Request is the RunInstances request. It is kept only if it may be needed to fulfill the Spot
+	// request again.
 	Request json.RawMessage `json:",omitempty"`
 	Tags    tag.Set         `json:",omitempty"`
 }
@@ -83,7 +83,7 @@ func (r SpotRequest) SDK(resource.Scope) ec2types.SpotInstanceRequest {
 	return out
 }
 
-// newSpotRequest is a request that waits to be fulfilled.
+// newSpotRequest returns a new request that is waiting to be fulfilled.
 func (s *Service) newSpotRequest(l *launch) (SpotRequest, error) {
 	now := s.Now()
 	r := SpotRequest{
@@ -103,7 +103,7 @@ func (s *Service) newSpotRequest(l *launch) (SpotRequest, error) {
 	return r, nil
 }
 
-// fulfilSpot ties an instance that is being launched to its Spot request.
+// fulfilSpot links an instance that is being launched to its Spot request.
 func (s *Service) fulfilSpot(tx *store.Tx, sc resource.Scope, l *launch, i *record.Instance) error {
 	var r SpotRequest
 	var err error
@@ -145,7 +145,7 @@ func spotReclaimed(how string) string {
 	return "Your Spot instance was " + how + " because there is no Spot capacity available that matches your request."
 }
 
-// endSpot closes the request of a terminated instance; a persistent one is open again.
+// endSpot closes the request of a terminated instance, or reopens it if it is persistent.
 func (s *Service) endSpot(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 	code, status := "instance-terminated-by-user", "Spot Instance terminated due to user-initiated termination."
 	if i.ReasonCode == reasonSpotTermination {
@@ -163,7 +163,7 @@ func (s *Service) endSpot(tx *store.Tx, sc resource.Scope, i *record.Instance) e
 	})
 }
 
-// reconcileSpot fulfils open requests and forgets ended ones in time.
+// reconcileSpot fulfills open requests and deletes the records of old closed ones.
 func (s *Service) reconcileSpot(ctx context.Context, k store.Key) (time.Duration, error) {
 	r, err := SpotRequests.Get(s.Store, k)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *Service) tryOpenSpot(ctx context.Context, k store.Key, r SpotRequest) (
 	return spotRetry, s.setSpot(ctx, k, spotOpen, spotOpen, code, api.ErrorMessage())
 }
 
-// setSpot changes a request that is still in the state from.
+// setSpot changes a request if it is still in the state from.
 func (s *Service) setSpot(ctx context.Context, k store.Key, from, to, code, status string) error {
 	err := SpotRequests.UpdateOne(ctx, s.Store, k, func(r *SpotRequest) error {
 		if r.State == from {
@@ -289,12 +289,12 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *awsec2.D
 	return &awsec2.DescribeSpotInstanceRequestsOutput{SpotInstanceRequests: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-// SpotSettled is false while a request waits to be fulfilled.
+// SpotSettled reports whether no request is waiting to be fulfilled.
 func SpotSettled(out *awsec2.DescribeSpotInstanceRequestsOutput) bool {
 	return !slices.ContainsFunc(out.SpotInstanceRequests, func(r ec2types.SpotInstanceRequest) bool { return r.State == spotOpen })
 }
 
-// CancelSpotInstanceRequests cancels requests; their instances run on.
+// CancelSpotInstanceRequests cancels requests. Their instances keep running.
 func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *awsec2.CancelSpotInstanceRequestsInput) (*awsec2.CancelSpotInstanceRequestsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if len(in.SpotInstanceRequestIds) == 0 {

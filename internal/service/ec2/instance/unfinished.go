@@ -13,10 +13,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An unfinishedLaunchRecord is there while a RunInstances of several transactions
-// is between its first and its last. It is kept under the first instance's ID. If
-// the daemon dies in between and the request is not repeated with its token, the
-// launched instances are removed: EC2 launches MinCount instances or none.
+// An unfinishedLaunchRecord exists while a RunInstances call that takes several transactions is
+// between the first and the last. Its key is the first instance's ID. If the daemon dies in between
+// and the request is not repeated with its token, the launched instances are terminated: EC2
+// launches at least MinCount instances or none.
 type unfinishedLaunchRecord struct {
 	IDs   []string
 	Token string `json:",omitempty"`
@@ -36,7 +36,7 @@ func noteUnfinished(tx *store.Tx, sc resource.Scope, l launch, planned []string,
 	return nil
 }
 
-// reconcileUnfinished takes back a launch that no call of this process works on.
+// reconcileUnfinished undoes a launch that no call in this process is working on.
 func (s *Service) reconcileUnfinished(ctx context.Context, k store.Key) (time.Duration, error) {
 	if !s.launches.TryLock() {
 		return time.Second, nil
@@ -49,8 +49,8 @@ func (s *Service) reconcileUnfinished(ctx context.Context, k store.Key) (time.Du
 	return 0, s.takeBack(ctx, resource.KeyScope(k), u.Token, u.IDs)
 }
 
-// takeBack terminates what a launch had already written: its token is forgotten
-// with the first instances, and that it was unfinished with the last.
+// takeBack terminates the instances that a launch has already stored. It deletes the token with the
+// first instances and the unfinished-launch record with the last.
 func (s *Service) takeBack(ctx context.Context, sc resource.Scope, token string, launched []string) error {
 	for start := 0; start < len(launched); start += chunkInstances {
 		chunk := launched[start:min(start+chunkInstances, len(launched))]
@@ -86,7 +86,7 @@ func (s *Service) takeBack(ctx context.Context, sc resource.Scope, token string,
 	return nil
 }
 
-// forgetToken forgets a launch's token unless another launch has it by now.
+// forgetToken deletes a launch's token, unless the token now belongs to another launch.
 func forgetToken(tx *store.Tx, sc resource.Scope, token, first string) error {
 	k := resource.TokenKey(sc, "RunInstances", token)
 	rec, err := resource.ClientTokens.Get(tx, k)

@@ -18,12 +18,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// RequirementsExcept says which instance requirements are refused.
+// RequirementsExcept lists the instance requirements that are refused.
 const RequirementsExcept = "baseline performance factors and network bandwidth of instance requirements"
 
-// MatchingTypes returns the types of a region that have all the attributes, sorted
-// by name. Attributes left out are as EC2 has them: no bare metal, no burstable
-// types, and no type of a price far above the cheapest.
+// MatchingTypes returns the types of a region with all the required attributes, sorted by name. The
+// defaults are EC2's: no bare metal, no burstable types, and no types that cost far more than the
+// cheapest.
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirements.html
 func MatchingTypes(region string, r *ec2types.InstanceRequirementsRequest, architectures []string, isSpot bool) ([]string, error) {
 	switch {
@@ -50,7 +50,7 @@ func MatchingTypes(region string, r *ec2types.InstanceRequirementsRequest, archi
 	return withinPrice(region, out, r, isSpot), nil
 }
 
-// hasAttributes reports whether a type is as required, price aside.
+// hasAttributes reports whether a type meets the requirements, apart from price.
 func hasAttributes(t *ec2types.InstanceTypeInfo, r *ec2types.InstanceRequirementsRequest) bool {
 	name := string(t.InstanceType)
 	named := func(patterns []string) bool {
@@ -181,7 +181,7 @@ func hasAccelerators(t *ec2types.InstanceTypeInfo, r *ec2types.InstanceRequireme
 	if m := r.AcceleratorTotalMemoryMiB; m != nil && !between(mib, m.Min, m.Max) {
 		return false
 	}
-	// "V100" is the accelerator v100, "Amazon" the maker amazon-web-services.
+	// "V100" becomes the accelerator v100, "Amazon" the manufacturer amazon-web-services.
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), " ", "-") }
 	some := func(fits func(accelerator) bool) bool { return slices.ContainsFunc(all, fits) }
 	if len(r.AcceleratorTypes) > 0 && !some(func(a accelerator) bool { return slices.Contains(texts(r.AcceleratorTypes), a.kind) }) {
@@ -199,8 +199,8 @@ func hasAccelerators(t *ec2types.InstanceTypeInfo, r *ec2types.InstanceRequireme
 	})
 }
 
-// cpuManufacturer tells who made a type's processors by its name's attributes:
-// "a" is AMD's, "g" Graviton.
+// cpuManufacturer derives the CPU manufacturer from the attributes in a type's name: "a" is AMD,
+// "g" Graviton.
 // https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
 func cpuManufacturer(t *ec2types.InstanceTypeInfo) ec2types.CpuManufacturer {
 	if p := t.ProcessorInfo; p != nil {
@@ -231,25 +231,24 @@ func cpuManufacturer(t *ec2types.InstanceTypeInfo) ec2types.CpuManufacturer {
 	return ec2types.CpuManufacturerIntel
 }
 
-// The price protection in force unless a request says otherwise, in percent over
-// the cheapest type.
+// Default price protection, in percent above the cheapest type.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-fleet-attribute-based-instance-type-selection.html
 const (
 	onDemandProtection = 20
 	spotProtection     = 100
-	// noProtection is the number that switches it off.
+	// noProtection is the value that turns protection off.
 	noProtection = 999999
 )
 
-// withinPrice leaves the types out that cost too much more than the cheapest one
-// of a current generation.
+// withinPrice removes the types whose price is too far above the cheapest of a current generation.
 func withinPrice(region string, names []string, r *ec2types.InstanceRequirementsRequest, isSpot bool) []string {
 	percent := int32(onDemandProtection)
 	switch {
 	case isSpot && r.SpotMaxPricePercentageOverLowestPrice != nil:
 		percent = *r.SpotMaxPricePercentageOverLowestPrice
 	case isSpot && r.MaxSpotPriceAsPercentageOfOptimalOnDemandPrice != nil:
-		// Of the on-demand price of the cheapest, of which Spot's is a share.
+		// The percentage refers to the cheapest type's On-Demand price, of which the Spot price is
+		// a fixed share.
 		percent = int32(float64(*r.MaxSpotPriceAsPercentageOfOptimalOnDemandPrice)/prices.SpotShare) - 100
 	case isSpot:
 		percent = spotProtection
@@ -285,7 +284,7 @@ func betweenFloat(n float64, least, most *float64) bool {
 	return (least == nil || n >= *least) && (most == nil || n <= *most)
 }
 
-// wanted decides by included, excluded or required.
+// wanted reports whether a type meets a rule: included, excluded or required.
 func wanted(rule, otherwise string, has bool) bool {
 	switch resource.Or(rule, otherwise) {
 	case "excluded":
@@ -296,8 +295,8 @@ func wanted(rule, otherwise string, has bool) bool {
 	return true
 }
 
-// GetInstanceTypesFromInstanceRequirements lists the types that have the
-// attributes. Prices are protected as for On-Demand Instances.
+// GetInstanceTypesFromInstanceRequirements lists the types that meet requirements. Price protection
+// is that of On-Demand Instances.
 func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *awsec2.GetInstanceTypesFromInstanceRequirementsInput) (*awsec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	switch {
@@ -328,8 +327,8 @@ func (s *Service) GetInstanceTypesFromInstanceRequirements(ctx context.Context, 
 	})}, err
 }
 
-// EchoRequirements is a request's requirements as answers have them: the types
-// name their members alike.
+// EchoRequirements converts a request's requirements to the response type, whose members have the
+// same names.
 func EchoRequirements(r *ec2types.InstanceRequirementsRequest) *ec2types.InstanceRequirements {
 	out := new(ec2types.InstanceRequirements)
 	if raw, err := json.Marshal(r); err == nil {

@@ -13,17 +13,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// reservedAddresses are the network address, the VPC router, DNS, one for future
-// use, and the broadcast address of every subnet.
+// reservedAddresses are the addresses that AWS reserves in every subnet: network, VPC router, DNS,
+// one for future use, and broadcast.
 // https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html
 const reservedAddresses = 5
 
-// An Pool is a range of addresses with its pages.
+// A Pool is a range of addresses with its pages.
 type Pool struct {
-	id     string // subnet ID, or a public pool's name
+	id     string // subnet ID, or the name of a public pool
 	key    func(id string) store.Key
 	prefix netip.Prefix
-	// reserved addresses at the start and the end.
+	// number of reserved addresses at the start and at the end
 	first, last int
 }
 
@@ -66,7 +66,7 @@ func (p Pool) index(a netip.Addr) int {
 	return int(binary.BigEndian.Uint32(b[:]) - binary.BigEndian.Uint32(base[:]))
 }
 
-// usable reports whether index i is neither outside nor reserved.
+// usable reports whether index i is inside the range and not reserved.
 func (p Pool) usable(i int) bool { return i >= p.first && i < p.size()-p.last }
 
 func (p Pool) load(r store.Reader, page int) (record.AddressPage, error) {
@@ -78,12 +78,12 @@ func (p Pool) load(r store.Reader, page int) (record.AddressPage, error) {
 	if err != nil {
 		return rec, err
 	}
-	rec.Used = append([]byte(nil), rec.Used...) // what is read is shared
+	rec.Used = append([]byte(nil), rec.Used...) // stored values are shared, so copy before writing
 	return rec, nil
 }
 
-// Take allocates n addresses. Which page the search starts with depends on hint;
-// a pool with fewer gives ec2err.NoFreeAddresses.
+// Take allocates n addresses, or returns ec2err.NoFreeAddresses. hint determines the page where the
+// search starts.
 func (p Pool) Take(tx *store.Tx, n int, hint string) ([]netip.Addr, error) {
 	out, err := p.takeUpTo(tx, n, hint)
 	if err == nil && len(out) < n {
@@ -92,7 +92,7 @@ func (p Pool) Take(tx *store.Tx, n int, hint string) ([]netip.Addr, error) {
 	return out, err
 }
 
-// takeUpTo allocates n addresses, or as many as there are.
+// takeUpTo allocates n addresses, or fewer if there are not enough.
 func (p Pool) takeUpTo(tx *store.Tx, n int, hint string) ([]netip.Addr, error) {
 	var out []netip.Addr
 	h := fnv.New32a()
@@ -116,7 +116,7 @@ func (p Pool) takeUpTo(tx *store.Tx, n int, hint string) ([]netip.Addr, error) {
 	return out, nil
 }
 
-// fill takes up to n free addresses of a page.
+// fill takes up to n free addresses from a page.
 func (p Pool) fill(rec *record.AddressPage, page, n int) []netip.Addr {
 	size := len(rec.Used) * 8
 	var out []netip.Addr
@@ -134,7 +134,7 @@ func (p Pool) fill(rec *record.AddressPage, page, n int) []netip.Addr {
 	return out
 }
 
-// Claim allocates one given address.
+// Claim allocates a specific address.
 func (p Pool) Claim(tx *store.Tx, a netip.Addr) error {
 	if !p.prefix.Contains(a) || !p.usable(p.index(a)) {
 		return ec2err.AddressNotInSubnet(a.String())
@@ -152,8 +152,7 @@ func (p Pool) Claim(tx *store.Tx, a netip.Addr) error {
 	return record.AddressPages.Put(tx, p.pageKey(i/record.AddressesPerPage), rec)
 }
 
-// Release frees addresses; those that are not allocated, or not of the pool, are
-// passed over.
+// Release frees addresses. It ignores those that are not allocated or not in the pool.
 func (p Pool) Release(tx *store.Tx, addrs ...netip.Addr) error {
 	byPage := map[int][]int{}
 	for _, a := range addrs {
@@ -203,11 +202,11 @@ func (p Pool) Drop(tx *store.Tx) {
 	}
 }
 
-// prefixBits is the size of the IPv4 prefixes delegated to interfaces.
+// prefixBits is the length of the IPv4 prefixes delegated to interfaces.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-prefix-eni.html
 const prefixBits = 28
 
-// TakePrefixes takes the given prefixes and n free ones.
+// TakePrefixes allocates the given prefixes and n free ones.
 func (p Pool) TakePrefixes(tx *store.Tx, given []string, n int) ([]string, error) {
 	var out []string
 	for _, g := range given {
@@ -246,8 +245,8 @@ func (p Pool) TakePrefixes(tx *store.Tx, given []string, n int) ([]string, error
 	return out, nil
 }
 
-// takeBlock takes the 16 addresses from an index on, which is a multiple of 16,
-// if all are free.
+// takeBlock takes the 16 addresses that start at an index, a multiple of 16, if all of them are
+// free.
 func (p Pool) takeBlock(tx *store.Tx, i int) (bool, error) {
 	rec, err := p.load(tx, i/record.AddressesPerPage)
 	if err != nil {

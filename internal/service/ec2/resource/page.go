@@ -8,10 +8,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Limits are the bounds of an operation's MaxResults.
+// Limits are the minimum and maximum of an operation's MaxResults.
 type Limits struct{ Min, Max int32 }
 
-// rules: without MaxResults there is one page.
+// rules returns the paging rules. Without MaxResults everything is on one page.
 func (lim Limits) rules() paging.Rules {
 	return paging.Rules{
 		Size: func(n int32) (int, error) {
@@ -21,20 +21,19 @@ func (lim Limits) rules() paging.Rules {
 			case n < lim.Min:
 				return 0, ec2err.MaxResultsTooSmall(n, lim.Min)
 			}
-			return int(min(n, lim.Max)), nil // EC2 caps silently
+			return int(min(n, lim.Max)), nil // EC2 silently reduces the value
 		},
 		BadToken: ec2err.InvalidNextToken,
 	}
 }
 
-// Paginate returns one page of items, which must be sorted by id, and the token
-// of the next.
+// Paginate returns one page of items, which must be sorted by id, and the token for the next page.
 func Paginate[T any](items []T, id func(T) string, maxResults *int32, nextToken *string, lim Limits) ([]T, *string, error) {
 	return paging.Cut(lim.rules(), items, id, maxResults, nextToken)
 }
 
-// Page returns one page of the resources of a scope that match, in the order of
-// their IDs, and the token of the next. It looks no further than the page goes.
+// Page returns one page of matching resources, sorted by ID, and the token for the next page. It
+// reads only as many records as the page needs.
 func Page[T any](r store.Reader, k Kind[T], sc Scope, match func(T) bool, maxResults *int32, nextToken *string, lim Limits) ([]T, *string, error) {
 	page, err := lim.rules().Start(maxResults, nextToken)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A subnetView is a subnet with its count of free addresses.
+// A subnetView is a subnet and the number of its free addresses.
 type subnetView struct {
 	record.Subnet
 	free int
@@ -60,7 +60,7 @@ func (sn subnetView) SDK(sc resource.Scope) ec2types.Subnet {
 	return out
 }
 
-// viewSubnet adds the free addresses.
+// viewSubnet adds the number of free addresses to a subnet.
 func viewSubnet(r store.Reader, sc resource.Scope, sn record.Subnet) (subnetView, error) {
 	pool, err := ipam.OfSubnet(sc, sn)
 	if err != nil {
@@ -70,7 +70,7 @@ func viewSubnet(r store.Reader, sc resource.Scope, sn record.Subnet) (subnetView
 	return subnetView{sn, free}, err
 }
 
-// makeSubnet writes a subnet and associates it with the VPC's default ACL.
+// makeSubnet stores a subnet and associates it with the VPC's default ACL.
 func (s *Service) makeSubnet(tx *store.Tx, sc resource.Scope, sn record.Subnet) error {
 	v, err := resource.Get(tx, record.VPCs, sc, sn.VPCID)
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 	return &awsec2.DeleteSubnetOutput{}, err
 }
 
-// dropSubnetAssociations takes a subnet off its route table and network ACL.
+// dropSubnetAssociations removes a subnet's associations with its route table and network ACL.
 func dropSubnetAssociations(tx *store.Tx, sc resource.Scope, sn record.Subnet) error {
 	acls := resource.List(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return a.VPCID == sn.VPCID && a.Has(sn.ID) })
 	for _, a := range acls {
@@ -299,7 +299,7 @@ func (s *Service) ModifySubnetAttribute(ctx context.Context, in *awsec2.ModifySu
 		case len(sn.IPv6) > 0:
 		case sn.AssignIPv6:
 			return ec2err.NoIPv6(id, "assign-ipv6-address-on-creation")
-		case sn.DNS64: // in the form of the other
+		case sn.DNS64: // worded like the error above
 			return ec2err.NoIPv6(id, "enable-dns64")
 		}
 		return nil
