@@ -18,15 +18,14 @@ import (
 )
 
 const (
-	// maxCause is the length a Cause may have.
+	// maxCause is the maximum length of an activity's Cause.
 	// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_Activity.html
 	maxCause = 1023
-	// keptActivities is how many ended activities a group keeps; AWS keeps six
-	// weeks.
+	// keptActivities is how many completed activities a group keeps. AWS keeps those of six weeks.
 	keptActivities = 2000
 )
 
-// because joins sentences as AWS does: two blanks between them.
+// because joins sentences as AWS does, with two spaces between them.
 func because(sentences ...string) string {
 	joined := strings.Join(sentences, "  ")
 	return joined[:min(len(joined), maxCause)]
@@ -38,7 +37,7 @@ func details(sn subnet) *string {
 		Zone   string `json:"Availability Zone"`
 	}{sn.ID, sn.Zone})
 	if err != nil {
-		return nil // strings only: cannot be
+		return nil // strings always marshal
 	}
 	return aws.String(string(raw))
 }
@@ -53,7 +52,7 @@ func begin(tx *store.Tx, group store.Key, g *groupRecord, description, cause str
 	}})
 }
 
-// progress changes an activity that is under way.
+// progress updates an activity that is in progress.
 func progress(tx *store.Tx, group store.Key, id string, status autoscalingtypes.ScalingActivityStatusCode, percent int32) error {
 	if id == "" {
 		return nil
@@ -66,7 +65,7 @@ func progress(tx *store.Tx, group store.Key, id string, status autoscalingtypes.
 	}))
 }
 
-// end ends an activity; a message means that it failed.
+// end completes an activity. A message means that it failed.
 func end(tx *store.Tx, group store.Key, id string, status autoscalingtypes.ScalingActivityStatusCode, message string, at time.Time) error {
 	if id == "" {
 		return nil
@@ -85,8 +84,7 @@ func end(tx *store.Tx, group store.Key, id string, status autoscalingtypes.Scali
 	}))
 }
 
-// DescribeScalingActivities lists activities: those under way first, then the
-// latest.
+// DescribeScalingActivities lists activities: those in progress first, then the latest.
 func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscaling.DescribeScalingActivitiesInput) (*awsautoscaling.DescribeScalingActivitiesOutput, error) {
 	sc := scopeOf(ctx)
 	where := sc.All()

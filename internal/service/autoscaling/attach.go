@@ -28,7 +28,7 @@ func checkInstanceIDs(instanceIDs []string, verb string) error {
 	return nil
 }
 
-// AttachInstances takes running instances into a group, which grows by them.
+// AttachInstances adds running instances to a group and increases its desired capacity accordingly.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/attach-instance-asg.html
 func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.AttachInstancesInput) (*awsautoscaling.AttachInstancesOutput, error) {
 	sc := scopeOf(ctx)
@@ -76,7 +76,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 				return errValidation("Instance %s is in Availability Zone %s, which is not one of AutoScalingGroup %s", m.ID, m.Zone, g.name()) // from memory
 			}
 			key := sc.group(g.name())
-			// [seen] notifications of attached instances
+			// [seen] in notifications about attached instances
 			cause := fmt.Sprintf("At %s an instance was added in response to user request. Keeping the capacity at the new %d.", stamp(now), int(was)+n+1)
 			id, err := begin(tx, key, g, "Attaching an existing EC2 instance: "+m.ID, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
 			if err != nil {
@@ -96,12 +96,12 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 	if err != nil {
 		return nil, err
 	}
-	// The tag is for people; membership is in the group's records.
+	// The tag is for information only; the group's records define membership.
 	_, err = s.cfg.EC2.CreateTags(svc, &awsec2.CreateTagsInput{Resources: in.InstanceIds, Tags: []ec2types.Tag{{Key: aws.String(groupTag), Value: in.AutoScalingGroupName}}})
 	return &awsautoscaling.AttachInstancesOutput{}, err
 }
 
-// DetachInstances lets instances go, which run on.
+// DetachInstances removes instances from their group. They keep running.
 func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.DetachInstancesInput) (*awsautoscaling.DetachInstancesOutput, error) {
 	sc := scopeOf(ctx)
 	if err := checkInstanceIDs(in.InstanceIds, "detach"); err != nil {

@@ -1,17 +1,16 @@
-// Package autoscaling answers the Amazon EC2 Auto Scaling API: groups, launch
-// configurations, lifecycle hooks, scaling policies (as records), instance
-// refreshes, tags and scaling activities.
+// Package autoscaling answers the Amazon EC2 Auto Scaling API: groups, launch configurations,
+// lifecycle hooks, scaling policies (as records), instance refreshes, tags and scaling activities.
 //
-// Handlers write what is wanted into a group's record; one reconciler per group
-// (lifecycle_*.go) launches, follows, replaces and ends its instances with plain
-// EC2 calls. A launch is recorded with a client token before EC2 is called, so a
-// crash neither loses nor duplicates an instance.
+// Handlers store the desired state in a group's record. A reconciler (lifecycle_*.go) launches,
+// monitors, replaces and terminates the group's instances with ordinary EC2 calls. It stores each
+// launch with a client token before it calls EC2, so that a crash neither loses nor duplicates
+// instances.
 //
 //	launch plan ─► Pending ─► [Pending:Wait ─►] InService ⇄ Standby
 //	                 └──────────────┴──────────────┴─► [Terminating:Wait ─►] Terminating ─► gone
 //
-// The package does not start machines and does not know about clusters. Only
-// the composition root imports it.
+// The package does not start machines and does not know about clusters. Only the composition root
+// imports it.
 package autoscaling
 
 import (
@@ -31,8 +30,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// EC2 is what a group asks of EC2. It is called with an awsapi.Call of the group's
-// account and region whose principal is autoscaling.amazonaws.com.
+// EC2 are the EC2 operations that a group needs. Their context has an awsapi.Call in the group's
+// account and region by the principal autoscaling.amazonaws.com.
 type EC2 interface {
 	RunInstances(context.Context, *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error)
 	TerminateInstances(context.Context, *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error)
@@ -43,12 +42,12 @@ type EC2 interface {
 	DeleteTags(context.Context, *awsec2.DeleteTagsInput) (*awsec2.DeleteTagsOutput, error)
 }
 
-// Instances tells what became of instances.
+// Instances looks up and watches the states of instances.
 type Instances interface {
-	// InstanceState returns running, terminated and so on; false for an instance
-	// that EC2 has forgotten.
+	// InstanceState returns a state such as running or terminated, or false if EC2 no longer knows
+	// the instance.
 	InstanceState(account, region, id string) (string, bool)
-	// WatchInstances watches instances; the keys' IDs are instance IDs.
+	// WatchInstances watches instances. The IDs of the keys are instance IDs.
 	WatchInstances(store.Scope) *store.Watcher
 }
 
@@ -76,14 +75,14 @@ type Service struct {
 	log   *slog.Logger
 }
 
-// New returns the service. Call Run to make groups live.
+// New returns the service. Call Run to reconcile groups.
 func New(cfg Config) *Service {
 	return &Service{cfg: cfg, store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 }
 
 func (s *Service) now() time.Time { return timing.Stamp(s.clock) }
 
-// asService returns a context in which Auto Scaling itself calls.
+// asService returns a context for calls by Auto Scaling itself.
 func (s *Service) asService(ctx context.Context, account, region string) context.Context {
 	return awsapi.AsService(ctx, account, region, serviceRole, s.clock.Now())
 }

@@ -31,7 +31,7 @@ func errGroupExists(name string) error {
 	return alreadyExists("AutoScalingGroup by this name already exists - A group with the name %s already exists", name)
 }
 
-// UpdateAutoScalingGroup's answer: https://github.com/kubernetes/kops/issues/844
+// UpdateAutoScalingGroup's error: https://github.com/kubernetes/kops/issues/844
 var errGroupPendingDelete = errValidation("The AutoScaling group may not be modified while it is pending delete")
 
 // https://github.com/cloud-custodian/cloud-custodian/issues/497
@@ -79,7 +79,7 @@ func errDeletionProtected(name string) error { // from memory
 	return errValidation("You cannot delete AutoScalingGroup %s because its deletion protection prevents it.", name)
 }
 
-// errNoSource: both texts are quoted in public issues, the first by the logs of kops.
+// errNoSource: both texts are quoted in public issues, the first in logs of kops.
 func errNoSource(kind string) error {
 	if kind == classicSource {
 		return errValidation("Provided Load Balancers may not be valid. Please ensure they exist and try again.")
@@ -87,7 +87,7 @@ func errNoSource(kind string) error {
 	return errValidation("Provided Target Groups may not be valid. Please ensure they exist and try again.")
 }
 
-// errSourceNotAttached: Spinnaker, Harness and others look for both texts.
+// errSourceNotAttached: Spinnaker, Harness and others check for both texts.
 func errSourceNotAttached(kind string) error {
 	if kind == classicSource {
 		return errValidation("Trying to remove Load Balancers that are not part of the group")
@@ -126,12 +126,12 @@ func errTemplateSpot() error {
 	return awserr.Newf("InvalidQueryParameter", "Incompatible launch template: You cannot use a launch template that is set to request Spot Instances (InstanceMarketOptions) when you configure an Auto Scaling group with a mixed instances policy. Add a different launch template to the group and try again.")
 }
 
-// [seen] in output of Terraform that users published
+// [seen] in Terraform output published by users
 func errSpotStrategy(all []string) error {
 	return errValidation("SpotAllocationStrategy is not valid. Valid options are: [%s].", strings.Join(all, ", "))
 }
 
-// [seen] in a record of decisions about a group of workers
+// [seen] in a decision record about a group of workers
 func errOnDemandStrategy() error {
 	return errValidation("OnDemandAllocationStrategy is not valid. Valid options are: [prioritized, lowest-price].")
 }
@@ -152,7 +152,7 @@ func errBounds(minimum, maximum int32) error {
 	return errValidation("Max bound, %d, must be greater than or equal to min bound, %d", maximum, minimum)
 }
 
-// The next two say what the framework would, of constraints that the model does not have.
+// The next two have the framework's wording, for constraints that the model does not have.
 
 func notNegative(member string, n *int32) error {
 	return awserr.Range("ValidationError", member, aws.ToInt32(n), 0, math.MaxInt32)
@@ -198,7 +198,7 @@ func errInvalidInstance(id string) error {
 	return errValidation("Invalid Instance ID: %s", id) // from memory
 }
 
-// https://github.com/LeanerCloud/AutoSpotting/issues/407; the plural is ours.
+// https://github.com/LeanerCloud/AutoSpotting/issues/407; the plural form is our own.
 func errAttachAboveMax(g *groupRecord, attached int) error {
 	what := "1 instance"
 	if attached != 1 {
@@ -212,8 +212,8 @@ func errStandbyAboveMax(desired, maximum int32) error {
 	return errValidation("AutoScalingGroup can not be updated: the new desired capacity %d is above the max size %d", desired, maximum) // from memory
 }
 
-// errTooManyInstances: DetachInstances' answer is quoted in
-// https://github.com/reproio/ecs_deploy/pull/39; AttachInstances' is taken to be like it.
+// errTooManyInstances: DetachInstances' error is quoted in
+// https://github.com/reproio/ecs_deploy/pull/39; AttachInstances' is assumed to be similar.
 func errTooManyInstances(verb string) error {
 	return errValidation("List exceeds the maximum number of instances to %s. Please retry your request with fewer instances.", verb)
 }
@@ -236,7 +236,7 @@ func errNoInstanceIDs() error {
 	return errValidation("You must specify at least one instance ID.") // from memory
 }
 
-// The mocks of fog/fog-aws quote it, and moto.
+// Quoted by the mocks of fog/fog-aws, and by moto.
 func errHealthStatus() error {
 	return errValidation("Valid instance health states are: [Healthy, Unhealthy].")
 }
@@ -293,7 +293,7 @@ func errNoUpperBound() error {
 	return errValidation("There must be a StepAdjustment with an unspecified upper bound (i.e., upper bound is null) when one StepAdjustment has a positive upper bound")
 }
 
-// [seen] in notes of users of put-scaling-policy, and of Application Auto Scaling in
+// [seen] in notes by users of put-scaling-policy, and for Application Auto Scaling in
 // https://github.com/hashicorp/terraform-provider-aws/issues/41179
 func errSameMetric() error {
 	return errValidation("Only one TargetTrackingScaling policy for a given metric specification is allowed.")

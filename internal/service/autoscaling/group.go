@@ -15,11 +15,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxGroups is the quota of groups in an account and region.
+// maxGroups is the quota of groups per account and region.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-quotas.html
 const maxGroups = 500
 
-// CreateAutoScalingGroup records a group; the reconciler launches its instances.
+// CreateAutoScalingGroup stores a group. The reconciler launches its instances.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateAutoScalingGroup.html
 func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error) {
 	sc := scopeOf(ctx)
@@ -127,8 +127,8 @@ func taken(r store.Reader, sc scope, name string) error {
 	return errGroupExists(name)
 }
 
-// stillThere checks, in the transaction that writes g, that its launch
-// configuration has not been deleted in the meantime.
+// stillThere checks, in the transaction that stores g, that its launch configuration has not been
+// deleted in the meantime.
 func stillThere(tx *store.Tx, sc scope, g *groupRecord) error {
 	name := g.Group.LaunchConfigurationName
 	if name == nil {
@@ -141,14 +141,14 @@ func stillThere(tx *store.Tx, sc scope, g *groupRecord) error {
 	return err
 }
 
-// UpdateAutoScalingGroup changes what is given.
+// UpdateAutoScalingGroup changes the settings in the request.
 func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling.UpdateAutoScalingGroupInput) (*awsautoscaling.UpdateAutoScalingGroupOutput, error) {
 	sc := scopeOf(ctx)
 	old, err := s.group(s.store, sc, in.AutoScalingGroupName)
 	if err != nil {
 		return nil, err
 	}
-	// EC2 is called before the transaction.
+	// Call EC2 before the transaction.
 	next := old
 	svc := s.asService(ctx, sc.Account, sc.Region)
 	src := source{in.LaunchConfigurationName, in.LaunchTemplate, in.MixedInstancesPolicy}
@@ -210,8 +210,8 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	return &awsautoscaling.UpdateAutoScalingGroupOutput{}, err
 }
 
-// resize applies new bounds. Without a desired capacity the old one is moved
-// between them.
+// resize applies new bounds. If the request has no desired capacity, the current one is moved into
+// the bounds.
 func (s *Service) resize(g *groupRecord, in *awsautoscaling.UpdateAutoScalingGroupInput) error {
 	was := *g.Group.DesiredCapacity
 	if in.MinSize != nil {
@@ -235,10 +235,10 @@ func (s *Service) resize(g *groupRecord, in *awsautoscaling.UpdateAutoScalingGro
 	return nil
 }
 
-// maxCauses bounds what a group remembers: a cause is at most 1,023 characters.
+// maxCauses limits the stored causes: an activity's cause has at most 1,023 characters.
 const maxCauses = 5
 
-// note remembers why the desired capacity changed.
+// note records why the desired capacity changed.
 func (g *groupRecord) note(format string, args ...any) {
 	g.Causes = append(g.Causes, fmt.Sprintf(format, args...))
 	g.Causes = g.Causes[max(0, len(g.Causes)-maxCauses):]
@@ -268,8 +268,8 @@ func (s *Service) SetDesiredCapacity(ctx context.Context, in *awsautoscaling.Set
 	return &awsautoscaling.SetDesiredCapacityOutput{}, err
 }
 
-// DeleteAutoScalingGroup marks the group for the reconciler to end; without
-// instances it is gone at once.
+// DeleteAutoScalingGroup marks the group for the reconciler to delete. A group without instances is
+// deleted at once.
 func (s *Service) DeleteAutoScalingGroup(ctx context.Context, in *awsautoscaling.DeleteAutoScalingGroupInput) (*awsautoscaling.DeleteAutoScalingGroupOutput, error) {
 	sc := scopeOf(ctx)
 	force := aws.ToBool(in.ForceDelete)
@@ -323,7 +323,7 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	if err != nil {
 		return nil, err
 	}
-	// MaxRecords raises the bound.
+	// This operation allows a higher MaxRecords.
 	// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeAutoScalingGroups.html
 	if most := max(50, int(aws.ToInt32(in.MaxRecords))); len(in.AutoScalingGroupNames) > most {
 		return nil, errGroupNames(most)
@@ -352,7 +352,8 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	return out, nil
 }
 
-// groupsSettled is false while any group is on its way: SDK waiters then wait.
+// groupsSettled reports whether no group is changing. Until then, the responses to SDK waiters are
+// delayed.
 func groupsSettled(out *awsautoscaling.DescribeAutoScalingGroupsOutput) bool {
 	for _, g := range out.AutoScalingGroups {
 		serving := 0
@@ -383,7 +384,7 @@ func (s *Service) group(r store.Reader, sc scope, name *string) (groupRecord, er
 	return g, err
 }
 
-// changeNamed changes the caller's group of a name.
+// changeNamed changes the caller's group with a name.
 func (s *Service) changeNamed(ctx context.Context, name *string, fn func(*store.Tx, *groupRecord) error) error {
 	return s.changeGroup(ctx, scopeOf(ctx), aws.ToString(name), fn)
 }
@@ -397,7 +398,7 @@ func (s *Service) changeGroup(ctx context.Context, sc scope, name string, fn fun
 	})
 }
 
-// stamp is a time as causes tell it.
+// stamp formats a time for a cause.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
 func orInt(v *int32, otherwise int32) *int32 {

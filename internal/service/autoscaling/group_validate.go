@@ -30,7 +30,7 @@ func checkSizes(g *autoscalingtypes.AutoScalingGroup) error {
 	return nil
 }
 
-// checkOptions checks and sets what is given of the options.
+// checkOptions validates the options in a request and applies them.
 func checkOptions(g *autoscalingtypes.AutoScalingGroup, health *string, policies []string, capacityType *string) error {
 	if health != nil && *health != "" {
 		for t := range strings.SplitSeq(*health, ",") {
@@ -57,8 +57,7 @@ func checkOptions(g *autoscalingtypes.AutoScalingGroup, health *string, policies
 	return cmp.Or(notNegative("defaultCooldown", g.DefaultCooldown), notNegative("healthCheckGracePeriod", g.HealthCheckGracePeriod))
 }
 
-// place finds the subnets of a group: those named, or the default ones of its
-// zones.
+// place sets the subnets of a group: those in the request, or the default subnets of its zones.
 func (s *Service) place(svc context.Context, g *groupRecord, zones []string, vpcZones *string) error {
 	var named []string
 	for id := range strings.SplitSeq(aws.ToString(vpcZones), ",") {
@@ -121,7 +120,7 @@ func (s *Service) place(svc context.Context, g *groupRecord, zones []string, vpc
 	return nil
 }
 
-// A source is where a group's instances come from: exactly one of the three.
+// A source is where a group's instances come from. Exactly one field is set.
 type source struct {
 	config   *string
 	template *autoscalingtypes.LaunchTemplateSpecification
@@ -130,7 +129,7 @@ type source struct {
 
 func (src source) empty() bool { return src.config == nil && src.template == nil && src.mixed == nil }
 
-// setSource checks a source as AWS does, by a dry run, and makes it the group's.
+// setSource checks a source with a dry run, as AWS does, and sets it on the group.
 func (s *Service) setSource(ctx context.Context, sc scope, g *groupRecord, src source) error {
 	given := 0
 	for _, set := range []bool{src.config != nil, src.template != nil, src.mixed != nil} {
@@ -167,13 +166,13 @@ func (s *Service) setSource(ctx context.Context, sc scope, g *groupRecord, src s
 	}
 	g.Group.LaunchConfigurationName, g.Group.LaunchTemplate, g.Group.MixedInstancesPolicy = src.config, src.template, src.mixed
 	if src.config != nil {
-		return nil // checked when it was made; what is wrong shows in an activity
+		return nil // checked at its creation; later problems show in an activity
 	}
 	return s.tryLaunch(svc, sc, g)
 }
 
-// template resolves a launch template: as Describe shows it, and with the number
-// of the version that it stands for now, and that version.
+// template resolves a launch template. shown is the specification as Describe returns it, pinned
+// has the version's current number, and data is that version's.
 func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTemplateSpecification) (shown, pinned *autoscalingtypes.LaunchTemplateSpecification, data *ec2types.ResponseLaunchTemplateData, err error) {
 	if (aws.ToString(spec.LaunchTemplateId) == "") == (aws.ToString(spec.LaunchTemplateName) == "") {
 		return nil, nil, nil, errTemplateSpec()
@@ -204,7 +203,7 @@ func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTem
 	return of(version), of(fmt.Sprint(aws.ToInt64(v.VersionNumber))), v.LaunchTemplateData, nil
 }
 
-// checkTemplate refuses what a group's template may not say.
+// checkTemplate rejects settings that a group's template must not have.
 func checkTemplate(data *ec2types.ResponseLaunchTemplateData, mixed bool) error {
 	switch {
 	case data == nil:
@@ -216,11 +215,11 @@ func checkTemplate(data *ec2types.ResponseLaunchTemplateData, mixed bool) error 
 	return nil
 }
 
-// lowestPrice is the allocation strategy that SpotInstancePools is for.
+// lowestPrice is the allocation strategy that uses SpotInstancePools.
 const lowestPrice = "lowest-price"
 
-// checkMixed checks a mixed instances policy and fills in AWS's defaults, or what
-// an update leaves as it was.
+// checkMixed validates a mixed instances policy. Missing values default to those of old, or else to
+// AWS's defaults.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
 func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.MixedInstancesPolicy) (*autoscalingtypes.MixedInstancesPolicy, error) {
 	out := &autoscalingtypes.MixedInstancesPolicy{InstancesDistribution: &autoscalingtypes.InstancesDistribution{
@@ -297,7 +296,7 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 	case d.SpotInstancePools != nil:
 		to.SpotInstancePools = d.SpotInstancePools
 	case old == nil && *to.SpotAllocationStrategy != lowestPrice:
-		to.SpotInstancePools = nil // an update must say 0
+		to.SpotInstancePools = nil // an update must set it to 0 explicitly
 	}
 	if *to.SpotAllocationStrategy != lowestPrice && aws.ToInt32(to.SpotInstancePools) != 0 {
 		return nil, errSpotPools()

@@ -18,15 +18,15 @@ const (
 	hookTerminating = "autoscaling:EC2_INSTANCE_TERMINATING"
 	resultContinue  = "CONTINUE"
 	resultAbandon   = "ABANDON"
-	// maxHooks is AWS's quota per group.
+	// maxHooks is AWS's quota of hooks per group.
 	maxHooks = 50
-	// longestWait is how long an instance waits at most: 48 hours or a hundred
-	// heartbeats, whichever is less.
+	// longestWait is the maximum time that an instance waits: 48 hours or a hundred heartbeats,
+	// whichever is less.
 	// https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_LifecycleHook.html
 	longestWait = 48 * time.Hour
 )
 
-// PutLifecycleHook makes or changes a hook.
+// PutLifecycleHook creates or changes a hook.
 func (s *Service) PutLifecycleHook(ctx context.Context, in *awsautoscaling.PutLifecycleHookInput) (*awsautoscaling.PutLifecycleHookOutput, error) {
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
 		i := g.hook(aws.ToString(in.LifecycleHookName))
@@ -56,7 +56,7 @@ func putHook(hooks []autoscalingtypes.LifecycleHook, h autoscalingtypes.Lifecycl
 	return append(hooks, h)
 }
 
-// newHook checks a hook; an update keeps the values that are not given.
+// newHook validates a hook. An update keeps values that the request leaves out.
 func newHook(group string, old *autoscalingtypes.LifecycleHook, in *awsautoscaling.PutLifecycleHookInput) (autoscalingtypes.LifecycleHook, error) {
 	h := autoscalingtypes.LifecycleHook{HeartbeatTimeout: aws.Int32(3600), DefaultResult: aws.String(resultAbandon)}
 	if old != nil {
@@ -102,8 +102,8 @@ func (s *Service) DescribeLifecycleHooks(ctx context.Context, in *awsautoscaling
 	return out, nil
 }
 
-// DeleteLifecycleHook deletes a hook. Instances that wait for it continue: launching
-// ones are abandoned, terminating ones end.
+// DeleteLifecycleHook deletes a hook. Instances that wait for it continue: launching instances are
+// abandoned, terminating ones terminate.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DeleteLifecycleHook.html
 func (s *Service) DeleteLifecycleHook(ctx context.Context, in *awsautoscaling.DeleteLifecycleHookInput) (*awsautoscaling.DeleteLifecycleHookOutput, error) {
 	sc := scopeOf(ctx)
@@ -149,7 +149,7 @@ func (s *Service) DeleteLifecycleHook(ctx context.Context, in *awsautoscaling.De
 	return &awsautoscaling.DeleteLifecycleHookOutput{}, nil
 }
 
-// waits are the actions that an instance waits for when it comes or goes.
+// waits returns the lifecycle actions that an instance has to wait for in a transition.
 func (g *groupRecord) waits(transition string, now time.Time) []hookWait {
 	var out []hookWait
 	for _, h := range g.Hooks {
@@ -165,15 +165,15 @@ func (g *groupRecord) waits(transition string, now time.Time) []hookWait {
 	return out
 }
 
-// complete ends the action of a hook (of its token, if one is given) with a
-// result, or false if there is none.
+// complete completes a hook's action with a result. If token is set, the action must have that
+// token. It returns false if there is no such action.
 func (m *memberRecord) complete(hook, token, result string, now time.Time) bool {
 	i := m.wait(hook, token, now)
 	if i < 0 {
 		return false
 	}
-	// Decided says that it is over, with this result, and not because of a
-	// missing heartbeat.
+	// Without a heartbeat, a passed deadline means that the action was completed rather than timed
+	// out.
 	m.Waits[i].Default, m.Waits[i].Deadline, m.Waits[i].Heartbeat = result, now, 0
 	return true
 }
@@ -184,7 +184,7 @@ func (m *memberRecord) wait(hook, token string, now time.Time) int {
 	})
 }
 
-// CompleteLifecycleAction ends the wait for a hook.
+// CompleteLifecycleAction completes a lifecycle action.
 func (s *Service) CompleteLifecycleAction(ctx context.Context, in *awsautoscaling.CompleteLifecycleActionInput) (*awsautoscaling.CompleteLifecycleActionOutput, error) {
 	result := aws.ToString(in.LifecycleActionResult)
 	if result != resultContinue && result != resultAbandon {
@@ -196,8 +196,8 @@ func (s *Service) CompleteLifecycleAction(ctx context.Context, in *awsautoscalin
 	return &awsautoscaling.CompleteLifecycleActionOutput{}, err
 }
 
-// CompleteLifecycleActions ends the wait of several instances for a hook, for a
-// service that drives a group. Instances that do not wait are left alone.
+// CompleteLifecycleActions completes a hook's action for several instances, on behalf of a service
+// that manages a group. It ignores instances that are not waiting.
 func (s *Service) CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error {
 	key := scopeOf(ctx).group(group)
 	for chunk := range slices.Chunk(instanceIDs, 3*batch) {
@@ -218,7 +218,7 @@ func (s *Service) CompleteLifecycleActions(ctx context.Context, group, hook, res
 	return nil
 }
 
-// RecordLifecycleActionHeartbeat lengthens the wait by another heartbeat.
+// RecordLifecycleActionHeartbeat extends the wait by another heartbeat.
 func (s *Service) RecordLifecycleActionHeartbeat(ctx context.Context, in *awsautoscaling.RecordLifecycleActionHeartbeatInput) (*awsautoscaling.RecordLifecycleActionHeartbeatOutput, error) {
 	err := s.changeWaiting(ctx, in.AutoScalingGroupName, in.LifecycleHookName, in.InstanceId, in.LifecycleActionToken, func(m *memberRecord) bool {
 		now := s.now()
@@ -235,11 +235,11 @@ func (s *Service) RecordLifecycleActionHeartbeat(ctx context.Context, in *awsaut
 	return &awsautoscaling.RecordLifecycleActionHeartbeatOutput{}, err
 }
 
-// changeWaiting changes the instance that is named, or that waits with a token.
+// changeWaiting changes the instance with an ID, or the one that is waiting with a token.
 func (s *Service) changeWaiting(ctx context.Context, group, hook, instance, token *string, fn func(*memberRecord) bool) error {
 	sc := scopeOf(ctx)
 	return s.store.Update(ctx, func(tx *store.Tx) error {
-		g, err := groups.Get(tx, sc.group(aws.ToString(group))) // one being deleted has hooks too
+		g, err := groups.Get(tx, sc.group(aws.ToString(group))) // groups that are being deleted still have hooks
 		if store.IsNotFound(err) {
 			return errNoGroup(aws.ToString(group))
 		}

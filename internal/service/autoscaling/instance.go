@@ -26,7 +26,7 @@ func (m *memberRecord) sdk() autoscalingtypes.Instance {
 	return out
 }
 
-// DescribeAutoScalingInstances lists instances of groups.
+// DescribeAutoScalingInstances lists instances in groups.
 func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautoscaling.DescribeAutoScalingInstancesInput) (*awsautoscaling.DescribeAutoScalingInstancesOutput, error) {
 	sc := scopeOf(ctx)
 	found := []memberRecord{}
@@ -69,7 +69,8 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautos
 	return out, nil
 }
 
-// upper is how this operation spells health, unlike DescribeAutoScalingGroups.
+// upper converts a health status to this operation's spelling, which differs from
+// DescribeAutoScalingGroups'.
 func upper(health string) string {
 	if health == "Healthy" {
 		return "HEALTHY"
@@ -77,7 +78,7 @@ func upper(health string) string {
 	return "UNHEALTHY"
 }
 
-// member finds an instance's group and itself.
+// member returns an instance and its group.
 func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, memberRecord, error) {
 	o, err := owners.Get(r, sc.Key(cmp.Or(aws.ToString(id), "-")))
 	if store.IsNotFound(err) {
@@ -94,8 +95,7 @@ func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, membe
 	return group, m, err
 }
 
-// TerminateInstanceInAutoScalingGroup ends one instance, with or without a
-// successor.
+// TerminateInstanceInAutoScalingGroup terminates one instance, with or without a replacement.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TerminateInstanceInAutoScalingGroup.html
 func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
 	sc := scopeOf(ctx)
@@ -157,7 +157,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 	return out, nil
 }
 
-// owe notes that a launch is due for a cause.
+// owe records that a replacement is to be launched for a cause.
 func (g *groupRecord) owe(cause string) {
 	owed := map[string]int{cause: 1}
 	for k, v := range g.Owed {
@@ -166,7 +166,7 @@ func (g *groupRecord) owe(cause string) {
 	g.Owed = owed
 }
 
-// SetInstanceHealth calls an instance healthy or not.
+// SetInstanceHealth sets whether an instance is healthy.
 func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetInstanceHealthInput) (*awsautoscaling.SetInstanceHealthOutput, error) {
 	sc := scopeOf(ctx)
 	status := aws.ToString(in.HealthStatus)
@@ -195,7 +195,7 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetI
 	return &awsautoscaling.SetInstanceHealthOutput{}, err
 }
 
-// SetInstanceProtection protects instances from scaling in, or no longer.
+// SetInstanceProtection turns instances' protection from scale-in on or off.
 func (s *Service) SetInstanceProtection(ctx context.Context, in *awsautoscaling.SetInstanceProtectionInput) (*awsautoscaling.SetInstanceProtectionOutput, error) {
 	err := s.changeMembers(ctx, in.AutoScalingGroupName, in.InstanceIds, func(_ *store.Tx, _ *groupRecord, m *memberRecord) error {
 		if m.terminating() {
@@ -207,7 +207,7 @@ func (s *Service) SetInstanceProtection(ctx context.Context, in *awsautoscaling.
 	return &awsautoscaling.SetInstanceProtectionOutput{}, err
 }
 
-// maxInstanceIDs is how many instances one request may change.
+// maxInstanceIDs is how many instances one request can change.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
 const maxInstanceIDs = 50
 
@@ -231,7 +231,7 @@ func (s *Service) changeMembers(ctx context.Context, group *string, instanceIDs 
 	})
 }
 
-// EnterStandby takes instances out of service without ending them.
+// EnterStandby takes instances out of service without terminating them.
 func (s *Service) EnterStandby(ctx context.Context, in *awsautoscaling.EnterStandbyInput) (*awsautoscaling.EnterStandbyOutput, error) {
 	out := &awsautoscaling.EnterStandbyOutput{}
 	done, err := s.relocate(ctx, in.AutoScalingGroupName, in.InstanceIds, func(g *groupRecord, m *memberRecord, at string) (string, string, error) {
@@ -266,7 +266,7 @@ func (s *Service) ExitStandby(ctx context.Context, in *awsautoscaling.ExitStandb
 			return "", "", errStandbyAboveMax(was+1, *g.Group.MaxSize)
 		}
 		g.Group.DesiredCapacity = aws.Int32(was + 1)
-		// Through Pending, and the launching hooks, as a new one.
+		// Like a new instance, it goes through Pending and the launching hooks.
 		m.State = autoscalingtypes.LifecycleStatePending
 		return "Moving EC2 instance out of Standby: " + m.ID,
 			fmt.Sprintf("At %s instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d.", at, m.ID, was, was+1), nil
@@ -275,8 +275,7 @@ func (s *Service) ExitStandby(ctx context.Context, in *awsautoscaling.ExitStandb
 	return out, err
 }
 
-// relocate changes the states of instances, with an activity for each that has
-// ended when it answers.
+// relocate changes the states of instances and returns a completed activity for each.
 func (s *Service) relocate(ctx context.Context, group *string, instanceIDs []string, fn func(g *groupRecord, m *memberRecord, at string) (description, cause string, err error)) ([]autoscalingtypes.Activity, error) {
 	if len(instanceIDs) == 0 {
 		return nil, errNoInstanceIDs()

@@ -14,10 +14,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxConfigs is the quota of launch configurations in an account and region.
+// maxConfigs is the quota of launch configurations per account and region.
 const maxConfigs = 200
 
-// CreateLaunchConfiguration records a launch configuration, which never changes.
+// CreateLaunchConfiguration stores a launch configuration, which cannot be changed later.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CreateLaunchConfiguration.html
 func (s *Service) CreateLaunchConfiguration(ctx context.Context, in *awsautoscaling.CreateLaunchConfigurationInput) (*awsautoscaling.CreateLaunchConfigurationOutput, error) {
 	sc := scopeOf(ctx)
@@ -71,7 +71,7 @@ func (s *Service) DescribeLaunchConfigurations(ctx context.Context, in *awsautos
 	return &awsautoscaling.DescribeLaunchConfigurationsOutput{LaunchConfigurations: values(found), NextToken: next}, nil
 }
 
-// DeleteLaunchConfiguration deletes one that no group uses.
+// DeleteLaunchConfiguration deletes a launch configuration that no group uses.
 func (s *Service) DeleteLaunchConfiguration(ctx context.Context, in *awsautoscaling.DeleteLaunchConfigurationInput) (*awsautoscaling.DeleteLaunchConfigurationOutput, error) {
 	sc := scopeOf(ctx)
 	name := strings.TrimSpace(aws.ToString(in.LaunchConfigurationName))

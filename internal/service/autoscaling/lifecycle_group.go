@@ -32,7 +32,7 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 }
 
-// WatchMembers watches the instances of groups; MemberGroup tells whose they are.
+// WatchMembers watches the instances of groups. MemberGroup returns the group of a key.
 func (s *Service) WatchMembers(sc store.Scope) *store.Watcher { return members.Watch(s.store, sc) }
 
 // MemberGroup returns the name of the group that a watched key belongs to.
@@ -53,19 +53,18 @@ func (s *Service) ownerOf(instance store.Key) (store.Key, bool) {
 	return scope{regional.At(instance.Account, instance.Region)}.group(o.Group), true
 }
 
-// work is one reconciliation of one group.
+// A work is one reconciliation of one group.
 type work struct {
 	s   *Service
 	key store.Key
-	g   groupRecord     // as read; shared, never written
+	g   groupRecord     // shared: do not modify
 	svc context.Context //nolint:containedctx // the call EC2 is made with
 }
 
 func (w *work) scope() scope { return scope{regional.At(w.key.Account, w.key.Region)} }
 
-// reconcileGroup brings one group closer to the state that its record describes:
-// planned launches are made, changes of instances are followed up, then the number
-// of instances is corrected.
+// reconcileGroup brings one group closer to the state in its record: it carries out planned
+// launches, handles changes of instances, then corrects the number of instances.
 func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Duration, error) {
 	g, err := groups.Get(s.store, key)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Durat
 	return earlier(earlier(due, checkup), again), s.prune(ctx, key)
 }
 
-// earlier is the shorter of two waits; zero means no wait.
+// earlier returns the shorter of two waits. Zero means no wait.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -161,10 +160,10 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 	return w.rebalance(ctx, all, c)
 }
 
-// A count is what balance needs to know of a group's instances.
+// A count has what balance needs to know about a group's instances.
 type count struct {
 	active        int
-	moving        bool // an instance is launching or leaving
+	moving        bool // an instance is launching or terminating
 	risingSurplus bool
 }
 
@@ -180,7 +179,7 @@ func census(all []memberRecord) count {
 	return c
 }
 
-// endAll ends the instances of a group that is being deleted.
+// endAll terminates the instances of a group that is being deleted.
 func (w *work) endAll(ctx context.Context, all []memberRecord) error {
 	return w.end(ctx, slices.DeleteFunc(all, func(m memberRecord) bool { return m.terminating() }), func(g *groupRecord, m *memberRecord) string {
 		return because(append(slices.Clone(g.Causes),
@@ -212,13 +211,13 @@ func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 		chosen = append(chosen, leave...)
 		return w.end(ctx, leave, w.whyScaleIn(leave, len(serving), cause), true)
 	}
-	if r != nil { // launched before terminating: those to be replaced make room
+	if r != nil { // replacements were launched first, so the refresh's targets are terminated now
 		targets := slices.DeleteFunc(slices.Clone(serving), func(m memberRecord) bool { return !slices.Contains(r.Value.Targets, m.ID) })
 		if err := pick(targets, refreshCause); err != nil {
 			return err
 		}
 	}
-	var strangers []memberRecord // in zones that the group has left
+	var strangers []memberRecord // instances in zones that no longer belong to the group
 	for _, m := range serving {
 		if !slices.Contains(w.g.Group.AvailabilityZones, m.Zone) && !contains(chosen, m.ID) {
 			strangers = append(strangers, m)
@@ -248,7 +247,8 @@ const (
 	abandonedCause = "an instance was taken out of service in response to an abandoned lifecycle action." // from memory
 )
 
-// whyScaleIn tells why instances leave; all are named while the text has room.
+// whyScaleIn returns the cause for each terminated instance. It names all of them if there is
+// enough room.
 func (w *work) whyScaleIn(leave []memberRecord, before int, cause string) func(*groupRecord, *memberRecord) string {
 	now := stamp(w.s.now())
 	return func(g *groupRecord, m *memberRecord) string {
@@ -293,15 +293,15 @@ func (w *work) rules(serving []memberRecord) (scaleIn, error) {
 	return rules, nil
 }
 
-// onDemand is how many of n instances a distribution buys on demand.
+// onDemand returns how many of n instances are On-Demand according to a distribution.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
 func onDemand(d *autoscalingtypes.InstancesDistribution, n int) int {
 	base := min(n, int(aws.ToInt32(d.OnDemandBaseCapacity)))
 	return base + ((n-base)*int(aws.ToInt32(d.OnDemandPercentageAboveBaseCapacity))+99)/100
 }
 
-// end begins the termination of instances. clear says that the group's causes
-// are reported with it.
+// end starts the termination of instances. clear means that the activities report the group's
+// causes, which are then cleared.
 func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupRecord, *memberRecord) string, clear bool) error {
 	var told []string
 	for chunk := range slices.Chunk(leave, batch) {
@@ -341,8 +341,8 @@ func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupR
 	return nil
 }
 
-// rebalance launches where there are too few when zones differ by two or more;
-// once those serve, scaleIn ends as many where there are too many.
+// rebalance launches instances in the zones with the fewest if zones differ by two or more. Once
+// those are in service, scaleIn terminates as many in the zones with the most.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html#AutoScalingBehavior.InstanceUsage
 func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) (time.Duration, error) {
 	g := &w.g
@@ -375,11 +375,11 @@ func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) (time
 	if wait := g.RetryAt.Sub(w.s.now()); wait > 0 {
 		return wait, nil
 	}
-	n = min(n, max(1, int(*g.Group.MaxSize)/10)) // AWS exceeds the maximum by ten percent at most, or by one
+	n = min(n, max(1, int(*g.Group.MaxSize)/10)) // AWS exceeds the maximum by at most ten percent or by one
 	return 0, w.plan(ctx, all, n, rebalanceOwed)
 }
 
-// forget removes the remains of a group without instances. Its activities stay.
+// forget deletes the records of a group without instances. Its latest activities stay.
 func (s *Service) forget(ctx context.Context, key store.Key) error {
 	var gone []func(*store.Tx)
 	more := func(k store.Key, del func(*store.Tx, store.Key)) {
@@ -430,5 +430,5 @@ func (s *Service) forget(ctx context.Context, key store.Key) error {
 // keptOfDeleted is how many activities of a deleted group are kept.
 const keptOfDeleted = 100
 
-// byID orders members.
+// byID compares members by ID.
 func byID(a, b memberRecord) int { return cmp.Compare(a.ID, b.ID) }

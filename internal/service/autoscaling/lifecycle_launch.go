@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// launchers is how many RunInstances calls of a group are under way at once.
+	// launchers is how many RunInstances calls of a group run at the same time.
 	launchers = 4
-	// maxPlanned bounds what is planned at once: a transaction's size.
+	// maxPlanned limits how many launches are planned at once, because a plan is one transaction.
 	maxPlanned = 1200
 	lastRetry  = time.Minute
 )
@@ -41,7 +41,7 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, w.key)
 		if err != nil || g.Deleting || g.desired() != w.g.desired() {
-			return err // its change brings the reconciler back
+			return err // if the group changed, its watcher triggers the next reconciliation
 		}
 		place := newPlacement(&g, &src, serving, n)
 		for _, o := range g.orders(n, len(serving), surplus, now) {
@@ -78,7 +78,7 @@ type order struct {
 	cause string
 }
 
-// orders splits n launches by their causes; what was owed is owed no more.
+// orders divides n launches among their causes, starting with replacements that are owed.
 func (g *groupRecord) orders(n, before int, surplus string, now time.Time) []order {
 	at := "At " + stamp(now) + " "
 	if surplus != "" {
@@ -109,20 +109,19 @@ func total(orders []order) int {
 	return n
 }
 
-// A lot is a number of launches in one subnet with one purchase option.
+// A lot is a number of launches with one purchase option in one subnet.
 type lot struct {
 	n      int
 	subnet subnet
 	spot   bool
 }
 
-// A placement spreads launches over zones, the subnets within them and purchase
-// options.
+// A placement distributes launches among zones, their subnets, and purchase options.
 type placement struct {
 	g      *groupRecord
 	zones  map[string]int
 	size   map[string]int // by subnet
-	demand int            // on-demand instances still to buy; the rest is spot
+	demand int            // On-Demand instances still to launch; the rest is Spot
 }
 
 func newPlacement(g *groupRecord, src *launchSource, serving []memberRecord, n int) *placement {
@@ -141,7 +140,7 @@ func newPlacement(g *groupRecord, src *launchSource, serving []memberRecord, n i
 	return p
 }
 
-// next places n launches: each where there are fewest.
+// next places n launches, each in the zone and subnet with the fewest instances.
 func (p *placement) next(n int) []lot {
 	var out []lot
 	for range n {
@@ -165,8 +164,9 @@ func (p *placement) next(n int) []lot {
 	return out
 }
 
-// pools are where a lot may be launched, the best first: its subnet with each
-// type, then the other zones. A surplus for balance is worth nothing elsewhere.
+// pools returns the pools for a lot in order of preference: the lot's subnet with each type, then
+// the other subnets. With here, only the lot's subnet counts, because a launch elsewhere would not
+// balance the zones.
 func (w *work) pools(g *groupRecord, src *launchSource, l lot, here bool) []pool {
 	subnets := []subnet{l.subnet}
 	if !here {
@@ -189,8 +189,8 @@ func (w *work) pools(g *groupRecord, src *launchSource, l lot, here bool) []pool
 	return out
 }
 
-// preferred orders the types by the allocation strategy: by price where it counts,
-// otherwise as the user did. No pool is known to be deeper than another.
+// preferred sorts the types according to the allocation strategy: by price if the strategy depends
+// on it, otherwise in the user's order. All pools count as equally deep.
 func (src *launchSource) preferred(region, zone string, spot bool) []string {
 	strategy, price := aws.ToString(src.mixed.OnDemandAllocationStrategy), func(t string) (float64, bool) { return prices.OnDemand(region, t) }
 	if spot {
@@ -224,8 +224,8 @@ func (w *work) launch(ctx context.Context) error {
 	return eg.Wait()
 }
 
-// carryOut launches one plan, in one pool after the other. Which pool is at hand is
-// written down before it is asked.
+// carryOut carries out one plan, trying one pool after the other. It stores the index of a pool
+// before trying it.
 func (w *work) carryOut(ctx context.Context, key store.Key, p planRecord) error {
 	for {
 		in, err := p.call()
@@ -250,8 +250,8 @@ func (w *work) carryOut(ctx context.Context, key store.Key, p planRecord) error 
 	}
 }
 
-// refusal is EC2's refusal as activities tell it; that of a mixed instances policy
-// names the purchase option and the code.
+// refusal returns the text for EC2's error in an activity. With a mixed instances policy, it
+// includes the purchase option and the code.
 func (p *planRecord) refusal(code, text string) string {
 	switch {
 	case !p.Mixed:
@@ -262,7 +262,7 @@ func (p *planRecord) refusal(code, text string) string {
 	return "Could not launch On-Demand Instances. " + code + " - " + text
 }
 
-// launched makes the instances of a plan members of the group.
+// launched adds the instances of a plan to the group.
 func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *awsec2.RunInstancesOutput) error {
 	in := p.Pools[p.Attempt].Subnet
 	return w.s.store.Update(ctx, func(tx *store.Tx) error {
@@ -301,8 +301,7 @@ func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *
 	})
 }
 
-// failed gives a plan up, tells so in an activity, and lets time pass before the
-// next attempt.
+// failed deletes a plan, records the failure in an activity, and sets the time of the next attempt.
 func (w *work) failed(ctx context.Context, plan *store.Key, text string) error {
 	now := w.s.now()
 	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {

@@ -18,22 +18,22 @@ type verdict int
 
 const (
 	stay    verdict = iota
-	serve           // it runs: into service
-	hold            // it runs: into the launching hooks
-	abandon         // a launching hook said no, or said nothing
-	sicken          // the health check failed; it is not to be replaced
-	replace         // the health check failed
-	proceed         // the terminating hooks are over
-	kill            // EC2 is to terminate it
-	bury            // EC2 has
+	serve           // the instance runs: bring it into service
+	hold            // the instance runs: make it wait for the launching hooks
+	abandon         // a launching hook abandoned it or timed out
+	sicken          // the health check failed, but the instance is not to be replaced
+	replace         // the health check failed: replace the instance
+	proceed         // the terminating hooks are done
+	kill            // have EC2 terminate it
+	bury            // EC2 has terminated it: remove it
 )
 
-// gone reports whether EC2 has ended an instance, or is about to.
+// gone reports whether EC2 has terminated an instance or is terminating it.
 func gone(state string, known bool) bool {
 	return !known || state == "terminated" || state == "shutting-down"
 }
 
-// decide says what is due for an instance in a state of EC2.
+// decide returns the next step for an instance whose state in EC2 is state.
 func decide(g *groupRecord, m *memberRecord, state string, known bool, now time.Time) verdict {
 	switch m.State {
 	case autoscalingtypes.LifecycleStatePending, autoscalingtypes.LifecycleStatePendingProceed, autoscalingtypes.LifecycleStatePendingWait,
@@ -75,7 +75,7 @@ func decide(g *groupRecord, m *memberRecord, state string, known bool, now time.
 		case state != "shutting-down":
 			return kill
 		}
-	case autoscalingtypes.LifecycleStateStandby: // not watched over, but the dead do not stay
+	case autoscalingtypes.LifecycleStateStandby: // instances in Standby are not health-checked, but terminated ones are removed
 		if gone(state, known) {
 			return bury
 		}
@@ -83,8 +83,8 @@ func decide(g *groupRecord, m *memberRecord, state string, known bool, now time.
 	return stay
 }
 
-// sick reports whether the health checks fail an instance: EC2's, by which
-// anything but running is unhealthy, or the user's own.
+// sick reports whether an instance is unhealthy, by EC2's health check, which any instance fails
+// that is stopping or gone, or because someone set its health.
 func sick(g *groupRecord, m *memberRecord, state string, known bool) bool {
 	if m.Unhealthy {
 		return true
@@ -92,8 +92,8 @@ func sick(g *groupRecord, m *memberRecord, state string, known bool) bool {
 	return g.runs("HealthCheck") && (gone(state, known) || state == "stopping" || state == "stopped")
 }
 
-// hooksOver reports whether the hooks an instance waits for are all over, and
-// whether one of them abandoned it.
+// hooksOver reports whether all hooks that an instance waits for are done, and whether one of them
+// abandoned it.
 func (m *memberRecord) hooksOver(now time.Time) (over, abandoned bool) {
 	over = true
 	for _, w := range m.Waits {
@@ -162,7 +162,7 @@ func (w *work) terminate(instanceIDs []string) error {
 	return nil
 }
 
-// move carries out what is due for some instances.
+// move takes the next step for some instances, in one transaction.
 func (w *work) move(ctx context.Context, some []memberRecord, now time.Time) error {
 	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, w.key)
@@ -207,7 +207,7 @@ func (w *work) move(ctx context.Context, some []memberRecord, now time.Time) err
 	}))
 }
 
-// turn changes one instance by a verdict.
+// turn applies a verdict to one instance.
 func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, dead bool, now time.Time) error {
 	at := "At " + stamp(now) + " "
 	switch v {
@@ -258,8 +258,8 @@ func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, de
 	return nil
 }
 
-// beginEnd begins the end of an instance: an activity, and the terminating hooks
-// if there are any and it still lives.
+// beginEnd starts the termination of an instance: it begins an activity and, if hooks is set, makes
+// the instance wait for the terminating hooks.
 func (s *Service) beginEnd(tx *store.Tx, group store.Key, g *groupRecord, m *memberRecord, cause string, hooks bool) error {
 	now := s.now()
 	if err := end(tx, group, m.Activity, autoscalingtypes.ScalingActivityStatusCodeCancelled, "", now); err != nil {

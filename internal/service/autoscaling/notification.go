@@ -13,8 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// notificationTypes are the events that a topic can be notified of. Nothing is
-// sent: there is no SNS behind them.
+// notificationTypes are the events for which topics can be notified. Nothing is sent, because
+// Drydock has no SNS.
 func notificationTypes() []string {
 	return []string{
 		"autoscaling:EC2_INSTANCE_LAUNCH", "autoscaling:EC2_INSTANCE_LAUNCH_ERROR", "autoscaling:EC2_INSTANCE_TERMINATE",
@@ -27,8 +27,8 @@ func (s *Service) DescribeAutoScalingNotificationTypes(context.Context, *awsauto
 	return &awsautoscaling.DescribeAutoScalingNotificationTypesOutput{AutoScalingNotificationTypes: notificationTypes()}, nil
 }
 
-// PutNotificationConfiguration records which events a topic is notified of,
-// replacing the previous ones.
+// PutNotificationConfiguration sets the events for which a topic is notified, replacing the
+// previous ones.
 func (s *Service) PutNotificationConfiguration(ctx context.Context, in *awsautoscaling.PutNotificationConfigurationInput) (*awsautoscaling.PutNotificationConfigurationOutput, error) {
 	for _, t := range in.NotificationTypes {
 		if !slices.Contains(notificationTypes(), t) {
@@ -51,7 +51,7 @@ func withoutTopic(all []autoscalingtypes.NotificationConfiguration, topic string
 	return slices.DeleteFunc(slices.Clone(all), func(n autoscalingtypes.NotificationConfiguration) bool { return *n.TopicARN == topic })
 }
 
-// DeleteNotificationConfiguration forgets a topic.
+// DeleteNotificationConfiguration removes a topic's configuration.
 func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *awsautoscaling.DeleteNotificationConfigurationInput) (*awsautoscaling.DeleteNotificationConfigurationOutput, error) {
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(_ *store.Tx, g *groupRecord) error {
 		left := withoutTopic(g.Notifications, aws.ToString(in.TopicARN))
@@ -84,8 +84,8 @@ func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *aw
 	return &awsautoscaling.DescribeNotificationConfigurationsOutput{NotificationConfigurations: found, NextToken: next}, err
 }
 
-// groupMetrics are those that can be collected. Nothing collects them; which are
-// enabled is remembered.
+// groupMetrics are the metrics that can be enabled. Drydock does not collect them; it only
+// remembers which are enabled.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_EnableMetricsCollection.html
 func groupMetrics() []string {
 	return []string{
@@ -96,7 +96,7 @@ func groupMetrics() []string {
 	}
 }
 
-// EnableMetricsCollection remembers metrics as enabled: those named, or all.
+// EnableMetricsCollection marks metrics as enabled: those in the request, or all.
 func (s *Service) EnableMetricsCollection(ctx context.Context, in *awsautoscaling.EnableMetricsCollectionInput) (*awsautoscaling.EnableMetricsCollectionOutput, error) {
 	if aws.ToString(in.Granularity) != "1Minute" {
 		return nil, errValidation("Valid metrics granularity type is: [1Minute].") // the mocks of fog/fog-aws quote it
@@ -104,7 +104,7 @@ func (s *Service) EnableMetricsCollection(ctx context.Context, in *awsautoscalin
 	return &awsautoscaling.EnableMetricsCollectionOutput{}, s.changeMetrics(ctx, in.AutoScalingGroupName, in.Metrics, in.Granularity)
 }
 
-// DisableMetricsCollection remembers metrics as disabled: those named, or all.
+// DisableMetricsCollection marks metrics as disabled: those in the request, or all.
 func (s *Service) DisableMetricsCollection(ctx context.Context, in *awsautoscaling.DisableMetricsCollectionInput) (*awsautoscaling.DisableMetricsCollectionOutput, error) {
 	return &awsautoscaling.DisableMetricsCollectionOutput{}, s.changeMetrics(ctx, in.AutoScalingGroupName, in.Metrics, nil)
 }

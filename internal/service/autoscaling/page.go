@@ -8,8 +8,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// pages are the rules of a list. Its model has no bounds for MaxRecords; zero means
-// no limit.
+// pages returns the paging rules of a list. The model has no limits for MaxRecords; zero means no
+// limit.
 func pages(usual, most int) paging.Rules {
 	return paging.Rules{
 		Usual: usual,
@@ -33,7 +33,7 @@ func describe[T any](r store.Reader, c store.Collection[T], where store.Scope, m
 	return paging.Cut(pages(50, 100), all, func(i store.Item[T]) string { return i.Key.ID }, maxRecords, token)
 }
 
-// values are the records of items, never nil: the API answers with empty lists.
+// values returns the records of items. It is never nil, because the API returns empty lists.
 func values[T any](items []store.Item[T]) []T {
 	out := make([]T, len(items))
 	for i := range items {

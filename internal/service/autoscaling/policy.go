@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// PutScalingPolicy records a policy. No metric ever sets it off: there is no
-// CloudWatch behind it.
+// PutScalingPolicy stores a policy. No metric ever triggers it, because Drydock has no CloudWatch
+// metrics.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutScalingPolicy.html
 func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutScalingPolicyInput) (*awsautoscaling.PutScalingPolicyOutput, error) {
 	sc := scopeOf(ctx)
@@ -70,14 +70,14 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 	return &awsautoscaling.PutScalingPolicyOutput{PolicyARN: p.PolicyARN, Alarms: p.Alarms}, nil
 }
 
-// sameMetric reports whether two policies track one metric.
+// sameMetric reports whether two policies track the same metric.
 func sameMetric(a, b *autoscalingtypes.TargetTrackingConfiguration) bool {
 	return a != nil && b != nil && reflect.DeepEqual(a.PredefinedMetricSpecification, b.PredefinedMetricSpecification) &&
 		reflect.DeepEqual(a.CustomizedMetricSpecification, b.CustomizedMetricSpecification)
 }
 
-// checkPolicy checks that a policy has what its type needs. The texts that stand here
-// are from memory.
+// checkPolicy checks that a policy has the members that its type requires. The texts in this
+// function are from memory.
 func checkPolicy(typ string, in *awsautoscaling.PutScalingPolicyInput) error {
 	switch typ {
 	case "SimpleScaling", "StepScaling":
@@ -149,8 +149,7 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsautoscaling.DeletePol
 	return &awsautoscaling.DeletePolicyOutput{}, err
 }
 
-// policyNamed is the policy that a request names, by its ARN or by its group and its
-// own name.
+// policyNamed returns the policy in a request, given by its ARN or by its name and group.
 func policyNamed(in *awsautoscaling.DeletePolicyInput) (group, name string) {
 	group, name = aws.ToString(in.AutoScalingGroupName), aws.ToString(in.PolicyName)
 	if strings.HasPrefix(name, "arn:") {

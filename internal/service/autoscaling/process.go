@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// processes are what a group does by itself.
+// processes are the things that a group does by itself and that can be suspended.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 func processes() []string {
 	return []string{
@@ -22,12 +22,12 @@ func processes() []string {
 	}
 }
 
-// SuspendProcesses suspends some processes, or all.
+// SuspendProcesses suspends the given processes, or all.
 func (s *Service) SuspendProcesses(ctx context.Context, in *awsautoscaling.SuspendProcessesInput) (*awsautoscaling.SuspendProcessesOutput, error) {
 	return &awsautoscaling.SuspendProcessesOutput{}, s.suspend(ctx, in.AutoScalingGroupName, in.ScalingProcesses, true)
 }
 
-// ResumeProcesses lets them run again.
+// ResumeProcesses resumes the given processes, or all.
 func (s *Service) ResumeProcesses(ctx context.Context, in *awsautoscaling.ResumeProcessesInput) (*awsautoscaling.ResumeProcessesOutput, error) {
 	return &awsautoscaling.ResumeProcessesOutput{}, s.suspend(ctx, in.AutoScalingGroupName, in.ScalingProcesses, false)
 }
@@ -74,7 +74,7 @@ func (s *Service) DescribeTerminationPolicyTypes(context.Context, *awsautoscalin
 	return &awsautoscaling.DescribeTerminationPolicyTypesOutput{TerminationPolicyTypes: terminationPolicies()}, nil
 }
 
-// DescribeAdjustmentTypes lists how scaling policies adjust.
+// DescribeAdjustmentTypes lists the ways in which scaling policies adjust capacity.
 func (s *Service) DescribeAdjustmentTypes(context.Context, *awsautoscaling.DescribeAdjustmentTypesInput) (*awsautoscaling.DescribeAdjustmentTypesOutput, error) {
 	out := &awsautoscaling.DescribeAdjustmentTypesOutput{}
 	for _, t := range []string{"ChangeInCapacity", "ExactCapacity", "PercentChangeInCapacity"} {
@@ -83,7 +83,7 @@ func (s *Service) DescribeAdjustmentTypes(context.Context, *awsautoscaling.Descr
 	return out, nil
 }
 
-// DescribeLifecycleHookTypes lists the transitions that hooks can be on.
+// DescribeLifecycleHookTypes lists the transitions that hooks can be for.
 func (s *Service) DescribeLifecycleHookTypes(context.Context, *awsautoscaling.DescribeLifecycleHookTypesInput) (*awsautoscaling.DescribeLifecycleHookTypesOutput, error) {
 	return &awsautoscaling.DescribeLifecycleHookTypesOutput{LifecycleHookTypes: []string{hookLaunching, hookTerminating}}, nil
 }

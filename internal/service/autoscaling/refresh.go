@@ -82,7 +82,7 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 	return &awsautoscaling.StartInstanceRefreshOutput{InstanceRefreshId: &id}, s.pruneRefreshes(ctx, key)
 }
 
-// preferences are the given ones with AWS's defaults.
+// preferences returns the given preferences with AWS's defaults.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RefreshPreferences.html
 func preferences(g *groupRecord, in *autoscalingtypes.RefreshPreferences) (*autoscalingtypes.RefreshPreferences, error) {
 	if in == nil {
@@ -129,7 +129,7 @@ func (src *launchSource) made(m *memberRecord) bool {
 	return m.Config == *src.config.LaunchConfigurationName
 }
 
-// CancelInstanceRefresh ends a refresh; what is replaced stays so.
+// CancelInstanceRefresh cancels a refresh. Instances that were replaced stay replaced.
 func (s *Service) CancelInstanceRefresh(ctx context.Context, in *awsautoscaling.CancelInstanceRefreshInput) (*awsautoscaling.CancelInstanceRefreshOutput, error) {
 	sc := scopeOf(ctx)
 	out := &awsautoscaling.CancelInstanceRefreshOutput{}
@@ -200,9 +200,9 @@ func (s *Service) pruneRefreshes(ctx context.Context, group store.Key) error {
 	})
 }
 
-// refresh takes one step of a refresh in a group that has as many instances as it
-// wants: it ends as many targets as may be missed, or launches their successors
-// first when none may.
+// refresh takes one step of a refresh in a group that has as many instances as it wants. It
+// terminates as many old instances as may be missing. If none may be missing, it launches their
+// replacements first.
 func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all []memberRecord) (time.Duration, error) {
 	r, p, now := item.Value, item.Value.Refresh.Preferences, w.s.now()
 	warmup := time.Duration(*p.InstanceWarmup) * time.Second
@@ -219,7 +219,7 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 				healthy++
 			}
 		case m.State == autoscalingtypes.LifecycleStateInService:
-			// Only the successors warm up.
+			// Only replacements need to warm up.
 			if wait := warmup - now.Sub(m.InService); m.Launched.After(*r.Refresh.StartTime) && wait > 0 {
 				again = earlier(again, wait)
 				continue
@@ -258,7 +258,7 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 	return again, w.end(ctx, leave, w.whyScaleIn(leave, want, refreshCause), false)
 }
 
-// tell writes how far a refresh is.
+// tell records the progress of a refresh.
 func (w *work) tell(ctx context.Context, key store.Key, r *refreshRecord, left int, done bool) error {
 	percent := int32(100)
 	if r.Total > 0 && !done {

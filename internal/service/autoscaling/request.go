@@ -18,12 +18,11 @@ import (
 
 const groupTag = "aws:autoscaling:groupName"
 
-// A launchSource is what a group launches from at this moment: versions are
-// numbers.
+// A launchSource is what a group currently launches from. The template version is a number.
 type launchSource struct {
 	template *autoscalingtypes.LaunchTemplateSpecification
 	config   *autoscalingtypes.LaunchConfiguration
-	types    []string // preferred first; none: the template's or configuration's own
+	types    []string // in order of preference; if empty, the template's or configuration's
 	mixed    *autoscalingtypes.InstancesDistribution
 }
 
@@ -50,7 +49,7 @@ func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchS
 	return src, err
 }
 
-// request is the RunInstances call of a source, without place, type and number.
+// request returns the RunInstances request for a source, without subnet, type and count.
 func (src *launchSource) request(g *groupRecord, spot bool) *awsec2.RunInstancesInput {
 	in := &awsec2.RunInstancesInput{MinCount: aws.Int32(1)}
 	tags := []ec2types.Tag{{Key: aws.String(groupTag), Value: g.Group.AutoScalingGroupName}}
@@ -74,7 +73,7 @@ func (src *launchSource) request(g *groupRecord, spot bool) *awsec2.RunInstances
 	return in
 }
 
-// configured fills in what a launch configuration says.
+// configured applies a launch configuration's settings.
 func (src *launchSource) configured(in *awsec2.RunInstancesInput) {
 	lc := src.config
 	in.ImageId, in.InstanceType = lc.ImageId, ec2types.InstanceType(*lc.InstanceType)
@@ -133,8 +132,8 @@ func (src *launchSource) configured(in *awsec2.RunInstancesInput) {
 	}
 }
 
-// in puts a request into a pool. Auto Scaling puts the subnet into the first
-// interface where the request has interfaces.
+// in completes a request for launching in a pool. If the request has network interfaces, Auto
+// Scaling puts the subnet into the first one.
 func (p pool) in(request *awsec2.RunInstancesInput, count int) {
 	request.MaxCount = aws.Int32(int32(count)) //nolint:gosec // a batch
 	if p.Type != "" {
@@ -147,7 +146,7 @@ func (p pool) in(request *awsec2.RunInstancesInput, count int) {
 	}
 }
 
-// tryLaunch asks EC2 whether it would launch what the group's source says.
+// tryLaunch checks the group's source with a dry run.
 func (s *Service) tryLaunch(svc context.Context, sc scope, g *groupRecord) error {
 	src, err := s.source(svc, sc, g)
 	if err != nil {
@@ -172,7 +171,7 @@ func (s *Service) tryLaunch(svc context.Context, sc scope, g *groupRecord) error
 	return fmt.Errorf("trying the launch template: %w", err)
 }
 
-// elsewhere reports whether another pool may have what this one has not.
+// elsewhere reports whether a launch that failed with a code may succeed in another pool.
 func elsewhere(code string) bool {
 	return slices.Contains([]string{
 		"InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded", "UnfulfillableCapacity",

@@ -73,7 +73,7 @@ func putTags(group string, old []autoscalingtypes.TagDescription, in []autoscali
 	return out, err
 }
 
-// byGroup gathers tags by the group they name.
+// byGroup groups tags by the name of their group.
 func byGroup(tags []autoscalingtypes.Tag) (map[string][]autoscalingtypes.Tag, error) {
 	out := map[string][]autoscalingtypes.Tag{}
 	for _, t := range tags {
@@ -88,7 +88,7 @@ func byGroup(tags []autoscalingtypes.Tag) (map[string][]autoscalingtypes.Tag, er
 	return out, nil
 }
 
-// CreateOrUpdateTags tags groups, all or none.
+// CreateOrUpdateTags changes the tags of groups: all or none.
 func (s *Service) CreateOrUpdateTags(ctx context.Context, in *awsautoscaling.CreateOrUpdateTagsInput) (*awsautoscaling.CreateOrUpdateTagsOutput, error) {
 	incomplete := slices.DeleteFunc(slices.Clone(in.Tags), func(t autoscalingtypes.Tag) bool {
 		return t.Key != nil && t.ResourceId != nil && t.ResourceType != nil
@@ -102,7 +102,7 @@ func (s *Service) CreateOrUpdateTags(ctx context.Context, in *awsautoscaling.Cre
 	return &awsautoscaling.CreateOrUpdateTagsOutput{}, s.changeTags(ctx, in.Tags, putTags)
 }
 
-// DeleteTags takes tags away. A value that is given has to be the tag's.
+// DeleteTags deletes tags. A tag with a value is deleted only if it has that value.
 func (s *Service) DeleteTags(ctx context.Context, in *awsautoscaling.DeleteTagsInput) (*awsautoscaling.DeleteTagsOutput, error) {
 	return &awsautoscaling.DeleteTagsOutput{}, s.changeTags(ctx, in.Tags, func(_ string, old []autoscalingtypes.TagDescription, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
 		return slices.DeleteFunc(slices.Clone(old), func(o autoscalingtypes.TagDescription) bool {
@@ -122,7 +122,7 @@ func (s *Service) changeTags(ctx context.Context, tags []autoscalingtypes.Tag, f
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		for _, name := range sortedKeys(sorted) {
 			if name == "" {
-				return errValidation("1 validation error detected: Value null at 'tags.resourceId' failed to satisfy constraint: Member must not be null") // which the model does not require
+				return errValidation("1 validation error detected: Value null at 'tags.resourceId' failed to satisfy constraint: Member must not be null") // although the model does not require the member
 			}
 			err := groups.Update(tx, sc.group(name), func(g *groupRecord) error {
 				changed, err := fn(name, g.Group.Tags, sorted[name])
@@ -166,8 +166,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awsautoscaling.DescribeT
 	return &awsautoscaling.DescribeTagsOutput{Tags: found, NextToken: next}, err
 }
 
-// groupFilters are those of DescribeAutoScalingGroups: tag-key, tag-value and
-// tag:KEY.
+// groupFilters are the filters of DescribeAutoScalingGroups: tag-key, tag-value and tag:KEY.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_Filter.html
 func groupFilters(filters []autoscalingtypes.Filter) (func([]autoscalingtypes.TagDescription) bool, error) {
 	for _, f := range filters {

@@ -15,23 +15,23 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Sources are the traffic sources of one type, with which a group registers its
-// instances. They are called as EC2 is.
+// Sources are the traffic sources of one type, with which a group registers its instances. They are
+// called with a context like EC2's.
 type Sources interface {
-	// SourceExists reports whether there is one of that identifier.
+	// SourceExists reports whether there is a source with an identifier.
 	SourceExists(account, region, id string) bool
 	RegisterInstances(ctx context.Context, id string, instances []string) error
 	DeregisterInstances(ctx context.Context, id string, instances []string) error
-	// InstanceHealth returns those that pass the health checks now and those that fail
-	// them, and for how long one fails until it is unhealthy. An instance of which
-	// nothing is known is neither.
+	// InstanceHealth returns the instances that currently pass and those that fail the health
+	// checks, and after how long a failing instance is unhealthy. Instances with unknown health are
+	// in neither list.
 	InstanceHealth(ctx context.Context, id string, instances []string) (passing, failing []string, after time.Duration, err error)
 }
 
 const processAddToLoadBalancer = "AddToLoadBalancer"
 
-// withheld are the traffic sources that an instance which comes into service now is not
-// registered with, also not once AddToLoadBalancer is resumed.
+// withheld returns the traffic sources with which an instance that comes into service now is not
+// registered, not even after AddToLoadBalancer is resumed.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/understand-how-suspending-processes-affects-other-processes.html
 func (g *groupRecord) withheld() []string {
 	if g.runs(processAddToLoadBalancer) {
@@ -44,7 +44,7 @@ func (g *groupRecord) withheld() []string {
 	return out
 }
 
-// checkSources refuses traffic sources that are not there.
+// checkSources returns an error if a traffic source does not exist.
 func (s *Service) checkSources(sc scope, sources []trafficSource) error {
 	for _, src := range sources {
 		to := s.cfg.Sources[*src.Type]
@@ -55,8 +55,7 @@ func (s *Service) checkSources(sc scope, sources []trafficSource) error {
 	return nil
 }
 
-// registeredWith returns the sources that something with which instances were registered
-// belongs to: an identifier tells its type.
+// registeredWith returns the Sources of an identifier, which implies the type.
 func (s *Service) registeredWith(id string) Sources {
 	if strings.HasPrefix(id, "arn:") {
 		return s.cfg.Sources[groupSource]
@@ -64,9 +63,9 @@ func (s *Service) registeredWith(id string) Sources {
 	return s.cfg.Sources[classicSource]
 }
 
-// targets registers the instances in service with the group's traffic sources, and takes
-// those away that it registered and that are in service no more. Registrations are in the
-// group's record, because others may register instances too.
+// targets registers the instances in service with the group's traffic sources and deregisters those
+// that it registered and that are no longer in service. The group's record has its registrations,
+// because others may register instances, too.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/attach-load-balancer-asg.html
 func (w *work) targets(ctx context.Context) error {
 	if len(w.s.cfg.Sources) == 0 || len(w.g.Group.TrafficSources)+len(w.g.Registered) == 0 {
@@ -120,8 +119,8 @@ func (w *work) targets(ctx context.Context) error {
 	}))
 }
 
-// passing ignores errors that mean that there is nothing to do: a load balancer
-// that was deleted, an instance that ended in the meantime.
+// passing ignores errors that mean that there is nothing left to do, because a load balancer was
+// deleted or an instance terminated in the meantime.
 func (w *work) passing(err error) error {
 	if api, ok := errors.AsType[smithy.APIError](err); ok && api.ErrorFault() == smithy.FaultClient {
 		w.s.log.Debug("autoscaling: targets of a load balancer", "group", w.key.String(), "err", err)
@@ -130,21 +129,20 @@ func (w *work) passing(err error) error {
 	return err
 }
 
-// balancerStep is how often a group asks for the health of its instances that load
-// balancers find.
+// balancerStep is the interval between load balancer health checks of a group's instances.
 const balancerStep = 2 * time.Second
 
-// mindsBalancers reports whether the health checks of load balancers count.
+// mindsBalancers reports whether the group uses load balancer health checks.
 func (g *groupRecord) mindsBalancers() bool {
 	return slices.Contains(strings.Split(aws.ToString(g.Group.HealthCheckType), ","), "ELB") && len(g.Group.TrafficSources) > 0
 }
 
-// checkup replaces the instances that have failed the health checks of one of the group's load balancers for long enough
-// to be unhealthy, once their grace period is over.
+// checkup replaces instances that have failed a load balancer's health checks for long enough to be
+// unhealthy, after their grace period.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/health-checks-overview.html#elastic-load-balancing-health-checks
 //
-// AWS deviation: an instance that is not a cluster's node is not replaced, because it
-// is not known what it runs, and every replacement would fail as it does.
+// AWS deviation: an instance that is not a node of a cluster is not replaced. Drydock does not know
+// what runs on it, so every replacement would fail in the same way.
 func (w *work) checkup(ctx context.Context) (time.Duration, error) {
 	if !w.g.mindsBalancers() || !w.g.runs("HealthCheck") || w.g.Deleting {
 		return 0, nil

@@ -15,7 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The types of traffic sources: classic load balancers by name, target groups by ARN.
+// The types of traffic sources: classic load balancers, identified by name, and target groups,
+// identified by ARN.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TrafficSourceIdentifier.html
 const (
 	classicSource = "elb"
@@ -23,7 +24,7 @@ const (
 	latticeSource = "vpc-lattice"
 )
 
-// maxSources is how many a call attaches or detaches.
+// maxSources is how many sources one call can attach or detach.
 const maxSources = 10
 
 type trafficSource = autoscalingtypes.TrafficSourceIdentifier
@@ -40,8 +41,7 @@ func sameSource(a trafficSource) func(trafficSource) bool {
 	return func(b trafficSource) bool { return *a.Identifier == *b.Identifier && *a.Type == *b.Type }
 }
 
-// setSources records what a group's instances are registered with, in all the forms in
-// which it is described.
+// setSources sets a group's traffic sources, in all the fields that describe them.
 func setSources(g *autoscalingtypes.AutoScalingGroup, sources []trafficSource) {
 	g.LoadBalancerNames, g.TargetGroupARNs, g.TrafficSources = []string{}, []string{}, []trafficSource{}
 	for _, src := range sources {
@@ -57,8 +57,8 @@ func setSources(g *autoscalingtypes.AutoScalingGroup, sources []trafficSource) {
 	}
 }
 
-// readSources completes and checks the traffic sources of a request. The type may be left
-// out where the identifier tells it.
+// readSources validates the traffic sources in a request and fills in types. A type can be left out
+// if the identifier implies it.
 func readSources(in []trafficSource) ([]trafficSource, error) {
 	out := make([]trafficSource, 0, len(in))
 	for _, src := range in {
@@ -86,8 +86,8 @@ func readSources(in []trafficSource) ([]trafficSource, error) {
 	return out, nil
 }
 
-// attachSources attaches traffic sources to the caller's group, with which instances in
-// service are registered.
+// attachSources attaches traffic sources to the caller's group. The reconciler then registers the
+// instances in service.
 func (s *Service) attachSources(ctx context.Context, group *string, sources []trafficSource) error {
 	if err := s.checkSources(scopeOf(ctx), sources); err != nil {
 		return err
@@ -101,8 +101,8 @@ func (s *Service) attachSources(ctx context.Context, group *string, sources []tr
 	})
 }
 
-// addAll registers all instances of a group with newly attached sources, including those
-// that had been withheld from them before.
+// addAll lets all instances of a group be registered with newly attached sources, even those that
+// were kept from a source of that name before.
 func addAll(tx *store.Tx, sc scope, g *groupRecord, sources []trafficSource) error {
 	fresh := func(id string) bool {
 		named := func(src trafficSource) bool { return *src.Identifier == id }
@@ -124,7 +124,7 @@ func addAll(tx *store.Tx, sc scope, g *groupRecord, sources []trafficSource) err
 	return nil
 }
 
-// detachSources detaches traffic sources; instances are deregistered.
+// detachSources detaches traffic sources. The reconciler then deregisters the instances.
 func (s *Service) detachSources(ctx context.Context, group *string, sources []trafficSource) error {
 	return s.changeNamed(ctx, group, func(_ *store.Tx, g *groupRecord) error {
 		for _, src := range sources {
@@ -139,8 +139,8 @@ func (s *Service) detachSources(ctx context.Context, group *string, sources []tr
 	})
 }
 
-// describeSources lists one page of a group's traffic sources of a type, or of all, with
-// their states.
+// describeSources returns one page of a group's traffic sources and their states, of one type or of
+// all.
 func (s *Service) describeSources(ctx context.Context, group *string, kind string, most int32, maxRecords *int32, token *string) ([]autoscalingtypes.TrafficSourceState, *string, error) {
 	sc := scopeOf(ctx)
 	g, err := s.group(s.store, sc, group)
@@ -196,7 +196,7 @@ func checkSourceCount(member string, n int) error {
 	return nil
 }
 
-// AttachTrafficSources attaches load balancers of any kind.
+// AttachTrafficSources attaches traffic sources of any type.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_AttachTrafficSources.html
 func (s *Service) AttachTrafficSources(ctx context.Context, in *awsautoscaling.AttachTrafficSourcesInput) (*awsautoscaling.AttachTrafficSourcesOutput, error) {
 	if err := checkSourceCount("trafficSources", len(in.TrafficSources)); err != nil {
@@ -209,7 +209,7 @@ func (s *Service) AttachTrafficSources(ctx context.Context, in *awsautoscaling.A
 	return &awsautoscaling.AttachTrafficSourcesOutput{}, s.attachSources(ctx, in.AutoScalingGroupName, sources)
 }
 
-// DetachTrafficSources detaches them.
+// DetachTrafficSources detaches traffic sources of any type.
 func (s *Service) DetachTrafficSources(ctx context.Context, in *awsautoscaling.DetachTrafficSourcesInput) (*awsautoscaling.DetachTrafficSourcesOutput, error) {
 	if err := checkSourceCount("trafficSources", len(in.TrafficSources)); err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func (s *Service) DetachLoadBalancerTargetGroups(ctx context.Context, in *awsaut
 	return &awsautoscaling.DetachLoadBalancerTargetGroupsOutput{}, s.detachSources(ctx, in.AutoScalingGroupName, sourcesOf(groupSource, in.TargetGroupARNs))
 }
 
-// DescribeLoadBalancerTargetGroups lists the target groups of a group.
+// DescribeLoadBalancerTargetGroups lists a group's target groups.
 func (s *Service) DescribeLoadBalancerTargetGroups(ctx context.Context, in *awsautoscaling.DescribeLoadBalancerTargetGroupsInput) (*awsautoscaling.DescribeLoadBalancerTargetGroupsOutput, error) {
 	found, next, err := s.describeSources(ctx, in.AutoScalingGroupName, groupSource, 100, in.MaxRecords, in.NextToken)
 	out := &awsautoscaling.DescribeLoadBalancerTargetGroupsOutput{LoadBalancerTargetGroups: []autoscalingtypes.LoadBalancerTargetGroupState{}, NextToken: next}
@@ -273,7 +273,7 @@ func (s *Service) DetachLoadBalancers(ctx context.Context, in *awsautoscaling.De
 	return &awsautoscaling.DetachLoadBalancersOutput{}, s.detachSources(ctx, in.AutoScalingGroupName, sourcesOf(classicSource, in.LoadBalancerNames))
 }
 
-// DescribeLoadBalancers lists the classic load balancers of a group.
+// DescribeLoadBalancers lists a group's classic load balancers.
 func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awsautoscaling.DescribeLoadBalancersInput) (*awsautoscaling.DescribeLoadBalancersOutput, error) {
 	found, next, err := s.describeSources(ctx, in.AutoScalingGroupName, classicSource, 100, in.MaxRecords, in.NextToken)
 	out := &awsautoscaling.DescribeLoadBalancersOutput{LoadBalancers: []autoscalingtypes.LoadBalancerState{}, NextToken: next}

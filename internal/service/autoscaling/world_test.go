@@ -26,8 +26,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is Auto Scaling behind an AWS API server, over a real EC2 whose calls
-// can be made to fail. Auto Scaling's clock stands still until a test moves it.
+// A world is Auto Scaling behind an AWS API server, on a real EC2 whose calls can be made to fail.
+// Auto Scaling's clock stands still until a test moves it.
 type world struct {
 	testing.TB
 	*awsautoscaling.Client
@@ -36,9 +36,9 @@ type world struct {
 	account string
 	clock   *clocktesting.FakeClock
 	faults  *faultyEC2
-	// balancers are the load balancers that there are.
+	// balancers are the existing load balancers.
 	balancers *balancers
-	subnets   []ec2types.Subnet // default ones, by zone
+	subnets   []ec2types.Subnet // default subnets, by zone
 	image     string
 	stop      func()
 }
@@ -84,14 +84,13 @@ func (w *world) restart() {
 	w.stop = testkit.Run(w, w.newService(w.server.Store).Run)
 }
 
-// faultyEC2 lets calls fail: before they have an effect, after, or with EC2's own
-// refusals.
+// faultyEC2 makes calls fail: before or after taking effect, or with EC2's own errors.
 type faultyEC2 struct {
 	*ec2.Service
 	mu sync.Mutex
-	// strike is asked before and after each call.
+	// strike is called before and after each call.
 	strike func(call string, after bool) error
-	// refuse is EC2's answer to launches.
+	// refuse is EC2's error for launches.
 	refuse func(*awsec2.RunInstancesInput) error
 	ran    int
 }
@@ -149,7 +148,7 @@ func capacity(what string) error {
 	return awserr.New("InsufficientInstanceCapacity", "We currently do not have sufficient "+what+" capacity.")
 }
 
-// template makes a launch template.
+// template creates a launch template.
 func (w *world) template(name string) *autoscalingtypes.LaunchTemplateSpecification {
 	w.Helper()
 	lt := testkit.Must(w.ec2.CreateLaunchTemplate(w.Context(), &awsec2.CreateLaunchTemplateInput{
@@ -158,7 +157,7 @@ func (w *world) template(name string) *autoscalingtypes.LaunchTemplateSpecificat
 	return &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: lt.LaunchTemplateId, Version: aws.String("$Latest")}
 }
 
-// input is a group in the first two zones.
+// input returns a request for a group in the first two zones.
 func (w *world) input(name string, minimum, maximum, desired int32) *awsautoscaling.CreateAutoScalingGroupInput {
 	return &awsautoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: &name, MinSize: &minimum, MaxSize: &maximum, DesiredCapacity: &desired,
@@ -166,7 +165,7 @@ func (w *world) input(name string, minimum, maximum, desired int32) *awsautoscal
 	}
 }
 
-// group makes a group from a launch template and waits for its instances.
+// group creates a group with a launch template and waits for its instances.
 func (w *world) group(name string, desired int32, edit ...func(*awsautoscaling.CreateAutoScalingGroupInput)) autoscalingtypes.AutoScalingGroup {
 	w.Helper()
 	in := w.input(name, 0, 10, desired)
@@ -187,7 +186,7 @@ func (w *world) describe(name string) (autoscalingtypes.AutoScalingGroup, bool) 
 	return out.AutoScalingGroups[0], true
 }
 
-// await waits until a group is as it should be.
+// await waits until a group meets a condition.
 func (w *world) await(name string, good func(autoscalingtypes.AutoScalingGroup) error) autoscalingtypes.AutoScalingGroup {
 	w.Helper()
 	var g autoscalingtypes.AutoScalingGroup
@@ -198,12 +197,12 @@ func (w *world) await(name string, good func(autoscalingtypes.AutoScalingGroup) 
 	return g
 }
 
-// serving: exactly n instances, all in service.
+// serving requires exactly n instances, all in service.
 func serving(n int) func(autoscalingtypes.AutoScalingGroup) error {
 	return states(n, autoscalingtypes.LifecycleStateInService)
 }
 
-// states: exactly n instances, all in one state.
+// states requires exactly n instances, all in one state.
 func states(n int, state autoscalingtypes.LifecycleState) func(autoscalingtypes.AutoScalingGroup) error {
 	return func(g autoscalingtypes.AutoScalingGroup) error {
 		var is []string
@@ -219,7 +218,7 @@ func states(n int, state autoscalingtypes.LifecycleState) func(autoscalingtypes.
 	}
 }
 
-// counts: how many instances are in each state.
+// counts requires a number of instances in each state.
 func counts(want map[autoscalingtypes.LifecycleState]int) func(autoscalingtypes.AutoScalingGroup) error {
 	return func(g autoscalingtypes.AutoScalingGroup) error {
 		have := map[autoscalingtypes.LifecycleState]int{}
@@ -246,7 +245,7 @@ func (w *world) activities(name string) []autoscalingtypes.Activity {
 	return testkit.Must(w.DescribeScalingActivities(w.Context(), &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: &name, IncludeDeletedGroups: aws.Bool(true)}))(w).Activities
 }
 
-// alive are the instances of EC2 that carry a group's tag and live.
+// alive returns the instances in EC2 with a group's tag that are pending or running.
 func (w *world) alive(group string) []ec2types.Instance {
 	w.Helper()
 	out := testkit.Must(w.ec2.DescribeInstances(w.Context(), &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{
@@ -260,7 +259,7 @@ func (w *world) alive(group string) []ec2types.Instance {
 	return all
 }
 
-// later lets time pass, in steps, until a condition holds.
+// later advances the clock in steps until a condition holds.
 func (w *world) later(step time.Duration, good func() error) {
 	w.Helper()
 	testkit.Eventually(w, 20*time.Second, func() error {
