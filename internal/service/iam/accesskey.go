@@ -14,7 +14,7 @@ import (
 
 const maxAccessKeys = 2
 
-// CreateAccessKey makes a key; this answer alone holds its secret.
+// CreateAccessKey creates an access key. Only its response contains the secret.
 func (s *Service) CreateAccessKey(ctx context.Context, in *awsiam.CreateAccessKeyInput) (*awsiam.CreateAccessKeyOutput, error) {
 	name, err := userName(ctx, in.UserName)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Service) ListAccessKeys(ctx context.Context, in *awsiam.ListAccessKeysI
 	return &awsiam.ListAccessKeysOutput{AccessKeyMetadata: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// UpdateAccessKey switches a key on or off, from the next request on.
+// UpdateAccessKey activates or deactivates a key, starting with the next request.
 func (s *Service) UpdateAccessKey(ctx context.Context, in *awsiam.UpdateAccessKeyInput) (*awsiam.UpdateAccessKeyOutput, error) {
 	err := s.changeKey(ctx, in.UserName, *in.AccessKeyId, func(tx *store.Tx, key store.Key, k accessKey) error {
 		k.Active = in.Status == iamtypes.StatusTypeActive
@@ -79,7 +79,7 @@ func (s *Service) UpdateAccessKey(ctx context.Context, in *awsiam.UpdateAccessKe
 	return done[awsiam.UpdateAccessKeyOutput](err)
 }
 
-// DeleteAccessKey removes a key.
+// DeleteAccessKey deletes a key.
 func (s *Service) DeleteAccessKey(ctx context.Context, in *awsiam.DeleteAccessKeyInput) (*awsiam.DeleteAccessKeyOutput, error) {
 	err := s.changeKey(ctx, in.UserName, *in.AccessKeyId, func(tx *store.Tx, key store.Key, _ accessKey) error {
 		keys.Delete(tx, key)
@@ -88,7 +88,7 @@ func (s *Service) DeleteAccessKey(ctx context.Context, in *awsiam.DeleteAccessKe
 	return done[awsiam.DeleteAccessKeyOutput](err)
 }
 
-// changeKey runs fn on a key of the user named, or of the caller.
+// changeKey runs fn on an access key of the user in the request, or of the caller.
 func (s *Service) changeKey(ctx context.Context, name *string, id string, fn func(*store.Tx, store.Key, accessKey) error) error {
 	n, err := userName(ctx, name)
 	if err != nil {

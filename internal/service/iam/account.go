@@ -13,17 +13,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// The default credentials belong to the user admin of awsapi.DefaultAccount:
-// root, which may do everything too, could not assume roles.
+// The default credentials belong to the user admin of awsapi.DefaultAccount, not to root: root may
+// do everything as well, but it cannot assume roles.
 const (
 	DefaultAccessKey = "test"
 	DefaultSecret    = "test"
 	DefaultUser      = "admin"
 )
 
-// EnsureAccount makes the account unless it exists. The default account gets
-// the user admin with AdministratorAccess and the access key test/test. Parts
-// that a user deletes stay deleted.
+// EnsureAccount creates the account unless it exists. The default account gets the user admin with
+// AdministratorAccess and the access key test/test. Whatever a user deletes stays deleted.
 func (s *Service) EnsureAccount(ctx context.Context, acct string) error {
 	if !isAccount(acct) {
 		return fmt.Errorf("%q is not an account ID", acct)
@@ -68,10 +67,10 @@ func (s *Service) RestoreAccessKey(ctx context.Context, id, secret string) error
 	})
 }
 
-// LookupAccessKey returns the secret and the owner of a long-term access key. A
-// 12-digit number is that account's root, whose secret is DefaultSecret; RecordUse
-// makes the account. Any other key that is unknown or inactive is
-// ErrNoSuchKey. Temporary credentials are service/sts's.
+// LookupAccessKey returns the secret and the owner of a long-term access key. A 12-digit number is
+// the key of that account's root, with the secret DefaultSecret; RecordUse then creates the
+// account. For any other unknown or inactive key it returns ErrNoSuchKey. Temporary credentials are
+// handled by service/sts.
 func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secret string, p awsapi.Principal, err error) {
 	if isAccount(accessKeyID) {
 		acct := accessKeyID
@@ -137,5 +136,5 @@ func (s *Service) GetAccountSummary(ctx context.Context, _ *awsiam.GetAccountSum
 	}}, nil
 }
 
-// rootARN is the ARN of an account's root.
+// rootARN returns the ARN of an account's root.
 func rootARN(account string) string { return arn.IAM(account, "root") }

@@ -14,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
 )
 
-// A detail is one element of GetAccountAuthorizationDetails: its key, by which the
-// answer is paged, and how it joins the answer.
+// A detail is one element of GetAccountAuthorizationDetails: its key, for paging, and a function
+// that adds it to the response.
 type detail struct {
 	key string
 	add func(*awsiam.GetAccountAuthorizationDetailsOutput) error
@@ -121,7 +121,7 @@ func outVersions(p *managedPolicy) []iamtypes.PolicyVersion {
 	return out
 }
 
-// inlineDetails are the inline policies with their documents.
+// inlineDetails returns the inline policies with their documents.
 func (id *identity) inlineDetails() []iamtypes.PolicyDetail {
 	out := []iamtypes.PolicyDetail{}
 	for _, n := range id.inlineNames() {

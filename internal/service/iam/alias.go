@@ -38,7 +38,7 @@ func (s *Service) CreateAccountAlias(ctx context.Context, in *awsiam.CreateAccou
 	}))
 }
 
-// DeleteAccountAlias takes the account's alias away.
+// DeleteAccountAlias removes the account's alias.
 func (s *Service) DeleteAccountAlias(ctx context.Context, in *awsiam.DeleteAccountAliasInput) (*awsiam.DeleteAccountAliasOutput, error) {
 	return done[awsiam.DeleteAccountAliasOutput](s.changeAccount(ctx, func(_ *store.Tx, a *account) error {
 		if a.Alias != *in.AccountAlias {
@@ -66,8 +66,7 @@ func (s *Service) ListAccountAliases(ctx context.Context, in *awsiam.ListAccount
 	return &awsiam.ListAccountAliasesOutput{AccountAliases: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// account reads the record of the caller's account. An account that was never
-// used is empty.
+// account returns the record of the caller's account, which is empty if the account was never used.
 func (s *Service) account(ctx context.Context) (account, error) {
 	a, err := accounts.Get(s.store, store.Key{Account: awsapi.CallFrom(ctx).Account, ID: accountID})
 	return a, store.NotFoundAs(err, nil)

@@ -15,12 +15,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Authz tells package authz what is stored of IAM's resources.
+// Authz provides package authz with the stored attributes of IAM's resources.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Resource implements authz.Resolver. Named resources are found by name or ARN.
+// Resource implements authz.Resolver. Named resources are identified by name or ARN.
 func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (authz.Resource, bool) {
 	name := id
 	if owner, _, n, ok := arnName(id, kind); ok {
@@ -35,7 +35,7 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 		}
 	case "role":
 		role, err := roles.Get(r.s.store, nameKey(account, name))
-		if named := strings.HasPrefix(id, "arn:"); err == nil && (!named || role.arn(account) == id) { // its path counts
+		if named := strings.HasPrefix(id, "arn:"); err == nil && (!named || role.arn(account) == id) { // an ARN must include the path
 			trust := policy.Source{Name: "trust policy of " + role.arn(account), Document: r.s.trust(&role)}
 			return authz.Resource{ARN: role.arn(account), Tags: tagMap(role.Tags), Keys: boundaryKey(role.Boundary), Trust: &trust}, true
 		}
@@ -106,8 +106,8 @@ func (r resolver) provider(account, id string) (authz.Resource, bool) {
 	return authz.Resource{}, false
 }
 
-// boundaryKey is the permissions boundary of the user or role itself, which IAM
-// shows where a request names none.
+// boundaryKey returns the condition key for the permissions boundary of a user or role, which
+// applies if the request has no boundary.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_iam-condition-keys.html
 func boundaryKey(boundary string) map[string][]string {
 	if boundary == "" {

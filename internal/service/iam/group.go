@@ -17,7 +17,7 @@ const (
 	maxGroupsPerUser = 10
 )
 
-// CreateGroup makes a group of users.
+// CreateGroup creates a group of users.
 func (s *Service) CreateGroup(ctx context.Context, in *awsiam.CreateGroupInput) (*awsiam.CreateGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	id, err := s.newIdentity("AGPA", *in.GroupName, in.Path, nil)
@@ -63,7 +63,7 @@ func (s *Service) ListGroups(ctx context.Context, in *awsiam.ListGroupsInput) (*
 	return &awsiam.ListGroupsOutput{Groups: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// ListGroupsForUser lists the groups a user is in.
+// ListGroupsForUser lists the groups that a user is in.
 func (s *Service) ListGroupsForUser(ctx context.Context, in *awsiam.ListGroupsForUserInput) (*awsiam.ListGroupsForUserOutput, error) {
 	u, err := s.user(ctx, in.UserName)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) UpdateGroup(ctx context.Context, in *awsiam.UpdateGroupInput) 
 	}))
 }
 
-// DeleteGroup removes a group without users and policies.
+// DeleteGroup deletes a group without users and policies.
 func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) (*awsiam.DeleteGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
@@ -124,7 +124,7 @@ func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) 
 	return done[awsiam.DeleteGroupOutput](err)
 }
 
-// AddUserToGroup puts a user into a group; doing it twice is not an error.
+// AddUserToGroup adds a user to a group. It is not an error if the user is already in it.
 func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupInput) (*awsiam.AddUserToGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	err := userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {
@@ -144,7 +144,7 @@ func (s *Service) AddUserToGroup(ctx context.Context, in *awsiam.AddUserToGroupI
 	return done[awsiam.AddUserToGroupOutput](err)
 }
 
-// RemoveUserFromGroup takes a user out of a group.
+// RemoveUserFromGroup removes a user from a group.
 func (s *Service) RemoveUserFromGroup(ctx context.Context, in *awsiam.RemoveUserFromGroupInput) (*awsiam.RemoveUserFromGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	err := userKind.change(ctx, s, *in.UserName, func(tx *store.Tx, u *user) error {

@@ -19,12 +19,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// world is an AWS API server with IAM behind it that looks up keys and
-// authorizes with that same IAM.
+// A world is an AWS API server with IAM, which looks up keys and authorizes with that same IAM.
 type world struct {
 	*testkit.Server
 	iam *iam.Service
-	// usage is what needs the roles of services, by region.
+	// usage is what needs service-linked roles, by region.
 	usage map[string][]string
 }
 
@@ -57,13 +56,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// root is a client of a fresh account's root.
+// root returns a client of a new account's root.
 func (w *world) root(t *testing.T) (client *awsiam.Client, account string) {
 	account = w.Account(t)
 	return awsiam.NewFromConfig(w.AWSConfig(account)), account
 }
 
-// as is a client with an access key.
+// as returns a client with an access key.
 func (w *world) as(key, secret string) *awsiam.Client {
 	return awsiam.NewFromConfig(w.AWSConfigWith(credentials.NewStaticCredentialsProvider(key, secret, "")))
 }
@@ -92,7 +91,7 @@ func TestDefaultCredentialsAreAnAdministrator(t *testing.T) {
 	_, err = w.as("AKIAIOSFODNN7EXAMPLE", "x").GetUser(ctx, &awsiam.GetUserInput{})
 	testkit.WantError(t, err, "InvalidClientTokenId", "The security token included in the request is invalid.")
 
-	// Parts that a user deletes stay deleted.
+	// Whatever a user deletes stays deleted.
 	_, err = c.DeleteAccessKey(ctx, &awsiam.DeleteAccessKeyInput{AccessKeyId: aws.String("test")})
 	check(t, err)
 	_, err = c.GetUser(ctx, &awsiam.GetUserInput{})
@@ -124,19 +123,19 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 
 	testkit.WantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no identity-based policy allows the iam:ListRoles action")
 
-	// An inline policy, in force at once.
+	// An inline policy takes effect at once.
 	_, err = root.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("reader"), PolicyDocument: aws.String(readerDoc)})
 	check(t, err)
 	check(t, list())
 
-	// A boundary narrows it.
+	// A boundary restricts it.
 	_, err = root.PutUserPermissionsBoundary(ctx, &awsiam.PutUserPermissionsBoundaryInput{UserName: aws.String("ann"), PermissionsBoundary: aws.String("arn:aws:iam::aws:policy/AmazonEKSClusterPolicy")})
 	check(t, err)
 	testkit.WantError(t, list(), "AccessDenied", who+"iam:ListRoles on resource: arn:aws:iam::"+account+":role/ because no permissions boundary allows the iam:ListRoles action")
 	_, err = root.DeleteUserPermissionsBoundary(ctx, &awsiam.DeleteUserPermissionsBoundaryInput{UserName: aws.String("ann")})
 	check(t, err)
 
-	// A group's deny wins.
+	// A group's deny takes precedence.
 	_, err = root.CreateGroup(ctx, &awsiam.CreateGroupInput{GroupName: aws.String("Blocked")})
 	check(t, err)
 	_, err = root.PutGroupPolicy(ctx, &awsiam.PutGroupPolicyInput{GroupName: aws.String("blocked"), PolicyName: aws.String("no"), PolicyDocument: aws.String(strings.ReplaceAll(readerDoc, "Allow", "Deny"))})
@@ -148,7 +147,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	check(t, err)
 	check(t, list())
 
-	// A key that is switched off or deleted is unknown from the next request on.
+	// A key that is deactivated or deleted is unknown from the next request on.
 	_, err = root.UpdateAccessKey(ctx, &awsiam.UpdateAccessKeyInput{UserName: aws.String("ann"), AccessKeyId: key.AccessKeyId, Status: iamtypes.StatusTypeInactive})
 	check(t, err)
 	testkit.WantError(t, list(), "InvalidClientTokenId", "")
@@ -156,7 +155,7 @@ func TestUserWithoutPoliciesIsDenied(t *testing.T) {
 	check(t, err)
 	check(t, list())
 
-	// A renamed user keeps key and policies.
+	// A renamed user keeps keys and policies.
 	_, err = root.UpdateUser(ctx, &awsiam.UpdateUserInput{UserName: aws.String("ann"), NewUserName: aws.String("anna")})
 	check(t, err)
 	check(t, list())

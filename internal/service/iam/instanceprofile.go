@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateInstanceProfile makes an instance profile without a role.
+// CreateInstanceProfile creates an instance profile without a role.
 func (s *Service) CreateInstanceProfile(ctx context.Context, in *awsiam.CreateInstanceProfileInput) (*awsiam.CreateInstanceProfileOutput, error) {
 	tags, err := newTags(in.Tags)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) GetInstanceProfile(ctx context.Context, in *awsiam.GetInstance
 	return &awsiam.GetInstanceProfileOutput{InstanceProfile: out}, nil
 }
 
-// profile reads the instance profile a request names.
+// profile returns the instance profile in a request.
 func (s *Service) profile(account, name string) (instanceProfile, error) {
 	p, err := profiles.Get(s.store, nameKey(account, name))
 	return p, store.NotFoundAs(err, noSuchInstanceProfile(name))
@@ -72,7 +72,7 @@ func (s *Service) ListInstanceProfiles(ctx context.Context, in *awsiam.ListInsta
 	return &awsiam.ListInstanceProfilesOutput{InstanceProfiles: list, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// ListInstanceProfilesForRole lists the instance profiles that hold a role.
+// ListInstanceProfilesForRole lists the instance profiles that contain a role.
 func (s *Service) ListInstanceProfilesForRole(ctx context.Context, in *awsiam.ListInstanceProfilesForRoleInput) (*awsiam.ListInstanceProfilesForRoleOutput, error) {
 	r, err := roleKind.read(ctx, s.store, *in.RoleName)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *Service) DeleteInstanceProfile(ctx context.Context, in *awsiam.DeleteIn
 	return done[awsiam.DeleteInstanceProfileOutput](err)
 }
 
-// AddRoleToInstanceProfile puts a role into an instance profile, which holds one.
+// AddRoleToInstanceProfile adds a role to an instance profile, which can contain only one.
 func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	err := s.changeProfile(ctx, *in.InstanceProfileName, func(tx *store.Tx, p *instanceProfile) error {
@@ -145,7 +145,7 @@ func (s *Service) AddRoleToInstanceProfile(ctx context.Context, in *awsiam.AddRo
 	return done[awsiam.AddRoleToInstanceProfileOutput](err)
 }
 
-// RemoveRoleFromInstanceProfile takes a role out of an instance profile.
+// RemoveRoleFromInstanceProfile removes a role from an instance profile.
 func (s *Service) RemoveRoleFromInstanceProfile(ctx context.Context, in *awsiam.RemoveRoleFromInstanceProfileInput) (*awsiam.RemoveRoleFromInstanceProfileOutput, error) {
 	err := s.changeProfile(ctx, *in.InstanceProfileName, func(_ *store.Tx, p *instanceProfile) error {
 		if !strings.EqualFold(p.Role, *in.RoleName) {
@@ -173,7 +173,7 @@ func (s *Service) outProfile(account string, p *instanceProfile) (*iamtypes.Inst
 	if p.Role != "" {
 		r, err := roles.Get(s.store, nameKey(account, p.Role))
 		if err != nil {
-			return nil, err // DeleteRole refuses roles in use
+			return nil, err // DeleteRole fails while an instance profile contains the role
 		}
 		out.Roles = append(out.Roles, *s.outRole(account, &r))
 	}

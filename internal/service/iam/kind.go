@@ -9,20 +9,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A kind is one kind of identity: its records, and what differs between users,
-// groups and roles.
+// A kind is a kind of identity: its records and the differences between users, groups and roles.
 type kind[T any] struct {
 	ownerKind
 	records  store.Collection[T]
 	identity func(*T) *identity
 	plural   string // as in UsersPerAccount
-	most     int    // in an account
+	most     int    // per account
 	missing  func(name string) error
 	taken    func(name string) error
-	locked   func(*T) error // refuses changes; nil: never
+	locked   func(*T) error // rejects changes; nil means that changes are allowed
 }
 
-// The quotas are AWS's defaults.
+// Quotas are AWS's defaults.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html#reference_iam-quotas-entities
 var (
 	userKind = kind[user]{
@@ -48,13 +47,13 @@ var (
 	}
 )
 
-// read returns what a request names.
+// read returns the record with the name in a request.
 func (k kind[T]) read(ctx context.Context, r store.Reader, name string) (T, error) {
 	v, err := k.records.Get(r, nameKey(awsapi.CallFrom(ctx).Account, name))
 	return v, store.NotFoundAs(err, k.missing(name))
 }
 
-// create makes v, which complete may fill in.
+// create stores v, which complete may fill in first.
 func (k kind[T]) create(ctx context.Context, s *Service, v *T, complete func(*store.Tx) error) error {
 	acct := awsapi.CallFrom(ctx).Account
 	if err := belowQuota(s, k.records, acct, k.plural, k.most); err != nil {
@@ -113,7 +112,7 @@ func (k kind[T]) rename(ctx context.Context, s *Service, name string, newName, n
 	})
 }
 
-// change changes what a request names, in a transaction of its own.
+// change changes the record with the name in a request, in its own transaction.
 func (k kind[T]) change(ctx context.Context, s *Service, name string, fn func(*store.Tx, *T) error) error {
 	return k.changeAny(ctx, s, name, func(tx *store.Tx, v *T) error {
 		if k.locked != nil {
@@ -125,7 +124,7 @@ func (k kind[T]) change(ctx context.Context, s *Service, name string, fn func(*s
 	})
 }
 
-// changeAny is change for what AWS lets users do to its own roles too.
+// changeAny is change, and also allows changes to service-linked roles.
 func (k kind[T]) changeAny(ctx context.Context, s *Service, name string, fn func(*store.Tx, *T) error) error {
 	key := nameKey(awsapi.CallFrom(ctx).Account, name)
 	return s.store.Update(ctx, func(tx *store.Tx) error {
@@ -133,7 +132,7 @@ func (k kind[T]) changeAny(ctx context.Context, s *Service, name string, fn func
 	})
 }
 
-// changeIdentity is change for what all kinds have.
+// changeIdentity is change for the fields that all kinds have.
 func (k kind[T]) changeIdentity(ctx context.Context, s *Service, name string, fn func(*store.Tx, *identity) error) error {
 	return k.change(ctx, s, name, func(tx *store.Tx, v *T) error { return fn(tx, k.identity(v)) })
 }
@@ -144,8 +143,7 @@ func (k kind[T]) putInline(ctx context.Context, s *Service, owner, name, documen
 	})
 }
 
-// inline returns the owner's own name and the document of one of its inline
-// policies.
+// inline returns the owner's name as stored, and the document of an inline policy.
 func (k kind[T]) inline(ctx context.Context, s *Service, owner, name *string) (is, document *string, err error) {
 	v, err := k.read(ctx, s.store, *owner)
 	if err != nil {
@@ -199,7 +197,7 @@ func (k kind[T]) setBoundary(ctx context.Context, s *Service, owner, policyARN *
 	})
 }
 
-// done answers an operation that has nothing to say but that it is done.
+// done returns the empty output of an operation that succeeded.
 func done[Out any](err error) (*Out, error) {
 	if err != nil {
 		return nil, err

@@ -20,8 +20,8 @@ const (
 	maxThumbprints = 5
 )
 
-// CreateOpenIDConnectProvider registers an issuer of web identities. Its URL is
-// not dialled: AWS fetches the thumbprint when none is given, Drydock keeps none.
+// CreateOpenIDConnectProvider registers an issuer of web identities. It does not connect to the
+// URL. AWS fetches the thumbprint if the request has none; Drydock stores none.
 func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *awsiam.CreateOpenIDConnectProviderInput) (*awsiam.CreateOpenIDConnectProviderOutput, error) {
 	u, err := url.Parse(*in.Url)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
@@ -39,7 +39,7 @@ func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *awsiam.Cr
 	}
 	acct := awsapi.CallFrom(ctx).Account
 	p := oidcProvider{
-		URL:       strings.ToLower(u.Hostname()) + strings.TrimSuffix(u.Path, "/"), // the ARN has no port either
+		URL:       strings.ToLower(u.Hostname()) + strings.TrimSuffix(u.Path, "/"), // like the ARN, it does not include the port
 		ClientIDs: slices.Clone(in.ClientIDList), Thumbprints: slices.Clone(in.ThumbprintList), Created: s.now(), Tags: tags,
 	}
 	if err := belowQuota(s, providers, acct, "OpenIdConnectProviders", 100); err != nil {
@@ -62,7 +62,7 @@ func (s *Service) CreateOpenIDConnectProvider(ctx context.Context, in *awsiam.Cr
 
 func providerARN(account, url string) string { return arn.IAM(account, "oidc-provider/"+url) }
 
-// providerKey finds the key of a provider of the caller's account.
+// providerKey returns the key of a provider in the caller's account.
 func providerKey(ctx context.Context, providerARN string) (store.Key, error) {
 	a, err := arn.Parse(providerARN)
 	url, ok := strings.CutPrefix(a.Resource, "oidc-provider/")
@@ -118,8 +118,8 @@ func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *awsiam.List
 	return out, nil
 }
 
-// DeleteOpenIDConnectProvider removes a provider; removing it doing it twice is
-// not an error.
+// DeleteOpenIDConnectProvider deletes a provider. It is not an error if the provider does not
+// exist.
 func (s *Service) DeleteOpenIDConnectProvider(ctx context.Context, in *awsiam.DeleteOpenIDConnectProviderInput) (*awsiam.DeleteOpenIDConnectProviderOutput, error) {
 	key, err := providerKey(ctx, *in.OpenIDConnectProviderArn)
 	if err != nil {
@@ -147,8 +147,8 @@ func (s *Service) UpdateOpenIDConnectProviderThumbprint(ctx context.Context, in 
 	return done[awsiam.UpdateOpenIDConnectProviderThumbprintOutput](err)
 }
 
-// AddClientIDToOpenIDConnectProvider registers an audience; doing it twice is
-// not an error.
+// AddClientIDToOpenIDConnectProvider adds an audience. It is not an error if the provider already
+// has it.
 func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *awsiam.AddClientIDToOpenIDConnectProviderInput) (*awsiam.AddClientIDToOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
 		switch {
@@ -163,8 +163,8 @@ func (s *Service) AddClientIDToOpenIDConnectProvider(ctx context.Context, in *aw
 	return done[awsiam.AddClientIDToOpenIDConnectProviderOutput](err)
 }
 
-// RemoveClientIDFromOpenIDConnectProvider removes an audience; one that does
-// not exist is not an error.
+// RemoveClientIDFromOpenIDConnectProvider removes an audience. It is not an error if the provider
+// does not have it.
 func (s *Service) RemoveClientIDFromOpenIDConnectProvider(ctx context.Context, in *awsiam.RemoveClientIDFromOpenIDConnectProviderInput) (*awsiam.RemoveClientIDFromOpenIDConnectProviderOutput, error) {
 	err := s.changeProvider(ctx, *in.OpenIDConnectProviderArn, func(p *oidcProvider) error {
 		p.ClientIDs = slices.DeleteFunc(p.ClientIDs, func(id string) bool { return id == *in.ClientID })

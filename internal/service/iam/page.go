@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A page is a part of a list, with the members of every List output.
+// A page is one page of a list, with the members of every List output.
 type page[T any] struct {
 	items     []T
 	truncated bool
@@ -22,22 +22,22 @@ type page[T any] struct {
 
 var pages = paging.Rules{Usual: 100, BadToken: func(string) error { return invalidMarker() }}
 
-// paginate cuts out the items after marker. The items are sorted by key, which is unique.
+// paginate returns the items after marker. Items are sorted by key, which must be unique.
 func paginate[T any](items []T, key func(T) string, marker *string, maxItems *int32) (page[T], error) {
 	items, next, err := paging.Cut(pages, items, key, maxItems, marker)
 	if items == nil {
-		items = []T{} // IAM answers empty lists, not absent ones
+		items = []T{} // IAM returns empty lists rather than leaving them out
 	}
 	return page[T]{items: items, truncated: next != nil, marker: next}, err
 }
 
-// wants are the members that most List operations take.
+// wants has the members that most List operations accept.
 type wants struct {
 	prefix, marker *string
 	most           *int32
 }
 
-// A pathed record is one that path prefixes select.
+// A pathed record can be selected by a path prefix.
 type pathed[T any] interface {
 	*T
 	path() string
@@ -55,7 +55,7 @@ func pageOf[T any, P pathed[T]](ctx context.Context, s *Service, records store.C
 	return paginate(items, func(i store.Item[T]) string { return i.Key.ID }, want.marker, want.most)
 }
 
-// list is pageOf with the records as out shows them.
+// list is pageOf with the records converted by out.
 func list[T, Out any, P pathed[T]](ctx context.Context, s *Service, records store.Collection[T], want wants, keep func(*T) bool, out func(account string, v *T) *Out) (page[Out], error) {
 	p, err := pageOf[T, P](ctx, s, records, want, keep)
 	if err != nil {
@@ -72,7 +72,7 @@ func hasPathPrefix(path string, prefix *string) bool {
 	return prefix == nil || strings.HasPrefix(path, *prefix)
 }
 
-// pageTags pages through tags, which are listed by key.
+// pageTags returns a page of tags, sorted by key.
 func pageTags(tags []tag, marker *string, maxItems *int32) (page[iamtypes.Tag], error) {
 	sorted := slices.SortedFunc(slices.Values(tags), func(a, b tag) int { return cmp.Compare(a.Key, b.Key) })
 	return paginate(outTags(sorted), func(t iamtypes.Tag) string { return *t.Key }, marker, maxItems)

@@ -21,7 +21,7 @@ const (
 	maxVersions = 5
 )
 
-// CreatePolicy makes a customer-managed policy.
+// CreatePolicy creates a customer-managed policy.
 func (s *Service) CreatePolicy(ctx context.Context, in *awsiam.CreatePolicyInput) (*awsiam.CreatePolicyOutput, error) {
 	if err := checkManagedDocument(*in.PolicyDocument); err != nil {
 		return nil, err
@@ -52,8 +52,8 @@ func (s *Service) CreatePolicy(ctx context.Context, in *awsiam.CreatePolicyInput
 	return &awsiam.CreatePolicyOutput{Policy: out}, nil
 }
 
-// checkManagedDocument judges a managed policy's document, which must speak the
-// current language where inline policies need not.
+// checkManagedDocument validates a managed policy's document, which must use the current policy
+// language version. Inline policies need not.
 func checkManagedDocument(document string) error {
 	doc, err := policy.Parse(policy.Identity, document)
 	switch {
@@ -67,7 +67,7 @@ func checkManagedDocument(document string) error {
 	return nil
 }
 
-// findPolicy reads a customer-managed policy of the caller's account.
+// findPolicy returns a customer-managed policy of the caller's account.
 func findPolicy(r store.Reader, account, policyARN string) (managedPolicy, error) {
 	owner, path, name, ok := arnName(policyARN, "policy")
 	if !ok {
@@ -80,7 +80,7 @@ func findPolicy(r store.Reader, account, policyARN string) (managedPolicy, error
 	return p, store.NotFoundAs(err, noSuchPolicy(policyARN))
 }
 
-// changePolicy changes a customer-managed policy; AWS's are refused.
+// changePolicy changes a customer-managed policy. AWS's policies cannot be changed.
 func (s *Service) changePolicy(ctx context.Context, policyARN string, fn func(*store.Tx, *managedPolicy) error) error {
 	acct := awsapi.CallFrom(ctx).Account
 	if strings.HasPrefix(policyARN, "arn:aws:iam::aws:policy/") {
@@ -158,7 +158,7 @@ func (s *Service) ListPolicies(ctx context.Context, in *awsiam.ListPoliciesInput
 	return &awsiam.ListPoliciesOutput{Policies: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// DeletePolicy removes a policy that is not in use and has one version.
+// DeletePolicy deletes a policy that is not in use and has only one version.
 func (s *Service) DeletePolicy(ctx context.Context, in *awsiam.DeletePolicyInput) (*awsiam.DeletePolicyOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	if strings.HasPrefix(*in.PolicyArn, "arn:aws:iam::aws:policy/") {
@@ -184,7 +184,7 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsiam.DeletePolicyInput
 	return done[awsiam.DeletePolicyOutput](err)
 }
 
-// CreatePolicyVersion adds a version, in force at once if asked so.
+// CreatePolicyVersion adds a version, and puts it in force if the request says so.
 func (s *Service) CreatePolicyVersion(ctx context.Context, in *awsiam.CreatePolicyVersionInput) (*awsiam.CreatePolicyVersionOutput, error) {
 	if err := checkManagedDocument(*in.PolicyDocument); err != nil {
 		return nil, err
@@ -249,7 +249,7 @@ func (s *Service) ListPolicyVersions(ctx context.Context, in *awsiam.ListPolicyV
 		}
 	}
 	newestFirst := func(v iamtypes.PolicyVersion) string {
-		n, _ := strconv.Atoi(strings.TrimPrefix(*v.VersionId, "v")) // ours
+		n, _ := strconv.Atoi(strings.TrimPrefix(*v.VersionId, "v")) // version IDs are our own, so they are valid
 		return strconv.Itoa(1_000_000_000 - n)
 	}
 	p, err := paginate(list, newestFirst, in.Marker, in.MaxItems)
@@ -259,7 +259,7 @@ func (s *Service) ListPolicyVersions(ctx context.Context, in *awsiam.ListPolicyV
 	return &awsiam.ListPolicyVersionsOutput{Versions: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// DeletePolicyVersion removes a version that is not in force.
+// DeletePolicyVersion deletes a version that is not in force.
 func (s *Service) DeletePolicyVersion(ctx context.Context, in *awsiam.DeletePolicyVersionInput) (*awsiam.DeletePolicyVersionOutput, error) {
 	err := s.changePolicy(ctx, *in.PolicyArn, func(_ *store.Tx, p *managedPolicy) error {
 		if _, ok := p.version(*in.VersionId); !ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// ListEntitiesForPolicy lists the groups, roles and users that a managed policy
-// is attached to or bounds.
+// ListEntitiesForPolicy lists the groups, roles and users that have a managed policy attached or as
+// their permissions boundary.
 func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEntitiesForPolicyInput) (*awsiam.ListEntitiesForPolicyOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	if err := checkManaged(s.store, acct, *in.PolicyArn, noSuchPolicy); err != nil {
@@ -60,7 +60,7 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEnti
 	return out, nil
 }
 
-// wanted applies an entity filter; those on policies say nothing of entities.
+// wanted applies an entity filter. Filters on policies do not restrict entities.
 func wanted(filter iamtypes.EntityType, k ownerKind) bool {
 	switch filter {
 	case iamtypes.EntityTypeUser:

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateRole makes a role.
+// CreateRole creates a role.
 func (s *Service) CreateRole(ctx context.Context, in *awsiam.CreateRoleInput) (*awsiam.CreateRoleOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	id, err := s.newIdentity("AROA", *in.RoleName, in.Path, in.Tags)
@@ -49,7 +49,7 @@ func (s *Service) GetRole(ctx context.Context, in *awsiam.GetRoleInput) (*awsiam
 	return &awsiam.GetRoleOutput{Role: out}, nil
 }
 
-// role reads the role a request names.
+// role returns the role in a request.
 func (s *Service) role(account, name string) (role, error) {
 	r, err := roles.Get(s.store, nameKey(account, name))
 	return r, store.NotFoundAs(err, noSuchRole(name))
@@ -64,9 +64,9 @@ func (s *Service) ListRoles(ctx context.Context, in *awsiam.ListRolesInput) (*aw
 	return &awsiam.ListRolesOutput{Roles: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// UpdateRole changes a role's description and longest session.
+// UpdateRole changes a role's description and maximum session duration.
 func (s *Service) UpdateRole(ctx context.Context, in *awsiam.UpdateRoleInput) (*awsiam.UpdateRoleOutput, error) {
-	// Of AWS's own roles, the description alone can be edited.
+	// Only the description of service-linked roles can be changed.
 	// https://docs.aws.amazon.com/IAM/latest/UserGuide/edit-service-linked-role.html
 	change := roleKind.change
 	if in.MaxSessionDuration == nil {
@@ -108,7 +108,7 @@ func (s *Service) UpdateAssumeRolePolicy(ctx context.Context, in *awsiam.UpdateA
 	return done[awsiam.UpdateAssumeRolePolicyOutput](err)
 }
 
-// DeleteRole removes a role that has no policies and no instance profile.
+// DeleteRole deletes a role without policies and instance profiles.
 func (s *Service) DeleteRole(ctx context.Context, in *awsiam.DeleteRoleInput) (*awsiam.DeleteRoleOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	if _, err := s.role(acct, *in.RoleName); err != nil {

@@ -46,7 +46,7 @@ func TestRoleLifecycle(t *testing.T) {
 	_, err = c.GetRole(ctx, &awsiam.GetRoleInput{RoleName: aws.String("other")})
 	testkit.WantError(t, err, "NoSuchEntity", "The role with name other cannot be found.")
 
-	// The internal door.
+	// Look-ups by other services.
 	role, err := w.iam.RoleByARN(ctx, arn)
 	check(t, err)
 	if !w.iam.TrustsService(role, "ec2.amazonaws.com") || w.iam.TrustsService(role, "eks.amazonaws.com") {
@@ -64,7 +64,7 @@ func TestRoleLifecycle(t *testing.T) {
 		t.Error("the new trust policy is not in force")
 	}
 
-	// Attachments and inline policies stand in the way of deletion.
+	// A role with attachments or inline policies cannot be deleted.
 	eks := aws.String("arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")
 	_, err = c.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: name, PolicyArn: eks})
 	check(t, err)
@@ -128,7 +128,7 @@ func TestCreateRoleRefuses(t *testing.T) {
 			"Cannot exceed quota for ACLSizePerRole: 2048"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			// The account's record exists: a missing principal is known to be missing.
+			// The account's record exists, so a principal that is not in it is known to be missing.
 			testkit.Must(c.GetUser(ctx, &awsiam.GetUserInput{}))(t)
 			if tt.in.RoleName == nil {
 				tt.in.RoleName = aws.String("r")
@@ -167,7 +167,7 @@ func TestListsArePaged(t *testing.T) {
 		for _, r := range p.Roles {
 			got = append(got, *r.RoleName)
 		}
-		// Roles deleted in the meantime neither hide nor repeat others.
+		// Roles deleted between pages neither hide nor repeat others.
 		if len(got) == 2 {
 			_, err := c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: &got[0]})
 			check(t, err)
@@ -182,7 +182,7 @@ func TestListsArePaged(t *testing.T) {
 	testkit.WantError(t, err, "ValidationError", "Invalid Marker.")
 }
 
-// Every list checks its page's size, whichever parameters it checks itself.
+// Every list operation checks the page size, whichever parameters it checks itself.
 func TestPageSizes(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

@@ -18,11 +18,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A serviceRole is the role that a service keeps in an account.
-// Its description is that of a role which the service itself makes.
+// A serviceRole describes a service-linked role. Its description is the one that the service itself
+// gives it.
 type serviceRole struct{ name, policy, description string }
 
-// serviceRoles are those that EKS clusters and what they use need.
+// serviceRoles are those that EKS clusters, and the services that they use, need.
 // https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles.html
 var serviceRoles = map[string]serviceRole{
 	"eks.amazonaws.com":                  {"AWSServiceRoleForAmazonEKS", "AmazonEKSServiceRolePolicy", "Allows Amazon EKS to call AWS services on your behalf."},
@@ -101,7 +101,7 @@ var deletions = store.NewCollection[deletion]("iam", "service-role-deletion")
 
 type deletion struct {
 	Task  string
-	Usage map[string][]string // ARNs of what needs the role, by region
+	Usage map[string][]string // ARNs of resources that need the role, by region
 }
 
 // Register adds what needs service-linked roles. It is called before anything runs.
@@ -121,8 +121,8 @@ func (s *Service) roleUsage(ctx context.Context, account, principal string) map[
 	return usage
 }
 
-// DeleteServiceLinkedRole removes a service's role at once, unless the service
-// still has resources that need it: then the deletion fails, as its status says.
+// DeleteServiceLinkedRole deletes a service's role at once. If the service still has resources that
+// need it, the deletion fails, as its status then shows.
 func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.DeleteServiceLinkedRoleInput) (*awsiam.DeleteServiceLinkedRoleOutput, error) {
 	r, err := roleKind.read(ctx, s.store, *in.RoleName)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.Delete
 	return &awsiam.DeleteServiceLinkedRoleOutput{DeletionTaskId: &failed.Task}, nil
 }
 
-// GetServiceLinkedRoleDeletionStatus tells how a deletion ended.
+// GetServiceLinkedRoleDeletionStatus returns the result of a deletion.
 func (s *Service) GetServiceLinkedRoleDeletionStatus(ctx context.Context, in *awsiam.GetServiceLinkedRoleDeletionStatusInput) (*awsiam.GetServiceLinkedRoleDeletionStatusOutput, error) {
 	path := strings.Split(*in.DeletionTaskId, "/")
 	if len(path) != 5 || path[0] != "task" || path[1] != "aws-service-role" {

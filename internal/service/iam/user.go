@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateUser makes a user without credentials or permissions.
+// CreateUser creates a user without credentials or permissions.
 func (s *Service) CreateUser(ctx context.Context, in *awsiam.CreateUserInput) (*awsiam.CreateUserOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	id, err := s.newIdentity("AIDA", *in.UserName, in.Path, in.Tags)
@@ -33,7 +33,7 @@ func (s *Service) CreateUser(ctx context.Context, in *awsiam.CreateUserInput) (*
 	return &awsiam.CreateUserOutput{User: out}, nil
 }
 
-// GetUser describes a user; without a name the caller, root included.
+// GetUser describes a user. If the request has no name, it describes the caller, who may be root.
 func (s *Service) GetUser(ctx context.Context, in *awsiam.GetUserInput) (*awsiam.GetUserOutput, error) {
 	call := awsapi.CallFrom(ctx)
 	if in.UserName == nil && call.Principal.Type == awsapi.Root {
@@ -58,7 +58,7 @@ func (s *Service) GetUser(ctx context.Context, in *awsiam.GetUserInput) (*awsiam
 	return &awsiam.GetUserOutput{User: out}, nil
 }
 
-// user reads the user a request names, or the caller.
+// user returns the user in the request, or the caller.
 func (s *Service) user(ctx context.Context, name *string) (user, error) {
 	n, err := userName(ctx, name)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Service) user(ctx context.Context, name *string) (user, error) {
 	return u, store.NotFoundAs(err, noSuchUser(n))
 }
 
-// userName is the user a request is about: the one it names, or the caller.
+// userName returns the name of the user in the request, or of the caller.
 func userName(ctx context.Context, name *string) (string, error) {
 	if name == nil {
 		p := awsapi.CallFrom(ctx).Principal
@@ -107,7 +107,7 @@ func (s *Service) UpdateUser(ctx context.Context, in *awsiam.UpdateUserInput) (*
 	}))
 }
 
-// DeleteUser removes a user that owns nothing any more.
+// DeleteUser deletes a user that no longer has any dependents.
 func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*awsiam.DeleteUserOutput, error) {
 	name, err := userName(ctx, in.UserName)
 	if err != nil {
