@@ -12,14 +12,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxAliases is how many aliases a key has at most.
+// maxAliases is the maximum number of aliases per key.
 // https://docs.aws.amazon.com/kms/latest/developerguide/resource-limits.html
 const maxAliases = 50
 
 const reservedPrefix = "alias/aws/"
 
-// checkAlias checks the name of an alias that is to be created, changed or
-// deleted.
+// checkAlias checks the name of an alias to be created, changed or deleted.
 func checkAlias(name string) error {
 	switch {
 	case !strings.HasPrefix(name, aliasPrefix):
@@ -65,7 +64,7 @@ func (s *Service) aliasTarget(ctx context.Context, tx *store.Tx, name *string) (
 	return rec, sc, err
 }
 
-// CreateAlias gives a key another name.
+// CreateAlias creates an alias of a key.
 func (s *Service) CreateAlias(ctx context.Context, in *awskms.CreateAliasInput) (*awskms.CreateAliasOutput, error) {
 	name := aws.ToString(in.AliasName)
 	if err := checkAlias(name); err != nil {
@@ -84,7 +83,7 @@ func (s *Service) CreateAlias(ctx context.Context, in *awskms.CreateAliasInput) 
 	return &awskms.CreateAliasOutput{}, err
 }
 
-// UpdateAlias has an alias name another key of the same kind.
+// UpdateAlias changes an alias to another key of the same kind.
 func (s *Service) UpdateAlias(ctx context.Context, in *awskms.UpdateAliasInput) (*awskms.UpdateAliasOutput, error) {
 	name := aws.ToString(in.AliasName)
 	if err := checkAlias(name); err != nil {
@@ -113,7 +112,7 @@ func (s *Service) UpdateAlias(ctx context.Context, in *awskms.UpdateAliasInput) 
 	return &awskms.UpdateAliasOutput{}, err
 }
 
-// DeleteAlias removes an alias; its key stays.
+// DeleteAlias deletes an alias. Its key stays.
 func (s *Service) DeleteAlias(ctx context.Context, in *awskms.DeleteAliasInput) (*awskms.DeleteAliasOutput, error) {
 	name := aws.ToString(in.AliasName)
 	if err := checkAlias(name); err != nil {
@@ -129,8 +128,8 @@ func (s *Service) DeleteAlias(ctx context.Context, in *awskms.DeleteAliasInput) 
 	return &awskms.DeleteAliasOutput{}, err
 }
 
-// ListAliases lists the aliases of the account or of one key. The predefined ones of
-// AWS are there before their keys are.
+// ListAliases lists the aliases of the account or of one key. AWS's predefined aliases are listed
+// even before their keys exist.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_ListAliases.html
 func (s *Service) ListAliases(ctx context.Context, in *awskms.ListAliasesInput) (*awskms.ListAliasesOutput, error) {
 	page, err := newPage(in.Limit, in.Marker, 50, 100)

@@ -16,23 +16,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Authz tells package authz what requests touch, and who may by the policies and
-// grants of keys.
+// Authz provides package authz with the targets of requests, and with the policies and grants of
+// keys.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// HoldsPolicies implements authz.PolicyHolder: key policies bind the root of the
-// account too.
+// HoldsPolicies implements authz.PolicyHolder: key policies apply even to the account's root.
 func (resolver) HoldsPolicies() {}
 
-// retireMark separates the grant to be retired from the key in the resource name that
-// Targets returns.
+// retireMark separates the key from the grant to be retired in the IDs that Targets returns.
 const retireMark = "#"
 
-// Resource implements authz.Resolver. A key is called as requests call it. A
-// missing key of another account looks like one that denies everybody; for the
-// caller's own account, the handler reports that it does not exist.
+// Resource implements authz.Resolver. A key is identified as in requests. A missing key of another
+// account looks like one that denies everyone. If it would be in the caller's own account, the
+// handler reports that it does not exist.
 func (r resolver) Resource(ctx context.Context, account, region, kind, id string) (authz.Resource, bool) {
 	sc := scope{regional.At(account, region)}
 	if kind == "alias" {
@@ -69,7 +67,7 @@ func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string)
 		return out
 	}
 	add := func(grantID string) {
-		// A missing grant has ended in the meantime.
+		// If the grant is missing, it was deleted in the meantime.
 		if g, err := grants.Get(s.store, sc.grantKey(keyID, grantID)); err == nil {
 			out = append(out, g.source(g.ID == retired))
 		}
@@ -95,7 +93,7 @@ func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string)
 	return out
 }
 
-// absent is a key that is not there.
+// absent returns the resource for a key that does not exist.
 func (r resolver) absent(k ref, account string) authz.Resource {
 	out := authz.Resource{ARN: k.keyARN(k.id), PolicyRequired: k.Account != account}
 	if k.alias != "" {
@@ -109,7 +107,7 @@ func (r resolver) absent(k ref, account string) authz.Resource {
 	return out
 }
 
-// common are the condition keys of every request.
+// common returns the condition keys of every request.
 // https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html
 func common(call *awsapi.Call) map[string][]string {
 	return map[string][]string{
@@ -118,7 +116,7 @@ func common(call *awsapi.Call) map[string][]string {
 	}
 }
 
-// describe adds the condition keys of what is stored of a key.
+// describe adds the condition keys for a key's attributes.
 func (k *keyRecord) describe(keys map[string][]string) {
 	keys["kms:keyspec"] = one(string(k.Spec))
 	keys["kms:keyusage"] = one(string(k.Usage))
@@ -127,7 +125,7 @@ func (k *keyRecord) describe(keys map[string][]string) {
 	keys["kms:multiregionkeytype"] = nil
 }
 
-// one is the values of a key that has one or none.
+// one returns the values of a condition key that has at most one value.
 func one(value string) []string {
 	if value == "" {
 		return nil
@@ -137,14 +135,14 @@ func one(value string) []string {
 
 func boolean(b bool) []string { return one(strconv.FormatBool(b)) }
 
-// source is the grant as a policy: who may do what with the key, under its
-// constraints. DescribeKey and RetireGrant are not constrained; what is granted on by
-// CreateGrant must be constrained as strictly, and allow no more. The grant alone
-// says who may retire it: of retired, that is asked.
+// source converts the grant to a policy that allows its operations under its constraints.
+// DescribeKey and RetireGrant are not constrained. A grant created with CreateGrant must be at
+// least as constrained and must not allow more. Only the grant to be retired decides who may retire
+// it; retired marks that grant.
 // https://docs.aws.amazon.com/kms/latest/developerguide/create-grant-overview.html#grant-constraints
 // https://docs.aws.amazon.com/kms/latest/developerguide/grant-manage.html#grant-delete
 func (o *grantRecord) source(retired bool) policy.Source {
-	// Version 2008 has no variables: constraints are plain text.
+	// Version 2008 has no policy variables, so constraints are plain text.
 	doc := &policy.Document{Version: policy.Version2008}
 	allow := func(principal string, conditions []policy.Condition, actions ...string) {
 		if len(actions) > 0 && principal != "" {
@@ -184,15 +182,15 @@ func (o *grantRecord) source(retired bool) policy.Source {
 	return policy.Source{Name: "grant " + o.ID, Document: doc}
 }
 
-// The values of kms:GrantConstraintType.
+// Values of kms:GrantConstraintType.
 const (
 	constraintEquals = "EncryptionContextEquals"
 	constraintSubset = "EncryptionContextSubset"
 )
 
-// constraints are those of a grant as conditions. Condition keys do not tell upper
-// from lower case, an encryption context does: kms:EncryptionContextKeys has the
-// names as they are, and of two that differ by case alone both must be right.
+// constraints converts a grant's constraints to conditions. Condition keys are case-insensitive,
+// but encryption contexts are not. Therefore kms:EncryptionContextKeys has the exact names, and if
+// two names differ only in case, both values must match.
 func (o *grantRecord) constraints() []policy.Condition {
 	pairs := o.Subset
 	if o.Equals != nil {

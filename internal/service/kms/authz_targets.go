@@ -19,8 +19,8 @@ import (
 // values are condition keys of a request.
 type values = map[string][]string
 
-// key is a key that a request names, with the condition keys that all operations
-// have and those of this one.
+// key returns the target for a key in a request, with the condition keys that all operations have
+// and those in own.
 func (r resolver) key(call *awsapi.Call, name *string, own values) authz.Target {
 	sc := scope{regional.At(call.Account, call.Region)}
 	t := authz.Target{Type: "key", ID: aws.ToString(name), Keys: common(call), AllKeys: true}
@@ -70,8 +70,7 @@ func signing(algorithm kmstypes.SigningAlgorithmSpec, kind kmstypes.MessageType)
 	return values{"kms:signingalgorithm": one(string(algorithm)), "kms:messagetype": one(string(kind))}
 }
 
-// Targets implements authz.Targeter for all of KMS. Operations without a key touch
-// nothing.
+// Targets implements authz.Targeter for all of KMS. Operations without a key have no resource.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	key := func(name *string, own values) []authz.Target { return []authz.Target{r.key(call, name, own)} }
 	switch in := in.(type) {
@@ -115,7 +114,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		return key(in.KeyId, values{"kms:rotationperiodindays": number(in.RotationPeriodInDays)}), true
 	case *awskms.DisableKeyInput:
 		t := r.key(call, in.KeyId, nil)
-		t.AllKeys = false // it is not recorded when the key was last used
+		t.AllKeys = false // the last use of the key is not recorded
 		return []authz.Target{t}, true
 	case *awskms.ScheduleKeyDeletionInput:
 		t := r.key(call, in.KeyId, values{"kms:schedulekeydeletionpendingwindowindays": number(in.PendingWindowInDays)})
@@ -136,15 +135,15 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		t.TagKeys = in.TagKeys
 		return []authz.Target{t}, true
 	}
-	// Operations that have no condition keys of their own.
+	// Operations without condition keys of their own.
 	if name, ok := authz.Named(in, "KeyId"); ok && call.Operation != "ListAliases" {
 		return key(&name, nil), true
 	}
 	return []authz.Target{{Keys: common(call), AllKeys: true}}, true
 }
 
-// creation are the checks of CreateKey, which touches no key yet: with tags, that of
-// TagResource too.
+// creation returns the targets of CreateKey. There is no key yet; with tags, TagResource is checked
+// as well.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateKey.html
 func creation(call *awsapi.Call, in *awskms.CreateKeyInput) []authz.Target {
 	t := authz.Target{Keys: common(call), AllKeys: true}
@@ -172,7 +171,7 @@ func creation(call *awsapi.Call, in *awskms.CreateKeyInput) []authz.Target {
 	return []authz.Target{t, tagging}
 }
 
-// tagged adds the tags that a request gives.
+// tagged adds the tags in a request.
 func tagged(t *authz.Target, tags []kmstypes.Tag) {
 	t.Tags = map[string]string{}
 	for _, tag := range tags {
@@ -181,8 +180,8 @@ func tagged(t *authz.Target, tags []kmstypes.Tag) {
 	t.TagKeys = slices.Collect(maps.Keys(t.Tags))
 }
 
-// keyOrBlob is the key that Decrypt wants: the one that is named, or the one that the
-// ciphertext names, which may be of another region, or nothing.
+// keyOrBlob returns the key for Decrypt: the one in the request, or else the one in the ciphertext,
+// which may be in another region. It returns nil if there is neither.
 func keyOrBlob(name *string, ciphertext []byte) *string {
 	if name != nil {
 		return name
@@ -194,8 +193,8 @@ func keyOrBlob(name *string, ciphertext []byte) *string {
 	return aws.String(b.keyARN(b.keyID))
 }
 
-// reEncryption is the two checks of ReEncrypt: of the key it decrypts with, and of the
-// one it encrypts under.
+// reEncryption returns the two targets of ReEncrypt: the key for decryption and the key for
+// encryption.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_ReEncrypt.html
 func (r resolver) reEncryption(call *awsapi.Call, in *awskms.ReEncryptInput) []authz.Target {
 	from := r.key(call, keyOrBlob(in.SourceKeyId, in.CiphertextBlob), encrypting(in.SourceEncryptionAlgorithm, in.SourceEncryptionContext))
@@ -206,7 +205,7 @@ func (r resolver) reEncryption(call *awsapi.Call, in *awskms.ReEncryptInput) []a
 	return []authz.Target{from, to}
 }
 
-// arn is the ARN of the key that a request names, or the name.
+// arn returns the ARN of the key in a request, or the name if it cannot be resolved.
 func (r resolver) arn(call *awsapi.Call, name string) string {
 	rec, _, err := r.s.find(r.s.store, scope{regional.At(call.Account, call.Region)}, &name)
 	if err != nil {
@@ -221,14 +220,14 @@ func withPair(spec kmstypes.DataKeyPairSpec, context map[string]string) values {
 	return own
 }
 
-// forAWSResource reports whether a service integrated with KMS makes, lists or revokes
-// a grant for a resource of its own. EKS does not make the grants of clusters so.
+// forAWSResource reports whether a service integrated with KMS creates, lists or revokes a grant
+// for a resource of its own. EKS does not do so for the grants of clusters.
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
 func forAWSResource(call *awsapi.Call) bool {
 	return len(call.CalledVia) > 0 && call.By() != "eks.amazonaws.com"
 }
 
-// granting are the condition keys of CreateGrant.
+// granting returns the condition keys of CreateGrant.
 func granting(call *awsapi.Call, in *awskms.CreateGrantInput) values {
 	own := values{
 		"kms:granteeprincipal": one(aws.ToString(in.GranteePrincipal)), "kms:retiringprincipal": one(aws.ToString(in.RetiringPrincipal)),
@@ -250,7 +249,7 @@ func granting(call *awsapi.Call, in *awskms.CreateGrantInput) values {
 	return inContext(own, subset)
 }
 
-// retirement is the check of RetireGrant, on the key of its grant.
+// retirement returns the target of RetireGrant: the grant's key.
 func (r resolver) retirement(call *awsapi.Call, in *awskms.RetireGrantInput) []authz.Target {
 	ctx := awsapi.WithCall(context.Background(), call)
 	sc, keyID, grantID, err := r.s.retired(ctx, in)
@@ -272,7 +271,7 @@ func (r resolver) retirement(call *awsapi.Call, in *awskms.RetireGrantInput) []a
 	return []authz.Target{t}
 }
 
-// aliased are the checks of the operations on aliases: of the alias, and of each key.
+// aliased returns the targets of operations on aliases: the alias and each key.
 // https://docs.aws.amazon.com/kms/latest/developerguide/alias-access.html
 func (r resolver) aliased(call *awsapi.Call, name *string, keys ...*string) []authz.Target {
 	out := []authz.Target{{Type: "alias", ID: aws.ToString(name), Keys: common(call), AllKeys: true}}

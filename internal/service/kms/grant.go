@@ -24,24 +24,24 @@ import (
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_CreateGrant.html
 // https://docs.aws.amazon.com/kms/latest/developerguide/resource-limits.html
 const (
-	maxGrants       = 50000 // of a key
-	maxPairs        = 8     // of a constraint
+	maxGrants       = 50000 // per key
+	maxPairs        = 8     // per constraint
 	maxConstraint   = 384
 	grantIDLength   = 64
 	grantTokenParts = 5
 )
 
-// grantKey is where a grant of a key is.
+// grantKey returns the store key of a grant.
 func (sc scope) grantKey(keyID, grantID string) store.Key { return sc.Key(keyID + "/" + grantID) }
 
-// granteeKey is where a grant is found by its grantee, beside its like: ARNs of
-// principals have no spaces.
+// granteeKey returns the store key under which a grant is indexed by grantee. ARNs of principals
+// contain no spaces.
 func (sc scope) granteeKey(keyID, grantee, grantID string) store.Key {
 	return sc.Key(keyID + "/" + grantee + " " + grantID)
 }
 
-// A grant token is ACCOUNT:REGION:KEY:GRANT and something that makes it unique, in
-// base 64. Grants take effect at once here, so only RetireGrant needs one.
+// A grant token is ACCOUNT:REGION:KEY:GRANT and a unique suffix, in base64. In Drydock, grants take
+// effect at once, so only RetireGrant needs tokens.
 func grantToken(sc scope, g *grantRecord) string {
 	text := strings.Join([]string{sc.Account, sc.Region, g.KeyID, g.ID, ids.Hex(32)}, ":")
 	return base64.StdEncoding.EncodeToString([]byte(text))
@@ -57,7 +57,7 @@ func parseGrantToken(token string) (sc scope, keyID, grantID string, err error) 
 
 var grantIDForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// checkTokens refuses invalid grant tokens.
+// checkTokens returns an error if a grant token is invalid.
 func checkTokens(tokens []string) error {
 	for _, t := range tokens {
 		if _, _, _, err := parseGrantToken(t); err != nil {
@@ -67,7 +67,7 @@ func checkTokens(tokens []string) error {
 	return nil
 }
 
-// grantable are the operations that a grant of a key can allow, by the key's usage.
+// grantable returns the operations that a grant can allow, depending on the key's usage.
 // https://docs.aws.amazon.com/kms/latest/developerguide/grants.html#terms-grant-operations
 func grantable(k *keyRecord) []kmstypes.GrantOperation {
 	out := []kmstypes.GrantOperation{kmstypes.GrantOperationCreateGrant, kmstypes.GrantOperationDescribeKey, kmstypes.GrantOperationRetireGrant}
@@ -87,8 +87,8 @@ func grantable(k *keyRecord) []kmstypes.GrantOperation {
 	return append(out, kmstypes.GrantOperationGenerateMac, kmstypes.GrantOperationVerifyMac)
 }
 
-// constraintsOf are the pairs of a grant's constraints. Terraform sends both members, one of
-// them empty: that one is none.
+// constraintsOf returns the pairs of a grant's constraints. Terraform sends both members, one of
+// them empty; an empty one counts as absent.
 func constraintsOf(c *kmstypes.GrantConstraints) (equals, subset map[string]string) {
 	equals, subset = c.EncryptionContextEquals, c.EncryptionContextSubset
 	switch {
@@ -100,7 +100,7 @@ func constraintsOf(c *kmstypes.GrantConstraints) (equals, subset map[string]stri
 	return equals, subset
 }
 
-// checkGrant judges what does not depend on the key.
+// checkGrant checks everything that does not depend on the key.
 func (s *Service) checkGrant(ctx context.Context, in *awskms.CreateGrantInput) error {
 	if err := checkTokens(in.GrantTokens); err != nil {
 		return err
@@ -132,8 +132,8 @@ func (s *Service) checkGrant(ctx context.Context, in *awskms.CreateGrantInput) e
 	return nil
 }
 
-// CreateGrant lets a principal use a key. With a name, repeating the request gives
-// the same grant.
+// CreateGrant allows a principal to use a key. If the grant has a name, repeating the request
+// returns the same grant.
 func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error) {
 	if err := s.checkGrant(ctx, in); err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) 
 	return out, nil
 }
 
-// same reports whether a request for g is a repetition of that for the grant.
+// same reports whether the request for g repeats the one for o.
 func (o *grantRecord) same(g *grantRecord) bool {
 	sorted := func(ops []kmstypes.GrantOperation) []kmstypes.GrantOperation {
 		return slices.Sorted(slices.Values(ops))
@@ -199,7 +199,7 @@ func (o *grantRecord) same(g *grantRecord) bool {
 		slices.Equal(sorted(o.Operations), sorted(g.Operations)) && maps.Equal(o.Equals, g.Equals) && maps.Equal(o.Subset, g.Subset)
 }
 
-// entry is the grant as lists show it.
+// entry returns the grant as lists show it.
 func (o *grantRecord) entry() kmstypes.GrantListEntry {
 	e := kmstypes.GrantListEntry{
 		GrantId: &o.ID, KeyId: &o.KeyARN, CreationDate: &o.Created, GranteePrincipal: &o.Grantee, Operations: o.Operations,
@@ -292,8 +292,7 @@ func (sc scope) deleteGrant(tx *store.Tx, g *grantRecord) {
 	grantees.Delete(tx, sc.granteeKey(g.KeyID, g.Grantee, g.ID))
 }
 
-// RetireGrant ends a grant too, but is for principals that the grant permits
-// to retire it.
+// RetireGrant deletes a grant as well, but is for principals that the grant allows to retire it.
 func (s *Service) RetireGrant(ctx context.Context, in *awskms.RetireGrantInput) (*awskms.RetireGrantOutput, error) {
 	sc, keyID, grantID, err := s.retired(ctx, in)
 	if err != nil {
@@ -304,7 +303,7 @@ func (s *Service) RetireGrant(ctx context.Context, in *awskms.RetireGrantInput) 
 	})
 }
 
-// retired is the grant that RetireGrant means: by its token, or by key and ID.
+// retired returns the grant for RetireGrant, given by its token or by key and grant ID.
 func (s *Service) retired(ctx context.Context, in *awskms.RetireGrantInput) (sc scope, keyID, grantID string, err error) {
 	if in.GrantToken != nil {
 		if sc, keyID, grantID, err = parseGrantToken(*in.GrantToken); err == nil && sc.Region != scopeOf(ctx).Region {

@@ -15,7 +15,7 @@ import (
 // https://docs.aws.amazon.com/kms/latest/developerguide/resource-limits.html
 const maxKeys = 100000
 
-// CreateKey makes a key that is enabled at once.
+// CreateKey creates a key, which is enabled at once.
 func (s *Service) CreateKey(ctx context.Context, in *awskms.CreateKeyInput) (*awskms.CreateKeyOutput, error) {
 	sc := scopeOf(ctx)
 	switch {
@@ -58,7 +58,7 @@ func (s *Service) CreateKey(ctx context.Context, in *awskms.CreateKeyInput) (*aw
 	return &awskms.CreateKeyOutput{KeyMetadata: rec.metadata()}, nil
 }
 
-// newKey makes an enabled key of the account's with its first material.
+// newKey returns a new, enabled key of the account with its first key material.
 func newKey(sc scope, def keySpec, spec kmstypes.KeySpec, usage kmstypes.KeyUsageType) (keyRecord, error) {
 	secret, err := def.make()
 	if err != nil {
@@ -112,7 +112,7 @@ func (k *keyRecord) metadata() *kmstypes.KeyMetadata {
 	return out
 }
 
-// DescribeKey shows a key. The first mention of an AWS managed key makes it.
+// DescribeKey describes a key. An AWS managed key is created when it is first referred to.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_DescribeKey.html
 func (s *Service) DescribeKey(ctx context.Context, in *awskms.DescribeKeyInput) (*awskms.DescribeKeyOutput, error) {
 	if err := checkTokens(in.GrantTokens); err != nil {
@@ -128,7 +128,7 @@ func (s *Service) DescribeKey(ctx context.Context, in *awskms.DescribeKeyInput) 
 	return &awskms.DescribeKeyOutput{KeyMetadata: rec.metadata()}, nil
 }
 
-// ListKeys lists the account's keys, AWS managed ones too.
+// ListKeys lists the account's keys, including AWS managed ones.
 func (s *Service) ListKeys(ctx context.Context, in *awskms.ListKeysInput) (*awskms.ListKeysOutput, error) {
 	page, err := newPage(in.Limit, in.Marker, 100, 1000)
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *Service) UpdateKeyDescription(ctx context.Context, in *awskms.UpdateKey
 	return &awskms.UpdateKeyDescriptionOutput{}, err
 }
 
-// change changes a key of the caller's account in one transaction.
+// change updates a key of the caller's account in one transaction.
 func (s *Service) change(ctx context.Context, name *string, fn func(*keyRecord) error) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		rec, sc, err := s.findOwn(ctx, tx, name)

@@ -13,14 +13,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// policyName is the name of the one policy that a key has.
+// policyName is the name of a key's only policy.
 const policyName = "default"
 
-// maxPolicy is how large a key policy may be, in bytes.
+// maxPolicy is the maximum size of a key policy in bytes.
 // https://docs.aws.amazon.com/kms/latest/developerguide/resource-limits.html
 const maxPolicy = 32768
 
-// defaultPolicy lets the IAM policies of the account decide.
+// defaultPolicy delegates access control to the account's IAM policies.
 // https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-default.html
 func defaultPolicy(account string) string {
 	return `{
@@ -38,8 +38,8 @@ func defaultPolicy(account string) string {
 }`
 }
 
-// checkPolicy checks a new key policy: its grammar, whether its principals exist,
-// and whether its author could change it again.
+// checkPolicy checks a new key policy: its syntax, that its principals exist, and that the caller
+// could still change it.
 // https://docs.aws.amazon.com/kms/latest/APIReference/API_PutKeyPolicy.html
 func (s *Service) checkPolicy(ctx context.Context, k *keyRecord, text string, bypass bool) error {
 	if len(text) > maxPolicy {
@@ -81,10 +81,10 @@ func (s *Service) checkPolicy(ctx context.Context, k *keyRecord, text string, by
 	return nil
 }
 
-// sourceName is what decisions call a key's policy.
+// sourceName is the name of a key's policy in authorization decisions.
 func sourceName(k *keyRecord) string { return "key policy of " + k.ARN }
 
-// checkPolicyName refuses policies that no key has.
+// checkPolicyName rejects policy names other than policyName.
 func checkPolicyName(name *string) error {
 	if name != nil && *name != policyName {
 		return errNoPolicy()
@@ -92,7 +92,7 @@ func checkPolicyName(name *string) error {
 	return nil
 }
 
-// GetKeyPolicy returns a key's policy as it was given.
+// GetKeyPolicy returns a key's policy as it was set.
 func (s *Service) GetKeyPolicy(ctx context.Context, in *awskms.GetKeyPolicyInput) (*awskms.GetKeyPolicyOutput, error) {
 	rec, _, err := s.findOwn(ctx, s.store, in.KeyId)
 	if err == nil {
@@ -118,7 +118,7 @@ func (s *Service) PutKeyPolicy(ctx context.Context, in *awskms.PutKeyPolicyInput
 	})
 }
 
-// ListKeyPolicies lists the one policy that there is.
+// ListKeyPolicies lists a key's policies, of which there is just one.
 func (s *Service) ListKeyPolicies(ctx context.Context, in *awskms.ListKeyPoliciesInput) (*awskms.ListKeyPoliciesOutput, error) {
 	page, err := newPage(in.Limit, in.Marker, 100, 1000)
 	if err != nil {

@@ -1,23 +1,21 @@
-// Package kms answers the Key Management Service: keys with real key material,
-// aliases, key policies, grants, rotation, encryption, signatures and message
-// authentication codes.
+// Package kms answers the Key Management Service: keys with real key material, aliases, key
+// policies, grants, rotation, encryption, signatures and message authentication codes.
 //
-// Key material is in the store, as every other secret of Drydock's: who reads the
-// data folder reads it. A ciphertext carries the key's account, region and ID and the
-// version of the material (blob.go), authenticated together with the encryption
-// context, so that old ciphertexts decrypt after a rotation and none decrypts under
-// another key.
+// Like all other secrets of Drydock, key material is in the store: whoever can read the data folder
+// can read it. A ciphertext contains the key's account, region and ID and the version of the
+// material (blob.go), authenticated together with the encryption context. Old ciphertexts can
+// therefore be decrypted after a rotation, and never with another key.
 //
 //	CreateKey ─► Enabled ◄─► Disabled
 //	                └──► ScheduleKeyDeletion ─► PendingDeletion ─► (the window passes) ─► gone
 //	                                                └──► CancelKeyDeletion ─► Disabled
 //
-// Who may use a key is decided by package authz: the key policy, IAM policies where
-// the key policy lets them, and grants (authz*.go say what is asked of whom). AWS
-// managed keys are made when they are first used.
+// Package authz decides who may use a key, based on the key policy, on IAM policies where the key
+// policy allows that, and on grants (authz*.go define the checks). AWS managed keys are created
+// when they are first used.
 //
-// Imported material, custom key stores and multi-Region keys are not there. Only
-// the composition root imports the package.
+// There is no imported material, and there are no custom key stores and multi-Region keys. Only the
+// composition root imports the package.
 package kms
 
 import (
@@ -38,18 +36,19 @@ import (
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store
-	// Allowed decides whether the caller of ctx could do something to a key, if that
-	// were as given: a key policy must leave its author in. Nil: yes.
+	// Allowed reports whether the caller of ctx could perform an action on a key if the key were as
+	// given. It prevents key policies that lock out their author. nil means that everything is
+	// allowed.
 	Allowed func(ctx context.Context, t authz.Target, key authz.Resource) bool
-	// PrincipalExists reports whether the ARN of a user, role or account is one that
-	// policies and grants may name. Nil: all are.
+	// PrincipalExists reports whether policies and grants may name the user, role or account with
+	// an ARN. nil means that all exist.
 	PrincipalExists func(ctx context.Context, arn string) bool
-	Clock           clock.WithTicker // nil: the real one
-	Log             *slog.Logger     // nil: slog.Default
+	Clock           clock.WithTicker // nil means the real clock
+	Log             *slog.Logger     // nil means slog.Default
 }
 
-// Service is the Key Management Service. Its methods may be called in process, with
-// an awsapi.Call of whose account and region is meant; they do not authorize.
+// Service is the Key Management Service. Its methods can be called in process with an awsapi.Call
+// for the account and region. They do not check authorization.
 type Service struct {
 	cfg   Config
 	store *store.Store

@@ -9,8 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Run ends keys whose waiting period is over and rotates those whose time has come,
-// until ctx ends.
+// Run deletes keys whose waiting period is over and rotates those that are due, until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	return reconcile.Run(ctx, reconcile.Config{
 		Name: "kms/key", Watcher: keys.Watch(s.store, store.Scope{}), Log: s.log, Clock: s.clock,
@@ -42,9 +41,9 @@ func (s *Service) reconcileKey(ctx context.Context, key store.Key) (time.Duratio
 	return 0, s.rotateAutomatically(ctx, key)
 }
 
-// remove deletes a key with all that is its own. There may be more grants than one
-// transaction can hold: they go first, the key with its aliases last. The key has not
-// been usable since its waiting period ended.
+// remove deletes a key and everything that belongs to it. There may be more grants than fit in one
+// transaction, so grants go first, and the key and its aliases last. The key has been unusable
+// since its waiting period ended.
 func (s *Service) remove(ctx context.Context, key store.Key) error {
 	sc := scope{regional.At(key.Account, key.Region)}
 	for {
@@ -52,7 +51,7 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			rec, err := keys.Get(tx, key)
 			if store.IsNotFound(err) || err == nil && !rec.gone(s.now()) {
-				return nil // another transaction was faster
+				return nil // removed concurrently
 			}
 			if err != nil {
 				return err
@@ -85,6 +84,5 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 	}
 }
 
-// removedAtOnce grants, of two records each, leave room for the key's aliases in a
-// transaction.
+// removedAtOnce grants have two records each and leave room for the key's aliases in a transaction.
 const removedAtOnce = (store.MaxWrites - maxAliases - 1) / 2

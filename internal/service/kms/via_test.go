@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestServicesUseKeysForTheirCallers: what is asked of KMS on behalf of a caller is
-// asked as that caller, through the service.
+// TestServicesUseKeysForTheirCallers checks that calls on behalf of a caller are made as that
+// caller, via the service.
 func TestServicesUseKeysForTheirCallers(t *testing.T) {
 	w := newWorld(t, nil, nil)
 	owner, account := w.root(t)

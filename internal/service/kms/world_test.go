@@ -24,8 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is an AWS API server with IAM and KMS behind it, connected as the
-// daemon connects them.
+// A world is an AWS API server with IAM and KMS, connected as in the daemon.
 type world struct {
 	*testkit.Server
 	iam        *iam.Service
@@ -91,14 +90,15 @@ func (w *world) lookup(ctx context.Context, key, _ string) (sigv4.Credential, er
 	return sigv4.Credential{SecretKey: secret, Principal: p}, nil
 }
 
-// root is the client of a new account's root.
+// root returns a client of a new account's root.
 func (w *world) root(t testing.TB) (*awskms.Client, string) {
 	t.Helper()
 	account := w.Account(t)
 	return awskms.NewFromConfig(w.AWSConfig(account)), account
 }
 
-// user makes a user of an account with an inline policy of these actions, on all.
+// user creates a user of an account with an inline policy that allows these actions on all
+// resources.
 func (w *world) user(t testing.TB, account, name string, actions ...string) *awskms.Client {
 	t.Helper()
 	ctx := t.Context()
@@ -119,7 +119,7 @@ func (w *world) user(t testing.TB, account, name string, actions ...string) *aws
 	return awskms.NewFromConfig(w.AWSConfigWith(credentials.NewStaticCredentialsProvider(*k.AccessKey.AccessKeyId, *k.AccessKey.SecretAccessKey, "")))
 }
 
-// newKey makes a key and returns its ID and ARN.
+// newKey creates a key and returns its ID and ARN.
 func newKey(t testing.TB, c *awskms.Client, edit func(*awskms.CreateKeyInput)) (id, arn string) {
 	t.Helper()
 	in := &awskms.CreateKeyInput{}
@@ -133,7 +133,7 @@ func newKey(t testing.TB, c *awskms.Client, edit func(*awskms.CreateKeyInput)) (
 	return *out.KeyMetadata.KeyId, *out.KeyMetadata.Arn
 }
 
-// wantError fails unless err is CODE: TEXT; a text that ends in … is a beginning.
+// wantError fails unless err is CODE: TEXT. A text that ends in … is a prefix.
 func wantError(t testing.TB, err error, want string) {
 	t.Helper()
 	var api smithy.APIError
