@@ -43,7 +43,7 @@ func (s *Service) Agent(account, region, cluster string, call func(context.Conte
 	return mux
 }
 
-// An UnsentError is why the agent could not call EKS Auth, in the words of its SDK.
+// An UnsentError is the reason why the agent could not call EKS Auth, in its SDK's words.
 type UnsentError struct{ Err error }
 
 func (e *UnsentError) Error() string { return e.Err.Error() }
@@ -51,8 +51,8 @@ func (e *UnsentError) Error() string { return e.Err.Error() }
 // Unwrap returns the SDK's error.
 func (e *UnsentError) Unwrap() error { return e.Err }
 
-// refuse answers as the agent does: in plain text, with the status of EKS Auth or, where
-// that has said nothing, 500.
+// refuse responds as the agent does: in plain text, with EKS Auth's status, or with 500 if there
+// was no response.
 // https://github.com/boto/botocore/issues/3117
 // https://github.com/aws/eks-pod-identity-agent/blob/main/pkg/errors/errors.go
 func refuse(w http.ResponseWriter, err error) {

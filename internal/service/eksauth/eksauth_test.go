@@ -24,7 +24,8 @@ import (
 
 var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// newService knows one pod by the token "good" and keeps the last session.
+// newService returns a service that knows one pod, by the token "good", and records the latest
+// session.
 func newService(session *eksauth.Session) *eksauth.Service {
 	return eksauth.New(eksauth.Config{
 		Clock: testclock.NewFakePassiveClock(now),

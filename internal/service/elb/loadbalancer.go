@@ -19,12 +19,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxLoadBalancers is the quota.
+// maxLoadBalancers is the quota of load balancers.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/classic/elb-limits.html
 const maxLoadBalancers = 20
 
-// CreateLoadBalancer makes a load balancer. The same request again returns the one
-// that is there.
+// CreateLoadBalancer creates a load balancer. Repeating the request returns the existing one.
 func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadBalancerInput) (*awselb.CreateLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
 	r := loadBalancerRecord{
@@ -109,13 +108,13 @@ func checkName(name string) error {
 	return nil
 }
 
-// same reports whether a request is the one that made old.
+// same reports whether a request repeats the one that created old.
 func same(old, r *loadBalancerRecord) bool {
 	return old.Internal == r.Internal && slices.Equal(old.Subnets, r.Subnets) && slices.Equal(old.Groups, r.Groups) &&
 		slices.EqualFunc(old.Listeners, r.Listeners, func(a, b listenerRecord) bool { return sameListener(&a.Listener, &b.Listener) })
 }
 
-// describe is the load balancer as it is described.
+// describe returns the load balancer's description.
 func (r *loadBalancerRecord) describe(sc scope, group string) elbtypes.LoadBalancerDescription {
 	out := elbtypes.LoadBalancerDescription{
 		LoadBalancerName: aws.String(r.Name), DNSName: aws.String(r.DNSName), CanonicalHostedZoneNameID: aws.String(elbzones.ID(sc.Region, false)),
@@ -149,7 +148,7 @@ func (r *loadBalancerRecord) describe(sc scope, group string) elbtypes.LoadBalan
 	return out
 }
 
-// loadBalancer returns the load balancer of a name.
+// loadBalancer returns the load balancer with a name.
 func loadBalancer(r store.Reader, sc scope, name *string) (loadBalancerRecord, error) {
 	if err := checkName(text(name)); err != nil {
 		return loadBalancerRecord{}, err
@@ -161,7 +160,7 @@ func loadBalancer(r store.Reader, sc scope, name *string) (loadBalancerRecord, e
 	return lb, err
 }
 
-// change changes the load balancer of a name.
+// change changes the load balancer with a name.
 func (s *Service) change(ctx context.Context, name *string, fn func(*loadBalancerRecord) error) (loadBalancerRecord, error) {
 	sc := scopeOf(ctx)
 	var out loadBalancerRecord
@@ -212,7 +211,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 	return out, nil
 }
 
-// DeleteLoadBalancer deletes a load balancer. A missing one is not an error.
+// DeleteLoadBalancer deletes a load balancer. It is not an error if there is none.
 // https://docs.aws.amazon.com/elasticloadbalancing/2012-06-01/APIReference/API_DeleteLoadBalancer.html
 func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselb.DeleteLoadBalancerInput) (*awselb.DeleteLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)

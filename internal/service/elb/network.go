@@ -13,7 +13,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// place puts a load balancer into subnets, or into the default subnets of zones.
+// place sets the subnets of a load balancer: those in the request, or the default subnets of its
+// zones.
 func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, subnets, zones []string) error {
 	svc := s.AsService(ctx, sc)
 	switch {
@@ -103,7 +104,7 @@ func (s *Service) groupName(ctx context.Context, sc scope, r *loadBalancerRecord
 	if len(r.Groups) == 0 {
 		return ""
 	}
-	// It cannot go while it is used, but a reset may come in between.
+	// A group in use cannot be deleted, but it may be gone because of a reset.
 	g, _, _ := s.Network.SecurityGroup(s.AsService(ctx, sc), r.Groups[0]) //nolint:errcheck // it has no name then
 	return text(g.GroupName)
 }
@@ -126,7 +127,7 @@ func (s *Service) ApplySecurityGroupsToLoadBalancer(ctx context.Context, in *aws
 	return &awselb.ApplySecurityGroupsToLoadBalancerOutput{SecurityGroups: groups}, err
 }
 
-// move puts a load balancer into other subnets.
+// move changes a load balancer's subnets.
 func (s *Service) move(ctx context.Context, name *string, to func([]string) []string) ([]string, []string, error) {
 	sc := scopeOf(ctx)
 	lb, err := loadBalancer(s.Store, sc, name)
@@ -153,7 +154,7 @@ func (s *Service) AttachLoadBalancerToSubnets(ctx context.Context, in *awselb.At
 	return &awselb.AttachLoadBalancerToSubnetsOutput{Subnets: subnets}, err
 }
 
-// DetachLoadBalancerFromSubnets removes subnets, but not the last one.
+// DetachLoadBalancerFromSubnets removes subnets. At least one must remain.
 func (s *Service) DetachLoadBalancerFromSubnets(ctx context.Context, in *awselb.DetachLoadBalancerFromSubnetsInput) (*awselb.DetachLoadBalancerFromSubnetsOutput, error) {
 	subnets, _, err := s.move(ctx, in.LoadBalancerName, func(now []string) []string {
 		return slices.DeleteFunc(now, func(id string) bool { return slices.Contains(in.Subnets, id) })

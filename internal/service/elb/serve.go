@@ -30,22 +30,22 @@ func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error
 
 // A Way is what a load balancer does with connections to one of its ports.
 type Way struct {
-	// Listener says in words which listener takes them; empty: none.
+	// Listener describes the listener that accepts them, or is empty if there is none.
 	Listener string
 	Targets  []WayTarget
 }
 
-// A WayTarget is an instance with its health.
+// A WayTarget is an instance and its health.
 type WayTarget struct {
 	Instance  string
-	Interface string // of the load balancer, in the instance's zone; empty if it has none there
+	Interface string // the load balancer's interface in the instance's zone, or empty
 	Port      uint16
 	CheckPort uint16
 	Healthy   bool
-	Why       string // it is not
+	Why       string // why it is not healthy
 }
 
-// Serve tells what a load balancer does with connections to a port.
+// Serve returns what a load balancer does with connections to a port.
 func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
 	sc := regional.At(account, region)
 	r, err := loadBalancer(s.Store, sc, &name)

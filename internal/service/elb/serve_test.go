@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// What the network is told of classic load balancers.
+// The facts about classic load balancers that the network uses.
 func TestServe(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

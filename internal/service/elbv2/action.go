@@ -10,11 +10,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxForwarded is how many target groups one action forwards to.
+// maxForwarded is the maximum number of target groups in one action.
 const maxForwarded = 5
 
-// checkActions checks the actions of a listener or rule and returns them as they
-// are described: with order, and forwarding in both of its forms.
+// checkActions validates the actions of a listener or rule and returns them as they are described:
+// with an order, and with both forms of forwarding.
 func (s *Service) checkActions(r store.Reader, sc scope, lb *loadBalancerRecord, protocol elbv2types.ProtocolEnum, in []elbv2types.Action) ([]elbv2types.Action, error) {
 	if len(in) == 0 {
 		return nil, errMissing("default action")
@@ -127,7 +127,7 @@ func (s *Service) checkForward(r store.Reader, sc scope, lb *loadBalancerRecord,
 	return nil
 }
 
-// compatible reports whether a listener's protocol goes with a target group's.
+// compatible reports whether a listener's protocol can be used with a target group's.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-listeners.html
 func compatible(listener, group elbv2types.ProtocolEnum) bool {
 	switch listener {
@@ -144,11 +144,10 @@ func compatible(listener, group elbv2types.ProtocolEnum) bool {
 	}
 }
 
-// conditionFields are what rules look at.
+// conditionFields are the fields that a rule's conditions can test.
 var conditionFields = []string{"path-pattern", "host-header", "http-header", "http-request-method", "query-string", "source-ip"}
 
-// checkConditions checks the conditions of a rule and returns them as they are
-// described.
+// checkConditions validates the conditions of a rule and returns them as they are described.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_RuleCondition.html
 func checkConditions(in []elbv2types.RuleCondition) ([]elbv2types.RuleCondition, error) {
 	out := slices.Clone(in)

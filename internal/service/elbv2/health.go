@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 )
 
-// DescribeTargetHealth tells how targets are, as health checks find them now.
+// DescribeTargetHealth returns the current health of targets.
 func (s *Service) DescribeTargetHealth(ctx context.Context, in *awselbv2.DescribeTargetHealthInput) (*awselbv2.DescribeTargetHealthOutput, error) {
 	sc := scopeOf(ctx)
 	return s.targetHealth(ctx, sc, in, s.Network.Prober(ctx, sc.Account, sc.Region))
@@ -68,7 +68,8 @@ func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.Descr
 	return out, nil
 }
 
-// settledHealth: waiters for targets that were just registered are held.
+// settledHealth reports whether no target is still being registered. Until then, responses to
+// waiters are delayed.
 func settledHealth(out *awselbv2.DescribeTargetHealthOutput) bool {
 	return !slices.ContainsFunc(out.TargetHealthDescriptions, func(d elbv2types.TargetHealthDescription) bool {
 		return d.TargetHealth.State == elbv2types.TargetHealthStateEnumInitial
@@ -83,7 +84,7 @@ func health(state elbv2types.TargetHealthStateEnum, reason elbv2types.TargetHeal
 	return h
 }
 
-// A check decides the health of the targets of one group.
+// A check determines the health of the targets of one group.
 type check struct {
 	s         *Service
 	sc        scope
@@ -92,7 +93,7 @@ type check struct {
 	ask       elbnet.Prober
 }
 
-// port is where a target's health is checked.
+// port returns the port for a target's health check.
 func (c *check) port(t targetRecord) int32 {
 	if n, err := strconv.Atoi(text(c.group.Group.HealthCheckPort)); err == nil {
 		return int32(n) //nolint:gosec // checked when it was set
@@ -100,14 +101,14 @@ func (c *check) port(t targetRecord) int32 {
 	return t.Port
 }
 
-// target decides the health of one target. The reasons and descriptions are those
-// of https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetHealth.html;
-// descriptions not shown there are from memory.
+// target determines the health of one target. The reasons and descriptions are from
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_TargetHealth.html;
+// descriptions that are not shown there are from memory.
 func (c *check) target(ctx context.Context, t targetRecord) (*elbv2types.TargetHealth, error) {
 	if len(c.balancers) == 0 {
 		return health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotInUse, "Target group is not configured to receive traffic from the load balancer"), nil
 	}
-	if c.group.Group.TargetType == elbv2types.TargetTypeEnumAlb { // a load balancer behind a load balancer
+	if c.group.Group.TargetType == elbv2types.TargetTypeEnumAlb { // the target is a load balancer
 		return c.behind(&t)
 	}
 	p, zone, unused, err := c.aim(ctx, t)
@@ -117,8 +118,8 @@ func (c *check) target(ctx context.Context, t targetRecord) (*elbv2types.TargetH
 	return c.probe(ctx, p, zone), nil
 }
 
-// aim is the health check of a target, but for the interface that it comes from, and the
-// zone that the target is in. A target that is not checked has its health with it.
+// aim returns a target's health check, without the interface that it comes from, and the target's
+// zone. If the target is not checked, unused is its health.
 func (c *check) aim(ctx context.Context, t targetRecord) (p elbnet.Probe, zone string, unused *elbv2types.TargetHealth, err error) {
 	p = elbnet.Probe{Protocol: string(c.group.Group.HealthCheckProtocol), Port: uint16(c.port(t)), Path: text(c.group.Group.HealthCheckPath)} //nolint:gosec // a port
 	switch c.group.Group.TargetType {
@@ -143,8 +144,8 @@ func (c *check) aim(ctx context.Context, t targetRecord) (p elbnet.Probe, zone s
 	return p, t.Zone, nil, err
 }
 
-// near is the load balancer's interface from which a target is checked, or empty if it is not checked. Cross-zone balancing
-// is between enabled zones: an instance elsewhere gets nothing.
+// near returns the load balancer's interface from which a target is checked, or "" if it is not
+// checked. Even cross-zone balancing reaches an instance only if its zone is enabled.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/userguide/how-elastic-load-balancing-works.html#availability-zones
 func (r *loadBalancerRecord) near(p *elbnet.Probe, zone string) string {
 	eni := r.Interfaces[zone]
@@ -157,8 +158,8 @@ func (r *loadBalancerRecord) near(p *elbnet.Probe, zone string) string {
 	return eni
 }
 
-// behind is the health of an Application Load Balancer as a target: it answers once
-// it is active and listens at the port.
+// behind returns the health of an Application Load Balancer as a target. It is healthy if it is
+// active and has a listener on the port.
 func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
 	lb, err := loadBalancer(c.s.Store, c.sc, &t.ID)
 	if _, gone := errors.AsType[*elbv2types.LoadBalancerNotFoundException](err); gone {
@@ -179,8 +180,8 @@ func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
 	return health(elbv2types.TargetHealthStateEnumUnhealthy, elbv2types.TargetHealthReasonEnumFailedHealthChecks, "Health checks failed"), nil
 }
 
-// probe asks each load balancer's interface nearest to the target; a target that
-// one of them finds healthy is.
+// probe checks a target from the nearest interface of each load balancer. The target is healthy if
+// one of the checks succeeds.
 func (c *check) probe(ctx context.Context, p elbnet.Probe, zone string) *elbv2types.TargetHealth {
 	initial, outside := false, true
 	worst := elbnet.Answers

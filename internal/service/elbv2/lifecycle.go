@@ -14,14 +14,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Run makes load balancers live until ctx ends.
+// Run reconciles load balancers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	return reconcile.Run(ctx,
 		reconcile.Config{Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer},
 		reconcile.Config{Name: "elbv2/deleted", Watcher: deletions.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileDeleted})
 }
 
-// interfaces are those that a load balancer wants. Their descriptions are AWS's:
+// interfaces returns the interfaces that a load balancer should have. Their descriptions are AWS's:
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/target-group-register-targets.html#target-security-groups
 func (r *loadBalancerRecord) interfaces() elbnet.Interfaces {
 	want := elbnet.Interfaces{
@@ -35,7 +35,7 @@ func (r *loadBalancerRecord) interfaces() elbnet.Interfaces {
 	return want
 }
 
-// reconcileLoadBalancer gives a load balancer its interfaces and then its state.
+// reconcileLoadBalancer creates a load balancer's interfaces, then makes it active.
 func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (time.Duration, error) {
 	r, err := loadBalancers.Get(s.Store, key)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 	if !maps.Equal(have, r.Interfaces) || provisioning && wait <= 0 {
 		err = loadBalancers.UpdateOne(ctx, s.Store, key, func(now *loadBalancerRecord) error {
 			if now.arn() != r.arn() {
-				return nil // another of that name
+				return nil // a different load balancer of the same name
 			}
 			now.Interfaces = have
 			if wait <= 0 {
@@ -90,6 +90,6 @@ func (s *Service) reconcileDeleted(ctx context.Context, key store.Key) (time.Dur
 			deletions.Delete(tx, key)
 			return nil
 		}
-		return deletions.Put(tx, key, deletionRecord{s.Now()}) // which calls this again
+		return deletions.Put(tx, key, deletionRecord{s.Now()}) // the change triggers this function again
 	})
 }

@@ -17,18 +17,17 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxListeners is the quota of a load balancer.
+// maxListeners is the quota of listeners per load balancer.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
 const maxListeners = 50
 
-// The protocols of listeners, in the order in which messages name them.
+// Protocols of listeners, in the order in which messages list them.
 var (
 	applicationProtocols = []string{"HTTP", "HTTPS"}
 	networkProtocols     = []string{"UDP", "TCP", "TCP_UDP", "TLS"}
 )
 
-// CreateListener makes a listener. The same request again returns the one that is
-// there.
+// CreateListener creates a listener. Repeating the request returns the existing one.
 func (s *Service) CreateListener(ctx context.Context, in *awselbv2.CreateListenerInput) (*awselbv2.CreateListenerOutput, error) {
 	sc := scopeOf(ctx)
 	made, err := newTags(in.Tags)
@@ -76,8 +75,8 @@ func (s *Service) CreateListener(ctx context.Context, in *awselbv2.CreateListene
 	return &awselbv2.CreateListenerOutput{Listeners: []elbv2types.Listener{out.Listener}}, nil
 }
 
-// shadows reports whether two listeners cannot be on one load balancer: on the same
-// port, unless one is for UDP and the other for a protocol over TCP.
+// shadows reports whether two listeners conflict: they are on the same port, unless one is for UDP
+// and the other for a protocol based on TCP.
 func shadows(a, b *elbv2types.Listener) bool {
 	over := func(p elbv2types.ProtocolEnum) (tcp, udp bool) {
 		return p != elbv2types.ProtocolEnumUdp, p == elbv2types.ProtocolEnumUdp || p == elbv2types.ProtocolEnumTcpUdp
@@ -87,7 +86,7 @@ func shadows(a, b *elbv2types.Listener) bool {
 	return *a.Port == *b.Port && (at && bt || au && bu)
 }
 
-// checkListener checks a listener and fills in its defaults.
+// checkListener validates a listener and fills in defaults.
 func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord, l *elbv2types.Listener) error {
 	switch {
 	case l.Port == nil:
@@ -110,7 +109,7 @@ func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord
 	return err
 }
 
-// checkSecure checks what listeners for TLS have and others have not.
+// checkSecure checks the members that only TLS listeners have.
 func checkSecure(sc scope, l *elbv2types.Listener) error {
 	secure := l.Protocol == elbv2types.ProtocolEnumHttps || l.Protocol == elbv2types.ProtocolEnumTls
 	if !secure {
@@ -120,7 +119,7 @@ func checkSecure(sc scope, l *elbv2types.Listener) error {
 		case l.SslPolicy != nil:
 			return errValidation("An SSL policy cannot be specified for %s listeners", l.Protocol)
 		case len(l.AlpnPolicy) > 0:
-			return errValidation("An ALPN policy cannot be specified for %s listeners", l.Protocol) // from memory, in the form of SSL policies
+			return errValidation("An ALPN policy cannot be specified for %s listeners", l.Protocol) // from memory, worded like the error for SSL policies
 		}
 		return nil
 	}
@@ -165,8 +164,8 @@ func listener(r store.Reader, sc scope, a *string) (listenerRecord, error) {
 	return v, err
 }
 
-// ModifyListener changes a listener; what the request does not name stays. Members
-// of other protocols go when the protocol changes.
+// ModifyListener changes a listener. Whatever the request leaves out keeps its value. When the
+// protocol changes, members of other protocols are removed.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_ModifyListener.html
 func (s *Service) ModifyListener(ctx context.Context, in *awselbv2.ModifyListenerInput) (*awselbv2.ModifyListenerOutput, error) {
 	sc := scopeOf(ctx)
@@ -220,7 +219,7 @@ func (s *Service) ModifyListener(ctx context.Context, in *awselbv2.ModifyListene
 	return &awselbv2.ModifyListenerOutput{Listeners: []elbv2types.Listener{r.Listener}}, nil
 }
 
-// DescribeListeners lists the listeners of a load balancer, or some of any.
+// DescribeListeners lists the listeners of a load balancer, or listeners by their ARNs.
 func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeListenersInput) (*awselbv2.DescribeListenersOutput, error) {
 	sc := scopeOf(ctx)
 	var found []listenerRecord
@@ -263,7 +262,7 @@ func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeLi
 	return out, nil
 }
 
-// DeleteListener deletes a listener with its rules.
+// DeleteListener deletes a listener and its rules.
 func (s *Service) DeleteListener(ctx context.Context, in *awselbv2.DeleteListenerInput) (*awselbv2.DeleteListenerOutput, error) {
 	sc := scopeOf(ctx)
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
@@ -284,10 +283,10 @@ func (s *Service) DeleteListener(ctx context.Context, in *awselbv2.DeleteListene
 	return &awselbv2.DeleteListenerOutput{}, err
 }
 
-// maxCertificates is the quota of a listener beside the default one.
+// maxCertificates is the quota of certificates per listener, without the default one.
 const maxCertificates = 25
 
-// AddListenerCertificates adds certificates that clients choose by name.
+// AddListenerCertificates adds certificates that clients select by server name.
 func (s *Service) AddListenerCertificates(ctx context.Context, in *awselbv2.AddListenerCertificatesInput) (*awselbv2.AddListenerCertificatesOutput, error) {
 	sc := scopeOf(ctx)
 	r, err := listenerKind.change(ctx, s, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
@@ -318,7 +317,7 @@ func (s *Service) AddListenerCertificates(ctx context.Context, in *awselbv2.AddL
 	return out, nil
 }
 
-// RemoveListenerCertificates takes certificates away, but for the default one.
+// RemoveListenerCertificates removes certificates. The default one cannot be removed.
 func (s *Service) RemoveListenerCertificates(ctx context.Context, in *awselbv2.RemoveListenerCertificatesInput) (*awselbv2.RemoveListenerCertificatesOutput, error) {
 	_, err := listenerKind.change(ctx, s, in.ListenerArn, func(_ *store.Tx, r *listenerRecord) error {
 		for _, c := range in.Certificates {
@@ -350,5 +349,5 @@ func (s *Service) DescribeListenerCertificates(ctx context.Context, in *awselbv2
 	return &awselbv2.DescribeListenerCertificatesOutput{Certificates: all, NextMarker: next}, err
 }
 
-// priorityText is how a rule's priority is described.
+// priorityText formats a rule's priority.
 func priorityText(n int32) *string { return aws.String(strconv.Itoa(int(n))) }

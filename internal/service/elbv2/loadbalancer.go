@@ -19,15 +19,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxLoadBalancers is the quota of each type.
+// maxLoadBalancers is the quota for each type of load balancer.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
 const maxLoadBalancers = 50
 
-// idDigits is how long the hexadecimal IDs in ARNs are.
+// idDigits is the length of the hexadecimal IDs in ARNs.
 const idDigits = 16
 
-// CreateLoadBalancer makes a load balancer. The same request again returns the one
-// that is there.
+// CreateLoadBalancer creates a load balancer. Repeating the request returns the existing one.
 func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoadBalancerInput) (*awselbv2.CreateLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)
 	name := text(in.Name)
@@ -134,14 +133,14 @@ func checkAddressType(t elbv2types.IpAddressType) error {
 	return nil
 }
 
-// sameSettings reports whether a request is the one that made old.
+// sameSettings reports whether a request repeats the one that created old.
 func sameSettings(old, r *loadBalancerRecord) bool {
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	return old.LB.Type == r.LB.Type && old.LB.Scheme == r.LB.Scheme && old.LB.IpAddressType == r.LB.IpAddressType &&
 		slices.Equal(sorted(old.subnets()), sorted(r.subnets())) && slices.Equal(sorted(old.LB.SecurityGroups), sorted(r.LB.SecurityGroups))
 }
 
-// dnsName is where clients find a load balancer. The pattern is AWS's:
+// dnsName returns the DNS name of a load balancer, in AWS's format:
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html
 func dnsName(region string, r *loadBalancerRecord, id string) string {
 	if r.network() {
@@ -150,7 +149,7 @@ func dnsName(region string, r *loadBalancerRecord, id string) string {
 	return elbnet.DNSName(region, r.name(), id, r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternal)
 }
 
-// sdk is the load balancer as it is described.
+// sdk returns the load balancer's description.
 func (r *loadBalancerRecord) sdk() elbv2types.LoadBalancer {
 	lb := r.LB
 	lb.AvailabilityZones = slices.Clone(lb.AvailabilityZones)
@@ -228,14 +227,16 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 	return out, nil
 }
 
-// settledLoadBalancers: waiters for load balancers that are provisioning are held.
+// settledLoadBalancers reports whether no load balancer is provisioning. Until then, responses to
+// waiters are delayed.
 func settledLoadBalancers(out *awselbv2.DescribeLoadBalancersOutput) bool {
 	return !slices.ContainsFunc(out.LoadBalancers, func(lb elbv2types.LoadBalancer) bool {
 		return lb.State.Code == elbv2types.LoadBalancerStateEnumProvisioning
 	})
 }
 
-// DeleteLoadBalancer deletes a load balancer with its listeners. A missing one is not an error.
+// DeleteLoadBalancer deletes a load balancer and its listeners. It is not an error if there is
+// none.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteLoadBalancer.html
 func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoadBalancerInput) (*awselbv2.DeleteLoadBalancerOutput, error) {
 	sc := scopeOf(ctx)

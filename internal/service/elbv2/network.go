@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// wantedSubnets are those of a request, which names them in one of two ways.
+// wantedSubnets returns the subnets in a request, which can give them in two ways.
 func wantedSubnets(subnets []string, mappings []elbv2types.SubnetMapping) ([]elbv2types.SubnetMapping, error) {
 	if len(subnets) > 0 && len(mappings) > 0 {
 		return nil, errSubnetsOrMappings()
@@ -31,7 +31,7 @@ func wantedSubnets(subnets []string, mappings []elbv2types.SubnetMapping) ([]elb
 	}), nil
 }
 
-// place puts a load balancer into subnets, whose zones and VPC it gets.
+// place sets a load balancer's subnets, and its zones and VPC accordingly.
 func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []elbv2types.SubnetMapping) error {
 	if len(wanted) == 0 {
 		if r.application() {
@@ -129,8 +129,8 @@ func put(m map[string]string, k, v string) map[string]string {
 	return m
 }
 
-// securityGroups checks the groups of a request. An Application Load Balancer
-// without any gets its VPC's default group.
+// securityGroups checks the groups in a request. If an Application Load Balancer has none, it gets
+// its VPC's default group.
 func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []string) ([]string, error) {
 	svc := s.AsService(ctx, sc)
 	if len(wanted) == 0 {
@@ -188,7 +188,7 @@ func (s *Service) SetSecurityGroups(ctx context.Context, in *awselbv2.SetSecurit
 	}, nil
 }
 
-// SetSubnets moves a load balancer into other subnets of its VPC.
+// SetSubnets changes a load balancer's subnets within its VPC.
 func (s *Service) SetSubnets(ctx context.Context, in *awselbv2.SetSubnetsInput) (*awselbv2.SetSubnetsOutput, error) {
 	sc := scopeOf(ctx)
 	lb, err := loadBalancer(s.Store, sc, in.LoadBalancerArn)
@@ -218,7 +218,7 @@ func (s *Service) SetSubnets(ctx context.Context, in *awselbv2.SetSubnetsInput) 
 	return &awselbv2.SetSubnetsOutput{AvailabilityZones: lb.sdk().AvailabilityZones, IpAddressType: lb.LB.IpAddressType}, err
 }
 
-// SetIpAddressType sets the type of addresses, of which IPv4 is the only one here.
+// SetIpAddressType sets the address type. Drydock supports only IPv4.
 func (s *Service) SetIpAddressType(ctx context.Context, in *awselbv2.SetIpAddressTypeInput) (*awselbv2.SetIpAddressTypeOutput, error) {
 	if err := checkAddressType(in.IpAddressType); err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxRules is the quota of a load balancer, without default rules. It is less than
-// AWS's 100 by what else one transaction writes.
+// maxRules is the quota of rules per load balancer, without default rules. It is lower than AWS's
+// 100, so that all rules can be changed in one transaction together with other records.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
 const maxRules = 95
 
@@ -79,7 +79,7 @@ func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) 
 	return &awselbv2.CreateRuleOutput{Rules: []elbv2types.Rule{r.Rule}}, nil
 }
 
-// defaultRule is the rule that stands for a listener's default actions.
+// defaultRule returns the rule that represents a listener's default actions.
 func (r *listenerRecord) defaultRule() elbv2types.Rule {
 	return elbv2types.Rule{
 		RuleArn:    aws.String(strings.Replace(r.arn(), ":listener/", ":listener-rule/", 1) + "/" + r.DefaultRule),
@@ -88,13 +88,13 @@ func (r *listenerRecord) defaultRule() elbv2types.Rule {
 	}
 }
 
-// rule returns the rule with an ARN; a default rule has no record of its own.
+// rule returns the rule with an ARN. A default rule has no record of its own.
 func rule(r store.Reader, sc scope, a *string) (ruleRecord, error) {
 	v, _, err := ruleKind.get(r, sc, a)
 	return v, err
 }
 
-// isDefaultRule reports whether an ARN is a default rule's.
+// isDefaultRule reports whether an ARN belongs to a default rule.
 func isDefaultRule(r store.Reader, sc scope, a *string) (elbv2types.Rule, bool) {
 	id := idOf("listener-rule", text(a))
 	if id == "" {
@@ -108,8 +108,8 @@ func isDefaultRule(r store.Reader, sc scope, a *string) (elbv2types.Rule, bool) 
 	return d, *d.RuleArn == *a
 }
 
-// DescribeRules lists the rules of a listener in the order of their priorities, the
-// default one last, or some of any.
+// DescribeRules lists the rules of a listener by priority, with the default rule last, or rules by
+// their ARNs.
 func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesInput) (*awselbv2.DescribeRulesOutput, error) {
 	sc := scopeOf(ctx)
 	found := []elbv2types.Rule{}
@@ -152,7 +152,7 @@ func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesI
 	return &awselbv2.DescribeRulesOutput{Rules: found, NextMarker: next}, err
 }
 
-// orderOf sorts rules by priority, the default one last.
+// orderOf returns a rule's sort key: its priority, with the default rule last.
 func orderOf(r elbv2types.Rule) string {
 	n, err := strconv.Atoi(*r.Priority)
 	if err != nil {
@@ -161,7 +161,7 @@ func orderOf(r elbv2types.Rule) string {
 	return fmt.Sprintf("%05d/%s", n, *r.RuleArn)
 }
 
-// ModifyRule changes what a rule looks at or does.
+// ModifyRule changes a rule's conditions or actions.
 func (s *Service) ModifyRule(ctx context.Context, in *awselbv2.ModifyRuleInput) (*awselbv2.ModifyRuleOutput, error) {
 	sc := scopeOf(ctx)
 	if len(in.Conditions) == 0 && len(in.Actions) == 0 {
@@ -220,8 +220,7 @@ func (s *Service) DeleteRule(ctx context.Context, in *awselbv2.DeleteRuleInput) 
 	return &awselbv2.DeleteRuleOutput{}, err
 }
 
-// SetRulePriorities moves rules of one listener in the order in which they are
-// looked at.
+// SetRulePriorities changes the priorities of rules of one listener.
 func (s *Service) SetRulePriorities(ctx context.Context, in *awselbv2.SetRulePrioritiesInput) (*awselbv2.SetRulePrioritiesOutput, error) {
 	sc := scopeOf(ctx)
 	out := &awselbv2.SetRulePrioritiesOutput{Rules: []elbv2types.Rule{}}

@@ -32,30 +32,30 @@ func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error
 
 // A Way is what a load balancer does with TCP connections to one of its ports.
 type Way struct {
-	// Listener says in words which listener takes them; empty: none.
+	// Listener describes the listener that accepts them, or is empty if there is none.
 	Listener    string
 	Application bool
-	// Answer says what the load balancer answers by itself.
+	// Answer describes the response if the load balancer itself responds.
 	Answer string
-	// Group is a target group that they are forwarded to.
+	// Group is the target group to which they are forwarded.
 	Group   string
 	Targets []WayTarget
 }
 
-// A WayTarget is a target with its health.
+// A WayTarget is a target and its health.
 type WayTarget struct {
 	ID string
-	// Probe is its health check; without a destination it is another load balancer.
+	// Probe is its health check. If that has no destination, the target is another load balancer.
 	Probe   elbnet.Probe
 	Port    uint16
 	Healthy bool
-	Why     string // it is not
-	// KeepsAddress says that the target sees the client's address.
+	Why     string // why it is not healthy
+	// KeepsAddress reports whether the target sees the client's address.
 	KeepsAddress bool
 }
 
-// Serve tells what a load balancer does with TCP connections to a port, as far as its
-// listener's default action says: the rules of listeners look at requests.
+// Serve returns what a load balancer does with TCP connections to a port. It considers only the
+// listener's default action, because rules depend on the request.
 func (s *Service) Serve(ctx context.Context, account, region, name string, port uint16) (Way, error) {
 	sc := regional.At(account, region)
 	lb, err := loadBalancer(s.Store, sc, &name)

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// What the network is told of load balancers: where they are, and what they do with
+// The facts about load balancers that the network uses: where they are, and what they do with
 // connections.
 func TestServe(t *testing.T) {
 	w := newWorld(t)

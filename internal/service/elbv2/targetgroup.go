@@ -17,12 +17,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxTargetGroups is the quota.
+// maxTargetGroups is the quota of target groups.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-limits.html
 const maxTargetGroups = 3000
 
-// CreateTargetGroup makes a target group. The same request again returns the one
-// that is there.
+// CreateTargetGroup creates a target group. Repeating the request returns the existing one.
 func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTargetGroupInput) (*awselbv2.CreateTargetGroupOutput, error) {
 	sc := scopeOf(ctx)
 	name := text(in.Name)
@@ -121,8 +120,8 @@ func checkTargetGroup(g *elbv2types.TargetGroup) error {
 	return nil
 }
 
-// setHealthCheck applies what a request says of the health check; what it does not
-// say is as it was, or by default:
+// setHealthCheck applies a request's health check settings. Whatever the request leaves out keeps
+// its value or gets the default:
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_CreateTargetGroup.html
 func setHealthCheck(g *elbv2types.TargetGroup, in awselbv2.ModifyTargetGroupInput) error {
 	fresh := g.HealthCheckProtocol == ""
@@ -208,7 +207,7 @@ func sameGroup(a, b elbv2types.TargetGroup) bool {
 		*a.UnhealthyThresholdCount == *b.UnhealthyThresholdCount
 }
 
-// sdk is the group as it is described; users are the load balancers of groups.
+// sdk returns the group's description. users are the load balancers that use each group.
 func (r *targetGroupRecord) sdk(users map[string][]string) elbv2types.TargetGroup {
 	g := r.Group
 	g.LoadBalancerArns = deref(users[r.arn()])
@@ -299,8 +298,8 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 	return out, nil
 }
 
-// DeleteTargetGroup deletes a target group that nothing forwards to. A missing one is not an
-// error.
+// DeleteTargetGroup deletes a target group that nothing forwards to. It is not an error if there is
+// none.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_DeleteTargetGroup.html
 func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTargetGroupInput) (*awselbv2.DeleteTargetGroupOutput, error) {
 	sc := scopeOf(ctx)

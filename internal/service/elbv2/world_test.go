@@ -26,8 +26,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is load balancing behind an AWS API server, over a real EC2. What
-// health checks find is what the test says.
+// A world is load balancing behind an AWS API server, on a real EC2. The test sets the results of
+// health checks.
 type world struct {
 	testing.TB
 	*awselbv2.Client
@@ -37,13 +37,13 @@ type world struct {
 	store   *store.Store
 	account string
 	vpc     string
-	subnets []string // default ones, by zone
+	subnets []string // default subnets, by zone
 	zones   []string
 
 	mu      sync.Mutex
 	finding elbnet.Finding
 	probes  []elbnet.Probe
-	broken  bool // interfaces can neither be made nor removed
+	broken  bool // interfaces can be neither created nor removed
 }
 
 func newWorld(t testing.TB) *world {
@@ -110,7 +110,7 @@ func (w *world) find(f elbnet.Finding) {
 	w.finding = f
 }
 
-// network makes an active Network Load Balancer in the first two zones.
+// network creates an active Network Load Balancer in the first two zones.
 func (w *world) network(name string) elbv2types.LoadBalancer {
 	w.Helper()
 	lb := testkit.Must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{
@@ -119,7 +119,7 @@ func (w *world) network(name string) elbv2types.LoadBalancer {
 	return w.active(*lb.LoadBalancerArn)
 }
 
-// application makes an active Application Load Balancer in the first two zones.
+// application creates an active Application Load Balancer in the first two zones.
 func (w *world) application(name string) elbv2types.LoadBalancer {
 	w.Helper()
 	lb := testkit.Must(w.CreateLoadBalancer(context.Background(), &awselbv2.CreateLoadBalancerInput{Name: &name, Subnets: w.subnets[:2]}))(w).LoadBalancers[0]
@@ -162,7 +162,7 @@ func (w *world) listen(lb string, protocol elbv2types.ProtocolEnum, port int32, 
 	return *testkit.Must(w.CreateListener(context.Background(), &awselbv2.CreateListenerInput{LoadBalancerArn: &lb, Protocol: protocol, Port: &port, DefaultActions: forward(groups...)}))(w).Listeners[0].ListenerArn
 }
 
-// instance runs an instance in a subnet.
+// instance launches an instance in a subnet.
 func (w *world) instance(subnet string) string {
 	w.Helper()
 	img, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
@@ -182,7 +182,7 @@ func (w *world) instance(subnet string) string {
 	return id
 }
 
-// interfaces are those of load balancers.
+// interfaces returns the interfaces of load balancers.
 func (w *world) interfaces() []ec2types.NetworkInterface {
 	w.Helper()
 	return testkit.Must(w.ec2.DescribeNetworkInterfaces(context.Background(), &awsec2.DescribeNetworkInterfacesInput{Filters: []ec2types.Filter{{Name: aws.String("description"), Values: []string{"ELB *"}}}}))(w).NetworkInterfaces

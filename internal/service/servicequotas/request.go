@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// requests holds the increases that were asked for, under their IDs.
+// requests has the requested increases, by ID.
 var requests = store.NewCollection[requestRecord]("servicequotas", "request")
 
 type requestRecord struct {
@@ -30,8 +30,8 @@ type requestRecord struct {
 	Name      string
 	Desired   float64
 	Created   time.Time
-	Requester string // a JSON document, as AWS has it
-	// Pending: not granted yet, which lasts for the moment it takes.
+	Requester string // a JSON document, as on AWS
+	// Pending means that the increase has not been granted yet. That takes only a moment.
 	Pending bool `json:",omitempty"`
 }
 
@@ -44,14 +44,14 @@ func (r requestRecord) sdk(sc scope) servicequotastypes.RequestedServiceQuotaCha
 	return servicequotastypes.RequestedServiceQuotaChange{
 		Id: aws.String(r.ID), ServiceCode: aws.String(r.Service), ServiceName: aws.String(name), QuotaCode: aws.String(r.Code), QuotaName: aws.String(r.Name),
 		QuotaArn: aws.String(sc.arn(quotas.Quota{Service: r.Service, Code: r.Code})), DesiredValue: aws.Float64(r.Desired),
-		// AWS deviation: granted in the moment it is asked for; no case is opened.
+		// AWS deviation: the increase is granted at once, and no case is opened.
 		Status:  status,
 		Created: aws.Time(r.Created), LastUpdated: aws.Time(r.Created), Requester: aws.String(r.Requester), Unit: aws.String("None"),
 		QuotaRequestedAtLevel: servicequotastypes.AppliedLevelEnumAccount,
 	}
 }
 
-// RequestServiceQuotaIncrease asks for a greater value and gets it.
+// RequestServiceQuotaIncrease requests an increase, which is granted.
 func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservicequotas.RequestServiceQuotaIncreaseInput) (*awsservicequotas.RequestServiceQuotaIncreaseOutput, error) {
 	sc := scopeOf(ctx)
 	desired := aws.ToFloat64(in.DesiredValue)
@@ -74,7 +74,7 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 		return nil, err
 	}
 	if err := s.grant(ctx, sc, p, rec); err != nil {
-		// Refused: nothing was asked for. A daemon that ends here resumes instead.
+		// The provider refused, so delete the request. If the daemon stops here, Resume continues.
 		gone := s.store.Update(context.WithoutCancel(ctx), func(tx *store.Tx) error {
 			requests.Delete(tx, sc.Key(rec.ID))
 			return nil
@@ -86,8 +86,7 @@ func (s *Service) RequestServiceQuotaIncrease(ctx context.Context, in *awsservic
 	return &awsservicequotas.RequestServiceQuotaIncreaseOutput{RequestedQuota: &out}, nil
 }
 
-// grant gives what a request asks for, unless more was granted in the
-// meantime.
+// grant applies a requested value, unless a higher one has been granted in the meantime.
 func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRecord) error {
 	_, q, err := s.quota(ctx, sc, &rec.Service, rec.Code)
 	if err != nil {

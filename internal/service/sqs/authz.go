@@ -12,16 +12,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// Authz tells package authz what is stored of queues, their policies among it.
+// Authz provides package authz with the stored attributes of queues, including their policies.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// HoldsPolicies implements authz.PolicyHolder: queue policies bind the root of the account
-// too.
+// HoldsPolicies implements authz.PolicyHolder: queue policies apply even to the account's root.
 func (resolver) HoldsPolicies() {}
 
-// Resource implements authz.Resolver. A queue is called by its URL, ARN or name.
+// Resource implements authz.Resolver. A queue is identified by its URL, ARN or name.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
 	if kind != "queue" {
 		return authz.Resource{}, false
@@ -38,8 +37,8 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	return out, true
 }
 
-// Targets implements authz.Targeter. A move of messages needs what it would take to move
-// them by hand.
+// Targets implements authz.Targeter. Moving messages requires the permissions that moving them by
+// hand would.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	queue := func(action, id string) authz.Target {

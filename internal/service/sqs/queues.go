@@ -22,7 +22,8 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }
 
-// CreateQueue makes a queue. A queue that is there and has the attributes is as good.
+// CreateQueue creates a queue. If a queue with the same name and attributes exists, it returns
+// that.
 func (s *Service) CreateQueue(ctx context.Context, in *awssqs.CreateQueueInput) (*awssqs.CreateQueueOutput, error) {
 	sc, name := scopeOf(ctx), *in.QueueName
 	fifo := in.Attributes["FifoQueue"] == "true"
@@ -71,7 +72,7 @@ func (s *Service) CreateQueue(ctx context.Context, in *awssqs.CreateQueueInput) 
 	return &awssqs.CreateQueueOutput{QueueUrl: aws.String(sc.url(name))}, nil
 }
 
-// justDeleted reports whether a name is not free yet.
+// justDeleted reports whether a name cannot be reused yet.
 func (s *Service) justDeleted(key store.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +80,7 @@ func (s *Service) justDeleted(key store.Key) bool {
 	return ok && s.now().Sub(at) < s.cfg.Pause
 }
 
-// GetQueueUrl finds a queue by its name.
+// GetQueueUrl returns the URL of the queue with a name.
 func (s *Service) GetQueueUrl(ctx context.Context, in *awssqs.GetQueueUrlInput) (*awssqs.GetQueueUrlOutput, error) {
 	sc := scopeOf(ctx)
 	if in.QueueOwnerAWSAccountId != nil {
@@ -103,8 +104,8 @@ func pages(question string) paging.Rules {
 	}
 }
 
-// ListQueues lists the queues of the account and region. Only who asks for pages gets a
-// token for the next.
+// ListQueues lists the queues of the account and region. It returns a token for the next page only
+// if the request sets a page size.
 func (s *Service) ListQueues(ctx context.Context, in *awssqs.ListQueuesInput) (*awssqs.ListQueuesOutput, error) {
 	sc, prefix := scopeOf(ctx), aws.ToString(in.QueueNamePrefix)
 	urls, next, err := s.list(sc, in.MaxResults, in.NextToken, prefix, func(queueRecord) bool { return true })
@@ -114,7 +115,7 @@ func (s *Service) ListQueues(ctx context.Context, in *awssqs.ListQueuesInput) (*
 	return &awssqs.ListQueuesOutput{QueueUrls: urls, NextToken: next}, err
 }
 
-// ListDeadLetterSourceQueues lists the queues that send their dead letters to one.
+// ListDeadLetterSourceQueues lists the queues that have a queue as their dead-letter queue.
 func (s *Service) ListDeadLetterSourceQueues(ctx context.Context, in *awssqs.ListDeadLetterSourceQueuesInput) (*awssqs.ListDeadLetterSourceQueuesOutput, error) {
 	dead, sc, err := s.find(ctx, in.QueueUrl)
 	if err != nil {
@@ -158,7 +159,7 @@ func (sc scope) named(prefix string) store.Scope {
 	return all
 }
 
-// GetQueueAttributes shows attributes.
+// GetQueueAttributes returns attributes of a queue.
 func (s *Service) GetQueueAttributes(ctx context.Context, in *awssqs.GetQueueAttributesInput) (*awssqs.GetQueueAttributesOutput, error) {
 	rec, sc, err := s.find(ctx, in.QueueUrl)
 	if err != nil || len(in.AttributeNames) == 0 {
@@ -179,8 +180,7 @@ func (s *Service) GetQueueAttributes(ctx context.Context, in *awssqs.GetQueueAtt
 	return &awssqs.GetQueueAttributesOutput{Attributes: attributes}, nil
 }
 
-// SetQueueAttributes changes attributes. Those that are set to nothing are as if they had
-// never been set.
+// SetQueueAttributes changes attributes. An attribute set to an empty value gets its default back.
 func (s *Service) SetQueueAttributes(ctx context.Context, in *awssqs.SetQueueAttributesInput) (*awssqs.SetQueueAttributesOutput, error) {
 	err := s.change(ctx, in.QueueUrl, func(sc scope, q *queueRecord) error {
 		q.Attributes = maps.Clone(q.Attributes)
@@ -189,7 +189,7 @@ func (s *Service) SetQueueAttributes(ctx context.Context, in *awssqs.SetQueueAtt
 	return &awssqs.SetQueueAttributesOutput{}, err
 }
 
-// change changes a queue's record.
+// change updates a queue's record.
 func (s *Service) change(ctx context.Context, url *string, fn func(scope, *queueRecord) error) error {
 	sc, name := parseURL(scopeOf(ctx), *url)
 	err := queues.UpdateOne(ctx, s.store, sc.Key(name), func(q *queueRecord) error {
@@ -202,7 +202,7 @@ func (s *Service) change(ctx context.Context, url *string, fn func(scope, *queue
 	return store.NotFoundAs(err, errNoQueue())
 }
 
-// DeleteQueue deletes a queue with all its messages.
+// DeleteQueue deletes a queue and all its messages.
 func (s *Service) DeleteQueue(ctx context.Context, in *awssqs.DeleteQueueInput) (*awssqs.DeleteQueueOutput, error) {
 	rec, sc, err := s.find(ctx, in.QueueUrl)
 	if err != nil {
@@ -272,7 +272,7 @@ func (s *Service) UntagQueue(ctx context.Context, in *awssqs.UntagQueueInput) (*
 	return &awssqs.UntagQueueOutput{}, err
 }
 
-// ListQueueTags shows the tags of a queue.
+// ListQueueTags returns a queue's tags.
 func (s *Service) ListQueueTags(ctx context.Context, in *awssqs.ListQueueTagsInput) (*awssqs.ListQueueTagsOutput, error) {
 	rec, _, err := s.find(ctx, in.QueueUrl)
 	if err != nil || len(rec.Tags) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/bytestore"
 )
 
-// DeleteMessage deletes a message that was received. With a receipt that is not the
-// message's last one, a standard queue answers that it did, and a FIFO queue refuses.
+// DeleteMessage deletes a received message. If the receipt is not the message's latest, a standard
+// queue reports success without deleting it, and a FIFO queue returns an error.
 func (s *Service) DeleteMessage(ctx context.Context, in *awssqs.DeleteMessageInput) (*awssqs.DeleteMessageOutput, error) {
 	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
 	errs, err := s.settle(sc, name, []*string{in.ReceiptHandle}, deleteOne)
@@ -104,7 +104,8 @@ func (s *Service) ChangeMessageVisibilityBatch(ctx context.Context, in *awssqs.C
 // or the receipt is not its last one.
 type settlement func(i int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error)
 
-// settle settles messages by their receipt handles. The errors are of each of them.
+// settle applies fn to messages, given by their receipt handles. It returns an error for each
+// message.
 func (s *Service) settle(sc scope, name string, handles []*string, fn settlement) ([]error, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,17 +1,17 @@
-// Package sqs answers Amazon SQS: standard and FIFO queues with everything that their
-// clients use of them.
+// Package sqs answers Amazon SQS: standard and FIFO queues with every feature that their clients
+// use.
 //
-// Queues are records of the store. Their messages are in the store of bytes, two values
-// each: what changes (when it is visible, how often it was received) and its content. What
-// is needed to choose messages is in memory, too (queue), and read when a queue is first
-// used. A send, a deletion and a change of visibility are on disk before the answer.
+// Queues are records in the store. Each message has two values in the byte store: its changing
+// state (when it is visible, how often it was received) and its content. Whatever is needed to
+// select messages is also in memory (queue), and is loaded when a queue is first used. Sends,
+// deletions and visibility changes are on disk before the response.
 //
 //	SendMessage ─► delayed ─► visible ─► ReceiveMessage ─► in flight ─► DeleteMessage
 //	                             ▲                            │
 //	                             └── the timeout has passed ◄─┘ (too often: to the dead-letter queue)
 //
-// Who may do what is decided by package authz, which asks queue policies, too.
-// Only the composition root imports the package.
+// Package authz makes access decisions, including queue policies. Only the composition root imports
+// the package.
 package sqs
 
 import (
@@ -43,16 +43,17 @@ type Config struct {
 	Store *store.Store
 	Bytes *bytestore.Store
 	KMS   KMS
-	// PrincipalExists reports whether a queue policy may name a principal. Nil: any.
+	// PrincipalExists reports whether a queue policy may name a principal. nil means that it may
+	// name any.
 	PrincipalExists func(ctx context.Context, arn string) bool
-	// Draining is closed when the daemon ends: receivers that wait get what there is,
-	// nothing. Nil: it never is.
+	// Draining returns a channel that is closed when the daemon shuts down: waiting receivers then
+	// return without messages. nil means that it never is.
 	Draining func(context.Context) <-chan struct{}
-	// Pause is how long a name is not free after its queue's deletion, and how long after
-	// a purge the queue cannot be purged again.
+	// Pause is how long the name of a deleted queue cannot be reused, and how long a purged queue
+	// cannot be purged again.
 	Pause time.Duration
-	Clock clock.WithTicker // nil: the real one
-	Log   *slog.Logger     // nil: slog.Default
+	Clock clock.WithTicker // nil means the real clock
+	Log   *slog.Logger     // nil means slog.Default
 }
 
 // Service is Amazon SQS.
@@ -68,13 +69,13 @@ type Service struct {
 	// mu guards the queues and everything in them. Nobody waits for the disk with it,
 	// except when a queue is read for the first time.
 	mu      sync.Mutex
-	queues  map[string]*queue // by the ID of the queue's record
+	queues  map[string]*queue // by ID of the queue's record
 	deleted map[store.Key]time.Time
-	// moves wakes the runner of move tasks.
+	// moves wakes the goroutine that runs move tasks.
 	moves chan struct{}
 }
 
-// New returns the service. Call Run to make messages expire and tasks move them.
+// New returns the service. Call Run to expire messages and run move tasks.
 func New(cfg Config) *Service {
 	s := &Service{
 		cfg: cfg, store: cfg.Store, bytes: cfg.Bytes, clock: cfg.Clock, log: cfg.Log,
@@ -96,7 +97,7 @@ func (s *Service) draining(ctx context.Context) <-chan struct{} {
 	return s.cfg.Draining(ctx)
 }
 
-// kind is what the service's buckets are called in the store of bytes.
+// kind is the kind of the service's buckets in the byte store.
 const kind = "sqs"
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
@@ -115,8 +116,8 @@ func (sc scope) bucket(id string) bytestore.Bucket {
 	return bytestore.Bucket{Account: sc.Account, Kind: kind, Name: sc.Region + "/" + id}
 }
 
-// parseURL reads the account and name of a queue's URL. Clients send what they were given
-// or made up: any host, or the name alone.
+// parseURL returns the account and name in a queue's URL. Clients may send a URL with any host, or
+// just the name.
 func parseURL(sc scope, url string) (scope, string) {
 	if strings.HasPrefix(url, "arn:") {
 		return parseARN(sc, url)
@@ -132,7 +133,7 @@ func parseURL(sc scope, url string) (scope, string) {
 	return sc, name
 }
 
-// parseARN reads a queue's ARN; the name is empty if it is none of the region.
+// parseARN parses a queue's ARN. The name is empty if it is not a queue's ARN in the region.
 func parseARN(sc scope, text string) (scope, string) {
 	a, err := arn.Parse(text)
 	if err != nil || a.Service != "sqs" || a.Partition != awsapi.Partition || a.Region != sc.Region || !isAccount(a.Account) {
@@ -143,7 +144,7 @@ func parseARN(sc scope, text string) (scope, string) {
 
 func isAccount(s string) bool { return len(s) == 12 && strings.Trim(s, "0123456789") == "" }
 
-// find returns the record of the queue that a request names by its URL.
+// find returns the record of the queue whose URL is in a request.
 func (s *Service) find(ctx context.Context, url *string) (queueRecord, scope, error) {
 	sc, name := parseURL(scopeOf(ctx), *url)
 	rec, err := queues.Get(s.store, sc.Key(name))
@@ -153,8 +154,8 @@ func (s *Service) find(ctx context.Context, url *string) (queueRecord, scope, er
 	return rec, sc, err
 }
 
-// Reset forgets what is in memory of an account, or of all. The store of bytes is emptied
-// next.
+// Reset drops the queues of an account, or all queues, from memory. The caller then empties the
+// byte store.
 func (s *Service) Reset(_ context.Context, account string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,8 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is an AWS API server with IAM, KMS and SQS behind it, connected as the
-// daemon connects them.
+// A world is an AWS API server with IAM, KMS and SQS, connected as in the daemon.
 type world struct {
 	*testkit.Server
 	sqs        *sqs.Service
@@ -41,14 +40,15 @@ type world struct {
 }
 
 type options struct {
-	dir   string // of the bytes; empty: a new one
+	dir   string // folder of the byte store; empty for a new one
 	store *store.Store
 	pause time.Duration
 	clock *clocktesting.FakeClock
 	real  bool // clock
 	room  int64
 	sync  bool
-	// endpoint is the policy of the VPC endpoint that calls come through; empty: they do not.
+	// endpoint is the policy of the VPC endpoint through which calls come, or empty if they do not
+	// come through one.
 	endpoint string
 }
 
@@ -69,7 +69,7 @@ func newWorld(t testing.TB, o options) *world {
 	if w.bytes, err = bytestore.Open(bytestore.Config{Dir: o.dir, Ephemeral: !o.sync, Room: o.room}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = w.bytes.Close() }) // a test may have closed it
+	t.Cleanup(func() { _ = w.bytes.Close() }) // a test may have closed it already
 	if w.journal, err = journal.Open(t.TempDir(), journal.Limits{}); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func newWorld(t testing.TB, o options) *world {
 	return w
 }
 
-// A queue is one of an account, with its owner's client.
+// A queue is a queue of an account, with a client of its owner.
 type queue struct {
 	t   testing.TB
 	c   *awssqs.Client
@@ -203,7 +203,7 @@ func (q *queue) attributes(names ...sqstypes.QueueAttributeName) map[string]stri
 
 func (q *queue) arn() string { return q.attributes("QueueArn")["QueueArn"] }
 
-// counts are the messages that are visible, delayed and in flight.
+// counts returns the numbers of visible, delayed and in-flight messages.
 func (q *queue) counts() string {
 	a := q.attributes()
 	return a["ApproximateNumberOfMessages"] + " " + a["ApproximateNumberOfMessagesDelayed"] + " " + a["ApproximateNumberOfMessagesNotVisible"]
@@ -216,7 +216,7 @@ func (q *queue) wantCounts(want string) {
 	}
 }
 
-// user makes a user of an account with an inline policy, or none.
+// user creates a user of an account with an inline policy, or without one if it is empty.
 func (w *world) user(t testing.TB, account, name, policy string) aws.Config {
 	t.Helper()
 	c := awsiam.NewFromConfig(w.AWSConfig(account))

@@ -109,8 +109,8 @@ func TestSecretsOfTheManagedKey(t *testing.T) {
 	}
 }
 
-// TestSecretsFromBeforeKMS: what was sealed without KMS opens with it, and is sealed by
-// it from then on.
+// TestSecretsFromBeforeKMS checks that values encrypted without KMS can be decrypted with it, and
+// are encrypted by it from then on.
 func TestSecretsFromBeforeKMS(t *testing.T) {
 	var before *ssm.Service
 	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {

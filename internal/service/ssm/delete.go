@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// remove deletes a parameter, or false if there is none.
+// remove deletes a parameter. It returns false if there is none.
 func (s *Service) remove(ctx context.Context, sc scope, name string) (bool, error) {
 	removed := false
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
@@ -46,7 +46,7 @@ func (s *Service) remove(ctx context.Context, sc scope, name string) (bool, erro
 	return true, nil
 }
 
-// DeleteParameter deletes a parameter with its versions.
+// DeleteParameter deletes a parameter and its versions.
 func (s *Service) DeleteParameter(ctx context.Context, in *awsssm.DeleteParameterInput) (*awsssm.DeleteParameterOutput, error) {
 	removed, err := s.remove(ctx, scopeOf(ctx), aws.ToString(in.Name))
 	if err == nil && !removed {

@@ -15,8 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// compile turns parameter filters into a predicate. Only the given keys, and
-// tag:KEY where "tag" is given, are known.
+// compile converts parameter filters to a predicate. It supports the given keys and, if "tag" is
+// among them, tag:KEY.
 func compile(filters []ssmtypes.ParameterStringFilter, keys ...string) (func(parameterRecord) bool, error) {
 	type test func(parameterRecord) bool
 	var tests []test
@@ -86,8 +86,7 @@ func compile(filters []ssmtypes.ParameterStringFilter, keys ...string) (func(par
 	}, nil
 }
 
-// compileByPath is compile for GetParametersByPath, where a label selects the
-// version that is returned.
+// compileByPath is compile for GetParametersByPath, where a label selects the version to return.
 func compileByPath(filters []ssmtypes.ParameterStringFilter) (match func(parameterRecord) bool, labels []string, err error) {
 	var rest []ssmtypes.ParameterStringFilter
 	for _, f := range filters {
@@ -117,7 +116,7 @@ func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribePar
 	if err != nil {
 		return nil, err
 	}
-	// Asking for paths or names below /aws lists public parameters.
+	// A request for paths or names below /aws lists public parameters.
 	published := slices.ContainsFunc(in.ParameterFilters, func(f ssmtypes.ParameterStringFilter) bool {
 		return slices.ContainsFunc(f.Values, func(v string) bool { return strings.HasPrefix(v, "/aws") })
 	})
@@ -148,17 +147,17 @@ func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribePar
 	return out, nil
 }
 
-// maxTags is how many tags a parameter has at most.
+// maxTags is the maximum number of tags per parameter.
 const maxTags = 50
 
 var tagRules = tagging.Rules{Most: maxTags, Reserved: errTag, TooMany: errTooManyTags}
 
-// addTags adds tags to those that a parameter has.
+// addTags adds tags to those of a parameter.
 func addTags(have map[string]string, tags []ssmtypes.Tag) (map[string]string, error) {
 	return tagging.Put(tagRules, have, tags, func(t ssmtypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
-// editTags changes the tags of the parameter a tagging request names.
+// editTags changes the tags of the parameter in a tagging request.
 func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTagging, id *string, fn func(map[string]string) (map[string]string, error)) error {
 	if kind != ssmtypes.ResourceTypeForTaggingParameter {
 		return &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(kind))}

@@ -22,28 +22,28 @@ const maxVersions = 100
 
 type parameterRecord struct {
 	Name  string
-	Type  string // String, StringList, SecureString
-	Value string // sealed if it is a SecureString
-	// KeyID is the key of KMS that it is sealed with, as the request called it. Empty:
-	// it is sealed without KMS, as all of AWS's key once were. Envelope says that it is
-	// sealed with a data key of that.
+	Type  string // String, StringList or SecureString
+	Value string // encrypted for a SecureString
+	// KeyID is the KMS key that encrypted the value, as the request gave it. If it is empty, the
+	// value was encrypted without KMS, as all values once were that used AWS's key. Envelope means
+	// that a data key of the KMS key encrypted the value.
 	KeyID       string `json:",omitempty"`
 	Envelope    bool   `json:",omitempty"`
 	Version     int64
 	Modified    time.Time
 	ModifiedBy  string
 	Description string            `json:",omitempty"`
-	DataType    string            // text, aws:ec2:image
-	Tier        string            // Standard, Advanced
+	DataType    string            // text or aws:ec2:image
+	Tier        string            // Standard or Advanced
 	Pattern     string            `json:",omitempty"`
 	Tags        map[string]string `json:",omitempty"`
-	// Labels are those of this version. Only records of versions have them.
+	// Labels are the labels of this version. Only records of versions have labels.
 	Labels []string `json:",omitempty"`
 }
 
 var (
 	parameters = store.NewCollection[parameterRecord]("ssm", "parameter")
-	// versions holds past and present versions under NAME:VERSION.
+	// versions has current and past versions under NAME:VERSION.
 	versions = store.NewCollection[parameterRecord]("ssm", "parameter-version")
 )
 
@@ -58,7 +58,7 @@ func (p parameterRecord) sdk(sc scope) ssmtypes.Parameter {
 	}
 }
 
-// find returns the parameter a request names: NAME, NAME:VERSION or an ARN of it.
+// find returns the parameter in a request, given as NAME, NAME:VERSION or its ARN.
 func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 	name := ref
 	if rest, ok := strings.CutPrefix(ref, "arn:"); ok {
@@ -77,7 +77,7 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 		selector = aws.String(":" + version)
 	}
 	if p, ok := public(sc.Region, name); ok {
-		// AWS publishes the latest version only.
+		// AWS publishes only the latest version.
 		if selected && version != strconv.FormatInt(p.Version, 10) {
 			return p, nil, errVersionNotFound(name, version)
 		}
@@ -102,9 +102,9 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 	return p, selector, err
 }
 
-// ImageParameter returns the image ID that a parameter holds, named by NAME,
-// NAME:VERSION, NAME:LABEL or its ARN; false if there is no such parameter of the
-// data type aws:ec2:image. It is what EC2 does with resolve:ssm:NAME.
+// ImageParameter returns the image ID in a parameter, given as NAME, NAME:VERSION, NAME:LABEL or
+// its ARN. It returns false if there is no such parameter of the data type aws:ec2:image. EC2 uses
+// it for resolve:ssm:NAME.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-ec2-aliases.html
 func (s *Service) ImageParameter(account, region, name string) (imageID string, ok bool) {
 	p, _, err := s.find(scope{regional.At(account, region)}, name)
@@ -126,7 +126,7 @@ func (s *Service) GetParameter(ctx context.Context, in *awsssm.GetParameterInput
 	return &awsssm.GetParameterOutput{Parameter: &out}, nil
 }
 
-// GetParameters returns up to ten parameters, and the invalid names.
+// GetParameters returns up to ten parameters, and the names that are invalid.
 func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInput) (*awsssm.GetParametersOutput, error) {
 	sc := scopeOf(ctx)
 	out := &awsssm.GetParametersOutput{Parameters: []ssmtypes.Parameter{}, InvalidParameters: []string{}}
@@ -214,7 +214,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *awsssm.GetParamet
 	return out, nil
 }
 
-// page cuts one page out of parameters sorted by name.
+// page returns one page of parameters, which are sorted by name.
 func page(all []parameterRecord, maxResults *int32, token *string, usual int) ([]parameterRecord, *string, error) {
 	rules := paging.Rules{Usual: usual, BadToken: func(string) error { return errNextToken() }}
 	return paging.Cut(rules, all, func(p parameterRecord) string { return p.Name }, maxResults, token)

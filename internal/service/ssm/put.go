@@ -17,7 +17,7 @@ import (
 // imageType is the data type of parameters that hold image IDs.
 const imageType = "aws:ec2:image"
 
-// maxParameters is how many parameters an account has in a region at most.
+// maxParameters is the maximum number of parameters per account and region.
 // https://docs.aws.amazon.com/general/latest/gr/ssm.html#limits_ssm
 const maxParameters = 10000
 
@@ -81,7 +81,8 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 		dataType = "text"
 	}
 	if dataType == imageType {
-		// AWS deviation: AWS accepts and checks afterwards, with an event as the only sign.
+		// AWS deviation: AWS accepts the request and validates later; an event is the only sign of
+		// a failure.
 		exists, err := s.image(ctx, sc.Account, sc.Region, value)
 		if err != nil {
 			return nil, err
@@ -134,7 +135,7 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 			if in.Tier == ssmtypes.ParameterTierStandard {
 				return errDowngrade()
 			}
-			tier = rec.Tier // stays what it is
+			tier = rec.Tier // keeps its value
 		}
 		value := value
 		rec.KeyID, rec.Envelope = "", false
@@ -143,7 +144,7 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 		case own != nil:
 			value, rec.KeyID, rec.Envelope = own.value, own.keyID, own.envelope
 		case s.kms != nil || !ownedByAWS(sc, in.KeyId):
-			return errConcurrent() // it was no SecureString just now
+			return errConcurrent() // it became a SecureString just now
 		default:
 			if value, err = s.seal(tx, sc, name, value); err != nil {
 				return err

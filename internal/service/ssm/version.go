@@ -101,8 +101,8 @@ func validLabel(l string) bool {
 	return labelForm.MatchString(l) && !(l[0] >= '0' && l[0] <= '9') && !strings.HasPrefix(lower, "aws") && !strings.HasPrefix(lower, "ssm")
 }
 
-// editLabels changes the labels of one version, the newest if n is nil. edit is
-// given all kept versions and the index of the one that is meant.
+// editLabels changes the labels of version n, or of the newest one if n is nil. edit gets all
+// stored versions and the index of that version.
 func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit func(all []parameterRecord, at int) error) (int64, error) {
 	sc := scopeOf(ctx)
 	var version int64
@@ -145,7 +145,7 @@ func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit fu
 	return version, err
 }
 
-// LabelParameterVersion gives a version labels, which other versions lose.
+// LabelParameterVersion adds labels to a version and removes them from other versions.
 func (s *Service) LabelParameterVersion(ctx context.Context, in *awsssm.LabelParameterVersionInput) (*awsssm.LabelParameterVersionOutput, error) {
 	invalid := []string{}
 	var valid []string
@@ -176,11 +176,11 @@ func (s *Service) LabelParameterVersion(ctx context.Context, in *awsssm.LabelPar
 	return &awsssm.LabelParameterVersionOutput{InvalidLabels: invalid, ParameterVersion: n}, nil
 }
 
-// UnlabelParameterVersion takes labels from a version.
+// UnlabelParameterVersion removes labels from a version.
 func (s *Service) UnlabelParameterVersion(ctx context.Context, in *awsssm.UnlabelParameterVersionInput) (*awsssm.UnlabelParameterVersionOutput, error) {
 	out := &awsssm.UnlabelParameterVersionOutput{RemovedLabels: []string{}, InvalidLabels: []string{}}
 	_, err := s.editLabels(ctx, aws.ToString(in.Name), in.ParameterVersion, func(all []parameterRecord, at int) error {
-		out.RemovedLabels, out.InvalidLabels = out.RemovedLabels[:0], out.InvalidLabels[:0] // a transaction may run twice
+		out.RemovedLabels, out.InvalidLabels = out.RemovedLabels[:0], out.InvalidLabels[:0] // a transaction may be repeated
 		for _, l := range in.Labels {
 			if !slices.Contains(all[at].Labels, l) {
 				out.InvalidLabels = append(out.InvalidLabels, l)

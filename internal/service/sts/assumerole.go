@@ -82,7 +82,7 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	return out, nil
 }
 
-// asCaller words a denial as STS does, and keeps why.
+// asCaller words a denial as STS does, and keeps the reason.
 func asCaller(caller awsapi.Principal, err error) error {
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
 		return errors.Join(accessDenied(caller, denial.Decision), denial)
@@ -102,7 +102,7 @@ func sessionDuration(seconds *int32, longest time.Duration) (time.Duration, erro
 	return duration, nil
 }
 
-// checkAssumeRole checks the request by itself.
+// checkAssumeRole checks the request on its own.
 func checkAssumeRole(in *awssts.AssumeRoleInput) (SessionOptions, error) {
 	opts := session(in.Policy, in.PolicyArns, in.Tags)
 	opts.SourceIdentity, opts.TransitiveTagKeys = aws.ToString(in.SourceIdentity), in.TransitiveTagKeys

@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// Texts without another source are those of
+// Texts without another source are from
 // https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html.
 
 func validationError(message string) error { return awserr.New("ValidationError", message) }
@@ -25,7 +25,7 @@ func invalidAccessKeyID(id string) error {
 	return validationError("The access key ID " + id + " does not identify an account.")
 }
 
-// accessDenied tells who may not do what; AssumeRole gives a reason only for an
+// accessDenied returns the error for a denied action. AssumeRole gives a reason only for an
 // explicit deny, so that callers cannot find out which roles exist.
 // https://repost.aws/knowledge-center/iam-assume-role-error
 func accessDenied(caller awsapi.Principal, d policy.Decision) error {
@@ -65,8 +65,8 @@ func policyTooLarge(percent int) error {
 	return &ststypes.PackedPolicyTooLargeException{Message: &m}
 }
 
-// Code and text are from memory; that the policies must exist, in the account of the
-// role: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+// Code and text are from memory. The policies must exist in the role's account:
+// https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
 func noSuchSessionPolicy(arn string) error {
 	m := "The policy " + arn + " does not exist or is not attachable."
 	return &ststypes.MalformedPolicyDocumentException{Message: &m}
@@ -91,7 +91,7 @@ func transitiveTagMissing() error {
 	return awserr.New("InvalidParameterValue", "The specified transitive tag key must be included in the requested tags.")
 }
 
-// Web identities. AWS tells a caller without credentials no more than this.
+// Web identities. AWS gives a caller without credentials no further details.
 // https://repost.aws/knowledge-center/eks-troubleshoot-irsa-errors
 func notByWebIdentity() error {
 	return awserr.New("AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity").WithStatus(http.StatusForbidden)
@@ -124,7 +124,7 @@ func tokenExpired(now, end time.Time) error {
 	return &ststypes.ExpiredTokenException{Message: &m}
 }
 
-// [seen] in Terraform's output and in write-ups of IRSA
+// [seen] in Terraform's output and in articles about IRSA
 func notAToken() error {
 	return invalidToken("The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
 }

@@ -27,20 +27,20 @@ type Credentials struct {
 	Principal                                  awsapi.Principal
 }
 
-// SessionOptions narrow or describe a role session. The zero value does neither.
+// SessionOptions restrict or describe a role session. The zero value does neither.
 type SessionOptions struct {
-	Policies   []string // documents
+	Policies   []string // policy documents
 	PolicyARNs []string
 	Tags       map[string]string
-	// TransitiveTagKeys are keys of Tags that roles assumed with the session inherit.
+	// TransitiveTagKeys are the keys of Tags that are inherited by roles assumed with the session.
 	TransitiveTagKeys []string
 	SourceIdentity    string
-	// FederatedProvider is the ARN of the identity provider that vouched.
+	// FederatedProvider is the ARN of the identity provider that authenticated the user.
 	FederatedProvider string
 }
 
-// actions are those that asking for the session takes, base and what its options
-// need.
+// actions returns the actions that a request for the session requires: base and those for its
+// options.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html#id_session-tags_permissions-required
 func (o *SessionOptions) actions(base string) []string {
 	actions := []string{base}
@@ -53,8 +53,7 @@ func (o *SessionOptions) actions(base string) []string {
 	return actions
 }
 
-// targets are what asking for the session touches: resource by base and by what the
-// options need.
+// targets returns the targets of a request for the session: resource, with each required action.
 func (o *SessionOptions) targets(base, kind, resource string, keys map[string][]string) []authz.Target {
 	var out []authz.Target
 	for _, action := range o.actions(base) {
@@ -63,7 +62,7 @@ func (o *SessionOptions) targets(base, kind, resource string, keys map[string][]
 	return out
 }
 
-// keys are the condition keys that the options give the request, in lower case.
+// keys returns the condition keys that the options add to the request, in lower case.
 func (o *SessionOptions) keys() map[string][]string {
 	keys := map[string][]string{}
 	authz.SetTags(keys, o.Tags, "aws:requesttag/")
@@ -79,8 +78,8 @@ func (o *SessionOptions) keys() map[string][]string {
 	return keys
 }
 
-// inherit adds what a chained session takes over from the caller's: transitive tags, which it cannot
-// override, and the source identity, which it cannot change.
+// inherit adds what a chained session inherits from the caller's session: transitive tags, which it
+// cannot override, and the source identity, which it cannot change.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html#id_session-tags_role-chaining
 func (o *SessionOptions) inherit(caller awsapi.Principal) error {
 	for _, key := range caller.TransitiveTagKeys {
@@ -101,36 +100,35 @@ func (o *SessionOptions) inherit(caller awsapi.Principal) error {
 	return nil
 }
 
-// sealKeys holds the one key that seals session tokens. It belongs to the
-// installation, not to an account; with it goes every session.
+// sealKeys has the key that encrypts session tokens. It belongs to the installation, not to an
+// account. Without it, all sessions are invalid.
 var sealKeys = store.NewCollection[sealKey]("sts", "seal-key")
 
 var sealKeyID = store.Key{Account: "installation", ID: "1"}
 
 type sealKey struct{ Key []byte }
 
-// A sealed session is the plain text of a session token. The access key ID is
-// not in it: it is authenticated with it, so that a token opens only for the key
-// it was issued with.
+// A sealed session is the plaintext of a session token. It does not contain the access key ID,
+// which is authenticated instead, so that a token can only be used with the key it was issued with.
 type sealed struct {
 	Secret    string
 	Expires   time.Time
 	Principal awsapi.Principal
-	// Voucher is the unique ID of the user Principal.Name, with whose permissions
-	// the session acts. Empty for sessions of roles and of root.
+	// Voucher is the unique ID of the user Principal.Name, with whose permissions the session acts.
+	// It is empty for sessions of roles and root.
 	Voucher string `json:",omitempty"`
 }
 
-// tokenVersion is the first byte of a token.
+// tokenVersion is the first byte of session tokens.
 const tokenVersion = 1
 
-// issue creates temporary credentials for p. voucher is the unique ID of the
-// user p.Name for whom p acts, if any.
+// issue issues temporary credentials for p. voucher is the unique ID of the user p.Name on whose
+// behalf p acts, if any.
 func (s *Service) issue(ctx context.Context, p awsapi.Principal, voucher string, duration time.Duration) (Credentials, error) {
 	now := s.clock.Now().UTC().Truncate(time.Second)
 	p.AccessKeyID = s.dir.NewAccessKeyID("ASIA", p.Account)
 	p.IssuedAt = now
-	p.Tags = nil // as they are when the session is used
+	p.Tags = nil // looked up when the session is used
 	secret := make([]byte, 30)
 	rand.Read(secret) // never fails
 	c := Credentials{
@@ -154,9 +152,9 @@ func (s *Service) issue(ctx context.Context, p awsapi.Principal, voucher string,
 	return c, nil
 }
 
-// OpenSession returns the secret and the principal of temporary credentials:
-// ErrTokenInvalid if this installation did not issue key and token together or
-// the role or user is gone, ErrTokenExpired if the session has ended.
+// OpenSession returns the secret and the principal of temporary credentials. It returns
+// ErrTokenInvalid if this installation did not issue the key together with the token, or if the
+// role or user no longer exists, and ErrTokenExpired if the session has ended.
 func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken string) (secret string, p awsapi.Principal, err error) {
 	token, err := base64.StdEncoding.DecodeString(sessionToken)
 	if err != nil {
@@ -190,7 +188,8 @@ func (s *Service) OpenSession(ctx context.Context, accessKeyID, sessionToken str
 	return session.Secret, session.Principal, nil
 }
 
-// tags are the tags that policies see of a session: its own win.
+// tags returns a session's tags as policies see them. Session tags take precedence over the role's
+// or user's.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
 func (s *Service) tags(p awsapi.Principal) map[string]string {
 	own := s.dir.TagsOf(p)
@@ -206,7 +205,7 @@ func (s *Service) tags(p awsapi.Principal) map[string]string {
 	return out
 }
 
-// hasFold says whether m has the key, whose case does not count.
+// hasFold reports whether m has a key, ignoring case.
 func hasFold(m map[string]string, key string) bool {
 	for k := range m {
 		if strings.EqualFold(k, key) {
@@ -216,8 +215,8 @@ func hasFold(m map[string]string, key string) bool {
 	return false
 }
 
-// stillThere reports whether the role or user that a session acts for exists: that
-// very one, not another of the same name.
+// stillThere reports whether the role or user that a session acts for still exists, and is not just
+// another one of the same name.
 func (s *Service) stillThere(ctx context.Context, session sealed) bool {
 	p := session.Principal
 	switch {
@@ -230,8 +229,7 @@ func (s *Service) stillThere(ctx context.Context, session sealed) bool {
 	return true
 }
 
-// aead is the cipher of session tokens; if create is set, it creates the key
-// if there is none.
+// aead returns the cipher for session tokens. If there is no key and create is set, it creates one.
 func (s *Service) aead(ctx context.Context, create bool) (cipher.AEAD, error) {
 	k, err := sealKeys.Get(s.store, sealKeyID)
 	if errors.Is(err, store.ErrNotFound) && create {
@@ -285,9 +283,9 @@ func (s *Service) RoleSession(ctx context.Context, roleARN, sessionName string) 
 	return p, nil
 }
 
-// rolePrincipal is the identity of a role session. Its ARN loses the role's path.
+// rolePrincipal returns the identity of a role session. Its ARN does not contain the role's path.
 func rolePrincipal(roleARN, id, sessionName string, opts SessionOptions) awsapi.Principal {
-	a, _ := arn.Parse(roleARN) // the role exists
+	a, _ := arn.Parse(roleARN) // the role exists, so its ARN is valid
 	name := a.Resource[strings.LastIndexByte(a.Resource, '/')+1:]
 	return awsapi.Principal{
 		Type: awsapi.AssumedRole, Account: a.Account,

@@ -28,20 +28,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// world is an AWS API server with IAM and STS, connected as internal/app does.
-// Its clock stands still for credentials; signatures are checked against real
-// time.
+// A world is an AWS API server with IAM and STS, connected as in internal/app. Its clock stands
+// still for credentials; signatures are checked against real time.
 type world struct {
 	*testkit.Server
 	iam *iam.Service
 	sts *sts.Service
-	// authorizer decides about every call.
+	// authorizer authorizes every call.
 	authorizer *authz.Authorizer
 	clock      *clocktesting.FakeClock
-	// issuers are the key sets of those that publish one.
+	// issuers are the key sets of issuers that publish one.
 	issuers map[string][]byte
-	// endpoint is the policy of the VPC endpoint that every connection comes through,
-	// while it is set.
+	// endpoint, while it is set, is the policy of the VPC endpoint through which every connection
+	// comes.
 	endpoint string
 }
 
@@ -94,7 +93,7 @@ func translate(err error) error {
 	return err
 }
 
-// A caller has both clients under one set of credentials.
+// A caller has both clients with the same credentials.
 type caller struct {
 	iam *awsiam.Client
 	sts *awssts.Client
@@ -114,7 +113,7 @@ func (w *world) root(t *testing.T) (caller, string) {
 	return w.as(account, "any", ""), account
 }
 
-// user makes a user and returns it as a caller.
+// user creates a user and returns it as a caller.
 func (w *world) user(t *testing.T, root caller, name string) caller {
 	t.Helper()
 	ctx := context.Background()
@@ -124,7 +123,7 @@ func (w *world) user(t *testing.T, root caller, name string) caller {
 	return w.as(*out.AccessKey.AccessKeyId, *out.AccessKey.SecretAccessKey, "")
 }
 
-// role makes a role with a path, which session ARNs lose, that may read IAM.
+// role creates a role that may read IAM. It has a path, which is not part of session ARNs.
 func (w *world) role(t *testing.T, root caller, name, principal, condition string) {
 	t.Helper()
 	ctx := context.Background()
@@ -178,8 +177,7 @@ func TestCallerIdentity(t *testing.T) {
 	wantCaller(t, ann, "arn:aws:iam::"+account+":user/ann")
 }
 
-// aws-iam-authenticator and `aws eks get-token` presign this call; their servers
-// ask for JSON.
+// aws-iam-authenticator and `aws eks get-token` presign this call, and their servers request JSON.
 func TestPresignedCallerIdentityAnswersJSON(t *testing.T) {
 	w := newWorld(t)
 	_, account := w.root(t)
@@ -213,7 +211,7 @@ func TestAssumeRoleWithinAnAccount(t *testing.T) {
 	_, err = ann.assume(roleARN(account, "missing"))
 	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "missing"))
 
-	// A trust policy that names the user needs no more.
+	// A trust policy that names the user is sufficient.
 	w.role(t, root, "named", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
 	out, err := ann.assume(roleARN(account, "named"))
 	must(t, err)
@@ -228,25 +226,25 @@ func TestAssumeRoleWithinAnAccount(t *testing.T) {
 	_, err = ann.assume(aws.String("arn:aws:iam::" + account + ":role/named")) // without its path
 	testkit.WantError(t, err, "AccessDenied", "")
 
-	// One that names the account leaves it to the account's policies.
+	// One that names the account leaves the decision to the account's policies.
 	w.role(t, root, "account", `{"AWS":"`+account+`"}`, "")
 	_, err = ann.assume(roleARN(account, "account"))
 	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "account"))
 	w.allow(t, root, "ann", "sts:AssumeRole", *roleARN(account, "*"))
 	must(t, second(ann.assume(roleARN(account, "account"))))
 
-	// One that names a service is for nobody else.
+	// One that names a service allows no one else.
 	w.role(t, root, "service", `{"Service":"ec2.amazonaws.com"}`, "")
 	_, err = ann.assume(roleARN(account, "service"))
 	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "service"))
 
-	// An explicit deny is told.
+	// An explicit deny is reported.
 	deny := `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"sts:*","Resource":"*"}]}`
 	must(t, second(root.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String("ann"), PolicyName: aws.String("deny"), PolicyDocument: &deny})))
 	_, err = ann.assume(roleARN(account, "named"))
 	testkit.WantError(t, err, "AccessDenied", denied+*roleARN(account, "named")+" with an explicit deny in an identity-based policy")
 
-	// A role that is made again is another role: its sessions are not valid.
+	// A role that is deleted and created again is a different role: its old sessions are not valid.
 	must(t, second(root.iam.DetachRolePolicy(ctx, &awsiam.DetachRolePolicyInput{RoleName: aws.String("named"), PolicyArn: aws.String("arn:aws:iam::aws:policy/IAMReadOnlyAccess")})))
 	must(t, second(root.iam.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: aws.String("named")})))
 	w.role(t, root, "named", `{"AWS":"arn:aws:iam::`+account+`:user/ann"}`, "")
@@ -264,7 +262,7 @@ func TestAssumeRoleAcrossAccounts(t *testing.T) {
 		return func(in *awssts.AssumeRoleInput) { in.ExternalId = &id }
 	}
 	_, err := bob.assume(roleARN(account, "guest"), external("s3cret"))
-	testkit.WantError(t, err, "AccessDenied", "") // bob's own account must agree
+	testkit.WantError(t, err, "AccessDenied", "") // bob's own account must allow it, too
 	w.allow(t, other, "bob", "sts:AssumeRole", "*")
 	_, err = bob.assume(roleARN(account, "guest"))
 	testkit.WantError(t, err, "AccessDenied", "")
@@ -350,7 +348,7 @@ func TestTokensAreBoundToTheirKey(t *testing.T) {
 	two, err := ann.assume(roleARN(account, "r"))
 	must(t, err)
 	a, b := one.Credentials, two.Credentials
-	// The last character may hold bits that base64 ignores; the tenth does not.
+	// The last character may contain bits that base64 ignores; the tenth does not.
 	forged := []byte(*a.SessionToken)
 	forged[10] ^= 1
 	for name, c := range map[string]caller{
@@ -411,8 +409,8 @@ func TestFederationToken(t *testing.T) {
 	guest := w.with(out.Credentials)
 	wantCaller(t, guest, "arn:aws:sts::"+account+":federated-user/guest")
 
-	// Without session policies a federated user may do nothing; with them no more
-	// than the user who vouched.
+	// Without session policies, a federated user has no permissions; with them, at most those of
+	// the user who requested the credentials.
 	p := awsapi.Principal{Type: awsapi.FederatedUser, Account: account, ARN: *out.FederatedUser.Arn, UserID: *out.FederatedUser.FederatedUserId, Name: "ann"}
 	may := func(operation string) error {
 		call := &awsapi.Call{Principal: p, Service: "eks", Operation: operation, Account: account, Region: "us-east-1"}
@@ -428,7 +426,7 @@ func TestFederationToken(t *testing.T) {
 	}
 }
 
-// Nobody inherits trust with a name: IAM keeps principals by their unique IDs.
+// A name does not inherit trust: IAM stores principals by unique ID.
 func TestTrustEndsWithItsUser(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()
@@ -452,7 +450,7 @@ func TestTrustEndsWithItsUser(t *testing.T) {
 	if doc := *role.Role.AssumeRolePolicyDocument; !strings.Contains(doc, *was.User.UserId) || strings.Contains(doc, "user%2Fann") {
 		t.Errorf("the trust policy is shown as %s", doc)
 	}
-	// Setting the policy again means the new user.
+	// Setting the policy again makes it refer to the new user.
 	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":` + by + `,"Action":"sts:AssumeRole"}]}`
 	must(t, second(root.iam.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: aws.String("r"), PolicyDocument: &trust})))
 	must(t, second(ann.assume(roleARN(account, "r"))))
@@ -471,7 +469,7 @@ func TestTrustFollowsARenamedUser(t *testing.T) {
 	testkit.WantError(t, err, "AccessDenied", "")
 }
 
-// Managed session policies must be there.
+// Managed session policies must exist.
 func TestSessionPoliciesExist(t *testing.T) {
 	w := newWorld(t)
 	root, account := w.root(t)
@@ -489,7 +487,7 @@ func TestSessionPoliciesExist(t *testing.T) {
 	}
 }
 
-// Nobody inherits the sessions of a deleted user: not even a new user of its name.
+// No one inherits the sessions of a deleted user, not even a new user of the same name.
 func TestSessionsEndWithTheirUser(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background()

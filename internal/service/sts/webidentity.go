@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// The forms of what a token claims are those of the API's members.
+// Claims in a token have the same format as the corresponding members of the API.
 var (
 	sessionNameRE = regexp.MustCompile(`^[\w+=,.@-]*$`)
 	tagKeyRE      = regexp.MustCompile(`^[\p{L}\p{Z}\p{N}_.:/=+\-@]+$`)
@@ -23,8 +23,8 @@ var (
 
 const withWebIdentity = "sts:AssumeRoleWithWebIdentity"
 
-// webIdentity tells CloudTrail whose token a call showed: the answer does, and the account
-// is that of the role. That of a malformed ARN is empty.
+// webIdentity returns the web identity for CloudTrail's event. The identity comes from the
+// response, the account from the role's ARN; it is empty if the ARN is malformed.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/cloudtrail-integration.html#cloudtrail-integration_examples-sts-api
 func webIdentity(in, out any) awsapi.WebIdentity {
 	var who awsapi.WebIdentity
@@ -38,10 +38,9 @@ func webIdentity(in, out any) awsapi.WebIdentity {
 	return who
 }
 
-// AssumeRoleWithWebIdentity issues a role's credentials to a user that an
-// identity provider of the role's account vouches for: with a cluster's issuer,
-// to a pod by its service account. The request is not signed; the token is what
-// proves.
+// AssumeRoleWithWebIdentity issues credentials of a role to a user authenticated by an identity
+// provider of the role's account. With a cluster's issuer, that is a pod with its service account.
+// The request is not signed; the token authenticates the caller.
 func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.AssumeRoleWithWebIdentityInput) (*awssts.AssumeRoleWithWebIdentityOutput, error) {
 	opts := session(in.Policy, in.PolicyArns, nil)
 	role, err := arn.Parse(*in.RoleArn)
@@ -61,7 +60,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	keys := opts.keys()
 	maps.Copy(keys, token.keys())
 	keys["sts:rolesessionname"] = []string{*in.RoleSessionName}
-	call := *awsapi.CallFrom(ctx) // the subject that the provider vouches for
+	call := *awsapi.CallFrom(ctx) // the subject in the token
 	call.Principal = awsapi.Principal{
 		Type: awsapi.AnonymousCaller, FederatedProvider: token.providerARN,
 		UserID: token.providerARN + ":" + token.audience + ":" + token.subject,
@@ -100,7 +99,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	return out, nil
 }
 
-// describe adds what the token says of the session to its options.
+// describe adds the token's tags, source identity and provider to the session options.
 func (t *idToken) describe(opts *SessionOptions) error {
 	if t.source != "" && (len(t.source) < 2 || len(t.source) > 64 || !sessionNameRE.MatchString(t.source)) {
 		return rejectedClaim("The source identity %q is not valid", t.source)
