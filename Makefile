@@ -105,8 +105,8 @@ e2e: build ## end-to-end scripts with real clients
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
 
-advice: ## break 1,000 random worlds (DRYDOCK_WORLDS) and run what why prints; `make test` runs 100
-	DRYDOCK_WORLDS=$${DRYDOCK_WORLDS:-1000} $(GO) test -count=1 -timeout 60m -run TestPrintedFixesHold -v ./internal/app
+advice: build ## break 1,000 random worlds (DRYDOCK_WORLDS) and run what why prints; `make test` runs 100
+	DRYDOCK_WORLDS=$${DRYDOCK_WORLDS:-1000} $(GO) test -count=1 -timeout 120m -run TestPrintedFixesHold -v ./internal/app ./test/soak
 
 # The race detector needs everything compiled once more: about four CPU minutes for what is left. A package is left out
 # if its tests depend on one of these: the EC2 client, SSM's types or Kubernetes' API types.

@@ -279,6 +279,7 @@ var skips = map[string]string{
 	"internal/testkit/needs/needs.go":                  "says what is missing",
 	"test/bench/bench_test.go":                         "measures when asked to",
 	"test/e2e/failures_test.go":                        "later phases of a row that has failed; without clients, which condition requires",
+	"test/soak/advice_test.go":                         "-short",
 	"test/soak/hostile_test.go":                        "-short",
 	"test/soak/soak_test.go":                           "-short",
 }

@@ -30,6 +30,7 @@ const (
 	DisableCheck      Kind = "DisableSourceDestCheck"
 	AllowPublicAccess Kind = "AllowPublicAccess"
 	AcceptPeering     Kind = "AcceptPeering"
+	CreatePeering     Kind = "CreatePeering"
 	StartInstance     Kind = "StartInstance"
 	ClearFault        Kind = "ClearFault"
 )
@@ -166,6 +167,12 @@ func (c *Change) apply(s *reach.Snapshot) *reach.Snapshot {
 		next := *p
 		next.State = "active"
 		d.Put(&next)
+	case CreatePeering:
+		here, there := s.VPC(c.VPC), s.VPC(c.Value)
+		if here == nil || there == nil {
+			return nil
+		}
+		d.Put(&reach.Peering{ID: c.Resource, State: "active", Requester: side(s, here), Accepter: side(s, there)})
 	case StartInstance:
 		i, ok := s.Get(c.Resource).(*reach.Instance)
 		if !ok {
@@ -180,6 +187,10 @@ func (c *Change) apply(s *reach.Snapshot) *reach.Snapshot {
 		return nil
 	}
 	return d.Snapshot()
+}
+
+func side(s *reach.Snapshot, v *reach.VPC) reach.PeeringSide {
+	return reach.PeeringSide{VPC: v.ID, Region: s.Region(), CIDRs: v.CIDRs}
 }
 
 // newPublic stands for the address that AWS would give. It is nobody else's here.
@@ -345,6 +356,12 @@ func (c *Change) commands(region string) []string {
 		out = []string{fmt.Sprintf("aws eks update-cluster-config --name %s --resources-vpc-config endpointPublicAccess=true,publicAccessCidrs=%s%s", c.Service, c.Value, at)}
 	case AcceptPeering:
 		out = []string{"aws ec2 accept-vpc-peering-connection --vpc-peering-connection-id " + c.Resource + at}
+	case CreatePeering:
+		out = []string{
+			fmt.Sprintf("PEERING=$(aws ec2 create-vpc-peering-connection --vpc-id %s --peer-vpc-id %s --query VpcPeeringConnection.VpcPeeringConnectionId --output text%s)", c.VPC, c.Value, at),
+			"aws ec2 wait vpc-peering-connection-exists --vpc-peering-connection-ids $PEERING" + at,
+			"aws ec2 accept-vpc-peering-connection --vpc-peering-connection-id $PEERING" + at,
+		}
 	case StartInstance:
 		out = []string{"aws ec2 start-instances --instance-ids " + c.Resource + at}
 	case ClearFault:
@@ -399,7 +416,7 @@ func routeTarget(id string) string {
 	switch {
 	case strings.HasPrefix(id, "nat-") || id == natVariable:
 		return "--nat-gateway-id " + id
-	case strings.HasPrefix(id, "pcx-"):
+	case strings.HasPrefix(id, "pcx-") || id == peeringVariable:
 		return "--vpc-peering-connection-id " + id
 	}
 	return "--gateway-id " + id
@@ -410,6 +427,7 @@ const (
 	natVariable     = "$NAT"
 	gatewayVariable = "$IGW"
 	groupVariable   = "$GROUP"
+	peeringVariable = "$PEERING"
 )
 
 // nodeServices are the services that endpoints are proposed for.

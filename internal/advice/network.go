@@ -26,6 +26,7 @@ const (
 	costAddress     = 6
 	costNATGateway  = 15
 	costGateway     = 15
+	costPeering     = 10
 	costOpen        = 40 // of what opens a network that was closed
 )
 
@@ -72,8 +73,10 @@ func (p *proposer) propose() [][]Change {
 		for _, c := range p.change(&p.v.Explanations[i]) {
 			out = append(out, []Change{c})
 		}
-		if nat := p.throughNewNAT(&p.v.Explanations[i]); nat != nil {
-			out = append(out, nat)
+		for _, set := range [][]Change{p.throughNewNAT(&p.v.Explanations[i]), p.throughNewPeering(&p.v.Explanations[i])} {
+			if set != nil {
+				out = append(out, set)
+			}
 		}
 	}
 	return append(out, p.endpoints()...)
@@ -329,6 +332,66 @@ func (p *proposer) throughNewNAT(x *reach.Explanation) []Change {
 		{Kind: CreateNATGateway, Resource: natVariable, VPC: x.VPC, Subnets: public[:1], Cost: cost},
 		p.route(x, all(x.Address), natVariable, costRoute),
 	}
+}
+
+// throughNewPeering connects the VPC with that of a private address, with routes there and
+// back. VPCs whose ranges overlap cannot be connected.
+// https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-basics.html#vpc-peering-limitations
+func (p *proposer) throughNewPeering(x *reach.Explanation) []Change {
+	if x.Code != reach.CodeNoRoute || x.Return || x.Component == "" || reach.Public(x.Address) || p.s.Get(peeringVariable) != nil {
+		return nil
+	}
+	here := p.s.VPC(x.VPC)
+	if pcx, _ := p.s.PeeringTo(x.VPC, x.Address); here == nil || pcx != nil {
+		return nil
+	}
+	var there *reach.VPC
+	for r := range p.s.All {
+		v, ok := r.(*reach.VPC)
+		if !ok || v.ID == here.ID || p.s.InterfaceAt(v.ID, x.Address) == nil {
+			continue
+		}
+		if there != nil {
+			return nil // two may be meant
+		}
+		there = v
+	}
+	if there == nil || overlap(here.CIDRs, there.CIDRs) {
+		return nil
+	}
+	out := []Change{{Kind: CreatePeering, Resource: peeringVariable, VPC: here.ID, Value: there.ID, Cost: costPeering}}
+	for _, c := range there.CIDRs {
+		if c.Contains(x.Address) {
+			out = append(out, p.route(x, c, peeringVariable, costRoute))
+		}
+	}
+	// A name may stand for interfaces in several subnets.
+	targets := []netip.Addr{x.Address}
+	if p.v.Resolution != nil {
+		targets = append(targets, p.v.Resolution.Addresses...)
+	}
+	seen := map[string]bool{}
+	for _, a := range targets {
+		e := p.s.InterfaceAt(there.ID, a)
+		if e == nil {
+			continue
+		}
+		sn, ok := p.s.Get(e.Subnet).(*reach.Subnet)
+		if !ok {
+			continue
+		}
+		if t := p.s.Table(sn); t != nil && !seen[t.ID] {
+			seen[t.ID] = true
+			for _, c := range here.CIDRs {
+				out = append(out, Change{Kind: AddRoute, Resource: t.ID, Route: &reach.Route{Destination: c, Target: peeringVariable}, Cost: costRoute})
+			}
+		}
+	}
+	return out
+}
+
+func overlap(a, b []netip.Prefix) bool {
+	return slices.ContainsFunc(a, func(x netip.Prefix) bool { return slices.ContainsFunc(b, x.Overlaps) })
 }
 
 // closed reports whether a VPC has no internet gateway, nor a subnet with another way out.

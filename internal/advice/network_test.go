@@ -125,6 +125,46 @@ func TestFixesOfAClosedNetwork(t *testing.T) {
 	}
 }
 
+// A private endpoint is reached from another VPC by a peering connection, with routes there
+// and back, and a rule. Where the ranges overlap there is no fix, which is said.
+func TestFixesBetweenVPCs(t *testing.T) {
+	away := func(cidr, address string) func(d *reach.Draft) {
+		return func(d *reach.Draft) {
+			d.Put(&reach.VPC{ID: "vpc-2", CIDRs: []netip.Prefix{prefix(cidr)}, DNSSupport: true})
+			d.Put(&reach.Subnet{ID: "subnet-2", VPC: "vpc-2", Zone: "us-east-1a", CIDRs: []netip.Prefix{prefix(cidr)}})
+			d.Put(&reach.ACL{ID: "acl-2", VPC: "vpc-2", Default: true, Entries: []reach.Entry{
+				{Number: 100, Egress: true, Allow: true, Protocol: reach.AllProtocols, CIDR: everywhere}, {Number: 100, Allow: true, Protocol: reach.AllProtocols, CIDR: everywhere},
+			}})
+			d.Put(&reach.RouteTable{ID: "rtb-2", VPC: "vpc-2", Main: true, Routes: []reach.Route{{Destination: prefix(cidr), Target: reach.Local}}})
+			d.Put(&reach.SecurityGroup{ID: "sg-away", VPC: "vpc-2", Rules: []reach.Rule{{Egress: true, Protocol: reach.AllProtocols, CIDR: everywhere}}})
+			e := machine("away", "subnet-2", "us-east-1a", address, "sg-away")
+			e.VPC = "vpc-2"
+			d.Put(e)
+			d.Put(&reach.Instance{ID: "i-away"})
+		}
+	}
+	question := Connection{Needs: []Need{{Flow: reach.Flow{From: reach.At("i-away"), Protocol: reach.TCP, Port: 443}, Name: "c.eks.amazonaws.com"}}}
+	a := Network(closedWorld(away("10.9.0.0/16", "10.9.0.10")), question)
+	if len(a.Fixes) == 0 {
+		t.Fatal(a.Note)
+	}
+	want := []string{
+		"PEERING=$(aws ec2 create-vpc-peering-connection --vpc-id vpc-2 --peer-vpc-id vpc-1 --query VpcPeeringConnection.VpcPeeringConnectionId --output text --region us-east-1)",
+		"aws ec2 wait vpc-peering-connection-exists --vpc-peering-connection-ids $PEERING --region us-east-1",
+		"aws ec2 accept-vpc-peering-connection --vpc-peering-connection-id $PEERING --region us-east-1",
+		"aws ec2 create-route --route-table-id rtb-2 --destination-cidr-block 10.0.0.0/16 --vpc-peering-connection-id $PEERING --region us-east-1",
+		"aws ec2 create-route --route-table-id rtb-1 --destination-cidr-block 10.9.0.0/16 --vpc-peering-connection-id $PEERING --region us-east-1",
+		"aws ec2 authorize-security-group-ingress --group-id sg-cluster --ip-permissions 'IpProtocol=tcp,FromPort=443,ToPort=443,UserIdGroupPairs=[{GroupId=sg-away}]' --region us-east-1",
+	}
+	if got := a.Fixes[0]; !slices.Equal(got.Commands, want) {
+		t.Errorf("got\n%s\nwant\n%s", got.Shell(), strings.Join(want, "\n"))
+	}
+	a = Network(closedWorld(away("10.0.128.0/17", "10.0.128.10")), question)
+	if len(a.Fixes) > 0 || a.Note == "" {
+		t.Errorf("%+v", a)
+	}
+}
+
 // What nothing mends is said to be so, with what is known to be wrong.
 func TestNothingHelps(t *testing.T) {
 	a := Network(closedWorld(func(*reach.Draft) {}), Connection{Needs: []Need{{Flow: reach.Flow{From: reach.At("i-gone"), Protocol: reach.TCP, Port: 443}, Name: ec2Name}}})

@@ -34,6 +34,8 @@ type Reason struct {
 	// Fixes are alternative ways to fix it, the least intrusive first. If there are none, Note says what was tried.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
 	Note  string       `json:"note,omitempty"`
+	// Failures are the rows of docs/failures that are about it.
+	Failures []string `json:"failures,omitempty"`
 }
 
 func firstFailed(steps []Step) *Step {

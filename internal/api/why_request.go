@@ -44,9 +44,10 @@ type RequestExplanation struct {
 type RequestFault struct {
 	ID      string `json:"id"`
 	Text    string `json:"text"`
-	Fix     string `json:"fix"`
-	Code    string `json:"code"` // the error that the caller got
+	Code    string `json:"code"` // the answer that the caller got
 	Message string `json:"message"`
+	// Fixes end it.
+	Fixes []advice.Fix `json:"fixes"`
 }
 
 // A RequestNetwork is a connection that drydock run --pod could not make.
@@ -79,7 +80,7 @@ func (e RequestExplanation) Text() string {
 	fmt.Fprintf(&b, "request   %s\nprincipal %s\n", e.RequestID, e.Principal)
 	d := e.Explanation.Decision
 	if f := e.Fault; f != nil {
-		fmt.Fprintf(&b, "answer    %s: %s\n\nIt failed because of %s.\nfix: %s\n", f.Code, f.Message, f.Text, f.Fix)
+		fmt.Fprintf(&b, "answer    %s: %s\n\nIt failed because of %s.\n%s", f.Code, f.Message, f.Text, advice.Text("", f.Fixes))
 		return b.String()
 	}
 	if !e.Refused {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/advice"
 )
 
 // A LinkState says whether a link of a chain holds.
@@ -25,8 +27,8 @@ type IdentityLink struct {
 	Error string `json:"error,omitempty"`
 	// Details are lines of evidence.
 	Details []string `json:"details,omitempty"`
-	// Fix is a command or a change that fixes the link.
-	Fix string `json:"fix,omitempty"`
+	// Fixes are ways to fix the link.
+	Fixes []advice.Fix `json:"fixes,omitempty"`
 }
 
 // A ServiceAccountExplanation is the chain from a service account to its role.
@@ -81,11 +83,6 @@ func (e *ServiceAccountExplanation) Text() string {
 	if broken.Error != "" {
 		fmt.Fprintf(&b, "Its pods see: %s\n", broken.Error)
 	}
-	if broken.Fix != "" {
-		b.WriteString("To fix it:\n")
-		for line := range strings.Lines(broken.Fix) {
-			b.WriteString("  " + strings.TrimRight(line, "\n") + "\n")
-		}
-	}
+	b.WriteString(advice.Text("", broken.Fixes))
 	return b.String()
 }

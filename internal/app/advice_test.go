@@ -1,13 +1,9 @@
 package app
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -24,43 +20,19 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
-	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
-	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
-	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/machine/guest/paste"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// doorway sends requests for AWS's hosts to the daemon.
-type doorway struct{ to *url.URL }
-
-func (d doorway) RoundTrip(r *http.Request) (*http.Response, error) {
-	out := r.Clone(r.Context())
-	out.URL.Scheme, out.URL.Host = d.to.Scheme, d.to.Host
-	out.Host = r.URL.Host
-	return http.DefaultTransport.RoundTrip(out)
-}
-
-// paste runs printed commands unchanged, in a shell with the AWS CLI.
-func paste(t testing.TB, info api.DaemonInfo, key, secret string, f advice.Fix) (string, bool) {
+// pasted runs printed commands as they are, by a shell with the AWS CLI.
+func pasted(t testing.TB, info api.DaemonInfo, key, secret string, f advice.Fix) (string, bool) {
 	t.Helper()
-	to, err := url.Parse(info.URL)
+	sh := paste.Shell{URL: info.URL, Env: []string{"AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_REGION=eu-central-1"}} // not that of the world: commands say theirs
+	out, ok, err := sh.Run(t.Context(), f.Shell())
 	if err != nil {
 		t.Fatal(err)
 	}
-	cli := &awscli.CLI{
-		Metadata: http.NewFileTransport(http.Dir(t.TempDir())), HTTP: doorway{to}, Now: time.Now,
-		Wait: func(ctx context.Context, _ time.Duration) bool { return ctx.Err() == nil },
-	}
-	var out bytes.Buffer
-	res, err := shell.Run(t.Context(), shell.Job{
-		FS: vfs.New(vfs.DefaultLimits, nil), Script: []byte("set -e\n" + f.Shell()), Name: "fix", Stdout: &out, Stderr: &out,
-		Env:     []string{"HOME=/root", "AWS_ACCESS_KEY_ID=" + key, "AWS_SECRET_ACCESS_KEY=" + secret, "AWS_REGION=eu-central-1"}, // not the world's region: commands name their own
-		Outside: func(ctx context.Context, c *shell.Call) (int, bool) { return cli.Run(ctx, c), c.Args[0] == "aws" },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.String(), res.Status == 0
+	return out, ok
 }
 
 // A netWorld is a network in an account of its own, with a machine that the question is about and a bystander.
@@ -368,9 +340,61 @@ func settled(t testing.TB, daemon *api.Client, account, from, name string) api.R
 	}
 }
 
-// TestPrintedFixesHold breaks random networks and takes away permissions, asks why a machine cannot reach one of
-// AWS's services or why a request was refused, and runs the first printed fix unchanged. It must fix what was asked
-// about, and what worked before must still work: what a bystander reached, and what else the caller may do.
+// Each alternative that is printed holds like the first: none of them cuts off the bystander.
+func TestPrintedAlternativesHold(t *testing.T) {
+	info := startDaemon(t)
+	daemon := &api.Client{Daemon: info}
+	const name = "ec2.us-east-1.amazonaws.com"
+	for n, kind := range []string{"public", "nat", "closed"} {
+		for i, alternatives := 0, 1; i < alternatives; i++ {
+			account := fmt.Sprintf("%012d", 200000000000+100*n+i)
+			w := newNetWorld(t, info, account, kind)
+			breakages()[0].do(t, w, nil) // the machine's group lets nothing out
+			others := reaches(t, daemon, account, w.bystander)
+			e := ask(t, daemon, account, w.machine, name)
+			if alternatives = len(e.Fixes); alternatives == 0 {
+				t.Fatalf("%s: nothing is offered: %s", kind, e.Note)
+			}
+			out, ok := pasted(t, info, account, "test", e.Fixes[i])
+			if after := settled(t, daemon, account, w.machine, name); !ok || !after.Reachable {
+				t.Errorf("%s, alternative %d does not work:\n%s\n%s\n%s", kind, i, e.Fixes[i].Shell(), out, after.Text())
+			}
+			for other, still := range reaches(t, daemon, account, w.bystander) {
+				if others[other] && !still {
+					t.Errorf("%s, alternative %d cuts the bystander off %s:\n%s", kind, i, other, e.Fixes[i].Shell())
+				}
+			}
+		}
+	}
+}
+
+// What fixes a machine of a closed network fixes its successor, which has another address
+// and another subnet.
+func TestPrintedFixesAreForTheNextNodeToo(t *testing.T) {
+	info := startDaemon(t)
+	daemon := &api.Client{Daemon: info}
+	const account, name = "200000001000", "api.ecr.us-east-1.amazonaws.com"
+	w := newNetWorld(t, info, account, "closed")
+	id := w.endpoints["ecr.api"]
+	must[*awsec2.DeleteVpcEndpointsOutput](t)(w.ec2.DeleteVpcEndpoints(t.Context(), &awsec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{id}}))
+	e := ask(t, daemon, account, w.machine, name)
+	if len(e.Fixes) == 0 {
+		t.Fatal(e.Text())
+	}
+	if out, ok := pasted(t, info, account, "test", e.Fixes[0]); !ok {
+		t.Fatalf("%s\n%s", e.Fixes[0].Shell(), out)
+	}
+	for _, from := range []string{w.machine, w.bystander, w.launch(t, "closed", 1, w.group)} {
+		if after := settled(t, daemon, account, from, name); !after.Reachable {
+			t.Errorf("%s\n%s", e.Fixes[0].Shell(), after.Text())
+		}
+	}
+}
+
+// TestPrintedFixesHold breaks random networks and takes away permissions, asks why a machine
+// does not reach one of AWS's services or why a request was refused, and runs the first fix
+// that is printed as it is printed. It must mend what was asked about, and what worked before
+// must still work: what a bystander reached, and what else the caller may do.
 //
 // DRYDOCK_WORLDS is the number of worlds, DRYDOCK_SEED the number of the first one.
 func TestPrintedFixesHold(t *testing.T) {
@@ -396,11 +420,11 @@ func TestPrintedFixesHold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d worlds were broken; a fix was offered for %d, and held for %d", sum.broken, sum.offered, sum.held)
+	t.Logf("%d worlds were broken; a fix was possible for %d, offered for %d, and held for %d", sum.broken, sum.possible, sum.offered, sum.held)
 }
 
-// A tally counts worlds.
-type tally struct{ broken, offered, held int }
+// A tally counts worlds. A fix is not possible where only a person knows what was meant.
+type tally struct{ broken, possible, offered, held int }
 
 // playRequest lets a user or a role make a request that its policies do not allow.
 func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64, r *rand.Rand, sum *tally) {
@@ -440,15 +464,21 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 		trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 	}
 	must[*awsiam.CreateRoleOutput](t)(root.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("ops"), AssumeRolePolicyDocument: &trust}))
-	how := r.IntN(5)
-	switch how { // 0 means that nothing allows it
+	how := r.IntN(6)
+	switch how { // 0: nothing allows it
 	case 1:
 		put("elsewhere", grant("Allow", q.action, "arn:aws:ec2:us-east-1:"+account+":instance/i-00000000000000000", ""))
 	case 2:
 		put("elsewhere", grant("Allow", q.action, "*", `,"Condition":{"StringEquals":{"aws:PrincipalTag/team":"blue"}}`))
 	case 3:
 		put("deny", grant("Deny", "ec2:Delete*", "*", ""))
-	case 4: // only the owner of the policy can say whether to remove it
+	case 5: // its boundary allows nothing but that
+		edge := must[*awsiam.CreatePolicyOutput](t)(root.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("edge"), PolicyDocument: aws.String(grant("Allow", "ec2:DescribeSubnets", "*", ""))}))
+		must[*awsiam.PutUserPermissionsBoundaryOutput](t)(root.PutUserPermissionsBoundary(ctx, &awsiam.PutUserPermissionsBoundaryInput{UserName: aws.String("dev"), PermissionsBoundary: edge.Policy.Arn}))
+		if r.IntN(2) == 0 {
+			put("all", grant("Allow", "*", "*", ""))
+		}
+	case 4: // only the owner of the policy can say whether it may go
 		put("deny", grant("Deny", q.action, "*", ""))
 	}
 	key := must[*awsiam.CreateAccessKeyOutput](t)(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("dev")})).AccessKey
@@ -461,6 +491,9 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 		t.Fatal(err)
 	}
 	sum.broken++
+	if how != 4 {
+		sum.possible++
+	}
 	about := fmt.Sprintf("seed %d, request %s, way %d", seed, q.action, how)
 	var e api.RequestExplanation
 	testkit.Eventually(t, 10*time.Second, func() (err error) { // the journal is written in the background
@@ -472,7 +505,7 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 		return
 	}
 	sum.offered++
-	out, ok := paste(t, info, account, "test", e.Fixes[0])
+	out, ok := pasted(t, info, account, "test", e.Fixes[0])
 	if err := q.call(dev); !ok || err != nil {
 		t.Errorf("%s: the fix does not work: %v\n%s\n%s", about, err, e.Fixes[0].Shell(), out)
 		return
@@ -507,6 +540,7 @@ func playNetwork(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 		return
 	}
 	sum.broken++
+	sum.possible++
 	name := failing[r.IntN(len(failing))]
 	about := fmt.Sprintf("seed %d, %s, %s: %s", seed, kind, strings.Join(did, " and "), name)
 	e := ask(t, daemon, account, w.machine, name)
@@ -515,7 +549,7 @@ func playNetwork(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 		return
 	}
 	sum.offered++
-	out, ok := paste(t, info, account, "test", e.Fixes[0])
+	out, ok := pasted(t, info, account, "test", e.Fixes[0])
 	after := settled(t, daemon, account, w.machine, name)
 	still := reaches(t, daemon, account, w.bystander)
 	good := ok && after.Reachable

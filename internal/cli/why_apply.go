@@ -20,6 +20,7 @@ import (
 type applyFlags struct {
 	apply, yes bool
 	timeout    time.Duration
+	account    string // that the fix is for; empty: the caller's
 }
 
 func (f *applyFlags) add(cmd *cobra.Command) {
@@ -55,7 +56,7 @@ func (f *applyFlags) mend(ctx context.Context, o *globalOptions, fixes []advice.
 			return &ExitError{1, fmt.Errorf("nothing was run")}
 		}
 	}
-	if err := o.runFix(ctx, &fix); err != nil {
+	if err := o.runFix(ctx, &fix, f.account); err != nil {
 		return &ExitError{1, fmt.Errorf("the fix failed: %w", err)}
 	}
 	if fix.Replaces {
@@ -91,14 +92,15 @@ func (f *applyFlags) await(ctx context.Context, o *globalOptions, look func(cont
 }
 
 // runFix runs the commands in one shell. Its AWS clients call the daemon: with the caller's
-// own credentials if they are set for it, else as the root of the default account.
-func (o *globalOptions) runFix(ctx context.Context, fix *advice.Fix) error {
+// own credentials if they are set for it, else as the root of the default account, or of
+// the account that was asked about.
+func (o *globalOptions) runFix(ctx context.Context, fix *advice.Fix, account string) error {
 	info, err := o.readInfo()
 	if err != nil {
 		return err
 	}
 	c := exec.CommandContext(ctx, "sh", "-e", "-c", fix.Shell())
-	c.Stdout, c.Stderr, c.Env = o.streams.Out, o.streams.Err, fixEnvironment(os.Environ(), info)
+	c.Stdout, c.Stderr, c.Env = o.streams.Out, o.streams.Err, withAccount(fixEnvironment(os.Environ(), info), account)
 	return c.Run()
 }
 

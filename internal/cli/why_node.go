@@ -63,7 +63,8 @@ The exit code is 0 if the node is Ready, 1 if it is not, 2 if there is no such n
 				e, err := daemon.WhyNode(ctx, f.place(), args[0])
 				return &e, o.orHint(err, "drydock status", "aws ec2 describe-instances --region "+f.region)
 			}
-			if fix.apply {
+			o.noteAccount(f.account)
+			if fix.account = f.account; fix.apply {
 				return fix.mendChain(cmd.Context(), o, ask)
 			}
 			return whyChain(cmd.Context(), o, f.output, watch, ask)

@@ -52,7 +52,8 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if there is no
 				e, err := daemon.WhyPod(ctx, f.place(), cluster, namespace, name)
 				return &e, o.orHint(err, "drydock status", "kubectl get pods --namespace "+namespace)
 			}
-			if fix.apply {
+			o.noteAccount(f.account)
+			if fix.account = f.account; fix.apply {
 				return fix.mendChain(cmd.Context(), o, ask)
 			}
 			return whyChain(cmd.Context(), o, f.output, watch, ask)

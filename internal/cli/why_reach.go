@@ -68,6 +68,9 @@ arguments are invalid.`,
 			default:
 				_, err = fmt.Fprint(o.streams.Out, v.Text())
 			}
+			if fix.account = account; !v.Reachable {
+				o.noteAccount(account)
+			}
 			if err == nil && fix.apply && !v.Reachable {
 				return fix.mend(cmd.Context(), o, v.Fixes, func(ctx context.Context) (outcome, error) {
 					v, err := ask(ctx)

@@ -63,6 +63,31 @@ func TestWhyReach(t *testing.T) {
 	}
 }
 
+// What is printed for another account says by which credentials it runs, and --apply has them.
+func TestWhyReachAppliesForAnotherAccount(t *testing.T) {
+	mended := filepath.Join(t.TempDir(), "mended")
+	dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/_drydock/why/reach" {
+			return
+		}
+		_, err := os.Stat(mended)
+		e := api.ReachExplanation{Verdict: reach.Verdict{Reachable: err == nil}}
+		if err != nil {
+			e.Fixes = []advice.Fix{{Commands: []string{"test $AWS_ACCESS_KEY_ID-$AWS_PROFILE = 111122223333-", "touch " + mended}}}
+		}
+		_ = json.NewEncoder(w).Encode(e)
+	})
+	t.Setenv("AWS_ACCESS_KEY_ID", "444455556666")
+	t.Setenv("AWS_PROFILE", "mine")
+	args := []string{"why", "reach", "--from", "i-1", "--to", "i-2:22", "--account", "111122223333"}
+	if code, _, stderr := run(t, dir, args...); code != 1 || !strings.Contains(stderr, "export AWS_ACCESS_KEY_ID=111122223333") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+	if code, stdout, stderr := run(t, dir, append(args, "--apply", "--yes")...); code != 0 {
+		t.Errorf("exit code %d:\n%s%s", code, stdout, stderr)
+	}
+}
+
 // --apply runs what is printed, after an answer, and waits until it has helped.
 func TestWhyReachApplies(t *testing.T) {
 	mended := filepath.Join(t.TempDir(), "mended")

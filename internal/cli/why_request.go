@@ -50,6 +50,9 @@ The exit code is 0 if the request was refused and explained, 2 if there is no su
 				return o.printJSON(e)
 			}
 			_, err = fmt.Fprint(o.streams.Out, e.Text())
+			if fix.account = e.Account; len(e.Fixes) > 0 {
+				o.noteAccount(e.Account)
+			}
 			if err == nil && fix.apply {
 				id := e.RequestID
 				return fix.mend(cmd.Context(), o, e.Fixes, func(ctx context.Context) (outcome, error) {

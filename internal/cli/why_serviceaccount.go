@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 
 func newWhyServiceAccount(o *globalOptions) *cobra.Command {
 	var cluster, account, region, output string
+	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "serviceaccount NAMESPACE/NAME",
 		Short: "Explain which IAM role the pods of a service account get, or why they get none",
@@ -37,7 +39,10 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be dete
 			if err != nil {
 				return &ExitError{2, err}
 			}
-			e, err := daemon.WhyServiceAccount(cmd.Context(), api.Place{Account: account, Region: region}, cluster, namespace, name)
+			ask := func(ctx context.Context) (api.ServiceAccountExplanation, error) {
+				return daemon.WhyServiceAccount(ctx, api.Place{Account: account, Region: region}, cluster, namespace, name)
+			}
+			e, err := ask(cmd.Context())
 			if err != nil {
 				return &ExitError{2, o.orHint(err, "drydock status", "drydock status")}
 			}
@@ -46,12 +51,25 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be dete
 			} else {
 				_, err = fmt.Fprint(o.streams.Out, e.Text())
 			}
-			if err == nil && e.Broken() != nil {
+			broken := e.Broken()
+			if err != nil || broken == nil {
+				return err
+			}
+			o.noteAccount(account)
+			if fix.account = account; !fix.apply {
 				return &ExitError{Code: 1}
 			}
-			return err
+			return fix.mend(cmd.Context(), o, broken.Fixes, func(ctx context.Context) (outcome, error) {
+				e, err := ask(ctx)
+				now := e.Broken()
+				if now == nil || now.Name != broken.Name {
+					return outcome{done: err == nil}, err
+				}
+				return outcome{says: now.Name + ": " + now.Says}, err
+			})
 		},
 	}
+	fix.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&cluster, "cluster", "", "the cluster (optional if there is only one)")
 	f.StringVar(&account, "account", defaultAccount(), accountUsage)

@@ -3,6 +3,7 @@ package compute
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -90,7 +91,7 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	}
 	return &node.Refusal{
 		Err:      fmt.Errorf("operation error %s: %s, https response error StatusCode: %d, api error %s: %s", strings.ToUpper(service), operation, http.StatusForbidden, code, denial.Error()),
-		Decision: iamDecision(cmp.Or(who.RoleARN, in.RoleARN), code, denial.Decision),
+		Decision: g.iamDecision(ctx, in, cmp.Or(who.RoleARN, in.RoleARN), code, v.Endpoint, denial),
 	}
 }
 
@@ -121,7 +122,7 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 		Decision: node.Decision{
 			By: node.ByIAM, Code: "AccessDenied", Component: v.Endpoint,
 			Text:  "the policy of the VPC endpoint " + v.Endpoint + " does not allow " + req.Action + " on " + req.Resource + ": " + d.Reason,
-			Fixes: advice.Each("aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + v.Endpoint + " --reset-policy --region " + in.Region),
+			Fixes: g.endpointFixes(ctx, in, v.Endpoint, req.Action, "arn:aws:s3:::"+bucketOf(req.Resource)+"/*"),
 		},
 	}
 }
@@ -135,14 +136,44 @@ func openToAll(d policy.Decision) bool {
 }
 
 // iamDecision returns the denial of a node's role as a decision, with what would have allowed it.
-func iamDecision(roleARN, code string, d policy.Decision) node.Decision {
+func (g *guestCalls) iamDecision(ctx context.Context, in machine.Instance, roleARN, code, endpoint string, denial *authz.Denial) node.Decision {
+	d := denial.Decision
 	out := node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + roleARN + " may not " + d.Action + ": " + d.Reason}
-	for _, m := range d.Missing {
-		if m == policy.IdentityBased {
-			out.Fixes = append(out.Fixes, advice.Paste(node.AllowCommand(roleARN, d.Action)))
+	if slices.Contains(d.Missing, policy.IdentityBased) {
+		out.Fixes = advice.Each(node.AllowCommand(roleARN, d.Action))
+	}
+	if slices.Contains(d.Missing, policy.VPCEndpoint) {
+		through := g.endpointFixes(ctx, in, endpoint, d.Action, "*")
+		if len(out.Fixes) > 0 && len(through) > 0 { // both are needed
+			through[0].Commands = append(through[0].Commands, out.Fixes[0].Commands...)
 		}
+		out.Fixes = through
 	}
 	return out
+}
+
+// endpointFixes let an action of nodes, and those that come with it, through a VPC endpoint,
+// besides what its policy allows already.
+func (g *guestCalls) endpointFixes(ctx context.Context, in machine.Instance, endpoint, action, resource string) []advice.Fix {
+	text, ok := g.ec2.EndpointPolicy(ctx, in.Account, in.Region, endpoint)
+	if !ok {
+		return nil
+	}
+	statement, err := json.Marshal(map[string]any{"Effect": "Allow", "Principal": "*", "Action": node.ActionsOfNodes(action), "Resource": resource})
+	if err != nil {
+		return nil
+	}
+	document, err := policy.WithStatement(text, string(statement))
+	if err != nil {
+		return nil
+	}
+	return advice.Each("aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpoint + " --policy-document '" + strings.ReplaceAll(document, "'", `\u0027`) + "' --region " + in.Region)
+}
+
+// bucketOf is the bucket of an object's ARN.
+func bucketOf(resource string) string {
+	bucket, _, _ := strings.Cut(strings.TrimPrefix(resource, "arn:aws:s3:::"), "/")
+	return bucket
 }
 
 // wrapped puts a program's own words before an error. The decision stays.

@@ -44,7 +44,7 @@ func pods() []Failure {
 				"kubectl create deployment over --image nginx --namespace quota",
 			},
 			Look: "kubectl get events --namespace quota", Symptom: `exceeded quota: few, requested: pods=1, used: pods=0, limited: pods=0`,
-			Why: "pod quota/over", Step: "admission", Verdict: []string{"because of Kubernetes, ExceededQuota", "kubectl edit resourcequota few --namespace quota"},
+			Why: "pod quota/over", Step: "admission", Verdict: []string{"because of Kubernetes, ExceededQuota", "fix: kubectl patch resourcequota few --namespace quota"},
 			Fix:     []string{`kubectl patch resourcequota few --namespace quota --patch '{"spec":{"hard":{"pods":"2"}}}'`, "kubectl rollout restart deployment over --namespace quota"},
 			Sources: []string{"https://kubernetes.io/docs/concepts/policy/resource-quotas/"},
 		},

@@ -16,7 +16,10 @@ const (
 	CauseWrongAuthority = "WrongAuthority" // the certificate is from another authority
 	CauseNoProfile      = "NoInstanceProfile"
 	CauseNotTrusted     = "AssumeRoleUnauthorizedAccess" // EC2 may not assume the role
-	CauseUnknownCommand = "UnknownCommand"               // a script runs something that the machine does not have
+	CauseUnknownCommand = "UnknownCommand"               // a script runs what the machine does not have
+	CauseNoPodAddress   = "NoFreeAddress"                // the node has no free address for a pod
+	CauseImageName      = "InvalidImageName"             // an image's name cannot be parsed
+	CauseImagePull      = "ErrImagePull"                 // a registry or its permissions refuse an image
 )
 
 // CauseOf returns the cause of an error: what its Cause method returns, or the error code of an AWS service. It

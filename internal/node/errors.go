@@ -30,6 +30,8 @@ type Subject struct {
 	Cluster string `json:"cluster,omitempty"` // the cluster that refuses
 	Named   string `json:"named,omitempty"`   // the cluster that user data names instead
 	Role    string `json:"role,omitempty"`
+	// Instance is the one whose user data is wrong.
+	Instance string `json:"instance,omitempty"`
 }
 
 // A Connection is a connection that an instance tried to make.

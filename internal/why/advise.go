@@ -71,26 +71,9 @@ func (x *Explainer) reasonOf(account, region string, d *node.Decision, steps []n
 		out.Fixes, out.Note = append(slices.Clone(a.Fixes), out.Fixes...), a.Note
 	}
 	if d.Subject != nil {
-		out.Fixes = append(x.identified(account, region, d), out.Fixes...)
+		out.Fixes = append(x.proposed(account, region, d), out.Fixes...)
 	}
 	return out
-}
-
-// identified are the fixes of a machine that its cluster does not let in.
-func (x *Explainer) identified(account, region string, d *node.Decision) []advice.Fix {
-	switch d.Code {
-	case codeUnauthorized:
-		return x.mapRole(context.Background(), region, d.Subject, "EC2_LINUX")
-	case codeStaleEntry:
-		return []advice.Fix{replaceEntry(region, d.Subject)}
-	case codeWrongCluster:
-		id := strings.TrimPrefix(d.Component, "user data of ")
-		if m, err := x.cfg.Machines.Instance(id); err == nil {
-			e := &api.NodeExplanation{Instance: id, Account: account, Region: region, Cluster: d.Subject.Cluster}
-			return x.relaunch(e, &m, d.Subject.Named, d.Subject.Cluster)
-		}
-	}
-	return nil
 }
 
 // connect finds how a connection can be made, and those that a node makes after it.

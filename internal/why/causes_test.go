@@ -1,15 +1,55 @@
 package why
 
 import (
+	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/failures"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/iam"
 )
+
+// Every row of docs/failures is on the page of its cause, and every cause has a row or a test.
+func TestTableOfCauses(t *testing.T) {
+	played := map[string]failures.Failure{}
+	for _, f := range failures.All() {
+		played[f.ID] = f
+	}
+	rows := map[string][]string{}
+	for _, c := range table {
+		reason := "because of " + c.by + ", " + c.code
+		rows[reason] = append(rows[reason], c.rows...)
+		if len(c.rows) == 0 && c.tests == "" {
+			t.Errorf("%s: no row of internal/failures plays it, and no test is named", reason)
+		}
+		if (c.text == nil) != (c.component == nil) || c.text != nil && c.propose == nil {
+			t.Errorf("%s: what is said, about what, and what is proposed belong together", reason)
+		}
+		for _, id := range c.rows {
+			if _, ok := played[id]; !ok {
+				t.Errorf("%s: there is no row %s", reason, id)
+			}
+		}
+	}
+	for id, f := range played {
+		for _, v := range f.Verdict {
+			words := strings.SplitN(v, ", ", 3)
+			if !strings.HasPrefix(v, "because of ") || len(words) < 2 || words[1] == "" {
+				continue
+			}
+			if reason := words[0] + ", " + words[1]; !slices.Contains(rows[reason], id) {
+				t.Errorf("%s: the row %s is not on the page of its cause", reason, id)
+			}
+		}
+	}
+}
 
 func TestHint(t *testing.T) {
 	e := &api.NodeExplanation{Instance: "i-1", Region: "us-east-1", Cluster: "dev", Role: "arn:aws:iam::000000000000:role/node"}
@@ -18,7 +58,7 @@ func TestHint(t *testing.T) {
 	bare.ProfileARN = ""
 	al2023 := *withProfile
 	al2023.Image.Family = images.AL2023
-	x := New(Config{EC2: noEC2{}, EKS: closed{host: "dev.example"}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
+	x := New(Config{EC2: noEC2{}, EKS: closed{host: "dev.example"}, IAM: anyRole{}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
 	for _, tt := range []struct {
 		name, step, failed string // as data; of register, in the words of Kubernetes
 		machine            *machine.Instance
@@ -53,6 +93,29 @@ func TestHint(t *testing.T) {
 				t.Errorf("%+v, want %s", why, tt.code)
 			}
 		})
+	}
+}
+
+func (noEC2) EndpointPolicy(context.Context, string, string, string) (document string, ok bool) {
+	return "", false
+}
+
+// anyRole has every role, which trusts another service.
+type anyRole struct{ IAM }
+
+func (anyRole) RoleByARN(context.Context, string) (iam.Role, error) {
+	return iam.Role{Trust: `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ecs.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}, nil
+}
+
+// What lets one service assume a role leaves in place who else may.
+func TestTrustIsAdded(t *testing.T) {
+	x := New(Config{IAM: anyRole{}})
+	got := x.trusting("arn:aws:iam::000000000000:role/node", "ec2.amazonaws.com")
+	if len(got) != 1 || !strings.Contains(got[0].Shell(), `"ecs.amazonaws.com"`) || !strings.Contains(got[0].Shell(), `"ec2.amazonaws.com"`) {
+		t.Errorf("%+v", got)
+	}
+	if got := x.trusting("arn:aws:iam::000000000000:role/node", "ecs.amazonaws.com"); len(got) > 0 {
+		t.Errorf("it is trusted already: %+v", got)
 	}
 }
 

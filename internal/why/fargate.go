@@ -2,6 +2,7 @@ package why
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,7 +63,7 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			out.Evidence = c.Message
-			out.Reason = x.fargateRefusal(ctx, account, region, cluster, pod, c.Reason, c.Message)
+			out.Reason = paged(x.fargateRefusal(ctx, account, region, cluster, pod, c.Reason, c.Message))
 		}
 	}
 	if id, role, ok := x.cfg.Machines.FargatePod(account, region, cluster, pod.UID); ok {
@@ -108,31 +109,42 @@ func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster
 		}
 		why.Fixes = append(why.Fixes, advice.Sketch("annotate the pod's template with "+annotationComputeType+"=ec2, and it runs on a node group"))
 	case fargate.ReasonBlocked:
-		if strings.Contains(message, "does not match any selector") {
-			why.Fixes = oneSketch("remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both automatically")
-			break
-		}
-		role, byEntry, err := x.cfg.EKS.FargateRole(ctx, account, region, cluster, profile)
-		switch {
-		case err != nil:
-		case strings.Contains(message, "assume PodExecutionRole"):
-			why.By, why.Component = node.ByIAM, role
-			why.Fixes = advice.Each("aws iam update-assume-role-policy --role-name " + roleName(role) + ` --policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"eks-fargate-pods.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)
-		case byEntry:
-			why.By, why.Component = node.ByCluster, role
-			why.Fixes = advice.Each("aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX --region " + region)
-		default:
-			why.By, why.Component = node.ByCluster, role
-			e := &api.NodeExplanation{Account: account, Region: region, Cluster: cluster}
-			if plane, err := x.planeOf(e); err == nil {
-				why.Fixes = x.editAuth(ctx, &node.Subject{PlaneID: plane, Cluster: cluster, Role: role}, "FARGATE_LINUX")
-			}
-		}
+		x.fargateBlock(ctx, why, account, region, cluster, pod)
 	case fargate.ReasonNoAddress:
 		why.By = node.ByNetwork
 		why.Fixes = oneSketch("create a Fargate profile with larger subnets (aws eks create-fargate-profile): profiles cannot be changed")
 	}
 	return why
+}
+
+// fargateBlock says what keeps a profile from launching a pod: its selectors, its role, or
+// the cluster that does not know the role.
+func (x *Explainer) fargateBlock(ctx context.Context, why *api.Reason, account, region, cluster string, pod *corev1.Pod) {
+	profile := pod.Labels[fargate.LabelProfile]
+	_, err := x.cfg.EKS.FargateLaunch(ctx, account, region, cluster, profile, pod)
+	block, ok := errors.AsType[*eks.FargateBlock](err)
+	if !ok {
+		return // by now it would, or the profile is gone
+	}
+	if block.Cause == eks.FargateBlockedSelectors {
+		why.Fixes = oneSketch("remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both automatically")
+		return
+	}
+	role, byEntry, err := x.cfg.EKS.FargateRole(ctx, account, region, cluster, profile)
+	switch {
+	case err != nil:
+	case block.Cause == eks.FargateBlockedTrust:
+		why.By, why.Component, why.Fixes = node.ByIAM, role, x.trusting(role, "eks-fargate-pods.amazonaws.com")
+	case byEntry:
+		why.By, why.Component = node.ByCluster, role
+		why.Fixes = advice.Each("aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX --region " + region)
+	default:
+		why.By, why.Component = node.ByCluster, role
+		e := &api.NodeExplanation{Account: account, Region: region, Cluster: cluster}
+		if plane, err := x.planeOf(e); err == nil {
+			why.Fixes = x.editAuth(ctx, &node.Subject{PlaneID: plane, Cluster: cluster, Role: role}, "FARGATE_LINUX")
+		}
+	}
 }
 
 // notFargate says why none of the cluster's profiles is a pod's.
@@ -181,9 +193,10 @@ func (c *podChain) logging() {
 	if c.pod.Spec.SchedulerName != fargate.SchedulerName {
 		return
 	}
-	switch says := c.pod.Annotations[fargate.AnnotationLogging]; {
-	case says == "":
-	case strings.HasPrefix(says, "LoggingDisabled"):
+	says := c.pod.Annotations[fargate.AnnotationLogging]
+	switch state, _, _ := strings.Cut(says, ":"); state {
+	case "":
+	case fargate.LoggingDisabled:
 		c.Notes = append(c.Notes, says+": Fargate's log router is configured by the ConfigMap aws-observability/aws-logging, for pods created after it")
 	default:
 		c.Notes = append(c.Notes, says+", but nothing is sent: containers of simulated machines write no logs")

@@ -121,9 +121,13 @@ func (x *Explainer) explainNode(account, region, id string, have answers) (api.N
 			if ns.Reason == nil {
 				ns.Reason = x.hint(&e, machine, &s)
 			}
+			if onceOnly(s.Name) {
+				x.thenRelaunch(&e, machine, ns.Reason)
+			}
 		case s.Warning:
 			ns.State = api.StepWarning
 		}
+		ns.Reason = paged(ns.Reason)
 		e.Steps = append(e.Steps, ns)
 	}
 	if runs && !e.Ready {

@@ -2,6 +2,7 @@ package why
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
@@ -145,7 +147,7 @@ func (c *podChain) fail(name, evidence string, why *api.Reason) {
 	if s := c.hosted(name); s != nil && s.Decision != nil {
 		why = c.x.reason(c.facts.Account, c.facts.Region, s.Decision)
 	}
-	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: why})
+	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: paged(why)})
 }
 
 // hosted is what the pod's node says of a step, or nil: which rule or policy it was is
@@ -263,7 +265,7 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 		_, quota, _ := strings.Cut(m, "exceeded quota: ")
 		quota, rest, _ := strings.Cut(quota, ",")
 		why.Code, why.Text = "ExceededQuota", "ResourceQuota "+quota+" is used up:"+rest
-		why.Fixes = oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota+namespace)
+		why.Fixes = raisedQuota(quota, rest, namespace)
 	case strings.Contains(m, "violates PodSecurity"):
 		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
 		why.Fixes = advice.Each("kubectl label --overwrite namespace " + c.Namespace + " pod-security.kubernetes.io/enforce=privileged")
@@ -278,6 +280,38 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 		why.Code = e.Reason
 	}
 	c.fail(podAdmission, e.Message, why)
+}
+
+// raisedQuota raises a quota by what was requested, and no more. says is the API server's
+// " requested: pods=1, used: pods=0, limited: pods=0".
+// https://github.com/kubernetes/apiserver/blob/master/pkg/admission/plugin/resourcequota/controller.go
+func raisedQuota(quota, says, namespace string) []advice.Fix {
+	hard := map[string]string{}
+	amounts := func(name string) map[string]resource.Quantity {
+		out := map[string]resource.Quantity{}
+		_, list, _ := strings.Cut(says, name+": ")
+		list, _, _ = strings.Cut(list, ", ")
+		for pair := range strings.SplitSeq(list, ",") {
+			name, amount, _ := strings.Cut(pair, "=")
+			if q, err := resource.ParseQuantity(amount); err == nil {
+				out[name] = q
+			}
+		}
+		return out
+	}
+	used := amounts("used")
+	for name, wanted := range amounts("requested") {
+		wanted.Add(used[name])
+		hard[name] = wanted.String()
+	}
+	if len(hard) == 0 {
+		return oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota+namespace)
+	}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"hard": hard}})
+	if err != nil { // strings
+		panic(err)
+	}
+	return advice.Each("kubectl patch resourcequota " + quota + namespace + " --type merge --patch " + quoted(string(patch)))
 }
 
 // quotedAfter is the first quoted word after a text.

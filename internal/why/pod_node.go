@@ -36,7 +36,7 @@ func (c *podChain) onNode() error {
 		c.ok(podNode, says)
 		return nil
 	}
-	says, why := name+" is not Ready", &api.Reason{By: node.ByKubernetes, Component: name, Text: "the node has never been Ready", Fixes: advice.Each("drydock why node " + name)}
+	says, why := name+" is not Ready", &api.Reason{By: node.ByKubernetes, Component: name, Text: "the node has never been Ready", Fixes: oneSketch("look at what the node lacks", "drydock why node "+name)}
 	if ready != nil {
 		why.Code, why.Text = ready.Reason, ready.Message
 	}
@@ -66,10 +66,10 @@ func conditionOf(n *corev1.Node, t corev1.NodeConditionType) *corev1.NodeConditi
 	return nil
 }
 
-// lastEvent is the newest of the pod's events with a reason and a text in it, or nil.
-func (c *podChain) lastEvent(reason, text string) *corev1.Event {
+// lastEvent is the newest of the pod's events with a reason, or nil.
+func (c *podChain) lastEvent(reason string) *corev1.Event {
 	for i := len(c.facts.Events) - 1; i >= 0; i-- {
-		if e := &c.facts.Events[i]; e.Reason == reason && strings.Contains(e.Message, text) {
+		if e := &c.facts.Events[i]; e.Reason == reason {
 			return e
 		}
 	}
@@ -85,10 +85,10 @@ func (c *podChain) address() bool {
 		c.ok(podAddress, ip)
 		return true
 	}
-	if e := c.lastEvent("FailedCreatePodSandBox", ""); e != nil {
+	if e := c.lastEvent("FailedCreatePodSandBox"); e != nil {
 		why := &api.Reason{By: node.ByKubernetes, Code: e.Reason, Component: "aws-node", Text: "the VPC CNI plugin has not set up its network"}
-		if strings.Contains(e.Message, "failed to assign an IP address") {
-			why.Code, why.Text, why.Fixes = "NoFreeAddress", "the node has no free address for pods: its interfaces have as many as they can, or its subnet has none left", c.addressFixes()
+		if s := c.hosted(podAddress); s != nil && s.Cause == node.CauseNoPodAddress {
+			why.Code, why.Text, why.Fixes = node.CauseNoPodAddress, "the node has no free address for pods: its interfaces have as many as they can, or its subnet has none left", c.addressFixes()
 		}
 		c.fail(podAddress, e.Message, why)
 		return false
@@ -109,19 +109,19 @@ func (c *podChain) addressFixes() []advice.Fix {
 }
 
 // waiting finds a container that waits for one of the reasons.
-func (c *podChain) waiting(reasons ...string) (container, image, message string, ok bool) {
+func (c *podChain) waiting(reasons ...string) (container, image string, why corev1.ContainerStateWaiting, ok bool) {
 	for _, list := range [][]corev1.ContainerStatus{c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses} {
 		for i := range list {
 			if w := list[i].State.Waiting; w != nil && slices.Contains(reasons, w.Reason) {
-				return list[i].Name, list[i].Image, w.Message, true
+				return list[i].Name, list[i].Image, *w, true
 			}
 		}
 	}
-	return "", "", "", false
+	return "", "", corev1.ContainerStateWaiting{}, false
 }
 
 func (c *podChain) image() bool {
-	container, image, message, ok := c.waiting("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+	container, image, waits, ok := c.waiting("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 	if !ok {
 		_, _, _, later := c.waiting("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff")
 		if later || c.started() {
@@ -133,12 +133,13 @@ func (c *podChain) image() bool {
 		}
 		return true
 	}
-	if e := c.lastEvent("Failed", "Failed to pull image"); e != nil {
-		message = e.Message // the waiting container says only that it is backing off
+	message := waits.Message
+	if s := c.hosted(podImage); s != nil {
+		message = s.Evidence // the waiting container may say only that it is backing off
 	}
-	why := &api.Reason{By: node.ByKubernetes, Code: "ErrImagePull", Component: image, Text: "container " + container + " has no image", Fixes: c.setImage(container)}
-	if strings.HasPrefix(message, "Failed to apply default image tag") || strings.Contains(message, "couldn't parse image") {
-		why.Code, why.Text = "InvalidImageName", fmt.Sprintf("%q is not the name of an image", image)
+	why := &api.Reason{By: node.ByKubernetes, Code: node.CauseImagePull, Component: image, Text: "container " + container + " has no image", Fixes: c.setImage(container)}
+	if waits.Reason == node.CauseImageName {
+		why.Code, why.Text = node.CauseImageName, fmt.Sprintf("%q is not the name of an image", image)
 	}
 	c.fail(podImage, message, why)
 	return false
@@ -188,9 +189,9 @@ func (c *podChain) configured() bool {
 		return true
 	}
 	var evidence string
-	if _, _, message, ok := c.waiting("CreateContainerConfigError", "CreateContainerError"); ok {
-		evidence = message
-	} else if e := c.lastEvent("FailedMount", ""); e != nil && c.pod.Status.Phase == corev1.PodPending {
+	if _, _, waits, ok := c.waiting("CreateContainerConfigError", "CreateContainerError"); ok {
+		evidence = waits.Message
+	} else if e := c.lastEvent("FailedMount"); e != nil && c.pod.Status.Phase == corev1.PodPending {
 		evidence = e.Message
 	}
 	if len(c.facts.Missing) == 0 {
@@ -203,15 +204,18 @@ func (c *podChain) configured() bool {
 	m := c.facts.Missing[0]
 	what := m.Kind + " " + c.pod.Namespace + "/" + m.Name
 	why := &api.Reason{By: node.ByKubernetes, Code: "NotFound", Component: what, Text: "the pod names it, but it does not exist"}
-	fix := "kubectl create configmap " + m.Name
-	if m.Kind == "Secret" {
-		fix = "kubectl create secret generic " + m.Name
-	}
-	if m.Key != "" {
+	in := " --namespace " + c.pod.Namespace
+	switch {
+	case m.Key != "":
+		data := map[string]string{"ConfigMap": "data", "Secret": "stringData"}[m.Kind]
 		why.Text = "the pod names its key " + m.Key + ", which it does not have"
-		fix = "kubectl edit " + strings.ToLower(m.Kind) + " " + m.Name
+		why.Fixes = oneSketch("set VALUE to what the pod is to have as "+m.Key,
+			"kubectl patch "+strings.ToLower(m.Kind)+" "+m.Name+in+` --type merge --patch '{"`+data+`":{"`+m.Key+`":"'"$VALUE"'"}}'`)
+	case m.Kind == "Secret":
+		why.Fixes = advice.Each("kubectl create secret generic " + m.Name + in)
+	default:
+		why.Fixes = advice.Each("kubectl create configmap " + m.Name + in)
 	}
-	why.Fixes = advice.Each(fix + " --namespace " + c.pod.Namespace)
 	if evidence == "" {
 		evidence = what + " is missing"
 	}
@@ -248,10 +252,7 @@ func (c *podChain) identity(ctx context.Context) {
 		return
 	}
 	why := &api.Reason{By: node.ByIAM, Code: broken.Name, Component: role, Text: strings.Join(append([]string{broken.Says}, broken.Details...), "\n")}
-	if broken.Fix != "" {
-		why.Fixes = advice.Each(strings.ReplaceAll(broken.Fix, "\n", " "))
-	}
-	why.Fixes = append(why.Fixes, advice.Paste("drydock why serviceaccount "+c.pod.Namespace+"/"+name+" --cluster "+c.facts.Cluster))
+	why.Fixes = append(slices.Clone(broken.Fixes), advice.Paste("drydock why serviceaccount "+c.pod.Namespace+"/"+name+" --cluster "+c.facts.Cluster))
 	c.fail(podIdentity, broken.Error, why)
 }
 

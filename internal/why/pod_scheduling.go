@@ -1,14 +1,18 @@
 package why
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -21,7 +25,7 @@ func (c *podChain) unscheduled() {
 		}
 	}
 	if message == "" {
-		if e := c.lastEvent("FailedScheduling", ""); e != nil {
+		if e := c.lastEvent("FailedScheduling"); e != nil {
 			message = e.Message
 		}
 	}
@@ -96,7 +100,8 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.F
 		for name, wanted := range sum {
 			if room, ok := has[name]; !ok || wanted.Cmp(room) > 0 { // one more node of the kind does not help
 				return text, []advice.Fix{
-					advice.Paste("kubectl set resources " + c.maker() + " --requests=cpu=" + has.Cpu().String() + ",memory=" + has.Memory().String() + " --namespace " + c.pod.Namespace),
+					advice.Sketch("set CPU and MEMORY to less than "+largest.Name+" has, which runs other pods as well",
+						"kubectl set resources "+c.maker()+" --requests=cpu=$CPU,memory=$MEMORY --namespace "+c.pod.Namespace),
 					c.newNodegroup("TYPE to an instance type that is large enough", " --instance-types $TYPE"),
 				}
 			}
@@ -184,6 +189,19 @@ func (c *podChain) moreNodes() []advice.Fix {
 		}
 		return []advice.Fix{c.newNodegroup("", "")}
 	}
+	most, wanted := c.scaling(name, groups[name])
 	return []advice.Fix{advice.Paste(fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s",
-		c.facts.Cluster, name, groups[name]+1, groups[name]+1, c.facts.Region))}
+		c.facts.Cluster, name, max(most, wanted+1), wanted+1, c.facts.Region))}
+}
+
+// scaling is what a managed group may have and wants to have; has is how many nodes of it
+// there are.
+func (c *podChain) scaling(name string, has int) (most, wanted int) {
+	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: c.facts.Account, Region: c.facts.Region, Service: "eks"})
+	g, err := c.x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &c.facts.Cluster, NodegroupName: &name})
+	if err != nil || g.Nodegroup.ScalingConfig == nil {
+		return has, has
+	}
+	s := g.Nodegroup.ScalingConfig
+	return int(aws.ToInt32(s.MaxSize)), int(aws.ToInt32(s.DesiredSize))
 }

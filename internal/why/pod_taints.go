@@ -74,7 +74,7 @@ func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) 
 	case !c.allowedBy(n): // without the taint the pod would not go there either
 		return reason + ": " + n.Name + " for one", nil
 	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
-		return reason + ": " + n.Name + " for one", advice.Each("drydock why node " + n.Name)
+		return reason + ": " + n.Name + " for one", oneSketch("look at what the node lacks", "drydock why node "+n.Name)
 	}
 	if patch := c.toleration(&t); patch != "" {
 		fixes = append(fixes, advice.Paste(patch))
@@ -130,7 +130,7 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 	}
 	switch group := c.pod.Spec.NodeSelector["eks.amazonaws.com/nodegroup"]; {
 	case group != "":
-		return text, advice.Each("drydock why nodegroup " + group + " --cluster " + c.facts.Cluster)
+		return text, oneSketch("look at what the node group lacks", "drydock why nodegroup "+group+" --cluster "+c.facts.Cluster)
 	case other != nil:
 		return text, advice.Each("kubectl label node " + other.Name + " " + strings.Join(wanted, " "))
 	}

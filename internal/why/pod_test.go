@@ -2,10 +2,14 @@ package why
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +17,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -60,7 +66,8 @@ func read[T any](t *testing.T, text string) *T {
 // TestWhyPod shows what `drydock why pod` says of a pod at each of its steps.
 func TestWhyPod(t *testing.T) {
 	s := testkit.NewServer(t, testkit.Config{})
-	x := New(Config{IAM: iam.New(iam.Config{Store: s.Store}), Machines: noMachines{}, Journal: openJournal(t)})
+	var onHost machineSteps
+	x := New(Config{IAM: iam.New(iam.Config{Store: s.Store}), EKS: nodegroups{}, Machines: &onHost, Journal: openJournal(t)})
 	var b strings.Builder
 	var ofFargate fargateExplanation
 	explain := func(title, failing, pod, node string, change func(*eks.PodFacts)) {
@@ -159,9 +166,13 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	ofFargate = fargateExplanation{}
 	explain("the node is not ready", podNode, sandbox, strings.Replace(readyNode, `status: "True"`, `status: "Unknown", reason: NodeStatusUnknown, message: Kubelet stopped posting node status.`, 1), nil)
 	explain("no node of that name", podNode, sandbox, "", nil)
+	onHost = machineSteps{steps: []node.Step{{Name: node.StepPodAddress, Cause: node.CauseNoPodAddress}}}
 	explain("no address", podAddress, sandbox, readyNode, event("FailedCreatePodSandBox", `Failed to create pod sandbox: plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`))
+	onHost = machineSteps{}
 	explain("no image of that name", podImage, waiting("InvalidImageName", `Failed to apply default image tag \"nginx\": x`), readyNode, nil)
-	explain("an image that is refused", podImage, waiting("ImagePullBackOff", "Back-off pulling image"), readyNode, event("Failed", `Failed to pull image "nginx": no basic auth credentials`))
+	onHost = machineSteps{steps: []node.Step{{Name: node.StepPodImage, Cause: node.CauseImagePull, Evidence: `Failed to pull image "nginx": no basic auth credentials`}}}
+	explain("an image that is refused", podImage, waiting("ImagePullBackOff", "Back-off pulling image"), readyNode, nil)
+	onHost = machineSteps{}
 	explain("a Secret without the key", podConfiguration, waiting("CreateContainerConfigError", "couldn't find key k in Secret shop/s"), readyNode, func(f *eks.PodFacts) {
 		f.Missing = []eks.MissingObject{{Kind: "Secret", Name: "s", Key: "k"}}
 	})
@@ -176,6 +187,37 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	})
 	explain("it crashes", podRunning, strings.Replace(runningPod, "ready: true, state: {running: {}}", "restartCount: 3, state: {waiting: {reason: CrashLoopBackOff, message: back-off 40s restarting failed container}}, lastState: {terminated: {exitCode: 1, reason: Error}}", 1), readyNode, nil)
 	testkit.Golden(t, "why_pod.golden", b.String())
+}
+
+// machineSteps is a world with one machine, n1, and what it says of a pod.
+type machineSteps struct {
+	noMachines
+	steps []node.Step
+}
+
+func (m *machineSteps) FargateNode(_, _, _ string) (machine.Instance, bool) {
+	return machine.Instance{ID: "i-1"}, m.steps != nil
+}
+
+func (m *machineSteps) PodSteps(_, _, _ string) []node.Step { return m.steps }
+
+// nodegroups has one managed node group, ng, which may have ten nodes and wants two.
+type nodegroups struct{ EKS }
+
+func (nodegroups) DescribeNodegroup(context.Context, *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error) {
+	return &awseks.DescribeNodegroupOutput{Nodegroup: &ekstypes.Nodegroup{ScalingConfig: &ekstypes.NodegroupScalingConfig{MaxSize: aws.Int32(10), DesiredSize: aws.Int32(2)}}}, nil
+}
+
+// A quota is raised by what was asked for, of each resource.
+func TestRaisedQuota(t *testing.T) {
+	const says = " requested: limits.cpu=500m,pods=1, used: limits.cpu=2,pods=4, limited: limits.cpu=2,pods=4"
+	const want = `kubectl patch resourcequota q --namespace shop --type merge --patch '{"spec":{"hard":{"limits.cpu":"2500m","pods":"5"}}}'`
+	if got := raisedQuota("q", says, " --namespace shop"); len(got) != 1 || got[0].Shell() != want {
+		t.Errorf("%+v, want %s", got, want)
+	}
+	if got := raisedQuota("q", "", " --namespace shop"); len(got) != 1 || got[0].Sketch == "" {
+		t.Errorf("of nothing known: %+v", got)
+	}
 }
 
 func TestSchedulerReasons(t *testing.T) {

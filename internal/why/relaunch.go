@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node"
 )
 
 // tagGroup is on every instance of an Auto Scaling group.
@@ -24,6 +26,27 @@ func (x *Explainer) relaunch(e *api.NodeExplanation, m *machine.Instance, old, n
 		edit, sketch = "sed -i.wrong "+quoted("s|"+old+"|"+news+"|g")+" user-data", ""
 	}
 	return x.replaced(e, m, sketch, "", edit)
+}
+
+// onceOnly reports whether a step is taken by user data, which runs at the first boot only.
+func onceOnly(step string) bool { return step == node.StepDescribe || step == node.StepScript }
+
+// thenRelaunch adds to what mends the network that the instance is replaced. If the network
+// is in order by now, that alone is left.
+func (x *Explainer) thenRelaunch(e *api.NodeExplanation, m *machine.Instance, why *api.Reason) {
+	if why == nil || why.By != node.ByNetwork {
+		return
+	}
+	again := x.relaunchAfter(e, m, "")
+	if len(why.Fixes) == 0 && why.Note == "" {
+		why.Fixes = again
+		return
+	}
+	for i := range why.Fixes {
+		if f := &why.Fixes[i]; f.Sketch == "" && again[0].Sketch == "" {
+			f.Commands, f.Replaces = slices.Concat(f.Commands, again[0].Commands), true
+		}
+	}
 }
 
 // relaunchAfter replaces an instance whose user data is right, and has run too early.
@@ -63,6 +86,9 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 	}
 	if p := i.IamInstanceProfile; p != nil {
 		run += " --iam-instance-profile Arn=" + aws.ToString(p.Arn)
+	}
+	if i.KeyName != nil {
+		run += " --key-name " + quoted(*i.KeyName)
 	}
 	run += " --user-data file://user-data"
 	if len(own) > 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/authz"
@@ -47,7 +48,7 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api
 		if f, ok := faultOfEntry(e); ok {
 			out := requestOf(e)
 			out.Refused, out.Fault = true, &api.RequestFault{
-				ID: f.ID, Text: f.Why(), Fix: f.Fix(), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
+				ID: f.ID, Text: f.Why(), Fixes: advice.Each(f.Fix()), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
 			}
 			return out, true, nil
 		}

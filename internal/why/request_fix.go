@@ -8,6 +8,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
@@ -29,6 +30,10 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, ar
 				command = putPolicy(why.RequestID, arn, c.Statement)
 			case c.Type == policy.RoleTrust && !byRequest:
 				command = x.addTrust(ctx, why.Explanation.Decision.Resource, c.Statement)
+			case c.Type == policy.VPCEndpoint:
+				command = x.addToEndpoint(ctx, why.Endpoint, c.Statement)
+			case c.Type == policy.PermissionsBoundary:
+				command = x.addToBoundary(ctx, why.Principal, c.Statement)
 			}
 			if command != "" {
 				f.Commands = append(f.Commands, command)
@@ -48,6 +53,29 @@ func (x *Explainer) addTrust(ctx context.Context, role, statement string) string
 		return ""
 	}
 	return "aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, json.RawMessage(statement))
+}
+
+// addToEndpoint adds a statement to the policy that a VPC endpoint has now.
+func (x *Explainer) addToEndpoint(ctx context.Context, e awsapi.VPCEndpoint, statement string) string {
+	document, ok := x.cfg.EC2.EndpointPolicy(ctx, e.Account, e.Region, e.ID)
+	if !ok {
+		return ""
+	}
+	return "aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + e.ID + " --policy-document " + withStatement(document, json.RawMessage(statement)) + " --region " + e.Region
+}
+
+// addToBoundary adds a statement to the boundary of a caller, which is a policy of the
+// customer's own that has room for another version.
+func (x *Explainer) addToBoundary(ctx context.Context, p awsapi.Principal, statement string) string {
+	policies, _ := x.cfg.IAM.PoliciesOf(p)
+	if policies.Boundary == nil {
+		return ""
+	}
+	document, full, ok := x.cfg.IAM.PolicyByARN(ctx, policies.Boundary.Name)
+	if !ok || full {
+		return ""
+	}
+	return "aws iam create-policy-version --policy-arn " + policies.Boundary.Name + " --set-as-default --policy-document " + withStatement(document, json.RawMessage(statement))
 }
 
 // putPolicy gives the role or user of an ARN a policy of its own with a statement. Empty:

@@ -12,6 +12,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/arn"
@@ -83,7 +84,7 @@ func (c *chain) serviceAccount() {
 	l := api.IdentityLink{Name: "service account", State: api.LinkHolds, Says: "exists"}
 	if !c.sa.Exists {
 		l.State, l.Says = api.LinkBroken, "the namespace has no service account with that name"
-		l.Fix = fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount)
+		l.Fixes = advice.Each(fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount))
 	}
 	c.add(l)
 }
@@ -93,13 +94,14 @@ func (c *chain) annotation() bool {
 	l := api.IdentityLink{Name: "annotation", State: api.LinkHolds, Says: "eks.amazonaws.com/role-arn: " + c.sa.RoleARN}
 	a, err := arn.Parse(c.sa.RoleARN)
 	name, isRole := strings.CutPrefix(a.Resource, "role/")
-	fix := fmt.Sprintf("kubectl --namespace %s annotate --overwrite serviceaccount %s eks.amazonaws.com/role-arn=arn:aws:iam::%s:role/NAME", c.sa.Namespace, c.sa.ServiceAccount, c.sa.Account)
+	fixes := oneSketch("set ROLE to the name of the role (aws iam list-roles --query 'Roles[].RoleName')",
+		fmt.Sprintf("kubectl --namespace %s annotate --overwrite serviceaccount %s eks.amazonaws.com/role-arn=arn:aws:iam::%s:role/$ROLE", c.sa.Namespace, c.sa.ServiceAccount, c.sa.Account))
 	ok := err == nil && a.Service == "iam" && isRole && name != ""
 	switch {
 	case c.sa.RoleARN == "":
-		l.State, l.Says, l.Fix = api.LinkBroken, "no eks.amazonaws.com/role-arn, and no EKS Pod Identity association: pods get no token", fix
+		l.State, l.Says, l.Fixes = api.LinkBroken, "no eks.amazonaws.com/role-arn, and no EKS Pod Identity association: pods get no token", fixes
 	case !ok:
-		l.State, l.Fix = api.LinkBroken, fix
+		l.State, l.Fixes = api.LinkBroken, fixes
 		l.Error = "ValidationError: " + c.sa.RoleARN + " is invalid"
 		l.Details = []string{"that is not the ARN of a role; want arn:aws:iam::ACCOUNT:role/NAME"}
 	}
@@ -130,7 +132,7 @@ func (c *chain) token(volume string) {
 		l.State = api.LinkBroken
 		l.Says = fmt.Sprintf("%d of %d pods have none: they were created before the service account had the role", n, len(c.sa.Pods))
 		l.Error = "Unable to locate credentials"
-		l.Fix = fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " "))
+		l.Fixes = advice.Each(fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " ")))
 	case len(c.sa.Pods) > 0:
 		l.Details = append(l.Details, fmt.Sprintf("mounted in %s", counted(len(c.sa.Pods), "pod")))
 	}
@@ -148,11 +150,11 @@ func (c *chain) webIdentityRole(ctx context.Context) {
 		provider = arn.IAM(role.Account, "oidc-provider/"+host)
 		l.State, l.Says, l.Details = api.LinkBroken, "the cluster's issuer is not registered in account "+role.Account, nil
 		l.Error = "InvalidIdentityToken: No OpenIDConnect provider found in your account for " + c.sa.Issuer
-		l.Fix = fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience)
+		l.Fixes = advice.Each(fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience))
 	case !slices.Contains(clientIDs, c.sa.Audience):
 		l.State, l.Error = api.LinkBroken, "InvalidIdentityToken: Incorrect token audience"
 		l.Details = append(l.Details, "the token's audience "+c.sa.Audience+" is not one of them")
-		l.Fix = fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience)
+		l.Fixes = advice.Each(fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience))
 	}
 	c.add(l)
 	prefix := strings.ToLower(host) + ":"
@@ -191,47 +193,40 @@ type trustStatement struct {
 	Condition map[string]map[string]string `json:",omitempty"`
 }
 
-// withStatement is the trust policy with a statement more, quoted for a shell. Access
-// that it gives to others is kept, because a condition that is wrong here may be for
-// them.
-func withStatement(trust string, more any) string {
-	var doc struct {
-		Version   string          `json:",omitempty"`
-		ID        string          `json:"Id,omitempty"`
-		Statement json.RawMessage // one, or a list
-	}
-	var all []json.RawMessage
-	if json.Unmarshal([]byte(trust), &doc) != nil { // none yet: IAM keeps no other
-		doc.Version = "2012-10-17"
-	} else if json.Unmarshal(doc.Statement, &all) != nil {
-		all = []json.RawMessage{doc.Statement}
-	}
+// withStatement is a policy with a statement more, quoted for a shell.
+func withStatement(document string, more any) string {
+	// An apostrophe is within a string, and would end the shell's.
+	return "'" + strings.ReplaceAll(added(document, more), "'", `\u0027`) + "'"
+}
+
+// added is a policy with a statement more. What it gives to others is kept, because a
+// condition that is wrong here may be for them.
+func added(document string, more any) string {
 	statement, err := json.Marshal(more)
-	if err == nil {
-		doc.Statement, err = json.Marshal(append(all, statement))
-	}
-	var out []byte
-	if err == nil {
-		out, err = json.Marshal(doc)
-	}
 	if err != nil { // strings, and what was JSON before
 		panic(err)
 	}
-	// An apostrophe is within a string, and would end the shell's.
-	return "'" + strings.ReplaceAll(string(out), "'", `\u0027`) + "'"
+	out, err := policy.WithStatement(document, string(statement))
+	if err != nil { // IAM keeps none that it cannot read
+		out, err = policy.WithStatement("", string(statement))
+	}
+	if err != nil {
+		panic(err)
+	}
+	return out
 }
 
-// createRole is a command that makes the role of an ARN, or "" if IAM takes no such name.
-func createRole(role string, trust trustStatement) string {
+// createRole is a command that makes the role of an ARN; none if IAM takes no such name.
+func createRole(role string, trust trustStatement) []advice.Fix {
 	_, path, _ := strings.Cut(role, ":role/")
 	if !roleNames.MatchString(path) {
-		return ""
+		return nil
 	}
 	command := "aws iam create-role --role-name " + roleName(role)
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		command += " --path /" + path[:i+1]
 	}
-	return command + " --assume-role-policy-document " + withStatement("", trust)
+	return advice.Each(command + " --assume-role-policy-document " + withStatement("", trust))
 }
 
 // roleNames are names after paths, of https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
@@ -243,7 +238,7 @@ var roleNames = regexp.MustCompile(`^([\w+=,.@-]+/)*[\w+=,.@-]+$`)
 func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
 	r, err := c.x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil {
-		c.add(api.IdentityLink{Name: "role", State: api.LinkBroken, Says: "there is no " + role, Error: refusal, Fix: createRole(role, wanted)})
+		c.add(api.IdentityLink{Name: "role", State: api.LinkBroken, Says: "there is no " + role, Error: refusal, Fixes: createRole(role, wanted)})
 		return
 	}
 	trust, err := policy.Parse(policy.Trust, r.Trust)
@@ -266,12 +261,29 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 		}
 		l.Details = append(l.Details, why.String())
 		if !why.Decision.ExplicitDeny {
-			l.Fix = "aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, wanted)
+			l.Fixes = []advice.Fix{{
+				Commands: []string{"aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, wanted)},
+				Proven:   allows(r.Trust, wanted, actions, req),
+			}}
 		}
 		break
 	}
 	c.add(l)
 	c.permissions(role, r.ID)
+}
+
+// allows reports whether a trust policy with a statement more allows the actions.
+func allows(trust string, more trustStatement, actions []string, req policy.Request) bool {
+	doc, err := policy.Parse(policy.Trust, added(trust, more))
+	if err != nil {
+		return false
+	}
+	for _, req.Action = range actions {
+		if !policy.Evaluate(req, policy.Policies{Trust: &policy.Source{Document: doc}}).Allowed {
+			return false
+		}
+	}
+	return true
 }
 
 // unknownOfPods are condition keys that only a certain pod's request has.

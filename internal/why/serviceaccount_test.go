@@ -129,10 +129,10 @@ func TestWhyServiceAccount(t *testing.T) {
 		}
 		change(&sa)
 		e := x.explainServiceAccount(ctx, &sa)
-		document, ok := strings.CutPrefix(e.Broken().Fix, "aws iam update-assume-role-policy --role-name "+name+" --policy-document '")
+		document, ok := strings.CutPrefix(e.Broken().Fixes[0].Shell(), "aws iam update-assume-role-policy --role-name "+name+" --policy-document '")
 		document = strings.TrimSuffix(document, "'")
 		if !ok || strings.Contains(document, "'") {
-			t.Fatalf("%s: %s", name, e.Broken().Fix)
+			t.Fatalf("%s: %s", name, e.Broken().Fixes[0].Shell())
 		}
 		if _, err := client.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: &name, PolicyDocument: &document}); err != nil {
 			t.Fatalf("%s: %v\n%s", name, err, document)

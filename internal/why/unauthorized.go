@@ -16,11 +16,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// Codes of why a cluster does not know a machine's token.
+// Codes of why a cluster does not know a machine's token, or does not make it Ready.
 const (
 	codeUnauthorized = "Unauthorized"
 	codeWrongCluster = "WrongClusterName"
 	codeStaleEntry   = "StaleAccessEntry"
+	codeNoCNI        = "NoCNI"
 )
 
 // Tokens explains why clusters refuse the tokens of machines. Machines ask it themselves,
@@ -57,7 +58,7 @@ func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, ho
 		switch refused.Cause() {
 		case eks.CauseSignature:
 			if named != "" && named != cluster {
-				out.By, out.Code, out.Component, out.Subject.Named = node.ByImage, codeWrongCluster, "user data of "+in.ID, named
+				out.By, out.Code, out.Component, out.Subject.Named, out.Subject.Instance = node.ByImage, codeWrongCluster, "user data of "+in.ID, named, in.ID
 				out.Text = "user data names the cluster " + named + ", and its endpoint is that of " + cluster +
 					": the name is signed with each token (x-k8s-aws-id), so " + cluster + " takes none of them"
 			}

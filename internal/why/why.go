@@ -55,6 +55,7 @@ type Config struct {
 // EC2 is what is asked of the service of that name.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
 }
 
 // EKS is what is asked of the service of that name.
@@ -66,6 +67,7 @@ type EKS interface {
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
 	ServiceAccountIdentity(ctx context.Context, cluster, namespace, account string) (eks.ServiceAccountIdentity, error)
 	ExplainFargate(ctx context.Context, account, region, cluster, namespace string, pod *corev1.Pod) (eks.FargateChoice, error)
+	FargateLaunch(ctx context.Context, account, region, cluster, profile string, pod *corev1.Pod) (eks.FargateProfileLaunch, error)
 	FargateRole(ctx context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error)
 	MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error)
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
@@ -74,6 +76,9 @@ type EKS interface {
 // IAM is what is asked of the service of that name.
 type IAM interface {
 	RoleByARN(ctx context.Context, roleARN string) (iam.Role, error)
+	// PolicyByARN is the document in force of a policy of the customer's own; full says
+	// that it has as many versions as it can.
+	PolicyByARN(ctx context.Context, policyARN string) (document string, full, ok bool)
 	PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool)
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
 }

@@ -13,8 +13,12 @@ import (
 )
 
 const (
-	// peekTimeout is how long a new connection may stay silent.
-	peekTimeout = 10 * time.Second
+	// peekTimeout is how long a new connection may stay silent. It is that of idle ones:
+	// clients keep connections that they have made in advance for 90 s, and a request that
+	// is sent while the server closes one fails with "use of closed network connection".
+	peekTimeout = idleTimeout
+	// idleTimeout is how long a connection may wait for its next request.
+	idleTimeout = 2 * time.Minute
 	// acceptPause is the pause after a temporary failure to accept.
 	acceptPause = 100 * time.Millisecond
 	// answerTimeout is how long a whole request may take, from its header to the end of its answer, so that a client
@@ -35,7 +39,7 @@ func Listen(ctx context.Context, address string, tlsConfig *tls.Config) (net.Lis
 
 // Split makes ln serve http and https alike: a connection whose first byte
 // begins a TLS handshake is wrapped by tlsConfig. A client that sends nothing
-// does not block others and is dropped after ten seconds. A nil tlsConfig
+// does not block others and is dropped after two minutes. A nil tlsConfig
 // returns ln.
 func Split(ln net.Listener, tlsConfig *tls.Config) net.Listener {
 	if tlsConfig == nil {
@@ -186,7 +190,7 @@ func Serve(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logge
 		ReadHeaderTimeout: 30 * time.Second,
 		ReadTimeout:       2 * time.Minute,
 		WriteTimeout:      answerTimeout,
-		IdleTimeout:       2 * time.Minute,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context {

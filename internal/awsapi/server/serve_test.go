@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
@@ -22,6 +23,46 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
+
+// A connection that a client has made in advance is there for as long as the client keeps it.
+func TestSpareConnectionsStayOpen(t *testing.T) {
+	config, _ := certificate(t)
+	synctest.Test(t, func(t *testing.T) {
+		client, far := net.Pipe()
+		conns := make(chan net.Conn, 1)
+		conns <- far
+		ln := server.Split(pipes{conns}, config)
+		<-time.After(http.DefaultTransport.(*http.Transport).IdleConnTimeout)
+		go func() { _, _ = client.Write([]byte("G")) }() // the end below sees whether it arrives
+		accepted := make(chan error, 1)
+		go func() {
+			_, err := ln.Accept()
+			accepted <- err
+		}()
+		select {
+		case err := <-accepted:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Second):
+			t.Error("the connection is gone")
+		}
+		_, _ = ln.Close(), client.Close() // both end with the test
+	})
+}
+
+// pipes is a listener of connections in memory.
+type pipes struct{ conns chan net.Conn }
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { close(p.conns); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 func certificate(t testing.TB) (*tls.Config, *x509.CertPool) {
 	t.Helper()

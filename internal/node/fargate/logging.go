@@ -22,8 +22,9 @@ const (
 	loggingNamespace = "aws-observability"
 	loggingName      = "aws-logging"
 	loggingEnabled   = "LoggingEnabled"
-	loggingDisabled  = "LoggingDisabled"
-	// The reasons why pods do not log, which follow that text. The first is documented.
+	// LoggingDisabled is the annotation's value, before a colon and the reason.
+	LoggingDisabled = "LoggingDisabled"
+	// Why pods do not log, after that. The first is documented.
 	loggingNotFound = "LOGGING_CONFIGMAP_NOT_FOUND"
 	loggingInvalid  = "LOGGING_CONFIGMAP_INVALID" // from memory
 	// loggingFresh is how long the answer is reused.
@@ -47,12 +48,12 @@ type loggingAnswer struct{ reason, text string }
 // AWS deviation: pods of simulated machines write no logs, so none are sent to where the ConfigMap says.
 func (s *Scheduler) noteLogging(ctx context.Context, pod *corev1.Pod, l loggingAnswer) {
 	if l.reason == loggingNotFound {
-		s.event(ctx, pod, corev1.EventTypeWarning, loggingDisabled, l.text)
+		s.event(ctx, pod, corev1.EventTypeWarning, LoggingDisabled, l.text)
 		return
 	}
 	kind, event, annotation, text := corev1.EventTypeNormal, loggingEnabled, loggingEnabled, "Successfully enabled logging for pod"
 	if l.reason != "" {
-		kind, event, annotation, text = corev1.EventTypeWarning, loggingDisabled, loggingDisabled+": "+l.reason, l.text
+		kind, event, annotation, text = corev1.EventTypeWarning, LoggingDisabled, LoggingDisabled+": "+l.reason, l.text
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{AnnotationLogging: annotation}}})
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 func (k *kubelet) address(ctx context.Context, p *pod) (netip.Addr, time.Time, *sandboxError) {
 	now := k.now()
 	if !k.network {
-		return netip.Addr{}, time.Time{}, &sandboxError{"NetworkNotReady", "network is not ready: " + networkNotReady}
+		return netip.Addr{}, time.Time{}, &sandboxError{reason: "NetworkNotReady", message: "network is not ready: " + networkNotReady}
 	}
 	if !k.ipam.running {
 		return netip.Addr{}, time.Time{}, cniError("Error received from AddNetwork gRPC call: rpc error: code = Unavailable desc = connection error: desc = \"transport: Error while dialing: dial tcp 127.0.0.1:50051: connect: connection refused\"")
@@ -29,18 +29,20 @@ func (k *kubelet) address(ctx context.Context, p *pod) (netip.Addr, time.Time, *
 	}
 	k.ipam.changed()
 	if !ok {
-		return netip.Addr{}, cooled, cniError("failed to assign an IP address to container")
+		failed := cniError("failed to assign an IP address to container")
+		failed.cause = node.CauseNoPodAddress
+		return netip.Addr{}, cooled, failed
 	}
 	ip, _ := k.ipam.pool.take(p.uid, now)
 	return ip, time.Time{}, nil
 }
 
-// A sandboxError says why a pod has no sandbox, as an event of the kubelet. In its message, {sandbox} stands for the
-// sandbox's ID.
-type sandboxError struct{ reason, message string }
+// A sandboxError is why a pod has no sandbox: an event of the kubelet's. In its
+// message, {sandbox} stands for the sandbox's ID. cause is one of package node's, or empty.
+type sandboxError struct{ reason, message, cause string }
 
 func cniError(text string) *sandboxError {
-	return &sandboxError{"FailedCreatePodSandBox", "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox {sandbox}: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: " + text}
+	return &sandboxError{reason: "FailedCreatePodSandBox", message: "Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox {sandbox}: plugin type=\"aws-cni\" name=\"aws-cni\" failed (add): add cmd: " + text}
 }
 
 // wake makes all pods without a sandbox due.

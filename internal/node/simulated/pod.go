@@ -69,7 +69,8 @@ type podMachine struct {
 	stopped   bool      // nothing runs any more; the object may be removed
 	dirty     bool      // the status differs from what was last written
 	happened  []happening
-	sandboxed time.Time // when a missing address was last reported
+	sandboxed time.Time // last complaint about a missing address
+	noSandbox string    // and its cause as data
 }
 
 type gate struct {

@@ -106,6 +106,7 @@ func (m *podMachine) takeAddress(e env) (retry time.Time, ok bool) {
 	} else {
 		ip, sooner, failed := e.address()
 		if failed != nil {
+			m.noSandbox = failed.cause
 			if e.now.Sub(m.sandboxed) >= addressRetry {
 				m.sandboxed = e.now
 				id := strconv.Quote(hexName(string(m.uid), "sandbox"))

@@ -108,25 +108,30 @@ func (r ref) missing(namespace string, keys []string, err error) error {
 	}
 	kind := map[bool]string{false: "ConfigMap", true: "Secret"}[r.secret]
 	if r.volume == "" {
-		return r.refusal(namespace, fmt.Errorf("couldn't find key %s in %s %s/%s", r.key, kind, namespace, r.name))
+		return r.refusal(namespace, true, fmt.Errorf("couldn't find key %s in %s %s/%s", r.key, kind, namespace, r.name))
 	}
-	return r.refusal(namespace, fmt.Errorf("references non-existent %s key: %s", map[bool]string{false: "config", true: "secret"}[r.secret], r.key))
+	return r.refusal(namespace, true, fmt.Errorf("references non-existent %s key: %s", map[bool]string{false: "config", true: "secret"}[r.secret], r.key))
 }
 
-// refusal returns an error with a command that fixes it.
-func (r ref) refusal(namespace string, err error) error {
-	what := "configmap " + r.name
+// refusal is an error with a command that fixes it; exists says that only the key is missing.
+func (r ref) refusal(namespace string, exists bool, err error) error {
+	what, data := "configmap", "data"
+	fix := "kubectl create configmap " + r.name + " --namespace " + namespace
 	if r.secret {
-		what = "secret generic " + r.name
+		what, data = "secret", "stringData"
+		fix = "kubectl create secret generic " + r.name + " --namespace " + namespace
 	}
-	key := r.key
-	if key == "" {
-		key = "KEY"
+	fixes := advice.Each(fix)
+	switch text := "set VALUE to what the pod is to have as " + r.key; {
+	case r.key != "" && !exists:
+		fixes = []advice.Fix{advice.Sketch(text, fix+" --from-literal="+r.key+"=\"$VALUE\"")}
+	case r.key != "":
+		fixes = []advice.Fix{advice.Sketch(text, "kubectl patch "+what+" "+r.name+" --namespace "+namespace+` --type merge --patch '{"`+data+`":{"`+r.key+`":"'"$VALUE"'"}}'`)}
 	}
 	return &node.Refusal{Err: err, Decision: node.Decision{
 		By: node.ByKubernetes, Code: "NotFound", Component: r.kind() + "/" + r.name,
 		Text:  "the pod refers to the " + r.kind() + " " + namespace + "/" + r.name + ": " + err.Error(),
-		Fixes: []advice.Fix{advice.Sketch("set VALUE to what the pod is to have as "+key, "kubectl create "+what+" --namespace "+namespace+" --from-literal="+key+"=$VALUE")},
+		Fixes: fixes,
 	}}
 }
 
@@ -173,7 +178,7 @@ func (s *references) check(ctx context.Context, namespace string, r ref) error {
 		}
 	}
 	if apierrors.IsNotFound(err) {
-		return r.refusal(namespace, fmt.Errorf("%s %q not found", r.kind(), r.name))
+		return r.refusal(namespace, false, fmt.Errorf("%s %q not found", r.kind(), r.name))
 	}
 	if err != nil {
 		return errors.New("failed to sync " + r.kind() + " cache: timed out waiting for the condition")

@@ -60,18 +60,18 @@ func (m *instance) setPodSteps(key string, steps []node.Step) {
 // troubles returns the failed steps of a pod. noAddress is why the node has no address for it.
 func (m *podMachine) troubles(noAddress error) []node.Step {
 	var out []node.Step
-	failed := func(name, container string, err error, text string) {
-		out = append(out, node.Step{Name: name, Container: container, Evidence: text, Decision: node.DecisionOf(err)})
+	failed := func(name, container, cause string, err error, text string) {
+		out = append(out, node.Step{Name: name, Container: container, Evidence: text, Cause: cause, Decision: node.DecisionOf(err)})
 	}
 	if m.phase == "Failed" && !m.hasSandbox {
-		failed(node.StepPodAdmission, "", nil, m.reason+": "+m.message)
+		failed(node.StepPodAdmission, "", "", nil, m.reason+": "+m.message)
 		return out
 	}
 	if m.mountErr != nil {
-		failed(node.StepPodVolumes, "", m.mountErr, m.mountErr.Error())
+		failed(node.StepPodVolumes, "", "", m.mountErr, m.mountErr.Error())
 	}
 	if !m.sandboxed.IsZero() && !m.hasSandbox {
-		failed(node.StepPodAddress, "", noAddress, textOr(noAddress, "no address is free: the instance has as many as its type allows, or is waiting for more"))
+		failed(node.StepPodAddress, "", m.noSandbox, noAddress, textOr(noAddress, "no address is free: the instance has as many as its type allows, or is waiting for more"))
 	}
 	for _, cs := range [][]container{m.inits, m.apps} {
 		for i := range cs {
@@ -79,11 +79,13 @@ func (m *podMachine) troubles(noAddress error) []node.Step {
 			switch {
 			case c.state != waiting:
 			case c.configErr != nil:
-				failed(node.StepPodConfig, c.name, c.configErr, c.configErr.Error())
+				failed(node.StepPodConfig, c.name, "", c.configErr, c.configErr.Error())
 			case c.pull.err != nil:
-				failed(node.StepPodImage, c.name, c.pull.err, fmt.Sprintf("Failed to pull image %q: %v", c.image, c.pull.err))
-			case c.reason == reasonErrImageNeverPull || c.reason == reasonInvalidImageName:
-				failed(node.StepPodImage, c.name, nil, c.message)
+				failed(node.StepPodImage, c.name, node.CauseImagePull, c.pull.err, fmt.Sprintf("Failed to pull image %q: %v", c.image, c.pull.err))
+			case c.reason == reasonErrImageNeverPull:
+				failed(node.StepPodImage, c.name, reasonErrImageNeverPull, nil, c.message)
+			case c.reason == reasonInvalidImageName:
+				failed(node.StepPodImage, c.name, node.CauseImageName, nil, c.message)
 			}
 		}
 	}

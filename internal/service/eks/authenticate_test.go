@@ -331,6 +331,21 @@ func TestAnAccessEntryGoesBeforeAWSAuth(t *testing.T) {
 	}
 }
 
+// The entry of an identity that was deleted and created again is what has to be replaced:
+// another entry is refused, whatever aws-auth says.
+func TestAStaleEntryIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApiAndConfigMap)
+	w.principals["jane"] = w.user("jane", "AIDANEW")
+	if _, err := w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(w.arn("user/jane"))}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := w.login("jane")
+	if refused, ok := errors.AsType[*eks.Refusal](err); !ok || refused.Cause() != eks.CauseStaleEntry {
+		t.Errorf("login: %v", err)
+	}
+}
+
 func TestAccessPoliciesAuthorize(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

@@ -93,6 +93,12 @@ func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {
 	return cluster.APIEndpoints(r, account, region)
 }
 
+// Why a Fargate profile launches nothing: the causes of a FargateBlock.
+const (
+	FargateBlockedSelectors = fargate.BlockedSelectors
+	FargateBlockedTrust     = fargate.BlockedTrust
+)
+
 // The results of the service's methods.
 type (
 	APIEndpoint            = cluster.APIEndpoint

@@ -211,6 +211,18 @@ func (s *Service) CreatePolicyVersion(ctx context.Context, in *awsiam.CreatePoli
 	}}, nil
 }
 
+// PolicyByARN returns the document in force of a policy of the customer's own. full says that
+// it has as many versions as a policy can have.
+func (s *Service) PolicyByARN(_ context.Context, policyARN string) (document string, full, ok bool) {
+	account, _, name, _ := arnName(policyARN, "policy")
+	p, err := policies.Get(s.store, nameKey(account, name))
+	if err != nil || p.arn(account) != policyARN {
+		return "", false, false
+	}
+	v, ok := p.version(p.Default)
+	return v.Document, len(p.Versions) >= maxVersions, ok
+}
+
 // GetPolicyVersion returns a version with its document.
 func (s *Service) GetPolicyVersion(ctx context.Context, in *awsiam.GetPolicyVersionInput) (*awsiam.GetPolicyVersionOutput, error) {
 	if p, ok := managedpolicies.Get(*in.PolicyArn); ok {

@@ -91,6 +91,9 @@ func waiters() []waiter {
 			}
 			return all, false
 		}},
+		{"ec2", "vpc-peering-connection-exists", "DescribeVpcPeeringConnections", 15 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
+			return err == nil, false
+		}},
 		{"ec2", "instance-exists", "DescribeInstances", 5 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
 			return err == nil, false
 		}},

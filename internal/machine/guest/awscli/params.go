@@ -53,6 +53,14 @@ func (c *command) parameters(op *model.Operation, args []string) (map[string]any
 		}
 		in[m.Name] = v
 	}
+	if op.Name == "RunInstances" { // what the CLI does besides its model
+		if in["MinCount"] == nil && in["MaxCount"] == nil {
+			in["MinCount"], in["MaxCount"] = 1.0, 1.0
+		}
+		if text, ok := in["UserData"].(string); ok {
+			in["UserData"] = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+	}
 	var missing []string
 	if op.Input != nil {
 		for _, m := range op.Input.Members {

@@ -63,19 +63,23 @@ func (s *Service) Authenticate(ctx context.Context, planeID, token string) (auth
 // https://docs.aws.amazon.com/eks/latest/userguide/grant-k8s-access.html#authentication-modes
 func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cluster, p awsapi.Principal) (Mapping, error) {
 	identity, id := IdentityOf(p)
+	var stale error
 	if rec.UsesAPI() {
 		entry, err := record.AccessEntries.Get(s.Store, record.Below(key, identity))
 		if err == nil && entry.PrincipalID == id {
 			return EntryMapping(&entry), nil
 		}
-		if err == nil && !rec.UsesConfigMap() {
-			return Mapping{}, unauthenticated(CauseStaleEntry, "the access entry of %s is for an identity of that name that exists no more (%s, now %s): delete and create the entry", identity, entry.PrincipalID, id)
+		if err == nil {
+			stale = unauthenticated(CauseStaleEntry, "the access entry of %s is for an identity of that name that exists no more (%s, now %s): delete and create the entry", identity, entry.PrincipalID, id)
 		}
 	} else if rec.BootstrapAdmin && rec.Creator == (record.Identity{ARN: identity, ID: id}) {
 		// In this mode the creator is an administrator that no list shows.
 		return Mapping{Username: "kubernetes-admin", Groups: []string{"system:masters"}}, nil
 	}
 	if !rec.UsesConfigMap() {
+		if stale != nil {
+			return Mapping{}, stale
+		}
 		return Mapping{}, unauthenticated(CauseNotMapped, "%s has no access entry in cluster %s", identity, rec.Name())
 	}
 	auth, err := s.AuthMap(ctx, rec.Plane.ID)
@@ -84,6 +88,9 @@ func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cl
 	}
 	canonical := canonicalARN(p.ARN)
 	to, ok := auth.Find(canonical, p.Account)
+	if !ok && stale != nil { // another entry is refused while this one is there
+		return Mapping{}, stale
+	}
 	if !ok {
 		return Mapping{}, unauthenticated(CauseNotMapped, "ARN is not mapped: %s has no access entry and is not in aws-auth of cluster %s", canonical, rec.Name())
 	}

@@ -17,9 +17,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Block is why a profile launches nothing, in the words of Fargate's
-// scheduler.
-type Block struct{ Reason string }
+// A Block is why a profile launches nothing: in the words of Fargate's scheduler, and as
+// one of the Blocked… causes.
+type Block struct{ Reason, Cause string }
+
+// Why a profile launches nothing.
+const (
+	BlockedSelectors = "NoSelectorMatches" // the pod's labels or namespace are not the profile's
+	BlockedTrust     = "RoleNotTrusting"   // the pod execution role does not exist, or does not trust Fargate
+	BlockedMapping   = "RoleNotMapped"     // the cluster does not know the role as that of nodes
+)
 
 func (b *Block) Error() string { return b.Reason }
 
@@ -54,20 +61,20 @@ func (s *Service) FargateLaunch(ctx context.Context, account, region, clusterNam
 		return mismatch(sel, pod.Namespace, pod.Labels) == ""
 	}) {
 		// from memory
-		return Launch{}, &Block{"Misconfigured Fargate Profile: pod does not match any selector of fargate profile " + profile}
+		return Launch{}, &Block{"Misconfigured Fargate Profile: pod does not match any selector of fargate profile " + profile, BlockedSelectors}
 	}
-	block := func(why string) error {
-		return &Block{"Misconfigured Fargate Profile: fargate profile " + profile + " blocked for new launches due to: " + why}
+	block := func(why, cause string) error {
+		return &Block{"Misconfigured Fargate Profile: fargate profile " + profile + " blocked for new launches due to: " + why, cause}
 	}
 	id, err := s.Identity(ctx, p.Role.ARN)
 	if errors.Is(err, base.ErrNoIdentity) {
-		return Launch{}, block(blockedByAssume)
+		return Launch{}, block(blockedByAssume, BlockedTrust)
 	}
 	if err != nil {
 		return Launch{}, err
 	}
 	if !trustsFargate(id, *p.Profile.FargateProfileArn) {
-		return Launch{}, block(blockedByAssume)
+		return Launch{}, block(blockedByAssume, BlockedTrust)
 	}
 	to, err := s.access.MapPrincipal(ctx, cluster, rec, awsapi.Principal{
 		Type: awsapi.AssumedRole, Account: cluster.Account, RoleARN: p.Role.ARN, UserID: id.ID + ":fargate",
@@ -75,11 +82,11 @@ func (s *Service) FargateLaunch(ctx context.Context, account, region, clusterNam
 	})
 	switch {
 	case errors.Is(err, access.ErrUnauthenticated):
-		return Launch{}, block(blockedByAuth)
+		return Launch{}, block(blockedByAuth, BlockedMapping)
 	case err != nil:
 		return Launch{}, err
 	case !access.IsNode(to):
-		return Launch{}, block(blockedByAuth)
+		return Launch{}, block(blockedByAuth, BlockedMapping)
 	}
 	return Launch{RoleARN: p.Role.ARN, Subnets: p.Profile.Subnets}, nil
 }
