@@ -38,6 +38,9 @@ type operation struct {
 	// instance is nil while a stack is taken down.
 	instance *template.Instance
 
+	// writing lets one resource at a time write what became of it: every event changes the
+	// stack's record, and transactions that meet there are repeated.
+	writing sync.Mutex
 	// mu guards the imports that the stack's values use.
 	mu      sync.Mutex
 	imports []string
@@ -197,6 +200,8 @@ func (o *operation) setStack(ctx context.Context, status cloudformationtypes.Sta
 // note changes a resource's record. If its status or reason changes, or said asks for it,
 // there is an event.
 func (o *operation) note(id string, said bool, change func(*resourceRecord)) error {
+	o.writing.Lock()
+	defer o.writing.Unlock()
 	// What has happened is written even if the work ends early.
 	return o.s.store.Update(context.Background(), func(tx *store.Tx) error {
 		var r resourceRecord
