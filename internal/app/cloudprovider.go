@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -17,9 +18,10 @@ import (
 )
 
 const (
-	// cloudSession is how long the cluster role's credentials are valid: AWS's default for sessions.
-	cloudSession = time.Hour
-	// cloudSessionName is what EKS names its sessions of the cluster role; the digits are the time.
+	// cloudSession is how long the cluster role's credentials are valid, in seconds.
+	cloudSession = 3600
+	// cloudSessionName is what EKS calls its sessions of the cluster role; the digits
+	// there are the time.
 	cloudSessionName = "aws-go-sdk-%d"
 	// clusterService is the service that assumes the cluster role.
 	clusterService = "eks.amazonaws.com"
@@ -45,8 +47,15 @@ func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud,
 	out := controlplane.Cloud{
 		Region: p.Key.Region, Cluster: p.Key.Name, VPC: aws.ToString(c.ResourcesVpcConfig.VpcId), Subnet: c.ResourcesVpcConfig.SubnetIds[0], Endpoint: d.info.URL,
 	}
-	// Without its role the cloud provider still runs. Its calls then fail, and the Services' events report that.
-	out.Credentials, err = clusterRoles{d.iam, d.sts}.credentials(ctx, aws.ToString(c.Arn), aws.ToString(c.RoleArn))
+	// Without its role the cloud provider still runs, but its calls fail, which
+	// events of the Services report.
+	session := fmt.Sprintf(cloudSessionName, time.Now().UnixNano())
+	role, err := d.assume(awsapi.AsServicePrincipal(ctx, p.Key.Account, p.Key.Region, clusterService, *c.Arn, time.Now()), &awssts.AssumeRoleInput{
+		RoleArn: c.RoleArn, RoleSessionName: &session, DurationSeconds: aws.Int32(cloudSession),
+	})
+	out.Credentials = controlplane.CloudCredentials{
+		AccessKeyID: role.AccessKeyID, SecretAccessKey: role.SecretAccessKey, SessionToken: role.SessionToken, Expiration: role.Expiration,
+	}
 	return out, err
 }
 
@@ -56,42 +65,18 @@ type clusterRoles struct {
 	sts *sts.Service
 }
 
-// check returns a cluster's role if EKS may assume it.
-func (r clusterRoles) check(ctx context.Context, cluster, roleARN string) (iam.Role, error) {
+// as returns a context in which EKS calls as a cluster's role.
+func (r clusterRoles) as(ctx context.Context, cluster, roleARN, region string) (context.Context, error) {
 	role, err := r.iam.RoleByARN(ctx, roleARN)
 	switch {
 	case errors.Is(err, iam.ErrNoSuchRole):
-		return role, fmt.Errorf("%w: the cluster role %s: %w", eks.ErrNoIdentity, roleARN, err)
+		return nil, fmt.Errorf("%w: the cluster role %s: %w", eks.ErrNoIdentity, roleARN, err)
 	case err != nil:
-		return role, fmt.Errorf("the cluster role %s: %w", roleARN, err)
+		return nil, fmt.Errorf("the cluster role %s: %w", roleARN, err)
 	case !r.iam.TrustsServiceFor(role, clusterService, cluster):
-		return role, fmt.Errorf("%w: the cluster role %s: its trust policy does not let %s assume it", eks.ErrNoIdentity, roleARN, clusterService)
-	}
-	return role, nil
-}
-
-// as returns a context in which EKS calls as a cluster's role.
-func (r clusterRoles) as(ctx context.Context, cluster, roleARN, region string) (context.Context, error) {
-	role, err := r.check(ctx, cluster, roleARN)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: the cluster role %s: its trust policy does not let %s assume it", eks.ErrNoIdentity, roleARN, clusterService)
 	}
 	now := time.Now()
 	session, err := r.sts.RoleSession(ctx, role.ARN, fmt.Sprintf(cloudSessionName, now.UnixNano()))
 	return awsapi.AsRole(ctx, session, region, clusterService, now), err
-}
-
-// credentials returns temporary credentials of a cluster's role.
-func (r clusterRoles) credentials(ctx context.Context, cluster, roleARN string) (controlplane.CloudCredentials, error) {
-	role, err := r.check(ctx, cluster, roleARN)
-	if err != nil {
-		return controlplane.CloudCredentials{}, err
-	}
-	creds, err := r.sts.IssueRoleSession(ctx, role.ARN, fmt.Sprintf(cloudSessionName, time.Now().UnixNano()), cloudSession, sts.SessionOptions{})
-	if err != nil {
-		return controlplane.CloudCredentials{}, err
-	}
-	return controlplane.CloudCredentials{
-		AccessKeyID: creds.AccessKeyID, SecretAccessKey: creds.SecretAccessKey, SessionToken: creds.SessionToken, Expiration: creds.Expiration,
-	}, nil
 }

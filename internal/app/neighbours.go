@@ -26,22 +26,8 @@ func (d *daemon) imageExists(ctx context.Context, account, region, id string) (b
 	return err == nil, err
 }
 
-// authorizeLaunch decides whether the caller that creates a fleet may launch from one of its pools, as if the caller
-// had called RunInstances.
-func (d *daemon) authorizeLaunch(ctx context.Context, in *awsec2.RunInstancesInput) error {
-	return d.authorizer.AuthorizeAs(ctx, "ec2", "RunInstances", in)
-}
-
-// ensureRole returns a function that creates an account's service-linked role if it does not exist, as AWS services
-// do when they are first used.
-func (d *daemon) ensureRole(principal string) func(ctx context.Context, account string) error {
-	return func(ctx context.Context, account string) error {
-		_, err := d.iam.EnsureServiceLinkedRole(ctx, account, principal)
-		return err
-	}
-}
-
-// groups gives EKS access to Auto Scaling groups: by API calls, and by look-ups of their members.
+// groups are Auto Scaling groups as EKS uses them: by calls, and by look-ups of their
+// members.
 type groups struct {
 	awscall.AutoScaling
 	members

@@ -3,27 +3,23 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
-	"github.com/drydock-dev/drydock/internal/service/sts"
 )
 
-// podSession is how long credentials of EKS Pod Identity are valid, from memory of
-// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html. Those of a target role last one
-// hour, as in all role chaining.
-const podSession = 6 * time.Hour
-
-// podIdentityService is the service that assumes the roles of EKS Pod Identity.
+// podIdentityService is who assumes the roles of EKS Pod Identity.
 const podIdentityService = "pods.eks.amazonaws.com"
 
 // reviewPodToken lets EKS Auth ask EKS about a pod's token.
@@ -48,77 +44,36 @@ func (d *daemon) reviewPodToken(ctx context.Context, cluster, token string) (eks
 	}, nil
 }
 
-// assumeForPod lets EKS Auth assume a pod's role by IAM and STS.
+// assumeForPod answers what EKS Auth asks of STS: a session of the pod's role, which EKS
+// assumes for the cluster, and from there one of its target role.
 func (d *daemon) assumeForPod(ctx context.Context, s eksauth.Session) (eksauth.RoleSession, error) {
-	if err := d.podRoleTrust(ctx, &s); err != nil {
-		return eksauth.RoleSession{}, &eksauth.NotAssumableError{Why: err}
+	role, _ := arn.Parse(s.Pod.RoleARN) // EKS's own
+	region, now := awsapi.CallFrom(ctx).Region, time.Now()
+	in := &awssts.AssumeRoleInput{RoleArn: &s.Pod.RoleARN, RoleSessionName: &s.Name, TransitiveTagKeys: slices.Sorted(maps.Keys(s.Tags))}
+	for _, k := range in.TransitiveTagKeys {
+		in.Tags = append(in.Tags, ststypes.Tag{Key: &k, Value: aws.String(s.Tags[k])})
 	}
-	opts := sts.SessionOptions{Tags: s.Tags}
-	for k := range s.Tags {
-		opts.TransitiveTagKeys = append(opts.TransitiveTagKeys, k)
+	if s.Pod.TargetRoleARN == "" {
+		in.Policy = optional(s.Pod.Policy)
 	}
-	if s.Pod.Policy != "" && s.Pod.TargetRoleARN == "" {
-		opts.Policies = []string{s.Pod.Policy}
+	out, err := d.assume(awsapi.AsServicePrincipal(ctx, role.Account, region, podIdentityService, s.Pod.ClusterARN, now), in)
+	if err != nil || s.Pod.TargetRoleARN == "" {
+		return out, err
 	}
-	c, err := d.sts.IssueRoleSession(ctx, s.Pod.RoleARN, s.Name, podSession, opts)
+	_, session, err := d.sts.OpenSession(ctx, out.AccessKeyID, out.SessionToken)
 	if err != nil {
 		return eksauth.RoleSession{}, err
 	}
-	if s.Pod.TargetRoleARN != "" {
-		return d.assumeTarget(ctx, &s, c)
-	}
-	return eksauth.RoleSession{
-		AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken, Expiration: c.Expiration,
-		ARN: c.Principal.ARN, ID: c.Principal.UserID, Account: c.Principal.Account,
-	}, nil
+	return d.assume(awsapi.AsRole(ctx, session, region, podIdentityService, now), &awssts.AssumeRoleInput{
+		RoleArn: &s.Pod.TargetRoleARN, RoleSessionName: &s.Name, ExternalId: optional(s.Pod.ExternalID), Policy: optional(s.Pod.Policy),
+	})
 }
 
-// podRoleTrust evaluates the role's trust policy for EKS and the pod's session tags.
-func (d *daemon) podRoleTrust(ctx context.Context, s *eksauth.Session) error {
-	role, err := d.iam.RoleByARN(ctx, s.Pod.RoleARN)
-	if err != nil {
-		return fmt.Errorf("role %s: %w", s.Pod.RoleARN, err)
-	}
-	trust, err := policy.Parse(policy.Trust, role.Trust)
-	if err != nil {
-		return err
-	}
-	keys := map[string][]string{"aws:sourceaccount": {role.Account}, "aws:sourcearn": {s.Pod.ClusterARN}, "sts:rolesessionname": {s.Name}}
-	actions := []string{"sts:AssumeRole"}
-	for k, v := range s.Tags {
-		keys["aws:requesttag/"+k] = []string{v}
-		keys["aws:tagkeys"] = append(keys["aws:tagkeys"], k)
-	}
-	if len(s.Tags) > 0 {
-		keys["sts:transitivetagkeys"] = keys["aws:tagkeys"]
-		actions = append(actions, "sts:TagSession")
-	}
-	for _, action := range actions {
-		decision := policy.Evaluate(policy.Request{
-			Action: action, Resource: role.ARN, Principal: policy.Principal{Service: podIdentityService}, Context: policy.Context{Values: keys},
-		}, policy.Policies{Trust: &policy.Source{Name: "trust policy of " + role.ARN, Document: trust}})
-		if !decision.Allowed {
-			return fmt.Errorf("%s on %s: %s", action, role.ARN, decision.Reason)
-		}
-	}
-	return nil
-}
-
-// assumeTarget calls AssumeRole for the target role with the session of the pod's role.
-func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from sts.Credentials) (eksauth.RoleSession, error) {
-	_, caller, err := d.sts.OpenSession(ctx, from.AccessKeyID, from.SessionToken)
-	if err != nil {
-		return eksauth.RoleSession{}, err
-	}
-	call := *awsapi.CallFrom(ctx)
-	call.Principal, call.Service, call.Operation = caller, "sts", "AssumeRole"
-	in := &awssts.AssumeRoleInput{RoleArn: &s.Pod.TargetRoleARN, RoleSessionName: &s.Name, ExternalId: &s.Pod.ExternalID}
-	if s.Pod.Policy != "" {
-		in.Policy = &s.Pod.Policy
-	}
-	out, err := d.sts.AssumeRole(awsapi.WithCall(ctx, &call), in)
+// assume calls AssumeRole as whoever ctx says.
+func (d *daemon) assume(ctx context.Context, in *awssts.AssumeRoleInput) (eksauth.RoleSession, error) {
+	out, err := awscall.STS{API: d.server}.AssumeRole(ctx, in)
 	var refused smithy.APIError
-	if errors.As(err, &refused) {
+	if errors.As(err, &refused) && !awsapi.IsThrottle(err) {
 		return eksauth.RoleSession{}, &eksauth.NotAssumableError{Why: err}
 	}
 	if err != nil {
@@ -129,4 +84,12 @@ func (d *daemon) assumeTarget(ctx context.Context, s *eksauth.Session, from sts.
 		AccessKeyID: *out.Credentials.AccessKeyId, SecretAccessKey: *out.Credentials.SecretAccessKey, SessionToken: *out.Credentials.SessionToken,
 		Expiration: aws.ToTime(out.Credentials.Expiration), ARN: *out.AssumedRoleUser.Arn, ID: *out.AssumedRoleUser.AssumedRoleId, Account: user.Account,
 	}, nil
+}
+
+// optional is s as a request has it: absent if it is empty.
+func optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
@@ -22,11 +23,11 @@ import (
 // TestAssumeForPod creates sessions of roles, and from there of target roles, as far as their trust policies allow.
 func TestAssumeForPod(t *testing.T) {
 	d := &daemon{}
-	s := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		d.store, d.iam = st, iam.New(iam.Config{Store: st})
+	s := testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
+		d.server, d.store, d.iam = front, st, iam.New(iam.Config{Store: st})
 		d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
 		d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets})
-		return []awsapi.Service{d.iam.AWS()}
+		return []awsapi.Service{d.iam.AWS(), d.sts.AWS()}
 	}})
 	account, far := s.Account(t), s.Account(t)
 	role := func(account, name, statement string) string {
@@ -61,11 +62,11 @@ func TestAssumeForPod(t *testing.T) {
 		{"a role without tags", untagged, "", "", nil, "arn:aws:sts::" + account + ":assumed-role/untagged/", 6 * time.Hour},
 		{"conditions that hold", forCart, "", "", tags, "arn:aws:sts::" + account + ":assumed-role/for-cart/", 6 * time.Hour},
 		{"a target role", pods, target, "x-1", tags, "arn:aws:sts::" + far + ":assumed-role/target/", time.Hour},
-		{"tags that are not allowed", untagged, "", "", tags, "sts:TagSession on " + untagged, 0},
-		{"conditions that do not hold", forBank, "", "", tags, "sts:AssumeRole on " + forBank, 0},
-		{"conditions on tags that are switched off", forCart, "", "", nil, "sts:AssumeRole on " + forCart, 0},
-		{"another service's role", instances, "", "", tags, "sts:AssumeRole on " + instances, 0},
-		{"a role that is gone", pods + "x", "", "", tags, "role " + pods + "x", 0},
+		{"tags that are not allowed", untagged, "", "", tags, "not authorized to perform: sts:TagSession on resource: " + untagged, 0},
+		{"conditions that do not hold", forBank, "", "", tags, "not authorized to perform: sts:AssumeRole on resource: " + forBank, 0},
+		{"conditions on tags that are switched off", forCart, "", "", nil, "not authorized to perform: sts:AssumeRole on resource: " + forCart, 0},
+		{"another service's role", instances, "", "", tags, "not authorized to perform: sts:AssumeRole on resource: " + instances, 0},
+		{"a role that is gone", pods + "x", "", "", tags, "not authorized to perform: sts:AssumeRole on resource: " + pods + "x", 0},
 		{"another external ID", pods, target, "x-2", tags, "not authorized to perform: sts:AssumeRole on resource: " + target, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -181,7 +181,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
 		return err
 	}
-	d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Store: d.store, Journal: d.journal})
+	d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Store: d.store})
 	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: planes{d.planes}.issuerKeys, Log: d.log})
 	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
 	if !keys.open {
@@ -209,16 +209,20 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 // together, which load balancers ask about their targets' health.
 func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.ssm = ssm.New(ssm.Config{Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Log: d.log})
+	ensureServiceRole := awscall.IAM{API: d.server}.EnsureServiceRole
 	quotas := newQuotaTables(d.store, d.cfg.Quotas)
 	d.ec2 = ec2.New(ec2.Config{
-		Store:           d.store,
-		Timing:          d.timing,
-		Profiles:        identities{d.iam},
-		VCPUQuota:       quotas.ofVCPUs,
-		Parameter:       d.ssm.ImageParameter,
-		AuthorizeLaunch: d.authorizeLaunch,
-		Faults:          d.faults,
-		Log:             d.log,
+		Store:     d.store,
+		Timing:    d.timing,
+		Profiles:  identities{d.iam},
+		VCPUQuota: quotas.ofVCPUs,
+		Parameter: d.ssm.ImageParameter,
+		Launcher:  awscall.EC2{API: d.server},
+
+		EnsureServiceRole: ensureServiceRole,
+
+		Faults: d.faults,
+		Log:    d.log,
 	})
 	d.quotas = servicequotas.New(servicequotas.Config{Store: d.store, Providers: quotas.providers(d.ec2)})
 	if err := d.quotas.Resume(ctx); err != nil {
@@ -229,7 +233,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	balancing := elbnet.Config{
 		Store:             d.store,
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
-		EnsureServiceRole: d.ensureRole(elbnet.ServiceName),
+		EnsureServiceRole: ensureServiceRole,
 		Timing:            d.timing,
 		Log:               d.log,
 	}
@@ -241,10 +245,9 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		EC2:       awscall.EC2{API: d.server},
 		Instances: d.ec2,
 		Sources:   map[string]autoscaling.Sources{"elb": d.elb, "elbv2": d.elbv2},
-		EnsureServiceRole: func(ctx context.Context, account string) (string, error) {
-			role, err := d.iam.EnsureServiceLinkedRole(ctx, account, "autoscaling.amazonaws.com")
-			return role.ARN, err
-		},
+
+		EnsureServiceRole: ensureServiceRole,
+
 		Timing: d.timing,
 		Log:    d.log,
 	})
@@ -264,7 +267,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		OwnHost:           d.ownHost,
 		EndpointURL:       d.info.URL,
 		QuotasOf:          quotas.ofEKS,
-		EnsureFargateRole: d.ensureRole(compute.FargateService),
+		EnsureServiceRole: ensureServiceRole,
 		FargateMachines: func(account, region, cluster, profile string) (int, error) {
 			return fargate.Count(d.store, account, region, cluster, profile)
 		},
@@ -292,7 +295,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	}
 	d.machines, err = compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
-		EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer,
+		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer,
 		Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
 	})
@@ -309,7 +312,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at,
 	})
 	d.podRuns = podrun.New(podrun.Config{
-		EC2: d.ec2, EKS: d.eks, EKSAuth: d.eksAuth, Machines: d.machines, ControlPlanes: planes{d.planes}, Why: d.why,
+		EC2: d.ec2, EKS: d.eks, Machines: d.machines, ControlPlanes: planes{d.planes}, Why: d.why,
 		Services: operations, AWS: d.server, OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Listeners: &d.podListeners, Journal: d.journal, Log: d.log,
 	})
 	return nil

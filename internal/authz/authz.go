@@ -15,13 +15,11 @@ package authz
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
-	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -111,8 +109,6 @@ type Config struct {
 	EndpointPolicy func(ctx context.Context, account, region, endpointID string) (document string, ok bool)
 	// Store holds the key that seals encoded messages. If it is nil, there are no encoded messages.
 	Store *store.Store
-	// Journal records the denials of AuthorizeAs; the AWS API server records all others.
-	Journal *journal.Journal
 }
 
 // An Authorizer authorizes calls. Its methods may be called concurrently.
@@ -192,8 +188,8 @@ func (a *Authorizer) AuthorizeTargets(ctx context.Context, call *awsapi.Call, in
 }
 
 func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks func() []Check) error {
-	if call.Principal.Type == awsapi.AWSService && call.SourceARN == "" {
-		return nil // Drydock's own call, made as AWS: the account's policies do not apply
+	if call.Principal.Type == awsapi.AWSService && call.Principal.RoleARN != "" {
+		return nil // under a service-linked role, which no policy of the account binds
 	}
 	policies, root := a.policiesOf(call.Principal)
 	if unconditional[call.Service+":"+call.Operation] {
@@ -332,19 +328,4 @@ func (a *Authorizer) Allowed(ctx context.Context, t Target, as Resource) bool {
 	c.Resource, c.stored = as.ARN, as
 	policies, _ := a.policiesOf(call.Principal)
 	return a.decide(call, c, policies) == nil
-}
-
-// AuthorizeAs decides whether the caller of ctx may perform an operation that its call implies, such as a fleet's
-// launch. Its error is as clients see it.
-func (a *Authorizer) AuthorizeAs(ctx context.Context, service, operation string, in any) error {
-	caller := awsapi.CallFrom(ctx)
-	call := caller.Forward(ServicePrincipal(caller.Service), service, operation, caller.RequestID, caller.Time)
-	err := a.Authorize(ctx, &call, in)
-	if denial := (*Denial)(nil); errors.As(err, &denial) {
-		a.cfg.Journal.Append(journal.Entry{
-			Time: call.Time, Account: call.Account, Region: call.Region, Kind: journal.KindDecision, Fields: denial.Record(call.RequestID),
-		})
-		return denial.Render()
-	}
-	return err
 }

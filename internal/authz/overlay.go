@@ -58,9 +58,7 @@ var targeted = map[string]targetRow{
 	"iam:ListRoles":            {"role=PathPrefix|'/", "messages of IAM"},
 	"iam:ListInstanceProfiles": {"instance-profile=PathPrefix|'/", "messages of IAM"},
 	"iam:ListPolicies":         {"policy=PathPrefix|'/", "messages of IAM"},
-	// SAR: the role is the resource; AWS chooses its path.
-	"iam:CreateServiceLinkedRole": {"role='aws-service-role+AWSServiceName", "SAR, https://docs.aws.amazon.com/IAM/latest/UserGuide/using-service-linked-roles.html"},
-	// SAR names every kind for the tag operations. Here it is the identity in the request.
+	// SAR names every kind for the tag operations; the identity is the one given.
 	"iam:AddUserToGroup":                    {"group=GroupName", "SAR"},
 	"iam:RemoveUserFromGroup":               {"group=GroupName", "SAR"},
 	"iam:ListGroupsForUser":                 {"user=UserName", "SAR"},

@@ -18,7 +18,9 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
@@ -53,12 +55,12 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(func() { _ = w.journal.Close() })
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Journal: w.journal,
-		Services: func(st *store.Store) []awsapi.Service {
+		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			w.iam = iam.New(iam.Config{Store: st})
 			w.sts = sts.New(sts.Config{Store: st, Directory: w.iam, Authorize: func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error {
 				return w.authorizer.AuthorizeTargets(ctx, call, in, targets...)
 			}})
-			w.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{w.iam}, AuthorizeLaunch: w.authorizeLaunch})
+			w.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{w.iam}, Launcher: awscall.EC2{API: front}})
 			w.ssm = ssm.New(ssm.Config{Store: st})
 			w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2})
 			w.authorizer = authz.New(authz.Config{
@@ -83,10 +85,6 @@ func newWorld(t testing.TB) *world {
 		},
 	})
 	return w
-}
-
-func (w *world) authorizeLaunch(ctx context.Context, in *awsec2.RunInstancesInput) error {
-	return w.authorizer.AuthorizeAs(ctx, "ec2", "RunInstances", in)
 }
 
 func (w *world) lookup(ctx context.Context, key, token string) (sigv4.Credential, error) {

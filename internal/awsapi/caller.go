@@ -17,10 +17,10 @@ import (
 //
 // ctx determines the caller:
 //
-//   - with a handler's context, the call is made in a forward access session, with the
-//     permissions of the user who called the handler (Call.Forward);
-//   - with AsService, a service calls under its service-linked role;
-//   - with AsRole, it calls as a role that was passed to it.
+//   - the context of a handler is a user's: the call is made in a forward access
+//     session, with the user's permissions (Call.Forward, Via);
+//   - AsService makes a context in which a service calls under its service-linked role;
+//   - AsRole makes one in which it calls as a role that it was passed.
 type API interface {
 	// Call performs the operation whose SDK input struct in points to. It returns a pointer to the SDK's output
 	// struct.
@@ -80,15 +80,31 @@ func AsRole(ctx context.Context, p Principal, region, service string, at time.Ti
 	return WithCall(ctx, &Call{RequestID: CallFrom(ctx).RequestID, Account: p.Account, Region: region, Time: at, Principal: p, InvokedBy: service})
 }
 
-// Forward returns the call that c's handler makes to another operation, as seen by the service that answers it. A
-// user's call continues in a forward access session: the same principal, marked as calling via c's service. The
-// user's network context is not passed on, because the request comes from the service. via is the service principal
-// of c's service.
+// Via returns the context in which a handler goes on for its user under another service
+// principal than its API's: CreateFleet of EC2 launches as ec2fleet.amazonaws.com.
+func Via(ctx context.Context, service string) context.Context {
+	call := *CallFrom(ctx)
+	if !call.own() {
+		call.CalledVia = append(slices.Clone(call.CalledVia), service)
+	}
+	call.Service = "" // Forward adds no other
+	return WithCall(ctx, &call)
+}
+
+// own reports whether a service makes the call with permissions of its own: it is no part
+// of a forward access session.
+func (c *Call) own() bool { return c.Principal.Type == AWSService || c.InvokedBy != "" }
+
+// Forward returns the call that c's handler makes of another operation, as seen by the
+// service that answers it. A user's call goes on in a forward access session: the same
+// principal, marked as calling via c's service. The user's network context is not
+// passed on: the request comes from the service. via is the service principal of c's
+// service.
 func (c *Call) Forward(via, service, operation, requestID string, at time.Time) Call {
 	next := *c
 	next.Service, next.Operation, next.RequestID, next.Time = service, operation, requestID, at
 	next.Members, next.Host = nil, ""
-	if c.Principal.Type != AWSService && c.InvokedBy == "" && c.Service != "" && c.Service != service {
+	if !c.own() && c.Service != "" && c.Service != service {
 		next.CalledVia = append(slices.Clone(c.CalledVia), via)
 	}
 	if next.Internal() {

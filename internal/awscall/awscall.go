@@ -10,7 +10,10 @@ package awscall
 
 import (
 	"context"
+	"errors"
 
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -34,4 +37,21 @@ func (u under) Call(ctx context.Context, in any) (any, error) {
 		ctx = awsapi.AsService(ctx, call.Account, call.Region, u.role, u.clock.Now())
 	}
 	return u.api.Call(ctx, in)
+}
+
+// EnsureServiceRole makes a service-linked role in the account of ctx's call unless it
+// exists, as services do when they are first used. The service's user needs
+// iam:CreateServiceLinkedRole for it.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/using-service-linked-roles.html
+func (c IAM) EnsureServiceRole(ctx context.Context, role awsapi.ServiceRole) error {
+	call := awsapi.CallFrom(ctx)
+	_, err := c.GetRole(awsapi.AsService(ctx, call.Account, call.Region, role, call.Time), &awsiam.GetRoleInput{RoleName: &role.Name})
+	if missing := (*iamtypes.NoSuchEntityException)(nil); !errors.As(err, &missing) {
+		return err
+	}
+	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: &role.Service})
+	if taken := (*iamtypes.InvalidInputException)(nil); errors.As(err, &taken) {
+		return nil // another call was faster
+	}
+	return err
 }

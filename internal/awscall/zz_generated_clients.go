@@ -11,6 +11,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
@@ -179,6 +180,11 @@ func (c IAM) CreateInstanceProfile(ctx context.Context, in *awsiam.CreateInstanc
 	return awsapi.Do[awsiam.CreateInstanceProfileOutput](ctx, c.API, in)
 }
 
+// CreateServiceLinkedRole calls the operation of that name.
+func (c IAM) CreateServiceLinkedRole(ctx context.Context, in *awsiam.CreateServiceLinkedRoleInput) (*awsiam.CreateServiceLinkedRoleOutput, error) {
+	return awsapi.Do[awsiam.CreateServiceLinkedRoleOutput](ctx, c.API, in)
+}
+
 // DeleteInstanceProfile calls the operation of that name.
 func (c IAM) DeleteInstanceProfile(ctx context.Context, in *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error) {
 	return awsapi.Do[awsiam.DeleteInstanceProfileOutput](ctx, c.API, in)
@@ -187,6 +193,11 @@ func (c IAM) DeleteInstanceProfile(ctx context.Context, in *awsiam.DeleteInstanc
 // GetInstanceProfile calls the operation of that name.
 func (c IAM) GetInstanceProfile(ctx context.Context, in *awsiam.GetInstanceProfileInput) (*awsiam.GetInstanceProfileOutput, error) {
 	return awsapi.Do[awsiam.GetInstanceProfileOutput](ctx, c.API, in)
+}
+
+// GetRole calls the operation of that name.
+func (c IAM) GetRole(ctx context.Context, in *awsiam.GetRoleInput) (*awsiam.GetRoleOutput, error) {
+	return awsapi.Do[awsiam.GetRoleOutput](ctx, c.API, in)
 }
 
 // RemoveRoleFromInstanceProfile calls the operation of that name.
@@ -246,4 +257,12 @@ type SQS struct{ API awsapi.API }
 // SendMessage calls the operation of that name.
 func (c SQS) SendMessage(ctx context.Context, in *awssqs.SendMessageInput) (*awssqs.SendMessageOutput, error) {
 	return awsapi.Do[awssqs.SendMessageOutput](ctx, c.API, in)
+}
+
+// STS calls operations of the service whose SDK package is sts.
+type STS struct{ API awsapi.API }
+
+// AssumeRole calls the operation of that name.
+func (c STS) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*awssts.AssumeRoleOutput, error) {
+	return awsapi.Do[awssts.AssumeRoleOutput](ctx, c.API, in)
 }

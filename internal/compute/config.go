@@ -14,12 +14,10 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"time"
 
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -36,9 +34,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
-	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/iam"
-	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -50,10 +46,11 @@ type Config struct {
 	// Network is the network of the machines.
 	Network       Network
 	ControlPlanes ControlPlanes
-	// The services that machines call.
+	// API performs what machines' programs and the services behind machines call.
+	API awsapi.API
+	// The services answer look-ups.
 	EC2         EC2
 	EKS         EKS
-	EKSAuth     EKSAuth
 	IAM         IAM
 	STS         STS
 	AutoScaling AutoScaling
@@ -111,7 +108,6 @@ type EC2 interface {
 	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
 	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
 	PodInterfaces
-	FargateInterfaces
 }
 
 // EKS is the part of the EKS service that is needed here, most of it by Fargate.
@@ -120,29 +116,17 @@ type EKS interface {
 	FargateClusters() (map[store.Key]bool, error)
 	FargateCluster(ctx context.Context, account, region, name string) (eks.FargateCluster, error)
 	FargateLaunch(ctx context.Context, account, region, cluster, profile string, pod *corev1.Pod) (eks.FargateProfileLaunch, error)
-}
-
-// EKSAuth is the part of the EKS Auth service that is needed here.
-type EKSAuth interface {
-	AssumeRoleForPodIdentity(ctx context.Context, in *eksauth.AssumeRoleForPodIdentityInput) (*eksauth.AssumeRoleForPodIdentityOutput, error)
+	FargateProfileARN(account, region, cluster, profile string) (string, error)
 }
 
 // IAM is the part of the IAM service that is needed here.
 type IAM interface {
 	InstanceProfileRole(ctx context.Context, account, profile string) (iam.InstanceProfile, iam.Role, error)
-	TrustsService(role iam.Role, service string) bool
 }
 
 // STS is the part of the STS service that is needed here.
 type STS interface {
 	OpenSession(ctx context.Context, accessKeyID, token string) (secret string, p awsapi.Principal, err error)
-	AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.AssumeRoleWithWebIdentityInput) (*awssts.AssumeRoleWithWebIdentityOutput, error)
-	RoleSessions
-}
-
-// RoleSessions issues the credentials of machines' roles.
-type RoleSessions interface {
-	IssueRoleSession(ctx context.Context, roleARN, name string, duration time.Duration, opts sts.SessionOptions) (sts.Credentials, error)
 }
 
 // AutoScaling is the part of the Auto Scaling service that is needed here.
@@ -224,5 +208,5 @@ func (m *Machines) Close(ctx context.Context) error {
 // calls returns what decides about the calls of machines' programs.
 func (m *Machines) calls() *guestCalls {
 	c := &m.cfg
-	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, eksAuth: c.EKSAuth, authorizer: c.Authorizer, faults: c.Faults}
+	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, api: c.API, authorizer: c.Authorizer, faults: c.Faults}
 }

@@ -20,22 +20,18 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
-	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/service/eks"
-	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// FargateService is the service principal with which Fargate calls EC2.
-const FargateService = "eks-fargate.amazonaws.com"
-
-// fargates runs Fargate's scheduler for every cluster that has Fargate profiles, and the machines of its pods. They
-// are not instances: each is identified by its network interface, from which its connections come, and acts as its
-// pod execution role.
+// fargates runs Fargate's scheduler for every cluster that has Fargate profiles, and
+// the machines of its pods. They are not instances: each is identified by its
+// network interface, from which its connections come, and acts as its pod execution
+// role.
 type fargates struct {
 	m       *Machines
 	runtime *simulated.Runtime
@@ -68,7 +64,7 @@ func newFargates(m *Machines) *fargates {
 		m: m, machines: map[string]*fargateMachine{}, running: map[string]*runningFargate{},
 		clusters: m.cfg.EKS.Clusters, profiles: m.cfg.EKS.FargateClusters, restConfig: m.cfg.ControlPlanes.RESTConfig,
 		network: func(account, region string) fargate.Network {
-			return fargateNetwork{m.cfg.EC2, account, region}
+			return fargateNetwork{m.cfg.API, account, region}
 		},
 	}
 	calls := m.calls()
@@ -336,43 +332,36 @@ func (f *fargates) credentials(ctx context.Context, id string) (aws.Credentials,
 	if time.Until(m.credentials.Expires) > 10*time.Minute {
 		return m.credentials, nil
 	}
-	c, err := f.m.cfg.STS.IssueRoleSession(ctx, m.in.RoleARN, m.in.NodeName, instanceSession, sts.SessionOptions{})
+	profile, err := f.m.cfg.EKS.FargateProfileARN(m.in.Account, m.in.Region, m.in.ClusterName, m.in.Profile)
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	ctx = awsapi.AsServicePrincipal(ctx, m.in.Account, m.in.Region, "eks-fargate-pods.amazonaws.com", profile, time.Now())
+	c, err := f.m.assume(ctx, m.in.RoleARN, m.in.NodeName)
 	if err != nil {
 		return aws.Credentials{}, err
 	}
 	m.credentials = aws.Credentials{
-		AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken,
-		CanExpire: true, Expires: c.Expiration, Source: "pod execution role",
+		AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey, SessionToken: *c.SessionToken,
+		CanExpire: true, Expires: *c.Expiration, Source: "pod execution role",
 	}
 	return m.credentials, nil
 }
 
-// FargateInterfaces is the part of EC2 that manages the network interfaces of Fargate machines.
-type FargateInterfaces interface {
-	CreateNetworkInterface(ctx context.Context, in *awsec2.CreateNetworkInterfaceInput) (*awsec2.CreateNetworkInterfaceOutput, error)
-	DeleteNetworkInterface(ctx context.Context, in *awsec2.DeleteNetworkInterfaceInput) (*awsec2.DeleteNetworkInterfaceOutput, error)
-}
-
-// fargateNetwork creates network interfaces in an account's subnets.
+// fargateNetwork makes network interfaces in an account's subnets.
 type fargateNetwork struct {
-	ec2             FargateInterfaces
+	api             awsapi.API
 	account, region string
 }
 
 // service returns a context in which Fargate calls EC2 for the account.
 func (n fargateNetwork) service(ctx context.Context) context.Context {
-	return awsapi.WithCall(ctx, &awsapi.Call{
-		RequestID: ids.UUID(), Account: n.account, Region: n.region, Time: time.Now(),
-		Principal: awsapi.Principal{
-			Type: awsapi.AWSService, Account: n.account, Name: FargateService,
-			ARN: "arn:aws:iam::" + n.account + ":role/aws-service-role/" + FargateService + "/AWSServiceRoleForAmazonEKSForFargate",
-		},
-	})
+	return awsapi.AsService(ctx, n.account, n.region, eks.FargateRole, time.Now())
 }
 
 // MakeInterface implements fargate.Network.
 func (n fargateNetwork) MakeInterface(ctx context.Context, req fargate.InterfaceRequest) (fargate.Interface, error) {
-	out, err := n.ec2.CreateNetworkInterface(n.service(ctx), &awsec2.CreateNetworkInterfaceInput{
+	out, err := awsapi.Do[awsec2.CreateNetworkInterfaceOutput](n.service(ctx), n.api, &awsec2.CreateNetworkInterfaceInput{
 		SubnetId: &req.Subnet, Groups: req.Groups, Description: &req.Description, ClientToken: &req.Token,
 	})
 	var refused smithy.APIError
@@ -399,7 +388,7 @@ func (n fargateNetwork) MakeInterface(ctx context.Context, req fargate.Interface
 
 // RemoveInterface implements fargate.Network.
 func (n fargateNetwork) RemoveInterface(ctx context.Context, id string) error {
-	_, err := n.ec2.DeleteNetworkInterface(n.service(ctx), &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: &id})
+	_, err := awsapi.Do[awsec2.DeleteNetworkInterfaceOutput](n.service(ctx), n.api, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: &id})
 	var refused smithy.APIError
 	if errors.As(err, &refused) && strings.HasPrefix(refused.ErrorCode(), "InvalidNetworkInterfaceID") {
 		return nil

@@ -35,7 +35,7 @@ type guestCalls struct {
 	credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
 	sts         STS
 	ec2         EC2
-	eksAuth     EKSAuth
+	api         awsapi.API
 	authorizer  Authorizer
 	faults      *fault.Set
 }
@@ -46,26 +46,33 @@ var hosts = map[string]string{"ec2": "ec2", "ecr": "api.ecr", "eks": "eks", "sts
 // call decides at once about a call of an instance. Its error is that of the AWS SDK for Go, and a *node.Refusal if
 // there is a decision behind it.
 func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call) error {
+	_, err := g.decide(ctx, in, c)
+	return err
+}
+
+// decide is call, which also returns the call as it arrives; nil if AWS does not know who
+// makes it.
+func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Call) (*awsapi.Call, error) {
 	service, operation, _ := strings.Cut(c.Action, ":")
 	region := cmp.Or(c.Region, in.Region)
 	v, err := g.network.decide(ctx, in, cmp.Or(c.Host, hosts[service]+"."+region+".amazonaws.com"), 443)
 	if err != nil {
-		return wrapped(err, "operation error "+strings.ToUpper(service)+": "+operation+", exceeded maximum number of attempts, 3, https response error StatusCode: 0, request send failed, ")
+		return nil, wrapped(err, "operation error "+strings.ToUpper(service)+": "+operation+", exceeded maximum number of attempts, 3, https response error StatusCode: 0, request send failed, ")
 	}
-	if service == "s3" { // with a URL signed by ECR
-		return g.throughEndpoint(ctx, in, v, policy.Request{Action: c.Action, Resource: "arn:aws:s3:::" + c.Bucket + "/layers"})
+	if service == "s3" { // by a URL that ECR has signed
+		return nil, g.throughEndpoint(ctx, in, v, policy.Request{Action: c.Action, Resource: "arn:aws:s3:::" + c.Bucket + "/layers"})
 	}
 	creds := c.Credentials
 	if creds == nil {
 		own, err := g.credentials(ctx, in.ID)
 		if err != nil {
-			return fmt.Errorf("operation error %s: %s, get identity: get credentials: failed to refresh cached credentials, %w", strings.ToUpper(service), operation, err)
+			return nil, fmt.Errorf("operation error %s: %s, get identity: get credentials: failed to refresh cached credentials, %w", strings.ToUpper(service), operation, err)
 		}
 		creds = &own
 	}
 	_, who, err := g.sts.OpenSession(ctx, creds.AccessKeyID, creds.SessionToken)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	call := &awsapi.Call{
 		RequestID: ids.UUID(), Service: service, Operation: operation, Account: in.Account, Region: region, Principal: who,
@@ -73,23 +80,23 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	}
 	call.VPCEndpoint = endpointOf(in, v)
 	if err := g.fault(in, call); err != nil {
-		return err
+		return nil, err
 	}
 	call.Account = cmp.Or(c.Account, in.Account) // the account of the repositories
 	err = g.authorizer.Authorize(awsapi.WithCall(ctx, call), call, g.input(in, c))
 	denial, ok := errors.AsType[*authz.Denial](err)
 	if !ok {
-		return err
+		return call, err
 	}
 	if service == "ecr" && openToAll(denial.Decision) {
-		return nil
+		return call, nil
 	}
 	denial.Encoded = "" // sealing differs each time, and the message is not needed here
 	code := "AccessDeniedException"
 	if service == "ec2" {
 		code = "UnauthorizedOperation"
 	}
-	return &node.Refusal{
+	return nil, &node.Refusal{
 		Err:      fmt.Errorf("operation error %s: %s, https response error StatusCode: %d, api error %s: %s", strings.ToUpper(service), operation, http.StatusForbidden, code, denial.Error()),
 		Decision: g.iamDecision(ctx, in, cmp.Or(who.RoleARN, in.RoleARN), code, v.Endpoint, denial),
 	}

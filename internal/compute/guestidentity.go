@@ -13,7 +13,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
@@ -32,11 +31,9 @@ func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id
 		return aws.Credentials{}, wrapped(err, "failed to retrieve credentials, "+operation+"exceeded maximum number of attempts, 3, https response error StatusCode: 0, request send failed, ")
 	}
 	call := &awsapi.Call{
-		RequestID: ids.UUID(), Service: "sts", Operation: "AssumeRoleWithWebIdentity", Account: in.Account, Region: in.Region,
-		Principal: awsapi.Principal{Type: awsapi.AnonymousCaller}, SourceIP: v.Source, Time: time.Now(), TLS: true,
+		Region: in.Region, Principal: awsapi.Principal{Type: awsapi.AnonymousCaller}, SourceIP: v.Source, UserAgent: sdkAgent, TLS: true, VPCEndpoint: endpointOf(in, v),
 	}
-	call.VPCEndpoint = endpointOf(in, v)
-	out, err := g.sts.AssumeRoleWithWebIdentity(awsapi.WithCall(ctx, call), &awssts.AssumeRoleWithWebIdentityInput{
+	out, err := awsapi.Do[awssts.AssumeRoleWithWebIdentityOutput](awsapi.WithCall(ctx, call), g.api, &awssts.AssumeRoleWithWebIdentityInput{
 		RoleArn: &id.RoleARN, RoleSessionName: aws.String(fmt.Sprint(time.Now().UnixNano())), WebIdentityToken: &id.Token,
 	})
 	if err != nil {
@@ -50,12 +47,10 @@ func (g *guestCalls) podCredentials(ctx context.Context, in machine.Instance, id
 
 // identityCredentials calls EKS Auth as the node.
 func (g *guestCalls) identityCredentials(ctx context.Context, in machine.Instance, id node.PodIdentity) (aws.Credentials, error) {
-	err := g.call(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: "eks-auth." + in.Region + ".api.aws", Cluster: id.Cluster})
-	if err != nil {
+	out, err := g.assumeForPod(ctx, in, id.Cluster, id.Token)
+	if node.DecisionOf(err) != nil {
 		return aws.Credentials{}, wrapped(err, "failed to refresh cached credentials, ")
 	}
-	call := &awsapi.Call{RequestID: ids.UUID(), Service: "eks-auth", Operation: "AssumeRoleForPodIdentity", Account: in.Account, Region: in.Region, Time: time.Now(), TLS: true}
-	out, err := g.eksAuth.AssumeRoleForPodIdentity(awsapi.WithCall(ctx, call), &eksauth.AssumeRoleForPodIdentityInput{ClusterName: &id.Cluster, Token: &id.Token})
 	if err != nil {
 		return aws.Credentials{}, notAssumed(err, "operation error EKS Auth: AssumeRoleForPodIdentity, ", id.Cluster, id.Namespace+"/"+id.ServiceAccount)
 	}
@@ -65,7 +60,22 @@ func (g *guestCalls) identityCredentials(ctx context.Context, in machine.Instanc
 	}, nil
 }
 
-// notAssumed returns the error if a pod is refused a role.
+// sdkAgent is the user agent of programs on nodes.
+const sdkAgent = "aws-sdk-go-v2"
+
+// assumeForPod changes a pod's token into credentials, as the EKS Pod Identity Agent of its
+// node does: it calls EKS Auth as the node. The call is decided first, for the reason why
+// it is refused.
+func (g *guestCalls) assumeForPod(ctx context.Context, in machine.Instance, cluster, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error) {
+	call, err := g.decide(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: "eks-auth." + in.Region + ".api.aws", Cluster: cluster})
+	if err != nil {
+		return nil, err
+	}
+	call.Service, call.UserAgent = "", sdkAgent // it comes from no service
+	return awsapi.Do[eksauth.AssumeRoleForPodIdentityOutput](awsapi.WithCall(ctx, call), g.api, &eksauth.AssumeRoleForPodIdentityInput{ClusterName: &cluster, Token: &token})
+}
+
+// notAssumed is the refusal of a role to a pod.
 func notAssumed(err error, operation, cluster, component string) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {

@@ -15,6 +15,9 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
@@ -23,7 +26,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/imds"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/iam"
-	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -144,9 +146,6 @@ func (m *Machines) credentials(ctx context.Context, instanceID string) (aws.Cred
 type metadataSource struct{ m *Machines }
 
 var _ imds.Source = (*metadataSource)(nil)
-
-// instanceSession is how long an instance's role credentials are valid.
-const instanceSession = 6 * time.Hour
 
 // find returns a running instance as EC2 describes it, and as it was started.
 func (s *metadataSource) find(instanceID string) (machine.Instance, ec2types.Instance, error) {
@@ -271,14 +270,24 @@ func (s *metadataSource) Credentials(ctx context.Context, instanceID string) (im
 	if role.ARN == "" {
 		return imds.Credentials{}, imds.NoProfile()
 	}
-	if !s.m.cfg.IAM.TrustsService(role, "ec2.amazonaws.com") {
+	c, err := s.m.assume(awsapi.AsServicePrincipal(ctx, m.Account, m.Region, "ec2.amazonaws.com", "", time.Now()), role.ARN, instanceID)
+	if refused, ok := errors.AsType[smithy.APIError](err); ok && refused.ErrorCode() == "AccessDenied" {
 		return imds.Credentials{}, imds.NotTrusted(role.Name)
 	}
-	c, err := s.m.cfg.STS.IssueRoleSession(ctx, role.ARN, instanceID, instanceSession, sts.SessionOptions{})
 	if err != nil {
 		return imds.Credentials{}, err
 	}
-	return imds.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, SessionToken: c.SessionToken, Expiration: c.Expiration}, nil
+	return imds.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey, SessionToken: *c.SessionToken, Expiration: *c.Expiration}, nil
+}
+
+// assume returns credentials of a role, which the service that ctx says assumes for a
+// machine.
+func (m *Machines) assume(ctx context.Context, roleARN, session string) (*ststypes.Credentials, error) {
+	out, err := awsapi.Do[awssts.AssumeRoleOutput](ctx, m.cfg.API, &awssts.AssumeRoleInput{RoleArn: &roleARN, RoleSessionName: &session})
+	if err != nil {
+		return nil, err
+	}
+	return out.Credentials, nil
 }
 
 // Interfaces implements imds.Source.

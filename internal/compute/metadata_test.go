@@ -2,29 +2,37 @@ package compute
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials/ec2rolecreds"
 	awsimds "github.com/aws/aws-sdk-go-v2/feature/ec2/imds"
+	awscloudtrail "github.com/aws/aws-sdk-go-v2/service/cloudtrail"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 const ec2Trust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
@@ -36,6 +44,8 @@ type world struct {
 	iam      *iam.Service
 	sts      *sts.Service
 	ec2      *ec2.Service
+	server   *testkit.Server
+	faults   *fault.Set
 }
 
 // profiles are those of IAM.
@@ -60,9 +70,19 @@ func metadataWorld(t *testing.T, edit func(*awsec2.RunInstancesInput)) (d *world
 	})
 	d = &world{store: st, machines: &Machines{cfg: Config{Store: st}, running: map[string]machine.Instance{}}}
 	d.iam = iam.New(iam.Config{Store: st})
-	d.sts = sts.New(sts.Config{Store: st, Directory: d.iam})
 	d.ec2 = ec2.New(ec2.Config{Store: st, Profiles: profiles{d.iam}})
-	d.machines.cfg.EC2, d.machines.cfg.IAM, d.machines.cfg.STS = d.ec2, d.iam, d.sts
+	authorizer := authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
+	d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: authorizer.AuthorizeTargets})
+	calls, err := journal.Open(t.TempDir(), journal.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = calls.Close() })
+	d.faults = fault.NewSet(fault.Config{})
+	d.server = testkit.NewServer(t, testkit.Config{Store: st, Journal: calls, Faults: d.faults, Services: func(*store.Store) []awsapi.Service {
+		return []awsapi.Service{d.sts.AWS(), cloudtrail.New(cloudtrail.Config{Journal: calls}).AWS()}
+	}})
+	d.machines.cfg.API, d.machines.cfg.EC2, d.machines.cfg.IAM, d.machines.cfg.STS = d.server.Front, d.ec2, d.iam, d.sts
 	if err := d.machines.connectMetadata(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +209,36 @@ func TestMetadataCredentials(t *testing.T) {
 	if _, err := metadataClient(d, id, 2).GetMetadata(ctx, &awsimds.GetMetadataInput{Path: "instance-id"}); err == nil {
 		t.Error("a container behind two hops got metadata")
 	}
-	// A role that EC2 may no longer assume is reported once the issued credentials are rotated.
+	// EC2 has assumed the role, as CloudTrail shows.
+	cfg := d.server.AWSConfig(awsapi.DefaultAccount)
+	cfg.Region = "eu-west-1"
+	testkit.Eventually(t, 10*time.Second, func() error {
+		got, err := awscloudtrail.NewFromConfig(cfg).LookupEvents(ctx, &awscloudtrail.LookupEventsInput{})
+		if err != nil || len(got.Events) == 0 {
+			return fmt.Errorf("%d events, %w", len(got.Events), err)
+		}
+		event := *got.Events[0].CloudTrailEvent
+		for _, want := range []string{
+			`"eventName":"AssumeRole"`, `"userIdentity":{"invokedBy":"ec2.amazonaws.com","type":"AWSService"}`, `"sourceIPAddress":"ec2.amazonaws.com"`,
+			`"requestParameters":{"roleArn":"arn:aws:iam::000000000000:role/node","roleSessionName":"` + id + `"}`, creds.AccessKeyID,
+		} {
+			if !strings.Contains(event, want) {
+				t.Errorf("%s is not in %s", want, event)
+			}
+		}
+		return nil
+	})
+	// What STS throttles, the instance gets later.
+	d.machines.metadata.Forget(id)
+	d.faults.Replace([]fault.Fault{{Kind: fault.Throttle, Account: awsapi.DefaultAccount, Region: "eu-west-1", Operation: "sts:AssumeRole"}})
+	if _, err := d.machines.credentials(ctx, id); err == nil {
+		t.Error("credentials while STS throttles EC2")
+	}
+	d.faults.Replace(nil)
+	if _, err := d.machines.credentials(ctx, id); err != nil {
+		t.Error(err)
+	}
+	// A role that EC2 may not assume is shown as such once what was issued is rotated.
 	untrusted := strings.ReplaceAll(ec2Trust, "ec2.", "lambda.")
 	if _, err := d.iam.UpdateAssumeRolePolicy(ctx, &awsiam.UpdateAssumeRolePolicyInput{RoleName: aws.String("node"), PolicyDocument: &untrusted}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
+	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
 // Running returns a running machine of either kind.
@@ -55,8 +56,14 @@ func (m *Machines) Call(ctx context.Context, in machine.Instance, c node.Call) e
 	return m.calls().call(ctx, in, c)
 }
 
-// Reach decides at once about a connection from a machine to a host name or address. It returns where the machine's
-// calls on it would come from, or a *node.Refusal.
+// AssumeForPod changes the token of a pod on a machine into credentials, as the EKS Pod
+// Identity Agent there does. Its errors are those of Call, and EKS Auth's own.
+func (m *Machines) AssumeForPod(ctx context.Context, in machine.Instance, cluster, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error) {
+	return m.calls().assumeForPod(ctx, in, cluster, token)
+}
+
+// Reach decides, at once, a connection of a machine to a host name or address: where its
+// calls come from then, or a *node.Refusal.
 func (m *Machines) Reach(ctx context.Context, in machine.Instance, host string, port int) (Origin, error) {
 	v, err := m.network.decide(ctx, in, host, port)
 	if err != nil {

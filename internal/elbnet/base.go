@@ -20,9 +20,9 @@ type Config struct {
 	Store *store.Store
 	// Network is the network in which the load balancers are.
 	Network Network
-	// EnsureServiceRole creates the account's AWSServiceRoleForElasticLoadBalancing if it does not exist. If nil, no
-	// role is created.
-	EnsureServiceRole func(ctx context.Context, account string) error
+	// EnsureServiceRole makes a service-linked role in the caller's account, for the
+	// caller, unless it exists. nil makes none.
+	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	Timing            timing.Timing
 	Clock             clock.WithTicker // nil means the real clock
 	Log               *slog.Logger     // nil means slog.Default
@@ -49,12 +49,14 @@ func (b *Base) AsService(ctx context.Context, sc regional.Scope) context.Context
 	return awsapi.AsService(ctx, sc.Account, sc.Region, serviceRole, b.Clock.Now())
 }
 
-// EnsureRole creates an account's service-linked role if it does not exist.
-func (b *Base) EnsureRole(ctx context.Context, account string) error {
+// EnsureRole makes the service-linked role of the caller's account unless it exists. A
+// caller who may not is refused with IAM's own error, as on AWS:
+// https://github.com/kubernetes/k8s.io/pull/5515
+func (b *Base) EnsureRole(ctx context.Context) error {
 	if b.EnsureServiceRole == nil {
 		return nil
 	}
-	if err := b.EnsureServiceRole(ctx, account); err != nil {
+	if err := b.EnsureServiceRole(ctx, serviceRole); err != nil {
 		return fmt.Errorf("making the service-linked role: %w", err)
 	}
 	return nil

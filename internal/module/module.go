@@ -35,8 +35,8 @@ type Module struct {
 // service-linked role of a service principal.
 type RoleUsage func(account, principal string) (map[string][]string, error)
 
-// InUse returns the RoleUsage of resources that all need the service-linked role of one service principal. arn
-// returns the ARN of a resource.
+// InUse returns the RoleUsage of resources that all need the service-linked role of one
+// service principal. arn names a resource; it returns "" for one that does not need it.
 func InUse[T any](principal string, st *store.Store, resources store.Collection[T], arn func(store.Item[T]) string) RoleUsage {
 	return func(account, asked string) (map[string][]string, error) {
 		if asked != principal {
@@ -45,7 +45,9 @@ func InUse[T any](principal string, st *store.Store, resources store.Collection[
 		all, err := resources.List(st, store.Scope{Account: account})
 		usage := map[string][]string{}
 		for _, r := range all {
-			usage[r.Key.Region] = append(usage[r.Key.Region], arn(r))
+			if name := arn(r); name != "" {
+				usage[r.Key.Region] = append(usage[r.Key.Region], name)
+			}
 		}
 		return usage, err
 	}

@@ -41,6 +41,7 @@ type Kubelets interface {
 type Fargate struct {
 	machine.Instance
 	ClusterName string
+	Profile     string // Fargate profile
 	Cluster     ClusterInfo
 	NodeName    string
 	ProviderID  string

@@ -24,15 +24,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
-	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
 // Config is what Runs need.
 type Config struct {
 	EC2           EC2
 	EKS           EKS
-	EKSAuth       EKSAuth
 	Machines      Machines
 	ControlPlanes ControlPlanes
 	Why           Explainer
@@ -62,12 +61,6 @@ type EKS interface {
 	PodIdentityAgentRuns(ctx context.Context, planeID, nodeName string) (bool, error)
 }
 
-// EKSAuth is what is asked of the service of that name.
-type EKSAuth interface {
-	// Agent is the EKS Pod Identity Agent of a node that calls the service if may says so.
-	Agent(account, region, cluster string, may func(ctx context.Context) error) http.Handler
-}
-
 // Machines are those on which pods are.
 type Machines interface {
 	Running(id string) (machine.Instance, bool)
@@ -75,8 +68,8 @@ type Machines interface {
 	Reach(ctx context.Context, in machine.Instance, host string, port int) (compute.Origin, error)
 	// DialEndpoint connects a machine with a cluster's endpoint.
 	DialEndpoint(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
-	// Call decides a call of AWS.
-	Call(ctx context.Context, in machine.Instance, c node.Call) error
+	// AssumeForPod changes a pod's token into credentials, as the EKS Pod Identity Agent does.
+	AssumeForPod(ctx context.Context, in machine.Instance, cluster, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error)
 	// Metadata connects to a machine's metadata service from that many hops away.
 	Metadata(id string, hops int) http.RoundTripper
 }

@@ -322,8 +322,9 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 			advice.Paste("aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent --region "+p.Region))
 		return
 	}
-	rs.cfg.EKSAuth.Agent(p.Account, p.Region, p.Cluster, func(ctx context.Context) error {
-		return rs.agentMayCall(ctx, run, in)
+	eksauth.Agent(func(ctx context.Context, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error) {
+		out, err := rs.cfg.Machines.AssumeForPod(ctx, in, p.Cluster, token)
+		return out, rs.agentRefused(run, in, err)
 	}).ServeHTTP(w, r)
 }
 
@@ -344,11 +345,10 @@ func roleByAnnotation(run *podRun) advice.Fix {
 		"kubectl annotate serviceaccount "+pod.Spec.ServiceAccountName+" --namespace "+pod.Namespace+" eks.amazonaws.com/role-arn=$ROLE")
 }
 
-// agentMayCall decides the call of EKS Auth that the agent makes as its node.
-func (rs *Runs) agentMayCall(ctx context.Context, run *podRun, in machine.Instance) error {
-	host := "eks-auth." + in.Region + ".api.aws"
-	err := rs.cfg.Machines.Call(ctx, in, node.Call{Action: node.ActionAssumeForPod, Host: host, Cluster: run.program.Cluster})
-	why := node.DecisionOf(err)
+// agentRefused explains to the pod why the agent's own call of EKS Auth was refused, and
+// returns the error as the agent answers it.
+func (rs *Runs) agentRefused(run *podRun, in machine.Instance, err error) error {
+	host, why := "eks-auth."+in.Region+".api.aws", node.DecisionOf(err)
 	if why == nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func TestWhyRequest(t *testing.T) {
 			machines := ec2.New(ec2.Config{Store: st})
 			authorizer = authz.New(authz.Config{
 				Policies: users.PoliciesOf, Resolvers: map[string]authz.Resolver{"ec2": machines.Authz(), "iam": users.Authz()},
-				EndpointPolicy: machines.EndpointPolicy, Store: st, Journal: log,
+				EndpointPolicy: machines.EndpointPolicy, Store: st,
 			})
 			sessions := sts.New(sts.Config{Store: st, Directory: users, Authorize: authorizer.AuthorizeTargets})
 			return []awsapi.Service{users.AWS(), machines.AWS(), sessions.AWS()}

@@ -27,10 +27,12 @@ var clients = []client{
 		CreateTags DeleteLaunchTemplate DeleteNetworkInterface DeleteSecurityGroup DeleteTags DescribeAddresses DescribeImages DescribeInstances DescribeKeyPairs
 		DescribeLaunchTemplateVersions DescribeNetworkInterfaces DescribeRouteTables DescribeSecurityGroups DescribeSubnets DescribeVpcs
 		DescribeInternetGateways RunInstances TerminateInstances`},
-	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile DeleteInstanceProfile GetInstanceProfile RemoveRoleFromInstanceProfile`},
+	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile CreateServiceLinkedRole DeleteInstanceProfile GetInstanceProfile GetRole
+		RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},
 	{"Logs", "cloudwatchlogs", `CreateLogStream PutLogEvents`},
 	{"SQS", "sqs", `SendMessage`},
+	{"STS", "sts", `AssumeRole`},
 }
 
 func main() {

@@ -109,7 +109,7 @@ func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 			DiskGiB: int32(m.DiskGiB), AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address,
 			PrivateDNSName: m.hostName(s.cfg.Region), RoleARN: m.RoleARN, LaunchTime: m.Since, Fargate: true,
 		},
-		ClusterName: s.cfg.Cluster, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),
+		ClusterName: s.cfg.Cluster, Profile: m.Profile, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),
 		Labels: map[string]string{labelComputeType: computeTypeFargate, corev1.LabelHostname: m.hostName(s.cfg.Region)},
 		Taints: []corev1.Taint{{Key: labelComputeType, Value: computeTypeFargate, Effect: corev1.TaintEffectNoSchedule}},
 	}

@@ -59,9 +59,9 @@ type Config struct {
 	// Sources are load balancers, by the type of traffic source: elb, elbv2. Those of a
 	// type that is not there are records without an effect.
 	Sources map[string]Sources
-	// EnsureServiceRole makes the account's AWSServiceRoleForAutoScaling unless it
-	// is there, and returns its ARN.
-	EnsureServiceRole func(ctx context.Context, account string) (string, error)
+	// EnsureServiceRole makes a service-linked role in the caller's account, for the
+	// caller, unless it exists. nil makes none.
+	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	Timing            timing.Timing
 	Clock             clock.WithTicker // nil: the real one
 	Log               *slog.Logger     // nil: slog.Default
@@ -89,8 +89,6 @@ func (s *Service) asService(ctx context.Context, account, region string) context
 
 // serviceRole is the service-linked role of Auto Scaling.
 var serviceRole = awsapi.ServiceRole{Service: "autoscaling.amazonaws.com", Name: "AWSServiceRoleForAutoScaling", Session: "AutoScaling"}
-
-func serviceRoleARN(account string) string { return serviceRole.ARN(account) }
 
 // scope is an account and region.
 type scope struct{ regional.Scope }

@@ -10,6 +10,7 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
 )
 
 // Auto Scaling models few errors; whatever is wrong with a request is a
@@ -19,6 +20,17 @@ import (
 
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)
+}
+
+// errNoServiceRole is of a user who may not create the service-linked role, as users of
+// Terraform see it. Other errors stay as they are.
+func errNoServiceRole(err error) error {
+	if errorCode(err) != "AccessDenied" {
+		return fmt.Errorf("creating the service-linked role: %w", err)
+	}
+	return awserr.Newf("AccessDenied", "The default Service-Linked Role for Auto Scaling could not be created.  "+
+		"com.amazonaws.services.identitymanagement.model.AmazonIdentityManagementException: %s "+
+		"(Service: AmazonIdentityManagement; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", errorText(err), ids.UUID()).WithStatus(403)
 }
 
 func errNoGroup(name string) error {

@@ -84,13 +84,12 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		return nil, err
 	}
 	if g.Group.ServiceLinkedRoleARN = in.ServiceLinkedRoleARN; in.ServiceLinkedRoleARN == nil {
-		role := serviceRoleARN(sc.Account)
 		if s.cfg.EnsureServiceRole != nil {
-			if role, err = s.cfg.EnsureServiceRole(ctx, sc.Account); err != nil {
-				return nil, fmt.Errorf("creating the service-linked role: %w", err)
+			if err := s.cfg.EnsureServiceRole(ctx, serviceRole); err != nil {
+				return nil, errNoServiceRole(err)
 			}
 		}
-		g.Group.ServiceLinkedRoleARN = &role
+		g.Group.ServiceLinkedRoleARN = aws.String(serviceRole.ARN(sc.Account))
 	}
 	if *desired > 0 {
 		g.Causes = []string{fmt.Sprintf("At %s a user request created an AutoScalingGroup changing the desired capacity from 0 to %d.", stamp(now), *desired)}

@@ -71,9 +71,6 @@ func (w *world) newService(st *store.Store) *autoscaling.Service {
 	return autoscaling.New(autoscaling.Config{
 		Store: st, EC2: w.faults, Instances: w.faults, Clock: w.clock, Log: testkit.Log(w),
 		Sources: map[string]autoscaling.Sources{"elb": w.balancers, "elbv2": w.balancers},
-		EnsureServiceRole: func(_ context.Context, account string) (string, error) {
-			return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
-		},
 	})
 }
 

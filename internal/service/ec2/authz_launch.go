@@ -353,10 +353,9 @@ func (v *launchView) findProfile(ctx context.Context) {
 	}
 }
 
-// fleetTargets are what CreateFleet touches. The launches of an instant fleet are
-// authorized for each of its pools when it launches (Config.AuthorizeLaunch);
-// other fleets launch as EC2 Fleet's own role, to which the caller can only pass
-// roles that it may pass itself.
+// fleetTargets are what CreateFleet touches. An instant fleet calls RunInstances as
+// its user, which is authorized then. Other fleets launch as EC2 Fleet's own role, to
+// which the caller can only pass roles that it may pass itself.
 func (s *Service) fleetTargets(ctx context.Context, sc resource.Scope, in *awsec2.CreateFleetInput) []authz.Target {
 	created := func(kind string) authz.Target {
 		t := authz.Target{Type: kind}

@@ -82,9 +82,16 @@ func newCrashWorld(t testing.TB) *crashWorld {
 	return w
 }
 
+// A launcher calls the service's handler, without a server between.
+type launcher struct{ w *crashWorld }
+
+func (l launcher) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
+	return l.w.Service.RunInstances(ctx, in)
+}
+
 func (w *crashWorld) start() {
 	w.Service = ec2.New(ec2.Config{Store: w.store, Timing: clock.Fast(), Profiles: profiles{}, Log: testkit.Log(w.TB),
-		VCPUQuota: func(context.Context, string, string, string) int { return 1_000_000 }})
+		VCPUQuota: func(context.Context, string, string, string) int { return 1_000_000 }, Launcher: launcher{w}})
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.RunOn(ctx, w.machine) }()

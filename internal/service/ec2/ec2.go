@@ -22,9 +22,9 @@ import (
 	"log/slog"
 	"slices"
 
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/reconcile"
@@ -69,10 +69,12 @@ type Config struct {
 	Timing timing.Timing
 	// Profiles looks up instance profiles; nil means that there are none.
 	Profiles Profiles
-	// AuthorizeLaunch says whether the caller of a fleet may launch from one of its
-	// pools, whose RunInstances request it is given; its error becomes that pool's.
-	// nil means every launch is allowed.
-	AuthorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
+	// Launcher is EC2's own API, by which fleets and persistent Spot requests launch.
+	// Required if there are such.
+	Launcher instance.Launcher
+	// EnsureServiceRole makes a service-linked role in the caller's account, for the
+	// caller, unless it exists. nil makes none.
+	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	// Parameter returns the image ID that a parameter of SSM holds, named as in
 	// resolve:ssm:NAME; false if there is no such parameter of an image. nil knows
 	// the public ones only.
@@ -133,14 +135,11 @@ func New(cfg Config) *Service {
 	if core.Log == nil {
 		core.Log = slog.Default()
 	}
-	if cfg.AuthorizeLaunch == nil {
-		cfg.AuthorizeLaunch = func(context.Context, *awsec2.RunInstancesInput) error { return nil }
-	}
 	interfaces := eni.New(core)
 	images := image.New(core, cfg.Parameter)
 	instances := instance.New(core, instance.Config{
 		Images: images, Interfaces: interfaces, Profiles: cfg.Profiles,
-		VCPUQuota: cfg.VCPUQuota, Faults: cfg.Faults, Ended: fleet.Poke,
+		VCPUQuota: cfg.VCPUQuota, Faults: cfg.Faults, Launcher: cfg.Launcher, Ended: fleet.Poke,
 	})
 	return &Service{
 		Core:                core,
@@ -155,7 +154,7 @@ func New(cfg Config) *Service {
 		instanceTypeService: instancetype.New(core),
 		keyPairService:      keypair.New(core),
 		instanceService:     instances,
-		fleetService:        fleet.New(core, images, instances, cfg.AuthorizeLaunch),
+		fleetService:        fleet.New(core, images, instances, cfg.Launcher, cfg.EnsureServiceRole),
 		insightsService:     insights.New(core),
 		profiles:            cfg.Profiles,
 	}

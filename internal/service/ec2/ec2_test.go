@@ -16,6 +16,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -49,11 +51,16 @@ func (w *world) vcpuQuota(context.Context, string, string, string) int {
 	return w.quota
 }
 
-func (w *world) authorizeLaunch(_ context.Context, in *awsec2.RunInstancesInput) error {
+// authorize allows everything but launches of denied types by fleets.
+func (w *world) authorize(_ context.Context, call *awsapi.Call, in any) error {
+	run, ok := in.(*awsec2.RunInstancesInput)
+	if !ok || call.By() != "ec2fleet.amazonaws.com" {
+		return nil
+	}
 	if w.launching != nil {
 		w.launching()
 	}
-	if slices.Contains(w.denied, string(in.InstanceType)) {
+	if slices.Contains(w.denied, string(run.InstanceType)) {
 		return awserr.New("UnauthorizedOperation", "You are not authorized to perform this operation.").WithStatus(403)
 	}
 	return nil
@@ -67,8 +74,8 @@ func newWorld(t testing.TB) *world {
 func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]machine.Instance{}}, faults: fault.NewSet(fault.Config{})}
-	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, AuthorizeLaunch: w.authorizeLaunch, Faults: w.faults})
+	w.server = testkit.NewServer(t, testkit.Config{AuthorizeInput: w.authorize, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, Faults: w.faults})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)

@@ -4,9 +4,13 @@ import (
 	"context"
 
 	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/service/ec2/fleet"
 )
 
 // Module declares the service to the daemon, whose machines boot its instances.
 func (s *Service) Module(machines Machines) module.Module {
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: func(ctx context.Context) error { return s.RunOn(ctx, machines) }}
+	return module.Module{
+		Service: s.AWS(), Resolver: s.Authz(), Run: func(ctx context.Context) error { return s.RunOn(ctx, machines) },
+		RoleUsage: []module.RoleUsage{module.InUse(fleet.ServiceRole.Service, s.Store, fleet.Fleets.Collection, fleet.UsesRole)},
+	}
 }

@@ -14,9 +14,15 @@ func (s *Service) Module() module.Module {
 	st := s.clusters.Store
 	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: s.Run, RoleUsage: []module.RoleUsage{
 		module.InUse(base.ServiceRole.Service, st, record.Clusters, func(i store.Item[record.Cluster]) string { return aws.ToString(i.Value.Cluster.Arn) }),
-		module.InUse("eks-nodegroup.amazonaws.com", st, record.Nodegroups, func(i store.Item[record.Nodegroup]) string { return aws.ToString(i.Value.Nodegroup.NodegroupArn) }),
+		module.InUse(base.FargateRole.Service, st, record.FargateProfiles, func(i store.Item[record.FargateProfile]) string {
+			return aws.ToString(i.Value.Profile.FargateProfileArn)
+		}),
+		module.InUse(base.NodegroupRole.Service, st, record.Nodegroups, func(i store.Item[record.Nodegroup]) string { return aws.ToString(i.Value.Nodegroup.NodegroupArn) }),
 	}}
 }
 
-// ServiceRole is the service-linked role under which EKS calls other services.
-var ServiceRole = base.ServiceRole
+// The service-linked roles under which EKS calls other services.
+var (
+	ServiceRole = base.ServiceRole
+	FargateRole = base.FargateRole
+)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -13,12 +14,19 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node/userdata"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -71,7 +79,13 @@ func TestWithTheRealNeighbours(t *testing.T) {
 	var network *ec2.Service
 	var service *eks.Service
 	var scaling *autoscaling.Service
-	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+	mayMakeRoles := false
+	srv := testkit.NewServer(t, testkit.Config{AuthorizeInput: func(_ context.Context, call *awsapi.Call, _ any) error {
+		if call.Operation == "CreateServiceLinkedRole" && call.By() == "eks.amazonaws.com" && !mayMakeRoles {
+			return authz.Denied(call, policy.Decision{})
+		}
+		return nil
+	}, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 		identities := iam.New(iam.Config{Store: st, Log: quiet})
 		network = ec2.New(ec2.Config{Store: st, Timing: clock.Fast(), Profiles: profiles{identities}, Log: quiet})
 		scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: network, Instances: network, Log: quiet})
@@ -94,11 +108,13 @@ func TestWithTheRealNeighbours(t *testing.T) {
 			VerifyPresigned: func(context.Context, *http.Request) (awsapi.Principal, error) {
 				return awsapi.Principal{}, errors.New("no")
 			},
-			OwnHost: func(string) bool { return false }, NewClient: planes.client, NewObjects: planes.objects, Timing: clock.Fast(), Log: quiet,
+			EnsureServiceRole: awscall.IAM{API: front}.EnsureServiceRole,
+			OwnHost:           func(string) bool { return false }, NewClient: planes.client, NewObjects: planes.objects, Timing: clock.Fast(), Log: quiet,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		identities.Register(service.Module().RoleUsage...)
 		return []awsapi.Service{identities.AWS(), network.AWS(), service.AWS()}
 	}})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,6 +151,9 @@ func TestWithTheRealNeighbours(t *testing.T) {
 	in := w.createInput("dev")
 	in.ResourcesVpcConfig.SubnetIds = subnets
 	in.AccessConfig = &ekstypes.CreateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApi}
+	_, err = w.client.CreateCluster(t.Context(), in)
+	wantError(t, err, "InvalidRequestException", "Failed to create service linked role: AWSServiceRoleForAmazonEKS due to missing permissions for 'iam:CreateServiceLinkedRole'")
+	mayMakeRoles = true
 	if _, err := w.client.CreateCluster(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +195,37 @@ func TestWithTheRealNeighbours(t *testing.T) {
 	if n != 3 {
 		t.Errorf("%d instances, want 3", n)
 	}
+	// The roles that EKS has made are there as long as EKS needs them.
+	roles, err := iamClient.ListRoles(t.Context(), &awsiam.ListRolesInput{PathPrefix: aws.String("/aws-service-role/eks")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	for _, r := range roles.Roles {
+		attached := testkit.Must(iamClient.ListAttachedRolePolicies(t.Context(), &awsiam.ListAttachedRolePoliciesInput{RoleName: r.RoleName}))(t).AttachedPolicies
+		trust, err := url.QueryUnescape(*r.AssumeRolePolicyDocument)
+		if service := strings.Split(*r.Path, "/")[2]; err != nil || !strings.Contains(trust, `"Principal":{"Service":"`+service+`"}`) {
+			t.Errorf("%s trusts %s, %v", *r.RoleName, trust, err)
+		}
+		made = append(made, *r.Path+*r.RoleName+" "+*r.Description+" "+*attached[0].PolicyName)
+	}
+	if diff := cmp.Diff([]string{
+		"/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS Allows Amazon EKS to call AWS services on your behalf. AmazonEKSServiceRolePolicy",
+		"/aws-service-role/eks-nodegroup.amazonaws.com/AWSServiceRoleForAmazonEKSNodegroup This policy allows Amazon EKS to create and manage Nodegroups AWSServiceRoleForAmazonEKSNodegroup",
+	}, made, cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Errorf("service-linked roles (-want +got):\n%s", diff)
+	}
+	deleted := func(role string) iamtypes.DeletionTaskStatusType {
+		task := testkit.Must(iamClient.DeleteServiceLinkedRole(t.Context(), &awsiam.DeleteServiceLinkedRoleInput{RoleName: &role}))(t).DeletionTaskId
+		return testkit.Must(iamClient.GetServiceLinkedRoleDeletionStatus(t.Context(), &awsiam.GetServiceLinkedRoleDeletionStatusInput{DeletionTaskId: task}))(t).Status
+	}
+	if got := deleted("AWSServiceRoleForAmazonEKSNodegroup"); got != iamtypes.DeletionTaskStatusTypeFailed {
+		t.Errorf("the role of a node group: %s", got)
+	}
 	w.deleteNodegroup("dev", "ng")
+	if got := deleted("AWSServiceRoleForAmazonEKSNodegroup"); got != iamtypes.DeletionTaskStatusTypeSucceeded {
+		t.Errorf("the role of no node group: %s", got)
+	}
 	if _, err := w.client.DeleteCluster(t.Context(), &awseks.DeleteClusterInput{Name: aws.String("dev")}); err != nil {
 		t.Fatal(err)
 	}

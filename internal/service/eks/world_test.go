@@ -52,8 +52,8 @@ type world struct {
 	fake   *clocktesting.FakeClock
 	pace   time.Duration // how far it goes on whenever a test looks
 	quotas eks.Quotas
-	// fargateRole is called for Fargate's service-linked role; nil: nobody is.
-	fargateRole func(ctx context.Context, account string) error
+	// serviceRoles are the names of the service-linked roles that were asked for.
+	serviceRoles []string
 	// principals says who signed with an access key; set before a login.
 	principals map[string]awsapi.Principal
 
@@ -126,13 +126,18 @@ func (w *world) newService(st *store.Store) *eks.Service {
 	svc, err := eks.New(eks.Config{
 		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
-		EndpointURL: "http://127.0.0.1:4566", EnsureFargateRole: w.fargateRole,
+		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,
 		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
 	return svc
+}
+
+func (w *world) ensureServiceRole(_ context.Context, role awsapi.ServiceRole) error {
+	w.serviceRoles = append(w.serviceRoles, role.Name)
+	return nil
 }
 
 func (w *world) start() {

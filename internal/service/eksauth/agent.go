@@ -10,27 +10,24 @@ import (
 
 	"github.com/aws/smithy-go"
 
-	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
 // Agent is what the EKS Pod Identity Agent of a cluster's nodes answers below
 // http://169.254.170.23: GET /v1/credentials with the pod's token as Authorization,
-// and nothing before it. call decides whether the agent's node may call EKS Auth now.
+// and nothing before it. call calls EKS Auth with the token, as the agent's node.
 // https://github.com/aws/eks-pod-identity-agent
-func (s *Service) Agent(account, region, cluster string, call func(context.Context) error) http.Handler {
+func Agent(call func(ctx context.Context, token string) (*AssumeRoleForPodIdentityOutput, error)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/credentials", func(w http.ResponseWriter, r *http.Request) {
-		ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region})
-		if err := call(ctx); err != nil {
-			refuse(w, err)
-			return
-		}
-		_, c, err := s.credentials(ctx, cluster, r.Header.Get("Authorization"))
+		out, err := call(r.Context(), r.Header.Get("Authorization"))
 		if err != nil {
 			refuse(w, err)
 			return
 		}
+		c := out.Credentials
+		user, _ := arn.Parse(*out.AssumedRoleUser.Arn) // STS's own
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(struct { // the client is gone if this fails
 			AccessKeyID     string `json:"AccessKeyId"`
@@ -38,7 +35,7 @@ func (s *Service) Agent(account, region, cluster string, call func(context.Conte
 			Token           string
 			AccountID       string `json:"AccountId"`
 			Expiration      time.Time
-		}{c.AccessKeyID, c.SecretAccessKey, c.SessionToken, c.Account, c.Expiration})
+		}{*c.AccessKeyId, *c.SecretAccessKey, *c.SessionToken, user.Account, *c.Expiration})
 	})
 	return mux
 }

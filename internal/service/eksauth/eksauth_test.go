@@ -57,7 +57,7 @@ func newService(session *eksauth.Session) *eksauth.Service {
 			if s.Pod.RoleARN == "" {
 				return eksauth.RoleSession{}, &eksauth.NotAssumableError{Why: errors.New("no trust")}
 			}
-			return eksauth.RoleSession{AccessKeyID: "ASIA", SecretAccessKey: "s", SessionToken: "t", Expiration: now.Add(time.Hour), ARN: "user", ID: "AROA:x", Account: "1"}, nil
+			return eksauth.RoleSession{AccessKeyID: "ASIA", SecretAccessKey: "s", SessionToken: "t", Expiration: now.Add(time.Hour), ARN: "arn:aws:sts::1:assumed-role/r/s", ID: "AROA:x", Account: "1"}, nil
 		},
 	})
 }
@@ -72,7 +72,7 @@ func TestAssumeRoleForPodIdentity(t *testing.T) {
 	}
 	expiration := now.Add(time.Hour)
 	want := &eksauth.AssumeRoleForPodIdentityOutput{
-		AssumedRoleUser:        &eksauth.AssumedRoleUser{Arn: aws.String("user"), AssumeRoleId: aws.String("AROA:x")},
+		AssumedRoleUser:        &eksauth.AssumedRoleUser{Arn: aws.String("arn:aws:sts::1:assumed-role/r/s"), AssumeRoleId: aws.String("AROA:x")},
 		Audience:               aws.String("pods.eks.amazonaws.com"),
 		Credentials:            &eksauth.Credentials{AccessKeyId: aws.String("ASIA"), SecretAccessKey: aws.String("s"), SessionToken: aws.String("t"), Expiration: &expiration},
 		PodIdentityAssociation: &eksauth.PodIdentityAssociation{AssociationArn: aws.String("arn"), AssociationId: aws.String("a-1")},
@@ -108,7 +108,11 @@ func TestAssumeRoleForPodIdentity(t *testing.T) {
 
 func TestAgent(t *testing.T) {
 	var session eksauth.Session
-	agent := httptest.NewServer(newService(&session).Agent("1", "us-east-1", "dev", func(context.Context) error { return nil }))
+	s := newService(&session)
+	agent := httptest.NewServer(eksauth.Agent(func(ctx context.Context, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error) {
+		ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: "1", Region: "us-east-1"})
+		return s.AssumeRoleForPodIdentity(ctx, &eksauth.AssumeRoleForPodIdentityInput{ClusterName: aws.String("dev"), Token: &token})
+	}))
 	defer agent.Close()
 	for _, tt := range []struct {
 		token  string
@@ -151,7 +155,6 @@ func TestAgent(t *testing.T) {
 
 // What keeps the agent itself from calling EKS Auth it says in its SDK's words.
 func TestAgentThatMayNotCall(t *testing.T) {
-	var session eksauth.Session
 	for _, tt := range []struct {
 		err    error
 		status int
@@ -164,7 +167,7 @@ func TestAgentThatMayNotCall(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/v1/credentials", nil)
 		r.Header.Set("Authorization", "good")
 		w := httptest.NewRecorder()
-		newService(&session).Agent("1", "us-east-1", "dev", func(context.Context) error { return tt.err }).ServeHTTP(w, r)
+		eksauth.Agent(func(context.Context, string) (*eksauth.AssumeRoleForPodIdentityOutput, error) { return nil, tt.err }).ServeHTTP(w, r)
 		if w.Code != tt.status || !strings.HasSuffix(w.Body.String(), tt.body) {
 			t.Errorf("%v: %d %q, want %d %q", tt.err, w.Code, w.Body, tt.status, tt.body)
 		}

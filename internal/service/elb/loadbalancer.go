@@ -62,7 +62,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 		return nil, err
 	}
 	r.DNSName = elbnet.DNSName(sc.Region, r.Name, r.UID, r.Internal)
-	if err := s.EnsureRole(ctx, sc.Account); err != nil {
+	if err := s.EnsureRole(ctx); err != nil {
 		return nil, err
 	}
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {

@@ -63,7 +63,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 	id := ids.Hex(idDigits)
 	r.LB.LoadBalancerArn = aws.String(arn.New("elasticloadbalancing", sc.Region, sc.Account, "loadbalancer/"+kind+"/"+name+"/"+id))
 	r.LB.DNSName, r.LB.CanonicalHostedZoneId = aws.String(dnsName(sc.Region, &r, id)), aws.String(elbzones.ID(sc.Region, r.network()))
-	if err := s.EnsureRole(ctx, sc.Account); err != nil {
+	if err := s.EnsureRole(ctx); err != nil {
 		return nil, err
 	}
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {

@@ -78,9 +78,6 @@ func newWorld(t testing.TB) *world {
 		})
 		scaling = autoscaling.New(autoscaling.Config{
 			Store: st, EC2: network, Instances: network, Sources: map[string]autoscaling.Sources{"elbv2": svc}, Log: testkit.Log(t),
-			EnsureServiceRole: func(_ context.Context, account string) (string, error) {
-				return "arn:aws:iam::" + account + ":role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling", nil
-			},
 		})
 		w.svc, w.store = svc, st
 		return []awsapi.Service{svc.AWS(), network.AWS(), scaling.AWS()}

@@ -67,7 +67,7 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 }
 
 // Targets implements authz.Targeter for what requests name by something of theirs: a
-// user by an access key, a role by the task of its deletion.
+// user by an access key, a role by its service or by the task of its deletion.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	switch in := in.(type) {
 	case *awsiam.GetAccessKeyLastUsedInput:
@@ -76,6 +76,12 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 			t.ID = k.User
 		}
 		return []authz.Target{t}, true
+	case *awsiam.CreateServiceLinkedRoleInput:
+		path := "role/aws-service-role/" + aws.ToString(in.AWSServiceName)
+		if name, ok := serviceRoleName(in); ok {
+			path += "/" + name
+		}
+		return []authz.Target{{Type: "role", ID: arn.IAM(call.Account, path), New: true}}, true
 	case *awsiam.GetServiceLinkedRoleDeletionStatusInput:
 		// task/aws-service-role/SERVICE/ROLE/ID
 		task := strings.TrimPrefix(aws.ToString(in.DeletionTaskId), "task/")

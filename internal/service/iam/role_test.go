@@ -297,17 +297,14 @@ func TestServiceLinkedRoles(t *testing.T) {
 	testkit.WantError(t, err, "InvalidInput", "Custom suffix is not allowed for eks-nodegroup.amazonaws.com")
 	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: service})
 	testkit.WantError(t, err, "InvalidInput", "Service role name AWSServiceRoleForAmazonEKSNodegroup has been taken in this account, please try a different suffix.")
-	if r, err := w.iam.EnsureServiceLinkedRole(ctx, account, *service); err != nil || r.ID != *made.RoleId {
-		t.Errorf("ensured %+v, %v", r, err)
-	}
 	_, err = c.DeleteRole(ctx, &awsiam.DeleteRoleInput{RoleName: made.RoleName})
 	testkit.WantError(t, err, "UnmodifiableEntity", "Cannot perform the operation on the protected role 'AWSServiceRoleForAmazonEKSNodegroup' - this role is only modifiable by AWS")
 	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String("lex.amazonaws.com")})
 	testkit.WantError(t, err, "NotImplemented", "")
 	for _, s := range []string{"eks.amazonaws.com", "eks-fargate.amazonaws.com", "autoscaling.amazonaws.com", "spot.amazonaws.com", "spotfleet.amazonaws.com", "ec2fleet.amazonaws.com", "elasticloadbalancing.amazonaws.com"} {
-		r, err := w.iam.EnsureServiceLinkedRole(ctx, account, s)
-		check(t, err)
-		testkit.Must(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: &r.AttachedPolicies[0]}))(t)
+		r := testkit.Must(c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: &s}))(t).Role
+		attached := testkit.Must(c.ListAttachedRolePolicies(ctx, &awsiam.ListAttachedRolePoliciesInput{RoleName: r.RoleName}))(t).AttachedPolicies
+		testkit.Must(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: attached[0].PolicyArn}))(t)
 	}
 	// While the service needs it, it stays, and the status says for what.
 	cluster := "arn:aws:eks:us-east-1:" + account + ":cluster/dev"

@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -38,46 +37,29 @@ var serviceRoles = map[string]serviceRole{
 // noSuffix are the services whose role takes no suffix.
 var noSuffix = []string{"eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks-fargate.amazonaws.com", "elasticloadbalancing.amazonaws.com"}
 
+// serviceRoleName is the name of the role that a request makes; false for a service that
+// has none here.
+func serviceRoleName(in *awsiam.CreateServiceLinkedRoleInput) (string, bool) {
+	sr, ok := serviceRoles[aws.ToString(in.AWSServiceName)]
+	if suffix := aws.ToString(in.CustomSuffix); suffix != "" {
+		return sr.name + "_" + suffix, ok
+	}
+	return sr.name, ok
+}
+
 // CreateServiceLinkedRole makes the role of an AWS service.
 func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.CreateServiceLinkedRoleInput) (*awsiam.CreateServiceLinkedRoleOutput, error) {
 	if in.CustomSuffix != nil && slices.Contains(noSuffix, *in.AWSServiceName) {
 		return nil, noCustomSuffix(*in.AWSServiceName)
 	}
-	acct := awsapi.CallFrom(ctx).Account
-	r, err := s.createServiceRole(ctx, acct, *in.AWSServiceName, aws.ToString(in.CustomSuffix), aws.ToString(in.Description))
-	if err != nil {
-		return nil, err
-	}
-	return &awsiam.CreateServiceLinkedRoleOutput{Role: s.outRole(acct, &r)}, nil
-}
-
-// EnsureServiceLinkedRole makes an AWS service's role in account unless it is
-// there, as services do when they are first used.
-func (s *Service) EnsureServiceLinkedRole(ctx context.Context, account, service string) (Role, error) {
-	sr, ok := serviceRoles[service]
-	if ok {
-		if r, err := s.RoleByName(ctx, account, sr.name); err == nil {
-			return r, nil
-		}
-	}
-	r, err := s.createServiceRole(ctx, account, service, "", sr.description)
-	if taken := (*iamtypes.InvalidInputException)(nil); errors.As(err, &taken) {
-		return s.RoleByName(ctx, account, sr.name) // someone else was faster
-	}
-	if err != nil {
-		return Role{}, err
-	}
-	return export(account, &r), nil
-}
-
-func (s *Service) createServiceRole(ctx context.Context, account, service, suffix, description string) (role, error) {
-	sr, ok := serviceRoles[service]
+	call, service := awsapi.CallFrom(ctx), *in.AWSServiceName
+	name, ok := serviceRoleName(in)
 	if !ok {
-		return role{}, awserr.NotImplemented("the service-linked role of " + service)
+		return nil, awserr.NotImplemented("the service-linked role of " + service)
 	}
-	name := sr.name
-	if suffix != "" {
-		name += "_" + suffix
+	sr, description := serviceRoles[service], aws.ToString(in.Description)
+	if call.Internal() {
+		description = sr.description
 	}
 	r := role{
 		identity: identity{
@@ -87,12 +69,16 @@ func (s *Service) createServiceRole(ctx context.Context, account, service, suffi
 		Trust:       `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"` + service + `"},"Action":"sts:AssumeRole"}]}`,
 		Description: description, MaxSession: 3600, ServiceLinked: service,
 	}
-	return r, s.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := roles.Get(tx, nameKey(account, name)); err == nil {
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := roles.Get(tx, nameKey(call.Account, name)); err == nil {
 			return serviceRoleTaken(name)
 		}
-		return roles.Create(tx, nameKey(account, name), r)
+		return roles.Create(tx, nameKey(call.Account, name), r)
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.CreateServiceLinkedRoleOutput{Role: s.outRole(call.Account, &r)}, nil
 }
 
 // deletions are the last attempts to delete the roles of services that failed, by

@@ -57,7 +57,6 @@ func newWorld(t testing.TB, clk clock.WithTicker, st *store.Store) *world {
 				Policies:  w.iam.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": w.iam.Authz(), "kms": w.kms.Authz()},
 				Store:     st,
-				Journal:   w.journal,
 			})
 			return []awsapi.Service{w.iam.AWS(), w.kms.AWS()}
 		},

@@ -86,7 +86,6 @@ func newWorld(t testing.TB, o options) *world {
 				Policies:  users.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "sqs": w.sqs.Authz()},
 				Store:     st,
-				Journal:   w.journal,
 
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return o.endpoint, true },
 			})

@@ -8,39 +8,19 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
-	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
-
-// callersKeys is KMS as the daemon gives it to services: what the caller may not, is
-// refused.
-type callersKeys struct {
-	*kms.Service
-	authorizer **authz.Authorizer
-}
-
-func (k callersKeys) Encrypt(ctx context.Context, in *awskms.EncryptInput) (*awskms.EncryptOutput, error) {
-	if err := (*k.authorizer).AuthorizeAs(ctx, "kms", "Encrypt", in); err != nil {
-		return nil, err
-	}
-	return k.Service.Encrypt(ctx, in)
-}
-
-func (k callersKeys) Decrypt(ctx context.Context, in *awskms.DecryptInput) (*awskms.DecryptOutput, error) {
-	if err := (*k.authorizer).AuthorizeAs(ctx, "kms", "Decrypt", in); err != nil {
-		return nil, err
-	}
-	return k.Service.Decrypt(ctx, in)
-}
 
 // TestSecretsOfTheManagedKey: whoever may read parameters may have AWS's key open them,
 // unless a policy denies the use of keys.
@@ -49,10 +29,10 @@ func TestSecretsOfTheManagedKey(t *testing.T) {
 	var users *iam.Service
 	var authorizer *authz.Authorizer
 	srv := testkit.NewServer(t, testkit.Config{
-		Services: func(st *store.Store) []awsapi.Service {
+		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st})
 			keys := kms.New(kms.Config{Store: st})
-			params := ssm.New(ssm.Config{Store: st, KMS: callersKeys{keys, &authorizer}})
+			params := ssm.New(ssm.Config{Store: st, KMS: awscall.KMS{API: front}})
 			authorizer = authz.New(authz.Config{
 				Policies: users.PoliciesOf, Store: st,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "ssm": params.Authz()},

@@ -21,10 +21,14 @@ const (
 	// credentials, those of GetSessionToken included:
 	// https://github.com/mmmorris1975/aws-runas/issues/11
 	maxChained = time.Hour
+	// serviceSession is how long the roles of instances and pods last, which their services
+	// assume without saying so. The limit of the role does not bind services.
+	serviceSession = 6 * time.Hour
 )
 
 // AssumeRole issues a role's credentials to principals that its trust policy
-// names.
+// names. AWS's own services call it, too (awsapi.AsServicePrincipal): EC2 for instances, EKS
+// for pods.
 func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*awssts.AssumeRoleOutput, error) {
 	caller := awsapi.CallFrom(ctx).Principal
 	opts, err := checkAssumeRole(in)
@@ -56,7 +60,11 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 	if !ok {
 		return nil, accessDenied(caller, policy.Decision{Action: "sts:AssumeRole", Resource: *in.RoleArn}) // deleted in the meantime
 	}
-	duration, err := sessionDuration(in.DurationSeconds, longest)
+	usual := defaultRoleSession
+	if caller.Type == awsapi.AWSService {
+		usual, longest = serviceSession, serviceSession
+	}
+	duration, err := sessionDuration(in.DurationSeconds, usual, longest)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +99,8 @@ func asCaller(caller awsapi.Principal, err error) error {
 }
 
 // sessionDuration is how long a role session is asked to last.
-func sessionDuration(seconds *int32, longest time.Duration) (time.Duration, error) {
-	duration := defaultRoleSession
+func sessionDuration(seconds *int32, usual, longest time.Duration) (time.Duration, error) {
+	duration := usual
 	if seconds != nil {
 		duration = time.Duration(*seconds) * time.Second
 	}

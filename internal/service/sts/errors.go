@@ -1,6 +1,7 @@
 package sts
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -32,7 +33,7 @@ func accessDenied(caller awsapi.Principal, d policy.Decision) error {
 	if !d.ExplicitDeny {
 		d.Reason = ""
 	}
-	return awserr.New("AccessDenied", d.Message(caller.ARN)).WithStatus(http.StatusForbidden)
+	return awserr.New("AccessDenied", d.Message(cmp.Or(caller.ARN, caller.Name))).WithStatus(http.StatusForbidden)
 }
 
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_roles.html

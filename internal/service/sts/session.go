@@ -261,16 +261,6 @@ func newSealKey() sealKey {
 	return k
 }
 
-// IssueRoleSession returns credentials of a role without asking its trust policy:
-// for AWS services that hold the role already, such as EC2 for an instance.
-func (s *Service) IssueRoleSession(ctx context.Context, roleARN, sessionName string, duration time.Duration, opts SessionOptions) (Credentials, error) {
-	id, _, ok := s.dir.RoleSession(ctx, roleARN)
-	if !ok {
-		return Credentials{}, fmt.Errorf("issuing a session: no role %s", roleARN)
-	}
-	return s.issue(ctx, rolePrincipal(roleARN, id, sessionName, opts), "", duration)
-}
-
 // RoleSession returns the identity of a session of a role, for AWS services that were
 // passed the role: they call as it in process (awsapi.AsRole), without credentials.
 func (s *Service) RoleSession(ctx context.Context, roleARN, sessionName string) (awsapi.Principal, error) {

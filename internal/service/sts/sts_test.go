@@ -531,17 +531,26 @@ func TestInstancesHoldTheirRole(t *testing.T) {
 	ctx := context.Background()
 	root, account := w.root(t)
 	w.role(t, root, "node", `{"Service":"ec2.amazonaws.com"}`, "")
-	c, err := w.sts.IssueRoleSession(ctx, *roleARN(account, "node"), "i-0abcdef0123456789", 6*time.Hour, sts.SessionOptions{})
+	assume := func(service, role string) (*awssts.AssumeRoleOutput, error) {
+		ctx := awsapi.AsServicePrincipal(ctx, account, testkit.Region, service, "", time.Now())
+		return awsapi.Do[awssts.AssumeRoleOutput](ctx, w.Front, &awssts.AssumeRoleInput{RoleArn: roleARN(account, role), RoleSessionName: aws.String("i-0abcdef0123456789")})
+	}
+	out, err := assume("ec2.amazonaws.com", "node")
 	must(t, err)
-	node := w.as(c.AccessKeyID, c.SecretAccessKey, c.SessionToken)
+	c := out.Credentials
+	if lasts := c.Expiration.Sub(w.clock.Now()); lasts.Round(time.Minute) != 6*time.Hour {
+		t.Errorf("the session lasts %v", lasts)
+	}
+	node := w.with(c)
 	wantCaller(t, node, "arn:aws:sts::"+account+":assumed-role/node/i-0abcdef0123456789")
 	must(t, second(node.iam.ListUsers(ctx, &awsiam.ListUsersInput{})))
-	info, err := root.sts.GetAccessKeyInfo(ctx, &awssts.GetAccessKeyInfoInput{AccessKeyId: &c.AccessKeyID})
+	info, err := root.sts.GetAccessKeyInfo(ctx, &awssts.GetAccessKeyInfoInput{AccessKeyId: c.AccessKeyId})
 	must(t, err)
 	if *info.Account != account {
 		t.Errorf("the key is of %s", *info.Account)
 	}
-	if _, err := w.sts.IssueRoleSession(ctx, *roleARN(account, "none"), "i", time.Hour, sts.SessionOptions{}); err == nil {
-		t.Error("a session of a role that does not exist")
-	}
+	_, err = assume("ec2.amazonaws.com", "none")
+	testkit.WantError(t, err, "AccessDenied", "User: ec2.amazonaws.com is not authorized to perform: sts:AssumeRole on resource: "+*roleARN(account, "none"))
+	_, err = assume("pods.eks.amazonaws.com", "node")
+	testkit.WantError(t, err, "AccessDenied", "User: pods.eks.amazonaws.com is not authorized to perform: sts:AssumeRole on resource: "+*roleARN(account, "node"))
 }

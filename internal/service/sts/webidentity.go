@@ -76,7 +76,7 @@ func (s *Service) AssumeRoleWithWebIdentity(ctx context.Context, in *awssts.Assu
 	if !ok {
 		return nil, notByWebIdentity() // deleted in the meantime
 	}
-	duration, err := sessionDuration(in.DurationSeconds, longest)
+	duration, err := sessionDuration(in.DurationSeconds, defaultRoleSession, longest)
 	if err != nil {
 		return nil, err
 	}

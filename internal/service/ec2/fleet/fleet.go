@@ -14,6 +14,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
@@ -176,6 +177,11 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	if err != nil {
 		return nil, err
 	}
+	if made.Type != typeInstant && !aws.ToBool(in.DryRun) && s.ensureServiceRole != nil {
+		if err := s.ensureServiceRole(ctx, ServiceRole); err != nil {
+			return nil, errNoServiceRole(err)
+		}
+	}
 	s.underWay.m.Store(made.ID, true)
 	defer s.underWay.m.Delete(made.ID)
 	f, err := resource.Create(ctx, s.Core, Fleets, in.DryRun, in.ClientToken, in, func(_ *store.Tx, f *Fleet) error {
@@ -188,13 +194,25 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	if f.Type != typeInstant || f.State != stateSubmitted {
 		return f.created(), nil
 	}
-	groups, faults, err := s.launchFleet(ctx, sc, f, f.Target.units(), instanceTagSpecs(in.TagSpecifications))
+	// As its user, in a forward access session of the fleet:
+	// https://github.com/aws/karpenter-provider-aws/issues/8190
+	groups, faults, err := s.launchFleet(awsapi.Via(ctx, ServiceRole.Service), sc, f, f.Target.units(), instanceTagSpecs(in.TagSpecifications))
 	if err != nil {
 		// Launched instances stay with the fleet; the reconciler records them.
 		return nil, err
 	}
 	f, err = s.launchedFleet(context.WithoutCancel(ctx), sc.Key(f.ID), f, groups, faults)
 	return f.created(), err
+}
+
+// errNoServiceRole is of a user who may not create the service-linked role. The code and
+// the words are those for EC2 Spot, which users of Karpenter see:
+// https://karpenter.sh/docs/troubleshooting/#missing-service-linked-role
+func errNoServiceRole(err error) error {
+	if !ec2err.HasCode(err, "AccessDenied") {
+		return fmt.Errorf("creating the service-linked role: %w", err)
+	}
+	return ec2err.New("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "The provided credentials do not have permission to create the service-linked role for EC2 Fleet.")
 }
 
 // launchedFleet writes down what an instant fleet has launched. Changes that others

@@ -13,6 +13,18 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
+// ServiceRole is the service-linked role as which fleets launch, except instant ones.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-service-linked-roles-ec2-fleet.html
+var ServiceRole = awsapi.ServiceRole{Service: "ec2fleet.amazonaws.com", Name: "AWSServiceRoleForEC2Fleet", Session: "EC2Fleet"} // session from memory
+
+// UsesRole returns the ARN of a fleet that uses the service-linked role, or "".
+func UsesRole(f store.Item[Fleet]) string {
+	if f.Value.Type == typeInstant || f.Value.State == stateDeleted {
+		return ""
+	}
+	return resource.KeyScope(f.Key).ARN("fleet", f.Value.ID)
+}
+
 // retryAfter is how soon a fleet below its target is tried again.
 const retryAfter = time.Second
 
@@ -63,10 +75,7 @@ func (s *Service) reconcileFleet(ctx context.Context, k store.Key) (time.Duratio
 		return retryAfter, nil
 	}
 	sc := resource.KeyScope(k)
-	ctx = awsapi.WithCall(ctx, &awsapi.Call{
-		Service: "ec2", Operation: "RunInstances", Account: k.Account, Region: k.Region,
-		Principal: awsapi.Principal{Type: awsapi.AWSService, Account: k.Account, Name: "ec2fleet.amazonaws.com"},
-	})
+	ctx = awsapi.AsService(ctx, k.Account, k.Region, ServiceRole, s.Now())
 	count, err := s.countFleet(s.Store, sc, f.ID)
 	if err != nil {
 		return 0, err

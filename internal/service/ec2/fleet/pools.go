@@ -245,7 +245,8 @@ func (f Fleet) spread(isSpot bool, pools int) int {
 }
 
 // launchFleet launches units of each capacity type and says what came of every
-// pool it tried. An error is not about a pool: part of it may have been launched.
+// pool it tried. ctx says who launches. An error is not about a pool: part of it may
+// have been launched.
 func (s *Service) launchFleet(ctx context.Context, sc resource.Scope, f Fleet, want fleetUnits, tags []ec2types.TagSpecification) ([]fleetGroup, []fleetFault, error) {
 	var groups []fleetGroup
 	var faults []fleetFault
@@ -309,16 +310,16 @@ func (a *allocation) run(ctx context.Context, pools []fleetPool, units float64) 
 
 // launch launches up to count instances from a pool. A refusal becomes its fault.
 func (a *allocation) launch(ctx context.Context, p fleetPool, count int) (int, error) {
-	err := p.err
-	if err == nil && a.fleet.Type == typeInstant { // others launch as EC2 Fleet's own role
-		err = a.s.authorizeLaunch(ctx, p.request(count, a.tags))
-	}
+	ctx, err := instance.ForFleet(ctx, a.fleet.ID, p.weight), p.err
 	var launched []string
 	for err == nil && len(launched) < count {
 		// A pool that can serve some of them says at the next try why not all.
-		var ids []string
-		ids, err = a.s.instances.Launch(ctx, a.sc, p.request(count-len(launched), a.tags), instance.LaunchOptions{Internal: true, Fleet: a.fleet.ID, Weight: p.weight})
-		launched = append(launched, ids...)
+		var out *awsec2.RunInstancesOutput
+		if out, err = a.s.launcher.RunInstances(ctx, p.request(count-len(launched), a.tags)); err == nil {
+			for _, i := range out.Instances {
+				launched = append(launched, *i.InstanceId)
+			}
+		}
 	}
 	if len(launched) > 0 {
 		a.groups = append(a.groups, fleetGroup{Pool: p.origin, Instances: launched})

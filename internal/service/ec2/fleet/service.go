@@ -1,13 +1,11 @@
 // Package fleet holds EC2 Fleets: it chooses pools of capacity, launches instances
-// from them and keeps a fleet at its target. A launch itself is the instance
-// package's.
+// from them and keeps a fleet at its target. A launch itself is a call of RunInstances.
 package fleet
 
 import (
 	"context"
 
-	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
-
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/ec2/image"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
@@ -16,14 +14,17 @@ import (
 // Service handles the operations of fleets.
 type Service struct {
 	*resource.Core
-	images          *image.Service
-	instances       *instance.Service
-	underWay        fleetsUnderWay
-	authorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error
+	images    *image.Service
+	instances *instance.Service
+	launcher  instance.Launcher
+	underWay  fleetsUnderWay
+
+	ensureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 }
 
-// New returns the service on top of core, which launches with instances.
-// authorizeLaunch says whether a fleet's caller may launch from one of its pools.
-func New(core *resource.Core, images *image.Service, instances *instance.Service, authorizeLaunch func(context.Context, *awsec2.RunInstancesInput) error) *Service {
-	return &Service{Core: core, images: images, instances: instances, authorizeLaunch: authorizeLaunch}
+// New returns the service on top of core. Fleets launch by launcher, EC2's own API.
+// ensureServiceRole makes a service-linked role for a caller unless it exists; nil makes
+// none.
+func New(core *resource.Core, images *image.Service, instances *instance.Service, launcher instance.Launcher, ensureServiceRole func(context.Context, awsapi.ServiceRole) error) *Service {
+	return &Service{Core: core, images: images, instances: instances, launcher: launcher, ensureServiceRole: ensureServiceRole}
 }

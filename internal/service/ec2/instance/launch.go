@@ -201,7 +201,7 @@ func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reser
 		UserData: aws.ToString(in.UserData), EbsOptimized: aws.ToBool(in.EbsOptimized), DisableTermination: aws.ToBool(in.DisableApiTermination),
 		DisableStop: aws.ToBool(in.DisableApiStop), ShutdownBehavior: string(in.InstanceInitiatedShutdownBehavior),
 		HostnameType: l.subnet.HostnameType, ResourceNameA: l.subnet.ResourceNameA, ResourceNameAAAA: l.subnet.ResourceNameAAAA,
-		FleetID: l.Fleet, FleetWeight: l.Weight, Tags: l.tags,
+		FleetID: l.fleet, FleetWeight: l.weight, Tags: l.tags,
 	}
 	preferred, err := getMetadataDefaults(tx, sc)
 	if err != nil {

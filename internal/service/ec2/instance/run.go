@@ -65,19 +65,30 @@ type launch struct {
 	// cores and threads per core, the type's own unless the request says otherwise.
 	cores, threads int32
 	spot           *spotSpec // nil: on demand
-	LaunchOptions
+	purpose
 	// requester is the AWS service that launches for a user, if one does.
 	requester string
 }
 
-// LaunchOptions are what launches inside the package want beyond a request.
-type LaunchOptions struct {
-	// internal launches are EC2's own: for a fleet or a persistent Spot request.
-	Internal bool
-	Fleet    string  // the fleet's ID
-	Weight   float64 // the units of its capacity that an instance is
+// A purpose is what EC2 itself calls RunInstances for, which no member of the request says.
+// The zero purpose is a user's.
+type purpose struct {
+	fleet  string  // its ID
+	weight float64 // the units of the fleet's capacity that an instance is
 	// spotRequest is the persistent request to be fulfilled again.
 	spotRequest string
+}
+
+type purposeKey struct{}
+
+func (p purpose) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, purposeKey{}, p)
+}
+
+// ForFleet returns a context in which RunInstances launches for a fleet. An instance is
+// weight units of its capacity.
+func ForFleet(ctx context.Context, fleet string, weight float64) context.Context {
+	return purpose{fleet: fleet, weight: weight}.in(ctx)
 }
 
 type launchInterface struct {
@@ -90,7 +101,7 @@ type launchInterface struct {
 
 // mergeTemplate returns the request with what it leaves out taken from its launch
 // template. Block devices are merged by name, tags by key.
-func (s *Service) mergeTemplate(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput, opts LaunchOptions) (*awsec2.RunInstancesInput, *launchtemplate.Template, int64, error) {
+func (s *Service) mergeTemplate(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, *launchtemplate.Template, int64, error) {
 	if in.LaunchTemplate == nil {
 		return in, nil, 0, nil
 	}
@@ -130,7 +141,7 @@ func (s *Service) mergeTemplate(ctx context.Context, sc resource.Scope, in *awse
 	if in.SubnetId != nil && in.NetworkInterfaces == nil && len(out.NetworkInterfaces) > 0 {
 		// AWS's own launchers (Auto Scaling, EC2 Fleet, EKS) put the subnet into the
 		// template's interfaces; users are refused below.
-		if opts.Internal || awsapi.CallFrom(ctx).Principal.Type == awsapi.AWSService {
+		if awsapi.CallFrom(ctx).Internal() {
 			for i := range out.NetworkInterfaces {
 				out.NetworkInterfaces[i].SubnetId = in.SubnetId
 			}
@@ -209,9 +220,10 @@ func MergeDevices(base, over []ec2types.BlockDeviceMapping) []ec2types.BlockDevi
 }
 
 // plan checks a request completely, short of what only the transaction can know.
-func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.RunInstancesInput, opts LaunchOptions) (launch, error) {
-	l := launch{LaunchOptions: opts}
-	in, t, version, err := s.mergeTemplate(ctx, sc, request, opts)
+func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.RunInstancesInput) (launch, error) {
+	var l launch
+	l.purpose, _ = ctx.Value(purposeKey{}).(purpose)
+	in, t, version, err := s.mergeTemplate(ctx, sc, request)
 	if err != nil {
 		return l, err
 	}
@@ -341,25 +353,20 @@ func (s *Service) findProfile(ctx context.Context, sc resource.Scope, spec *ec2t
 // MinCount were launched, those launched are taken back.
 func (s *Service) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	ids, err := s.Launch(ctx, sc, in, LaunchOptions{})
+	if done, err := s.Recall(s.Store, sc, "RunInstances", in.ClientToken, in); err != nil {
+		return nil, err
+	} else if done != nil && !done.Incomplete {
+		return s.launched(sc, done.IDs)
+	}
+	l, err := s.plan(ctx, sc, in)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.launch(ctx, sc, in, l)
 	if err != nil {
 		return nil, err
 	}
 	return s.launched(sc, ids)
-}
-
-// Launch launches instances and returns their IDs.
-func (s *Service) Launch(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput, opts LaunchOptions) ([]string, error) {
-	if done, err := s.Recall(s.Store, sc, "RunInstances", in.ClientToken, in); err != nil {
-		return nil, err
-	} else if done != nil && !done.Incomplete {
-		return done.IDs, nil
-	}
-	l, err := s.plan(ctx, sc, in, opts)
-	if err != nil {
-		return nil, err
-	}
-	return s.launch(ctx, sc, in, l)
 }
 
 // launched is the answer for instances there are.

@@ -40,15 +40,15 @@ func planTags(ctx context.Context, l *launch) error {
 		}
 		*to = tags
 	}
-	if l.spot == nil && len(l.spotTags) > 0 && !l.Internal {
+	if l.spot == nil && len(l.spotTags) > 0 && l.fleet == "" {
 		return ec2err.Combination("You cannot specify tags for Spot instances requests if there are no Spot instances requests being created by the request.")
 	}
 	if l.template != nil {
 		// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-templates.html
 		l.tags = l.tags.With(tag.Set{"aws:ec2launchtemplate:id": l.template.ID, "aws:ec2launchtemplate:version": fmt.Sprint(l.version)})
 	}
-	if l.Fleet != "" {
-		l.tags = l.tags.With(tag.Set{"aws:ec2:fleet-id": l.Fleet})
+	if l.fleet != "" {
+		l.tags = l.tags.With(tag.Set{"aws:ec2:fleet-id": l.fleet})
 	}
 	return nil
 }

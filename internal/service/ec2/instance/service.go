@@ -16,6 +16,8 @@ import (
 	"context"
 	"sync"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
 	"github.com/drydock-dev/drydock/internal/service/ec2/image"
@@ -33,8 +35,16 @@ type Config struct {
 	// DefaultVCPUQuota of each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
 	Faults    *fault.Set
+	// Launcher is EC2's own API, for launches that no user asks for. Required if there are
+	// persistent Spot requests.
+	Launcher Launcher
 	// Ended is called in the transaction in which an instance becomes terminated.
 	Ended func(*store.Tx, resource.Scope, *record.Instance) error
+}
+
+// A Launcher calls RunInstances as whoever the context says (awsapi.API).
+type Launcher interface {
+	RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error)
 }
 
 // Service handles the operations of instances and runs them.
@@ -45,6 +55,7 @@ type Service struct {
 	profiles   Profiles
 	vcpuQuota  func(ctx context.Context, account, region, code string) int
 	faults     *fault.Set
+	launcher   Launcher
 	ended      func(*store.Tx, resource.Scope, *record.Instance) error
 
 	booted *bootedSet
@@ -57,7 +68,7 @@ type Service struct {
 func New(core *resource.Core, cfg Config) *Service {
 	s := &Service{
 		Core: core, images: cfg.Images, interfaces: cfg.Interfaces, profiles: cfg.Profiles,
-		vcpuQuota: cfg.VCPUQuota, faults: cfg.Faults, ended: cfg.Ended, booted: newBootedSet(), vcpus: newVCPULedger(),
+		vcpuQuota: cfg.VCPUQuota, faults: cfg.Faults, launcher: cfg.Launcher, ended: cfg.Ended, booted: newBootedSet(), vcpus: newVCPULedger(),
 	}
 	if s.vcpuQuota == nil {
 		s.vcpuQuota = func(context.Context, string, string, string) int { return DefaultVCPUQuota }

@@ -124,9 +124,12 @@ func (s *Service) fulfilSpot(tx *store.Tx, sc resource.Scope, l *launch, i *reco
 	return SpotRequests.Put(tx, sc.Key(r.ID), r)
 }
 
-// errSpotNotOpen: somebody cancelled or fulfilled the request in the
-// meantime.
-var errSpotNotOpen = errors.New("the Spot request is not open")
+// spotRole is the service-linked role by which EC2 fulfils requests that stay open.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
+var spotRole = awsapi.ServiceRole{Service: "spot.amazonaws.com", Name: "AWSServiceRoleForEC2Spot", Session: "EC2Spot"} // session from memory
+
+// errSpotNotOpen is of a request that was cancelled or fulfilled in the meantime.
+var errSpotNotOpen = ec2err.New("IncorrectState", "The Spot Instance request is not open.")
 
 // changeSpot changes the request of an instance, if it has one.
 func changeSpot(tx *store.Tx, sc resource.Scope, i *record.Instance, fn func(*SpotRequest)) error {
@@ -195,11 +198,8 @@ func (s *Service) tryOpenSpot(ctx context.Context, k store.Key, r SpotRequest) (
 	if err := json.Unmarshal(r.Request, &in); err != nil {
 		return 0, fmt.Errorf("spot request %s: %w", r.ID, err)
 	}
-	ctx = awsapi.WithCall(ctx, &awsapi.Call{
-		Service: "ec2", Operation: "RunInstances", Account: k.Account, Region: k.Region,
-		Principal: awsapi.Principal{Type: awsapi.AWSService, Account: k.Account, Name: "spot.amazonaws.com"},
-	})
-	_, err := s.Launch(ctx, resource.KeyScope(k), &in, LaunchOptions{Internal: true, spotRequest: r.ID})
+	ctx = purpose{spotRequest: r.ID}.in(awsapi.AsService(ctx, k.Account, k.Region, spotRole, s.Now()))
+	_, err := s.launcher.RunInstances(ctx, &in)
 	var api smithy.APIError
 	switch {
 	case err == nil || errors.Is(err, errSpotNotOpen):

@@ -26,7 +26,7 @@ type unfinishedLaunchRecord struct {
 // complete the launches of their own fleets and groups.
 func noteUnfinished(tx *store.Tx, sc resource.Scope, l launch, planned []string, first, last bool, token *string) error {
 	switch {
-	case l.Internal || first && last:
+	case l.purpose != purpose{} || first && last:
 		return nil
 	case first:
 		return unfinishedLaunches.Create(tx, sc.Key(planned[0]), unfinishedLaunchRecord{IDs: planned, Token: aws.ToString(token)})

@@ -103,8 +103,30 @@ func (s *Service) ClusterByPlane(planeID string) (store.Key, record.Cluster, err
 // ErrUnknownPlane says that a control plane belongs to no cluster: not yet, or no longer.
 var ErrUnknownPlane = errors.New("belongs to no cluster")
 
-// ServiceRole is the service-linked role of EKS.
-var ServiceRole = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
+// The service-linked roles of EKS: of clusters, node groups and Fargate profiles.
+// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles.html
+var (
+	ServiceRole   = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
+	NodegroupRole = awsapi.ServiceRole{Service: "eks-nodegroup.amazonaws.com", Name: "AWSServiceRoleForAmazonEKSNodegroup", Session: "EKS"}
+	FargateRole   = awsapi.ServiceRole{Service: "eks-fargate.amazonaws.com", Name: "AWSServiceRoleForAmazonEKSForFargate", Session: "FargateController"} // session from memory
+)
+
+// EnsureRole makes one of them for the caller of CreateCluster, CreateNodegroup or
+// CreateFargateProfile unless it exists. The caller needs iam:CreateServiceLinkedRole:
+// https://github.com/XenitAB/terraform-modules/pull/396
+func (s *Service) EnsureRole(ctx context.Context, cluster string, role awsapi.ServiceRole) error {
+	if s.EnsureServiceRole == nil {
+		return nil
+	}
+	err := s.EnsureServiceRole(ctx, role)
+	switch {
+	case ekserr.Code(err) == "AccessDenied":
+		return ekserr.InvalidRequest(cluster, "Failed to create service linked role: %s due to missing permissions for 'iam:CreateServiceLinkedRole'", role.Name) // [seen]
+	case err != nil:
+		return fmt.Errorf("creating the service-linked role %s: %w", role.Name, err)
+	}
+	return nil
+}
 
 // ServiceRoleARN is the service-linked role of EKS in an account.
 func ServiceRoleARN(account string) string { return ServiceRole.ARN(account) }

@@ -124,10 +124,10 @@ type Config struct {
 	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
 	OwnHost func(host string) bool
 
-	// EnsureFargateRole makes Fargate's service-linked role in an account unless it is
-	// there, as the first profile does; nil: nothing.
-	// https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles-eks-fargate.html
-	EnsureFargateRole func(ctx context.Context, account string) error
+	// EnsureServiceRole makes a service-linked role in the caller's account, for the
+	// caller, unless it exists: the first cluster, node group and Fargate profile do. nil
+	// makes none.
+	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	// FargateMachines is how many machines a Fargate profile still has; nil: none. A
 	// profile is deleted when it has none.
 	FargateMachines func(account, region, cluster, profile string) (int, error)

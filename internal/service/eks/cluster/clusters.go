@@ -44,6 +44,10 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 	if err != nil {
 		return nil, err
 	}
+	if err := s.EnsureRole(ctx, name, base.ServiceRole); err != nil {
+		undo()
+		return nil, err
+	}
 	var out *awseks.CreateClusterOutput
 	made := false
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {

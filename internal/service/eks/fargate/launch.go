@@ -42,6 +42,12 @@ type Launch struct {
 	Subnets []string
 }
 
+// FargateProfileARN returns the ARN of a profile.
+func (s *Service) FargateProfileARN(account, region, cluster, profile string) (string, error) {
+	p, err := record.FargateProfiles.Get(s.Store, record.Below(store.Key{Account: account, Region: region, ID: cluster}, profile))
+	return aws.ToString(p.Profile.FargateProfileArn), err
+}
+
 // FargateLaunch returns how a pod of a profile is launched now. The error is a
 // *Block if its role does not let it: it is asked each time, as roles,
 // trust policies and aws-auth change. It is one, too, if no selector of the profile

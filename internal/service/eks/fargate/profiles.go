@@ -2,7 +2,6 @@ package fargate
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -41,10 +40,8 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 	if err != nil {
 		return nil, err
 	}
-	if ensure := s.EnsureFargateRole; ensure != nil {
-		if err := ensure(ctx, key.Account); err != nil {
-			return nil, fmt.Errorf("creating the service-linked role of Fargate: %w", err)
-		}
+	if err := s.EnsureRole(ctx, key.ID, base.FargateRole); err != nil {
+		return nil, err
 	}
 	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
 	var out *awseks.CreateFargateProfileOutput

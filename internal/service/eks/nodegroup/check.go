@@ -163,7 +163,7 @@ func (s *Service) checkSubnets(ctx context.Context, key store.Key, cluster recor
 	if len(subnets) == 0 {
 		return ekserr.Missing("subnets")
 	}
-	got, err := s.Network.DescribeSubnets(s.AsService(ctx, key.Account, key.Region), &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
+	got, err := s.Network.DescribeSubnets(s.asService(ctx, key), &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
 	if err != nil {
 		if strings.HasPrefix(ekserr.Code(err), "InvalidSubnet") {
 			return errSubnetNotFound(key.ID, ng, ekserr.QuotedID(err, subnets))

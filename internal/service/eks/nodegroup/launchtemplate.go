@@ -43,7 +43,7 @@ func (s *Service) checkTemplate(ctx context.Context, key store.Key, ng string, i
 	if aws.ToString(spec.Version) != "" {
 		version = *spec.Version
 	}
-	got, err := s.templateVersion(s.AsService(ctx, key.Account, key.Region), spec, version)
+	got, err := s.templateVersion(s.asService(ctx, key), spec, version)
 	if err != nil {
 		if strings.HasPrefix(ekserr.Code(err), "InvalidLaunchTemplate") {
 			var api interface{ ErrorMessage() string }

@@ -41,6 +41,9 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 	if err != nil {
 		return nil, err
 	}
+	if err := s.EnsureRole(ctx, key.ID, base.NodegroupRole); err != nil {
+		return nil, err
+	}
 	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
 	var out *awseks.CreateNodegroupOutput
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {

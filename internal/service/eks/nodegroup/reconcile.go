@@ -72,7 +72,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	if err != nil {
 		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
 	}
-	w := &work{s: s, key: key, g: &g, cluster: &cluster, svc: s.AsService(ctx, key.Account, key.Region)}
+	w := &work{s: s, key: key, g: &g, cluster: &cluster, svc: s.asService(ctx, key)}
 	switch g.Nodegroup.Status {
 	case ekstypes.NodegroupStatusCreating:
 		again, err := w.create(ctx)

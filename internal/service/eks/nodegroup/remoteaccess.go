@@ -25,7 +25,7 @@ func (s *Service) checkRemoteAccess(ctx context.Context, key store.Key, ng strin
 	if aws.ToString(in.Ec2SshKey) == "" {
 		return nil, errRemoteAccessKey(key.ID, ng)
 	}
-	ctx = s.AsService(ctx, key.Account, key.Region)
+	ctx = s.asService(ctx, key)
 	_, err := s.Instances.DescribeKeyPairs(ctx, &awsec2.DescribeKeyPairsInput{KeyNames: []string{*in.Ec2SshKey}})
 	if strings.HasPrefix(ekserr.Code(err), "InvalidKeyPair") {
 		return nil, errKeyPair(key.ID, ng, *in.Ec2SshKey)

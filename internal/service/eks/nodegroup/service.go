@@ -9,8 +9,12 @@
 package nodegroup
 
 import (
+	"context"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Service answers the operations on managed node groups and reconciles them.
@@ -21,3 +25,10 @@ type Service struct {
 
 // New returns the part of EKS that makes managed node groups.
 func New(b *base.Service, a *access.Service) *Service { return &Service{b, a} }
+
+// asService returns a context in which EC2, Auto Scaling and IAM are called for a
+// node group or its cluster, under the service-linked role of node groups.
+// https://docs.aws.amazon.com/eks/latest/userguide/service-name-info-in-cloudtrail.html
+func (s *Service) asService(ctx context.Context, at store.Key) context.Context {
+	return awsapi.AsService(ctx, at.Account, at.Region, base.NodegroupRole, s.Clock.Now())
+}
