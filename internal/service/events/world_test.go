@@ -83,7 +83,6 @@ func newWorld(t testing.TB, o options) *world {
 				Policies:  users.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "sqs": queues.Authz(), "logs": groups.Authz(), "events": w.events.Authz()},
 				Store:     st,
-				Journal:   entries,
 
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return o.endpoint, true },
 			})

@@ -74,7 +74,6 @@ func newWorld(t testing.TB, o options) *world {
 				Policies:  users.PoliciesOf,
 				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "kms": keys.Authz(), "logs": w.logs.Authz()},
 				Store:     st,
-				Journal:   w.journal,
 
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return o.endpoint, true },
 			})
