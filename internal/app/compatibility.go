@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
@@ -28,7 +29,27 @@ func WriteCompatibility(w io.Writer) error {
 	return err
 }
 
-// recorded returns the page's section on CloudTrail events.
+// supported is what the page says of operations, for `drydock supports`.
+func supported() ([]api.ServiceSupport, error) {
+	table, err := server.Compatibility(operations())
+	if err != nil {
+		return nil, err
+	}
+	states := map[server.State]string{server.Handled: api.SupportHandled, server.Partly: api.SupportPartly, server.None: api.SupportNone}
+	var out []api.ServiceSupport
+	for _, t := range table {
+		s := api.ServiceSupport{Service: t.Name, Title: t.Title, Handled: t.Count(server.Handled), Partly: t.Count(server.Partly), Not: t.Count(server.None)}
+		for _, op := range t.Operations {
+			s.Operations = append(s.Operations, api.OperationSupport{
+				Service: t.Name, Operation: op.Name, State: states[op.State], Refused: op.Refused, Except: op.Except, Why: op.Why,
+			})
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// recorded is the page's part on CloudTrail's events.
 const recorded = `
 ## What CloudTrail records
 

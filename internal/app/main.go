@@ -35,6 +35,7 @@ func Main(args []string, modes childproc.Modes) int {
 		RunDaemon: func(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonInfo)) error {
 			return endInTime(ctx, maxShutdown, func() error { return runDaemon(ctx, cfg, ready) })
 		},
+		Supports: supported,
 	})
 }
 

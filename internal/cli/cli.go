@@ -62,6 +62,8 @@ type Config struct {
 	// RunDaemon is the daemon: it calls ready once the endpoint answers and
 	// returns when ctx ends and everything it started is gone.
 	RunDaemon func(ctx context.Context, cfg DaemonConfig, ready func(api.DaemonInfo)) error
+	// Supports says which operations of the AWS API are handled.
+	Supports func() ([]api.ServiceSupport, error)
 }
 
 // Version describes the build.
@@ -246,6 +248,7 @@ when AWS would.
 		newDemo(o),
 		newWhy(o),
 		newSupport(o),
+		newSupports(o, cfg),
 		newVersion(cfg, o),
 	)
 	root.SetVersionTemplate("{{.Version}}\n")

@@ -23,6 +23,16 @@ func run(t *testing.T, dataDir string, args ...string) (code int, stdout, stderr
 			ready(api.DaemonInfo{URL: "http://" + cfg.Listen.String(), DataDir: cfg.DataDir, Version: "v1", AccessKeyID: "test"})
 			return nil
 		},
+		Supports: func() ([]api.ServiceSupport, error) {
+			return []api.ServiceSupport{
+				{Service: "ec2", Title: "EC2", Handled: 1, Partly: 1, Not: 1, Operations: []api.OperationSupport{
+					{Service: "ec2", Operation: "CreateTransitGateway", State: api.SupportNone, Why: "it routes nothing"},
+					{Service: "ec2", Operation: "CreateVpc", State: api.SupportHandled},
+					{Service: "ec2", Operation: "RunInstances", State: api.SupportPartly, Refused: []string{"KernelId", "Placement.HostId"}, Except: "dedicated hosts"},
+				}},
+				{Service: "service-quotas", Title: "Service Quotas"},
+			}, nil
+		},
 	})
 	return code, out.String(), errs.String()
 }

@@ -118,7 +118,7 @@ func WriteCompatibility(w io.Writer, services []ServiceCompatibility) error {
 Generated from the operation tables that the server itself uses. Do not edit.
 
 *Partly* handled operations refuse the members and the values listed with them, but accept members that are false, 0 or empty; operations that are not handled are always refused. Either way
-the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. No member is accepted and then ignored.
+the answer is HTTP 501 with code ` + "`NotImplemented`" + `, which no SDK retries. No member is accepted and then ignored. ` + "`drydock supports`" + ` shows the same tables.
 
 Services with a query protocol (EC2, IAM, STS, Auto Scaling, CloudFormation, ELB) accept POST only. AWS accepts GET as well; Drydock answers HTTP 405 with code
 ` + "`MethodNotAllowed`" + `, because an access key of 12 digits needs no secret: a link on any web page could then act in that account. GET works where clients use it:

@@ -80,6 +80,20 @@ func notHonoured(action string, members []string) error {
 	return awserr.NotImplemented(action + " with " + text)
 }
 
+// withSupports names the command that shows what Drydock implements: of the operation,
+// as far as the request is understood.
+func withSupports(e *awserr.Error, svc *model.Service, op *model.Operation) error {
+	named := *e
+	named.Message += "; to see what it implements: drydock supports"
+	if svc != nil {
+		named.Message += " " + svc.Name
+		if op != nil {
+			named.Message += " " + op.Name
+		}
+	}
+	return &named
+}
+
 func unknownService(signingName string) error {
 	return awserr.NotImplemented("the service " + fmt.Sprintf("%.40q", signingName))
 }

@@ -354,8 +354,12 @@ func (x *exchange) clientError(svc *model.Service, err error) error {
 	}
 	var api smithy.APIError
 	if errors.As(err, &api) {
-		if coded := (*awserr.Error)(nil); errors.As(err, &coded) && coded.Cause != nil {
+		coded := (*awserr.Error)(nil)
+		if errors.As(err, &coded) && coded.Cause != nil {
 			x.log(x.r.Context(), "request failed", coded.Cause)
+		}
+		if coded != nil && coded.Code == awserr.CodeNotImplemented {
+			return withSupports(coded, x.service, x.op)
 		}
 		return err
 	}

@@ -111,7 +111,7 @@ func (a *API) completeCalls(f *fault.Fault) error {
 		found = found || fault.Match(f.Operation, action)
 	}
 	if !found {
-		return fmt.Errorf("no operation that Drydock answers matches %q: docs/compatibility.md lists them", f.Operation)
+		return fmt.Errorf("no operation that Drydock answers matches %q\nTry: drydock supports", f.Operation)
 	}
 	if f.Code != "" && f.Message == "" {
 		if _, ok := server.FaultText(f.Code); !ok {

@@ -204,7 +204,7 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 			func(in *awseks.CreateClusterInput) {
 				in.Logging = &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true), Types: []ekstypes.LogType{ekstypes.LogTypeApi}}}}
 			},
-			"NotImplemented", "Drydock does not implement control plane logs (logging.clusterLogging with enabled true); docs/compatibility.md lists what it implements.",
+			"NotImplemented", "Drydock does not implement control plane logs (logging.clusterLogging with enabled true); to see what it implements: drydock supports eks CreateCluster",
 		},
 		"a reserved tag": {
 			func(in *awseks.CreateClusterInput) { in.Tags = map[string]string{"aws:x": "y"} },

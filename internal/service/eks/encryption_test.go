@@ -415,7 +415,7 @@ func TestEncryptionWithoutKMS(t *testing.T) {
 	in := w.createInput("dev")
 	in.EncryptionConfig = encryptWith(goodKey)
 	_, err := w.client.CreateCluster(t.Context(), in)
-	wantError(t, err, "NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig) without KMS; docs/compatibility.md lists what it implements.")
+	wantError(t, err, "NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig) without KMS; to see what it implements: drydock supports eks CreateCluster")
 }
 
 // ignoreSerde ignores what is no member of SDK types.

@@ -387,7 +387,7 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 		},
 		"Windows": {
 			func(in *awseks.CreateNodegroupInput) { in.AmiType = ekstypes.AMITypesWindowsCore2022X8664 },
-			"NotImplemented", "Drydock does not implement node groups of AMI type WINDOWS_CORE_2022_x86_64; docs/compatibility.md lists what it implements.",
+			"NotImplemented", "Drydock does not implement node groups of AMI type WINDOWS_CORE_2022_x86_64; to see what it implements: drydock supports eks CreateNodegroup",
 		},
 		"remote access with a key that does not exist": {
 			func(in *awseks.CreateNodegroupInput) {
