@@ -73,6 +73,8 @@ func RemoveInfo(dataDir string) { os.Remove(InfoFile(dataDir)) }
 // Ping is what GET /_drydock/ping answers.
 type Ping struct {
 	PID int `json:"pid"`
+	// DataDir is empty for other machines.
+	DataDir string `json:"dataDir,omitempty"`
 }
 
 // Status is what GET /_drydock/status answers.

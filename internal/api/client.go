@@ -95,10 +95,14 @@ func (c *Client) Nodes(ctx context.Context, p Place) ([]string, error) {
 	return get[[]string](ctx, c, "nodes", p.values())
 }
 
-// Pods returns a cluster's running pods as NAMESPACE/NAME. cluster may be empty if there
-// is only one.
-func (c *Client) Pods(ctx context.Context, p Place, cluster string) ([]string, error) {
-	return get[[]string](ctx, c, "pods", p.values("cluster", cluster))
+// Pods returns a cluster's pods and their owners as NAMESPACE/NAME, or only those that run.
+// cluster may be empty if there is only one.
+func (c *Client) Pods(ctx context.Context, p Place, cluster string, running bool) ([]string, error) {
+	q := p.values("cluster", cluster)
+	if running {
+		q.Set("running", "true")
+	}
+	return get[[]string](ctx, c, "pods", q)
 }
 
 // WhyNode explains how far an instance got in joining its cluster. name is an instance

@@ -61,12 +61,12 @@ func (e *ServiceAccountExplanation) Text() string {
 		b.WriteString(", by " + e.Mechanism)
 	}
 	b.WriteString("\n\n")
-	mark := map[LinkState]string{LinkHolds: "ok     ", LinkBroken: "BROKEN ", LinkUnknown: "?      "}
+	mark := map[LinkState]string{LinkHolds: "✔", LinkBroken: "✘", LinkUnknown: "·"}
 	for _, l := range e.Links {
-		fmt.Fprintf(&b, "%s %-15s %s\n", mark[l.State], l.Name, l.Says)
+		fmt.Fprintf(&b, "  %s %-16s  %s\n", mark[l.State], l.Name, l.Says)
 		for _, d := range l.Details {
 			for line := range strings.Lines(d) {
-				b.WriteString("          " + strings.TrimRight(line, "\n") + "\n")
+				b.WriteString("      " + strings.TrimRight(line, "\n") + "\n")
 			}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -31,6 +30,12 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	lines := newLogWriter(os.Stderr)
 	defer lines.Close(logPatience)
 	log := slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{Level: logLevel()}))
+	// The listener comes first: nothing is touched when the port is taken.
+	plain, err := cli.Listen(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot use the data folder: %w\nTry: drydock up --data-dir FOLDER", err)
 	}
@@ -38,11 +43,7 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	if err != nil {
 		return err
 	}
-	// Listen first, so that nothing is touched if the port is taken.
-	ln, err := server.Listen(ctx, cfg.Listen.String(), ca.TLS())
-	if err != nil {
-		return explainListen(err, cfg)
-	}
+	ln := server.Split(plain, ca.TLS())
 	defer ln.Close()
 	sc, err := storeConfig(cfg, log)
 	if err != nil {
@@ -171,16 +172,4 @@ func reachable(addr net.Addr) string {
 		host = "127.0.0.1"
 	}
 	return net.JoinHostPort(host, port)
-}
-
-// explainListen says in one line what to do about a port that cannot be opened.
-func explainListen(err error, cfg cli.DaemonConfig) error {
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("port %d of %s is in use by another program\nTry: drydock up --port %d", cfg.Listen.Port(), cfg.Listen.Addr(), cfg.Listen.Port()+1)
-	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("no permission to listen on port %d\nTry: drydock up --port %d", cfg.Listen.Port(), cli.DefaultPort)
-	default:
-		return fmt.Errorf("listening on %s: %w", cfg.Listen, err)
-	}
 }

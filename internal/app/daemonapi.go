@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/netip"
 	"runtime"
 	"runtime/pprof"
 	"strconv"
@@ -25,8 +26,12 @@ import (
 // services.
 func (d *daemon) addDaemonAPI() {
 	mux := &d.daemonAPI
-	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, _ *http.Request) {
-		httpapi.Answer(w, api.Ping{PID: d.info.PID})
+	mux.HandleFunc("GET /_drydock/ping", func(w http.ResponseWriter, r *http.Request) {
+		p := api.Ping{PID: d.info.PID}
+		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && from.Addr().Unmap().IsLoopback() {
+			p.DataDir = d.info.DataDir
+		}
+		httpapi.Answer(w, p)
 	})
 	mux.HandleFunc("GET /_drydock/status", d.getStatus)
 	mux.HandleFunc("POST /_drydock/reset", d.postReset)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,10 +104,10 @@ func newAMI(o *globalOptions) *cobra.Command {
 	}
 	var output, region string
 	list := &cobra.Command{
-		Use:   "list",
-		Short: "List the images of a region",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Use:     "list [WORD...]",
+		Short:   "List the images of a region: all, or those with every WORD in their ID, name, version or aliases",
+		Example: "  drydock ami list 1.33 arm64\n  drydock ami list bottlerocket",
+		RunE: func(cmd *cobra.Command, words []string) error {
 			daemon, err := o.client()
 			if err != nil {
 				return err
@@ -114,8 +116,12 @@ func newAMI(o *globalOptions) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			images = slices.DeleteFunc(images, func(i api.Image) bool { return !imageHas(i, words) })
 			if output == "json" {
 				return o.printJSON(images)
+			}
+			if len(images) == 0 {
+				return withHint(fmt.Errorf("no image of %s has all of these words: %s", region, strings.Join(words, ", ")), "drydock ami list")
 			}
 			rows := [][]string{{"IMAGE", "KUBERNETES", "NAME", "ALIASES"}}
 			for _, i := range images {
@@ -137,12 +143,51 @@ func newAMI(o *globalOptions) *cobra.Command {
 				return err
 			}
 			if err := daemon.AliasImage(cmd.Context(), api.ImageAlias{ID: args[0], Name: args[1]}); err != nil {
-				return o.orHint(err, "drydock ami list", "drydock ami list")
+				return o.orHint(err, suggestImage(cmd.Context(), daemon, args[0], args[1]), "drydock ami list")
 			}
 			o.progress("%s now stands for %s.", args[0], args[1])
 			return nil
 		},
 	}
+	alias.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		daemon, err := o.client()
+		if err != nil || len(args) != 1 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		names := imageNames(cmd.Context(), daemon)
+		return slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, begun) }), cobra.ShellCompDirectiveNoFileComp
+	}
 	cmd.AddCommand(list, alias)
 	return cmd
+}
+
+// imageHas reports whether every word is in something of an image.
+func imageHas(i api.Image, words []string) bool {
+	all := strings.ToLower(strings.Join(append([]string{i.ID, i.Name, i.Kubernetes}, i.Aliases...), " "))
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, strings.ToLower(w)) })
+}
+
+// suggestImage is the command for the image whose name is most like the one given.
+func suggestImage(ctx context.Context, daemon *api.Client, id, name string) string {
+	if near := nearest(name, imageNames(ctx, daemon)); near != "" {
+		return "drydock ami alias " + id + " " + near
+	}
+	return "drydock ami list"
+}
+
+var imageRelease = regexp.MustCompile(`-v[0-9].*$`)
+
+// imageNames are the names of images without their release, which then means the newest.
+func imageNames(ctx context.Context, daemon *api.Client) []string {
+	images, err := daemon.Images(ctx, "us-east-1")
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, i := range images {
+		if name := imageRelease.ReplaceAllString(i.Name, ""); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }

@@ -9,6 +9,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,8 @@ import (
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+	// Interactive reports whether a person answers on In. Nil: if it is a terminal.
+	Interactive func() bool
 }
 
 // DaemonConfig is what `drydock up` was asked for.
@@ -265,6 +268,22 @@ type globalOptions struct {
 
 func (o *globalOptions) progress(format string, args ...any) {
 	fmt.Fprintf(o.streams.Err, format+"\n", args...)
+}
+
+// agrees asks a question that only y or yes agrees to.
+func (o *globalOptions) agrees(question string) bool {
+	fmt.Fprint(o.streams.Err, question+" [y/N] ")
+	answer, _ := bufio.NewReader(o.streams.In).ReadString('\n') // none is no
+	a := strings.ToLower(strings.TrimSpace(answer))
+	return a == "y" || a == "yes"
+}
+
+// interactive reports whether a person can answer.
+func (o *globalOptions) interactive() bool {
+	if o.streams.Interactive != nil {
+		return o.streams.Interactive()
+	}
+	return isTerminal(o.streams.In)
 }
 
 // defaultDataDir follows the XDG base directory specification.

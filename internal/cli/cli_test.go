@@ -17,7 +17,7 @@ import (
 func run(t *testing.T, dataDir string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = Run(context.Background(), append([]string{"--data-dir", dataDir}, args...), Streams{strings.NewReader(""), &out, &errs}, Config{
+	code = Run(context.Background(), append([]string{"--data-dir", dataDir}, args...), Streams{In: strings.NewReader(""), Out: &out, Err: &errs}, Config{
 		Version: Version{Drydock: "v1", Kubernetes: "v1.36.3", Go: "go1.26"},
 		RunDaemon: func(_ context.Context, cfg DaemonConfig, ready func(api.DaemonInfo)) error {
 			ready(api.DaemonInfo{URL: "http://" + cfg.Listen.String(), DataDir: cfg.DataDir, Version: "v1", AccessKeyID: "test"})

@@ -35,6 +35,29 @@ func (o *globalOptions) nodeNames(ctx context.Context, account, region string) [
 	return out
 }
 
+// podNames are the pods and owners of pods of a cluster that begin with a text, as
+// NAMESPACE/NAME, or as NAME if they are in the namespace default and it says no other.
+func (o *globalOptions) podNames(ctx context.Context, p api.Place, cluster string, running bool, begun string) []string {
+	daemon, err := o.client()
+	if err != nil {
+		return nil
+	}
+	names, err := daemon.Pods(ctx, p, cluster, running)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, name := range names {
+		if short, ok := strings.CutPrefix(name, "default/"); ok && begun != "" && strings.HasPrefix(short, begun) {
+			name = short
+		}
+		if strings.HasPrefix(name, begun) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 // clusterNames are the clusters of a region and an account, or of all accounts.
 func (o *globalOptions) clusterNames(ctx context.Context, account, region string) []string {
 	s, err := o.status(ctx)

@@ -16,6 +16,12 @@ func TestNames(t *testing.T) {
 		switch r.URL.Path {
 		case "/_drydock/nodes":
 			_ = json.NewEncoder(w).Encode([]string{"i-1", "ip-10-0-0-1.ec2.internal", r.URL.Query().Get("account") + "@" + r.URL.Query().Get("region")})
+		case "/_drydock/pods":
+			names := []string{"default/web", "default/web-7c5ddbdf54-9x2lq", "shop/cart"}
+			if !r.URL.Query().Has("running") {
+				names = append(names, r.URL.Query().Get("cluster")+"/pending")
+			}
+			_ = json.NewEncoder(w).Encode(names)
 		case "/_drydock/status":
 			_ = json.NewEncoder(w).Encode(api.Status{Clusters: []api.ClusterStatus{
 				{Account: "000000000000", Region: "us-east-1", Name: "dev"}, {Account: "111122223333", Region: "us-east-1", Name: "prod"}, {Account: "000000000000", Region: "eu-west-1", Name: "far"},
@@ -39,6 +45,11 @@ func TestNames(t *testing.T) {
 		{"__complete why node ip-", 0, "ip-10-0-0-1.ec2.internal\n:4\n"},
 		{"__complete why node --account 111122223333 --region eu-west-1 111", 0, "111122223333@eu-west-1\n:4\n"},
 		{"__complete why node i-1 i", 0, ":4\n"},
+		{"__complete why pod default/web", 0, "default/web\ndefault/web-7c5ddbdf54-9x2lq\n:4\n"},
+		{"__complete why pod w", 0, "web\nweb-7c5ddbdf54-9x2lq\n:4\n"},
+		{"__complete why pod --cluster dev --namespace dev p", 0, "pending\n:4\n"},
+		{"__complete run --cluster dev --pod s", 0, "shop/cart\n:4\n"},
+		{"__complete run --cluster dev --pod d", 0, "default/web\ndefault/web-7c5ddbdf54-9x2lq\n:4\n"},
 		{"__complete kubeconfig p", 0, "prod\n:4\n"},
 		{"__complete why cluster --region eu-west-1 f", 0, "far\n:4\n"},
 		{"__complete why cluster --account 000000000000 p", 0, ":4\n"},

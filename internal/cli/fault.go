@@ -136,11 +136,11 @@ func newFaultList(o *globalOptions) *cobra.Command {
 			if f.output == "json" {
 				return o.printJSON(found)
 			}
-			rows := [][]string{{"ID", "KIND", "TARGET", "REGION", "UNTIL", "DETAILS"}}
+			rows := [][]string{{"ID", "KIND", "TARGET", "REGION", "IN FORCE", "DETAILS"}}
 			for i := range found {
-				until := "cleared"
+				until := "until you clear it"
 				if !found[i].Until.IsZero() {
-					until = found[i].Until.Local().Format(time.TimeOnly)
+					until = "until " + found[i].Until.Local().Format(time.TimeOnly)
 				}
 				rows = append(rows, []string{found[i].ID, string(found[i].Kind), found[i].Target(), found[i].Region, until, found[i].Details()})
 			}

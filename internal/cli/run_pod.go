@@ -32,27 +32,8 @@ func (f *runPodFlags) add(cmd *cobra.Command, o *globalOptions) {
 	cmd.Flags().StringVar(&f.account, "account", cmp.Or(defaultAccount(), "000000000000"), "the cluster's account")
 	cmd.Flags().StringVar(&f.region, "region", defaultRegion(), "the cluster's region")
 	cobra.CheckErr(cmd.RegisterFlagCompletionFunc("pod", func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-		return f.pods(cmd.Context(), o, begun), cobra.ShellCompDirectiveNoFileComp
+		return o.podNames(cmd.Context(), api.Place{Account: f.account, Region: f.region}, f.cluster, true, begun), cobra.ShellCompDirectiveNoFileComp
 	}))
-}
-
-// pods proposes running pods.
-func (f *runPodFlags) pods(ctx context.Context, o *globalOptions, begun string) []string {
-	daemon, err := o.client()
-	if err != nil {
-		return nil
-	}
-	names, err := daemon.Pods(ctx, api.Place{Account: f.account, Region: f.region}, f.cluster)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, name := range names {
-		if strings.HasPrefix(name, begun) {
-			out = append(out, name)
-		}
-	}
-	return out
 }
 
 func (f *runPodFlags) check() (namespace, name string, err error) {

@@ -34,7 +34,7 @@ var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$
 
 type upOptions struct {
 	*globalOptions
-	detach        bool
+	detach, wait  bool
 	listen        string
 	allowHosts    []string
 	port          uint16
@@ -60,6 +60,9 @@ names another address, it creates credentials, which "drydock env" prints.`,
 			if err != nil {
 				return &ExitError{2, err}
 			}
+			if up.wait && !up.detach {
+				return &ExitError{2, withHint(errors.New("--wait needs --detach"), "drydock up -d --wait")}
+			}
 			if up.detach {
 				return up.runDetached(cmd.Context(), dc)
 			}
@@ -68,6 +71,7 @@ names another address, it creates credentials, which "drydock env" prints.`,
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&up.detach, "detach", "d", false, "run in the background; return once the endpoint answers")
+	f.BoolVar(&up.wait, "wait", false, "with --detach: return once the clusters answer, too")
 	f.StringVar(&up.listen, "listen", "127.0.0.1", "address to listen on")
 	f.StringSliceVar(&up.allowHosts, "allow-host", nil, "also answer requests for this host name, or for all names under *.NAME; requests for names other than this machine's and AWS's are refused (repeatable)")
 	f.Uint16Var(&up.port, "port", DefaultPort, "port of the AWS endpoint, http and https (0 picks a free one)")
@@ -170,6 +174,12 @@ func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 	if info, err := up.readInfo(); err == nil {
 		return withHint(fmt.Errorf("a daemon is already running on %s (process %d, %s)", dc.DataDir, info.PID, info.URL), "drydock status")
 	}
+	// The daemon listens for itself. If it could not, there should not be a data folder.
+	free, err := Listen(ctx, dc)
+	if err != nil {
+		return err
+	}
+	_ = free.Close()
 	if err := os.MkdirAll(dc.DataDir, 0o700); err != nil {
 		return withHint(fmt.Errorf("cannot use the data folder: %w", err), "drydock up --data-dir FOLDER")
 	}
@@ -185,7 +195,7 @@ func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 	}
 	args := make([]string, 0, len(os.Args))
 	for _, a := range os.Args[1:] {
-		if a != "-d" && a != "--detach" && a != "--detach=true" {
+		if !slices.Contains([]string{"-d", "--detach", "--detach=true", "--wait", "--wait=true"}, a) {
 			args = append(args, a)
 		}
 	}
@@ -212,9 +222,51 @@ func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 			return ctx.Err()
 		case <-tick.C:
 			if info, err := up.readInfo(); err == nil && info.PID == child.Process.Pid {
+				if up.wait {
+					if err := up.waitForClusters(ctx, ended, clustersPatience); err != nil {
+						return err
+					}
+				}
 				up.describe(info, dc)
 				return nil
 			}
+		}
+	}
+}
+
+// clustersPatience is how long clusters may take to answer after a start.
+const clustersPatience = 5 * time.Minute
+
+// waitForClusters returns when every cluster answers that is not being deleted and has not
+// failed.
+func (up *upOptions) waitForClusters(ctx context.Context, ended <-chan error, patience time.Duration) error {
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := up.status(ctx)
+		if err != nil {
+			return err
+		}
+		var waiting []string
+		for i := range s.Clusters {
+			c := &s.Clusters[i]
+			if c.ControlPlane != "ready" && c.Status != "DELETING" && c.Status != "FAILED" {
+				waiting = append(waiting, strings.TrimSpace(c.Name+" "+c.ControlPlane))
+			}
+		}
+		if len(waiting) == 0 {
+			return nil
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the daemon ended: %w\n%s", err, tail(s.LogFile))
+		case <-deadline.C:
+			return withHint(fmt.Errorf("the daemon is up, but after %v these clusters do not answer: %s", patience, strings.Join(waiting, "; ")), "drydock status"+dataDirFlag(s.DataDir))
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
 		}
 	}
 }

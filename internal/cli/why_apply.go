@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -50,9 +49,7 @@ func (f *applyFlags) mend(ctx context.Context, o *globalOptions, fixes []advice.
 		fmt.Fprintf(o.streams.Err, "  %s\n", c)
 	}
 	if !f.yes {
-		fmt.Fprint(o.streams.Err, "Run it? [y/N] ")
-		answer, _ := bufio.NewReader(o.streams.In).ReadString('\n') // none is no
-		if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		if !o.agrees("Run it?") {
 			return &ExitError{1, fmt.Errorf("nothing was run")}
 		}
 	}

@@ -60,6 +60,19 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if there is no
 		},
 	}
 	f.add(cmd)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if namespace == "" {
+			return o.podNames(cmd.Context(), f.place(), cluster, false, begun), cobra.ShellCompDirectiveNoFileComp
+		}
+		names := o.podNames(cmd.Context(), f.place(), cluster, false, namespace+"/"+begun)
+		for i := range names {
+			names[i] = strings.TrimPrefix(names[i], namespace+"/")
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster (optional if there is only one)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace (if NAME does not give it: default)")
 	fix.add(cmd)

@@ -121,7 +121,7 @@ func TestWhyReachApplies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			commands = tt.commands
 			var out bytes.Buffer
-			code := Run(t.Context(), append([]string{"--data-dir", dir, "why", "reach", "--from", "i-1", "--to", "i-2:22", "--apply"}, tt.args...), Streams{strings.NewReader(tt.in), &out, &out}, Config{})
+			code := Run(t.Context(), append([]string{"--data-dir", dir, "why", "reach", "--from", "i-1", "--to", "i-2:22", "--apply"}, tt.args...), Streams{In: strings.NewReader(tt.in), Out: &out, Err: &out}, Config{})
 			if code != tt.code || !strings.Contains(out.String(), tt.out) || !strings.Contains(out.String(), tt.commands[0]) {
 				t.Errorf("exit code %d:\n%s", code, out.String())
 			}

@@ -310,7 +310,8 @@ func (rs *Runs) podHost(p *eks.PodProgram) (machine.Instance, bool) {
 	return rs.cfg.Machines.Running(id)
 }
 
-// getPods lists running pods for shells that complete arguments.
+// getPods lists pods, or with ?running= only those that run, for shells that complete
+// arguments.
 func (rs *Runs) getPods(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	if err != nil {
@@ -324,7 +325,7 @@ func (rs *Runs) getPods(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	const most = 500 // a shell shows no more
-	names, err := rs.cfg.EKS.PodNames(ctx, cluster, most)
+	names, err := rs.cfg.EKS.PodNames(ctx, cluster, r.URL.Query().Has("running"), most)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return

@@ -57,7 +57,7 @@ type EKS interface {
 	PodProgram(ctx context.Context, cluster, namespace, name, container string) (eks.PodProgram, error)
 	IssuePodToken(ctx context.Context, p *eks.PodProgram, t eks.PodToken) (token string, expires time.Time, err error)
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
-	PodNames(ctx context.Context, cluster string, most int64) ([]string, error)
+	PodNames(ctx context.Context, cluster string, running bool, most int64) ([]string, error)
 	PodIdentityAgentRuns(ctx context.Context, planeID, nodeName string) (bool, error)
 }
 

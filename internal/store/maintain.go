@@ -211,6 +211,6 @@ func (s *Store) outOfSpace() error {
 		return fmt.Errorf("%w: the disk of %s has %d MiB left; free some space, and writes resume automatically",
 			ErrOutOfSpace, s.home.dir, free>>20)
 	}
-	return fmt.Errorf("%w: its database has reached its limit of %d MiB; delete clusters, or run `drydock reset` to start over",
+	return fmt.Errorf("%w: its database has reached its limit of %d MiB; delete clusters, or run `drydock reset --all` to start over",
 		ErrOutOfSpace, s.cfg.QuotaBytes>>20)
 }

@@ -1,13 +1,18 @@
 package simulated
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -15,28 +20,29 @@ import (
 // maxQueuedEvents bounds the events that one node has not written yet.
 const maxQueuedEvents = 256
 
-// eventQueue holds the events that a kubelet has not written yet. They are written when nothing else is due, within
-// the cluster's budget, and dropped beyond it.
+// maxSightings bounds the events that are remembered of one object.
+const maxSightings = 32
+
+// eventQueue holds the events that a kubelet has yet to emit. They are written when
+// nothing else is due, within the cluster's budget, and dropped beyond it.
 type eventQueue struct {
 	queue []queuedEvent
-	// warned remembers warnings. Repeated ones are counted instead of being written again.
-	warned map[warning]*warned
+	// seen remembers what was written, by object: an event that repeats is counted
+	// instead of being written again.
+	seen   map[types.UID][]sighting
 	serial int64
+}
+
+// A sighting is an event that was written.
+type sighting struct {
+	event uint64 // hash of what makes it the same event
+	first int64  // when, in nanoseconds, plus a serial number: its name, too
+	count int32
 }
 
 type queuedEvent struct {
 	happening
 	object corev1.ObjectReference
-}
-
-type warning struct {
-	uid                        types.UID
-	reason, container, message string
-}
-
-type warned struct {
-	namespace, name string
-	count           int32
 }
 
 func (q *eventQueue) nodeEvent(at time.Time, kind, reason, message string) {
@@ -55,13 +61,7 @@ func (q *eventQueue) add(e queuedEvent) {
 	}
 }
 
-func (q *eventQueue) forget(uid types.UID) {
-	for w := range q.warned {
-		if w.uid == uid {
-			delete(q.warned, w)
-		}
-	}
-}
+func (q *eventQueue) forget(uid types.UID) { delete(q.seen, uid) }
 
 // emit writes one event and returns true, or empties the queue if the cluster's budget is used up.
 func (q *eventQueue) emit(ctx context.Context, k *kubelet) bool {
@@ -83,39 +83,58 @@ func (q *eventQueue) emit(ctx context.Context, k *kubelet) bool {
 	return true
 }
 
-func (q *eventQueue) write(ctx context.Context, k *kubelet, e queuedEvent) error {
-	key := warning{e.object.UID, e.reason, e.container, e.message}
-	at := metav1.NewTime(e.at)
-	if w := q.warned[key]; w != nil && e.kind == corev1.EventTypeWarning {
-		w.count++
-		body, err := json.Marshal(map[string]any{"count": w.count, "lastTimestamp": at, "message": e.message})
-		if err != nil {
-			return fmt.Errorf("encoding an event: %w", err)
-		}
-		return k.client.do(ctx, http.MethodPatch, "/api/v1/namespaces/"+w.namespace+"/events/"+w.name, nil, body, nil)
+// sight counts an event. New ones have the count 1.
+//
+// The kubelet compares the object with its field path, the type, the reason and the message:
+// https://github.com/kubernetes/client-go/blob/master/tools/record/events_cache.go (getEventKey)
+func (q *eventQueue) sight(e *queuedEvent) sighting {
+	h := fnv.New64a()
+	for _, part := range []string{e.kind, e.reason, e.container, e.message} {
+		_, _ = io.WriteString(h, part+"\x00") // never fails
 	}
+	known := q.seen[e.object.UID]
+	for i := range known {
+		if known[i].event == h.Sum64() {
+			known[i].count++
+			return known[i]
+		}
+	}
+	q.serial++
+	s := sighting{event: h.Sum64(), first: e.at.UnixNano() + q.serial, count: 1}
+	if len(known) == maxSightings {
+		known = slices.Delete(known, 0, 1)
+	}
+	if q.seen == nil {
+		q.seen = map[types.UID][]sighting{}
+	}
+	q.seen[e.object.UID] = append(known, s)
+	return s
+}
+
+func (q *eventQueue) write(ctx context.Context, k *kubelet, e queuedEvent) error {
 	if e.object.Kind == "" {
 		// In events, the kubelet uses a node's name in place of its UID too.
 		e.object = corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: k.name, UID: types.UID(k.name)}
 	}
-	namespace := e.object.Namespace
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
+	path := "/api/v1/namespaces/" + cmp.Or(e.object.Namespace, metav1.NamespaceDefault) + "/events"
+	s, last := q.sight(&e), metav1.NewTime(e.at)
+	name := fmt.Sprintf("%s.%x", e.object.Name, s.first)
+	if s.count > 1 {
+		body, err := json.Marshal(map[string]any{"count": s.count, "lastTimestamp": last, "message": e.message})
+		if err != nil {
+			return fmt.Errorf("encoding an event: %w", err)
+		}
+		err = k.client.do(ctx, http.MethodPatch, path+"/"+name, nil, body, nil)
+		if !apierrors.IsNotFound(err) { // events expire; then it is written again, with its count
+			return err
+		}
 	}
-	q.serial++
-	ev := &corev1.Event{
+	return k.client.do(ctx, http.MethodPost, path, nil, &corev1.Event{
 		TypeMeta:       metav1.TypeMeta{APIVersion: "v1", Kind: "Event"},
-		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", e.object.Name, e.at.UnixNano()+q.serial), Namespace: namespace},
+		ObjectMeta:     metav1.ObjectMeta{Name: name, Namespace: cmp.Or(e.object.Namespace, metav1.NamespaceDefault)},
 		InvolvedObject: e.object, Reason: e.reason, Message: e.message, Type: e.kind,
 		Source:         corev1.EventSource{Component: "kubelet", Host: k.name},
-		FirstTimestamp: at, LastTimestamp: at, Count: 1,
+		FirstTimestamp: metav1.NewTime(time.Unix(0, s.first)), LastTimestamp: last, Count: s.count,
 		ReportingController: "kubelet", ReportingInstance: k.name,
-	}
-	if e.kind == corev1.EventTypeWarning {
-		if q.warned == nil {
-			q.warned = map[warning]*warned{}
-		}
-		q.warned[key] = &warned{namespace: namespace, name: ev.Name, count: 1}
-	}
-	return k.client.do(ctx, http.MethodPost, "/api/v1/namespaces/"+namespace+"/events", nil, ev, nil)
+	}, nil)
 }

@@ -521,6 +521,13 @@ func (a *fakeAPI) events() []*corev1.Event {
 	return out
 }
 
+// expireEvents deletes all events, as the API server does with those of an hour ago.
+func (a *fakeAPI) expireEvents() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	clear(a.objects["events"])
+}
+
 // takeWrites returns the writes since the last call.
 func (a *fakeAPI) takeWrites() []string {
 	a.mu.Lock()

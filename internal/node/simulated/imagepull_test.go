@@ -91,12 +91,28 @@ func TestImageThatCannotBePulled(t *testing.T) {
 		if tries < 6 || tries > 9 {
 			t.Errorf("%d tries", tries)
 		}
+		// What repeats is counted, as the kubelet does: normal events too.
+		if diff := cmp.Diff(want, b.said("web")); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+		pulling := func() *corev1.Event {
+			events := b.api.events()
+			return events[slices.IndexFunc(events, func(e *corev1.Event) bool { return e.InvolvedObject.Name == "web" && e.Reason == "Pulling" })]
+		}
+		if e := pulling(); int(e.Count) != tries || e.LastTimestamp.Sub(e.FirstTimestamp.Time) < 5*time.Minute {
+			t.Errorf("after %d tries: count %d, from %v to %v", tries, e.Count, e.FirstTimestamp, e.LastTimestamp)
+		}
+		first := pulling().FirstTimestamp
+		b.api.expireEvents()
 		b.mu.Lock()
 		b.connect = nil
 		b.mu.Unlock()
 		after(6 * time.Minute)
 		if p := b.api.pod("web"); p.Status.Phase != corev1.PodRunning {
 			t.Errorf("status %+v", p.Status)
+		}
+		if e := pulling(); int(e.Count) <= tries || !e.FirstTimestamp.Equal(&first) {
+			t.Errorf("after the event had expired: count %d since %v, want more than %d since %v", e.Count, e.FirstTimestamp, tries, first)
 		}
 		if got := b.rt.PodSteps("i-0123456789abcdef0", "default", "web"); got != nil {
 			t.Errorf("steps %+v", got)

@@ -304,9 +304,9 @@ func (s *Service) PodIdentityAgentRuns(ctx context.Context, planeID, nodeName st
 	}), nil
 }
 
-// PodNames are the running pods of a cluster of the call's account and region, as
-// NAMESPACE/NAME, at most so many.
-func (s *Service) PodNames(ctx context.Context, cluster string, most int64) ([]string, error) {
+// PodNames are the pods of a cluster of the call's account and region and their owners, as
+// NAMESPACE/NAME, at most so many pods: those that run, or all.
+func (s *Service) PodNames(ctx context.Context, cluster string, running bool, most int64) ([]string, error) {
 	key, rec, err := s.ActiveCluster(ctx, &cluster)
 	if err != nil {
 		return nil, err
@@ -315,13 +315,31 @@ func (s *Service) PodNames(ctx context.Context, cluster string, most int64) ([]s
 	if err != nil {
 		return nil, err
 	}
-	pods, err := ses.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running", Limit: most})
+	which := metav1.ListOptions{Limit: most}
+	deployments, err := ses.Client.AppsV1().Deployments("").List(ctx, which)
+	if err != nil {
+		return nil, err
+	}
+	if running {
+		which.FieldSelector = "status.phase=Running"
+	}
+	pods, err := ses.Client.CoreV1().Pods("").List(ctx, which)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for i := range pods.Items {
-		out = append(out, pods.Items[i].Namespace+"/"+pods.Items[i].Name)
+	for i := range deployments.Items {
+		if d := &deployments.Items[i]; !running || d.Status.AvailableReplicas > 0 {
+			out = append(out, d.Namespace+"/"+d.Name)
+		}
 	}
-	return out, nil
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		out = append(out, p.Namespace+"/"+p.Name)
+		if owner := metav1.GetControllerOf(p); owner != nil && owner.Kind != "ReplicaSet" {
+			out = append(out, p.Namespace+"/"+owner.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
