@@ -93,7 +93,7 @@ SQS differs from AWS in this:
 - Nothing is throttled: the quotas of FIFO queues on messages a second do not hold. ` + "`drydock fault`" + ` throttles on purpose.
 - A name is free at once after DeleteQueue, and PurgeQueue works again at once, unless with ` + "`--timing aws`" + `.
 - A queue policy that denies http denies what comes by ` + "`AWS_ENDPOINT_URL=http://…`" + `. The same port answers https, as does ` + "`drydock run`" + `.
-- AWS CLI 1 takes no endpoint for SQS from AWS_ENDPOINT_URL: use ` + "`drydock run -- aws sqs …`" + ` or ` + "`--endpoint-url`" + `.
+- AWS CLI 1 takes no endpoint for SQS from AWS_ENDPOINT_URL: use ` + "`drydock run -- aws sqs …`" + ` or ` + "`--endpoint-url`" + `. See ` + "`drydock env --help`" + `.
 `
 }
 
