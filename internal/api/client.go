@@ -193,6 +193,11 @@ func (c *Client) BeginPodRun(ctx context.Context, in PodRunRequest) (*PodRunEven
 	return events, first.Run, nil
 }
 
+// EndPodRun ends a run. Its last events come, and then their end.
+func (c *Client) EndPodRun(ctx context.Context, secret string) error {
+	return c.call(ctx, http.MethodPost, "pod-runs/end", nil, PodRunEnd{secret}, nil)
+}
+
 var errNoRun = errors.New("the first event of the stream is not the start of a run")
 
 // PodRunEvents is the daemon's event stream during a run.

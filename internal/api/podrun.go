@@ -7,13 +7,19 @@ type PodRunRequest struct {
 	Region    string `json:"region"`
 	Cluster   string `json:"cluster,omitempty"` // may be empty if there is only one
 	Namespace string `json:"namespace"`
-	Pod       string `json:"pod"`
+	Pod       string `json:"pod"` // or its owner, such as a Deployment
 	Container string `json:"container,omitempty"`
 	// Listener is the CLI's own address at which the command reaches AWS.
 	Listener string `json:"listener"`
 }
 
-// A PodRunEvent is a line of the response, which lasts as long as the run. The first one has Run.
+// PodRunEnd is the body of POST /_drydock/pod-runs/end: the command has ended.
+type PodRunEnd struct {
+	Secret string `json:"secret"`
+}
+
+// A PodRunEvent is a line of the answer, which lasts as long as the run. The first has
+// Run.
 type PodRunEvent struct {
 	Run *PodRun `json:"run,omitempty"`
 	// Files are new file contents, by their paths in the container.
@@ -27,6 +33,7 @@ type PodRun struct {
 	// Secret lets connections of this process into the run.
 	Secret         string            `json:"secret"`
 	Cluster        string            `json:"cluster"`
+	Pod            string            `json:"pod"` // of the owner that was named, if it was not the pod
 	Container      string            `json:"container"`
 	Containers     []string          `json:"containers"`
 	ServiceAccount string            `json:"serviceAccount"`

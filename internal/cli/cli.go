@@ -242,6 +242,7 @@ when AWS would.
 		newStatus(o),
 		newEnv(o),
 		newRun(o),
+		newPodView(),
 		newReset(o),
 		newAMI(o),
 		newFault(o),

@@ -39,13 +39,17 @@ does: from IAM roles for service accounts, EKS Pod Identity (if the agent runs o
 pod's node) or the node's metadata service. The pod's network and VPC endpoints decide
 what it can reach. "drydock why pod|serviceaccount|request" explain why something fails.
 
-The pod's files are in a temporary folder. Files cannot be mounted at
-/var/run/secrets/kubernetes.io/serviceaccount, so the pod's token is in KUBECONFIG
-instead, where kubectl and client-go's default loading rules find it. A program that calls
-client-go's rest.InClusterConfig finds no token. Other volumes are missing. HOME is a
-folder with links to the contents of yours, without .aws, .kube and .boto.`,
+NAME may also be a Deployment's, or another owner's of pods.
+
+The pod's tokens are in a temporary folder, which $DRYDOCK_POD_FILES names. On Linux the
+command also finds them at /var/run/secrets, as in the container, where the system permits
+a mount namespace: to root, and to users if they may make user namespaces. Elsewhere
+KUBECONFIG has the token of the cluster, where kubectl and client-go's default loading
+rules find it. Other volumes are missing. HOME is a folder with links to the contents of
+yours, without .aws, .kube and .boto.`,
 		Example: `  drydock run -- terraform apply
   drydock run --pod default/web -- aws sts get-caller-identity
+  drydock run --pod kube-system/my-controller --container manager -- bin/manager --leader-elect
   drydock run --pod kube-system/my-controller-7c5ddbdf54-9x2lq --cluster dev -- bin/controller
   drydock run -- eksctl utils associate-iam-oidc-provider --cluster dev --approve`,
 		Args: cobra.MinimumNArgs(1),
@@ -87,7 +91,7 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { newForwarder(info.URL, api.Bearer+info.Token, "").serve(ctx, ln) })
-	return o.runChild(path, args, childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String()))
+	return o.runChild(child(path, args, childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())))
 }
 
 // childEnv is base with the daemon's variables, its proxy and a CA bundle in place

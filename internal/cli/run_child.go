@@ -14,21 +14,25 @@ import (
 // passedOn are the signals that a child gets from its parent.
 var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 
+// child is a program to run, by its path.
+func child(path string, args, env []string) *exec.Cmd {
+	cmd := exec.Command(path) //nolint:noctx // it ends when it wants to, or by a signal
+	cmd.Args, cmd.Env, cmd.SysProcAttr = args, env, &syscall.SysProcAttr{}
+	return cmd
+}
+
 // runChild runs a program in the place of this process as far as that goes: with its
 // streams, signals and exit code. On Linux the program is killed when this process
-// dies.
-func (o *globalOptions) runChild(path string, args, env []string) error {
-	cmd := exec.Command(path) //nolint:noctx // it ends when it wants to, or by a signal
-	cmd.Args, cmd.Env = args, env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = o.streams.In, o.streams.Out, o.streams.Err
-	cmd.SysProcAttr = withParent()
+// dies. Of several ways to start it, the first that the system permits is taken.
+func (o *globalOptions) runChild(ways ...*exec.Cmd) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
 	// The kernel takes the end of the thread for that of the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
+	cmd, err := o.start(ways)
+	if err != nil {
 		return &ExitError{126, err}
 	}
 	done := make(chan error, 1)
@@ -51,6 +55,17 @@ func (o *globalOptions) runChild(path string, args, env []string) error {
 			return &ExitError{Code: exit.ExitCode()}
 		}
 	}
+}
+
+func (o *globalOptions) start(ways []*exec.Cmd) (cmd *exec.Cmd, err error) {
+	for _, cmd = range ways {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = o.streams.In, o.streams.Out, o.streams.Err
+		withParent(cmd.SysProcAttr)
+		if err = cmd.Start(); err == nil {
+			break
+		}
+	}
+	return cmd, err
 }
 
 // inForeground reports whether this process gets its terminal's signals.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
@@ -26,7 +27,7 @@ type runPodFlags struct {
 }
 
 func (f *runPodFlags) add(cmd *cobra.Command, o *globalOptions) {
-	cmd.Flags().StringVar(&f.pod, "pod", "", "run the command as this pod: [NAMESPACE/]NAME")
+	cmd.Flags().StringVar(&f.pod, "pod", "", "run the command as this pod: [NAMESPACE/]NAME, or a ready pod of the Deployment NAME")
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "the pod's cluster (optional if there is only one)")
 	cmd.Flags().StringVar(&f.container, "container", "", "the pod's container (default: the first)")
 	cmd.Flags().StringVar(&f.account, "account", cmp.Or(defaultAccount(), "000000000000"), "the cluster's account")
@@ -80,6 +81,9 @@ func (o *globalOptions) runAsPod(ctx context.Context, info api.DaemonInfo, f *ru
 		return err
 	}
 	defer events.Close()
+	if run.Pod != name {
+		o.progress("Running as pod %s/%s.", namespace, run.Pod)
+	}
 	if f.container == "" && len(run.Containers) > 1 {
 		o.progress("Defaulted container %q out of: %s", run.Container, strings.Join(run.Containers, ", "))
 	}
@@ -96,15 +100,32 @@ func (o *globalOptions) runAsPod(ctx context.Context, info api.DaemonInfo, f *ru
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer events.Close() // first of the two: follow returns
-	wg.Go(func() { o.follow(events, p) })
+	followed := make(chan struct{})
+	wg.Go(func() {
+		defer close(followed)
+		o.follow(events, p)
+	})
 	for i, target := range []string{api.PodRunTarget, api.PodRunKubernetes} {
 		fw := newForwarder(info.URL, api.PodRunAuthorization+run.Secret, target)
 		wg.Go(func() { fw.serve(ctx, lns[i]) })
 	}
 	defer cancel()
-	e := podEnv{run: run, dir: dir, pod: name, listener: lns[0].Addr().String(), kubernetes: lns[1].Addr().String(), bundle: bundle, ca: info.CAFile}
-	return o.runChild(path, args, e.environ(os.Environ()))
+	e := podEnv{run: run, dir: dir, pod: run.Pod, listener: lns[0].Addr().String(), kubernetes: lns[1].Addr().String(), bundle: bundle, ca: info.CAFile}
+	err = o.runChild(p.ways(path, args, e.environ(os.Environ()))...)
+	// What the daemon said about the command's last call may still be to come.
+	end, done := context.WithTimeout(ctx, lastNotices)
+	defer done()
+	if o.clientOf(info).EndPodRun(end, run.Secret) == nil {
+		select {
+		case <-followed:
+		case <-end.Done():
+		}
+	}
+	return err
 }
+
+// lastNotices is how long the command's end waits for them.
+const lastNotices = 2 * time.Second
 
 // follow writes new tokens and shows notices until the events end.
 func (o *globalOptions) follow(events *api.PodRunEvents, p podFiles) {

@@ -51,7 +51,7 @@ func (e *podEnv) environ(base []string) []string {
 	e.proxy(vars)
 	host, port, _ := net.SplitHostPort(e.kubernetes) // a listener's
 	vars["KUBERNETES_SERVICE_HOST"], vars["KUBERNETES_SERVICE_PORT"], vars["KUBERNETES_SERVICE_PORT_HTTPS"] = host, port, port
-	vars["KUBECONFIG"] = podFiles{e.dir}.kubeconfig()
+	vars["KUBECONFIG"], vars["DRYDOCK_POD_FILES"] = podFiles{e.dir}.kubeconfig(), e.dir
 	vars["HOSTNAME"], vars["HOME"] = e.pod, podFiles{e.dir}.home()
 
 	var out []string
@@ -84,7 +84,7 @@ func (e *podEnv) aws(vars map[string]string) {
 	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS"} {
 		// The webhook's are the daemon's own address, where the caller would be the user.
 		if u, err := url.Parse(vars[name]); vars[name] == "" || err == nil && loopback(u.Hostname()) {
-			vars[name] = here
+			vars[name] = "https://" + e.listener // as on AWS: policies may ask for aws:SecureTransport
 		}
 	}
 	const agent, metadata = "AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_EC2_METADATA_SERVICE_ENDPOINT"

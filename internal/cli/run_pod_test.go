@@ -25,7 +25,7 @@ import (
 
 func podRunOf(env map[string]string) *api.PodRun {
 	return &api.PodRun{
-		Secret: "s3cr3t", Cluster: "dev", Container: "app", Containers: []string{"app"}, ServiceAccount: "cart", Env: env,
+		Secret: "s3cr3t", Cluster: "dev", Pod: "web", Container: "app", Containers: []string{"app"}, ServiceAccount: "cart", Env: env,
 		Mounts: []string{"/var/run/secrets/eks.amazonaws.com/serviceaccount", serviceAccountDir},
 		Files:  map[string][]byte{serviceAccountDir + "/token": []byte("t"), serviceAccountDir + "/ca.crt": []byte("PEM")},
 	}
@@ -64,12 +64,12 @@ func TestPodEnvironment(t *testing.T) {
 		"AWS_WEB_IDENTITY_TOKEN_FILE":        "/tmp/d/var/run/secrets/eks.amazonaws.com/serviceaccount/token",
 		"NEXT_TO_IT":                         "/var/run/secrets/eks.amazonaws.com/serviceaccount2/token",
 		"AWS_CONTAINER_CREDENTIALS_FULL_URI": here + "/v1/credentials", "AWS_EC2_METADATA_SERVICE_ENDPOINT": here,
-		"AWS_ENDPOINT_URL": here, "AWS_ENDPOINT_URL_STS": here, "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9000",
+		"AWS_ENDPOINT_URL": "https://127.0.0.1:1111", "AWS_ENDPOINT_URL_STS": "https://127.0.0.1:1111", "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9000",
 		"AWS_CONFIG_FILE": "/tmp/d/aws-config", "AWS_SHARED_CREDENTIALS_FILE": "/tmp/d/aws-credentials", "BOTO_CONFIG": "/tmp/d/boto",
 		"HTTP_PROXY": here, "http_proxy": here, "HTTPS_PROXY": here, "https_proxy": here,
 		"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1",
 		"AWS_CA_BUNDLE": "/b.pem", "SSL_CERT_FILE": "/b.pem", "REQUESTS_CA_BUNDLE": "/b.pem", "CURL_CA_BUNDLE": "/b.pem", "NODE_EXTRA_CA_CERTS": "/ca.pem",
-		"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "2222", "KUBERNETES_SERVICE_PORT_HTTPS": "2222", "KUBECONFIG": "/tmp/d/kubeconfig",
+		"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "2222", "KUBERNETES_SERVICE_PORT_HTTPS": "2222", "KUBECONFIG": "/tmp/d/kubeconfig", "DRYDOCK_POD_FILES": "/tmp/d",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -340,7 +340,7 @@ func TestEverySignalThatEndsProgramsIsPassedOn(t *testing.T) {
 func TestPodNotKnown(t *testing.T) {
 	var b bytes.Buffer
 	o := &globalOptions{streams: Streams{Out: &b, Err: &b}}
-	if got := (&runPodFlags{}).pods(t.Context(), o, "d"); got != nil {
+	if got := o.podNames(t.Context(), api.Place{}, "", true, "d"); got != nil {
 		t.Errorf("without a daemon: %v", got)
 	}
 }

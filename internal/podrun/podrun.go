@@ -33,7 +33,8 @@ const maxPodRuns = 256
 // A podRun is one such command.
 type podRun struct {
 	program  eks.PodProgram
-	listener string // of the CLI
+	listener string        // of the CLI
+	ended    chan struct{} // closed when the command has ended
 	// notices are shown to the user, each once.
 	notices chan string
 	mu      sync.Mutex
@@ -64,6 +65,12 @@ func (r *podRun) notice(text string) {
 		r.told[text] = true
 	default: // more than anyone reads
 	}
+}
+
+// whyServiceAccount is the command that explains the pod's AWS identity.
+func (r *podRun) whyServiceAccount() string {
+	pod := r.program.Pod
+	return "drydock why serviceaccount " + pod.Namespace + "/" + cmp.Or(pod.Spec.ServiceAccountName, "default") + " --cluster " + r.program.Cluster
 }
 
 // name is NAMESPACE/NAME.
@@ -156,7 +163,7 @@ func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
-	run := &podRun{program: program, listener: in.Listener, notices: make(chan string, maxNotices), told: map[string]bool{}}
+	run := &podRun{program: program, listener: in.Listener, ended: make(chan struct{}), notices: make(chan string, maxNotices), told: map[string]bool{}}
 	tokens := podTokens{tokens: program.Tokens, issue: func(ctx context.Context, t eks.PodToken) (string, time.Time, error) {
 		return rs.cfg.EKS.IssuePodToken(ctx, &program, t)
 	}}
@@ -187,7 +194,7 @@ func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 		return out.Flush()
 	}
 	err = send(api.PodRunEvent{Run: &api.PodRun{
-		Secret: secret, Cluster: program.Cluster, Container: program.Container, Containers: program.Containers,
+		Secret: secret, Cluster: program.Cluster, Pod: program.Pod.Name, Container: program.Container, Containers: program.Containers,
 		ServiceAccount: cmp.Or(program.Pod.Spec.ServiceAccountName, "default"), Env: program.Env, Files: files, Mounts: program.Mounts,
 	}})
 	if err == nil {
@@ -206,6 +213,9 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(api.Po
 		case <-server.Draining(ctx):
 			due.Stop()
 			return nil
+		case <-r.ended:
+			due.Stop()
+			return r.lastNotices(send)
 		case text := <-r.notices:
 			due.Stop()
 			if err := send(api.PodRunEvent{Notice: text}); err != nil {
@@ -227,6 +237,37 @@ func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(api.Po
 			}
 		}
 	}
+}
+
+// lastNotices tells what the command did not live to see.
+func (r *podRun) lastNotices(send func(api.PodRunEvent) error) error {
+	for {
+		select {
+		case text := <-r.notices:
+			if err := send(api.PodRunEvent{Notice: text}); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// postPodRunEnd ends the run of a secret: the command has ended.
+func (rs *Runs) postPodRunEnd(w http.ResponseWriter, r *http.Request) {
+	var in api.PodRunEnd
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if run, ok := rs.bySecret[in.Secret]; ok {
+		rs.cfg.Listeners.count(run.listener, -1)
+		delete(rs.bySecret, in.Secret)
+		close(run.ended)
+	}
+	httpapi.Answer(w, struct{}{})
 }
 
 // checkPodRun bounds what is asked for.
@@ -252,8 +293,11 @@ func (rs *Runs) podProgram(ctx context.Context, in *api.PodRunRequest) (eks.PodP
 	if err != nil {
 		return eks.PodProgram{}, fmt.Errorf("%w\nTry: drydock status", err)
 	}
-	name := in.Namespace + "/" + in.Pod
 	p, err := rs.cfg.EKS.PodProgram(ctx, cluster, in.Namespace, in.Pod, in.Container)
+	name := in.Namespace + "/" + in.Pod
+	if p.Pod != nil { // of the owner that in names
+		name = in.Namespace + "/" + p.Pod.Name
+	}
 	var refused smithy.APIError
 	var idle *eks.PodNotRunningError
 	var none *eks.NoContainerError
@@ -264,9 +308,9 @@ func (rs *Runs) podProgram(ctx context.Context, in *api.PodRunRequest) (eks.PodP
 	case errors.Is(err, eks.ErrNoPod):
 		return p, rs.noPod(ctx, cluster, in)
 	case errors.As(err, &idle):
-		return p, fmt.Errorf("nothing runs in pod %s: %w%s\nTry: %s", name, idle, rs.whyNotRunning(ctx, cluster, in), whyPod)
+		return p, fmt.Errorf("nothing runs in pod %s: %w%s\nTry: %s", name, idle, rs.whyNotRunning(ctx, cluster, in.Namespace, p.Pod.Name), whyPod)
 	case errors.As(err, &none):
-		return p, fmt.Errorf("pod %s: %w\nTry: drydock run --pod %s --container %s -- COMMAND", name, none, name, none.Have[0])
+		return p, fmt.Errorf("pod %s: %w\nTry: drydock run --pod %s --cluster %s --container %s -- COMMAND", name, none, name, cluster, none.Have[0])
 	case err != nil:
 		return p, fmt.Errorf("pod %s: %w\nTry: %s", name, err, whyPod)
 	}
@@ -276,22 +320,20 @@ func (rs *Runs) podProgram(ctx context.Context, in *api.PodRunRequest) (eks.PodP
 	return p, nil
 }
 
-// noPod names a pod of the Deployment that was meant, if it was one.
+// noPod says what to try if there is neither a pod nor an owner of pods that run.
 func (rs *Runs) noPod(ctx context.Context, cluster string, in *api.PodRunRequest) error {
 	err := fmt.Errorf("there is no pod %s/%s in cluster %s", in.Namespace, in.Pod, cluster)
 	facts, e := rs.cfg.EKS.PodFacts(ctx, cluster, in.Namespace, in.Pod)
 	switch {
-	case e == nil && facts.Pod != nil:
-		return fmt.Errorf("%w, but %s\nTry: drydock run --pod %s/%s -- COMMAND", err, facts.Pod.Name, in.Namespace, facts.Pod.Name)
-	case e == nil && len(facts.Events) > 0:
+	case e == nil && (facts.Pod != nil || len(facts.Events) > 0):
 		return fmt.Errorf("%w\nTry: drydock why pod %s/%s --cluster %s", err, in.Namespace, in.Pod, cluster)
 	}
 	return fmt.Errorf("%w\nTry: kubectl get pods --namespace %s", err, in.Namespace)
 }
 
 // whyNotRunning is the first step at which the pod fails, as `why pod` shows it.
-func (rs *Runs) whyNotRunning(ctx context.Context, cluster string, in *api.PodRunRequest) string {
-	s := rs.cfg.Why.FailingStep(ctx, cluster, in.Namespace, in.Pod)
+func (rs *Runs) whyNotRunning(ctx context.Context, cluster, namespace, pod string) string {
+	s := rs.cfg.Why.FailingStep(ctx, cluster, namespace, pod)
 	switch {
 	case s == nil:
 		return ""

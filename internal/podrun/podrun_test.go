@@ -47,7 +47,7 @@ func runOf(name string) *podRun {
 		program: eks.PodProgram{Cluster: "dev", Account: "000000000000", Region: "eu-west-1", Pod: &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop"}, Spec: corev1.PodSpec{ServiceAccountName: "cart", NodeName: "node-1"},
 		}},
-		listener: "127.0.0.1:1111", notices: make(chan string, maxNotices), told: map[string]bool{},
+		listener: "127.0.0.1:1111", ended: make(chan struct{}), notices: make(chan string, maxNotices), told: map[string]bool{},
 	}
 }
 

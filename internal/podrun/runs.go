@@ -10,6 +10,7 @@ package podrun
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"net"
 	"net/http"
@@ -95,6 +96,7 @@ type Explainer interface {
 // Journal keeps what was decided.
 type Journal interface {
 	Append(e journal.Entry)
+	Query(f journal.Filter) iter.Seq2[journal.Entry, error]
 }
 
 // Runs are the commands of this machine that run as pods, for as long as `drydock run
@@ -106,6 +108,7 @@ type Runs struct {
 	mu       sync.Mutex
 	bySecret map[string]*podRun
 	conns    map[string]podConn // by remote address
+	requests uint64             // that came to listeners
 }
 
 // Listeners are the addresses at which runs listen. AWS's tokens are then signed for their
@@ -145,5 +148,6 @@ func New(cfg Config) *Runs {
 // Handle answers the pages of `drydock run --pod`.
 func (rs *Runs) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("POST /_drydock/pod-runs", rs.postPodRun)
+	mux.HandleFunc("POST /_drydock/pod-runs/end", rs.postPodRunEnd)
 	mux.HandleFunc("GET /_drydock/pods", rs.getPods)
 }

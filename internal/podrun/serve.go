@@ -94,7 +94,7 @@ func (rs *Runs) servePod(w http.ResponseWriter, r *http.Request, c podConn, prox
 	case r.Method == http.MethodConnect:
 		rs.connectPod(w, r, c.run, proxy)
 	case c.host != "":
-		rs.requestOfPod(w, r, c.run, c.host, c.port)
+		rs.requestOfPod(w, r, c, c.host, c.port)
 	case r.URL.IsAbs(): // to a proxy
 		host, port := r.URL.Hostname(), 80
 		if p, err := strconv.Atoi(r.URL.Port()); err == nil {
@@ -104,13 +104,13 @@ func (rs *Runs) servePod(w http.ResponseWriter, r *http.Request, c podConn, prox
 			http.Error(w, "by CONNECT", http.StatusBadRequest)
 			return
 		}
-		rs.requestOfPod(w, r, c.run, host, port)
+		rs.requestOfPod(w, r, c, host, port)
 	default: // to the listener, as an endpoint
 		if server.RefuseBrowser(w, r, nil) {
 			return
 		}
 		host, port := rs.meant(c.run, r)
-		rs.requestOfPod(w, r, c.run, host, port)
+		rs.requestOfPod(w, r, c, host, port)
 	}
 }
 
@@ -195,7 +195,8 @@ func (rs *Runs) connectPod(w http.ResponseWriter, r *http.Request, run *podRun, 
 }
 
 // requestOfPod answers a request of a pod to a host.
-func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun, host string, port int) {
+func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, c podConn, host string, port int) {
+	run := c.run
 	in, ok := rs.podHost(&run.program)
 	switch {
 	case !ok:
@@ -205,13 +206,17 @@ func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun
 	case slices.Contains(metadataAddresses, host) && port == 80:
 		rs.podMetadata(w, r, run, in)
 	case server.AWSHost(host):
-		if _, address := rs.cfg.Origins.Of(r.RemoteAddr); r.TLS == nil || !address.IsValid() {
+		// A connection to the listener carries requests to several hosts, also at once.
+		if _, address := rs.cfg.Origins.Of(r.RemoteAddr); c.host == "" || !address.IsValid() {
 			from, err := rs.cfg.Machines.Reach(r.Context(), in, host, port)
 			if err != nil {
 				rs.unreachable(w, run, host, port, err)
 				return
 			}
+			r = r.WithContext(r.Context())
+			r.RemoteAddr = rs.originOf(r.RemoteAddr)
 			rs.cfg.Origins.Set(r.RemoteAddr, from)
+			defer rs.cfg.Origins.Forget(r.RemoteAddr)
 		}
 		if strings.HasPrefix(host, "oidc.eks.") {
 			rs.cfg.OIDC.ServeHTTP(w, r)
@@ -221,7 +226,7 @@ func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun
 			http.Error(w, "pods may not use these pages", http.StatusForbidden)
 			return
 		}
-		rs.cfg.AWS.ServeHTTP(w, r)
+		rs.callOfPod(w, r, run)
 	default:
 		if _, err := rs.cfg.Machines.Reach(r.Context(), in, host, port); err != nil {
 			rs.unreachable(w, run, host, port, err)
@@ -232,6 +237,59 @@ func (rs *Runs) requestOfPod(w http.ResponseWriter, r *http.Request, run *podRun
 			Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(to); p.Out.Host = p.In.Host },
 			Transport: &http.Transport{DialContext: dialout.Dialer(podDialTimeout).DialContext, DisableKeepAlives: true},
 		}).ServeHTTP(w, r)
+	}
+}
+
+// originOf is a name for one request of a connection.
+func (rs *Runs) originOf(remote string) string {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.requests++
+	return remote + "/" + strconv.FormatUint(rs.requests, 10)
+}
+
+// A statusWriter remembers the status of an answer.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// callOfPod has AWS answer a call. If it refuses, the user is told what explains that.
+func (rs *Runs) callOfPod(w http.ResponseWriter, r *http.Request, run *podRun) {
+	began, seen := time.Now(), &statusWriter{ResponseWriter: w}
+	rs.cfg.AWS.ServeHTTP(seen, r)
+	if seen.status < http.StatusBadRequest {
+		return
+	}
+	var action string
+	var denied, identity bool
+	for e, err := range rs.cfg.Journal.Query(journal.Filter{Since: began, Fields: map[string]string{"requestId": w.Header().Get("X-Amzn-Requestid")}}) {
+		if err != nil {
+			rs.cfg.Log.Error("looking up a refused call of a pod", "pod", run.name(), "err", err)
+			return
+		}
+		switch e.Kind {
+		case journal.KindDecision:
+			denied = true
+		case journal.KindCall:
+			action = fmt.Sprintf("%v:%v", e.Fields["service"], e.Fields["operation"])
+			identity = e.Fields["operation"] == "AssumeRoleWithWebIdentity"
+			denied = denied || e.Fields["fault"] != nil
+		}
+	}
+	switch {
+	case identity:
+		run.notice(fmt.Sprintf("pod %s gets no credentials: %s failed\nTry: %s", run.name(), action, run.whyServiceAccount()))
+	case denied:
+		run.notice(fmt.Sprintf("pod %s: %s was refused\nTry: drydock why request --last-denied", run.name(), action))
 	}
 }
 
@@ -322,10 +380,15 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 			advice.Paste("aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent --region "+p.Region))
 		return
 	}
+	explained, seen := false, &statusWriter{ResponseWriter: w}
 	eksauth.Agent(func(ctx context.Context, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error) {
 		out, err := rs.cfg.Machines.AssumeForPod(ctx, in, p.Cluster, token)
+		explained = node.DecisionOf(err) != nil
 		return out, rs.agentRefused(run, in, err)
-	}).ServeHTTP(w, r)
+	}).ServeHTTP(seen, r)
+	if seen.status >= http.StatusBadRequest && !explained {
+		run.notice(fmt.Sprintf("pod %s gets no credentials from the EKS Pod Identity Agent\nTry: %s", run.name(), run.whyServiceAccount()))
+	}
 }
 
 // agentRefuses is the address of the agent where none listens.

@@ -7,6 +7,7 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,10 +75,41 @@ func TestPodFacts(t *testing.T) {
 	pod("db-0", "db", corev1.PodRunning, nil)
 	event("f3", "StatefulSet", "db", "", "FailedCreate", `create Pod db-1 failed`, time.Minute)
 
+	// A Deployment that has been rolled out twice. The second time no pod can be made.
+	deploy := func(name string) *appsv1.Deployment {
+		t.Helper()
+		d, err := client.AppsV1().Deployments("shop").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID(name)}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	revision := func(d *appsv1.Deployment, name, n string) {
+		t.Helper()
+		if _, err := client.AppsV1().ReplicaSets("shop").Create(ctx, &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "shop", Annotations: map[string]string{"deployment.kubernetes.io/revision": n},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, appsv1.SchemeGroupVersion.WithKind("Deployment"))},
+		}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rolled, stuck := deploy("rolled"), deploy("stuck")
+	revision(rolled, "rolled-new", "10")
+	revision(rolled, "rolled-old", "9")
+	pod("rolled-old-1", "rolled-old", corev1.PodPending, nil)
+	pod("rolled-new-1", "rolled-new", corev1.PodRunning, nil)
+	revision(stuck, "stuck-old", "1")
+	revision(stuck, "stuck-new", "2")
+	pod("stuck-old-1", "stuck-old", corev1.PodRunning, nil)
+	event("f4", "ReplicaSet", "stuck-new", "", "FailedCreate", "exceeded quota", time.Minute)
+	event("f5", "ReplicaSet", "stuck-old", "", "FailedCreate", "of the revision before", 2*time.Minute)
+
 	for _, tt := range []struct {
 		name, pod string
 		events    []string
 	}{
+		{"rolled", "rolled-new-1", nil},
+		{"stuck", "", []string{"exceeded quota"}},
 		{"web-abc-1", "web-abc-1", nil},
 		{"web-abc-2", "web-abc-2", []string{"first", "second"}},
 		{"web", "web-abc-2", []string{"first", "second"}},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,8 @@ type MissingObject struct {
 
 // PodFacts looks a pod of a cluster of the call's account and region up. If no pod
 // has the name, it may be its owner's, such as a Deployment's: then Pod is the
-// owner's pod in the worst state, or the error for the pod that could not be created.
+// owner's pod in the worst state, or the error for the pod that could not be created. Of a
+// Deployment its newest ReplicaSet counts.
 func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string) (Facts, error) {
 	key, rec, err := s.ActiveCluster(ctx, &cluster)
 	if err != nil {
@@ -67,8 +69,18 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 		if err != nil {
 			return f, err
 		}
-		f.Pod = worstOf(list.Items, name)
-		if err := f.findRefusal(ctx, ses.Client, namespace, name); err != nil {
+		maker, err := currentMaker(ctx, ses.Client, namespace, name)
+		if err != nil {
+			return f, err
+		}
+		own := ownedBy(list.Items, maker)
+		if len(own) == 0 { // those of before still run
+			own = ownedBy(list.Items, name)
+		}
+		if len(own) > 0 {
+			f.Pod = slices.MaxFunc(own, compareBadness)
+		}
+		if err := f.findRefusal(ctx, ses.Client, namespace, maker); err != nil {
 			return f, err
 		}
 	case err != nil:
@@ -102,20 +114,45 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 	return f, err
 }
 
-// worstOf is the pod of a maker that is the least ready, or nil.
-func worstOf(pods []corev1.Pod, maker string) *corev1.Pod {
-	var worst *corev1.Pod
+// ownedBy are the pods of a maker.
+func ownedBy(pods []corev1.Pod, maker string) []*corev1.Pod {
+	var out []*corev1.Pod
 	for i := range pods {
-		p := &pods[i]
-		owner := metav1.GetControllerOf(p)
-		if owner == nil || !madeBy(owner.Name, maker) {
-			continue
-		}
-		if worst == nil || badness(p) > badness(worst) {
-			worst = p
+		if owner := metav1.GetControllerOf(&pods[i]); owner != nil && madeBy(owner.Name, maker) {
+			out = append(out, &pods[i])
 		}
 	}
-	return worst
+	return out
+}
+
+func compareBadness(a, b *corev1.Pod) int { return cmp.Compare(badness(a), badness(b)) }
+
+// annotationRevision counts the ReplicaSets of a Deployment.
+// https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#checking-rollout-history-of-a-deployment
+const annotationRevision = "deployment.kubernetes.io/revision"
+
+// currentMaker is what makes the pods of a name now: of a Deployment its newest ReplicaSet.
+func currentMaker(ctx context.Context, client kubernetes.Interface, namespace, name string) (string, error) {
+	d, err := client.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return name, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	sets, err := client.AppsV1().ReplicaSets(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", err
+	}
+	newest := 0
+	for i := range sets.Items {
+		rs := &sets.Items[i]
+		n, err := strconv.Atoi(rs.Annotations[annotationRevision])
+		if err == nil && n > newest && metav1.IsControlledBy(rs, d) {
+			newest, name = n, rs.Name
+		}
+	}
+	return name, nil
 }
 
 // madeBy reports whether a ReplicaSet's or Job's name is that of a maker, or begins

@@ -66,7 +66,9 @@ type Token struct {
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
 // PodProgram tells what a program has in a container of a running pod, in a cluster of
-// the call's account and region. No container means the annotated one, or the first.
+// the call's account and region. name may also be the pod's owner's, such as a Deployment's:
+// then it is a pod that is ready, if there is one. No container means the annotated one, or
+// the first.
 func (s *Service) PodProgram(ctx context.Context, cluster, namespace, name, container string) (Program, error) {
 	key, rec, err := s.ActiveCluster(ctx, &cluster)
 	if err != nil {
@@ -78,10 +80,10 @@ func (s *Service) PodProgram(ctx context.Context, cluster, namespace, name, cont
 	}
 	out := Program{Cluster: cluster, Account: key.Account, Region: key.Region, PlaneID: rec.Plane.ID, Files: map[string][]byte{}}
 	out.Pod, err = ses.Client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return out, ErrNotFound
-	case err != nil:
+	if apierrors.IsNotFound(err) {
+		out.Pod, err = bestOf(ctx, ses.Client, namespace, name)
+	}
+	if err != nil {
 		return out, err
 	}
 	c, err := out.choose(container)
@@ -101,6 +103,25 @@ func (s *Service) PodProgram(ctx context.Context, cluster, namespace, name, cont
 		return out, err
 	}
 	return out, out.volumes(e)
+}
+
+// bestOf is the pod of an owner in the best state.
+func bestOf(ctx context.Context, client kubernetes.Interface, namespace, owner string) (*corev1.Pod, error) {
+	maker, err := currentMaker(ctx, client, namespace, owner)
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	own := slices.DeleteFunc(ownedBy(list.Items, maker), func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded
+	})
+	if len(own) == 0 {
+		return nil, ErrNotFound
+	}
+	return slices.MinFunc(own, compareBadness), nil
 }
 
 // environmentOf reads ConfigMaps and Secrets as often as they are named: they are few.
