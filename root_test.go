@@ -272,6 +272,7 @@ var skips = map[string]string{
 	"internal/awsapi/wire/roundtrip/roundtrip_test.go": "shapes that the SDK cannot hold, each with its reason",
 	"internal/awsapi/wire/roundtrip/sqsquery_test.go":  "operations that the old SDK does not have",
 	"internal/cli/run_peer_linux_test.go":              "only root can be somebody else",
+	"internal/cli/run_view_linux_test.go":              "a machine that permits no mount namespaces",
 	"internal/controlplane/kubernetes_test.go":         "reads /proc: Linux only",
 	"internal/machine/guest/awscli/confirm_test.go":    "-short",
 	"internal/machine/machinetest/machinetest.go":      "abilities that a machine does not declare",

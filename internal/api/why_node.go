@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 )
@@ -21,6 +22,11 @@ type NodeExplanation struct {
 	Ready    bool   `json:"ready"`
 	// OutOfTouch says that the node was Ready and can no longer reach its cluster, which Kubernetes notices later.
 	OutOfTouch bool `json:"outOfTouch,omitempty"`
+	// Fargate says that it is a node of Fargate's.
+	Fargate bool `json:"fargate,omitempty"`
+	// NextTry is when the node next tries what fails; zero: it does not by itself, or nothing
+	// fails.
+	NextTry time.Time `json:"nextTry,omitzero"`
 	// Problem says what keeps a node from being Ready, or from working, in the words of its last attempt.
 	Problem string `json:"problem,omitempty"`
 	Steps   []Step `json:"steps"`
@@ -66,8 +72,23 @@ func (e *NodeExplanation) Text() string {
 // Chain returns the steps, and reports whether the end was reached.
 func (e *NodeExplanation) Chain() ([]Step, bool) { return e.Steps, e.Ready }
 
-// Verdict summarizes the chain in a sentence.
+// Verdict summarizes the chain, and says when the node tries again what fails.
 func (e *NodeExplanation) Verdict() string {
+	verdict := e.state()
+	if e.State != "running" || e.Ready && !e.OutOfTouch || e.Problem == "" {
+		return verdict
+	}
+	switch left := time.Until(e.NextTry).Round(time.Second); {
+	case e.NextTry.IsZero():
+		return verdict + " The node does not try again by itself."
+	case left <= 0:
+		return verdict + " The node is trying again now."
+	default:
+		return verdict + " The node tries again in " + left.String() + "."
+	}
+}
+
+func (e *NodeExplanation) state() string {
 	failed := e.FirstFailed()
 	switch {
 	case e.State != "running" && e.State != "pending":
@@ -85,6 +106,35 @@ func (e *NodeExplanation) Verdict() string {
 	}
 }
 
+// EndpointAccess is who may connect to a cluster's endpoint.
+type EndpointAccess struct {
+	Host        string   `json:"host"` // on AWS
+	Public      bool     `json:"public"`
+	PublicCIDRs []string `json:"publicCidrs,omitempty"`
+	Private     bool     `json:"private"`
+	// ClientAddress is this machine's, as AWS sees it, and Addresses are what Host
+	// resolves to here. Reachable says that this machine may connect.
+	ClientAddress string   `json:"clientAddress"`
+	Addresses     []string `json:"addresses,omitempty"`
+	Reachable     bool     `json:"reachable"`
+}
+
+// text says in a line whether this machine reaches the endpoint.
+func (a *EndpointAccess) text() string {
+	var modes []string
+	if a.Public {
+		modes = append(modes, strings.TrimRight("public access from "+strings.Join(a.PublicCIDRs, ", "), " "))
+	}
+	if a.Private {
+		modes = append(modes, "private access from its VPC")
+	}
+	mark, verb := "✔", "reaches"
+	if !a.Reachable {
+		mark, verb = "✘", "does not reach"
+	}
+	return fmt.Sprintf("  %s %-16s  this machine (%s) %s %s (%s): %s\n", mark, "endpoint", a.ClientAddress, verb, a.Host, strings.Join(a.Addresses, ", "), strings.Join(modes, ", "))
+}
+
 // A NodesExplanation explains the nodes of a cluster, or of one of its node groups.
 type NodesExplanation struct {
 	Cluster   string `json:"cluster"`
@@ -97,6 +147,8 @@ type NodesExplanation struct {
 	// Notes are possible causes: faults in force.
 	Notes []string          `json:"notes,omitempty"`
 	Nodes []NodeExplanation `json:"nodes"`
+	// Endpoint is the cluster's, unless it is about a node group.
+	Endpoint *EndpointAccess `json:"endpoint,omitempty"`
 }
 
 // Ready is how many nodes are ready.
@@ -110,6 +162,17 @@ func (e *NodesExplanation) Ready() int {
 	return n
 }
 
+// fargate is how many nodes are Fargate's.
+func (e *NodesExplanation) fargate() int {
+	n := 0
+	for i := range e.Nodes {
+		if e.Nodes[i].Fargate {
+			n++
+		}
+	}
+	return n
+}
+
 // Text summarizes the nodes. Those that fail for the same reason are shown once.
 func (e *NodesExplanation) Text() string {
 	var b strings.Builder
@@ -117,7 +180,14 @@ func (e *NodesExplanation) Text() string {
 	if e.Nodegroup != "" {
 		what = "node group " + e.Nodegroup + " of " + what
 	}
-	fmt.Fprintf(&b, "%s is %s: %d of %d nodes Ready\n", what, e.Status, e.Ready(), len(e.Nodes))
+	fmt.Fprintf(&b, "%s is %s: %d of %d nodes Ready", what, e.Status, e.Ready(), len(e.Nodes))
+	if n := e.fargate(); n > 0 {
+		fmt.Fprintf(&b, ", %d of them on Fargate", n)
+	}
+	b.WriteString("\n")
+	if e.Endpoint != nil {
+		b.WriteString(e.Endpoint.text())
+	}
 	for _, i := range e.Issues {
 		b.WriteString("  ✘ " + i + "\n")
 	}

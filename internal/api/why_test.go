@@ -15,7 +15,7 @@ func brokenNode(id string) NodeExplanation {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	return NodeExplanation{
 		Instance: id, Account: "000000000000", Region: "us-east-1", State: "running", Phase: "Joining", Cluster: "dev", Role: "arn:aws:iam::000000000000:role/node",
-		Problem: "dial tcp 99.77.1.2:443: i/o timeout",
+		Problem: "dial tcp 99.77.1.2:443: i/o timeout", NextTry: at,
 		Steps: []Step{
 			{Name: "boot", State: StepOK, Evidence: "m5.large, ami-1", Time: at},
 			{Name: "version", State: StepWarning, Evidence: "kubelet 1.34.4, control plane 1.33", Time: at, Reason: &Reason{By: "Kubernetes", Code: "VersionSkew", Component: "kubelet 1.34.4", Text: "kubelet 1.34.4 is newer than the control plane"}},
@@ -44,6 +44,30 @@ func scriptlessNode() NodeExplanation {
 	n := brokenNode("i-7")
 	n.Steps = []Step{{Name: "script", State: StepFailed, Evidence: "part-001: exit status 127"}, {Name: "user-data", State: StepFailed, Evidence: "no bootstrap.sh"}}
 	return n
+}
+
+func ofFargate(n NodeExplanation) NodeExplanation {
+	n.Fargate = true
+	return n
+}
+
+// A node that is not where it should be says when it tries again.
+func TestNextTry(t *testing.T) {
+	n := brokenNode("i-1")
+	for want, at := range map[string]time.Time{
+		"Not Ready: endpoint fails. The node is trying again now.":          time.Now().Add(-time.Second),
+		"Not Ready: endpoint fails. The node tries again in 30m0s.":         time.Now().Add(30*time.Minute + 400*time.Millisecond),
+		"Not Ready: endpoint fails. The node does not try again by itself.": {},
+	} {
+		n.NextTry = at
+		if got := n.Verdict(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	n.State = "terminated"
+	if got := n.Verdict(); got != "The instance is terminated." {
+		t.Errorf("%q", got)
+	}
 }
 
 // The texts are golden files; UPDATE=1 rewrites them.
@@ -75,6 +99,12 @@ func TestWhyNodeScreens(t *testing.T) {
 		"pod_refused":  (&PodExplanation{Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web", Steps: []Step{{Name: "admission", State: StepFailed, Evidence: "exceeded quota: q"}}}).Text(),
 		"pod_identity": (&PodExplanation{Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web", Phase: "Running", Running: true, Steps: []Step{{Name: "identity", State: StepFailed, Evidence: "AccessDenied"}}}).Text(),
 		"cluster":      (&NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []NodeExplanation{readyNode("i-2")}}).Text(),
+		"cluster_reached": (&NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []NodeExplanation{readyNode("i-2"), ofFargate(readyNode("eni-1"))}, Endpoint: &EndpointAccess{
+			Host: "A.gr7.us-east-1.eks.amazonaws.com", Public: true, PublicCIDRs: []string{"203.0.113.0/24"}, ClientAddress: "203.0.113.10", Addresses: []string{"99.77.1.2"}, Reachable: true,
+		}}).Text(),
+		"cluster_private": (&NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []NodeExplanation{}, Endpoint: &EndpointAccess{
+			Host: "A.gr7.us-east-1.eks.amazonaws.com", Private: true, ClientAddress: "203.0.113.10", Addresses: []string{"10.0.1.5", "10.0.2.5"},
+		}}).Text(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join("testdata", "why", name+".golden")

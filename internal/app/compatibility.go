@@ -49,7 +49,7 @@ func supported() ([]api.ServiceSupport, error) {
 	return out, nil
 }
 
-// recorded is the page's part on CloudTrail's events.
+// recorded returns the page's section on CloudTrail events.
 const recorded = `
 ## What CloudTrail records
 
@@ -63,6 +63,21 @@ The names in requestParameters and responseElements follow rules that were found
 - A call across accounts is recorded in both accounts only if it is one of STS or KMS.
 - Only STS, KMS and Systems Manager tell resources, and KMS not those of a call that names its key by an alias and is not answered with it.
 - additionalEventData, apiVersion, eventContext, addendum and sessionCredentialFromConsole are absent.
+`
+
+// ofEndpoints is the page's section on endpoint access.
+const ofEndpoints = `
+## Endpoints of clusters
+
+A client that a cluster's endpoint access refuses waits, as on AWS, but gets another text, because Drydock cannot drop packets:
+
+| | AWS | Drydock |
+|---|---|---|
+| kubectl | ` + "`dial tcp 10.0.1.5:443: i/o timeout`" + `, after 30 seconds | ` + "`net/http: TLS handshake timeout`" + `, after 10 seconds |
+| a client without a time-out | as above | connection reset, after 30 seconds |
+| a client of ` + "`drydock run`" + `, by the endpoint's AWS name | as above | status 504 of its proxy, after 30 seconds |
+
+` + "`drydock up --refuse-fast`" + ` resets such connections at once. ` + "`drydock why cluster`" + ` says whether this machine may connect.
 `
 
 // ofPods returns the page's section on programs that run as pods.
@@ -148,7 +163,7 @@ are listed here. The second column lists behavior that has no source, or that di
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Step, strings.Join(p.Assumed, "; "), strings.Join(from, " "))
 	}
-	return b.String()
+	return b.String() + ofEndpoints
 }
 
 // unevaluated returns the page's section on what authorization does not evaluate.

@@ -2,13 +2,18 @@ package app
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/reach"
 )
 
 func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {
@@ -50,6 +55,12 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 				http.Error(w, "the proxy requires a token; use drydock run", http.StatusProxyAuthRequired)
 				return
 			}
+			if host, port, err := net.SplitHostPort(r.Host); err == nil && port == "443" {
+				if plane, ok := (planes{d.planes}).ByHost(host); ok {
+					d.connectPlane(w, r, proxy, &plane)
+					return
+				}
+			}
 			proxy.ServeHTTP(w, r)
 			return
 		}
@@ -59,4 +70,31 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 		}
 		d.server.ServeHTTP(w, r)
 	})
+}
+
+// connectPlane connects a program of `drydock run` with a cluster's endpoint by the name that
+// it has on AWS. A program that may not connect waits, as for packets that are dropped.
+func (d *daemon) connectPlane(w http.ResponseWriter, r *http.Request, proxy *server.Proxy, plane *controlplane.Plane) {
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		http.Error(w, "want CONNECT HOST:PORT in HTTP/1.1", http.StatusBadRequest)
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the answer may take long
+	far, err := d.planes.DialPublic(r.Context(), plane.ID)
+	if err == nil {
+		proxy.Tunnel(w, hijacker, far)
+		return
+	}
+	if _, refused := errors.AsType[*controlplane.RefusedError](err); !refused {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	var addresses []string
+	if s, err := d.network.Snapshot(r.Context(), plane.Key.Account, plane.Key.Region); err == nil {
+		for _, a := range s.Resolve(reach.Addr(d.cfg.ClientAddress), strings.ToLower(plane.AWSHost)).Addresses {
+			addresses = append(addresses, a.String())
+		}
+	}
+	http.Error(w, fmt.Sprintf("%s, which is %s: i/o timeout: %v\nTry: drydock why cluster %s", r.Host, strings.Join(addresses, ", "), err, plane.Key.Name), http.StatusGatewayTimeout)
 }

@@ -163,14 +163,19 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 		return err
 	}
 	d.faults = fault.NewSet(fault.Config{})
+	var patience time.Duration // the default
+	if d.cfg.RefuseFast {
+		patience = -1
+	}
 	d.planes, err = controlplane.Open(ctx, controlplane.Config{
-		Dir:           filepath.Join(d.cfg.DataDir, "controlplanes"),
-		Store:         d.store,
-		ListenAddress: d.cfg.Listen.Addr().String(),
-		ClientAddress: d.cfg.ClientAddress,
-		WarmSpares:    d.cfg.WarmSpares,
-		KeyPause:      d.timing.ClusterKeyPause,
-		Log:           d.log,
+		Dir:             filepath.Join(d.cfg.DataDir, "controlplanes"),
+		Store:           d.store,
+		ListenAddress:   d.cfg.Listen.Addr().String(),
+		ClientAddress:   d.cfg.ClientAddress,
+		RefusalPatience: patience,
+		WarmSpares:      d.cfg.WarmSpares,
+		KeyPause:        d.timing.ClusterKeyPause,
+		Log:             d.log,
 	})
 	return err
 }

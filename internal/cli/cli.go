@@ -45,6 +45,7 @@ type DaemonConfig struct {
 	Ephemeral     bool
 	Timing        string // fast or aws
 	ClientAddress netip.Addr
+	RefuseFast    bool // reset what a cluster's endpoint access refuses
 	WarmSpares    int
 	Etcd          EtcdConfig
 	// Quotas are raised service quotas, by a name of Quotas.

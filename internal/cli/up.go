@@ -41,6 +41,7 @@ type upOptions struct {
 	ephemeral     bool
 	timing        string
 	clientAddress string
+	refuseFast    bool
 	warmSpares    int
 	etcd          EtcdConfig
 	quotas        map[string]int
@@ -78,6 +79,7 @@ names another address, it creates credentials, which "drydock env" prints.`,
 	f.BoolVar(&up.ephemeral, "ephemeral", false, "keep no data after the daemon stops")
 	f.StringVar(&up.timing, "timing", "fast", "how long state changes take: fast, or aws for AWS-like durations")
 	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address as seen by security groups and public access CIDRs")
+	f.BoolVar(&up.refuseFast, "refuse-fast", false, "reset connections that a cluster's endpoint access refuses, instead of leaving them without an answer for 30 seconds (for test suites)")
 	f.IntVar(&up.warmSpares, "warm-spares", 1, "number of control planes to keep ready for new clusters")
 	f.StringSliceVar(&up.etcd.Endpoints, "etcd-endpoints", nil, "use this etcd instead of the embedded one")
 	f.StringVar(&up.etcd.CAFile, "etcd-cacert", "", "CA certificate of the external etcd")
@@ -126,6 +128,7 @@ func (up *upOptions) config() (DaemonConfig, error) {
 		Ephemeral:     up.ephemeral,
 		Timing:        up.timing,
 		ClientAddress: client,
+		RefuseFast:    up.refuseFast,
 		WarmSpares:    up.warmSpares,
 		Etcd:          up.etcd,
 		Quotas:        up.quotas,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -316,6 +317,20 @@ func (f *fargates) byNode(account, region, name string) (machine.Instance, bool)
 		}
 	}
 	return machine.Instance{}, false
+}
+
+// of returns the IDs of the machines of a cluster.
+func (f *fargates) of(account, region, cluster string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []string
+	for id, m := range f.machines {
+		if m.in.Account == account && m.in.Region == region && m.in.ClusterName == cluster {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // credentials returns those of a session of the pod execution role. The session has the node's name, by which EKS

@@ -29,6 +29,11 @@ func (m *Machines) FargateNode(account, region, name string) (machine.Instance, 
 	return m.fargates.byNode(account, region, name)
 }
 
+// FargateOf are the machines of Fargate that are nodes of a cluster, by ID.
+func (m *Machines) FargateOf(account, region, cluster string) []string {
+	return m.fargates.of(account, region, cluster)
+}
+
 // FargatePod returns the machine for a pod, which may not be running yet.
 func (m *Machines) FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool) {
 	return fargate.Of(m.cfg.Store, account, region, cluster, pod)

@@ -41,6 +41,9 @@ type Config struct {
 	DialCluster func(ctx context.Context, planeID, address string) (net.Conn, error)
 	// OnRefused is called for connections that a plane's endpoint access settings refused.
 	OnRefused func(planeID string, from netip.Addr, reason string)
+	// RefusalPatience is how long a connection that endpoint access refuses is left without
+	// an answer before it is reset; by default 30 seconds, negative: not at all.
+	RefusalPatience time.Duration
 	// ListenAddress is the address on which the planes' endpoints listen; by default 127.0.0.1.
 	ListenAddress string
 	// ClientAddress is the public address that this machine's users appear to have, for matching public access CIDRs;

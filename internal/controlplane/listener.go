@@ -70,6 +70,8 @@ type endpoint struct {
 	// refusal says why a client may not connect, or returns "".
 	refusal func(from netip.Addr) string
 	refused func(from netip.Addr, reason string)
+	// silence is how long a client that may not connect is left without an answer.
+	silence time.Duration
 	// dial connects to the backend, waiting for it if necessary.
 	dial func(ctx context.Context) (net.Conn, error)
 
@@ -129,10 +131,9 @@ func (e *endpoint) untrack(conn net.Conn) {
 func (e *endpoint) handle(ctx context.Context, conn net.Conn) {
 	from := e.seenAs(conn.RemoteAddr())
 	if reason := e.refusal(from); reason != "" {
-		// AWS deviation: the connection is reset. On AWS a refused client's packets are dropped, and kubectl waits
-		// for 30 seconds until it prints "i/o timeout".
-		reset(conn)
 		e.refused(from, reason)
+		ignore(conn, e.silence)
+		reset(conn)
 		return
 	}
 	dctx, cancel := context.WithTimeout(ctx, holdTime)
@@ -143,6 +144,16 @@ func (e *endpoint) handle(ctx context.Context, conn net.Conn) {
 		return
 	}
 	splice(ctx, conn, backend)
+}
+
+// ignore answers nothing to a client, until it leaves or for a time.
+//
+// AWS deviation: on AWS a refused client's packets are dropped, so it cannot even connect.
+// No program can do that to a connection that its listener gets.
+func ignore(conn net.Conn, patience time.Duration) {
+	if conn.SetReadDeadline(time.Now().Add(patience)) == nil {
+		_, _ = io.Copy(io.Discard, conn) // ends by the deadline, or when the client leaves
+	}
 }
 
 // close stops listening and resets all connections.

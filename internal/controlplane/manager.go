@@ -64,6 +64,9 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 	if cfg.ListenAddress == "" {
 		cfg.ListenAddress = "127.0.0.1"
 	}
+	if cfg.RefusalPatience == 0 {
+		cfg.RefusalPatience = refusalPatience
+	}
 	if !cfg.ClientAddress.IsValid() {
 		cfg.ClientAddress = netip.MustParseAddr("203.0.113.10")
 	}
@@ -456,6 +459,37 @@ func (m *Manager) Dial(ctx context.Context, id string) (net.Conn, error) {
 	defer cancel()
 	return p.dial(ctx)
 }
+
+// DialPublic connects to the plane's process as this machine's users do, by its public
+// access. If that does not let them in, it takes as long as a connection that gets no
+// answer, and returns a RefusedError.
+func (m *Manager) DialPublic(ctx context.Context, id string) (net.Conn, error) {
+	p := m.find(id)
+	if p == nil {
+		return nil, ErrNotFound
+	}
+	reason := p.snapshot().Access.refusal(m.cfg.ClientAddress)
+	if reason == "" {
+		return m.Dial(ctx, id)
+	}
+	m.refused(id, m.cfg.ClientAddress, reason)
+	patience := time.NewTimer(m.cfg.RefusalPatience)
+	defer patience.Stop()
+	select {
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return nil, &RefusedError{reason}
+}
+
+// A RefusedError says why endpoint access does not let a client in.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return e.Reason }
+
+// refusalPatience is how long kubectl waits for a connection:
+// https://github.com/kubernetes/apimachinery/blob/master/pkg/util/net/http.go (SetTransportDefaults)
+const refusalPatience = 30 * time.Second
 
 func (m *Manager) find(id string) *plane {
 	m.mu.Lock()

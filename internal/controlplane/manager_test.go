@@ -184,7 +184,7 @@ func TestEndpointAccess(t *testing.T) {
 		}
 		return out
 	}
-	w := newWorld(t, nil)
+	w := newWorld(t, func(c *config) { c.RefusalPatience = -1 })
 	p := w.claim("o", account)
 	for _, tc := range []struct {
 		name    string
@@ -228,6 +228,56 @@ func TestEndpointAccess(t *testing.T) {
 	w.ready(p.ID)
 	if _, err := viaEndpoint(t.Context(), p, "/pid"); err == nil {
 		t.Error("the endpoint access is forgotten")
+	}
+}
+
+// A refused client gets no answer until it leaves or the time is over. A slow test would
+// be one that waits for the real thirty seconds.
+func TestRefusedClientsGetNoAnswer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		refusal time.Duration // the Manager's patience
+		client  time.Duration // the client's
+		timeout bool
+	}{
+		"the client leaves first": {time.Hour, 200 * time.Millisecond, true},
+		"it is reset in the end":  {200 * time.Millisecond, time.Minute, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, func(c *config) { c.RefusalPatience = tc.refusal })
+			p := w.claim("o", account)
+			if err := w.SetAccess(t.Context(), p.ID, controlplane.Access{Private: true}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), tc.client)
+			defer cancel()
+			began := time.Now()
+			_, err := viaEndpoint(ctx, p, "/pid")
+			if took := time.Since(began); err == nil || errors.Is(err, context.DeadlineExceeded) != tc.timeout || took < min(tc.refusal, tc.client) {
+				t.Errorf("after %v: %v", took, err)
+			}
+			ctx, cancel = context.WithTimeout(t.Context(), tc.client)
+			defer cancel()
+			began = time.Now()
+			conn, err := w.DialPublic(ctx, p.ID)
+			if _, refused := errors.AsType[*controlplane.RefusedError](err); !refused || time.Since(began) < min(tc.refusal, tc.client) {
+				t.Errorf("by its name, after %v: %v", time.Since(began), err)
+			}
+			if err := w.SetAccess(t.Context(), p.ID, controlplane.Access{Public: true}); err != nil {
+				t.Fatal(err)
+			}
+			if conn, err = w.DialPublic(t.Context(), p.ID); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			eventually(t, func() error {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if len(w.refused) != 2 {
+					return fmt.Errorf("recorded %q", w.refused)
+				}
+				return nil
+			})
+		})
 	}
 }
 

@@ -118,6 +118,7 @@ func (p *plane) listen(ctx context.Context) error {
 		seenAs:   p.m.seenAs,
 		refusal:  func(from netip.Addr) string { return p.snapshot().Access.refusal(from) },
 		refused:  func(from netip.Addr, reason string) { p.m.refused(p.id, from, reason) },
+		silence:  p.m.cfg.RefusalPatience,
 		dial:     p.dial,
 	}
 	p.endpoint.serve()

@@ -150,6 +150,8 @@ type Info struct {
 	Pods int
 	// Problem says what keeps the instance from its next phase, or is empty.
 	Problem string
+	// NextTry is when the kubelet tries again what Problem is about; zero: not by itself.
+	NextTry time.Time
 	// Steps are the last step of each name, in order, and all scripts.
 	Steps []Step
 }

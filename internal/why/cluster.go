@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -19,6 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // getWhyNodes answers about the nodes of ?cluster=, or of its ?nodegroup=.
@@ -95,6 +98,47 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		}
 		x.missingCNI(ctx, &e, time.Now())
 		out.Nodes = append(out.Nodes, e)
+	}
+	if nodegroup != "" {
+		return out, nil
+	}
+	for _, id := range x.cfg.Machines.FargateOf(account, region, cluster) {
+		e, err := x.explainNode(account, region, id, known)
+		if err != nil {
+			return out, err
+		}
+		e.Fargate = true
+		out.Nodes = append(out.Nodes, e)
+	}
+	out.Endpoint, err = x.endpointAccess(ctx, account, region, cluster)
+	return out, err
+}
+
+// endpointAccess says whether this machine reaches a cluster's endpoint.
+func (x *Explainer) endpointAccess(ctx context.Context, account, region, cluster string) (*api.EndpointAccess, error) {
+	endpoints, err := x.cfg.EKS.APIEndpoints(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(endpoints, func(e eks.APIEndpoint) bool { return strings.HasSuffix(e.ARN, ":cluster/"+cluster) })
+	if i < 0 {
+		return nil, nil // it has none yet
+	}
+	e, client := &endpoints[i], x.cfg.ClientAddress
+	if !client.IsValid() {
+		client = reach.Client
+	}
+	out := &api.EndpointAccess{Host: e.Host, Public: e.Public, Private: e.Private, PublicCIDRs: e.PublicCIDRs, ClientAddress: client.String()}
+	out.Reachable = e.Public && (len(e.PublicCIDRs) == 0 || slices.ContainsFunc(e.PublicCIDRs, func(c string) bool {
+		p, err := netip.ParsePrefix(c)
+		return err == nil && p.Contains(client)
+	}))
+	s, err := x.cfg.Network(ctx, account, region)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range s.Resolve(reach.Addr(client), strings.ToLower(e.Host)).Addresses {
+		out.Addresses = append(out.Addresses, a.String())
 	}
 	return out, nil
 }

@@ -96,6 +96,7 @@ func (x *Explainer) explainNode(account, region, id string, have answers) (api.N
 	steps := info.Steps
 	if runs {
 		e.Phase, e.Cluster, e.Node, e.Problem = string(info.Phase), info.Cluster, info.NodeName, info.Problem
+		e.NextTry = info.NextTry
 		e.Ready = info.Phase == node.PhaseReady
 	} else {
 		var err error

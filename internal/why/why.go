@@ -94,6 +94,8 @@ type Machines interface {
 	Fargate(id string) (machine.Instance, bool)
 	// FargateNode is the machine behind a node of Fargate.
 	FargateNode(account, region, name string) (machine.Instance, bool)
+	// FargateOf are the machines of Fargate that are nodes of a cluster.
+	FargateOf(account, region, cluster string) []string
 	// FargatePod is the machine for a pod, which may not run yet.
 	FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool)
 	// Info says how far a machine of either kind has come.

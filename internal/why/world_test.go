@@ -43,6 +43,8 @@ func (noMachines) FargateNode(_, _, _ string) (machine.Instance, bool) {
 	return machine.Instance{}, false
 }
 
+func (noMachines) FargateOf(_, _, _ string) []string { return nil }
+
 func (noMachines) FargatePod(_, _, _ string, _ types.UID) (id, roleARN string, ok bool) {
 	return "", "", false
 }

@@ -62,10 +62,9 @@ func (e *Error) ErrorFault() smithy.ErrorFault {
 // CodeNotImplemented is the code of NotImplemented.
 const CodeNotImplemented = "NotImplemented"
 
-// NotImplemented is the answer to operations and parameters that AWS has but
-// Drydock does not implement. The SDKs' default retries cover 500, 502, 503 and
-// 504 only, so 501 fails at once. The server adds the command that shows what of the
-// operation is implemented.
+// NotImplemented is returned for operations and parameters that AWS has but Drydock does not implement. The SDKs'
+// default retries cover only 500, 502, 503 and 504, so a client fails at once on 501. The server adds the command that
+// shows what of the operation is implemented.
 func NotImplemented(what string) *Error {
 	return &Error{Code: CodeNotImplemented, Message: "Drydock does not implement " + what, Status: 501}
 }

@@ -23,12 +23,11 @@ const maxQueuedEvents = 256
 // maxSightings bounds the events that are remembered of one object.
 const maxSightings = 32
 
-// eventQueue holds the events that a kubelet has yet to emit. They are written when
-// nothing else is due, within the cluster's budget, and dropped beyond it.
+// eventQueue holds the events that a kubelet has not written yet. They are written when nothing else is due, within
+// the cluster's budget, and dropped beyond it.
 type eventQueue struct {
 	queue []queuedEvent
-	// seen remembers what was written, by object: an event that repeats is counted
-	// instead of being written again.
+	// seen remembers what was written, by object. Repeated events are counted instead of being written again.
 	seen   map[types.UID][]sighting
 	serial int64
 }

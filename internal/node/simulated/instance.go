@@ -46,7 +46,20 @@ func (m *instance) phase(p node.Phase, problem string) {
 	if m.info.Phase != p {
 		m.info.Phase, m.info.Since = p, m.rt.clock.Now()
 	}
-	m.info.Problem = problem
+	m.info.Problem, m.info.NextTry = problem, time.Time{}
+}
+
+// tries says when what the problem is about is tried again.
+func (m *instance) tries(at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.info.NextTry = at
+}
+
+// pause waits before another try, and says whether it waited to the end.
+func (m *instance) pause(ctx context.Context, d time.Duration) bool {
+	m.tries(m.rt.clock.Now().Add(d))
+	return m.sleep(ctx, d)
 }
 
 func (m *instance) pods(n int) {

@@ -68,7 +68,7 @@ func (m *instance) learnName(ctx context.Context, os *system) bool {
 		if os.ami != nil {
 			os.ami.NodeadmFailed(err, true)
 		}
-		if !m.sleep(ctx, delay+rand.N(delay)) {
+		if !m.pause(ctx, delay+rand.N(delay)) {
 			return false
 		}
 	}
@@ -109,7 +109,7 @@ func (m *instance) join(ctx context.Context, os *system, k *kubelet) bool {
 		m.step(ctx, name, err, "")
 		m.phase(node.PhaseJoining, err.Error())
 		os.logFailure(k, err)
-		if !m.sleep(ctx, delay+rand.N(delay)) {
+		if !m.pause(ctx, delay+rand.N(delay)) {
 			return false
 		}
 		// The kubelet's maximum is 7 s. A node that a rule keeps out should not keep a core busy either.

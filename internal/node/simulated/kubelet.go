@@ -314,6 +314,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		if changed {
 			k.statusDue = k.statusDue.Add(statusInterval)
 		}
+		k.m.tries(k.statusDue)
 		return
 	}
 	k.recovered(ctx)
@@ -379,6 +380,7 @@ func (k *kubelet) renewLease(ctx context.Context) {
 	}
 	k.trouble(ctx, "renewing the node's lease", err)
 	k.leaseDue = k.now().Add(k.retryDelay())
+	k.m.tries(k.leaseDue)
 }
 
 // leaseInterval returns how often leases are renewed in a cluster of this size.
