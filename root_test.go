@@ -57,7 +57,7 @@ var bans = []ban{
 		why: "commands talk to the daemon over HTTP, as any client would"},
 	{from: `^internal/(advice|authz|awsapi|policy|reach|store|journal|catalog|reconcile)(/|$)`, to: module + `internal/(service|controlplane|node|cli|console)`,
 		why: "dependencies point one way"},
-	{from: `^internal/(arn|atomicfile|ids|clock|dialout|kube|yamlsafe)$`, to: module, why: "leaves know nobody"},
+	{from: `^internal/(arn|atomicfile|ids|clock|dialout|glob|kube|yamlsafe)$`, to: module, why: "leaves know nobody"},
 	{from: `^internal/awsapi/(wire|model|awserr|sigv4)$`, to: module + `internal/(store|policy|reach|journal)`,
 		why: "the codec and the signature check know formats, not state"},
 	{from: `^internal/(advice|policy|reach)(/|$)`, to: `^(net/http|os|os/exec|go\.etcd\.io/.*|k8s\.io/.*)$`,

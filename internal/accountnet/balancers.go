@@ -13,20 +13,14 @@ import (
 )
 
 // balancers returns the load balancers of an account and region as the network sees them.
-func (n *Network) balancers(account, region string) ([]*reach.LoadBalancer, error) {
-	classic, err := elb.Endpoints(n.cfg.Store, account, region)
-	if err != nil {
-		return nil, err
-	}
-	newer, err := elbv2.Endpoints(n.cfg.Store, account, region)
-	if err != nil {
-		return nil, err
-	}
+func (n *Network) balancers(account, region string) []*reach.LoadBalancer {
+	classic := elb.Endpoints(n.cfg.Store, account, region)
+	newer := elbv2.Endpoints(n.cfg.Store, account, region)
 	out := make([]*reach.LoadBalancer, 0, len(classic)+len(newer))
 	for _, e := range slices.Concat(newer, classic) {
 		out = append(out, &reach.LoadBalancer{DNSName: strings.ToLower(e.DNSName), Name: e.Name, Internal: e.Internal, Interfaces: e.Interfaces})
 	}
-	return out, nil
+	return out
 }
 
 // Balanced is a Network that knows what its load balancers do with connections.

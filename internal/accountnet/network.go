@@ -71,10 +71,7 @@ func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.
 		return nil, err
 	}
 	endpoints := eks.APIEndpoints(n.cfg.Store, account, region)
-	balancers, err := n.balancers(account, region)
-	if err != nil {
-		return nil, err
-	}
+	balancers := n.balancers(account, region)
 	broken := broken(n.cfg.Faults, account, region)
 	if len(endpoints)+len(balancers)+len(broken) == 0 {
 		return s, nil

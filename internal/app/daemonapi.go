@@ -141,7 +141,8 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 	if err := d.store.Reset(ctx, account); err != nil {
 		return err
 	}
-	err := errors.Join(d.keeper.Refresh(), d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
+	d.keeper.Refresh()
+	err := errors.Join(d.machines.StopAccount(ctx, account), d.planes.ReleaseAll(ctx, account))
 	for _, m := range d.modules {
 		if m.Reset != nil {
 			err = errors.Join(err, m.Reset(ctx, account))

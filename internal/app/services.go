@@ -273,7 +273,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		EndpointURL:       d.info.URL,
 		QuotasOf:          quotas.ofEKS,
 		EnsureServiceRole: ensureServiceRole,
-		FargateMachines: func(account, region, cluster, profile string) (int, error) {
+		FargateMachines: func(account, region, cluster, profile string) int {
 			return fargate.Count(d.store, account, region, cluster, profile)
 		},
 		Timing: d.timing,
@@ -309,9 +309,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	}
 	d.sender = serviceevents.New(serviceevents.Config{Bus: d.events, EC2: d.ec2, Clock: clocks.RealClock{}, Log: d.log})
 	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interruptInstance, Notice: d.sender.Notice, Log: d.log})
-	if err := d.keeper.Refresh(); err != nil {
-		return err
-	}
+	d.keeper.Refresh()
 	d.why = why.New(why.Config{
 		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
 		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at,

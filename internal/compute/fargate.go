@@ -144,10 +144,7 @@ func (f *fargates) run(ctx context.Context) error {
 // sync starts missing schedulers, and stops those of clusters that are being deleted or no longer have profiles or
 // machines. It also removes what deleted clusters left behind. The error joins those of all clusters.
 func (f *fargates) sync(ctx context.Context) error {
-	machines, err := fargate.Clusters(f.m.cfg.Store) // listed before the clusters, because a cluster precedes its machines
-	if err != nil {
-		return err
-	}
+	machines := fargate.Clusters(f.m.cfg.Store) // listed before the clusters, because a cluster precedes its machines
 	clusters, err := f.clusters(ctx)
 	if err != nil {
 		return err

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 )
@@ -16,39 +15,19 @@ import (
 // errRunsNothing is the answer if there is no Config.DialCluster.
 var errRunsNothing = errors.New("pods on simulated nodes run nothing: there is no kubelet, log, shell or server behind this address")
 
-// egress accepts the connections that a plane's API server makes to nodes, pods and services: HTTP CONNECT on a unix
-// socket.
-type egress struct {
-	path   string
-	server *http.Server
-	done   chan struct{}
-	cancel context.CancelFunc
-}
-
-func serveEgress(ctx context.Context, path string, dial func(ctx context.Context, address string) (net.Conn, error)) (*egress, error) {
-	l, err := listenUnix(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	e := &egress{path: path, done: make(chan struct{}), cancel: cancel}
-	e.server = &http.Server{
-		Handler:           connectHandler(ctx, dial),
+// serveEgress accepts the connections that a plane's API server makes to nodes, pods and services: HTTP CONNECT on a
+// unix socket.
+func serveEgress(ctx context.Context, path string, dial func(ctx context.Context, address string) (net.Conn, error)) (*unixServer, error) {
+	serving, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	server := &http.Server{
+		Handler:           connectHandler(serving, dial),
 		ReadHeaderTimeout: 10 * time.Second,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
+		BaseContext:       func(net.Listener) context.Context { return serving },
 	}
-	go func() {
-		defer close(e.done)
-		_ = e.server.Serve(l) // close ends it
-	}()
-	return e, nil
-}
-
-func (e *egress) close() {
-	e.cancel()
-	e.server.Close()
-	<-e.done
-	_ = os.Remove(e.path)
+	return serveUnix(ctx, path, server.Serve, func() {
+		cancel()
+		server.Close()
+	})
 }
 
 // connectHandler ends its connections with ctx, because a request's own context ends when the client has no more to

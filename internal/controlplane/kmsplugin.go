@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"google.golang.org/grpc"
 	kmsapi "k8s.io/kms/apis/v2"
@@ -38,35 +37,18 @@ func tryKMS(ctx context.Context, kms KMS, planeID, keyARN string) error {
 // one side, AWS KMS on the other. https://kubernetes.io/docs/tasks/administer-cluster/kms-provider/
 type kmsPlugin struct {
 	kmsapi.UnimplementedKeyManagementServiceServer
-	path    string
 	planeID string
 	keyARN  string
 	kms     KMS
-	server  *grpc.Server
-	done    chan struct{}
 	// heard is called with every error of KMS, and with nil if the key was used
 	// successfully.
 	heard func(error)
 }
 
-func serveKMSPlugin(ctx context.Context, path, planeID, keyARN string, kms KMS, heard func(error)) (*kmsPlugin, error) {
-	l, err := listenUnix(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	k := &kmsPlugin{path: path, planeID: planeID, keyARN: keyARN, kms: kms, server: grpc.NewServer(grpc.WaitForHandlers(true)), done: make(chan struct{}), heard: heard}
-	kmsapi.RegisterKeyManagementServiceServer(k.server, k)
-	go func() {
-		defer close(k.done)
-		_ = k.server.Serve(l) // close ends it
-	}()
-	return k, nil
-}
-
-func (k *kmsPlugin) close() {
-	k.server.Stop()
-	<-k.done
-	_ = os.Remove(k.path)
+func serveKMSPlugin(ctx context.Context, path, planeID, keyARN string, kms KMS, heard func(error)) (*unixServer, error) {
+	server := grpc.NewServer(grpc.WaitForHandlers(true))
+	kmsapi.RegisterKeyManagementServiceServer(server, &kmsPlugin{planeID: planeID, keyARN: keyARN, kms: kms, heard: heard})
+	return serveUnix(ctx, path, server.Serve, server.Stop)
 }
 
 // Status implements the plugin. The API server calls it once a minute, and without KMS continues encrypting for only

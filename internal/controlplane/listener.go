@@ -45,6 +45,34 @@ func listen(ctx context.Context, address, id string, port int) (net.Listener, er
 	return nil, fmt.Errorf("no free port between %d and %d on %s", firstPort, lastPort, address)
 }
 
+// A unixServer serves on a unix socket until it is closed.
+type unixServer struct {
+	path string
+	stop func()
+	done chan struct{}
+}
+
+// serveUnix has serve answer on a unix socket. stop makes serve return.
+func serveUnix(ctx context.Context, path string, serve func(net.Listener) error, stop func()) (*unixServer, error) {
+	l, err := listenUnix(ctx, path)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	u := &unixServer{path, stop, make(chan struct{})}
+	go func() {
+		defer close(u.done)
+		_ = serve(l) // close ends it
+	}()
+	return u, nil
+}
+
+func (u *unixServer) close() {
+	u.stop()
+	<-u.done
+	_ = os.Remove(u.path)
+}
+
 // listenUnix listens on a unix socket that only the daemon's user can reach, replacing one that an earlier daemon
 // left at path.
 func listenUnix(ctx context.Context, path string) (net.Listener, error) {

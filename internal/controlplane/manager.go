@@ -107,11 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 
 // load reads the planes of an earlier run.
 func (m *Manager) load(ctx context.Context) error {
-	items, err := records.List(m.cfg.Store, store.Scope{})
-	if err != nil {
-		return err
-	}
-	for _, item := range items {
+	for _, item := range records.All(m.cfg.Store, store.Scope{}) {
 		rec := item.Value
 		sec, err := secretRecords.Get(m.cfg.Store, recordKey(rec.ID))
 		if errors.Is(err, store.ErrUnreadable) {

@@ -31,8 +31,8 @@ type plane struct {
 	// lifecycle guards boot and halt, which may take long.
 	lifecycle sync.Mutex
 	endpoint  *endpoint
-	egress    *egress
-	kms       *kmsPlugin
+	egress    *unixServer
+	kms       *unixServer
 	child     *childproc.Supervisor
 	unboot    context.CancelFunc // cancels what a boot waits for
 

@@ -145,9 +145,29 @@ func (n *Network) DefaultGroup(svc context.Context, vpc string) (ec2types.Securi
 	return found(out, err, func(o *awsec2.DescribeSecurityGroupsOutput) []ec2types.SecurityGroup { return o.SecurityGroups })
 }
 
-// HasInternetGateway reports whether a VPC has an internet gateway.
-func (n *Network) HasInternetGateway(svc context.Context, vpc string) (bool, error) {
+// NeedInternetGateway returns missing if a VPC has no internet gateway.
+func (n *Network) NeedInternetGateway(svc context.Context, vpc string, missing error) error {
 	out, err := n.EC2.DescribeInternetGateways(svc, &awsec2.DescribeInternetGatewaysInput{Filters: []ec2types.Filter{{Name: aws.String("attachment.vpc-id"), Values: []string{vpc}}}})
 	_, ok, err := found(out, err, func(o *awsec2.DescribeInternetGatewaysOutput) []ec2types.InternetGateway { return o.InternetGateways })
-	return ok, err
+	if err == nil && !ok {
+		return missing
+	}
+	return err
+}
+
+// CheckGroups checks that security groups are in a VPC. missing is the error for one that
+// does not exist, foreign for one of another VPC.
+func (n *Network) CheckGroups(svc context.Context, vpc string, groups []string, missing, foreign func(id string) error) error {
+	for _, id := range groups {
+		g, ok, err := n.SecurityGroup(svc, id)
+		switch {
+		case err != nil:
+			return err
+		case !ok:
+			return missing(id)
+		case aws.ToString(g.VpcId) != vpc:
+			return foreign(id)
+		}
+	}
+	return nil
 }

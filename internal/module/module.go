@@ -33,22 +33,21 @@ type Module struct {
 
 // A RoleUsage returns the ARNs of the resources, by region, that need an account's
 // service-linked role of a service principal.
-type RoleUsage func(account, principal string) (map[string][]string, error)
+type RoleUsage func(account, principal string) map[string][]string
 
 // InUse returns the RoleUsage of resources that all need the service-linked role of one
 // service principal. arn names a resource; it returns "" for one that does not need it.
 func InUse[T any](principal string, st *store.Store, resources store.Collection[T], arn func(store.Item[T]) string) RoleUsage {
-	return func(account, asked string) (map[string][]string, error) {
+	return func(account, asked string) map[string][]string {
 		if asked != principal {
-			return nil, nil
+			return nil
 		}
-		all, err := resources.List(st, store.Scope{Account: account})
 		usage := map[string][]string{}
-		for _, r := range all {
+		for _, r := range resources.All(st, store.Scope{Account: account}) {
 			if name := arn(r); name != "" {
 				usage[r.Key.Region] = append(usage[r.Key.Region], name)
 			}
 		}
-		return usage, err
+		return usage
 	}
 }

@@ -1,5 +1,7 @@
 package policy
 
+import "github.com/drydock-dev/drydock/internal/glob"
+
 // An arnTemplate is a pattern of ARNs. Each field is matched separately: wildcards do not cross the first five
 // colons, and a pattern with fewer fields is completed with wildcards.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
@@ -9,11 +11,11 @@ type arnTemplate struct {
 	fields []arnField
 }
 
-// An arnField is one field of an arnTemplate. Its glob is made when the policy is read, unless the field has
+// An arnField is one field of an arnTemplate. Its pattern is made when the policy is read, unless the field has
 // variables.
 type arnField struct {
 	template
-	glob glob
+	pattern glob.Pattern
 }
 
 func newARNTemplate(text, version string) arnTemplate {
@@ -22,7 +24,7 @@ func newARNTemplate(text, version string) arnTemplate {
 	add := func(end int) {
 		f := arnField{template: newTemplate(text[at:end], version)}
 		if len(f.vars) == 0 {
-			f.glob = newGlob(f.text, nil)
+			f.pattern = glob.New(f.text, nil)
 		}
 		t.fields = append(t.fields, f)
 		at = end + 1
@@ -47,7 +49,7 @@ func (t *arnTemplate) match(arn *[6]string, n int, ctx *Context) verdict {
 	}
 	// Start at the end, where ARNs differ.
 	for i := len(t.fields) - 1; i >= 0; i-- {
-		if f := &t.fields[i]; len(f.vars) == 0 && !f.glob.match(arn[i]) {
+		if f := &t.fields[i]; len(f.vars) == 0 && !f.pattern.Match(arn[i]) {
 			return no
 		}
 	}
@@ -61,35 +63,35 @@ func (t *arnTemplate) match(arn *[6]string, n int, ctx *Context) verdict {
 		if ok == no {
 			return no
 		}
-		g := newGlob(text, literal)
-		v = both(v, both(ok, is(g.match(arn[i]))))
+		g := glob.New(text, literal)
+		v = both(v, both(ok, is(g.Match(arn[i]))))
 	}
 	return v
 }
 
-func arnGlobs(text string, literal []bool) []glob {
+func arnGlobs(text string, literal []bool) []glob.Pattern {
 	var f [6]string
 	n := splitARN(text, &f)
-	out := make([]glob, n)
+	out := make([]glob.Pattern, n)
 	at := 0
 	for i := range n {
 		var lit []bool
 		if literal != nil {
 			lit = literal[at : at+len(f[i])]
 		}
-		out[i] = newGlob(f[i], lit)
+		out[i] = glob.New(f[i], lit)
 		at += len(f[i]) + 1
 	}
 	return out
 }
 
-func matchFields(globs []glob, arn *[6]string, n int) bool {
+func matchFields(globs []glob.Pattern, arn *[6]string, n int) bool {
 	if len(globs) > n {
 		return false
 	}
 	// Start at the end, where ARNs differ.
 	for i := len(globs) - 1; i >= 0; i-- {
-		if !globs[i].match(arn[i]) {
+		if !globs[i].Match(arn[i]) {
 			return false
 		}
 	}

@@ -1,6 +1,10 @@
 package policy
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/glob"
+)
 
 // A verdict is the answer to "does this apply". The answer may be that what is known about the request is not enough
 // to decide.
@@ -100,8 +104,8 @@ func (s *Statement) unknownKeys(q *question, keys []string) []string {
 // vendor; those with a wildcard in the vendor are under "". AWS's ReadOnlyAccess names 2,500 actions.
 type actionSet struct {
 	all      bool
-	patterns []glob
-	byVendor map[string][]glob
+	patterns []glob.Pattern
+	byVendor map[string][]glob.Pattern
 }
 
 // manyActions is the number of patterns from which on an index by vendor pays off.
@@ -111,10 +115,10 @@ func compileActions(patterns []string) actionSet {
 	var out actionSet
 	for _, p := range patterns {
 		out.all = out.all || isStars(p)
-		out.patterns = append(out.patterns, newGlob(strings.ToLower(p), nil))
+		out.patterns = append(out.patterns, glob.New(strings.ToLower(p), nil))
 	}
 	if len(patterns) >= manyActions {
-		out.byVendor = map[string][]glob{}
+		out.byVendor = map[string][]glob.Pattern{}
 		for _, g := range out.patterns {
 			out.byVendor[vendorOf(&g)] = append(out.byVendor[vendorOf(&g)], g)
 		}
@@ -133,17 +137,17 @@ func (a *actionSet) has(q *question) bool {
 }
 
 // vendorOf returns the vendor of an action pattern, or "" if there is a wildcard before the colon.
-func vendorOf(g *glob) string {
-	vendor, _, ok := strings.Cut(g.text, ":")
+func vendorOf(g *glob.Pattern) string {
+	vendor, _, ok := strings.Cut(g.Text, ":")
 	if !ok || strings.ContainsAny(vendor, "*?") {
 		return ""
 	}
 	return vendor
 }
 
-func anyGlob(globs []glob, s string) bool {
+func anyGlob(globs []glob.Pattern, s string) bool {
 	for i := range globs {
-		if globs[i].match(s) {
+		if globs[i].Match(s) {
 			return true
 		}
 	}

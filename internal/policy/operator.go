@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/glob"
 )
 
 // An operator is a condition operator without ForAllValues:, ForAnyValue: and
@@ -64,8 +66,8 @@ func foldEqualTo(text string, _ []bool) func(string) bool {
 }
 
 func like(text string, literal []bool) func(string) bool {
-	g := newGlob(text, literal)
-	return g.match
+	g := glob.New(text, literal)
+	return g.Match
 }
 
 // arnLike compares ARNs field by field. A text that is not an ARN does not match.

@@ -68,7 +68,7 @@ const maxResolved = 1 << 17
 // work returns the maximum cost of comparing a value with t, without the values of its variables.
 func (t *template) work(value string) int {
 	n := 16 + len(t.text) + len(value)
-	if t.marks { // see glob
+	if t.marks { // see package glob
 		n += min(len(t.text), len(value)) * len(value)
 	}
 	return n

@@ -131,11 +131,7 @@ func TestConverges(t *testing.T) {
 		}
 	}
 	eventually(t, func() error {
-		items, err := things.List(s, store.Scope{})
-		if err != nil {
-			return err
-		}
-		for _, it := range items {
+		for _, it := range things.All(s, store.Scope{}) {
 			if it.Value.Is != 9 {
 				return fmt.Errorf("%v is %+v", it.Key, it.Value)
 			}

@@ -41,6 +41,23 @@ type Key struct {
 
 func (k Key) String() string { return k.Account + "/" + k.Region + "/" + k.ID }
 
+// Below is the key of what belongs to the resource at k: its ID is ID/….
+func (k Key) Below(id string) Key {
+	k.ID += "/" + id
+	return k
+}
+
+// AllBelow is the scope of what belongs to the resource at k.
+func (k Key) AllBelow() Scope {
+	return Scope{Account: k.Account, Region: k.Region, Prefix: k.ID + "/"}
+}
+
+// Owner is the key of the resource, named by the first part of the ID, that k belongs to.
+func (k Key) Owner() Key {
+	k.ID, _, _ = strings.Cut(k.ID, "/")
+	return k
+}
+
 // A Scope selects records by account, region and ID prefix. The zero Scope selects all. Region is used only together
 // with Account, and Prefix only together with both; Global selects the records without a region.
 type Scope struct {
@@ -137,10 +154,7 @@ func (c Collection[T]) All(r Reader, s Scope) []Item[T] {
 	return out
 }
 
-// List is All with an error that is always nil, for callers that still expect one.
-func (c Collection[T]) List(r Reader, s Scope) ([]Item[T], error) { return c.All(r, s), nil }
-
-// Unreadable returns the keys in scope that List leaves out. Code that removes everything that has no record must
+// Unreadable returns the keys in scope that All leaves out. Code that removes everything that has no record must
 // call it too.
 func (c Collection[T]) Unreadable(r Reader, s Scope) []Key {
 	var out []Key
@@ -152,10 +166,10 @@ func (c Collection[T]) Unreadable(r Reader, s Scope) []Key {
 	return out
 }
 
-// Scan calls fn for each record in scope whose ID sorts after the given one, in the order of List, until fn returns
-// false. The scope must name an account and a region (or Global). Unlike List it decodes and copies only the records
+// Scan calls fn for each record in scope whose ID sorts after the given one, in the order of All, until fn returns
+// false. The scope must name an account and a region (or Global). Unlike All it decodes and copies only the records
 // that fn sees, which suits paging.
-func (c Collection[T]) Scan(r Reader, s Scope, after string, fn func(Key, T) bool) error {
+func (c Collection[T]) Scan(r Reader, s Scope, after string, fn func(Key, T) bool) {
 	entries := r.list(c.name(), c.prefix(s))
 	if after != "" {
 		from := path(Key{s.Account, s.Region, after})
@@ -167,10 +181,9 @@ func (c Collection[T]) Scan(r Reader, s Scope, after string, fn func(Key, T) boo
 			continue
 		}
 		if !fn(e.key(), v) {
-			return nil
+			return
 		}
 	}
-	return nil
 }
 
 // Create writes a new record. It returns ErrExists if k exists.

@@ -29,10 +29,7 @@ func TestAbandonedWrites(t *testing.T) {
 			for i := range 60 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(2000))*time.Microsecond)
 				err := s.Update(ctx, func(tx *store.Tx) error {
-					items, err := things.List(tx, store.Scope{Account: account})
-					if err != nil {
-						return err
-					}
+					items := things.All(tx, store.Scope{Account: account})
 					if len(items) > limit {
 						t.Errorf("a transaction saw %d records", len(items))
 					}

@@ -75,10 +75,7 @@ func TestSharedEtcd(t *testing.T) {
 				wg.Go(func() {
 					for n := range 20 {
 						err := s.Update(t.Context(), func(tx *store.Tx) error {
-							items, err := others.List(tx, scope)
-							if err != nil {
-								return err
-							}
+							items := others.All(tx, scope)
 							if len(items) != 1 {
 								return fmt.Errorf("%d tokens: %v", len(items), items)
 							}
@@ -97,7 +94,7 @@ func TestSharedEtcd(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, func() error {
-				if items, _ := others.List(b, store.Scope{}); len(items) != 0 {
+				if items := others.All(b, store.Scope{}); len(items) != 0 {
 					return fmt.Errorf("left: %v", items)
 				}
 				return nil
@@ -105,8 +102,8 @@ func TestSharedEtcd(t *testing.T) {
 		})
 	}
 
-	if items, err := things.List(apart, store.Scope{}); err != nil || len(items) != 1 {
-		t.Errorf("the store under another prefix has %v, %v", items, err)
+	if items := things.All(apart, store.Scope{}); len(items) != 1 {
+		t.Errorf("the store under another prefix has %v", items)
 	}
 }
 

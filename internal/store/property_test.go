@@ -64,10 +64,7 @@ func TestOracle(t *testing.T) {
 		})
 	}
 	total := func(r store.Reader) (sum int) {
-		items, err := others.List(r, store.Scope{})
-		if err != nil {
-			t.Error(err)
-		}
+		items := others.All(r, store.Scope{})
 		for _, it := range items {
 			sum += it.Value.Count
 		}
@@ -108,10 +105,7 @@ func TestOracle(t *testing.T) {
 			want[k] = v
 		}
 	}
-	items, err := things.List(s, store.Scope{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	items := things.All(s, store.Scope{})
 	got := map[store.Key]thing{}
 	for _, it := range items {
 		got[it.Key] = it.Value

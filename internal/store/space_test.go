@@ -33,7 +33,7 @@ func TestQuota(t *testing.T) {
 		t.Fatalf("after %d writes: %v", wrote, err)
 	}
 	oneLine(t, err, "24 MiB", "drydock reset")
-	if items, _ := things.List(s, store.Scope{}); len(items) < wrote-1 {
+	if items := things.All(s, store.Scope{}); len(items) < wrote-1 {
 		t.Errorf("%d records of %d", len(items), wrote-1)
 	}
 	// Maintenance reclaims a little, but nearly everything is in use.

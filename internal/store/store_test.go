@@ -80,9 +80,9 @@ func TestCollection(t *testing.T) {
 		t.Fatalf("%v %s", err, diff)
 	}
 	revision := func() int64 {
-		items, err := things.List(s, store.Scope{})
-		if err != nil || len(items) != 1 {
-			t.Fatal(items, err)
+		items := things.All(s, store.Scope{})
+		if len(items) != 1 {
+			t.Fatal(items)
 		}
 		return items[0].Revision
 	}
@@ -142,10 +142,7 @@ func TestScopes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			check := func(r store.Reader) {
-				items, err := things.List(r, tc.scope)
-				if err != nil {
-					t.Fatal(err)
-				}
+				items := things.All(r, tc.scope)
 				var got []store.Key
 				for _, it := range items {
 					got = append(got, it.Key)
@@ -178,10 +175,7 @@ func TestTxSeesItsWritesInLists(t *testing.T) {
 		}
 		things.Delete(tx, key("f"))
 		things.Delete(tx, key("nothing"))
-		items, err := things.List(tx, store.Scope{Account: account, Region: region})
-		if err != nil {
-			return err
-		}
+		items := things.All(tx, store.Scope{Account: account, Region: region})
 		got := ""
 		for _, it := range items {
 			got += fmt.Sprint(it.Key.ID, it.Value.Count, " ")
@@ -265,10 +259,7 @@ func TestListIsPartOfTheTransaction(t *testing.T) {
 	for i := range 40 {
 		wg.Go(func() {
 			err := s.Update(t.Context(), func(tx *store.Tx) error {
-				items, err := things.List(tx, store.Scope{Account: account, Region: region})
-				if err != nil {
-					return err
-				}
+				items := things.All(tx, store.Scope{Account: account, Region: region})
 				if len(items) >= 10 {
 					return full
 				}
@@ -280,7 +271,7 @@ func TestListIsPartOfTheTransaction(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if items, _ := things.List(s, store.Scope{}); len(items) != 10 {
+	if items := things.All(s, store.Scope{}); len(items) != 10 {
 		t.Errorf("%d records, want 10", len(items))
 	}
 }
@@ -300,11 +291,11 @@ func TestReset(t *testing.T) {
 	if err := s.Reset(ctx, account); err != nil {
 		t.Fatal(err)
 	}
-	left, _ := things.List(s, store.Scope{})
+	left := things.All(s, store.Scope{})
 	if len(left) != 1 || left[0].Key != keep {
 		t.Errorf("left: %v", left)
 	}
-	if left, _ := others.List(s, store.Scope{}); len(left) != 0 {
+	if left := others.All(s, store.Scope{}); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
 	if err := s.Reset(ctx, ""); err != nil {

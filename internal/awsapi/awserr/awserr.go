@@ -9,6 +9,7 @@
 package awserr
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/aws/smithy-go"
@@ -67,4 +68,23 @@ const CodeNotImplemented = "NotImplemented"
 // shows what of the operation is implemented.
 func NotImplemented(what string) *Error {
 	return &Error{Code: CodeNotImplemented, Message: "Drydock does not implement " + what, Status: 501}
+}
+
+// CodeOf returns the code of an AWS error, or "" if err is none.
+func CodeOf(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
+}
+
+// TextOf returns an AWS error's own text, without its code, and the whole text of any other
+// error.
+func TextOf(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorMessage()
+	}
+	return err.Error()
 }

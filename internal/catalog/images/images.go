@@ -88,9 +88,6 @@ type Device struct {
 	Encrypted bool
 }
 
-// EKSOptimized reports whether nodes booted from the image can join a cluster.
-func (i Image) EKSOptimized() bool { return i.KubernetesVersion != "" }
-
 // A Parameter is a public SSM parameter.
 type Parameter struct {
 	Name, Value string

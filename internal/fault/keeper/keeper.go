@@ -51,19 +51,15 @@ type Keeper struct {
 func New(cfg Config) *Keeper { return &Keeper{cfg: cfg, set: cfg.Set} }
 
 // Refresh puts the faults in the store in force.
-func (k *Keeper) Refresh() error {
+func (k *Keeper) Refresh() {
 	k.refreshing.Lock()
 	defer k.refreshing.Unlock()
-	items, err := faultRecords.List(k.cfg.Store, store.Scope{})
-	if err != nil {
-		return fmt.Errorf("reading the faults: %w", err)
-	}
+	items := faultRecords.All(k.cfg.Store, store.Scope{})
 	all := make([]fault.Fault, len(items))
 	for i, it := range items {
 		all[i] = it.Value
 	}
 	k.set.Replace(all)
-	return nil
 }
 
 // add puts a fault in force, and gives it an ID. A fault that happens at once is over when add returns, and leaves no
@@ -77,17 +73,14 @@ func (k *Keeper) add(ctx context.Context, in fault.Fault) (fault.Fault, error) {
 		return in, errors.New("the fault would end at once: set a later end")
 	}
 	err := k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		have, err := faultRecords.List(tx, store.Scope{Account: in.Account, Region: in.Region})
-		if err != nil {
-			return err
-		}
+		have := faultRecords.All(tx, store.Scope{Account: in.Account, Region: in.Region})
 		if len(have) >= fault.MaxPerRegion {
 			return fmt.Errorf("there are already %d faults in %s, the maximum; end some with drydock fault clear", len(have), in.Region)
 		}
 		return faultRecords.Create(tx, faultKey(in), in)
 	})
 	if err == nil {
-		err = k.Refresh()
+		k.Refresh()
 	}
 	return in, err
 }
@@ -102,10 +95,7 @@ func (k *Keeper) clear(ctx context.Context, account, region string, match func(f
 	var gone []fault.Fault
 	err := k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		gone = []fault.Fault{}
-		items, err := faultRecords.List(tx, store.Scope{Account: account, Region: region})
-		if err != nil {
-			return err
-		}
+		items := faultRecords.All(tx, store.Scope{Account: account, Region: region})
 		items = slices.DeleteFunc(items, func(it store.Item[fault.Fault]) bool { return !match(it.Value) })
 		var missing []string
 		for _, id := range ids {
@@ -125,9 +115,7 @@ func (k *Keeper) clear(ctx context.Context, account, region string, match func(f
 	if err != nil {
 		return nil, err
 	}
-	if err := k.Refresh(); err != nil {
-		return nil, err
-	}
+	k.Refresh()
 	if len(gone) == maxCleared { // the limit of one transaction
 		rest, err := k.clear(ctx, account, region, match)
 		return append(gone, rest...), err
@@ -175,9 +163,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	})
 	for {
 		// A reset, or another daemon on the same store, changes records, too.
-		if err := k.Refresh(); err != nil {
-			return err
-		}
+		k.Refresh()
 		next, err := k.settle(ctx)
 		if err != nil && ctx.Err() == nil {
 			k.cfg.Log.Warn("faults", "err", err)
@@ -210,10 +196,7 @@ func (k *Keeper) pause(ctx context.Context) bool {
 
 // settle does what is due for all faults, and returns when something will be due next.
 func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
-	items, err := faultRecords.List(k.cfg.Store, store.Scope{})
-	if err != nil {
-		return time.Second, err
-	}
+	items := faultRecords.All(k.cfg.Store, store.Scope{})
 	now, next := k.cfg.Clock.Now(), time.Hour
 	used := k.set.Used()
 	var errs []error
@@ -252,5 +235,6 @@ func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 			}))
 		}
 	}
-	return next, errors.Join(append(errs, k.Refresh())...)
+	k.Refresh()
+	return next, errors.Join(errs...)
 }

@@ -21,9 +21,7 @@ import (
 func openFaults(t *testing.T, st *store.Store, clk clocks.WithTicker) (*Keeper, func()) {
 	t.Helper()
 	f := New(Config{Store: st, Clock: clk, Set: fault.NewSet(fault.Config{Clock: clk}), Log: testkit.Log(t)})
-	if err := f.Refresh(); err != nil {
-		t.Fatal(err)
-	}
+	f.Refresh()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	return f, func() {
@@ -100,10 +98,7 @@ func TestFaultsEnd(t *testing.T) {
 		if clk.HasWaiters() {
 			clk.Step(10 * time.Second) // few polls, so that their pauses do not add up
 		}
-		items, err := faultRecords.List(srv.Store, store.Scope{Account: account})
-		if err != nil {
-			return err
-		}
+		items := faultRecords.All(srv.Store, store.Scope{Account: account})
 		kinds, used := map[fault.Kind]int{}, int64(0)
 		for _, it := range items {
 			kinds[it.Value.Kind]++
@@ -155,9 +150,7 @@ func TestFaultsThatEndBadly(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := f.Refresh(); err != nil {
-		t.Fatal(err)
-	}
+	f.Refresh()
 	f.set.Call(fault.Call{Account: account, Region: testkit.Region, Services: [2]string{"ec2"}, Operation: "X"})
 	f.cfg.Interrupt = func(ctx context.Context, _ *fault.Fault) error {
 		return errors.Join(errors.New("not now"), srv.Store.Update(ctx, func(tx *store.Tx) error {

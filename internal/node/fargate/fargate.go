@@ -218,11 +218,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), pods.HasSynced, nodes.HasSynced) {
 		return nil
 	}
-	have, err := machines.List(s.cfg.Store, s.all())
-	if err != nil {
-		return fmt.Errorf("the machines of Fargate: %w", err)
-	}
-	for _, m := range have { // also pods that were deleted while the watch was down
+	for _, m := range machines.All(s.cfg.Store, s.all()) { // also pods that were deleted while the watch was down
 		s.note(&m.Value)
 		s.occupy("", m.Value.Subnet)
 		s.queue.Add(m.Value.PodUID)
@@ -315,10 +311,7 @@ func (s *Scheduler) Halt(ctx context.Context) error {
 // Abandon removes all recorded machines and what was created for them, without asking the cluster. It is for a
 // cluster that was deleted and has no running Scheduler. Of the Config it only needs Store, Network and Machines.
 func (s *Scheduler) Abandon(ctx context.Context) error {
-	all, err := machines.List(s.cfg.Store, s.all())
-	if err != nil {
-		return fmt.Errorf("the machines of Fargate: %w", err)
-	}
+	all := machines.All(s.cfg.Store, s.all())
 	var errs []error
 	for i := range all {
 		errs = append(errs, s.end(ctx, &all[i].Value, func() error { return nil }))

@@ -41,27 +41,25 @@ type podMachine struct {
 }
 
 // Count returns how many machines a profile has in a cluster, including those that are being removed.
-func Count(st *store.Store, account, region, cluster, profile string) (int, error) {
-	all, err := machines.List(st, store.Scope{Account: account, Region: region, Prefix: cluster + "/"})
+func Count(st *store.Store, account, region, cluster, profile string) int {
 	n := 0
-	for _, m := range all {
+	for _, m := range machines.All(st, store.Scope{Account: account, Region: region, Prefix: cluster + "/"}) {
 		if m.Value.Profile == profile {
 			n++
 		}
 	}
-	return n, err
+	return n
 }
 
 // Clusters returns the clusters that have machines. The keys' IDs are the clusters' names.
-func Clusters(st *store.Store) (map[store.Key]bool, error) {
-	all, err := machines.List(st, store.Scope{})
+func Clusters(st *store.Store) map[store.Key]bool {
 	out := map[store.Key]bool{}
-	for _, m := range all {
+	for _, m := range machines.All(st, store.Scope{}) {
 		k := m.Key
 		k.ID, _, _ = strings.Cut(k.ID, "/")
 		out[k] = true
 	}
-	return out, err
+	return out
 }
 
 func (s *Scheduler) key(uid types.UID) store.Key {

@@ -117,31 +117,19 @@ func (r *tomlReader) wrong(key, want string, got any) {
 	}
 }
 
-func (r *tomlReader) text(key string) string {
-	v := r.get(key)
-	s, ok := v.(string)
-	if !ok {
-		r.wrong(key, "a string", v)
-	}
-	return s
-}
+func (r *tomlReader) text(key string) string { return valueOf[string](r, key, "a string") }
 
-func (r *tomlReader) flag(key string) bool {
-	v := r.get(key)
-	b, ok := v.(bool)
-	if !ok {
-		r.wrong(key, "a boolean", v)
-	}
-	return b
-}
+func (r *tomlReader) flag(key string) bool { return valueOf[bool](r, key, "a boolean") }
 
-func (r *tomlReader) number(key string) int64 {
+func (r *tomlReader) number(key string) int64 { return valueOf[int64](r, key, "an integer") }
+
+func valueOf[T any](r *tomlReader, key, want string) T {
 	v := r.get(key)
-	n, ok := v.(int64)
+	t, ok := v.(T)
 	if !ok {
-		r.wrong(key, "an integer", v)
+		r.wrong(key, want, v)
 	}
-	return n
+	return t
 }
 
 // texts reads one string or a list of them.

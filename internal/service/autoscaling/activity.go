@@ -45,7 +45,7 @@ func details(sn subnet) *string {
 // begin writes a new activity and returns its ID.
 func begin(tx *store.Tx, group store.Key, g *groupRecord, description, cause string, sn subnet, at time.Time) (string, error) {
 	id := ids.UUID()
-	return id, actions.Put(tx, below(group, id), activityRecord{autoscalingtypes.Activity{
+	return id, actions.Put(tx, group.Below(id), activityRecord{autoscalingtypes.Activity{
 		ActivityId: &id, AutoScalingGroupName: g.Group.AutoScalingGroupName, AutoScalingGroupARN: g.Group.AutoScalingGroupARN,
 		Description: &description, Cause: &cause, StartTime: &at, Details: details(sn), Progress: aws.Int32(50),
 		StatusCode: autoscalingtypes.ScalingActivityStatusCodeInProgress,
@@ -57,7 +57,7 @@ func progress(tx *store.Tx, group store.Key, id string, status autoscalingtypes.
 	if id == "" {
 		return nil
 	}
-	return store.IgnoreNotFound(actions.Update(tx, below(group, id), func(a *activityRecord) error {
+	return store.IgnoreNotFound(actions.Update(tx, group.Below(id), func(a *activityRecord) error {
 		if a.Activity.EndTime == nil {
 			a.Activity.StatusCode, a.Activity.Progress = status, &percent
 		}
@@ -70,7 +70,7 @@ func end(tx *store.Tx, group store.Key, id string, status autoscalingtypes.Scali
 	if id == "" {
 		return nil
 	}
-	return store.IgnoreNotFound(actions.Update(tx, below(group, id), func(a *activityRecord) error {
+	return store.IgnoreNotFound(actions.Update(tx, group.Below(id), func(a *activityRecord) error {
 		if a.Activity.EndTime != nil {
 			return nil
 		}
@@ -90,7 +90,7 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscal
 	where := sc.All()
 	deleted := aws.ToBool(in.IncludeDeletedGroups)
 	if name := aws.ToString(in.AutoScalingGroupName); name != "" {
-		where = allBelow(sc.group(name))
+		where = sc.group(name).AllBelow()
 		if _, err := groups.Get(s.store, sc.group(name)); store.IsNotFound(err) && !deleted {
 			return nil, errNoGroup(name)
 		} else if store.IgnoreNotFound(err) != nil {
@@ -98,17 +98,10 @@ func (s *Service) DescribeScalingActivities(ctx context.Context, in *awsautoscal
 		}
 	}
 	live := map[string]bool{}
-	if all, err := groups.List(s.store, sc.All()); err != nil {
-		return nil, err
-	} else {
-		for _, g := range all {
-			live[*g.Value.Group.AutoScalingGroupARN] = true
-		}
+	for _, g := range groups.All(s.store, sc.All()) {
+		live[*g.Value.Group.AutoScalingGroupARN] = true
 	}
-	all, err := actions.List(s.store, where)
-	if err != nil {
-		return nil, err
-	}
+	all := actions.All(s.store, where)
 	var found []autoscalingtypes.Activity
 	for _, i := range all {
 		a := i.Value.Activity
@@ -142,9 +135,9 @@ func latestFirst(a, b autoscalingtypes.Activity) int {
 
 // prune forgets a group's oldest activities beyond those it keeps.
 func (s *Service) prune(ctx context.Context, group store.Key) error {
-	all, err := actions.List(s.store, allBelow(group))
-	if err != nil || len(all) <= keptActivities+keptActivities/10 {
-		return err
+	all := actions.All(s.store, group.AllBelow())
+	if len(all) <= keptActivities+keptActivities/10 {
+		return nil
 	}
 	slices.SortFunc(all, func(a, b store.Item[activityRecord]) int { return latestFirst(a.Value.Activity, b.Value.Activity) })
 	for old := range slices.Chunk(all[keptActivities:], 90) {

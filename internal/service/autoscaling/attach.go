@@ -12,6 +12,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -37,7 +38,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 	}
 	svc := s.asService(ctx, sc.Account, sc.Region)
 	described, err := s.cfg.EC2.DescribeInstances(svc, &awsec2.DescribeInstancesInput{InstanceIds: in.InstanceIds})
-	if errorCode(err) != "" {
+	if awserr.CodeOf(err) != "" {
 		return nil, errInvalidInstance(in.InstanceIds[0])
 	}
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 				return err
 			}
 			m.Activity = id
-			if err := members.Put(tx, below(key, m.ID), m); err != nil {
+			if err := members.Put(tx, key.Below(m.ID), m); err != nil {
 				return err
 			}
 			if err := owners.Put(tx, sc.Key(m.ID), ownerRecord{g.name()}); err != nil {
@@ -113,7 +114,7 @@ func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.Detach
 		done = nil
 		key := sc.group(g.name())
 		for _, id := range in.InstanceIds {
-			m, err := members.Get(tx, below(key, cmp.Or(id, "-")))
+			m, err := members.Get(tx, key.Below(cmp.Or(id, "-")))
 			if store.IsNotFound(err) {
 				return errNotInGroup(id, g.name())
 			}
@@ -136,7 +137,7 @@ func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.Detach
 			if err != nil {
 				return err
 			}
-			a, err := actions.Get(tx, below(key, activity))
+			a, err := actions.Get(tx, key.Below(activity))
 			if err != nil {
 				return err
 			}
@@ -144,7 +145,7 @@ func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.Detach
 			if err := end(tx, key, activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now); err != nil {
 				return err
 			}
-			members.Delete(tx, below(key, id))
+			members.Delete(tx, key.Below(id))
 			owners.Delete(tx, sc.Key(id))
 		}
 		return nil

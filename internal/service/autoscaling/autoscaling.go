@@ -18,7 +18,6 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
-	"strings"
 	"time"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -98,20 +97,3 @@ func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 // group is the key of a group or launch configuration. Names may hold nearly any
 // character, so they are escaped: what belongs to a group has keys "GROUP/…".
 func (sc scope) group(name string) store.Key { return sc.Key(url.QueryEscape(name)) }
-
-// below is the key of something that belongs to a group.
-func below(group store.Key, id string) store.Key {
-	group.ID += "/" + id
-	return group
-}
-
-// allBelow is the scope of what belongs to a group.
-func allBelow(group store.Key) store.Scope {
-	return store.Scope{Account: group.Account, Region: group.Region, Prefix: group.ID + "/"}
-}
-
-// groupOf is the key of the group that k's record belongs to.
-func groupOf(k store.Key) store.Key {
-	k.ID, _, _ = strings.Cut(k.ID, "/")
-	return k
-}

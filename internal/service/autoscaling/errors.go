@@ -25,12 +25,12 @@ func errValidation(format string, args ...any) error {
 // errNoServiceRole is of a user who may not create the service-linked role, as users of
 // Terraform see it. Other errors stay as they are.
 func errNoServiceRole(err error) error {
-	if errorCode(err) != "AccessDenied" {
+	if awserr.CodeOf(err) != "AccessDenied" {
 		return fmt.Errorf("creating the service-linked role: %w", err)
 	}
 	return awserr.Newf("AccessDenied", "The default Service-Linked Role for Auto Scaling could not be created.  "+
 		"com.amazonaws.services.identitymanagement.model.AmazonIdentityManagementException: %s "+
-		"(Service: AmazonIdentityManagement; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", errorText(err), ids.UUID()).WithStatus(403)
+		"(Service: AmazonIdentityManagement; Status Code: 403; Error Code: AccessDenied; Request ID: %s)", awserr.TextOf(err), ids.UUID()).WithStatus(403)
 }
 
 func errNoGroup(name string) error {

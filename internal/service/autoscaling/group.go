@@ -98,10 +98,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		if err := taken(tx, sc, name); err != nil {
 			return err
 		}
-		all, err := groups.List(tx, sc.All())
-		if err != nil {
-			return err
-		}
+		all := groups.All(tx, sc.All())
 		if len(all) >= maxGroups {
 			return errLimit("AutoScalingGroup limit exceeded. You already have %d groups.", len(all)) // from memory
 		}
@@ -279,14 +276,8 @@ func (s *Service) DeleteAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		if p == autoscalingtypes.DeletionProtectionPreventAllDeletion || force && p == autoscalingtypes.DeletionProtectionPreventForceDeletion {
 			return errDeletionProtected(name)
 		}
-		all, err := members.List(tx, allBelow(sc.group(name)))
-		if err != nil {
-			return err
-		}
-		planned, err := plans.List(tx, allBelow(sc.group(name)))
-		if err != nil {
-			return err
-		}
+		all := members.All(tx, sc.group(name).AllBelow())
+		planned := plans.All(tx, sc.group(name).AllBelow())
 		if !force {
 			switch {
 			case slices.ContainsFunc(all, func(m store.Item[memberRecord]) bool { return !m.Value.terminating() }) || *g.Group.DesiredCapacity > 0 && len(all) > 0:
@@ -337,10 +328,7 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	for _, i := range all {
 		g := i.Value.Group
 		if in.IncludeInstances == nil || *in.IncludeInstances {
-			mine, err := members.List(s.store, allBelow(i.Key))
-			if err != nil {
-				return nil, err
-			}
+			mine := members.All(s.store, i.Key.AllBelow())
 			g.Instances = make([]autoscalingtypes.Instance, 0, len(mine))
 			for _, m := range mine {
 				g.Instances = append(g.Instances, m.Value.sdk())

@@ -75,8 +75,8 @@ func (s *Service) place(svc context.Context, g *groupRecord, zones []string, vpc
 		}
 	}
 	out, err := s.cfg.EC2.DescribeSubnets(svc, ask)
-	if code := errorCode(err); code != "" {
-		return errValidation("%s", errorText(err))
+	if code := awserr.CodeOf(err); code != "" {
+		return errValidation("%s", awserr.TextOf(err))
 	} else if err != nil {
 		return fmt.Errorf("looking up the subnets: %w", err)
 	}
@@ -187,8 +187,8 @@ func (s *Service) template(svc context.Context, spec *autoscalingtypes.LaunchTem
 	out, err := s.cfg.EC2.DescribeLaunchTemplateVersions(svc, &awsec2.DescribeLaunchTemplateVersionsInput{
 		LaunchTemplateId: spec.LaunchTemplateId, LaunchTemplateName: spec.LaunchTemplateName, Versions: []string{version},
 	})
-	if errorCode(err) != "" {
-		return nil, nil, nil, errTemplate(errorText(err))
+	if awserr.CodeOf(err) != "" {
+		return nil, nil, nil, errTemplate(awserr.TextOf(err))
 	}
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("looking up the launch template: %w", err)

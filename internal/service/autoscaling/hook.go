@@ -114,10 +114,7 @@ func (s *Service) DeleteLifecycleHook(ctx context.Context, in *awsautoscaling.De
 		if i < 0 {
 			return errNoHook(name, g.name())
 		}
-		all, err := members.List(tx, allBelow(sc.group(g.name())))
-		if err != nil {
-			return err
-		}
+		all := members.All(tx, sc.group(g.name()).AllBelow())
 		waiting = nil
 		for _, m := range all {
 			if slices.ContainsFunc(m.Value.Waits, func(w hookWait) bool { return w.Hook == name }) {
@@ -134,7 +131,7 @@ func (s *Service) DeleteLifecycleHook(ctx context.Context, in *awsautoscaling.De
 	for chunk := range slices.Chunk(waiting, batch) {
 		if err := s.store.Update(ctx, func(tx *store.Tx) error {
 			for _, id := range chunk {
-				if err := store.IgnoreNotFound(members.Update(tx, below(group, id), func(m *memberRecord) error {
+				if err := store.IgnoreNotFound(members.Update(tx, group.Below(id), func(m *memberRecord) error {
 					m.complete(name, "", resultAbandon, s.now())
 					return nil
 				})); err != nil {
@@ -203,7 +200,7 @@ func (s *Service) CompleteLifecycleActions(ctx context.Context, group, hook, res
 	for chunk := range slices.Chunk(instanceIDs, 3*batch) {
 		if err := s.store.Update(ctx, func(tx *store.Tx) error {
 			for _, id := range chunk {
-				if err := store.IgnoreNotFound(members.Update(tx, below(key, id), func(m *memberRecord) error {
+				if err := store.IgnoreNotFound(members.Update(tx, key.Below(id), func(m *memberRecord) error {
 					m.complete(hook, "", result, s.now())
 					return nil
 				})); err != nil {
@@ -251,18 +248,14 @@ func (s *Service) changeWaiting(ctx context.Context, group, hook, instance, toke
 		}
 		id := aws.ToString(instance)
 		if id == "" && aws.ToString(token) != "" {
-			all, err := members.List(tx, allBelow(sc.group(g.name())))
-			if err != nil {
-				return err
-			}
-			for _, m := range all {
+			for _, m := range members.All(tx, sc.group(g.name()).AllBelow()) {
 				if slices.ContainsFunc(m.Value.Waits, func(w hookWait) bool { return w.Token == *token }) {
 					id = m.Value.ID
 				}
 			}
 		}
 		refused := errNoAction(id, aws.ToString(token))
-		err = members.Update(tx, below(sc.group(g.name()), id), func(m *memberRecord) error {
+		err = members.Update(tx, sc.group(g.name()).Below(id), func(m *memberRecord) error {
 			if !fn(m) {
 				return refused
 			}

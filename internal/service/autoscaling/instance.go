@@ -11,6 +11,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -33,7 +34,7 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautos
 	if len(in.InstanceIds) > 0 {
 		for _, id := range in.InstanceIds {
 			_, m, err := s.member(s.store, sc, &id)
-			if errorCode(err) == "ValidationError" {
+			if awserr.CodeOf(err) == "ValidationError" {
 				continue // unknown ones are left out
 			}
 			if err != nil {
@@ -42,11 +43,7 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautos
 			found = append(found, m)
 		}
 	} else {
-		all, err := members.List(s.store, sc.All())
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range all {
+		for _, m := range members.All(s.store, sc.All()) {
 			found = append(found, m.Value)
 		}
 	}
@@ -88,7 +85,7 @@ func (s *Service) member(r store.Reader, sc scope, id *string) (store.Key, membe
 		return store.Key{}, memberRecord{}, err
 	}
 	group := sc.group(o.Group)
-	m, err := members.Get(r, below(group, *id))
+	m, err := members.Get(r, group.Below(*id))
 	if store.IsNotFound(err) {
 		err = errNoInstance(*id)
 	}
@@ -111,7 +108,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 		}
 		now := s.now()
 		cause := fmt.Sprintf("At %s an instance was taken out of service in response to a user request", stamp(now))
-		err = members.Update(tx, below(key, *in.InstanceId), func(m *memberRecord) error {
+		err = members.Update(tx, key.Below(*in.InstanceId), func(m *memberRecord) error {
 			if m.terminating() {
 				return nil // its activity is under way
 			}
@@ -130,7 +127,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 				return err
 			}
 			in := m.Activity
-			a, err := actions.Get(tx, below(key, in))
+			a, err := actions.Get(tx, key.Below(in))
 			out.Activity = &a.Activity
 			return err
 		})
@@ -138,11 +135,11 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 			return err
 		}
 		if out.Activity == nil {
-			m, err := members.Get(tx, below(key, *in.InstanceId))
+			m, err := members.Get(tx, key.Below(*in.InstanceId))
 			if err != nil {
 				return err
 			}
-			a, err := actions.Get(tx, below(key, m.Activity))
+			a, err := actions.Get(tx, key.Below(m.Activity))
 			if err != nil {
 				return err
 			}
@@ -187,7 +184,7 @@ func (s *Service) SetInstanceHealth(ctx context.Context, in *awsautoscaling.SetI
 		if age := s.clock.Since(m.Launched); respected && status == "Unhealthy" && age < grace {
 			return errGracePeriod(age, grace)
 		}
-		return members.Update(tx, below(key, m.ID), func(m *memberRecord) error {
+		return members.Update(tx, key.Below(m.ID), func(m *memberRecord) error {
 			m.Unhealthy, m.ByUser, m.ByBalancer = status == "Unhealthy", status == "Unhealthy", false
 			return nil
 		})
@@ -219,7 +216,7 @@ func (s *Service) changeMembers(ctx context.Context, group *string, instanceIDs 
 	}
 	return s.changeNamed(ctx, group, func(tx *store.Tx, g *groupRecord) error {
 		for _, id := range instanceIDs {
-			err := members.Update(tx, below(sc.group(g.name()), cmp.Or(id, "-")), func(m *memberRecord) error { return fn(tx, g, m) })
+			err := members.Update(tx, sc.group(g.name()).Below(cmp.Or(id, "-")), func(m *memberRecord) error { return fn(tx, g, m) })
 			if store.IsNotFound(err) {
 				return errNotInGroup(id, g.name())
 			}
@@ -303,7 +300,7 @@ func (s *Service) relocate(ctx context.Context, group *string, instanceIDs []str
 		if err := end(tx, key, id, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now); err != nil {
 			return err
 		}
-		a, err := actions.Get(tx, below(key, id))
+		a, err := actions.Get(tx, key.Below(id))
 		if err != nil {
 			return err
 		}

@@ -48,10 +48,7 @@ func (s *Service) CreateLaunchConfiguration(ctx context.Context, in *awsautoscal
 		if _, err := configs.Get(tx, sc.group(name)); err == nil {
 			return errConfigExists(name)
 		}
-		all, err := configs.List(tx, sc.All())
-		if err != nil {
-			return err
-		}
+		all := configs.All(tx, sc.All())
 		if len(all) >= maxConfigs {
 			return errLimit("Launch configuration limit exceeded. You already have %d launch configurations.", len(all)) // from memory
 		}
@@ -81,11 +78,7 @@ func (s *Service) DeleteLaunchConfiguration(ctx context.Context, in *awsautoscal
 		} else if err != nil {
 			return err
 		}
-		all, err := groups.List(tx, sc.All())
-		if err != nil {
-			return err
-		}
-		for _, g := range all {
+		for _, g := range groups.All(tx, sc.All()) {
 			if aws.ToString(g.Value.Group.LaunchConfigurationName) == name {
 				return errConfigInUse(name, g.Value.name())
 			}

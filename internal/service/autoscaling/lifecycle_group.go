@@ -11,13 +11,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // ofGroup is the group that a record below it belongs to.
-func ofGroup(k store.Key) (store.Key, bool) { return groupOf(k), true }
+func ofGroup(k store.Key) (store.Key, bool) { return k.Owner(), true }
 
 // Run makes groups live until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
@@ -37,7 +38,7 @@ func (s *Service) WatchMembers(sc store.Scope) *store.Watcher { return members.W
 
 // MemberGroup returns the name of the group that a watched key belongs to.
 func (s *Service) MemberGroup(k store.Key) string {
-	name, err := url.QueryUnescape(groupOf(k).ID)
+	name, err := url.QueryUnescape(k.Owner().ID)
 	if err != nil {
 		return "" // no key of ours
 	}
@@ -103,13 +104,13 @@ func earlier(a, b time.Duration) time.Duration {
 	return a
 }
 
-func (w *work) members() ([]memberRecord, error) {
-	all, err := members.List(w.s.store, allBelow(w.key))
+func (w *work) members() []memberRecord {
+	all := members.All(w.s.store, w.key.AllBelow())
 	out := make([]memberRecord, len(all))
 	for i, m := range all {
 		out[i] = m.Value
 	}
-	return out, err
+	return out
 }
 
 // balance brings the number of instances to the desired one.
@@ -119,14 +120,8 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 		return 0, store.IgnoreNotFound(err)
 	}
 	w.g = g
-	all, err := w.members()
-	if err != nil {
-		return 0, err
-	}
-	waiting, err := plans.List(w.s.store, allBelow(w.key))
-	if err != nil {
-		return 0, err
-	}
+	all := w.members()
+	waiting := plans.All(w.s.store, w.key.AllBelow())
 	if g.Deleting {
 		if len(all)+len(waiting) == 0 {
 			return 0, w.s.forget(ctx, w.key)
@@ -152,9 +147,7 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, w.scaleIn(ctx, all, c.active-want)
 	}
-	if r, err := w.s.activeRefresh(w.s.store, w.key); err != nil {
-		return 0, err
-	} else if r != nil && g.runs("InstanceRefresh") {
+	if r := w.s.activeRefresh(w.s.store, w.key); r != nil && g.runs("InstanceRefresh") {
 		return w.refresh(ctx, *r, all)
 	}
 	return w.rebalance(ctx, all, c)
@@ -190,10 +183,7 @@ func (w *work) endAll(ctx context.Context, all []memberRecord) error {
 // scaleIn ends n instances.
 func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
-	r, err := w.s.activeRefresh(w.s.store, w.key)
-	if err != nil {
-		return err
-	}
+	r := w.s.activeRefresh(w.s.store, w.key)
 	var chosen []memberRecord
 	pick := func(from []memberRecord, cause string) error {
 		if n <= len(chosen) || len(from) == 0 {
@@ -275,7 +265,7 @@ func (w *work) whyScaleIn(leave []memberRecord, before int, cause string) func(*
 func (w *work) rules(serving []memberRecord) (scaleIn, error) {
 	rules := scaleIn{policies: w.g.Group.TerminationPolicies, now: w.s.now(), configAge: map[string]time.Time{}}
 	src, err := w.s.source(w.svc, w.scope(), &w.g)
-	if err != nil && errorCode(err) == "" {
+	if err != nil && awserr.CodeOf(err) == "" {
 		return rules, err
 	}
 	rules.source = src // of a deleted template nothing is current
@@ -318,7 +308,7 @@ func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupR
 				telling.Causes = told
 			}
 			for _, l := range chunk {
-				err := members.Update(tx, below(w.key, l.ID), func(m *memberRecord) error {
+				err := members.Update(tx, w.key.Below(l.ID), func(m *memberRecord) error {
 					if m.terminating() {
 						return nil
 					}
@@ -385,24 +375,13 @@ func (s *Service) forget(ctx context.Context, key store.Key) error {
 	more := func(k store.Key, del func(*store.Tx, store.Key)) {
 		gone = append(gone, func(tx *store.Tx) { del(tx, k) })
 	}
-	owned, err := policies.List(s.store, allBelow(key))
-	if err != nil {
-		return err
-	}
-	for _, p := range owned {
+	for _, p := range policies.All(s.store, key.AllBelow()) {
 		more(p.Key, policies.Delete)
 	}
-	runs, err := refreshes.List(s.store, allBelow(key))
-	if err != nil {
-		return err
-	}
-	for _, r := range runs {
+	for _, r := range refreshes.All(s.store, key.AllBelow()) {
 		more(r.Key, refreshes.Delete)
 	}
-	told, err := actions.List(s.store, allBelow(key))
-	if err != nil {
-		return err
-	}
+	told := actions.All(s.store, key.AllBelow())
 	slices.SortFunc(told, func(a, b store.Item[activityRecord]) int { return latestFirst(a.Value.Activity, b.Value.Activity) })
 	for _, a := range told[min(len(told), keptOfDeleted):] {
 		more(a.Key, actions.Delete)

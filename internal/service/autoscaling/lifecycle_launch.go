@@ -13,6 +13,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/prices"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -30,8 +31,8 @@ const (
 // instances beyond the desired capacity.
 func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus string) error {
 	src, err := w.s.source(w.svc, w.scope(), &w.g)
-	if code := errorCode(err); code != "" {
-		return w.failed(ctx, nil, errorText(err))
+	if code := awserr.CodeOf(err); code != "" {
+		return w.failed(ctx, nil, awserr.TextOf(err))
 	} else if err != nil {
 		return err
 	}
@@ -58,7 +59,7 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 					if src.config != nil {
 						p.Config, p.Spot = *src.config.LaunchConfigurationName, aws.ToString(src.config.SpotPrice) != ""
 					}
-					if err := plans.Put(tx, below(w.key, p.Token), p); err != nil {
+					if err := plans.Put(tx, w.key.Below(p.Token), p); err != nil {
 						return err
 					}
 				}
@@ -212,13 +213,9 @@ func (src *launchSource) preferred(region, zone string, spot bool) []string {
 
 // launch carries out what is planned.
 func (w *work) launch(ctx context.Context) error {
-	waiting, err := plans.List(w.s.store, allBelow(w.key))
-	if err != nil || len(waiting) == 0 {
-		return err
-	}
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(launchers)
-	for _, p := range waiting {
+	for _, p := range plans.All(w.s.store, w.key.AllBelow()) {
 		eg.Go(func() error { return w.carryOut(ctx, p.Key, p.Value) })
 	}
 	return eg.Wait()
@@ -236,12 +233,12 @@ func (w *work) carryOut(ctx context.Context, key store.Key, p planRecord) error 
 		if err == nil {
 			return w.launched(ctx, key, &p, out)
 		}
-		code := errorCode(err)
+		code := awserr.CodeOf(err)
 		switch {
 		case ctx.Err() != nil, code == "", code == "InternalFailure", code == "InternalError", code == "RequestLimitExceeded":
 			return fmt.Errorf("launching %d instances: %w", p.Count, err)
 		case !elsewhere(code) || p.Attempt+1 >= len(p.Pools):
-			return w.failed(ctx, &key, p.refusal(code, errorText(err)))
+			return w.failed(ctx, &key, p.refusal(code, awserr.TextOf(err)))
 		}
 		p.Attempt++
 		if err := plans.UpdateOne(ctx, w.s.store, key, func(stored *planRecord) error { stored.Attempt = p.Attempt; return nil }); err != nil {
@@ -285,7 +282,7 @@ func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *
 			if m.Activity, err = begin(tx, w.key, &g, "Launching a new EC2 instance: "+m.ID, p.Cause, in, p.Started); err != nil {
 				return err
 			}
-			if err := members.Put(tx, below(w.key, m.ID), m); err != nil {
+			if err := members.Put(tx, w.key.Below(m.ID), m); err != nil {
 				return err
 			}
 			if err := owners.Put(tx, w.scope().Key(m.ID), ownerRecord{g.name()}); err != nil {

@@ -10,6 +10,7 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -109,10 +110,7 @@ func (m *memberRecord) hooksOver(now time.Time) (over, abandoned bool) {
 
 // follow does what is due for each instance, and says when the next hook ends.
 func (w *work) follow(ctx context.Context) (time.Duration, error) {
-	all, err := w.members()
-	if err != nil {
-		return 0, err
-	}
+	all := w.members()
 	now := w.s.now()
 	var moving []memberRecord
 	var doomed []string
@@ -145,7 +143,7 @@ func (w *work) follow(ctx context.Context) (time.Duration, error) {
 
 func (w *work) terminate(instanceIDs []string) error {
 	_, err := w.s.cfg.EC2.TerminateInstances(w.svc, &awsec2.TerminateInstancesInput{InstanceIds: instanceIDs})
-	if errorCode(err) == "InvalidInstanceID.NotFound" {
+	if awserr.CodeOf(err) == "InvalidInstanceID.NotFound" {
 		if len(instanceIDs) == 1 {
 			return nil // deleted in the meantime
 		}
@@ -172,7 +170,7 @@ func (w *work) move(ctx context.Context, some []memberRecord, now time.Time) err
 		g.Owed = maps.Clone(g.Owed)
 		changed := false
 		for _, old := range some {
-			k := below(w.key, old.ID)
+			k := w.key.Below(old.ID)
 			m, err := members.Get(tx, k)
 			if store.IsNotFound(err) {
 				continue

@@ -66,10 +66,7 @@ func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *awsau
 
 // DescribeNotificationConfigurations lists what is recorded.
 func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *awsautoscaling.DescribeNotificationConfigurationsInput) (*awsautoscaling.DescribeNotificationConfigurationsOutput, error) {
-	all, err := groups.List(s.store, scopeOf(ctx).All())
-	if err != nil {
-		return nil, err
-	}
+	all := groups.All(s.store, scopeOf(ctx).All())
 	found := []autoscalingtypes.NotificationConfiguration{}
 	for _, g := range all {
 		if len(in.AutoScalingGroupNames) == 0 || slices.Contains(in.AutoScalingGroupNames, g.Value.name()) {

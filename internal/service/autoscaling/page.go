@@ -25,10 +25,7 @@ func pages(usual, most int) paging.Rules {
 
 // describe returns one page of the records of a scope that match.
 func describe[T any](r store.Reader, c store.Collection[T], where store.Scope, match func(T) bool, maxRecords *int32, token *string) ([]store.Item[T], *string, error) {
-	all, err := c.List(r, where)
-	if err != nil {
-		return nil, nil, err
-	}
+	all := c.All(r, where)
 	all = slices.DeleteFunc(all, func(i store.Item[T]) bool { return !match(i.Value) })
 	return paging.Cut(pages(50, 100), all, func(i store.Item[T]) string { return i.Key.ID }, maxRecords, token)
 }

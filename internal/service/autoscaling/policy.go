@@ -41,7 +41,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 		if _, err := s.group(tx, sc, in.AutoScalingGroupName); err != nil {
 			return err
 		}
-		key := below(sc.group(*in.AutoScalingGroupName), name)
+		key := sc.group(*in.AutoScalingGroupName).Below(name)
 		old, err := policies.Get(tx, key)
 		switch {
 		case store.IsNotFound(err):
@@ -53,11 +53,7 @@ func (s *Service) PutScalingPolicy(ctx context.Context, in *awsautoscaling.PutSc
 		default:
 			p.PolicyARN = old.PolicyARN
 		}
-		others, err := policies.List(tx, allBelow(sc.group(*in.AutoScalingGroupName)))
-		if err != nil {
-			return err
-		}
-		for _, o := range others {
+		for _, o := range policies.All(tx, sc.group(*in.AutoScalingGroupName).AllBelow()) {
 			if *o.Value.PolicyName != name && *o.Value.PolicyType == typ && typ == "TargetTrackingScaling" && sameMetric(o.Value.TargetTrackingConfiguration, p.TargetTrackingConfiguration) {
 				return errSameMetric()
 			}
@@ -114,7 +110,7 @@ func (s *Service) DescribePolicies(ctx context.Context, in *awsautoscaling.Descr
 		if _, err := s.group(s.store, sc, &name); err != nil {
 			return nil, err
 		}
-		where = allBelow(sc.group(name))
+		where = sc.group(name).AllBelow()
 	}
 	found, next, err := describe(s.store, policies, where, func(p autoscalingtypes.ScalingPolicy) bool {
 		return (len(in.PolicyNames) == 0 || slices.Contains(in.PolicyNames, *p.PolicyName) || slices.Contains(in.PolicyNames, *p.PolicyARN)) &&
@@ -137,7 +133,7 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsautoscaling.DeletePol
 		if _, err := s.group(tx, sc, &group); err != nil {
 			return err
 		}
-		key := below(sc.group(group), name)
+		key := sc.group(group).Below(name)
 		if _, err := policies.Get(tx, key); store.IsNotFound(err) {
 			return errNoPolicy()
 		} else if err != nil {

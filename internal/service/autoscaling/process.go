@@ -91,13 +91,9 @@ func (s *Service) DescribeLifecycleHookTypes(context.Context, *awsautoscaling.De
 // DescribeAccountLimits tells the quotas and what is used of them.
 func (s *Service) DescribeAccountLimits(ctx context.Context, _ *awsautoscaling.DescribeAccountLimitsInput) (*awsautoscaling.DescribeAccountLimitsOutput, error) {
 	sc := scopeOf(ctx)
-	all, err := groups.List(s.store, sc.All())
-	if err != nil {
-		return nil, err
-	}
-	lcs, err := configs.List(s.store, sc.All())
+	all, lcs := groups.All(s.store, sc.All()), configs.All(s.store, sc.All())
 	return &awsautoscaling.DescribeAccountLimitsOutput{
 		MaxNumberOfAutoScalingGroups: aws.Int32(maxGroups), MaxNumberOfLaunchConfigurations: aws.Int32(maxConfigs),
 		NumberOfAutoScalingGroups: aws.Int32(int32(len(all))), NumberOfLaunchConfigurations: aws.Int32(int32(len(lcs))), //nolint:gosec // bounded by the quotas
-	}, err
+	}, nil
 }

@@ -19,14 +19,13 @@ import (
 const keptRefreshes = 20
 
 // activeRefresh returns the refresh in progress, or nil if there is none.
-func (s *Service) activeRefresh(r store.Reader, group store.Key) (*store.Item[refreshRecord], error) {
-	all, err := refreshes.List(r, allBelow(group))
-	for _, i := range all {
+func (s *Service) activeRefresh(r store.Reader, group store.Key) *store.Item[refreshRecord] {
+	for _, i := range refreshes.All(r, group.AllBelow()) {
 		if i.Value.active() {
-			return &i, err
+			return &i
 		}
 	}
-	return nil, err
+	return nil
 }
 
 // StartInstanceRefresh begins to replace a group's instances.
@@ -51,15 +50,10 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 	id := ids.UUID()
 	key := sc.group(g.name())
 	err = s.changeGroup(ctx, sc, g.name(), func(tx *store.Tx, g *groupRecord) error {
-		if r, err := s.activeRefresh(tx, key); err != nil {
-			return err
-		} else if r != nil {
+		if s.activeRefresh(tx, key) != nil {
 			return errRefreshInProgress()
 		}
-		all, err := members.List(tx, allBelow(key))
-		if err != nil {
-			return err
-		}
+		all := members.All(tx, key.AllBelow())
 		r := refreshRecord{}
 		for _, m := range all {
 			if m.Value.capacity() && (!aws.ToBool(prefs.SkipMatching) || !src.made(&m.Value)) &&
@@ -74,7 +68,7 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 			StartTime: &now, PercentageComplete: aws.Int32(0), InstancesToUpdate: aws.Int32(int32(r.Total)), //nolint:gosec // a group's size
 			Preferences: prefs, Strategy: autoscalingtypes.RefreshStrategyRolling,
 		}
-		return refreshes.Put(tx, below(key, id), r)
+		return refreshes.Put(tx, key.Below(id), r)
 	})
 	if err != nil {
 		return nil, err
@@ -134,10 +128,7 @@ func (s *Service) CancelInstanceRefresh(ctx context.Context, in *awsautoscaling.
 	sc := scopeOf(ctx)
 	out := &awsautoscaling.CancelInstanceRefreshOutput{}
 	err := s.changeNamed(ctx, in.AutoScalingGroupName, func(tx *store.Tx, g *groupRecord) error {
-		r, err := s.activeRefresh(tx, sc.group(g.name()))
-		if err != nil {
-			return err
-		}
+		r := s.activeRefresh(tx, sc.group(g.name()))
 		if r == nil {
 			return errNoRefresh(g.name())
 		}
@@ -159,10 +150,7 @@ func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *awsautoscal
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.refreshesOf(sc.group(g.name()))
-	if err != nil {
-		return nil, err
-	}
+	all := s.refreshesOf(sc.group(g.name()))
 	all = slices.DeleteFunc(all, func(r refreshRecord) bool {
 		return len(in.InstanceRefreshIds) > 0 && !slices.Contains(in.InstanceRefreshIds, *r.Refresh.InstanceRefreshId)
 	})
@@ -177,24 +165,24 @@ func (s *Service) DescribeInstanceRefreshes(ctx context.Context, in *awsautoscal
 	return out, nil
 }
 
-func (s *Service) refreshesOf(group store.Key) ([]refreshRecord, error) {
-	all, err := refreshes.List(s.store, allBelow(group))
+func (s *Service) refreshesOf(group store.Key) []refreshRecord {
+	all := refreshes.All(s.store, group.AllBelow())
 	out := make([]refreshRecord, len(all))
 	for i, r := range all {
 		out[i] = r.Value
 	}
 	slices.SortStableFunc(out, func(a, b refreshRecord) int { return b.Refresh.StartTime.Compare(*a.Refresh.StartTime) })
-	return out, err
+	return out
 }
 
 func (s *Service) pruneRefreshes(ctx context.Context, group store.Key) error {
-	all, err := s.refreshesOf(group)
-	if err != nil || len(all) <= keptRefreshes {
-		return err
+	all := s.refreshesOf(group)
+	if len(all) <= keptRefreshes {
+		return nil
 	}
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		for _, r := range all[keptRefreshes:] {
-			refreshes.Delete(tx, below(group, *r.Refresh.InstanceRefreshId))
+			refreshes.Delete(tx, group.Below(*r.Refresh.InstanceRefreshId))
 		}
 		return nil
 	})

@@ -3,7 +3,6 @@ package autoscaling
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,8 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -160,13 +160,13 @@ func (s *Service) tryLaunch(svc context.Context, sc scope, g *groupRecord) error
 	p.in(in, 1)
 	in.DryRun = aws.Bool(true)
 	_, err = s.cfg.EC2.RunInstances(svc, in)
-	switch c := errorCode(err); {
+	switch c := awserr.CodeOf(err); {
 	case err == nil || c == "DryRunOperation" || elsewhere(c):
 		return nil // capacity is not what a template is judged by
 	case c == "NotImplemented":
 		return err
 	case c != "":
-		return errTemplate(errorText(err))
+		return errTemplate(awserr.TextOf(err))
 	}
 	return fmt.Errorf("trying the launch template: %w", err)
 }
@@ -176,22 +176,6 @@ func elsewhere(code string) bool {
 	return slices.Contains([]string{
 		"InsufficientInstanceCapacity", "InsufficientFreeAddressesInSubnet", "Unsupported", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded", "UnfulfillableCapacity",
 	}, code)
-}
-
-func errorCode(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return ""
-}
-
-func errorText(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorMessage()
-	}
-	return err.Error()
 }
 
 // call is the plan's RunInstances call, the same whenever it is asked for.

@@ -147,10 +147,7 @@ func (s *Service) DescribeTags(ctx context.Context, in *awsautoscaling.DescribeT
 			return nil, errFilter(aws.ToString(f.Name))
 		}
 	}
-	all, err := groups.List(s.store, scopeOf(ctx).All())
-	if err != nil {
-		return nil, err
-	}
+	all := groups.All(s.store, scopeOf(ctx).All())
 	found := []autoscalingtypes.TagDescription{}
 	for _, g := range all {
 		for _, t := range g.Value.Group.Tags {

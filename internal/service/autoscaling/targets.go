@@ -71,10 +71,7 @@ func (w *work) targets(ctx context.Context) error {
 	if len(w.s.cfg.Sources) == 0 || len(w.g.Group.TrafficSources)+len(w.g.Registered) == 0 {
 		return nil
 	}
-	all, err := w.members()
-	if err != nil {
-		return err
-	}
+	all := w.members()
 	var serving []string
 	unadded := map[string][]string{}
 	for _, m := range all {
@@ -147,10 +144,7 @@ func (w *work) checkup(ctx context.Context) (time.Duration, error) {
 	if !w.g.mindsBalancers() || !w.g.runs("HealthCheck") || w.g.Deleting {
 		return 0, nil
 	}
-	all, err := w.members()
-	if err != nil {
-		return 0, err
-	}
+	all := w.members()
 	grace := time.Duration(aws.ToInt32(w.g.Group.HealthCheckGracePeriod)) * time.Second
 	now := w.s.now()
 	asked := map[string]memberRecord{}
@@ -187,7 +181,7 @@ func (w *work) checkup(ctx context.Context) (time.Duration, error) {
 		if maps.EqualFunc(failing[id], asked[id].Failing, time.Time.Equal) && !over[id] {
 			continue
 		}
-		err := store.IgnoreNotFound(members.UpdateOne(ctx, w.s.store, below(w.key, id), func(m *memberRecord) error {
+		err := store.IgnoreNotFound(members.UpdateOne(ctx, w.s.store, w.key.Below(id), func(m *memberRecord) error {
 			if m.State == autoscalingtypes.LifecycleStateInService {
 				m.Failing, m.Unhealthy, m.ByBalancer = failing[id], m.Unhealthy || over[id], over[id]
 			}

@@ -108,11 +108,7 @@ func addAll(tx *store.Tx, sc scope, g *groupRecord, sources []trafficSource) err
 		named := func(src trafficSource) bool { return *src.Identifier == id }
 		return slices.ContainsFunc(sources, named) && !slices.ContainsFunc(g.Group.TrafficSources, named)
 	}
-	all, err := members.List(tx, allBelow(sc.group(g.name())))
-	if err != nil {
-		return err
-	}
-	for _, m := range all {
+	for _, m := range members.All(tx, sc.group(g.name()).AllBelow()) {
 		if !slices.ContainsFunc(m.Value.Unadded, fresh) {
 			continue
 		}
@@ -155,10 +151,7 @@ func (s *Service) describeSources(ctx context.Context, group *string, kind strin
 	}
 	out := []autoscalingtypes.TrafficSourceState{}
 	for _, src := range all {
-		state, err := s.sourceState(ctx, sc, &g, src)
-		if err != nil {
-			return nil, nil, err
-		}
+		state := s.sourceState(ctx, sc, &g, src)
 		//lint:ignore SA1019 clients of today still read it
 		out = append(out, autoscalingtypes.TrafficSourceState{Identifier: src.Identifier, TrafficSource: src.Identifier, Type: src.Type, State: &state})
 	}
@@ -168,25 +161,22 @@ func (s *Service) describeSources(ctx context.Context, group *string, kind strin
 // sourceState is Added once all instances in service are registered and, where the group
 // minds the health checks of load balancers, InService once one of them passes.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TrafficSourceState.html
-func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src trafficSource) (string, error) {
-	all, err := members.List(s.store, allBelow(sc.group(g.name())))
-	if err != nil {
-		return "", err
-	}
+func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src trafficSource) string {
+	all := members.All(s.store, sc.group(g.name()).AllBelow())
 	registered := g.Registered[*src.Identifier]
 	for _, m := range all {
 		if m.Value.State == autoscalingtypes.LifecycleStateInService && g.runs(processAddToLoadBalancer) &&
 			!slices.Contains(registered, m.Value.ID) && !slices.Contains(m.Value.Unadded, *src.Identifier) {
-			return "Adding", nil
+			return "Adding"
 		}
 	}
 	if to := s.cfg.Sources[*src.Type]; to != nil && g.mindsBalancers() && len(registered) > 0 {
 		passing, _, _, err := to.InstanceHealth(s.asService(ctx, sc.Account, sc.Region), *src.Identifier, registered)
 		if err == nil && len(passing) > 0 {
-			return "InService", nil
+			return "InService"
 		}
 	}
-	return "Added", nil
+	return "Added"
 }
 
 func checkSourceCount(member string, n int) error {

@@ -2,7 +2,6 @@ package ec2_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,7 +11,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
@@ -185,38 +183,12 @@ func (f *fakeMachines) count() (running, starts int) {
 	return len(f.running), f.starts
 }
 
-// must returns a call's result, or ends the test.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
-}
+func must[T any](v T, err error) func(testing.TB) T { return testkit.Must(v, err) }
 
-// wantError checks an AWS error's code and text.
-func wantError(t testing.TB, err error, code, message string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		t.Errorf("got %v, want %s", err, code)
-		return
-	}
-	if api.ErrorCode() != code || message != "" && api.ErrorMessage() != message {
-		t.Errorf("got  %s: %s\nwant %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
-	}
-}
-
-// code is an AWS error's code.
-func code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return ""
-}
+var (
+	wantError = testkit.WantError
+	code      = awserr.CodeOf
+)
 
 func filter(name string, values ...string) []ec2types.Filter {
 	return []ec2types.Filter{{Name: aws.String(name), Values: values}}

@@ -14,7 +14,6 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"github.com/aws/smithy-go"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -22,6 +21,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -272,19 +272,6 @@ func (w *world) kubernetes() *fake.Clientset {
 	return cs
 }
 
-func isCode(err error, code string) bool {
-	var api smithy.APIError
-	return errors.As(err, &api) && api.ErrorCode() == code
-}
+func isCode(err error, code string) bool { return awserr.CodeOf(err) == code }
 
-// wantError checks an AWS error's code and text.
-func wantError(t *testing.T, err error, code, message string) {
-	t.Helper()
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		t.Fatalf("error = %v, want %s: %s", err, code, message)
-	}
-	if api.ErrorCode() != code || api.ErrorMessage() != message {
-		t.Errorf("error = %s: %s\nwant    %s: %s", api.ErrorCode(), api.ErrorMessage(), code, message)
-	}
-}
+var wantError = testkit.WantError

@@ -80,10 +80,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 		if !store.IsNotFound(err) {
 			return err
 		}
-		all, err := loadBalancers.List(tx, sc.All())
-		if err != nil {
-			return err
-		}
+		all := loadBalancers.All(tx, sc.All())
 		if len(all) >= maxLoadBalancers {
 			return errTooMany(sc.Account)
 		}
@@ -192,11 +189,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselb.Describe
 			found = append(found, lb)
 		}
 	} else {
-		all, err := loadBalancers.List(s.Store, sc.All())
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range all {
+		for _, i := range loadBalancers.All(s.Store, sc.All()) {
 			found = append(found, i.Value)
 		}
 	}

@@ -62,16 +62,10 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 	for _, sn := range found {
 		r.Subnets, r.Zones = append(r.Subnets, *sn.SubnetId), append(r.Zones, *sn.AvailabilityZone)
 	}
-	if !r.Internal {
-		ok, err := s.Network.HasInternetGateway(svc, r.VPC)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return errNoInternetGateway(r.VPC)
-		}
+	if r.Internal {
+		return nil
 	}
-	return nil
+	return s.Network.NeedInternetGateway(svc, r.VPC, errNoInternetGateway(r.VPC))
 }
 
 // securityGroups checks the groups of a request; none means the VPC's default one.
@@ -85,18 +79,7 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 	if len(wanted) > elbnet.MaxGroups {
 		return nil, errManyGroups()
 	}
-	for _, id := range wanted {
-		g, ok, err := s.Network.SecurityGroup(svc, id)
-		switch {
-		case err != nil:
-			return nil, err
-		case !ok:
-			return nil, errNoGroup(id)
-		case text(g.VpcId) != r.VPC:
-			return nil, errGroupOfOtherVPC(id, r.VPC)
-		}
-	}
-	return wanted, nil
+	return wanted, s.Network.CheckGroups(svc, r.VPC, wanted, errNoGroup, func(id string) error { return errGroupOfOtherVPC(id, r.VPC) })
 }
 
 // groupName is the name of the first security group, for those who let it in.

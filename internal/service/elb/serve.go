@@ -12,8 +12,8 @@ import (
 )
 
 // Endpoints returns where the load balancers of an account and region are found.
-func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error) {
-	all, err := loadBalancers.List(r, regional.At(account, region).All())
+func Endpoints(r store.Reader, account, region string) []elbnet.Endpoint {
+	all := loadBalancers.All(r, regional.At(account, region).All())
 	out := make([]elbnet.Endpoint, 0, len(all))
 	for i := range all {
 		lb := &all[i].Value
@@ -25,7 +25,7 @@ func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error
 		}
 		out = append(out, e)
 	}
-	return out, err
+	return out
 }
 
 // A Way is what a load balancer does with connections to one of its ports.

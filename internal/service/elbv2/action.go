@@ -83,10 +83,7 @@ func (s *Service) checkForward(r store.Reader, sc scope, lb *loadBalancerRecord,
 	case len(groups) > maxForwarded || lb.network() && len(groups) > 1 && protocol == elbv2types.ProtocolEnumUdp:
 		return &elbv2types.TooManyTargetGroupsException{Message: aws.String("The maximum number of target groups of an action has been reached")} // from memory
 	}
-	used, err := users(r, sc)
-	if err != nil {
-		return err
-	}
+	used := users(r, sc)
 	for _, id := range groups {
 		g, err := targetGroup(r, sc, &id)
 		if _, no := err.(*elbv2types.TargetGroupNotFoundException); no { //nolint:errorlint // just made

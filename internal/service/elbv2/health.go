@@ -31,10 +31,7 @@ func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.Descr
 	if err != nil {
 		return nil, err
 	}
-	users, err := users(s.Store, sc)
-	if err != nil {
-		return nil, err
-	}
+	users := users(s.Store, sc)
 	c := &check{s: s, sc: sc, group: &g, ask: ask}
 	for _, a := range users[g.arn()] {
 		if lb, err := loadBalancer(s.Store, sc, &a); err == nil {
@@ -168,11 +165,7 @@ func (c *check) behind(t *targetRecord) (*elbv2types.TargetHealth, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := listeners.List(c.s.Store, c.sc.Below(lb.id()))
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range all {
+	for _, l := range listeners.All(c.s.Store, c.sc.Below(lb.id())) {
 		if *l.Value.Listener.Port == t.Port && lb.LB.State.Code == elbv2types.LoadBalancerStateEnumActive {
 			return health(elbv2types.TargetHealthStateEnumHealthy, "", ""), nil
 		}

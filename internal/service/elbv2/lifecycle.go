@@ -78,10 +78,7 @@ func (s *Service) reconcileDeleted(ctx context.Context, key store.Key) (time.Dur
 		return 0, err
 	}
 	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {
-		left, err := rules.List(tx, regional.At(key.Account, key.Region).Below(key.ID))
-		if err != nil {
-			return err
-		}
+		left := rules.All(tx, regional.At(key.Account, key.Region).Below(key.ID))
 		const batch = 90
 		for _, r := range left[:min(len(left), batch)] {
 			rules.Delete(tx, r.Key)

@@ -49,10 +49,7 @@ func (s *Service) CreateListener(ctx context.Context, in *awselbv2.CreateListene
 		if err := s.checkListener(tx, sc, &lb, &r.Listener); err != nil {
 			return err
 		}
-		all, err := listeners.List(tx, sc.Below(lb.id()))
-		if err != nil {
-			return err
-		}
+		all := listeners.All(tx, sc.Below(lb.id()))
 		for _, o := range all {
 			if !shadows(&o.Value.Listener, &r.Listener) {
 				continue
@@ -202,11 +199,7 @@ func (s *Service) ModifyListener(ctx context.Context, in *awselbv2.ModifyListene
 		if err := s.checkListener(tx, sc, &lb, l); err != nil {
 			return err
 		}
-		all, err := listeners.List(tx, sc.Below(lb.id()))
-		if err != nil {
-			return err
-		}
-		for _, o := range all {
+		for _, o := range listeners.All(tx, sc.Below(lb.id())) {
 			if o.Value.arn() != r.arn() && shadows(&o.Value.Listener, l) {
 				return errDuplicateListener(lb.arn())
 			}
@@ -229,11 +222,7 @@ func (s *Service) DescribeListeners(ctx context.Context, in *awselbv2.DescribeLi
 		if err != nil {
 			return nil, err
 		}
-		all, err := listeners.List(s.Store, sc.Below(lb.id()))
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range all {
+		for _, l := range listeners.All(s.Store, sc.Below(lb.id())) {
 			found = append(found, l.Value)
 		}
 	case in.LoadBalancerArn == nil && len(in.ListenerArns) > 0:
@@ -270,11 +259,7 @@ func (s *Service) DeleteListener(ctx context.Context, in *awselbv2.DeleteListene
 			return err
 		}
 		id := idOf("listener", *in.ListenerArn)
-		owned, err := rules.List(tx, sc.Below(id))
-		if err != nil {
-			return err
-		}
-		for _, r := range owned { // maxRules at most, which a transaction takes
+		for _, r := range rules.All(tx, sc.Below(id)) { // maxRules at most, which a transaction takes
 			rules.Delete(tx, r.Key)
 		}
 		listeners.Delete(tx, sc.Key(id))

@@ -78,10 +78,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselbv2.CreateLoa
 		if !store.IsNotFound(err) {
 			return err
 		}
-		all, err := loadBalancers.List(tx, sc.All())
-		if err != nil {
-			return err
-		}
+		all := loadBalancers.All(tx, sc.All())
 		same := 0
 		for _, o := range all {
 			if o.Value.LB.Type == r.LB.Type {
@@ -203,11 +200,7 @@ func (s *Service) DescribeLoadBalancers(ctx context.Context, in *awselbv2.Descri
 			found = append(found, lb)
 		}
 	default:
-		all, err := loadBalancers.List(s.Store, sc.All())
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range all {
+		for _, i := range loadBalancers.All(s.Store, sc.All()) {
 			found = append(found, i.Value)
 		}
 	}
@@ -252,10 +245,7 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoa
 		if lb.Attributes[deletionProtection] == "true" {
 			return errDeletionProtected(lb.arn())
 		}
-		owned, err := listeners.List(tx, sc.Below(lb.id()))
-		if err != nil {
-			return err
-		}
+		owned := listeners.All(tx, sc.Below(lb.id()))
 		// Of listeners there are 50 and of rules 100 at most: together they would be
 		// more than a transaction takes. Rules left below a deleted listener belong
 		// to no load balancer, and the reconciler removes them.

@@ -70,16 +70,10 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 		return errTwoSubnets()
 	}
 	slices.SortFunc(r.LB.AvailabilityZones, func(a, b elbv2types.AvailabilityZone) int { return strings.Compare(*a.ZoneName, *b.ZoneName) })
-	if r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing {
-		ok, err := s.Network.HasInternetGateway(svc, *r.LB.VpcId)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return errNoInternetGateway(*r.LB.VpcId)
-		}
+	if r.LB.Scheme != elbv2types.LoadBalancerSchemeEnumInternetFacing {
+		return nil
 	}
-	return nil
+	return s.Network.NeedInternetGateway(svc, *r.LB.VpcId, errNoInternetGateway(*r.LB.VpcId))
 }
 
 // address notes the address that a subnet mapping wants.
@@ -141,18 +135,7 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 		return []string{text(g.GroupId)}, err
 	}
 	wanted = slices.Compact(slices.Sorted(slices.Values(wanted)))
-	for _, id := range wanted {
-		g, ok, err := s.Network.SecurityGroup(svc, id)
-		switch {
-		case err != nil:
-			return nil, err
-		case !ok:
-			return nil, errNoSecurityGroup(id)
-		case text(g.VpcId) != *r.LB.VpcId:
-			return nil, errGroupOfOtherVPC()
-		}
-	}
-	return wanted, nil
+	return wanted, s.Network.CheckGroups(svc, *r.LB.VpcId, wanted, errNoSecurityGroup, func(string) error { return errGroupOfOtherVPC() })
 }
 
 // SetSecurityGroups replaces the security groups of a load balancer.

@@ -53,10 +53,7 @@ func (s *Service) CreateRule(ctx context.Context, in *awselbv2.CreateRuleInput) 
 		if err != nil {
 			return err
 		}
-		all, err := rules.List(tx, sc.Below(lb.id()))
-		if err != nil {
-			return err
-		}
+		all := rules.All(tx, sc.Below(lb.id()))
 		if len(all) >= maxRules {
 			return errTooManyRules(lb.arn())
 		}
@@ -119,11 +116,7 @@ func (s *Service) DescribeRules(ctx context.Context, in *awselbv2.DescribeRulesI
 		if err != nil {
 			return nil, err
 		}
-		all, err := rules.List(s.Store, sc.Below(idOf("listener", *in.ListenerArn)))
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range all {
+		for _, r := range rules.All(s.Store, sc.Below(idOf("listener", *in.ListenerArn))) {
 			found = append(found, r.Value.Rule)
 		}
 		found = append(found, l.defaultRule())
@@ -251,11 +244,7 @@ func (s *Service) SetRulePriorities(ctx context.Context, in *awselbv2.SetRulePri
 			}
 			out.Rules = append(out.Rules, r.Rule)
 		}
-		all, err := rules.List(tx, sc.All())
-		if err != nil {
-			return err
-		}
-		for _, r := range all {
+		for _, r := range rules.All(tx, sc.All()) {
 			if id := r.Key.ID; !moved[id] && taken[id[:strings.LastIndexByte(id, '/')]+" "+*r.Value.Rule.Priority] {
 				return errPriorityInUse(*r.Value.Rule.Priority)
 			}

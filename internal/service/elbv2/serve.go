@@ -14,8 +14,8 @@ import (
 )
 
 // Endpoints returns where the load balancers of an account and region are found.
-func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error) {
-	all, err := loadBalancers.List(r, regional.At(account, region).All())
+func Endpoints(r store.Reader, account, region string) []elbnet.Endpoint {
+	all := loadBalancers.All(r, regional.At(account, region).All())
 	out := make([]elbnet.Endpoint, 0, len(all))
 	for i := range all {
 		lb := &all[i].Value
@@ -27,7 +27,7 @@ func Endpoints(r store.Reader, account, region string) ([]elbnet.Endpoint, error
 		}
 		out = append(out, e)
 	}
-	return out, err
+	return out
 }
 
 // A Way is what a load balancer does with TCP connections to one of its ports.
@@ -62,10 +62,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 	if err != nil {
 		return Way{}, err
 	}
-	all, err := listeners.List(s.Store, sc.Below(lb.id()))
-	if err != nil {
-		return Way{}, err
-	}
+	all := listeners.All(s.Store, sc.Below(lb.id()))
 	w := Way{Application: lb.application()}
 	ask := s.Network.Prober(ctx, sc.Account, sc.Region)
 	for i := range all {
@@ -83,9 +80,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 
 // follow follows the default action of a listener.
 func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener, ask elbnet.Prober) error {
-	if below, err := rules.List(s.Store, sc.Below(key.ID)); err != nil {
-		return err
-	} else if len(below) > 0 {
+	if below := rules.All(s.Store, sc.Below(key.ID)); len(below) > 0 {
 		w.Listener += fmt.Sprintf(" (by its default action; %d rules may send requests elsewhere)", len(below))
 	}
 	switch last := l.DefaultActions[len(l.DefaultActions)-1]; last.Type {

@@ -64,10 +64,7 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 		if !store.IsNotFound(err) {
 			return err
 		}
-		all, err := targetGroups.List(tx, sc.All())
-		if err != nil {
-			return err
-		}
+		all := targetGroups.All(tx, sc.All())
 		if len(all) >= maxTargetGroups {
 			return errTooManyTargetGroups()
 		}
@@ -79,10 +76,7 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 	if err != nil {
 		return nil, err
 	}
-	users, err := users(s.Store, sc)
-	if err != nil {
-		return nil, err
-	}
+	users := users(s.Store, sc)
 	return &awselbv2.CreateTargetGroupOutput{TargetGroups: []elbv2types.TargetGroup{r.sdk(users)}}, nil
 }
 
@@ -226,8 +220,7 @@ func (s *Service) ModifyTargetGroup(ctx context.Context, in *awselbv2.ModifyTarg
 	if err != nil {
 		return nil, err
 	}
-	users, err := users(s.Store, scopeOf(ctx))
-	return &awselbv2.ModifyTargetGroupOutput{TargetGroups: []elbv2types.TargetGroup{r.sdk(users)}}, err
+	return &awselbv2.ModifyTargetGroupOutput{TargetGroups: []elbv2types.TargetGroup{r.sdk(users(s.Store, scopeOf(ctx)))}}, nil
 }
 
 // DescribeTargetGroups lists target groups.
@@ -242,10 +235,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 	if given > 1 {
 		return nil, errValidation("Target group names, target group ARNs, and a load balancer ARN cannot be specified at the same time") // [seen] moto
 	}
-	users, err := users(s.Store, sc)
-	if err != nil {
-		return nil, err
-	}
+	users := users(s.Store, sc)
 	var found []targetGroupRecord
 	switch {
 	case len(in.Names) > 0:
@@ -276,11 +266,7 @@ func (s *Service) DescribeTargetGroups(ctx context.Context, in *awselbv2.Describ
 				return nil, err
 			}
 		}
-		all, err := targetGroups.List(s.Store, sc.All())
-		if err != nil {
-			return nil, err
-		}
-		for _, i := range all {
+		for _, i := range targetGroups.All(s.Store, sc.All()) {
 			if in.LoadBalancerArn == nil || slices.Contains(users[i.Value.arn()], *in.LoadBalancerArn) {
 				found = append(found, i.Value)
 			}
@@ -311,10 +297,7 @@ func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTarg
 		if err != nil {
 			return err
 		}
-		users, err := users(tx, sc)
-		if err != nil {
-			return err
-		}
+		users := users(tx, sc)
 		if len(users[g.arn()]) > 0 {
 			return errTargetGroupInUse(g.arn())
 		}
@@ -327,7 +310,7 @@ func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTarg
 
 // users returns the load balancers that forward to target groups, by the groups'
 // ARNs.
-func users(r store.Reader, sc scope) (map[string][]string, error) {
+func users(r store.Reader, sc scope) map[string][]string {
 	out := map[string][]string{}
 	add := func(lb string, actions []elbv2types.Action) {
 		for _, g := range forwardedTo(actions) {
@@ -336,25 +319,18 @@ func users(r store.Reader, sc scope) (map[string][]string, error) {
 			}
 		}
 	}
-	all, err := listeners.List(r, sc.All())
-	if err != nil {
-		return nil, err
-	}
+	all := listeners.All(r, sc.All())
 	balancers := map[string]string{} // by listener
 	for _, l := range all {
 		balancers[l.Key.ID] = *l.Value.Listener.LoadBalancerArn
 		add(*l.Value.Listener.LoadBalancerArn, l.Value.Listener.DefaultActions)
 	}
-	more, err := rules.List(r, sc.All())
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range more {
+	for _, i := range rules.All(r, sc.All()) {
 		if lb := balancers[i.Key.ID[:strings.LastIndexByte(i.Key.ID, '/')]]; lb != "" {
 			add(lb, i.Value.Rule.Actions)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // forwardedTo returns the target groups of actions.

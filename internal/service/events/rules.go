@@ -160,7 +160,7 @@ func (s *Service) listRules(sc scope, bus, question string, size *int32, token *
 	if err != nil {
 		return nil, err
 	}
-	err = rules.Scan(s.store, sc.Below(bus), page.After, func(k store.Key, r ruleRecord) bool {
+	rules.Scan(s.store, sc.Below(bus), page.After, func(k store.Key, r ruleRecord) bool {
 		if !match(&r) {
 			return true
 		}
@@ -171,7 +171,7 @@ func (s *Service) listRules(sc scope, bus, question string, size *int32, token *
 		page.Add(k.ID)
 		return true
 	})
-	return page.Next(), err
+	return page.Next(), nil
 }
 
 // ListRules lists the rules of a bus by name.

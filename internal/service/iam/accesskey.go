@@ -28,10 +28,7 @@ func (s *Service) CreateAccessKey(ctx context.Context, in *awsiam.CreateAccessKe
 		if err != nil {
 			return store.NotFoundAs(err, noSuchUser(name))
 		}
-		owned, err := userKeys(tx, acct, &u)
-		if err != nil {
-			return err
-		}
+		owned := userKeys(tx, acct, &u)
 		if len(owned) >= maxAccessKeys {
 			return quotaExceeded("AccessKeysPerUser", maxAccessKeys)
 		}
@@ -52,10 +49,7 @@ func (s *Service) ListAccessKeys(ctx context.Context, in *awsiam.ListAccessKeysI
 	if err != nil {
 		return nil, err
 	}
-	owned, err := userKeys(s.store, awsapi.CallFrom(ctx).Account, &u)
-	if err != nil {
-		return nil, err
-	}
+	owned := userKeys(s.store, awsapi.CallFrom(ctx).Account, &u)
 	var list []iamtypes.AccessKeyMetadata
 	for _, k := range owned {
 		list = append(list, iamtypes.AccessKeyMetadata{
@@ -113,9 +107,8 @@ func (s *Service) changeKey(ctx context.Context, name *string, id string, fn fun
 }
 
 // userKeys returns a user's access keys, by ID.
-func userKeys(r store.Reader, account string, u *user) ([]store.Item[accessKey], error) {
-	all, err := keys.List(r, within(account))
-	return slices.DeleteFunc(all, func(k store.Item[accessKey]) bool { return k.Value.UserID != u.ID }), err
+func userKeys(r store.Reader, account string, u *user) []store.Item[accessKey] {
+	return slices.DeleteFunc(keys.All(r, within(account)), func(k store.Item[accessKey]) bool { return k.Value.UserID != u.ID })
 }
 
 func status(active bool) iamtypes.StatusType {

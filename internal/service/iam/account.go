@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -111,15 +110,12 @@ func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secr
 // GetAccountSummary counts what the account has, beside IAM's quotas.
 func (s *Service) GetAccountSummary(ctx context.Context, _ *awsiam.GetAccountSummaryInput) (*awsiam.GetAccountSummaryOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
-	us, err1 := users.List(s.store, within(acct))
-	gs, err2 := groups.List(s.store, within(acct))
-	rs, err3 := roles.List(s.store, within(acct))
-	ps, err4 := policies.List(s.store, within(acct))
-	ip, err5 := profiles.List(s.store, within(acct))
-	op, err6 := providers.List(s.store, within(acct))
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
-		return nil, err
-	}
+	us := users.All(s.store, within(acct))
+	gs := groups.All(s.store, within(acct))
+	rs := roles.All(s.store, within(acct))
+	ps := policies.All(s.store, within(acct))
+	ip := profiles.All(s.store, within(acct))
+	op := providers.All(s.store, within(acct))
 	versions := 0
 	for _, p := range ps {
 		versions += len(p.Value.Versions)

@@ -2,7 +2,6 @@ package iam
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
@@ -24,12 +23,9 @@ type detail struct {
 // GetAccountAuthorizationDetails describes all users, groups, roles and policies
 // with their documents. Of AWS's policies only those in use are listed.
 func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *awsiam.GetAccountAuthorizationDetailsInput) (*awsiam.GetAccountAuthorizationDetailsOutput, error) {
-	all, err := s.details(awsapi.CallFrom(ctx).Account, func(t iamtypes.EntityType) bool {
+	all := s.details(awsapi.CallFrom(ctx).Account, func(t iamtypes.EntityType) bool {
 		return len(in.Filter) == 0 || slices.Contains(in.Filter, t)
 	})
-	if err != nil {
-		return nil, err
-	}
 	p, err := paginate(all, func(d detail) string { return d.key }, in.Marker, in.MaxItems)
 	if err != nil {
 		return nil, err
@@ -47,16 +43,13 @@ func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *awsiam
 }
 
 // details lists what an account has, sorted by key.
-func (s *Service) details(account string, wanted func(iamtypes.EntityType) bool) ([]detail, error) {
+func (s *Service) details(account string, wanted func(iamtypes.EntityType) bool) []detail {
 	var list []detail
-	us, err1 := users.List(s.store, within(account))
-	gs, err2 := groups.List(s.store, within(account))
-	rs, err3 := roles.List(s.store, within(account))
-	ps, err4 := policies.List(s.store, within(account))
-	used, err5 := s.usages(account)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
-		return nil, err
-	}
+	us := users.All(s.store, within(account))
+	gs := groups.All(s.store, within(account))
+	rs := roles.All(s.store, within(account))
+	ps := policies.All(s.store, within(account))
+	used := s.usages(account)
 	if wanted(iamtypes.EntityTypeUser) {
 		for _, i := range us {
 			list = append(list, detail{"1/" + i.Key.ID, func(out *awsiam.GetAccountAuthorizationDetailsOutput) error {
@@ -108,7 +101,7 @@ func (s *Service) details(account string, wanted func(iamtypes.EntityType) bool)
 		}
 	}
 	slices.SortFunc(list, func(a, b detail) int { return strings.Compare(a.key, b.key) })
-	return list, nil
+	return list
 }
 
 func outVersions(p *managedPolicy) []iamtypes.PolicyVersion {
@@ -152,10 +145,7 @@ func (s *Service) roleDetail(account string, r *role) (iamtypes.RoleDetail, erro
 		PermissionsBoundary: r.boundary(), Tags: outTags(r.Tags), InstanceProfileList: []iamtypes.InstanceProfile{},
 		RoleLastUsed: s.roleLastUsed(account, r),
 	}
-	holding, err := profilesOf(s.store, account, r.Name)
-	if err != nil {
-		return out, err
-	}
+	holding := profilesOf(s.store, account, r.Name)
 	for i := range holding {
 		p, err := s.outProfile(account, &holding[i].Value)
 		if err != nil {

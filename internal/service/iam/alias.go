@@ -24,11 +24,7 @@ func (s *Service) changeAccount(ctx context.Context, fn func(*store.Tx, *account
 // accounts have the same.
 func (s *Service) CreateAccountAlias(ctx context.Context, in *awsiam.CreateAccountAliasInput) (*awsiam.CreateAccountAliasOutput, error) {
 	return done[awsiam.CreateAccountAliasOutput](s.changeAccount(ctx, func(tx *store.Tx, a *account) error {
-		all, err := accounts.List(tx, store.Scope{})
-		if err != nil {
-			return err
-		}
-		for _, other := range all {
+		for _, other := range accounts.All(tx, store.Scope{}) {
 			if other.Value.Alias == *in.AccountAlias {
 				return aliasTaken(*in.AccountAlias)
 			}

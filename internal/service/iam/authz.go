@@ -100,10 +100,7 @@ func (r resolver) provider(account, id string) (authz.Resource, bool) {
 		url = rest
 	}
 	url = strings.TrimPrefix(url, "https://")
-	items, err := providers.List(r.s.store, within(account))
-	if err != nil {
-		return authz.Resource{}, false
-	}
+	items := providers.All(r.s.store, within(account))
 	for i := range items {
 		if p := &items[i].Value; p.URL == url {
 			return authz.Resource{ARN: providerARN(account, p.URL), Tags: tagMap(p.Tags)}, true

@@ -49,9 +49,8 @@ func (s *Service) GetGroup(ctx context.Context, in *awsiam.GetGroupInput) (*awsi
 }
 
 // groupMembers returns the users in a group.
-func groupMembers(r store.Reader, account, name string) ([]store.Item[user], error) {
-	all, err := users.List(r, within(account))
-	return slices.DeleteFunc(all, func(u store.Item[user]) bool { return !slices.Contains(u.Value.Groups, name) }), err
+func groupMembers(r store.Reader, account, name string) []store.Item[user] {
+	return slices.DeleteFunc(users.All(r, within(account)), func(u store.Item[user]) bool { return !slices.Contains(u.Value.Groups, name) })
 }
 
 // ListGroups lists the account's groups.
@@ -81,10 +80,7 @@ func (s *Service) ListGroupsForUser(ctx context.Context, in *awsiam.ListGroupsFo
 func (s *Service) UpdateGroup(ctx context.Context, in *awsiam.UpdateGroupInput) (*awsiam.UpdateGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	return done[awsiam.UpdateGroupOutput](groupKind.rename(ctx, s, *in.GroupName, in.NewGroupName, in.NewPath, func(tx *store.Tx, g *group) error {
-		members, err := groupMembers(tx, acct, g.Name)
-		if err != nil {
-			return err
-		}
+		members := groupMembers(tx, acct, g.Name)
 		for _, m := range members {
 			err := users.Update(tx, m.Key, func(u *user) error {
 				u.Groups[slices.Index(u.Groups, g.Name)] = *in.NewGroupName
@@ -107,10 +103,8 @@ func (s *Service) DeleteGroup(ctx context.Context, in *awsiam.DeleteGroupInput) 
 		if err != nil {
 			return store.NotFoundAs(err, noSuchGroup(*in.GroupName))
 		}
-		members, err := groupMembers(tx, acct, g.Name)
+		members := groupMembers(tx, acct, g.Name)
 		switch {
-		case err != nil:
-			return err
 		case len(members) > 0:
 			return deleteConflict(mustLeaveGroups)
 		case len(g.Attached) > 0:

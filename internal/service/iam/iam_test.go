@@ -34,7 +34,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(func() { check(t, st.Close()) })
 	w := &world{}
 	w.iam = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
-	w.iam.Register(func(string, string) (map[string][]string, error) { return w.usage, nil })
+	w.iam.Register(func(string, string) map[string][]string { return w.usage })
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store:    st,
 		Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{w.iam.AWS()} },

@@ -103,9 +103,8 @@ func (s *Service) listProfiles(ctx context.Context, want wants, keep func(*insta
 }
 
 // profilesOf returns the instance profiles that hold a role.
-func profilesOf(r store.Reader, account, roleName string) ([]store.Item[instanceProfile], error) {
-	all, err := profiles.List(r, within(account))
-	return slices.DeleteFunc(all, func(i store.Item[instanceProfile]) bool { return !strings.EqualFold(i.Value.Role, roleName) }), err
+func profilesOf(r store.Reader, account, roleName string) []store.Item[instanceProfile] {
+	return slices.DeleteFunc(profiles.All(r, within(account)), func(i store.Item[instanceProfile]) bool { return !strings.EqualFold(i.Value.Role, roleName) })
 }
 
 // DeleteInstanceProfile removes an instance profile without a role.

@@ -75,11 +75,10 @@ func (k kind[T]) create(ctx context.Context, s *Service, v *T, complete func(*st
 // the transaction, as counting in it would make every two creations conflict: those
 // that run at once may exceed the quota by their number.
 func belowQuota[T any](s *Service, records store.Collection[T], account, plural string, most int) error {
-	have, err := records.List(s.store, within(account))
-	if err == nil && len(have) >= most {
-		err = quotaExceeded(plural+"PerAccount", most)
+	if len(records.All(s.store, within(account))) >= most {
+		return quotaExceeded(plural+"PerAccount", most)
 	}
-	return err
+	return nil
 }
 
 // rename gives what a request names another name and path, unless they are nil.

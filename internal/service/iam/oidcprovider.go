@@ -106,10 +106,7 @@ func (s *Service) GetOpenIDConnectProvider(ctx context.Context, in *awsiam.GetOp
 // ListOpenIDConnectProviders lists the account's providers.
 func (s *Service) ListOpenIDConnectProviders(ctx context.Context, _ *awsiam.ListOpenIDConnectProvidersInput) (*awsiam.ListOpenIDConnectProvidersOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
-	items, err := providers.List(s.store, within(acct))
-	if err != nil {
-		return nil, err
-	}
+	items := providers.All(s.store, within(acct))
 	out := &awsiam.ListOpenIDConnectProvidersOutput{OpenIDConnectProviderList: []iamtypes.OpenIDConnectProviderListEntry{}}
 	for _, i := range items {
 		out.OpenIDConnectProviderList = append(out.OpenIDConnectProviderList,

@@ -45,10 +45,7 @@ type pathed[T any] interface {
 
 // pageOf finds the records of the caller's account that keep takes; nil takes all.
 func pageOf[T any, P pathed[T]](ctx context.Context, s *Service, records store.Collection[T], want wants, keep func(*T) bool) (page[store.Item[T]], error) {
-	items, err := records.List(s.store, within(awsapi.CallFrom(ctx).Account))
-	if err != nil {
-		return page[store.Item[T]]{}, err
-	}
+	items := records.All(s.store, within(awsapi.CallFrom(ctx).Account))
 	items = slices.DeleteFunc(items, func(i store.Item[T]) bool {
 		return !hasPathPrefix(P(&i.Value).path(), want.prefix) || keep != nil && !keep(&i.Value)
 	})

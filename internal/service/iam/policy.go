@@ -98,10 +98,7 @@ func (s *Service) changePolicy(ctx context.Context, policyARN string, fn func(*s
 // GetPolicy describes a managed policy, AWS's included.
 func (s *Service) GetPolicy(ctx context.Context, in *awsiam.GetPolicyInput) (*awsiam.GetPolicyOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
-	used, err := s.usages(acct)
-	if err != nil {
-		return nil, err
-	}
+	used := s.usages(acct)
 	if p, ok := managedpolicies.Get(*in.PolicyArn); ok {
 		return &awsiam.GetPolicyOutput{Policy: outManaged(p, used[p.ARN])}, nil
 	}
@@ -120,16 +117,10 @@ func (s *Service) GetPolicy(ctx context.Context, in *awsiam.GetPolicyInput) (*aw
 // ListPolicies lists the account's policies and AWS's.
 func (s *Service) ListPolicies(ctx context.Context, in *awsiam.ListPoliciesInput) (*awsiam.ListPoliciesOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
-	used, err := s.usages(acct)
-	if err != nil {
-		return nil, err
-	}
+	used := s.usages(acct)
 	var list []iamtypes.Policy
 	if in.Scope != iamtypes.PolicyScopeTypeAws {
-		items, err := policies.List(s.store, within(acct))
-		if err != nil {
-			return nil, err
-		}
+		items := policies.All(s.store, within(acct))
 		for i := range items {
 			p := &items[i].Value
 			list = append(list, *outPolicy(acct, p, used[p.arn(acct)]))
@@ -169,10 +160,8 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsiam.DeletePolicyInput
 		if err != nil {
 			return err
 		}
-		used, err := usages(tx, acct)
+		used := usages(tx, acct)
 		switch {
-		case err != nil:
-			return err
 		case used[*in.PolicyArn] != usage{}:
 			return deleteConflict(policyAttached)
 		case len(p.Versions) > 1:
@@ -301,12 +290,12 @@ func (s *Service) SetDefaultPolicyVersion(ctx context.Context, in *awsiam.SetDef
 // usage says how often a managed policy is used in an account.
 type usage struct{ attached, boundary int32 }
 
-func (s *Service) usages(account string) (map[string]usage, error) { return usages(s.store, account) }
+func (s *Service) usages(account string) map[string]usage { return usages(s.store, account) }
 
 // usages counts the uses of managed policies, by ARN.
-func usages(r store.Reader, account string) (map[string]usage, error) {
+func usages(r store.Reader, account string) map[string]usage {
 	used := map[string]usage{}
-	err := eachIdentity(r, account, func(_ ownerKind, id *identity) {
+	eachIdentity(r, account, func(_ ownerKind, id *identity) {
 		for _, a := range id.Attached {
 			u := used[a]
 			u.attached++
@@ -318,33 +307,23 @@ func usages(r store.Reader, account string) (map[string]usage, error) {
 			used[id.Boundary] = u
 		}
 	})
-	return used, err
+	return used
 }
 
 // eachIdentity visits an account's groups, roles and users.
-func eachIdentity(r store.Reader, account string, visit func(ownerKind, *identity)) error {
-	gs, err := groups.List(r, within(account))
-	if err != nil {
-		return err
-	}
+func eachIdentity(r store.Reader, account string, visit func(ownerKind, *identity)) {
+	gs := groups.All(r, within(account))
 	for i := range gs {
 		visit(ofGroup, &gs[i].Value.identity)
 	}
-	rs, err := roles.List(r, within(account))
-	if err != nil {
-		return err
-	}
+	rs := roles.All(r, within(account))
 	for i := range rs {
 		visit(ofRole, &rs[i].Value.identity)
 	}
-	us, err := users.List(r, within(account))
-	if err != nil {
-		return err
-	}
+	us := users.All(r, within(account))
 	for i := range us {
 		visit(ofUser, &us[i].Value.identity)
 	}
-	return nil
 }
 
 func outPolicy(account string, p *managedPolicy, u usage) *iamtypes.Policy {

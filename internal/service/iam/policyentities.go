@@ -23,7 +23,7 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEnti
 		id   *identity
 	}
 	var list []entity
-	err := eachIdentity(s.store, acct, func(k ownerKind, id *identity) {
+	eachIdentity(s.store, acct, func(k ownerKind, id *identity) {
 		attached, bounded := slices.Contains(id.Attached, *in.PolicyArn), id.Boundary == *in.PolicyArn
 		switch in.PolicyUsageFilter {
 		case iamtypes.PolicyUsageTypePermissionsPolicy:
@@ -35,9 +35,6 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEnti
 			list = append(list, entity{k, id})
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
 	// eachIdentity is ordered by kind and then by name, like the keys.
 	p, err := paginate(list, func(e entity) string { return e.kind.word + "/" + strings.ToLower(e.id.Name) }, in.Marker, in.MaxItems)
 	if err != nil {

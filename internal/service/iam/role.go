@@ -119,10 +119,8 @@ func (s *Service) DeleteRole(ctx context.Context, in *awsiam.DeleteRoleInput) (*
 		if err != nil {
 			return store.NotFoundAs(err, noSuchRole(*in.RoleName))
 		}
-		holding, err := profilesOf(tx, acct, r.Name)
+		holding := profilesOf(tx, acct, r.Name)
 		switch {
-		case err != nil:
-			return err
 		case r.ServiceLinked != "":
 			return protectedRole(r.Name)
 		case len(holding) > 0:

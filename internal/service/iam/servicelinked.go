@@ -93,13 +93,10 @@ type deletion struct {
 // Register adds what needs service-linked roles. It is called before anything runs.
 func (s *Service) Register(usage ...module.RoleUsage) { s.roleUsages = append(s.roleUsages, usage...) }
 
-func (s *Service) roleUsage(ctx context.Context, account, principal string) map[string][]string {
+func (s *Service) roleUsage(account, principal string) map[string][]string {
 	usage := map[string][]string{}
 	for _, u := range s.roleUsages {
-		used, err := u(account, principal)
-		if err != nil {
-			s.log.WarnContext(ctx, "listing what needs a service-linked role", "principal", principal, "err", err)
-		}
+		used := u(account, principal)
 		for _, region := range slices.Sorted(maps.Keys(used)) {
 			usage[region] = append(usage[region], used[region]...)
 		}
@@ -119,7 +116,7 @@ func (s *Service) DeleteServiceLinkedRole(ctx context.Context, in *awsiam.Delete
 	}
 	acct := awsapi.CallFrom(ctx).Account
 	failed := deletion{Task: "task" + r.Path + r.Name + "/" + ids.UUID()}
-	failed.Usage = s.roleUsage(ctx, acct, r.ServiceLinked)
+	failed.Usage = s.roleUsage(acct, r.ServiceLinked)
 	key := nameKey(acct, r.Name)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := roles.Get(tx, key); err != nil {

@@ -93,10 +93,7 @@ func (s *Service) ListUsers(ctx context.Context, in *awsiam.ListUsersInput) (*aw
 func (s *Service) UpdateUser(ctx context.Context, in *awsiam.UpdateUserInput) (*awsiam.UpdateUserOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	return done[awsiam.UpdateUserOutput](userKind.rename(ctx, s, *in.UserName, in.NewUserName, in.NewPath, func(tx *store.Tx, u *user) error {
-		owned, err := userKeys(tx, acct, u)
-		if err != nil {
-			return err
-		}
+		owned := userKeys(tx, acct, u)
 		for _, k := range owned {
 			k.Value.User = *in.NewUserName
 			if err := keys.Put(tx, k.Key, k.Value); err != nil {
@@ -119,10 +116,8 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 		if err != nil {
 			return store.NotFoundAs(err, noSuchUser(name))
 		}
-		owned, err := userKeys(tx, acct, &u)
+		owned := userKeys(tx, acct, &u)
 		switch {
-		case err != nil:
-			return err
 		case len(owned) > 0:
 			return deleteConflict(mustDeleteKeys)
 		case u.Login != nil:

@@ -34,15 +34,14 @@ func checkAlias(name string) error {
 }
 
 // aliasesOf lists the names of a key's aliases.
-func (s *Service) aliasesOf(r store.Reader, sc scope, keyID string) ([]string, error) {
-	all, err := aliases.List(r, sc.All())
+func (s *Service) aliasesOf(r store.Reader, sc scope, keyID string) []string {
 	var out []string
-	for _, a := range all {
+	for _, a := range aliases.All(r, sc.All()) {
 		if a.Value.KeyID == keyID {
 			out = append(out, a.Value.Name)
 		}
 	}
-	return out, err
+	return out
 }
 
 // aliasTarget finds the key that an alias is to name.
@@ -57,8 +56,7 @@ func (s *Service) aliasTarget(ctx context.Context, tx *store.Tx, name *string) (
 	if err != nil {
 		return keyRecord{}, scope{}, err
 	}
-	of, err := s.aliasesOf(tx, sc, rec.ID)
-	if err == nil && len(of) >= maxAliases {
+	if len(s.aliasesOf(tx, sc, rec.ID)) >= maxAliases {
 		err = errLimit("aliases of a KMS key", maxAliases)
 	}
 	return rec, sc, err
@@ -137,10 +135,7 @@ func (s *Service) ListAliases(ctx context.Context, in *awskms.ListAliasesInput) 
 		return nil, err
 	}
 	sc := scopeOf(ctx)
-	all, err := aliases.List(s.store, sc.All())
-	if err != nil {
-		return nil, err
-	}
+	all := aliases.All(s.store, sc.All())
 	var entries []aliasRecord
 	if in.KeyId == nil {
 		for _, name := range managedAliases {

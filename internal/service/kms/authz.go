@@ -47,7 +47,7 @@ func (r resolver) Resource(ctx context.Context, account, region, kind, id string
 	}
 	out := authz.Resource{
 		ARN: rec.ARN, Tags: rec.Tags, PolicyRequired: true,
-		Policy: &policy.Source{Name: sourceName(&rec), Document: r.s.docs.get(rec.Policy)},
+		Policy: &policy.Source{Name: sourceName(&rec), Document: r.s.docs.Get(rec.Policy)},
 	}
 	who := awsapi.CallFrom(ctx).Principal
 	out.Grants = r.s.grantsTo(&who, of, rec.ID, retired)
@@ -60,7 +60,7 @@ func (r resolver) Resource(ctx context.Context, account, region, kind, id string
 func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string) []policy.Source {
 	var out []policy.Source
 	if p.Account == "" {
-		_ = grants.Scan(s.store, sc.Below(keyID), "", func(_ store.Key, g grantRecord) bool {
+		grants.Scan(s.store, sc.Below(keyID), "", func(_ store.Key, g grantRecord) bool {
 			out = append(out, g.source(g.ID == retired))
 			return true
 		})
@@ -83,7 +83,7 @@ func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string)
 		}
 		below := sc.granteeKey(keyID, name, "").ID
 		in := store.Scope{Account: sc.Account, Region: sc.Region, Prefix: below}
-		_ = grantees.Scan(s.store, in, "", func(k store.Key, _ granteeRecord) bool {
+		grantees.Scan(s.store, in, "", func(k store.Key, _ granteeRecord) bool {
 			if id := strings.TrimPrefix(k.ID, below); id != retired {
 				add(id)
 			}
@@ -102,7 +102,7 @@ func (r resolver) absent(k ref, account string) authz.Resource {
 	if !out.PolicyRequired && isManaged(k.alias) {
 		// It would be made with this policy.
 		text := managedPolicy(k.scope, k.alias)
-		out.PolicyRequired, out.Policy = true, &policy.Source{Name: "key policy of " + out.ARN, Document: r.s.docs.get(text)}
+		out.PolicyRequired, out.Policy = true, &policy.Source{Name: "key policy of " + out.ARN, Document: r.s.docs.Get(text)}
 	}
 	return out
 }

@@ -30,11 +30,7 @@ func (r resolver) key(call *awsapi.Call, name *string, own values) authz.Target 
 		if rec, of, err := r.s.lookup(r.s.store, k); err == nil {
 			rec.describe(t.Keys)
 			t.Costly = map[string]func() []string{"kms:resourcealiases": func() []string {
-				all, err := r.s.aliasesOf(r.s.store, of, rec.ID)
-				if err != nil {
-					r.s.log.Error("kms: aliases of a key", "key", rec.ARN, "err", err)
-				}
-				return all
+				return r.s.aliasesOf(r.s.store, of, rec.ID)
 			}}
 		}
 	}

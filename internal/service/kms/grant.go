@@ -162,10 +162,7 @@ func (s *Service) CreateGrant(ctx context.Context, in *awskms.CreateGrantInput) 
 		if !rec.symmetric() && (g.Equals != nil || g.Subset != nil) {
 			return errConstraints("Encryption context constraints are not supported for grants of a " + string(rec.Spec) + " key.")
 		}
-		old, err := grants.List(tx, sc.Below(rec.ID))
-		if err != nil {
-			return err
-		}
+		old := grants.All(tx, sc.Below(rec.ID))
 		if i := slices.IndexFunc(old, func(o store.Item[grantRecord]) bool { return o.Value.same(&g) }); i >= 0 {
 			g = old[i].Value
 		} else if len(old) >= maxGrants {
@@ -225,14 +222,14 @@ func (s *Service) ListGrants(ctx context.Context, in *awskms.ListGrantsInput) (*
 		return nil, err
 	}
 	out := &awskms.ListGrantsOutput{Grants: []kmstypes.GrantListEntry{}}
-	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, sc.Below(rec.ID), func(g *grantRecord) bool {
+	out.Truncated, out.NextMarker = s.pageOfGrants(&out.Grants, page, sc.Below(rec.ID), func(g *grantRecord) bool {
 		return (in.GrantId == nil || *in.GrantId == g.ID) && (in.GranteePrincipal == nil || *in.GranteePrincipal == g.Grantee)
 	})
-	return out, err
+	return out, nil
 }
 
-func (s *Service) pageOfGrants(out *[]kmstypes.GrantListEntry, page *paging.Cursor, in store.Scope, match func(*grantRecord) bool) (bool, *string, error) {
-	err := grants.Scan(s.store, in, page.After, func(k store.Key, g grantRecord) bool {
+func (s *Service) pageOfGrants(out *[]kmstypes.GrantListEntry, page *paging.Cursor, in store.Scope, match func(*grantRecord) bool) (bool, *string) {
+	grants.Scan(s.store, in, page.After, func(k store.Key, g grantRecord) bool {
 		if !match(&g) {
 			return true
 		}
@@ -244,7 +241,7 @@ func (s *Service) pageOfGrants(out *[]kmstypes.GrantListEntry, page *paging.Curs
 		return true
 	})
 	marker := page.Next()
-	return marker != nil, marker, err
+	return marker != nil, marker
 }
 
 // ListRetirableGrants lists the account's grants that a principal may retire.
@@ -254,8 +251,8 @@ func (s *Service) ListRetirableGrants(ctx context.Context, in *awskms.ListRetira
 		return nil, err
 	}
 	out := &awskms.ListRetirableGrantsOutput{Grants: []kmstypes.GrantListEntry{}}
-	out.Truncated, out.NextMarker, err = s.pageOfGrants(&out.Grants, page, scopeOf(ctx).All(), func(g *grantRecord) bool { return g.Retiring == *in.RetiringPrincipal })
-	return out, err
+	out.Truncated, out.NextMarker = s.pageOfGrants(&out.Grants, page, scopeOf(ctx).All(), func(g *grantRecord) bool { return g.Retiring == *in.RetiringPrincipal })
+	return out, nil
 }
 
 // RevokeGrant ends a grant. The permissions that it granted end.

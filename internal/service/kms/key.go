@@ -75,16 +75,16 @@ func newKey(sc scope, def keySpec, spec kmstypes.KeySpec, usage kmstypes.KeyUsag
 // number, as on AWS.
 func (s *Service) checkCount(sc scope) error {
 	n := 0
-	err := keys.Scan(s.store, sc.All(), "", func(_ store.Key, k keyRecord) bool {
+	keys.Scan(s.store, sc.All(), "", func(_ store.Key, k keyRecord) bool {
 		if k.Manager == kmstypes.KeyManagerTypeCustomer {
 			n++
 		}
 		return n < maxKeys
 	})
-	if err == nil && n >= maxKeys {
+	if n >= maxKeys {
 		return errLimit("KMS keys", maxKeys)
 	}
-	return err
+	return nil
 }
 
 // metadata is the key as DescribeKey shows it.
@@ -135,7 +135,7 @@ func (s *Service) ListKeys(ctx context.Context, in *awskms.ListKeysInput) (*awsk
 		return nil, err
 	}
 	out, now := &awskms.ListKeysOutput{Keys: []kmstypes.KeyListEntry{}}, s.now()
-	err = keys.Scan(s.store, scopeOf(ctx).All(), page.After, func(_ store.Key, k keyRecord) bool {
+	keys.Scan(s.store, scopeOf(ctx).All(), page.After, func(_ store.Key, k keyRecord) bool {
 		if k.gone(now) {
 			return true
 		}
@@ -148,7 +148,7 @@ func (s *Service) ListKeys(ctx context.Context, in *awskms.ListKeysInput) (*awsk
 	})
 	out.NextMarker = page.Next()
 	out.Truncated = out.NextMarker != nil
-	return out, err
+	return out, nil
 }
 
 // UpdateKeyDescription changes a key's description.

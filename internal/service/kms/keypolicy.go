@@ -3,7 +3,6 @@ package kms
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
@@ -132,31 +131,4 @@ func (s *Service) ListKeyPolicies(ctx context.Context, in *awskms.ListKeyPolicie
 		out.PolicyNames = append(out.PolicyNames, policyName)
 	}
 	return out, nil
-}
-
-// maxDocuments bounds the cache of parsed policies; when it is full it forgets
-// everything.
-const maxDocuments = 1024
-
-// documents are parsed key policies by their texts.
-type documents struct {
-	mu   sync.Mutex
-	docs map[string]*policy.Document
-}
-
-func (d *documents) get(text string) *policy.Document {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if doc, ok := d.docs[text]; ok {
-		return doc
-	}
-	doc, err := policy.Parse(policy.Resource, text)
-	if err != nil {
-		doc = &policy.Document{} // allows nothing
-	}
-	if d.docs == nil || len(d.docs) >= maxDocuments {
-		d.docs = map[string]*policy.Document{}
-	}
-	d.docs[text] = doc
-	return doc
 }

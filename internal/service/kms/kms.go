@@ -30,6 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -54,7 +55,7 @@ type Service struct {
 	store *store.Store
 	clock clock.WithTicker
 	log   *slog.Logger
-	docs  documents
+	docs  policy.Documents
 }
 
 // New returns the service. Call Run to make keys end and rotate.

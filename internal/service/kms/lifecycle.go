@@ -56,10 +56,7 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 			if err != nil {
 				return err
 			}
-			own, err := grants.List(tx, sc.Below(key.ID))
-			if err != nil {
-				return err
-			}
+			own := grants.All(tx, sc.Below(key.ID))
 			left = len(own)
 			for i := range own[:min(left, removedAtOnce)] {
 				sc.deleteGrant(tx, &own[i].Value)
@@ -68,10 +65,7 @@ func (s *Service) remove(ctx context.Context, key store.Key) error {
 			if left > 0 {
 				return nil
 			}
-			of, err := s.aliasesOf(tx, sc, key.ID)
-			if err != nil {
-				return err
-			}
+			of := s.aliasesOf(tx, sc, key.ID)
 			for _, a := range of {
 				aliases.Delete(tx, sc.Key(a))
 			}

@@ -33,7 +33,7 @@ func (r resolver) Resource(_ context.Context, account, region, _, id string) (au
 	name, _, _ := strings.Cut(rest, ":")
 	out := authz.Resource{ARN: id}
 	for _, p := range resourcePolicies.All(r.s.store, sc.All()) {
-		out.AccountPolicies = append(out.AccountPolicies, policy.Source{Name: "resource policy " + p.Value.Name + " of CloudWatch Logs", Document: r.s.docs.get(p.Value.Document)})
+		out.AccountPolicies = append(out.AccountPolicies, policy.Source{Name: "resource policy " + p.Value.Name + " of CloudWatch Logs", Document: r.s.docs.Get(p.Value.Document)})
 	}
 	if name != "" {
 		if g, err := groups.Get(r.s.store, sc.Key(name)); err == nil {

@@ -107,10 +107,10 @@ func pages(usual int, question ...string) paging.Rules {
 }
 
 // list calls fn for a page of the matching groups, and returns the token for the next page.
-func (s *Service) list(sc scope, page *paging.Cursor, prefix string, match func(*groupRecord) bool, fn func(*groupRecord)) (*string, error) {
+func (s *Service) list(sc scope, page *paging.Cursor, prefix string, match func(*groupRecord) bool, fn func(*groupRecord)) *string {
 	in := sc.All()
 	in.Prefix = prefix
-	err := groups.Scan(s.store, in, page.After, func(_ store.Key, g groupRecord) bool {
+	groups.Scan(s.store, in, page.After, func(_ store.Key, g groupRecord) bool {
 		if !match(&g) {
 			return true
 		}
@@ -121,7 +121,7 @@ func (s *Service) list(sc scope, page *paging.Cursor, prefix string, match func(
 		page.Add(g.Name)
 		return true
 	})
-	return page.Next(), err
+	return page.Next()
 }
 
 // DescribeLogGroups lists groups by name.
@@ -139,10 +139,10 @@ func (s *Service) DescribeLogGroups(ctx context.Context, in *awslogs.DescribeLog
 		return nil, err
 	}
 	out := &awslogs.DescribeLogGroupsOutput{LogGroups: []logstypes.LogGroup{}}
-	out.NextToken, err = s.list(sc, page, prefix, func(g *groupRecord) bool {
+	out.NextToken = s.list(sc, page, prefix, func(g *groupRecord) bool {
 		return strings.Contains(g.Name, part) && (in.LogGroupClass == "" || string(in.LogGroupClass) == g.Class) && (names == nil || slices.Contains(names, g.Name))
 	}, func(g *groupRecord) { out.LogGroups = append(out.LogGroups, s.shown(sc, g)) })
-	return out, err
+	return out, nil
 }
 
 func (s *Service) shown(sc scope, g *groupRecord) logstypes.LogGroup {
@@ -178,12 +178,12 @@ func (s *Service) ListLogGroups(ctx context.Context, in *awslogs.ListLogGroupsIn
 		return false
 	}
 	out := &awslogs.ListLogGroupsOutput{LogGroups: []logstypes.LogGroupSummary{}}
-	out.NextToken, err = s.list(sc, page, "", func(g *groupRecord) bool {
+	out.NextToken = s.list(sc, page, "", func(g *groupRecord) bool {
 		return matches(g.Name) && (in.LogGroupClass == "" || string(in.LogGroupClass) == g.Class)
 	}, func(g *groupRecord) {
 		out.LogGroups = append(out.LogGroups, logstypes.LogGroupSummary{LogGroupArn: aws.String(sc.groupARN(g.Name)), LogGroupName: &g.Name, LogGroupClass: logstypes.LogGroupClass(g.Class)})
 	})
-	return out, err
+	return out, nil
 }
 
 // retentions are the numbers of days that PutRetentionPolicy accepts.

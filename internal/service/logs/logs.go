@@ -60,7 +60,7 @@ type Service struct {
 	clock clock.WithTicker
 	log   *slog.Logger
 
-	docs documents
+	docs policy.Documents
 
 	// mu orders the writes to a stream. It is held while writes are submitted, but not while
 	// waiting for the disk.
@@ -167,31 +167,6 @@ func (s *Service) Reset(_ context.Context, account string) error {
 		}
 	}
 	return nil
-}
-
-// documents are parsed resource policies by text.
-type documents struct {
-	mu   sync.Mutex
-	docs map[string]*policy.Document
-}
-
-const maxDocuments = 1000
-
-func (d *documents) get(text string) *policy.Document {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if doc, ok := d.docs[text]; ok {
-		return doc
-	}
-	doc, err := policy.Parse(policy.Resource, text)
-	if err != nil {
-		doc = &policy.Document{} // validated when it was set
-	}
-	if d.docs == nil || len(d.docs) >= maxDocuments {
-		d.docs = map[string]*policy.Document{}
-	}
-	d.docs[text] = doc
-	return doc
 }
 
 func notFound(err error) bool { return errors.Is(err, store.ErrNotFound) }

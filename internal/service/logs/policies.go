@@ -59,7 +59,7 @@ func (s *Service) DescribeResourcePolicies(ctx context.Context, in *awslogs.Desc
 		return nil, err
 	}
 	out := &awslogs.DescribeResourcePoliciesOutput{ResourcePolicies: []logstypes.ResourcePolicy{}}
-	err = resourcePolicies.Scan(s.store, scopeOf(ctx).All(), page.After, func(_ store.Key, p policyRecord) bool {
+	resourcePolicies.Scan(s.store, scopeOf(ctx).All(), page.After, func(_ store.Key, p policyRecord) bool {
 		if page.Full() {
 			return false
 		}
@@ -68,5 +68,5 @@ func (s *Service) DescribeResourcePolicies(ctx context.Context, in *awslogs.Desc
 		return true
 	})
 	out.NextToken = page.Next()
-	return out, err
+	return out, nil
 }

@@ -105,11 +105,7 @@ func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRe
 
 // Resume grants what a daemon that ended in the middle of a request left pending.
 func (s *Service) Resume(ctx context.Context) error {
-	items, err := requests.List(s.store, store.Scope{})
-	if err != nil {
-		return err
-	}
-	for _, it := range items {
+	for _, it := range requests.All(s.store, store.Scope{}) {
 		if !it.Value.Pending {
 			continue
 		}
@@ -140,10 +136,7 @@ func (s *Service) GetRequestedServiceQuotaChange(ctx context.Context, in *awsser
 
 // history returns a page of requests, newest first.
 func (s *Service) history(sc scope, service, code string, in *awsservicequotas.ListRequestedServiceQuotaChangeHistoryInput) ([]servicequotastypes.RequestedServiceQuotaChange, *string, error) {
-	items, err := requests.List(s.store, sc.All())
-	if err != nil {
-		return nil, nil, err
-	}
+	items := requests.All(s.store, sc.All())
 	slices.SortStableFunc(items, func(a, b store.Item[requestRecord]) int { return b.Value.Created.Compare(a.Value.Created) })
 	out := []servicequotastypes.RequestedServiceQuotaChange{}
 	for _, it := range items {

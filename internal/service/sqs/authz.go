@@ -2,7 +2,6 @@ package sqs
 
 import (
 	"context"
-	"sync"
 
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -32,7 +31,7 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	}
 	out := authz.Resource{ARN: sc.arn(name), Tags: q.Tags}
 	if text := q.Attributes["Policy"]; text != "" {
-		out.Policy = &policy.Source{Name: "queue policy of " + out.ARN, Document: r.s.docs.get(text)}
+		out.Policy = &policy.Source{Name: "queue policy of " + out.ARN, Document: r.s.docs.Get(text)}
 	}
 	return out, true
 }
@@ -68,29 +67,4 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 		}
 	}
 	return nil, false
-}
-
-// documents are the policies of queues, parsed, by their texts.
-type documents struct {
-	mu   sync.Mutex
-	docs map[string]*policy.Document
-}
-
-const maxDocuments = 1000
-
-func (d *documents) get(text string) *policy.Document {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if doc, ok := d.docs[text]; ok {
-		return doc
-	}
-	doc, err := policy.Parse(policy.Resource, text)
-	if err != nil {
-		doc = &policy.Document{} // allows nothing
-	}
-	if d.docs == nil || len(d.docs) >= maxDocuments {
-		d.docs = map[string]*policy.Document{}
-	}
-	d.docs[text] = doc
-	return doc
 }

@@ -138,7 +138,7 @@ func (s *Service) list(sc scope, size *int32, token *string, prefix string, matc
 		return nil, nil, err
 	}
 	var out []string
-	err = queues.Scan(s.store, sc.named(prefix), page.After, func(_ store.Key, q queueRecord) bool {
+	queues.Scan(s.store, sc.named(prefix), page.After, func(_ store.Key, q queueRecord) bool {
 		if !match(q) {
 			return true
 		}
@@ -149,7 +149,7 @@ func (s *Service) list(sc scope, size *int32, token *string, prefix string, matc
 		page.Add(q.Name)
 		return true
 	})
-	return out, page.Next(), err
+	return out, page.Next(), nil
 }
 
 // named is the part of the scope whose queues' names begin with prefix.

@@ -23,34 +23,49 @@ func (s *Service) DeleteMessage(ctx context.Context, in *awssqs.DeleteMessageInp
 
 // DeleteMessageBatch deletes up to ten messages.
 func (s *Service) DeleteMessageBatch(ctx context.Context, in *awssqs.DeleteMessageBatchInput) (*awssqs.DeleteMessageBatchOutput, error) {
-	if _, _, err := s.find(ctx, in.QueueUrl); err != nil {
-		return nil, err
-	}
-	if err := checkBatch("DeleteMessageBatchRequestEntry", in.Entries, func(e sqstypes.DeleteMessageBatchRequestEntry) *string { return e.Id }); err != nil {
-		return nil, err
-	}
-	var handles []*string
-	for _, e := range in.Entries {
-		handles = append(handles, e.ReceiptHandle)
-	}
-	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
-	errs, err := s.settle(sc, name, handles, deleteOne)
+	good, failed, err := settleBatch(ctx, s, in.QueueUrl, "DeleteMessageBatchRequestEntry", in.Entries,
+		func(e sqstypes.DeleteMessageBatchRequestEntry) (id, handle *string) { return e.Id, e.ReceiptHandle },
+		deleteOne, func(id *string) sqstypes.DeleteMessageBatchResultEntry {
+			return sqstypes.DeleteMessageBatchResultEntry{Id: id}
+		})
 	if err != nil {
 		return nil, err
 	}
-	out := &awssqs.DeleteMessageBatchOutput{Successful: []sqstypes.DeleteMessageBatchResultEntry{}}
-	for i, e := range in.Entries {
+	return &awssqs.DeleteMessageBatchOutput{Successful: good, Failed: failed}, nil
+}
+
+// settleBatch settles up to ten messages, and returns what the answer says of each.
+func settleBatch[E, R any](ctx context.Context, s *Service, url *string, kind string, entries []E, of func(E) (id, handle *string), fn settlement, result func(id *string) R) (good []R, failed []sqstypes.BatchResultErrorEntry, err error) {
+	if _, _, err := s.find(ctx, url); err != nil {
+		return nil, nil, err
+	}
+	if err := checkBatch(kind, entries, func(e E) *string { id, _ := of(e); return id }); err != nil {
+		return nil, nil, err
+	}
+	var handles []*string
+	for _, e := range entries {
+		_, handle := of(e)
+		handles = append(handles, handle)
+	}
+	sc, name := parseURL(scopeOf(ctx), *url)
+	errs, err := s.settle(sc, name, handles, fn)
+	if err != nil {
+		return nil, nil, err
+	}
+	good = []R{}
+	for i, e := range entries {
+		id, _ := of(e)
 		if errs[i] == nil {
-			out.Successful = append(out.Successful, sqstypes.DeleteMessageBatchResultEntry{Id: e.Id})
+			good = append(good, result(id))
 			continue
 		}
-		failed, err := failure(e.Id, errs[i])
+		f, err := failure(id, errs[i])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		out.Failed = append(out.Failed, failed)
+		failed = append(failed, f)
 	}
-	return out, nil
+	return good, failed, nil
 }
 
 // ChangeMessageVisibility sets when a message in flight is visible again.
@@ -69,35 +84,21 @@ func (s *Service) changeOne(sc scope, name, handle string, seconds int32) error 
 
 // ChangeMessageVisibilityBatch does so for up to ten messages.
 func (s *Service) ChangeMessageVisibilityBatch(ctx context.Context, in *awssqs.ChangeMessageVisibilityBatchInput) (*awssqs.ChangeMessageVisibilityBatchOutput, error) {
-	if _, _, err := s.find(ctx, in.QueueUrl); err != nil {
-		return nil, err
-	}
-	if err := checkBatch("ChangeMessageVisibilityBatchRequestEntry", in.Entries, func(e sqstypes.ChangeMessageVisibilityBatchRequestEntry) *string { return e.Id }); err != nil {
-		return nil, err
-	}
-	var handles []*string
 	var seconds []int32
 	for _, e := range in.Entries {
-		handles, seconds = append(handles, e.ReceiptHandle), append(seconds, e.VisibilityTimeout)
+		seconds = append(seconds, e.VisibilityTimeout)
 	}
-	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
-	errs, err := s.settle(sc, name, handles, changeTo(seconds))
+	good, failed, err := settleBatch(ctx, s, in.QueueUrl, "ChangeMessageVisibilityBatchRequestEntry", in.Entries,
+		func(e sqstypes.ChangeMessageVisibilityBatchRequestEntry) (id, handle *string) {
+			return e.Id, e.ReceiptHandle
+		},
+		changeTo(seconds), func(id *string) sqstypes.ChangeMessageVisibilityBatchResultEntry {
+			return sqstypes.ChangeMessageVisibilityBatchResultEntry{Id: id}
+		})
 	if err != nil {
 		return nil, err
 	}
-	out := &awssqs.ChangeMessageVisibilityBatchOutput{Successful: []sqstypes.ChangeMessageVisibilityBatchResultEntry{}}
-	for i, e := range in.Entries {
-		if errs[i] == nil {
-			out.Successful = append(out.Successful, sqstypes.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
-			continue
-		}
-		failed, err := failure(e.Id, errs[i])
-		if err != nil {
-			return nil, err
-		}
-		out.Failed = append(out.Failed, failed)
-	}
-	return out, nil
+	return &awssqs.ChangeMessageVisibilityBatchOutput{Successful: good, Failed: failed}, nil
 }
 
 // A settlement says what becomes of a message. m is nil if it is not there any more,

@@ -29,6 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -63,7 +64,7 @@ type Service struct {
 	bytes *bytestore.Store
 	clock clock.WithTicker
 	log   *slog.Logger
-	docs  documents
+	docs  policy.Documents
 	keys  dataKeys
 
 	// mu guards the queues and everything in them. Nobody waits for the disk with it,

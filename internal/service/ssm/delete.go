@@ -28,10 +28,7 @@ func (s *Service) remove(ctx context.Context, sc scope, name string) (bool, erro
 	if err != nil || !removed {
 		return false, err
 	}
-	old, err := history(s.store, sc, name)
-	if err != nil {
-		return true, err
-	}
+	old := history(s.store, sc, name)
 	for chunk := range slices.Chunk(old, 90) {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			for _, v := range chunk {

@@ -122,9 +122,7 @@ func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribePar
 	})
 	var all []parameterRecord
 	if !aws.ToBool(in.Shared) {
-		if all, err = s.all(sc, published); err != nil {
-			return nil, err
-		}
+		all = s.all(sc, published)
 	}
 	var found []parameterRecord
 	for _, p := range all {

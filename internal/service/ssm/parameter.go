@@ -152,16 +152,15 @@ func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInp
 }
 
 // all returns the account's parameters, or the published ones, sorted by name.
-func (s *Service) all(sc scope, published bool) ([]parameterRecord, error) {
+func (s *Service) all(sc scope, published bool) []parameterRecord {
 	var out []parameterRecord
 	if published {
-		return publicParameters(sc.Region), nil
+		return publicParameters(sc.Region)
 	}
-	items, err := parameters.List(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
-	for _, it := range items {
+	for _, it := range parameters.All(s.store, store.Scope{Account: sc.Account, Region: sc.Region}) {
 		out = append(out, it.Value)
 	}
-	return out, err
+	return out
 }
 
 // below reports whether name lies under path: directly, or anywhere.
@@ -181,10 +180,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *awsssm.GetParamet
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.all(sc, strings.HasPrefix(strings.TrimSuffix(path, "/")+"/", "/aws/"))
-	if err != nil {
-		return nil, err
-	}
+	all := s.all(sc, strings.HasPrefix(strings.TrimSuffix(path, "/")+"/", "/aws/"))
 	var found []parameterRecord
 	var ok bool
 	for _, p := range all {
@@ -192,9 +188,7 @@ func (s *Service) GetParametersByPath(ctx context.Context, in *awsssm.GetParamet
 			continue
 		}
 		if labels != nil {
-			if p, ok, err = s.withLabel(sc, p, labels); err != nil {
-				return nil, err
-			} else if !ok {
+			if p, ok = s.withLabel(sc, p, labels); !ok {
 				continue
 			}
 		}

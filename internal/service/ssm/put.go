@@ -24,10 +24,7 @@ const maxParameters = 10000
 // checkCount refuses one parameter too many. Parallel creations may pass it by
 // their number, as on AWS.
 func (s *Service) checkCount(sc scope) error {
-	all, err := parameters.List(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
-	if err != nil {
-		return err
-	}
+	all := parameters.All(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
 	if len(all) >= maxParameters {
 		return errLimit()
 	}

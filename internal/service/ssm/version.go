@@ -17,13 +17,13 @@ import (
 )
 
 // history returns the kept versions of a parameter, oldest first.
-func history(r store.Reader, sc scope, name string) ([]parameterRecord, error) {
-	items, err := versions.List(r, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: name + ":"})
+func history(r store.Reader, sc scope, name string) []parameterRecord {
+	items := versions.All(r, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: name + ":"})
 	out := make([]parameterRecord, len(items))
 	for i, it := range items {
 		out[i] = it.Value
 	}
-	return out, err
+	return out
 }
 
 // GetParameterHistory lists the versions of a parameter.
@@ -36,10 +36,7 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParamet
 		}
 		return nil, err
 	}
-	all, err := history(s.store, sc, name)
-	if err != nil {
-		return nil, err
-	}
+	all := history(s.store, sc, name)
 	for i := range all {
 		all[i].Name = fmt.Sprintf("%012d", all[i].Version) // page by version
 	}
@@ -64,10 +61,7 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParamet
 
 // labelled returns the version of a parameter that has a label.
 func (s *Service) labelled(sc scope, name, label string) (parameterRecord, error) {
-	all, err := history(s.store, sc, name)
-	if err != nil {
-		return parameterRecord{}, err
-	}
+	all := history(s.store, sc, name)
 	for _, v := range all {
 		if slices.Contains(v.Labels, label) {
 			return v, nil
@@ -77,17 +71,14 @@ func (s *Service) labelled(sc scope, name, label string) (parameterRecord, error
 }
 
 // withLabel returns the newest version of p that has one of the labels.
-func (s *Service) withLabel(sc scope, p parameterRecord, labels []string) (parameterRecord, bool, error) {
-	all, err := history(s.store, sc, p.Name)
-	if err != nil {
-		return p, false, err
-	}
+func (s *Service) withLabel(sc scope, p parameterRecord, labels []string) (parameterRecord, bool) {
+	all := history(s.store, sc, p.Name)
 	for _, v := range slices.Backward(all) {
 		if slices.ContainsFunc(labels, func(l string) bool { return slices.Contains(v.Labels, l) }) {
-			return v, true, nil
+			return v, true
 		}
 	}
-	return p, false, nil
+	return p, false
 }
 
 // maxLabels is how many labels a version has at most.
@@ -117,10 +108,7 @@ func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit fu
 		if version = current.Version; n != nil {
 			version = *n
 		}
-		all, err := history(tx, sc, name)
-		if err != nil {
-			return err
-		}
+		all := history(tx, sc, name)
 		at := slices.IndexFunc(all, func(v parameterRecord) bool { return v.Version == version })
 		if at < 0 {
 			return errVersionNotFound(name, strconv.FormatInt(version, 10))

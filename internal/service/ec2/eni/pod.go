@@ -289,11 +289,7 @@ func (s *Service) UnassignPodAddresses(ctx context.Context, account, region, eni
 		if err := removeAddresses(tx, sc, &e, texts); err != nil {
 			return err
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
-		if err != nil {
-			return err
-		}
-		pool, err := ipam.OfSubnet(sc, sn)
+		pool, err := ipam.Of(tx, sc, e.SubnetID)
 		if err != nil {
 			return err
 		}

@@ -72,11 +72,7 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 // addAddresses takes n free addresses and the given ones for e, which the caller
 // writes.
 func (s *Service) addAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n int, given []string) ([]netip.Addr, error) {
-	sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := ipam.OfSubnet(sc, sn)
+	pool, err := ipam.Of(tx, sc, e.SubnetID)
 	if err != nil {
 		return nil, err
 	}
@@ -127,11 +123,7 @@ func addPrefixes(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n 
 	if err := checkSlots(tx, sc, *e, n+len(given)); err != nil {
 		return nil, err
 	}
-	sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := ipam.OfSubnet(sc, sn)
+	pool, err := ipam.Of(tx, sc, e.SubnetID)
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +157,7 @@ func takeOver(tx *store.Tx, sc resource.Scope, e record.NetworkInterface, addrs 
 // removeAddresses frees secondary addresses of e, which the caller writes, and
 // lets go of elastic addresses that point to them.
 func removeAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, addrs []string) error {
-	sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
-	if err != nil {
-		return err
-	}
-	pool, err := ipam.OfSubnet(sc, sn)
+	pool, err := ipam.Of(tx, sc, e.SubnetID)
 	if err != nil {
 		return err
 	}
@@ -206,11 +194,7 @@ func (s *Service) UnassignPrivateIpAddresses(ctx context.Context, in *awsec2.Una
 			}
 			e.Prefixes = slices.Delete(slices.Clone(e.Prefixes), i, i+1)
 		}
-		sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
-		if err != nil {
-			return err
-		}
-		pool, err := ipam.OfSubnet(sc, sn)
+		pool, err := ipam.Of(tx, sc, e.SubnetID)
 		if err != nil {
 			return err
 		}

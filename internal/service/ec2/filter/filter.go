@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/glob"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 )
@@ -20,7 +21,7 @@ type Fields[T any] map[string]func(T) []string
 func Compile[T any](filters []ec2types.Filter, known Fields[T], tags func(T) tag.Set) (func(T) bool, error) {
 	type test struct {
 		get    func(T) []string
-		values []pattern
+		values []*glob.Pattern
 	}
 	tests := make([]test, 0, len(filters))
 	total := 0
@@ -36,7 +37,7 @@ func Compile[T any](filters []ec2types.Filter, known Fields[T], tags func(T) tag
 		if get == nil {
 			return nil, ec2err.InvalidFilter(name)
 		}
-		t := test{get: get, values: make([]pattern, len(f.Values))}
+		t := test{get: get, values: make([]*glob.Pattern, len(f.Values))}
 		for i, v := range f.Values {
 			t.values[i] = CompilePattern(v)
 		}
@@ -70,7 +71,7 @@ func tagField[T any](name string, tags func(T) tag.Set) func(T) []string {
 	return nil
 }
 
-func anyMatch(have []string, want []pattern) bool {
+func anyMatch(have []string, want []*glob.Pattern) bool {
 	for _, h := range have {
 		for _, w := range want {
 			if w.Match(h) {
@@ -104,70 +105,18 @@ func Flag[T any](get func(T) bool) func(T) []string {
 // Never is a documented filter for an attribute that no resource here has.
 func Never[T any](T) []string { return nil }
 
-// A pattern is a filter value: * stands for any characters, ? for one, and a
+// CompilePattern reads a filter value: * stands for any characters, ? for one, and a
 // backslash takes the next character as it is. Case matters.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Filtering.html
-type pattern struct {
-	literal string
-	tokens  []token // nil: compare with literal
-}
-
-type token struct {
-	kind byte // '*', '?' or 0 for r
-	r    rune
-}
-
-// CompilePattern reads a filter value.
-func CompilePattern(s string) pattern {
-	if !strings.ContainsAny(s, `*?\`) {
-		return pattern{literal: s}
-	}
-	var p pattern
-	escaped := false
-	for _, r := range s {
-		switch {
-		case escaped:
-			p.tokens, escaped = append(p.tokens, token{r: r}), false
-		case r == '\\':
-			escaped = true
-		case r == '*' || r == '?':
-			p.tokens = append(p.tokens, token{kind: byte(r)})
-		default:
-			p.tokens = append(p.tokens, token{r: r})
-		}
-	}
-	if escaped {
-		p.tokens = append(p.tokens, token{r: '\\'})
-	}
-	return p
-}
-
-// Match walks the value once, returning to the last * on a mismatch, so that no
-// pattern takes more than quadratic time.
-func (p pattern) Match(value string) bool {
-	if p.tokens == nil {
-		return p.literal == value
-	}
-	v := []rune(value)
-	star, mark := -1, 0
-	i, j := 0, 0
-	for i < len(v) {
-		switch {
-		case j < len(p.tokens) && p.tokens[j].kind == '*':
-			star, mark = j, i
-			j++
-		case j < len(p.tokens) && (p.tokens[j].kind == '?' || p.tokens[j].kind == 0 && p.tokens[j].r == v[i]):
+func CompilePattern(s string) *glob.Pattern {
+	text, literal := make([]byte, 0, len(s)), make([]bool, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		escaped := s[i] == '\\' && i+1 < len(s)
+		if escaped {
 			i++
-			j++
-		case star >= 0:
-			mark++
-			i, j = mark, star+1
-		default:
-			return false
 		}
+		text, literal = append(text, s[i]), append(literal, escaped)
 	}
-	for j < len(p.tokens) && p.tokens[j].kind == '*' {
-		j++
-	}
-	return j == len(p.tokens)
+	p := glob.New(string(text), literal)
+	return &p
 }

@@ -38,7 +38,7 @@ type fleetCount struct {
 
 func (s *Service) countFleet(r store.Reader, sc resource.Scope, id string) (fleetCount, error) {
 	var c fleetCount
-	err := record.Instances.Scan(r, sc.All(), "", func(_ store.Key, i record.Instance) bool {
+	record.Instances.Scan(r, sc.All(), "", func(_ store.Key, i record.Instance) bool {
 		if i.FleetID != id {
 			return true
 		}
@@ -54,7 +54,7 @@ func (s *Service) countFleet(r store.Reader, sc resource.Scope, id string) (flee
 		}
 		return true
 	})
-	return c, err
+	return c, nil
 }
 
 // Reconcilers keep fleets at their target capacity.

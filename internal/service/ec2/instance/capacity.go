@@ -133,11 +133,7 @@ func (v *vcpuLedger) hold(ctx context.Context, s *Service, sc resource.Scope, l 
 	limit := s.vcpuQuota(ctx, sc.Account, sc.Region, h.bucket.code)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	used, err := s.runningVCPUs(sc, h.bucket.code)
-	if err != nil {
-		return nil, err
-	}
-	fits := (limit - used - v.held[h.bucket]) / max(h.each, 1)
+	fits := (limit - s.runningVCPUs(sc, h.bucket.code) - v.held[h.bucket]) / max(h.each, 1)
 	if fits < l.min {
 		if l.spot != nil {
 			return nil, ec2err.SpotLimit()
@@ -162,13 +158,13 @@ func (h *vcpuHold) release(left int) {
 }
 
 // runningVCPUs counts the vCPUs of a bucket's pending and running instances.
-func (s *Service) runningVCPUs(sc resource.Scope, code string) (int, error) {
+func (s *Service) runningVCPUs(sc resource.Scope, code string) int {
 	n := 0
-	err := record.Instances.Scan(s.Store, sc.All(), "", func(_ store.Key, i record.Instance) bool {
+	record.Instances.Scan(s.Store, sc.All(), "", func(_ store.Key, i record.Instance) bool {
 		if (i.State == record.Pending || i.State == record.Running) && VCPUQuotaCode(i.Type, i.SpotRequestID != "") == code {
 			n += i.VCPUs()
 		}
 		return true
 	})
-	return n, err
+	return n
 }

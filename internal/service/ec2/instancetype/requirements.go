@@ -1,6 +1,7 @@
 package instancetype
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -139,31 +140,26 @@ type accelerator struct {
 
 func acceleratorsOf(t *ec2types.InstanceTypeInfo) []accelerator {
 	var out []accelerator
+	add := func(kind string, maker, name *string, count, mib *int32) {
+		n := int64(aws.ToInt32(count))
+		out = append(out, accelerator{kind: kind, maker: aws.ToString(maker), name: aws.ToString(name), count: n, mib: n * int64(aws.ToInt32(mib))})
+	}
 	if g := t.GpuInfo; g != nil {
 		for _, d := range g.Gpus {
-			a := accelerator{kind: "gpu", maker: aws.ToString(d.Manufacturer), name: aws.ToString(d.Name), count: int64(aws.ToInt32(d.Count))}
-			if d.MemoryInfo != nil {
-				a.mib = int64(aws.ToInt32(d.MemoryInfo.SizeInMiB)) * a.count
-			}
-			out = append(out, a)
+			m := cmp.Or(d.MemoryInfo, &ec2types.GpuDeviceMemoryInfo{})
+			add("gpu", d.Manufacturer, d.Name, d.Count, m.SizeInMiB)
 		}
 	}
 	if f := t.FpgaInfo; f != nil {
 		for _, d := range f.Fpgas {
-			a := accelerator{kind: "fpga", maker: aws.ToString(d.Manufacturer), name: aws.ToString(d.Name), count: int64(aws.ToInt32(d.Count))}
-			if d.MemoryInfo != nil {
-				a.mib = int64(aws.ToInt32(d.MemoryInfo.SizeInMiB)) * a.count
-			}
-			out = append(out, a)
+			m := cmp.Or(d.MemoryInfo, &ec2types.FpgaDeviceMemoryInfo{})
+			add("fpga", d.Manufacturer, d.Name, d.Count, m.SizeInMiB)
 		}
 	}
 	if i := t.InferenceAcceleratorInfo; i != nil {
 		for _, d := range i.Accelerators {
-			a := accelerator{kind: "inference", maker: aws.ToString(d.Manufacturer), name: aws.ToString(d.Name), count: int64(aws.ToInt32(d.Count))}
-			if d.MemoryInfo != nil {
-				a.mib = int64(aws.ToInt32(d.MemoryInfo.SizeInMiB)) * a.count
-			}
-			out = append(out, a)
+			m := cmp.Or(d.MemoryInfo, &ec2types.InferenceDeviceMemoryInfo{})
+			add("inference", d.Manufacturer, d.Name, d.Count, m.SizeInMiB)
 		}
 	}
 	return out

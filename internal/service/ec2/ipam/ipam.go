@@ -36,6 +36,15 @@ func OfSubnet(sc resource.Scope, sn record.Subnet) (Pool, error) {
 	return Pool{id: sn.ID, key: sc.Key, prefix: p, first: 4, last: 1}, nil
 }
 
+// Of is OfSubnet by the subnet's ID.
+func Of(r store.Reader, sc resource.Scope, subnetID string) (Pool, error) {
+	sn, err := resource.Get(r, record.Subnets, sc, subnetID)
+	if err != nil {
+		return Pool{}, err
+	}
+	return OfSubnet(sc, sn)
+}
+
 // Public is the region's range of public addresses.
 func Public(region string) Pool {
 	n := 0
@@ -177,20 +186,18 @@ func (p Pool) Release(tx *store.Tx, addrs ...netip.Addr) error {
 }
 
 // Used counts the allocated addresses.
-func (p Pool) Used(r store.Reader) (int, error) {
+func (p Pool) Used(r store.Reader) int {
 	k := p.key(p.id + "/")
-	items := record.AddressPages.All(r, store.Scope{Account: k.Account, Region: k.Region, Prefix: k.ID})
 	n := 0
-	for _, it := range items {
+	for _, it := range record.AddressPages.All(r, store.Scope{Account: k.Account, Region: k.Region, Prefix: k.ID}) {
 		n += it.Value.Count()
 	}
-	return n, nil
+	return n
 }
 
 // Free counts the addresses that can still be taken.
 func (p Pool) Free(r store.Reader) (int, error) {
-	used, err := p.Used(r)
-	return p.size() - p.first - p.last - used, err
+	return p.size() - p.first - p.last - p.Used(r), nil
 }
 
 // Drop removes the pool's pages.

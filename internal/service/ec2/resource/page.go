@@ -40,7 +40,7 @@ func Page[T any](r store.Reader, k Kind[T], sc Scope, match func(T) bool, maxRes
 		return nil, nil, err
 	}
 	out := []T{}
-	err = k.Scan(r, sc.All(), page.After, func(at store.Key, v T) bool {
+	k.Scan(r, sc.All(), page.After, func(at store.Key, v T) bool {
 		switch {
 		case !match(v):
 		case page.Full():
@@ -51,7 +51,7 @@ func Page[T any](r store.Reader, k Kind[T], sc Scope, match func(T) bool, maxRes
 		}
 		return true
 	})
-	return out, page.Next(), err
+	return out, page.Next(), nil
 }
 
 // CheckPageOfIDs refuses MaxResults together with a list of IDs.

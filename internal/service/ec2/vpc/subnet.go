@@ -232,11 +232,7 @@ func (s *Service) DeleteSubnet(ctx context.Context, in *awsec2.DeleteSubnetInput
 		if err != nil {
 			return err
 		}
-		used, err := pool.Used(tx)
-		if err != nil {
-			return err
-		}
-		if used > 0 {
+		if pool.Used(tx) > 0 {
 			return ec2err.SubnetHasDependencies(id)
 		}
 		dependent := resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return slices.Contains(e.SubnetIDs, id) })

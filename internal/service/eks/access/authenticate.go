@@ -15,8 +15,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -65,7 +65,7 @@ func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cl
 	identity, id := IdentityOf(p)
 	var stale error
 	if rec.UsesAPI() {
-		entry, err := record.AccessEntries.Get(s.Store, record.Below(key, identity))
+		entry, err := record.AccessEntries.Get(s.Store, key.Below(identity))
 		if err == nil && entry.PrincipalID == id {
 			return EntryMapping(&entry), nil
 		}
@@ -194,7 +194,7 @@ func (s *Service) privateDNSName(ctx context.Context, account, region, instanceI
 	}
 	got, err := s.Instances.DescribeInstances(s.AsService(ctx, account, region), &awsec2.DescribeInstancesInput{InstanceIds: []string{instanceID}})
 	if err != nil {
-		if strings.HasPrefix(ekserr.Code(err), "InvalidInstanceID") {
+		if strings.HasPrefix(awserr.CodeOf(err), "InvalidInstanceID") {
 			return "", unauthenticated(CauseNotMapped, "failed querying private DNS from EC2 API for node %s: %w", instanceID, err)
 		}
 		return "", err

@@ -1,14 +1,29 @@
 package access
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/yamlsafe"
 )
 
@@ -35,10 +50,10 @@ type roleMapping struct {
 	Groups   []string `json:"groups,omitempty"`
 }
 
-type userMapping struct {
-	UserARN  string   `json:"userarn"`
-	Username string   `json:"username"`
-	Groups   []string `json:"groups"`
+// A mappingItem is an item of mapRoles or mapUsers.
+type mappingItem struct {
+	roleMapping
+	UserARN string `json:"userarn"`
 }
 
 // parseAuthMap reads the data of an aws-auth ConfigMap as aws-iam-authenticator
@@ -47,28 +62,21 @@ type userMapping struct {
 func parseAuthMap(data map[string]string) (*AuthMap, error) {
 	m := &AuthMap{roles: map[string]Mapping{}, users: map[string]Mapping{}, data: data}
 	var errs []error
-	var roles []roleMapping
-	if err := parseYAML(data, "mapRoles", &roles); err != nil {
-		errs = append(errs, err)
-	}
-	for _, r := range roles {
-		if r.RoleARN == "" {
-			errs = append(errs, errors.New("mapRoles: an item has no rolearn"))
-			continue
+	read := func(key, member string, into map[string]Mapping, arnOf func(mappingItem) string) {
+		var items []mappingItem
+		if err := parseYAML(data, key, &items); err != nil {
+			errs = append(errs, err)
 		}
-		m.roles[strings.ToLower(r.RoleARN)] = Mapping{r.Username, r.Groups}
-	}
-	var users []userMapping
-	if err := parseYAML(data, "mapUsers", &users); err != nil {
-		errs = append(errs, err)
-	}
-	for _, u := range users {
-		if u.UserARN == "" {
-			errs = append(errs, errors.New("mapUsers: an item has no userarn"))
-			continue
+		for _, i := range items {
+			if arnOf(i) == "" {
+				errs = append(errs, fmt.Errorf("%s: an item has no %s", key, member))
+				continue
+			}
+			into[strings.ToLower(arnOf(i))] = Mapping{i.Username, i.Groups}
 		}
-		m.users[strings.ToLower(u.UserARN)] = Mapping{u.Username, u.Groups}
 	}
+	read("mapRoles", "rolearn", m.roles, func(i mappingItem) string { return i.RoleARN })
+	read("mapUsers", "userarn", m.users, func(i mappingItem) string { return i.UserARN })
 	if err := parseYAML(data, "mapAccounts", &m.accounts); err != nil {
 		m.accounts = nil
 		errs = append(errs, err)
@@ -190,9 +198,7 @@ func putRoles(data map[string]string, roles []roleMapping) (map[string]string, b
 		return data, false, err
 	}
 	out := map[string]string{}
-	for k, v := range data {
-		out[k] = v
-	}
+	maps.Copy(out, data)
 	out["mapRoles"] = string(raw)
 	return out, true, nil
 }
@@ -203,4 +209,189 @@ func RoleName(roleARN string) string { return roleARN[strings.LastIndexByte(role
 // IsNode reports whether a principal mapped so can be a node.
 func IsNode(to Mapping) bool {
 	return strings.HasPrefix(to.Username, "system:node:") && slices.Contains(to.Groups, "system:nodes")
+}
+
+const (
+	authNamespace = "kube-system"
+	authName      = "aws-auth"
+	// authWait is how long a login waits for the first read of aws-auth.
+	authWait = 5 * time.Second
+)
+
+// AuthMap returns the cluster's aws-auth as last seen; it is empty if there is
+// none.
+func (s *Service) AuthMap(ctx context.Context, planeID string) (*AuthMap, error) {
+	ses, err := s.Sessions.Get(planeID)
+	if err != nil {
+		return nil, err
+	}
+	w := plane.Value(ses, s.watchAuth)
+	ctx, cancel := context.WithTimeout(ctx, authWait)
+	defer cancel()
+	select {
+	case <-w.synced:
+		return w.current.Load(), nil
+	case <-ctx.Done():
+		return nil, plane.ErrNoAnswer
+	}
+}
+
+// An authWatch follows the aws-auth ConfigMap.
+type authWatch struct {
+	current atomic.Pointer[AuthMap]
+	synced  chan struct{}
+}
+
+func (s *Service) watchAuth(ses *plane.Session) *authWatch {
+	w := &authWatch{synced: make(chan struct{})}
+	w.current.Store(&AuthMap{})
+	maps := ses.Client.CoreV1().ConfigMaps(authNamespace)
+	only := fields.OneTermEqualSelector("metadata.name", authName).String()
+	inf := ses.Informer(&corev1.ConfigMap{},
+		func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = only
+			return maps.List(ctx, o)
+		},
+		func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = only
+			return maps.Watch(ctx, o)
+		}, nil)
+	set := func(obj any) {
+		cm, ok := obj.(*corev1.ConfigMap)
+		if !ok || cm.Name != authName {
+			return
+		}
+		m, err := parseAuthMap(cm.Data)
+		if m.data == nil {
+			m.data = map[string]string{}
+		}
+		if err != nil {
+			s.Log.Info("part of aws-auth is unreadable; the rest is used", "err", err)
+		}
+		m.Invalid = err
+		w.current.Store(m)
+	}
+	reg, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, obj any) { set(obj) },
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if cm, ok := obj.(*corev1.ConfigMap); ok && cm.Name == authName {
+				w.current.Store(&AuthMap{})
+			}
+		},
+	})
+	if err != nil {
+		s.Log.Error("watching aws-auth", "err", err)
+		return w
+	}
+	ses.Go(func() {
+		if cache.WaitForCacheSync(ses.Context.Done(), reg.HasSynced) {
+			close(w.synced)
+		}
+	})
+	return w
+}
+
+// MapNodeRole adds a role of nodes of a type of access entries to aws-auth, which it
+// makes if need be.
+func MapNodeRole(ctx context.Context, ses *plane.Session, role, typ string) error {
+	return editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
+		return withRole(data, WithoutPath(role), typ)
+	})
+}
+
+// UnmapNodeRole removes what MapNodeRole added.
+func UnmapNodeRole(ctx context.Context, ses *plane.Session, role, typ string) error {
+	return editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
+		return withoutRole(data, WithoutPath(role), typ)
+	})
+}
+
+// WithoutPath is the ARN by which aws-auth knows a role.
+func WithoutPath(role string) string {
+	prefix, _, ok := strings.Cut(role, ":role/")
+	if !ok {
+		return role
+	}
+	return prefix + ":role/" + RoleName(role)
+}
+
+func editAuth(ctx context.Context, ses *plane.Session, edit func(map[string]string) (map[string]string, bool, error)) error {
+	maps := ses.Client.CoreV1().ConfigMaps(authNamespace)
+	cm, err := maps.Get(ctx, authName, metav1.GetOptions{})
+	missing := apierrors.IsNotFound(err)
+	if missing {
+		cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: authName, Namespace: authNamespace}}
+	} else if err != nil {
+		return fmt.Errorf("reading aws-auth: %w", err)
+	}
+	data, changed, err := edit(cm.Data)
+	if err != nil {
+		return fmt.Errorf("aws-auth: %w", err)
+	}
+	if !changed {
+		return nil
+	}
+	cm = cm.DeepCopy()
+	cm.Data = data
+	if missing {
+		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
+	} else {
+		_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("writing aws-auth: %w", err)
+	}
+	return nil
+}
+
+// KnownPrincipals are the principals that a cluster maps, for explanations of why another
+// is unauthorized.
+type KnownPrincipals struct {
+	// API and ConfigMap say which of the two the authentication mode has.
+	API, ConfigMap bool
+	// Entries are the principals with an access entry.
+	Entries []string
+	// Mapped are the ARNs of aws-auth, in lower case, as they are compared.
+	Mapped []string
+	// Invalid says what is wrong with aws-auth.
+	Invalid error
+}
+
+// MapRoles returns mapRoles of a cluster's aws-auth as it is when a role is that of nodes of
+// a type, and whether there is an aws-auth.
+func (s *Service) MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error) {
+	auth, err := s.AuthMap(ctx, planeID)
+	if err != nil {
+		return "", false, err
+	}
+	return auth.MappedAs(roleARN, typ)
+}
+
+// KnownPrincipals returns those of a cluster by its control plane.
+func (s *Service) KnownPrincipals(ctx context.Context, planeID string) (KnownPrincipals, error) {
+	key, rec, err := s.ClusterByPlane(planeID)
+	if err != nil {
+		return KnownPrincipals{}, err
+	}
+	out := KnownPrincipals{API: rec.UsesAPI(), ConfigMap: rec.UsesConfigMap()}
+	if out.API {
+		for _, e := range record.AccessEntries.All(s.Store, store.Scope{Account: key.Account, Region: key.Region}) {
+			if aws.ToString(e.Value.Entry.ClusterName) == rec.Name() {
+				out.Entries = append(out.Entries, aws.ToString(e.Value.Entry.PrincipalArn))
+			}
+		}
+	}
+	if out.ConfigMap {
+		auth, err := s.AuthMap(ctx, planeID)
+		if err != nil || auth == nil {
+			return out, err
+		}
+		out.Invalid = auth.Invalid
+		out.Mapped = append(slices.Sorted(maps.Keys(auth.roles)), slices.Sorted(maps.Keys(auth.users))...)
+	}
+	return out, nil
 }

@@ -1,6 +1,11 @@
+// Package access decides who may enter a cluster, and under which name: access entries and
+// access policies, the aws-auth ConfigMap, the tokens of EKS, and the answers to the
+// webhooks by which API servers ask for both. Package podidentity handles the AWS
+// identities of pods.
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -20,6 +25,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// A Service answers the operations on access entries and authenticates principals.
+type Service struct {
+	*base.Service
+	names nodeNames
+}
+
+// New returns the part of EKS that decides about access.
+func New(b *base.Service) *Service { return &Service{Service: b} }
 
 // The types of access entries.
 const (
@@ -60,7 +74,7 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccess
 		return nil, err
 	}
 	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), record.Fingerprint(in)
-	rec, err = base.Add(ctx, s.Service, record.AccessEntries, key, record.Below(key, *rec.Entry.PrincipalArn), *rec,
+	rec, err = base.Add(ctx, s.Service, record.AccessEntries, key, key.Below(*rec.Entry.PrincipalArn), *rec,
 		func(r *record.AccessEntry) (token, request string) { return r.Token, r.Request },
 		func(*record.AccessEntry) error { return errEntryExists(key.ID) },
 		func(*store.Tx, *record.AccessEntry) error { return nil })
@@ -72,10 +86,7 @@ func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.C
 	if principal == "" {
 		return nil, ekserr.Missing("principalArn")
 	}
-	typ := aws.ToString(in.Type)
-	if typ == "" {
-		typ = typeStandard
-	}
+	typ := cmp.Or(aws.ToString(in.Type), typeStandard)
 	a, err := checkPrincipal(cluster.ID, principal)
 	if err != nil {
 		return nil, err
@@ -122,7 +133,7 @@ func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.C
 
 // newEntry returns a new entry with the names that EKS chooses.
 func (s *Service) newEntry(cluster store.Key, who record.Identity, typ string) *record.AccessEntry {
-	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	now := s.Now()
 	a, _ := arn.Parse(who.ARN) // checked before
 	rec := &record.AccessEntry{
 		PrincipalID: who.ID,
@@ -227,7 +238,7 @@ func (s *Service) DescribeAccessEntry(ctx context.Context, in *awseks.DescribeAc
 	if err != nil {
 		return nil, err
 	}
-	rec, err := record.AccessEntries.Get(s.Store, record.Below(key, aws.ToString(in.PrincipalArn)))
+	rec, err := record.AccessEntries.Get(s.Store, key.Below(aws.ToString(in.PrincipalArn)))
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNoEntry())
 	}
@@ -280,7 +291,7 @@ func (s *Service) UpdateAccessEntry(ctx context.Context, in *awseks.UpdateAccess
 		if in.Username != nil && *in.Username != "" {
 			r.Entry.Username = in.Username
 		}
-		r.Entry.ModifiedAt = new(s.Clock.Now().UTC().Truncate(time.Millisecond))
+		r.Entry.ModifiedAt = new(s.Now())
 		out.AccessEntry = &r.Entry
 		return nil
 	})
@@ -293,7 +304,7 @@ func (s *Service) DeleteAccessEntry(ctx context.Context, in *awseks.DeleteAccess
 	if err != nil {
 		return nil, err
 	}
-	id := record.Below(key, aws.ToString(in.PrincipalArn))
+	id := key.Below(aws.ToString(in.PrincipalArn))
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
 		rec, err := record.AccessEntries.Get(tx, id)
 		switch {
@@ -311,7 +322,7 @@ func (s *Service) DeleteAccessEntry(ctx context.Context, in *awseks.DeleteAccess
 // changeEntry changes an entry that customers may change.
 func (s *Service) changeEntry(ctx context.Context, cluster store.Key, principal string, fn func(*record.AccessEntry) error) error {
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		err := record.AccessEntries.Update(tx, record.Below(cluster, principal), func(r *record.AccessEntry) error {
+		err := record.AccessEntries.Update(tx, cluster.Below(principal), func(r *record.AccessEntry) error {
 			if r.Managed {
 				return errServiceLinkedPrincipal(cluster.ID)
 			}
@@ -332,7 +343,7 @@ func (s *Service) entriesOf(ctx context.Context, name *string) (store.Key, recor
 
 // ensureEntry creates an access entry of EKS's own if there is none.
 func ensureEntry(tx *store.Tx, cluster store.Key, rec *record.AccessEntry) (made bool, err error) {
-	id := record.Below(cluster, *rec.Entry.PrincipalArn)
+	id := cluster.Below(*rec.Entry.PrincipalArn)
 	if _, err := record.AccessEntries.Get(tx, id); !errors.Is(err, store.ErrNotFound) {
 		return false, err
 	}
@@ -378,7 +389,7 @@ func (s *Service) AdmitNodes(tx *store.Tx, cluster store.Key) error {
 }
 
 func admitAll[T any](s *Service, tx *store.Tx, cluster store.Key, c store.Collection[T], typ string, of func(*T) (role record.Identity, made *bool)) error {
-	for _, i := range c.All(tx, record.AllBelow(cluster)) {
+	for _, i := range c.All(tx, cluster.AllBelow()) {
 		role, _ := of(&i.Value)
 		entryMade, err := s.Admit(tx, cluster, role, typ)
 		if err == nil && entryMade {
@@ -397,7 +408,7 @@ func Dismiss[T any](tx *store.Tx, c store.Collection[T], cluster store.Key, role
 	if heir != nil {
 		return c.Update(tx, *heir, func(r *T) error { *made(r) = true; return nil })
 	}
-	record.AccessEntries.Delete(tx, record.Below(cluster, role.ARN))
+	record.AccessEntries.Delete(tx, cluster.Below(role.ARN))
 	return nil
 }
 

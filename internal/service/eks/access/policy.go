@@ -5,15 +5,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	authzv1 "k8s.io/api/authorization/v1"
 
 	"github.com/drydock-dev/drydock/internal/catalog/accesspolicies"
+	"github.com/drydock-dev/drydock/internal/glob"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -48,7 +48,7 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.Associat
 	if err := checkScope(key.ID, in.AccessScope); err != nil {
 		return nil, err
 	}
-	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	now := s.Now()
 	scope := &ekstypes.AccessScope{Type: in.AccessScope.Type, Namespaces: append([]string{}, in.AccessScope.Namespaces...)}
 	out := &awseks.AssociateAccessPolicyOutput{ClusterName: &key.ID, PrincipalArn: in.PrincipalArn}
 	err = s.changeEntry(ctx, key, aws.ToString(in.PrincipalArn), func(r *record.AccessEntry) error {
@@ -90,7 +90,7 @@ func (s *Service) ListAssociatedAccessPolicies(ctx context.Context, in *awseks.L
 	if err != nil {
 		return nil, err
 	}
-	rec, err := record.AccessEntries.Get(s.Store, record.Below(key, aws.ToString(in.PrincipalArn)))
+	rec, err := record.AccessEntries.Get(s.Store, key.Below(aws.ToString(in.PrincipalArn)))
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNoEntry())
 	}
@@ -112,8 +112,6 @@ var namespacePattern = regexp.MustCompile(`^[a-z0-9*]([-a-z0-9*]{0,61}[a-z0-9*])
 
 func checkScope(cluster string, scope *ekstypes.AccessScope) error {
 	switch {
-	case scope == nil:
-		return ekserr.Missing("accessScope")
 	case scope.Type == ekstypes.AccessScopeTypeCluster && len(scope.Namespaces) > 0:
 		return errScope(cluster, "namespaces can't be specified when the type is cluster")
 	case scope.Type == ekstypes.AccessScopeTypeCluster:
@@ -129,4 +127,42 @@ func checkScope(cluster string, scope *ekstypes.AccessScope) error {
 		}
 	}
 	return nil
+}
+
+// Authorize says whether an EKS access policy of the requester's access entry
+// allows a request, and which. False means no opinion: RBAC may still allow
+// it. Access policies leave no RBAC objects behind, as on EKS.
+func (s *Service) Authorize(_ context.Context, planeID string, spec authzv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
+	if !strings.HasPrefix(spec.UID, "aws-iam-authenticator:") || len(spec.Extra["principalId"]) != 1 {
+		return false, "", nil // service accounts, certificates, impersonated users
+	}
+	id := spec.Extra["principalId"][0]
+	key, rec, err := s.ClusterByPlane(planeID)
+	if err != nil || !rec.UsesAPI() {
+		return false, "", nil
+	}
+	for _, e := range record.AccessEntries.All(s.Store, key.AllBelow()) {
+		if e.Value.PrincipalID != id || id == "" {
+			continue
+		}
+		for _, a := range e.Value.Policies {
+			policy, ok := accesspolicies.ByARN(*a.PolicyArn)
+			if ok && policyAllows(policy, a.AccessScope, &spec) {
+				return true, "EKS access policy: allowed by " + policy.Name + " of access entry " + *e.Value.Entry.PrincipalArn, nil
+			}
+		}
+	}
+	return false, "", nil
+}
+
+func policyAllows(p accesspolicies.Policy, scope *ekstypes.AccessScope, spec *authzv1.SubjectAccessReviewSpec) bool {
+	whole := scope.Type == ekstypes.AccessScopeTypeCluster
+	if a := spec.NonResourceAttributes; a != nil {
+		return whole && p.AllowsNonResource(a)
+	}
+	a := spec.ResourceAttributes
+	if a == nil || !p.AllowsResource(a) {
+		return false
+	}
+	return whole || slices.ContainsFunc(scope.Namespaces, func(pattern string) bool { return a.Namespace != "" && glob.Match(pattern, a.Namespace) })
 }

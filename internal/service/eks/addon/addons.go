@@ -1,14 +1,19 @@
+// Package addon installs add-ons: it applies their objects, follows the health of their
+// pods, scales CoreDNS, and removes what an update or deletion leaves out. The add-ons
+// are defined in internal/catalog/addons.
 package addon
 
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -17,6 +22,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// A Service answers the operations on add-ons and reconciles them.
+type Service struct {
+	*base.Service
+	identities *podidentity.Service
+}
+
+// New returns the part of EKS that installs add-ons.
+func New(b *base.Service, identities *podidentity.Service) *Service { return &Service{b, identities} }
 
 // CreateAddon records an add-on whose objects the reconciler then applies.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
@@ -61,7 +75,7 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	if err != nil {
 		return nil, err
 	}
-	made, err := base.Add(ctx, s.Service, record.Addons, key, record.Below(key, a.Name), rec,
+	made, err := base.Add(ctx, s.Service, record.Addons, key, key.Below(a.Name), rec,
 		func(r *record.Addon) (token, request string) { return r.Token, r.Request },
 		func(*record.Addon) error { return errExists(key.ID, a.Name) },
 		func(tx *store.Tx, made *record.Addon) (err error) {
@@ -140,21 +154,16 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 		return nil, err
 	}
 	up := s.NewUpdate(ekstypes.UpdateTypeAddonUpdate)
-	param := func(t ekstypes.UpdateParamType, value *string) {
-		if value != nil {
-			up.Update.Params = append(up.Update.Params, ekstypes.UpdateParam{Type: t, Value: value})
-		}
-	}
-	param(ekstypes.UpdateParamTypeAddonVersion, in.AddonVersion)
-	param(ekstypes.UpdateParamTypeServiceAccountRoleArn, in.ServiceAccountRoleArn)
-	param(ekstypes.UpdateParamTypeConfigurationValues, in.ConfigurationValues)
-	param(ekstypes.UpdateParamTypeResolveConflicts, record.Optional(string(in.ResolveConflicts)))
+	base.Note(up, ekstypes.UpdateParamTypeAddonVersion, in.AddonVersion)
+	base.Note(up, ekstypes.UpdateParamTypeServiceAccountRoleArn, in.ServiceAccountRoleArn)
+	base.Note(up, ekstypes.UpdateParamTypeConfigurationValues, in.ConfigurationValues)
+	base.Note(up, ekstypes.UpdateParamTypeResolveConflicts, record.Optional(string(in.ResolveConflicts)))
 	var owned []record.PodIdentity
 	if in.PodIdentityAssociations != nil {
 		if owned, err = s.newOwned(ctx, ckey, a, rec.Spec().NamespaceOrDefault(), *rec.Addon.AddonArn, in.PodIdentityAssociations); err != nil {
 			return nil, err
 		}
-		param(ekstypes.UpdateParamTypePodIdentityAssociations, new(associationsText(in.PodIdentityAssociations)))
+		base.Note(up, ekstypes.UpdateParamTypePodIdentityAssociations, new(associationsText(in.PodIdentityAssociations)))
 	}
 	up.Addon, up.Token, up.Request = a.Name, aws.ToString(in.ClientRequestToken), record.Fingerprint(in)
 	out := &awseks.UpdateAddonOutput{}
@@ -193,7 +202,7 @@ func (s *Service) UpdateAddon(ctx context.Context, in *awseks.UpdateAddonInput) 
 			return store.NotFoundAs(err, NotFound(ckey.ID, a.Name))
 		}
 		out.Update = &up.Update
-		return record.Updates.Create(tx, record.Below(ckey, *up.Update.Id), *up)
+		return record.Updates.Create(tx, ckey.Below(*up.Update.Id), *up)
 	})
 	return out, err
 }
@@ -217,4 +226,80 @@ func Settled(out *awseks.DescribeAddonOutput) bool {
 		return false
 	}
 	return true
+}
+
+// DescribeAddonVersions returns the add-ons that can be had, their versions and
+// which Kubernetes releases those run on.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonVersions.html
+func (s *Service) DescribeAddonVersions(_ context.Context, in *awseks.DescribeAddonVersionsInput) (*awseks.DescribeAddonVersionsOutput, error) {
+	if in.AddonName != nil {
+		if _, err := lookup("", in.AddonName); err != nil {
+			return nil, err
+		}
+	}
+	among := func(wanted []string, have string) bool { return len(wanted) == 0 || slices.Contains(wanted, have) }
+	found := []ekstypes.AddonInfo{}
+	for i := range addons.All() {
+		a := &addons.All()[i]
+		if in.AddonName != nil && a.Name != *in.AddonName || !among(in.Types, a.Type) || !among(in.Publishers, a.Publisher) || !among(in.Owners, a.Owner) {
+			continue
+		}
+		if info := infoOf(a, in.KubernetesVersion); len(info.AddonVersions) > 0 {
+			found = append(found, info)
+		}
+	}
+	found, next, err := base.Page(found, func(a ekstypes.AddonInfo) string { return *a.AddonName }, in.MaxResults, in.NextToken)
+	return &awseks.DescribeAddonVersionsOutput{Addons: found, NextToken: next}, err
+}
+
+// infoOf describes an add-on, on demand only for one Kubernetes release.
+func infoOf(a *addons.AddOn, kubernetes *string) ekstypes.AddonInfo {
+	info := ekstypes.AddonInfo{
+		AddonName: &a.Name, Type: &a.Type, Publisher: &a.Publisher, Owner: &a.Owner, DefaultNamespace: new(addons.Namespace),
+	}
+	for i := range a.Versions {
+		v := &a.Versions[i]
+		var runs []ekstypes.Compatibility
+		for k := range v.Kubernetes {
+			if kubernetes == nil || v.Kubernetes[k] == *kubernetes {
+				runs = append(runs, ekstypes.Compatibility{
+					ClusterVersion: &v.Kubernetes[k], PlatformVersions: []string{"*"}, DefaultVersion: slices.Contains(v.DefaultFor, v.Kubernetes[k]),
+				})
+			}
+		}
+		if len(runs) > 0 {
+			info.AddonVersions = append(info.AddonVersions, ekstypes.AddonVersionInfo{
+				AddonVersion: &v.Version, Architecture: []string{"amd64", "arm64"}, ComputeTypes: a.ComputeTypes,
+				Compatibilities: runs, RequiresIamPermissions: a.RequiresIAMPermissions,
+			})
+		}
+	}
+	return info
+}
+
+// DescribeAddonConfiguration returns what of an add-on can be configured, and the
+// policies its service accounts should have.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html
+func (s *Service) DescribeAddonConfiguration(_ context.Context, in *awseks.DescribeAddonConfigurationInput) (*awseks.DescribeAddonConfigurationOutput, error) {
+	a, err := lookup("", in.AddonName)
+	if err != nil {
+		return nil, err
+	}
+	if aws.ToString(in.AddonVersion) == "" {
+		return nil, ekserr.Missing("addonVersion")
+	}
+	v := a.Version(*in.AddonVersion)
+	if v == nil {
+		return nil, errVersion("", a.Name)
+	}
+	out := &awseks.DescribeAddonConfigurationOutput{AddonName: in.AddonName, AddonVersion: in.AddonVersion, ConfigurationSchema: new(a.Schema(v))}
+	for i := range a.ServiceAccounts {
+		sa := &a.ServiceAccounts[i]
+		c := ekstypes.AddonPodIdentityConfiguration{ServiceAccount: &sa.Name}
+		for _, p := range sa.Policies {
+			c.RecommendedManagedPolicies = append(c.RecommendedManagedPolicies, "arn:"+awsapi.Partition+":iam::aws:policy/"+p)
+		}
+		out.PodIdentityConfiguration = append(out.PodIdentityConfiguration, c)
+	}
+	return out, nil
 }

@@ -2,8 +2,10 @@ package addon
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -174,4 +176,138 @@ func describeConflicts(objects []*unstructured.Unstructured, conflicts map[*unst
 		}
 	}
 	return out
+}
+
+// removeField removes the field that the API server calls path, as in
+// .spec.template.spec.containers[name="coredns"].image, and reports whether it was
+// there. Names of fields may have dots of their own: .metadata.labels.a.b/c.
+func removeField(o any, path string) bool {
+	removed, _ := without(o, path)
+	return removed
+}
+
+// without removes a field of a value and returns what the value becomes.
+func without(o any, path string) (removed bool, rest any) {
+	switch o := o.(type) {
+	case map[string]any:
+		for key, value := range o {
+			after, ok := strings.CutPrefix(path, "."+key)
+			switch {
+			case !ok:
+			case after == "":
+				delete(o, key)
+				return true, o
+			case after[0] == '.' || after[0] == '[':
+				if removed, rest := without(value, after); removed {
+					o[key] = rest
+					return true, o
+				}
+			}
+		}
+	case []any:
+		selector := itemRE.FindString(path)
+		if selector == "" {
+			return false, o
+		}
+		i := slices.IndexFunc(o, func(item any) bool { return selects(selector, item) })
+		switch after := path[len(selector):]; {
+		case i < 0:
+		case after == "":
+			return true, slices.Delete(o, i, i+1)
+		default:
+			if removed, rest := without(o[i], after); removed {
+				o[i] = rest
+				return true, o
+			}
+		}
+	}
+	return false, o
+}
+
+var (
+	itemRE = regexp.MustCompile(`^\[(?:[^"\]]|"(?:[^"\\]|\\.)*")*\]`)
+	keyRE  = regexp.MustCompile(`(\w*)=("(?:[^"\\]|\\.)*"|[^,\]]*)`)
+)
+
+// selects reports whether a selector, [containerPort=53,protocol="UDP"] or [="v"],
+// means an item of a list.
+func selects(selector string, item any) bool {
+	keys := keyRE.FindAllStringSubmatch(selector, -1)
+	for _, k := range keys {
+		value := item
+		if k[1] != "" {
+			m, ok := item.(map[string]any)
+			if !ok {
+				return false
+			}
+			value = m[k[1]]
+		}
+		text := fmt.Sprint(value)
+		if s, ok := value.(string); ok {
+			text = fmt.Sprintf("%q", s)
+		}
+		if text != k[2] {
+			return false
+		}
+	}
+	return len(keys) > 0
+}
+
+// prune removes the objects that an update leaves out, but those that are a user's.
+func (w *work) prune(ctx context.Context, now []*unstructured.Unstructured) error {
+	if w.rec.Next == nil || !w.rec.Had {
+		return nil
+	}
+	before, err := objectsOf(w.a, w.rec.Spec(), w.cluster)
+	if err != nil {
+		w.s.Log.Warn("cannot determine which objects an add-on had before", "addon", w.key.String(), "err", err) // another Drydock's version
+		return nil
+	}
+	overwrite := w.rec.Resolve == ekstypes.ResolveConflictsOverwrite
+	return w.removeOurs(ctx, gone(append(before, w.a.Unanswered()...), now), overwrite)
+}
+
+// removeOurs removes objects, but those that EKS did not apply, and those that are a
+// user's as well, unless shared is true.
+func (w *work) removeOurs(ctx context.Context, objects []*unstructured.Unstructured, shared bool) error {
+	return plane.Each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
+		got, err := w.objects.Get(ctx, o)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", plane.Describe(o), err)
+		}
+		if ours, theirs := managers(got); !ours || theirs && !shared {
+			w.s.Log.Info("keeping an add-on's object that a user manages", "addon", w.key.String(), "object", plane.Describe(o))
+			return nil
+		}
+		// The object that was read has a UID: a newer one with its name stays.
+		if err := w.objects.Delete(ctx, got); err != nil {
+			return fmt.Errorf("removing %s: %w", plane.Describe(o), err)
+		}
+		return nil
+	})
+}
+
+// managers reports whether EKS manages fields of an object, and whether another does of
+// what it is, not of its metadata or status.
+// https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
+func managers(o *unstructured.Unstructured) (ours, theirs bool) {
+	for _, m := range o.GetManagedFields() {
+		if m.Manager == plane.FieldManager {
+			ours = true
+		} else if ownsContent(m) {
+			theirs = true
+		}
+	}
+	return ours, theirs
+}
+
+func ownsContent(m metav1.ManagedFieldsEntry) bool {
+	var fields map[string]json.RawMessage
+	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
+		return false // the API server writes no others
+	}
+	return slices.ContainsFunc([]string{"f:spec", "f:data", "f:binaryData"}, func(f string) bool { return fields[f] != nil })
 }

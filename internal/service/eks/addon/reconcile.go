@@ -60,7 +60,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	if err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	cluster, err := record.Clusters.Get(s.Store, record.ClusterOf(key))
+	cluster, err := record.Clusters.Get(s.Store, key.Owner())
 	if err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
@@ -71,7 +71,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	if !ok {
 		return 0, fmt.Errorf("add-on %s is not in the catalogue", *rec.Addon.AddonName)
 	}
-	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	ses, err := s.Sessions.Open(key.Owner(), cluster.Plane.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -275,7 +275,7 @@ func (w *work) restate(ctx context.Context, issue *ekstypes.AddonIssue) error {
 		return nil
 	}
 	return w.change(ctx, func(r *record.Addon) {
-		r.Addon.ModifiedAt = new(w.s.Clock.Now().UTC().Truncate(time.Millisecond))
+		r.Addon.ModifiedAt = new(w.s.Now())
 		r.Addon.Health = &ekstypes.AddonHealth{Issues: []ekstypes.AddonIssue{*issue}}
 	}, nil)
 }
@@ -294,7 +294,7 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 			w.s.Log.Warn("could not remove all objects of an add-on", "addon", w.key.String(), "err", err)
 		}
 	}
-	cluster := record.ClusterOf(w.key)
+	cluster := w.key.Owner()
 	return 0, w.s.Store.Update(ctx, func(tx *store.Tx) error {
 		r, err := record.Addons.Get(tx, w.key)
 		if err != nil || *r.Addon.AddonArn != *w.rec.Addon.AddonArn {
@@ -378,6 +378,6 @@ func (w *work) endUpdate(tx *store.Tx, fn func(*ekstypes.Update)) error {
 	if w.rec.UpdateID == "" {
 		return nil
 	}
-	err := record.Updates.Update(tx, record.Below(record.ClusterOf(w.key), w.rec.UpdateID), func(u *record.Update) error { fn(&u.Update); return nil })
+	err := record.Updates.Update(tx, w.key.Owner().Below(w.rec.UpdateID), func(u *record.Update) error { fn(&u.Update); return nil })
 	return store.IgnoreNotFound(err)
 }

@@ -1,17 +1,43 @@
+// Package base is what every part of EKS stands on: the configuration, the look-up of
+// clusters, and what requests have in common (names, tags, paging, updates). It has no
+// API operations of its own, and does not depend on the parts of EKS that use it.
 package base
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// A Service is embedded by the parts of EKS. They share one.
+type Service struct {
+	Config
+	Sessions *plane.Sessions
+}
+
+// New returns the service that the parts of EKS share.
+func New(cfg Config) (*Service, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	sessions := plane.NewSessions(plane.Config{ControlPlanes: cfg.ControlPlanes, NewClient: cfg.NewClient, NewObjects: cfg.NewObjects, Log: cfg.Log})
+	return &Service{Config: cfg, Sessions: sessions}, nil
+}
 
 // QuotasFor returns what holds for the account of a key.
 func (s *Service) QuotasFor(k store.Key) (Quotas, error) {
@@ -23,19 +49,7 @@ func (s *Service) QuotasFor(k store.Key) (Quotas, error) {
 	if err != nil {
 		return q, err
 	}
-	if own.Clusters != 0 {
-		q.Clusters = own.Clusters
-	}
-	if own.NodegroupsPerCluster != 0 {
-		q.NodegroupsPerCluster = own.NodegroupsPerCluster
-	}
-	if own.NodesPerNodegroup != 0 {
-		q.NodesPerNodegroup = own.NodesPerNodegroup
-	}
-	if own.FargateProfilesPerCluster != 0 {
-		q.FargateProfilesPerCluster = own.FargateProfilesPerCluster
-	}
-	return q, nil
+	return own.or(q), nil
 }
 
 // Cluster returns the named cluster of the caller.
@@ -55,6 +69,16 @@ func (s *Service) ActiveCluster(ctx context.Context, name *string) (store.Key, r
 		return key, rec, err
 	}
 	return key, rec, Usable(rec)
+}
+
+// Session is ActiveCluster with the open connection to its control plane.
+func (s *Service) Session(ctx context.Context, name string) (store.Key, record.Cluster, *plane.Session, error) {
+	key, rec, err := s.ActiveCluster(ctx, &name)
+	if err != nil {
+		return key, rec, nil, err
+	}
+	ses, err := s.Sessions.Open(key, rec.Plane.ID)
+	return key, rec, ses, err
 }
 
 // StillUsable returns a cluster as a transaction finds it, if it is the one that was read
@@ -77,6 +101,25 @@ func Usable(rec record.Cluster) error {
 	}
 	return nil
 }
+
+// Role returns a role that a request names in member. invalid is the error for what is not
+// the ARN of a role; a role that does not exist is ErrNoIdentity.
+func (s *Service) Role(ctx context.Context, account, member string, role *string, invalid func(role string) error) (Identity, error) {
+	if aws.ToString(role) == "" {
+		return Identity{}, ekserr.Missing(member)
+	}
+	a, err := arn.Parse(*role)
+	switch {
+	case err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/"):
+		return Identity{}, invalid(*role)
+	case a.Account != account:
+		return Identity{}, ekserr.CrossAccountRole()
+	}
+	return s.Identity(ctx, *role)
+}
+
+// Now is the time as EKS shows it: in milliseconds.
+func (s *Service) Now() time.Time { return s.Clock.Now().UTC().Truncate(time.Millisecond) }
 
 // AsService returns a context in which EC2 and IAM are called for the cluster's
 // owner by EKS itself, as its service-linked role does on AWS.
@@ -120,7 +163,7 @@ func (s *Service) EnsureRole(ctx context.Context, cluster string, role awsapi.Se
 	}
 	err := s.EnsureServiceRole(ctx, role)
 	switch {
-	case ekserr.Code(err) == "AccessDenied":
+	case awserr.CodeOf(err) == "AccessDenied":
 		return ekserr.InvalidRequest(cluster, "Failed to create service linked role: %s due to missing permissions for 'iam:CreateServiceLinkedRole'", role.Name) // [seen]
 	case err != nil:
 		return fmt.Errorf("creating the service-linked role %s: %w", role.Name, err)
@@ -130,3 +173,196 @@ func (s *Service) EnsureRole(ctx context.Context, cluster string, role awsapi.Se
 
 // ServiceRoleARN is the service-linked role of EKS in an account.
 func ServiceRoleARN(account string) string { return ServiceRole.ARN(account) }
+
+// Resources that belong to a cluster are kept under CLUSTER/NAME, so one set of functions
+// finds and lists all kinds of them.
+
+// Find returns what belongs to a cluster of the caller under a name. The request calls the
+// name member.
+func Find[T any](ctx context.Context, s *Service, c store.Collection[T], cluster, name *string, member string, notFound func(cluster, name string) error) (store.Key, T, error) {
+	var none T
+	key, _, err := s.Cluster(ctx, cluster)
+	if err != nil {
+		return key, none, err
+	}
+	if name == nil || *name == "" {
+		return key, none, ekserr.Missing(member)
+	}
+	id := key.Below(*name)
+	rec, err := c.Get(s.Store, id)
+	if err != nil {
+		return id, none, store.NotFoundAs(err, notFound(key.ID, *name))
+	}
+	return id, rec, nil
+}
+
+// ListNames returns a page of the names of what belongs to a cluster of the caller.
+func ListNames[T any](ctx context.Context, s *Service, c store.Collection[T], cluster *string, maxResults *int32, token *string) ([]string, *string, error) {
+	key, _, err := s.Cluster(ctx, cluster)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := func(*T) bool { return true }
+	return PageBelow(s, c, key, all, func(i store.Item[T]) string { return strings.TrimPrefix(i.Key.ID, key.ID+"/") }, maxResults, token)
+}
+
+// PageBelow returns a page of what belongs to a cluster, as far as keep reports it: what of
+// says of each.
+func PageBelow[T, V any](s *Service, c store.Collection[T], cluster store.Key, keep func(*T) bool, of func(store.Item[T]) V, maxResults *int32, token *string) ([]V, *string, error) {
+	items := slices.DeleteFunc(c.All(s.Store, cluster.AllBelow()), func(i store.Item[T]) bool { return !keep(&i.Value) })
+	items, next, err := Page(items, func(i store.Item[T]) string { return i.Key.ID }, maxResults, token)
+	out := make([]V, len(items))
+	for i, item := range items {
+		out[i] = of(item)
+	}
+	return out, next, err
+}
+
+// Add stores what a request makes in a cluster, unless the cluster is being deleted. A
+// request that repeats the one that made what is there, token and all, is given that; to
+// any other the name is taken. origin returns the token and the request that a record was
+// made with. also is done in the same transaction.
+func Add[T any](ctx context.Context, s *Service, c store.Collection[T], cluster, id store.Key, rec T, origin func(*T) (token, request string), exists func(old *T) error, also func(*store.Tx, *T) error) (*T, error) {
+	var out T
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
+		owner, err := record.Clusters.Get(tx, cluster)
+		switch {
+		case err != nil:
+			return store.NotFoundAs(err, ekserr.NoCluster(cluster.ID))
+		case owner.Cluster.Status == ekstypes.ClusterStatusDeleting:
+			return ekserr.NoCluster(cluster.ID)
+		}
+		old, err := c.Get(tx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			out = rec
+			if err := also(tx, &out); err != nil {
+				return err
+			}
+			return c.Create(tx, id, out)
+		} else if err != nil {
+			return err
+		}
+		token, request := origin(&rec)
+		if madeWith, madeBy := origin(&old); token == "" || madeWith != token || madeBy != request {
+			return exists(&old)
+		}
+		out = old
+		return nil
+	})
+	return &out, err
+}
+
+// Create answers a request that makes a node group or a Fargate profile of a cluster. The
+// request that made what is there is answered with it once more. build returns the record;
+// role is the service-linked role that it needs; admit, in the transaction, judges what else
+// there is. origin returns the token and the
+// request that a record was made with.
+func Create[T any](ctx context.Context, s *Service, c store.Collection[T], role awsapi.ServiceRole, key store.Key, cluster *record.Cluster, name string, token *string, request string,
+	origin func(*T) (token, request *string), exists error, build func() (*T, error), admit func(tx *store.Tx, now *record.Cluster, rec *T) error) (*T, error) {
+	id := key.Below(name)
+	repeated := func(r store.Reader) (*T, error) {
+		old, err := c.Get(r, id)
+		if err != nil {
+			return nil, nil
+		}
+		madeWith, madeBy := origin(&old)
+		return &old, Repeats(key.ID, token, request, *madeWith, *madeBy, exists)
+	}
+	if old, err := repeated(s.Store); old != nil {
+		return old, err
+	}
+	if err := Usable(*cluster); err != nil {
+		return nil, err
+	}
+	rec, err := build()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.EnsureRole(ctx, key.ID, role); err != nil {
+		return nil, err
+	}
+	madeWith, madeBy := origin(rec)
+	*madeWith, *madeBy = aws.ToString(token), request
+	var out *T
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		if out, err = repeated(tx); out != nil {
+			return err
+		}
+		now, err := StillUsable(tx, key, cluster)
+		if err != nil {
+			return err
+		}
+		out = rec
+		if err := admit(tx, &now, rec); err != nil {
+			return err
+		}
+		return c.Create(tx, id, *rec)
+	})
+	return out, err
+}
+
+// Repeats returns nil if a request repeats the one that made a resource: with its token,
+// and the same otherwise. If not, it returns exists, or that the token was used before.
+func Repeats(cluster string, token *string, request, madeWith, madeBy string, exists error) error {
+	switch {
+	case token == nil || madeWith != *token:
+		return exists
+	case madeBy != request:
+		return ekserr.TokenReused(cluster)
+	}
+	return nil
+}
+
+// NewUpdate returns an update that begins now.
+func (s *Service) NewUpdate(t ekstypes.UpdateType, params ...ekstypes.UpdateParam) *record.Update {
+	return &record.Update{Update: ekstypes.Update{
+		Id:        new(ids.UUID()),
+		Status:    ekstypes.UpdateStatusInProgress,
+		Type:      t,
+		Params:    params,
+		CreatedAt: new(s.Now()),
+		Errors:    []ekstypes.ErrorDetail{},
+	}}
+}
+
+// RepeatedUpdate returns the update that an earlier request with the same
+// token created, or nil if there is none.
+func (s *Service) RepeatedUpdate(r store.Reader, cluster store.Key, token *string, request string) (*ekstypes.Update, error) {
+	if token == nil {
+		return nil, nil
+	}
+	for _, i := range record.Updates.All(r, cluster.AllBelow()) {
+		if i.Value.Token != *token {
+			continue
+		}
+		if i.Value.Request != request {
+			return nil, ekserr.TokenReused(cluster.ID)
+		}
+		return &i.Value.Update, nil
+	}
+	return nil, nil
+}
+
+// UpdateInProgress returns the refusal of what, naming the update that runs.
+func (s *Service) UpdateInProgress(r store.Reader, cluster store.Key, nodegroup, what string) error {
+	items := record.Updates.All(r, cluster.AllBelow())
+	id := "unknown"
+	for _, i := range items {
+		if i.Value.Nodegroup == nodegroup && i.Value.Addon == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress {
+			id = *i.Value.Update.Id
+		}
+	}
+	return ekserr.UpdateInProgress(what, cluster.ID, id)
+}
+
+// Note adds a parameter to an update, unless the value is nil.
+func Note(up *record.Update, t ekstypes.UpdateParamType, value *string) {
+	if value != nil {
+		up.Update.Params = append(up.Update.Params, UpdateParam(t, *value))
+	}
+}
+
+// UpdateParam returns a parameter of an update.
+func UpdateParam(t ekstypes.UpdateParamType, value string) ekstypes.UpdateParam {
+	return ekstypes.UpdateParam{Type: t, Value: &value}
+}

@@ -1,6 +1,7 @@
 package base
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +102,14 @@ type Quotas struct {
 	FargateProfilesPerCluster int // 10
 }
 
+// or returns q with the quotas of other where q has none.
+func (q Quotas) or(other Quotas) Quotas {
+	return Quotas{
+		cmp.Or(q.Clusters, other.Clusters), cmp.Or(q.NodegroupsPerCluster, other.NodegroupsPerCluster), cmp.Or(q.NodesPerNodegroup, other.NodesPerNodegroup),
+		cmp.Or(q.FargateProfilesPerCluster, other.FargateProfilesPerCluster),
+	}
+}
+
 // Config connects the service. Everything without a stated default is required.
 type Config struct {
 	Store         *store.Store
@@ -130,7 +139,7 @@ type Config struct {
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	// FargateMachines is how many machines a Fargate profile still has; nil: none. A
 	// profile is deleted when it has none.
-	FargateMachines func(account, region, cluster, profile string) (int, error)
+	FargateMachines func(account, region, cluster, profile string) int
 
 	// EndpointURL is where SDKs in pods reach Drydock; empty tells them nothing.
 	EndpointURL string
@@ -164,24 +173,11 @@ func (c *Config) complete() error {
 	if c.NewObjects == nil {
 		c.NewObjects = plane.NewObjects
 	}
-	if c.Quotas.Clusters == 0 {
-		c.Quotas.Clusters = 100
-	}
-	if c.Quotas.NodegroupsPerCluster == 0 {
-		c.Quotas.NodegroupsPerCluster = 30
-	}
-	if c.Quotas.NodesPerNodegroup == 0 {
-		c.Quotas.NodesPerNodegroup = 450
-	}
-	if c.Quotas.FargateProfilesPerCluster == 0 {
-		c.Quotas.FargateProfilesPerCluster = 10
-	}
+	c.Quotas = c.Quotas.or(Quotas{Clusters: 100, NodegroupsPerCluster: 30, NodesPerNodegroup: 450, FargateProfilesPerCluster: 10})
 	if c.Clock == nil {
 		c.Clock = k8sclock.RealClock{}
 	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	return nil
 }
 

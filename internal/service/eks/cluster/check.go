@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -20,17 +20,7 @@ import (
 
 // checkRole checks that the role exists and lets EKS assume it.
 func (s *Service) checkRole(ctx context.Context, call *awsapi.Call, cluster string, role *string) error {
-	if role == nil || *role == "" {
-		return ekserr.Missing("roleArn")
-	}
-	a, err := arn.Parse(*role)
-	switch {
-	case err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/"):
-		return errRoleARN(cluster, *role)
-	case a.Account != call.Account:
-		return ekserr.CrossAccountRole()
-	}
-	id, err := s.Identity(ctx, *role)
+	id, err := s.Role(ctx, call.Account, "roleArn", role, func(role string) error { return errRoleARN(cluster, role) })
 	if errors.Is(err, base.ErrNoIdentity) || err == nil && !slices.Contains(id.TrustedServices, "eks.amazonaws.com") {
 		return errRoleNotAssumable(cluster, *role)
 	}
@@ -41,22 +31,13 @@ func (s *Service) checkRole(ctx context.Context, call *awsapi.Call, cluster stri
 // the description and the VPC's address ranges.
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster string, in *ekstypes.VpcConfigRequest) (*ekstypes.VpcConfigResponse, []netip.Prefix, error) {
-	if in == nil {
-		return nil, nil, ekserr.Missing("resourcesVpcConfig")
-	}
 	out := &ekstypes.VpcConfigResponse{
 		SubnetIds:            in.SubnetIds,
 		SecurityGroupIds:     in.SecurityGroupIds,
-		EndpointPublicAccess: true,
+		EndpointPublicAccess: in.EndpointPublicAccess == nil || *in.EndpointPublicAccess, EndpointPrivateAccess: aws.ToBool(in.EndpointPrivateAccess),
 	}
 	if out.SecurityGroupIds == nil {
 		out.SecurityGroupIds = []string{}
-	}
-	if in.EndpointPublicAccess != nil {
-		out.EndpointPublicAccess = *in.EndpointPublicAccess
-	}
-	if in.EndpointPrivateAccess != nil {
-		out.EndpointPrivateAccess = *in.EndpointPrivateAccess
 	}
 	if err := checkEndpointAccess(cluster, out.EndpointPublicAccess, out.EndpointPrivateAccess, in.PublicAccessCidrs); err != nil {
 		return nil, nil, err
@@ -91,7 +72,7 @@ func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster strin
 func (s *Service) subnets(ctx context.Context, cluster string, subnetIDs []string) (vpc string, zones map[string]bool, err error) {
 	got, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: subnetIDs})
 	if err != nil {
-		if ekserr.Code(err) == "InvalidSubnetID.NotFound" || ekserr.Code(err) == "InvalidSubnetId.Malformed" {
+		if awserr.CodeOf(err) == "InvalidSubnetID.NotFound" || awserr.CodeOf(err) == "InvalidSubnetId.Malformed" {
 			return "", nil, errSubnetNotFound(cluster, ekserr.QuotedID(err, subnetIDs))
 		}
 		return "", nil, err
@@ -121,7 +102,7 @@ func (s *Service) checkSecurityGroups(ctx context.Context, cluster, vpc string, 
 	}
 	got, err := s.Network.DescribeSecurityGroups(ctx, &awsec2.DescribeSecurityGroupsInput{GroupIds: groups})
 	if err != nil {
-		if strings.HasPrefix(ekserr.Code(err), "InvalidGroup") {
+		if strings.HasPrefix(awserr.CodeOf(err), "InvalidGroup") {
 			return errSecurityGroupNotFound(cluster, ekserr.QuotedID(err, groups))
 		}
 		return err

@@ -1,10 +1,17 @@
+// Package cluster creates clusters: the security group and network interfaces of each,
+// a control plane, its encryption, and the objects that every new cluster has.
+// Resources that a cluster gets later (node groups, add-ons, profiles, entries) have
+// packages of their own, and are deleted with it.
+//
+//	CREATING → ACTIVE ⇄ UPDATING → DELETING → gone
+//	   └────→ FAILED ──────────────↗
 package cluster
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -16,11 +23,24 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
+	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// A Service answers the operations on clusters and reconciles them.
+type Service struct {
+	*base.Service
+	access *access.Service
+	addons *addon.Service
+}
+
+// New returns the part of EKS that makes clusters.
+func New(b *base.Service, a *access.Service, addons *addon.Service) *Service {
+	return &Service{b, a, addons}
+}
 
 // CreateCluster records a cluster that the cluster reconciler then makes.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
@@ -148,7 +168,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	if err != nil {
 		return nil, err
 	}
-	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	now := s.Now()
 	creatorARN, creatorID := access.IdentityOf(call.Principal)
 	return &record.Cluster{
 		Cluster: ekstypes.Cluster{
@@ -230,11 +250,11 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 		if on := rec.Cluster.DeletionProtection; on != nil && *on {
 			return errDeletionProtected(key.ID)
 		}
-		groups := record.Nodegroups.All(tx, record.AllBelow(key))
+		groups := record.Nodegroups.All(tx, key.AllBelow())
 		if len(groups) > 0 {
 			return errNodegroupsAttached(key.ID, *groups[0].Value.Nodegroup.NodegroupName)
 		}
-		profiles := record.FargateProfiles.All(tx, record.AllBelow(key))
+		profiles := record.FargateProfiles.All(tx, key.AllBelow())
 		if len(profiles) > 0 {
 			return errFargateProfilesAttached(key.ID)
 		}
@@ -275,4 +295,74 @@ func hexNumber(h string) int64 {
 	var n int64
 	_, _ = fmt.Sscanf(h, "%x", &n) // h is ours: always hexadecimal
 	return n
+}
+
+// A Status is what `drydock status` shows of a cluster.
+type Status struct {
+	Account, Region, Name string
+	Version               string
+	Status                string
+	Endpoint              string // empty until ACTIVE
+	PlaneID               string // empty until claimed
+	Owner                 string // what its control plane is claimed for
+}
+
+const unreadable = "UNREADABLE"
+
+// Unreadable reports whether the cluster's record cannot be read. All that is known of it
+// then is its name.
+func (s Status) Unreadable() bool { return s.Status == unreadable }
+
+// Clusters returns the clusters of all accounts and regions.
+func (s *Service) Clusters(_ context.Context) ([]Status, error) {
+	all := record.Clusters.All(s.Store, store.Scope{})
+	out := make([]Status, 0, len(all))
+	for _, i := range all {
+		c := i.Value.Cluster
+		out = append(out, Status{
+			Account: i.Key.Account, Region: i.Key.Region, Name: i.Key.ID, Version: aws.ToString(c.Version),
+			Status: string(c.Status), Endpoint: aws.ToString(c.Endpoint), PlaneID: i.Value.Plane.ID, Owner: i.Value.Owner(),
+		})
+	}
+	for _, k := range record.Clusters.Unreadable(s.Store, store.Scope{}) {
+		out = append(out, Status{Account: k.Account, Region: k.Region, Name: k.ID, Status: unreadable})
+	}
+	return out, nil
+}
+
+// An APIEndpoint is where a cluster's API server is found in AWS's network.
+type APIEndpoint struct {
+	Host string // 0123….gr7.us-east-1.eks.amazonaws.com
+	ARN  string
+	// VPCID resolves Host to the control plane's network interfaces, Interfaces,
+	// when Private access is on; elsewhere it has a public address when Public
+	// access is on, which answers to PublicCIDRs.
+	VPCID           string
+	Interfaces      []string
+	Public, Private bool
+	PublicCIDRs     []string
+}
+
+// APIEndpoints returns those of an account and region's clusters.
+func (s *Service) APIEndpoints(_ context.Context, account, region string) ([]APIEndpoint, error) {
+	return APIEndpoints(s.Store, account, region), nil
+}
+
+// APIEndpoints returns those of an account and region's clusters.
+func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {
+	all := record.Clusters.All(r, store.Scope{Account: account, Region: region})
+	var out []APIEndpoint
+	for _, i := range all {
+		c := i.Value.Cluster
+		if i.Value.Plane.AWSHost == "" || c.ResourcesVpcConfig == nil {
+			continue
+		}
+		v := c.ResourcesVpcConfig
+		out = append(out, APIEndpoint{
+			Host: i.Value.Plane.AWSHost, ARN: aws.ToString(c.Arn), VPCID: aws.ToString(v.VpcId),
+			Interfaces: slices.Sorted(maps.Values(i.Value.Interfaces)),
+			Public:     v.EndpointPublicAccess, Private: v.EndpointPrivateAccess, PublicCIDRs: v.PublicAccessCidrs,
+		})
+	}
+	return out
 }

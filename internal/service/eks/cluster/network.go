@@ -11,8 +11,8 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
@@ -59,7 +59,7 @@ func (s *Service) ensureSecurityGroup(ctx context.Context, rec record.Cluster) (
 		GroupId:       &id,
 		IpPermissions: []ec2types.IpPermission{{IpProtocol: new("-1"), UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: &id}}}},
 	})
-	if err != nil && ekserr.Code(err) != "InvalidPermission.Duplicate" {
+	if err != nil && awserr.CodeOf(err) != "InvalidPermission.Duplicate" {
 		return "", fmt.Errorf("opening the cluster security group to itself: %w", err)
 	}
 	return id, nil
@@ -84,7 +84,7 @@ func (s *Service) deleteSecurityGroup(ctx context.Context, rec record.Cluster) e
 		return err
 	}
 	_, err = s.Network.DeleteSecurityGroup(ctx, &awsec2.DeleteSecurityGroupInput{GroupId: g.GroupId})
-	if strings.HasPrefix(ekserr.Code(err), "InvalidGroup") {
+	if strings.HasPrefix(awserr.CodeOf(err), "InvalidGroup") {
 		return nil
 	}
 	return err
@@ -173,7 +173,7 @@ func (s *Service) deleteInterfaces(ctx context.Context, rec record.Cluster, whic
 			continue
 		}
 		_, err := s.Network.DeleteNetworkInterface(ctx, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: i.NetworkInterfaceId})
-		if err != nil && ekserr.Code(err) != "InvalidNetworkInterfaceID.NotFound" {
+		if err != nil && awserr.CodeOf(err) != "InvalidNetworkInterfaceID.NotFound" {
 			return fmt.Errorf("removing the control plane's network interface: %w", err)
 		}
 	}

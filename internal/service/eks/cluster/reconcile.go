@@ -17,7 +17,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/reconcile"
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -77,7 +76,7 @@ func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record
 	s.Log.Info("reissued the certificate authority of a cluster", "cluster", key.String())
 	rec.Plane.CAPEM = ca
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
-		for _, g := range record.Nodegroups.All(tx, record.AllBelow(key)) {
+		for _, g := range record.Nodegroups.All(tx, key.AllBelow()) {
 			if err := record.Nodegroups.Update(tx, g.Key, func(g *record.Nodegroup) error { g.TemplateStale = true; return nil }); err != nil {
 				return err
 			}
@@ -96,10 +95,7 @@ func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record
 // what an earlier attempt left.
 func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
 	// The plane boots while the network is made.
-	plane, err := s.ControlPlanes.Claim(ctx, plane.Request{
-		Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
-		ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
-	})
+	plane, err := s.claim(ctx, key, &rec)
 	if err != nil {
 		return 0, fmt.Errorf("claiming a control plane: %w", err)
 	}
@@ -154,6 +150,13 @@ func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster)
 	})
 }
 
+func (s *Service) claim(ctx context.Context, key store.Key, rec *record.Cluster) (record.Plane, error) {
+	return s.ControlPlanes.Claim(ctx, plane.Request{
+		Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
+		ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
+	})
+}
+
 func (s *Service) waitReady(ctx context.Context, planeID string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
@@ -199,7 +202,7 @@ func issueOf(err error) *ekstypes.ClusterIssue {
 	if key := (*keyError)(nil); errors.As(err, &key) {
 		return &key.issue
 	}
-	switch c := ekserr.Code(err); {
+	switch c := awserr.CodeOf(err); {
 	case awsapi.IsThrottle(err): // RequestLimitExceeded is not the limit of a resource
 		return nil
 	case c == "InvalidSubnetID.NotFound":
@@ -220,7 +223,7 @@ func issueOf(err error) *ekstypes.ClusterIssue {
 
 // applyUpdates finishes the update of an UPDATING cluster.
 func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
-	items := record.Updates.All(s.Store, record.AllBelow(key))
+	items := record.Updates.All(s.Store, key.AllBelow())
 	i := slices.IndexFunc(items, func(i store.Item[record.Update]) bool {
 		return i.Value.Nodegroup == "" && i.Value.Addon == "" && i.Value.Update.Status == ekstypes.UpdateStatusInProgress
 	})
@@ -318,7 +321,7 @@ func (s *Service) applyVPC(ctx context.Context, key store.Key, rec record.Cluste
 
 func updateError(err error) ekstypes.ErrorDetail {
 	d := ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeUnknown, ErrorMessage: new(err.Error()), ResourceIds: []string{}}
-	switch c := ekserr.Code(err); {
+	switch c := awserr.CodeOf(err); {
 	case c == "InvalidSubnetID.NotFound":
 		d.ErrorCode = ekstypes.ErrorCodeSubnetNotFound
 	case strings.HasPrefix(c, "InvalidGroup"):
@@ -337,14 +340,10 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 	svc := s.AsService(ctx, key.Account, key.Region)
 	if rec.Plane.ID == "" {
 		// A creation that ended between claiming and recording has a plane, too.
-		plane, err := s.ControlPlanes.Claim(ctx, plane.Request{
-			Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
-			ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
-		})
-		if err != nil {
+		var err error
+		if rec.Plane, err = s.claim(ctx, key, &rec); err != nil {
 			return 0, err
 		}
-		rec.Plane = plane
 	}
 	s.Sessions.Drop(rec.Plane.ID)
 	if err := s.ControlPlanes.Release(ctx, rec.Plane.ID); err != nil {
@@ -354,7 +353,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 		return 0, err
 	}
 	if err := s.deleteSecurityGroup(svc, rec); err != nil {
-		if ekserr.Code(err) != "DependencyViolation" || s.Clock.Since(rec.Since) < groupWait {
+		if awserr.CodeOf(err) != "DependencyViolation" || s.Clock.Since(rec.Since) < groupWait {
 			return 0, err
 		}
 		s.Log.Info("leaving the cluster security group behind, something still uses it", "cluster", key.String(), "err", err)
@@ -365,16 +364,11 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 	if wait := rec.Since.Add(s.Timing.ClusterDeleting).Sub(s.Clock.Now()); wait > 0 {
 		return wait, nil
 	}
-	if err := record.DeleteAll(ctx, s.Store, record.AccessEntries, record.AllBelow(key), nil); err != nil {
-		return 0, err
-	}
-	if err := record.DeleteAll(ctx, s.Store, record.Addons, record.AllBelow(key), nil); err != nil {
-		return 0, err
-	}
-	if err := record.DeleteAll(ctx, s.Store, record.PodIdentities, record.AllBelow(key), nil); err != nil {
-		return 0, err
-	}
-	if err := record.DeleteAll(ctx, s.Store, record.Updates, record.AllBelow(key), nil); err != nil {
+	all := key.AllBelow()
+	if err := errors.Join(
+		record.DeleteAll(ctx, s.Store, record.AccessEntries, all, nil), record.DeleteAll(ctx, s.Store, record.Addons, all, nil),
+		record.DeleteAll(ctx, s.Store, record.PodIdentities, all, nil), record.DeleteAll(ctx, s.Store, record.Updates, all, nil),
+	); err != nil {
 		return 0, err
 	}
 	return 0, s.Store.Update(ctx, func(tx *store.Tx) error {

@@ -71,7 +71,7 @@ func (s *Service) begin(tx *store.Tx, key store.Key, up *record.Update) error {
 	if err != nil {
 		return err
 	}
-	return record.Updates.Create(tx, record.Below(key, *up.Update.Id), *up)
+	return record.Updates.Create(tx, key.Below(*up.Update.Id), *up)
 }
 
 // requestedChange checks the one change in a request and returns its update.

@@ -1,27 +1,15 @@
-// Package ekserr builds the errors that several parts of EKS answer with, and reads
-// those of the services that EKS calls. An error of one part alone is in that part's
+// Package ekserr builds the errors that several parts of EKS answer with. An error of one part alone is in that part's
 // errors.go.
 package ekserr
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
-
-// Code returns an AWS error's code, or "".
-func Code(err error) string {
-	var api smithy.APIError
-	if errors.As(err, &api) {
-		return api.ErrorCode()
-	}
-	return ""
-}
 
 // QuotedID returns the one of ids that EC2's error quotes.
 func QuotedID(err error, of []string) string {
@@ -35,15 +23,6 @@ func QuotedID(err error, of []string) string {
 		}
 	}
 	return of[0]
-}
-
-// Message is an AWS error's own text.
-func Message(err error) string {
-	var api interface{ ErrorMessage() string }
-	if errors.As(err, &api) {
-		return api.ErrorMessage()
-	}
-	return err.Error()
 }
 
 // Messages marked [seen] are quoted in

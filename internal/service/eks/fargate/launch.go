@@ -44,7 +44,7 @@ type Launch struct {
 
 // FargateProfileARN returns the ARN of a profile.
 func (s *Service) FargateProfileARN(account, region, cluster, profile string) (string, error) {
-	p, err := record.FargateProfiles.Get(s.Store, record.Below(store.Key{Account: account, Region: region, ID: cluster}, profile))
+	p, err := record.FargateProfiles.Get(s.Store, store.Key{Account: account, Region: region, ID: cluster}.Below(profile))
 	return aws.ToString(p.Profile.FargateProfileArn), err
 }
 
@@ -55,7 +55,7 @@ func (s *Service) FargateProfileARN(account, region, cluster, profile string) (s
 // its label may be its author's.
 func (s *Service) FargateLaunch(ctx context.Context, account, region, clusterName, profile string, pod *corev1.Pod) (Launch, error) {
 	cluster := store.Key{Account: account, Region: region, ID: clusterName}
-	p, err := record.FargateProfiles.Get(s.Store, record.Below(cluster, profile))
+	p, err := record.FargateProfiles.Get(s.Store, cluster.Below(profile))
 	if err != nil {
 		return Launch{}, err
 	}
@@ -127,7 +127,7 @@ func (s *Service) FargateCluster(_ context.Context, account, region, name string
 func (s *Service) FargateClusters() (map[store.Key]bool, error) {
 	out := map[store.Key]bool{}
 	for _, p := range record.FargateProfiles.All(s.Store, store.Scope{}) {
-		out[record.ClusterOf(p.Key)] = true
+		out[p.Key.Owner()] = true
 	}
 	return out, nil
 }
@@ -140,6 +140,6 @@ func (s *Service) FargateRole(_ context.Context, account, region, cluster, profi
 	if err != nil {
 		return "", false, err
 	}
-	p, err := record.FargateProfiles.Get(s.Store, record.Below(key, profile))
+	p, err := record.FargateProfiles.Get(s.Store, key.Below(profile))
 	return p.Role.ARN, rec.UsesAPI(), err
 }

@@ -1,14 +1,21 @@
+// Package fargate keeps Fargate profiles, chooses the profile of a new pod, and says how
+// its machine is launched. The machines are internal/compute's.
 package fargate
 
 import (
 	"context"
-	"time"
+	"errors"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -16,6 +23,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// A Service answers the operations on Fargate profiles and reconciles them.
+type Service struct {
+	*base.Service
+	access *access.Service
+}
+
+// New returns the part of EKS that keeps Fargate profiles.
+func New(b *base.Service, a *access.Service) *Service { return &Service{b, a} }
 
 // CreateFargateProfile records a Fargate profile, which its reconciler makes ACTIVE.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateFargateProfile.html
@@ -27,60 +43,29 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 	if err := checkName(key.ID, in.FargateProfileName); err != nil {
 		return nil, err
 	}
-	name := *in.FargateProfileName
-	request := record.Fingerprint(in)
-	id := record.Below(key, name)
-	if old, err := record.FargateProfiles.Get(s.Store, id); err == nil {
-		return repeated(key.ID, &old, in.ClientRequestToken, request)
-	}
-	if err := base.Usable(cluster); err != nil {
-		return nil, err
-	}
-	rec, err := s.newRecord(ctx, key, cluster, in)
+	rec, err := base.Create(ctx, s.Service, record.FargateProfiles, base.FargateRole, key, &cluster, *in.FargateProfileName, in.ClientRequestToken, record.Fingerprint(in),
+		func(p *record.FargateProfile) (token, request *string) { return &p.Token, &p.Request }, errExists(key.ID),
+		func() (*record.FargateProfile, error) { return s.newRecord(ctx, key, cluster, in) },
+		func(tx *store.Tx, now *record.Cluster, p *record.FargateProfile) error {
+			all, err := s.settled(tx, key, "create", p.Name())
+			if err != nil {
+				return err
+			}
+			quotas, err := s.QuotasFor(key)
+			switch {
+			case err != nil:
+				return err
+			case len(all) >= quotas.FargateProfilesPerCluster:
+				return errLimit(key.ID)
+			case now.UsesAPI():
+				p.AccessEntryMade, err = s.access.Admit(tx, key, p.Role, access.TypeFargateLinux)
+			}
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.EnsureRole(ctx, key.ID, base.FargateRole); err != nil {
-		return nil, err
-	}
-	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
-	var out *awseks.CreateFargateProfileOutput
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if old, err := record.FargateProfiles.Get(tx, id); err == nil {
-			out, err = repeated(key.ID, &old, in.ClientRequestToken, request)
-			return err
-		}
-		now, err := base.StillUsable(tx, key, &cluster)
-		if err != nil {
-			return err
-		}
-		all, err := s.settled(tx, key, "create", name)
-		if err != nil {
-			return err
-		}
-		quotas, err := s.QuotasFor(key)
-		if err != nil {
-			return err
-		}
-		if len(all) >= quotas.FargateProfilesPerCluster {
-			return errLimit(key.ID)
-		}
-		if now.UsesAPI() {
-			if rec.AccessEntryMade, err = s.access.Admit(tx, key, rec.Role, access.TypeFargateLinux); err != nil {
-				return err
-			}
-		}
-		out = &awseks.CreateFargateProfileOutput{FargateProfile: &rec.Profile}
-		return record.FargateProfiles.Create(tx, id, *rec)
-	})
-	return out, err
-}
-
-func repeated(cluster string, old *record.FargateProfile, token *string, request string) (*awseks.CreateFargateProfileOutput, error) {
-	if err := base.Repeats(cluster, token, request, old.Token, old.Request, errExists(cluster)); err != nil {
-		return nil, err
-	}
-	return &awseks.CreateFargateProfileOutput{FargateProfile: &old.Profile}, nil
+	return &awseks.CreateFargateProfileOutput{FargateProfile: &rec.Profile}, nil
 }
 
 // settled returns a cluster's profiles, or the error by which EKS
@@ -93,7 +78,7 @@ func (s *Service) settled(r store.Reader, cluster store.Key, verb, name string) 
 	if rec.Cluster.Status == ekstypes.ClusterStatusUpdating {
 		return nil, errClusterUpdating(verb, name, cluster.ID)
 	}
-	all := record.FargateProfiles.All(r, record.AllBelow(cluster))
+	all := record.FargateProfiles.All(r, cluster.AllBelow())
 	for _, p := range all {
 		switch st := p.Value.Profile.Status; st {
 		case ekstypes.FargateProfileStatusCreating, ekstypes.FargateProfileStatusDeleting:
@@ -121,7 +106,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	if err != nil {
 		return nil, err
 	}
-	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	now := s.Now()
 	return &record.FargateProfile{
 		UUID: uuid, Since: now, Role: role,
 		Profile: ekstypes.FargateProfile{
@@ -160,7 +145,7 @@ func (s *Service) DeleteFargateProfile(ctx context.Context, in *awseks.DeleteFar
 	}
 	var out awseks.DeleteFargateProfileOutput
 	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := s.settled(tx, record.ClusterOf(key), "Delete", *in.FargateProfileName); err != nil {
+		if _, err := s.settled(tx, key.Owner(), "Delete", *in.FargateProfileName); err != nil {
 			return err
 		}
 		return record.FargateProfiles.Update(tx, key, func(p *record.FargateProfile) error {
@@ -175,4 +160,132 @@ func (s *Service) DeleteFargateProfile(ctx context.Context, in *awseks.DeleteFar
 // find returns a profile of the caller.
 func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.FargateProfile, error) {
 	return base.Find(ctx, s.Service, record.FargateProfiles, cluster, name, "fargateProfileName", errNotFound)
+}
+
+// trustedService assumes pod execution roles.
+const trustedService = "eks-fargate-pods.amazonaws.com"
+
+// https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
+const (
+	maxSelectors      = 5
+	maxSelectorLabels = 5
+	// maxName is not a quota of AWS: profile names are label values.
+	maxName = 63
+	// A label's key has a prefix of 253 characters at most, a slash and a name.
+	maxLabelKey   = 317
+	maxLabelValue = 63
+)
+
+func checkName(cluster string, name *string) error {
+	if err := base.CheckName(name, "fargateProfileName", "fargateProfileName", cluster, maxName); err != nil {
+		return err
+	}
+	if strings.HasPrefix(*name, "eks-") {
+		return errReservedName(cluster, *name)
+	}
+	return nil
+}
+
+func checkSelectors(cluster, name string, selectors []ekstypes.FargateProfileSelector) error {
+	if len(selectors) == 0 {
+		return errNoSelector(cluster, name)
+	}
+	if len(selectors) > maxSelectors {
+		return errSelectors(cluster, name)
+	}
+	for _, sel := range selectors {
+		switch ns := aws.ToString(sel.Namespace); {
+		case ns == "":
+			return errNoNamespace(cluster, name)
+		case len(ns) > maxLabelValue || !selectorText(ns):
+			return errSelector(cluster, name, quoted(ns)+" is not a valid namespace")
+		case len(sel.Labels) > maxSelectorLabels:
+			return errLabelPairs(cluster, name)
+		}
+		for k, v := range sel.Labels {
+			if k == "" || len(k) > maxLabelKey || !selectorText(k) || len(v) > maxLabelValue || !selectorText(v) {
+				return errSelector(cluster, name, quoted(k+"="+v)+" is not a valid label")
+			}
+		}
+	}
+	return nil
+}
+
+// selectorText reports whether a text could match a Kubernetes name or label, with
+// the wildcards of selectors.
+func selectorText(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./*?", r))
+	})
+}
+
+// quoted quotes text from a request, which may be long, for an error.
+func quoted(s string) string {
+	if len(s) > 100 {
+		s = s[:100] + "…"
+	}
+	return "'" + s + "'"
+}
+
+// checkPodExecutionRole checks that the role exists and lets Fargate assume it for
+// this profile.
+// https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
+func (s *Service) checkPodExecutionRole(ctx context.Context, cluster store.Key, profile, profileARN string, role *string) (record.Identity, error) {
+	id, err := s.Role(ctx, cluster.Account, "podExecutionRoleArn", role, func(role string) error { return errRoleARN(cluster.ID, profile, role) })
+	switch {
+	case errors.Is(err, base.ErrNoIdentity):
+		return record.Identity{}, errRoleNotFound(cluster.ID, profile, *role)
+	case err != nil:
+		return record.Identity{}, err
+	case !trustsFargate(id, profileARN):
+		return record.Identity{}, errRoleTrust(cluster.ID, profile)
+	}
+	return record.Identity{ARN: *role, ID: id.ID}, nil
+}
+
+// trustsFargate reports whether Fargate may assume a role for a profile.
+func trustsFargate(role base.Identity, profileARN string) bool {
+	if role.Trusts != nil {
+		return role.Trusts(trustedService, profileARN)
+	}
+	return slices.Contains(role.TrustedServices, trustedService)
+}
+
+// checkSubnets returns the subnets of a new profile: those named, or else the
+// cluster's private ones.
+func (s *Service) checkSubnets(ctx context.Context, key store.Key, cluster record.Cluster, profile string, named []string) ([]string, error) {
+	vpc, subnets := cluster.Cluster.ResourcesVpcConfig, named
+	if len(named) == 0 {
+		subnets = vpc.SubnetIds
+	}
+	svc := s.AsService(ctx, key.Account, key.Region)
+	got, err := s.Network.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
+	if err != nil {
+		if strings.HasPrefix(awserr.CodeOf(err), "InvalidSubnet") {
+			return nil, errSubnetNotFound(key.ID, profile, ekserr.QuotedID(err, subnets))
+		}
+		return nil, err
+	}
+	for _, sn := range got.Subnets {
+		if aws.ToString(sn.VpcId) != aws.ToString(vpc.VpcId) {
+			return nil, errSubnetVPC(key.ID, profile, *sn.SubnetId)
+		}
+	}
+	tables, err := s.Network.DescribeRouteTables(svc, &awsec2.DescribeRouteTablesInput{Filters: []ec2types.Filter{base.EC2Filter("vpc-id", *vpc.VpcId)}})
+	if err != nil {
+		return nil, err
+	}
+	var private []string
+	for _, id := range subnets {
+		switch {
+		case !base.RoutesToInternet(tables.RouteTables, id):
+			private = append(private, id)
+		case len(named) > 0:
+			return nil, errSubnetPublic(key.ID, profile, id)
+		}
+	}
+	if len(private) == 0 {
+		return nil, errNoPrivateSubnet(key.ID, profile)
+	}
+	return private, nil
 }

@@ -46,7 +46,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	if err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	cluster, err := record.Clusters.Get(s.Store, record.ClusterOf(key))
+	cluster, err := record.Clusters.Get(s.Store, key.Owner())
 	if err != nil {
 		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
 	}
@@ -71,7 +71,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 // letIn lets a profile's machines into its cluster, where access entries do not,
 // and has the cluster ask which pods are Fargate's.
 func (s *Service) letIn(ctx context.Context, key store.Key, p *record.FargateProfile, cluster *record.Cluster) error {
-	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	ses, err := s.Sessions.Open(key.Owner(), cluster.Plane.ID)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Service) keepWebhook(ctx context.Context, key store.Key, cluster *recor
 	if base.Usable(*cluster) != nil {
 		return 0, nil // what a cluster has goes with it
 	}
-	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	ses, err := s.Sessions.Open(key.Owner(), cluster.Plane.ID)
 	if err != nil || webhookOf(ses).put.Load() || webhookOf(ses).called.Load() {
 		return 0, err
 	}
@@ -142,7 +142,7 @@ func (s *Service) activate(ctx context.Context, key store.Key, p *record.Fargate
 func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargateProfile, cluster *record.Cluster) (time.Duration, error) {
 	patient := s.Clock.Since(p.Since) < s.Timing.NodeDrain // a dead control plane must not block a deletion forever
 	left := 0
-	ses, err := s.Sessions.Open(record.ClusterOf(key), cluster.Plane.ID)
+	ses, err := s.Sessions.Open(key.Owner(), cluster.Plane.ID)
 	if err == nil {
 		left, err = s.deletePods(ctx, ses, p.Name())
 	}
@@ -150,11 +150,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargatePr
 		return 0, err
 	}
 	if s.FargateMachines != nil {
-		n, err := s.FargateMachines(key.Account, key.Region, record.ClusterOf(key).ID, p.Name())
-		if err != nil {
-			return 0, err
-		}
-		left += n
+		left += s.FargateMachines(key.Account, key.Region, key.Owner().ID, p.Name())
 	}
 	if left > 0 && patient {
 		return drainStep, nil
@@ -180,7 +176,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargatePr
 		if !now.AccessEntryMade {
 			return nil
 		}
-		return access.Dismiss(tx, record.FargateProfiles, record.ClusterOf(key), now.Role, heir, func(o *record.FargateProfile) *bool { return &o.AccessEntryMade })
+		return access.Dismiss(tx, record.FargateProfiles, key.Owner(), now.Role, heir, func(o *record.FargateProfile) *bool { return &o.AccessEntryMade })
 	})
 }
 

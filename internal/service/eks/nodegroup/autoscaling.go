@@ -9,7 +9,7 @@ import (
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
@@ -111,7 +111,7 @@ func (w *work) createScalingGroup() error {
 	}
 	in.LaunchTemplate, in.MixedInstancesPolicy = instanceSource(g)
 	_, err := w.s.AutoScaling.CreateAutoScalingGroup(w.svc, in)
-	if ekserr.Code(err) == "AlreadyExists" {
+	if awserr.CodeOf(err) == "AlreadyExists" {
 		return nil
 	}
 	return err
@@ -160,7 +160,7 @@ func (w *work) deleteScalingGroup() error {
 	_, err := w.s.AutoScaling.DeleteAutoScalingGroup(w.svc, &awsautoscaling.DeleteAutoScalingGroupInput{
 		AutoScalingGroupName: new(w.g.ResourceName()), ForceDelete: new(true),
 	})
-	if ekserr.Code(err) == "ValidationError" { // gone, or going
+	if awserr.CodeOf(err) == "ValidationError" { // gone, or going
 		return nil
 	}
 	return err

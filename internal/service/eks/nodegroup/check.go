@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,7 +13,6 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -28,16 +28,8 @@ import (
 func (s *Service) checkScaling(key store.Key, ng string, in *ekstypes.NodegroupScalingConfig) (*ekstypes.NodegroupScalingConfig, error) {
 	out := &ekstypes.NodegroupScalingConfig{MinSize: new(int32(1)), MaxSize: new(int32(2)), DesiredSize: new(int32(2))}
 	if in != nil {
-		if in.MinSize != nil {
-			out.MinSize = in.MinSize
-		}
-		if in.MaxSize != nil {
-			out.MaxSize = in.MaxSize
-		}
-		out.DesiredSize = in.DesiredSize
-		if out.DesiredSize == nil {
-			out.DesiredSize = out.MinSize
-		}
+		out.MinSize, out.MaxSize = cmp.Or(in.MinSize, out.MinSize), cmp.Or(in.MaxSize, out.MaxSize)
+		out.DesiredSize = cmp.Or(in.DesiredSize, out.MinSize)
 	}
 	cluster := key.ID
 	if err := s.checkBounds(key, ng, out); err != nil {
@@ -137,17 +129,9 @@ func checkTaints(cluster, ng string, taints []ekstypes.Taint) error {
 
 // checkNodeRole checks that the role exists and lets EC2 assume it.
 func (s *Service) checkNodeRole(ctx context.Context, cluster store.Key, ng string, role *string) (record.Identity, error) {
-	if aws.ToString(role) == "" {
-		return record.Identity{}, ekserr.Missing("nodeRole")
-	}
-	a, err := arn.Parse(*role)
-	switch {
-	case err != nil || a.Service != "iam" || !strings.HasPrefix(a.Resource, "role/"):
-		return record.Identity{}, invalid(cluster.ID, ng, "nodeRole, %s, is not a valid role ARN of this account", *role)
-	case a.Account != cluster.Account:
-		return record.Identity{}, ekserr.CrossAccountRole()
-	}
-	id, err := s.Identity(ctx, *role)
+	id, err := s.Role(ctx, cluster.Account, "nodeRole", role, func(role string) error {
+		return invalid(cluster.ID, ng, "nodeRole, %s, is not a valid role ARN of this account", role)
+	})
 	switch {
 	case errors.Is(err, base.ErrNoIdentity):
 		return record.Identity{}, errNodeRoleNotFound(cluster.ID, ng, access.RoleName(*role))
@@ -165,7 +149,7 @@ func (s *Service) checkSubnets(ctx context.Context, key store.Key, cluster recor
 	}
 	got, err := s.Network.DescribeSubnets(s.asService(ctx, key), &awsec2.DescribeSubnetsInput{SubnetIds: subnets})
 	if err != nil {
-		if strings.HasPrefix(ekserr.Code(err), "InvalidSubnet") {
+		if strings.HasPrefix(awserr.CodeOf(err), "InvalidSubnet") {
 			return errSubnetNotFound(key.ID, ng, ekserr.QuotedID(err, subnets))
 		}
 		return err
@@ -292,10 +276,7 @@ func chooseMachine(key store.Key, version, ng string, in *awseks.CreateNodegroup
 	}
 	m.imageID, m.releaseVersion = img.ID, img.ReleaseVersion
 	if tmpl == nil {
-		m.diskSize = in.DiskSize
-		if m.diskSize == nil {
-			m.diskSize = new(int32(20))
-		}
+		m.diskSize = cmp.Or(in.DiskSize, new(int32(20)))
 		if *m.diskSize < 1 || *m.diskSize > 16384 {
 			return nil, invalid(key.ID, ng, "diskSize must be between 1 and 16384")
 		}

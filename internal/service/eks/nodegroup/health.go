@@ -18,6 +18,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
@@ -64,15 +65,15 @@ func (w *work) noScalingGroup() ekstypes.Issue {
 // others.
 func issueOf(err error) *ekstypes.Issue {
 	var found ekstypes.Issue
-	switch c := ekserr.Code(err); {
+	switch c := awserr.CodeOf(err); {
 	case errors.Is(err, errNotMIME):
 		found = issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, errNotMIME.Error())
 	case c == "", awsapi.IsThrottle(err):
 		return nil
-	case c == "ValidationError" && strings.HasPrefix(ekserr.Message(err), "The subnet ID"): // Auto Scaling's refusals have one code
-		found = issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, ekserr.Message(err))
+	case c == "ValidationError" && strings.HasPrefix(awserr.TextOf(err), "The subnet ID"): // Auto Scaling's refusals have one code
+		found = issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, awserr.TextOf(err))
 	default:
-		found = issue(issueCode(c, ekserr.Message(err)), ekserr.Message(err))
+		found = issue(issueCode(c, awserr.TextOf(err)), awserr.TextOf(err))
 	}
 	return &found
 }
@@ -175,7 +176,7 @@ func (w *work) profileIssue(context.Context, *scalingGroup) (*ekstypes.Issue, er
 
 func (w *work) templateIssue(context.Context, *scalingGroup) (*ekstypes.Issue, error) {
 	_, err := w.s.templateVersion(w.svc, &ekstypes.LaunchTemplateSpecification{Id: &w.g.LaunchTemplateID}, w.g.LaunchVersion())
-	if err == nil || !strings.HasPrefix(ekserr.Code(err), "InvalidLaunchTemplate") {
+	if err == nil || !strings.HasPrefix(awserr.CodeOf(err), "InvalidLaunchTemplate") {
 		return nil, err
 	}
 	return new(issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateNotFound,
@@ -208,14 +209,14 @@ func (w *work) networkIssue(context.Context, *scalingGroup) (*ekstypes.Issue, er
 	_, err := w.s.Network.DescribeSubnets(w.svc, &awsec2.DescribeSubnetsInput{SubnetIds: w.g.Nodegroup.Subnets})
 	switch {
 	case err == nil:
-	case strings.HasPrefix(ekserr.Code(err), "InvalidSubnet"):
-		return new(issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, ekserr.Message(err), ekserr.QuotedID(err, w.g.Nodegroup.Subnets))), nil
+	case strings.HasPrefix(awserr.CodeOf(err), "InvalidSubnet"):
+		return new(issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, awserr.TextOf(err), ekserr.QuotedID(err, w.g.Nodegroup.Subnets))), nil
 	default:
 		return nil, err
 	}
 	group := aws.ToString(w.cluster.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId)
 	_, err = w.s.Network.DescribeSecurityGroups(w.svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{group}})
-	if err == nil || !strings.HasPrefix(ekserr.Code(err), "InvalidGroup") {
+	if err == nil || !strings.HasPrefix(awserr.CodeOf(err), "InvalidGroup") {
 		return nil, err
 	}
 	return new(issue(ekstypes.NodegroupIssueCodeEc2SecurityGroupNotFound,
@@ -232,7 +233,7 @@ func (w *work) accessIssue(ctx context.Context, _ *scalingGroup) (*ekstypes.Issu
 		return nil, err
 	}
 	if w.cluster.UsesAPI() {
-		entry, err := record.AccessEntries.Get(w.s.Store, record.Below(record.ClusterOf(w.key), w.g.Role.ARN))
+		entry, err := record.AccessEntries.Get(w.s.Store, w.key.Owner().Below(w.g.Role.ARN))
 		switch {
 		case err == nil && entry.PrincipalID == role.ID && access.IsNode(access.EntryMapping(&entry)):
 			return nil, nil
@@ -360,4 +361,76 @@ func lastJoin(members []member, nodes *plane.Nodes) time.Time {
 		}
 	}
 	return last
+}
+
+// checkNodeRepair checks the configuration of node auto repair.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_NodeRepairConfig.html
+func checkNodeRepair(cluster, ng string, in *ekstypes.NodeRepairConfig) error {
+	if in == nil {
+		return nil
+	}
+	switch {
+	case in.MaxParallelNodesRepairedCount != nil && in.MaxParallelNodesRepairedPercentage != nil:
+		return errNodeRepair(cluster, ng, "only one of maxParallelNodesRepairedCount and maxParallelNodesRepairedPercentage can be specified")
+	case in.MaxUnhealthyNodeThresholdCount != nil && in.MaxUnhealthyNodeThresholdPercentage != nil:
+		return errNodeRepair(cluster, ng, "only one of maxUnhealthyNodeThresholdCount and maxUnhealthyNodeThresholdPercentage can be specified")
+	}
+	for name, n := range map[string]*int32{"maxParallelNodesRepairedCount": in.MaxParallelNodesRepairedCount, "maxUnhealthyNodeThresholdCount": in.MaxUnhealthyNodeThresholdCount} {
+		if n != nil && *n < 1 {
+			return errNodeRepair(cluster, ng, name+" must be at least 1")
+		}
+	}
+	for name, n := range map[string]*int32{"maxParallelNodesRepairedPercentage": in.MaxParallelNodesRepairedPercentage, "maxUnhealthyNodeThresholdPercentage": in.MaxUnhealthyNodeThresholdPercentage} {
+		if n != nil && (*n < 1 || *n > 100) {
+			return errNodeRepair(cluster, ng, name+" must be between 1 and 100")
+		}
+	}
+	return nil
+}
+
+// repair ends instances whose nodes have been gone or NotReady for long, where the
+// group's node auto repair is on; the Auto Scaling group replaces them. It stops when
+// too many are unhealthy: then something else is wrong.
+// https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
+func (w *work) repair(asg *scalingGroup, unready []member) error {
+	c := w.g.Nodegroup.NodeRepairConfig
+	if c == nil || c.Enabled == nil || !*c.Enabled {
+		return nil
+	}
+	sick := w.missingFor(unready, w.s.Timing.NodeRepair)
+	if n := repairable(c, len(asg.staying), len(unready)) - len(asg.leaving); n > 0 {
+		slices.SortFunc(sick, func(a, b member) int { return w.g.Missing[a.id].Compare(w.g.Missing[b.id]) })
+		for _, m := range sick[:min(n, len(sick))] {
+			if err := w.terminate(m.id, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// repairable is how many of a group's unhealthy nodes may be repaired at once. Where
+// nothing is said, repair stops in groups of more than five nodes of which more than
+// 20 % are unhealthy. // from memory
+func repairable(c *ekstypes.NodeRepairConfig, nodes, unhealthy int) int {
+	share := func(percent int32) int { return max(1, nodes*int(percent)/100) }
+	switch {
+	case c.MaxUnhealthyNodeThresholdCount != nil:
+		if unhealthy > int(*c.MaxUnhealthyNodeThresholdCount) {
+			return 0
+		}
+	case c.MaxUnhealthyNodeThresholdPercentage != nil:
+		if unhealthy*100 > nodes*int(*c.MaxUnhealthyNodeThresholdPercentage) {
+			return 0
+		}
+	case nodes > 5 && unhealthy*100 > nodes*20:
+		return 0
+	}
+	switch {
+	case c.MaxParallelNodesRepairedCount != nil:
+		return int(*c.MaxParallelNodesRepairedCount)
+	case c.MaxParallelNodesRepairedPercentage != nil:
+		return share(*c.MaxParallelNodesRepairedPercentage)
+	}
+	return nodes
 }

@@ -1,6 +1,15 @@
+// Package nodegroup makes managed node groups: for each a launch template with the user
+// data of its nodes, and an Auto Scaling group that launches and ends the instances. It
+// drains nodes before they go, replaces them in updates, and says what is wrong with a
+// group. It launches no instance itself, and no node is run here: instances join by
+// their user data (internal/node).
+//
+//	CREATING → ACTIVE ⇄ UPDATING → DELETING → gone
+//	   └────→ CREATE_FAILED ───────↗    └────→ DELETE_FAILED
 package nodegroup
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -11,12 +20,29 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// A Service answers the operations on managed node groups and reconciles them.
+type Service struct {
+	*base.Service
+	access *access.Service
+}
+
+// New returns the part of EKS that makes managed node groups.
+func New(b *base.Service, a *access.Service) *Service { return &Service{b, a} }
+
+// asService returns a context in which EC2, Auto Scaling and IAM are called for a
+// node group or its cluster, under the service-linked role of node groups.
+// https://docs.aws.amazon.com/eks/latest/userguide/service-name-info-in-cloudtrail.html
+func (s *Service) asService(ctx context.Context, at store.Key) context.Context {
+	return awsapi.AsService(ctx, at.Account, at.Region, base.NodegroupRole, s.Clock.Now())
+}
 
 // CreateNodegroup records a managed node group that the node group reconciler
 // then makes.
@@ -29,56 +55,25 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 	if err := base.CheckName(in.NodegroupName, "nodegroupName", "nodegroupName", key.ID, 63); err != nil {
 		return nil, err
 	}
-	request := record.Fingerprint(in)
-	id := record.Below(key, *in.NodegroupName)
-	if old, err := record.Nodegroups.Get(s.Store, id); err == nil {
-		return repeated(key.ID, &old, in.ClientRequestToken, request)
-	}
-	if err := base.Usable(cluster); err != nil {
-		return nil, err
-	}
-	rec, err := s.newRecord(ctx, key, cluster, in)
+	rec, err := base.Create(ctx, s.Service, record.Nodegroups, base.NodegroupRole, key, &cluster, *in.NodegroupName, in.ClientRequestToken, record.Fingerprint(in),
+		func(g *record.Nodegroup) (token, request *string) { return &g.Token, &g.Request }, errExists(key.ID, *in.NodegroupName),
+		func() (*record.Nodegroup, error) { return s.newRecord(ctx, key, cluster, in) },
+		func(tx *store.Tx, now *record.Cluster, g *record.Nodegroup) error {
+			quotas, err := s.QuotasFor(key)
+			switch {
+			case err != nil:
+				return err
+			case len(record.Nodegroups.All(tx, key.AllBelow())) >= quotas.NodegroupsPerCluster:
+				return errLimit(key.ID, quotas.NodegroupsPerCluster)
+			case now.UsesAPI():
+				g.AccessEntryMade, err = s.access.Admit(tx, key, g.Role, access.TypeEC2Linux)
+			}
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
-	if err := s.EnsureRole(ctx, key.ID, base.NodegroupRole); err != nil {
-		return nil, err
-	}
-	rec.Token, rec.Request = aws.ToString(in.ClientRequestToken), request
-	var out *awseks.CreateNodegroupOutput
-	err = s.Store.Update(ctx, func(tx *store.Tx) error {
-		if old, err := record.Nodegroups.Get(tx, id); err == nil {
-			out, err = repeated(key.ID, &old, in.ClientRequestToken, request)
-			return err
-		}
-		now, err := base.StillUsable(tx, key, &cluster)
-		if err != nil {
-			return err
-		}
-		all := record.Nodegroups.All(tx, record.AllBelow(key))
-		quotas, err := s.QuotasFor(key)
-		if err != nil {
-			return err
-		}
-		if len(all) >= quotas.NodegroupsPerCluster {
-			return errLimit(key.ID, quotas.NodegroupsPerCluster)
-		}
-		if now.UsesAPI() {
-			if rec.AccessEntryMade, err = s.access.Admit(tx, key, rec.Role, access.TypeEC2Linux); err != nil {
-				return err
-			}
-		}
-		out = &awseks.CreateNodegroupOutput{Nodegroup: &rec.Nodegroup}
-		return record.Nodegroups.Create(tx, id, *rec)
-	})
-	return out, err
-}
-
-func repeated(cluster string, old *record.Nodegroup, token *string, request string) (*awseks.CreateNodegroupOutput, error) {
-	if err := base.Repeats(cluster, token, request, old.Token, old.Request, errExists(cluster, *old.Nodegroup.NodegroupName)); err != nil {
-		return nil, err
-	}
-	return &awseks.CreateNodegroupOutput{Nodegroup: &old.Nodegroup}, nil
+	return &awseks.CreateNodegroupOutput{Nodegroup: &rec.Nodegroup}, nil
 }
 
 // newRecord checks a request and returns the record it makes.
@@ -114,10 +109,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	if in.Version != nil && *in.Version != *cluster.Cluster.Version {
 		return nil, errVersion(key.ID, name, *in.Version)
 	}
-	capacity := in.CapacityType
-	if capacity == "" {
-		capacity = ekstypes.CapacityTypesOnDemand
-	}
+	capacity := cmp.Or(in.CapacityType, ekstypes.CapacityTypesOnDemand)
 	if capacity != ekstypes.CapacityTypesOnDemand && capacity != ekstypes.CapacityTypesSpot {
 		return nil, invalid(key.ID, name, "Invalid capacityType: %s", capacity)
 	}
@@ -133,7 +125,7 @@ func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.C
 	if err != nil {
 		return nil, err
 	}
-	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	now := s.Now()
 	uuid := ids.UUID()
 	rec := &record.Nodegroup{
 		UUID:            uuid,
@@ -201,7 +193,7 @@ func (s *Service) DeleteNodegroup(ctx context.Context, in *awseks.DeleteNodegrou
 				return errBusy(*in.ClusterName, *in.NodegroupName, g.Nodegroup.Status)
 			}
 			if g.Nodegroup.Status == ekstypes.NodegroupStatusUpdating {
-				return s.UpdateInProgress(tx, record.ClusterOf(key), *in.NodegroupName, "DeleteNodegroup")
+				return s.UpdateInProgress(tx, key.Owner(), *in.NodegroupName, "DeleteNodegroup")
 			}
 			g.Nodegroup.Status = ekstypes.NodegroupStatusDeleting
 			g.Nodegroup.Health = &ekstypes.NodegroupHealth{Issues: []ekstypes.Issue{}}
@@ -227,7 +219,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 	if err != nil {
 		return nil, err
 	}
-	cluster, name := record.ClusterOf(key), *in.NodegroupName
+	cluster, name := key.Owner(), *in.NodegroupName
 	request := record.Fingerprint(in)
 	if done, err := s.RepeatedUpdate(s.Store, cluster, in.ClientRequestToken, request); done != nil || err != nil {
 		return &awseks.UpdateNodegroupConfigOutput{Update: done}, err
@@ -246,7 +238,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 
 // begin writes an update down and has change make the group ready for it.
 func (s *Service) begin(ctx context.Context, key store.Key, up *record.Update, change func(*record.Nodegroup) error) error {
-	cluster := record.ClusterOf(key)
+	cluster := key.Owner()
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		err := record.Nodegroups.Update(tx, key, func(g *record.Nodegroup) error {
 			if err := updatable(cluster.ID, up.Nodegroup, g); err != nil {
@@ -262,7 +254,7 @@ func (s *Service) begin(ctx context.Context, key store.Key, up *record.Update, c
 		if err != nil {
 			return err
 		}
-		return record.Updates.Create(tx, record.Below(cluster, *up.Update.Id), *up)
+		return record.Updates.Create(tx, cluster.Below(*up.Update.Id), *up)
 	})
 }
 

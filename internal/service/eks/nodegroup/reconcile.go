@@ -12,11 +12,11 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -68,7 +68,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	if err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
-	cluster, err := record.Clusters.Get(s.Store, record.ClusterOf(key))
+	cluster, err := record.Clusters.Get(s.Store, key.Owner())
 	if err != nil {
 		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
 	}
@@ -102,7 +102,7 @@ type work struct {
 // session connects to the cluster and waits until its nodes are known: what is
 // decided without them would end nodes that are not drained.
 func (w *work) session(ctx context.Context) (*plane.Session, error) {
-	ses, err := w.s.Sessions.Open(record.ClusterOf(w.key), w.cluster.Plane.ID)
+	ses, err := w.s.Sessions.Open(w.key.Owner(), w.cluster.Plane.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (w *work) createTrouble(ctx context.Context, cause error) (time.Duration, e
 
 // final reports whether trying again cannot help.
 func final(err error) bool {
-	return errors.Is(err, errNotMIME) || strings.HasSuffix(ekserr.Code(err), ".NotFound") || strings.HasSuffix(ekserr.Code(err), ".Malformed") || ekserr.Code(err) == "NotImplemented"
+	return errors.Is(err, errNotMIME) || strings.HasSuffix(awserr.CodeOf(err), ".NotFound") || strings.HasSuffix(awserr.CodeOf(err), ".Malformed") || awserr.CodeOf(err) == "NotImplemented"
 }
 
 func (w *work) fail(ctx context.Context, issues ...ekstypes.Issue) error {
@@ -401,14 +401,14 @@ func (w *work) update(ctx context.Context) (time.Duration, error) {
 	}
 	var detail *ekstypes.ErrorDetail
 	if failure != nil {
-		detail = &ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new(ekserr.Message(failure)), ResourceIds: []string{}}
+		detail = &ekstypes.ErrorDetail{ErrorCode: ekstypes.ErrorCodeNodeCreationFailure, ErrorMessage: new(awserr.TextOf(failure)), ResourceIds: []string{}}
 	}
 	return steady, w.endUpdate(ctx, detail, func(g *record.Nodegroup) { g.RemovedLabels, g.RemovedTaints = nil, nil })
 }
 
 // updatesMarks reports whether the update in progress changes labels or taints.
 func (w *work) updatesMarks() (bool, error) {
-	u, err := record.Updates.Get(w.s.Store, record.Below(record.ClusterOf(w.key), w.g.UpdateID))
+	u, err := record.Updates.Get(w.s.Store, w.key.Owner().Below(w.g.UpdateID))
 	return slices.ContainsFunc(u.Update.Params, func(p ekstypes.UpdateParam) bool {
 		switch p.Type {
 		case ekstypes.UpdateParamTypeLabelsToAdd, ekstypes.UpdateParamTypeLabelsToRemove,

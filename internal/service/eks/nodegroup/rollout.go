@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
-	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -223,7 +223,7 @@ func (w *work) terminate(instanceID string, shrink bool) error {
 	_, err := w.s.AutoScaling.TerminateInstanceInAutoScalingGroup(w.svc, &awsautoscaling.TerminateInstanceInAutoScalingGroupInput{
 		InstanceId: &instanceID, ShouldDecrementDesiredCapacity: &shrink,
 	})
-	if ekserr.Code(err) == "ValidationError" && strings.HasPrefix(ekserr.Message(err), "Instance Id not found") {
+	if awserr.CodeOf(err) == "ValidationError" && strings.HasPrefix(awserr.TextOf(err), "Instance Id not found") {
 		return nil
 	}
 	if err != nil {
@@ -237,12 +237,7 @@ func markRetiring(ctx context.Context, ses *plane.Session, n *corev1.Node) error
 	if n == nil || n.Spec.Unschedulable && n.Labels[excludeLabel] != "" {
 		return nil
 	}
-	patch := []byte(`{"metadata":{"labels":{"` + excludeLabel + `":"true"}},"spec":{"unschedulable":true}}`)
-	_, err := ses.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("cordoning %s: %w", n.Name, err)
-	}
-	return nil
+	return retiring(ctx, ses, n, `"true"`, "true", "cordoning")
 }
 
 // unmarkRetiring undoes markRetiring.
@@ -250,10 +245,14 @@ func unmarkRetiring(ctx context.Context, ses *plane.Session, n *corev1.Node) err
 	if n == nil || !n.Spec.Unschedulable && n.Labels[excludeLabel] == "" {
 		return nil
 	}
-	patch := []byte(`{"metadata":{"labels":{"` + excludeLabel + `":null}},"spec":{"unschedulable":null}}`)
+	return retiring(ctx, ses, n, "null", "null", "uncordoning")
+}
+
+func retiring(ctx context.Context, ses *plane.Session, n *corev1.Node, label, unschedulable, doing string) error {
+	patch := []byte(`{"metadata":{"labels":{"` + excludeLabel + `":` + label + `}},"spec":{"unschedulable":` + unschedulable + `}}`)
 	_, err := ses.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("uncordoning %s: %w", n.Name, err)
+		return fmt.Errorf("%s %s: %w", doing, n.Name, err)
 	}
 	return nil
 }
@@ -333,7 +332,7 @@ func (w *work) endUpdate(ctx context.Context, failure *ekstypes.ErrorDetail, fn 
 		if err != nil || g.UUID != w.g.UUID || g.UpdateID != w.g.UpdateID {
 			return err
 		}
-		if err := record.Updates.Update(tx, record.Below(record.ClusterOf(w.key), g.UpdateID), func(u *record.Update) error {
+		if err := record.Updates.Update(tx, w.key.Owner().Below(g.UpdateID), func(u *record.Update) error {
 			u.Update.Status = ekstypes.UpdateStatusSuccessful
 			if failure != nil {
 				u.Update.Status, u.Update.Errors = ekstypes.UpdateStatusFailed, []ekstypes.ErrorDetail{*failure}

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
@@ -29,10 +30,7 @@ const userDataBoundary = "//"
 
 // nodeLabels are the labels a group's nodes register with: the user's and EKS's.
 func nodeLabels(g *record.Nodegroup) map[string]string {
-	out := maps.Clone(g.Nodegroup.Labels)
-	if out == nil {
-		out = map[string]string{}
-	}
+	out := base.TagsOrEmpty(g.Nodegroup.Labels)
 	out[plane.LabelNodegroup] = *g.Nodegroup.NodegroupName
 	out["eks.amazonaws.com/nodegroup-image"] = g.ImageID
 	out["eks.amazonaws.com/capacityType"] = string(g.Nodegroup.CapacityType)
@@ -91,7 +89,7 @@ func nodeConfigData(cluster *record.Cluster, g *record.Nodegroup, users []byte) 
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "MIME-Version: 1.0\r\nContent-Type: multipart/mixed; boundary=%q\r\n\r\n", userDataBoundary)
 	w := multipart.NewWriter(&out)
-	if err := setBoundary(w); err != nil {
+	if err := w.SetBoundary(userDataBoundary); err != nil {
 		return nil, err
 	}
 	if len(bytes.TrimSpace(users)) > 0 {
@@ -111,8 +109,6 @@ func nodeConfigData(cluster *record.Cluster, g *record.Nodegroup, users []byte) 
 	}
 	return out.Bytes(), nil
 }
-
-func setBoundary(w *multipart.Writer) error { return w.SetBoundary(userDataBoundary) }
 
 var errNotMIME = errors.New("User data was not in the MIME multipart format.") //nolint:staticcheck // AWS's text
 

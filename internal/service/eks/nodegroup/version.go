@@ -24,7 +24,7 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 	if err != nil {
 		return nil, err
 	}
-	owner, name := record.ClusterOf(key), *in.NodegroupName
+	owner, name := key.Owner(), *in.NodegroupName
 	request := record.Fingerprint(in)
 	if done, err := s.RepeatedUpdate(s.Store, owner, in.ClientRequestToken, request); done != nil || err != nil {
 		return &awseks.UpdateNodegroupVersionOutput{Update: done}, err
@@ -42,18 +42,13 @@ func (s *Service) UpdateNodegroupVersion(ctx context.Context, in *awseks.UpdateN
 	}
 	up := s.NewUpdate(ekstypes.UpdateTypeVersionUpdate)
 	up.Nodegroup, up.Request, up.Token = name, request, aws.ToString(in.ClientRequestToken)
-	note := func(t ekstypes.UpdateParamType, value *string) {
-		if value != nil {
-			up.Update.Params = append(up.Update.Params, base.UpdateParam(t, *value))
-		}
-	}
 	if rec.Nodegroup.AmiType != ekstypes.AMITypesCustom {
-		note(ekstypes.UpdateParamTypeVersion, r.Version)
-		note(ekstypes.UpdateParamTypeReleaseVersion, r.ReleaseVersion)
+		base.Note(up, ekstypes.UpdateParamTypeVersion, r.Version)
+		base.Note(up, ekstypes.UpdateParamTypeReleaseVersion, r.ReleaseVersion)
 	}
 	if in.LaunchTemplate != nil {
-		note(ekstypes.UpdateParamTypeLaunchTemplateName, r.LaunchTemplate.Name)
-		note(ekstypes.UpdateParamTypeLaunchTemplateVersion, r.LaunchTemplate.Version)
+		base.Note(up, ekstypes.UpdateParamTypeLaunchTemplateName, r.LaunchTemplate.Name)
+		base.Note(up, ekstypes.UpdateParamTypeLaunchTemplateVersion, r.LaunchTemplate.Version)
 	}
 	err = s.begin(ctx, key, up, func(g *record.Nodegroup) error {
 		g.Rollout, r.Size = r, *g.Nodegroup.ScalingConfig

@@ -1,13 +1,26 @@
+// Package plane reaches the control planes of clusters: the interface through which EKS
+// asks for them, the connections it keeps open to them, and the objects it applies in
+// them. It knows control planes by their IDs and does not read the records of clusters.
 package plane
 
 import (
 	"context"
+	"log/slog"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
+
+// Config connects sessions to control planes. All of it is required.
+type Config struct {
+	ControlPlanes ControlPlanes
+	NewClient     func(*rest.Config) (kubernetes.Interface, error)
+	NewObjects    func(*rest.Config) (Objects, error)
+	Log           *slog.Logger
+}
 
 // A Request says which control plane a cluster needs.
 type Request struct {

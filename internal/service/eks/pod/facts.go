@@ -1,21 +1,35 @@
+// Package pod looks pods of clusters up, for explanations (`drydock why`) and for
+// programs that run as pods (`drydock run --pod`). It changes no pod.
 package pod
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/drydock-dev/drydock/internal/kube"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
 )
+
+// A Service looks pods up. It answers no operation of the API.
+type Service struct {
+	*base.Service
+	identities *podidentity.Service
+}
+
+// New returns the part of EKS that looks pods up.
+func New(b *base.Service, identities *podidentity.Service) *Service { return &Service{b, identities} }
 
 // Facts is what a cluster knows of a pod, for explanations.
 type Facts struct {
@@ -51,11 +65,7 @@ type MissingObject struct {
 // owner's pod in the worst state, or the error for the pod that could not be created. Of a
 // Deployment its newest ReplicaSet counts.
 func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string) (Facts, error) {
-	key, rec, err := s.ActiveCluster(ctx, &cluster)
-	if err != nil {
-		return Facts{}, err
-	}
-	ses, err := s.Sessions.Open(key, rec.Plane.ID)
+	key, rec, ses, err := s.Session(ctx, cluster)
 	if err != nil {
 		return Facts{}, err
 	}
@@ -214,15 +224,22 @@ func lastSeen(e *corev1.Event) metav1.Time {
 	return e.CreationTimestamp
 }
 
+// found returns what was read from the API server; nil if it does not exist.
+func found[T any](o *T, err error) (*T, error) {
+	if err == nil {
+		return o, nil
+	}
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return nil, err
+}
+
 func (f *Facts) findNodes(ctx context.Context, client kubernetes.Interface) error {
 	if name := f.Pod.Spec.NodeName; name != "" {
-		n, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
-			f.Node = n
-		} else if !apierrors.IsNotFound(err) {
-			return err
-		}
-		return nil
+		var err error
+		f.Node, err = found(client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
+		return err
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -242,23 +259,18 @@ func (f *Facts) findMissing(ctx context.Context, client kubernetes.Interface) er
 			return have, nil
 		}
 		var have map[string]bool
-		var err error
+		e := environmentOf(ctx, client, f.Pod, nil)
 		if kind == "Secret" {
-			var o *corev1.Secret
-			if o, err = client.CoreV1().Secrets(f.Pod.Namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
+			if o, err := e.Secret(name); err != nil {
+				return nil, err
+			} else if o != nil {
 				have = keySet(o.Data)
 			}
-		} else {
-			var o *corev1.ConfigMap
-			if o, err = client.CoreV1().ConfigMaps(f.Pod.Namespace).Get(ctx, name, metav1.GetOptions{}); err == nil {
-				have = keySet(o.Data)
-				for k := range o.BinaryData {
-					have[k] = true
-				}
-			}
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
+		} else if o, err := e.ConfigMap(name); err != nil {
 			return nil, err
+		} else if o != nil {
+			have = keySet(o.Data)
+			maps.Copy(have, keySet(o.BinaryData))
 		}
 		seen[r] = have
 		return have, nil
@@ -346,4 +358,49 @@ func references(spec *corev1.PodSpec) []MissingObject {
 		}
 	}
 	return out
+}
+
+// An UnboundClaim is a PersistentVolumeClaim that has no volume.
+type UnboundClaim struct {
+	Claim *corev1.PersistentVolumeClaim
+	// Class is its storage class, or nil: it names none, or one that is not there.
+	Class *storagev1.StorageClass
+	// Selected says that the scheduler has chosen a node for the pod and waits for a
+	// provisioner to make the volume there.
+	Selected bool
+}
+
+// findUnbound looks the claims up that keep the pod from being bound to a node. The
+// scheduler reports the names of missing ones itself.
+func (f *Facts) findUnbound(ctx context.Context, client kubernetes.Interface) error {
+	if f.Pod.Spec.NodeName != "" {
+		return nil
+	}
+	for i := range f.Pod.Spec.Volumes {
+		v := &f.Pod.Spec.Volumes[i]
+		name := ""
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = f.Pod.Name + "-" + v.Name // https://kubernetes.io/docs/concepts/storage/ephemeral-volumes/#persistentvolumeclaim-naming
+		default:
+			continue
+		}
+		claim, err := found(client.CoreV1().PersistentVolumeClaims(f.Pod.Namespace).Get(ctx, name, metav1.GetOptions{}))
+		if err != nil {
+			return err
+		}
+		if claim == nil || claim.Spec.VolumeName != "" {
+			continue
+		}
+		u := UnboundClaim{Claim: claim, Selected: claim.Annotations["volume.kubernetes.io/selected-node"] != ""}
+		if class := claim.Spec.StorageClassName; class != nil && *class != "" {
+			if u.Class, err = found(client.StorageV1().StorageClasses().Get(ctx, *class, metav1.GetOptions{})); err != nil {
+				return err
+			}
+		}
+		f.Unbound = append(f.Unbound, u)
+	}
+	return nil
 }

@@ -70,11 +70,7 @@ const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 // then it is a pod that is ready, if there is one. No container means the annotated one, or
 // the first.
 func (s *Service) PodProgram(ctx context.Context, cluster, namespace, name, container string) (Program, error) {
-	key, rec, err := s.ActiveCluster(ctx, &cluster)
-	if err != nil {
-		return Program{}, err
-	}
-	ses, err := s.Sessions.Open(key, rec.Plane.ID)
+	key, rec, ses, err := s.Session(ctx, cluster)
 	if err != nil {
 		return Program{}, err
 	}
@@ -94,9 +90,7 @@ func (s *Service) PodProgram(ctx context.Context, cluster, namespace, name, cont
 		return out, err
 	}
 	e := environmentOf(ctx, ses.Client, out.Pod, c)
-	if n, err := ses.Client.CoreV1().Nodes().Get(ctx, out.Pod.Spec.NodeName, metav1.GetOptions{}); err == nil {
-		e.Node = n
-	} else if !apierrors.IsNotFound(err) {
+	if e.Node, err = found(ses.Client.CoreV1().Nodes().Get(ctx, out.Pod.Spec.NodeName, metav1.GetOptions{})); err != nil {
 		return out, err
 	}
 	if out.Env, err = e.Variables(); err != nil {
@@ -129,18 +123,10 @@ func environmentOf(ctx context.Context, client kubernetes.Interface, pod *corev1
 	return &kube.Environment{
 		Pod: pod, Container: c,
 		ConfigMap: func(name string) (*corev1.ConfigMap, error) {
-			m, err := client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil, nil
-			}
-			return m, err
+			return found(client.CoreV1().ConfigMaps(pod.Namespace).Get(ctx, name, metav1.GetOptions{}))
 		},
 		Secret: func(name string) (*corev1.Secret, error) {
-			m, err := client.CoreV1().Secrets(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				return nil, nil
-			}
-			return m, err
+			return found(client.CoreV1().Secrets(pod.Namespace).Get(ctx, name, metav1.GetOptions{}))
 		},
 	}
 }
@@ -328,11 +314,7 @@ func (s *Service) PodIdentityAgentRuns(ctx context.Context, planeID, nodeName st
 // PodNames are the pods of a cluster of the call's account and region and their owners, as
 // NAMESPACE/NAME, at most so many pods: those that run, or all.
 func (s *Service) PodNames(ctx context.Context, cluster string, running bool, most int64) ([]string, error) {
-	key, rec, err := s.ActiveCluster(ctx, &cluster)
-	if err != nil {
-		return nil, err
-	}
-	ses, err := s.Sessions.Open(key, rec.Plane.ID)
+	_, _, ses, err := s.Session(ctx, cluster)
 	if err != nil {
 		return nil, err
 	}

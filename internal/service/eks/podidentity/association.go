@@ -1,3 +1,6 @@
+// Package podidentity gives pods the roles of their service accounts: EKS Pod Identity
+// associations, the webhook that puts tokens and variables into pods, and the review of
+// these tokens. Credentials themselves are issued by STS and EKS Auth.
 package podidentity
 
 import (
@@ -7,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -22,6 +24,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
+
+// A Service answers the operations on Pod Identity associations.
+type Service struct{ *base.Service }
+
+// New returns the part of EKS that gives pods identities.
+func New(b *base.Service) *Service { return &Service{b} }
 
 // trustedService is the service that the role of an association must trust.
 // https://docs.aws.amazon.com/eks/latest/userguide/pod-id-role.html
@@ -62,7 +70,7 @@ func (s *Service) NewAssociation(ctx context.Context, cluster store.Key, in *aws
 		return none, err
 	}
 	id := associationID()
-	now := s.Clock.Now().UTC().Truncate(time.Millisecond)
+	now := s.Now()
 	a := ekstypes.PodIdentityAssociation{
 		AssociationArn: new(arn.New("eks", cluster.Region, cluster.Account, "podidentityassociation/"+cluster.ID+"/"+id)),
 		AssociationId:  &id,
@@ -168,7 +176,7 @@ func Find(r store.Reader, cluster store.Key, id *string) (store.Key, record.PodI
 	if len(aws.ToString(id)) != 19 {
 		return store.Key{}, record.PodIdentity{}, errAssociationID(cluster.ID)
 	}
-	for _, i := range record.PodIdentities.All(r, record.AllBelow(cluster)) {
+	for _, i := range record.PodIdentities.All(r, cluster.AllBelow()) {
 		if *i.Value.Association.AssociationId == *id {
 			return i.Key, i.Value, nil
 		}
@@ -223,7 +231,7 @@ func (s *Service) UpdatePodIdentityAssociation(ctx context.Context, in *awseks.U
 		if in.Policy != nil {
 			a.Policy = record.Optional(*in.Policy)
 		}
-		a.ModifiedAt = new(s.Clock.Now().UTC().Truncate(time.Millisecond))
+		a.ModifiedAt = new(s.Now())
 	}
 	if rec.Association.OwnerArn != nil {
 		return nil, errOwned(key.ID, *in.AssociationId, *rec.Association.OwnerArn)
@@ -270,4 +278,59 @@ func (s *Service) DeletePodIdentityAssociation(ctx context.Context, in *awseks.D
 		return nil
 	})
 	return &out, err
+}
+
+// PutOwned stores associations of an add-on and returns their ARNs.
+func PutOwned(tx *store.Tx, cluster store.Key, owned []record.PodIdentity) ([]string, error) {
+	var arns []string
+	for _, r := range owned {
+		key := record.PodIdentityKey(cluster, *r.Association.Namespace, *r.Association.ServiceAccount)
+		old, err := record.PodIdentities.Get(tx, key)
+		switch {
+		case err == nil:
+			return nil, errExists(cluster.ID, *old.Association.AssociationId)
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, err
+		}
+		if err := record.PodIdentities.Create(tx, key, r); err != nil {
+			return nil, err
+		}
+		arns = append(arns, *r.Association.AssociationArn)
+	}
+	return arns, nil
+}
+
+// ReplaceOwned stores associations in place of those the add-on owns. One that
+// stays keeps its identity.
+func ReplaceOwned(tx *store.Tx, cluster store.Key, owner string, owned []record.PodIdentity) ([]string, error) {
+	arns := []string{}
+	old := OwnedBy(tx, cluster, owner)
+	for _, o := range old {
+		i := slices.IndexFunc(owned, func(r record.PodIdentity) bool {
+			return *r.Association.ServiceAccount == *o.Value.Association.ServiceAccount
+		})
+		if i < 0 {
+			record.PodIdentities.Delete(tx, o.Key)
+			continue
+		}
+		role, at := owned[i].Association.RoleArn, owned[i].Association.ModifiedAt
+		if err := record.PodIdentities.Update(tx, o.Key, func(r *record.PodIdentity) error {
+			r.Association.RoleArn, r.Association.ModifiedAt = role, at
+			return nil
+		}); err != nil {
+			return nil, err
+		}
+		arns = append(arns, *o.Value.Association.AssociationArn)
+		owned = slices.Delete(slices.Clone(owned), i, i+1)
+	}
+	added, err := PutOwned(tx, cluster, owned)
+	return append(arns, added...), err
+}
+
+// OwnedBy returns the associations of an add-on.
+func OwnedBy(r store.Reader, cluster store.Key, owner string) []store.Item[record.PodIdentity] {
+	items := record.PodIdentities.All(r, cluster.AllBelow())
+	return slices.DeleteFunc(items, func(i store.Item[record.PodIdentity]) bool {
+		return aws.ToString(i.Value.Association.OwnerArn) != owner
+	})
 }

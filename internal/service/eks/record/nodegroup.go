@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -68,12 +69,7 @@ func (g *Nodegroup) Target() *Nodegroup {
 
 // LaunchVersion is the version of the group's launch template that new instances
 // are launched from.
-func (g *Nodegroup) LaunchVersion() string {
-	if g.TemplateVersion == "" {
-		return "1"
-	}
-	return g.TemplateVersion
-}
+func (g *Nodegroup) LaunchVersion() string { return cmp.Or(g.TemplateVersion, "1") }
 
 // A Rollout replaces the nodes of a group by such of another image or version of the
 // user's launch template.

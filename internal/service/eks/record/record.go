@@ -10,7 +10,9 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
-	"strings"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -28,23 +30,6 @@ var (
 // ClusterKey returns the key of the caller's cluster with a name.
 func ClusterKey(call *awsapi.Call, name string) store.Key {
 	return store.Key{Account: call.Account, Region: call.Region, ID: name}
-}
-
-// Below returns the key of something that belongs to a cluster.
-func Below(cluster store.Key, id string) store.Key {
-	cluster.ID += "/" + id
-	return cluster
-}
-
-// AllBelow is the scope of what belongs to a cluster.
-func AllBelow(cluster store.Key) store.Scope {
-	return store.Scope{Account: cluster.Account, Region: cluster.Region, Prefix: cluster.ID + "/"}
-}
-
-// ClusterOf returns the key of the cluster that k's record belongs to.
-func ClusterOf(k store.Key) store.Key {
-	k.ID, _, _ = strings.Cut(k.ID, "/")
-	return k
 }
 
 // Fingerprint identifies the content of a request, except for its token.
@@ -95,10 +80,66 @@ func Optional(s string) *string {
 // Other returns the key of another record of the same cluster for which is reports true, or nil
 // if there is none.
 func Other[T any](r store.Reader, c store.Collection[T], key store.Key, is func(*T) bool) *store.Key {
-	all := c.All(r, AllBelow(ClusterOf(key)))
+	all := c.All(r, key.Owner().AllBelow())
 	i := slices.IndexFunc(all, func(o store.Item[T]) bool { return o.Key != key && is(&o.Value) })
 	if i < 0 {
 		return nil
 	}
 	return &all[i].Key
+}
+
+// An AccessEntry lets an IAM principal into a cluster. It is kept under CLUSTER/PRINCIPAL.
+type AccessEntry struct {
+	Entry ekstypes.AccessEntry
+	// PrincipalID is the identity's unique ID when the entry was made. A role
+	// that is created again with the same ARN has another ID and is not let in.
+	// https://docs.aws.amazon.com/eks/latest/userguide/deleting-access-entries.html
+	PrincipalID string
+	Policies    []ekstypes.AssociatedAccessPolicy
+	Token       string
+	Request     string
+	// Managed entries, EKS's own, cannot be changed.
+	Managed bool
+}
+
+// An Identity is one IAM identity: a role or user that is created again with the same
+// ARN is another one.
+type Identity struct {
+	ARN string
+	ID  string
+}
+
+// FargateProfiles are kept under CLUSTER/NAME.
+var FargateProfiles = store.NewCollection[FargateProfile]("eks", "fargateprofile")
+
+// A FargateProfile is a Fargate profile. Nothing of it changes but its status
+// and tags.
+type FargateProfile struct {
+	Profile        ekstypes.FargateProfile
+	UUID           string // the last part of the ARN
+	Token, Request string
+	Since          time.Time
+	// Role is the pod execution role.
+	Role Identity
+	// AccessEntryMade says the role's access entry was EKS's own doing.
+	AccessEntryMade bool
+}
+
+// Name is the profile's name.
+func (p *FargateProfile) Name() string { return *p.Profile.FargateProfileName }
+
+// PodIdentities are kept under CLUSTER/NAMESPACE/SERVICEACCOUNT, of which there can
+// be one: the names of Kubernetes have no slash.
+var PodIdentities = store.NewCollection[PodIdentity]("eks", "podidentity")
+
+// A PodIdentity is a Pod Identity association.
+type PodIdentity struct {
+	Association ekstypes.PodIdentityAssociation
+	// Token and Request make CreatePodIdentityAssociation idempotent.
+	Token, Request string
+}
+
+// PodIdentityKey is the key of a service account's association.
+func PodIdentityKey(cluster store.Key, namespace, serviceAccount string) store.Key {
+	return cluster.Below(namespace + "/" + serviceAccount)
 }

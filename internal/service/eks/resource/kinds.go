@@ -1,8 +1,12 @@
 package resource
 
 import (
+	"context"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -56,7 +60,7 @@ func kindOf[T any](c store.Collection[T], of func(*T) (arn *string, tags *map[st
 			return read(key, &rec), nil
 		},
 		list: func(r store.Reader, cluster store.Key) (out []tagged) {
-			for _, i := range c.All(r, record.AllBelow(cluster)) {
+			for _, i := range c.All(r, cluster.AllBelow()) {
 				out = append(out, read(i.Key, &i.Value))
 			}
 			return out
@@ -98,4 +102,86 @@ func byARN(r store.Reader, account, region, path, arn string) (kind, tagged, err
 		}
 	}
 	return kind{}, tagged{}, store.ErrNotFound
+}
+
+// Authz returns what package authz asks about EKS's resources.
+func (s *Service) Authz() authz.Resolver { return resolver{s} }
+
+type resolver struct{ s *Service }
+
+// Resource implements authz.Resolver. A cluster is called by its name; what is in
+// it by CLUSTER/NAME; all of them by their ARNs.
+func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
+	if strings.HasPrefix(id, "arn:") {
+		return r.byARN(account, region, id)
+	}
+	key := store.Key{Account: account, Region: region, ID: id}
+	switch kind {
+	case "cluster", "nodegroup", "fargateprofile", "addon":
+		t, err := kinds[kind].get(r.s.Store, key)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		out := authz.Resource{ARN: t.arn, Tags: t.tags}
+		if kind == "cluster" {
+			out.Keys = map[string][]string{"eks:clustername": {id}}
+		}
+		return out, true
+	case "access-entry":
+		e, err := record.AccessEntries.Get(r.s.Store, key)
+		if err != nil {
+			return authz.Resource{ARN: missingEntryARN(account, region, id)}, true
+		}
+		return authz.Resource{ARN: *e.Entry.AccessEntryArn, Tags: e.Entry.Tags, Keys: entryKeys(&e)}, true
+	case "podidentityassociation":
+		cluster, association, _ := strings.Cut(id, "/")
+		key.ID = cluster
+		_, rec, err := podidentity.Find(r.s.Store, key, &association)
+		if err != nil {
+			return authz.Resource{}, false
+		}
+		return authz.Resource{ARN: *rec.Association.AssociationArn, Tags: rec.Association.Tags}, true
+	}
+	return authz.Resource{}, false
+}
+
+// entryKeys are the condition keys of a stored access entry; what a request says
+// of the same wins.
+func entryKeys(e *record.AccessEntry) map[string][]string {
+	keys := map[string][]string{
+		"eks:clustername":      {*e.Entry.ClusterName},
+		"eks:principalarn":     {*e.Entry.PrincipalArn},
+		"eks:kubernetesgroups": e.Entry.KubernetesGroups,
+		"eks:accessentrytype":  nil,
+		"eks:username":         nil,
+	}
+	if e.Entry.Type != nil {
+		keys["eks:accessentrytype"] = []string{*e.Entry.Type}
+	}
+	if e.Entry.Username != nil {
+		keys["eks:username"] = []string{*e.Entry.Username}
+	}
+	return keys
+}
+
+// missingEntryARN is the ARN of an access entry that is not there: CLUSTER and the
+// principal's ARN are id.
+func missingEntryARN(account, region, id string) string {
+	cluster, principal, _ := strings.Cut(id, "/")
+	path := "*"
+	if a, err := arn.Parse(principal); err == nil {
+		kind, name, _ := strings.Cut(a.Resource, "/")
+		path = kind + "/" + a.Account + "/" + name[strings.LastIndexByte(name, '/')+1:]
+	}
+	return arn.New("eks", region, account, "access-entry/"+cluster+"/"+path+"/*")
+}
+
+// byARN finds the tags of the resource with an ARN.
+func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
+	f := strings.SplitN(id, ":", 6)
+	if len(f) != 6 || f[3] != region || f[4] != account {
+		return authz.Resource{}, false
+	}
+	_, t, err := byARN(r.s.Store, account, region, f[5], id)
+	return authz.Resource{ARN: id, Tags: t.tags}, err == nil
 }

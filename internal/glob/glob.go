@@ -1,16 +1,17 @@
-package policy
+// Package glob matches text with patterns in which * stands for any characters and ? for
+// one, as IAM, EC2's filters and EKS have them.
+package glob
 
 import (
 	"strings"
 	"unicode/utf8"
 )
 
-// A glob is a pattern of characters, "*" and "?". Without "?", matching is linear;
+// A Pattern is a pattern of characters, "*" and "?". Without "?", matching is linear;
 // with it, it takes at most len(pattern)*len(string) steps, whatever the pattern.
-type glob struct {
-	text string
-	// literal marks the bytes of text that are not wildcards although they look like them: those of ${*} and of the
-	// values of variables. Nil means none.
+type Pattern struct {
+	// Text is the pattern as it was given.
+	Text    string
 	literal []bool
 	shape   shape
 	parts   []string // of stars: the texts before, between and after them
@@ -26,8 +27,10 @@ const (
 	stars          // "*" but no "?"
 )
 
-func newGlob(text string, literal []bool) glob {
-	g := glob{text: text, literal: literal}
+// New reads a pattern. literal, if not nil, marks the bytes of text that stand for
+// themselves although they look like wildcards.
+func New(text string, literal []bool) Pattern {
+	g := Pattern{Text: text, literal: literal}
 	at, marks := 0, 0
 	for i := range len(text) {
 		switch {
@@ -54,10 +57,11 @@ func newGlob(text string, literal []bool) glob {
 	return g
 }
 
-func (g *glob) match(s string) bool {
+// Match reports whether s is one of the texts that the pattern stands for.
+func (g *Pattern) Match(s string) bool {
 	switch g.shape {
 	case exact:
-		return g.text == s
+		return g.Text == s
 	case prefix:
 		return strings.HasPrefix(s, g.parts[0])
 	case anything:
@@ -65,7 +69,13 @@ func (g *glob) match(s string) bool {
 	case stars:
 		return matchParts(g.parts, s)
 	}
-	return matchGlob(g.text, g.literal, s)
+	return match(g.Text, g.literal, s)
+}
+
+// Match is Pattern.Match for a pattern that is used once.
+func Match(pattern, s string) bool {
+	g := New(pattern, nil)
+	return g.Match(s)
 }
 
 // matchParts finds each part after the previous one, the first at the start and the last at the end.
@@ -86,9 +96,9 @@ func matchParts(parts []string, s string) bool {
 	return true
 }
 
-// matchGlob backtracks only to the last "*": whatever an earlier one could match in addition, the last one can match
-// as well.
-func matchGlob(pattern string, literal []bool, s string) bool {
+// match backtracks only to the last "*": whatever an earlier one could match in addition, the last one can match as
+// well.
+func match(pattern string, literal []bool, s string) bool {
 	wild := func(p int, c byte) bool {
 		return p < len(pattern) && pattern[p] == c && (literal == nil || !literal[p])
 	}

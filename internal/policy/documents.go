@@ -1,0 +1,31 @@
+package policy
+
+import "sync"
+
+// maxDocuments bounds a Documents; when it is full it forgets everything.
+const maxDocuments = 1024
+
+// Documents are resource policies that were parsed, by their texts. The zero value is empty
+// and ready to use.
+type Documents struct {
+	mu   sync.Mutex
+	docs map[string]*Document
+}
+
+// Get returns the policy with a text. One that cannot be parsed allows nothing.
+func (d *Documents) Get(text string) *Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if doc, ok := d.docs[text]; ok {
+		return doc
+	}
+	doc, err := Parse(Resource, text)
+	if err != nil {
+		doc = &Document{}
+	}
+	if d.docs == nil || len(d.docs) >= maxDocuments {
+		d.docs = map[string]*Document{}
+	}
+	d.docs[text] = doc
+	return doc
+}
