@@ -42,7 +42,7 @@ func details(sn subnet) *string {
 	return aws.String(string(raw))
 }
 
-// begin writes a new activity and returns its ID.
+// begin stores a new activity and returns its ID.
 func begin(tx *store.Tx, group store.Key, g *groupRecord, description, cause string, sn subnet, at time.Time) (string, error) {
 	id := ids.UUID()
 	return id, actions.Put(tx, group.Below(id), activityRecord{autoscalingtypes.Activity{
@@ -133,7 +133,7 @@ func latestFirst(a, b autoscalingtypes.Activity) int {
 	return cmp.Or(b.StartTime.Compare(*a.StartTime), cmp.Compare(*a.ActivityId, *b.ActivityId))
 }
 
-// prune forgets a group's oldest activities beyond those it keeps.
+// prune deletes a group's oldest activities if it has more than it keeps.
 func (s *Service) prune(ctx context.Context, group store.Key) error {
 	all := actions.All(s.store, group.AllBelow())
 	if len(all) <= keptActivities+keptActivities/10 {

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxAttached is how many instances one call attaches or detaches.
+// maxAttached is how many instances one call can attach or detach.
 const maxAttached = 20
 
 func checkInstanceIDs(instanceIDs []string, verb string) error {

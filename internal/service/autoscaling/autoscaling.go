@@ -55,15 +55,15 @@ type Config struct {
 	Store     *store.Store
 	EC2       EC2
 	Instances Instances
-	// Sources are load balancers, by the type of traffic source: elb, elbv2. Those of a
-	// type that is not there are records without an effect.
+	// Sources are load balancers by type of traffic source: elb, elbv2. Traffic sources of other
+	// types are stored but have no effect.
 	Sources map[string]Sources
 	// EnsureServiceRole makes a service-linked role in the caller's account, for the
 	// caller, unless it exists. nil makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	Timing            timing.Timing
-	Clock             clock.WithTicker // nil: the real one
-	Log               *slog.Logger     // nil: slog.Default
+	Clock             clock.WithTicker // nil means the real clock
+	Log               *slog.Logger     // nil means slog.Default
 }
 
 // Service is the Auto Scaling service.
@@ -86,7 +86,7 @@ func (s *Service) asService(ctx context.Context, account, region string) context
 	return awsapi.AsService(ctx, account, region, serviceRole, s.clock.Now())
 }
 
-// serviceRole is the service-linked role of Auto Scaling.
+// serviceRole is Auto Scaling's service-linked role.
 var serviceRole = awsapi.ServiceRole{Service: "autoscaling.amazonaws.com", Name: "AWSServiceRoleForAutoScaling", Session: "AutoScaling"}
 
 // scope is an account and region.
@@ -94,6 +94,6 @@ type scope struct{ regional.Scope }
 
 func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 
-// group is the key of a group or launch configuration. Names may hold nearly any
-// character, so they are escaped: what belongs to a group has keys "GROUP/…".
+// group returns the key of a group or launch configuration. Names can contain nearly any character,
+// so they are escaped, because resources of a group have keys "GROUP/…".
 func (sc scope) group(name string) store.Key { return sc.Key(url.QueryEscape(name)) }

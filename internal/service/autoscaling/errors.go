@@ -13,10 +13,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
-// Auto Scaling models few errors; whatever is wrong with a request is a
-// ValidationError, and clients (Terraform, eksctl, cluster-autoscaler) look at
-// its text. The texts are those that users of AWS report in public issues,
-// unless marked.
+// Auto Scaling has few error codes. Whatever is wrong with a request is a ValidationError, and
+// clients (Terraform, eksctl, cluster-autoscaler) check its text. Unless marked otherwise, the
+// texts are quoted in public issues by users of AWS.
 
 func errValidation(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)

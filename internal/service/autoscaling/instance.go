@@ -35,7 +35,7 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautos
 		for _, id := range in.InstanceIds {
 			_, m, err := s.member(s.store, sc, &id)
 			if awserr.CodeOf(err) == "ValidationError" {
-				continue // unknown ones are left out
+				continue // leave out unknown instances
 			}
 			if err != nil {
 				return nil, err
@@ -110,7 +110,7 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 		cause := fmt.Sprintf("At %s an instance was taken out of service in response to a user request", stamp(now))
 		err = members.Update(tx, key.Below(*in.InstanceId), func(m *memberRecord) error {
 			if m.terminating() {
-				return nil // its activity is under way
+				return nil // its activity is in progress
 			}
 			if *in.ShouldDecrementDesiredCapacity && m.capacity() {
 				was := *g.Group.DesiredCapacity

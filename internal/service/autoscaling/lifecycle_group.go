@@ -17,10 +17,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// ofGroup is the group that a record below it belongs to.
+// ofGroup returns the group that the resource with key k belongs to.
 func ofGroup(k store.Key) (store.Key, bool) { return k.Owner(), true }
 
-// Run makes groups live until ctx ends.
+// Run reconciles groups until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	return reconcile.Run(ctx, reconcile.Config{
 		Name: "autoscaling/group", Watcher: groups.Watch(s.store, store.Scope{}), Workers: 16, Log: s.log, Clock: s.clock,
@@ -40,7 +40,7 @@ func (s *Service) WatchMembers(sc store.Scope) *store.Watcher { return members.W
 func (s *Service) MemberGroup(k store.Key) string {
 	name, err := url.QueryUnescape(k.Owner().ID)
 	if err != nil {
-		return "" // no key of ours
+		return "" // not one of our keys
 	}
 	return name
 }
@@ -113,7 +113,7 @@ func (w *work) members() []memberRecord {
 	return out
 }
 
-// balance brings the number of instances to the desired one.
+// balance adjusts the number of instances to the desired capacity.
 func (w *work) balance(ctx context.Context) (time.Duration, error) {
 	g, err := groups.Get(w.s.store, w.key)
 	if err != nil {
@@ -143,7 +143,7 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 		return 0, w.plan(ctx, all, want-c.active, "")
 	case want < c.active:
 		if c.risingSurplus || !g.runs("Terminate") {
-			return 0, nil // no instance leaves before its replacement is in service
+			return 0, nil // instances are terminated only after their replacements are in service
 		}
 		return 0, w.scaleIn(ctx, all, c.active-want)
 	}
@@ -180,7 +180,7 @@ func (w *work) endAll(ctx context.Context, all []memberRecord) error {
 	}, false)
 }
 
-// scaleIn ends n instances.
+// scaleIn terminates n instances.
 func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
 	r := w.s.activeRefresh(w.s.store, w.key)
@@ -261,14 +261,14 @@ func (w *work) whyScaleIn(leave []memberRecord, before int, cause string) func(*
 	}
 }
 
-// rules are the termination policies with what they compare to.
+// rules returns the termination policies and the data that they depend on.
 func (w *work) rules(serving []memberRecord) (scaleIn, error) {
 	rules := scaleIn{policies: w.g.Group.TerminationPolicies, now: w.s.now(), configAge: map[string]time.Time{}}
 	src, err := w.s.source(w.svc, w.scope(), &w.g)
 	if err != nil && awserr.CodeOf(err) == "" {
 		return rules, err
 	}
-	rules.source = src // of a deleted template nothing is current
+	rules.source = src // if the template was deleted, no instance is current
 	if src.mixed != nil {
 		rules.spotWant = w.g.desired() - onDemand(src.mixed, w.g.desired())
 	}

@@ -27,8 +27,8 @@ const (
 	lastRetry  = time.Minute
 )
 
-// plan decides on n launches and writes them down. A surplus cause is that of
-// instances beyond the desired capacity.
+// plan decides on n launches and stores them. If surplus is set, they go beyond the desired
+// capacity, for that cause.
 func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus string) error {
 	src, err := w.s.source(w.svc, w.scope(), &w.g)
 	if code := awserr.CodeOf(err); code != "" {
@@ -211,7 +211,7 @@ func (src *launchSource) preferred(region, zone string, spot bool) []string {
 	return types
 }
 
-// launch carries out what is planned.
+// launch carries out the stored plans.
 func (w *work) launch(ctx context.Context) error {
 	eg, ctx := errgroup.WithContext(ctx)
 	eg.SetLimit(launchers)

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A verdict is what happens to an instance of a group next.
+// A verdict is the next step for an instance of a group.
 type verdict int
 
 const (
@@ -108,7 +108,7 @@ func (m *memberRecord) hooksOver(now time.Time) (over, abandoned bool) {
 	return over, abandoned
 }
 
-// follow does what is due for each instance, and says when the next hook ends.
+// follow takes the next step for each instance and returns the time until the next hook times out.
 func (w *work) follow(ctx context.Context) (time.Duration, error) {
 	all := w.members()
 	now := w.s.now()

@@ -64,7 +64,7 @@ func (s *Service) DeleteNotificationConfiguration(ctx context.Context, in *awsau
 	return &awsautoscaling.DeleteNotificationConfigurationOutput{}, err
 }
 
-// DescribeNotificationConfigurations lists what is recorded.
+// DescribeNotificationConfigurations lists the configurations.
 func (s *Service) DescribeNotificationConfigurations(ctx context.Context, in *awsautoscaling.DescribeNotificationConfigurationsInput) (*awsautoscaling.DescribeNotificationConfigurationsOutput, error) {
 	all := groups.All(s.store, scopeOf(ctx).All())
 	found := []autoscalingtypes.NotificationConfiguration{}

@@ -23,7 +23,7 @@ func pages(usual, most int) paging.Rules {
 	}
 }
 
-// describe returns one page of the records of a scope that match.
+// describe returns one page of matching records of a scope.
 func describe[T any](r store.Reader, c store.Collection[T], where store.Scope, match func(T) bool, maxRecords *int32, token *string) ([]store.Item[T], *string, error) {
 	all := c.All(r, where)
 	all = slices.DeleteFunc(all, func(i store.Item[T]) bool { return !match(i.Value) })

@@ -88,7 +88,7 @@ func (s *Service) DescribeLifecycleHookTypes(context.Context, *awsautoscaling.De
 	return &awsautoscaling.DescribeLifecycleHookTypesOutput{LifecycleHookTypes: []string{hookLaunching, hookTerminating}}, nil
 }
 
-// DescribeAccountLimits tells the quotas and what is used of them.
+// DescribeAccountLimits returns the quotas and how much of them is used.
 func (s *Service) DescribeAccountLimits(ctx context.Context, _ *awsautoscaling.DescribeAccountLimitsInput) (*awsautoscaling.DescribeAccountLimitsOutput, error) {
 	sc := scopeOf(ctx)
 	all, lcs := groups.All(s.store, sc.All()), configs.All(s.store, sc.All())

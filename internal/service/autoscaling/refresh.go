@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// keptRefreshes is how many ended refreshes of a group are kept.
+// keptRefreshes is how many completed refreshes of a group are kept.
 const keptRefreshes = 20
 
 // activeRefresh returns the refresh in progress, or nil if there is none.
@@ -28,7 +28,7 @@ func (s *Service) activeRefresh(r store.Reader, group store.Key) *store.Item[ref
 	return nil
 }
 
-// StartInstanceRefresh begins to replace a group's instances.
+// StartInstanceRefresh starts to replace a group's instances.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_StartInstanceRefresh.html
 func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.StartInstanceRefreshInput) (*awsautoscaling.StartInstanceRefreshOutput, error) {
 	sc := scopeOf(ctx)

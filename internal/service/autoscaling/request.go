@@ -162,7 +162,7 @@ func (s *Service) tryLaunch(svc context.Context, sc scope, g *groupRecord) error
 	_, err = s.cfg.EC2.RunInstances(svc, in)
 	switch c := awserr.CodeOf(err); {
 	case err == nil || c == "DryRunOperation" || elsewhere(c):
-		return nil // capacity is not what a template is judged by
+		return nil // missing capacity says nothing about the template
 	case c == "NotImplemented":
 		return err
 	case c != "":
@@ -178,7 +178,7 @@ func elsewhere(code string) bool {
 	}, code)
 }
 
-// call is the plan's RunInstances call, the same whenever it is asked for.
+// call returns the plan's RunInstances request, which is the same every time.
 func (p *planRecord) call() (*awsec2.RunInstancesInput, error) {
 	in := new(awsec2.RunInstancesInput)
 	if err := json.Unmarshal(p.Request, in); err != nil {

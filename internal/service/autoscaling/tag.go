@@ -21,7 +21,7 @@ const (
 	tagsResource = "auto-scaling-group"
 )
 
-// newTags are the tags of a group that is being made.
+// newTags returns the tags of a new group.
 func newTags(ctx context.Context, group string, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
 	var system []autoscalingtypes.TagDescription
 	own := slices.DeleteFunc(slices.Clone(in), func(t autoscalingtypes.Tag) bool {
@@ -56,8 +56,7 @@ func checkTags(in []autoscalingtypes.Tag) error {
 	return nil
 }
 
-// putTags adds tags to a group's, or changes them. Tags of running instances stay
-// as they are: they propagate at launch.
+// putTags adds or replaces tags. It does not affect running instances: tags propagate at launch.
 func putTags(group string, old []autoscalingtypes.TagDescription, in []autoscalingtypes.Tag) ([]autoscalingtypes.TagDescription, error) {
 	more := make([]autoscalingtypes.TagDescription, 0, len(in))
 	for _, t := range in {

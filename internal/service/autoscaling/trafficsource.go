@@ -158,8 +158,8 @@ func (s *Service) describeSources(ctx context.Context, group *string, kind strin
 	return out, next, nil
 }
 
-// sourceState is Added once all instances in service are registered and, where the group
-// minds the health checks of load balancers, InService once one of them passes.
+// sourceState returns Added once all instances in service are registered. If the group uses the
+// health checks of load balancers, it returns InService once an instance passes them.
 // https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TrafficSourceState.html
 func (s *Service) sourceState(ctx context.Context, sc scope, g *groupRecord, src trafficSource) string {
 	all := members.All(s.store, sc.group(g.name()).AllBelow())

@@ -74,8 +74,7 @@ func (w *world) newService(st *store.Store) *autoscaling.Service {
 	})
 }
 
-// restart stops the reconciler and starts it again from what is stored, as after a
-// kill.
+// restart stops the reconciler and restarts it from the stored state, as after a kill.
 func (w *world) restart() {
 	w.stop()
 	w.stop = testkit.Run(w, w.newService(w.server.Store).Run)

@@ -38,8 +38,8 @@ type Config struct {
 	// Assume returns a session of a stack's role, or an error if CloudFormation may not
 	// assume it.
 	Assume func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error)
-	Clock  clock.WithTicker // nil: the real one
-	Log    *slog.Logger     // nil: slog.Default
+	Clock  clock.WithTicker // nil means the real clock
+	Log    *slog.Logger     // nil means slog.Default
 }
 
 // A Service is CloudFormation.

@@ -97,7 +97,7 @@ func (s *Service) DescribeStacks(ctx context.Context, in *awscloudformation.Desc
 	return out, err
 }
 
-// ListStacks lists the stacks, also those that were deleted.
+// ListStacks lists the stacks, including deleted ones.
 func (s *Service) ListStacks(ctx context.Context, in *awscloudformation.ListStacksInput) (*awscloudformation.ListStacksOutput, error) {
 	out := &awscloudformation.ListStacksOutput{StackSummaries: []cloudformationtypes.StackSummary{}}
 	list := slices.DeleteFunc(all(s.store, scopeOf(ctx)), func(f foundStack) bool {

@@ -12,7 +12,7 @@ func (s *Service) Module() module.Module {
 	return module.Module{Service: s.AWS(), Resolver: resolver{s}, Run: s.Run}
 }
 
-// AWS declares the operations the service answers.
+// AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
 	const (
 		noUpdates  = "stacks are created and deleted, not changed yet"

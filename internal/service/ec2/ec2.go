@@ -46,7 +46,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// These are the parts of the packages below that the rest of Drydock uses.
+// The parts of the packages below that the rest of Drydock uses.
 type (
 	Profiles         = instance.Profiles
 	Profile          = instance.Profile
@@ -65,9 +65,10 @@ type Config struct {
 	Store *store.Store
 	// Clock returns the time. nil means the real clock.
 	Clock clock.WithTicker
-	// Timing is how long states last; the zero value is as quickly as they are true.
+	// Timing is how long transitional states last. With the zero value, they end as soon as
+	// possible.
 	Timing timing.Timing
-	// Profiles looks up instance profiles; nil means that there are none.
+	// Profiles looks up instance profiles. nil means that there are none.
 	Profiles Profiles
 	// Launcher is EC2's own API, by which fleets and persistent Spot requests launch.
 	// Required if there are such.
@@ -75,9 +76,8 @@ type Config struct {
 	// EnsureServiceRole makes a service-linked role in the caller's account, for the
 	// caller, unless it exists. nil makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
-	// Parameter returns the image ID that a parameter of SSM holds, named as in
-	// resolve:ssm:NAME; false if there is no such parameter of an image. nil knows
-	// the public ones only.
+	// Parameter returns the image ID in an SSM parameter, named as in resolve:ssm:NAME, or false if
+	// there is no such parameter with an image ID. nil means that only public parameters are known.
 	Parameter func(account, region, name string) (imageID string, ok bool)
 	// VCPUQuota returns how many vCPUs an account may run in the bucket with a Service Quotas code
 	// (VCPUQuotaCode). nil means DefaultVCPUQuota for each.

@@ -7,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/fleet"
 )
 
-// Module declares the service to the daemon, whose machines boot its instances.
+// Module declares the service to the daemon. machines boots its instances.
 func (s *Service) Module(machines Machines) module.Module {
 	return module.Module{
 		Service: s.AWS(), Resolver: s.Authz(), Run: func(ctx context.Context) error { return s.RunOn(ctx, machines) },

@@ -1,22 +1,22 @@
-// Package eks answers the Amazon EKS API. It is the top floor: it makes one service of
-// the parts in its sub-packages, declares the operations, and runs the reconcilers.
+// Package eks answers the Amazon EKS API. It combines the parts in its sub-packages into one
+// service, declares the operations, and runs the reconcilers.
 //
-// The packages, each of which imports only those below it:
+// Each package imports only packages in the rows below it:
 //
 //	eks                                      one service, its operations, Run
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
-//	addon  nodegroup  fargate                what a cluster has
-//	access  podidentity                      who gets in; the roles of pods
+//	addon  nodegroup  fargate                resources in a cluster
+//	access  podidentity                      who may enter a cluster; the roles of pods
 //	base                                     configuration, look-ups, requests
 //	plane  ekserr  jsonpatch                 control planes, errors, patches
-//	record                                   what is stored
+//	record                                   stored records
 //
-// Handlers only write records; reconcilers (reconcile.go of each part) bring the world
-// into the state that the records describe, and may be killed and repeated at any point.
+// Handlers only write records. Reconcilers (reconcile.go of each part) bring the actual state in
+// line with the records; they can be interrupted and repeated at any point.
 //
-// The service starts no control plane and boots no instance: it says which it wants
-// through the small interfaces of Config, which internal/app connects to the
-// control-plane package and to the EC2 and IAM services. No other service imports it.
+// The service neither starts control planes nor boots instances itself. It requests both through
+// the small interfaces in Config, which internal/app connects to the control-plane package and to
+// the EC2 and IAM services. No other service imports this package.
 package eks
 
 import (
@@ -94,7 +94,7 @@ type (
 	ApplyOptions  = plane.ApplyOptions
 )
 
-// APIEndpoints returns where the clusters of an account and region are found.
+// APIEndpoints returns the API server endpoints of the clusters in an account and region.
 func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {
 	return cluster.APIEndpoints(r, account, region)
 }
@@ -105,7 +105,7 @@ const (
 	FargateBlockedTrust     = fargate.BlockedTrust
 )
 
-// The results of the service's methods.
+// Result types of the service's methods.
 type (
 	APIEndpoint            = cluster.APIEndpoint
 	ClusterStatus          = cluster.Status
@@ -143,9 +143,9 @@ var (
 	ErrNoPod           = pod.ErrNotFound
 )
 
-// Run reconciles clusters and what belongs to them until ctx ends.
+// Run reconciles clusters and their resources until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	// Sessions outlive the reconcilers, which use them, and end with them.
+	// The reconcilers use the sessions, so those end last.
 	sessions, endSessions := context.WithCancel(context.WithoutCancel(ctx))
 	defer endSessions()
 	ready := make(chan struct{})

@@ -418,5 +418,5 @@ func TestEncryptionWithoutKMS(t *testing.T) {
 	wantError(t, err, "NotImplemented", "Drydock does not implement secrets encryption (encryptionConfig) without KMS; to see what it implements: drydock supports eks CreateCluster")
 }
 
-// ignoreSerde ignores what is no member of SDK types.
+// ignoreSerde ignores fields that are not members of SDK types.
 var ignoreSerde = cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".noSmithyDocumentSerde" }, cmp.Ignore())

@@ -47,14 +47,13 @@ type world struct {
 	scaling   *autoscaling.Service
 	asg       *awsautoscaling.Client
 	timing    clock.Timing
-	// fake is the clock of the services, nil for the real one. It goes on while a
-	// test waits.
+	// fake is the services' clock, or nil for the real one. It advances while a test waits.
 	fake   *clocktesting.FakeClock
-	pace   time.Duration // how far it goes on whenever a test looks
+	pace   time.Duration // how far it advances whenever a test checks
 	quotas eks.Quotas
 	// serviceRoles are the names of the service-linked roles that were asked for.
 	serviceRoles []string
-	// principals says who signed with an access key; set before a login.
+	// principals returns the signer for an access key. Set it before a login.
 	principals map[string]awsapi.Principal
 
 	stop func()

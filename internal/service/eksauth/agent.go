@@ -29,7 +29,7 @@ func Agent(call func(ctx context.Context, token string) (*AssumeRoleForPodIdenti
 		c := out.Credentials
 		user, _ := arn.Parse(*out.AssumedRoleUser.Arn) // STS's own
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(struct { // the client is gone if this fails
+		_ = json.NewEncoder(w).Encode(struct { // fails only if the client is gone
 			AccessKeyID     string `json:"AccessKeyId"`
 			SecretAccessKey string
 			Token           string

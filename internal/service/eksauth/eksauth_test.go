@@ -153,7 +153,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// What keeps the agent itself from calling EKS Auth it says in its SDK's words.
+// If the agent cannot call EKS Auth, it returns its SDK's error message.
 func TestAgentThatMayNotCall(t *testing.T) {
 	for _, tt := range []struct {
 		err    error

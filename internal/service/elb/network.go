@@ -68,7 +68,8 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 	return s.Network.NeedInternetGateway(svc, r.VPC, errNoInternetGateway(r.VPC))
 }
 
-// securityGroups checks the groups of a request; none means the VPC's default one.
+// securityGroups checks the groups in a request. If there are none, it returns the VPC's default
+// group.
 func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerRecord, wanted []string) ([]string, error) {
 	svc := s.AsService(ctx, sc)
 	if len(wanted) == 0 {
@@ -82,7 +83,7 @@ func (s *Service) securityGroups(ctx context.Context, sc scope, r *loadBalancerR
 	return wanted, s.Network.CheckGroups(svc, r.VPC, wanted, errNoGroup, func(id string) error { return errGroupOfOtherVPC(id, r.VPC) })
 }
 
-// groupName is the name of the first security group, for those who let it in.
+// groupName returns the name of the first security group, which instances' rules can refer to.
 func (s *Service) groupName(ctx context.Context, sc scope, r *loadBalancerRecord) string {
 	if len(r.Groups) == 0 {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Endpoints returns where the load balancers of an account and region are found.
+// Endpoints returns the endpoints of the load balancers in an account and region.
 func Endpoints(r store.Reader, account, region string) []elbnet.Endpoint {
 	all := loadBalancers.All(r, regional.At(account, region).All())
 	out := make([]elbnet.Endpoint, 0, len(all))
@@ -28,7 +28,7 @@ func Endpoints(r store.Reader, account, region string) []elbnet.Endpoint {
 	return out
 }
 
-// A Way is what a load balancer does with connections to one of its ports.
+// A Way describes what a load balancer does with connections to one of its ports.
 type Way struct {
 	// Listener describes the listener that accepts them, or is empty if there is none.
 	Listener string

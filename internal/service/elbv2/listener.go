@@ -259,7 +259,7 @@ func (s *Service) DeleteListener(ctx context.Context, in *awselbv2.DeleteListene
 			return err
 		}
 		id := idOf("listener", *in.ListenerArn)
-		for _, r := range rules.All(tx, sc.Below(id)) { // maxRules at most, which a transaction takes
+		for _, r := range rules.All(tx, sc.Below(id)) { // at most maxRules, which fit into a transaction
 			rules.Delete(tx, r.Key)
 		}
 		listeners.Delete(tx, sc.Key(id))

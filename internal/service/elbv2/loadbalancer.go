@@ -246,9 +246,8 @@ func (s *Service) DeleteLoadBalancer(ctx context.Context, in *awselbv2.DeleteLoa
 			return errDeletionProtected(lb.arn())
 		}
 		owned := listeners.All(tx, sc.Below(lb.id()))
-		// Of listeners there are 50 and of rules 100 at most: together they would be
-		// more than a transaction takes. Rules left below a deleted listener belong
-		// to no load balancer, and the reconciler removes them.
+		// There may be 50 listeners and 100 rules, too many for one transaction. Rules whose
+		// listener is deleted no longer belong to a load balancer, and the reconciler removes them.
 		for _, l := range owned {
 			listeners.Delete(tx, l.Key)
 		}

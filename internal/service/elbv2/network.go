@@ -76,7 +76,7 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, wa
 	return s.Network.NeedInternetGateway(svc, *r.LB.VpcId, errNoInternetGateway(*r.LB.VpcId))
 }
 
-// address notes the address that a subnet mapping wants.
+// address records the address requested in a subnet mapping.
 func (s *Service) address(svc context.Context, r *loadBalancerRecord, z *elbv2types.AvailabilityZone, m elbv2types.SubnetMapping, sn ec2types.Subnet) error {
 	if (m.AllocationId != nil || m.PrivateIPv4Address != nil) && !r.network() {
 		return errAddressesForApplication()

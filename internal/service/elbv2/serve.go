@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// Endpoints returns where the load balancers of an account and region are found.
+// Endpoints returns the endpoints of the load balancers in an account and region.
 func Endpoints(r store.Reader, account, region string) []elbnet.Endpoint {
 	all := loadBalancers.All(r, regional.At(account, region).All())
 	out := make([]elbnet.Endpoint, 0, len(all))
@@ -30,7 +30,7 @@ func Endpoints(r store.Reader, account, region string) []elbnet.Endpoint {
 	return out
 }
 
-// A Way is what a load balancer does with TCP connections to one of its ports.
+// A Way describes what a load balancer does with TCP connections to one of its ports.
 type Way struct {
 	// Listener describes the listener that accepts them, or is empty if there is none.
 	Listener    string
@@ -78,7 +78,7 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 	return w, nil
 }
 
-// follow follows the default action of a listener.
+// follow records the result of a listener's default action.
 func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancerRecord, key store.Key, l *elbv2types.Listener, ask elbnet.Prober) error {
 	if below := rules.All(s.Store, sc.Below(key.ID)); len(below) > 0 {
 		w.Listener += fmt.Sprintf(" (by its default action; %d rules may send requests elsewhere)", len(below))

@@ -80,7 +80,7 @@ func (s *Service) CreateTargetGroup(ctx context.Context, in *awselbv2.CreateTarg
 	return &awselbv2.CreateTargetGroupOutput{TargetGroups: []elbv2types.TargetGroup{r.sdk(users)}}, nil
 }
 
-// checkTargetGroup checks what cannot be changed later.
+// checkTargetGroup checks the settings that cannot be changed later.
 func checkTargetGroup(g *elbv2types.TargetGroup) error {
 	switch {
 	case g.TargetType == elbv2types.TargetTypeEnumLambda:
@@ -308,8 +308,7 @@ func (s *Service) DeleteTargetGroup(ctx context.Context, in *awselbv2.DeleteTarg
 	return &awselbv2.DeleteTargetGroupOutput{}, err
 }
 
-// users returns the load balancers that forward to target groups, by the groups'
-// ARNs.
+// users returns the load balancers that forward to target groups, by target group ARN.
 func users(r store.Reader, sc scope) map[string][]string {
 	out := map[string][]string{}
 	add := func(lb string, actions []elbv2types.Action) {
@@ -333,7 +332,7 @@ func users(r store.Reader, sc scope) map[string][]string {
 	return out
 }
 
-// forwardedTo returns the target groups of actions.
+// forwardedTo returns the target groups that actions forward to.
 func forwardedTo(actions []elbv2types.Action) []string {
 	var out []string
 	for _, a := range actions {

@@ -107,7 +107,7 @@ func (s *Service) LookupAccessKey(ctx context.Context, accessKeyID string) (secr
 	}, nil
 }
 
-// GetAccountSummary counts what the account has, beside IAM's quotas.
+// GetAccountSummary counts the account's resources and lists IAM's quotas.
 func (s *Service) GetAccountSummary(ctx context.Context, _ *awsiam.GetAccountSummaryInput) (*awsiam.GetAccountSummaryOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	us := users.All(s.store, within(acct))

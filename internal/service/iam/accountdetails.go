@@ -20,8 +20,8 @@ type detail struct {
 	add func(*awsiam.GetAccountAuthorizationDetailsOutput) error
 }
 
-// GetAccountAuthorizationDetails describes all users, groups, roles and policies
-// with their documents. Of AWS's policies only those in use are listed.
+// GetAccountAuthorizationDetails describes all users, groups, roles and policies with their
+// documents. It includes only those of AWS's policies that are in use.
 func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *awsiam.GetAccountAuthorizationDetailsInput) (*awsiam.GetAccountAuthorizationDetailsOutput, error) {
 	all := s.details(awsapi.CallFrom(ctx).Account, func(t iamtypes.EntityType) bool {
 		return len(in.Filter) == 0 || slices.Contains(in.Filter, t)
@@ -42,7 +42,7 @@ func (s *Service) GetAccountAuthorizationDetails(ctx context.Context, in *awsiam
 	return out, nil
 }
 
-// details lists what an account has, sorted by key.
+// details returns everything in an account, sorted by key.
 func (s *Service) details(account string, wanted func(iamtypes.EntityType) bool) []detail {
 	var list []detail
 	us := users.All(s.store, within(account))

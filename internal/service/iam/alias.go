@@ -20,8 +20,8 @@ func (s *Service) changeAccount(ctx context.Context, fn func(*store.Tx, *account
 	})
 }
 
-// CreateAccountAlias names the account; a new alias replaces the old one. No two
-// accounts have the same.
+// CreateAccountAlias sets the account's alias, replacing any old one. An alias is unique among all
+// accounts.
 func (s *Service) CreateAccountAlias(ctx context.Context, in *awsiam.CreateAccountAliasInput) (*awsiam.CreateAccountAliasOutput, error) {
 	return done[awsiam.CreateAccountAliasOutput](s.changeAccount(ctx, func(tx *store.Tx, a *account) error {
 		for _, other := range accounts.All(tx, store.Scope{}) {

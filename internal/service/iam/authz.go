@@ -71,7 +71,7 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	switch in := in.(type) {
 	case *awsiam.GetAccessKeyLastUsedInput:
-		t := authz.Target{Type: "user"} // any, for a key that is not there
+		t := authz.Target{Type: "user"} // any user, if there is no such key
 		if k, err := keys.Get(r.s.store, store.Key{Account: call.Account, ID: aws.ToString(in.AccessKeyId)}); err == nil {
 			t.ID = k.User
 		}

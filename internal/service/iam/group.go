@@ -76,7 +76,7 @@ func (s *Service) ListGroupsForUser(ctx context.Context, in *awsiam.ListGroupsFo
 	return &awsiam.ListGroupsForUserOutput{Groups: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// UpdateGroup renames or moves a group; its users stay in it.
+// UpdateGroup changes a group's name or path. Its users stay in it.
 func (s *Service) UpdateGroup(ctx context.Context, in *awsiam.UpdateGroupInput) (*awsiam.UpdateGroupOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	return done[awsiam.UpdateGroupOutput](groupKind.rename(ctx, s, *in.GroupName, in.NewGroupName, in.NewPath, func(tx *store.Tx, g *group) error {

@@ -102,12 +102,12 @@ func (s *Service) listProfiles(ctx context.Context, want wants, keep func(*insta
 	return list, p, nil
 }
 
-// profilesOf returns the instance profiles that hold a role.
+// profilesOf returns the instance profiles that contain a role.
 func profilesOf(r store.Reader, account, roleName string) []store.Item[instanceProfile] {
 	return slices.DeleteFunc(profiles.All(r, within(account)), func(i store.Item[instanceProfile]) bool { return !strings.EqualFold(i.Value.Role, roleName) })
 }
 
-// DeleteInstanceProfile removes an instance profile without a role.
+// DeleteInstanceProfile deletes an instance profile without a role.
 func (s *Service) DeleteInstanceProfile(ctx context.Context, in *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	err := s.store.Update(ctx, func(tx *store.Tx) error {

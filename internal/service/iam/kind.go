@@ -71,9 +71,9 @@ func (k kind[T]) create(ctx context.Context, s *Service, v *T, complete func(*st
 	})
 }
 
-// belowQuota fails if the account has as many records as it may. It looks before
-// the transaction, as counting in it would make every two creations conflict: those
-// that run at once may exceed the quota by their number.
+// belowQuota returns an error if the account has reached the quota. It counts before the
+// transaction, because counting within it would make any two creations conflict. Concurrent
+// creations may therefore exceed the quota.
 func belowQuota[T any](s *Service, records store.Collection[T], account, plural string, most int) error {
 	if len(records.All(s.store, within(account))) >= most {
 		return quotaExceeded(plural+"PerAccount", most)
@@ -81,8 +81,8 @@ func belowQuota[T any](s *Service, records store.Collection[T], account, plural 
 	return nil
 }
 
-// rename gives what a request names another name and path, unless they are nil.
-// follow takes along what refers to it by its name.
+// rename changes the name and path of a record, unless they are nil. follow updates everything that
+// refers to it by name.
 func (k kind[T]) rename(ctx context.Context, s *Service, name string, newName, newPath *string, follow func(tx *store.Tx, v *T) error) error {
 	acct := awsapi.CallFrom(ctx).Account
 	return s.store.Update(ctx, func(tx *store.Tx) error {

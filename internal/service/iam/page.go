@@ -43,7 +43,8 @@ type pathed[T any] interface {
 	path() string
 }
 
-// pageOf finds the records of the caller's account that keep takes; nil takes all.
+// pageOf returns a page of the records of the caller's account that match keep. If keep is nil, all
+// match.
 func pageOf[T any, P pathed[T]](ctx context.Context, s *Service, records store.Collection[T], want wants, keep func(*T) bool) (page[store.Item[T]], error) {
 	items := records.All(s.store, within(awsapi.CallFrom(ctx).Account))
 	items = slices.DeleteFunc(items, func(i store.Item[T]) bool {

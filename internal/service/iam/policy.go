@@ -95,7 +95,7 @@ func (s *Service) changePolicy(ctx context.Context, policyARN string, fn func(*s
 	})
 }
 
-// GetPolicy describes a managed policy, AWS's included.
+// GetPolicy describes a managed policy, which may be AWS's.
 func (s *Service) GetPolicy(ctx context.Context, in *awsiam.GetPolicyInput) (*awsiam.GetPolicyOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	used := s.usages(acct)
@@ -287,7 +287,7 @@ func (s *Service) SetDefaultPolicyVersion(ctx context.Context, in *awsiam.SetDef
 	return done[awsiam.SetDefaultPolicyVersionOutput](err)
 }
 
-// usage says how often a managed policy is used in an account.
+// usage returns how often a managed policy is used in an account.
 type usage struct{ attached, boundary int32 }
 
 func (s *Service) usages(account string) map[string]usage { return usages(s.store, account) }

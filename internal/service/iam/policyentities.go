@@ -35,7 +35,7 @@ func (s *Service) ListEntitiesForPolicy(ctx context.Context, in *awsiam.ListEnti
 			list = append(list, entity{k, id})
 		}
 	})
-	// eachIdentity is ordered by kind and then by name, like the keys.
+	// eachIdentity visits identities by kind and then by name, like the keys.
 	p, err := paginate(list, func(e entity) string { return e.kind.word + "/" + strings.ToLower(e.id.Name) }, in.Marker, in.MaxItems)
 	if err != nil {
 		return nil, err

@@ -306,7 +306,7 @@ func TestServiceLinkedRoles(t *testing.T) {
 		attached := testkit.Must(c.ListAttachedRolePolicies(ctx, &awsiam.ListAttachedRolePoliciesInput{RoleName: r.RoleName}))(t).AttachedPolicies
 		testkit.Must(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: attached[0].PolicyArn}))(t)
 	}
-	// While the service needs it, it stays, and the status says for what.
+	// As long as the service needs the role, it stays, and the status says what needs it.
 	cluster := "arn:aws:eks:us-east-1:" + account + ":cluster/dev"
 	w.usage = map[string][]string{"us-east-1": {cluster}}
 	kept := testkit.Must(c.DeleteServiceLinkedRole(ctx, &awsiam.DeleteServiceLinkedRoleInput{RoleName: made.RoleName}))(t).DeletionTaskId

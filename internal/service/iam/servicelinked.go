@@ -34,7 +34,7 @@ var serviceRoles = map[string]serviceRole{
 	"elasticloadbalancing.amazonaws.com": {"AWSServiceRoleForElasticLoadBalancing", "AWSElasticLoadBalancingServiceRolePolicy", "Allows ELB to call AWS services on your behalf."},
 }
 
-// noSuffix are the services whose role takes no suffix.
+// noSuffix are the services whose roles do not allow a suffix.
 var noSuffix = []string{"eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks-fargate.amazonaws.com", "elasticloadbalancing.amazonaws.com"}
 
 // serviceRoleName is the name of the role that a request makes; false for a service that
@@ -47,7 +47,7 @@ func serviceRoleName(in *awsiam.CreateServiceLinkedRoleInput) (string, bool) {
 	return sr.name, ok
 }
 
-// CreateServiceLinkedRole makes the role of an AWS service.
+// CreateServiceLinkedRole creates the role of an AWS service.
 func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.CreateServiceLinkedRoleInput) (*awsiam.CreateServiceLinkedRoleOutput, error) {
 	if in.CustomSuffix != nil && slices.Contains(noSuffix, *in.AWSServiceName) {
 		return nil, noCustomSuffix(*in.AWSServiceName)
@@ -81,8 +81,7 @@ func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.Create
 	return &awsiam.CreateServiceLinkedRoleOutput{Role: s.outRole(call.Account, &r)}, nil
 }
 
-// deletions are the last attempts to delete the roles of services that failed, by
-// the roles' names.
+// deletions are the latest failed attempts to delete service-linked roles, by role name.
 var deletions = store.NewCollection[deletion]("iam", "service-role-deletion")
 
 type deletion struct {
@@ -90,7 +89,8 @@ type deletion struct {
 	Usage map[string][]string // ARNs of resources that need the role, by region
 }
 
-// Register adds what needs service-linked roles. It is called before anything runs.
+// Register adds functions that return resources that need service-linked roles. Call it before the
+// service is used.
 func (s *Service) Register(usage ...module.RoleUsage) { s.roleUsages = append(s.roleUsages, usage...) }
 
 func (s *Service) roleUsage(account, principal string) map[string][]string {

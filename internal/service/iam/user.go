@@ -89,7 +89,7 @@ func (s *Service) ListUsers(ctx context.Context, in *awsiam.ListUsersInput) (*aw
 	return &awsiam.ListUsersOutput{Users: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
 }
 
-// UpdateUser renames or moves a user; its keys and groups follow.
+// UpdateUser changes a user's name or path. Access keys and group memberships follow.
 func (s *Service) UpdateUser(ctx context.Context, in *awsiam.UpdateUserInput) (*awsiam.UpdateUserOutput, error) {
 	acct := awsapi.CallFrom(ctx).Account
 	return done[awsiam.UpdateUserOutput](userKind.rename(ctx, s, *in.UserName, in.NewUserName, in.NewPath, func(tx *store.Tx, u *user) error {

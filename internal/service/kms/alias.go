@@ -33,7 +33,7 @@ func checkAlias(name string) error {
 	return nil
 }
 
-// aliasesOf lists the names of a key's aliases.
+// aliasesOf returns the names of a key's aliases.
 func (s *Service) aliasesOf(r store.Reader, sc scope, keyID string) []string {
 	var out []string
 	for _, a := range aliases.All(r, sc.All()) {
@@ -44,7 +44,7 @@ func (s *Service) aliasesOf(r store.Reader, sc scope, keyID string) []string {
 	return out
 }
 
-// aliasTarget finds the key that an alias is to name.
+// aliasTarget returns the key for which an alias is to be set.
 func (s *Service) aliasTarget(ctx context.Context, tx *store.Tx, name *string) (keyRecord, scope, error) {
 	if strings.HasPrefix(*name, aliasPrefix) || strings.Contains(*name, ":"+aliasPrefix) {
 		return keyRecord{}, scope{}, errAliasOfAlias()

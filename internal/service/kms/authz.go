@@ -54,9 +54,9 @@ func (r resolver) Resource(ctx context.Context, account, region, kind, id string
 	return out, true
 }
 
-// grantsTo are the grants of a key that let a principal use it, by its own name or by
-// that of its role or account, and the one that is to be retired, if any. Listing all
-// grants concerns no particular principal.
+// grantsTo returns the grants of a key that may allow a principal to use it (those to its own ARN,
+// its role or its account) and the grant to be retired, if any. Without a principal, it returns all
+// grants.
 func (s *Service) grantsTo(p *awsapi.Principal, sc scope, keyID, retired string) []policy.Source {
 	var out []policy.Source
 	if p.Account == "" {
@@ -100,7 +100,7 @@ func (r resolver) absent(k ref, account string) authz.Resource {
 		out.ARN = k.arn(k.alias)
 	}
 	if !out.PolicyRequired && isManaged(k.alias) {
-		// It would be made with this policy.
+		// The key would be created with this policy.
 		text := managedPolicy(k.scope, k.alias)
 		out.PolicyRequired, out.Policy = true, &policy.Source{Name: "key policy of " + out.ARN, Document: r.s.docs.Get(text)}
 	}

@@ -255,7 +255,7 @@ func (s *Service) ListRetirableGrants(ctx context.Context, in *awskms.ListRetira
 	return out, nil
 }
 
-// RevokeGrant ends a grant. The permissions that it granted end.
+// RevokeGrant deletes a grant and thereby revokes its permissions.
 func (s *Service) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*awskms.RevokeGrantOutput, error) {
 	return &awskms.RevokeGrantOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
 		rec, sc, err := s.findKey(tx, scopeOf(ctx), in.KeyId)

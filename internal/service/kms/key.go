@@ -71,8 +71,8 @@ func newKey(sc scope, def keySpec, spec kmstypes.KeySpec, usage kmstypes.KeyUsag
 	}, nil
 }
 
-// checkCount refuses one key too many. Parallel creations may pass it by their
-// number, as on AWS.
+// checkCount returns an error if the account has too many keys. As on AWS, parallel creations may
+// exceed the limit.
 func (s *Service) checkCount(sc scope) error {
 	n := 0
 	keys.Scan(s.store, sc.All(), "", func(_ store.Key, k keyRecord) bool {
@@ -87,7 +87,7 @@ func (s *Service) checkCount(sc scope) error {
 	return nil
 }
 
-// metadata is the key as DescribeKey shows it.
+// metadata returns the key as DescribeKey shows it.
 func (k *keyRecord) metadata() *kmstypes.KeyMetadata {
 	def := keySpecs[k.Spec]
 	out := &kmstypes.KeyMetadata{

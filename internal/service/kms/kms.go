@@ -58,7 +58,7 @@ type Service struct {
 	docs  policy.Documents
 }
 
-// New returns the service. Call Run to make keys end and rotate.
+// New returns the service. Call Run to delete and rotate keys when due.
 func New(cfg Config) *Service {
 	return &Service{cfg: cfg, store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 }

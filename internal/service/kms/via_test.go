@@ -51,7 +51,7 @@ func TestServicesUseKeysForTheirCallers(t *testing.T) {
 		return through(service, in)
 	}
 	check(t, grant("ec2", "Encrypt", "Decrypt"))
-	// EKS makes the grants of clusters for no AWS resource:
+	// EKS's grants for clusters do not count as grants for an AWS resource:
 	// https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
 	if grant("kms", "Encrypt") == nil || grant("ec2", "Encrypt", "GenerateDataKey") == nil || grant("eks", "Encrypt") == nil {
 		t.Error("a grant that the key policy does not allow")
@@ -59,8 +59,8 @@ func TestServicesUseKeysForTheirCallers(t *testing.T) {
 	check(t, encrypt("kms", "alias/ours"))
 	wantError(t, encrypt("kms", arn), "AccessDeniedException: User: arn:aws:iam::"+account+":user/plain is not authorized to perform: kms:Encrypt on resource: "+arn+" because no identity-based policy allows the kms:Encrypt action")
 
-	// The journal has what `drydock why request` shows: the key policy, and what of it
-	// did not hold.
+	// The journal has what `drydock why request` shows: the key policy, and which part of it did
+	// not match.
 	why := w.denied(t)
 	if text := why.Explanation.String(); !strings.Contains(text, "key policy of "+arn) || !strings.Contains(text, `kms:RequestAlias is "alias/ours"; the request has no kms:RequestAlias`) {
 		t.Errorf("%s", text)

@@ -103,7 +103,7 @@ func (s *Service) grant(ctx context.Context, sc scope, p Provider, rec requestRe
 	})
 }
 
-// Resume grants what a daemon that ended in the middle of a request left pending.
+// Resume grants requests that were left pending when the daemon stopped.
 func (s *Service) Resume(ctx context.Context) error {
 	for _, it := range requests.All(s.store, store.Scope{}) {
 		if !it.Value.Pending {

@@ -152,7 +152,7 @@ func (s *Service) list(sc scope, size *int32, token *string, prefix string, matc
 	return out, page.Next(), nil
 }
 
-// named is the part of the scope whose queues' names begin with prefix.
+// named returns the scope of queues whose names begin with prefix.
 func (sc scope) named(prefix string) store.Scope {
 	all := sc.All()
 	all.Prefix = prefix

@@ -68,7 +68,7 @@ func settleBatch[E, R any](ctx context.Context, s *Service, url *string, kind st
 	return good, failed, nil
 }
 
-// ChangeMessageVisibility sets when a message in flight is visible again.
+// ChangeMessageVisibility sets when a message in flight becomes visible again.
 func (s *Service) ChangeMessageVisibility(ctx context.Context, in *awssqs.ChangeMessageVisibilityInput) (*awssqs.ChangeMessageVisibilityOutput, error) {
 	sc, name := parseURL(scopeOf(ctx), *in.QueueUrl)
 	return &awssqs.ChangeMessageVisibilityOutput{}, s.changeOne(sc, name, *in.ReceiptHandle, in.VisibilityTimeout)
@@ -82,7 +82,7 @@ func (s *Service) changeOne(sc scope, name, handle string, seconds int32) error 
 	return err
 }
 
-// ChangeMessageVisibilityBatch does so for up to ten messages.
+// ChangeMessageVisibilityBatch changes the visibility of up to ten messages.
 func (s *Service) ChangeMessageVisibilityBatch(ctx context.Context, in *awssqs.ChangeMessageVisibilityBatchInput) (*awssqs.ChangeMessageVisibilityBatchOutput, error) {
 	var seconds []int32
 	for _, e := range in.Entries {
@@ -101,8 +101,8 @@ func (s *Service) ChangeMessageVisibilityBatch(ctx context.Context, in *awssqs.C
 	return &awssqs.ChangeMessageVisibilityBatchOutput{Successful: good, Failed: failed}, nil
 }
 
-// A settlement says what becomes of a message. m is nil if it is not there any more,
-// or the receipt is not its last one.
+// A settlement decides what happens to a message. m is nil if the message no longer exists or the
+// receipt is not its latest.
 type settlement func(i int, q *queue, m *message, handle string, now int64) ([]bytestore.Write, error)
 
 // settle applies fn to messages, given by their receipt handles. It returns an error for each

@@ -33,7 +33,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// KMS is what SQS asks of KMS on its caller's behalf, for queues with a KMS key.
+// KMS are the operations that SQS calls on its caller's behalf for queues with a KMS key.
 type KMS interface {
 	Decrypt(context.Context, *awskms.DecryptInput) (*awskms.DecryptOutput, error)
 	GenerateDataKey(context.Context, *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error)
@@ -67,8 +67,8 @@ type Service struct {
 	docs  policy.Documents
 	keys  dataKeys
 
-	// mu guards the queues and everything in them. Nobody waits for the disk with it,
-	// except when a queue is read for the first time.
+	// mu guards the queues and everything in them. It is not held while waiting for the disk,
+	// except to load a queue.
 	mu      sync.Mutex
 	queues  map[string]*queue // by ID of the queue's record
 	deleted map[store.Key]time.Time

@@ -22,7 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestSecretsOfTheManagedKey: whoever may read parameters may have AWS's key open them,
+// TestSecretsOfTheManagedKey checks that whoever may read parameters may decrypt with AWS's key,
 // unless a policy denies the use of keys.
 // https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
 func TestSecretsOfTheManagedKey(t *testing.T) {

@@ -151,7 +151,7 @@ func (s *Service) GetParameters(ctx context.Context, in *awsssm.GetParametersInp
 	return out, nil
 }
 
-// all returns the account's parameters, or the published ones, sorted by name.
+// all returns the account's parameters or the public ones, sorted by name.
 func (s *Service) all(sc scope, published bool) []parameterRecord {
 	var out []parameterRecord
 	if published {
@@ -163,7 +163,7 @@ func (s *Service) all(sc scope, published bool) []parameterRecord {
 	return out
 }
 
-// below reports whether name lies under path: directly, or anywhere.
+// below reports whether name is under path: directly, or at any depth.
 func below(path, name string, recursive bool) bool {
 	rest, ok := strings.CutPrefix(name, strings.TrimSuffix(path, "/")+"/")
 	return ok && (recursive || !strings.Contains(rest, "/"))

@@ -21,8 +21,8 @@ const imageType = "aws:ec2:image"
 // https://docs.aws.amazon.com/general/latest/gr/ssm.html#limits_ssm
 const maxParameters = 10000
 
-// checkCount refuses one parameter too many. Parallel creations may pass it by
-// their number, as on AWS.
+// checkCount returns an error if there are too many parameters. As on AWS, parallel creations may
+// exceed the limit.
 func (s *Service) checkCount(sc scope) error {
 	all := parameters.All(s.store, store.Scope{Account: sc.Account, Region: sc.Region})
 	if len(all) >= maxParameters {

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// history returns the kept versions of a parameter, oldest first.
+// history returns the stored versions of a parameter, oldest first.
 func history(r store.Reader, sc scope, name string) []parameterRecord {
 	items := versions.All(r, store.Scope{Account: sc.Account, Region: sc.Region, Prefix: name + ":"})
 	out := make([]parameterRecord, len(items))
@@ -59,7 +59,7 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParamet
 	return out, nil
 }
 
-// labelled returns the version of a parameter that has a label.
+// labelled returns the version of a parameter with a label.
 func (s *Service) labelled(sc scope, name, label string) (parameterRecord, error) {
 	all := history(s.store, sc, name)
 	for _, v := range all {
@@ -70,7 +70,7 @@ func (s *Service) labelled(sc scope, name, label string) (parameterRecord, error
 	return parameterRecord{}, errLabelNotFound(name, label)
 }
 
-// withLabel returns the newest version of p that has one of the labels.
+// withLabel returns the newest version of p with one of the labels.
 func (s *Service) withLabel(sc scope, p parameterRecord, labels []string) (parameterRecord, bool) {
 	all := history(s.store, sc, p.Name)
 	for _, v := range slices.Backward(all) {
@@ -81,7 +81,7 @@ func (s *Service) withLabel(sc scope, p parameterRecord, labels []string) (param
 	return p, false
 }
 
-// maxLabels is how many labels a version has at most.
+// maxLabels is the maximum number of labels per version.
 const maxLabels = 10
 
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_LabelParameterVersion.html

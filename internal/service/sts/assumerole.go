@@ -17,8 +17,8 @@ import (
 
 const (
 	defaultRoleSession = time.Hour
-	// maxChained limits the session of a role that was assumed with temporary
-	// credentials, those of GetSessionToken included:
+	// maxChained limits sessions of roles that are assumed with temporary credentials, including
+	// those of GetSessionToken:
 	// https://github.com/mmmorris1975/aws-runas/issues/11
 	maxChained = time.Hour
 	// serviceSession is how long the roles of instances and pods last, which their services
@@ -98,7 +98,7 @@ func asCaller(caller awsapi.Principal, err error) error {
 	return err
 }
 
-// sessionDuration is how long a role session is asked to last.
+// sessionDuration returns the requested duration of a role session.
 func sessionDuration(seconds *int32, usual, longest time.Duration) (time.Duration, error) {
 	duration := usual
 	if seconds != nil {

@@ -261,8 +261,8 @@ func newSealKey() sealKey {
 	return k
 }
 
-// RoleSession returns the identity of a session of a role, for AWS services that were
-// passed the role: they call as it in process (awsapi.AsRole), without credentials.
+// RoleSession returns the identity of a role session, for AWS services that were passed the role:
+// they make calls as the role in process (awsapi.AsRole), without credentials.
 func (s *Service) RoleSession(ctx context.Context, roleARN, sessionName string) (awsapi.Principal, error) {
 	id, _, ok := s.dir.RoleSession(ctx, roleARN)
 	if !ok {

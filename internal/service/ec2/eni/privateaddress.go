@@ -69,8 +69,7 @@ func (s *Service) AssignPrivateIpAddresses(ctx context.Context, in *awsec2.Assig
 	return out, err
 }
 
-// addAddresses takes n free addresses and the given ones for e, which the caller
-// writes.
+// addAddresses allocates n free addresses and the given ones for e. The caller stores e.
 func (s *Service) addAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, n int, given []string) ([]netip.Addr, error) {
 	pool, err := ipam.Of(tx, sc, e.SubnetID)
 	if err != nil {
@@ -154,8 +153,8 @@ func takeOver(tx *store.Tx, sc resource.Scope, e record.NetworkInterface, addrs 
 	return nil
 }
 
-// removeAddresses frees secondary addresses of e, which the caller writes, and
-// lets go of elastic addresses that point to them.
+// removeAddresses frees secondary addresses of e and disassociates elastic addresses from them. The
+// caller stores e.
 func removeAddresses(tx *store.Tx, sc resource.Scope, e *record.NetworkInterface, addrs []string) error {
 	pool, err := ipam.Of(tx, sc, e.SubnetID)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 // values. A resource without values never matches.
 type Fields[T any] map[string]func(T) []string
 
-// Compile returns a predicate that is true for the resources that every
-// filter matches. tags, if not nil, adds the tag:KEY and tag-key filters.
-// A name the operation does not know is an error, as on AWS.
+// Compile returns a predicate that reports whether a resource matches all filters. If tags is not
+// nil, the filters tag:KEY and tag-key are supported as well. As on AWS, an unknown filter name is
+// an error.
 func Compile[T any](filters []ec2types.Filter, known Fields[T], tags func(T) tag.Set) (func(T) bool, error) {
 	type test struct {
 		get    func(T) []string
@@ -102,7 +102,7 @@ func Flag[T any](get func(T) bool) func(T) []string {
 	}
 }
 
-// Never is a documented filter for an attribute that no resource here has.
+// Never is for documented filters on attributes that no resource in Drydock has.
 func Never[T any](T) []string { return nil }
 
 // CompilePattern reads a filter value: * stands for any characters, ? for one, and a

@@ -198,7 +198,7 @@ func (s *Service) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) 
 	// https://github.com/aws/karpenter-provider-aws/issues/8190
 	groups, faults, err := s.launchFleet(awsapi.Via(ctx, ServiceRole.Service), sc, f, f.Target.units(), instanceTagSpecs(in.TagSpecifications))
 	if err != nil {
-		// Launched instances stay with the fleet; the reconciler records them.
+		// The instances that were launched belong to the fleet. The reconciler records them.
 		return nil, err
 	}
 	f, err = s.launchedFleet(context.WithoutCancel(ctx), sc.Key(f.ID), f, groups, faults)
@@ -215,8 +215,8 @@ func errNoServiceRole(err error) error {
 	return ec2err.New("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "The provided credentials do not have permission to create the service-linked role for EC2 Fleet.")
 }
 
-// launchedFleet writes down what an instant fleet has launched. Changes that others
-// made in the meantime are kept: its tags, and its deletion.
+// launchedFleet records what an instant fleet has launched. It keeps changes that others have made
+// in the meantime: tags and the fleet's deletion.
 func (s *Service) launchedFleet(ctx context.Context, k store.Key, f Fleet, groups []fleetGroup, faults []fleetFault) (Fleet, error) {
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		stored, err := Fleets.Get(tx, k)

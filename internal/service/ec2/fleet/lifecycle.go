@@ -25,10 +25,10 @@ func UsesRole(f store.Item[Fleet]) string {
 	return resource.KeyScope(f.Key).ARN("fleet", f.Value.ID)
 }
 
-// retryAfter is how soon a fleet below its target is tried again.
+// retryAfter is the interval between attempts to launch a fleet's missing capacity.
 const retryAfter = time.Second
 
-// A fleetCount is what a fleet has.
+// A fleetCount counts a fleet's instances and units.
 type fleetCount struct {
 	live      []record.Instance // neither terminated nor shutting down
 	ending    int               // shutting down
@@ -57,7 +57,7 @@ func (s *Service) countFleet(r store.Reader, sc resource.Scope, id string) (flee
 	return c, nil
 }
 
-// Reconcilers keep fleets at their target capacity.
+// Reconcilers maintain the target capacity of fleets.
 func (s *Service) Reconcilers() []reconcile.Config {
 	return []reconcile.Config{
 		{Name: "ec2/fleet", Watcher: Fleets.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileFleet, Workers: 4},

@@ -308,12 +308,13 @@ func (a *allocation) run(ctx context.Context, pools []fleetPool, units float64) 
 	return nil
 }
 
-// launch launches up to count instances from a pool. A refusal becomes its fault.
+// launch launches up to count instances from a pool. If EC2 refuses, the error becomes the pool's
+// fault.
 func (a *allocation) launch(ctx context.Context, p fleetPool, count int) (int, error) {
 	ctx, err := instance.ForFleet(ctx, a.fleet.ID, p.weight), p.err
 	var launched []string
 	for err == nil && len(launched) < count {
-		// A pool that can serve some of them says at the next try why not all.
+		// If a pool provided only some instances, the next attempt returns the reason.
 		var out *awsec2.RunInstancesOutput
 		if out, err = a.s.launcher.RunInstances(ctx, p.request(count-len(launched), a.tags)); err == nil {
 			for _, i := range out.Instances {

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 )
 
-// Service handles the operations of fleets.
+// Service handles the operations on fleets.
 type Service struct {
 	*resource.Core
 	images    *image.Service

@@ -62,11 +62,11 @@ type launch struct {
 	volTags  tag.Set
 	spotTags tag.Set
 	min, max int
-	// cores and threads per core, the type's own unless the request says otherwise.
+	// cores and threads per core: the instance type's, unless the request sets them.
 	cores, threads int32
-	spot           *spotSpec // nil: on demand
+	spot           *spotSpec // nil for On-Demand
 	purpose
-	// requester is the AWS service that launches for a user, if one does.
+	// requester is the AWS service that launches on behalf of a user, or empty.
 	requester string
 }
 
@@ -75,7 +75,7 @@ type launch struct {
 type purpose struct {
 	fleet  string  // its ID
 	weight float64 // the units of the fleet's capacity that an instance is
-	// spotRequest is the persistent request to be fulfilled again.
+	// spotRequest is the persistent request to fulfill again.
 	spotRequest string
 }
 
@@ -92,15 +92,15 @@ func ForFleet(ctx context.Context, fleet string, weight float64) context.Context
 }
 
 type launchInterface struct {
-	existing            string // eni-… to attach
+	existing            string // eni-… of an existing interface
 	spec                eni.Spec
 	device, card        int32
 	public              *bool // nil means the subnet's default
 	deleteOnTermination bool
 }
 
-// mergeTemplate returns the request with what it leaves out taken from its launch
-// template. Block devices are merged by name, tags by key.
+// mergeTemplate returns the request with missing values filled in from its launch template. Block
+// devices are merged by name, tags by key.
 func (s *Service) mergeTemplate(ctx context.Context, sc resource.Scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, *launchtemplate.Template, int64, error) {
 	if in.LaunchTemplate == nil {
 		return in, nil, 0, nil
@@ -139,8 +139,8 @@ func (s *Service) mergeTemplate(ctx context.Context, sc resource.Scope, in *awse
 	out.TagSpecifications = MergeTagSpecs(base.TagSpecifications, in.TagSpecifications)
 	out.BlockDeviceMappings = MergeDevices(base.BlockDeviceMappings, in.BlockDeviceMappings)
 	if in.SubnetId != nil && in.NetworkInterfaces == nil && len(out.NetworkInterfaces) > 0 {
-		// AWS's own launchers (Auto Scaling, EC2 Fleet, EKS) put the subnet into the
-		// template's interfaces; users are refused below.
+		// AWS's own launchers (Auto Scaling, EC2 Fleet, EKS) put the subnet into the template's
+		// interfaces. For users, this is an error below.
 		if awsapi.CallFrom(ctx).Internal() {
 			for i := range out.NetworkInterfaces {
 				out.NetworkInterfaces[i].SubnetId = in.SubnetId
@@ -219,7 +219,7 @@ func MergeDevices(base, over []ec2types.BlockDeviceMapping) []ec2types.BlockDevi
 	return out
 }
 
-// plan checks a request completely, short of what only the transaction can know.
+// plan validates a request, except for what only the transaction can know.
 func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.RunInstancesInput) (launch, error) {
 	var l launch
 	l.purpose, _ = ctx.Value(purposeKey{}).(purpose)
@@ -348,9 +348,8 @@ func (s *Service) findProfile(ctx context.Context, sc resource.Scope, spec *ec2t
 	return &record.InstanceProfile{ARN: p.ARN, ID: p.ID, RoleARN: p.RoleARN}, nil
 }
 
-// RunInstances launches instances. Many are launched in several transactions,
-// each of which is complete in itself; when a later one fails and fewer than
-// MinCount were launched, those launched are taken back.
+// RunInstances launches instances. Many instances take several transactions, each complete in
+// itself. If a later one fails before MinCount is reached, the launched instances are terminated.
 func (s *Service) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if done, err := s.Recall(s.Store, sc, "RunInstances", in.ClientToken, in); err != nil {
@@ -369,7 +368,7 @@ func (s *Service) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput
 	return s.launched(sc, ids)
 }
 
-// launched is the answer for instances there are.
+// launched returns RunInstances' answer for existing instances.
 func (s *Service) launched(sc resource.Scope, ids []string) (*awsec2.RunInstancesOutput, error) {
 	found := make([]record.Instance, 0, len(ids))
 	for _, id := range ids {

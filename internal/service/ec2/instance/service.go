@@ -31,14 +31,14 @@ type Config struct {
 	Images     *image.Service
 	Interfaces *eni.Service
 	Profiles   Profiles // nil means that there are no instance profiles
-	// VCPUQuota is how many vCPUs of a bucket an account may run; nil means
-	// DefaultVCPUQuota of each.
+	// VCPUQuota returns how many vCPUs of a bucket an account may run. nil means DefaultVCPUQuota
+	// for each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
 	Faults    *fault.Set
 	// Launcher is EC2's own API, for launches that no user asks for. Required if there are
 	// persistent Spot requests.
 	Launcher Launcher
-	// Ended is called in the transaction in which an instance becomes terminated.
+	// Ended is called in the transaction that makes an instance terminated.
 	Ended func(*store.Tx, resource.Scope, *record.Instance) error
 }
 
@@ -47,7 +47,7 @@ type Launcher interface {
 	RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error)
 }
 
-// Service handles the operations of instances and runs them.
+// Service handles the operations on instances and runs the instances.
 type Service struct {
 	*resource.Core
 	images     *image.Service

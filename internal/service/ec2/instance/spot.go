@@ -131,7 +131,7 @@ var spotRole = awsapi.ServiceRole{Service: "spot.amazonaws.com", Name: "AWSServi
 // errSpotNotOpen is of a request that was cancelled or fulfilled in the meantime.
 var errSpotNotOpen = ec2err.New("IncorrectState", "The Spot Instance request is not open.")
 
-// changeSpot changes the request of an instance, if it has one.
+// changeSpot changes an instance's Spot request, if it has one.
 func changeSpot(tx *store.Tx, sc resource.Scope, i *record.Instance, fn func(*SpotRequest)) error {
 	if i.SpotRequestID == "" {
 		return nil

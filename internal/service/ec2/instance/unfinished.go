@@ -22,8 +22,8 @@ type unfinishedLaunchRecord struct {
 	Token string `json:",omitempty"`
 }
 
-// noteUnfinished keeps the record in a launch's transactions. AWS services
-// complete the launches of their own fleets and groups.
+// noteUnfinished creates the record in a launch's first transaction and deletes it in the last.
+// Launches for fleets and other internal ones need no record, because their service completes them.
 func noteUnfinished(tx *store.Tx, sc resource.Scope, l launch, planned []string, first, last bool, token *string) error {
 	switch {
 	case l.purpose != purpose{} || first && last:

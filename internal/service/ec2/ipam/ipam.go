@@ -200,7 +200,7 @@ func (p Pool) Free(r store.Reader) (int, error) {
 	return p.size() - p.first - p.last - p.Used(r), nil
 }
 
-// Drop removes the pool's pages.
+// Drop deletes the pool's pages.
 func (p Pool) Drop(tx *store.Tx) {
 	for page := range p.pages() {
 		if _, err := record.AddressPages.Get(tx, p.pageKey(page)); err == nil {

@@ -54,7 +54,7 @@ func Page[T any](r store.Reader, k Kind[T], sc Scope, match func(T) bool, maxRes
 	return out, page.Next(), nil
 }
 
-// CheckPageOfIDs refuses MaxResults together with a list of IDs.
+// CheckPageOfIDs rejects MaxResults in combination with a list of IDs.
 func CheckPageOfIDs(ids []string, param string, maxResults *int32) error {
 	if len(ids) > 0 && maxResults != nil {
 		return ec2err.Combination("The parameter " + param + " cannot be used with the parameter maxResults")

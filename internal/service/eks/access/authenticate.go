@@ -58,8 +58,8 @@ func (s *Service) Authenticate(ctx context.Context, planeID, token string) (auth
 	return s.userInfo(ctx, key, p, to)
 }
 
-// MapPrincipal finds a principal's way into the cluster: its access entry where
-// the mode has them, else aws-auth where the mode has that.
+// MapPrincipal returns the mapping of a principal: from its access entry if the authentication mode
+// uses those, otherwise from aws-auth if the mode uses that.
 // https://docs.aws.amazon.com/eks/latest/userguide/grant-k8s-access.html#authentication-modes
 func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cluster, p awsapi.Principal) (Mapping, error) {
 	identity, id := IdentityOf(p)
@@ -73,7 +73,7 @@ func (s *Service) MapPrincipal(ctx context.Context, key store.Key, rec record.Cl
 			stale = unauthenticated(CauseStaleEntry, "the access entry of %s is for an identity of that name that exists no more (%s, now %s): delete and create the entry", identity, entry.PrincipalID, id)
 		}
 	} else if rec.BootstrapAdmin && rec.Creator == (record.Identity{ARN: identity, ID: id}) {
-		// In this mode the creator is an administrator that no list shows.
+		// In this mode the creator is an administrator without appearing in any list.
 		return Mapping{Username: "kubernetes-admin", Groups: []string{"system:masters"}}, nil
 	}
 	if !rec.UsesConfigMap() {

@@ -56,9 +56,8 @@ type mappingItem struct {
 	UserARN string `json:"userarn"`
 }
 
-// parseAuthMap reads the data of an aws-auth ConfigMap as aws-iam-authenticator
-// does: it uses what is valid, even if the rest is not. The error says what is wrong;
-// the map can be used in any case.
+// parseAuthMap reads the data of an aws-auth ConfigMap as aws-iam-authenticator does: it uses the
+// valid entries even if others are invalid. The map can be used even if there is an error.
 func parseAuthMap(data map[string]string) (*AuthMap, error) {
 	m := &AuthMap{roles: map[string]Mapping{}, users: map[string]Mapping{}, data: data}
 	var errs []error
@@ -206,7 +205,7 @@ func putRoles(data map[string]string, roles []roleMapping) (map[string]string, b
 // RoleName returns the last part of a role's ARN.
 func RoleName(roleARN string) string { return roleARN[strings.LastIndexByte(roleARN, '/')+1:] }
 
-// IsNode reports whether a principal mapped so can be a node.
+// IsNode reports whether a principal with this mapping is authenticated as a node.
 func IsNode(to Mapping) bool {
 	return strings.HasPrefix(to.Username, "system:node:") && slices.Contains(to.Groups, "system:nodes")
 }
@@ -218,8 +217,7 @@ const (
 	authWait = 5 * time.Second
 )
 
-// AuthMap returns the cluster's aws-auth as last seen; it is empty if there is
-// none.
+// AuthMap returns the last known aws-auth of a cluster. It is empty if there is no aws-auth.
 func (s *Service) AuthMap(ctx context.Context, planeID string) (*AuthMap, error) {
 	ses, err := s.Sessions.Get(planeID)
 	if err != nil {
@@ -236,7 +234,7 @@ func (s *Service) AuthMap(ctx context.Context, planeID string) (*AuthMap, error)
 	}
 }
 
-// An authWatch follows the aws-auth ConfigMap.
+// An authWatch watches the aws-auth ConfigMap.
 type authWatch struct {
 	current atomic.Pointer[AuthMap]
 	synced  chan struct{}
@@ -295,8 +293,8 @@ func (s *Service) watchAuth(ses *plane.Session) *authWatch {
 	return w
 }
 
-// MapNodeRole adds a role of nodes of a type of access entries to aws-auth, which it
-// makes if need be.
+// MapNodeRole adds a node role to aws-auth for nodes of a type, creating the ConfigMap if
+// necessary.
 func MapNodeRole(ctx context.Context, ses *plane.Session, role, typ string) error {
 	return editAuth(ctx, ses, func(data map[string]string) (map[string]string, bool, error) {
 		return withRole(data, WithoutPath(role), typ)
@@ -310,7 +308,7 @@ func UnmapNodeRole(ctx context.Context, ses *plane.Session, role, typ string) er
 	})
 }
 
-// WithoutPath is the ARN by which aws-auth knows a role.
+// WithoutPath returns a role's ARN without its path, as aws-auth requires.
 func WithoutPath(role string) string {
 	prefix, _, ok := strings.Cut(role, ":role/")
 	if !ok {
@@ -348,21 +346,21 @@ func editAuth(ctx context.Context, ses *plane.Session, edit func(map[string]stri
 	return nil
 }
 
-// KnownPrincipals are the principals that a cluster maps, for explanations of why another
-// is unauthorized.
+// KnownPrincipals are the principals that a cluster maps. They help to explain why another
+// principal is unauthorized.
 type KnownPrincipals struct {
-	// API and ConfigMap say which of the two the authentication mode has.
+	// API and ConfigMap report whether the authentication mode uses access entries and aws-auth.
 	API, ConfigMap bool
-	// Entries are the principals with an access entry.
+	// Entries are the ARNs of principals with an access entry.
 	Entries []string
-	// Mapped are the ARNs of aws-auth, in lower case, as they are compared.
+	// Mapped are the ARNs in aws-auth, in lower case, as they are compared.
 	Mapped []string
-	// Invalid says what is wrong with aws-auth.
+	// Invalid describes what is wrong with aws-auth.
 	Invalid error
 }
 
-// MapRoles returns mapRoles of a cluster's aws-auth as it is when a role is that of nodes of
-// a type, and whether there is an aws-auth.
+// MapRoles returns mapRoles of a cluster's aws-auth with a role added for nodes of a type, and
+// reports whether aws-auth exists.
 func (s *Service) MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error) {
 	auth, err := s.AuthMap(ctx, planeID)
 	if err != nil {
@@ -371,7 +369,7 @@ func (s *Service) MapRoles(ctx context.Context, planeID, roleARN, typ string) (m
 	return auth.MappedAs(roleARN, typ)
 }
 
-// KnownPrincipals returns those of a cluster by its control plane.
+// KnownPrincipals returns the principals that the cluster of a control plane maps.
 func (s *Service) KnownPrincipals(ctx context.Context, planeID string) (KnownPrincipals, error) {
 	key, rec, err := s.ClusterByPlane(planeID)
 	if err != nil {

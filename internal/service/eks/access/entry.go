@@ -1,7 +1,7 @@
-// Package access decides who may enter a cluster, and under which name: access entries and
-// access policies, the aws-auth ConfigMap, the tokens of EKS, and the answers to the
-// webhooks by which API servers ask for both. Package podidentity handles the AWS
-// identities of pods.
+// Package access decides who may enter a cluster, and as which user. It has the access entries and
+// access policies, the aws-auth ConfigMap, and EKS's bearer tokens, and it answers the API servers'
+// authentication and authorization webhooks. Package podidentity handles the AWS identities of
+// pods.
 package access
 
 import (
@@ -32,10 +32,10 @@ type Service struct {
 	names nodeNames
 }
 
-// New returns the part of EKS that decides about access.
+// New returns the part of EKS that decides who may enter a cluster.
 func New(b *base.Service) *Service { return &Service{Service: b} }
 
-// The types of access entries.
+// Types of access entries.
 const (
 	typeStandard = "STANDARD"
 	TypeEC2Linux = "EC2_LINUX"
@@ -131,10 +131,10 @@ func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.C
 	return rec, nil
 }
 
-// newEntry returns a new entry with the names that EKS chooses.
+// newEntry returns a new entry with the default username and groups of its type.
 func (s *Service) newEntry(cluster store.Key, who record.Identity, typ string) *record.AccessEntry {
 	now := s.Now()
-	a, _ := arn.Parse(who.ARN) // checked before
+	a, _ := arn.Parse(who.ARN) // already checked
 	rec := &record.AccessEntry{
 		PrincipalID: who.ID,
 		Entry: ekstypes.AccessEntry{
@@ -319,7 +319,7 @@ func (s *Service) DeleteAccessEntry(ctx context.Context, in *awseks.DeleteAccess
 	return &awseks.DeleteAccessEntryOutput{}, err
 }
 
-// changeEntry changes an entry that customers may change.
+// changeEntry changes an entry, unless it is one that customers may not change.
 func (s *Service) changeEntry(ctx context.Context, cluster store.Key, principal string, fn func(*record.AccessEntry) error) error {
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		err := record.AccessEntries.Update(tx, cluster.Below(principal), func(r *record.AccessEntry) error {
@@ -341,7 +341,7 @@ func (s *Service) entriesOf(ctx context.Context, name *string) (store.Key, recor
 	return key, rec, err
 }
 
-// ensureEntry creates an access entry of EKS's own if there is none.
+// ensureEntry creates one of EKS's own access entries if its principal has none.
 func ensureEntry(tx *store.Tx, cluster store.Key, rec *record.AccessEntry) (made bool, err error) {
 	id := cluster.Below(*rec.Entry.PrincipalArn)
 	if _, err := record.AccessEntries.Get(tx, id); !errors.Is(err, store.ErrNotFound) {
@@ -412,7 +412,7 @@ func Dismiss[T any](tx *store.Tx, c store.Collection[T], cluster store.Key, role
 	return nil
 }
 
-// Admit makes an access entry for a role of nodes, unless it has one.
+// Admit creates an access entry for a node role, unless it has one.
 func (s *Service) Admit(tx *store.Tx, cluster store.Key, role record.Identity, typ string) (made bool, err error) {
 	return ensureEntry(tx, cluster, s.newEntry(cluster, role, typ))
 }

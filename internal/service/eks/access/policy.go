@@ -129,12 +129,12 @@ func checkScope(cluster string, scope *ekstypes.AccessScope) error {
 	return nil
 }
 
-// Authorize says whether an EKS access policy of the requester's access entry
-// allows a request, and which. False means no opinion: RBAC may still allow
-// it. Access policies leave no RBAC objects behind, as on EKS.
+// Authorize reports whether an EKS access policy of the requester's access entry allows a request,
+// and which policy. False means no opinion: RBAC may still allow it. As on EKS, access policies
+// create no RBAC objects.
 func (s *Service) Authorize(_ context.Context, planeID string, spec authzv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
 	if !strings.HasPrefix(spec.UID, "aws-iam-authenticator:") || len(spec.Extra["principalId"]) != 1 {
-		return false, "", nil // service accounts, certificates, impersonated users
+		return false, "", nil // a service account, a certificate or an impersonated user
 	}
 	id := spec.Extra["principalId"][0]
 	key, rec, err := s.ClusterByPlane(planeID)

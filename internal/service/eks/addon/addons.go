@@ -1,6 +1,6 @@
-// Package addon installs add-ons: it applies their objects, follows the health of their
-// pods, scales CoreDNS, and removes what an update or deletion leaves out. The add-ons
-// are defined in internal/catalog/addons.
+// Package addon installs add-ons. It applies their objects, monitors the health of their pods,
+// scales CoreDNS, and deletes objects that an update or deletion makes obsolete. The add-ons are
+// defined in internal/catalog/addons.
 package addon
 
 import (
@@ -29,10 +29,10 @@ type Service struct {
 	identities *podidentity.Service
 }
 
-// New returns the part of EKS that installs add-ons.
+// New returns the part of EKS that manages add-ons.
 func New(b *base.Service, identities *podidentity.Service) *Service { return &Service{b, identities} }
 
-// CreateAddon records an add-on whose objects the reconciler then applies.
+// CreateAddon records an add-on. The reconciler applies its objects.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAddon.html
 func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) (*awseks.CreateAddonOutput, error) {
 	key, cluster, err := s.ActiveCluster(ctx, in.ClusterName)
@@ -228,8 +228,8 @@ func Settled(out *awseks.DescribeAddonOutput) bool {
 	return true
 }
 
-// DescribeAddonVersions returns the add-ons that can be had, their versions and
-// which Kubernetes releases those run on.
+// DescribeAddonVersions returns the available add-ons, their versions, and the Kubernetes releases
+// that they support.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonVersions.html
 func (s *Service) DescribeAddonVersions(_ context.Context, in *awseks.DescribeAddonVersionsInput) (*awseks.DescribeAddonVersionsOutput, error) {
 	if in.AddonName != nil {
@@ -252,7 +252,7 @@ func (s *Service) DescribeAddonVersions(_ context.Context, in *awseks.DescribeAd
 	return &awseks.DescribeAddonVersionsOutput{Addons: found, NextToken: next}, err
 }
 
-// infoOf describes an add-on, on demand only for one Kubernetes release.
+// infoOf describes an add-on, optionally for one Kubernetes release only.
 func infoOf(a *addons.AddOn, kubernetes *string) ekstypes.AddonInfo {
 	info := ekstypes.AddonInfo{
 		AddonName: &a.Name, Type: &a.Type, Publisher: &a.Publisher, Owner: &a.Owner, DefaultNamespace: new(addons.Namespace),
@@ -277,8 +277,8 @@ func infoOf(a *addons.AddOn, kubernetes *string) ekstypes.AddonInfo {
 	return info
 }
 
-// DescribeAddonConfiguration returns what of an add-on can be configured, and the
-// policies its service accounts should have.
+// DescribeAddonConfiguration returns an add-on's configuration schema and the policies that its
+// service accounts should have.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_DescribeAddonConfiguration.html
 func (s *Service) DescribeAddonConfiguration(_ context.Context, in *awseks.DescribeAddonConfigurationInput) (*awseks.DescribeAddonConfigurationOutput, error) {
 	a, err := lookup("", in.AddonName)

@@ -178,15 +178,15 @@ func describeConflicts(objects []*unstructured.Unstructured, conflicts map[*unst
 	return out
 }
 
-// removeField removes the field that the API server calls path, as in
-// .spec.template.spec.containers[name="coredns"].image, and reports whether it was
-// there. Names of fields may have dots of their own: .metadata.labels.a.b/c.
+// removeField removes the field at a path in the API server's notation, such as
+// .spec.template.spec.containers[name="coredns"].image, and reports whether it existed. Field names
+// may contain dots themselves: .metadata.labels.a.b/c.
 func removeField(o any, path string) bool {
 	removed, _ := without(o, path)
 	return removed
 }
 
-// without removes a field of a value and returns what the value becomes.
+// without returns a value with a field removed.
 func without(o any, path string) (removed bool, rest any) {
 	switch o := o.(type) {
 	case map[string]any:
@@ -229,8 +229,8 @@ var (
 	keyRE  = regexp.MustCompile(`(\w*)=("(?:[^"\\]|\\.)*"|[^,\]]*)`)
 )
 
-// selects reports whether a selector, [containerPort=53,protocol="UDP"] or [="v"],
-// means an item of a list.
+// selects reports whether a selector, [containerPort=53,protocol="UDP"] or [="v"], matches a list
+// item.
 func selects(selector string, item any) bool {
 	keys := keyRE.FindAllStringSubmatch(selector, -1)
 	for _, k := range keys {
@@ -253,22 +253,22 @@ func selects(selector string, item any) bool {
 	return len(keys) > 0
 }
 
-// prune removes the objects that an update leaves out, but those that are a user's.
+// prune removes the objects that an update drops from the add-on, except those that a user manages.
 func (w *work) prune(ctx context.Context, now []*unstructured.Unstructured) error {
 	if w.rec.Next == nil || !w.rec.Had {
 		return nil
 	}
 	before, err := objectsOf(w.a, w.rec.Spec(), w.cluster)
 	if err != nil {
-		w.s.Log.Warn("cannot determine which objects an add-on had before", "addon", w.key.String(), "err", err) // another Drydock's version
+		w.s.Log.Warn("cannot determine which objects an add-on had before", "addon", w.key.String(), "err", err) // the version was installed by another Drydock release
 		return nil
 	}
 	overwrite := w.rec.Resolve == ekstypes.ResolveConflictsOverwrite
 	return w.removeOurs(ctx, gone(append(before, w.a.Unanswered()...), now), overwrite)
 }
 
-// removeOurs removes objects, but those that EKS did not apply, and those that are a
-// user's as well, unless shared is true.
+// removeOurs removes the objects that EKS applied. It keeps those that a user manages as well,
+// unless shared is true.
 func (w *work) removeOurs(ctx context.Context, objects []*unstructured.Unstructured, shared bool) error {
 	return plane.Each(ctx, objects, func(ctx context.Context, o *unstructured.Unstructured) error {
 		got, err := w.objects.Get(ctx, o)
@@ -282,7 +282,7 @@ func (w *work) removeOurs(ctx context.Context, objects []*unstructured.Unstructu
 			w.s.Log.Info("keeping an add-on's object that a user manages", "addon", w.key.String(), "object", plane.Describe(o))
 			return nil
 		}
-		// The object that was read has a UID: a newer one with its name stays.
+		// got has a UID, so a newer object of the same name is not deleted.
 		if err := w.objects.Delete(ctx, got); err != nil {
 			return fmt.Errorf("removing %s: %w", plane.Describe(o), err)
 		}
@@ -290,8 +290,8 @@ func (w *work) removeOurs(ctx context.Context, objects []*unstructured.Unstructu
 	})
 }
 
-// managers reports whether EKS manages fields of an object, and whether another does of
-// what it is, not of its metadata or status.
+// managers reports whether EKS manages fields of an object, and whether anyone else manages fields
+// of its content, that is, other than metadata and status.
 // https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 func managers(o *unstructured.Unstructured) (ours, theirs bool) {
 	for _, m := range o.GetManagedFields() {
@@ -307,7 +307,7 @@ func managers(o *unstructured.Unstructured) (ours, theirs bool) {
 func ownsContent(m metav1.ManagedFieldsEntry) bool {
 	var fields map[string]json.RawMessage
 	if m.FieldsV1 == nil || json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
-		return false // the API server writes no others
+		return false // the API server writes no other format
 	}
 	return slices.ContainsFunc([]string{"f:spec", "f:data", "f:binaryData"}, func(f string) bool { return fields[f] != nil })
 }

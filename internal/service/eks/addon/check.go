@@ -89,11 +89,11 @@ func parseConfiguration(cluster string, a *addons.AddOn, v *addons.Version, conf
 	if wrong := a.Validate(v, values); len(wrong) > 0 {
 		return nil, errConfiguration(cluster, a.Name, wrong)
 	}
-	out, _ := values.(map[string]any) // the schema asks for an object
+	out, _ := values.(map[string]any) // the schema requires an object
 	return out, nil
 }
 
-// newOwned returns the Pod Identity associations that an add-on is to own.
+// newOwned returns the Pod Identity associations that an add-on will own.
 // https://docs.aws.amazon.com/eks/latest/userguide/update-addon-role.html
 func (s *Service) newOwned(ctx context.Context, cluster store.Key, a *addons.AddOn, namespace, owner string, wanted []ekstypes.AddonPodIdentityAssociations) ([]record.PodIdentity, error) {
 	var out []record.PodIdentity

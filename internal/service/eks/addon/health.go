@@ -97,8 +97,8 @@ func updateErrorOf(i *ekstypes.AddonIssue) ekstypes.ErrorDetail {
 	return d
 }
 
-// health returns what is wrong with the add-on, nil if nothing is. Coming says that its
-// pods are missing for no reason that keeps them from coming yet.
+// health returns the add-on's issue, or nil if it is healthy. coming reports that pods are missing
+// but nothing is known to keep them from starting, so they may still come.
 func (w *work) health(ctx context.Context) (issue *ekstypes.AddonIssue, coming bool, err error) {
 	issue, err = w.s.permissionIssue(ctx, w.key.Owner(), w.a, w.rec.Spec())
 	if err != nil || issue != nil {
@@ -148,19 +148,20 @@ func rolledOut(o *unstructured.Unstructured) bool {
 	return number("readyReplicas") >= want && number("updatedReplicas") >= want
 }
 
-// statusNumber is a number of an object's status, 0 if it is not there.
+// statusNumber returns a number from an object's status, or 0 if it is not set.
 func statusNumber(o *unstructured.Unstructured, field string) int64 {
 	n, _, _ := unstructured.NestedInt64(o.Object, "status", field)
 	return n
 }
 
-// shortOfPods returns the issue of workloads without all their pods, nil if they lack
-// them only where a node is leaving: of the first reason found, in EKS's words. Coming
-// says that there is none, or that nodes are leaving, which may be the reason.
+// shortOfPods returns the issue of workloads that lack pods, worded as EKS words the first reason
+// found, or nil if pods are missing only on nodes that are leaving. coming reports that no reason
+// was found or that leaving nodes may be the reason.
 //
+// The texts on unscheduled pods and waiting containers are from
 // https://docs.aws.amazon.com/guardduty/latest/ug/eks-runtime-monitoring-coverage.html
-// (pods that are not scheduled, containers that wait); that no pod of a Deployment is
-// scheduled is [seen] of aws-ebs-csi-driver and metrics-server.
+// The text on Deployments without any scheduled pod is [seen] for aws-ebs-csi-driver and
+// metrics-server.
 func (w *work) shortOfPods(ctx context.Context, short []*unstructured.Unstructured, deployments int) (issue *ekstypes.AddonIssue, coming bool, err error) {
 	leaving, err := w.leaving(ctx)
 	if err != nil {
@@ -208,8 +209,8 @@ func (w *work) shortOfPods(ctx context.Context, short []*unstructured.Unstructur
 	return newIssue(ekstypes.AddonIssueCodeInsufficientNumberOfReplicas, "The add-on is unhealthy because "+why), coming, nil
 }
 
-// leaving returns the names of the nodes that are leaving the cluster: they are being
-// deleted, or their instance has ended.
+// leaving returns the names of the nodes that are leaving the cluster, because they are being
+// deleted or their instance has terminated.
 func (w *work) leaving(ctx context.Context) (map[string]bool, error) {
 	nodes := w.nodes()
 	select {
@@ -238,16 +239,16 @@ func (w *work) leaving(ctx context.Context) (map[string]bool, error) {
 	return out, nil
 }
 
-// errNodesUnknown makes reconcile look again.
+// errNodesUnknown makes the reconciler retry.
 var errNodesUnknown = errors.New("the cluster's nodes are not known yet")
 
-// rolledOutBut reports whether a DaemonSet lacks pods only on nodes that are leaving. Its
-// status counts those as long as there is a Node.
+// rolledOutBut reports whether a DaemonSet lacks pods only on nodes that are leaving. Its status
+// counts a node until the Node object is deleted.
 func rolledOutBut(o *unstructured.Unstructured, pods []corev1.Pod, leaving map[string]bool) bool {
 	if o.GetKind() != "DaemonSet" || len(leaving) == 0 || statusNumber(o, "observedGeneration") < o.GetGeneration() {
 		return false
 	}
-	// The label by which the DaemonSet controller recognizes an updated pod.
+	// The DaemonSet controller recognizes up-to-date pods by this label.
 	template := o.GetAnnotations()[appsv1.DeprecatedTemplateGeneration]
 	good := map[string]bool{}
 	for i := range pods {
@@ -264,10 +265,10 @@ func rolledOutBut(o *unstructured.Unstructured, pods []corev1.Pod, leaving map[s
 	return int64(len(good)+excused) >= statusNumber(o, "desiredNumberScheduled")
 }
 
-// podTemplateGeneration is the label that says of which template a DaemonSet's pod is.
+// podTemplateGeneration is the label that names the template generation of a DaemonSet's pod.
 const podTemplateGeneration = "pod-template-generation"
 
-// notScheduled is the scheduler's own text on a pod that it finds no node for.
+// notScheduled returns the scheduler's message if it found no node for a pod, or "".
 func notScheduled(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
@@ -277,8 +278,8 @@ func notScheduled(p *corev1.Pod) string {
 	return ""
 }
 
-// waitingContainer says what a pod's container waits for after it failed, or could not
-// start: "CrashLoopBackOff: Error".
+// waitingContainer describes why a container of the pod is waiting after it failed or could not
+// start, as in "CrashLoopBackOff: Error".
 func waitingContainer(p *corev1.Pod) string {
 	for _, c := range p.Status.ContainerStatuses {
 		w := c.State.Waiting

@@ -1,6 +1,6 @@
-// Package base is what every part of EKS stands on: the configuration, the look-up of
-// clusters, and what requests have in common (names, tags, paging, updates). It has no
-// API operations of its own, and does not depend on the parts of EKS that use it.
+// Package base is shared by all parts of EKS. It has the configuration, the look-up of clusters,
+// and what requests have in common: names, tags, paging and updates. It has no API operations and
+// does not depend on the parts that use it.
 package base
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Service is embedded by the parts of EKS. They share one.
+// A Service is embedded in the parts of EKS, which all share one.
 type Service struct {
 	Config
 	Sessions *plane.Sessions
@@ -39,7 +39,7 @@ func New(cfg Config) (*Service, error) {
 	return &Service{Config: cfg, Sessions: sessions}, nil
 }
 
-// QuotasFor returns what holds for the account of a key.
+// QuotasFor returns the quotas of the account and region of a key.
 func (s *Service) QuotasFor(k store.Key) (Quotas, error) {
 	q := s.Quotas
 	if s.QuotasOf == nil {
@@ -81,8 +81,8 @@ func (s *Service) Session(ctx context.Context, name string) (store.Key, record.C
 	return key, rec, ses, err
 }
 
-// StillUsable returns a cluster as a transaction finds it, if it is the one that was read
-// before, and usable.
+// StillUsable returns a cluster as it is in a transaction, provided that it is the one that was
+// read before and is still usable.
 func StillUsable(tx *store.Tx, key store.Key, before *record.Cluster) (record.Cluster, error) {
 	now, err := record.Clusters.Get(tx, key)
 	if err != nil {
@@ -121,8 +121,8 @@ func (s *Service) Role(ctx context.Context, account, member string, role *string
 // Now is the time as EKS shows it: in milliseconds.
 func (s *Service) Now() time.Time { return s.Clock.Now().UTC().Truncate(time.Millisecond) }
 
-// AsService returns a context in which EC2 and IAM are called for the cluster's
-// owner by EKS itself, as its service-linked role does on AWS.
+// AsService returns a context in which EKS itself calls EC2 and IAM on behalf of the cluster's
+// owner, as its service-linked role does on AWS.
 func (s *Service) AsService(ctx context.Context, account, region string) context.Context {
 	return awsapi.AsService(ctx, account, region, ServiceRole, s.Clock.Now())
 }
@@ -143,7 +143,7 @@ func (s *Service) ClusterByPlane(planeID string) (store.Key, record.Cluster, err
 	return store.Key{}, record.Cluster{}, fmt.Errorf("control plane %s %w", planeID, ErrUnknownPlane)
 }
 
-// ErrUnknownPlane says that a control plane belongs to no cluster: not yet, or no longer.
+// ErrUnknownPlane means that a control plane belongs to no cluster: not yet, or no longer.
 var ErrUnknownPlane = errors.New("belongs to no cluster")
 
 // The service-linked roles of EKS: of clusters, node groups and Fargate profiles.
@@ -171,14 +171,14 @@ func (s *Service) EnsureRole(ctx context.Context, cluster string, role awsapi.Se
 	return nil
 }
 
-// ServiceRoleARN is the service-linked role of EKS in an account.
+// ServiceRoleARN is the ARN of EKS's service-linked role in an account.
 func ServiceRoleARN(account string) string { return ServiceRole.ARN(account) }
 
-// Resources that belong to a cluster are kept under CLUSTER/NAME, so one set of functions
-// finds and lists all kinds of them.
+// Resources in a cluster are kept under CLUSTER/NAME, so the functions below find and list all
+// kinds of them.
 
-// Find returns what belongs to a cluster of the caller under a name. The request calls the
-// name member.
+// Find returns a named resource in a cluster of the caller. member is the name's member in the
+// request.
 func Find[T any](ctx context.Context, s *Service, c store.Collection[T], cluster, name *string, member string, notFound func(cluster, name string) error) (store.Key, T, error) {
 	var none T
 	key, _, err := s.Cluster(ctx, cluster)
@@ -196,7 +196,7 @@ func Find[T any](ctx context.Context, s *Service, c store.Collection[T], cluster
 	return id, rec, nil
 }
 
-// ListNames returns a page of the names of what belongs to a cluster of the caller.
+// ListNames returns a page of the names of resources in a cluster of the caller.
 func ListNames[T any](ctx context.Context, s *Service, c store.Collection[T], cluster *string, maxResults *int32, token *string) ([]string, *string, error) {
 	key, _, err := s.Cluster(ctx, cluster)
 	if err != nil {
@@ -206,8 +206,7 @@ func ListNames[T any](ctx context.Context, s *Service, c store.Collection[T], cl
 	return PageBelow(s, c, key, all, func(i store.Item[T]) string { return strings.TrimPrefix(i.Key.ID, key.ID+"/") }, maxResults, token)
 }
 
-// PageBelow returns a page of what belongs to a cluster, as far as keep reports it: what of
-// says of each.
+// PageBelow returns a page of the resources in a cluster that match keep, converted by of.
 func PageBelow[T, V any](s *Service, c store.Collection[T], cluster store.Key, keep func(*T) bool, of func(store.Item[T]) V, maxResults *int32, token *string) ([]V, *string, error) {
 	items := slices.DeleteFunc(c.All(s.Store, cluster.AllBelow()), func(i store.Item[T]) bool { return !keep(&i.Value) })
 	items, next, err := Page(items, func(i store.Item[T]) string { return i.Key.ID }, maxResults, token)
@@ -218,10 +217,10 @@ func PageBelow[T, V any](s *Service, c store.Collection[T], cluster store.Key, k
 	return out, next, err
 }
 
-// Add stores what a request makes in a cluster, unless the cluster is being deleted. A
-// request that repeats the one that made what is there, token and all, is given that; to
-// any other the name is taken. origin returns the token and the request that a record was
-// made with. also is done in the same transaction.
+// Add stores a new resource in a cluster, unless the cluster is being deleted. If the name is
+// taken, it returns the existing resource to a request that repeats the original one with the same
+// token; any other request gets the error from exists. origin returns the token and request that a
+// record was created with. also runs in the same transaction.
 func Add[T any](ctx context.Context, s *Service, c store.Collection[T], cluster, id store.Key, rec T, origin func(*T) (token, request string), exists func(old *T) error, also func(*store.Tx, *T) error) (*T, error) {
 	var out T
 	err := s.Store.Update(ctx, func(tx *store.Tx) error {
@@ -301,8 +300,8 @@ func Create[T any](ctx context.Context, s *Service, c store.Collection[T], role 
 	return out, err
 }
 
-// Repeats returns nil if a request repeats the one that made a resource: with its token,
-// and the same otherwise. If not, it returns exists, or that the token was used before.
+// Repeats returns nil if a request repeats the one that created a resource, with the same token and
+// content. Otherwise it returns exists, or an error if the token was used for a different request.
 func Repeats(cluster string, token *string, request, madeWith, madeBy string, exists error) error {
 	switch {
 	case token == nil || madeWith != *token:
@@ -343,7 +342,8 @@ func (s *Service) RepeatedUpdate(r store.Reader, cluster store.Key, token *strin
 	return nil, nil
 }
 
-// UpdateInProgress returns the refusal of what, naming the update that runs.
+// UpdateInProgress returns the error that refuses the operation what, naming the update in
+// progress.
 func (s *Service) UpdateInProgress(r store.Reader, cluster store.Key, nodegroup, what string) error {
 	items := record.Updates.All(r, cluster.AllBelow())
 	id := "unknown"

@@ -110,7 +110,8 @@ func (q Quotas) or(other Quotas) Quotas {
 	}
 }
 
-// Config connects the service. Everything without a stated default is required.
+// Config has the service's settings and dependencies. All fields without a stated default are
+// required.
 type Config struct {
 	Store         *store.Store
 	ControlPlanes plane.ControlPlanes
@@ -129,21 +130,22 @@ type Config struct {
 	// It does not have to check the age: tokens are valid for 15 minutes from X-Amz-Date, whatever
 	// X-Amz-Expires says.
 	VerifyPresigned func(ctx context.Context, r *http.Request) (awsapi.Principal, error)
-	// OwnHost reports whether a host (port included, as signed) is one of
-	// Drydock's own; tokens may be signed for it besides the STS hosts of AWS.
+	// OwnHost reports whether a host, including the port if signed, is Drydock's own. Tokens may be
+	// signed for it as well as for AWS's STS hosts.
 	OwnHost func(host string) bool
 
 	// EnsureServiceRole makes a service-linked role in the caller's account, for the
 	// caller, unless it exists: the first cluster, node group and Fargate profile do. nil
 	// makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
-	// FargateMachines is how many machines a Fargate profile still has; nil: none. A
-	// profile is deleted when it has none.
+	// FargateMachines returns how many machines a Fargate profile still has. A profile is deleted
+	// only when it has none. If the function is nil, there are none.
 	FargateMachines func(account, region, cluster, profile string) int
 
-	// EndpointURL is where SDKs in pods reach Drydock; empty tells them nothing.
+	// EndpointURL is where SDKs in pods reach Drydock. If it is empty, pods are not configured with
+	// an endpoint.
 	EndpointURL string
-	// NewClient makes a Kubernetes client; nil means kubernetes.NewForConfig.
+	// NewClient creates a Kubernetes client; nil means kubernetes.NewForConfig.
 	NewClient func(*rest.Config) (kubernetes.Interface, error)
 	// NewObjects creates a client for objects of any kind; nil means a dynamic one.
 	NewObjects func(*rest.Config) (plane.Objects, error)
@@ -181,9 +183,8 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// Keys are what EKS needs of AWS KMS. DescribeKey and CreateGrant are called by a
-// user, who must be allowed to; what EKS calls for itself (with the principal of
-// its service) needs no permission.
+// Keys are the AWS KMS operations that EKS needs. Users call DescribeKey and CreateGrant and need
+// permission for them. EKS's own calls, made as its service principal, need none.
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html
 type Keys interface {
 	DescribeKey(context.Context, *awskms.DescribeKeyInput) (*awskms.DescribeKeyOutput, error)

@@ -95,15 +95,15 @@ func JSON(v any) string {
 	return string(raw)
 }
 
-// EC2Tag returns a tag for a resource of EC2.
+// EC2Tag returns a tag for an EC2 resource.
 func EC2Tag(k, v string) ec2types.Tag { return ec2types.Tag{Key: &k, Value: &v} }
 
-// EC2Filter returns a filter for a Describe operation of EC2.
+// EC2Filter returns a filter for an EC2 Describe operation.
 func EC2Filter(name string, values ...string) ec2types.Filter {
 	return ec2types.Filter{Name: &name, Values: values}
 }
 
-// RoutesToInternet reports whether a subnet's route table leads to an internet gateway.
+// RoutesToInternet reports whether a subnet's route table has a route to an internet gateway.
 func RoutesToInternet(tables []ec2types.RouteTable, subnet string) bool {
 	var routes []ec2types.Route
 	for _, t := range tables {
@@ -125,8 +125,8 @@ func toGateway(routes []ec2types.Route) bool {
 	})
 }
 
-// EndedInstances returns those instances that EC2 has ended: a node may join before its
-// instance is known to be the group's.
+// EndedInstances returns those of the instances that EC2 has terminated or does not know. It asks
+// EC2 because a node may join before its instance is known to belong to the group.
 func (s *Service) EndedInstances(ctx context.Context, instanceIDs []string) ([]string, error) {
 	for chunk := range slices.Chunk(slices.Clone(instanceIDs), 100) {
 		out, err := s.Instances.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{Filters: []ec2types.Filter{

@@ -27,8 +27,8 @@ func (s *Service) checkRole(ctx context.Context, call *awsapi.Call, cluster stri
 	return err
 }
 
-// checkVPC checks subnets, security groups and endpoint access, and returns
-// the description and the VPC's address ranges.
+// checkVPC checks subnets, security groups and endpoint access, and returns the VPC configuration
+// and the VPC's address ranges.
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster string, in *ekstypes.VpcConfigRequest) (*ekstypes.VpcConfigResponse, []netip.Prefix, error) {
 	out := &ekstypes.VpcConfigResponse{
@@ -68,7 +68,7 @@ func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster strin
 	return out, cidrs, err
 }
 
-// subnets returns the one VPC and the zones of subnets.
+// subnets returns the VPC and the zones of subnets, which must all be in one VPC.
 func (s *Service) subnets(ctx context.Context, cluster string, subnetIDs []string) (vpc string, zones map[string]bool, err error) {
 	got, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: subnetIDs})
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package cluster creates clusters: the security group and network interfaces of each,
-// a control plane, its encryption, and the objects that every new cluster has.
-// Resources that a cluster gets later (node groups, add-ons, profiles, entries) have
-// packages of their own, and are deleted with it.
+// Package cluster creates clusters: their security group and network interfaces, their control
+// plane, its encryption, and the objects in every new cluster. Resources that are added later (node
+// groups, add-ons, profiles, entries) have their own packages; deleting the cluster deletes them.
 //
 //	CREATING → ACTIVE ⇄ UPDATING → DELETING → gone
 //	   └────→ FAILED ──────────────↗
@@ -37,12 +36,12 @@ type Service struct {
 	addons *addon.Service
 }
 
-// New returns the part of EKS that makes clusters.
+// New returns the part of EKS that manages clusters.
 func New(b *base.Service, a *access.Service, addons *addon.Service) *Service {
 	return &Service{b, a, addons}
 }
 
-// CreateCluster records a cluster that the cluster reconciler then makes.
+// CreateCluster records a cluster. The cluster reconciler creates it.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
 func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInput) (*awseks.CreateClusterOutput, error) {
 	call := awsapi.CallFrom(ctx)
@@ -293,24 +292,23 @@ func noLogging() *ekstypes.Logging {
 
 func hexNumber(h string) int64 {
 	var n int64
-	_, _ = fmt.Sscanf(h, "%x", &n) // h is ours: always hexadecimal
+	_, _ = fmt.Sscanf(h, "%x", &n) // h is our own, so it is always hexadecimal
 	return n
 }
 
-// A Status is what `drydock status` shows of a cluster.
+// A Status is what `drydock status` shows about a cluster.
 type Status struct {
 	Account, Region, Name string
 	Version               string
 	Status                string
 	Endpoint              string // empty until ACTIVE
 	PlaneID               string // empty until claimed
-	Owner                 string // what its control plane is claimed for
+	Owner                 string // the owner that its control plane was claimed for
 }
 
 const unreadable = "UNREADABLE"
 
-// Unreadable reports whether the cluster's record cannot be read. All that is known of it
-// then is its name.
+// Unreadable reports whether the cluster's record cannot be read. Only its name is known then.
 func (s Status) Unreadable() bool { return s.Status == unreadable }
 
 // Clusters returns the clusters of all accounts and regions.
@@ -330,25 +328,25 @@ func (s *Service) Clusters(_ context.Context) ([]Status, error) {
 	return out, nil
 }
 
-// An APIEndpoint is where a cluster's API server is found in AWS's network.
+// An APIEndpoint is where a cluster's API server is in AWS's network.
 type APIEndpoint struct {
-	Host string // 0123….gr7.us-east-1.eks.amazonaws.com
+	Host string // such as 0123….gr7.us-east-1.eks.amazonaws.com
 	ARN  string
-	// VPCID resolves Host to the control plane's network interfaces, Interfaces,
-	// when Private access is on; elsewhere it has a public address when Public
-	// access is on, which answers to PublicCIDRs.
+	// If Private, Host resolves to the control plane's network interfaces, Interfaces, inside
+	// VPCID. If Public, it resolves to a public address elsewhere, which accepts clients from
+	// PublicCIDRs.
 	VPCID           string
 	Interfaces      []string
 	Public, Private bool
 	PublicCIDRs     []string
 }
 
-// APIEndpoints returns those of an account and region's clusters.
+// APIEndpoints returns the endpoints of the clusters in an account and region.
 func (s *Service) APIEndpoints(_ context.Context, account, region string) ([]APIEndpoint, error) {
 	return APIEndpoints(s.Store, account, region), nil
 }
 
-// APIEndpoints returns those of an account and region's clusters.
+// APIEndpoints returns the endpoints of the clusters in an account and region.
 func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {
 	all := record.Clusters.All(r, store.Scope{Account: account, Region: region})
 	var out []APIEndpoint

@@ -184,7 +184,7 @@ func (s *Service) grantKey(ctx context.Context, rec *record.Cluster) (undo func(
 	call := awsapi.CallFrom(ctx)
 	out, err := s.Keys.CreateGrant(ctx, &awskms.CreateGrantInput{
 		KeyId: &key, GranteePrincipal: rec.Cluster.RoleArn, Operations: grantOperations,
-		Name: new("eks-" + ids.UUID()), // one of its own, even where the role has another
+		Name: new("eks-" + ids.UUID()), // unique, so that clusters with the same role have separate grants
 	})
 	switch c := awserr.CodeOf(err); {
 	case c == "AccessDeniedException":
@@ -251,7 +251,7 @@ func (s *Service) ClusterRole(account, region, name string) (cluster, role strin
 	return *rec.Cluster.Arn, *rec.Cluster.RoleArn, nil
 }
 
-// A keyError is trouble of a control plane that its key explains.
+// A keyError is a control plane error caused by its key.
 type keyError struct {
 	issue ekstypes.ClusterIssue
 	cause error
@@ -261,8 +261,7 @@ func (e *keyError) Error() string { return fmt.Sprintf("%s: %v", *e.issue.Messag
 
 func (e *keyError) Unwrap() error { return e.cause }
 
-// keyTrouble adds to an error of a control plane what is wrong with its key, if
-// anything is.
+// keyTrouble adds to a control plane error what is wrong with its key, if anything.
 func (s *Service) keyTrouble(ctx context.Context, rec record.Cluster, keyARN string, cause error) error {
 	if keyARN == "" || ctx.Err() != nil {
 		return cause
@@ -273,11 +272,10 @@ func (s *Service) keyTrouble(ctx context.Context, rec record.Cluster, keyARN str
 	return cause
 }
 
-// health is the health of a cluster at this moment: what its record says,
-// and what keeps it from its key.
+// health returns the current health of a cluster: what its record says, and any problem with its
+// key.
 //
-// AWS deviation: EKS looks from time to time, and tells about a key that was
-// disabled, or enabled again, only then.
+// AWS deviation: EKS checks periodically and reports a disabled or re-enabled key only then.
 func (s *Service) health(ctx context.Context, key store.Key, rec record.Cluster) *ekstypes.ClusterHealth {
 	health := ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}}
 	if h := rec.Cluster.Health; h != nil {
@@ -299,8 +297,8 @@ func (s *Service) health(ctx context.Context, key store.Key, rec record.Cluster)
 	return &health
 }
 
-// healthKey is the key that a cluster needs, also one that it is just being encrypted
-// with; "": none.
+// healthKey returns the key that a cluster needs, including one that an update in progress is
+// adopting, or "" if there is none.
 func (s *Service) healthKey(key store.Key, rec *record.Cluster) string {
 	if keyARN := rec.KeyARN(); keyARN != "" || rec.Cluster.Status != ekstypes.ClusterStatusUpdating {
 		return keyARN
@@ -313,13 +311,13 @@ func (s *Service) healthKey(key store.Key, rec *record.Cluster) string {
 	return ""
 }
 
-// keyFailure is an error of KMS that says nothing about the request. Its code would mean
-// something else to the caller of EKS.
+// keyFailure wraps a KMS error that is not about the request. It hides the error's code, which
+// would mean something else to a caller of EKS.
 func keyFailure(keyARN string, err error) error {
 	return fmt.Errorf("calling KMS for key %s: %v", keyARN, err)
 }
 
-// keyIssue tells what keeps a cluster's role from using a key; nil: nothing.
+// keyIssue returns the issue that keeps a cluster's role from using a key, or nil.
 // https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#cluster-health-status
 func (s *Service) keyIssue(ctx context.Context, rec *record.Cluster, keyARN string) (*ekstypes.ClusterIssue, error) {
 	if s.Keys == nil {
@@ -330,14 +328,14 @@ func (s *Service) keyIssue(ctx context.Context, rec *record.Cluster, keyARN stri
 	case used == nil:
 		return nil, nil
 	case errors.Is(used, base.ErrNoIdentity):
-		// [seen] aws/containers-roadmap#1533, for a role that a key does not let in
+		// [seen] aws/containers-roadmap#1533, for a role that the key's policy excludes
 		return keyIssueOf(ekstypes.ClusterIssueCodeIamRoleNotFound, *rec.Cluster.RoleArn,
 			"Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", *rec.Cluster.RoleArn), nil
 	case c == "AccessDeniedException", c == "DisabledException", c == "KMSInvalidStateException", c == "NotFoundException":
 	default:
 		return nil, keyFailure(keyARN, used)
 	}
-	// KMS does not tell the state of a key to callers who may not use it: EKS asks as itself.
+	// KMS does not reveal a key's state to callers who may not use it, so EKS asks as itself.
 	place, err := arn.Parse(*rec.Cluster.Arn)
 	if err != nil {
 		return nil, err
@@ -353,14 +351,13 @@ func (s *Service) keyIssue(ctx context.Context, rec *record.Cluster, keyARN stri
 		return issue, nil
 	}
 	if awserr.CodeOf(used) != "AccessDeniedException" {
-		return nil, keyFailure(keyARN, used) // it has just become better
+		return nil, keyFailure(keyARN, used) // the key has recovered in the meantime
 	}
 	// [seen] hashicorp/terraform-provider-aws#50007
 	return keyIssueOf(ekstypes.ClusterIssueCodeKmsGrantRevoked, keyARN, "Access denied to KMS key %s due to explicit deny policy or revoked grant", keyARN), nil
 }
 
-// stateIssue is what the state of a key means for a cluster; nil: nothing. The
-// texts are from memory.
+// stateIssue returns the issue that follows from a key's state, or nil. The texts are from memory.
 func stateIssue(key *kmstypes.KeyMetadata) *ekstypes.ClusterIssue {
 	switch id := *key.Arn; key.KeyState {
 	case kmstypes.KeyStateEnabled:

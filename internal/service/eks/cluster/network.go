@@ -16,8 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// ensureNetwork makes the cluster security group and the control plane's
-// network interfaces.
+// ensureNetwork creates the cluster security group and the control plane's network interfaces.
 // https://docs.aws.amazon.com/eks/latest/userguide/sec-group-reqs.html
 func (s *Service) ensureNetwork(ctx context.Context, rec record.Cluster) (group string, interfaces map[string]string, err error) {
 	vpc := rec.Cluster.ResourcesVpcConfig

@@ -91,10 +91,10 @@ func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record
 	})
 }
 
-// create does whatever is missing of a CREATING cluster. Every step finds
-// what an earlier attempt left.
+// create does whatever a CREATING cluster still needs. Every step finds the results of earlier
+// attempts.
 func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
-	// The plane boots while the network is made.
+	// The plane boots while the network is being created.
 	plane, err := s.claim(ctx, key, &rec)
 	if err != nil {
 		return 0, fmt.Errorf("claiming a control plane: %w", err)
@@ -203,7 +203,7 @@ func issueOf(err error) *ekstypes.ClusterIssue {
 		return &key.issue
 	}
 	switch c := awserr.CodeOf(err); {
-	case awsapi.IsThrottle(err): // RequestLimitExceeded is not the limit of a resource
+	case awsapi.IsThrottle(err): // RequestLimitExceeded is throttling, not the limit of a resource
 		return nil
 	case c == "InvalidSubnetID.NotFound":
 		return issue(ekstypes.ClusterIssueCodeEc2SubnetNotFound)
@@ -221,7 +221,7 @@ func issueOf(err error) *ekstypes.ClusterIssue {
 	return nil
 }
 
-// applyUpdates finishes the update of an UPDATING cluster.
+// applyUpdates completes the update of an UPDATING cluster.
 func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
 	items := record.Updates.All(s.Store, key.AllBelow())
 	i := slices.IndexFunc(items, func(i store.Item[record.Update]) bool {
@@ -339,7 +339,7 @@ func updateError(err error) ekstypes.ErrorDetail {
 func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
 	svc := s.AsService(ctx, key.Account, key.Region)
 	if rec.Plane.ID == "" {
-		// A creation that ended between claiming and recording has a plane, too.
+		// A creation that was interrupted between claiming and recording has a plane, too.
 		var err error
 		if rec.Plane, err = s.claim(ctx, key, &rec); err != nil {
 			return 0, err

@@ -74,7 +74,7 @@ func (s *Service) begin(tx *store.Tx, key store.Key, up *record.Update) error {
 	return record.Updates.Create(tx, key.Below(*up.Update.Id), *up)
 }
 
-// requestedChange checks the one change in a request and returns its update.
+// requestedChange checks that a request has exactly one change and returns its update.
 func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *awseks.UpdateClusterConfigInput) (*record.Update, error) {
 	switch name := rec.Name(); {
 	case in.AccessConfig != nil:

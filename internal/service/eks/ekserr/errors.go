@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// QuotedID returns the one of ids that EC2's error quotes.
+// QuotedID returns which of the ids an EC2 error quotes.
 func QuotedID(err error, of []string) string {
 	asked := make(map[string]bool, len(of))
 	for _, id := range of {
@@ -25,9 +25,8 @@ func QuotedID(err error, of []string) string {
 	return of[0]
 }
 
-// Messages marked [seen] are quoted in
-// public issues or matched by clients (terraform-provider-aws, eksctl, CDK,
-// Karpenter); the others follow the wording of the API reference.
+// Messages marked [seen] are quoted in public issues or matched by clients (terraform-provider-aws,
+// eksctl, CDK, Karpenter). The others follow the wording of the API reference.
 
 // InvalidParameter rejects a value in a request. cluster may be "".
 func InvalidParameter(cluster, format string, args ...any) error {

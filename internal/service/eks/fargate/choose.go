@@ -63,7 +63,7 @@ type Selector struct {
 	Why string
 }
 
-// ExplainFargate holds a pod against the Fargate profiles of a cluster.
+// ExplainFargate compares a pod with the Fargate profiles of a cluster.
 func (s *Service) ExplainFargate(_ context.Context, account, region, cluster, namespace string, pod *corev1.Pod) (Choice, error) {
 	return s.explain(store.Key{Account: account, Region: region, ID: cluster}, namespace, pod), nil
 }
@@ -77,8 +77,8 @@ func (s *Service) explain(cluster store.Key, namespace string, pod *corev1.Pod) 
 	return choose(profiles, namespace, pod)
 }
 
-// choose chooses among profiles sorted by name: the first that matches, which
-// is EKS's rule, or the one that the pod's label names.
+// choose picks one of the profiles, which are sorted by name: the one that the pod's label names,
+// or else the first match, as EKS does.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-profile.html
 func choose(profiles []*ekstypes.FargateProfile, namespace string, pod *corev1.Pod) Choice {
 	out := Choice{Excluded: excluded(pod)}
@@ -126,7 +126,7 @@ func excluded(pod *corev1.Pod) string {
 	return ""
 }
 
-// mismatch says why a selector does not match, empty if it does.
+// mismatch says why a selector does not match, or "" if it does.
 func mismatch(sel ekstypes.FargateProfileSelector, namespace string, labels map[string]string) string {
 	if !glob.Match(aws.ToString(sel.Namespace), namespace) {
 		return fmt.Sprintf("namespace %q is not %q", namespace, aws.ToString(sel.Namespace))
@@ -157,25 +157,26 @@ func hasLabel(labels map[string]string, key, value string) bool {
 	return false
 }
 
-// scheduler is the scheduler of a profile's pods.
+// scheduler is the name of Fargate's scheduler.
 const scheduler = "fargate-scheduler"
 
 const (
 	annotationCapacity = "CapacityProvisioned"
 	annotationLogging  = "Logging"
-	// loggingDisabled is what Fargate's scheduler takes back where there is one.
+	// loggingDisabled is the initial value. Fargate's scheduler replaces it if the cluster
+	// configures logging.
 	loggingDisabled = "LoggingDisabled: LOGGING_CONFIGMAP_NOT_FOUND"
 
 	nodeCriticalClass    = "system-node-critical"
 	nodeCriticalPriority = 2000001000
 )
 
-// MutateFargatePod returns the JSON patch that makes a new pod one of Fargate's if a
-// profile matches; nil if it is not for Fargate, or its already.
+// MutateFargatePod returns the JSON patch that puts a new pod on Fargate if a profile matches, or
+// nil if the pod is not for Fargate or already names Fargate's scheduler.
 func (s *Service) MutateFargatePod(_ context.Context, planeID, namespace string, pod *corev1.Pod) ([]byte, error) {
 	key, rec, err := s.ClusterByPlane(planeID)
 	if err != nil {
-		return nil, nil // the control plane belongs to no cluster yet, or no longer
+		return nil, nil // the control plane belongs to no cluster
 	}
 	if ses, err := s.Sessions.Open(key, rec.Plane.ID); err == nil {
 		webhookOf(ses).called.Store(true)
@@ -194,7 +195,7 @@ func (s *Service) MutateFargatePod(_ context.Context, planeID, namespace string,
 	if size, ok := fargatesizes.For(&pod.Spec); ok {
 		ops = append(ops, jsonpatch.SetEntry("/metadata/annotations", &pod.Annotations, annotationCapacity, size.String()))
 	}
-	// The priority goes with its class: admission computed another one before.
+	// The priority must match the class: admission has already computed it from another one.
 	ops = append(ops,
 		jsonpatch.Add("/spec/schedulerName", scheduler),
 		jsonpatch.Add("/spec/priorityClassName", nodeCriticalClass),
@@ -203,9 +204,9 @@ func (s *Service) MutateFargatePod(_ context.Context, planeID, namespace string,
 	return jsonpatch.Encode(ops, nil)
 }
 
-// A webhook is Fargate's webhook in one cluster.
+// A webhook is the state of Fargate's webhook in one cluster.
 type webhook struct {
-	put    atomic.Bool // it is in the cluster
+	put    atomic.Bool // it is installed in the cluster
 	called atomic.Bool // the API server has called it
 }
 
@@ -213,12 +214,12 @@ func webhookOf(ses *plane.Session) *webhook {
 	return plane.Value(ses, func(*plane.Session) *webhook { return &webhook{} })
 }
 
-// errWebhookUnnoticed says that the API server does not call Fargate's webhook yet.
+// errWebhookUnnoticed means that the API server does not call Fargate's webhook yet.
 var errWebhookUnnoticed = errors.New("the API server does not call Fargate's webhook yet")
 
-// ensureWebhook puts Fargate's webhook into a cluster and returns once the API
-// server calls it: a profile that is ACTIVE gets all pods that match. A pod that is
-// made for no longer than the request asks the API server for a call.
+// ensureWebhook installs Fargate's webhook in a cluster and returns nil once the API server calls
+// it. Only then does an ACTIVE profile get every pod that matches. To trigger a call, it creates a
+// pod as a dry run.
 func (s *Service) ensureWebhook(ctx context.Context, ses *plane.Session) error {
 	if err := s.putWebhook(ctx, ses); err != nil {
 		return err
@@ -239,8 +240,8 @@ func (s *Service) ensureWebhook(ctx context.Context, ses *plane.Session) error {
 	return errWebhookUnnoticed
 }
 
-// putWebhook puts Fargate's webhook into a cluster, if it is not there.
-// Otherwise the API server still calls an old one.
+// putWebhook installs Fargate's webhook if it is missing. After that, the API server may not know
+// it for a moment.
 func (s *Service) putWebhook(ctx context.Context, ses *plane.Session) error {
 	_, err := ses.Client.AdmissionregistrationV1().MutatingWebhookConfigurations().Create(ctx, s.ControlPlanes.FargateWebhook(), metav1.CreateOptions{})
 	switch {

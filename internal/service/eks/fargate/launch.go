@@ -48,11 +48,12 @@ func (s *Service) FargateProfileARN(account, region, cluster, profile string) (s
 	return aws.ToString(p.Profile.FargateProfileArn), err
 }
 
-// FargateLaunch returns how a pod of a profile is launched now. The error is a
-// *Block if its role does not let it: it is asked each time, as roles,
-// trust policies and aws-auth change. It is one, too, if no selector of the profile
-// matches: admission leaves a pod alone that has Fargate's scheduler already, so that
-// its label may be its author's.
+// FargateLaunch returns how to launch a pod of a profile. The error is a *Block if the profile's
+// role does not allow it. The role is checked for each pod, because roles, trust policies and
+// aws-auth change.
+//
+// The error is also a *Block if no selector of the profile matches. Admission does not touch a pod
+// that already names Fargate's scheduler, so its profile label may come from its author.
 func (s *Service) FargateLaunch(ctx context.Context, account, region, clusterName, profile string, pod *corev1.Pod) (Launch, error) {
 	cluster := store.Key{Account: account, Region: region, ID: clusterName}
 	p, err := record.FargateProfiles.Get(s.Store, cluster.Below(profile))
@@ -122,8 +123,8 @@ func (s *Service) FargateCluster(_ context.Context, account, region, name string
 	return out, nil
 }
 
-// FargateClusters returns the clusters that have Fargate profiles; keys' IDs are their
-// names.
+// FargateClusters returns the clusters that have Fargate profiles. The IDs of the keys are the
+// cluster names.
 func (s *Service) FargateClusters() (map[store.Key]bool, error) {
 	out := map[store.Key]bool{}
 	for _, p := range record.FargateProfiles.All(s.Store, store.Scope{}) {

@@ -1,5 +1,5 @@
-// Package fargate keeps Fargate profiles, chooses the profile of a new pod, and says how
-// its machine is launched. The machines are internal/compute's.
+// Package fargate manages Fargate profiles, chooses the profile of a new pod, and determines how
+// its machine is launched. The machines are in internal/compute.
 package fargate
 
 import (
@@ -30,10 +30,10 @@ type Service struct {
 	access *access.Service
 }
 
-// New returns the part of EKS that keeps Fargate profiles.
+// New returns the part of EKS that manages Fargate profiles.
 func New(b *base.Service, a *access.Service) *Service { return &Service{b, a} }
 
-// CreateFargateProfile records a Fargate profile, which its reconciler makes ACTIVE.
+// CreateFargateProfile records a Fargate profile. Its reconciler makes it ACTIVE.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateFargateProfile.html
 func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFargateProfileInput) (*awseks.CreateFargateProfileOutput, error) {
 	key, cluster, err := s.Cluster(ctx, in.ClusterName)
@@ -68,8 +68,8 @@ func (s *Service) CreateFargateProfile(ctx context.Context, in *awseks.CreateFar
 	return &awseks.CreateFargateProfileOutput{FargateProfile: &rec.Profile}, nil
 }
 
-// settled returns a cluster's profiles, or the error by which EKS
-// changes one at a time, and none while the cluster changes.
+// settled returns a cluster's profiles. It fails if a profile or the cluster is changing: EKS
+// changes one profile at a time.
 func (s *Service) settled(r store.Reader, cluster store.Key, verb, name string) ([]store.Item[record.FargateProfile], error) {
 	rec, err := record.Clusters.Get(r, cluster)
 	if err != nil {
@@ -157,21 +157,21 @@ func (s *Service) DeleteFargateProfile(ctx context.Context, in *awseks.DeleteFar
 	return &out, err
 }
 
-// find returns a profile of the caller.
+// find returns one of the caller's profiles.
 func (s *Service) find(ctx context.Context, cluster, name *string) (store.Key, record.FargateProfile, error) {
 	return base.Find(ctx, s.Service, record.FargateProfiles, cluster, name, "fargateProfileName", errNotFound)
 }
 
-// trustedService assumes pod execution roles.
+// trustedService is the service that must be able to assume pod execution roles.
 const trustedService = "eks-fargate-pods.amazonaws.com"
 
 // https://docs.aws.amazon.com/eks/latest/userguide/service-quotas.html
 const (
 	maxSelectors      = 5
 	maxSelectorLabels = 5
-	// maxName is not a quota of AWS: profile names are label values.
+	// maxName is not an AWS quota: profile names are used as label values.
 	maxName = 63
-	// A label's key has a prefix of 253 characters at most, a slash and a name.
+	// A label key has a prefix of at most 253 characters, a slash and a name.
 	maxLabelKey   = 317
 	maxLabelValue = 63
 )
@@ -211,15 +211,15 @@ func checkSelectors(cluster, name string, selectors []ekstypes.FargateProfileSel
 	return nil
 }
 
-// selectorText reports whether a text could match a Kubernetes name or label, with
-// the wildcards of selectors.
+// selectorText reports whether a text, possibly with wildcards, can match a Kubernetes name or
+// label.
 func selectorText(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./*?", r))
 	})
 }
 
-// quoted quotes text from a request, which may be long, for an error.
+// quoted quotes text from a request for an error, shortening it if necessary.
 func quoted(s string) string {
 	if len(s) > 100 {
 		s = s[:100] + "…"
@@ -251,8 +251,8 @@ func trustsFargate(role base.Identity, profileARN string) bool {
 	return slices.Contains(role.TrustedServices, trustedService)
 }
 
-// checkSubnets returns the subnets of a new profile: those named, or else the
-// cluster's private ones.
+// checkSubnets returns the subnets of a new profile: those in the request, or else the cluster's
+// private subnets.
 func (s *Service) checkSubnets(ctx context.Context, key store.Key, cluster record.Cluster, profile string, named []string) ([]string, error) {
 	vpc, subnets := cluster.Cluster.ResourcesVpcConfig, named
 	if len(named) == 0 {

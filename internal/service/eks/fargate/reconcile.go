@@ -48,7 +48,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	}
 	cluster, err := record.Clusters.Get(s.Store, key.Owner())
 	if err != nil {
-		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
+		return 0, store.IgnoreNotFound(err) // the cluster was reset
 	}
 	switch p.Profile.Status {
 	case ekstypes.FargateProfileStatusCreating:
@@ -68,8 +68,8 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	return 0, nil
 }
 
-// letIn lets a profile's machines into its cluster, where access entries do not,
-// and has the cluster ask which pods are Fargate's.
+// letIn installs the webhook in a profile's cluster and admits its machines through aws-auth,
+// unless access entries do that.
 func (s *Service) letIn(ctx context.Context, key store.Key, p *record.FargateProfile, cluster *record.Cluster) error {
 	ses, err := s.Sessions.Open(key.Owner(), cluster.Plane.ID)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) letIn(ctx context.Context, key store.Key, p *record.FargatePro
 // Profiles created by older Drydock releases, which put it elsewhere, lack it.
 func (s *Service) keepWebhook(ctx context.Context, key store.Key, cluster *record.Cluster) (time.Duration, error) {
 	if base.Usable(*cluster) != nil {
-		return 0, nil // what a cluster has goes with it
+		return 0, nil // Fargate profiles are deleted with their cluster
 	}
 	ses, err := s.Sessions.Open(key.Owner(), cluster.Plane.ID)
 	if err != nil || webhookOf(ses).put.Load() || webhookOf(ses).called.Load() {
@@ -136,11 +136,10 @@ func (s *Service) activate(ctx context.Context, key store.Key, p *record.Fargate
 	}))
 }
 
-// remove deletes the pods of a DELETING profile, then what let their
-// machines into the cluster, then its record. From the moment it is DELETING no new
-// pod gets it.
+// remove deletes the pods of a DELETING profile, then its machines' access to the cluster, then its
+// record. A DELETING profile gets no new pods.
 func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargateProfile, cluster *record.Cluster) (time.Duration, error) {
-	patient := s.Clock.Since(p.Since) < s.Timing.NodeDrain // a dead control plane must not block a deletion forever
+	patient := s.Clock.Since(p.Since) < s.Timing.NodeDrain // an unreachable control plane must not block a deletion forever
 	left := 0
 	ses, err := s.Sessions.Open(key.Owner(), cluster.Plane.ID)
 	if err == nil {
@@ -180,8 +179,8 @@ func (s *Service) remove(ctx context.Context, key store.Key, p *record.FargatePr
 	})
 }
 
-// findHeir returns another profile of the cluster with the same role; nil: none.
-// Only one profile changes at a time, so all others stay.
+// findHeir returns another profile of the cluster with the same role, or nil if there is no such
+// profile. Only one profile changes at a time, so the heir is not about to be deleted.
 func findHeir(r store.Reader, key store.Key, p *record.FargateProfile) *store.Key {
 	return record.Other(r, record.FargateProfiles, key, func(o *record.FargateProfile) bool { return o.Role == p.Role })
 }

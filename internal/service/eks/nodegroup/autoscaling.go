@@ -13,10 +13,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// A node group's instances are those of its Auto Scaling group, which launches,
-// replaces and ends them. EKS sets its size, and stands at its lifecycle hooks:
-// instances come into service when they have joined, and leave when their node
-// is drained.
+// A node group's instances belong to its Auto Scaling group, which launches, replaces and
+// terminates them. EKS sets its size and handles its lifecycle hooks: instances come into service
+// once they have joined the cluster, and terminate once their node is drained.
 
 const (
 	launchHook    = "Launch-LC-Hook"
@@ -160,7 +159,7 @@ func (w *work) deleteScalingGroup() error {
 	_, err := w.s.AutoScaling.DeleteAutoScalingGroup(w.svc, &awsautoscaling.DeleteAutoScalingGroupInput{
 		AutoScalingGroupName: new(w.g.ResourceName()), ForceDelete: new(true),
 	})
-	if awserr.CodeOf(err) == "ValidationError" { // gone, or going
+	if awserr.CodeOf(err) == "ValidationError" { // gone or being deleted
 		return nil
 	}
 	return err

@@ -24,7 +24,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// checkScaling checks the sizes of a new group; AWS's defaults are 1 to 2, 2 wanted.
+// checkScaling checks the sizes of a new group. AWS's defaults are a minimum of 1, a maximum of 2
+// and a desired size of 2.
 func (s *Service) checkScaling(key store.Key, ng string, in *ekstypes.NodegroupScalingConfig) (*ekstypes.NodegroupScalingConfig, error) {
 	out := &ekstypes.NodegroupScalingConfig{MinSize: new(int32(1)), MaxSize: new(int32(2)), DesiredSize: new(int32(2))}
 	if in != nil {

@@ -61,8 +61,7 @@ func (w *work) noScalingGroup() ekstypes.Issue {
 		w.g.ResourceName())
 }
 
-// issueOf returns the issue of an error of EC2, IAM or Auto Scaling, nil for
-// others.
+// issueOf returns the issue for an error from EC2, IAM or Auto Scaling, or nil for any other error.
 func issueOf(err error) *ekstypes.Issue {
 	var found ekstypes.Issue
 	switch c := awserr.CodeOf(err); {
@@ -70,7 +69,7 @@ func issueOf(err error) *ekstypes.Issue {
 		found = issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateInvalidConfiguration, errNotMIME.Error())
 	case c == "", awsapi.IsThrottle(err):
 		return nil
-	case c == "ValidationError" && strings.HasPrefix(awserr.TextOf(err), "The subnet ID"): // Auto Scaling's refusals have one code
+	case c == "ValidationError" && strings.HasPrefix(awserr.TextOf(err), "The subnet ID"): // all of Auto Scaling's refusals have the same code
 		found = issue(ekstypes.NodegroupIssueCodeEc2SubnetNotFound, awserr.TextOf(err))
 	default:
 		found = issue(issueCode(c, awserr.TextOf(err)), awserr.TextOf(err))
@@ -363,7 +362,7 @@ func lastJoin(members []member, nodes *plane.Nodes) time.Time {
 	return last
 }
 
-// checkNodeRepair checks the configuration of node auto repair.
+// checkNodeRepair checks a node auto repair configuration.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_NodeRepairConfig.html
 func checkNodeRepair(cluster, ng string, in *ekstypes.NodeRepairConfig) error {
 	if in == nil {
@@ -388,9 +387,9 @@ func checkNodeRepair(cluster, ng string, in *ekstypes.NodeRepairConfig) error {
 	return nil
 }
 
-// repair ends instances whose nodes have been gone or NotReady for long, where the
-// group's node auto repair is on; the Auto Scaling group replaces them. It stops when
-// too many are unhealthy: then something else is wrong.
+// repair terminates instances whose nodes have been gone or NotReady for long, if node auto repair
+// is on. The Auto Scaling group replaces them. It stops if too many nodes are unhealthy, because
+// then something else is wrong.
 // https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 func (w *work) repair(asg *scalingGroup, unready []member) error {
 	c := w.g.Nodegroup.NodeRepairConfig
@@ -409,9 +408,8 @@ func (w *work) repair(asg *scalingGroup, unready []member) error {
 	return nil
 }
 
-// repairable is how many of a group's unhealthy nodes may be repaired at once. Where
-// nothing is said, repair stops in groups of more than five nodes of which more than
-// 20 % are unhealthy. // from memory
+// repairable is how many of a group's unhealthy nodes may be repaired at once. By default, repair
+// stops in groups of more than five nodes if more than 20 % are unhealthy. // from memory
 func repairable(c *ekstypes.NodeRepairConfig, nodes, unhealthy int) int {
 	share := func(percent int32) int { return max(1, nodes*int(percent)/100) }
 	switch {

@@ -234,8 +234,8 @@ func fillTemplate(d *ec2types.RequestLaunchTemplateData, cluster *record.Cluster
 	}
 }
 
-// ensureInstanceProfile makes the instance profile through which the group's
-// instances have the node role.
+// ensureInstanceProfile creates the instance profile that gives the group's instances the node
+// role.
 func (w *work) ensureInstanceProfile() error {
 	p := w.s.InstanceProfiles
 	_, err := p.CreateInstanceProfile(w.svc, &awsiam.CreateInstanceProfileInput{InstanceProfileName: &w.g.InstanceProfile})
@@ -245,7 +245,7 @@ func (w *work) ensureInstanceProfile() error {
 	_, err = p.AddRoleToInstanceProfile(w.svc, &awsiam.AddRoleToInstanceProfileInput{
 		InstanceProfileName: &w.g.InstanceProfile, RoleName: new(access.RoleName(w.g.Role.ARN)),
 	})
-	if err != nil && !isCode(err, "LimitExceeded") { // it has its one role
+	if err != nil && !isCode(err, "LimitExceeded") { // it has its one role already
 		return fmt.Errorf("adding the node role to the instance profile: %w", err)
 	}
 	return nil
@@ -266,8 +266,8 @@ func (w *work) removeInstanceProfile() error {
 	return nil
 }
 
-// isCode reports whether err has an IAM error code, in either spelling: the
-// SDK's types are named …Exception, the wire code is not.
+// isCode reports whether err has an IAM error code in either spelling: the SDK's types end in
+// Exception, the wire codes do not.
 func isCode(err error, want string) bool {
 	return strings.TrimSuffix(awserr.CodeOf(err), "Exception") == want
 }
@@ -299,7 +299,7 @@ func (s *Service) checkRemoteAccess(ctx context.Context, key store.Key, ng strin
 	return in, nil
 }
 
-// ensureRemoteAccess makes the security group that lets ssh in, or finds it made.
+// ensureRemoteAccess creates the security group that allows SSH, unless it exists.
 func (w *work) ensureRemoteAccess() (id string, err error) {
 	network, vpc := w.s.Network, aws.ToString(w.cluster.Cluster.ResourcesVpcConfig.VpcId)
 	name := w.remoteAccessName()
@@ -350,9 +350,9 @@ func (w *work) findRemoteAccess() (id string, err error) {
 	return *got.SecurityGroups[0].GroupId, nil
 }
 
-// removeRemoteAccess removes the group's security group, also one that was made and
-// not noted, as when a rule of its was refused. If other resources depend on it, it
-// stays, and so does the node group, which becomes DELETE_FAILED after a while.
+// removeRemoteAccess deletes the group's security group, even one that was created but not
+// recorded, as when one of its rules was refused. If other resources depend on it, it stays, and
+// the node group eventually becomes DELETE_FAILED.
 func (w *work) removeRemoteAccess(ctx context.Context) (done bool, err error) {
 	var id string
 	if r := w.g.Nodegroup.Resources; r != nil {

@@ -1,8 +1,8 @@
-// Package nodegroup makes managed node groups: for each a launch template with the user
-// data of its nodes, and an Auto Scaling group that launches and ends the instances. It
-// drains nodes before they go, replaces them in updates, and says what is wrong with a
-// group. It launches no instance itself, and no node is run here: instances join by
-// their user data (internal/node).
+// Package nodegroup manages node groups. Each has a launch template with the user data of its
+// nodes, and an Auto Scaling group that launches and terminates the instances. The package drains
+// nodes before they terminate, replaces them during updates, and reports what is wrong with a
+// group. It neither launches instances nor runs nodes: instances join the cluster through their
+// user data (internal/node).
 //
 //	CREATING → ACTIVE ⇄ UPDATING → DELETING → gone
 //	   └────→ CREATE_FAILED ───────↗    └────→ DELETE_FAILED
@@ -34,7 +34,7 @@ type Service struct {
 	access *access.Service
 }
 
-// New returns the part of EKS that makes managed node groups.
+// New returns the part of EKS that manages node groups.
 func New(b *base.Service, a *access.Service) *Service { return &Service{b, a} }
 
 // asService returns a context in which EC2, Auto Scaling and IAM are called for a
@@ -44,8 +44,7 @@ func (s *Service) asService(ctx context.Context, at store.Key) context.Context {
 	return awsapi.AsService(ctx, at.Account, at.Region, base.NodegroupRole, s.Clock.Now())
 }
 
-// CreateNodegroup records a managed node group that the node group reconciler
-// then makes.
+// CreateNodegroup records a managed node group. The node group reconciler creates it.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
 func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegroupInput) (*awseks.CreateNodegroupOutput, error) {
 	key, cluster, err := s.Cluster(ctx, in.ClusterName)
@@ -76,7 +75,7 @@ func (s *Service) CreateNodegroup(ctx context.Context, in *awseks.CreateNodegrou
 	return &awseks.CreateNodegroupOutput{Nodegroup: &rec.Nodegroup}, nil
 }
 
-// newRecord checks a request and returns the record it makes.
+// newRecord checks a request and returns the record to store.
 func (s *Service) newRecord(ctx context.Context, key store.Key, cluster record.Cluster, in *awseks.CreateNodegroupInput) (*record.Nodegroup, error) {
 	name := *in.NodegroupName
 	if err := base.CheckTags(key.ID, in.Tags); err != nil {
@@ -236,7 +235,7 @@ func (s *Service) UpdateNodegroupConfig(ctx context.Context, in *awseks.UpdateNo
 	return &awseks.UpdateNodegroupConfigOutput{Update: &up.Update}, err
 }
 
-// begin writes an update down and has change make the group ready for it.
+// begin records an update; change prepares the group for it.
 func (s *Service) begin(ctx context.Context, key store.Key, up *record.Update, change func(*record.Nodegroup) error) error {
 	cluster := key.Owner()
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
@@ -258,7 +257,7 @@ func (s *Service) begin(ctx context.Context, key store.Key, up *record.Update, c
 	})
 }
 
-// change applies a request to the record and notes the parameters.
+// change applies a request to the record and collects the update's parameters.
 func (s *Service) change(owner store.Key, g *record.Nodegroup, up *record.Update, in *awseks.UpdateNodegroupConfigInput) error {
 	cluster, name := *in.ClusterName, *in.NodegroupName
 	note := func(t ekstypes.UpdateParamType, v string) {

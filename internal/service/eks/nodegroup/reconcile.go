@@ -70,7 +70,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	}
 	cluster, err := record.Clusters.Get(s.Store, key.Owner())
 	if err != nil {
-		return 0, store.IgnoreNotFound(err) // reset; nothing to do it with
+		return 0, store.IgnoreNotFound(err) // the cluster was reset
 	}
 	w := &work{s: s, key: key, g: &g, cluster: &cluster, svc: s.asService(ctx, key)}
 	switch g.Nodegroup.Status {
@@ -99,8 +99,8 @@ type work struct {
 	svc     context.Context //nolint:containedctx // the call EC2 and IAM are made with
 }
 
-// session connects to the cluster and waits until its nodes are known: what is
-// decided without them would end nodes that are not drained.
+// session connects to the cluster and waits until its nodes are known. Without them, the reconciler
+// might terminate nodes that are not drained.
 func (w *work) session(ctx context.Context) (*plane.Session, error) {
 	ses, err := w.s.Sessions.Open(w.key.Owner(), w.cluster.Plane.ID)
 	if err != nil {
@@ -250,7 +250,7 @@ func (w *work) createTrouble(ctx context.Context, cause error) (time.Duration, e
 	return 0, w.fail(ctx, *found)
 }
 
-// final reports whether trying again cannot help.
+// final reports whether retrying cannot help.
 func final(err error) bool {
 	return errors.Is(err, errNotMIME) || strings.HasSuffix(awserr.CodeOf(err), ".NotFound") || strings.HasSuffix(awserr.CodeOf(err), ".Malformed") || awserr.CodeOf(err) == "NotImplemented"
 }

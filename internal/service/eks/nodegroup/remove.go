@@ -56,7 +56,7 @@ func (w *work) remove(ctx context.Context) (time.Duration, error) {
 	return 0, w.removeRest(ctx, ses)
 }
 
-// removeRest removes what a group without instances has left.
+// removeRest removes the remaining resources of a group without instances.
 func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 	name := "eks-" + w.g.UUID
 	if _, err := w.s.Instances.DeleteLaunchTemplate(w.svc, &awsec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name}); err != nil && !strings.HasPrefix(awserr.CodeOf(err), "InvalidLaunchTemplate") {
@@ -96,7 +96,7 @@ func (w *work) removeRest(ctx context.Context, ses *plane.Session) error {
 	})
 }
 
-// errInherited makes removeRest start over.
+// errInherited makes the reconciler call removeRest again.
 var errInherited = errors.New("another node group with the same node role was created during the deletion")
 
 // heir returns another node group of the cluster that has the same node role and is not being
@@ -107,11 +107,10 @@ func (w *work) heir(r store.Reader) *store.Key {
 	})
 }
 
-// drain takes one step of emptying a node: cordon it, evict what may be
-// evicted. It reports whether nothing is left to wait for. Pods that a
-// disruption budget protects stay and are tried again. A node that is not Ready ends
-// no pods: those that were evicted from it count as gone. With force, no budget
-// protects.
+// drain takes one step towards emptying a node: it cordons the node and evicts pods. It reports
+// whether there is nothing left to wait for. Pods protected by a disruption budget stay and are
+// tried again; with force, they are deleted. A node that is not Ready cannot end its pods, so
+// evicted pods on it count as gone.
 func drain(ctx context.Context, s *plane.Session, n *corev1.Node, force bool) (done bool, err error) {
 	if !n.Spec.Unschedulable {
 		patch := []byte(`{"spec":{"unschedulable":true}}`)
@@ -148,8 +147,8 @@ func drain(ctx context.Context, s *plane.Session, n *corev1.Node, force bool) (d
 	return done, nil
 }
 
-// evictable reports whether draining moves a pod away: not what has ended, not
-// what the node itself runs.
+// evictable reports whether draining moves a pod: not one that has ended, and not one that belongs
+// to the node itself.
 func evictable(p *corev1.Pod) bool {
 	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
 		return false

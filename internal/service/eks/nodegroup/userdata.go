@@ -28,7 +28,7 @@ import (
 // userDataBoundary is the MIME boundary that EKS uses.
 const userDataBoundary = "//"
 
-// nodeLabels are the labels a group's nodes register with: the user's and EKS's.
+// nodeLabels returns the labels with which a group's nodes register: the user's and EKS's.
 func nodeLabels(g *record.Nodegroup) map[string]string {
 	out := base.TagsOrEmpty(g.Nodegroup.Labels)
 	out[plane.LabelNodegroup] = *g.Nodegroup.NodegroupName

@@ -1,6 +1,6 @@
-// Package plane reaches the control planes of clusters: the interface through which EKS
-// asks for them, the connections it keeps open to them, and the objects it applies in
-// them. It knows control planes by their IDs and does not read the records of clusters.
+// Package plane talks to the control planes of clusters. It defines the interface through which EKS
+// requests them, keeps connections open to them, and applies objects in them. It knows control
+// planes by ID and does not read cluster records.
 package plane
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// Config connects sessions to control planes. All of it is required.
+// Config is what sessions need to reach control planes. All fields are required.
 type Config struct {
 	ControlPlanes ControlPlanes
 	NewClient     func(*rest.Config) (kubernetes.Interface, error)
@@ -22,10 +22,10 @@ type Config struct {
 	Log           *slog.Logger
 }
 
-// A Request says which control plane a cluster needs.
+// A Request specifies the control plane that a cluster needs.
 type Request struct {
-	// Owner is unique to one life of one cluster: its ARN and a UUID. Claiming
-	// twice for one owner gives the same control plane.
+	// Owner identifies one incarnation of one cluster: its ARN and a UUID. Claiming twice for the
+	// same owner returns the same control plane.
 	Owner           string
 	Account, Region string
 	Name            string // the cluster's name, which clients send as x-k8s-aws-id

@@ -1,5 +1,5 @@
-// Package pod looks pods of clusters up, for explanations (`drydock why`) and for
-// programs that run as pods (`drydock run --pod`). It changes no pod.
+// Package pod looks up pods in clusters, for explanations (`drydock why`) and for programs that run
+// as pods (`drydock run --pod`). It never changes them.
 package pod
 
 import (
@@ -22,16 +22,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
 )
 
-// A Service looks pods up. It answers no operation of the API.
+// A Service looks up pods. It has no API operations.
 type Service struct {
 	*base.Service
 	identities *podidentity.Service
 }
 
-// New returns the part of EKS that looks pods up.
+// New returns the part of EKS that looks up pods.
 func New(b *base.Service, identities *podidentity.Service) *Service { return &Service{b, identities} }
 
-// Facts is what a cluster knows of a pod, for explanations.
+// Facts is what a cluster knows about a pod, for explanations.
 type Facts struct {
 	Cluster         string
 	Account, Region string
@@ -165,8 +165,8 @@ func currentMaker(ctx context.Context, client kubernetes.Interface, namespace, n
 	return name, nil
 }
 
-// madeBy reports whether a ReplicaSet's or Job's name is that of a maker, or begins
-// with it as those of a Deployment or CronJob do.
+// madeBy reports whether owner, a ReplicaSet or Job, has the controller's name or begins with it,
+// as those created by a Deployment or CronJob do.
 func madeBy(owner, maker string) bool {
 	return owner == maker || strings.HasPrefix(owner, maker+"-") && !strings.Contains(owner[len(maker)+1:], "-")
 }
@@ -360,18 +360,18 @@ func references(spec *corev1.PodSpec) []MissingObject {
 	return out
 }
 
-// An UnboundClaim is a PersistentVolumeClaim that has no volume.
+// An UnboundClaim is a PersistentVolumeClaim without a volume.
 type UnboundClaim struct {
 	Claim *corev1.PersistentVolumeClaim
-	// Class is its storage class, or nil: it names none, or one that is not there.
+	// Class is its storage class, or nil if the claim names none or the class does not exist.
 	Class *storagev1.StorageClass
-	// Selected says that the scheduler has chosen a node for the pod and waits for a
-	// provisioner to make the volume there.
+	// Selected reports whether the scheduler has chosen a node for the pod and is waiting for a
+	// provisioner to create the volume there.
 	Selected bool
 }
 
-// findUnbound looks the claims up that keep the pod from being bound to a node. The
-// scheduler reports the names of missing ones itself.
+// findUnbound looks up the claims that keep the pod from being scheduled. The scheduler itself
+// reports claims that do not exist.
 func (f *Facts) findUnbound(ctx context.Context, client kubernetes.Interface) error {
 	if f.Pod.Spec.NodeName != "" {
 		return nil

@@ -61,7 +61,7 @@ type Token struct {
 	Seconds  int64
 }
 
-// annotationDefaultContainer is the container that kubectl takes, too.
+// annotationDefaultContainer names the default container, as for kubectl.
 // https://kubernetes.io/docs/reference/labels-annotations-taints/#kubectl-kubernetes-io-default-container
 const annotationDefaultContainer = "kubectl.kubernetes.io/default-container"
 
@@ -118,7 +118,7 @@ func bestOf(ctx context.Context, client kubernetes.Interface, namespace, owner s
 	return slices.MinFunc(own, compareBadness), nil
 }
 
-// environmentOf reads ConfigMaps and Secrets as often as they are named: they are few.
+// environmentOf reads each ConfigMap and Secret every time it is referenced, since there are few.
 func environmentOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, c *corev1.Container) *kube.Environment {
 	return &kube.Environment{
 		Pod: pod, Container: c,

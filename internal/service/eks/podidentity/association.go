@@ -1,6 +1,6 @@
-// Package podidentity gives pods the roles of their service accounts: EKS Pod Identity
-// associations, the webhook that puts tokens and variables into pods, and the review of
-// these tokens. Credentials themselves are issued by STS and EKS Auth.
+// Package podidentity gives pods the roles of their service accounts. It has EKS Pod Identity
+// associations, the webhook that injects tokens and variables into pods, and the review of these
+// tokens. STS and EKS Auth issue the credentials.
 package podidentity
 
 import (
@@ -28,7 +28,7 @@ import (
 // A Service answers the operations on Pod Identity associations.
 type Service struct{ *base.Service }
 
-// New returns the part of EKS that gives pods identities.
+// New returns the part of EKS that handles pod identities.
 func New(b *base.Service) *Service { return &Service{b} }
 
 // trustedService is the service that the role of an association must trust.
@@ -280,7 +280,7 @@ func (s *Service) DeletePodIdentityAssociation(ctx context.Context, in *awseks.D
 	return &out, err
 }
 
-// PutOwned stores associations of an add-on and returns their ARNs.
+// PutOwned stores an add-on's associations and returns their ARNs.
 func PutOwned(tx *store.Tx, cluster store.Key, owned []record.PodIdentity) ([]string, error) {
 	var arns []string
 	for _, r := range owned {
@@ -300,8 +300,8 @@ func PutOwned(tx *store.Tx, cluster store.Key, owned []record.PodIdentity) ([]st
 	return arns, nil
 }
 
-// ReplaceOwned stores associations in place of those the add-on owns. One that
-// stays keeps its identity.
+// ReplaceOwned replaces the associations that an add-on owns. Those for the same service account
+// keep their ID.
 func ReplaceOwned(tx *store.Tx, cluster store.Key, owner string, owned []record.PodIdentity) ([]string, error) {
 	arns := []string{}
 	old := OwnedBy(tx, cluster, owner)

@@ -98,29 +98,29 @@ func (s *Service) ReviewPodToken(ctx context.Context, cluster, token string) (Su
 	}, nil
 }
 
-// A ServiceAccountIdentity is what a cluster knows of a service account's way to an
-// IAM role, for explanations.
+// A ServiceAccountIdentity is what a cluster knows about a service account's IAM role, for
+// explanations.
 type ServiceAccountIdentity struct {
 	Cluster, ClusterARN       string
 	Account, Region           string
 	Namespace, ServiceAccount string
-	// Issuer signs the cluster's tokens, and Subject is their subject.
+	// Issuer and Subject are those of the service account's tokens.
 	Issuer, Subject string
-	// Exists says that the service account does.
+	// Exists reports whether the service account exists.
 	Exists bool
 	// RoleARN is the annotated role, or "".
 	RoleARN string
-	// Association is its EKS Pod Identity association, which goes before the
-	// annotation, or nil.
+	// Association is its EKS Pod Identity association, or nil. It takes precedence over the
+	// annotation.
 	Association *Association
-	// Audience and Expiration, in seconds, are those of the tokens of its pods.
+	// Audience and Expiration, in seconds, are those of its pods' tokens.
 	Audience   string
 	Expiration int64
-	// Pods run as the service account; those WithoutToken were made before it had a role.
+	// Pods run as the service account. Those in WithoutToken were created before it had a role.
 	Pods, WithoutToken []string
 }
 
-// A Association is an EKS Pod Identity association.
+// An Association is an EKS Pod Identity association.
 type Association struct {
 	ID, ARN                string
 	RoleARN, TargetRoleARN string
@@ -136,8 +136,8 @@ func associationOf(rec *record.PodIdentity) *Association {
 	}
 }
 
-// ServiceAccountIdentity looks a service account of the call's account and region
-// up, and the pods that run as it.
+// ServiceAccountIdentity looks up a service account of the call's account and region, and the pods
+// that run as it.
 func (s *Service) ServiceAccountIdentity(ctx context.Context, cluster, namespace, account string) (ServiceAccountIdentity, error) {
 	key, rec, err := s.ActiveCluster(ctx, &cluster)
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *Service) ServiceAccountIdentity(ctx context.Context, cluster, namespace
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		switch {
-		case p.Spec.ServiceAccountName != account: // fakes select nothing
+		case p.Spec.ServiceAccountName != account: // test fakes ignore field selectors
 		case hasVolume(p.Spec.Volumes, t.volume):
 			out.Pods = append(out.Pods, p.Name)
 		default:

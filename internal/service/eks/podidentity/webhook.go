@@ -233,10 +233,10 @@ func hasVolume(volumes []corev1.Volume, name string) bool {
 	return slices.ContainsFunc(volumes, func(v corev1.Volume) bool { return v.Name == name })
 }
 
-// accountReads reads the annotations of service accounts for pods being made. Each
-// answer is of a read that began after it was asked for, so that a pod made right
-// after `kubectl annotate` is never missed; the pods of a Deployment, made at once,
-// share such reads.
+// accountReads reads the annotations of service accounts for pods that are being created. An answer
+// always comes from a read that began after the question, so that a pod created right after
+// `kubectl annotate` sees the change. Pods created at the same time, such as those of a Deployment,
+// share reads.
 type accountReads struct {
 	ses *plane.Session
 
@@ -244,10 +244,10 @@ type accountReads struct {
 	reads map[string]*accountRead // by NAMESPACE/NAME
 }
 
-// An accountRead is the read in progress for one service account, and the next one,
-// which callers that came after it began wait for.
+// An accountRead is the read in progress for one service account, and the next read, for callers
+// that arrived after it began.
 type accountRead struct {
-	next *accountAnswer // nil if no caller waits
+	next *accountAnswer // nil if no caller is waiting
 }
 
 type accountAnswer struct {
@@ -260,7 +260,7 @@ func newAccountReads(ses *plane.Session) *accountReads {
 	return &accountReads{ses: ses, reads: map[string]*accountRead{}}
 }
 
-// annotations returns a service account's annotations; none if it is not there.
+// annotations returns a service account's annotations, or none if it does not exist.
 func (a *accountReads) annotations(ctx context.Context, namespace, name string) (map[string]string, error) {
 	key := namespace + "/" + name
 	a.mu.Lock()
@@ -276,7 +276,7 @@ func (a *accountReads) annotations(ctx context.Context, namespace, name string) 
 	answer := r.next
 	a.mu.Unlock()
 	if begin {
-		go a.read(namespace, name, r) // ends when no caller waits; a read ends with the session
+		go a.read(namespace, name, r) // ends when no caller is waiting; the session's context ends a read
 	}
 	select {
 	case <-answer.done:
@@ -286,7 +286,7 @@ func (a *accountReads) annotations(ctx context.Context, namespace, name string) 
 	}
 }
 
-// read reads for the callers that wait, until none does.
+// read reads until no more callers are waiting.
 func (a *accountReads) read(namespace, name string, r *accountRead) {
 	for {
 		a.mu.Lock()

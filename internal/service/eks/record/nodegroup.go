@@ -67,12 +67,11 @@ func (g *Nodegroup) Target() *Nodegroup {
 	return &after
 }
 
-// LaunchVersion is the version of the group's launch template that new instances
-// are launched from.
+// LaunchVersion is the version of the group's launch template for new instances.
 func (g *Nodegroup) LaunchVersion() string { return cmp.Or(g.TemplateVersion, "1") }
 
-// A Rollout replaces the nodes of a group by such of another image or version of the
-// user's launch template.
+// A Rollout replaces a group's nodes, because of a new image or a new version of the user's launch
+// template.
 type Rollout struct {
 	// The group's new image and template.
 	ImageID                 string

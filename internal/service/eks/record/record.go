@@ -32,7 +32,7 @@ func ClusterKey(call *awsapi.Call, name string) store.Key {
 	return store.Key{Account: call.Account, Region: call.Region, ID: name}
 }
 
-// Fingerprint identifies the content of a request, except for its token.
+// Fingerprint identifies the content of a request, ignoring its token.
 func Fingerprint[T any](in *T) string {
 	untokened := *in
 	if token := reflect.ValueOf(&untokened).Elem().FieldByName("ClientRequestToken"); token.IsValid() {
@@ -77,8 +77,8 @@ func Optional(s string) *string {
 	return &s
 }
 
-// Other returns the key of another record of the same cluster for which is reports true, or nil
-// if there is none.
+// Other returns the key of another record of the same cluster that matches is, or nil if there is
+// none.
 func Other[T any](r store.Reader, c store.Collection[T], key store.Key, is func(*T) bool) *store.Key {
 	all := c.All(r, key.Owner().AllBelow())
 	i := slices.IndexFunc(all, func(o store.Item[T]) bool { return o.Key != key && is(&o.Value) })
@@ -88,22 +88,22 @@ func Other[T any](r store.Reader, c store.Collection[T], key store.Key, is func(
 	return &all[i].Key
 }
 
-// An AccessEntry lets an IAM principal into a cluster. It is kept under CLUSTER/PRINCIPAL.
+// An AccessEntry gives an IAM principal access to a cluster. It is kept under CLUSTER/PRINCIPAL.
 type AccessEntry struct {
 	Entry ekstypes.AccessEntry
-	// PrincipalID is the identity's unique ID when the entry was made. A role
-	// that is created again with the same ARN has another ID and is not let in.
+	// PrincipalID was the identity's unique ID when the entry was created. A role that is deleted
+	// and created again with the same ARN has another ID and gets no access.
 	// https://docs.aws.amazon.com/eks/latest/userguide/deleting-access-entries.html
 	PrincipalID string
 	Policies    []ekstypes.AssociatedAccessPolicy
 	Token       string
 	Request     string
-	// Managed entries, EKS's own, cannot be changed.
+	// Managed entries belong to EKS and cannot be changed.
 	Managed bool
 }
 
-// An Identity is one IAM identity: a role or user that is created again with the same
-// ARN is another one.
+// An Identity is one IAM identity. A role or user that is deleted and created again with the same
+// ARN is a different one.
 type Identity struct {
 	ARN string
 	ID  string
@@ -112,24 +112,23 @@ type Identity struct {
 // FargateProfiles are kept under CLUSTER/NAME.
 var FargateProfiles = store.NewCollection[FargateProfile]("eks", "fargateprofile")
 
-// A FargateProfile is a Fargate profile. Nothing of it changes but its status
-// and tags.
+// A FargateProfile is a Fargate profile. Only its status and tags change.
 type FargateProfile struct {
 	Profile        ekstypes.FargateProfile
-	UUID           string // the last part of the ARN
+	UUID           string // last part of the ARN
 	Token, Request string
 	Since          time.Time
 	// Role is the pod execution role.
 	Role Identity
-	// AccessEntryMade says the role's access entry was EKS's own doing.
+	// AccessEntryMade reports whether EKS created the role's access entry.
 	AccessEntryMade bool
 }
 
 // Name is the profile's name.
 func (p *FargateProfile) Name() string { return *p.Profile.FargateProfileName }
 
-// PodIdentities are kept under CLUSTER/NAMESPACE/SERVICEACCOUNT, of which there can
-// be one: the names of Kubernetes have no slash.
+// PodIdentities are kept under CLUSTER/NAMESPACE/SERVICEACCOUNT, since a service account has at
+// most one. Kubernetes names contain no slash.
 var PodIdentities = store.NewCollection[PodIdentity]("eks", "podidentity")
 
 // A PodIdentity is a Pod Identity association.
@@ -139,7 +138,7 @@ type PodIdentity struct {
 	Token, Request string
 }
 
-// PodIdentityKey is the key of a service account's association.
+// PodIdentityKey returns the key of a service account's association.
 func PodIdentityKey(cluster store.Key, namespace, serviceAccount string) store.Key {
 	return cluster.Below(namespace + "/" + serviceAccount)
 }

@@ -104,13 +104,13 @@ func byARN(r store.Reader, account, region, path, arn string) (kind, tagged, err
 	return kind{}, tagged{}, store.ErrNotFound
 }
 
-// Authz returns what package authz asks about EKS's resources.
+// Authz returns what package authz needs to know about EKS's resources.
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Resource implements authz.Resolver. A cluster is called by its name; what is in
-// it by CLUSTER/NAME; all of them by their ARNs.
+// Resource implements authz.Resolver. It identifies a cluster by name, anything in a cluster by
+// CLUSTER/NAME, and both by ARN.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
 	if strings.HasPrefix(id, "arn:") {
 		return r.byARN(account, region, id)
@@ -145,8 +145,8 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	return authz.Resource{}, false
 }
 
-// entryKeys are the condition keys of a stored access entry; what a request says
-// of the same wins.
+// entryKeys returns the condition keys of a stored access entry. Keys from the request take
+// precedence.
 func entryKeys(e *record.AccessEntry) map[string][]string {
 	keys := map[string][]string{
 		"eks:clustername":      {*e.Entry.ClusterName},
@@ -164,8 +164,8 @@ func entryKeys(e *record.AccessEntry) map[string][]string {
 	return keys
 }
 
-// missingEntryARN is the ARN of an access entry that is not there: CLUSTER and the
-// principal's ARN are id.
+// missingEntryARN returns the ARN that an access entry would have if it existed. id is CLUSTER and
+// the principal's ARN.
 func missingEntryARN(account, region, id string) string {
 	cluster, principal, _ := strings.Cut(id, "/")
 	path := "*"
@@ -176,7 +176,7 @@ func missingEntryARN(account, region, id string) string {
 	return arn.New("eks", region, account, "access-entry/"+cluster+"/"+path+"/*")
 }
 
-// byARN finds the tags of the resource with an ARN.
+// byARN returns the tags of the resource with an ARN.
 func (r resolver) byARN(account, region, id string) (authz.Resource, bool) {
 	f := strings.SplitN(id, ":", 6)
 	if len(f) != 6 || f[3] != region || f[4] != account {

@@ -1,5 +1,5 @@
-// Package resource treats resources of all kinds alike: it tags them, lists their updates,
-// and finds them by name or ARN for authorization.
+// Package resource handles what all kinds of EKS resources have in common: tags, updates, and
+// authorization by name or ARN.
 package resource
 
 import (
@@ -24,10 +24,10 @@ import (
 // A Service answers the operations on tags and updates.
 type Service struct{ *base.Service }
 
-// New returns the part of EKS that knows resources of all kinds.
+// New returns the part of EKS that handles tags and updates.
 func New(b *base.Service) *Service { return &Service{b} }
 
-// TagResource adds tags to a cluster or to something of it.
+// TagResource adds tags to a cluster or to a resource in it.
 func (s *Service) TagResource(ctx context.Context, in *awseks.TagResourceInput) (*awseks.TagResourceOutput, error) {
 	if len(in.Tags) == 0 {
 		return nil, errBadTag("tags cannot be null or empty.")
@@ -92,7 +92,7 @@ func (s *Service) find(ctx context.Context, r store.Reader, resource string) (ki
 	return k, t, nil
 }
 
-// DescribeUpdate returns an update of a cluster or of one of its node groups.
+// DescribeUpdate returns an update of a cluster, a node group or an add-on.
 func (s *Service) DescribeUpdate(ctx context.Context, in *awseks.DescribeUpdateInput) (*awseks.DescribeUpdateOutput, error) {
 	key, _, err := s.Cluster(ctx, in.Name)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) 
 	return &awseks.ListUpdatesOutput{UpdateIds: ids, NextToken: next}, err
 }
 
-// The tagging operations know other exceptions.
+// The tagging operations have exception types of their own.
 func errNotFound(arn string) error {
 	return &ekstypes.NotFoundException{Message: new(fmt.Sprintf("The specified resource could not be found: %s", arn))}
 }
