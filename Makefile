@@ -7,7 +7,7 @@ export GOFLAGS    := $(shell $(GO) env GOFLAGS) -trimpath
 LDFLAGS   = -s -w -X github.com/drydock-dev/drydock/internal/app.version=$(VERSION)
 BUILD     = $(GO) build -ldflags '$(LDFLAGS)'
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
-# Packages without the Kubernetes servers in them: all but the binary and the child.
+# The packages that do not link the Kubernetes servers: all except the binary and the child.
 LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$)
 T        ?= 30s
 
@@ -35,7 +35,7 @@ demo: build ## build, start, and show a cluster with two nodes and a workload
 run: build ## run the daemon in the foreground
 	bin/drydock up
 
-test: build ## all tests; those that need clients (aws, kubectl) are skipped where these are missing
+test: build ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
 	$(GO) test -timeout 45m ./...
 
 check: lint verify-generated vulncheck ## everything CI requires besides the tests
@@ -47,7 +47,7 @@ lint: vet ## gofmt, go vet, staticcheck
 vet:
 	$(GO) vet ./...
 
-# Data that generators write from what the repository does not hold; the models have their own sums.
+# Generated data whose inputs are not in the repository. The models have their own checksums.
 DATA = $(shell git ls-files internal/authz/data internal/service/cloudformation/SOURCE internal/service/cloudformation/schemas.jsonl internal/catalog/managedpolicies/data 'internal/catalog/*.gz' 'test/data/*.gz'; \
 	git grep -l '^\# Generator:' internal/catalog/addons/manifests)
 
@@ -71,7 +71,7 @@ compat: ## regenerate docs/compatibility.md
 failures: ## regenerate docs/failures from internal/failures
 	@$(GO) run ./tools/failures
 
-verify-generated: ## fail when generated files are not what their generators write (all of them where AWS_DATA is set)
+verify-generated: ## fail if generated files differ from what their generators write (all of them if AWS_DATA is set)
 	@$(GO) run ./tools/compat | diff -u docs/compatibility.md - || { echo "docs/compatibility.md is stale: make compat"; exit 1; }
 	@$(GO) run ./tools/clientgen -out /dev/stdout | diff -u internal/awscall/zz_generated_clients.go - || { echo "stale: go generate ./internal/awscall"; exit 1; }
 	@$(GO) run ./tools/modelgen -unions /dev/stdout | diff -u internal/awsapi/wire/zz_generated_unions.go - || { echo "stale: go generate ./internal/awsapi/wire"; exit 1; }
@@ -79,16 +79,16 @@ verify-generated: ## fail when generated files are not what their generators wri
 	@if [ -n "$(AWS_DATA)" ]; then $(MAKE) generate && git diff --exit-code --stat -- internal docs; fi
 
 COMMIT ?= 7091733
-fixture: ## rewrite test/data/COMMIT (default 7091733): data that the program of that commit writes, which every later build must open
+fixture: ## rewrite test/data/COMMIT (default 7091733): data written by the program of that commit, which every later build must open
 	@set -e; dir=$$(mktemp -d); trap "git worktree remove --force $$dir" EXIT; \
 		git worktree add --detach $$dir $(COMMIT); \
 		(cd $$dir && $(GO) build -o bin/drydock ./cmd/drydock); \
 		$(GO) run ./tools/fixture -bin $$dir/bin/drydock -out test/data/$(COMMIT)
 	$(MAKE) sums
 
-# The copy of golang/vulndb that vulncheck goes by.
+# The copy of golang/vulndb that vulncheck uses.
 VULNDB ?= tools/vulncheck/vulndb.jsonl.gz
-vulncheck: ## known vulnerabilities in the binary's packages, by the copy of golang/vulndb in VULNDB
+vulncheck: ## look for known vulnerabilities in the binary's packages, using the copy of golang/vulndb in VULNDB
 	@if [ -f "$(VULNDB)" ]; then $(GO) run ./tools/vulncheck -db "$(VULNDB)" ./cmd/drydock; \
 	else echo "vulncheck: NOT RUN: there is no $(VULNDB): make vulndb FROM=CHECKOUT (tools/README.md)"; fi
 
@@ -108,8 +108,8 @@ soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with f
 advice: build ## break 1,000 random worlds (DRYDOCK_WORLDS) and run what why prints; `make test` runs 100
 	DRYDOCK_WORLDS=$${DRYDOCK_WORLDS:-1000} $(GO) test -count=1 -timeout 120m -run TestPrintedFixesHold -v ./internal/app ./test/soak
 
-# The race detector needs everything compiled once more: about four CPU minutes for what is left. A package is left out
-# if its tests depend on one of these: the EC2 client, SSM's types or Kubernetes' API types.
+# The race detector needs everything compiled again: about four CPU minutes without the packages left out. A package is
+# left out if its tests depend on the EC2 client, SSM's types or Kubernetes' API types.
 RACE_HEAVY = github.com/aws/aws-sdk-go-v2/service/ec2 github.com/aws/aws-sdk-go-v2/service/ssm/types k8s.io/apimachinery/pkg/apis/meta/v1
 race: export CGO_ENABLED = 1
 race: ## unit tests with the race detector, of all packages where it is cheap (needs a C compiler)

@@ -12,7 +12,7 @@ import (
 // A Kind says what a Change changes.
 type Kind string
 
-// The kinds of changes of a network.
+// The kinds of changes to a network.
 const (
 	AddRule           Kind = "AddSecurityGroupRule"
 	AddEntry          Kind = "AddNetworkACLEntry"
@@ -35,11 +35,11 @@ const (
 	ClearFault        Kind = "ClearFault"
 )
 
-// A Change is one change of the world. Kind says which of the fields count.
+// A Change is one change of the world. Its kind determines which fields are used.
 type Change struct {
 	Kind Kind `json:"kind"`
-	// Resource is what is changed; of something new, the shell variable that has its ID
-	// once the command has run.
+	// Resource is what is changed. For something new, it is the shell variable that holds its ID after the command
+	// has run.
 	Resource string       `json:"resource,omitempty"`
 	VPC      string       `json:"vpc,omitempty"`
 	Subnets  []string     `json:"subnets,omitempty"`
@@ -50,7 +50,7 @@ type Change struct {
 	Entry    *reach.Entry `json:"entry,omitempty"`
 	Route    *reach.Route `json:"route,omitempty"`
 	Value    string       `json:"value,omitempty"`
-	// Cost grows with what the change opens and gives: fixes are ranked by it.
+	// Cost grows with the access that the change opens or grants. Fixes are ranked by it.
 	Cost int `json:"cost"`
 }
 
@@ -58,7 +58,7 @@ func (c *Change) key() string {
 	return fmt.Sprint(c.Kind, c.Resource, c.VPC, c.Subnets, c.Groups, c.Tables, c.Service, c.Rules, c.Entry, c.Route, c.Value)
 }
 
-// apply returns the network as it is after the change, or nil if it cannot be made.
+// apply returns the network after the change, or nil if the change cannot be made.
 func (c *Change) apply(s *reach.Snapshot) *reach.Snapshot {
 	d := s.Edit()
 	switch c.Kind {
@@ -263,14 +263,14 @@ func (c *Change) createNATGateway(s *reach.Snapshot) *reach.Snapshot {
 	return d.Snapshot()
 }
 
-// free returns an address of a subnet that nothing has.
+// free returns an unused address of a subnet.
 func free(s *reach.Snapshot, sn *reach.Subnet) (netip.Addr, bool) {
 	for _, c := range sn.CIDRs {
 		if !c.Addr().Is4() {
 			continue
 		}
 		a := c.Masked().Addr()
-		for range 4 { // AWS keeps the first four, and the last
+		for range 4 { // AWS reserves the first four and the last
 			a = a.Next()
 		}
 		for ; c.Contains(a) && c.Contains(a.Next()); a = a.Next() {
@@ -282,7 +282,7 @@ func free(s *reach.Snapshot, sn *reach.Subnet) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// commands are those that make the change on AWS.
+// commands returns the commands that make the change on AWS.
 func (c *Change) commands(region string) []string {
 	at := " --region " + region
 	var out []string
@@ -307,7 +307,7 @@ func (c *Change) commands(region string) []string {
 		switch e.Protocol {
 		case reach.TCP, reach.UDP:
 			ports = fmt.Sprintf(" --port-range From=%d,To=%d", e.Ports.From, e.Ports.To)
-		case reach.ICMP, reach.ICMPv6: // names other than tcp, udp and icmp are numbers here
+		case reach.ICMP, reach.ICMPv6: // protocols other than tcp, udp and icmp are numbers here
 			protocol, ports = fmt.Sprint(int(e.Protocol)), " --icmp-type-code Type=-1,Code=-1"
 		}
 		out = []string{fmt.Sprintf("aws ec2 create-network-acl-entry --network-acl-id %s --%s --rule-number %d --protocol %s%s %s%s --rule-action allow%s",
@@ -344,7 +344,7 @@ func (c *Change) commands(region string) []string {
 		}
 	case AssociateAddress:
 		out = []string{fmt.Sprintf("aws ec2 associate-address --network-interface-id %s --allocation-id $(aws ec2 allocate-address --domain vpc --query AllocationId --output text%s)%s", c.Resource, at, at)}
-		for _, sn := range c.Subnets { // for those that come after it
+		for _, sn := range c.Subnets { // for the commands that follow
 			out = append(out, fmt.Sprintf("aws ec2 modify-subnet-attribute --subnet-id %s --map-public-ip-on-launch%s", sn, at))
 		}
 	case EnableAttribute:
@@ -396,7 +396,7 @@ func authorize(group string, r reach.Rule) string {
 		ports = ",FromPort=-1,ToPort=-1"
 	}
 	quote := "'"
-	if strings.HasPrefix(r.Group, "$") { // a variable of the shell
+	if strings.HasPrefix(r.Group, "$") { // a shell variable
 		quote = `"`
 	}
 	return fmt.Sprintf("aws ec2 authorize-security-group-%s --group-id %s --ip-permissions %sIpProtocol=%s%s,%s%s", way(r.Egress), group, quote, r.Protocol, ports, peer, quote)
@@ -422,7 +422,7 @@ func routeTarget(id string) string {
 	return "--gateway-id " + id
 }
 
-// The shell variables that have the IDs of what is new.
+// The shell variables that hold the IDs of new resources.
 const (
 	natVariable     = "$NAT"
 	gatewayVariable = "$IGW"
@@ -430,11 +430,11 @@ const (
 	peeringVariable = "$PEERING"
 )
 
-// nodeServices are the services that endpoints are proposed for.
+// nodeServices are the services for which endpoints are proposed.
 var endpointServices = strings.Fields(`autoscaling cloudformation ec2 ec2messages ecr.api ecr.dkr eks eks-auth elasticloadbalancing
 	events kms logs monitoring secretsmanager sns sqs ssm ssmmessages sts`)
 
-// privateNames are the names that private DNS of an interface endpoint answers for.
+// privateNames returns the names that private DNS of an interface endpoint answers for.
 func privateNames(region, service string) []string {
 	host := service
 	if first, second, ok := strings.Cut(service, "."); ok {
@@ -450,7 +450,7 @@ func privateNames(region, service string) []string {
 	return []string{base}
 }
 
-// serviceOf returns the service that has a host name, if an interface endpoint can be its.
+// serviceOf returns the service with a host name, if there can be an interface endpoint for it.
 func serviceOf(region, name string) (string, bool) {
 	for _, service := range endpointServices {
 		for _, n := range privateNames(region, service) {

@@ -9,19 +9,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// costs by what a change opens: a peer is less than its subnet, and that less than the
-// VPC. A way to the internet costs more than an endpoint where there is none yet.
+// Costs by what a change opens: a single peer costs less than its subnet, and that less than the VPC. If there is no
+// way to the internet yet, one costs more than an endpoint.
 const (
 	costGroup       = 1
 	costSubnet      = 2
 	costVPC         = 3
 	costEverywhere  = 6
 	costWorldIn     = 20
-	costEntry       = 2 // on top of the peer's
+	costEntry       = 2 // added to the peer's cost
 	costDeleteEntry = 6
 	costSetting     = 3
 	costEndpoint    = 8
-	costDetour      = 24 // an endpoint where there is a way out
+	costDetour      = 24 // an endpoint although there is a way out
 	costRoute       = 5
 	costAddress     = 6
 	costNATGateway  = 15
@@ -30,18 +30,18 @@ const (
 	costOpen        = 40 // of what opens a network that was closed
 )
 
-// A Need is a connection that has to be possible.
+// A Need is a connection that must be possible.
 type Need struct {
 	Flow reach.Flow
-	// Name is the host; empty: that of the flow.
+	// Name is the host. If empty, the flow names the destination.
 	Name string
 }
 
-// A Connection is a question about the network: what fails, and what has to work besides.
+// A Connection is a question about the network: what fails, and what else has to work.
 type Connection struct {
-	// Needs are the connection that fails and those that come after it.
+	// Needs are the connection that fails and those that follow it.
 	Needs []Need
-	// Through goes on with a connection that gets to a load balancer; may be nil.
+	// Through extends the verdict on a connection that reaches a load balancer; may be nil.
 	Through func(*reach.Snapshot, *reach.Verdict) *reach.Verdict
 }
 
@@ -58,15 +58,15 @@ func (c *Connection) check(s *reach.Snapshot, n *Need) *reach.Verdict {
 	return v
 }
 
-// A proposer knows the network in which a need fails.
+// A proposer proposes changes to the network in which a need fails.
 type proposer struct {
 	s     *reach.Snapshot
 	need  *Need
 	v     *reach.Verdict
-	other []string // services of other needs that fail
+	other []string // the services of other needs that fail
 }
 
-// propose returns sets of changes, each of which may bring the need further.
+// propose returns sets of changes, each of which may help the need.
 func (p *proposer) propose() [][]Change {
 	var out [][]Change
 	for i := range p.v.Explanations {
@@ -109,16 +109,16 @@ func (p *proposer) change(x *reach.Explanation) []Change {
 	return nil
 }
 
-// A peer is what a rule may name to let the other end through.
+// A peer is something that a rule may name to allow the other end.
 type peer struct {
 	cidr              netip.Prefix
 	group, prefixList string
 	cost              int
 }
 
-// peers returns what may stand for the address at the other end, the least first. What is
-// a node's is named by its group or subnet, because its successor has another address; so
-// is what has a public name.
+// peers returns what a rule may name for the address at the other end, the narrowest first. An interface is named by
+// its group or subnet, because its successor has another address. For the same reason, a host with a public name is
+// not named by its address.
 func (p *proposer) peers(vpc string, a netip.Addr, egress, groups bool) []peer {
 	var out []peer
 	e := p.s.InterfaceAt(vpc, a)
@@ -170,7 +170,7 @@ func containing(ranges []netip.Prefix, a netip.Addr, cost int) []peer {
 	return nil
 }
 
-// all is the range of all addresses of a's family.
+// all returns the range of all addresses of a's family.
 func all(a netip.Addr) netip.Prefix {
 	if a.Is6() {
 		return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
@@ -178,7 +178,7 @@ func all(a netip.Addr) netip.Prefix {
 	return everywhere
 }
 
-// rules adds to a group of the interface what it lacks.
+// rules adds the missing rule to a group of the interface.
 func (p *proposer) rules(x *reach.Explanation) []Change {
 	var out []Change
 	for i, g := range x.Groups[:min(2, len(x.Groups))] {
@@ -200,7 +200,7 @@ func (p *proposer) rules(x *reach.Explanation) []Change {
 	return out
 }
 
-// entries adds an entry with a number just before the one that denies, or takes that away.
+// entries adds an entry with a number just below the one that denies, or deletes the denying entry.
 func (p *proposer) entries(x *reach.Explanation) []Change {
 	a, ok := p.s.Get(x.Component).(*reach.ACL)
 	if !ok {
@@ -235,7 +235,7 @@ func (p *proposer) entries(x *reach.Explanation) []Change {
 	return out
 }
 
-// routes leads to the address: by a gateway endpoint, a peering connection, or out.
+// routes proposes routes to the address: through a gateway endpoint, a peering connection, or out of the VPC.
 func (p *proposer) routes(x *reach.Explanation) []Change {
 	if x.Component == "" {
 		return nil
@@ -270,7 +270,7 @@ func (p *proposer) routes(x *reach.Explanation) []Change {
 	return out
 }
 
-// route is a route of the table that lacks one, or instead of the one that leads nowhere.
+// route adds a route to the table that lacks one, or replaces one that leads nowhere.
 func (p *proposer) route(x *reach.Explanation, to netip.Prefix, target string, cost int) Change {
 	c := Change{Kind: AddRoute, Resource: x.Component, Route: &reach.Route{Destination: to, Target: target}, Cost: cost}
 	if r := x.Route; r != nil {
@@ -289,7 +289,7 @@ func (p *proposer) private(x *reach.Explanation) bool {
 	return ok && !x.Return && x.Address.Is4() && (len(e.Addresses) == 0 || !e.Addresses[0].Public.IsValid())
 }
 
-// nats are the NAT gateways of a VPC that work, in other subnets.
+// nats returns working NAT gateways of a VPC in other subnets.
 func (p *proposer) nats(x *reach.Explanation) []string {
 	var out []string
 	for r := range p.s.All {
@@ -301,7 +301,7 @@ func (p *proposer) nats(x *reach.Explanation) []string {
 	return out[:min(2, len(out))]
 }
 
-// throughNewNAT is a NAT gateway in a subnet that has a way out, with a route to it.
+// throughNewNAT proposes a NAT gateway in a subnet that has a way out, with a route to it.
 func (p *proposer) throughNewNAT(x *reach.Explanation) []Change {
 	if x.Code != reach.CodeNoRoute && x.Code != reach.CodeBadStateRoute || !p.private(x) || !reach.Public(x.Address) || len(p.nats(x)) > 0 || p.s.Get(natVariable) != nil {
 		return nil
@@ -413,7 +413,7 @@ func closed(s *reach.Snapshot, vpc string) bool {
 	return true
 }
 
-// store is a gateway endpoint's route to S3 or DynamoDB.
+// store proposes a gateway endpoint's route to S3 or DynamoDB.
 func (p *proposer) store(x *reach.Explanation) (Change, bool) {
 	for _, service := range []string{"s3", "dynamodb"} {
 		pl := p.s.PrefixListOf(service)
@@ -430,7 +430,7 @@ func (p *proposer) store(x *reach.Explanation) (Change, bool) {
 	return Change{}, false
 }
 
-// address gives the interface a public address, and those that its subnet launches next.
+// address gives the interface a public address, and also the instances that its subnet launches next.
 func (p *proposer) address(x *reach.Explanation) []Change {
 	e, ok := p.s.Get(x.Interface).(*reach.Interface)
 	if !ok || len(e.Addresses) == 0 || e.Addresses[0].Private.Is6() {
@@ -453,8 +453,8 @@ func (p *proposer) destination(x *reach.Explanation) []Change {
 	return p.publicAccess(x)
 }
 
-// publicAccess opens a cluster's public endpoint for the address that calls it, besides
-// those that it is open for.
+// publicAccess opens a cluster's public endpoint for the calling address, in addition to those that are already
+// allowed.
 func (p *proposer) publicAccess(x *reach.Explanation) []Change {
 	for _, h := range p.s.HostNames() {
 		_, cluster, ok := strings.Cut(h.Owner, ":cluster/")
@@ -471,9 +471,8 @@ func (p *proposer) publicAccess(x *reach.Explanation) []Change {
 	return nil
 }
 
-// endpoints are those of the service that is called by a public address: its own, or what
-// keeps the one there is from answering. Where several services are out of reach, all of
-// their endpoints are another set.
+// endpoints proposes endpoints of the service that is called by a public address: a new one, or a fix for the
+// existing one that does not answer. If several services are unreachable, another set has endpoints for all of them.
 func (p *proposer) endpoints() [][]Change {
 	e := p.s.InterfaceOf(p.need.Flow.From)
 	name := strings.ToLower(strings.TrimSuffix(p.need.Name, "."))
@@ -522,13 +521,13 @@ func (p *proposer) endpoints() [][]Change {
 
 func (p *proposer) endpoint(e *reach.Interface, service string, groups []string) Change {
 	cost := costEndpoint
-	if !closed(p.s, e.VPC) { // all in the VPC would call it then
+	if !closed(p.s, e.VPC) { // everything in the VPC would then use it
 		cost = costDetour
 	}
 	return Change{Kind: CreateEndpoint, Resource: "$ENDPOINT-" + service, VPC: e.VPC, Service: service, Subnets: p.subnets(e), Groups: groups, Cost: cost}
 }
 
-// subnets has the caller's subnet and, for each other zone with instances, one of theirs.
+// subnets returns the caller's subnet and, for each other zone with instances, one of their subnets.
 func (p *proposer) subnets(e *reach.Interface) []string {
 	byZone := map[string]string{e.Zone: e.Subnet}
 	for r := range p.s.All {
@@ -550,14 +549,14 @@ func (p *proposer) subnets(e *reach.Interface) []string {
 	return out
 }
 
-// groups of an endpoint, with what has to be made first.
+// endpointGroups are groups for an endpoint, and the changes that must come first.
 type endpointGroups struct {
 	ids   []string
 	first []Change
 }
 
-// endpointGroups are the groups that other endpoints of the VPC have, and one of its own
-// that lets in whoever is in the VPC: with private DNS, all of them call the endpoint.
+// endpointGroups returns the groups of other endpoints in the VPC, and a new group that allows everything in the VPC,
+// because with private DNS everything there uses the endpoint.
 func (p *proposer) endpointGroups(v *reach.VPC) []endpointGroups {
 	var out []endpointGroups
 	for _, e := range p.s.Endpoints() {
@@ -580,7 +579,7 @@ func (p *proposer) endpointGroups(v *reach.VPC) []endpointGroups {
 	return append(out, endpointGroups{ids: []string{groupVariable}, first: []Change{c}})
 }
 
-// groupName is one that no group of the VPC has.
+// groupName returns a name that no group of the VPC has.
 func (p *proposer) groupName(v *reach.VPC) string {
 	taken := map[string]bool{}
 	for r := range p.s.All {

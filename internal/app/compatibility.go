@@ -112,7 +112,7 @@ SQS differs from AWS in this:
 `
 }
 
-// ofLogs is the page's part on CloudWatch Logs.
+// ofLogs returns the page's section on CloudWatch Logs.
 func ofLogs() string {
 	return `
 ## Log groups
@@ -127,7 +127,7 @@ CloudWatch Logs differs from AWS in this:
 `
 }
 
-// ofEvents is the page's part on EventBridge.
+// ofEvents returns the page's section on EventBridge.
 func ofEvents() string {
 	return `
 ## Event buses
@@ -144,7 +144,7 @@ EventBridge differs from AWS in this:
 `
 }
 
-// assumed is the page's part on the steps of a join that no source tells of.
+// assumed returns the page's section on the steps of a node's join that no source documents.
 func assumed() string {
 	var b strings.Builder
 	b.WriteString(`

@@ -34,11 +34,9 @@ type Resource struct {
 	Role string
 	// Policy is the resource's own policy, or nil. It applies to actions of the resource's own service.
 	Policy *policy.Source
-	// AccountPolicies are those of the account that count as the resource's own:
-	// CloudWatch Logs'.
+	// AccountPolicies are account-level policies that count as the resource's own, as in CloudWatch Logs.
 	AccountPolicies []policy.Source
-	// PolicyRequired says that Policy must allow the access, whatever other
-	// policies say: a KMS key.
+	// PolicyRequired says that Policy must allow the access, whatever other policies allow. KMS keys require it.
 	PolicyRequired bool
 	// Grants are a KMS key's grants.
 	Grants []policy.Source

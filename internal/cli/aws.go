@@ -23,8 +23,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// awsConfig is the official SDK's configuration for the running daemon, with the
-// credentials `drydock env` prints.
+// awsConfig returns the official SDK's configuration for the running daemon, with the credentials that `drydock env`
+// prints.
 func awsConfig(info api.DaemonInfo) aws.Config {
 	return aws.Config{
 		Region:       "us-east-1",
@@ -67,8 +67,8 @@ without them it is the daemon's default user's.`,
 	return cmd
 }
 
-// callerConfig is the caller's own AWS configuration where the environment has
-// one, else the daemon's default user.
+// callerConfig returns the caller's own AWS configuration if the environment has one, otherwise that of the daemon's
+// default user.
 func (o *globalOptions) callerConfig(ctx context.Context) (aws.Config, error) {
 	if os.Getenv("AWS_ACCESS_KEY_ID") != "" || os.Getenv("AWS_PROFILE") != "" {
 		return config.LoadDefaultConfig(ctx)
@@ -80,9 +80,8 @@ func (o *globalOptions) callerConfig(ctx context.Context) (aws.Config, error) {
 	return awsConfig(info), nil
 }
 
-// eksToken presigns sts:GetCallerIdentity for a cluster. A token is good for 15
-// minutes; clients renew it a minute earlier.
-// https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
+// eksToken presigns sts:GetCallerIdentity for a cluster. A token is valid for 15 minutes; clients renew it a minute
+// earlier. https://github.com/kubernetes-sigs/aws-iam-authenticator#api-authorization-from-outside-a-cluster
 func eksToken(ctx context.Context, cfg aws.Config, cluster string) (string, time.Time, error) {
 	presign := awssts.NewPresignClient(awssts.NewFromConfig(cfg))
 	req, err := presign.PresignGetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{}, func(po *awssts.PresignOptions) {

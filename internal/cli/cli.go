@@ -1,11 +1,9 @@
-// Package cli is the drydock command: one file per sub-command. Commands talk
-// to a running daemon as any client would: over HTTP, to the AWS API or to the
-// daemon's own /_drydock/ pages. The one thing they cannot do that way, being
-// the daemon, is handed in by internal/app. Their requests and responses are
-// defined in internal/api.
+// Package cli is the drydock command: one file per sub-command. Commands talk to a running daemon as any client
+// would: over HTTP, to the AWS API or to the daemon's own /_drydock/ pages. The one thing that they cannot do that
+// way is to be the daemon; internal/app passes that in. Their requests and responses are defined in internal/api.
 //
-// Standard output carries only the result; progress and errors go to standard
-// error. Every error says the next command to try.
+// Standard output carries only the result; progress and errors go to standard error. Every error says which command
+// to try next.
 package cli
 
 import (
@@ -35,7 +33,7 @@ type Streams struct {
 	Interactive func() bool
 }
 
-// DaemonConfig is what `drydock up` was asked for.
+// DaemonConfig holds the options of `drydock up`.
 type DaemonConfig struct {
 	DataDir string
 	// Listen is the address and port of the AWS endpoint.
@@ -48,11 +46,11 @@ type DaemonConfig struct {
 	RefuseFast    bool // reset what a cluster's endpoint access refuses
 	WarmSpares    int
 	Etcd          EtcdConfig
-	// Quotas are raised service quotas, by a name of Quotas.
+	// Quotas are increased service quotas, by a name in Quotas.
 	Quotas map[string]int
 }
 
-// EtcdConfig names an external etcd; no endpoints means the embedded one.
+// EtcdConfig names an external etcd. Without endpoints, the embedded one is used.
 type EtcdConfig struct {
 	Endpoints                 []string
 	CAFile, CertFile, KeyFile string
@@ -63,8 +61,8 @@ type EtcdConfig struct {
 // Config connects the command to the program it is part of.
 type Config struct {
 	Version Version
-	// RunDaemon is the daemon: it calls ready once the endpoint answers and
-	// returns when ctx ends and everything it started is gone.
+	// RunDaemon is the daemon: it calls ready once the endpoint answers and returns when ctx has ended and everything
+	// that it started has stopped.
 	RunDaemon func(ctx context.Context, cfg DaemonConfig, ready func(api.DaemonInfo)) error
 	// Supports says which operations of the AWS API are handled.
 	Supports func() ([]api.ServiceSupport, error)
@@ -74,7 +72,7 @@ type Config struct {
 type Version struct {
 	Drydock    string `json:"drydock"`
 	Commit     string `json:"commit,omitempty"`
-	Kubernetes string `json:"kubernetes"` // version of the embedded components
+	Kubernetes string `json:"kubernetes"` // versions of the embedded components
 	Go         string `json:"go"`
 }
 
@@ -109,8 +107,7 @@ func (h *hint) Unwrap() error { return h.err }
 
 func withHint(err error, try string) error { return &hint{err, try} }
 
-// orHint adds a hint to an error that has none: found where what was asked about is
-// not known, else try.
+// orHint adds a hint to an error that has none: found if the subject of the question does not exist, otherwise try.
 func (o *globalOptions) orHint(err error, try, found string) error {
 	err = o.daemonHint(err)
 	switch said, ok := errors.AsType[*api.Error](err); {
@@ -144,12 +141,12 @@ func hinted(err error) bool {
 	return ok
 }
 
-// goParsing is what Go's parsers of numbers put before their reason.
+// goParsing matches what Go's number parsers put before their reason.
 var goParsing = regexp.MustCompile(`strconv\.\w+: parsing "(?:[^"\\]|\\.)*": `)
 
-// strict makes a command and those below it answer wrong arguments as they answer
-// wrong flags: with exit code 2 and what to try. For a command that only groups others
-// cobra would print the help, and report success, whatever word comes after it.
+// strict makes a command and its sub-commands handle wrong arguments like wrong flags: with exit code 2 and a hint.
+// For a command that only groups others, cobra would otherwise print the help and report success, whatever word
+// follows it.
 func strict(cmd *cobra.Command) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -189,12 +186,12 @@ func strict(cmd *cobra.Command) {
 	}
 }
 
-// noForeignFlags empties the set of flags that cobra gives to every command: what
-// Kubernetes' packages put there for programs of their own, as is --version.
+// noForeignFlags clears the set of flags that cobra adds to every command. Kubernetes' packages register flags of
+// their own programs there, such as --version.
 var noForeignFlags = sync.OnceFunc(func() { pflag.CommandLine = pflag.NewFlagSet("drydock", pflag.ContinueOnError) })
 
-// Run runs the command line (without the program's name) and returns the exit code:
-// 0 done, 1 failed, 2 wrong usage.
+// Run runs the command line (without the program's name) and returns the exit code: 0 success, 1 failure, 2 wrong
+// usage.
 func Run(ctx context.Context, args []string, streams Streams, cfg Config) int {
 	o := &globalOptions{streams: streams, version: cfg.Version.Drydock}
 	root := newRoot(o, cfg)

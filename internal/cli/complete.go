@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// completeOne lets shells complete a command's only argument by names.
+// completeOne completes a command's only argument with names.
 func completeOne(names func(context.Context) []string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -21,8 +21,7 @@ func completeOne(names func(context.Context) []string) cobra.CompletionFunc {
 	}
 }
 
-// nodeNames are the instances and nodes of an account and region, or none where they
-// cannot be asked for.
+// nodeNames returns the instances and nodes of an account and region, or none if the daemon cannot be asked.
 func (o *globalOptions) nodeNames(ctx context.Context, account, region string) []string {
 	daemon, err := o.client()
 	if err != nil {

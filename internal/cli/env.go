@@ -11,13 +11,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// environment returns the variables that point AWS clients at the daemon.
-// AWS_PROFILE is emptied: a profile's keys would win over the ones set here.
+// environment returns the variables that point AWS clients at the daemon. AWS_PROFILE is emptied, because a profile's
+// keys would override those set here.
 func environment(info api.DaemonInfo) [][2]string {
 	return [][2]string{
 		{"AWS_ENDPOINT_URL", info.URL},
-		// The SDK for Go assumes roles of profiles and of web identities with an STS
-		// client that does not read AWS_ENDPOINT_URL (config v1.33).
+		// The SDK for Go assumes roles of profiles and of web identities with an STS client that does not read
+		// AWS_ENDPOINT_URL (config v1.33).
 		{"AWS_ENDPOINT_URL_STS", info.URL},
 		{"AWS_ACCESS_KEY_ID", info.AccessKeyID},
 		{"AWS_SECRET_ACCESS_KEY", info.SecretAccessKey},

@@ -25,7 +25,7 @@ Faults survive a restart of the daemon; drydock why names them as causes.`,
 	return cmd
 }
 
-// faultFlags are what the commands that set a fault have in common.
+// faultFlags are the flags that all commands that set a fault have in common.
 type faultFlags struct {
 	fault  fault.Fault
 	until  time.Duration
@@ -37,8 +37,8 @@ func (f *faultFlags) place(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.fault.Region, "region", defaultRegion(), "the region")
 }
 
-// faultCommand makes a command that sets a fault of one kind. target is what its
-// argument is, if it has one; read puts it into the fault.
+// faultCommand returns a command that sets a fault of one kind. target describes its argument, if it has one; read
+// stores the argument in the fault.
 func faultCommand(o *globalOptions, kind fault.Kind, target, short, long, example string, read func(*fault.Fault, string), flags func(*cobra.Command, *faultFlags), complete completion) *cobra.Command {
 	var f faultFlags
 	cmd := &cobra.Command{

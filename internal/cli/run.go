@@ -79,7 +79,7 @@ yours, without .aws, .kube and .boto.`,
 	return cmd
 }
 
-// runWithProxy runs a program with a proxy that ends with it.
+// runWithProxy runs a program with a proxy that ends with the program.
 func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, bundle, path string, args []string) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,8 +94,7 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	return o.runChild(child(path, args, childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())))
 }
 
-// childEnv is base with the daemon's variables, its proxy and a CA bundle in place
-// of the caller's own.
+// childEnv returns base with the daemon's variables, its proxy and a CA bundle replacing the caller's own.
 func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string {
 	vars := environment(info)
 	for i := range vars {
@@ -115,7 +114,7 @@ func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string
 			vars = append(vars, [2]string{name, direct})
 		}
 	}
-	// Go and OpenSSL, Python's requests, curl, Node.
+	// For Go and OpenSSL, Python's requests, curl, Node.
 	for _, name := range []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"} {
 		vars = append(vars, [2]string{name, bundle})
 	}
@@ -131,7 +130,7 @@ func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string
 	out := make([]string, 0, len(base)+len(vars))
 	for _, kv := range base {
 		name, _, _ := strings.Cut(kv, "=")
-		// A per-service endpoint (AWS_ENDPOINT_URL_EKS) would win over ours.
+		// A per-service endpoint (AWS_ENDPOINT_URL_EKS) would override ours.
 		if !drop[name] && !strings.HasPrefix(name, "AWS_ENDPOINT_URL_") {
 			out = append(out, kv)
 		}
@@ -142,8 +141,7 @@ func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string
 	return out
 }
 
-// systemBundles are where systems keep their CA certificates, as in Go's
-// crypto/x509; the first that exists is taken.
+// systemBundles are where systems keep their CA certificates, as in Go's crypto/x509. The first that exists is used.
 var systemBundles = []string{
 	"/etc/ssl/certs/ca-certificates.crt",                // Debian, Ubuntu, Arch
 	"/etc/pki/tls/certs/ca-bundle.crt",                  // Fedora, RHEL 6

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedOn are the signals that a child gets from its parent.
+// passedOn are the signals that are passed on to a child.
 var passedOn = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}
 
 // child is a program to run, by its path.
@@ -28,7 +28,7 @@ func (o *globalOptions) runChild(ways ...*exec.Cmd) error {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, passedOn...)
 	defer signal.Stop(signals)
-	// The kernel takes the end of the thread for that of the process.
+	// The kernel treats the end of the thread as that of the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	cmd, err := o.start(ways)
@@ -41,9 +41,9 @@ func (o *globalOptions) runChild(ways ...*exec.Cmd) error {
 		select {
 		case s := <-signals:
 			if (s == syscall.SIGINT || s == syscall.SIGQUIT) && inForeground() {
-				continue // from the keyboard: the terminal has signalled the child too
+				continue // it came from the keyboard, so the terminal has signalled the child too
 			}
-			_ = cmd.Process.Signal(s) // it may have ended
+			_ = cmd.Process.Signal(s) // the child may have ended
 		case err := <-done:
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) {
@@ -72,7 +72,7 @@ func (o *globalOptions) start(ways []*exec.Cmd) (cmd *exec.Cmd, err error) {
 func inForeground() bool {
 	tty, err := os.Open("/dev/tty")
 	if err != nil {
-		return false // there is none
+		return false // there is no terminal
 	}
 	defer tty.Close()
 	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)

@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/atomicfile"
 )
 
-// runPodFlags are those of drydock run for pods.
+// runPodFlags are the flags of drydock run for pods.
 type runPodFlags struct {
 	pod, cluster, container, account, region string
 }
@@ -61,16 +61,15 @@ func (o *globalOptions) runAsPod(ctx context.Context, info api.DaemonInfo, f *ru
 	if err != nil {
 		return err
 	}
-	// Two ways into the daemon, both this process's own: one for all that is HTTP, one
-	// for the cluster's API.
+	// This process has two ways into the daemon: one for all HTTP, and one for the cluster's API.
 	var lns [2]net.Listener
 	for i := range lns {
 		if lns[i], err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
 			return err
 		}
-		defer lns[i].Close() // the forwarder's, unless it was not begun
+		defer lns[i].Close() // the forwarder closes it, unless it was not started
 	}
-	// A signal is the command's business: this goes on until that has ended.
+	// A signal is handled by the command: this continues until the command has ended.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	events, run, err := o.clientOf(info).BeginPodRun(ctx, api.PodRunRequest{
@@ -87,7 +86,7 @@ func (o *globalOptions) runAsPod(ctx context.Context, info api.DaemonInfo, f *ru
 	if f.container == "" && len(run.Containers) > 1 {
 		o.progress("Defaulted container %q out of: %s", run.Container, strings.Join(run.Containers, ", "))
 	}
-	dir, err := os.MkdirTemp("", "drydock-pod-") // 0700
+	dir, err := os.MkdirTemp("", "drydock-pod-") // MkdirTemp sets mode 0700
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (o *globalOptions) follow(events *api.PodRunEvents, p podFiles) {
 	for {
 		e, err := events.Next()
 		if err != nil {
-			return // the command has ended, or the daemon: then its tokens last as long as they do
+			return // the command or the daemon has ended: its tokens stay valid until they expire
 		}
 		if e.Notice != "" {
 			o.progress("drydock: %s", e.Notice)
@@ -143,16 +142,16 @@ func (o *globalOptions) follow(events *api.PodRunEvents, p podFiles) {
 	}
 }
 
-// podFiles is the folder of a run: what is in the pod's volumes with tokens, below the
-// paths they have there.
+// podFiles is the folder of a run. It contains the pod's volumes that have tokens, under the same paths as in the
+// pod.
 type podFiles struct{ dir string }
 
-// file is where a path of the container is. It is never outside of the folder.
+// file returns where a path of the container is. It is never outside of the folder.
 func (p podFiles) file(name string) string {
 	return filepath.Join(p.dir, filepath.Clean("/"+name))
 }
 
-// write replaces files, each at once: programs may be reading them.
+// write replaces each file atomically, because programs may be reading it.
 func (p podFiles) write(files map[string][]byte) error {
 	for name, data := range files {
 		file := p.file(name)
@@ -166,15 +165,15 @@ func (p podFiles) write(files map[string][]byte) error {
 	return nil
 }
 
-// serviceAccountDir is where pods find their cluster's API.
+// serviceAccountDir is where pods find the credentials for their cluster's API.
 // https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/
 const serviceAccountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // home is the command's home folder.
 func (p podFiles) home() string { return filepath.Join(p.dir, "home") }
 
-// makeHome links to all that is in the caller's home folder but his identities: the AWS
-// CLI keeps credentials of roles below ~/.aws, by the role and not by who assumed it.
+// makeHome links to everything in the caller's home folder except identities: the AWS CLI caches credentials of roles
+// below ~/.aws by role, whoever assumed it.
 func (p podFiles) makeHome(of string) error {
 	if err := os.Mkdir(p.home(), 0o700); err != nil || of == "" {
 		return err
@@ -201,8 +200,8 @@ func (p podFiles) makeHome(of string) error {
 
 func (p podFiles) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 
-// writeKubeconfig stands in for the in-cluster configuration, whose files have a fixed
-// path. A pod without the token has an empty one.
+// writeKubeconfig replaces the in-cluster configuration, whose files have a fixed path. For a pod without the token
+// it is empty.
 func (p podFiles) writeKubeconfig(run *api.PodRun, namespace, address string) error {
 	kc := clientcmdapi.NewConfig()
 	if run.Files[serviceAccountDir+"/token"] != nil {

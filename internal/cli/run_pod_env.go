@@ -11,21 +11,20 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// A podEnv makes the environment of a command that runs as a pod.
+// A podEnv builds the environment of a command that runs as a pod.
 type podEnv struct {
 	run        *api.PodRun
-	dir        string // of the pod's files
+	dir        string // the folder of the pod's files
 	pod        string
 	listener   string // HOST:PORT of AWS, of the metadata service, of the agent, and of a proxy
 	kubernetes string // HOST:PORT of the cluster's API
-	bundle, ca string // certificates: all that are trusted, Drydock's
+	bundle, ca string // certificate files: of all trusted CAs, and of Drydock's
 }
 
-// ofThisMachine are the variables that a container does not change: what they name is
-// not in it.
+// ofThisMachine are the variables that keep their values, because they name things that a container does not have.
 var ofThisMachine = []string{"PATH", "HOME", "TMPDIR", "PWD", "SHELL", "USER", "LOGNAME"}
 
-// ofTheUser are the AWS variables that say nothing of who calls.
+// ofTheUser are the AWS variables that do not identify the caller.
 var ofTheUser = []string{"AWS_PAGER", "AWS_DEFAULT_OUTPUT", "AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "AWS_CLI_AUTO_PROMPT"}
 
 // kept reports whether the command inherits a variable of the caller.
@@ -39,7 +38,7 @@ func kept(name string) bool {
 	}
 }
 
-// environ is base without the caller's identity, then the container's variables.
+// environ returns base without the caller's identity, followed by the container's variables.
 func (e *podEnv) environ(base []string) []string {
 	vars := map[string]string{}
 	for name, value := range e.run.Env {
@@ -49,7 +48,7 @@ func (e *podEnv) environ(base []string) []string {
 	}
 	e.aws(vars)
 	e.proxy(vars)
-	host, port, _ := net.SplitHostPort(e.kubernetes) // a listener's
+	host, port, _ := net.SplitHostPort(e.kubernetes) // that of a listener
 	vars["KUBERNETES_SERVICE_HOST"], vars["KUBERNETES_SERVICE_PORT"], vars["KUBERNETES_SERVICE_PORT_HTTPS"] = host, port, port
 	vars["KUBECONFIG"], vars["DRYDOCK_POD_FILES"] = podFiles{e.dir}.kubeconfig(), e.dir
 	vars["HOSTNAME"], vars["HOME"] = e.pod, podFiles{e.dir}.home()
@@ -67,7 +66,7 @@ func (e *podEnv) environ(base []string) []string {
 	return out
 }
 
-// inDir is a value that names something in the pod's volumes, where that is here.
+// inDir returns a value that names something in the pod's volumes as a path on this machine, if it is here.
 func (e *podEnv) inDir(value string) string {
 	for _, m := range e.run.Mounts {
 		if value == m || strings.HasPrefix(value, m+"/") {
@@ -77,12 +76,12 @@ func (e *podEnv) inDir(value string) string {
 	return value
 }
 
-// aws points SDKs at the run's listener, by the variables that all of them know: not
-// all use proxies, and none does for every request.
+// aws directs SDKs to the run's listener with the variables that all of them support: not all use proxies, and none
+// does for every request.
 func (e *podEnv) aws(vars map[string]string) {
 	here := "http://" + e.listener
 	for _, name := range []string{"AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_STS"} {
-		// The webhook's are the daemon's own address, where the caller would be the user.
+		// The webhook's values contain the daemon's own address, where the caller would be the user.
 		if u, err := url.Parse(vars[name]); vars[name] == "" || err == nil && loopback(u.Hostname()) {
 			vars[name] = "https://" + e.listener // as on AWS: policies may ask for aws:SecureTransport
 		}
@@ -96,11 +95,10 @@ func (e *podEnv) aws(vars map[string]string) {
 	if vars[metadata] == "" {
 		vars[metadata] = here
 	}
-	// Otherwise the caller's files would be read, because not every program finds
-	// them through HOME.
+	// Otherwise some programs would read the caller's files, because not every program finds them through HOME.
 	for name, file := range map[string]string{"AWS_CONFIG_FILE": "aws-config", "AWS_SHARED_CREDENTIALS_FILE": "aws-credentials", "BOTO_CONFIG": "boto"} {
 		if vars[name] == "" {
-			vars[name] = podFiles{e.dir}.file(file) // which is not there
+			vars[name] = podFiles{e.dir}.file(file) // a file that does not exist
 		}
 	}
 }
@@ -110,13 +108,13 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && a.IsLoopback()
 }
 
-// linkLocal reports whether a host is one that only instances and pods reach.
+// linkLocal reports whether only instances and pods can reach a host.
 func linkLocal(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && (a.Is4() && a.IsLinkLocalUnicast() || a.Is6() && strings.HasPrefix(a.String(), "fd00:ec2:"))
 }
 
-// proxy routes programs that do not use AWS's variables through the listener.
+// proxy directs programs that do not use AWS's variables through the listener.
 func (e *podEnv) proxy(vars map[string]string) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
 		vars[name], vars[strings.ToLower(name)] = "http://"+e.listener, "http://"+e.listener

@@ -22,14 +22,14 @@ import (
 // DefaultPort is the port of the AWS endpoint unless --port says otherwise.
 const DefaultPort = 4566
 
-// DefaultClientAddress is the laptop's public address as AWS would see it:
-// from the documentation range (RFC 5737), so that it belongs to nobody.
+// DefaultClientAddress is the laptop's public address as AWS would see it. It is from the documentation range (RFC
+// 5737), so that it belongs to nobody.
 var DefaultClientAddress = netip.MustParseAddr("203.0.113.10")
 
-// Quotas are the names --quota takes.
+// Quotas are the names that --quota accepts.
 var Quotas = []string{"clusters", "nodegroups-per-cluster", "nodes-per-nodegroup", "vcpus"}
 
-// hostName is what --allow-host takes. It cannot be *, which would allow every page.
+// hostName matches what --allow-host accepts. It cannot be *, which would allow every page.
 var hostName = regexp.MustCompile(`^(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*\.?$`)
 
 type upOptions struct {
@@ -162,8 +162,7 @@ func (up *upOptions) describe(info api.DaemonInfo, dc DaemonConfig) {
 	up.progress("Next: eval \"$(drydock env%s)\"", dataDirFlag(info.DataDir))
 }
 
-// dataDirFlag is what a pasted command needs to find a data folder that is not
-// the default one.
+// dataDirFlag returns the flag that a pasted command needs if the data folder is not the default one.
 func dataDirFlag(dir string) string {
 	if d, err := filepath.Abs(defaultDataDir()); err == nil && d == dir {
 		return ""
@@ -171,8 +170,7 @@ func dataDirFlag(dir string) string {
 	return " --data-dir " + shellQuote(dir)
 }
 
-// runDetached starts this program again in a session of its own and waits until
-// it has written its record or ended.
+// runDetached starts this program again in a session of its own and waits until it has written its record or ended.
 func (up *upOptions) runDetached(ctx context.Context, dc DaemonConfig) error {
 	if info, err := up.readInfo(); err == nil {
 		return withHint(fmt.Errorf("a daemon is already running on %s (process %d, %s)", dc.DataDir, info.PID, info.URL), "drydock status")

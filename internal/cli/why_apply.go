@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// applyFlags are those by which `drydock why` runs the first fix that it prints.
+// applyFlags are the flags with which `drydock why` runs the first fix that it prints.
 type applyFlags struct {
 	apply, yes bool
 	timeout    time.Duration
@@ -28,14 +28,14 @@ func (f *applyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 2*time.Minute, "with --apply: how long to wait")
 }
 
-// An outcome is how things are after a fix.
+// An outcome is the state after a fix.
 type outcome struct {
 	done bool
-	says string // what fails otherwise
+	says string // what still fails, if not done
 }
 
-// mend shows the first fix, asks, runs its commands as the caller and waits until look
-// says that it has helped. Its error is exit code 1 if it has not.
+// mend shows the first fix, asks, runs its commands as the caller and waits until look reports that it has helped.
+// Otherwise it returns an error with exit code 1.
 func (f *applyFlags) mend(ctx context.Context, o *globalOptions, fixes []advice.Fix, look func(context.Context) (outcome, error)) error {
 	if len(fixes) == 0 {
 		return &ExitError{1, fmt.Errorf("there is no fix to apply")}
@@ -115,7 +115,7 @@ func fixEnvironment(env []string, info api.DaemonInfo) []string {
 	return out
 }
 
-// mendChain mends the first step of a chain that fails and has a fix.
+// mendChain fixes the first step of a chain that fails and has a fix.
 func (f *applyFlags) mendChain(ctx context.Context, o *globalOptions, ask func(context.Context) (explanation, error)) error {
 	e, err := ask(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
-// A whyNodeFlags is what the commands about nodes have in common.
+// A whyNodeFlags holds the flags that the commands about nodes share.
 type whyNodeFlags struct{ account, region, output string }
 
 func (f *whyNodeFlags) add(cmd *cobra.Command) {

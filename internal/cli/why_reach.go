@@ -98,7 +98,7 @@ arguments are invalid.`,
 	return cmd
 }
 
-// defaultRegion is the AWS CLI's, without its configuration file.
+// defaultRegion returns the AWS CLI's default region, without its configuration file.
 func defaultRegion() string {
 	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
 		if r := os.Getenv(name); r != "" {
@@ -110,8 +110,8 @@ func defaultRegion() string {
 
 const accountUsage = "the account (default: AWS_ACCESS_KEY_ID if it is an account ID, else 000000000000)"
 
-// defaultAccount is the account that the access key of the environment names, as the
-// daemon reads it: 12 digits are an account's root. It is empty where it names none.
+// defaultAccount returns the account that the access key in the environment names, as the daemon reads it: 12 digits
+// are an account's root. It returns "" if the key names none.
 func defaultAccount() string {
 	if key := os.Getenv("AWS_ACCESS_KEY_ID"); accountID.MatchString(key) {
 		return key
@@ -119,7 +119,7 @@ func defaultAccount() string {
 	return ""
 }
 
-// destination splits --to. ICMP and others have no port.
+// destination parses --to. ICMP and others have no port.
 func destination(to, protocol string) (host, port string, err error) {
 	ported := protocol == "tcp" || protocol == "udp" || protocol == "6" || protocol == "17"
 	switch {
@@ -128,7 +128,7 @@ func destination(to, protocol string) (host, port string, err error) {
 	case !ported:
 		return strings.Trim(to, "[]"), "", nil
 	}
-	if u, err := url.Parse(to); err == nil && u.Scheme == "https" && u.Host != "" { // a cluster's endpoint, as EKS tells it
+	if u, err := url.Parse(to); err == nil && u.Scheme == "https" && u.Host != "" { // a cluster's endpoint, as EKS returns it
 		return u.Hostname(), cmp.Or(u.Port(), "443"), nil
 	}
 	host, port, err = net.SplitHostPort(to)

@@ -81,11 +81,11 @@ type Failure struct {
 	// Sketch says that no printed fix can be pasted, because only a person knows what is wanted. Other rows are fixed
 	// by what `drydock why` prints.
 	Sketch bool
-	// Restore are commands that take back what other rows of the same network would stumble
-	// over once what is printed has fixed this one.
+	// Restore are commands that undo changes left by the printed fix that would disturb other rows of the same
+	// network.
 	Restore []string
-	// Relaunch says that the fix is another instance, launched with FixedUserData or
-	// by FixedLaunch: user data runs once.
+	// Relaunch says that the fix is another instance, launched with FixedUserData or by FixedLaunch, because user
+	// data runs only once.
 	Relaunch                   bool
 	FixedUserData, FixedLaunch string
 	// Sources document the symptom or the fix.

@@ -27,7 +27,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// maxPodRuns bounds the commands that run as pods at a time.
+// maxPodRuns bounds how many commands run as pods at a time.
 const maxPodRuns = 256
 
 // A podRun is one such command.
@@ -44,16 +44,16 @@ type podRun struct {
 // A podConn is a connection of a run to a host, or to the run's own listener.
 type podConn struct {
 	run  *podRun
-	host string // "": the listener's
+	host string // "" means the listener
 	port int
 }
 
 const (
-	maxNotices = 100 // of a run
+	maxNotices = 100 // the address of a run's listener
 	maxPodName = 253
 )
 
-// notice tells the user, unless it did before.
+// notice sends the user a notice, unless it was sent before.
 func (r *podRun) notice(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,7 +106,7 @@ func (rs *Runs) find(secret string) (*podRun, bool) {
 	return r, ok
 }
 
-// of returns what is known about a connection by its remote address.
+// of returns the podConn with a remote address.
 func (rs *Runs) of(remote string) (podConn, bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -114,7 +114,7 @@ func (rs *Runs) of(remote string) (podConn, bool) {
 	return c, ok
 }
 
-// keep remembers a connection until it is closed.
+// keep registers a connection until it is closed.
 func (rs *Runs) keep(conn net.Conn, c podConn, o *compute.Origins) net.Conn {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -145,8 +145,8 @@ func (c *podRunConn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// postPodRun begins a run. Its answer goes on for as long as the run: new tokens and
-// notices, a line each.
+// postPodRun starts a run. Its response lasts as long as the run and has one line for each update of tokens and each
+// notice.
 func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 	var in api.PodRunRequest
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
@@ -182,7 +182,7 @@ func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 	}
 	defer rs.remove(secret)
 	out := http.NewResponseController(w)
-	if err := errors.Join(out.SetReadDeadline(time.Time{}), out.SetWriteDeadline(time.Time{})); err != nil { // or the run would end with them
+	if err := errors.Join(out.SetReadDeadline(time.Time{}), out.SetWriteDeadline(time.Time{})); err != nil { // otherwise the run would end with them
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -198,11 +198,11 @@ func (rs *Runs) postPodRun(w http.ResponseWriter, r *http.Request) {
 		ServiceAccount: cmp.Or(program.Pod.Spec.ServiceAccountName, "default"), Env: program.Env, Files: files, Mounts: program.Mounts,
 	}})
 	if err == nil {
-		_ = run.follow(ctx, &tokens, send) // the client is gone
+		_ = run.follow(ctx, &tokens, send) // the client has disconnected
 	}
 }
 
-// follow tells the client what happens, until it is gone or the daemon ends.
+// follow sends the client events until the client disconnects or the daemon ends.
 func (r *podRun) follow(ctx context.Context, tokens *podTokens, send func(api.PodRunEvent) error) error {
 	for {
 		due := time.NewTimer(time.Until(tokens.due()))
@@ -287,7 +287,7 @@ func checkPodRun(in *api.PodRunRequest) error {
 	return nil
 }
 
-// podProgram looks the pod up. Its errors say what to do next.
+// podProgram looks up the pod. Its errors say what to do next.
 func (rs *Runs) podProgram(ctx context.Context, in *api.PodRunRequest) (eks.PodProgram, error) {
 	cluster, err := rs.cfg.Why.OnlyCluster(ctx, in.Account, in.Region, in.Cluster)
 	if err != nil {
@@ -343,7 +343,7 @@ func (rs *Runs) whyNotRunning(ctx context.Context, cluster, namespace, pod strin
 	return "; " + s.Name + " fails: " + s.Evidence
 }
 
-// podHost is the machine that a pod is on. It is gone once that is.
+// podHost returns the machine that a pod is on, or false if the machine is gone.
 func (rs *Runs) podHost(p *eks.PodProgram) (machine.Instance, bool) {
 	id, ok := rs.cfg.Why.FindNode(p.Account, p.Region, p.Pod.Spec.NodeName)
 	if !ok {

@@ -1,11 +1,10 @@
-// Package podrun runs programs of this machine as pods of simulated nodes, for `drydock run
-// --pod`: with the pod's variables and tokens, and on its network. To such a program the
-// daemon is the AWS endpoint, the EKS Pod Identity Agent of the node and the instance
-// metadata service, as far as the pod's network lets it; what it does not reach is kept
-// for `drydock why`.
+// Package podrun runs programs on this machine as pods of simulated nodes, for `drydock run --pod`: with the pod's
+// variables and tokens, and on its network. To such a program the daemon is the AWS endpoint, the node's EKS Pod
+// Identity Agent and the instance metadata service, as far as the pod's network can reach them. Failures to reach
+// something are recorded for `drydock why`.
 //
-// The program itself is started by the CLI, through whose process all its connections
-// come. Only app imports this package.
+// The CLI starts the program, and all of the program's connections come through the CLI's process. Only app imports
+// this package.
 package podrun
 
 import (
@@ -36,24 +35,22 @@ type Config struct {
 	Machines      Machines
 	ControlPlanes ControlPlanes
 	Why           Explainer
-	// Services are those that have an endpoint, and AWS is what answers them; OIDC answers
-	// for the issuers of clusters.
+	// Services returns the services that have an endpoint. AWS serves them, and OIDC serves the issuers of clusters.
 	Services  func() []awsapi.Service
 	AWS, OIDC http.Handler
-	// Origins learns where the connections of programs to AWS come from, and Listeners where
-	// runs listen.
+	// Origins records where the programs' connections to AWS come from, and Listeners where runs listen.
 	Origins   *compute.Origins
 	Listeners *Listeners
 	Journal   Journal
 	Log       *slog.Logger
 }
 
-// EC2 is what is asked of the service of that name.
+// EC2 is the part of the EC2 service that is needed here.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 }
 
-// EKS is what is asked of the service of that name.
+// EKS is the part of the EKS service that is needed here.
 type EKS interface {
 	PodProgram(ctx context.Context, cluster, namespace, name, container string) (eks.PodProgram, error)
 	IssuePodToken(ctx context.Context, p *eks.PodProgram, t eks.PodToken) (token string, expires time.Time, err error)
@@ -65,9 +62,9 @@ type EKS interface {
 // Machines are those on which pods are.
 type Machines interface {
 	Running(id string) (machine.Instance, bool)
-	// Reach decides a connection of a machine, and tells where it comes from.
+	// Reach decides about a connection of a machine, and returns where it comes from.
 	Reach(ctx context.Context, in machine.Instance, host string, port int) (compute.Origin, error)
-	// DialEndpoint connects a machine with a cluster's endpoint.
+	// DialEndpoint connects a machine to a cluster's endpoint.
 	DialEndpoint(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	// AssumeForPod changes a pod's token into credentials, as the EKS Pod Identity Agent does.
 	AssumeForPod(ctx context.Context, in machine.Instance, cluster, token string) (*eksauth.AssumeRoleForPodIdentityOutput, error)
@@ -75,33 +72,32 @@ type Machines interface {
 	Metadata(id string, hops int) http.RoundTripper
 }
 
-// ControlPlanes are those of clusters.
+// ControlPlanes are the clusters' control planes.
 type ControlPlanes interface {
-	// ByHost is the one behind AWS's name of an endpoint.
+	// ByHost returns the control plane with the given AWS endpoint name.
 	ByHost(host string) (controlplane.Plane, bool)
-	// AWSHost returns the host name that AWS has for an endpoint.
+	// AWSHost returns the AWS host name of an endpoint.
 	AWSHost(planeID string) string
 }
 
 // Explainer is `drydock why`.
 type Explainer interface {
-	// OnlyCluster is the named cluster, or the only one of the region.
+	// OnlyCluster returns the named cluster, or the region's only one.
 	OnlyCluster(ctx context.Context, account, region, name string) (string, error)
-	// FindNode is the machine behind a node.
+	// FindNode returns the machine behind a node.
 	FindNode(account, region, name string) (string, bool)
-	// FailingStep is the first at which a pod fails, or nil.
+	// FailingStep returns the first step at which a pod fails, or nil.
 	FailingStep(ctx context.Context, cluster, namespace, name string) *api.Step
 }
 
-// Journal keeps what was decided.
+// Journal records decisions.
 type Journal interface {
 	Append(e journal.Entry)
 	Query(f journal.Filter) iter.Seq2[journal.Entry, error]
 }
 
-// Runs are the commands of this machine that run as pods, for as long as `drydock run
-// --pod` of each listens. Their connections come through that process, which shows the
-// run's secret.
+// Runs are the commands on this machine that run as pods. Each lasts as long as its `drydock run --pod` listens. Its
+// connections come through that process, which presents the run's secret.
 type Runs struct {
 	cfg Config
 
@@ -111,8 +107,8 @@ type Runs struct {
 	requests uint64             // that came to listeners
 }
 
-// Listeners are the addresses at which runs listen. AWS's tokens are then signed for their
-// names. The zero value has none.
+// Listeners are the addresses at which runs listen. Requests to AWS may be signed for these addresses. The zero value
+// has none.
 type Listeners struct {
 	mu  sync.Mutex
 	all map[string]int
@@ -137,7 +133,7 @@ func (l *Listeners) count(address string, n int) {
 	}
 }
 
-// New returns Runs of nothing yet.
+// New returns Runs without any run.
 func New(cfg Config) *Runs {
 	if cfg.Listeners == nil {
 		cfg.Listeners = new(Listeners)
@@ -145,7 +141,7 @@ func New(cfg Config) *Runs {
 	return &Runs{cfg: cfg, bySecret: map[string]*podRun{}, conns: map[string]podConn{}}
 }
 
-// Handle answers the pages of `drydock run --pod`.
+// Handle serves the pages of `drydock run --pod`.
 func (rs *Runs) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("POST /_drydock/pod-runs", rs.postPodRun)
 	mux.HandleFunc("POST /_drydock/pod-runs/end", rs.postPodRunEnd)

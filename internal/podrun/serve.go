@@ -31,22 +31,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
-// Where pods reach what is on their node.
-// https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
+// Where pods reach services on their node. https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 var (
 	agentAddresses    = []string{"169.254.170.23", "fd00:ec2::23"}
 	metadataAddresses = []string{"169.254.169.254", "fd00:ec2::254"}
 )
 
-// podHops is how far a pod with a network of its own is from the metadata service.
+// podHops is the number of hops from a pod with its own network to the metadata service.
 const podHops = 2
 
-// podDialTimeout bounds a connection to somewhere else than AWS.
+// podDialTimeout bounds dialling a target other than AWS.
 const podDialTimeout = 30 * time.Second
 
-// Serve answers what belongs to a run: the connections of programs, and those by which a
-// CLI enters. It reports whether the request was one of these.
+// Serve serves requests that belong to a run: connections of programs, and those by which a CLI enters a run. It
+// returns false for all other requests.
 func (rs *Runs) Serve(w http.ResponseWriter, r *http.Request, proxy *server.Proxy) bool {
 	if c, ok := rs.of(r.RemoteAddr); ok {
 		rs.servePod(w, r, c, proxy)
@@ -55,8 +54,7 @@ func (rs *Runs) Serve(w http.ResponseWriter, r *http.Request, proxy *server.Prox
 	return r.Method == http.MethodConnect && rs.enterPodRun(w, r, proxy)
 }
 
-// enterPodRun lets a connection of the CLI into its run, and reports whether it asked
-// for one.
+// enterPodRun lets a connection of the CLI into its run. It returns false if the request does not ask for that.
 func (rs *Runs) enterPodRun(w http.ResponseWriter, r *http.Request, proxy *server.Proxy) bool {
 	secret, ok := strings.CutPrefix(r.Header.Get("Proxy-Authorization"), api.PodRunAuthorization)
 	if !ok {
@@ -78,7 +76,7 @@ func (rs *Runs) enterPodRun(w http.ResponseWriter, r *http.Request, proxy *serve
 	return true
 }
 
-// answerPod serves what comes on a connection of a pod.
+// answerPod serves a pod's connection.
 func (rs *Runs) answerPod(w http.ResponseWriter, hijacker http.Hijacker, proxy *server.Proxy, c podConn, from *compute.Origin) {
 	proxy.Answer(w, hijacker, func(conn net.Conn) net.Conn {
 		if from != nil {
@@ -88,7 +86,7 @@ func (rs *Runs) answerPod(w http.ResponseWriter, hijacker http.Hijacker, proxy *
 	})
 }
 
-// servePod answers a request that a program of a pod makes.
+// servePod serves a request from a pod's program.
 func (rs *Runs) servePod(w http.ResponseWriter, r *http.Request, c podConn, proxy *server.Proxy) {
 	switch {
 	case r.Method == http.MethodConnect:
@@ -114,8 +112,8 @@ func (rs *Runs) servePod(w http.ResponseWriter, r *http.Request, c podConn, prox
 	}
 }
 
-// meant is the host that a request to the run's listener would have gone to: the
-// variables of the command name the listener in the place of several hosts.
+// meant returns the host for which a request to the run's listener was meant: the command's variables name the
+// listener in place of several hosts.
 func (rs *Runs) meant(run *podRun, r *http.Request) (host string, port int) {
 	auth, err := sigv4.Parse(&sigv4.Request{Method: r.Method, EscapedPath: r.URL.EscapedPath(), RawQuery: r.URL.RawQuery, Host: r.Host, Header: r.Header})
 	switch {
@@ -126,10 +124,10 @@ func (rs *Runs) meant(run *podRun, r *http.Request) (host string, port int) {
 	case strings.HasPrefix(r.URL.Path, "/latest/"):
 		return metadataAddresses[0], 80
 	}
-	return "sts." + run.program.Region + ".amazonaws.com", 443 // what needs no signature is STS's
+	return "sts." + run.program.Region + ".amazonaws.com", 443 // unsigned requests are for STS
 }
 
-// endpointName is the host that SDKs call a service by, which a signature names.
+// endpointName returns the host by which SDKs call the service with a signing name.
 func (rs *Runs) endpointName(signing, region string) string {
 	prefix := signing
 	for _, s := range rs.cfg.Services() {
@@ -138,18 +136,18 @@ func (rs *Runs) endpointName(signing, region string) string {
 			continue
 		}
 		prefix = m.EndpointPrefix
-		if m.GlobalEndpoint != "" && m.Name != "sts" { // which every region has
+		if m.GlobalEndpoint != "" && m.Name != "sts" { // which all regions share
 			return m.GlobalEndpoint
 		}
 		break
 	}
 	if signing == "eks-auth" {
-		return prefix + "." + region + ".api.aws" // which has no other
+		return prefix + "." + region + ".api.aws" // its only endpoint
 	}
 	return prefix + "." + region + ".amazonaws.com"
 }
 
-// connectPod connects a program of a pod with a host, if the pod's network lets it.
+// connectPod connects a pod's program to a host, if the pod's network allows it.
 func (rs *Runs) connectPod(w http.ResponseWriter, r *http.Request, run *podRun, proxy *server.Proxy) {
 	host, p, err := net.SplitHostPort(r.Host)
 	port, bad := strconv.Atoi(p)
@@ -301,9 +299,8 @@ func gone(run *podRun) error {
 	}
 }
 
-// unreachable refuses what the pod's network does not let through. A proxy has no
-// better status than 504 for a connection that times out; the user gets the reason
-// once, and afterwards from `drydock why`.
+// unreachable refuses what the pod's network does not allow. For a connection that times out, a proxy has no better
+// status than 504. The user gets the reason once, and afterwards from `drydock why`.
 func (rs *Runs) unreachable(w http.ResponseWriter, run *podRun, host string, port int, err error) {
 	why := node.DecisionOf(err)
 	if why == nil {
@@ -314,13 +311,13 @@ func (rs *Runs) unreachable(w http.ResponseWriter, run *podRun, host string, por
 	target := net.JoinHostPort(host, strconv.Itoa(port))
 	rs.recordRefusal(run, target, why)
 	run.notice(fmt.Sprintf("pod %s cannot reach %s: %s\nTry: drydock why request --last-denied", run.name(), target, why.Text))
-	// The page is not for reading: SDKs look into what is no HTML for an error of AWS's.
+	// The page is not meant to be read: SDKs look for an AWS error in anything that is not HTML.
 	w.Header().Set("Content-Type", "text/html")
 	w.WriteHeader(http.StatusGatewayTimeout)
-	_, _ = fmt.Fprintf(w, "<html><body>%s</body></html>\n", http.StatusText(http.StatusGatewayTimeout)) // the client may be gone
+	_, _ = fmt.Fprintf(w, "<html><body>%s</body></html>\n", http.StatusText(http.StatusGatewayTimeout)) // the client may have disconnected
 }
 
-// recordRefusal keeps why a pod did not reach something.
+// recordRefusal records why a pod could not reach something.
 func (rs *Runs) recordRefusal(run *podRun, target string, why *node.Decision) {
 	rs.cfg.Journal.Append(journal.Entry{
 		Time: time.Now(), Account: run.program.Account, Region: run.program.Region, Kind: journal.KindDecision,
@@ -331,8 +328,8 @@ func (rs *Runs) recordRefusal(run *podRun, target string, why *node.Decision) {
 	})
 }
 
-// podMetadata is the instance metadata service as pods reach it: those with a network
-// of their own are a hop further away than what runs on the instance.
+// podMetadata is the instance metadata service as pods reach it. Pods with their own network are one hop further away
+// than programs on the instance.
 func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun, in machine.Instance) {
 	if in.Fargate {
 		// https://docs.aws.amazon.com/eks/latest/userguide/fargate.html: not available to pods
@@ -349,7 +346,8 @@ func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun,
 	resp, err := rs.cfg.Machines.Metadata(in.ID, hops).RoundTrip(out)
 	if err != nil {
 		rs.metadataLost(run, in, err)
-		// Nobody answers: the client would wait for its own timeout, and sees the same sooner.
+		// The client would get no answer and wait for its own timeout. Closing the connection has the same effect,
+		// but sooner.
 		panic(http.ErrAbortHandler)
 	}
 	defer resp.Body.Close()
@@ -357,11 +355,11 @@ func (rs *Runs) podMetadata(w http.ResponseWriter, r *http.Request, run *podRun,
 		w.Header()[k] = v
 	}
 	w.WriteHeader(resp.StatusCode)
-	_, _ = io.Copy(w, resp.Body) // the client may be gone
+	_, _ = io.Copy(w, resp.Body) // the client may have disconnected
 }
 
-// podIdentityAgent is the EKS Pod Identity Agent on a pod's node: there if the add-on's
-// pod runs on it, and then calling EKS Auth as the node.
+// podIdentityAgent is the EKS Pod Identity Agent on a pod's node. It exists if the add-on's pod runs there, and calls
+// EKS Auth as the node.
 func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *podRun, in machine.Instance) {
 	p := &run.program
 	if in.Fargate {
@@ -391,7 +389,7 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 	}
 }
 
-// agentRefuses is the address of the agent where none listens.
+// agentRefuses is the agent's address when no agent listens.
 func (rs *Runs) agentRefuses(w http.ResponseWriter, run *podRun, text string, fix advice.Fix) {
 	target := net.JoinHostPort(agentAddresses[0], "80")
 	rs.recordRefusal(run, target, &node.Decision{
@@ -401,7 +399,7 @@ func (rs *Runs) agentRefuses(w http.ResponseWriter, run *podRun, text string, fi
 	http.Error(w, "dial tcp "+target+": connect: connection refused", http.StatusBadGateway)
 }
 
-// roleByAnnotation gives a pod a role where neither its node nor an agent can.
+// roleByAnnotation gives a pod a role if neither its node nor an agent can.
 func roleByAnnotation(run *podRun) advice.Fix {
 	pod := run.program.Pod
 	return advice.Sketch("set ROLE to the ARN of a role that trusts the cluster's identity provider (aws iam list-roles --query 'Roles[].Arn'), and start the pod again",
@@ -424,7 +422,7 @@ func (rs *Runs) agentRefused(run *podRun, in machine.Instance, err error) error 
 	return &eksauth.UnsentError{Err: err}
 }
 
-// metadataLost tells why a pod got no answer.
+// metadataLost says why a pod got no answer.
 func (rs *Runs) metadataLost(run *podRun, in machine.Instance, err error) {
 	if why := node.DecisionOf(err); why != nil { // a fault
 		rs.recordRefusal(run, net.JoinHostPort(metadataAddresses[0], "80"), why)

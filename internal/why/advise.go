@@ -15,11 +15,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// answers are those known already, by what was asked and of what kind of machine.
+// answers caches answers, by the question and the kind of machine.
 type answers map[string]advice.Answer
 
-// key is a question about a connection: machines of one subnet with the same groups get the
-// same answer.
+// key returns the key of a question about a connection: machines of one subnet with the same groups get the same
+// answer.
 func (x *Explainer) key(account, region string, c node.Connection) string {
 	i, ok := x.cfg.EC2.InstanceByID(account, region, c.From)
 	if !ok {
@@ -32,7 +32,7 @@ func (x *Explainer) key(account, region string, c node.Connection) string {
 	return fmt.Sprint(aws.ToString(i.SubnetId), groups, i.PublicIpAddress != nil, c.Host, c.Port)
 }
 
-// ofOne reports whether an answer changes the machine itself, which helps no other.
+// ofOne reports whether an answer changes the machine itself, which does not help any other.
 func ofOne(a *advice.Answer) bool {
 	return slices.ContainsFunc(a.Fixes, func(f advice.Fix) bool {
 		return slices.ContainsFunc(f.Changes, func(c advice.Change) bool {
@@ -41,13 +41,13 @@ func ofOne(a *advice.Answer) bool {
 	})
 }
 
-// reason is a decision with what fixes it.
+// reason returns a decision with its fixes.
 func (x *Explainer) reason(account, region string, d *node.Decision) *api.Reason {
 	return x.reasonOf(account, region, d, nil, nil)
 }
 
-// reasonOf looks for the fixes of a connection that the network refused in the network as it
-// is now. They have to bring a node all the way: steps are those that it has taken.
+// reasonOf also finds the fixes for a connection that the network refused, in the current network. They have to bring
+// a node all the way to Ready: steps are those that it has taken.
 func (x *Explainer) reasonOf(account, region string, d *node.Decision, steps []node.Step, known answers) *api.Reason {
 	if d == nil {
 		return nil
@@ -62,7 +62,7 @@ func (x *Explainer) reasonOf(account, region string, d *node.Decision, steps []n
 		if !ok {
 			var err error
 			if a, err = x.connect(context.Background(), account, region, *c, steps); err != nil {
-				return out // without the network there is no advice about it
+				return out // there is no advice without the network
 			}
 			if known != nil && !ofOne(&a) {
 				known[key] = a
@@ -101,7 +101,7 @@ func need(from, host string, port int) advice.Need {
 	return advice.Need{Flow: reach.Flow{From: reach.At(from), Protocol: reach.TCP, Port: uint16(port)}, Name: host}
 }
 
-// through goes on at load balancers; where that fails the verdict stays as it is.
+// through continues at load balancers. If that fails, the verdict is unchanged.
 func (x *Explainer) through(ctx context.Context, account, region string) func(*reach.Snapshot, *reach.Verdict) *reach.Verdict {
 	if x.cfg.Through == nil {
 		return nil
@@ -114,8 +114,8 @@ func (x *Explainer) through(ctx context.Context, account, region string) func(*r
 	}
 }
 
-// hostsOfNode are the hosts that a node calls on its way to Ready: EC2, its cluster, and
-// where the images of its first pods come from. EKS is one if the node has asked it.
+// hostsOfNode returns the hosts that a node contacts on its way to Ready: EC2, its cluster, and the registries of the
+// images of its first pods. EKS is one of them if the node has called it.
 func (x *Explainer) hostsOfNode(ctx context.Context, account, region string, steps []node.Step) ([]string, error) {
 	at := "." + region + ".amazonaws.com"
 	hosts := []string{"ec2" + at, "api.ecr" + at, addons.Registry(region), "prod-" + region + "-starport-layer-bucket.s3" + at}

@@ -24,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// getWhyNodes answers about the nodes of ?cluster=, or of its ?nodegroup=.
+// getWhyNodes explains the nodes of ?cluster=, or of its ?nodegroup=.
 func (x *Explainer) getWhyNodes(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	if err != nil {
@@ -82,7 +82,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 	if len(out.Issues) > 0 || nodegroup != "" && out.Status == string(ekstypes.NodegroupStatusCreating) {
 		out.Notes = x.launchFaultNotes(account, region)
 	}
-	known := answers{} // a thousand nodes may fail alike
+	known := answers{} // a thousand nodes may fail in the same way
 	for _, m := range x.cfg.Machines.Instances(account, region) {
 		info, _ := x.cfg.Machines.Info(m.ID)
 		of := m.Tags["eks:cluster-name"]
@@ -143,8 +143,8 @@ func (x *Explainer) endpointAccess(ctx context.Context, account, region, cluster
 	return out, nil
 }
 
-// nodegroupFixes are the commands that end an issue of a node group, or say more of it,
-// where its nodes do not: https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
+// nodegroupFixes returns the commands that resolve an issue of a node group, or tell more about it, if its nodes do
+// not: https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
 func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string) []advice.Fix {
 	at := " --region " + region
 	again := "aws eks delete-nodegroup --cluster-name " + aws.ToString(g.ClusterName) + " --nodegroup-name " + aws.ToString(g.NodegroupName) + at
@@ -179,7 +179,7 @@ func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string)
 	return nil
 }
 
-// keyFixes are the commands that end an issue of a cluster with its key.
+// keyFixes returns the commands that resolve an issue of a cluster with its key.
 func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []advice.Fix {
 	if len(issue.ResourceIds) == 0 {
 		return nil

@@ -14,33 +14,31 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// A fargateExplanation is how Fargate sees a pod that is on no node.
+// A fargateExplanation is Fargate's view of a pod that is not on a node.
 type fargateExplanation struct {
 	// Choice says which profiles were considered, and which selector did not match.
 	Choice eks.FargateChoice
-	// Ours says that the pod is Fargate's to schedule.
+	// Ours says that Fargate is to schedule the pod.
 	Ours bool
-	// Evidence is what Fargate's scheduler said last, or is doing.
+	// Evidence is what Fargate's scheduler last reported, or is doing.
 	Evidence string
-	// Reason is what keeps the pod from being launched; nil: nothing, or it is not
-	// Fargate's.
+	// Reason is what keeps the pod from being launched, or nil if there is nothing or the pod is not Fargate's.
 	Reason *api.Reason
-	// Notes say of a pod that is not Fargate's why that is so.
+	// Notes say why a pod is not Fargate's.
 	Notes []string
-	// ByAnnotation says that a profile would take the pod without its annotation.
+	// ByAnnotation says that a profile would match the pod without its annotation.
 	ByAnnotation bool
 }
 
-// annotationComputeType keeps a pod away from Fargate by the value ec2.
+// annotationComputeType with the value ec2 keeps a pod away from Fargate.
 // https://docs.aws.amazon.com/eks/latest/userguide/fargate-getting-started.html#fargate-gs-coredns
 const annotationComputeType = "eks.amazonaws.com/compute-type"
 
-// byFargate is who decides about pods of Fargate.
+// byFargate names Fargate as the part that decides about its pods.
 const byFargate = "Fargate"
 
-// fargateExplain says how Fargate sees a pod that is bound to no node: which profiles
-// were considered, which selector did not match, what it refuses, and how far the
-// machine for it has come.
+// fargateExplain returns Fargate's view of a pod that is not bound to a node: which profiles were considered, which
+// selector did not match, what Fargate refuses, and how far the pod's machine has come.
 func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster string, pod *corev1.Pod) (fargateExplanation, error) {
 	var out fargateExplanation
 	var err error
@@ -49,7 +47,7 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 	}
 	if out.Ours = pod.Spec.SchedulerName == fargate.SchedulerName; !out.Ours {
 		out.Notes = notFargate(&out.Choice, pod)
-		if pod.Annotations[annotationComputeType] != "" { // would a profile take it without?
+		if pod.Annotations[annotationComputeType] != "" { // would a profile match it without the annotation?
 			without := pod.DeepCopy()
 			delete(without.Annotations, annotationComputeType)
 			choice, err := x.cfg.EKS.ExplainFargate(ctx, account, region, cluster, pod.Namespace, without)
@@ -94,7 +92,7 @@ func (x *Explainer) fargateMachine(out *fargateExplanation, account, region, id,
 	}
 }
 
-// fargateRefusal is the reason for a refusal, with a fix.
+// fargateRefusal returns the reason for a refusal, with a fix.
 func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster string, pod *corev1.Pod, code, message string) *api.Reason {
 	profile := pod.Labels[fargate.LabelProfile]
 	why := &api.Reason{By: byFargate, Code: code, Component: "Fargate profile " + profile, Text: message}
@@ -167,8 +165,7 @@ func notFargate(c *eks.FargateChoice, pod *corev1.Pod) []string {
 	return out
 }
 
-// fargate adds to a pod's chain what Fargate says of it, and reports whether the pod is
-// Fargate's.
+// fargate adds Fargate's view to a pod's chain, and reports whether the pod is Fargate's.
 func (c *podChain) fargate(e *fargateExplanation) bool {
 	if !e.Ours {
 		c.Notes = append(c.Notes, e.Notes...)
@@ -188,7 +185,7 @@ func (c *podChain) fargate(e *fargateExplanation) bool {
 	return true
 }
 
-// logging says where the logs of a pod of Fargate are not.
+// logging adds a note if the logs of a Fargate pod are not collected.
 func (c *podChain) logging() {
 	if c.pod.Spec.SchedulerName != fargate.SchedulerName {
 		return

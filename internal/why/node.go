@@ -19,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// getWhyNode answers how far the instance ?name=, an ID or a node's name, has come.
+// getWhyNode explains how far the instance ?name=, an ID or a node's name, has come.
 func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	name := r.URL.Query().Get("name")
@@ -44,8 +44,8 @@ func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, e)
 }
 
-// getNodes answers what GET why/node can be asked for: the instances of ?account= in
-// ?region= that are not terminated, and their nodes.
+// getNodes lists what GET why/node can be asked about: the instances of ?account= in ?region= that are not
+// terminated, and their nodes.
 func (x *Explainer) getNodes(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	if err != nil {
@@ -62,7 +62,7 @@ func (x *Explainer) getNodes(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, out)
 }
 
-// FindNode returns the instance of an ID, a node's name or a private DNS name.
+// FindNode finds an instance by its ID, a node's name or a private DNS name.
 func (x *Explainer) FindNode(account, region, name string) (string, bool) {
 	if strings.HasPrefix(name, "i-") && !strings.Contains(name, ".") {
 		if _, ok := x.cfg.EC2.InstanceByID(account, region, name); ok {
@@ -80,8 +80,7 @@ func (x *Explainer) FindNode(account, region, name string) (string, bool) {
 	return "", false
 }
 
-// explainNode tells an instance's steps: as its runtime knows them, or from the
-// journal once it is off.
+// explainNode returns an instance's steps: from its runtime, or from the journal if the instance is off.
 func (x *Explainer) explainNode(account, region, id string, have answers) (api.NodeExplanation, error) {
 	e := api.NodeExplanation{Instance: id, Account: account, Region: region, State: "terminated", Steps: []api.Step{}}
 	instance, known := x.cfg.EC2.InstanceByID(account, region, id)
@@ -140,8 +139,8 @@ func (x *Explainer) explainNode(account, region, id string, have answers) (api.N
 	return e, nil
 }
 
-// outOfTouch marks a node that was Ready before a step failed that it had taken: only
-// Kubernetes knows for how long it goes on to believe so.
+// outOfTouch marks a node that was Ready and then failed at a step that it had already taken. Only Kubernetes knows
+// how long it will still consider the node Ready.
 func outOfTouch(e *api.NodeExplanation) {
 	i := slices.IndexFunc(e.Steps, func(s api.Step) bool { return s.Name == node.StepReady && s.State == api.StepOK })
 	if i < 0 || !slices.ContainsFunc(e.Steps, func(s api.Step) bool { return s.State == api.StepFailed && s.Time.After(e.Steps[i].Time) }) {
@@ -152,8 +151,7 @@ func outOfTouch(e *api.NodeExplanation) {
 	e.Steps[i].Evidence += ", before it lost contact"
 }
 
-// withPending adds the steps that were not reached, but for those that not every
-// instance takes.
+// withPending adds the steps that were not reached, except those that not every instance takes.
 func withPending(steps []api.Step) []api.Step {
 	last := -1
 	order := node.Steps()
@@ -170,7 +168,7 @@ func withPending(steps []api.Step) []api.Step {
 	return steps
 }
 
-// stepsInJournal are the last steps of each name of an instance that runs no more.
+// stepsInJournal returns the last step of each name of an instance that no longer runs.
 func (x *Explainer) stepsInJournal(account, region, id string) ([]node.Step, error) {
 	var out []node.Step
 	seen := map[string]bool{}
@@ -191,7 +189,7 @@ func (x *Explainer) stepsInJournal(account, region, id string) ([]node.Step, err
 			}
 		}
 		key := s.Name
-		if s.Name == node.StepScript || s.Name == node.StepStop { // and who wanted it
+		if s.Name == node.StepScript || s.Name == node.StepStop { // and the subject
 			key += s.Evidence
 		}
 		if !seen[key] {

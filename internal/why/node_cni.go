@@ -11,12 +11,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// cniPatience is how long the DaemonSet controller may take to put a pod of aws-node on a
-// node that has registered.
+// cniPatience is how long the DaemonSet controller may take to put a pod of aws-node on a node that has registered.
 const cniPatience = 10 * time.Second
 
-// missingCNI finds that a node waits for a CNI that its cluster does not have: one made
-// without self-managed add-ons has none before the add-on vpc-cni.
+// missingCNI finds that a node waits for a CNI plugin that its cluster does not have: a cluster created without
+// self-managed add-ons has none until the add-on vpc-cni is installed.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html#addon-consider-auto
 func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now time.Time) {
 	registered := slices.IndexFunc(e.Steps, func(s api.Step) bool {
@@ -27,7 +26,7 @@ func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now 
 		return
 	}
 	if _, ok := x.cfg.Machines.Fargate(e.Instance); ok {
-		return // its network is Fargate's
+		return // Fargate has its own network
 	}
 	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
 	facts, err := x.cfg.EKS.PodFacts(ctx, e.Cluster, "kube-system", "aws-node")

@@ -22,7 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// getWhyPod answers how far the pod ?namespace=&name= of ?cluster= has come.
+// getWhyPod explains how far the pod ?namespace=&name= of ?cluster= has come.
 func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	if err != nil {
@@ -55,7 +55,7 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// explain follows a pod, and asks Fargate about one that is on no node.
+// explain explains a pod. If the pod is not on a node, it asks Fargate about it.
 func (x *Explainer) explain(ctx context.Context, facts *eks.PodFacts, namespace, name string) (api.PodExplanation, error) {
 	var ofFargate fargateExplanation
 	if facts.Pod != nil && facts.Pod.Spec.NodeName == "" {
@@ -67,8 +67,7 @@ func (x *Explainer) explain(ctx context.Context, facts *eks.PodFacts, namespace,
 	return x.explainPod(ctx, facts, &ofFargate, namespace, name)
 }
 
-// FailingStep is the first step at which a pod fails, or nil if none is
-// known.
+// FailingStep returns the first step at which a pod fails, or nil if none is known.
 func (x *Explainer) FailingStep(ctx context.Context, cluster, namespace, name string) *api.Step {
 	facts, err := x.cfg.EKS.PodFacts(ctx, cluster, namespace, name)
 	if err != nil || facts.Pod == nil {
@@ -81,7 +80,7 @@ func (x *Explainer) FailingStep(ctx context.Context, cluster, namespace, name st
 	return e.FirstFailed()
 }
 
-// OnlyCluster is the named cluster, or the only one of the region.
+// OnlyCluster returns the named cluster, or the region's only one.
 func (x *Explainer) OnlyCluster(ctx context.Context, account, region, name string) (string, error) {
 	clusters, err := x.cfg.EKS.Clusters(ctx)
 	if err != nil {
@@ -130,11 +129,11 @@ const (
 // A podChain is what is known so far about a pod's steps.
 type podChain struct {
 	x *Explainer
-	// onHost are the steps at which the pod's node fails, as the node knows them.
+	// onHost are the steps at which the pod fails, as reported by its node.
 	onHost []node.Step
 	facts  *eks.PodFacts
 	pod    *corev1.Pod
-	// toFargate lets Fargate have the pod, if only an annotation keeps it away.
+	// toFargate moves the pod to Fargate, if only an annotation keeps it away.
 	toFargate *advice.Fix
 	api.PodExplanation
 }
@@ -150,8 +149,7 @@ func (c *podChain) fail(name, evidence string, why *api.Reason) {
 	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: paged(why)})
 }
 
-// hosted is what the pod's node says of a step, or nil: which rule or policy it was is
-// not in Kubernetes' events.
+// hosted returns the node's own step, or nil, because Kubernetes' events do not contain the rule or policy.
 func (c *podChain) hosted(name string) *node.Step {
 	names := map[string][]string{
 		podAddress: {node.StepPodAddress}, podImage: {node.StepPodImage}, podConfiguration: {node.StepPodVolumes, node.StepPodConfig},
@@ -164,7 +162,7 @@ func (c *podChain) hosted(name string) *node.Step {
 	return nil
 }
 
-// pending adds the steps from name on, which were not reached.
+// pending adds the steps from name on as not reached.
 func (c *podChain) pending(name string) {
 	order := []string{podAdmission, podScheduling, podNode, podAddress, podImage, podConfiguration, podIdentity, podRunning}
 	for _, s := range order[slices.Index(order, name):] {
@@ -219,8 +217,7 @@ func (x *Explainer) explainPod(ctx context.Context, facts *eks.PodFacts, ofFarga
 	return c.PodExplanation, c.programs()
 }
 
-// programs tells what programs that ran as the pod (drydock run --pod) did not reach
-// last.
+// programs notes what programs that ran as the pod (drydock run --pod) last failed to reach.
 func (c *podChain) programs() error {
 	for e, err := range c.x.cfg.Journal.Query(journal.Filter{
 		Account: c.Account, Kind: journal.KindDecision, Fields: map[string]string{"pod": c.Namespace + "/" + c.pod.Name, "cluster": c.Cluster},
@@ -236,7 +233,7 @@ func (c *podChain) programs() error {
 	return nil
 }
 
-// settle puts the steps in order, once each, and adds those that were not reached.
+// settle sorts the steps, removes duplicates, and adds those that were not reached.
 func (c *podChain) settle() {
 	order := []string{podAdmission, podScheduling, podNode, podAddress, podImage, podConfiguration, podIdentity, podRunning}
 	steps := c.Steps
@@ -251,7 +248,7 @@ func (c *podChain) settle() {
 	}
 }
 
-// refusedAdmission says why the API server did not take a pod from its maker.
+// refusedAdmission says why the API server rejected a pod.
 func (c *podChain) refusedAdmission(e *corev1.Event) {
 	maker := strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name
 	why := &api.Reason{By: node.ByKubernetes, Code: "Forbidden", Component: maker, Text: e.Message}

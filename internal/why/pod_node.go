@@ -14,8 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// onNode judges the node that the pod is bound to, by its own steps if it is an
-// instance of here.
+// onNode checks the node that the pod is bound to, by its own steps if it is an instance in Drydock.
 func (c *podChain) onNode() error {
 	name, n := c.pod.Spec.NodeName, c.facts.Node
 	if n == nil {
@@ -93,10 +92,10 @@ func (c *podChain) address() bool {
 		c.fail(podAddress, e.Message, why)
 		return false
 	}
-	return c.configured() // volumes come before the sandbox
+	return c.configured() // volumes are set up before the sandbox
 }
 
-// addressFixes look for room: in the subnet, then on more nodes.
+// addressFixes finds room: first in the subnet, then on more nodes.
 func (c *podChain) addressFixes() []advice.Fix {
 	var fixes []advice.Fix
 	if id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, c.pod.Spec.NodeName); ok {
@@ -145,12 +144,12 @@ func (c *podChain) image() bool {
 	return false
 }
 
-// setImage is the command that gives a container another image.
+// setImage returns the command that changes a container's image.
 func (c *podChain) setImage(container string) []advice.Fix {
 	return oneSketch("set IMAGE to one that there is", "kubectl set image "+c.maker()+" "+container+"=$IMAGE --namespace "+c.pod.Namespace)
 }
 
-// maker is what to change for new pods to be other than this one.
+// maker returns the object to change so that new pods differ from this one.
 func (c *podChain) maker() string {
 	if len(c.pod.OwnerReferences) > 0 {
 		o := &c.pod.OwnerReferences[0]
@@ -183,7 +182,7 @@ func (c *podChain) configuration() bool {
 	return false
 }
 
-// configured judges what the pod names, and what the kubelet says of it.
+// configured checks the objects that the pod refers to, and what the kubelet says about it.
 func (c *podChain) configured() bool {
 	if slices.ContainsFunc(c.Steps, func(s api.Step) bool { return s.Name == podConfiguration }) {
 		return true
@@ -220,7 +219,7 @@ func (c *podChain) configured() bool {
 		evidence = what + " is missing"
 	}
 	if c.pod.Status.Phase == corev1.PodRunning {
-		// Containers that have started keep what they got.
+		// Containers that have started keep their configuration.
 		c.Steps = append(c.Steps, api.Step{Name: podConfiguration, State: api.StepWarning, Evidence: evidence + ": its containers could not be restarted", Reason: why})
 		return true
 	}
@@ -256,7 +255,7 @@ func (c *podChain) identity(ctx context.Context) {
 	c.fail(podIdentity, broken.Error, why)
 }
 
-// containers judges what runs.
+// containers checks the running containers.
 func (c *podChain) containers() {
 	ready, restarts := 0, int32(0)
 	for i := range c.pod.Status.ContainerStatuses {

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// unscheduled says why no node was found for the pod, by what the scheduler said.
+// unscheduled explains, from the scheduler's message, why no node was found for the pod.
 func (c *podChain) unscheduled() {
 	var message string
 	for _, cond := range c.pod.Status.Conditions {
@@ -56,8 +56,8 @@ func (c *podChain) unscheduled() {
 	c.fail(podScheduling, message, why)
 }
 
-// schedulerReasons are the reasons in the scheduler's sentence: "0/3 nodes are
-// available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …"
+// schedulerReasons parses the reasons in the scheduler's sentence: "0/3 nodes are available: 1 Insufficient cpu, 2
+// node(s) had untolerated taint {a: b}. preemption: …"
 func schedulerReasons(message string) []string {
 	_, list, ok := strings.Cut(message, "nodes are available: ")
 	if !ok {
@@ -85,7 +85,7 @@ func schedulerReasons(message string) []string {
 	return append(out, strings.TrimSpace(list[from:]))
 }
 
-// schedulerReason says a reason with the values seen and wanted, and what changes it.
+// schedulerReason explains a reason with the actual and required values, and what changes it.
 func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.Fix) {
 	switch {
 	case strings.Contains(reason, "no nodes available"):
@@ -98,7 +98,7 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.F
 		sum, has := c.requests(), largest.Status.Allocatable
 		text = fmt.Sprintf("%s: the pod wants %s; %s has cpu %s, memory %s, %s pods for all of its pods", reason, wants(sum), largest.Name, has.Cpu(), has.Memory(), has.Pods())
 		for name, wanted := range sum {
-			if room, ok := has[name]; !ok || wanted.Cmp(room) > 0 { // one more node of the kind does not help
+			if room, ok := has[name]; !ok || wanted.Cmp(room) > 0 { // another node of the same kind does not help
 				return text, []advice.Fix{
 					advice.Sketch("set CPU and MEMORY to less than "+largest.Name+" has, which runs other pods as well",
 						"kubectl set resources "+c.maker()+" --requests=cpu=$CPU,memory=$MEMORY --namespace "+c.pod.Namespace),
@@ -123,7 +123,7 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.F
 	return reason, nil
 }
 
-// requests are what the pod's containers ask for together.
+// requests returns what the pod's containers request together.
 func (c *podChain) requests() corev1.ResourceList {
 	sum := corev1.ResourceList{}
 	for i := range c.pod.Spec.Containers {
@@ -145,7 +145,7 @@ func wants(sum corev1.ResourceList) string {
 	return strings.Join(append(out, "1 pod"), ", ")
 }
 
-// largest is the node with most CPU, or nil.
+// largest returns the node with the most CPU, or nil.
 func (c *podChain) largest() *corev1.Node {
 	var best *corev1.Node
 	for i := range c.facts.Nodes {
@@ -165,7 +165,7 @@ func (c *podChain) newNodegroup(more, flags string) advice.Fix {
 		c.facts.Cluster+" --query cluster.resourcesVpcConfig.subnetIds --output text"+at+")"+flags+at)
 }
 
-// moreNodes are commands that bring nodes: a larger managed group, or a first one.
+// moreNodes returns commands that add nodes: a larger managed group, or a first one.
 func (c *podChain) moreNodes() []advice.Fix {
 	groups := map[string]int{}
 	nodes := c.facts.Nodes

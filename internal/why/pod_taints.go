@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/advice"
 )
 
-// ofFargate reports whether a node is there for one pod of Fargate's.
+// ofFargate reports whether a node belongs to a single Fargate pod.
 func ofFargate(n *corev1.Node) bool { return n.Labels["eks.amazonaws.com/compute-type"] == "fargate" }
 
 // allowedBy reports whether the pod's node selector and required affinity allow a node.
@@ -23,7 +23,7 @@ func (c *podChain) allowedBy(n *corev1.Node) bool {
 	return err == nil && ok
 }
 
-// repelledBy is the taint, of that key or any, that keeps the pod from a node, or nil.
+// repelledBy returns the taint, with that key or any, that keeps the pod from a node, or nil.
 func (c *podChain) repelledBy(n *corev1.Node, key string) *corev1.Taint {
 	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, c.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && (key == "" || t.Key == key)
@@ -34,9 +34,8 @@ func (c *podChain) repelledBy(n *corev1.Node, key string) *corev1.Taint {
 	return &taint
 }
 
-// tainted finds the node that a taint keeps the pod from: one that its affinity allows
-// before others, one of EC2 before Fargate's. Newer schedulers do not name the
-// taint: then key is empty.
+// tainted finds the node that a taint keeps the pod from. It prefers nodes that the pod's affinity allows, and EC2's
+// nodes to Fargate's. Newer schedulers do not name the taint: then key is empty.
 func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
 	var best *corev1.Node
 	var taint corev1.Taint
@@ -61,7 +60,7 @@ func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
 	return best, taint
 }
 
-// untolerated says which taint the scheduler means, and what changes it.
+// untolerated says which taint the scheduler refers to, and what changes it.
 func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) {
 	_, named, _ := strings.Cut(reason, "{")
 	key, _, _ := strings.Cut(named, ": ")
@@ -71,7 +70,7 @@ func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) 
 		return reason, nil
 	case t.Key == "eks.amazonaws.com/compute-type" && t.Value == "fargate":
 		return reason + ": a Fargate node runs only the pod it was created for", c.moreNodes()
-	case !c.allowedBy(n): // without the taint the pod would not go there either
+	case !c.allowedBy(n): // the pod would not go there even without the taint
 		return reason + ": " + n.Name + " for one", nil
 	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
 		return reason + ": " + n.Name + " for one", oneSketch("look at what the node lacks", "drydock why node "+n.Name)
@@ -82,8 +81,7 @@ func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) 
 	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, advice.Paste("kubectl taint nodes "+n.Name+" "+t.Key+"-"))
 }
 
-// toleration is the command that makes the pod tolerate a taint, or empty where what
-// makes the pod cannot be changed.
+// toleration returns the command that makes the pod tolerate a taint, or "" if the pod's owner cannot be changed.
 func (c *podChain) toleration(t *corev1.Taint) string {
 	maker := c.maker()
 	kind, _, _ := strings.Cut(maker, "/")
@@ -92,7 +90,7 @@ func (c *podChain) toleration(t *corev1.Taint) string {
 	case "pod":
 		path = "/spec/tolerations"
 	case "deployment", "replicaset", "statefulset", "daemonset":
-		tolerations = slices.DeleteFunc(tolerations, func(t corev1.Toleration) bool { return t.TolerationSeconds != nil }) // admission's own
+		tolerations = slices.DeleteFunc(tolerations, func(t corev1.Toleration) bool { return t.TolerationSeconds != nil }) // added by admission
 	default:
 		return ""
 	}
@@ -107,7 +105,7 @@ func (c *podChain) toleration(t *corev1.Taint) string {
 	return "kubectl patch " + maker + " --namespace " + c.pod.Namespace + " --type json -p '" + string(patch) + "'"
 }
 
-// selected says which nodes the pod wants, and how it gets one.
+// selected says which nodes the pod selects, and how to get one.
 func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 	var wanted []string
 	for k, v := range c.pod.Spec.NodeSelector {
@@ -118,11 +116,11 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 		return reason + ": no node matches the pod's node affinity", nil
 	}
 	text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
-	var other *corev1.Node // that lacks but the labels, if there is one
+	var other *corev1.Node // one that only lacks the labels, if there is one
 	for i := range c.facts.Nodes {
 		switch n := &c.facts.Nodes[i]; {
 		case c.allowedBy(n):
-			return text, nil // there are such nodes, and something else keeps it from them
+			return text, nil // such nodes exist, and something else keeps the pod from them
 		case ofFargate(n):
 		case other == nil || c.repelledBy(other, "") != nil && c.repelledBy(n, "") == nil:
 			other = n

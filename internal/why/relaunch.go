@@ -18,8 +18,8 @@ import (
 // tagGroup is on every instance of an Auto Scaling group.
 const tagGroup = "aws:autoscaling:groupName"
 
-// relaunch replaces an instance by one with other user data, in which old, which is there once,
-// becomes news. If only a person knows what it has to be, the fix is a sketch.
+// relaunch replaces an instance by one with changed user data, in which news replaces the single occurrence of old.
+// If only a person knows the right value, the fix is a sketch.
 func (x *Explainer) relaunch(e *api.NodeExplanation, m *machine.Instance, old, news string) []advice.Fix {
 	edit, sketch := "", "correct the file user-data before the instance is launched again"
 	if old != "" && m != nil && strings.Count(string(m.UserData), old) == 1 {
@@ -69,7 +69,7 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 		}
 	}
 	terminate := "aws ec2 terminate-instances --instance-ids " + e.Instance + at
-	if group := tags[tagGroup]; group != "" { // it launches the next one
+	if group := tags[tagGroup]; group != "" { // the group launches the next one
 		if sketch == "" && edit == "" {
 			return []advice.Fix{{Commands: append(nonEmpty(before), terminate), Replaces: true}}
 		}
@@ -112,7 +112,7 @@ func nonEmpty(words ...string) []string {
 	return out
 }
 
-// planeOf is the control plane of a node's cluster.
+// planeOf returns the control plane of a node's cluster.
 func (x *Explainer) planeOf(e *api.NodeExplanation) (string, error) {
 	endpoints, err := x.cfg.EKS.APIEndpoints(context.Background(), e.Account, e.Region)
 	if err != nil {

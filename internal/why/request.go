@@ -14,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// getWhyRequest answers why a request was refused: that with ?id=, or the last one,
-// of ?account= or of any.
+// getWhyRequest explains why a request was refused: the one with ?id=, or the last one of ?account= or of any
+// account.
 func (x *Explainer) getWhyRequest(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	account, id := q.Get("account"), q.Get("id")
@@ -83,7 +83,7 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api
 	return api.RequestExplanation{}, false, nil
 }
 
-// requestOf is what an entry of the journal says of its request.
+// requestOf returns what a journal entry says about its request.
 func requestOf(e journal.Entry) api.RequestExplanation {
 	return api.RequestExplanation{
 		RequestID: text(e, "requestId"), Time: e.Time, Account: e.Account, Region: e.Region,
@@ -96,7 +96,7 @@ func text(e journal.Entry, field string) string {
 	return s
 }
 
-// networkRefusal is why a program of a pod did not reach something.
+// networkRefusal returns why a pod's program could not reach something.
 func networkRefusal(e journal.Entry) (*node.Decision, bool) {
 	raw, ok := e.Fields["decision"]
 	if !ok {
@@ -110,7 +110,7 @@ func networkRefusal(e journal.Entry) (*node.Decision, bool) {
 	return &why, json.Unmarshal(b, &why) == nil && why.Text != ""
 }
 
-// kept is the explanation in a decision of the journal.
+// kept returns the explanation in a decision of the journal.
 func kept(e journal.Entry) (authz.Explanation, bool) {
 	raw, ok := e.Fields["why"]
 	if !ok {

@@ -12,10 +12,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// requestFixes are the commands that make the suggestions come true for whose changes there
-// are commands; each suggestion was tried on the policies of the request.
+// requestFixes returns the commands for the suggestions whose changes can all be made by commands. Each suggestion
+// was tried on the policies of the request.
 func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, arn string) []advice.Fix {
-	// Where the request itself can be another, the trust policy's condition is there for that.
+	// If the request itself can be changed, that is what the trust policy's condition is for.
 	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {
 		return !slices.ContainsFunc(s.Changes, func(c policy.Change) bool { return c.Kind != policy.SetKey })
 	})
@@ -46,7 +46,7 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, ar
 	return out
 }
 
-// addTrust adds a statement to the trust policy that a role has now.
+// addTrust adds a statement to a role's current trust policy.
 func (x *Explainer) addTrust(ctx context.Context, role, statement string) string {
 	r, err := x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil || !roleNames.MatchString(roleName(role)) {
@@ -87,7 +87,7 @@ func putPolicy(requestID, arn, statement string) string {
 	if kind != "role" && kind != "user" || strings.HasPrefix(path, "aws-service-role/") {
 		return ""
 	}
-	// Named by the request: a name that is taken would be another policy's.
+	// Named after the request, because an existing name would replace another policy.
 	return "aws iam put-" + kind + "-policy --" + kind + "-name " + path[strings.LastIndexByte(path, '/')+1:] + " --policy-name request-" + requestID +
 		" --policy-document " + quoted(`{"Version":"2012-10-17","Statement":[`+statement+`]}`)
 }

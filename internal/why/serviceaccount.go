@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// getWhyServiceAccount answers by which chain a service account comes to a role.
+// getWhyServiceAccount explains the chain from a service account to its role.
 func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	account, region, err := httpapi.Place(r)
@@ -56,7 +56,7 @@ type chain struct {
 
 func (c *chain) add(l api.IdentityLink) { c.Links = append(c.Links, l) }
 
-// podIdentityService is who assumes the roles of EKS Pod Identity.
+// podIdentityService is the service that assumes the roles of EKS Pod Identity.
 const podIdentityService = "pods.eks.amazonaws.com"
 
 // explainServiceAccount follows the chain to its end or to where it cannot be
@@ -89,7 +89,7 @@ func (c *chain) serviceAccount() {
 	c.add(l)
 }
 
-// annotation reports whether there is a role to go on with.
+// annotation reports whether there is a role to continue with.
 func (c *chain) annotation() bool {
 	l := api.IdentityLink{Name: "annotation", State: api.LinkHolds, Says: "eks.amazonaws.com/role-arn: " + c.sa.RoleARN}
 	a, err := arn.Parse(c.sa.RoleARN)
@@ -121,7 +121,7 @@ func (c *chain) association() {
 	c.add(l)
 }
 
-// token judges the tokens of the pods that there are.
+// token checks the tokens of the existing pods.
 func (c *chain) token(volume string) {
 	l := api.IdentityLink{
 		Name: "token", State: api.LinkHolds, Says: fmt.Sprintf("volume %s, for %d s", volume, c.sa.Expiration),
@@ -139,7 +139,7 @@ func (c *chain) token(volume string) {
 	c.add(l)
 }
 
-// webIdentityRole judges what AssumeRoleWithWebIdentity asks of IAM.
+// webIdentityRole checks what AssumeRoleWithWebIdentity needs from IAM.
 func (c *chain) webIdentityRole(ctx context.Context) {
 	role, _ := arn.Parse(c.sa.RoleARN) // annotation has parsed it
 	host := strings.TrimPrefix(c.sa.Issuer, "https://")
@@ -166,7 +166,7 @@ func (c *chain) webIdentityRole(ctx context.Context) {
 	})
 }
 
-// podIdentityRole judges what EKS asks of IAM for an association.
+// podIdentityRole checks what EKS needs from IAM for an association.
 func (c *chain) podIdentityRole(ctx context.Context) {
 	a := c.sa.Association
 	keys := map[string][]string{"aws:sourceaccount": {c.sa.Account}, "aws:sourcearn": {c.sa.ClusterARN}}
@@ -185,7 +185,7 @@ func (c *chain) podIdentityRole(ctx context.Context) {
 	})
 }
 
-// A trustStatement is what a trust policy lacks.
+// A trustStatement is the statement that a trust policy lacks.
 type trustStatement struct {
 	Effect    string
 	Principal map[string]string
@@ -229,12 +229,11 @@ func createRole(role string, trust trustStatement) []advice.Fix {
 	return advice.Each(command + " --assume-role-policy-document " + withStatement("", trust))
 }
 
-// roleNames are names after paths, of https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
-// and such that a shell takes as they are.
+// roleNames matches names after paths as in https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
+// that need no quoting in a shell.
 var roleNames = regexp.MustCompile(`^([\w+=,.@-]+/)*[\w+=,.@-]+$`)
 
-// role judges the role's trust policy by values of the request, and tells what the
-// role may do.
+// role evaluates the role's trust policy with the request's values, and says what the role may do.
 func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
 	r, err := c.x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil {
@@ -242,7 +241,7 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 		return
 	}
 	trust, err := policy.Parse(policy.Trust, r.Trust)
-	if err != nil { // IAM keeps none that it cannot read
+	if err != nil { // IAM does not store unreadable policies
 		c.add(api.IdentityLink{Name: "trust policy", State: api.LinkBroken, Says: err.Error(), Error: refusal})
 		return
 	}
@@ -295,10 +294,9 @@ func unknownOfPods(key string) bool {
 	return false
 }
 
-// permissions says what the role may do, a line per policy. A role without
-// permissions is not a broken link.
+// permissions says what the role may do, one line per policy. A role without permissions is not a broken link.
 func (c *chain) permissions(role, id string) {
-	a, _ := arn.Parse(role) // it was found
+	a, _ := arn.Parse(role) // it was found above
 	policies, _ := c.x.cfg.IAM.PoliciesOf(awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: role, UserID: id + ":pod"})
 	l := api.IdentityLink{Name: "role", State: api.LinkHolds, Says: role + " has no permissions: it has no policies"}
 	if n := len(policies.Identity); n > 0 {
@@ -313,7 +311,7 @@ func (c *chain) permissions(role, id string) {
 	c.add(l)
 }
 
-// grants sums a policy up: the first actions that it allows and denies.
+// grants summarizes a policy: the first actions that it allows and denies.
 func grants(doc *policy.Document) string {
 	const most = 6
 	var allowed, denied []string

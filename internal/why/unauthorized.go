@@ -24,23 +24,22 @@ const (
 	codeNoCNI        = "NoCNI"
 )
 
-// Tokens explains why clusters refuse the tokens of machines. Machines ask it themselves,
-// so it is no part of the Explainer, which asks the machines.
+// Tokens explains why clusters refuse the tokens of machines. Machines use it themselves, so it is not part of the
+// Explainer, which uses the machines.
 type Tokens struct {
 	EKS Authenticator
-	// PlaneAt finds the control plane, and the name of its cluster, by the host of an
-	// endpoint.
+	// PlaneAt finds the control plane, and the name of its cluster, by the host of an endpoint.
 	PlaneAt func(host string) (planeID, cluster string, ok bool)
 }
 
-// An Authenticator is EKS as far as it decides about tokens.
+// An Authenticator is the part of EKS that authenticates tokens.
 type Authenticator interface {
 	Authenticate(ctx context.Context, planeID, token string) (authnv1.UserInfo, error)
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 }
 
-// Unauthorized says why a cluster does not know an instance's token. named is the cluster
-// that the instance's user data names, if known.
+// Unauthorized says why a cluster does not accept an instance's token. named is the cluster that the instance's user
+// data names, if known.
 func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, host, token string) *node.Decision {
 	plane, cluster, ok := t.PlaneAt(host)
 	if !ok {
@@ -48,7 +47,7 @@ func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, ho
 	}
 	_, err := t.EKS.Authenticate(ctx, plane, token)
 	if err == nil {
-		return nil // it would get in now
+		return nil // it would be accepted now
 	}
 	out := &node.Decision{
 		By: node.ByCluster, Code: codeUnauthorized, Component: in.RoleARN, Text: err.Error(),
@@ -62,7 +61,7 @@ func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, ho
 				out.Text = "user data names the cluster " + named + ", and its endpoint is that of " + cluster +
 					": the name is signed with each token (x-k8s-aws-id), so " + cluster + " takes none of them"
 			}
-			return out // nobody can tell whose token it is: no mapping helps
+			return out // the token's owner is unknown, so a mapping does not help
 		case eks.CauseStaleEntry:
 			out.Code = codeStaleEntry
 			return out
@@ -108,8 +107,8 @@ func withoutPath(role string) string {
 	return role
 }
 
-// mapRole lets a cluster know a role as that of nodes of a type of access entries: by an
-// entry where its mode has them, and by aws-auth, whose text is made here and read again.
+// mapRole maps a role as a role of nodes, with a type of access entry: by an access entry if the cluster's mode has
+// them, and by aws-auth, whose text is generated here and parsed to check it.
 func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject, typ string) []advice.Fix {
 	principals, err := x.cfg.EKS.KnownPrincipals(ctx, s.PlaneID)
 	if err != nil {
@@ -129,7 +128,7 @@ func createEntry(region string, s *node.Subject, typ string) string {
 	return "aws eks create-access-entry --cluster-name " + s.Cluster + " --principal-arn " + s.Role + " --type " + typ + " --region " + region
 }
 
-// editAuth is the command that maps a role in aws-auth; what is there besides stays.
+// editAuth returns the command that maps a role in aws-auth and keeps its other contents.
 func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) []advice.Fix {
 	text, exists, err := x.cfg.EKS.MapRoles(ctx, s.PlaneID, s.Role, typ)
 	if err != nil {
@@ -141,11 +140,11 @@ func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) [
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(map[string]any{"data": map[string]string{"mapRoles": text}}); err != nil { // strings
+	if err := enc.Encode(map[string]any{"data": map[string]string{"mapRoles": text}}); err != nil { // strings always encode
 		panic(err)
 	}
 	return []advice.Fix{{Proven: true, Commands: []string{"kubectl patch configmap aws-auth --namespace kube-system --type merge --patch " + quoted(strings.TrimSpace(b.String()))}}}
 }
 
-// quoted is a text as one word of a shell.
+// quoted returns a text as one word of a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

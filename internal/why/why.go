@@ -1,10 +1,9 @@
-// Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has
-// come, whether a connection can be made, why a request was refused, by which chain a
-// service account comes to a role. It gathers the evidence that services, machines and
-// the journal have, says which rule stopped what was asked about, and which command
-// would change that. It changes nothing and decides nothing by itself.
+// Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has come, whether a connection
+// can be made, why a request was refused, and which chain leads from a service account to a role. It gathers the
+// evidence from services, machines and the journal, says which rule stopped the subject of the question, and which
+// command would change that. It changes nothing and decides nothing by itself.
 //
-// It reads the services by the interfaces below, and only app imports it.
+// It uses the services through the interfaces below, and only app imports it.
 package why
 
 import (
@@ -31,7 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 )
 
-// Config is where the evidence is.
+// Config holds the sources of evidence.
 type Config struct {
 	EC2        EC2
 	EKS        EKS
@@ -39,26 +38,25 @@ type Config struct {
 	Machines   Machines
 	Journal    Journal
 	Authorizer Authorizer
-	// Faults are those in force.
+	// Faults are the faults in force.
 	Faults *fault.Set
-	// Network is the current network of an account and region.
+	// Network returns the current network of an account and region.
 	Network func(ctx context.Context, account, region string) (*reach.Snapshot, error)
-	// Through goes on with a connection that gets to a load balancer.
+	// Through extends the verdict on a connection that reaches a load balancer.
 	Through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
-	// PlaneAt finds the control plane, and the name of its cluster, by the host of an
-	// endpoint.
+	// PlaneAt finds the control plane, and the name of its cluster, by the host of an endpoint.
 	PlaneAt func(host string) (planeID, cluster string, ok bool)
-	// ClientAddress is that of the laptop; invalid: reach.Client.
+	// ClientAddress is the laptop's address. If invalid, it is reach.Client.
 	ClientAddress netip.Addr
 }
 
-// EC2 is what is asked of the service of that name.
+// EC2 is the part of the EC2 service that is needed here.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
 }
 
-// EKS is what is asked of the service of that name.
+// EKS is the part of the EKS service that is needed here.
 type EKS interface {
 	Clusters(ctx context.Context) ([]eks.ClusterStatus, error)
 	DescribeCluster(ctx context.Context, in *awseks.DescribeClusterInput) (*awseks.DescribeClusterOutput, error)
@@ -73,7 +71,7 @@ type EKS interface {
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 }
 
-// IAM is what is asked of the service of that name.
+// IAM is the part of the IAM service that is needed here.
 type IAM interface {
 	RoleByARN(ctx context.Context, roleARN string) (iam.Role, error)
 	// PolicyByARN is the document in force of a policy of the customer's own; full says
@@ -83,33 +81,32 @@ type IAM interface {
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
 }
 
-// Machines are those that run: EC2's instances, and Fargate's, which are known by their
-// network interface.
+// Machines are the running machines: EC2's instances, and Fargate's, which are identified by their network interface.
 type Machines interface {
-	// Instances are the running instances of an account and region by ID.
+	// Instances returns the running instances of an account and region by ID.
 	Instances(account, region string) []machine.Instance
-	// Instance is a running instance, or an error.
+	// Instance returns a running instance, or an error.
 	Instance(id string) (machine.Instance, error)
-	// Fargate is a machine of Fargate.
+	// Fargate returns a Fargate machine.
 	Fargate(id string) (machine.Instance, bool)
-	// FargateNode is the machine behind a node of Fargate.
+	// FargateNode returns the machine behind a Fargate node.
 	FargateNode(account, region, name string) (machine.Instance, bool)
 	// FargateOf are the machines of Fargate that are nodes of a cluster.
 	FargateOf(account, region, cluster string) []string
 	// FargatePod is the machine for a pod, which may not run yet.
 	FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool)
-	// Info says how far a machine of either kind has come.
+	// Info returns the status of a machine of either kind.
 	Info(id string) (node.Info, bool)
-	// PodSteps are what a machine says of what holds a pod back.
+	// PodSteps returns what holds a pod back on a machine.
 	PodSteps(id, namespace, pod string) []node.Step
 }
 
-// Journal is what has been decided and done.
+// Journal holds what was decided and done.
 type Journal interface {
 	Query(f journal.Filter) iter.Seq2[journal.Entry, error]
 }
 
-// Authorizer decides again about a request that was refused.
+// Authorizer evaluates a refused request again.
 type Authorizer interface {
 	Reconsider(ctx context.Context, e authz.Explanation) policy.Decision
 }
@@ -120,7 +117,7 @@ type Explainer struct{ cfg Config }
 // New returns an Explainer.
 func New(cfg Config) *Explainer { return &Explainer{cfg} }
 
-// Handle answers the pages of `drydock why`, and what its arguments can be.
+// Handle serves the pages of `drydock why`, and the completions of its arguments.
 func (x *Explainer) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET /_drydock/nodes", x.getNodes)
 	mux.HandleFunc("GET /_drydock/why/node", x.getWhyNode)
@@ -131,5 +128,5 @@ func (x *Explainer) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET /_drydock/why/serviceaccount", x.getWhyServiceAccount)
 }
 
-// roleName is a role's name, without its path.
+// roleName returns a role's name without its path.
 func roleName(roleARN string) string { return roleARN[strings.LastIndexByte(roleARN, '/')+1:] }
