@@ -38,6 +38,8 @@ type world struct {
 	denied []string
 	// faults determine which pools have no capacity.
 	faults *fault.Set
+	// noRoles says that the caller may not create service-linked roles.
+	noRoles bool
 	// launching, if not nil, is called while a fleet launches.
 	launching func()
 }
@@ -64,6 +66,13 @@ func (w *world) authorize(_ context.Context, call *awsapi.Call, in any) error {
 	return nil
 }
 
+func (w *world) ensureServiceRole(context.Context, awsapi.ServiceRole) error {
+	if w.noRoles {
+		return awserr.New("AccessDenied", "User is not authorized to perform: iam:CreateServiceLinkedRole").WithStatus(403)
+	}
+	return nil
+}
+
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	return newTimedWorld(t, clock.Fast())
@@ -73,7 +82,7 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]machine.Instance{}}, faults: fault.NewSet(fault.Config{})}
 	w.server = testkit.NewServer(t, testkit.Config{AuthorizeInput: w.authorize, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, Faults: w.faults})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, EnsureServiceRole: w.ensureServiceRole, Faults: w.faults})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)

@@ -324,6 +324,11 @@ func TestFleetRefusals(t *testing.T) {
 			wantError(t, err, tt.code, "")
 		})
 	}
+	w.noRoles = true
+	maintained := *valid
+	maintained.Type = ec2types.FleetTypeMaintain
+	_, err := w.CreateFleet(t.Context(), &maintained)
+	wantError(t, err, "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "The provided credentials do not have permission to create the service-linked role for EC2 Fleet.")
 	in := *valid
 	in.ClientToken = aws.String("once")
 	a, b := must(w.CreateFleet(t.Context(), &in))(t), must(w.CreateFleet(t.Context(), &in))(t)
