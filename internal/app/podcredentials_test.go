@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
@@ -22,8 +26,13 @@ import (
 
 // TestAssumeForPod creates sessions of roles, and from there of target roles, as far as their trust policies allow.
 func TestAssumeForPod(t *testing.T) {
-	d := &daemon{}
-	s := testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
+	d, faults := &daemon{}, fault.NewSet(fault.Config{})
+	calls, err := journal.Open(t.TempDir(), journal.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = calls.Close() })
+	s := testkit.NewServer(t, testkit.Config{Journal: calls, Faults: faults, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 		d.server, d.store, d.iam = front, st, iam.New(iam.Config{Store: st})
 		d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Resolvers: map[string]authz.Resolver{"iam": d.iam.Authz()}, Store: st})
 		d.sts = sts.New(sts.Config{Store: st, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets})
@@ -95,5 +104,36 @@ func TestAssumeForPod(t *testing.T) {
 				t.Errorf("%v, transitive %v, tags (-want +got):\n%s", err, p.TransitiveTagKeys, diff)
 			}
 		})
+	}
+
+	// CloudTrail shows EKS itself, and from there the session of the pod's role.
+	calls.Flush()
+	callers := map[string]bool{}
+	for e, err := range calls.Query(journal.Filter{Kind: journal.KindCall, Fields: map[string]string{"operation": "AssumeRole"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(e.Fields["event"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		var event trailEvent
+		if err := json.Unmarshal(b, &event); err != nil {
+			t.Fatal(err)
+		}
+		callers[event.UserIdentity.Type+" "+event.UserIdentity.ARN+" by "+event.UserIdentity.InvokedBy] = true
+	}
+	if want := map[string]bool{
+		"AWSService  by pods.eks.amazonaws.com": true,
+		"AssumedRole arn:aws:sts::" + account + ":assumed-role/pods/eks-dev-cart by pods.eks.amazonaws.com": true,
+		"AWSAccount  by pods.eks.amazonaws.com": true, // as the target's account sees it
+	}; !maps.Equal(callers, want) {
+		t.Errorf("AssumeRole was called by %v, want %v", callers, want)
+	}
+	// A throttle says nothing about the role.
+	faults.Replace([]fault.Fault{{Kind: fault.Throttle, Account: account, Region: "us-east-1", Operation: "sts:AssumeRole"}})
+	_, err = d.assumeForPod(awsapi.WithCall(t.Context(), &awsapi.Call{Account: account, Region: "us-east-1"}), eksauth.Session{Name: "eks-dev-cart", Pod: eksauth.Pod{ClusterARN: "c", RoleARN: pods}})
+	if refused := (*eksauth.NotAssumableError)(nil); !awsapi.IsThrottle(err) || errors.As(err, &refused) {
+		t.Errorf("throttled: %v", err)
 	}
 }
