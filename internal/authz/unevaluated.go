@@ -43,6 +43,8 @@ var storedKeys = map[string]string{
 		rootdevicetype routetableid securitygroupid subnet subnetid tenancy volumeid volumeinitializationrate
 		volumeiops volumesize volumethroughput volumetype vpc vpcid vpcpeeringconnectionid`,
 	"eks": "accessentrytype clustername kubernetesgroups principalarn username",
+	"events": "creatoraccount detail-type detail.eventtypecode detail.service detail.useridentity.principalid " +
+		"eventbusinvocation managedby source targetarn",
 	"iam": "passedtoservice permissionsboundary",
 	"kms": `bypasspolicylockoutsafetycheck calleraccount customermasterkeyspec customermasterkeyusage datakeypairspec
 		encryptionalgorithm encryptioncontext:${encryptioncontextkey} encryptioncontextkeys grantconstraintsourcearn grantconstrainttype
