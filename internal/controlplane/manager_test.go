@@ -258,14 +258,15 @@ func TestRefusedClientsGetNoAnswer(t *testing.T) {
 			ctx, cancel = context.WithTimeout(t.Context(), tc.client)
 			defer cancel()
 			began = time.Now()
-			conn, err := w.DialPublic(ctx, p.ID)
+			_, err = w.DialPublic(ctx, p.ID)
 			if _, refused := errors.AsType[*controlplane.RefusedError](err); !refused || time.Since(began) < min(tc.refusal, tc.client) {
 				t.Errorf("by its name, after %v: %v", time.Since(began), err)
 			}
 			if err := w.SetAccess(t.Context(), p.ID, controlplane.Access{Public: true}); err != nil {
 				t.Fatal(err)
 			}
-			if conn, err = w.DialPublic(t.Context(), p.ID); err != nil {
+			conn, err := w.DialPublic(t.Context(), p.ID)
+			if err != nil {
 				t.Fatal(err)
 			}
 			conn.Close()

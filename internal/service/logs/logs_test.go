@@ -86,10 +86,12 @@ func TestGroups(t *testing.T) {
 
 	// Tags, by both kinds of calls, as recorded by LocalStack's test_tag_resource_api.
 	testkit.Must(c.TagResource(ctx, &awslogs.TagResourceInput{ResourceArn: &arn, Tags: map[string]string{"test1": "val1", "test2": "val2"}}))(t)
-	testkit.Must(c.TagLogGroup(ctx, &awslogs.TagLogGroupInput{LogGroupName: name, Tags: map[string]string{"test3": "val3"}}))(t) //nolint:staticcheck // clients still call it
+	//lint:ignore SA1019 clients still call it
+	testkit.Must(c.TagLogGroup(ctx, &awslogs.TagLogGroupInput{LogGroupName: name, Tags: map[string]string{"test3": "val3"}}))(t)
 	tags := func() string {
 		t.Helper()
-		old := testkit.Must(c.ListTagsLogGroup(ctx, &awslogs.ListTagsLogGroupInput{LogGroupName: name}))(t).Tags //nolint:staticcheck // as above
+		//lint:ignore SA1019 as above
+		old := testkit.Must(c.ListTagsLogGroup(ctx, &awslogs.ListTagsLogGroupInput{LogGroupName: name}))(t).Tags
 		if now := testkit.Must(c.ListTagsForResource(ctx, &awslogs.ListTagsForResourceInput{ResourceArn: &arn}))(t).Tags; !cmp.Equal(old, now) {
 			t.Errorf("tags %v and %v", old, now)
 		}
@@ -98,7 +100,8 @@ func TestGroups(t *testing.T) {
 	if got := tags(); got != "map[env:testing test1:val1 test2:val2 test3:val3]" {
 		t.Errorf("tags %s", got)
 	}
-	testkit.Must(c.UntagLogGroup(ctx, &awslogs.UntagLogGroupInput{LogGroupName: name, Tags: []string{"test3"}}))(t) //nolint:staticcheck // as above
+	//lint:ignore SA1019 as above
+	testkit.Must(c.UntagLogGroup(ctx, &awslogs.UntagLogGroupInput{LogGroupName: name, Tags: []string{"test3"}}))(t)
 	testkit.Must(c.UntagResource(ctx, &awslogs.UntagResourceInput{ResourceArn: &arn, TagKeys: []string{"env", "test1"}}))(t)
 	if got := tags(); got != "map[test2:val2]" {
 		t.Errorf("tags %s", got)
@@ -170,6 +173,7 @@ func TestStreams(t *testing.T) {
 		*s.Arn != "arn:aws:logs:us-east-1:"+a.id+":log-group:g:log-stream:a" {
 		t.Errorf("%+v", s)
 	}
+	//lint:ignore SA1019 clients still read it
 	if s := all[1]; s.LastEventTimestamp != nil || s.UploadSequenceToken != nil || *s.StoredBytes != 0 {
 		t.Errorf("a stream without events: %+v", s)
 	}
@@ -336,7 +340,8 @@ func TestFilter(t *testing.T) {
 		{awslogs.FilterLogEventsInput{LogGroupName: g}, `b1:{"n":1} a1:ERROR:1 b1:{"n":2} a2:ERROR:2 a2:WARN:2 a1:WARN:1`},
 		{awslogs.FilterLogEventsInput{LogGroupIdentifier: g, FilterPattern: aws.String("ERROR")}, "a1:ERROR:1 a2:ERROR:2"},
 		{awslogs.FilterLogEventsInput{LogGroupName: g, FilterPattern: aws.String("{ $.n > 1 }")}, `b1:{"n":2}`},
-		{awslogs.FilterLogEventsInput{LogGroupName: g, LogStreamNamePrefix: aws.String("a"), FilterPattern: aws.String("-ERROR"), Interleaved: aws.Bool(true)}, "a2:WARN:2 a1:WARN:1"}, //nolint:staticcheck // clients still send it
+		//lint:ignore SA1019 clients still send it
+		{awslogs.FilterLogEventsInput{LogGroupName: g, LogStreamNamePrefix: aws.String("a"), FilterPattern: aws.String("-ERROR"), Interleaved: aws.Bool(true)}, "a2:WARN:2 a1:WARN:1"},
 		{awslogs.FilterLogEventsInput{LogGroupName: g, LogStreamNames: []string{"a2", "b1"}, FilterPattern: aws.String("[x]")}, `b1:{"n":1} b1:{"n":2} a2:ERROR:2 a2:WARN:2`},
 		{awslogs.FilterLogEventsInput{LogGroupName: g, StartTime: aws.Int64(w.clock.Now().Add(-98 * time.Second).UnixMilli()), EndTime: aws.Int64(w.clock.Now().Add(-96 * time.Second).UnixMilli())}, `b1:{"n":2} a2:ERROR:2`},
 	} {
