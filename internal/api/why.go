@@ -31,7 +31,7 @@ type Reason struct {
 	Code      string `json:"code,omitempty"`
 	Component string `json:"component,omitempty"`
 	Text      string `json:"text"`
-	// Fixes are alternative ways to fix it, the least intrusive first. If there are none, Note says what was tried.
+	// Fixes are alternatives, the least intrusive first. If the list is empty, Note says what was tried.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
 	Note  string       `json:"note,omitempty"`
 	// Failures are the rows of docs/failures that are about it.

@@ -142,7 +142,7 @@ func TestUnknownKeysFailClosed(t *testing.T) {
 	}
 }
 
-// TestEndpointPolicies: nobody can do through an endpoint what its policy does not allow.
+// TestEndpointPolicies checks that a VPC endpoint's policy limits every caller who uses the endpoint.
 func TestEndpointPolicies(t *testing.T) {
 	call := awsapi.Call{Service: "ec2", Operation: "DescribeVpcs", VPCEndpoint: awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1"}}
 	all := allow("*", "*", "")

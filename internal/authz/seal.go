@@ -193,7 +193,7 @@ func Open(ctx context.Context, st *store.Store, account, encoded string) ([]byte
 	return plain, nil
 }
 
-// cipherOf returns the cipher of encoded messages. If create is set, it creates the key if there is none.
+// cipherOf returns the cipher that encrypts encoded messages. If create is set, it creates a missing key.
 func cipherOf(ctx context.Context, st *store.Store, create bool) (cipher.AEAD, error) {
 	k, err := sealKeys.Get(st, sealKeyID)
 	if errors.Is(err, store.ErrNotFound) && create {

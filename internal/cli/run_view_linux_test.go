@@ -4,13 +4,15 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
 // A command of a pod finds the pod's token where it is in the container, and this machine's
 // own files next to it. Nothing of that is seen by others.
 func TestPodView(t *testing.T) {
 	if exec.Command("unshare", "--mount", "true").Run() != nil && exec.Command("unshare", "--user", "--mount", "true").Run() != nil {
-		t.Skip("this machine permits no mount namespaces")
+		needs.Missing(t, "this machine does not permit mount namespaces")
 	}
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", t.TempDir())

@@ -70,7 +70,7 @@ func NotImplemented(what string) *Error {
 	return &Error{Code: CodeNotImplemented, Message: "Drydock does not implement " + what, Status: 501}
 }
 
-// CodeOf returns the code of an AWS error, or "" if err is none.
+// CodeOf returns the code of an AWS error, or "" for any other error.
 func CodeOf(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

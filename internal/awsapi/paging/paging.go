@@ -84,7 +84,7 @@ func (c *Cursor) Stop() { c.more = true }
 // Add records that the item with that key is on the page.
 func (c *Cursor) Add(key string) { c.left, c.last = c.left-1, key }
 
-// Next returns the token of the next page, or nil if there is none.
+// Next returns the token of the next page, or nil after the last page.
 func (c *Cursor) Next() *string {
 	if !c.more {
 		return nil

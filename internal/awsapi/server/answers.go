@@ -38,7 +38,7 @@ type answer struct {
 	id   int
 }
 
-// of returns the cached answer to q for the state asOf, or nil if there is none.
+// of returns the cached answer to q for the state asOf, or nil if the cache does not have it.
 func (a *answers) of(q question, asOf <-chan struct{}) *answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,8 +62,8 @@ func (a *answers) keep(q question, asOf <-chan struct{}, out any, resp *wire.Res
 	}
 }
 
-// askAgain looks for a cached answer to the same request. If there is none, it records the state from which the
-// answer will be made.
+// askAgain looks for a cached answer to the same request, and records the state that a new answer would be made
+// from.
 func (x *exchange) askAgain() {
 	if !x.handler.FromStore || x.s.cfg.Changed == nil || x.req.RawQuery != "" || len(x.req.Body) > maxKeptRequest {
 		return

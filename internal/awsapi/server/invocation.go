@@ -32,7 +32,7 @@ type invocation struct {
 	denial  *authz.Denial // nil if allowed or not authorized yet
 	fault   *fault.Fault  // the fault that made it fail
 	delayed *fault.Fault  // the fault that delayed it
-	again   *answer       // the cached answer to the same request; nil if there is none or it may be outdated
+	again   *answer       // the cached answer to the same request; nil if nothing is cached or the answer may be out of date
 }
 
 // perform takes a decoded call through validation, faults and policies to its handler. Validation comes before

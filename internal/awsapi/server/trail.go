@@ -177,7 +177,7 @@ func resourceOf(kind, name string) trailResource {
 	return trailResource{AccountID: parsed.Account, Type: kind, ARN: name}
 }
 
-// textOf returns the string at a path of fields in of, a pointer to an SDK struct, or "" if there is none.
+// textOf follows a path of field names from of, a pointer to an SDK struct, and returns the string there, or "" if the path leads nowhere.
 func textOf(of any, path ...string) string {
 	v := reflect.ValueOf(of)
 	for _, name := range path {

@@ -44,7 +44,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "DescribeSubscriptionFilters", Members: "filterNamePrefix limit logGroupName nextToken"},
 		},
 		Refused: []awsapi.Refusal{
-			{Operations: "PutSubscriptionFilter DeleteSubscriptionFilter", Why: "Drydock has no Kinesis, Firehose, Lambda or destination of logs to send events to. DescribeSubscriptionFilters answers that there are none."},
+			{Operations: "PutSubscriptionFilter DeleteSubscriptionFilter", Why: "Drydock does not have the services that a subscription filter sends events to: Kinesis, Firehose and Lambda. DescribeSubscriptionFilters returns an empty list."},
 			{Operations: "StartQuery StopQuery GetQueryResults DescribeQueries GetLogRecord GetLogGroupFields PutQueryDefinition DescribeQueryDefinitions DeleteQueryDefinition",
 				Why: "Logs Insights has a query language of its own. FilterLogEvents searches."},
 			{Operations: "PutMetricFilter DescribeMetricFilters DeleteMetricFilter", Why: "Drydock has no CloudWatch metrics. TestMetricFilter tells what a pattern matches."},
