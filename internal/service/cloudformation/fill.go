@@ -16,6 +16,14 @@ func (r *request) fill(in any, other string) error {
 	return r.fillWith(in, r.props, strings.Fields(other), "")
 }
 
+// create calls an operation with an input that it fills as fill does.
+func create[Out any](r *request, in any, other string) (*Out, error) {
+	if err := r.fill(in, other); err != nil {
+		return nil, err
+	}
+	return call[Out](r, in)
+}
+
 // fillIn writes one property, a map, into a struct of the SDK.
 func (r *request) fillIn(into any, property string, other string) error {
 	m, ok := r.props.Get(property).(*template.Map)

@@ -17,7 +17,10 @@ var handlers = func() map[string]handler {
 		}},
 		"AWS::CDK::Metadata": {create: func(r *request) (string, error) { return r.token, nil }},
 	}
-	for _, some := range []map[string]handler{ec2Handlers(), iamHandlers(), eksHandlers(), otherHandlers()} {
+	for _, some := range []map[string]handler{
+		vpcHandlers(), gatewayHandlers(), routeHandlers(), securityGroupHandlers(), vpcEndpointHandlers(), launchTemplateHandlers(),
+		iamHandlers(), eksHandlers(), otherHandlers(),
+	} {
 		maps.Copy(out, some)
 	}
 	return out

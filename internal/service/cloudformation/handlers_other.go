@@ -264,10 +264,7 @@ func otherHandlers() map[string]handler {
 			},
 			create: func(r *request) (string, error) {
 				in := &awskms.CreateAliasInput{}
-				if err := r.fill(in, ""); err != nil {
-					return "", err
-				}
-				_, err := call[awskms.CreateAliasOutput](r, in)
+				_, err := create[awskms.CreateAliasOutput](r, in, "")
 				return aws.ToString(in.AliasName), err
 			},
 			remove: func(r *request) error {

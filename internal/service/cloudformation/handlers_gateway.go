@@ -1,0 +1,154 @@
+package cloudformation
+
+import (
+	"fmt"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+)
+
+func gatewayHandlers() map[string]handler {
+	return map[string]handler{
+		"AWS::EC2::InternetGateway": {
+			find: byTags("internet-gateway"),
+			create: func(r *request) (string, error) {
+				in := &awsec2.CreateInternetGatewayInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeInternetGateway)}
+				out, err := create[awsec2.CreateInternetGatewayOutput](r, in, "Tags")
+				if err != nil {
+					return "", err
+				}
+				return *out.InternetGateway.InternetGatewayId, nil
+			},
+			read: func(r *request) (map[string]any, error) { return map[string]any{"InternetGatewayId": r.id}, nil },
+			remove: func(r *request) error {
+				_, err := call[awsec2.DeleteInternetGatewayOutput](r, &awsec2.DeleteInternetGatewayInput{InternetGatewayId: &r.id})
+				return err
+			},
+		},
+		"AWS::EC2::VPCGatewayAttachment": {
+			find: func(r *request) (string, error) {
+				out, err := call[awsec2.DescribeInternetGatewaysOutput](r, &awsec2.DescribeInternetGatewaysInput{InternetGatewayIds: []string{r.text("InternetGatewayId")}})
+				if err != nil || len(out.InternetGateways) == 0 || len(out.InternetGateways[0].Attachments) == 0 {
+					return "", err
+				}
+				return "IGW|" + aws.ToString(out.InternetGateways[0].Attachments[0].VpcId), nil
+			},
+			create: func(r *request) (string, error) {
+				in := &awsec2.AttachInternetGatewayInput{}
+				_, err := create[awsec2.AttachInternetGatewayOutput](r, in, "")
+				return "IGW|" + r.text("VpcId"), err
+			},
+			read: func(*request) (map[string]any, error) { return map[string]any{"AttachmentType": "IGW"}, nil },
+			remove: func(r *request) error {
+				_, err := call[awsec2.DetachInternetGatewayOutput](r, &awsec2.DetachInternetGatewayInput{InternetGatewayId: aws.String(r.text("InternetGatewayId")), VpcId: aws.String(r.text("VpcId"))})
+				if codeOf(err) == "Gateway.NotAttached" {
+					return nil
+				}
+				return err
+			},
+		},
+		"AWS::EC2::EIP": {
+			find: func(r *request) (string, error) {
+				id, err := byTags("elastic-ip")(r)
+				if err != nil || id == "" {
+					return "", err
+				}
+				a, err := r.address(&awsec2.DescribeAddressesInput{AllocationIds: []string{id}})
+				return aws.ToString(a.PublicIp), err
+			},
+			create: func(r *request) (string, error) {
+				in := &awsec2.AllocateAddressInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeElasticIp)}
+				out, err := create[awsec2.AllocateAddressOutput](r, in, "Tags InstanceId")
+				if err != nil {
+					return "", err
+				}
+				return *out.PublicIp, nil
+			},
+			settle: func(r *request) error {
+				if !r.props.Has("InstanceId") {
+					return nil
+				}
+				a, err := r.address(&awsec2.DescribeAddressesInput{PublicIps: []string{r.id}})
+				if err != nil {
+					return err
+				}
+				_, err = call[awsec2.AssociateAddressOutput](r, &awsec2.AssociateAddressInput{AllocationId: a.AllocationId, InstanceId: aws.String(r.text("InstanceId"))})
+				return err
+			},
+			read: func(r *request) (map[string]any, error) {
+				a, err := r.address(&awsec2.DescribeAddressesInput{PublicIps: []string{r.id}})
+				return map[string]any{"AllocationId": a.AllocationId, "PublicIp": a.PublicIp}, err
+			},
+			remove: func(r *request) error {
+				a, err := r.address(&awsec2.DescribeAddressesInput{PublicIps: []string{r.id}})
+				if err != nil {
+					return err
+				}
+				if a.AssociationId != nil && r.props.Has("InstanceId") {
+					if _, err := call[awsec2.DisassociateAddressOutput](r, &awsec2.DisassociateAddressInput{AssociationId: a.AssociationId}); err != nil {
+						return err
+					}
+				}
+				_, err = call[awsec2.ReleaseAddressOutput](r, &awsec2.ReleaseAddressInput{AllocationId: a.AllocationId})
+				return err
+			},
+		},
+		"AWS::EC2::NatGateway": {
+			find: byTags("natgateway"),
+			create: func(r *request) (string, error) {
+				in := &awsec2.CreateNatGatewayInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeNatgateway), ClientToken: &r.token}
+				out, err := create[awsec2.CreateNatGatewayOutput](r, in, "Tags")
+				if err != nil {
+					return "", err
+				}
+				return *out.NatGateway.NatGatewayId, nil
+			},
+			settle: func(r *request) error {
+				return r.wait(func() (bool, error) {
+					n, err := r.nat()
+					if err == nil && n.State == ec2types.NatGatewayStateFailed {
+						err = fmt.Errorf("NatGateway %s is in state failed and hence failed to stabilize. Detailed failure message: %s", r.id, aws.ToString(n.FailureMessage))
+					}
+					return n.State == ec2types.NatGatewayStateAvailable, err
+				})
+			},
+			read: func(r *request) (map[string]any, error) {
+				n, err := r.nat()
+				out := map[string]any{"NatGatewayId": r.id}
+				for _, a := range n.NatGatewayAddresses {
+					out["EniId"] = a.NetworkInterfaceId
+				}
+				return out, err
+			},
+			remove: func(r *request) error {
+				if n, err := r.nat(); err != nil || n.State == ec2types.NatGatewayStateDeleted {
+					return err
+				}
+				if _, err := call[awsec2.DeleteNatGatewayOutput](r, &awsec2.DeleteNatGatewayInput{NatGatewayId: &r.id}); err != nil {
+					return err
+				}
+				return r.wait(func() (bool, error) {
+					n, err := r.nat()
+					return n.State == ec2types.NatGatewayStateDeleted || notFound(err), err
+				})
+			},
+		},
+	}
+}
+
+func (r *request) address(in *awsec2.DescribeAddressesInput) (ec2types.Address, error) {
+	out, err := call[awsec2.DescribeAddressesOutput](r, in)
+	if err != nil || len(out.Addresses) == 0 {
+		return ec2types.Address{}, err
+	}
+	return out.Addresses[0], nil
+}
+
+func (r *request) nat() (ec2types.NatGateway, error) {
+	out, err := call[awsec2.DescribeNatGatewaysOutput](r, &awsec2.DescribeNatGatewaysInput{NatGatewayIds: []string{r.id}})
+	if err != nil || len(out.NatGateways) == 0 {
+		return ec2types.NatGateway{}, err
+	}
+	return out.NatGateways[0], nil
+}
