@@ -57,6 +57,14 @@ func New(text string, literal []bool) Pattern {
 	return g
 }
 
+// Parts returns the pattern of texts that consist of parts with any characters between them.
+func Parts(parts []string) Pattern {
+	if len(parts) == 1 {
+		return Pattern{Text: parts[0], shape: exact}
+	}
+	return Pattern{Text: strings.Join(parts, "*"), shape: stars, parts: parts}
+}
+
 // Match reports whether s is one of the texts that the pattern stands for.
 func (g *Pattern) Match(s string) bool {
 	switch g.shape {

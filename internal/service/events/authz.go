@@ -36,9 +36,7 @@ func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resourc
 	if err != nil || b.Policy == "" {
 		return out, true
 	}
-	if doc, err := policy.Parse(policy.Resource, b.Policy); err == nil { // validated when it was set
-		out.Policy = &policy.Source{Name: "policy of " + sc.busARN(bus), Document: doc}
-	}
+	out.Policy = &policy.Source{Name: "policy of " + sc.busARN(bus), Document: r.s.docs.Get(b.Policy)}
 	return out, true
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/events/pattern"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -64,6 +65,7 @@ type Service struct {
 	log   *slog.Logger
 
 	parsed parsed
+	docs   policy.Documents
 
 	// mu guards the fields below. It is not held while waiting for the disk.
 	mu sync.Mutex

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/glob"
 )
 
 // A matcher matches values of a field.
@@ -175,27 +177,8 @@ func parseWildcard(_ string, v any) (matcher, error) {
 		part = append(part, c)
 	}
 	parts = append(parts, string(part))
-	return text(func(s string) bool { return glob(parts, s) }), nil
-}
-
-// glob matches a text that has the given parts, with any characters between them.
-func glob(parts []string, s string) bool {
-	if len(parts) == 1 {
-		return s == parts[0]
-	}
-	last := len(parts) - 1
-	s, ok := strings.CutPrefix(s, parts[0])
-	if !ok {
-		return false
-	}
-	for _, p := range parts[1:last] {
-		i := strings.Index(s, p)
-		if i < 0 {
-			return false
-		}
-		s = s[i+len(p):]
-	}
-	return strings.HasSuffix(s, parts[last])
+	g := glob.Parts(parts)
+	return text(g.Match), nil
 }
 
 // anythingBut matches every value, including null, that none of its matchers matches.

@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/glob"
 )
 
 func invalid(format string, args ...any) error { return fmt.Errorf(format, args...) }
@@ -301,28 +303,8 @@ func (c *comparison) holds(value string) bool {
 	case c.op != "=" && c.op != "!=":
 		return false
 	default:
-		equal = glob(c.text, value)
+		g := glob.Parts(strings.Split(c.text, "*"))
+		equal = g.Match(value)
 	}
 	return equal == (c.op == "=")
-}
-
-// glob matches a text with a pattern in which an asterisk matches any characters.
-func glob(pattern, text string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
-		return pattern == text
-	}
-	if !strings.HasPrefix(text, parts[0]) {
-		return false
-	}
-	text = text[len(parts[0]):]
-	last := len(parts) - 1
-	for _, p := range parts[1:last] {
-		i := strings.Index(text, p)
-		if i < 0 {
-			return false
-		}
-		text = text[i+len(p):]
-	}
-	return strings.HasSuffix(text, parts[last])
 }
