@@ -49,7 +49,7 @@ type podConn struct {
 }
 
 const (
-	maxNotices = 100 // the address of a run's listener
+	maxNotices = 100 // of a run, before further ones are dropped
 	maxPodName = 253
 )
 
