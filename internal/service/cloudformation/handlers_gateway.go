@@ -2,6 +2,7 @@ package cloudformation
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -50,12 +51,14 @@ func gatewayHandlers() map[string]handler {
 		},
 		"AWS::EC2::EIP": {
 			find: func(r *request) (string, error) {
-				id, err := byTags("elastic-ip")(r)
-				if err != nil || id == "" {
-					return "", err
+				ids, err := r.tagged("elastic-ip")
+				for _, id := range ids {
+					a, err := r.address(&awsec2.DescribeAddressesInput{AllocationIds: []string{id}})
+					if ip := aws.ToString(a.PublicIp); err != nil || !slices.Contains(r.others, ip) {
+						return ip, err
+					}
 				}
-				a, err := r.address(&awsec2.DescribeAddressesInput{AllocationIds: []string{id}})
-				return aws.ToString(a.PublicIp), err
+				return "", err
 			},
 			create: func(r *request) (string, error) {
 				in := &awsec2.AllocateAddressInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeElasticIp)}

@@ -34,8 +34,15 @@ type handler struct {
 	adopts bool
 	// create makes the resource and returns its physical ID.
 	create func(r *request) (string, error)
-	// settle finishes the resource and waits until it can be used. It may run again.
+	// settle finishes the resource and waits until it can be used. It may run again, and runs
+	// after updates.
 	settle func(r *request) error
+	// inPlace are the properties of an existing resource that can be changed. Any other
+	// change fails the resource, unless the schema says that it needs a new resource.
+	inPlace string
+	// update changes an existing resource from what r.was says to what r says. It may run
+	// again after it did a part of its work. Nil: settle does it.
+	update func(r *request) error
 	// read returns the attributes for Fn::GetAtt besides the properties.
 	read func(r *request) (map[string]any, error)
 	// remove deletes the resource and waits until it is gone.
@@ -50,6 +57,12 @@ type request struct {
 	logical string
 	typ     string
 	props   *template.Map
+	// stackTags are the stack's tags.
+	stackTags []tagRecord
+	// was is the resource before the update; nil if the resource is created or removed.
+	was *request
+	// others are physical IDs of this logical ID that a search must not return.
+	others []string
 	// token makes creations repeatable, and suffix names unique.
 	token, suffix string
 	service       string // that was called last, for the text of an error
@@ -211,7 +224,7 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 	if err != nil {
 		return err
 	}
-	r := &request{o: o, ctx: rt.ctx, id: rec.PhysicalID, logical: d.ID, typ: d.Type, props: props, token: rec.Token, suffix: rec.Suffix}
+	r := &request{o: o, ctx: rt.ctx, id: rec.PhysicalID, logical: d.ID, typ: d.Type, props: props, stackTags: o.rec.Tags, token: rec.Token, suffix: rec.Suffix}
 	if err := schemas()[d.Type].check(d.ID, props); err != nil {
 		o.logged(o.note(d.ID, false, func(rec *resourceRecord) { rec.Properties = json.RawMessage(template.JSON(props)) }))
 		return err

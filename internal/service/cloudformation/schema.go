@@ -234,7 +234,7 @@ func (r *request) ownTags() (out []tagRecord) {
 // tags are the resource's own and the stack's; the resource's own count.
 func (r *request) tags() []tagRecord {
 	out := r.ownTags()
-	for _, t := range r.o.rec.Tags {
+	for _, t := range r.stackTags {
 		if !slices.ContainsFunc(out, func(o tagRecord) bool { return o.Key == t.Key }) {
 			out = append(out, t)
 		}

@@ -1,0 +1,43 @@
+package cloudformation
+
+import (
+	"slices"
+
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+)
+
+// changed reports whether one of the properties is another than before the update.
+func (r *request) changed(properties ...string) bool {
+	return slices.ContainsFunc(properties, func(p string) bool { return !same(r.props.Get(p), r.was.props.Get(p)) })
+}
+
+// same reports whether two values, which may be missing, say the same.
+func same(a, b any) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return template.Equal(a, b)
+}
+
+// tagChanges are the tags that an update adds or changes, and the keys of those that it
+// takes away.
+func (r *request) tagChanges() (set []tagRecord, gone []string) {
+	now, before := r.tags(), r.was.tags()
+	for _, t := range now {
+		if !slices.Contains(before, t) {
+			set = append(set, t)
+		}
+	}
+	for _, b := range before {
+		if !slices.ContainsFunc(now, func(t tagRecord) bool { return t.Key == b.Key }) {
+			gone = append(gone, b.Key)
+		}
+	}
+	return set, gone
+}
+
+// goneFrom are the texts of a list property that the update takes away.
+func (r *request) goneFrom(property string) []string {
+	now := r.list(property)
+	return slices.DeleteFunc(r.was.list(property), func(e string) bool { return slices.Contains(now, e) })
+}
