@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/cli"
 )
@@ -31,7 +32,11 @@ func (d *daemon) openBytes() (err error) {
 			return err
 		}
 	}
-	d.bytes, err = bytestore.Open(bytestore.Config{Dir: d.bytesDir, Ephemeral: d.cfg.Ephemeral})
+	if d.bytes, err = bytestore.Open(bytestore.Config{Dir: d.bytesDir, Ephemeral: d.cfg.Ephemeral}); err != nil {
+		return err
+	}
+	// Nobody else uses this folder: the lock of bytes.db is held.
+	d.blobs, err = blobstore.Open(blobstore.Config{Dir: filepath.Join(d.bytesDir, "blobs"), Ephemeral: d.cfg.Ephemeral})
 	return err
 }
 

@@ -148,7 +148,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 			err = errors.Join(err, m.Reset(ctx, account))
 		}
 	}
-	err = errors.Join(err, d.bytes.Reset(ctx, account))
+	err = errors.Join(err, d.bytes.Reset(ctx, account), d.blobs.Reset(ctx, account))
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
 		if !d.cfg.Listen.Addr().IsLoopback() { // keep the key that drydock env exported

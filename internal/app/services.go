@@ -16,6 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awscall"
+	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
@@ -61,10 +62,11 @@ type daemon struct {
 	// State that an earlier daemon left, and what is known about connections (openState).
 	store   *store.Store
 	bytes   *bytestore.Store
+	blobs   *blobstore.Store
 	journal *journal.Journal
 	faults  *fault.Set
 	planes  *controlplane.Manager
-	// bytesDir is the folder that bytes keeps its files in.
+	// bytesDir is the folder of bytes and blobs.
 	bytesDir string
 	// origins are the addresses from which machines connect to the endpoint. podListeners are the addresses on which
 	// programs that run as pods listen.
