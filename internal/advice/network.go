@@ -70,16 +70,36 @@ type proposer struct {
 func (p *proposer) propose() [][]Change {
 	var out [][]Change
 	for i := range p.v.Explanations {
-		for _, c := range p.change(&p.v.Explanations[i]) {
+		x := p.astray(&p.v.Explanations[i])
+		for _, c := range p.change(x) {
 			out = append(out, []Change{c})
 		}
-		for _, set := range [][]Change{p.throughNewNAT(&p.v.Explanations[i]), p.throughNewPeering(&p.v.Explanations[i])} {
+		for _, set := range [][]Change{p.throughNewNAT(x), p.throughNewPeering(x)} {
 			if set != nil {
 				out = append(out, set)
 			}
 		}
 	}
 	return append(out, p.endpoints()...)
+}
+
+// astray returns the explanation of a packet to a private address that a default route has taken to an internet
+// gateway, as one of the route table that lacks a route for it.
+func (p *proposer) astray(x *reach.Explanation) *reach.Explanation {
+	if x.Code != reach.CodeNotRFC1918Egress && x.Code != reach.CodeNotRFC6598Egress {
+		return x
+	}
+	hops := p.v.Forward
+	if x.Return {
+		hops = p.v.Return
+	}
+	i := slices.IndexFunc(hops, func(h reach.Hop) bool { return h.Kind == reach.KindRouteTable })
+	if i < 0 {
+		return x
+	}
+	out := *x
+	out.Code, out.Component, out.VPC, out.Subnet = reach.CodeNoRoute, hops[i].ID, hops[i].VPC, hops[i].Subnet
+	return &out
 }
 
 func (p *proposer) change(x *reach.Explanation) []Change {
@@ -270,10 +290,11 @@ func (p *proposer) routes(x *reach.Explanation) []Change {
 	return out
 }
 
-// route adds a route to the table that lacks one, or replaces one that leads nowhere.
+// route adds a route to the table that lacks one, or replaces one that leads nowhere. A route for more than is needed
+// stays.
 func (p *proposer) route(x *reach.Explanation, to netip.Prefix, target string, cost int) Change {
 	c := Change{Kind: AddRoute, Resource: x.Component, Route: &reach.Route{Destination: to, Target: target}, Cost: cost}
-	if r := x.Route; r != nil {
+	if r := x.Route; r != nil && (r.PrefixList != "" || to.Bits() <= r.Destination.Bits()) {
 		c.Kind = ReplaceRoute
 		c.Route.Destination, c.Route.PrefixList = r.Destination, r.PrefixList
 		c.Cost++
@@ -338,7 +359,7 @@ func (p *proposer) throughNewNAT(x *reach.Explanation) []Change {
 // back. VPCs whose ranges overlap cannot be connected.
 // https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-basics.html#vpc-peering-limitations
 func (p *proposer) throughNewPeering(x *reach.Explanation) []Change {
-	if x.Code != reach.CodeNoRoute || x.Return || x.Component == "" || reach.Public(x.Address) || p.s.Get(peeringVariable) != nil {
+	if x.Code != reach.CodeNoRoute && x.Code != reach.CodeBadStateRoute || x.Return || x.Component == "" || reach.Public(x.Address) || p.s.Get(peeringVariable) != nil {
 		return nil
 	}
 	here := p.s.VPC(x.VPC)
@@ -484,20 +505,27 @@ func (p *proposer) endpoints() [][]Change {
 	if v == nil {
 		return nil
 	}
-	if v.DNSSupport && !v.DNSHostnames {
-		return [][]Change{{{Kind: EnableAttribute, Resource: v.ID, Value: reach.AttributeDNSHostnames, Cost: costSetting}}}
-	}
 	if !v.DNSSupport {
 		return nil
 	}
 	var out [][]Change
+	var first []Change // what private DNS needs
+	if !v.DNSHostnames {
+		first = []Change{{Kind: EnableAttribute, Resource: v.ID, Value: reach.AttributeDNSHostnames, Cost: costSetting}}
+		out = append(out, first)
+	}
 	for _, old := range p.s.Endpoints() {
 		if old.VPC == v.ID && old.Type == reach.InterfaceEndpoint && old.Service == "com.amazonaws."+p.s.Region()+"."+service && len(old.PrivateNames) == 0 {
-			return [][]Change{{{Kind: EnablePrivateDNS, Resource: old.ID, Cost: costSetting}}}
+			return append(out, append(slices.Clip(first), Change{Kind: EnablePrivateDNS, Resource: old.ID, Cost: costSetting}))
 		}
 	}
+	if slices.ContainsFunc(p.s.Endpoints(), func(old *reach.VPCEndpoint) bool {
+		return old.VPC == v.ID && old.Type == reach.InterfaceEndpoint && old.Service == "com.amazonaws."+p.s.Region()+"."+service
+	}) {
+		return out // a second one with private DNS is refused
+	}
 	for _, groups := range p.endpointGroups(v) {
-		set := slices.Clone(groups.first)
+		set := slices.Concat(first, groups.first)
 		set = append(set, p.endpoint(e, service, groups.ids))
 		out = append(out, set)
 		if len(p.other) > 0 {

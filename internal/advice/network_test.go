@@ -159,6 +159,31 @@ func TestFixesBetweenVPCs(t *testing.T) {
 	if got := a.Fixes[0]; !slices.Equal(got.Commands, want) {
 		t.Errorf("got\n%s\nwant\n%s", got.Shell(), strings.Join(want, "\n"))
 	}
+	// A default route sends the packet to the internet gateway instead, which drops it. The route stays.
+	public := func(d *reach.Draft) {
+		away("10.9.0.0/16", "10.9.0.10")(d)
+		for vpc, local := range map[string]string{"vpc-1": "10.0.0.0/16", "vpc-2": "10.9.0.0/16"} {
+			d.Put(&reach.InternetGateway{ID: "igw-" + vpc, VPC: vpc})
+			d.Put(&reach.RouteTable{ID: "rtb-" + vpc[4:], VPC: vpc, Main: true, Routes: []reach.Route{
+				{Destination: prefix(local), Target: reach.Local}, {Destination: everywhere, Target: "igw-" + vpc},
+			}})
+		}
+	}
+	a = Network(closedWorld(public), question)
+	if len(a.Fixes) == 0 || !slices.Equal(a.Fixes[0].Commands, want) {
+		t.Errorf("with default routes: %+v", a)
+	}
+	// An existing connection lacks its routes.
+	a = Network(closedWorld(func(d *reach.Draft) {
+		public(d)
+		side := func(vpc, cidr string) reach.PeeringSide {
+			return reach.PeeringSide{VPC: vpc, Region: "us-east-1", CIDRs: []netip.Prefix{prefix(cidr)}}
+		}
+		d.Put(&reach.Peering{ID: "pcx-1", State: "active", Requester: side("vpc-2", "10.9.0.0/16"), Accepter: side("vpc-1", "10.0.0.0/16")})
+	}), question)
+	if len(a.Fixes) == 0 || len(a.Fixes[0].Commands) != 3 || strings.Contains(a.Fixes[0].Shell(), "replace-route") {
+		t.Errorf("without routes: %+v", a)
+	}
 	a = Network(closedWorld(away("10.0.128.0/17", "10.0.128.10")), question)
 	if len(a.Fixes) > 0 || a.Note == "" {
 		t.Errorf("%+v", a)

@@ -81,7 +81,7 @@ func network() []Failure {
 			Break:    []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config endpointPublicAccess=false,endpointPrivateAccess=true && aws eks wait cluster-active --name $CLUSTER"},
 			UserData: nodeConfig, Launch: launch, Outcome: Out,
 			Symptom: `dial tcp [0-9.]+:443: i/o timeout`,
-			Step:    "endpoint", Verdict: []string{"i/o timeout", "because of network, "},
+			Step:    "endpoint", Verdict: []string{"i/o timeout", "because of network, IGW_DESTINATION_ADDRESS_NOT_IN_RFC1918_EGRESS", "fix: PEERING="},
 			Fix:     []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config endpointPublicAccess=true && aws eks wait cluster-active --name $CLUSTER"},
 			Restore: []string{"aws eks update-cluster-config --name $CLUSTER --resources-vpc-config endpointPublicAccess=true && aws eks wait cluster-active --name $CLUSTER"},
 			Sources: []string{docEndpoint},

@@ -179,9 +179,10 @@ func causes() []cause {
 		{by: node.ByNetwork, code: reach.CodeGroupReferences, tests: "TestPrintedFixesHold"},
 		{by: node.ByNetwork, code: reach.CodeACL, rows: []string{"nacl-egress", "nacl-ingress"}},
 		{by: node.ByNetwork, code: reach.CodeNoRoute, rows: []string{
-			"no-route", "no-eks-endpoint", "no-ecr-api-endpoint", "no-ecr-dkr-endpoint", "no-s3-endpoint", "endpoint-private-dns", "no-ec2-endpoint", "dns-hostnames", "private-endpoint",
+			"no-route", "no-eks-endpoint", "no-ecr-api-endpoint", "no-ecr-dkr-endpoint", "no-s3-endpoint", "endpoint-private-dns", "no-ec2-endpoint", "dns-hostnames",
 		}},
 		{by: node.ByNetwork, code: reach.CodeBadStateRoute, tests: "TestPrintedFixesHold"},
+		{by: node.ByNetwork, code: reach.CodeNotRFC1918Egress, rows: []string{"private-endpoint"}},
 		{by: node.ByNetwork, code: reach.CodePublicForEgress, rows: []string{"no-public-address"}},
 		{by: node.ByNetwork, code: reach.CodePrivateForIngress, tests: "TestPrintedFixesHold"},
 		{by: node.ByNetwork, code: reach.CodeName, rows: []string{"dns-support"}},

@@ -116,19 +116,40 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 		return reason + ": no node matches the pod's node affinity", nil
 	}
 	text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
+	// Other pods may select the value that a label has now.
+	taken := func(n *corev1.Node) bool {
+		for k, v := range c.pod.Spec.NodeSelector {
+			if has, ok := n.Labels[k]; ok && has != v {
+				return true
+			}
+		}
+		return false
+	}
+	rank := func(n *corev1.Node) (r int) {
+		if c.repelledBy(n, "") != nil {
+			r++
+		}
+		if taken(n) {
+			r += 2
+		}
+		return r
+	}
 	var other *corev1.Node // one that only lacks the labels, if there is one
 	for i := range c.facts.Nodes {
 		switch n := &c.facts.Nodes[i]; {
 		case c.allowedBy(n):
 			return text, nil // such nodes exist, and something else keeps the pod from them
 		case ofFargate(n):
-		case other == nil || c.repelledBy(other, "") != nil && c.repelledBy(n, "") == nil:
+		case other == nil || rank(n) < rank(other):
 			other = n
 		}
 	}
 	switch group := c.pod.Spec.NodeSelector["eks.amazonaws.com/nodegroup"]; {
 	case group != "":
 		return text, oneSketch("look at what the node group lacks", "drydock why nodegroup "+group+" --cluster "+c.facts.Cluster)
+	case other != nil && taken(other):
+		return text, oneSketch("set NODE to a node whose labels may change (kubectl get nodes --show-labels): every one has another value, which other pods may select",
+			"kubectl label node $NODE --overwrite "+strings.Join(wanted, " "))
 	case other != nil:
 		return text, advice.Each("kubectl label node " + other.Name + " " + strings.Join(wanted, " "))
 	}

@@ -142,6 +142,16 @@ func TestWhyPod(t *testing.T) {
 	explain("a node group without nodes", podScheduling, unscheduled("1", "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."), readyNode, func(f *eks.PodFacts) {
 		f.Pod.Spec.NodeSelector = map[string]string{"eks.amazonaws.com/nodegroup": "db"}
 	})
+	disk := func(name, value string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"disk": value}}}
+	}
+	const mismatch = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."
+	explain("a label that one node has for others", podScheduling, unscheduled("1", mismatch), readyNode, func(f *eks.PodFacts) {
+		f.Nodes = append([]corev1.Node{disk("n0", "nvme")}, f.Nodes...)
+	})
+	explain("a label that every node has for others", podScheduling, unscheduled("1", mismatch), "", func(f *eks.PodFacts) {
+		f.Nodes = []corev1.Node{disk("n0", "nvme"), disk("n1", "hdd")}
+	})
 	claim := func(class string, provisioner *storagev1.StorageClass, selected bool) func(*eks.PodFacts) {
 		return func(f *eks.PodFacts) {
 			f.Unbound = []eks.UnboundClaim{{Claim: read[corev1.PersistentVolumeClaim](t, `
