@@ -15,6 +15,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 
@@ -391,6 +392,54 @@ func TestPrintedFixesAreForTheNextNodeToo(t *testing.T) {
 	}
 }
 
+// A key's policy is kept, with a statement more. That of another account's key only its owner can change.
+func TestPrintedFixesOfKeyPolicies(t *testing.T) {
+	info := startDaemon(t)
+	daemon, ctx := &api.Client{Daemon: info}, t.Context()
+	const mine, theirs = "200000002000", "200000002001"
+	root := awsiam.NewFromConfig(configFor(info, mine, "test"))
+	must[*awsiam.CreateUserOutput](t)(root.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("dev")}))
+	key := must[*awsiam.CreateAccessKeyOutput](t)(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("dev")})).AccessKey
+	dev := awskms.NewFromConfig(configFor(info, *key.AccessKeyId, *key.SecretAccessKey))
+	for _, owner := range []string{mine, theirs} {
+		keys := awskms.NewFromConfig(configFor(info, owner, "test"))
+		secret := must[*awskms.CreateKeyOutput](t)(keys.CreateKey(ctx, &awskms.CreateKeyInput{
+			Policy: aws.String(`{"Version":"2012-10-17","Statement":[{"Sid":"admin","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + owner + `:root"},"Action":"kms:*KeyPolicy","Resource":"*"}]}`),
+		})).KeyMetadata
+		encrypt := func() error {
+			_, err := dev.Encrypt(ctx, &awskms.EncryptInput{KeyId: secret.Arn, Plaintext: []byte("x")})
+			return err
+		}
+		if encrypt() == nil {
+			t.Fatal("it is allowed")
+		}
+		var e api.RequestExplanation
+		testkit.Eventually(t, 10*time.Second, func() (err error) { // the journal is written in the background
+			if e, err = daemon.WhyRequest(ctx, mine, ""); err == nil && !strings.Contains(e.Text(), *secret.Arn) {
+				err = errors.New(e.Text())
+			}
+			return err
+		})
+		if len(e.Fixes) == 0 {
+			t.Fatal(e.Text())
+		}
+		f := e.Fixes[0]
+		if owner == theirs {
+			if f.Proven || !strings.Contains(f.Sketch, "credentials of account "+theirs) || !strings.Contains(f.Shell(), "aws kms put-key-policy --key-id "+*secret.Arn) {
+				t.Errorf("%+v", f)
+			}
+			continue
+		}
+		out, ok := pasted(t, info, owner, "test", f)
+		if err := encrypt(); !ok || err != nil {
+			t.Errorf("%v\n%s\n%s", err, f.Shell(), out)
+		}
+		if got := must[*awskms.GetKeyPolicyOutput](t)(keys.GetKeyPolicy(ctx, &awskms.GetKeyPolicyInput{KeyId: secret.Arn})); !strings.Contains(*got.Policy, `"admin"`) {
+			t.Errorf("what was there is gone: %s", *got.Policy)
+		}
+	}
+}
+
 // TestPrintedFixesHold breaks random networks and takes away permissions, asks why a machine
 // does not reach one of AWS's services or why a request was refused, and runs the first fix
 // that is printed as it is printed. It must mend what was asked about, and what worked before
@@ -458,6 +507,19 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 			return err
 		}},
 	}
+	// A key whose policy leaves its use to a role, and its administration to the account.
+	who := func(sid, principal, action string) string {
+		return `{"Sid":"` + sid + `","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:` + principal + `"},"Action":"` + action + `","Resource":"*"}`
+	}
+	keys := awskms.NewFromConfig(configFor(info, account, "test"))
+	secret := must[*awskms.CreateKeyOutput](t)(keys.CreateKey(ctx, &awskms.CreateKeyInput{})).KeyMetadata
+	must[*awskms.PutKeyPolicyOutput](t)(keys.PutKeyPolicy(ctx, &awskms.PutKeyPolicyInput{
+		KeyId: secret.Arn, Policy: aws.String(`{"Version":"2012-10-17","Statement":[` + who("own", "user/dev", "kms:DescribeKey") + "," + who("admin", "root", "kms:*KeyPolicy") + "]}"),
+	}))
+	requests = append(requests, request{"kms:Encrypt", func(c aws.Config) error {
+		_, err := awskms.NewFromConfig(c).Encrypt(ctx, &awskms.EncryptInput{KeyId: secret.Arn, Plaintext: []byte("x")})
+		return err
+	}})
 	q := requests[r.IntN(len(requests))]
 	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:root"},"Action":"sts:AssumeRole"}]}`
 	if r.IntN(2) == 0 {
@@ -487,7 +549,7 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 	switch err := q.call(dev); {
 	case err == nil:
 		return
-	case !errors.As(err, &ae) || ae.ErrorCode() != "AccessDenied" && ae.ErrorCode() != "UnauthorizedOperation":
+	case !errors.As(err, &ae) || !slices.Contains([]string{"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}, ae.ErrorCode()):
 		t.Fatal(err)
 	}
 	sum.broken++
@@ -512,6 +574,11 @@ func playRequest(t *testing.T, info api.DaemonInfo, account string, seed uint64,
 	}
 	if _, err := awsec2.NewFromConfig(dev).DescribeSubnets(ctx, nil); err != nil {
 		t.Errorf("%s: the fix takes away another grant: %v\n%s", about, err, e.Fixes[0].Shell())
+		return
+	}
+	_, err := awskms.NewFromConfig(dev).DescribeKey(ctx, &awskms.DescribeKeyInput{KeyId: secret.Arn})
+	if _, admin := keys.GetKeyPolicy(ctx, &awskms.GetKeyPolicyInput{KeyId: secret.Arn}); how != 5 && err != nil || admin != nil {
+		t.Errorf("%s: the fix takes away a grant of the key: %v, %v\n%s", about, err, admin, e.Fixes[0].Shell())
 		return
 	}
 	sum.held++

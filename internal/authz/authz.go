@@ -34,6 +34,8 @@ type Resource struct {
 	Role string
 	// Policy is the resource's own policy, or nil. It applies to actions of the resource's own service.
 	Policy *policy.Source
+	// PolicyText is Policy as it was set, if its owner can change it.
+	PolicyText string
 	// AccountPolicies are account-level policies that count as the resource's own, as in CloudWatch Logs.
 	AccountPolicies []policy.Source
 	// PolicyRequired says that Policy must allow the access, whatever other policies allow. KMS keys require it.

@@ -293,14 +293,25 @@ func (a *Authorizer) Reconsider(ctx context.Context, e Explanation) policy.Decis
 		values[strings.ToLower(k)] = v
 	}
 	policies, _ := a.policiesOf(e.Principal)
-	region := firstOf(values["aws:requestedregion"])
 	policies.Endpoint = a.endpointPolicy(ctx, e.Endpoint)
-	stored := a.stored(ctx, d.Action, e.Principal.Account, region, e.ResourceType, d.Resource)
+	stored := a.Stored(ctx, e)
 	stored.bind(d.Action, e.ResourceType, &policies)
 	return policy.Evaluate(policy.Request{
 		Action: d.Action, Resource: d.Resource, Principal: PrincipalOf(e.Principal),
 		Context: policy.Context{Values: values, Unknown: func(key string) bool { return slices.Contains(d.UnknownKeys, key) }},
 	}, policies)
+}
+
+// Stored returns what is stored now about the resource of a denied request.
+func (a *Authorizer) Stored(ctx context.Context, e Explanation) Resource {
+	var region string
+	for k, v := range e.Keys {
+		if strings.EqualFold(k, "aws:RequestedRegion") {
+			region = firstOf(v)
+		}
+	}
+	d := e.Explanation.Decision
+	return a.stored(ctx, d.Action, e.Principal.Account, region, e.ResourceType, d.Resource)
 }
 
 func firstOf(values []string) string {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/policy"
@@ -14,22 +15,24 @@ import (
 
 // requestFixes returns the commands for the suggestions whose changes can all be made by commands. Each suggestion
 // was tried on the policies of the request.
-func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, arn string) []advice.Fix {
+func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, who string) []advice.Fix {
 	// If the request itself can be changed, that is what the trust policy's condition is for.
 	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {
 		return !slices.ContainsFunc(s.Changes, func(c policy.Change) bool { return c.Kind != policy.SetKey })
 	})
 	var out []advice.Fix
 	for _, s := range why.Suggestions {
-		f := advice.Fix{Proven: true}
+		var f advice.Fix
 		for i := range s.Changes {
 			command := ""
 			switch c := &s.Changes[i]; {
 			case c.Kind != policy.AddStatement:
 			case c.Type == policy.IdentityBased:
-				command = putPolicy(why.RequestID, arn, c.Statement)
+				command = putPolicy(why.RequestID, who, c.Statement)
 			case c.Type == policy.RoleTrust && !byRequest:
 				command = x.addTrust(ctx, why.Explanation.Decision.Resource, c.Statement)
+			case c.Type == policy.ResourceBased:
+				command, f.Sketch = x.addToResource(ctx, why, c.Statement)
 			case c.Type == policy.VPCEndpoint:
 				command = x.addToEndpoint(ctx, why.Endpoint, c.Statement)
 			case c.Type == policy.PermissionsBoundary:
@@ -39,6 +42,7 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, ar
 				f.Commands = append(f.Commands, command)
 			}
 		}
+		f.Proven = f.Sketch == ""
 		if n := len(f.Commands); n > 0 && n == len(s.Changes) {
 			out = append(out, f)
 		}
@@ -53,6 +57,35 @@ func (x *Explainer) addTrust(ctx context.Context, role, statement string) string
 		return ""
 	}
 	return "aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, json.RawMessage(statement))
+}
+
+// addToResource adds a statement to the policy that a resource has now. If the resource is another account's, the
+// command is a sketch, because the caller's credentials cannot run it.
+func (x *Explainer) addToResource(ctx context.Context, why *authz.Explanation, statement string) (command, sketch string) {
+	r := x.cfg.Authorizer.Stored(ctx, *why)
+	of, err := arn.Parse(r.ARN)
+	if err != nil || r.PolicyText == "" {
+		return "", ""
+	}
+	if of.Account != why.Principal.Account {
+		sketch = "run what changes " + r.ARN + " with credentials of account " + of.Account
+	}
+	var more map[string]any
+	if err := json.Unmarshal([]byte(statement), &more); err != nil {
+		return "", ""
+	}
+	at := " --region " + of.Region
+	switch name := strings.TrimPrefix(of.Resource, "repository/"); of.Service {
+	case "kms":
+		// https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html: this key
+		more["Resource"] = "*"
+		return "aws kms put-key-policy --key-id " + r.ARN + " --policy-name default --policy " + withStatement(r.PolicyText, more) + at, sketch
+	case "ecr":
+		// https://docs.aws.amazon.com/AmazonECR/latest/userguide/repository-policies.html: they are about their repository
+		delete(more, "Resource")
+		return "aws ecr set-repository-policy --registry-id " + of.Account + " --repository-name " + name + " --policy-text " + withStatement(r.PolicyText, more) + at, sketch
+	}
+	return "", ""
 }
 
 // addToEndpoint adds a statement to the policy that a VPC endpoint has now.
@@ -80,8 +113,8 @@ func (x *Explainer) addToBoundary(ctx context.Context, p awsapi.Principal, state
 
 // putPolicy gives the role or user of an ARN a policy of its own with a statement. Empty:
 // other principals' policies cannot be changed.
-func putPolicy(requestID, arn, statement string) string {
-	_, who, _ := strings.Cut(arn, ":iam::")
+func putPolicy(requestID, principal, statement string) string {
+	_, who, _ := strings.Cut(principal, ":iam::")
 	_, who, _ = strings.Cut(who, ":")
 	kind, path, _ := strings.Cut(who, "/")
 	if kind != "role" && kind != "user" || strings.HasPrefix(path, "aws-service-role/") {

@@ -109,6 +109,8 @@ type Journal interface {
 // Authorizer evaluates a refused request again.
 type Authorizer interface {
 	Reconsider(ctx context.Context, e authz.Explanation) policy.Decision
+	// Stored returns what is stored now about the resource of a refused request.
+	Stored(ctx context.Context, e authz.Explanation) authz.Resource
 }
 
 // An Explainer says why.

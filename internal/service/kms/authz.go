@@ -49,6 +49,9 @@ func (r resolver) Resource(ctx context.Context, account, region, kind, id string
 		ARN: rec.ARN, Tags: rec.Tags, PolicyRequired: true,
 		Policy: &policy.Source{Name: sourceName(&rec), Document: r.s.docs.Get(rec.Policy)},
 	}
+	if rec.Manager != kmstypes.KeyManagerTypeAws {
+		out.PolicyText = rec.Policy
+	}
 	who := awsapi.CallFrom(ctx).Principal
 	out.Grants = r.s.grantsTo(&who, of, rec.ID, retired)
 	return out, true
