@@ -20,6 +20,7 @@ var handlers = func() map[string]handler {
 	for _, some := range []map[string]handler{
 		vpcHandlers(), gatewayHandlers(), routeHandlers(), securityGroupHandlers(), vpcEndpointHandlers(), launchTemplateHandlers(),
 		iamHandlers(), eksHandlers(), otherHandlers(),
+		instanceHandlers(), networkHandlers(), eventHandlers(), scalingHandlers(), balancerHandlers(), userHandlers(),
 	} {
 		maps.Copy(out, some)
 	}

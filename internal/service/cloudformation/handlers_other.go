@@ -173,14 +173,17 @@ func otherHandlers() map[string]handler {
 		},
 		"AWS::SQS::QueuePolicy": {
 			create: func(r *request) (string, error) {
-				document, scalar := template.Text(r.props.Get("PolicyDocument"))
-				if !scalar {
-					document = template.JSON(r.props.Get("PolicyDocument"))
-				}
-				return r.generated(r.o.rec.Name, 80), r.setPolicy(document)
+				return r.generated(r.o.rec.Name, 80), r.setPolicy(r.document("PolicyDocument"))
 			},
 			read:   func(r *request) (map[string]any, error) { return map[string]any{"Id": r.id}, nil },
 			remove: func(r *request) error { return r.setPolicy("") },
+		},
+		"AWS::SQS::QueueInlinePolicy": {
+			input: &awssqs.SetQueueAttributesInput{}, own: "Queue PolicyDocument",
+			create: func(r *request) (string, error) {
+				return r.text("Queue"), r.setInlinePolicy(r.document("PolicyDocument"))
+			},
+			remove: func(r *request) error { return unlessGone(r.setInlinePolicy("")) },
 		},
 		"AWS::KMS::Key": {
 			create: func(r *request) (string, error) {
@@ -188,13 +191,7 @@ func otherHandlers() map[string]handler {
 				if err := r.fill(in, "Tags KeyPolicy EnableKeyRotation RotationPeriodInDays Enabled PendingWindowInDays"); err != nil {
 					return "", err
 				}
-				if v := r.props.Get("KeyPolicy"); v != nil {
-					document, scalar := template.Text(v)
-					if !scalar {
-						document = template.JSON(v)
-					}
-					in.Policy = &document
-				}
+				in.Policy = nonEmpty(r.document("KeyPolicy"))
 				for _, t := range r.tags() {
 					in.Tags = append(in.Tags, kmstypes.Tag{TagKey: &t.Key, TagValue: &t.Value})
 				}
@@ -325,6 +322,19 @@ func (r *request) parameterName() string {
 		return name
 	}
 	return r.generated("CFN", 1011)
+}
+
+// document is a property that is a policy, as text.
+func (r *request) document(property string) string {
+	if text, ok := template.Text(r.props.Get(property)); ok || !r.props.Has(property) {
+		return text
+	}
+	return template.JSON(r.props.Get(property))
+}
+
+func (r *request) setInlinePolicy(document string) error {
+	_, err := call[awssqs.SetQueueAttributesOutput](r, &awssqs.SetQueueAttributesInput{QueueUrl: aws.String(r.text("Queue")), Attributes: map[string]string{"Policy": document}})
+	return err
 }
 
 func (r *request) setPolicy(document string) error {

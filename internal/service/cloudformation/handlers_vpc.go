@@ -9,6 +9,7 @@ import (
 func vpcHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::VPC": {
+			live: "CidrBlockAssociations Ipv6CidrBlocks", // AWS::EC2::VPCCidrBlock adds to them
 			find: byTags("vpc"),
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateVpcInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeVpc)}
@@ -68,6 +69,7 @@ func vpcHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::Subnet": {
+			live: "Ipv6CidrBlocks",
 			find: byTags("subnet"),
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateSubnetInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeSubnet)}

@@ -32,6 +32,10 @@ type handler struct {
 	find func(r *request) (string, error)
 	// adopts says that create succeeds for what is there already.
 	adopts bool
+	// input is that of the call which creates the resource: its members are properties. own are
+	// the properties that the handler turns into something else.
+	input any
+	own   string
 	// create makes the resource and returns its physical ID.
 	create func(r *request) (string, error)
 	// settle finishes the resource and waits until it can be used. It may run again, and runs
@@ -45,6 +49,9 @@ type handler struct {
 	update func(r *request) error
 	// read returns the attributes for Fn::GetAtt besides the properties.
 	read func(r *request) (map[string]any, error)
+	// live are the attributes that other resources change: they are read whenever they are
+	// asked for.
+	live string
 	// remove deletes the resource and waits until it is gone.
 	remove func(r *request) error
 }
@@ -66,6 +73,8 @@ type request struct {
 	// token makes creations repeatable, and suffix names unique.
 	token, suffix string
 	service       string // that was called last, for the text of an error
+	// given are attributes that only the answer to the creation had.
+	given map[string]any
 }
 
 func scopeAt(key store.Key) regional.Scope { return regional.At(key.Account, key.Region) }
@@ -76,15 +85,18 @@ func call[Out any](r *request, in any) (*Out, error) {
 	return awsapi.Do[Out](r.ctx, r.o.s.cfg.API, in)
 }
 
+// serviceNames are the services whose names in error texts are not the SDK's packages with a
+// capital.
+var serviceNames = map[string]string{
+	"autoscaling": "AutoScaling", "cloudwatchlogs": "CloudWatchLogs", "elasticloadbalancing": "ElasticLoadBalancing", "elasticloadbalancingv2": "ElasticLoadBalancingV2", "eventbridge": "EventBridge",
+}
+
 // serviceOf is the service of an SDK input, as error texts name it.
 func serviceOf(in any) string {
 	name := strings.TrimPrefix(fmt.Sprintf("%T", in), "*")
 	name, _, _ = strings.Cut(name, ".")
-	if name == "autoscaling" {
-		return "AutoScaling"
-	}
-	if name == "" {
-		return ""
+	if known := serviceNames[name]; known != "" || name == "" {
+		return known
 	}
 	return strings.ToUpper(name[:1]) + name[1:]
 }
@@ -248,12 +260,8 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 			return r.reason(err)
 		}
 	}
-	raw, err := json.Marshal(attributes)
-	if err != nil {
-		return err
-	}
 	return o.note(d.ID, true, func(rec *resourceRecord) {
-		rec.Status, rec.Reason, rec.Attributes = cloudformationtypes.ResourceStatusCreateComplete, "", raw
+		rec.Status, rec.Reason, rec.Attributes = cloudformationtypes.ResourceStatusCreateComplete, "", addTo(rec.Attributes, attributes)
 	})
 }
 
@@ -294,7 +302,24 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 			return r.reason(err)
 		}
 	}
-	return o.note(d.ID, true, func(rec *resourceRecord) { rec.PhysicalID, rec.Reason = r.id, "Resource creation Initiated" })
+	return o.note(d.ID, true, func(rec *resourceRecord) {
+		rec.PhysicalID, rec.Reason, rec.Attributes = r.id, "Resource creation Initiated", addTo(nil, r.given)
+	})
+}
+
+// addTo adds attributes, without those that are nil, to those that are recorded already.
+func addTo(recorded json.RawMessage, attributes map[string]any) json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if len(recorded) > 0 {
+		_ = json.Unmarshal(recorded, &all) // written by this function
+	}
+	for k, v := range attributes {
+		if raw, err := json.Marshal(v); err == nil && string(raw) != "null" { // texts, numbers, lists of them
+			all[k] = raw
+		}
+	}
+	raw, _ := json.Marshal(all)
+	return raw
 }
 
 // find looks for a resource that a call may have made, with CloudFormation's own eyes.
@@ -402,8 +427,8 @@ func codeOf(err error) string {
 // notFound reports whether a service said that there is no such thing.
 func notFound(err error) bool {
 	code := codeOf(err)
-	return strings.HasSuffix(code, ".NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
-		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "ParameterNotFound", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NatGatewayNotFound", "InvalidRouteTableID.NotFound"}, code)
+	return strings.HasSuffix(code, "NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
+		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}, code)
 }
 
 // reason words why a call for the resource failed, as AWS's handlers do.
@@ -467,6 +492,13 @@ func (rt *runtime) GetAtt(id, attribute string) (any, error) {
 	rec, ok := rt.o.resource(id)
 	if !ok {
 		return nil, fmt.Errorf("resource %s is not there", id)
+	}
+	if h := handlers[rec.Type]; slices.Contains(strings.Fields(h.live), attribute) {
+		now, err := h.read(&request{o: rt.o, ctx: rt.ctx, id: rec.PhysicalID, logical: id, typ: rec.Type, props: &template.Map{}})
+		if err != nil {
+			return nil, err
+		}
+		rec.Attributes = addTo(rec.Attributes, now)
 	}
 	for _, raw := range []json.RawMessage{rec.Attributes, rec.Properties} {
 		v, err := template.ReadJSON(string(raw))

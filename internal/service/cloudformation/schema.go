@@ -250,8 +250,11 @@ func (r *request) systemTags() []tagRecord {
 }
 
 func (r *request) tagMap() map[string]string {
-	out := map[string]string{}
+	var out map[string]string
 	for _, t := range r.tags() {
+		if out == nil {
+			out = map[string]string{}
+		}
 		out[t.Key] = t.Value
 	}
 	return out

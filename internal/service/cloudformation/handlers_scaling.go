@@ -1,0 +1,65 @@
+package cloudformation
+
+import (
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+)
+
+func scalingHandlers() map[string]handler {
+	return map[string]handler{
+		"AWS::AutoScaling::LaunchConfiguration": madeWith(handler{
+			find: func(r *request) (string, error) {
+				out, err := call[awsautoscaling.DescribeLaunchConfigurationsOutput](r, &awsautoscaling.DescribeLaunchConfigurationsInput{LaunchConfigurationNames: []string{r.name("LaunchConfigurationName", 255)}})
+				if err != nil || len(out.LaunchConfigurations) == 0 {
+					return "", err
+				}
+				return aws.ToString(out.LaunchConfigurations[0].LaunchConfigurationName), nil
+			},
+			read: idAs("LaunchConfigurationName"),
+			remove: one[awsautoscaling.DeleteLaunchConfigurationOutput](func(r *request) any {
+				return &awsautoscaling.DeleteLaunchConfigurationInput{LaunchConfigurationName: &r.id}
+			}),
+		}, "LaunchConfigurationName InstanceMonitoring", func(r *request, in *awsautoscaling.CreateLaunchConfigurationInput) error {
+			in.LaunchConfigurationName = aws.String(r.name("LaunchConfigurationName", 255))
+			if r.props.Has("InstanceMonitoring") {
+				on, err := strconv.ParseBool(r.text("InstanceMonitoring"))
+				if err != nil {
+					return r.wrongType("InstanceMonitoring", "Boolean")
+				}
+				in.InstanceMonitoring = &autoscalingtypes.InstanceMonitoring{Enabled: &on}
+			}
+			return nil
+		}, func(r *request, _ *awsautoscaling.CreateLaunchConfigurationOutput) *string {
+			return aws.String(r.name("LaunchConfigurationName", 255))
+		}),
+		"AWS::AutoScaling::LifecycleHook": made(handler{
+			remove: one[awsautoscaling.DeleteLifecycleHookOutput](func(r *request) any {
+				return &awsautoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), LifecycleHookName: &r.id}
+			}),
+		}, "LifecycleHookName", func(r *request, in *awsautoscaling.PutLifecycleHookInput) {
+			in.LifecycleHookName = aws.String(r.name("LifecycleHookName", 255))
+		}, func(r *request, _ *awsautoscaling.PutLifecycleHookOutput) *string {
+			return aws.String(r.name("LifecycleHookName", 255))
+		}),
+		"AWS::AutoScaling::ScalingPolicy": made(handler{
+			find: func(r *request) (string, error) {
+				out, err := call[awsautoscaling.DescribePoliciesOutput](r, &awsautoscaling.DescribePoliciesInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), PolicyNames: []string{r.name("PolicyName", 255)}})
+				if err != nil || len(out.ScalingPolicies) == 0 {
+					return "", err
+				}
+				return aws.ToString(out.ScalingPolicies[0].PolicyARN), nil
+			},
+			read: func(r *request) (map[string]any, error) {
+				return map[string]any{"Arn": r.id, "PolicyName": r.name("PolicyName", 255)}, nil
+			},
+			remove: one[awsautoscaling.DeletePolicyOutput](func(r *request) any {
+				return &awsautoscaling.DeletePolicyInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), PolicyName: &r.id}
+			}),
+		}, "", func(r *request, in *awsautoscaling.PutScalingPolicyInput) {
+			in.PolicyName = aws.String(r.name("PolicyName", 255)) // the schema says that it cannot be given
+		}, func(_ *request, out *awsautoscaling.PutScalingPolicyOutput) *string { return out.PolicyARN }),
+	}
+}

@@ -1,0 +1,127 @@
+package cloudformation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+)
+
+// made completes a handler whose resource is created by one call. The properties are the
+// members of the call's input, except own, which the handler deals with itself. prepare adds
+// what the properties do not say.
+func made[In, Out any](h handler, own string, prepare func(*request, *In), id func(*request, *Out) *string) handler {
+	return madeWith(h, own, func(r *request, in *In) error { prepare(r, in); return nil }, id)
+}
+
+// madeWith is made for preparations that can fail.
+func madeWith[In, Out any](h handler, own string, prepare func(*request, *In) error, id func(*request, *Out) *string) handler {
+	h.input, h.own = new(In), own
+	h.create = func(r *request) (string, error) {
+		in := new(In)
+		if err := r.fill(in, own); err != nil {
+			return "", err
+		}
+		if err := prepare(r, in); err != nil {
+			return "", err
+		}
+		out, err := call[Out](r, in)
+		if err != nil {
+			return "", err
+		}
+		return *id(r, out), nil
+	}
+	return h
+}
+
+// one is a step of a handler that is one call, whose answer says nothing.
+func one[Out any](in func(*request) any) func(*request) error {
+	return func(r *request) error {
+		_, err := call[Out](r, in(r))
+		return err
+	}
+}
+
+// idAs are the attributes of a resource that has its ID only.
+func idAs(names ...string) func(*request) (map[string]any, error) {
+	return func(r *request) (map[string]any, error) {
+		out := map[string]any{}
+		for _, n := range names {
+			out[n] = r.id
+		}
+		return out, nil
+	}
+}
+
+// each calls do with every element of a list property, of which an SDK value is filled in.
+func each[T any](r *request, property, other string, do func(*T, *template.Map) error) error {
+	list, ok := r.props.Get(property).([]any)
+	if !ok && r.props.Has(property) {
+		list = []any{r.props.Get(property)}
+	}
+	for _, e := range list {
+		m, ok := e.(*template.Map)
+		if !ok {
+			return r.wrongType(property, "List of Map")
+		}
+		v := new(T)
+		if err := r.fillWith(v, m, strings.Fields(other), property+"."); err != nil {
+			return err
+		}
+		if err := do(v, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until waits for a state that a description has, and fails if it has a bad one.
+func (r *request) until(state func() (string, error), good string, bad ...string) error {
+	return r.wait(func() (bool, error) {
+		now, err := state()
+		for _, b := range bad {
+			if err == nil && now == b {
+				err = fmt.Errorf("%s is in state %s and hence failed to stabilize", r.id, now)
+			}
+		}
+		return now == good, err
+	})
+}
+
+// untilNotFound waits until a description fails because there is nothing to describe.
+func (r *request) untilNotFound(describe func() error) error {
+	return r.wait(func() (bool, error) {
+		err := describe()
+		if notFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+// rename fills in a copy of a map property with other names for its members.
+func rename(m *template.Map, names ...string) *template.Map {
+	out := &template.Map{}
+	for _, k := range m.Keys() {
+		v := m.Get(k)
+		for i := 0; i+1 < len(names); i += 2 {
+			if k == names[i] {
+				k = names[i+1]
+			}
+		}
+		out.Set(k, v)
+	}
+	return out
+}
+
+var errNone = errors.New("the service returned nothing")
+
+// first returns the only element of a description.
+func first[T any](list []T) (T, error) {
+	if len(list) == 0 {
+		var none T
+		return none, errNone
+	}
+	return list[0], nil
+}

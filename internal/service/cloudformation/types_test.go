@@ -1,0 +1,541 @@
+package cloudformation_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	awsevents "github.com/aws/aws-sdk-go-v2/service/eventbridge"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/elbnet"
+	"github.com/drydock-dev/drydock/internal/service/autoscaling"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/elb"
+	"github.com/drydock-dev/drydock/internal/service/elbv2"
+	"github.com/drydock-dev/drydock/internal/service/events"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/logs"
+	"github.com/drydock-dev/drydock/internal/service/sqs"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// newWide returns a world with all the services that stacks have resources of, except EKS.
+func newWide(t *testing.T) *world {
+	t.Helper()
+	w := &world{}
+	bytes, err := bytestore.Open(bytestore.Config{Dir: t.TempDir(), Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = bytes.Close() })
+	var run []func(context.Context) error
+	w.Server = testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
+		log, fast := testkit.Log(t), timing.Fast()
+		users := iam.New(iam.Config{Store: st, Log: log})
+		machines := ec2.New(ec2.Config{Store: st, Timing: fast, Log: log})
+		queues := sqs.New(sqs.Config{Store: st, Bytes: bytes, Log: log})
+		parameters := ssm.New(ssm.Config{Store: st, Log: log})
+		groups := logs.New(logs.Config{Store: st, Bytes: bytes, Log: log})
+		buses := events.New(events.Config{Store: st, Bytes: bytes, SQS: queues, Logs: groups, Log: log})
+		keys := kms.New(kms.Config{Store: st, Log: log})
+		balancing := elbnet.Config{Store: st, Timing: fast, Log: log, Network: elbnet.Network{
+			EC2: machines, EnsureInterfaces: machines.EnsureManagedInterfaces,
+			Probes: func(context.Context, string, string) elbnet.Prober {
+				return func(context.Context, elbnet.Probe) elbnet.Finding { return elbnet.Answers }
+			},
+		}}
+		classic, balancers := elb.New(balancing), elbv2.New(balancing)
+		scaling := autoscaling.New(autoscaling.Config{Store: st, EC2: machines, Instances: machines, Sources: map[string]autoscaling.Sources{"elb": classic, "elbv2": balancers}, Log: log})
+		w.config = cloudformation.Config{Store: st, API: front, Log: log}
+		stacks := cloudformation.New(w.config)
+		run = append(run, machines.Run, classic.Run, balancers.Run, scaling.Run, stacks.Run)
+		return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), groups.AWS(), buses.AWS(), keys.AWS(), classic.AWS(), balancers.AWS(), scaling.AWS(), stacks.AWS()}
+	}})
+	w.account = w.Account(t)
+	w.cfg = w.AWSConfig(w.account)
+	w.Client = awscloudformation.NewFromConfig(w.cfg)
+	testkit.Run(t, run...)
+	return w
+}
+
+// everything is what the services have that stacks make resources of.
+func (w *world) everything(t *testing.T) map[string]bool {
+	t.Helper()
+	ctx, out := t.Context(), map[string]bool{}
+	for _, id := range w.what(t) {
+		out[id] = true
+	}
+	add := func(ids ...*string) {
+		for _, id := range ids {
+			out[aws.ToString(id)] = true
+		}
+	}
+	machines, users := awsec2.NewFromConfig(w.cfg), awsiam.NewFromConfig(w.cfg)
+	for _, r := range testkit.Must(machines.DescribeInstances(ctx, nil))(t).Reservations {
+		for _, i := range r.Instances {
+			if i.State.Name != "terminated" {
+				add(i.InstanceId)
+			}
+		}
+	}
+	for _, v := range testkit.Must(machines.DescribeVolumes(ctx, nil))(t).Volumes {
+		add(v.VolumeId)
+	}
+	for _, v := range testkit.Must(machines.DescribeNetworkInterfaces(ctx, nil))(t).NetworkInterfaces {
+		add(v.NetworkInterfaceId)
+	}
+	for _, v := range testkit.Must(machines.DescribeKeyPairs(ctx, nil))(t).KeyPairs {
+		add(v.KeyName)
+	}
+	for _, v := range testkit.Must(machines.DescribeVpcPeeringConnections(ctx, nil))(t).VpcPeeringConnections {
+		if v.Status.Code != "deleted" {
+			add(v.VpcPeeringConnectionId)
+		}
+	}
+	for _, v := range testkit.Must(machines.DescribeVpcEndpoints(ctx, nil))(t).VpcEndpoints {
+		add(v.VpcEndpointId)
+	}
+	for _, v := range testkit.Must(machines.DescribeNatGateways(ctx, nil))(t).NatGateways {
+		if v.State != "deleted" {
+			add(v.NatGatewayId)
+		}
+	}
+	for _, v := range testkit.Must(machines.DescribeEgressOnlyInternetGateways(ctx, nil))(t).EgressOnlyInternetGateways {
+		add(v.EgressOnlyInternetGatewayId)
+	}
+	for _, v := range testkit.Must(machines.DescribeDhcpOptions(ctx, nil))(t).DhcpOptions {
+		add(v.DhcpOptionsId)
+	}
+	for _, v := range testkit.Must(machines.DescribeNetworkAcls(ctx, nil))(t).NetworkAcls {
+		add(v.NetworkAclId)
+	}
+	for _, v := range testkit.Must(machines.DescribeManagedPrefixLists(ctx, nil))(t).PrefixLists {
+		add(v.PrefixListId)
+	}
+	for _, v := range testkit.Must(machines.DescribeFlowLogs(ctx, nil))(t).FlowLogs {
+		add(v.FlowLogId)
+	}
+	for _, v := range testkit.Must(machines.DescribeInstanceConnectEndpoints(ctx, nil))(t).InstanceConnectEndpoints {
+		add(v.InstanceConnectEndpointId)
+	}
+	for _, v := range testkit.Must(users.ListUsers(ctx, nil))(t).Users {
+		add(v.UserName)
+	}
+	for _, v := range testkit.Must(users.ListGroups(ctx, nil))(t).Groups {
+		add(v.GroupName)
+	}
+	for _, v := range testkit.Must(users.ListPolicies(ctx, &awsiam.ListPoliciesInput{Scope: "Local"}))(t).Policies {
+		add(v.Arn)
+	}
+	for _, v := range testkit.Must(users.ListOpenIDConnectProviders(ctx, nil))(t).OpenIDConnectProviderList {
+		add(v.Arn)
+	}
+	for _, v := range testkit.Must(awslogs.NewFromConfig(w.cfg).DescribeLogGroups(ctx, nil))(t).LogGroups {
+		add(v.LogGroupName)
+	}
+	for _, v := range testkit.Must(awslogs.NewFromConfig(w.cfg).DescribeResourcePolicies(ctx, nil))(t).ResourcePolicies {
+		add(v.PolicyName)
+	}
+	for _, v := range testkit.Must(awsevents.NewFromConfig(w.cfg).ListRules(ctx, nil))(t).Rules {
+		add(v.Name)
+	}
+	for _, v := range testkit.Must(awskms.NewFromConfig(w.cfg).ListAliases(ctx, nil))(t).Aliases {
+		add(v.AliasName)
+	}
+	scaling := awsautoscaling.NewFromConfig(w.cfg)
+	for _, v := range testkit.Must(scaling.DescribeAutoScalingGroups(ctx, nil))(t).AutoScalingGroups {
+		add(v.AutoScalingGroupName)
+	}
+	for _, v := range testkit.Must(scaling.DescribeLaunchConfigurations(ctx, nil))(t).LaunchConfigurations {
+		add(v.LaunchConfigurationName)
+	}
+	for _, v := range testkit.Must(awselb.NewFromConfig(w.cfg).DescribeLoadBalancers(ctx, nil))(t).LoadBalancerDescriptions {
+		add(v.LoadBalancerName)
+	}
+	for _, v := range testkit.Must(awselbv2.NewFromConfig(w.cfg).DescribeLoadBalancers(ctx, nil))(t).LoadBalancers {
+		add(v.LoadBalancerArn)
+	}
+	for _, v := range testkit.Must(awselbv2.NewFromConfig(w.cfg).DescribeTargetGroups(ctx, nil))(t).TargetGroups {
+		add(v.TargetGroupArn)
+	}
+	return out
+}
+
+// A typesTest is a template of some types, what its outputs are like, and what to look at
+// while it is there.
+type typesTest struct {
+	body string
+	// outputs are beginnings of the outputs' values.
+	outputs map[string]string
+	look    func(t *testing.T, w *world, outputs map[string]string)
+}
+
+const trustEC2 = `{Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {Service: ec2.amazonaws.com}, Action: 'sts:AssumeRole'}]}`
+
+const net = `
+  VPC: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.0.0.0/16, EnableDnsSupport: true, EnableDnsHostnames: true}}
+  A: {Type: AWS::EC2::Subnet, Properties: {VpcId: !Ref VPC, CidrBlock: 10.0.1.0/24, AvailabilityZone: !Select [0, !GetAZs '']}}
+  B: {Type: AWS::EC2::Subnet, Properties: {VpcId: !Ref VPC, CidrBlock: 10.0.2.0/24, AvailabilityZone: !Select [1, !GetAZs '']}}
+  IGW: {Type: AWS::EC2::InternetGateway}
+  Attached: {Type: AWS::EC2::VPCGatewayAttachment, Properties: {VpcId: !Ref VPC, InternetGatewayId: !Ref IGW}}
+  Table: {Type: AWS::EC2::RouteTable, Properties: {VpcId: !Ref VPC}}
+  Out: {Type: AWS::EC2::Route, DependsOn: Attached, Properties: {RouteTableId: !Ref Table, DestinationCidrBlock: 0.0.0.0/0, GatewayId: !Ref IGW}}
+  TableA: {Type: AWS::EC2::SubnetRouteTableAssociation, Properties: {RouteTableId: !Ref Table, SubnetId: !Ref A}}
+  TableB: {Type: AWS::EC2::SubnetRouteTableAssociation, Properties: {RouteTableId: !Ref Table, SubnetId: !Ref B}}
+  SG: {Type: AWS::EC2::SecurityGroup, Properties: {GroupDescription: g, VpcId: !Ref VPC}}
+`
+
+var typesTests = map[string]typesTest{
+	"network": {body: `
+Resources:` + net + `
+  Other: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.8.0.0/16}}
+  Peering: {Type: AWS::EC2::VPCPeeringConnection, Properties: {VpcId: !Ref VPC, PeerVpcId: !Ref Other, Tags: [{Key: Name, Value: p}]}}
+  ToOther: {Type: AWS::EC2::Route, Properties: {RouteTableId: !Ref Table, DestinationCidrBlock: 10.8.0.0/16, VpcPeeringConnectionId: !Ref Peering}}
+  More: {Type: AWS::EC2::VPCCidrBlock, Properties: {VpcId: !Ref VPC, CidrBlock: 10.1.0.0/16}}
+  Six: {Type: AWS::EC2::VPCCidrBlock, Properties: {VpcId: !Ref VPC, AmazonProvidedIpv6CidrBlock: true}}
+  SixA: {Type: AWS::EC2::SubnetCidrBlock, DependsOn: Six, Properties: {SubnetId: !Ref A, Ipv6CidrBlock: !Select [0, !Cidr [!Select [0, !GetAtt VPC.Ipv6CidrBlocks], 4, 64]]}}
+  Out6: {Type: AWS::EC2::EgressOnlyInternetGateway, Properties: {VpcId: !Ref VPC}}
+  Route6: {Type: AWS::EC2::Route, Properties: {RouteTableId: !Ref Table, DestinationIpv6CidrBlock: '::/0', EgressOnlyInternetGatewayId: !Ref Out6}}
+  IP: {Type: AWS::EC2::EIP, DependsOn: Attached, Properties: {Domain: vpc}}
+  NAT: {Type: AWS::EC2::NatGateway, DependsOn: Out, Properties: {AllocationId: !GetAtt IP.AllocationId, SubnetId: !Ref A}}
+  S3: {Type: AWS::EC2::VPCEndpoint, Properties: {VpcId: !Ref VPC, ServiceName: !Sub 'com.amazonaws.${AWS::Region}.s3', RouteTableIds: [!Ref Table]}}
+  SSM: {Type: AWS::EC2::VPCEndpoint, Properties: {VpcId: !Ref VPC, VpcEndpointType: Interface, ServiceName: !Sub 'com.amazonaws.${AWS::Region}.ssm', SubnetIds: [!Ref B], SecurityGroupIds: [!Ref SG]}}
+  Options: {Type: AWS::EC2::DHCPOptions, Properties: {DomainName: x.internal, DomainNameServers: [AmazonProvidedDNS]}}
+  HasOptions: {Type: AWS::EC2::VPCDHCPOptionsAssociation, Properties: {VpcId: !Ref VPC, DhcpOptionsId: !Ref Options}}
+  ACL: {Type: AWS::EC2::NetworkAcl, Properties: {VpcId: !Ref VPC}}
+  ACLIn: {Type: AWS::EC2::NetworkAclEntry, Properties: {NetworkAclId: !Ref ACL, RuleNumber: 100, Protocol: 6, RuleAction: allow, CidrBlock: 0.0.0.0/0, PortRange: {From: '443', To: 443}}}
+  ACLOut: {Type: AWS::EC2::NetworkAclEntry, Properties: {NetworkAclId: !Ref ACL, RuleNumber: 100, Protocol: 1, Egress: true, RuleAction: allow, CidrBlock: 0.0.0.0/0, Icmp: {Code: -1, Type: -1}}}
+  ACLOfB: {Type: AWS::EC2::SubnetNetworkAclAssociation, Properties: {NetworkAclId: !Ref ACL, SubnetId: !Ref B}}
+  List: {Type: AWS::EC2::PrefixList, Properties: {PrefixListName: l, AddressFamily: IPv4, MaxEntries: 3, Entries: [{Cidr: 10.0.0.0/8, Description: ours}]}}
+  In: {Type: AWS::EC2::SecurityGroupIngress, Properties: {GroupId: !Ref SG, IpProtocol: tcp, FromPort: 443, ToPort: 443, SourcePrefixListId: !Ref List}}
+  Eg: {Type: AWS::EC2::SecurityGroupEgress, Properties: {GroupId: !Ref SG, IpProtocol: tcp, FromPort: 443, ToPort: 443, CidrIp: 10.0.0.0/8}}
+  Connect: {Type: AWS::EC2::InstanceConnectEndpoint, Properties: {SubnetId: !Ref A, SecurityGroupIds: [!Ref SG]}}
+  Group: {Type: AWS::Logs::LogGroup}
+  FlowRole: {Type: AWS::IAM::Role, Properties: {AssumeRolePolicyDocument: ` + trustEC2 + `}}
+  Flow: {Type: AWS::EC2::FlowLog, Properties: {ResourceType: VPC, ResourceId: !Ref VPC, TrafficType: ALL, LogGroupName: !Ref Group, DeliverLogsPermissionArn: !GetAtt FlowRole.Arn}}
+Outputs:
+  Peering: {Value: !Ref Peering}
+  CIDR: {Value: !Ref More}
+  CIDRId: {Value: !GetAtt Six.Id}
+  SubnetCIDR: {Value: !Ref SixA}
+  Egress: {Value: !GetAtt Out6.Id}
+  Association: {Value: !Ref HasOptions}
+  ACL: {Value: !GetAtt ACLOfB.AssociationId}
+  List: {Value: !GetAtt List.Arn}
+  Rule: {Value: !GetAtt Eg.Id}
+  Endpoint: {Value: !Select [0, !GetAtt SSM.DnsEntries]}
+  Connect: {Value: !Ref Connect}
+  Flow: {Value: !GetAtt Flow.Id}
+  NAT: {Value: !Ref NAT}
+`, outputs: map[string]string{
+		"Peering": "pcx-", "CIDR": "vpc-cidr-assoc-", "CIDRId": "vpc-cidr-assoc-", "SubnetCIDR": "subnet-cidr-assoc-", "Egress": "eigw-", "Association": "dopt-", "ACL": "aclassoc-", "List": "arn:aws:ec2:",
+		"Rule": "sgr-", "Endpoint": "Z", "Connect": "eice-", "Flow": "fl-", "NAT": "nat-",
+	}, look: func(t *testing.T, w *world, out map[string]string) {
+		p := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeVpcPeeringConnections(t.Context(), &awsec2.DescribeVpcPeeringConnectionsInput{VpcPeeringConnectionIds: []string{out["Peering"]}}))(t).VpcPeeringConnections[0]
+		if p.Status.Code != "active" {
+			t.Errorf("CloudFormation accepts the peering: %+v", p.Status)
+		}
+	}},
+	"instances": {body: `
+Parameters:
+  Image: {Type: String}
+Resources:` + net + `
+  Key: {Type: AWS::EC2::KeyPair, Properties: {KeyName: made}}
+  Mine: {Type: AWS::EC2::KeyPair, Properties: {KeyName: mine, PublicKeyMaterial: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGxvkkjxbL02ODt4MAh6Pg6oKKnR2bGg0CKe6AkI5DlS x}}
+  Role: {Type: AWS::IAM::Role, Properties: {AssumeRolePolicyDocument: ` + trustEC2 + `}}
+  Profile: {Type: AWS::IAM::InstanceProfile, Properties: {Roles: [!Ref Role]}}
+  Disk: {Type: AWS::EC2::Volume, Properties: {AvailabilityZone: !GetAtt A.AvailabilityZone, Size: '8', VolumeType: gp3, Encrypted: false}}
+  Disk2: {Type: AWS::EC2::Volume, Properties: {AvailabilityZone: !GetAtt A.AvailabilityZone, Size: 9}}
+  One:
+    Type: AWS::EC2::Instance
+    Properties:
+      ImageId: !Ref Image
+      InstanceType: t3.micro
+      KeyName: !Ref Key
+      SubnetId: !Ref A
+      SecurityGroupIds: [!Ref SG]
+      Monitoring: true
+      SourceDestCheck: false
+      Tenancy: default
+      UserData: !Base64 |
+        #!/bin/bash
+      Volumes: [{Device: /dev/sdf, VolumeId: !Ref Disk2}]
+      Tags: [{Key: Name, Value: one}]
+  Two:
+    Type: AWS::EC2::Instance
+    DependsOn: Out
+    Properties:
+      ImageId: !Ref Image
+      InstanceType: t3.micro
+      KeyName: !Ref Mine
+      NetworkInterfaces: [{AssociatePublicIpAddress: 'true', DeviceIndex: '0', GroupSet: [!Ref SG], SubnetId: !Ref A}]
+      BlockDeviceMappings: [{DeviceName: /dev/xvda, Ebs: {VolumeSize: '30', VolumeType: gp3, DeleteOnTermination: true}}]
+      MetadataOptions: {HttpTokens: required, HttpPutResponseHopLimit: 2}
+      PropagateTagsToVolumeOnCreation: true
+      Tags: [{Key: Name, Value: two}]
+  Plugged: {Type: AWS::EC2::VolumeAttachment, Properties: {InstanceId: !Ref Two, VolumeId: !Ref Disk, Device: /dev/sdg}}
+  Card: {Type: AWS::EC2::NetworkInterface, Properties: {SubnetId: !Ref A, GroupSet: [!Ref SG], Description: second, SourceDestCheck: false}}
+  CardIn: {Type: AWS::EC2::NetworkInterfaceAttachment, Properties: {DeviceIndex: '1', InstanceId: !Ref Two, NetworkInterfaceId: !Ref Card}}
+  IP: {Type: AWS::EC2::EIP, DependsOn: Attached, Properties: {Domain: vpc}}
+  IPOfOne: {Type: AWS::EC2::EIPAssociation, Properties: {AllocationId: !GetAtt IP.AllocationId, InstanceId: !Ref One}}
+  IP2: {Type: AWS::EC2::EIP, DependsOn: Attached, Properties: {Domain: vpc}}
+  IPOfCard: {Type: AWS::EC2::EIPAssociation, Properties: {AllocationId: !GetAtt IP2.AllocationId, NetworkInterfaceId: !Ref Card}}
+Outputs:
+  Instance: {Value: !Ref One}
+  Private: {Value: !GetAtt One.PrivateIp}
+  Public: {Value: !GetAtt Two.PublicIp}
+  Zone: {Value: !GetAtt Two.AvailabilityZone}
+  Name: {Value: !GetAtt One.PrivateDnsName}
+  Key: {Value: !GetAtt Key.KeyPairId}
+  Mine: {Value: !Ref Mine}
+  Plugged: {Value: !Ref Plugged}
+  Card: {Value: !GetAtt Card.PrimaryPrivateIpAddress}
+  CardIn: {Value: !GetAtt CardIn.AttachmentId}
+  Association: {Value: !GetAtt IPOfOne.Id}
+`, outputs: map[string]string{
+		"Instance": "i-", "Private": "10.0.1.", "Public": "", "Zone": "us-east-1a", "Name": "ip-10-0-1-", "Key": "key-", "Mine": "mine", "Plugged": "vol-", "Card": "10.0.1.", "CardIn": "eni-attach-", "Association": "eipassoc-",
+	}, look: func(t *testing.T, w *world, out map[string]string) {
+		secret := testkit.Must(awsssm.NewFromConfig(w.cfg).GetParameter(t.Context(), &awsssm.GetParameterInput{Name: aws.String("/ec2/keypair/" + out["Key"]), WithDecryption: aws.Bool(true)}))(t)
+		if !strings.Contains(*secret.Parameter.Value, "PRIVATE KEY") {
+			t.Errorf("%q", *secret.Parameter.Value)
+		}
+		i := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{InstanceIds: []string{out["Instance"]}}))(t).Reservations[0].Instances[0]
+		if len(i.BlockDeviceMappings) != 2 || *i.SourceDestCheck || i.Monitoring.State != "enabled" && i.Monitoring.State != "pending" {
+			t.Errorf("%+v", i)
+		}
+	}},
+	"scaling": {body: `
+Parameters:
+  Image: {Type: String}
+Resources:` + net + `
+  Config:
+    Type: AWS::AutoScaling::LaunchConfiguration
+    Properties:
+      ImageId: !Ref Image
+      InstanceType: t3.micro
+      SecurityGroups: [!Ref SG]
+      InstanceMonitoring: false
+      AssociatePublicIpAddress: 'true'
+      BlockDeviceMappings: [{DeviceName: /dev/xvda, Ebs: {VolumeSize: 20, VolumeType: gp2}}]
+      UserData: !Base64 '#!/bin/sh'
+  Template: {Type: AWS::EC2::LaunchTemplate, Properties: {LaunchTemplateData: {ImageId: !Ref Image, InstanceType: t3.micro, SecurityGroupIds: [!Ref SG]}}}
+  Classic:
+    Type: AWS::ElasticLoadBalancing::LoadBalancer
+    Properties:
+      Subnets: [!Ref A, !Ref B]
+      Scheme: internal
+      SecurityGroups: [!Ref SG]
+      CrossZone: true
+      ConnectionDrainingPolicy: {Enabled: true, Timeout: 30}
+      ConnectionSettings: {IdleTimeout: 90}
+      Listeners: [{InstancePort: '80', InstanceProtocol: TCP, LoadBalancerPort: '80', Protocol: TCP}]
+      HealthCheck: {HealthyThreshold: '2', Interval: '10', Target: 'TCP:80', Timeout: '5', UnhealthyThreshold: '3'}
+  Targets:
+    Type: AWS::ElasticLoadBalancingV2::TargetGroup
+    DependsOn: A
+    Properties: {Port: 80, Protocol: HTTP, VpcId: !Ref VPC, HealthCheckPath: /up, Matcher: {HttpCode: '200'}, TargetType: ip, Targets: [{Id: 10.0.1.77, Port: 80}], TargetGroupAttributes: [{Key: deregistration_delay.timeout_seconds, Value: '1'}]}
+  Balancer:
+    Type: AWS::ElasticLoadBalancingV2::LoadBalancer
+    Properties: {Subnets: [!Ref A, !Ref B], Scheme: internal, SecurityGroups: [!Ref SG], LoadBalancerAttributes: [{Key: idle_timeout.timeout_seconds, Value: '77'}]}
+  Listener:
+    Type: AWS::ElasticLoadBalancingV2::Listener
+    Properties: {LoadBalancerArn: !Ref Balancer, Port: 80, Protocol: HTTP, DefaultActions: [{Type: forward, TargetGroupArn: !Ref Targets}]}
+  Rule:
+    Type: AWS::ElasticLoadBalancingV2::ListenerRule
+    Properties: {ListenerArn: !Ref Listener, Priority: 7, Conditions: [{Field: path-pattern, PathPatternConfig: {Values: [/x/*]}}], Actions: [{Type: fixed-response, FixedResponseConfig: {StatusCode: '404', ContentType: text/plain}}]}
+  Secure:
+    Type: AWS::ElasticLoadBalancingV2::Listener
+    Properties: {LoadBalancerArn: !Ref Balancer, Port: 443, Protocol: HTTPS, Certificates: [{CertificateArn: !Sub 'arn:aws:acm:${AWS::Region}:${AWS::AccountId}:certificate/11111111-1111-1111-1111-111111111111'}], DefaultActions: [{Type: forward, TargetGroupArn: !Ref Targets}]}
+  Certificate:
+    Type: AWS::ElasticLoadBalancingV2::ListenerCertificate
+    Properties: {ListenerArn: !Ref Secure, Certificates: [{CertificateArn: !Sub 'arn:aws:acm:${AWS::Region}:${AWS::AccountId}:certificate/22222222-2222-2222-2222-222222222222'}]}
+  Old:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties: {LaunchConfigurationName: !Ref Config, MinSize: '1', MaxSize: '2', DesiredCapacity: '1', Cooldown: '60', VPCZoneIdentifier: [!Ref A, !Ref B], LoadBalancerNames: [!Ref Classic], MetricsCollection: [{Granularity: 1Minute}], Tags: [{Key: Name, Value: n, PropagateAtLaunch: true}]}
+  New:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties: {LaunchTemplate: {LaunchTemplateId: !Ref Template, Version: !GetAtt Template.LatestVersionNumber}, MinSize: 0, MaxSize: 3, VPCZoneIdentifier: [!Ref A]}
+  Hook: {Type: AWS::AutoScaling::LifecycleHook, Properties: {AutoScalingGroupName: !Ref New, LifecycleTransition: 'autoscaling:EC2_INSTANCE_TERMINATING', HeartbeatTimeout: 60, DefaultResult: CONTINUE}}
+  Policy: {Type: AWS::AutoScaling::ScalingPolicy, Properties: {AutoScalingGroupName: !Ref New, AdjustmentType: ChangeInCapacity, ScalingAdjustment: 1, Cooldown: '60'}}
+Outputs:
+  Config: {Value: !Ref Config}
+  Classic: {Value: !GetAtt Classic.DNSName}
+  Balancer: {Value: !GetAtt Balancer.LoadBalancerFullName}
+  DNS: {Value: !GetAtt Balancer.DNSName}
+  Targets: {Value: !GetAtt Targets.TargetGroupFullName}
+  Listener: {Value: !GetAtt Listener.ListenerArn}
+  Rule: {Value: !GetAtt Rule.RuleArn}
+  Old: {Value: !Ref Old}
+  New: {Value: !GetAtt New.AutoScalingGroupARN}
+  Hook: {Value: !Ref Hook}
+  Policy: {Value: !Ref Policy}
+`, outputs: map[string]string{
+		"Config": "scaling-Config-", "Classic": "internal-", "Balancer": "app/scaling-Balancer-", "DNS": "internal-scaling-", "Targets": "targetgroup/", "Listener": "arn:aws:elasticloadbalancing:", "Rule": "arn:aws:elasticloadbalancing:",
+		"Old": "scaling-Old-", "New": "arn:aws:autoscaling:", "Hook": "scaling-Hook-", "Policy": "arn:aws:autoscaling:",
+	}},
+	"identities": {body: `
+Resources:
+  Boundary: {Type: AWS::IAM::ManagedPolicy, Properties: {PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: '*', Resource: '*'}]}, Description: d}}
+  Role: {Type: AWS::IAM::Role, Properties: {AssumeRolePolicyDocument: ` + trustEC2 + `, Policies: [{PolicyName: in, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 's3:*', Resource: '*'}]}}]}}
+  User:
+    Type: AWS::IAM::User
+    Properties:
+      Path: /team/
+      Groups: [!Ref Group]
+      ManagedPolicyArns: [arn:aws:iam::aws:policy/ReadOnlyAccess]
+      PermissionsBoundary: !Ref Boundary
+      Policies: [{PolicyName: in, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Deny, Action: 's3:*', Resource: '*'}]}}]
+      LoginProfile: {Password: 'correct-Horse-9', PasswordResetRequired: true}
+      Tags: [{Key: a, Value: b}]
+  Bare: {Type: AWS::IAM::User}
+  Group: {Type: AWS::IAM::Group, Properties: {ManagedPolicyArns: [arn:aws:iam::aws:policy/ReadOnlyAccess], Policies: [{PolicyName: in, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 's3:*', Resource: '*'}]}}]}}
+  Members: {Type: AWS::IAM::UserToGroupAddition, Properties: {GroupName: !Ref Group, Users: [!Ref Bare]}}
+  Key: {Type: AWS::IAM::AccessKey, Properties: {UserName: !Ref Bare, Status: Inactive}}
+  Policy: {Type: AWS::IAM::Policy, Properties: {PolicyName: all, Roles: [!Ref Role], Users: [!Ref Bare], Groups: [!Ref Group], PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 'sqs:*', Resource: '*'}]}}}
+  Attached: {Type: AWS::IAM::ManagedPolicy, Properties: {ManagedPolicyName: attached, Roles: [!Ref Role], Users: [!Ref Bare], Groups: [!Ref Group], PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 'sqs:*', Resource: '*'}]}}}
+  RolePolicy: {Type: AWS::IAM::RolePolicy, Properties: {PolicyName: one, RoleName: !Ref Role, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 'sqs:*', Resource: '*'}]}}}
+  UserPolicy: {Type: AWS::IAM::UserPolicy, Properties: {PolicyName: one, UserName: !Ref Bare, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 'sqs:*', Resource: '*'}]}}}
+  GroupPolicy: {Type: AWS::IAM::GroupPolicy, Properties: {PolicyName: one, GroupName: !Ref Group, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 'sqs:*', Resource: '*'}]}}}
+  Linked: {Type: AWS::IAM::ServiceLinkedRole, Properties: {AWSServiceName: spot.amazonaws.com}}
+  Provider: {Type: AWS::IAM::OIDCProvider, Properties: {Url: 'https://oidc.example.com/id/1', ClientIdList: [sts.amazonaws.com], ThumbprintList: [9e99a48a9960b14926bb7f3b02e22da2b0ab7280], Tags: [{Key: a, Value: b}]}}
+Outputs:
+  User: {Value: !GetAtt User.Arn}
+  Group: {Value: !GetAtt Group.Arn}
+  Key: {Value: !Ref Key}
+  Secret: {Value: !GetAtt Key.SecretAccessKey}
+  Policy: {Value: !Ref Policy}
+  Attached: {Value: !Ref Attached}
+  RolePolicy: {Value: !Ref RolePolicy}
+  Members: {Value: !Ref Members}
+  Linked: {Value: !Ref Linked}
+  Provider: {Value: !Ref Provider}
+  Role: {Value: !Ref Role}
+`, outputs: map[string]string{
+		"User": "arn:aws:iam::", "Group": "arn:aws:iam::", "Key": "AKIA", "Secret": "", "Policy": "identities-Policy-", "Attached": "arn:aws:iam::", "RolePolicy": "one|identities-Role-", "Members": "identities-Members-",
+		"Linked": "AWSServiceRoleForEC2Spot", "Provider": "arn:aws:iam::",
+	}, look: func(t *testing.T, w *world, out map[string]string) {
+		if len(out["Secret"]) != 40 {
+			t.Errorf("%q", out["Secret"])
+		}
+		inline := testkit.Must(awsiam.NewFromConfig(w.cfg).ListRolePolicies(t.Context(), &awsiam.ListRolePoliciesInput{RoleName: aws.String(out["Role"])}))(t).PolicyNames
+		if slices.Sort(inline); !slices.Equal(inline, []string{"all", "in", "one"}) {
+			t.Errorf("%v", inline)
+		}
+	}},
+	"services": {body: `
+Resources:
+  Nothing: {Type: AWS::CloudFormation::WaitConditionHandle}
+  CDKMetadata: {Type: AWS::CDK::Metadata, Properties: {Analytics: 'v2:deflate64:x'}}
+  Key: {Type: AWS::KMS::Key, Properties: {Description: k, EnableKeyRotation: true, RotationPeriodInDays: 100, PendingWindowInDays: 7, KeyPolicy: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {AWS: !Sub 'arn:${AWS::Partition}:iam::${AWS::AccountId}:root'}, Action: 'kms:*', Resource: '*'}]}}}
+  Alias: {Type: AWS::KMS::Alias, Properties: {AliasName: alias/mine, TargetKeyId: !Ref Key}}
+  P: {Type: AWS::SSM::Parameter, Properties: {Type: StringList, Value: 'a,b', Description: d, Tags: {k: v}}}
+  Queue: {Type: AWS::SQS::Queue, Properties: {MessageRetentionPeriod: 300, SqsManagedSseEnabled: true, Tags: [{Key: k, Value: v}]}}
+  Other: {Type: AWS::SQS::Queue, Properties: {FifoQueue: true}}
+  Policy: {Type: AWS::SQS::QueuePolicy, Properties: {Queues: [!Ref Queue], PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {Service: [events.amazonaws.com]}, Action: 'sqs:SendMessage', Resource: !GetAtt Queue.Arn}]}}}
+  Inline: {Type: AWS::SQS::QueueInlinePolicy, Properties: {Queue: !Ref Other, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: '*', Action: 'sqs:SendMessage', Resource: '*'}]}}}
+  Rule: {Type: AWS::Events::Rule, Properties: {EventPattern: {source: [aws.health]}, State: ENABLED, Targets: [{Id: q, Arn: !GetAtt Queue.Arn}], Tags: [{Key: k, Value: v}]}}
+  Group: {Type: AWS::Logs::LogGroup, Properties: {RetentionInDays: 7, LogGroupClass: STANDARD, Tags: [{Key: k, Value: v}]}}
+  Stream: {Type: AWS::Logs::LogStream, Properties: {LogGroupName: !Ref Group}}
+  LogPolicy: {Type: AWS::Logs::ResourcePolicy, Properties: {PolicyName: p, PolicyDocument: '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},"Action":"logs:PutLogEvents","Resource":"*"}]}'}}
+Outputs:
+  Key: {Value: !GetAtt Key.Arn}
+  Alias: {Value: !Ref Alias}
+  Queue: {Value: !Ref Queue}
+  Fifo: {Value: !GetAtt Other.QueueName}
+  Policy: {Value: !Ref Policy}
+  Inline: {Value: !Ref Inline}
+  Rule: {Value: !Ref Rule}
+  RuleArn: {Value: !GetAtt Rule.Arn}
+  Group: {Value: !GetAtt Group.Arn}
+  Stream: {Value: !Ref Stream}
+  LogPolicy: {Value: !Ref LogPolicy}
+`, outputs: map[string]string{
+		"Key": "arn:aws:kms:", "Alias": "alias/mine", "Queue": "http", "Fifo": "services-Other-", "Policy": "services-Policy-", "Inline": "http", "Rule": "services-Rule-", "RuleArn": "arn:aws:events:", "Group": "arn:aws:logs:",
+		"Stream": "services-Stream-", "LogPolicy": "p",
+	}, look: func(t *testing.T, w *world, out map[string]string) {
+		if !strings.HasSuffix(out["Group"], ":*") || !strings.HasSuffix(out["Fifo"], ".fifo") {
+			t.Errorf("%v", out)
+		}
+		got := testkit.Must(awssqs.NewFromConfig(w.cfg).GetQueueAttributes(t.Context(), &awssqs.GetQueueAttributesInput{QueueUrl: aws.String(out["Queue"]), AttributeNames: []sqstypes.QueueAttributeName{"Policy"}}))(t)
+		targets := testkit.Must(awsevents.NewFromConfig(w.cfg).ListTargetsByRule(t.Context(), &awsevents.ListTargetsByRuleInput{Rule: aws.String(out["Rule"])}))(t).Targets
+		if !strings.Contains(got.Attributes["Policy"], "events.amazonaws.com") || len(targets) != 1 {
+			t.Errorf("%v %+v", got.Attributes, targets)
+		}
+	}},
+}
+
+// Stacks of every type are created with what AWS says Ref and Fn::GetAtt give, and leave
+// nothing when they are deleted.
+func TestTypes(t *testing.T) {
+	image, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
+	if !ok {
+		t.Fatal("no image")
+	}
+	for name, tt := range typesTests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWide(t)
+			before := w.everything(t)
+			id := w.create(t, name, tt.body, func(in *awscloudformation.CreateStackInput) {
+				if strings.Contains(tt.body, "Parameters:") {
+					in.Parameters = []cloudformationtypes.Parameter{{ParameterKey: aws.String("Image"), ParameterValue: &image.ID}}
+				}
+			})
+			out := w.outputs(w.want(t, id, "CREATE_COMPLETE"))
+			for k, begin := range tt.outputs {
+				if !strings.HasPrefix(out[k], begin) || out[k] == "" {
+					t.Errorf("%s is %q, want %s…", k, out[k], begin)
+				}
+			}
+			if tt.look != nil {
+				tt.look(t, w, out)
+			}
+			w.delete(t, id)
+			w.want(t, id, "DELETE_COMPLETE")
+			after := w.everything(t)
+			for id := range after {
+				if !before[id] {
+					t.Errorf("%s is left", id)
+				}
+			}
+		})
+	}
+}
+
+// Each type is in a test that creates and deletes it. Those of EKS need clusters: see
+// internal/service/eks.
+func TestEveryTypeIsTested(t *testing.T) {
+	for _, typ := range cloudformation.Types() {
+		tested := strings.HasPrefix(typ, "AWS::EKS::")
+		for tt := range maps.Values(typesTests) {
+			tested = tested || strings.Contains(tt.body, "Type: "+typ+"}") || strings.Contains(tt.body, "Type: "+typ+",") || strings.Contains(tt.body, "Type: "+typ+"\n")
+		}
+		if !tested {
+			t.Errorf("no template of a test has a %s", typ)
+		}
+	}
+}
