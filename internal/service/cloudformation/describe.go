@@ -42,6 +42,9 @@ func (f *foundStack) describe() cloudformationtypes.Stack {
 		NotificationARNs: append([]string{}, f.NotificationARNs...), RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, Tags: []cloudformationtypes.Tag{},
 		Description: nonEmpty(f.Description), RoleARN: nonEmpty(f.RoleARN), StackStatusReason: nonEmpty(f.Reason),
 	}
+	if !f.Updated.IsZero() {
+		out.LastUpdatedTime = &f.Updated
+	}
 	if f.Timeout > 0 {
 		out.TimeoutInMinutes = aws.Int32(int32(f.Timeout.Minutes()))
 	}
@@ -107,7 +110,7 @@ func (s *Service) ListStacks(ctx context.Context, in *awscloudformation.ListStac
 	for _, f := range page {
 		d := f.describe()
 		out.StackSummaries = append(out.StackSummaries, cloudformationtypes.StackSummary{
-			StackId: d.StackId, StackName: d.StackName, StackStatus: d.StackStatus, StackStatusReason: d.StackStatusReason, CreationTime: d.CreationTime,
+			StackId: d.StackId, StackName: d.StackName, StackStatus: d.StackStatus, StackStatusReason: d.StackStatusReason, CreationTime: d.CreationTime, LastUpdatedTime: d.LastUpdatedTime,
 			DeletionTime: d.DeletionTime, TemplateDescription: d.Description, DriftInformation: &cloudformationtypes.StackDriftInformationSummary{StackDriftStatus: d.DriftInformation.StackDriftStatus},
 		})
 	}
@@ -164,7 +167,7 @@ func (s *Service) DescribeStackResource(ctx context.Context, in *awscloudformati
 		metadata = "{}"
 	}
 	return &awscloudformation.DescribeStackResourceOutput{StackResourceDetail: &cloudformationtypes.StackResourceDetail{
-		StackId: aws.String(f.arn()), StackName: &f.Name, LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.PhysicalID), ResourceType: &r.Type, LastUpdatedTimestamp: &r.Changed,
+		StackId: aws.String(f.arn()), StackName: &f.Name, LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.shown()), ResourceType: &r.Type, LastUpdatedTimestamp: &r.Changed,
 		ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason), Metadata: &metadata, DriftInformation: notChecked(),
 	}}, nil
 }
@@ -203,7 +206,7 @@ func (s *Service) DescribeStackResources(ctx context.Context, in *awscloudformat
 			break
 		}
 		out.StackResources = append(out.StackResources, cloudformationtypes.StackResource{
-			StackId: aws.String(f.arn()), StackName: &f.Name, LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.PhysicalID), ResourceType: &r.Type, Timestamp: &r.Changed,
+			StackId: aws.String(f.arn()), StackName: &f.Name, LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.shown()), ResourceType: &r.Type, Timestamp: &r.Changed,
 			ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason), DriftInformation: notChecked(),
 		})
 	}
@@ -223,7 +226,7 @@ func (s *Service) ListStackResources(ctx context.Context, in *awscloudformation.
 	out := &awscloudformation.ListStackResourcesOutput{NextToken: next, StackResourceSummaries: []cloudformationtypes.StackResourceSummary{}}
 	for _, r := range page {
 		out.StackResourceSummaries = append(out.StackResourceSummaries, cloudformationtypes.StackResourceSummary{
-			LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.PhysicalID), ResourceType: &r.Type, LastUpdatedTimestamp: &r.Changed,
+			LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.shown()), ResourceType: &r.Type, LastUpdatedTimestamp: &r.Changed,
 			ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason),
 			DriftInformation: &cloudformationtypes.StackResourceDriftInformationSummary{StackResourceDriftStatus: cloudformationtypes.StackResourceDriftStatusNotChecked},
 		})

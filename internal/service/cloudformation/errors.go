@@ -3,6 +3,8 @@ package cloudformation
 import (
 	"strings"
 
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
@@ -64,4 +66,15 @@ func cannotRetain(arn string) error {
 
 func unrecognized(types []string) error {
 	return invalid("Template format error: Unrecognized resource types: [%s]", strings.Join(types, ", "))
+}
+
+// [seen] the same snapshots, test_update_stack.
+func noUpdates() error { return invalid("No updates are to be performed.") }
+
+func wrongState(arn string, status cloudformationtypes.StackStatus) error {
+	return invalid("Stack:%s is in %s state and can not be updated.", arn, status)
+}
+
+func cannotSkip(id string) error {
+	return invalid("Resource %s cannot be skipped: it is not in the state UPDATE_FAILED.", id) // the words are ours
 }

@@ -12,7 +12,9 @@ import (
 func gatewayHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::InternetGateway": {
-			find: byTags("internet-gateway"),
+			find:    byTags("internet-gateway"),
+			inPlace: "Tags",
+			update:  retagged,
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateInternetGatewayInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeInternetGateway)}
 				out, err := create[awsec2.CreateInternetGatewayOutput](r, in, "Tags")
@@ -60,6 +62,19 @@ func gatewayHandlers() map[string]handler {
 				}
 				return "", err
 			},
+			inPlace: "InstanceId Tags",
+			update: func(r *request) error {
+				a, err := r.address(&awsec2.DescribeAddressesInput{PublicIps: []string{r.id}})
+				if err != nil {
+					return err
+				}
+				if a.AssociationId != nil && r.was.props.Has("InstanceId") && r.changed("InstanceId") {
+					if _, err := call[awsec2.DisassociateAddressOutput](r, &awsec2.DisassociateAddressInput{AssociationId: a.AssociationId}); err != nil {
+						return err
+					}
+				}
+				return r.retag(aws.ToString(a.AllocationId))
+			},
 			create: func(r *request) (string, error) {
 				in := &awsec2.AllocateAddressInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeElasticIp)}
 				out, err := create[awsec2.AllocateAddressOutput](r, in, "Tags InstanceId")
@@ -98,7 +113,9 @@ func gatewayHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::NatGateway": {
-			find: byTags("natgateway"),
+			find:    byTags("natgateway"),
+			inPlace: "Tags",
+			update:  retagged,
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateNatGatewayInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeNatgateway), ClientToken: &r.token}
 				out, err := create[awsec2.CreateNatGatewayOutput](r, in, "Tags")

@@ -14,7 +14,13 @@ import (
 func launchTemplateHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::LaunchTemplate": {
-			find: byTags("launch-template"),
+			find:    byTags("launch-template"),
+			inPlace: "LaunchTemplateData VersionDescription",
+			update: func(r *request) error {
+				in := &awsec2.CreateLaunchTemplateVersionInput{ClientToken: r.updateToken(), LaunchTemplateId: &r.id}
+				_, err := create[awsec2.CreateLaunchTemplateVersionOutput](r, in, "LaunchTemplateName TagSpecifications")
+				return err
+			},
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateLaunchTemplateInput{ClientToken: &r.token, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{}, TagSpecifications: r.tagSpecs(ec2types.ResourceTypeLaunchTemplate)}
 				if err := r.fill(in, "LaunchTemplateName TagSpecifications"); err != nil {

@@ -133,7 +133,9 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::SQS::Queue": {
-			adopts: true,
+			adopts:  true,
+			inPlace: "ContentBasedDeduplication DeduplicationScope DelaySeconds FifoThroughputLimit KmsDataKeyReusePeriodSeconds KmsMasterKeyId MaximumMessageSize MessageRetentionPeriod ReceiveMessageWaitTimeSeconds RedriveAllowPolicy RedrivePolicy SqsManagedSseEnabled Tags VisibilityTimeout",
+			update:  updateQueue,
 			find: func(r *request) (string, error) {
 				out, err := call[awssqs.GetQueueUrlOutput](r, &awssqs.GetQueueUrlInput{QueueName: aws.String(r.queueName())})
 				if err != nil {
@@ -144,14 +146,9 @@ func otherHandlers() map[string]handler {
 			create: func(r *request) (string, error) {
 				in := &awssqs.CreateQueueInput{QueueName: aws.String(r.queueName()), Attributes: map[string]string{}, Tags: r.tagMap()}
 				for _, k := range r.props.Keys() {
-					if k == "QueueName" || k == "Tags" {
-						continue
+					if k != "QueueName" && k != "Tags" {
+						in.Attributes[k] = r.document(k)
 					}
-					text, scalar := template.Text(r.props.Get(k))
-					if !scalar {
-						text = template.JSON(r.props.Get(k))
-					}
-					in.Attributes[k] = text
 				}
 				out, err := call[awssqs.CreateQueueOutput](r, in)
 				if err != nil {
@@ -172,11 +169,18 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::SQS::QueuePolicy": {
+			inPlace: "PolicyDocument Queues",
+			update: func(r *request) error {
+				if err := r.setPolicy("", r.goneFrom("Queues")); err != nil {
+					return err
+				}
+				return r.setPolicy(r.document("PolicyDocument"), r.list("Queues"))
+			},
 			create: func(r *request) (string, error) {
-				return r.generated(r.o.rec.Name, 80), r.setPolicy(r.document("PolicyDocument"))
+				return r.generated(r.o.rec.Name, 80), r.setPolicy(r.document("PolicyDocument"), r.list("Queues"))
 			},
 			read:   func(r *request) (map[string]any, error) { return map[string]any{"Id": r.id}, nil },
-			remove: func(r *request) error { return r.setPolicy("") },
+			remove: func(r *request) error { return r.setPolicy("", r.list("Queues")) },
 		},
 		"AWS::SQS::QueueInlinePolicy": {
 			input: &awssqs.SetQueueAttributesInput{}, own: "Queue PolicyDocument",
@@ -186,6 +190,8 @@ func otherHandlers() map[string]handler {
 			remove: func(r *request) error { return unlessGone(r.setInlinePolicy("")) },
 		},
 		"AWS::KMS::Key": {
+			inPlace: "Description EnableKeyRotation Enabled KeyPolicy PendingWindowInDays RotationPeriodInDays Tags",
+			update:  updateKey,
 			create: func(r *request) (string, error) {
 				in := &awskms.CreateKeyInput{}
 				if err := r.fill(in, "Tags KeyPolicy EnableKeyRotation RotationPeriodInDays Enabled PendingWindowInDays"); err != nil {
@@ -246,6 +252,11 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::KMS::Alias": {
+			inPlace: "TargetKeyId",
+			update: func(r *request) error {
+				_, err := create[awskms.UpdateAliasOutput](r, &awskms.UpdateAliasInput{}, "")
+				return err
+			},
 			find: func(r *request) (string, error) {
 				key := r.text("TargetKeyId")
 				out, err := call[awskms.ListAliasesOutput](r, &awskms.ListAliasesInput{KeyId: &key})
@@ -270,6 +281,8 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::SSM::Parameter": {
+			inPlace: "AllowedPattern Description Tags Tier Value",
+			update:  updateParameter,
 			find: func(r *request) (string, error) {
 				out, err := call[awsssm.GetParameterOutput](r, &awsssm.GetParameterInput{Name: aws.String(r.parameterName())})
 				if err != nil {
@@ -337,12 +350,115 @@ func (r *request) setInlinePolicy(document string) error {
 	return err
 }
 
-func (r *request) setPolicy(document string) error {
-	for _, url := range r.list("Queues") {
+func (r *request) setPolicy(document string, queues []string) error {
+	for _, url := range queues {
 		_, err := call[awssqs.SetQueueAttributesOutput](r, &awssqs.SetQueueAttributesInput{QueueUrl: &url, Attributes: map[string]string{"Policy": document}})
 		if err != nil && (document != "" || !notFound(err)) {
 			return fmt.Errorf("the policy of %s: %w", url, err)
 		}
 	}
 	return nil
+}
+
+// queueDefaults are the attributes of a queue for which the template says nothing.
+// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
+var queueDefaults = map[string]string{
+	"ContentBasedDeduplication": "false", "DeduplicationScope": "queue", "DelaySeconds": "0", "FifoThroughputLimit": "perQueue", "KmsDataKeyReusePeriodSeconds": "300",
+	"MaximumMessageSize": "1048576", "MessageRetentionPeriod": "345600", "ReceiveMessageWaitTimeSeconds": "0", "SqsManagedSseEnabled": "true", "VisibilityTimeout": "30",
+}
+
+func updateQueue(r *request) error {
+	in := &awssqs.SetQueueAttributesInput{QueueUrl: &r.id, Attributes: map[string]string{}}
+	for _, k := range r.differences() {
+		switch {
+		case k == "Tags":
+		case r.props.Has(k):
+			in.Attributes[k] = r.document(k)
+		default:
+			in.Attributes[k] = queueDefaults[k]
+		}
+	}
+	if len(in.Attributes) > 0 {
+		if _, err := call[awssqs.SetQueueAttributesOutput](r, in); err != nil {
+			return err
+		}
+	}
+	set, gone := r.tagChanges()
+	if len(gone) > 0 {
+		if _, err := call[awssqs.UntagQueueOutput](r, &awssqs.UntagQueueInput{QueueUrl: &r.id, TagKeys: gone}); err != nil {
+			return err
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	_, err := call[awssqs.TagQueueOutput](r, &awssqs.TagQueueInput{QueueUrl: &r.id, Tags: tagsAsMap(set)})
+	return err
+}
+
+func updateKey(r *request) error {
+	if r.changed("Description") {
+		if _, err := call[awskms.UpdateKeyDescriptionOutput](r, &awskms.UpdateKeyDescriptionInput{KeyId: &r.id, Description: aws.String(r.text("Description"))}); err != nil {
+			return err
+		}
+	}
+	if document := r.document("KeyPolicy"); document != "" && r.changed("KeyPolicy") {
+		if _, err := call[awskms.PutKeyPolicyOutput](r, &awskms.PutKeyPolicyInput{KeyId: &r.id, Policy: &document}); err != nil {
+			return err
+		}
+	}
+	if r.changed("Enabled") && r.text("Enabled") != "false" {
+		if _, err := call[awskms.EnableKeyOutput](r, &awskms.EnableKeyInput{KeyId: &r.id}); err != nil {
+			return err
+		}
+	}
+	if r.changed("EnableKeyRotation") && r.text("EnableKeyRotation") != "true" {
+		if _, err := call[awskms.DisableKeyRotationOutput](r, &awskms.DisableKeyRotationInput{KeyId: &r.id}); err != nil {
+			return err
+		}
+	}
+	set, gone := r.tagChanges()
+	if len(gone) > 0 {
+		if _, err := call[awskms.UntagResourceOutput](r, &awskms.UntagResourceInput{KeyId: &r.id, TagKeys: gone}); err != nil {
+			return err
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	in := &awskms.TagResourceInput{KeyId: &r.id}
+	for _, t := range set {
+		in.Tags = append(in.Tags, kmstypes.Tag{TagKey: &t.Key, TagValue: &t.Value})
+	}
+	_, err := call[awskms.TagResourceOutput](r, in)
+	return err
+}
+
+func updateParameter(r *request) error {
+	if r.changed("AllowedPattern", "Description", "Tier", "Value") {
+		in := &awsssm.PutParameterInput{}
+		if err := r.fill(in, "Name Tags"); err != nil {
+			return err
+		}
+		in.Name, in.Overwrite = &r.id, aws.Bool(true)
+		if _, err := call[awsssm.PutParameterOutput](r, in); err != nil {
+			return err
+		}
+	}
+	set, gone := r.tagChanges()
+	if len(gone) > 0 {
+		in := &awsssm.RemoveTagsFromResourceInput{ResourceType: ssmtypes.ResourceTypeForTaggingParameter, ResourceId: &r.id, TagKeys: gone}
+		if _, err := call[awsssm.RemoveTagsFromResourceOutput](r, in); err != nil {
+			return err
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	in := &awsssm.AddTagsToResourceInput{ResourceType: ssmtypes.ResourceTypeForTaggingParameter, ResourceId: &r.id}
+	for _, t := range set {
+		in.Tags = append(in.Tags, ssmtypes.Tag{Key: &t.Key, Value: &t.Value})
+	}
+	_, err := call[awsssm.AddTagsToResourceOutput](r, in)
+	return err
 }

@@ -11,7 +11,9 @@ import (
 func routeHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::RouteTable": {
-			find: byTags("route-table"),
+			find:    byTags("route-table"),
+			inPlace: "Tags",
+			update:  retagged,
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateRouteTableInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeRouteTable), ClientToken: &r.token}
 				out, err := create[awsec2.CreateRouteTableOutput](r, in, "Tags")
@@ -27,7 +29,12 @@ func routeHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::Route": {
-			find: findRoute,
+			find:    findRoute,
+			inPlace: "CarrierGatewayId CoreNetworkArn EgressOnlyInternetGatewayId GatewayId InstanceId LocalGatewayId NatGatewayId NetworkInterfaceId TransitGatewayId VpcEndpointId VpcPeeringConnectionId",
+			update: func(r *request) error {
+				_, err := create[awsec2.ReplaceRouteOutput](r, &awsec2.ReplaceRouteInput{}, "")
+				return err
+			},
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateRouteInput{}
 				_, err := create[awsec2.CreateRouteOutput](r, in, "")

@@ -2,6 +2,7 @@ package cloudformation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,7 +15,9 @@ import (
 func securityGroupHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::SecurityGroup": {
-			find: byTags("security-group"),
+			find:    byTags("security-group"),
+			inPlace: "SecurityGroupIngress SecurityGroupEgress Tags",
+			update:  updateSecurityGroup,
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateSecurityGroupInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeSecurityGroup)}
 				if err := r.fill(in, "Tags GroupDescription GroupName SecurityGroupIngress SecurityGroupEgress"); err != nil {
@@ -166,4 +169,40 @@ func (r *request) port(property string) int32 {
 		return -1
 	}
 	return n
+}
+
+// updateSecurityGroup takes away the rules that the template no longer has; settle adds the
+// new ones.
+func updateSecurityGroup(r *request) error {
+	for _, property := range []string{"SecurityGroupIngress", "SecurityGroupEgress"} {
+		now, _ := r.props.Get(property).([]any)
+		before, _ := r.was.props.Get(property).([]any)
+		for _, e := range before {
+			m, ok := e.(*template.Map)
+			if !ok || slices.ContainsFunc(now, func(n any) bool { return template.Equal(n, e) }) {
+				continue
+			}
+			permissions, err := r.permission(m)
+			if err != nil {
+				return err
+			}
+			if property == "SecurityGroupIngress" {
+				_, err = call[awsec2.RevokeSecurityGroupIngressOutput](r, &awsec2.RevokeSecurityGroupIngressInput{GroupId: &r.id, IpPermissions: permissions})
+			} else {
+				_, err = call[awsec2.RevokeSecurityGroupEgressOutput](r, &awsec2.RevokeSecurityGroupEgressInput{GroupId: &r.id, IpPermissions: permissions})
+			}
+			if err != nil && !notFound(err) {
+				return err
+			}
+		}
+	}
+	if r.was.props.Has("SecurityGroupEgress") && !r.props.Has("SecurityGroupEgress") {
+		everywhere := &template.Map{}
+		everywhere.Set("IpProtocol", "-1")
+		everywhere.Set("CidrIp", "0.0.0.0/0")
+		if _, err := r.authorize(false, r.id, everywhere); err != nil && codeOf(err) != "InvalidPermission.Duplicate" {
+			return err
+		}
+	}
+	return r.retag(r.id)
 }

@@ -9,8 +9,24 @@ import (
 func vpcHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::VPC": {
-			live: "CidrBlockAssociations Ipv6CidrBlocks", // AWS::EC2::VPCCidrBlock adds to them
-			find: byTags("vpc"),
+			live:    "CidrBlockAssociations Ipv6CidrBlocks", // AWS::EC2::VPCCidrBlock adds to them
+			find:    byTags("vpc"),
+			inPlace: "EnableDnsSupport EnableDnsHostnames Tags",
+			update: func(r *request) error {
+				if r.changed("EnableDnsSupport") && !r.props.Has("EnableDnsSupport") { // it is on if nothing is said
+					in := &awsec2.ModifyVpcAttributeInput{VpcId: &r.id, EnableDnsSupport: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}
+					if _, err := call[awsec2.ModifyVpcAttributeOutput](r, in); err != nil {
+						return err
+					}
+				}
+				if r.changed("EnableDnsHostnames") && !r.props.Has("EnableDnsHostnames") {
+					in := &awsec2.ModifyVpcAttributeInput{VpcId: &r.id, EnableDnsHostnames: r.attribute("EnableDnsHostnames")}
+					if _, err := call[awsec2.ModifyVpcAttributeOutput](r, in); err != nil {
+						return err
+					}
+				}
+				return r.retag(r.id)
+			},
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateVpcInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeVpc)}
 				out, err := create[awsec2.CreateVpcOutput](r, in, "Tags EnableDnsSupport EnableDnsHostnames")
@@ -69,8 +85,10 @@ func vpcHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::Subnet": {
-			live: "Ipv6CidrBlocks",
-			find: byTags("subnet"),
+			live:    "Ipv6CidrBlocks",
+			find:    byTags("subnet"),
+			inPlace: "MapPublicIpOnLaunch AssignIpv6AddressOnCreation EnableDns64 Tags",
+			update:  retagged,
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateSubnetInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeSubnet)}
 				out, err := create[awsec2.CreateSubnetOutput](r, in, "Tags MapPublicIpOnLaunch AssignIpv6AddressOnCreation EnableDns64")
@@ -85,7 +103,7 @@ func vpcHandlers() map[string]handler {
 					"AssignIpv6AddressOnCreation": {SubnetId: &r.id, AssignIpv6AddressOnCreation: r.attribute("AssignIpv6AddressOnCreation")},
 					"EnableDns64":                 {SubnetId: &r.id, EnableDns64: r.attribute("EnableDns64")},
 				} {
-					if r.props.Has(name) {
+					if r.props.Has(name) || r.was != nil && r.changed(name) {
 						if _, err := call[awsec2.ModifySubnetAttributeOutput](r, in); err != nil {
 							return err
 						}

@@ -12,7 +12,29 @@ import (
 func vpcEndpointHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::VPCEndpoint": {
-			find: byTags("vpc-endpoint"),
+			find:    byTags("vpc-endpoint"),
+			inPlace: "PolicyDocument PrivateDnsEnabled RouteTableIds SecurityGroupIds SubnetIds Tags",
+			update: func(r *request) error {
+				in := &awsec2.ModifyVpcEndpointInput{
+					VpcEndpointId: &r.id, AddRouteTableIds: r.newIn("RouteTableIds"), RemoveRouteTableIds: r.goneFrom("RouteTableIds"),
+					AddSecurityGroupIds: r.newIn("SecurityGroupIds"), RemoveSecurityGroupIds: r.goneFrom("SecurityGroupIds"),
+					AddSubnetIds: r.newIn("SubnetIds"), RemoveSubnetIds: r.goneFrom("SubnetIds"),
+				}
+				if r.changed("PrivateDnsEnabled") {
+					in.PrivateDnsEnabled = aws.Bool(r.text("PrivateDnsEnabled") == "true")
+				}
+				if r.changed("PolicyDocument") {
+					if in.PolicyDocument = nonEmpty(r.document("PolicyDocument")); in.PolicyDocument == nil {
+						in.ResetPolicy = aws.Bool(true)
+					}
+				}
+				if r.changed("PolicyDocument", "PrivateDnsEnabled", "RouteTableIds", "SecurityGroupIds", "SubnetIds") {
+					if _, err := call[awsec2.ModifyVpcEndpointOutput](r, in); err != nil {
+						return err
+					}
+				}
+				return r.retag(r.id)
+			},
 			create: func(r *request) (string, error) {
 				in := &awsec2.CreateVpcEndpointInput{TagSpecifications: r.tagSpecs(ec2types.ResourceTypeVpcEndpoint), ClientToken: &r.token}
 				out, err := create[awsec2.CreateVpcEndpointOutput](r, in, "Tags")

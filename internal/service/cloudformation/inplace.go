@@ -1,7 +1,11 @@
 package cloudformation
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
@@ -40,4 +44,17 @@ func (r *request) tagChanges() (set []tagRecord, gone []string) {
 func (r *request) goneFrom(property string) []string {
 	now := r.list(property)
 	return slices.DeleteFunc(r.was.list(property), func(e string) bool { return slices.Contains(now, e) })
+}
+
+// newIn are the texts of a list property that the update adds.
+func (r *request) newIn(property string) []string {
+	before := r.was.list(property)
+	return slices.DeleteFunc(r.list(property), func(e string) bool { return slices.Contains(before, e) })
+}
+
+// updateToken makes the calls of an update repeatable, and tells them from those of the
+// update's rollback.
+func (r *request) updateToken() *string {
+	sum := sha256.Sum256([]byte(r.o.step + r.logical))
+	return aws.String(hex.EncodeToString(sum[:16]))
 }

@@ -15,19 +15,25 @@ func (s *Service) Module() module.Module {
 // AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
 	const (
-		noUpdates  = "stacks are created and deleted, not changed yet"
-		noSets     = "change sets are not there yet, so `aws cloudformation deploy` and CDK fail; `aws cloudformation create-stack` works"
-		noTypes    = "resource types are those of docs/compatibility.md"
-		noSignals  = "creation policies and wait conditions are not there yet, so nothing waits for signals"
-		noDrift    = "drift is not looked for"
-		noPolicies = "stack policies protect from updates, which are not there yet"
+		noSets    = "change sets are not there yet, so `aws cloudformation deploy` and CDK fail; `aws cloudformation create-stack` works"
+		noTypes   = "resource types are those of docs/compatibility.md"
+		noSignals = "creation policies and wait conditions are not there yet, so nothing waits for signals"
+		noDrift   = "drift is not looked for"
 	)
 	return awsapi.Service{
 		Name: "cloudformation", Handler: s,
 		Operations: []awsapi.Operation{
 			{Name: "CreateStack", Members: "Capabilities ClientRequestToken DisableRollback EnableTerminationProtection NotificationARNs OnFailure Parameters.ParameterKey " +
-				"Parameters.ParameterValue RoleARN StackName Tags TemplateBody TimeoutInMinutes",
+				"Parameters.ParameterValue RoleARN StackName StackPolicyBody Tags TemplateBody TimeoutInMinutes",
 				Except: "resource types, properties and parts of templates that are not handled: see CloudFormation's resource types above"},
+			{Name: "UpdateStack", Members: "Capabilities ClientRequestToken DisableRollback NotificationARNs Parameters.ParameterKey Parameters.ParameterValue Parameters.UsePreviousValue " +
+				"RoleARN StackName StackPolicyBody StackPolicyDuringUpdateBody Tags TemplateBody UsePreviousTemplate",
+				Except: "changes of properties that the resource's handler cannot make in place fail the resource"},
+			{Name: "CancelUpdateStack", Members: "ClientRequestToken StackName"},
+			{Name: "ContinueUpdateRollback", Members: "ClientRequestToken ResourcesToSkip RoleARN StackName"},
+			{Name: "RollbackStack", Members: "ClientRequestToken RoleARN StackName"},
+			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody"},
+			{Name: "GetStackPolicy", Members: "StackName"},
 			{Name: "DeleteStack", Members: "ClientRequestToken RetainResources RoleARN StackName"},
 			{Name: "DescribeStacks", Members: "NextToken StackName", Settled: awsapi.SettledWhen(settled)},
 			{Name: "ListStacks", Members: "NextToken StackStatusFilter"},
@@ -43,11 +49,9 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "UpdateTerminationProtection", Members: "EnableTerminationProtection StackName"},
 		},
 		Refused: []awsapi.Refusal{
-			{Operations: "UpdateStack CancelUpdateStack ContinueUpdateRollback RollbackStack", Why: noUpdates},
 			{Operations: "CreateChangeSet DescribeChangeSet ExecuteChangeSet DeleteChangeSet ListChangeSets", Why: noSets},
 			{Operations: "SignalResource", Why: noSignals},
 			{Operations: "DetectStackDrift DetectStackResourceDrift DescribeStackDriftDetectionStatus DescribeStackResourceDrifts", Why: noDrift},
-			{Operations: "SetStackPolicy GetStackPolicy", Why: noPolicies},
 			{Operations: "DescribeType ListTypes", Why: noTypes},
 		},
 	}

@@ -34,7 +34,9 @@ type operation struct {
 	key store.Key
 	rec stackRecord // as it was when the work began
 	arn string
-	t   *template.Template
+	// step names the part of the operation that is done.
+	step string
+	t    *template.Template
 	// instance is nil while a stack is taken down.
 	instance *template.Instance
 
@@ -58,7 +60,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	if !inProgress(rec.Status) {
 		return 0, nil
 	}
-	o := &operation{s: s, key: key, rec: rec, arn: stackARN(key, &rec)}
+	o := &operation{s: s, key: key, rec: rec, arn: stackARN(key, &rec), step: rec.Operation.ID + " " + string(rec.Status)}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var watching sync.WaitGroup
@@ -72,6 +74,14 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 		err = o.rollBack(ctx)
 	case cloudformationtypes.StackStatusDeleteInProgress:
 		err = o.remove(ctx)
+	case cloudformationtypes.StackStatusUpdateInProgress:
+		err = o.update(ctx)
+	case cloudformationtypes.StackStatusUpdateRollbackInProgress:
+		err = o.rollBackUpdate(ctx)
+	case cloudformationtypes.StackStatusUpdateCompleteCleanupInProgress:
+		err = o.cleanUp(ctx, cloudformationtypes.StackStatusUpdateComplete)
+	case cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress:
+		err = o.cleanUp(ctx, cloudformationtypes.StackStatusUpdateRollbackComplete)
 	}
 	if errors.Is(context.Cause(ctx), errSuperseded) {
 		return 0, nil // the change of the record brings the next call
@@ -197,9 +207,20 @@ func (o *operation) setStack(ctx context.Context, status cloudformationtypes.Sta
 	return err
 }
 
-// note changes a resource's record. If its status or reason changes, or said asks for it,
-// there is an event.
+// note changes a resource's record; if said is true there is an event about it.
 func (o *operation) note(id string, said bool, change func(*resourceRecord)) error {
+	return o.write(id, func(rec *resourceRecord) *resourceRecord {
+		change(rec)
+		if !said {
+			return nil
+		}
+		rec.Changed = o.s.now()
+		return rec
+	})
+}
+
+// write changes a resource's record and writes an event about what change returns.
+func (o *operation) write(id string, change func(*resourceRecord) *resourceRecord) error {
 	o.writing.Lock()
 	defer o.writing.Unlock()
 	// What has happened is written even if the work ends early.
@@ -211,28 +232,33 @@ func (o *operation) note(id string, said bool, change func(*resourceRecord)) err
 		} else if !store.IsNotFound(err) {
 			return err
 		}
-		change(&r)
-		if !said {
-			return resources.Put(tx, key, r)
-		}
-		r.Changed = o.s.now()
-		if err := resources.Put(tx, key, r); err != nil {
+		said := change(&r)
+		if err := resources.Put(tx, key, r); err != nil || said == nil {
 			return err
 		}
 		var n int64
 		if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { rec.Events++; n = rec.Events; return nil }); err != nil {
 			return err
 		}
+		now := o.s.now()
 		e := eventRecord{
-			ID:        id + "-" + string(r.Status) + "-" + r.Changed.Format("2006-01-02T15:04:05.000Z"),
-			LogicalID: id, PhysicalID: r.PhysicalID, Type: r.Type, Time: r.Changed, Status: string(r.Status), Reason: r.Reason, Properties: string(o.masked(r.Properties)),
+			ID:        id + "-" + string(said.Status) + "-" + now.Format("2006-01-02T15:04:05.000Z"),
+			LogicalID: id, PhysicalID: said.shown(), Type: said.Type, Time: now, Status: string(said.Status), Reason: said.Reason, Properties: string(o.masked(said.Properties)),
 			Token: o.rec.Operation.Token, Operation: o.rec.Operation.ID,
 		}
-		if r.Invalid && r.Status == cloudformationtypes.ResourceStatusCreateFailed {
+		if said.Invalid && said.Status == cloudformationtypes.ResourceStatusCreateFailed {
 			e.Detailed = string(cloudformationtypes.DetailedStatusValidationFailed)
 		}
 		return events.Create(tx, below(o.key, fmt.Sprintf("%08d", n)), e)
 	})
+}
+
+// shown is the physical ID that clients see: until a replacement has one, the old one.
+func (rec *resourceRecord) shown() string {
+	if rec.PhysicalID == "" && rec.Old != nil {
+		return rec.Old.PhysicalID
+	}
+	return rec.PhysicalID
 }
 
 // masked hides the values of parameters that are not to be shown.
@@ -310,39 +336,67 @@ func (o *operation) create(ctx context.Context) error {
 	case len(bad) > 0:
 		return o.failed(ctx, fmt.Sprintf("The following resource(s) failed to create: [%s]", strings.Join(bad, ", ")))
 	}
+	refusal, err := o.publish(ctx, cloudformationtypes.StackStatusCreateComplete)
+	if refusal != "" {
+		return o.failed(ctx, refusal)
+	}
+	return err
+}
+
+// publish gives the stack its outputs and the status. The refusal says why it cannot have
+// them.
+func (o *operation) publish(ctx context.Context, status cloudformationtypes.StackStatus) (refusal string, err error) {
 	outputs, err := o.outputs(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return "", context.Cause(ctx)
 		}
-		return o.failed(ctx, err.Error())
+		return err.Error(), nil
 	}
-	taken := ""
-	err = o.s.store.Update(ctx, func(tx *store.Tx) error {
+	return refusal, o.s.store.Update(ctx, func(tx *store.Tx) error {
 		now, err := stacks.Get(tx, o.key)
 		if err != nil || now.Operation.ID != o.rec.Operation.ID {
 			return errors.Join(err, errSuperseded)
 		}
-		taken = ""
-		for _, other := range all(tx, scopeAt(o.key)) {
-			for _, theirs := range other.Outputs {
-				for _, mine := range outputs {
-					if mine.Export != "" && theirs.Export == mine.Export && other.ID != o.rec.ID && other.Status != cloudformationtypes.StackStatusDeleteComplete {
-						taken = fmt.Sprintf("Export with name %s is already exported by stack %s", mine.Export, other.Name)
-						return nil
-					}
-				}
-			}
+		if refusal = o.exportsClash(tx, outputs); refusal != "" {
+			return nil
 		}
-		if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { rec.Outputs = outputs; return nil }); err != nil {
+		err = stacks.Update(tx, o.key, func(rec *stackRecord) error {
+			rec.Outputs, rec.Imports, rec.Previous, rec.PolicyOnce = outputs, o.imports, nil, ""
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		return o.s.noteStack(tx, o.key, cloudformationtypes.StackStatusCreateComplete, "")
+		return o.s.noteStack(tx, o.key, status, "")
 	})
-	if err == nil && taken != "" {
-		return o.failed(ctx, taken)
+}
+
+// exportsClash says why the stack cannot export its outputs: another has the name, or uses
+// a value that would change. It returns "" if it can.
+func (o *operation) exportsClash(tx *store.Tx, outputs []outputRecord) string {
+	for _, other := range all(tx, scopeAt(o.key)) {
+		if other.ID == o.rec.ID || other.Status == cloudformationtypes.StackStatusDeleteComplete {
+			continue
+		}
+		for _, theirs := range other.Outputs {
+			if theirs.Export != "" && slices.ContainsFunc(outputs, func(mine outputRecord) bool { return mine.Export == theirs.Export }) {
+				return fmt.Sprintf("Export with name %s is already exported by stack %s", theirs.Export, other.Name)
+			}
+		}
+		for _, was := range o.rec.Outputs {
+			if was.Export == "" || !slices.Contains(other.Imports, was.Export) {
+				continue
+			}
+			switch i := slices.IndexFunc(outputs, func(mine outputRecord) bool { return mine.Export == was.Export }); {
+			case i < 0:
+				return fmt.Sprintf("Export %s cannot be deleted as it is in use by %s", was.Export, other.Name)
+			case outputs[i].Value != was.Value:
+				return fmt.Sprintf("Export %s cannot be updated as it is in use by %s", was.Export, other.Name)
+			}
+		}
 	}
-	return err
+	return ""
 }
 
 // failed ends a creation that failed, as the stack's creator asked.
@@ -396,13 +450,7 @@ func (o *operation) remove(ctx context.Context) error {
 func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
 	waits := map[string][]string{}
 	for _, item := range resources.All(o.s.store, within(o.key)) {
-		r := item.Value
-		if _, ok := waits[r.LogicalID]; !ok {
-			waits[r.LogicalID] = nil
-		}
-		for _, d := range r.DependsOn {
-			waits[d] = append(waits[d], r.LogicalID)
-		}
+		delay(waits, item.Value.LogicalID, item.Value.DependsOn)
 	}
 	var mu sync.Mutex
 	walk(waits, func(id string) bool {
@@ -425,9 +473,20 @@ func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
 	return bad, nil
 }
 
+// delay adds a resource to the graph of deletions: what it depends on waits for it.
+func delay(waits map[string][]string, id string, on []string) {
+	if _, ok := waits[id]; !ok {
+		waits[id] = nil
+	}
+	for _, d := range on {
+		waits[d] = append(waits[d], id)
+	}
+}
+
 // walk calls do for every node of a graph, at once for all whose neighbours are done, and
-// returns when the calls have returned. What waits for a node that failed is left out.
-// Nothing is begun after stop has said so.
+// returns when the calls have returned. What waits for a node that failed is left out, and
+// a circle, which two versions of a stack can make together, is begun somewhere. Nothing is
+// begun after stop has said so.
 func walk(waits map[string][]string, do func(id string) bool, stop func() bool) {
 	type end struct {
 		id string
@@ -435,14 +494,24 @@ func walk(waits map[string][]string, do func(id string) bool, stop func() bool) 
 	}
 	ends := make(chan end)
 	done, begun, running := map[string]bool{}, map[string]bool{}, 0
+	begin := func(id string) {
+		begun[id] = true
+		running++
+		go func() { ends <- end{id, do(id)} }()
+	}
 	for {
 		for id, on := range waits {
-			if begun[id] || stop() || slices.ContainsFunc(on, func(d string) bool { _, known := waits[d]; return known && !done[d] }) {
-				continue
+			if !begun[id] && !stop() && !slices.ContainsFunc(on, func(d string) bool { _, known := waits[d]; return known && !done[d] }) {
+				begin(id)
 			}
-			begun[id] = true
-			running++
-			go func() { ends <- end{id, do(id)} }()
+		}
+		if running == 0 && len(done) == len(begun) && !stop() {
+			for id := range waits {
+				if !begun[id] {
+					begin(id)
+					break
+				}
+			}
 		}
 		if running == 0 {
 			return
@@ -461,6 +530,19 @@ func (o *operation) outputs(ctx context.Context) ([]outputRecord, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The imports of a stack are those of all its values, also of resources that another
+	// daemon made or that an update left alone.
+	for _, d := range o.instance.Resources {
+		if len(o.rec.Imports) > 0 && template.Imports(d.Properties) {
+			if _, err := o.instance.Properties(d, rt); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return o.outputsOf(rt)
+}
+
+func (o *operation) outputsOf(rt template.Runtime) ([]outputRecord, error) {
 	var out []outputRecord
 	for _, declared := range o.instance.Outputs {
 		v, err := o.instance.Value(declared.Value, rt)

@@ -16,12 +16,24 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// parameters are those of a stack: the values given or the defaults, and what Parameter
-// Store has for those that name one of its own.
-func (s *Service) parameters(ctx context.Context, t *template.Template, in []cloudformationtypes.Parameter) ([]parameterRecord, error) {
+// parameters are those of a stack: the values given, those that it had, or the defaults,
+// and what Parameter Store has for those that name one of its own.
+func (s *Service) parameters(ctx context.Context, t *template.Template, in []cloudformationtypes.Parameter, had []parameterRecord) ([]parameterRecord, error) {
 	given := map[string]string{}
 	for _, p := range in {
-		given[aws.ToString(p.ParameterKey)] = aws.ToString(p.ParameterValue)
+		name := aws.ToString(p.ParameterKey)
+		given[name] = aws.ToString(p.ParameterValue)
+		if !aws.ToBool(p.UsePreviousValue) {
+			continue
+		}
+		i := slices.IndexFunc(had, func(h parameterRecord) bool { return h.Name == name })
+		switch {
+		case p.ParameterValue != nil:
+			return nil, invalid("Invalid input for parameter key %s. Cannot specify usePreviousValue as true and non empty value for a parameter", name) // from memory
+		case i < 0:
+			return nil, invalid("Invalid input for parameter key %s. Cannot specify usePreviousValue as true for a parameter key not in the previous template", name) // from memory
+		}
+		given[name] = had[i].Value
 	}
 	values, err := t.Values(given)
 	if err != nil {

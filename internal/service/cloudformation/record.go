@@ -12,36 +12,53 @@ import (
 
 var (
 	// stacks are called by the unique part of their ID: names are used again.
-	stacks = store.NewCollection[stackRecord]("cloudformation", "stack")
+	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same)
 	// resources are called STACK/LOGICAL, events STACK/NUMBER.
-	resources = store.NewCollection[resourceRecord]("cloudformation", "resource")
+	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
 )
 
 // A stackRecord is a stack, also one that was deleted.
 type stackRecord struct {
-	ID, Name          string
-	Status            cloudformationtypes.StackStatus
-	Reason            string `json:",omitempty"`
-	Created           time.Time
-	Deleted           time.Time `json:",omitzero"`
-	Template          string
-	Description       string            `json:",omitempty"`
-	Parameters        []parameterRecord `json:",omitempty"`
-	Tags              []tagRecord       `json:",omitempty"`
-	Capabilities      []string          `json:",omitempty"`
-	NotificationARNs  []string          `json:",omitempty"`
-	OnFailure         string            // ROLLBACK, DELETE or DO_NOTHING
-	Timeout           time.Duration     `json:",omitempty"`
-	Protected         bool              `json:",omitempty"`
-	Outputs           []outputRecord    `json:",omitempty"`
-	Imports           []string          `json:",omitempty"` // names of exports
-	Events            int64             // how many there have been
-	RoleARN           string            `json:",omitempty"`
-	Retain            []string          `json:",omitempty"` // of the running deletion
+	ID, Name string
+	Status   cloudformationtypes.StackStatus
+	Reason   string `json:",omitempty"`
+	Created  time.Time
+	Updated  time.Time `json:",omitzero"`
+	Deleted  time.Time `json:",omitzero"`
+	versionRecord
+	// Previous is what the running update, or one that failed, goes back to.
+	Previous  *versionRecord `json:",omitempty"`
+	OnFailure string         // ROLLBACK, DELETE or DO_NOTHING
+	// KeepFailed says that an update that fails is not rolled back.
+	KeepFailed bool          `json:",omitempty"`
+	Timeout    time.Duration `json:",omitempty"`
+	Protected  bool          `json:",omitempty"`
+	Events     int64         // how many there have been
+	RoleARN    string        `json:",omitempty"`
+	Retain     []string      `json:",omitempty"` // of the running deletion
+	Skip       []string      `json:",omitempty"` // of the running rollback
+	// Policy is the stack policy, and PolicyOnce the one of the running update.
+	Policy     string `json:",omitempty"`
+	PolicyOnce string `json:",omitempty"`
+	// ChangeSet is the ID of the change set that the last operation came from.
+	ChangeSet         string `json:",omitempty"`
 	Operation         operationRecord
 	CreateToken       string `json:",omitempty"`
 	CreateFingerprint string `json:",omitempty"`
+}
+
+// A versionRecord is what a stack is made from, and what comes of it. An update gives the
+// stack a new one.
+type versionRecord struct {
+	Template         string
+	Description      string            `json:",omitempty"`
+	Parameters       []parameterRecord `json:",omitempty"`
+	Tags             []tagRecord       `json:",omitempty"`
+	Capabilities     []string          `json:",omitempty"`
+	NotificationARNs []string          `json:",omitempty"`
+	Outputs          []outputRecord    `json:",omitempty"`
+	Imports          []string          `json:",omitempty"` // names of exports
 }
 
 // An operationRecord is the last operation of a stack.
@@ -51,6 +68,8 @@ type operationRecord struct {
 	// Caller and CalledVia are who asked for it, as whom its calls are made.
 	Caller    awsapi.Principal
 	CalledVia []string `json:",omitempty"`
+	// Fingerprint identifies the arguments of the request.
+	Fingerprint string `json:",omitempty"`
 }
 
 type parameterRecord struct {
@@ -70,13 +89,30 @@ type outputRecord struct {
 // A resourceRecord is a resource of a stack.
 type resourceRecord struct {
 	Stack, LogicalID, Type string
-	PhysicalID             string `json:",omitempty"`
 	Status                 cloudformationtypes.ResourceStatus
 	Reason                 string `json:",omitempty"`
 	Changed                time.Time
-	DependsOn              []string `json:",omitempty"`
-	DeletionPolicy         string   `json:",omitempty"`
-	Metadata               string   `json:",omitempty"`
+	resourceState
+	// Step is the part of an operation that changed the resource last.
+	Step string `json:",omitempty"`
+	// Old is the resource before the update that runs or failed; nil if the update has not
+	// changed it. Replaced says that another physical resource takes its place.
+	Old      *resourceState `json:",omitempty"`
+	Replaced bool           `json:",omitempty"`
+	// Discarded are physical resources that are deleted when the operation cleans up.
+	Discarded []discardRecord `json:",omitempty"`
+	// Invalid says that its properties are not what its type has.
+	Invalid bool `json:",omitempty"`
+}
+
+// A resourceState is a physical resource.
+type resourceState struct {
+	PhysicalID          string      `json:",omitempty"`
+	DependsOn           []string    `json:",omitempty"`
+	DeletionPolicy      string      `json:",omitempty"`
+	UpdateReplacePolicy string      `json:",omitempty"`
+	Metadata            string      `json:",omitempty"`
+	Tags                []tagRecord `json:",omitempty"` // of the stack
 	// Properties are those that the resource was created with, resolved.
 	Properties json.RawMessage `json:",omitempty"`
 	Attributes json.RawMessage `json:",omitempty"`
@@ -84,8 +120,12 @@ type resourceRecord struct {
 	// repeatable, and Suffix is the random part of a name.
 	Begun         bool   `json:",omitempty"`
 	Token, Suffix string `json:",omitempty"`
-	// Invalid says that its properties are not what its type has.
-	Invalid bool `json:",omitempty"`
+}
+
+// A discardRecord is a physical resource that the stack no longer has.
+type discardRecord struct {
+	resourceState
+	Retain bool `json:",omitempty"`
 }
 
 type eventRecord struct {

@@ -186,34 +186,64 @@ func (o *operation) createResource(ctx context.Context, d *template.Resource) bo
 	case ok && rec.Status == cloudformationtypes.ResourceStatusCreateFailed:
 		return false
 	case !ok:
-		err := o.note(d.ID, true, func(rec *resourceRecord) {
-			*rec = resourceRecord{
-				Stack: o.rec.ID, LogicalID: d.ID, Type: d.Type, Status: cloudformationtypes.ResourceStatusCreateInProgress, DependsOn: d.DependsOn,
-				DeletionPolicy: d.DeletionPolicy, Token: ids.UUID(), Suffix: newSuffix(),
-			}
-		})
-		if err != nil {
+		if err := o.addResource(d); err != nil {
 			return false
 		}
 	}
-	err := o.bringUp(ctx, d)
+	return o.concluded(ctx, d.ID, o.bringUp(ctx, d))
+}
+
+// addResource writes the record of a resource that is to be made.
+func (o *operation) addResource(d *template.Resource) error {
+	return o.note(d.ID, true, func(rec *resourceRecord) {
+		*rec = resourceRecord{
+			Stack: o.rec.ID, LogicalID: d.ID, Type: d.Type, Status: cloudformationtypes.ResourceStatusCreateInProgress, resourceState: o.fresh(d), Step: o.step,
+			Discarded: rec.Discarded,
+		}
+	})
+}
+
+// fresh is a physical resource that has not been made.
+func (o *operation) fresh(d *template.Resource) resourceState {
+	return resourceState{
+		DependsOn: d.DependsOn, DeletionPolicy: d.DeletionPolicy, UpdateReplacePolicy: d.UpdateReplacePolicy, Tags: o.rec.Tags, Token: ids.UUID(), Suffix: newSuffix(),
+	}
+}
+
+// concluded writes what became of a resource, and reports whether it is as it should be.
+func (o *operation) concluded(ctx context.Context, id string, err error) bool {
+	cause := context.Cause(ctx)
 	switch {
 	case err == nil:
 		return true
-	case ctx.Err() != nil && errors.Is(context.Cause(ctx), errSibling), errors.Is(context.Cause(ctx), errTimeout):
-		o.fail(d.ID, errors.New("Resource creation cancelled")) //nolint:staticcheck // AWS's words
-		return false
-	case ctx.Err() != nil:
-		return false // another operation or another daemon goes on
+	case errors.Is(cause, errSibling), errors.Is(cause, errTimeout):
+		o.fail(id, errCancelled)
+	case ctx.Err() == nil:
+		o.fail(id, err)
 	}
-	o.fail(d.ID, err)
-	return false
+	return false // another operation or another daemon goes on
 }
+
+// errCancelled says that a resource was given up because others failed.
+var errCancelled = errors.New("cancelled")
 
 func (o *operation) fail(id string, err error) {
 	var malformed *invalidProperties
 	o.logged(o.note(id, true, func(rec *resourceRecord) {
-		rec.Status, rec.Reason, rec.Invalid = cloudformationtypes.ResourceStatusCreateFailed, err.Error(), errors.As(err, &malformed)
+		what := "creation"
+		if rec.Status == cloudformationtypes.ResourceStatusCreateInProgress {
+			rec.Status = cloudformationtypes.ResourceStatusCreateFailed
+		} else {
+			what = "update"
+			rec.Status = cloudformationtypes.ResourceStatusUpdateFailed
+			if rec.Old == nil {
+				rec.Old = new(rec.resourceState)
+			}
+		}
+		rec.Step, rec.Reason, rec.Invalid = o.step, err.Error(), errors.As(err, &malformed)
+		if errors.Is(err, errCancelled) {
+			rec.Reason = "Resource " + what + " cancelled"
+		}
 	}))
 }
 
@@ -236,7 +266,8 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 	if err != nil {
 		return err
 	}
-	r := &request{o: o, ctx: rt.ctx, id: rec.PhysicalID, logical: d.ID, typ: d.Type, props: props, stackTags: o.rec.Tags, token: rec.Token, suffix: rec.Suffix}
+	r := o.request(rt.ctx, &rec, &rec.resourceState)
+	r.props, r.stackTags = props, o.rec.Tags
 	if err := schemas()[d.Type].check(d.ID, props); err != nil {
 		o.logged(o.note(d.ID, false, func(rec *resourceRecord) { rec.Properties = json.RawMessage(template.JSON(props)) }))
 		return err
@@ -249,20 +280,62 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 			return err
 		}
 	}
+	attributes, err := r.finish(h)
+	if err != nil {
+		return err
+	}
+	return o.note(d.ID, true, func(rec *resourceRecord) { rec.complete(attributes) })
+}
+
+// finish waits until a resource can be used and returns its attributes.
+func (r *request) finish(h handler) (map[string]any, error) {
 	if h.settle != nil {
 		if err := h.settle(r); err != nil {
-			return r.reason(err)
+			return nil, r.reason(err)
 		}
 	}
-	attributes := map[string]any{}
-	if h.read != nil {
-		if attributes, err = h.read(r); err != nil {
-			return r.reason(err)
+	if h.read == nil {
+		return nil, nil
+	}
+	attributes, err := h.read(r)
+	if err != nil {
+		return nil, r.reason(err)
+	}
+	return attributes, nil
+}
+
+// complete ends a creation or an update.
+func (rec *resourceRecord) complete(attributes map[string]any) {
+	if rec.Status == cloudformationtypes.ResourceStatusCreateInProgress {
+		rec.Status = cloudformationtypes.ResourceStatusCreateComplete
+	} else {
+		rec.Status = cloudformationtypes.ResourceStatusUpdateComplete
+	}
+	rec.Reason, rec.Attributes, rec.Invalid = "", addTo(rec.Attributes, attributes), false
+}
+
+// request is what is done with a physical resource.
+func (o *operation) request(ctx context.Context, rec *resourceRecord, st *resourceState) *request {
+	r := &request{
+		o: o, ctx: ctx, id: st.PhysicalID, logical: rec.LogicalID, typ: rec.Type, token: st.Token, suffix: st.Suffix, props: st.properties(), stackTags: st.Tags,
+	}
+	if rec.Old != nil && rec.Replaced {
+		r.others = append(r.others, rec.Old.PhysicalID)
+	}
+	for _, d := range rec.Discarded {
+		r.others = append(r.others, d.PhysicalID)
+	}
+	r.others = slices.DeleteFunc(r.others, func(id string) bool { return id == "" || id == r.id })
+	return r
+}
+
+func (st *resourceState) properties() *template.Map {
+	if v, err := template.ReadJSON(string(st.Properties)); err == nil {
+		if m, ok := v.(*template.Map); ok {
+			return m
 		}
 	}
-	return o.note(d.ID, true, func(rec *resourceRecord) {
-		rec.Status, rec.Reason, rec.Attributes = cloudformationtypes.ResourceStatusCreateComplete, "", addTo(rec.Attributes, attributes)
-	})
+	return &template.Map{}
 }
 
 // begin makes the call that creates a resource. What may have been made is known before,
@@ -277,15 +350,11 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 	case found != "" && h.adopts:
 		return fmt.Errorf("Resource handler returned message: \"Resource of type '%s' with identifier '%s' already exists.\" (RequestToken: %s, HandlerErrorCode: AlreadyExists)", d.Type, found, ids.UUID()) //nolint:staticcheck // AWS's words
 	default:
-		metadata := ""
-		if d.Metadata != nil {
-			v, err := o.instance.Value(d.Metadata, rt)
-			if err != nil {
-				return err
-			}
-			metadata = template.JSON(v)
+		metadata, err := o.metadata(d, rt)
+		if err != nil {
+			return err
 		}
-		err := o.note(d.ID, false, func(rec *resourceRecord) {
+		err = o.note(d.ID, false, func(rec *resourceRecord) {
 			// A resource of that name which was there before is not the stack's.
 			rec.Begun, rec.Properties, rec.Metadata = found == "", json.RawMessage(template.JSON(r.props)), metadata
 		})
@@ -322,6 +391,18 @@ func addTo(recorded json.RawMessage, attributes map[string]any) json.RawMessage 
 	return raw
 }
 
+// metadata is the metadata of a resource, resolved, as JSON.
+func (o *operation) metadata(d *template.Resource, rt template.Runtime) (string, error) {
+	if d.Metadata == nil {
+		return "", nil
+	}
+	v, err := o.instance.Value(d.Metadata, rt)
+	if err != nil {
+		return "", err
+	}
+	return template.JSON(v), nil
+}
+
 // find looks for a resource that a call may have made, with CloudFormation's own eyes.
 func (r *request) find(h handler) (string, error) {
 	if h.find == nil {
@@ -331,89 +412,10 @@ func (r *request) find(h handler) (string, error) {
 	defer func() { r.ctx = ctx }()
 	r.ctx = r.o.asItself(ctx)
 	id, err := h.find(r)
-	if notFound(err) {
+	if notFound(err) || slices.Contains(r.others, id) {
 		return "", nil
 	}
 	return id, err
-}
-
-// removeResource deletes one resource and reports whether it is gone.
-func (o *operation) removeResource(ctx context.Context, rec resourceRecord) bool {
-	if rec.Status == cloudformationtypes.ResourceStatusDeleteComplete || rec.Status == cloudformationtypes.ResourceStatusDeleteSkipped {
-		return true
-	}
-	say := func(status cloudformationtypes.ResourceStatus, reason string) {
-		o.logged(o.note(rec.LogicalID, true, func(r *resourceRecord) { r.Status, r.Reason = status, reason }))
-	}
-	h := handlers[rec.Type]
-	as, err := o.as(ctx)
-	if err != nil {
-		say(cloudformationtypes.ResourceStatusDeleteFailed, err.Error())
-		return false
-	}
-	r := &request{o: o, ctx: as, id: rec.PhysicalID, logical: rec.LogicalID, typ: rec.Type, token: rec.Token, suffix: rec.Suffix, props: &template.Map{}}
-	if v, err := template.ReadJSON(string(rec.Properties)); err == nil {
-		if m, ok := v.(*template.Map); ok {
-			r.props = m
-		}
-	}
-	if r.id == "" && rec.Begun {
-		if r.id, err = r.find(h); err != nil {
-			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
-			return false
-		}
-		if h.find == nil {
-			r.id = rec.Token // its removal goes by the properties
-		}
-	}
-	rollback := o.rec.Status == cloudformationtypes.StackStatusRollbackInProgress
-	switch keep := rec.DeletionPolicy == "Retain" || rec.DeletionPolicy == "RetainExceptOnCreate" && !rollback || slices.Contains(o.rec.Retain, rec.LogicalID); {
-	case r.id == "":
-		if rollback { // a resource that was not made has no more events
-			return true
-		}
-	case keep:
-		say(cloudformationtypes.ResourceStatusDeleteSkipped, "")
-		return true
-	}
-	if rec.Status != cloudformationtypes.ResourceStatusDeleteInProgress {
-		say(cloudformationtypes.ResourceStatusDeleteInProgress, "")
-	}
-	if r.id != "" && h.remove != nil {
-		err = r.retried(h.remove)
-		if ctx.Err() != nil {
-			return false
-		}
-		if err != nil && !notFound(err) {
-			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
-			return false
-		}
-	}
-	say(cloudformationtypes.ResourceStatusDeleteComplete, "")
-	return true
-}
-
-// Deletions that others are in the way of are tried again for a while.
-const (
-	inTheWay      = 2 * time.Minute
-	inTheWayPause = 2 * time.Second
-)
-
-func (r *request) retried(remove func(*request) error) error {
-	until := r.o.s.now().Add(inTheWay)
-	for {
-		err := remove(r)
-		if code := codeOf(err); code != "DependencyViolation" && code != "InvalidIPAddress.InUse" || r.o.s.now().After(until) {
-			return err
-		}
-		timer := r.o.s.clock.NewTimer(inTheWayPause)
-		select {
-		case <-timer.C():
-		case <-r.ctx.Done():
-			timer.Stop()
-			return context.Cause(r.ctx)
-		}
-	}
 }
 
 func codeOf(err error) string {
@@ -494,7 +496,7 @@ func (rt *runtime) GetAtt(id, attribute string) (any, error) {
 		return nil, fmt.Errorf("resource %s is not there", id)
 	}
 	if h := handlers[rec.Type]; slices.Contains(strings.Fields(h.live), attribute) {
-		now, err := h.read(&request{o: rt.o, ctx: rt.ctx, id: rec.PhysicalID, logical: id, typ: rec.Type, props: &template.Map{}})
+		now, err := h.read(rt.o.request(rt.ctx, &rec, &rec.resourceState))
 		if err != nil {
 			return nil, err
 		}

@@ -249,12 +249,14 @@ func (r *request) systemTags() []tagRecord {
 	}
 }
 
-func (r *request) tagMap() map[string]string {
-	var out map[string]string
-	for _, t := range r.tags() {
-		if out == nil {
-			out = map[string]string{}
-		}
+func (r *request) tagMap() map[string]string { return tagsAsMap(r.tags()) }
+
+func tagsAsMap(tags []tagRecord) map[string]string {
+	if len(tags) == 0 {
+		return nil
+	}
+	out := map[string]string{}
+	for _, t := range tags {
 		out[t.Key] = t.Value
 	}
 	return out

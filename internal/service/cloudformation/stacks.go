@@ -107,36 +107,20 @@ func checkTransforms(t *template.Template) error {
 // CreateStack begins a stack.
 func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateStackInput) (*awscloudformation.CreateStackOutput, error) {
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
-	t, err := parsed(in.TemplateBody)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkTransforms(t); err != nil {
-		return nil, err
-	}
-	if err := checkTypes(t.Types()); err != nil {
-		return nil, err
-	}
 	if in.OnFailure != "" && in.DisableRollback != nil {
 		return nil, invalid("You can specify either DisableRollback or OnFailure, but not both.") // the API reference says so
 	}
-	rec := stackRecord{
-		ID: ids.UUID(), Name: *in.StackName, Status: cloudformationtypes.StackStatusCreateInProgress, Created: s.now(), Template: *in.TemplateBody, Description: t.Description,
-		NotificationARNs: in.NotificationARNs, OnFailure: "ROLLBACK", Protected: aws.ToBool(in.EnableTerminationProtection), RoleARN: aws.ToString(in.RoleARN),
-		Timeout: time.Duration(aws.ToInt32(in.TimeoutInMinutes)) * time.Minute, Operation: newOperation(call, in.ClientRequestToken),
-		CreateToken: aws.ToString(in.ClientRequestToken),
-	}
-	switch {
-	case !stackName.MatchString(rec.Name):
-		return nil, violated(rec.Name, "stackName", "Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
-	case len(rec.Name) > maxStackName:
-		return nil, violated(rec.Name, "stackName", fmt.Sprintf("Member must have length less than or equal to %d", maxStackName))
-	}
-	if rec.CreateFingerprint, err = fingerprint(in); err != nil {
+	if err := checkName(*in.StackName); err != nil {
 		return nil, err
 	}
-	for _, c := range in.Capabilities {
-		rec.Capabilities = append(rec.Capabilities, string(c))
+	rec := stackRecord{
+		ID: ids.UUID(), Name: *in.StackName, Status: cloudformationtypes.StackStatusCreateInProgress, Created: s.now(), OnFailure: "ROLLBACK",
+		Protected: aws.ToBool(in.EnableTerminationProtection), Timeout: time.Duration(aws.ToInt32(in.TimeoutInMinutes)) * time.Minute,
+		Operation: newOperation(call, in.ClientRequestToken), CreateToken: aws.ToString(in.ClientRequestToken),
+	}
+	var err error
+	if rec.CreateFingerprint, err = fingerprint(in); err != nil {
+		return nil, err
 	}
 	switch {
 	case aws.ToBool(in.DisableRollback):
@@ -144,27 +128,14 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 	case in.OnFailure != "":
 		rec.OnFailure = string(in.OnFailure)
 	}
-	if rec.Tags, err = stackTags(in.Tags); err != nil {
-		return nil, err
-	}
 	key := sc.Key(rec.ID)
-	if rec.Parameters, err = s.parameters(ctx, t, in.Parameters); err != nil {
+	if _, err := s.submit(ctx, key, &rec, submission{
+		body: in.TemplateBody, parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities, notificationARNs: in.NotificationARNs, role: in.RoleARN,
+	}); err != nil {
 		return nil, err
 	}
-	instance, err := bindTo(key, &rec, t)
-	if err != nil {
-		return nil, asInvalid(err)
-	}
-	if err := checkPolicies(instance); err != nil {
+	if rec.Policy, err = policyText(in.StackPolicyBody); err != nil {
 		return nil, err
-	}
-	if _, needed, _ := capabilities(t, instance.Resources); !granted(rec.Capabilities, needed) {
-		return nil, insufficientCapabilities(needed)
-	}
-	if rec.RoleARN != "" {
-		if _, err := s.cfg.Assume(ctx, rec.RoleARN, stackARN(key, &rec)); err != nil {
-			return nil, badRole(rec.RoleARN)
-		}
 	}
 	arn := stackARN(key, &rec)
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
@@ -185,7 +156,85 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 		}
 		return s.noteStack(tx, key, cloudformationtypes.StackStatusCreateInProgress, requested)
 	})
-	return &awscloudformation.CreateStackOutput{StackId: &arn}, err
+	return &awscloudformation.CreateStackOutput{StackId: &arn, OperationId: &rec.Operation.ID}, err
+}
+
+func checkName(name string) error {
+	switch {
+	case !stackName.MatchString(name):
+		return violated(name, "stackName", "Member must satisfy regular expression pattern: [a-zA-Z][-a-zA-Z0-9]*|arn:[-a-zA-Z0-9:/._+]*")
+	case len(name) > maxStackName:
+		return violated(name, "stackName", fmt.Sprintf("Member must have length less than or equal to %d", maxStackName))
+	}
+	return nil
+}
+
+// A submission is what a request says that a stack is to be made from.
+type submission struct {
+	body             *string
+	previous         bool // use the template that the stack has
+	parameters       []cloudformationtypes.Parameter
+	tags             []cloudformationtypes.Tag // nil: those that the stack has
+	capabilities     []cloudformationtypes.Capability
+	notificationARNs []string // nil: those that the stack has
+	role             *string
+}
+
+// submit checks a submission and makes it the stack's version, in rec. AWS makes these
+// checks in the call.
+func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, in submission) (*template.Template, error) {
+	body := in.body
+	if in.previous {
+		if body != nil {
+			return nil, invalid("You cannot specify both usePreviousTemplate and Template Body/Template URL.")
+		}
+		body = &rec.Template
+	}
+	t, err := parsed(body)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkTransforms(t); err != nil {
+		return nil, err
+	}
+	if err := checkTypes(t.Types()); err != nil {
+		return nil, err
+	}
+	rec.Template, rec.Description = *body, t.Description
+	if in.role != nil {
+		rec.RoleARN = *in.role
+	}
+	if in.notificationARNs != nil {
+		rec.NotificationARNs = in.notificationARNs
+	}
+	if in.tags != nil {
+		if rec.Tags, err = stackTags(in.tags); err != nil {
+			return nil, err
+		}
+	}
+	rec.Capabilities = nil
+	for _, c := range in.capabilities {
+		rec.Capabilities = append(rec.Capabilities, string(c))
+	}
+	if rec.Parameters, err = s.parameters(ctx, t, in.parameters, rec.Parameters); err != nil {
+		return nil, err
+	}
+	instance, err := bindTo(key, rec, t)
+	if err != nil {
+		return nil, asInvalid(err)
+	}
+	if err := checkPolicies(instance); err != nil {
+		return nil, err
+	}
+	if _, needed, _ := capabilities(t, instance.Resources); !granted(rec.Capabilities, needed) {
+		return nil, insufficientCapabilities(needed)
+	}
+	if in.role != nil {
+		if _, err := s.cfg.Assume(ctx, rec.RoleARN, stackARN(key, rec)); err != nil {
+			return nil, badRole(rec.RoleARN)
+		}
+	}
+	return t, nil
 }
 
 func newOperation(call *awsapi.Call, token *string) operationRecord {
@@ -268,6 +317,8 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 			return nil
 		case f.Protected:
 			return protected(f.Name)
+		case strings.HasPrefix(string(f.Status), "UPDATE_") && inProgress(f.Status):
+			return invalid("Stack [%s] cannot be deleted while in status %s", f.Name, f.Status)
 		case len(in.RetainResources) > 0 && f.Status != cloudformationtypes.StackStatusDeleteFailed:
 			return cannotRetain(f.arn())
 		}

@@ -235,6 +235,56 @@ func (c *checker) function(name string, arg any) error {
 	return templateErrUnsupported(name)
 }
 
+// Imports reports whether a value uses Fn::ImportValue.
+func Imports(v any) bool { return uses(v, "Fn::ImportValue") }
+
+// A Reference is what a value refers to: a parameter or resource, or an attribute of a
+// resource.
+type Reference struct{ Name, Attribute string }
+
+// References returns what a value refers to, in the order of the text.
+func References(v any) (out []Reference) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			out = append(out, References(e)...)
+		}
+	case *Map:
+		name, arg, _ := function(v)
+		list, _ := arg.([]any)
+		switch name {
+		case "Ref":
+			return []Reference{{Name: textOf(arg)}}
+		case "Fn::GetAtt":
+			if text, ok := arg.(string); ok {
+				id, attribute, _ := strings.Cut(text, ".")
+				return []Reference{{id, attribute}}
+			}
+			if len(list) == 2 {
+				return []Reference{{textOf(list[0]), textOf(list[1])}}
+			}
+		case "Fn::Sub":
+			var vars *Map
+			text := textOf(arg)
+			if len(list) == 2 {
+				text = textOf(list[0])
+				vars, _ = list[1].(*Map)
+			}
+			for _, p := range pieces(text) {
+				if p.variable && !vars.Has(p.text) {
+					id, attribute, _ := strings.Cut(p.text, ".")
+					out = append(out, Reference{id, attribute})
+				}
+			}
+			return append(out, References(list)...)
+		}
+		for _, k := range v.Keys() {
+			out = append(out, References(v.Get(k))...)
+		}
+	}
+	return out
+}
+
 func textOf(v any) string { text, _ := Text(v); return text }
 
 // listLike are lists and what may return one.

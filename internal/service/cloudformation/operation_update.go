@@ -1,0 +1,440 @@
+package cloudformation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// update takes the stack to its new version, in parallel as far as resources do not wait
+// for one another. What the new version no longer has is deleted after that, in cleanUp.
+func (o *operation) update(ctx context.Context) error {
+	if err := o.bound(); err != nil {
+		return o.updateFailed(ctx, err.Error()) // an older Drydock accepted the template
+	}
+	as, err := o.as(ctx)
+	if err != nil {
+		return o.updateFailed(ctx, err.Error())
+	}
+	if missing := o.s.missing(as, o.t, &o.rec); missing != "" {
+		return o.updateFailed(ctx, missing)
+	}
+	work, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	waits, declared := map[string][]string{}, map[string]*template.Resource{}
+	for _, r := range o.instance.Resources {
+		waits[r.ID], declared[r.ID] = r.DependsOn, r
+	}
+	for _, item := range resources.All(o.s.store, within(o.key)) {
+		rec := item.Value
+		if declared[rec.LogicalID] == nil && !gone(rec.Status) {
+			if err := o.permits(actionDelete, rec.LogicalID, rec.Type); err != nil {
+				o.fail(rec.LogicalID, err)
+				cancel(errSibling)
+			}
+		}
+	}
+	walk(waits, func(id string) bool {
+		ok := o.updateResource(work, declared[id])
+		if !ok {
+			cancel(errSibling)
+		}
+		return ok
+	}, func() bool { return work.Err() != nil })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if cause := o.badInStep(); cause != "" {
+		return o.updateFailed(ctx, cause)
+	}
+	refusal, err := o.publish(ctx, cloudformationtypes.StackStatusUpdateCompleteCleanupInProgress)
+	if refusal != "" {
+		return o.updateFailed(ctx, refusal)
+	}
+	return err
+}
+
+// badInStep lists the resources that failed, or returns "".
+func (o *operation) badInStep() string {
+	var created, updated []string
+	for _, item := range resources.All(o.s.store, within(o.key)) {
+		switch rec := item.Value; {
+		case rec.Step != o.step:
+		case rec.Status == cloudformationtypes.ResourceStatusCreateFailed:
+			created = append(created, rec.LogicalID)
+		case rec.Status == cloudformationtypes.ResourceStatusUpdateFailed:
+			updated = append(updated, rec.LogicalID)
+		}
+	}
+	cause := ""
+	if len(created) > 0 {
+		cause = fmt.Sprintf("The following resource(s) failed to create: [%s]. ", strings.Join(created, ", "))
+	}
+	if len(updated) > 0 {
+		cause += failedToUpdate(updated)
+	}
+	return cause
+}
+
+func failedToUpdate(bad []string) string {
+	return fmt.Sprintf("The following resource(s) failed to update: [%s]. ", strings.Join(bad, ", "))
+}
+
+// updateFailed ends an update that failed. A stack whose creation failed has nothing to go
+// back to but nothing at all.
+func (o *operation) updateFailed(ctx context.Context, cause string) error {
+	switch {
+	case o.rec.KeepFailed:
+		return o.setStack(ctx, cloudformationtypes.StackStatusUpdateFailed, cause, nil)
+	case o.rec.Previous == nil:
+		return o.setStack(ctx, cloudformationtypes.StackStatusRollbackInProgress, cause, nil)
+	}
+	return o.setStack(ctx, cloudformationtypes.StackStatusUpdateRollbackInProgress, cause, nil)
+}
+
+func failed(s cloudformationtypes.ResourceStatus) bool {
+	return strings.HasSuffix(string(s), "_FAILED")
+}
+
+func ongoing(s cloudformationtypes.ResourceStatus) bool {
+	return strings.HasSuffix(string(s), "_IN_PROGRESS")
+}
+
+func gone(s cloudformationtypes.ResourceStatus) bool {
+	return s == cloudformationtypes.ResourceStatusDeleteComplete || s == cloudformationtypes.ResourceStatusDeleteSkipped
+}
+
+// updateResource makes one resource what the new version says, and reports whether it is.
+func (o *operation) updateResource(ctx context.Context, d *template.Resource) bool {
+	rec, ok := o.resource(d.ID)
+	mine := ok && rec.Step == o.step
+	switch {
+	case mine && !ongoing(rec.Status):
+		return !failed(rec.Status)
+	case mine && rec.Status == cloudformationtypes.ResourceStatusCreateInProgress, mine && rec.Replaced:
+		return o.concluded(ctx, d.ID, o.bringUp(ctx, d))
+	case !ok, gone(rec.Status):
+		if err := o.addResource(d); err != nil {
+			return false
+		}
+		return o.concluded(ctx, d.ID, o.bringUp(ctx, d))
+	case rec.Status == cloudformationtypes.ResourceStatusCreateFailed:
+		// An update or creation failed and was not rolled back.
+		if !o.removeState(ctx, &rec, &rec.resourceState, false, func(cloudformationtypes.ResourceStatus, string) {}) {
+			return o.concluded(ctx, d.ID, fmt.Errorf("resource %s failed and cannot be deleted", d.ID))
+		}
+		if err := o.addResource(d); err != nil {
+			return false
+		}
+		return o.concluded(ctx, d.ID, o.bringUp(ctx, d))
+	}
+	return o.concluded(ctx, d.ID, o.change(ctx, d, rec, mine))
+}
+
+// change updates a resource that is there, replaces it, or leaves it alone. again says that
+// a daemon that was killed has begun it.
+func (o *operation) change(ctx context.Context, d *template.Resource, rec resourceRecord, again bool) error {
+	rt, err := o.runtime(ctx)
+	if err != nil {
+		return err
+	}
+	r := o.request(rt.ctx, &rec, &rec.resourceState)
+	if r.props, err = o.instance.Properties(d, rt); err != nil {
+		return err
+	}
+	r.stackTags = o.rec.Tags
+	metadata, err := o.metadata(d, rt)
+	if err != nil {
+		return err
+	}
+	befores := []resourceState{rec.resourceState}
+	if rec.Old != nil && !rec.Replaced {
+		// What an update that was cut short or failed has reached is not known.
+		befores = []resourceState{*rec.Old, rec.resourceState}
+	}
+	before := befores[0]
+	r.was = o.request(rt.ctx, &rec, &before)
+	changed := r.differences()
+	unfinished := again || rec.Status == cloudformationtypes.ResourceStatusUpdateFailed
+	set := func(rec *resourceRecord) {
+		rec.DependsOn, rec.DeletionPolicy, rec.UpdateReplacePolicy, rec.Metadata, rec.Tags = d.DependsOn, d.DeletionPolicy, d.UpdateReplacePolicy, metadata, o.rec.Tags
+	}
+	if len(changed) == 0 && metadata == before.Metadata && !unfinished {
+		next := rec
+		if set(&next); slices.Equal(next.DependsOn, rec.DependsOn) && next.DeletionPolicy == rec.DeletionPolicy && next.UpdateReplacePolicy == rec.UpdateReplacePolicy && slices.Equal(next.Tags, rec.Tags) {
+			return nil
+		}
+		return o.note(d.ID, false, func(rec *resourceRecord) { rec.remember(); set(rec) })
+	}
+	if err := schemas()[d.Type].check(d.ID, r.props); err != nil {
+		return err
+	}
+	if err := r.checkTags(); err != nil {
+		return err
+	}
+	if rec.Replaced && unfinished || schemas()[d.Type].replaces(changed) {
+		if err := o.permits(actionReplace, d.ID, d.Type); err != nil {
+			return err
+		}
+		return o.replace(ctx, d, r)
+	}
+	if err := o.permits(actionModify, d.ID, d.Type); err != nil {
+		return err
+	}
+	if !again {
+		err := o.note(d.ID, true, func(rec *resourceRecord) {
+			rec.remember()
+			set(rec)
+			rec.Status, rec.Reason, rec.Step, rec.Properties = cloudformationtypes.ResourceStatusUpdateInProgress, "", o.step, []byte(template.JSON(r.props))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	var attributes map[string]any
+	for _, b := range befores {
+		r.was = o.request(rt.ctx, &rec, &b)
+		if attributes, err = r.updateInPlace(); err != nil {
+			return err
+		}
+	}
+	return o.note(d.ID, true, func(rec *resourceRecord) {
+		rec.PhysicalID = r.id
+		rec.complete(attributes)
+	})
+}
+
+// remember keeps a resource as it is, for a rollback.
+func (rec *resourceRecord) remember() {
+	if rec.Old == nil {
+		rec.Old = new(rec.resourceState)
+	}
+}
+
+// before is the resource as it was before the update.
+func (rec *resourceRecord) before() *resourceState {
+	if rec.Old != nil {
+		return rec.Old
+	}
+	return &rec.resourceState
+}
+
+// differences are the properties that an update changes; Tags are among them if only the
+// stack's tags change.
+func (r *request) differences() (out []string) {
+	for _, k := range append(slices.Clone(r.props.Keys()), r.was.props.Keys()...) {
+		if r.changed(k) && !slices.Contains(out, k) {
+			out = append(out, k)
+		}
+	}
+	if s := schemas()[r.typ]; s != nil && s.Properties["Tags"] != nil && !slices.Contains(out, "Tags") {
+		if set, gone := r.tagChanges(); len(set)+len(gone) > 0 {
+			out = append(out, "Tags")
+		}
+	}
+	return out
+}
+
+// replaces reports whether a change needs another physical resource.
+func (s *schema) replaces(changed []string) bool {
+	return s != nil && slices.ContainsFunc(changed, func(p string) bool { return slices.Contains(s.CreateOnly, p) })
+}
+
+// updateInPlace changes a resource from what r.was says, and returns its attributes.
+func (r *request) updateInPlace() (map[string]any, error) {
+	h := handlers[r.typ]
+	changed := r.differences()
+	for _, p := range changed {
+		if !slices.Contains(strings.Fields(h.inPlace), p) {
+			return nil, r.reason(r.notHonoured(p + ", changed by an update"))
+		}
+	}
+	if h.update != nil && len(changed) > 0 {
+		if err := h.update(r); err != nil {
+			return nil, r.reason(err)
+		}
+	}
+	return r.finish(h)
+}
+
+// replace begins another physical resource in the place of one.
+func (o *operation) replace(ctx context.Context, d *template.Resource, r *request) error {
+	if name, ok := schemas()[d.Type].named(r); ok {
+		return fmt.Errorf("CloudFormation cannot update a stack when a custom-named resource requires replacing. Rename %s and update the stack again.", name) //nolint:staticcheck // AWS's words
+	}
+	err := o.note(d.ID, true, func(rec *resourceRecord) {
+		if rec.Replaced { // by an update that was not rolled back
+			rec.Discarded = append(rec.Discarded, discardRecord{resourceState: rec.resourceState})
+		}
+		rec.remember()
+		rec.resourceState = o.fresh(d)
+		rec.Replaced, rec.Step, rec.Status = true, o.step, cloudformationtypes.ResourceStatusUpdateInProgress
+		rec.Reason = "Requested update requires the creation of a new physical resource; hence creating one."
+	})
+	if err != nil {
+		return err
+	}
+	return o.bringUp(ctx, d)
+}
+
+// named returns the name that the template gives to a resource and that its replacement
+// would have, too.
+func (s *schema) named(r *request) (string, bool) {
+	name := ""
+	for _, p := range s.PrimaryIdentifier {
+		if slices.Contains(s.ReadOnly, p) || !r.props.Has(p) || r.changed(p) {
+			return "", false
+		}
+		name = r.text(p)
+	}
+	return name, name != ""
+}
+
+// rollBackUpdate makes the resources again what they were before the update.
+func (o *operation) rollBackUpdate(ctx context.Context) error {
+	waits := map[string][]string{}
+	for _, item := range resources.All(o.s.store, within(o.key)) {
+		rec := item.Value
+		if ongoing(rec.Status) && rec.Step != o.step && !strings.HasPrefix(string(rec.Status), "DELETE") {
+			o.fail(rec.LogicalID, errCancelled)
+			rec, _ = o.resource(rec.LogicalID)
+		}
+		waits[rec.LogicalID] = rec.before().DependsOn
+	}
+	walk(waits, func(id string) bool { return o.restore(ctx, id) }, func() bool { return ctx.Err() != nil })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var bad []string
+	for id := range waits {
+		if rec, _ := o.resource(id); rec.Old != nil {
+			bad = append(bad, id)
+		}
+	}
+	if len(bad) > 0 {
+		slices.Sort(bad)
+		return o.setStack(ctx, cloudformationtypes.StackStatusUpdateRollbackFailed, failedToUpdate(bad), nil)
+	}
+	return o.setStack(ctx, cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress, "", func(rec *stackRecord) {
+		if rec.Previous != nil {
+			rec.versionRecord = *rec.Previous
+		}
+		rec.Previous, rec.PolicyOnce, rec.Skip = nil, "", nil
+	})
+}
+
+// restore takes one resource back to what it was, and reports whether it is.
+func (o *operation) restore(ctx context.Context, id string) bool {
+	rec, ok := o.resource(id)
+	if !ok || rec.Old == nil {
+		return true
+	}
+	if rec.Step == o.step && failed(rec.Status) {
+		return false
+	}
+	r := o.request(ctx, &rec, rec.Old)
+	r.was = o.request(ctx, &rec, &rec.resourceState)
+	back := func(rec *resourceRecord) {
+		old := *rec.Old
+		if rec.Replaced && (rec.PhysicalID != "" || rec.Begun) {
+			rec.Discarded = append(rec.Discarded, discardRecord{resourceState: rec.resourceState})
+		}
+		rec.resourceState, rec.Old, rec.Replaced, rec.Step = old, nil, false, o.step
+	}
+	switch untouched := len(r.differences()) == 0 && rec.Old.Metadata == rec.Metadata; {
+	case slices.Contains(o.rec.Skip, id) && !rec.Replaced:
+		return o.note(id, true, func(rec *resourceRecord) {
+			rec.Old, rec.Status, rec.Reason, rec.Step = nil, cloudformationtypes.ResourceStatusUpdateComplete, "", o.step
+		}) == nil
+	case untouched && !failed(rec.Status) && !rec.Replaced:
+		return o.note(id, false, back) == nil
+	case rec.Replaced || untouched:
+		return o.note(id, true, func(rec *resourceRecord) {
+			back(rec)
+			rec.Status, rec.Reason = cloudformationtypes.ResourceStatusUpdateComplete, ""
+		}) == nil
+	}
+	if rec.Step != o.step {
+		err := o.note(id, true, func(rec *resourceRecord) {
+			rec.Status, rec.Reason, rec.Step = cloudformationtypes.ResourceStatusUpdateInProgress, "", o.step
+		})
+		if err != nil {
+			return false
+		}
+	}
+	as, err := o.as(ctx)
+	var attributes map[string]any
+	if err == nil {
+		r.ctx, r.id = as, rec.PhysicalID
+		attributes, err = r.updateInPlace()
+	}
+	if err != nil {
+		return o.concluded(ctx, id, err)
+	}
+	return o.note(id, true, func(rec *resourceRecord) {
+		back(rec)
+		rec.PhysicalID = r.id
+		rec.complete(attributes)
+	}) == nil
+}
+
+// cleanUp deletes what the stack's version does not have: resources that are not declared,
+// and those that others have taken the place of. What cannot be deleted does not fail the
+// stack.
+func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackStatus) error {
+	if err := o.bound(); err != nil {
+		return err
+	}
+	declared := map[string]bool{}
+	for _, r := range o.instance.Resources {
+		declared[r.ID] = true
+	}
+	waits := map[string][]string{}
+	for _, item := range resources.All(o.s.store, within(o.key)) {
+		rec := item.Value
+		delay(waits, rec.LogicalID, rec.before().DependsOn)
+		for _, d := range rec.Discarded {
+			delay(waits, rec.LogicalID, d.DependsOn)
+		}
+		if rec.Old != nil {
+			o.logged(o.note(rec.LogicalID, false, (*resourceRecord).forget))
+		}
+	}
+	var mu sync.Mutex
+	var done []string // what the stack no longer has
+	walk(waits, func(id string) bool {
+		rec, ok := o.resource(id)
+		switch {
+		case !ok:
+			return true
+		case declared[id]:
+			return o.removeDiscarded(ctx, id)
+		case !o.removeResource(ctx, rec):
+			return false
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		done = append(done, id)
+		return true
+	}, func() bool { return ctx.Err() != nil })
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return o.s.store.Update(ctx, func(tx *store.Tx) error {
+		now, err := stacks.Get(tx, o.key)
+		if err != nil || now.Operation.ID != o.rec.Operation.ID {
+			return errSuperseded
+		}
+		for _, id := range done {
+			resources.Delete(tx, below(o.key, id))
+		}
+		return o.s.noteStack(tx, o.key, end, "")
+	})
+}

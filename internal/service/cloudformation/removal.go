@@ -1,0 +1,130 @@
+package cloudformation
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+)
+
+// removeResource deletes one resource, with everything that updates left of it, and
+// reports whether it is gone.
+func (o *operation) removeResource(ctx context.Context, rec resourceRecord) bool {
+	ok := o.removeDiscarded(ctx, rec.LogicalID)
+	if rec.Status == cloudformationtypes.ResourceStatusDeleteComplete || rec.Status == cloudformationtypes.ResourceStatusDeleteSkipped {
+		return ok
+	}
+	say := func(status cloudformationtypes.ResourceStatus, reason string) {
+		o.logged(o.note(rec.LogicalID, true, func(r *resourceRecord) { r.Status, r.Reason = status, reason }))
+	}
+	keep := rec.DeletionPolicy == "Retain" || rec.DeletionPolicy == "RetainExceptOnCreate" && !o.undoes() || slices.Contains(o.rec.Retain, rec.LogicalID)
+	return o.removeState(ctx, &rec, &rec.resourceState, keep, say) && ok
+}
+
+// removeDiscarded deletes the physical resources that others have taken the place of.
+func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
+	rec, _ := o.resource(id)
+	if rec.Old != nil {
+		o.logged(o.note(id, false, (*resourceRecord).forget))
+		rec, _ = o.resource(id)
+	}
+	ok := true
+	for _, d := range rec.Discarded {
+		about := rec
+		about.Status, about.Discarded, about.resourceState = "", nil, d.resourceState
+		gone := o.removeState(ctx, &about, &about.resourceState, d.Retain, func(status cloudformationtypes.ResourceStatus, reason string) {
+			said := about
+			said.Status, said.Reason = status, reason
+			o.logged(o.write(id, func(*resourceRecord) *resourceRecord { return &said }))
+		})
+		if gone {
+			o.logged(o.note(id, false, func(rec *resourceRecord) {
+				rec.Discarded = slices.DeleteFunc(rec.Discarded, func(other discardRecord) bool { return other.Token == d.Token })
+			}))
+		}
+		ok = ok && gone
+	}
+	return ok
+}
+
+// forget gives up what a resource was before the update, which is then not taken back.
+func (rec *resourceRecord) forget() {
+	if rec.Old != nil && rec.Replaced {
+		rec.Discarded = append(rec.Discarded, discardRecord{*rec.Old, rec.Old.UpdateReplacePolicy == "Retain"})
+	}
+	rec.Old, rec.Replaced = nil, false
+}
+
+// undoes reports whether the operation takes back a creation or an update.
+func (o *operation) undoes() bool {
+	return o.rec.Status == cloudformationtypes.StackStatusRollbackInProgress || o.rec.Status == cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress
+}
+
+// removeState deletes a physical resource, or keeps it, and reports whether the stack no
+// longer has it.
+func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *resourceState, keep bool, say func(cloudformationtypes.ResourceStatus, string)) bool {
+	h := handlers[rec.Type]
+	as, err := o.as(ctx)
+	if err != nil {
+		say(cloudformationtypes.ResourceStatusDeleteFailed, err.Error())
+		return false
+	}
+	r := o.request(as, rec, st)
+	if r.id == "" && st.Begun {
+		if r.id, err = r.find(h); err != nil {
+			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
+			return false
+		}
+		if h.find == nil {
+			r.id = st.Token // its removal goes by the properties
+		}
+	}
+	switch {
+	case r.id == "":
+		if o.undoes() || rec.Status == "" { // a resource that was not made has no more events
+			return true
+		}
+	case keep:
+		say(cloudformationtypes.ResourceStatusDeleteSkipped, "")
+		return true
+	}
+	if rec.Status != cloudformationtypes.ResourceStatusDeleteInProgress {
+		say(cloudformationtypes.ResourceStatusDeleteInProgress, "")
+	}
+	if r.id != "" && h.remove != nil {
+		err = r.retried(h.remove)
+		if ctx.Err() != nil {
+			return false
+		}
+		if err != nil && !notFound(err) {
+			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
+			return false
+		}
+	}
+	say(cloudformationtypes.ResourceStatusDeleteComplete, "")
+	return true
+}
+
+// Deletions that others are in the way of are tried again for a while.
+const (
+	inTheWay      = 2 * time.Minute
+	inTheWayPause = 2 * time.Second
+)
+
+func (r *request) retried(remove func(*request) error) error {
+	until := r.o.s.now().Add(inTheWay)
+	for {
+		err := remove(r)
+		if code := codeOf(err); code != "DependencyViolation" && code != "InvalidIPAddress.InUse" || r.o.s.now().After(until) {
+			return err
+		}
+		timer := r.o.s.clock.NewTimer(inTheWayPause)
+		select {
+		case <-timer.C():
+		case <-r.ctx.Done():
+			timer.Stop()
+			return context.Cause(r.ctx)
+		}
+	}
+}
