@@ -25,7 +25,7 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs()+ofEvents()+ofStacks())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs()+ofImages()+ofEvents()+ofStacks())
 	return err
 }
 
@@ -124,6 +124,30 @@ CloudWatch Logs differs from AWS in this:
 - KMS is asked whether CloudWatch Logs may use a key when a log group gets it. The key encrypts nothing on disk, and a key that is disabled later stops no reader.
 - Resource policies belong to an account, not to a log group.
 - ` + "`aws logs tail`" + ` is part of AWS CLI 2. Earlier versions have ` + "`aws logs filter-log-events`" + `.
+`
+}
+
+// ofImages returns the page's section on ECR.
+func ofImages() string {
+	return `
+## Images
+
+Registry clients use ECR by these names, after ` + "`aws ecr get-login-password | docker login --username AWS --password-stdin NAME`" + `:
+
+| where | name of an image |
+|---|---|
+| under ` + "`drydock run`" + `, and for programs that run as pods | ` + "`ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG`" + ` |
+| everywhere on this machine, without TLS | ` + "`localhost:PORT/ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG`" + `, where PORT is that of AWS_ENDPOINT_URL |
+
+docker's daemon connects by itself, so it needs the second name. ECR differs from AWS in this:
+
+- The contents of an account have 20 GiB, together with the objects of S3. Beyond that, UploadLayerPart is refused with ` + "`LimitExceededException`" + `.
+- Images are not scanned: a scan ends with the status UNSUPPORTED_IMAGE.
+- Nothing is replicated, and nothing is pulled through a pull-through cache rule, which is only a record.
+- Lifecycle policies are applied every 30 seconds, and a preview is complete at once.
+- A KMS key is checked when a repository is created, and encrypts nothing on disk.
+- Layers cannot be mounted from another repository, as on AWS unless an account setting allows it. Clients upload them again.
+- Tokens are valid in all regions. The tags of their principal are those at the time of GetAuthorizationToken.
 `
 }
 

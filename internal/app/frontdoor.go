@@ -68,8 +68,17 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 			oidc.ServeHTTP(w, r)
 			return
 		}
-		d.server.ServeHTTP(w, r)
+		d.serveAWS(w, r)
 	})
+}
+
+// serveAWS answers requests to the AWS API and, by name or path, those of registry clients.
+func (d *daemon) serveAWS(w http.ResponseWriter, r *http.Request) {
+	if d.registry.Serves(r) {
+		d.registry.ServeHTTP(w, r)
+		return
+	}
+	d.server.ServeHTTP(w, r)
 }
 
 // connectPlane connects a program of `drydock run` with a cluster's endpoint by the name that

@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
@@ -33,6 +34,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/ecr"
+	"github.com/drydock-dev/drydock/internal/service/ecr/registry"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/elb"
@@ -93,6 +96,9 @@ type daemon struct {
 	eks     *eks.Service
 	eksAuth *eksauth.Service
 	events  *eventbridge.Service
+	ecr     *ecr.Service
+	// registry is where docker pushes images to ECR.
+	registry *registry.Registry
 
 	// What runs on them, and what explains or breaks it (makeMachines).
 	machines *compute.Machines
@@ -129,6 +135,7 @@ var services = []entry{
 	{new(logs.Service).AWS, func(d *daemon) module.Module {
 		return logs.New(logs.Config{Store: d.store, Bytes: d.bytes, KMS: awscall.KMS{API: d.server}, Log: d.log}).Module()
 	}},
+	{new(ecr.Service).AWS, func(d *daemon) module.Module { return d.ecr.Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
@@ -285,6 +292,9 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		return err
 	}
 	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
+	images := imagestore.New(imagestore.Config{Store: d.store, Blobs: d.blobs, Clock: clocks.RealClock{}})
+	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Allowed: d.authorizer.Allowed, Log: d.log})
+	d.registry = registry.New(registry.Config{API: d.server, ECR: d.ecr, Images: images, Origin: d.origins.Of, Hosts: d.cfg.AllowHosts, Clock: clocks.RealClock{}, Log: d.log})
 	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod, Resolver: d.eks.Authz()})
 	return nil
 }
@@ -318,7 +328,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	})
 	d.podRuns = podrun.New(podrun.Config{
 		EC2: d.ec2, EKS: d.eks, Machines: d.machines, ControlPlanes: planes{d.planes}, Why: d.why,
-		Services: operations, AWS: d.server, OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Listeners: &d.podListeners, Journal: d.journal, Log: d.log,
+		Services: operations, AWS: http.HandlerFunc(d.serveAWS), OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Listeners: &d.podListeners, Journal: d.journal, Log: d.log,
 	})
 	return nil
 }

@@ -34,7 +34,9 @@ var validators = map[string]validator{
 	"service-quotas": {violated: coral("IllegalArgumentException"), invalid: serialization},
 	"pricing":        {violated: coral("InvalidParameterException"), invalid: serialization},
 	// Recorded by LocalStack's tests (tests/aws/services/logs/test_logs_events.snapshot.json).
-	"logs": {violated: coral("InvalidParameterException"), invalid: serialization},
+	"logs":       {violated: coral("InvalidParameterException"), invalid: serialization},
+	"ecr":        {violated: atParameter, invalid: serialization},
+	"ecr-public": {violated: atParameter, invalid: serialization},
 	// https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/CommonErrors.html
 	"sqs": {violated: missingParameter, own: true, invalid: serialization},
 	// https://docs.aws.amazon.com/Route53/latest/APIReference/CommonErrors.html
@@ -59,6 +61,16 @@ func validation(svc *model.Service) validator {
 // missingParameter is EC2's: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 func missingParameter(found []violation) *awserr.Error {
 	return awserr.Newf("MissingParameter", "The request must contain the parameter %s", found[0].param)
+}
+
+// atParameter is ECR's error, which reports one violation: https://github.com/jenkins-x/jx/issues/1344
+func atParameter(found []violation) *awserr.Error {
+	v := found[0]
+	text := v.text
+	if p, ok := strings.CutPrefix(text, "Member must satisfy regular expression pattern: "); ok {
+		text = "must satisfy regular expression '" + p + "'"
+	}
+	return awserr.Newf("InvalidParameterException", "Invalid parameter at '%s' failed to satisfy constraint: '%s'", v.path, text)
 }
 
 func invalidParameterValue(param, value, want string) *awserr.Error {

@@ -1,0 +1,375 @@
+package imagestore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/blobstore"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// An ID names an image by digest, by tag, or by both.
+type ID struct{ Digest, Tag string }
+
+// An Image is an image of a repository.
+type Image struct {
+	Digest, MediaType, ArtifactType string
+	Size                            int64
+	Pushed, Pulled                  time.Time
+	Subject                         string
+	ManifestSize                    int64
+	Index, Scanned                  bool
+	Tags                            []Tag // by name
+}
+
+// A Tag is a name of an image.
+type Tag struct {
+	Name    string
+	Created time.Time
+}
+
+// Names are the names of the image's tags.
+func (i *Image) Names() []string {
+	var out []string
+	for _, t := range i.Tags {
+		out = append(out, t.Name)
+	}
+	return out
+}
+
+func (i *imageRecord) image() Image {
+	return Image{
+		Digest: i.Digest, MediaType: i.MediaType, ArtifactType: i.ArtifactType, Size: i.Size, Pushed: i.Pushed, Pulled: i.Pulled, Subject: i.Subject,
+		ManifestSize: i.Manifest.Size, Scanned: i.Scanned, Index: i.MediaType == dockerList || i.MediaType == ociIndex,
+	}
+}
+
+// A Failure says why an image of a request cannot be dealt with. Code is ECR's.
+type Failure struct{ Code, Reason string }
+
+// NotFound is the code for an image that does not exist.
+const NotFound = "ImageNotFound"
+
+// Images returns the images of a repository, by digest.
+func (s *Store) Images(r *Repository) []Image {
+	byDigest := map[string][]Tag{}
+	for _, t := range tags.All(s.store, r.Below(r.ID)) {
+		byDigest[t.Value.Digest] = append(byDigest[t.Value.Digest], Tag{tagOf(r, t.Key), t.Value.Created})
+	}
+	var out []Image
+	for _, i := range images.All(s.store, r.Below(r.ID)) {
+		img := i.Value.image()
+		img.Tags = byDigest[img.Digest]
+		out = append(out, img)
+	}
+	return out
+}
+
+// Empty reports whether a repository has no images.
+func (s *Store) Empty(rd store.Reader, r *Repository) bool {
+	empty := true
+	images.Scan(rd, r.Below(r.ID), "", func(store.Key, imageRecord) bool {
+		empty = false
+		return false
+	})
+	return empty
+}
+
+func tagOf(r *Repository, k store.Key) string { return strings.TrimPrefix(k.ID, r.ID+"/") }
+
+func (r *Repository) imageKey(digest string) store.Key { return r.Key(r.ID + "/" + digest) }
+func (r *Repository) tagKey(tag string) store.Key      { return r.Key(r.ID + "/" + tag) }
+
+var digestForm = regexp.MustCompile(`^[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+$`)
+
+// find returns the record of an image.
+func find(rd store.Reader, r *Repository, id ID) (imageRecord, *Failure) {
+	switch {
+	case id.Digest == "" && id.Tag == "":
+		return imageRecord{}, &Failure{"MissingDigestAndTag", "Invalid request parameters: both tag and digest cannot be null"}
+	case id.Digest != "" && !digestForm.MatchString(id.Digest):
+		return imageRecord{}, &Failure{"InvalidImageDigest", "Invalid request parameters: image digest should satisfy the regex '[a-zA-Z0-9-_+.]+:[a-fA-F0-9]+'"}
+	}
+	missing := &Failure{NotFound, "Requested image not found"}
+	digest := id.Digest
+	if id.Tag != "" {
+		t, err := tags.Get(rd, r.tagKey(id.Tag))
+		if err != nil {
+			return imageRecord{}, missing
+		}
+		if digest != "" && digest != t.Digest {
+			return imageRecord{}, &Failure{"ImageTagDoesNotMatchDigest", "Requested image digest does not match the image tag"} // from memory
+		}
+		digest = t.Digest
+	}
+	i, err := images.Get(rd, r.imageKey(digest))
+	if err != nil {
+		return imageRecord{}, missing
+	}
+	return i, nil
+}
+
+// Find returns an image, with the tags that it has.
+func (s *Store) Find(r *Repository, id ID) (Image, *Failure) {
+	i, f := find(s.store, r, id)
+	if f != nil {
+		return Image{}, f
+	}
+	out := i.image()
+	for _, t := range tags.All(s.store, r.Below(r.ID)) {
+		if t.Value.Digest == out.Digest {
+			out.Tags = append(out.Tags, Tag{tagOf(r, t.Key), t.Value.Created})
+		}
+	}
+	return out, nil
+}
+
+// pullRecorded is how often a pull is recorded.
+// https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_ImageDetail.html
+const pullRecorded = 24 * time.Hour
+
+// Pull returns an image and its manifest, and records that it was pulled.
+func (s *Store) Pull(ctx context.Context, r *Repository, id ID) (Image, string, *Failure, error) {
+	i, f := find(s.store, r, id)
+	if f != nil {
+		return Image{}, "", f, nil
+	}
+	content, err := s.blobs.Open(r.place(), i.Manifest, 0, -1)
+	if err != nil {
+		return Image{}, "", nil, err
+	}
+	defer content.Close()
+	raw, err := io.ReadAll(content)
+	if err != nil {
+		return Image{}, "", nil, err
+	}
+	if now := s.now(); now.Sub(i.Pulled) >= pullRecorded {
+		err = images.UpdateOne(ctx, s.store, r.imageKey(i.Digest), func(i *imageRecord) error {
+			i.Pulled = now
+			return nil
+		})
+	}
+	return i.image(), string(raw), nil, store.IgnoreNotFound(err)
+}
+
+// A Put is an image to store.
+type Put struct {
+	Manifest, MediaType string
+	// Digest is the manifest's digest, if the client says it.
+	Digest string
+	Tag    string
+	// Immutable reports whether a tag may not be moved to another image. Nil means that all may.
+	Immutable func(tag string) bool
+	// Scan says that the image is to be scanned.
+	Scan bool
+}
+
+// Put stores an image whose layers have been uploaded, and tags it.
+func (s *Store) Put(ctx context.Context, r *Repository, in Put) (Image, error) {
+	rec, err := parse(in.Manifest, in.MediaType)
+	if err != nil {
+		return Image{}, err
+	}
+	if in.Digest != "" && in.Digest != rec.Digest {
+		return Image{}, errDigest(in.Digest, rec.Digest)
+	}
+	if rec.Manifest, err = s.blobs.Put(r.place(), strings.NewReader(in.Manifest)); err != nil {
+		return Image{}, full(err)
+	}
+	known := false
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		_, err := images.Get(tx, r.imageKey(rec.Digest))
+		if known = err == nil; known {
+			return s.putTag(tx, r, in, rec.Digest, true)
+		}
+		if err := store.IgnoreNotFound(err); err != nil {
+			return err
+		}
+		if err := r.complete(tx, &rec); err != nil {
+			return err
+		}
+		if err := s.putTag(tx, r, in, rec.Digest, false); err != nil {
+			return err
+		}
+		rec.Pushed, rec.Scanned = s.now(), in.Scan
+		return images.Put(tx, r.imageKey(rec.Digest), rec)
+	})
+	if err != nil || known {
+		err = errors.Join(err, s.blobs.Delete(r.place(), rec.Manifest))
+	}
+	return rec.image(), err
+}
+
+// complete checks that the parts of an image are in the repository. The size of an index is that of its images.
+func (r *Repository) complete(tx *store.Tx, rec *imageRecord) error {
+	var absent []string
+	for _, d := range rec.Layers {
+		if _, err := layers.Get(tx, r.imageKey(d)); err != nil && !slices.Contains(absent, d) {
+			absent = append(absent, d)
+		}
+	}
+	if absent != nil {
+		return r.errNoParts("LayersNotFoundException", "Layers", absent)
+	}
+	var size int64
+	for _, d := range rec.Children {
+		child, err := images.Get(tx, r.imageKey(d))
+		if err != nil {
+			absent = append(absent, d)
+		}
+		size += child.Size
+	}
+	if absent != nil {
+		return r.errNoParts("ReferencedImagesNotFoundException", "Images", absent)
+	}
+	if size > 0 {
+		rec.Size = size
+	}
+	return nil
+}
+
+// putTag tags an image, which may already have been there.
+func (s *Store) putTag(tx *store.Tx, r *Repository, in Put, digest string, known bool) error {
+	if in.Tag == "" {
+		if known {
+			return r.errExists(digest, "")
+		}
+		return nil
+	}
+	t, err := tags.Get(tx, r.tagKey(in.Tag))
+	switch {
+	case err == nil && t.Digest == digest && known:
+		return r.errExists(digest, in.Tag)
+	case err == nil && in.Immutable != nil && in.Immutable(in.Tag):
+		return r.errImmutable(in.Tag)
+	case store.IgnoreNotFound(err) != nil:
+		return err
+	}
+	return tags.Put(tx, r.tagKey(in.Tag), tagRecord{Digest: digest, Created: s.now()})
+}
+
+// Delete removes images, and the layers that no other image of the repository has. An image given by tag loses that
+// tag, and goes with the last one.
+func (s *Store) Delete(ctx context.Context, r *Repository, ids []ID) (deleted []ID, failures map[ID]*Failure, err error) {
+	var contents []blobstore.Blob
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		deleted, failures, contents = nil, map[ID]*Failure{}, nil
+		asked := map[string]bool{}
+		for _, id := range ids {
+			if i, f := find(tx, r, id); f == nil {
+				asked[i.Digest] = true
+			}
+		}
+		var gone []imageRecord
+		for _, id := range ids {
+			rec, f := find(tx, r, id)
+			if f != nil {
+				failures[id] = f
+				continue
+			}
+			names := namesOf(tx, r, rec.Digest)
+			if id.Tag != "" && len(names) > 1 {
+				names = []string{id.Tag}
+			} else if f := referrer(tx, r, rec.Digest, asked); f != nil {
+				failures[id] = f
+				continue
+			} else {
+				images.Delete(tx, r.imageKey(rec.Digest))
+				gone = append(gone, rec)
+			}
+			for _, name := range names {
+				tags.Delete(tx, r.tagKey(name))
+				deleted = append(deleted, ID{rec.Digest, name})
+			}
+			if len(names) == 0 {
+				deleted = append(deleted, ID{Digest: rec.Digest})
+			}
+		}
+		contents = collect(tx, r, gone)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return deleted, failures, s.blobs.Delete(r.place(), contents...)
+}
+
+// namesOf returns the names of an image's tags.
+func namesOf(rd store.Reader, r *Repository, digest string) []string {
+	var out []string
+	for _, t := range tags.All(rd, r.Below(r.ID)) {
+		if t.Value.Digest == digest {
+			out = append(out, tagOf(r, t.Key))
+		}
+	}
+	return out
+}
+
+// referrer returns the failure of deleting an image that an index has, unless the index is to be deleted too.
+func referrer(tx *store.Tx, r *Repository, digest string, asked map[string]bool) *Failure {
+	for _, i := range images.All(tx, r.Below(r.ID)) {
+		if slices.Contains(i.Value.Children, digest) && !asked[i.Value.Digest] {
+			return &Failure{"ImageReferencedByManifestList", "Requested image referenced by manifest list: [" + i.Value.Digest + "]"}
+		}
+	}
+	return nil
+}
+
+// collect removes the layers of deleted images that no other image has, and returns the contents that are not needed
+// any more.
+func collect(tx *store.Tx, r *Repository, gone []imageRecord) (contents []blobstore.Blob) {
+	if len(gone) == 0 {
+		return nil
+	}
+	needed := map[string]bool{}
+	for _, i := range images.All(tx, r.Below(r.ID)) {
+		for _, d := range i.Value.Layers {
+			needed[d] = true
+		}
+	}
+	for _, i := range gone {
+		contents = append(contents, i.Manifest)
+		for _, d := range i.Layers {
+			if needed[d] {
+				continue
+			}
+			if l, err := layers.Get(tx, r.imageKey(d)); err == nil {
+				contents = append(contents, l.Parts...)
+				layers.Delete(tx, r.imageKey(d))
+			}
+		}
+	}
+	return contents
+}
+
+// ByAge sorts images, the newest first.
+func ByAge(list []Image) {
+	slices.SortStableFunc(list, func(a, b Image) int {
+		return cmp.Or(b.Pushed.Compare(a.Pushed), cmp.Compare(a.Digest, b.Digest))
+	})
+}
+
+// ReferrersOf returns the images that describe the one with the given digest.
+func (s *Store) ReferrersOf(r *Repository, digest string) []Image {
+	var out []Image
+	for _, i := range images.All(s.store, r.Below(r.ID)) {
+		if i.Value.Subject == digest {
+			out = append(out, i.Value.image())
+		}
+	}
+	return out
+}
+
+// Scan records that an image is to be scanned.
+func (s *Store) Scan(ctx context.Context, r *Repository, digest string) error {
+	return images.UpdateOne(ctx, s.store, r.imageKey(digest), func(i *imageRecord) error {
+		i.Scanned = true
+		return nil
+	})
+}

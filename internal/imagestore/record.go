@@ -1,0 +1,55 @@
+package imagestore
+
+import (
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/blobstore"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+var (
+	// images are stored under REPOSITORYID/DIGEST.
+	images = store.NewCollection[imageRecord]("ecr", "image")
+	// tags are stored under REPOSITORYID/TAG.
+	tags = store.NewCollection[tagRecord]("ecr", "tag")
+	// layers are stored under REPOSITORYID/DIGEST.
+	layers = store.NewCollection[layerRecord]("ecr", "layer")
+	// uploads are stored under REPOSITORYID/UPLOADID.
+	uploads = store.NewCollection[uploadRecord]("ecr", "upload")
+)
+
+// An imageRecord is an image, an index of images, or another artifact.
+type imageRecord struct {
+	Digest, MediaType string
+	// ArtifactType is the media type of the configuration or, for artifacts without one, the artifact's type.
+	ArtifactType string `json:",omitempty"`
+	Size         int64
+	Manifest     blobstore.Blob
+	Pushed       time.Time
+	Pulled       time.Time // zero if it never was
+	Scanned      bool      `json:",omitempty"` // or was to be
+	// Layers are the digests of its configuration and layers, and Children those of the images in an index.
+	Layers   []string `json:",omitempty"`
+	Children []string `json:",omitempty"`
+	// Subject is the digest of the image that this one describes, such as a signature's.
+	Subject string `json:",omitempty"`
+}
+
+// A tagRecord is a tag. Its key has the tag's name.
+type tagRecord struct {
+	Digest  string
+	Created time.Time
+}
+
+// A layerRecord is a layer or a configuration.
+type layerRecord struct {
+	Size  int64
+	Parts []blobstore.Blob
+}
+
+// An uploadRecord is an upload that has not been completed.
+type uploadRecord struct {
+	Begun time.Time
+	Size  int64
+	Parts []blobstore.Blob `json:",omitempty"`
+}

@@ -1,0 +1,192 @@
+package registry
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
+	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/imagestore"
+)
+
+// maxManifest is the maximum size of a manifest, as the API model has it.
+const maxManifest = 4 << 20
+
+// manifest answers for one image, which is named by tag or digest.
+func (x *exchange) manifest(reference string) error {
+	id := ecrtypes.ImageIdentifier{ImageTag: &reference}
+	if strings.Contains(reference, ":") {
+		id = ecrtypes.ImageIdentifier{ImageDigest: &reference}
+	}
+	switch x.r.Method {
+	case http.MethodPut:
+		return x.putManifest(id)
+	case http.MethodDelete:
+		out, err := awsapi.Do[awsecr.BatchDeleteImageOutput](x.ctx, x.cfg.API, &awsecr.BatchDeleteImageInput{RegistryId: &x.account, RepositoryName: &x.repository, ImageIds: []ecrtypes.ImageIdentifier{id}})
+		if err != nil {
+			return err
+		}
+		if len(out.Failures) > 0 {
+			return failed(&out.Failures[0])
+		}
+		x.w.WriteHeader(http.StatusAccepted)
+		return nil
+	}
+	if err := x.method(http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete); err != nil {
+		return err
+	}
+	out, err := awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, &awsecr.BatchGetImageInput{
+		RegistryId: &x.account, RepositoryName: &x.repository, ImageIds: []ecrtypes.ImageIdentifier{id}, AcceptedMediaTypes: accepted(x.r.Header),
+	})
+	if err != nil {
+		return err
+	}
+	if len(out.Failures) > 0 {
+		return failed(&out.Failures[0])
+	}
+	i := out.Images[0]
+	h := x.w.Header()
+	h.Set("Content-Type", *i.ImageManifestMediaType)
+	h.Set("Docker-Content-Digest", *i.ImageId.ImageDigest)
+	h.Set("Content-Length", strconv.Itoa(len(*i.ImageManifest)))
+	x.w.WriteHeader(http.StatusOK)
+	if x.r.Method != http.MethodHead {
+		_, _ = io.WriteString(x.w, *i.ImageManifest) // the client has gone
+	}
+	return nil
+}
+
+func failed(f *ecrtypes.ImageFailure) error {
+	if f.FailureCode == ecrtypes.ImageFailureCodeImageNotFound {
+		return notFound("MANIFEST_UNKNOWN", *f.FailureReason)
+	}
+	return &problem{http.StatusBadRequest, "MANIFEST_INVALID", *f.FailureReason}
+}
+
+// accepted returns the media types that a client accepts.
+func accepted(h http.Header) []string {
+	var out []string
+	for _, line := range h.Values("Accept") {
+		for one := range strings.SplitSeq(line, ",") {
+			if kind, _, _ := strings.Cut(strings.TrimSpace(one), ";"); kind != "" && !strings.Contains(kind, "*") {
+				out = append(out, kind)
+			}
+		}
+	}
+	return out
+}
+
+func (x *exchange) putManifest(id ecrtypes.ImageIdentifier) error {
+	raw, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxManifest))
+	if err != nil {
+		return &problem{http.StatusRequestEntityTooLarge, "SIZE_INVALID", "the manifest is larger than 4 MiB"}
+	}
+	manifest, kind := string(raw), x.r.Header.Get("Content-Type")
+	in := &awsecr.PutImageInput{RegistryId: &x.account, RepositoryName: &x.repository, ImageManifest: &manifest, ImageDigest: id.ImageDigest, ImageTag: id.ImageTag}
+	if kind != "" {
+		in.ImageManifestMediaType = &kind
+	}
+	out, err := awsapi.Do[awsecr.PutImageOutput](x.ctx, x.cfg.API, in)
+	var digest string
+	switch {
+	case err == nil:
+		digest = *out.Image.ImageId.ImageDigest
+	case awserr.CodeOf(err) == "ImageAlreadyExistsException": // pushing an image again changes nothing
+		digest = imagestore.DigestOf(manifest)
+	default:
+		return err
+	}
+	x.w.Header().Set("Docker-Content-Digest", digest)
+	x.w.Header().Set("Location", x.base+x.repository+"/manifests/"+digest)
+	if r, ok := x.contents(); ok {
+		if i, failure := x.cfg.Images.Find(r, imagestore.ID{Digest: digest}); failure == nil && i.Subject != "" {
+			x.w.Header().Set("OCI-Subject", i.Subject)
+		}
+	}
+	x.w.WriteHeader(http.StatusCreated)
+	return nil
+}
+
+// tags lists the tags of the repository.
+func (x *exchange) tags() error {
+	if err := x.method(http.MethodGet); err != nil {
+		return err
+	}
+	q := x.r.URL.Query()
+	in := &awsecr.ListImagesInput{RegistryId: &x.account, RepositoryName: &x.repository, Filter: &ecrtypes.ListImagesFilter{TagStatus: ecrtypes.TagStatusTagged}}
+	if n, err := strconv.ParseInt(q.Get("n"), 10, 32); err == nil && n > 0 {
+		in.MaxResults = new(int32(min(n, 1000)))
+	}
+	if next := q.Get("next_page"); next != "" {
+		in.NextToken = &next
+	}
+	names := []string{}
+	for {
+		out, err := awsapi.Do[awsecr.ListImagesOutput](x.ctx, x.cfg.API, in)
+		if err != nil {
+			return err
+		}
+		for _, id := range out.ImageIds {
+			names = append(names, *id.ImageTag)
+		}
+		in.NextToken = out.NextToken
+		if in.NextToken == nil {
+			break
+		}
+		if in.MaxResults != nil {
+			x.w.Header().Set("Link", "<"+x.r.URL.Path+"?n="+url.QueryEscape(q.Get("n"))+"&next_page="+url.QueryEscape(*in.NextToken)+`>; rel="next"`)
+			break
+		}
+	}
+	return x.json("application/json", map[string]any{"name": x.repository, "tags": names})
+}
+
+// referrers lists the artifacts that describe an image.
+func (x *exchange) referrers(digest string) error {
+	if err := x.method(http.MethodGet); err != nil {
+		return err
+	}
+	in := &awsecr.ListImageReferrersInput{RegistryId: &x.account, RepositoryName: &x.repository, SubjectId: &ecrtypes.SubjectIdentifier{ImageDigest: &digest}}
+	if kind := x.r.URL.Query().Get("artifactType"); kind != "" {
+		in.Filter = &ecrtypes.ListImageReferrersFilter{ArtifactTypes: []string{kind}}
+		x.w.Header().Set("OCI-Filters-Applied", "artifactType")
+	}
+	type descriptor struct {
+		MediaType    string `json:"mediaType"`
+		Digest       string `json:"digest"`
+		Size         int64  `json:"size"`
+		ArtifactType string `json:"artifactType,omitempty"`
+	}
+	list := []descriptor{}
+	for {
+		out, err := awsapi.Do[awsecr.ListImageReferrersOutput](x.ctx, x.cfg.API, in)
+		if err != nil {
+			return err
+		}
+		for _, r := range out.Referrers {
+			list = append(list, descriptor{*r.MediaType, *r.Digest, *r.Size, *r.ArtifactType})
+		}
+		if in.NextToken = out.NextToken; in.NextToken == nil {
+			break
+		}
+	}
+	const index = "application/vnd.oci.image.index.v1+json"
+	return x.json(index, map[string]any{"schemaVersion": 2, "mediaType": index, "manifests": list})
+}
+
+func (x *exchange) json(kind string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	x.w.Header().Set("Content-Type", kind)
+	_, _ = x.w.Write(raw) // the client has gone
+	return nil
+}
