@@ -29,6 +29,7 @@ func afterSlash(arn, part string) string {
 func balancerHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::ElasticLoadBalancing::LoadBalancer": made(handler{
+			inPlace: "ConnectionDrainingPolicy ConnectionSettings CrossZone HealthCheck Instances Listeners SecurityGroups Subnets Tags", update: updateClassic,
 			find: func(r *request) (string, error) {
 				b, err := r.classic(r.balancerName("LoadBalancerName"))
 				return aws.ToString(b.LoadBalancerName), err
@@ -52,6 +53,7 @@ func balancerHandlers() map[string]handler {
 			return aws.String(r.balancerName("LoadBalancerName"))
 		}),
 		"AWS::ElasticLoadBalancingV2::LoadBalancer": made(handler{
+			inPlace: "LoadBalancerAttributes SecurityGroups SubnetMappings Subnets Tags", update: updateBalancer,
 			find: func(r *request) (string, error) {
 				b, err := r.balancer(&awselbv2.DescribeLoadBalancersInput{Names: []string{r.balancerName("Name")}})
 				return aws.ToString(b.LoadBalancerArn), err
@@ -90,6 +92,7 @@ func balancerHandlers() map[string]handler {
 			return out.LoadBalancers[0].LoadBalancerArn
 		}),
 		"AWS::ElasticLoadBalancingV2::TargetGroup": made(handler{
+			inPlace: "HealthCheckEnabled HealthCheckIntervalSeconds HealthCheckPath HealthCheckPort HealthCheckProtocol HealthCheckTimeoutSeconds HealthyThresholdCount Matcher Tags TargetGroupAttributes Targets UnhealthyThresholdCount", update: updateTargetGroup,
 			find: func(r *request) (string, error) {
 				g, err := r.targetGroup(&awselbv2.DescribeTargetGroupsInput{Names: []string{r.balancerName("Name")}})
 				return aws.ToString(g.TargetGroupArn), err
@@ -130,6 +133,7 @@ func balancerHandlers() map[string]handler {
 			return out.TargetGroups[0].TargetGroupArn
 		}),
 		"AWS::ElasticLoadBalancingV2::Listener": made(handler{
+			inPlace: "AlpnPolicy Certificates DefaultActions ListenerAttributes Port Protocol SslPolicy", update: updateListener,
 			find: func(r *request) (string, error) {
 				out, err := call[awselbv2.DescribeListenersOutput](r, &awselbv2.DescribeListenersInput{LoadBalancerArn: aws.String(r.text("LoadBalancerArn"))})
 				if err != nil {
@@ -158,6 +162,7 @@ func balancerHandlers() map[string]handler {
 			remove: one[awselbv2.DeleteListenerOutput](func(r *request) any { return &awselbv2.DeleteListenerInput{ListenerArn: &r.id} }),
 		}, "ListenerAttributes", func(*request, *awselbv2.CreateListenerInput) {}, func(_ *request, out *awselbv2.CreateListenerOutput) *string { return out.Listeners[0].ListenerArn }),
 		"AWS::ElasticLoadBalancingV2::ListenerRule": made(handler{
+			inPlace: "Actions Conditions Priority", update: updateListenerRule,
 			find: func(r *request) (string, error) {
 				out, err := call[awselbv2.DescribeRulesOutput](r, &awselbv2.DescribeRulesInput{ListenerArn: aws.String(r.text("ListenerArn"))})
 				if err != nil {

@@ -31,6 +31,8 @@ func (r *request) parts(sep string) (*string, *string) {
 func eksHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EKS::Cluster": {
+			input: &awseks.CreateClusterInput{}, own: "Name Tags Logging",
+			inPlace: "AccessConfig ComputeConfig ControlPlaneScalingConfig DeletionProtection Force KubernetesNetworkConfig Logging RemoteNetworkConfig ResourcesVpcConfig StorageConfig Tags UpgradePolicy Version ZonalShiftConfig", update: updateCluster,
 			find: func(r *request) (string, error) {
 				c, err := r.cluster(r.name("Name", 100))
 				return aws.ToString(c.Name), err
@@ -94,6 +96,8 @@ func eksHandlers() map[string]handler {
 			},
 		},
 		"AWS::EKS::Nodegroup": {
+			input: &awseks.CreateNodegroupInput{}, own: "NodegroupName Tags ForceUpdateEnabled",
+			inPlace: "ForceUpdateEnabled Labels LaunchTemplate NodeRepairConfig ReleaseVersion ScalingConfig Tags Taints UpdateConfig Version WarmPoolConfig", update: updateNodegroup,
 			find: func(r *request) (string, error) {
 				n, err := r.nodegroup(aws.String(r.text("ClusterName")), aws.String(r.name("NodegroupName", 63)))
 				return aws.ToString(n.ClusterName) + "/" + aws.ToString(n.NodegroupName), err
@@ -143,6 +147,8 @@ func eksHandlers() map[string]handler {
 			},
 		},
 		"AWS::EKS::Addon": {
+			input: &awseks.CreateAddonInput{}, own: "Tags PreserveOnDelete",
+			inPlace: "AddonVersion ConfigurationValues PodIdentityAssociations PreserveOnDelete ResolveConflicts ServiceAccountRoleArn Tags", update: updateAddon,
 			find: func(r *request) (string, error) {
 				a, err := r.addon(aws.String(r.text("ClusterName")), aws.String(r.text("AddonName")))
 				return aws.ToString(a.ClusterName) + "|" + aws.ToString(a.AddonName), err
@@ -182,6 +188,8 @@ func eksHandlers() map[string]handler {
 			},
 		},
 		"AWS::EKS::AccessEntry": {
+			input: &awseks.CreateAccessEntryInput{}, own: "Tags AccessPolicies",
+			inPlace: "AccessPolicies KubernetesGroups Tags Username", update: updateAccessEntry,
 			find: func(r *request) (string, error) {
 				e, err := r.entry(aws.String(r.text("ClusterName")), aws.String(r.text("PrincipalArn")))
 				return aws.ToString(e.PrincipalArn) + "|" + aws.ToString(e.ClusterName), err
@@ -225,6 +233,14 @@ func eksHandlers() map[string]handler {
 			},
 		},
 		"AWS::EKS::FargateProfile": {
+			input: &awseks.CreateFargateProfileInput{}, own: "FargateProfileName Tags Selectors",
+			inPlace: "Tags", update: func(r *request) error {
+				p, err := r.fargate(r.parts("|"))
+				if err != nil {
+					return err
+				}
+				return r.retagEKS(p.FargateProfileArn)
+			},
 			find: func(r *request) (string, error) {
 				p, err := r.fargate(aws.String(r.text("ClusterName")), aws.String(r.name("FargateProfileName", 63)))
 				return aws.ToString(p.ClusterName) + "|" + aws.ToString(p.FargateProfileName), err
@@ -262,6 +278,8 @@ func eksHandlers() map[string]handler {
 			},
 		},
 		"AWS::EKS::PodIdentityAssociation": {
+			input: &awseks.CreatePodIdentityAssociationInput{}, own: "Tags",
+			inPlace: "DisableSessionTags Policy RoleArn Tags TargetRoleArn", update: updateAssociation,
 			find: func(r *request) (string, error) {
 				out, err := call[awseks.ListPodIdentityAssociationsOutput](r, &awseks.ListPodIdentityAssociationsInput{
 					ClusterName: aws.String(r.text("ClusterName")), Namespace: aws.String(r.text("Namespace")), ServiceAccount: aws.String(r.text("ServiceAccount")),

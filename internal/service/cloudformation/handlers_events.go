@@ -16,6 +16,7 @@ import (
 func eventHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::Events::Rule": made(handler{
+			inPlace: "Description EventPattern RoleArn ScheduleExpression State Tags Targets", update: updateRule,
 			find: func(r *request) (string, error) {
 				_, err := call[awsevents.DescribeRuleOutput](r, &awsevents.DescribeRuleInput{Name: aws.String(r.name("Name", 64)), EventBusName: nonEmpty(r.text("EventBusName"))})
 				if err != nil {
@@ -67,6 +68,7 @@ func eventHandlers() map[string]handler {
 			}
 		}, func(r *request, _ *awsevents.PutRuleOutput) *string { return aws.String(r.ruleID()) }),
 		"AWS::Logs::LogGroup": made(handler{
+			inPlace: "DeletionProtectionEnabled KmsKeyId RetentionInDays Tags", update: updateLogGroup,
 			find: func(r *request) (string, error) {
 				g, err := r.logGroup(r.name("LogGroupName", 512))
 				return aws.ToString(g.LogGroupName), err
@@ -116,11 +118,11 @@ func eventHandlers() map[string]handler {
 		}, func(r *request, _ *awslogs.CreateLogStreamOutput) *string {
 			return aws.String(r.name("LogStreamName", 512))
 		}),
-		"AWS::Logs::ResourcePolicy": made(handler{
+		"AWS::Logs::ResourcePolicy": again("PolicyDocument", made(handler{
 			remove: one[awslogs.DeleteResourcePolicyOutput](func(r *request) any { return &awslogs.DeleteResourcePolicyInput{PolicyName: &r.id} }),
 		}, "", func(*request, *awslogs.PutResourcePolicyInput) {}, func(r *request, _ *awslogs.PutResourcePolicyOutput) *string {
 			return aws.String(r.text("PolicyName"))
-		}),
+		})),
 	}
 }
 

@@ -41,6 +41,8 @@ func (r *request) arnOf(path, resource string) string {
 func iamHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::IAM::Role": {
+			input: &awsiam.CreateRoleInput{}, own: "RoleName Policies ManagedPolicyArns Tags",
+			inPlace: "AssumeRolePolicyDocument Description ManagedPolicyArns MaxSessionDuration PermissionsBoundary Policies Tags", update: updateRole,
 			find: func(r *request) (string, error) {
 				out, err := call[awsiam.GetRoleOutput](r, &awsiam.GetRoleInput{RoleName: aws.String(r.name("RoleName", 64))})
 				if err != nil {
@@ -108,6 +110,8 @@ func iamHandlers() map[string]handler {
 			},
 		},
 		"AWS::IAM::InstanceProfile": {
+			input: &awsiam.CreateInstanceProfileInput{}, own: "InstanceProfileName Roles",
+			inPlace: "Roles", update: func(r *request) error { return r.removeRoles(r.goneFrom("Roles")) },
 			find: func(r *request) (string, error) {
 				p, err := r.profile(r.name("InstanceProfileName", 128))
 				return aws.ToString(p.InstanceProfileName), err
@@ -141,58 +145,23 @@ func iamHandlers() map[string]handler {
 				return map[string]any{"Arn": p.Arn, "InstanceProfileName": p.InstanceProfileName}, err
 			},
 			remove: func(r *request) error {
-				for _, role := range r.list("Roles") {
-					if _, err := call[awsiam.RemoveRoleFromInstanceProfileOutput](r, &awsiam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &r.id, RoleName: &role}); err != nil && !notFound(err) {
-						return err
-					}
+				if err := r.removeRoles(r.list("Roles")); err != nil {
+					return err
 				}
 				_, err := call[awsiam.DeleteInstanceProfileOutput](r, &awsiam.DeleteInstanceProfileInput{InstanceProfileName: &r.id})
 				return err
 			},
 		},
 		"AWS::IAM::Policy": {
-			create: func(r *request) (string, error) {
-				document, name := r.text("PolicyDocument"), r.text("PolicyName")
-				if document == "" {
-					document = template.JSON(r.props.Get("PolicyDocument"))
-				}
-				for _, u := range r.policyUsers() {
-					var err error
-					switch u.kind {
-					case "Roles":
-						_, err = call[awsiam.PutRolePolicyOutput](r, &awsiam.PutRolePolicyInput{RoleName: &u.name, PolicyName: &name, PolicyDocument: &document})
-					case "Groups":
-						_, err = call[awsiam.PutGroupPolicyOutput](r, &awsiam.PutGroupPolicyInput{GroupName: &u.name, PolicyName: &name, PolicyDocument: &document})
-					default:
-						_, err = call[awsiam.PutUserPolicyOutput](r, &awsiam.PutUserPolicyInput{UserName: &u.name, PolicyName: &name, PolicyDocument: &document})
-					}
-					if err != nil {
-						return "", err
-					}
-				}
-				return r.generated(r.o.rec.Name, 128), nil
-			},
-			read: func(r *request) (map[string]any, error) { return map[string]any{"Id": r.id}, nil },
-			remove: func(r *request) error {
-				name := r.text("PolicyName")
-				for _, u := range r.policyUsers() {
-					var err error
-					switch u.kind {
-					case "Roles":
-						_, err = call[awsiam.DeleteRolePolicyOutput](r, &awsiam.DeleteRolePolicyInput{RoleName: &u.name, PolicyName: &name})
-					case "Groups":
-						_, err = call[awsiam.DeleteGroupPolicyOutput](r, &awsiam.DeleteGroupPolicyInput{GroupName: &u.name, PolicyName: &name})
-					default:
-						_, err = call[awsiam.DeleteUserPolicyOutput](r, &awsiam.DeleteUserPolicyInput{UserName: &u.name, PolicyName: &name})
-					}
-					if err != nil && !notFound(err) {
-						return err
-					}
-				}
-				return nil
-			},
+			input: &awsiam.PutRolePolicyInput{}, own: "Roles Groups Users",
+			inPlace: "Groups PolicyDocument PolicyName Roles Users", update: updatePolicy,
+			create: func(r *request) (string, error) { return r.generated(r.o.rec.Name, 128), r.putPolicy() },
+			read:   idAs("Id"),
+			remove: func(r *request) error { return r.deletePolicy(r.text("PolicyName"), r.policyUsers()) },
 		},
 		"AWS::IAM::ManagedPolicy": {
+			input: &awsiam.CreatePolicyInput{}, own: "ManagedPolicyName Roles Groups Users",
+			inPlace: "Groups PolicyDocument Roles Users", update: updateManagedPolicy,
 			find: func(r *request) (string, error) {
 				out, err := call[awsiam.GetPolicyOutput](r, &awsiam.GetPolicyInput{PolicyArn: aws.String(r.arnOf(r.text("Path"), "policy") + r.name("ManagedPolicyName", 128))})
 				if err != nil {
@@ -237,25 +206,28 @@ func iamHandlers() map[string]handler {
 				return map[string]any{"PolicyArn": r.id, "PolicyId": out.Policy.PolicyId, "DefaultVersionId": out.Policy.DefaultVersionId}, nil
 			},
 			remove: func(r *request) error {
-				for _, u := range r.policyUsers() {
-					var err error
-					switch u.kind {
-					case "Roles":
-						_, err = call[awsiam.DetachRolePolicyOutput](r, &awsiam.DetachRolePolicyInput{RoleName: &u.name, PolicyArn: &r.id})
-					case "Groups":
-						_, err = call[awsiam.DetachGroupPolicyOutput](r, &awsiam.DetachGroupPolicyInput{GroupName: &u.name, PolicyArn: &r.id})
-					default:
-						_, err = call[awsiam.DetachUserPolicyOutput](r, &awsiam.DetachUserPolicyInput{UserName: &u.name, PolicyArn: &r.id})
+				if err := r.detachPolicy(r.policyUsers()); err != nil {
+					return err
+				}
+				versions, err := call[awsiam.ListPolicyVersionsOutput](r, &awsiam.ListPolicyVersionsInput{PolicyArn: &r.id})
+				if err != nil {
+					return err
+				}
+				for _, v := range versions.Versions {
+					if v.IsDefaultVersion {
+						continue
 					}
-					if err != nil && !notFound(err) {
+					if _, err := call[awsiam.DeletePolicyVersionOutput](r, &awsiam.DeletePolicyVersionInput{PolicyArn: &r.id, VersionId: v.VersionId}); unlessGone(err) != nil {
 						return err
 					}
 				}
-				_, err := call[awsiam.DeletePolicyOutput](r, &awsiam.DeletePolicyInput{PolicyArn: &r.id})
+				_, err = call[awsiam.DeletePolicyOutput](r, &awsiam.DeletePolicyInput{PolicyArn: &r.id})
 				return err
 			},
 		},
 		"AWS::IAM::OIDCProvider": {
+			input: &awsiam.CreateOpenIDConnectProviderInput{}, own: "Tags",
+			inPlace: "ClientIdList Tags ThumbprintList", update: updateOIDCProvider,
 			find: func(r *request) (string, error) {
 				id := arn.New("iam", "", r.o.key.Account, "oidc-provider/"+strings.TrimPrefix(r.text("Url"), "https://"))
 				_, err := call[awsiam.GetOpenIDConnectProviderOutput](r, &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: &id})
@@ -288,4 +260,71 @@ func (r *request) profile(name string) (iamtypes.InstanceProfile, error) {
 		return iamtypes.InstanceProfile{}, err
 	}
 	return *out.InstanceProfile, nil
+}
+
+// putPolicy writes an inline policy to everything that the resource names.
+func (r *request) putPolicy() error {
+	document, name := r.document("PolicyDocument"), r.text("PolicyName")
+	for _, u := range r.policyUsers() {
+		var err error
+		switch u.kind {
+		case "Roles":
+			_, err = call[awsiam.PutRolePolicyOutput](r, &awsiam.PutRolePolicyInput{RoleName: &u.name, PolicyName: &name, PolicyDocument: &document})
+		case "Groups":
+			_, err = call[awsiam.PutGroupPolicyOutput](r, &awsiam.PutGroupPolicyInput{GroupName: &u.name, PolicyName: &name, PolicyDocument: &document})
+		default:
+			_, err = call[awsiam.PutUserPolicyOutput](r, &awsiam.PutUserPolicyInput{UserName: &u.name, PolicyName: &name, PolicyDocument: &document})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deletePolicy deletes an inline policy.
+func (r *request) deletePolicy(name string, from []policyUser) error {
+	for _, u := range from {
+		var err error
+		switch u.kind {
+		case "Roles":
+			_, err = call[awsiam.DeleteRolePolicyOutput](r, &awsiam.DeleteRolePolicyInput{RoleName: &u.name, PolicyName: &name})
+		case "Groups":
+			_, err = call[awsiam.DeleteGroupPolicyOutput](r, &awsiam.DeleteGroupPolicyInput{GroupName: &u.name, PolicyName: &name})
+		default:
+			_, err = call[awsiam.DeleteUserPolicyOutput](r, &awsiam.DeleteUserPolicyInput{UserName: &u.name, PolicyName: &name})
+		}
+		if unlessGone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// detachPolicy detaches a managed policy.
+func (r *request) detachPolicy(from []policyUser) error {
+	for _, u := range from {
+		var err error
+		switch u.kind {
+		case "Roles":
+			_, err = call[awsiam.DetachRolePolicyOutput](r, &awsiam.DetachRolePolicyInput{RoleName: &u.name, PolicyArn: &r.id})
+		case "Groups":
+			_, err = call[awsiam.DetachGroupPolicyOutput](r, &awsiam.DetachGroupPolicyInput{GroupName: &u.name, PolicyArn: &r.id})
+		default:
+			_, err = call[awsiam.DetachUserPolicyOutput](r, &awsiam.DetachUserPolicyInput{UserName: &u.name, PolicyArn: &r.id})
+		}
+		if unlessGone(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *request) removeRoles(roles []string) error {
+	for _, role := range roles {
+		if _, err := call[awsiam.RemoveRoleFromInstanceProfileOutput](r, &awsiam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &r.id, RoleName: &role}); unlessGone(err) != nil {
+			return err
+		}
+	}
+	return nil
 }

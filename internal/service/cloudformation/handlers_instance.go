@@ -16,6 +16,7 @@ var placement = []string{"AvailabilityZone", "AvailabilityZone", "Tenancy", "Ten
 func instanceHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::Instance": madeWith(handler{
+			inPlace: "DisableApiTermination EbsOptimized IamInstanceProfile InstanceInitiatedShutdownBehavior InstanceType MetadataOptions Monitoring SecurityGroupIds SourceDestCheck Tags UserData", update: updateInstance,
 			find: byTags("instance"),
 			settle: func(r *request) error {
 				if err := r.until(r.instanceState, "running", "shutting-down", "terminated", "stopped"); err != nil {
@@ -61,6 +62,7 @@ func instanceHandlers() map[string]handler {
 		}, "Tags IamInstanceProfile Monitoring NetworkInterfaces Volumes SourceDestCheck PropagateTagsToVolumeOnCreation AvailabilityZone Tenancy PlacementGroupName HostId HostResourceGroupArn Affinity", prepareInstance,
 			func(_ *request, out *awsec2.RunInstancesOutput) *string { return out.Instances[0].InstanceId }),
 		"AWS::EC2::Volume": made(handler{
+			inPlace: "Iops Size Tags Throughput VolumeType", update: updateVolume,
 			find:   byTags("volume"),
 			settle: func(r *request) error { return r.until(r.volumeState, "available", "error") },
 			read:   idAs("VolumeId"),
@@ -106,6 +108,7 @@ func instanceHandlers() map[string]handler {
 			return aws.String(r.text("VolumeId") + "|" + r.text("InstanceId"))
 		}),
 		"AWS::EC2::NetworkInterface": made(handler{
+			inPlace: "Description GroupSet SourceDestCheck Tags", update: updateInterface,
 			find: byTags("network-interface"),
 			settle: func(r *request) error {
 				if !r.props.Has("SourceDestCheck") {
@@ -133,6 +136,7 @@ func instanceHandlers() map[string]handler {
 			return out.NetworkInterface.NetworkInterfaceId
 		}),
 		"AWS::EC2::NetworkInterfaceAttachment": made(handler{
+			inPlace: "DeleteOnTermination",
 			find: func(r *request) (string, error) {
 				n, err := r.networkInterface(r.text("NetworkInterfaceId"))
 				if err != nil || n.Attachment == nil || aws.ToString(n.Attachment.InstanceId) != r.text("InstanceId") {

@@ -14,6 +14,7 @@ import (
 func networkHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::VPCPeeringConnection": made(handler{
+			inPlace: "Tags", update: retagged,
 			find:   byTags("vpc-peering-connection"),
 			settle: settlePeering,
 			read:   idAs("Id"),
@@ -26,6 +27,7 @@ func networkHandlers() map[string]handler {
 			return out.VpcPeeringConnection.VpcPeeringConnectionId
 		}),
 		"AWS::EC2::EgressOnlyInternetGateway": made(handler{
+			inPlace: "Tags", update: retagged,
 			find: byTags("egress-only-internet-gateway"),
 			read: idAs("Id"),
 			remove: one[awsec2.DeleteEgressOnlyInternetGatewayOutput](func(r *request) any {
@@ -93,6 +95,7 @@ func networkHandlers() map[string]handler {
 			return out.Ipv6CidrBlockAssociation.AssociationId
 		}),
 		"AWS::EC2::DHCPOptions": made(handler{
+			inPlace: "Tags", update: retagged,
 			find:   byTags("dhcp-options"),
 			read:   idAs("DhcpOptionsId"),
 			remove: one[awsec2.DeleteDhcpOptionsOutput](func(r *request) any { return &awsec2.DeleteDhcpOptionsInput{DhcpOptionsId: &r.id} }),
@@ -113,6 +116,7 @@ func networkHandlers() map[string]handler {
 			return aws.String(r.text("DhcpOptionsId") + "|" + r.text("VpcId"))
 		}),
 		"AWS::EC2::NetworkAcl": made(handler{
+			inPlace: "Tags", update: retagged,
 			find:   byTags("network-acl"),
 			read:   idAs("Id"),
 			remove: one[awsec2.DeleteNetworkAclOutput](func(r *request) any { return &awsec2.DeleteNetworkAclInput{NetworkAclId: &r.id} }),
@@ -120,6 +124,7 @@ func networkHandlers() map[string]handler {
 			in.TagSpecifications, in.ClientToken = r.tagSpecs(ec2types.ResourceTypeNetworkAcl), &r.token
 		}, func(_ *request, out *awsec2.CreateNetworkAclOutput) *string { return out.NetworkAcl.NetworkAclId }),
 		"AWS::EC2::NetworkAclEntry": madeWith(handler{
+			inPlace: "CidrBlock Icmp Ipv6CidrBlock PortRange Protocol RuleAction", update: updateACLEntry,
 			find: func(r *request) (string, error) {
 				out, err := call[awsec2.DescribeNetworkAclsOutput](r, &awsec2.DescribeNetworkAclsInput{NetworkAclIds: []string{r.text("NetworkAclId")}})
 				if err != nil || len(out.NetworkAcls) == 0 {
@@ -187,13 +192,9 @@ func networkHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::PrefixList": made(handler{
-			find: byTags("prefix-list"),
-			settle: func(r *request) error {
-				return r.until(func() (string, error) {
-					l, err := r.prefixList()
-					return string(l.State), err
-				}, string(ec2types.PrefixListStateCreateComplete), string(ec2types.PrefixListStateCreateFailed))
-			},
+			inPlace: "Entries MaxEntries PrefixListName Tags", update: updatePrefixList,
+			find:   byTags("prefix-list"),
+			settle: (*request).listSettled,
 			read: func(r *request) (map[string]any, error) {
 				l, err := r.prefixList()
 				return map[string]any{"PrefixListId": r.id, "Arn": l.PrefixListArn, "OwnerId": l.OwnerId, "Version": aws.ToInt64(l.Version)}, err
@@ -216,6 +217,7 @@ func networkHandlers() map[string]handler {
 			return out.PrefixList.PrefixListId
 		}),
 		"AWS::EC2::FlowLog": {
+			inPlace: "Tags", update: retagged,
 			input: &awsec2.CreateFlowLogsInput{}, own: "Tags ResourceId",
 			find: byTags("vpc-flow-log"),
 			create: func(r *request) (string, error) {
@@ -235,6 +237,7 @@ func networkHandlers() map[string]handler {
 			}),
 		},
 		"AWS::EC2::InstanceConnectEndpoint": made(handler{
+			inPlace: "Tags", update: retagged,
 			find: byTags("instance-connect-endpoint"),
 			settle: func(r *request) error {
 				return r.until(func() (string, error) {

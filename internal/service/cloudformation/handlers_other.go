@@ -21,6 +21,8 @@ import (
 func otherHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::AutoScaling::AutoScalingGroup": {
+			input: &awsautoscaling.CreateAutoScalingGroupInput{}, own: "AutoScalingGroupName Cooldown VPCZoneIdentifier Tags MetricsCollection",
+			inPlace: "AvailabilityZones CapacityRebalance Context Cooldown DefaultInstanceWarmup DeletionProtection DesiredCapacity DesiredCapacityType HealthCheckGracePeriod HealthCheckType LaunchConfigurationName LaunchTemplate LoadBalancerNames MaxSize MetricsCollection MinSize MixedInstancesPolicy NewInstancesProtectedFromScaleIn ServiceLinkedRoleARN Tags TargetGroupARNs TerminationPolicies VPCZoneIdentifier", update: updateScalingGroup,
 			find: func(r *request) (string, error) {
 				g, err := r.group(r.name("AutoScalingGroupName", 255))
 				if err != nil || g == nil {
@@ -44,22 +46,11 @@ func otherHandlers() map[string]handler {
 						return "", err
 					}
 				}
-				var given struct{ Tags []autoscalingtypes.Tag }
-				if v := r.props.Get("Tags"); v != nil {
-					m := &template.Map{}
-					m.Set("Tags", v)
-					if err := r.fillWith(&given, m, nil, ""); err != nil {
-						return "", err
-					}
+				var err error
+				if in.Tags, err = r.groupTags(); err != nil {
+					return "", err
 				}
-				in.Tags = given.Tags
-				for _, t := range r.tags()[len(given.Tags):] { // the stack's, which instances get too
-					in.Tags = append(in.Tags, autoscalingtypes.Tag{Key: &t.Key, Value: &t.Value, PropagateAtLaunch: aws.Bool(true)})
-				}
-				for _, t := range r.systemTags() {
-					in.Tags = append(in.Tags, autoscalingtypes.Tag{Key: &t.Key, Value: &t.Value, PropagateAtLaunch: aws.Bool(true)})
-				}
-				_, err := call[awsautoscaling.CreateAutoScalingGroupOutput](r, in)
+				_, err = call[awsautoscaling.CreateAutoScalingGroupOutput](r, in)
 				return *in.AutoScalingGroupName, err
 			},
 			settle: func(r *request) error {
@@ -183,7 +174,8 @@ func otherHandlers() map[string]handler {
 			remove: func(r *request) error { return r.setPolicy("", r.list("Queues")) },
 		},
 		"AWS::SQS::QueueInlinePolicy": {
-			input: &awssqs.SetQueueAttributesInput{}, own: "Queue PolicyDocument",
+			input: &awssqs.SetQueueAttributesInput{}, own: "Queue PolicyDocument", inPlace: "PolicyDocument",
+			update: func(r *request) error { return r.setInlinePolicy(r.document("PolicyDocument")) },
 			create: func(r *request) (string, error) {
 				return r.text("Queue"), r.setInlinePolicy(r.document("PolicyDocument"))
 			},

@@ -35,7 +35,7 @@ func scalingHandlers() map[string]handler {
 		}, func(r *request, _ *awsautoscaling.CreateLaunchConfigurationOutput) *string {
 			return aws.String(r.name("LaunchConfigurationName", 255))
 		}),
-		"AWS::AutoScaling::LifecycleHook": made(handler{
+		"AWS::AutoScaling::LifecycleHook": again("DefaultResult HeartbeatTimeout LifecycleTransition NotificationMetadata NotificationTargetARN RoleARN", made(handler{
 			remove: one[awsautoscaling.DeleteLifecycleHookOutput](func(r *request) any {
 				return &awsautoscaling.DeleteLifecycleHookInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), LifecycleHookName: &r.id}
 			}),
@@ -43,8 +43,8 @@ func scalingHandlers() map[string]handler {
 			in.LifecycleHookName = aws.String(r.name("LifecycleHookName", 255))
 		}, func(r *request, _ *awsautoscaling.PutLifecycleHookOutput) *string {
 			return aws.String(r.name("LifecycleHookName", 255))
-		}),
-		"AWS::AutoScaling::ScalingPolicy": made(handler{
+		})),
+		"AWS::AutoScaling::ScalingPolicy": again("AdjustmentType Cooldown EstimatedInstanceWarmup MetricAggregationType MinAdjustmentMagnitude PolicyType ScalingAdjustment StepAdjustments TargetTrackingConfiguration", made(handler{
 			find: func(r *request) (string, error) {
 				out, err := call[awsautoscaling.DescribePoliciesOutput](r, &awsautoscaling.DescribePoliciesInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), PolicyNames: []string{r.name("PolicyName", 255)}})
 				if err != nil || len(out.ScalingPolicies) == 0 {
@@ -60,6 +60,6 @@ func scalingHandlers() map[string]handler {
 			}),
 		}, "", func(r *request, in *awsautoscaling.PutScalingPolicyInput) {
 			in.PolicyName = aws.String(r.name("PolicyName", 255)) // the schema says that it cannot be given
-		}, func(_ *request, out *awsautoscaling.PutScalingPolicyOutput) *string { return out.PolicyARN }),
+		}, func(_ *request, out *awsautoscaling.PutScalingPolicyOutput) *string { return out.PolicyARN })),
 	}
 }

@@ -128,6 +128,7 @@ func (r *request) authorize(ingress bool, group string, m *template.Map) (string
 // ruleHandler is a rule of a security group as a resource of its own.
 func ruleHandler(ingress bool) handler {
 	return handler{
+		inPlace: "Description", update: updateRuleDescription(ingress),
 		find: func(r *request) (string, error) {
 			out, err := call[awsec2.DescribeSecurityGroupRulesOutput](r, &awsec2.DescribeSecurityGroupRulesInput{Filters: []ec2types.Filter{{Name: aws.String("group-id"), Values: []string{r.text("GroupId")}}}})
 			if err != nil {

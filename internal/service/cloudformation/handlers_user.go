@@ -10,6 +10,7 @@ import (
 func userHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::IAM::User": made(handler{
+			inPlace: "Groups ManagedPolicyArns PermissionsBoundary Policies Tags", update: updateUser,
 			find: func(r *request) (string, error) {
 				out, err := call[awsiam.GetUserOutput](r, &awsiam.GetUserInput{UserName: aws.String(r.name("UserName", 64))})
 				if err != nil {
@@ -30,6 +31,7 @@ func userHandlers() map[string]handler {
 			in.UserName, in.Tags = aws.String(r.name("UserName", 64)), r.iamTags()
 		}, func(_ *request, out *awsiam.CreateUserOutput) *string { return out.User.UserName }),
 		"AWS::IAM::Group": made(handler{
+			inPlace: "ManagedPolicyArns Policies", update: updateGroup,
 			find: func(r *request) (string, error) {
 				out, err := call[awsiam.GetGroupOutput](r, &awsiam.GetGroupInput{GroupName: aws.String(r.name("GroupName", 128))})
 				if err != nil {
@@ -78,26 +80,13 @@ func userHandlers() map[string]handler {
 		}, func(_ *request, out *awsiam.CreateGroupOutput) *string { return out.Group.GroupName }),
 		"AWS::IAM::UserToGroupAddition": {
 			input: &awsiam.AddUserToGroupInput{}, own: "Users",
-			create: func(r *request) (string, error) {
-				for _, user := range r.list("Users") {
-					if _, err := call[awsiam.AddUserToGroupOutput](r, &awsiam.AddUserToGroupInput{GroupName: aws.String(r.text("GroupName")), UserName: &user}); err != nil {
-						return "", err
-					}
-				}
-				return r.generated(r.o.rec.Name, 128), nil
-			},
-			read: idAs("Id"),
-			remove: func(r *request) error {
-				for _, user := range r.list("Users") {
-					_, err := call[awsiam.RemoveUserFromGroupOutput](r, &awsiam.RemoveUserFromGroupInput{GroupName: aws.String(r.text("GroupName")), UserName: &user})
-					if unlessGone(err) != nil {
-						return err
-					}
-				}
-				return nil
-			},
+			inPlace: "GroupName Users", update: updateMembers,
+			create: func(r *request) (string, error) { return r.generated(r.o.rec.Name, 128), r.addMembers() },
+			read:   idAs("Id"),
+			remove: func(r *request) error { return r.removeMembers(r.text("GroupName"), r.list("Users")) },
 		},
 		"AWS::IAM::AccessKey": made(handler{
+			inPlace: "Status",
 			settle: func(r *request) error {
 				if !r.props.Has("Status") {
 					return nil
@@ -123,27 +112,27 @@ func userHandlers() map[string]handler {
 				return &awsiam.DeleteServiceLinkedRoleInput{RoleName: &r.id}
 			}),
 		}, "", func(*request, *awsiam.CreateServiceLinkedRoleInput) {}, func(_ *request, out *awsiam.CreateServiceLinkedRoleOutput) *string { return out.Role.RoleName }),
-		"AWS::IAM::RolePolicy": made(handler{
+		"AWS::IAM::RolePolicy": again("PolicyDocument", made(handler{
 			remove: one[awsiam.DeleteRolePolicyOutput](func(r *request) any {
 				return &awsiam.DeleteRolePolicyInput{RoleName: aws.String(r.text("RoleName")), PolicyName: aws.String(r.text("PolicyName"))}
 			}),
 		}, "", func(*request, *awsiam.PutRolePolicyInput) {}, func(r *request, _ *awsiam.PutRolePolicyOutput) *string {
 			return aws.String(r.text("PolicyName") + "|" + r.text("RoleName"))
-		}),
-		"AWS::IAM::GroupPolicy": made(handler{
+		})),
+		"AWS::IAM::GroupPolicy": again("PolicyDocument", made(handler{
 			remove: one[awsiam.DeleteGroupPolicyOutput](func(r *request) any {
 				return &awsiam.DeleteGroupPolicyInput{GroupName: aws.String(r.text("GroupName")), PolicyName: aws.String(r.text("PolicyName"))}
 			}),
 		}, "", func(*request, *awsiam.PutGroupPolicyInput) {}, func(r *request, _ *awsiam.PutGroupPolicyOutput) *string {
 			return aws.String(r.text("PolicyName") + "|" + r.text("GroupName"))
-		}),
-		"AWS::IAM::UserPolicy": made(handler{
+		})),
+		"AWS::IAM::UserPolicy": again("PolicyDocument", made(handler{
 			remove: one[awsiam.DeleteUserPolicyOutput](func(r *request) any {
 				return &awsiam.DeleteUserPolicyInput{UserName: aws.String(r.text("UserName")), PolicyName: aws.String(r.text("PolicyName"))}
 			}),
 		}, "", func(*request, *awsiam.PutUserPolicyInput) {}, func(r *request, _ *awsiam.PutUserPolicyOutput) *string {
 			return aws.String(r.text("PolicyName") + "|" + r.text("UserName"))
-		}),
+		})),
 	}
 }
 
@@ -210,4 +199,22 @@ func removeUser(r *request) error {
 	}
 	_, err = call[awsiam.DeleteUserOutput](r, &awsiam.DeleteUserInput{UserName: &r.id})
 	return err
+}
+
+func (r *request) addMembers() error {
+	for _, user := range r.list("Users") {
+		if _, err := call[awsiam.AddUserToGroupOutput](r, &awsiam.AddUserToGroupInput{GroupName: aws.String(r.text("GroupName")), UserName: &user}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *request) removeMembers(group string, users []string) error {
+	for _, user := range users {
+		if _, err := call[awsiam.RemoveUserFromGroupOutput](r, &awsiam.RemoveUserFromGroupInput{GroupName: &group, UserName: &user}); unlessGone(err) != nil {
+			return err
+		}
+	}
+	return nil
 }

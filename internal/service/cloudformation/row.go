@@ -35,6 +35,52 @@ func madeWith[In, Out any](h handler, own string, prepare func(*request, *In) er
 	return h
 }
 
+// again completes a handler whose creating call also changes what is there.
+func again(inPlace string, h handler) handler {
+	create := h.create
+	h.inPlace, h.update = inPlace, func(r *request) error { _, err := create(r); return err }
+	return h
+}
+
+// defaults are what properties are after an update took them away. nil: what they are stays.
+var defaults = map[string]any{
+	"AWS::AutoScaling::AutoScalingGroup.CapacityRebalance": "false", "AWS::AutoScaling::AutoScalingGroup.Cooldown": "300", "AWS::AutoScaling::AutoScalingGroup.DesiredCapacity": nil,
+	"AWS::AutoScaling::AutoScalingGroup.HealthCheckGracePeriod": "0", "AWS::AutoScaling::AutoScalingGroup.HealthCheckType": "EC2",
+	"AWS::AutoScaling::AutoScalingGroup.NewInstancesProtectedFromScaleIn": "false", "AWS::AutoScaling::AutoScalingGroup.TerminationPolicies": []any{"Default"},
+	// Of two that exclude each other the new one takes the place of the old one.
+	"AWS::AutoScaling::AutoScalingGroup.LaunchConfigurationName": nil, "AWS::AutoScaling::AutoScalingGroup.LaunchTemplate": nil, "AWS::AutoScaling::AutoScalingGroup.MixedInstancesPolicy": nil,
+	"AWS::AutoScaling::AutoScalingGroup.AvailabilityZones":           nil,
+	"AWS::EC2::Volume.VolumeType":                                    "gp2",
+	"AWS::EKS::Nodegroup.ReleaseVersion":                             nil,
+	"AWS::EKS::Nodegroup.Version":                                    nil,
+	"AWS::ElasticLoadBalancingV2::LoadBalancer.Subnets":              nil,
+	"AWS::ElasticLoadBalancingV2::LoadBalancer.SubnetMappings":       nil,
+	"AWS::ElasticLoadBalancingV2::TargetGroup.HealthCheckPath":       "/",
+	"AWS::ElasticLoadBalancingV2::TargetGroup.HealthCheckPort":       "traffic-port",
+	"AWS::ElasticLoadBalancingV2::TargetGroup.HealthyThresholdCount": "5", "AWS::ElasticLoadBalancingV2::TargetGroup.UnhealthyThresholdCount": "2",
+	"AWS::ElasticLoadBalancingV2::TargetGroup.HealthCheckIntervalSeconds": "30",
+	"AWS::IAM::Role.Description":                                          "",
+	"AWS::IAM::Role.MaxSessionDuration":                                   "3600",
+}
+
+// onlyChanged fills in of the properties those that an update gives another value.
+func (r *request) onlyChanged(in any, properties ...string) error {
+	m := &template.Map{}
+	for _, p := range properties {
+		value, known := defaults[r.typ+"."+p]
+		switch {
+		case !r.changed(p):
+		case r.props.Has(p):
+			m.Set(p, r.props.Get(p))
+		case !known:
+			return r.notHonoured(p + ", which an update takes away,")
+		case value != nil:
+			m.Set(p, value)
+		}
+	}
+	return r.fillWith(in, m, nil, "")
+}
+
 // one is a step of a handler that is one call, whose answer says nothing.
 func one[Out any](in func(*request) any) func(*request) error {
 	return func(r *request) error {

@@ -2,6 +2,7 @@ package cloudformation_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -9,10 +10,12 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsevents "github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -43,6 +46,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
+type profiles struct{ *iam.Service }
+
+func (p profiles) InstanceProfile(ctx context.Context, account, name string) (ec2.Profile, bool, error) {
+	got, role, err := p.InstanceProfileRole(ctx, account, name)
+	if errors.Is(err, iam.ErrNoSuchInstanceProfile) {
+		return ec2.Profile{}, false, nil
+	}
+	return ec2.Profile{ARN: got.ARN, ID: got.ID, RoleARN: role.ARN}, err == nil, err
+}
+
 // newWide returns a world with all the services that stacks have resources of, except EKS.
 func newWide(t *testing.T) *world {
 	t.Helper()
@@ -56,7 +69,7 @@ func newWide(t *testing.T) *world {
 	w.Server = testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 		log, fast := testkit.Log(t), timing.Fast()
 		users := iam.New(iam.Config{Store: st, Log: log})
-		machines := ec2.New(ec2.Config{Store: st, Timing: fast, Log: log})
+		machines := ec2.New(ec2.Config{Store: st, Timing: fast, Profiles: profiles{users}, Log: log})
 		queues := sqs.New(sqs.Config{Store: st, Bytes: bytes, Log: log})
 		parameters := ssm.New(ssm.Config{Store: st, Log: log})
 		groups := logs.New(logs.Config{Store: st, Bytes: bytes, Log: log})
@@ -192,7 +205,14 @@ type typesTest struct {
 	// outputs are beginnings of the outputs' values.
 	outputs map[string]string
 	look    func(t *testing.T, w *world, outputs map[string]string)
+	// changes are pairs of what an update replaces in the template; tags are the stack's. No
+	// resource may be replaced.
+	changes []string
+	tags    []cloudformationtypes.Tag
+	changed func(t *testing.T, w *world, outputs map[string]string)
 }
+
+var team = []cloudformationtypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
 
 const trustEC2 = `{Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {Service: ec2.amazonaws.com}, Action: 'sts:AssumeRole'}]}`
 
@@ -258,6 +278,18 @@ Outputs:
 		p := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeVpcPeeringConnections(t.Context(), &awsec2.DescribeVpcPeeringConnectionsInput{VpcPeeringConnectionIds: []string{out["Peering"]}}))(t).VpcPeeringConnections[0]
 		if p.Status.Code != "active" {
 			t.Errorf("CloudFormation accepts the peering: %+v", p.Status)
+		}
+	}, tags: team, changes: []string{
+		"EnableDnsHostnames: true", "EnableDnsHostnames: true, Tags: [{Key: Name, Value: v}]", "CidrBlock: 10.0.2.0/24", "CidrBlock: 10.0.2.0/24, MapPublicIpOnLaunch: true",
+		"PortRange: {From: '443', To: 443}", "PortRange: {From: '80', To: 443}", "MaxEntries: 3, Entries: [{Cidr: 10.0.0.0/8, Description: ours}]", "MaxEntries: 4, Entries: [{Cidr: 10.9.0.0/16}, {Cidr: 10.8.0.0/16}]",
+		"SubnetIds: [!Ref B]", "SubnetIds: [!Ref A]", "ToPort: 443, CidrIp: 10.0.0.0/8", "ToPort: 443, CidrIp: 10.0.0.0/8, Description: out", "ToPort: 443, SourcePrefixListId", "ToPort: 443, Description: in, SourcePrefixListId",
+		"Name, Value: p", "Name, Value: q", "DestinationCidrBlock: 10.8.0.0/16, VpcPeeringConnectionId: !Ref Peering", "DestinationCidrBlock: 10.8.0.0/16, GatewayId: !Ref IGW",
+		"GroupDescription: g, VpcId: !Ref VPC", "GroupDescription: g, VpcId: !Ref VPC, SecurityGroupIngress: [{IpProtocol: tcp, FromPort: 80, ToPort: 80, CidrIp: 0.0.0.0/0}]",
+	}, changed: func(t *testing.T, w *world, out map[string]string) {
+		list := testkit.Must(awsec2.NewFromConfig(w.cfg).GetManagedPrefixListEntries(t.Context(), &awsec2.GetManagedPrefixListEntriesInput{PrefixListId: aws.String(out["List"][strings.LastIndexByte(out["List"], '/')+1:])}))(t).Entries
+		tags := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeVpcPeeringConnections(t.Context(), &awsec2.DescribeVpcPeeringConnectionsInput{VpcPeeringConnectionIds: []string{out["Peering"]}}))(t).VpcPeeringConnections[0].Tags
+		if len(list) != 2 || !slices.ContainsFunc(tags, func(t ec2types.Tag) bool { return *t.Key == "team" }) || !slices.ContainsFunc(tags, func(t ec2types.Tag) bool { return *t.Value == "q" }) {
+			t.Errorf("%+v %+v", list, tags)
 		}
 	}},
 	"instances": {body: `
@@ -327,6 +359,15 @@ Outputs:
 		if len(i.BlockDeviceMappings) != 2 || *i.SourceDestCheck || i.Monitoring.State != "enabled" && i.Monitoring.State != "pending" {
 			t.Errorf("%+v", i)
 		}
+	}, changes: []string{
+		"Size: 9", "Size: 9, VolumeType: gp3", "Description: second, SourceDestCheck: false", "Description: third, SourceDestCheck: true, Tags: [{Key: Name, Value: x}]", "NetworkInterfaceId: !Ref Card}}\n  IP:", "NetworkInterfaceId: !Ref Card, DeleteOnTermination: false}}\n  IP:",
+		"InstanceType: t3.micro\n      KeyName: !Ref Key", "InstanceType: t3.small\n      DisableApiTermination: false\n      IamInstanceProfile: !Ref Profile\n      KeyName: !Ref Key", "Monitoring: true", "Monitoring: false", "SourceDestCheck: false\n", "SourceDestCheck: true\n",
+		"HttpPutResponseHopLimit: 2", "HttpPutResponseHopLimit: 3", "Name, Value: two", "Name, Value: 2",
+	}, changed: func(t *testing.T, w *world, out map[string]string) {
+		i := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{InstanceIds: []string{out["Instance"]}}))(t).Reservations[0].Instances[0]
+		if i.InstanceType != "t3.small" || !*i.SourceDestCheck || i.State.Name != "running" {
+			t.Errorf("%+v", i)
+		}
 	}},
 	"scaling": {body: `
 Parameters:
@@ -358,6 +399,7 @@ Resources:` + net + `
     Type: AWS::ElasticLoadBalancingV2::TargetGroup
     DependsOn: A
     Properties: {Port: 80, Protocol: HTTP, VpcId: !Ref VPC, HealthCheckPath: /up, Matcher: {HttpCode: '200'}, TargetType: ip, Targets: [{Id: 10.0.1.77, Port: 80}], TargetGroupAttributes: [{Key: deregistration_delay.timeout_seconds, Value: '1'}]}
+  Instances: {Type: AWS::ElasticLoadBalancingV2::TargetGroup, Properties: {Port: 80, Protocol: HTTP, VpcId: !Ref VPC}}
   Balancer:
     Type: AWS::ElasticLoadBalancingV2::LoadBalancer
     Properties: {Subnets: [!Ref A, !Ref B], Scheme: internal, SecurityGroups: [!Ref SG], LoadBalancerAttributes: [{Key: idle_timeout.timeout_seconds, Value: '77'}]}
@@ -396,6 +438,19 @@ Outputs:
 `, outputs: map[string]string{
 		"Config": "scaling-Config-", "Classic": "internal-", "Balancer": "app/scaling-Balancer-", "DNS": "internal-scaling-", "Targets": "targetgroup/", "Listener": "arn:aws:elasticloadbalancing:", "Rule": "arn:aws:elasticloadbalancing:",
 		"Old": "scaling-Old-", "New": "arn:aws:autoscaling:", "Hook": "scaling-Hook-", "Policy": "arn:aws:autoscaling:",
+	}, tags: team, changes: []string{
+		"MinSize: 0, MaxSize: 3", "MinSize: 1, MaxSize: 4", "DesiredCapacity: '1', Cooldown: '60'", "DesiredCapacity: '2', Cooldown: '90'", "LoadBalancerNames: [!Ref Classic]", "TargetGroupARNs: [!Ref Instances]", "PropagateAtLaunch: true}]", "PropagateAtLaunch: false}]",
+		"HeartbeatTimeout: 60", "HeartbeatTimeout: 90", "ScalingAdjustment: 1", "ScalingAdjustment: 2", "StatusCode: '404'", "StatusCode: '503'", "Priority: 7", "Priority: 8", "HealthCheckPath: /up", "HealthCheckPath: /down", "Id: 10.0.1.77", "Id: 10.0.1.78",
+		"timeout_seconds, Value: '77'", "timeout_seconds, Value: '78'", "IdleTimeout: 90", "IdleTimeout: 91", "LoadBalancerPort: '80', Protocol: TCP", "LoadBalancerPort: '81', Protocol: TCP", "Port: 80, Protocol: HTTP, DefaultActions", "Port: 8080, Protocol: HTTP, DefaultActions",
+	}, changed: func(t *testing.T, w *world, out map[string]string) {
+		g := testkit.Must(awsautoscaling.NewFromConfig(w.cfg).DescribeAutoScalingGroups(t.Context(), &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{out["Old"]}}))(t).AutoScalingGroups[0]
+		if len(g.Instances) != 2 || len(g.LoadBalancerNames) != 0 || len(g.TargetGroupARNs) != 1 || *g.DefaultCooldown != 90 || !slices.ContainsFunc(g.Tags, func(t autoscalingtypes.TagDescription) bool { return *t.Key == "team" }) {
+			t.Errorf("%+v", g)
+		}
+		r := testkit.Must(awselbv2.NewFromConfig(w.cfg).DescribeRules(t.Context(), &awselbv2.DescribeRulesInput{RuleArns: []string{out["Rule"]}}))(t).Rules[0]
+		if *r.Priority != "8" || *r.Actions[0].FixedResponseConfig.StatusCode != "503" {
+			t.Errorf("%+v", r)
+		}
 	}},
 	"identities": {body: `
 Resources:
@@ -445,6 +500,23 @@ Outputs:
 		if slices.Sort(inline); !slices.Equal(inline, []string{"all", "in", "one"}) {
 			t.Errorf("%v", inline)
 		}
+	}, tags: team, changes: []string{
+		"PolicyName: all", "PolicyName: every", "Roles: [!Ref Role], Users: [!Ref Bare], Groups: [!Ref Group], PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 'sqs:*'", "Roles: [!Ref Role], Groups: [!Ref Group], PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 'sqs:Send*'",
+		"Policies: [{PolicyName: in, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Action: 's3:*', Resource: '*'}]}}]}}\n  User:", "Description: r, MaxSessionDuration: 7200, PermissionsBoundary: !Ref Boundary, ManagedPolicyArns: [arn:aws:iam::aws:policy/ReadOnlyAccess]}}\n  User:",
+		"      Groups: [!Ref Group]\n      ManagedPolicyArns: [arn:aws:iam::aws:policy/ReadOnlyAccess]\n      PermissionsBoundary: !Ref Boundary\n", "", "Status: Inactive", "Status: Active", "Users: [!Ref Bare]}}\n  Key", "Users: [!Ref User]}}\n  Key",
+		"ManagedPolicyArns: [arn:aws:iam::aws:policy/ReadOnlyAccess], Policies: [{PolicyName: in,", "Policies: [{PolicyName: out,", "RoleName: !Ref Role, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow", "RoleName: !Ref Role, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Deny",
+		"ClientIdList: [sts.amazonaws.com]", "ClientIdList: [a, b]", "9e99a48a9960b14926bb7f3b02e22da2b0ab7280", "9e99a48a9960b14926bb7f3b02e22da2b0ab7281", "Effect: Allow, Action: '*'", "Effect: Allow, Action: 's3:*'",
+	}, changed: func(t *testing.T, w *world, out map[string]string) {
+		users := awsiam.NewFromConfig(w.cfg)
+		inline := testkit.Must(users.ListRolePolicies(t.Context(), &awsiam.ListRolePoliciesInput{RoleName: aws.String(out["Role"])}))(t).PolicyNames
+		attached := testkit.Must(users.ListAttachedRolePolicies(t.Context(), &awsiam.ListAttachedRolePoliciesInput{RoleName: aws.String(out["Role"])}))(t).AttachedPolicies
+		role := testkit.Must(users.GetRole(t.Context(), &awsiam.GetRoleInput{RoleName: aws.String(out["Role"])}))(t).Role
+		if slices.Sort(inline); !slices.Equal(inline, []string{"every", "one"}) || len(attached) != 2 || *role.MaxSessionDuration != 7200 || role.PermissionsBoundary == nil || len(role.Tags) != 1 {
+			t.Errorf("%v %+v %+v", inline, attached, role)
+		}
+		if out["Secret"] == "" {
+			t.Error("a secret that is shown once is lost by an update")
+		}
 	}},
 	"services": {body: `
 Resources:
@@ -485,6 +557,16 @@ Outputs:
 		if !strings.Contains(got.Attributes["Policy"], "events.amazonaws.com") || len(targets) != 1 {
 			t.Errorf("%v %+v", got.Attributes, targets)
 		}
+	}, tags: team, changes: []string{
+		"Description: k", "Description: l", "Value: 'a,b', Description: d", "Value: 'a,c', Description: e", "MessageRetentionPeriod: 300", "MessageRetentionPeriod: 600", "Principal: '*', Action: 'sqs:SendMessage'", "Principal: '*', Action: 'sqs:*'",
+		"RetentionInDays: 7, ", "", "source: [aws.health]", "source: [aws.ec2]", "{Id: q,", "{Id: r,", "logs:PutLogEvents", "logs:*",
+	}, changed: func(t *testing.T, w *world, out map[string]string) {
+		targets := testkit.Must(awsevents.NewFromConfig(w.cfg).ListTargetsByRule(t.Context(), &awsevents.ListTargetsByRuleInput{Rule: aws.String(out["Rule"])}))(t).Targets
+		group := testkit.Must(awslogs.NewFromConfig(w.cfg).DescribeLogGroups(t.Context(), nil))(t).LogGroups[0]
+		tags := testkit.Must(awslogs.NewFromConfig(w.cfg).ListTagsForResource(t.Context(), &awslogs.ListTagsForResourceInput{ResourceArn: group.LogGroupArn}))(t).Tags
+		if len(targets) != 1 || *targets[0].Id != "r" || group.RetentionInDays != nil || tags["team"] != "a" {
+			t.Errorf("%+v %+v %v", targets, group, tags)
+		}
 	}},
 }
 
@@ -513,6 +595,22 @@ func TestTypes(t *testing.T) {
 			}
 			if tt.look != nil {
 				tt.look(t, w, out)
+			}
+			for _, body := range []string{strings.NewReplacer(tt.changes...).Replace(tt.body), tt.body} { // and back
+				st, script := w.update(t, id, body, "UPDATE_COMPLETE", func(in *awscloudformation.UpdateStackInput) {
+					if body != tt.body {
+						in.Tags = tt.tags
+					}
+					if strings.Contains(tt.body, "Parameters:") {
+						in.Parameters = []cloudformationtypes.Parameter{{ParameterKey: aws.String("Image"), UsePreviousValue: aws.Bool(true)}}
+					}
+				})
+				if strings.Contains(script, "Requested update requires") {
+					t.Errorf("something is replaced:\n%s", script)
+				}
+				if tt.changed != nil && body != tt.body {
+					tt.changed(t, w, w.outputs(st))
+				}
 			}
 			w.delete(t, id)
 			w.want(t, id, "DELETE_COMPLETE")
