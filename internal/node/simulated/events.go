@@ -28,8 +28,15 @@ const maxSightings = 32
 type eventQueue struct {
 	queue []queuedEvent
 	// seen remembers what was written, by object. Repeated events are counted instead of being written again.
-	seen   map[types.UID][]sighting
+	seen   map[types.UID]*sightings
 	serial int64
+}
+
+// sightings are the events that were written about an object.
+type sightings struct {
+	events []sighting
+	// similar has the events that differ only in their messages, by hash of their type and reason.
+	similar map[uint64]*similar
 }
 
 // A sighting is an event that was written.
@@ -37,6 +44,20 @@ type sighting struct {
 	event uint64 // hash of what makes it the same event
 	first int64  // when, in nanoseconds, plus a serial number: its name, too
 	count int32
+}
+
+// maxSimilar is how many different messages are written of similar events before they are combined, unless the last
+// one is older than similarFor. They are the kubelet's, which compares the object, the type and the reason:
+// https://github.com/kubernetes/client-go/blob/master/tools/record/events_cache.go (EventAggregate)
+const (
+	maxSimilar = 10
+	similarFor = 10 * time.Minute
+	combined   = "(combined from similar events): "
+)
+
+type similar struct {
+	messages map[uint64]bool
+	last     time.Time
 }
 
 type queuedEvent struct {
@@ -87,27 +108,56 @@ func (q *eventQueue) emit(ctx context.Context, k *kubelet) bool {
 // The kubelet compares the object with its field path, the type, the reason and the message:
 // https://github.com/kubernetes/client-go/blob/master/tools/record/events_cache.go (getEventKey)
 func (q *eventQueue) sight(e *queuedEvent) sighting {
-	h := fnv.New64a()
-	for _, part := range []string{e.kind, e.reason, e.container, e.message} {
-		_, _ = io.WriteString(h, part+"\x00") // never fails
-	}
 	known := q.seen[e.object.UID]
-	for i := range known {
-		if known[i].event == h.Sum64() {
-			known[i].count++
-			return known[i]
+	if known == nil {
+		known = &sightings{similar: map[uint64]*similar{}}
+		if q.seen == nil {
+			q.seen = map[types.UID]*sightings{}
+		}
+		q.seen[e.object.UID] = known
+	}
+	event := hashOf(e.kind, e.reason, e.container, e.message)
+	if known.combines(e) {
+		event, e.message = hashOf(e.kind, e.reason), combined+e.message
+	}
+	for i := range known.events {
+		if s := &known.events[i]; s.event == event {
+			s.count++
+			return *s
 		}
 	}
 	q.serial++
-	s := sighting{event: h.Sum64(), first: e.at.UnixNano() + q.serial, count: 1}
-	if len(known) == maxSightings {
-		known = slices.Delete(known, 0, 1)
+	s := sighting{event: event, first: e.at.UnixNano() + q.serial, count: 1}
+	if len(known.events) == maxSightings {
+		known.events = slices.Delete(known.events, 0, 1)
 	}
-	if q.seen == nil {
-		q.seen = map[types.UID][]sighting{}
-	}
-	q.seen[e.object.UID] = append(known, s)
+	known.events = append(known.events, s)
 	return s
+}
+
+// combines reports whether an event is one of too many that differ only in their messages.
+func (k *sightings) combines(e *queuedEvent) bool {
+	of := hashOf(e.kind, e.reason)
+	like := k.similar[of]
+	if like == nil || e.at.Sub(like.last) > similarFor {
+		like = &similar{messages: map[uint64]bool{}}
+		k.similar[of] = like
+	}
+	like.last = e.at
+	message := hashOf(e.message)
+	if len(like.messages) == maxSimilar-1 && !like.messages[message] {
+		return true
+	}
+	like.messages[message] = true
+	return false
+}
+
+func hashOf(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, part := range parts {
+		_, _ = io.WriteString(h, part+"\x00") // never fails
+	}
+	return h.Sum64()
 }
 
 func (q *eventQueue) write(ctx context.Context, k *kubelet, e queuedEvent) error {
