@@ -203,6 +203,7 @@ func causes() []cause {
 		{by: node.ByKubernetes, code: node.CauseNoPodAddress, rows: []string{"subnet-full"}},
 		{by: node.ByKubernetes, code: node.CauseImageName, rows: []string{"pod-image-name"}},
 		{by: node.ByKubernetes, code: node.CauseImagePull, tests: "TestWhyPod"},
+		{by: node.ByKubernetes, code: imageNeverPull, tests: "TestPrintedFixesHold"},
 		{by: node.ByKubernetes, code: "NotFound", tests: "TestWhyPod"},
 		{by: node.ByKubernetes, code: "UnboundPersistentVolumeClaim", tests: "TestWhyPod"},
 		{by: byFargate, code: fargate.ReasonUnsupported, tests: "fargate.txtar"},

@@ -13,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/failures"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 )
 
@@ -121,6 +122,10 @@ func TestTrustIsAdded(t *testing.T) {
 
 // noEC2 has no instances.
 type noEC2 struct{}
+
+func (noEC2) VCPUUse(context.Context, string, string, string, bool) (ec2.VCPUUse, bool) {
+	return ec2.VCPUUse{}, false
+}
 
 func (noEC2) InstanceByID(_, _, _ string) (ec2types.Instance, bool) {
 	return ec2types.Instance{}, false

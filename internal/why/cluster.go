@@ -21,6 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
@@ -71,7 +72,17 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		if h := g.Nodegroup.Health; h != nil {
 			for _, i := range h.Issues {
 				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
-				for _, f := range nodegroupFixes(&i, g.Nodegroup, region) {
+				fixes := nodegroupFixes(&i, g.Nodegroup, region)
+				if i.Code == ekstypes.NodegroupIssueCodeInstanceLimitExceeded {
+					raise, known := x.raisedVCPUs(ctx, account, region, g.Nodegroup, int(aws.ToInt32(g.Nodegroup.ScalingConfig.DesiredSize)))
+					switch {
+					case raise != "":
+						fixes = advice.Each(raise)
+					case known: // the Auto Scaling group tries again by itself
+						fixes = nil
+					}
+				}
+				for _, f := range fixes {
 					if !slices.ContainsFunc(out.Fixes, func(o advice.Fix) bool { return o.Shell() == f.Shell() }) {
 						out.Fixes = append(out.Fixes, f)
 					}
@@ -177,6 +188,32 @@ func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string)
 		}
 	}
 	return nil
+}
+
+// raisedVCPUs returns the command that requests the vCPUs for all missing instances of a node group at once, or "" if the
+// quota has them. It returns false if the node group's launch template chooses the type.
+func (x *Explainer) raisedVCPUs(ctx context.Context, account, region string, g *ekstypes.Nodegroup, desired int) (command string, ok bool) {
+	var use ec2.VCPUUse // of the largest type
+	for _, t := range g.InstanceTypes {
+		u, known := x.cfg.EC2.VCPUUse(ctx, account, region, t, g.CapacityType == ekstypes.CapacityTypesSpot)
+		if known && u.Each > use.Each {
+			use, ok = u, true
+		}
+	}
+	if !ok {
+		return "", false
+	}
+	missing := desired
+	for _, m := range x.cfg.Machines.Instances(account, region) {
+		if m.Tags["eks:cluster-name"] == aws.ToString(g.ClusterName) && m.Tags["eks:nodegroup-name"] == aws.ToString(g.NodegroupName) {
+			missing--
+		}
+	}
+	wanted := use.Running + missing*use.Each
+	if missing <= 0 || wanted <= use.Limit {
+		return "", true
+	}
+	return fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s --desired-value %d --region %s", use.Code, wanted, region), true
 }
 
 // keyFixes returns the commands that resolve an issue of a cluster with its key.

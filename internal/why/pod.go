@@ -262,7 +262,7 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 		_, quota, _ := strings.Cut(m, "exceeded quota: ")
 		quota, rest, _ := strings.Cut(quota, ",")
 		why.Code, why.Text = "ExceededQuota", "ResourceQuota "+quota+" is used up:"+rest
-		why.Fixes = raisedQuota(quota, rest, namespace)
+		why.Fixes = raisedQuota(quota, rest, namespace, c.facts.Wanting)
 	case strings.Contains(m, "violates PodSecurity"):
 		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
 		why.Fixes = advice.Each("kubectl label --overwrite namespace " + c.Namespace + " pod-security.kubernetes.io/enforce=privileged")
@@ -279,10 +279,10 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 	c.fail(podAdmission, e.Message, why)
 }
 
-// raisedQuota raises a quota by what was requested, and no more. says is the API server's
+// raisedQuota raises a quota by what one pod requested, for all the pods that are wanting, and no more. says is the API server's
 // " requested: pods=1, used: pods=0, limited: pods=0".
 // https://github.com/kubernetes/apiserver/blob/master/pkg/admission/plugin/resourcequota/controller.go
-func raisedQuota(quota, says, namespace string) []advice.Fix {
+func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 	hard := map[string]string{}
 	amounts := func(name string) map[string]resource.Quantity {
 		out := map[string]resource.Quantity{}
@@ -298,6 +298,7 @@ func raisedQuota(quota, says, namespace string) []advice.Fix {
 	}
 	used := amounts("used")
 	for name, wanted := range amounts("requested") {
+		wanted.Mul(int64(max(1, wanting)))
 		wanted.Add(used[name])
 		hard[name] = wanted.String()
 	}

@@ -119,8 +119,10 @@ func (c *podChain) waiting(reasons ...string) (container, image string, why core
 	return "", "", corev1.ContainerStateWaiting{}, false
 }
 
+const imageNeverPull = "ErrImageNeverPull"
+
 func (c *podChain) image() bool {
-	container, image, waits, ok := c.waiting("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+	container, image, waits, ok := c.waiting("ErrImagePull", "ImagePullBackOff", "InvalidImageName", imageNeverPull, "ImageInspectError")
 	if !ok {
 		_, _, _, later := c.waiting("CreateContainerConfigError", "CreateContainerError", "CrashLoopBackOff")
 		if later || c.started() {
@@ -137,11 +139,28 @@ func (c *podChain) image() bool {
 		message = s.Evidence // the waiting container may say only that it is backing off
 	}
 	why := &api.Reason{By: node.ByKubernetes, Code: node.CauseImagePull, Component: image, Text: "container " + container + " has no image", Fixes: c.setImage(container)}
+	if waits.Reason == imageNeverPull {
+		why.Code, why.Text = imageNeverPull, "the node does not have the image of container "+container+", and may not pull it (imagePullPolicy: Never)"
+		why.Fixes = append(c.allowPull(container), why.Fixes...)
+	}
 	if waits.Reason == node.CauseImageName {
 		why.Code, why.Text = node.CauseImageName, fmt.Sprintf("%q is not the name of an image", image)
 	}
 	c.fail(podImage, message, why)
 	return false
+}
+
+// allowPull returns the command that lets a container's image be pulled, if that replaces the pod.
+func (c *podChain) allowPull(container string) []advice.Fix {
+	maker := c.maker()
+	if kind, _, _ := strings.Cut(maker, "/"); !slices.Contains([]string{"deployment", "statefulset", "daemonset"}, kind) {
+		return nil
+	}
+	list := "containers"
+	if slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == container }) {
+		list = "initContainers"
+	}
+	return advice.Each("kubectl patch " + maker + " --namespace " + c.pod.Namespace + ` --patch '{"spec":{"template":{"spec":{"` + list + `":[{"name":"` + container + `","imagePullPolicy":"IfNotPresent"}]}}}}'`)
 }
 
 // setImage returns the command that changes a container's image.

@@ -189,19 +189,26 @@ func (c *podChain) moreNodes() []advice.Fix {
 		}
 		return []advice.Fix{c.newNodegroup("", "")}
 	}
-	most, wanted := c.scaling(name, groups[name])
-	return []advice.Fix{advice.Paste(fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s",
-		c.facts.Cluster, name, max(most, wanted+1), wanted+1, c.facts.Region))}
+	return c.larger(name, groups[name])
 }
 
-// scaling is what a managed group may have and wants to have; has is how many nodes of it
-// there are.
-func (c *podChain) scaling(name string, has int) (most, wanted int) {
+// larger adds a node to a managed group that has so many, and raises the quota of its instances if that is too small. A
+// group that wants more nodes than it has does not have to want another one.
+func (c *podChain) larger(name string, has int) []advice.Fix {
 	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: c.facts.Account, Region: c.facts.Region, Service: "eks"})
-	g, err := c.x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &c.facts.Cluster, NodegroupName: &name})
-	if err != nil || g.Nodegroup.ScalingConfig == nil {
-		return has, has
+	most, wanted := has, has
+	raise := func(int) string { return "" }
+	if out, err := c.x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &c.facts.Cluster, NodegroupName: &name}); err == nil && out.Nodegroup.ScalingConfig != nil {
+		g := out.Nodegroup
+		most, wanted = int(aws.ToInt32(g.ScalingConfig.MaxSize)), int(aws.ToInt32(g.ScalingConfig.DesiredSize))
+		raise = func(desired int) string {
+			command, _ := c.x.raisedVCPUs(ctx, c.facts.Account, c.facts.Region, g, desired)
+			return command
+		}
 	}
-	s := g.Nodegroup.ScalingConfig
-	return int(aws.ToInt32(s.MaxSize)), int(aws.ToInt32(s.DesiredSize))
+	if first := raise(wanted); first != "" {
+		return advice.Each(first)
+	}
+	return []advice.Fix{advice.Paste(nonEmpty(raise(wanted+1), fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s",
+		c.facts.Cluster, name, max(most, wanted+1), wanted+1, c.facts.Region))...)}
 }

@@ -179,6 +179,7 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	onHost = machineSteps{steps: []node.Step{{Name: node.StepPodAddress, Cause: node.CauseNoPodAddress}}}
 	explain("no address", podAddress, sandbox, readyNode, event("FailedCreatePodSandBox", `Failed to create pod sandbox: plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`))
 	onHost = machineSteps{}
+	explain("an image that may not be pulled", podImage, waiting("ErrImageNeverPull", `Container image \"nginx\" is not present with pull policy of Never`), readyNode, nil)
 	explain("no image of that name", podImage, waiting("InvalidImageName", `Failed to apply default image tag \"nginx\": x`), readyNode, nil)
 	onHost = machineSteps{steps: []node.Step{{Name: node.StepPodImage, Cause: node.CauseImagePull, Evidence: `Failed to pull image "nginx": no basic auth credentials`}}}
 	explain("an image that is refused", podImage, waiting("ImagePullBackOff", "Back-off pulling image"), readyNode, nil)
@@ -218,14 +219,16 @@ func (nodegroups) DescribeNodegroup(context.Context, *awseks.DescribeNodegroupIn
 	return &awseks.DescribeNodegroupOutput{Nodegroup: &ekstypes.Nodegroup{ScalingConfig: &ekstypes.NodegroupScalingConfig{MaxSize: aws.Int32(10), DesiredSize: aws.Int32(2)}}}, nil
 }
 
-// A quota is raised by what was asked for, of each resource.
+// A quota is raised by what was asked for, of each resource, for all the pods that are wanting.
 func TestRaisedQuota(t *testing.T) {
 	const says = " requested: limits.cpu=500m,pods=1, used: limits.cpu=2,pods=4, limited: limits.cpu=2,pods=4"
-	const want = `kubectl patch resourcequota q --namespace shop --type merge --patch '{"spec":{"hard":{"limits.cpu":"2500m","pods":"5"}}}'`
-	if got := raisedQuota("q", says, " --namespace shop"); len(got) != 1 || got[0].Shell() != want {
-		t.Errorf("%+v, want %s", got, want)
+	for wanting, want := range map[int]string{0: `"limits.cpu":"2500m","pods":"5"`, 1: `"limits.cpu":"2500m","pods":"5"`, 3: `"limits.cpu":"3500m","pods":"7"`} {
+		want = `kubectl patch resourcequota q --namespace shop --type merge --patch '{"spec":{"hard":{` + want + `}}}'`
+		if got := raisedQuota("q", says, " --namespace shop", wanting); len(got) != 1 || got[0].Shell() != want {
+			t.Errorf("%d pods are wanting: %+v, want %s", wanting, got, want)
+		}
 	}
-	if got := raisedQuota("q", "", " --namespace shop"); len(got) != 1 || got[0].Sketch == "" {
+	if got := raisedQuota("q", "", " --namespace shop", 1); len(got) != 1 || got[0].Sketch == "" {
 		t.Errorf("of nothing known: %+v", got)
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 )
@@ -54,6 +55,8 @@ type Config struct {
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
+	// VCPUUse is how far the quota is used that an instance type counts in.
+	VCPUUse(ctx context.Context, account, region, instanceType string, isSpot bool) (ec2.VCPUUse, bool)
 }
 
 // EKS is the part of the EKS service that is needed here.

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +24,9 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awsservicequotas "github.com/aws/aws-sdk-go-v2/service/servicequotas"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -57,19 +61,25 @@ func TestPrintedFixesHold(t *testing.T) {
 		seed = must(strconv.ParseUint(s, 10, 64))(t)
 	}
 	w := &plights{world: newWorld(t, plan{nodes: 5})}
-	var sum struct{ broken, possible, offered, held int }
+	type tally struct{ broken, possible, offered, held int }
+	var sum tally
+	kinds := map[string]*tally{}
 	var mu sync.Mutex
-	pods, nodes := make(chan uint64, count), make(chan uint64, count)
+	pods, nodes, groups := make(chan uint64, count), make(chan uint64, count), make(chan uint64, count)
 	for n := range uint64(count) {
-		if (seed+n)%5 < 2 {
-			nodes <- seed + n
-		} else {
-			pods <- seed + n
+		switch n += seed; {
+		case n%25 == 7:
+			groups <- n
+		case n%5 < 2:
+			nodes <- n
+		default:
+			pods <- n
 		}
 	}
 	close(pods)
 	close(nodes)
-	play := func(numbers <-chan uint64, ways []func(context.Context, string, *rand.Rand) (*plight, error)) {
+	close(groups)
+	play := func(lanes int, numbers <-chan uint64, ways []func(context.Context, string, *rand.Rand) (*plight, error)) {
 		var all sync.WaitGroup
 		for range lanes {
 			all.Go(func() {
@@ -82,18 +92,22 @@ func TestPrintedFixesHold(t *testing.T) {
 						mu.Unlock()
 						continue
 					}
-					sum.broken++
+					if kinds[p.kind] == nil {
+						kinds[p.kind] = &tally{}
+					}
+					of := kinds[p.kind]
+					of.broken++
 					if p.possible {
-						sum.possible++
+						of.possible++
 					}
 					if r.offered {
-						sum.offered++
+						of.offered++
 					}
 					switch {
 					case err != nil:
 						t.Errorf("DRYDOCK_SEED=%d, %s: %v\n%s", n, p.about, err, strings.Join(r.ran, "\n"))
 					case r.offered:
-						sum.held++
+						of.held++
 					case p.possible:
 						t.Logf("DRYDOCK_SEED=%d, %s: nothing is offered", n, p.about)
 					}
@@ -104,8 +118,15 @@ func TestPrintedFixesHold(t *testing.T) {
 		all.Wait()
 	}
 	// One after the other: pods would be placed on nodes that are about to go.
-	play(pods, []func(context.Context, string, *rand.Rand) (*plight, error){w.podPlight, w.quotaPlight, w.serviceAccountPlight})
-	play(nodes, []func(context.Context, string, *rand.Rand) (*plight, error){w.nodePlight})
+	type ways = []func(context.Context, string, *rand.Rand) (*plight, error)
+	play(lanes, pods, ways{w.podPlight, w.quotaPlight, w.serviceAccountPlight})
+	play(lanes, nodes, ways{w.nodePlight, w.nodePlight, w.nodePlight, w.imagePlight})
+	play(1, groups, ways{w.vcpuPlight}) // they share the quotas of the account
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		of := kinds[kind]
+		t.Logf("%s: %d broken, %d possible, %d offered, %d held", kind, of.broken, of.possible, of.offered, of.held)
+		sum.broken, sum.possible, sum.offered, sum.held = sum.broken+of.broken, sum.possible+of.possible, sum.offered+of.offered, sum.held+of.held
+	}
 	t.Logf("%d worlds were broken; a fix was possible for %d, offered for %d, and held for %d", sum.broken, sum.possible, sum.offered, sum.held)
 }
 
@@ -116,10 +137,13 @@ type plights struct {
 
 // A plight is something that does not work, and how to ask about it.
 type plight struct {
+	kind     string
 	about    string
 	possible bool // without knowing what was meant
+	once     bool // the first fix must do
 	// One of these is asked about.
 	node           string // an instance
+	nodegroup      string
 	pod            string // in the namespace, or its Deployment
 	serviceAccount string
 	namespace      string
@@ -156,6 +180,13 @@ func (w *plights) ask(ctx context.Context, p *plight) (answer, error) {
 		return a
 	}
 	switch {
+	case p.nodegroup != "":
+		e, err := daemon.WhyNodes(ctx, place, cluster, p.nodegroup)
+		a := answer{fixes: e.Fixes, says: e.Text()}
+		if err == nil {
+			a.done = e.Status == "ACTIVE" && len(e.Issues) == 0 && p.whole(ctx) == nil
+		}
+		return a, err
 	case p.node != "":
 		e, err := daemon.WhyNode(ctx, place, p.node)
 		return of(e.Steps, e.Ready, e.Text()), err
@@ -230,6 +261,9 @@ func (w *plights) play(ctx context.Context, n uint64, ways []func(context.Contex
 			if p.bystander != nil {
 				err = p.bystander(ctx)
 			}
+			if err == nil && p.once && len(res.ran) > 1 {
+				err = errors.New("the first fix was not enough")
+			}
 			return p, res, err
 		case len(a.fixes) == 0 || a.fixes[0].Sketch != "":
 			if len(res.ran) > 0 {
@@ -289,7 +323,7 @@ const (
 
 // nodePlight launches a node whose role, access entry or user data is wrong.
 func (w *plights) nodePlight(ctx context.Context, name string, r *rand.Rand) (*plight, error) {
-	p := &plight{about: "node", possible: true}
+	p := &plight{kind: "identity", about: "node", possible: true}
 	did := func(what string) { p.about += ", " + what }
 	iam, role := awsiam.NewFromConfig(w.config()), "arn:aws:iam::000000000000:role/"+name
 	trust := trustEC2
@@ -335,16 +369,11 @@ func (w *plights) nodePlight(ctx context.Context, name string, r *rand.Rand) (*p
 			return p, err
 		}
 	}
-	if _, err := iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: &name}); err != nil {
+	if err := w.profile(ctx, name); err != nil {
 		return p, err
 	}
-	if _, err := iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &name}); err != nil {
-		return p, err
-	}
-	in := &awsec2.RunInstancesInput{
-		ImageId: &w.image, InstanceType: ec2types.InstanceTypeM5Large, SubnetId: &w.subnets[r.IntN(len(w.subnets))], UserData: &w.userData,
-		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: &name},
-	}
+	in := w.nodeOf(name)
+	in.SubnetId = &w.subnets[r.IntN(len(w.subnets))]
 	data, err := base64.StdEncoding.DecodeString(w.userData)
 	if err != nil {
 		return p, err
@@ -376,7 +405,7 @@ func (w *plights) nodePlight(ctx context.Context, name string, r *rand.Rand) (*p
 		trust = trustEC2
 	}
 	in.UserData = aws.String(base64.StdEncoding.EncodeToString(data))
-	out, err := w.ec2.RunInstances(ctx, in)
+	out, err := w.ec2.RunInstances(ctx, &in)
 	if err != nil {
 		return p, err
 	}
@@ -413,7 +442,7 @@ func (w *plights) groupReady(ctx context.Context) error {
 
 // in makes a namespace with a Deployment that works, and returns a plight in it.
 func (w *plights) in(ctx context.Context, name string) (*plight, error) {
-	p := &plight{possible: true, namespace: name, undo: func(ctx context.Context) {
+	p := &plight{kind: "pods", possible: true, namespace: name, undo: func(ctx context.Context) {
 		_ = w.kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}) // a leftover harms nobody
 	}}
 	if _, err := w.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
@@ -476,6 +505,14 @@ func (w *plights) podPlight(ctx context.Context, name string, r *rand.Rand) (*pl
 		wrong("its service account does not exist", true, func(s *corev1.PodSpec) { s.ServiceAccountName = "web" })
 	case 1:
 		wrong("no node has its label", true, func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"plight": name} })
+		gone := p.undo
+		p.undo = func(ctx context.Context) {
+			gone(ctx)
+			nodes, err := w.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "plight=" + name})
+			for i := 0; err == nil && i < len(nodes.Items); i++ {
+				_, err = w.kube.CoreV1().Nodes().Patch(ctx, nodes.Items[i].Name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"plight":null}}}`), metav1.PatchOptions{})
+			}
+		}
 	case 2:
 		wrong("its ConfigMap does not exist", true, func(s *corev1.PodSpec) {
 			s.Containers[0].EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: reference}}}
@@ -503,10 +540,12 @@ func (w *plights) podPlight(ctx context.Context, name string, r *rand.Rand) (*pl
 		wrong("its namespace enforces restricted pods", true, func(s *corev1.PodSpec) { s.HostNetwork = true })
 		_, err = w.kube.CoreV1().Namespaces().Patch(ctx, name, "application/merge-patch+json", []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`), metav1.PatchOptions{})
 	case 7:
+		p.kind = "images"
 		wrong("its image has no valid name", false, func(s *corev1.PodSpec) { s.Containers[0].Image = "Web:1" })
 	case 8:
-		wrong("its image is not on the node and may not be pulled", false, func(s *corev1.PodSpec) {
-			s.Containers[0].Image, s.Containers[0].ImagePullPolicy = "registry.example/"+name, corev1.PullNever
+		p.kind = "images"
+		wrong("its image is not on the node and may not be pulled", true, func(s *corev1.PodSpec) {
+			s.Containers[0].Image, s.Containers[0].ImagePullPolicy = "public.ecr.aws/docker/library/busybox:"+name, corev1.PullNever
 		})
 	case 9:
 		wrong("it wants more than any node has", false, func(s *corev1.PodSpec) {
@@ -542,12 +581,113 @@ func (w *plights) quotaPlight(ctx context.Context, name string, r *rand.Rand) (*
 		return p, err
 	}
 	p.pod = "web"
-	p.whole = w.available(name, "web", 1) // a quota is raised by what one pod wants
+	p.kind, p.once, p.whole = "quotas", true, w.available(name, "web", replicas)
 	return p, w.deployment(ctx, name, "web", replicas, func(s *corev1.PodSpec) {
 		s.Containers[0].Resources = corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("30m")}, Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
 		}
 	})
+}
+
+// vcpuPlight has a managed node group want more instances than the quota of its type allows.
+func (w *plights) vcpuPlight(ctx context.Context, name string, r *rand.Rand) (*plight, error) {
+	// Of different quotas. They stay raised, so that the next group has to want more.
+	types := []struct {
+		name, quota string
+		vcpus       int
+	}{{"u7in-16tb.224xlarge", "L-43DA4232", 896}, {"f2.48xlarge", "L-74FC7D96", 192}, {"x1.32xlarge", "L-7295265B", 128}}
+	typ := types[r.IntN(len(types))]
+	p := &plight{kind: "quotas", about: "node group, the quota of " + typ.name + " is used up", possible: true, once: true, bystander: w.groupReady}
+	q, err := awsservicequotas.NewFromConfig(w.config()).GetServiceQuota(ctx, &awsservicequotas.GetServiceQuotaInput{ServiceCode: aws.String("ec2"), QuotaCode: &typ.quota})
+	if err != nil {
+		return p, err
+	}
+	count := int32(int(*q.Quota.Value)/typ.vcpus + 1 + r.IntN(2))
+	_, err = w.eks.CreateNodegroup(ctx, &awseks.CreateNodegroupInput{
+		ClusterName: aws.String(cluster), NodegroupName: &name, NodeRole: aws.String("arn:aws:iam::000000000000:role/node"), Subnets: w.subnets, InstanceTypes: []string{typ.name},
+		ScalingConfig: &ekstypes.NodegroupScalingConfig{MinSize: aws.Int32(1), DesiredSize: &count, MaxSize: &count},
+	})
+	p.nodegroup = name
+	p.whole = func(ctx context.Context) error {
+		nodes, err := w.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "eks.amazonaws.com/nodegroup=" + name})
+		if err == nil && len(nodes.Items) != int(count) {
+			err = fmt.Errorf("%d of %d nodes", len(nodes.Items), count)
+		}
+		return err
+	}
+	p.undo = func(ctx context.Context) {
+		group := awseks.DescribeNodegroupInput{ClusterName: aws.String(cluster), NodegroupName: &name}
+		if _, err := w.eks.DeleteNodegroup(ctx, &awseks.DeleteNodegroupInput{ClusterName: group.ClusterName, NodegroupName: &name}); err == nil {
+			_ = awseks.NewNodegroupDeletedWaiter(w.eks, func(o *awseks.NodegroupDeletedWaiterOptions) { o.MinDelay, o.MaxDelay = time.Second, time.Second }).
+				Wait(ctx, &group, 2*time.Minute) // a leftover uses up the quota, which the next group sees
+		}
+	}
+	return p, err
+}
+
+// imagePlight has the role of a node lose the permission to pull images, before a pod needs one.
+func (w *plights) imagePlight(ctx context.Context, name string, _ *rand.Rand) (*plight, error) {
+	p := &plight{kind: "images", about: "pod, its node may not pull its image", possible: true, namespace: "default", pod: name}
+	iam, role := awsiam.NewFromConfig(w.config()), "arn:aws:iam::000000000000:role/"+name
+	if _, err := iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: &name, AssumeRolePolicyDocument: aws.String(trustEC2)}); err != nil {
+		return p, err
+	}
+	registry := aws.String("arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryReadOnly")
+	for _, policy := range []string{"arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy", "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy", *registry} {
+		if _, err := iam.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: &name, PolicyArn: &policy}); err != nil {
+			return p, err
+		}
+	}
+	if _, err := w.eks.CreateAccessEntry(ctx, &awseks.CreateAccessEntryInput{ClusterName: aws.String(cluster), PrincipalArn: &role, Type: aws.String("EC2_LINUX")}); err != nil {
+		return p, err
+	}
+	in := w.nodeOf(name)
+	if err := w.profile(ctx, name); err != nil {
+		return p, err
+	}
+	out, err := w.ec2.RunInstances(ctx, &in)
+	if err != nil {
+		return p, err
+	}
+	id, host := *out.Instances[0].InstanceId, *out.Instances[0].PrivateDnsName
+	p.undo = func(ctx context.Context) { // leftovers harm nobody
+		_ = w.kube.AppsV1().Deployments("default").Delete(ctx, name, metav1.DeleteOptions{})
+		_, _ = w.ec2.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	}
+	for began := time.Now(); ; pause(200 * time.Millisecond) {
+		if n, err := w.kube.CoreV1().Nodes().Get(ctx, host, metav1.GetOptions{}); err == nil && ready(n) {
+			break
+		}
+		if time.Since(began) > 2*time.Minute {
+			return p, errors.New("its node is not Ready")
+		}
+	}
+	if _, err := iam.DetachRolePolicy(ctx, &awsiam.DetachRolePolicyInput{RoleName: &name, PolicyArn: registry}); err != nil {
+		return p, err
+	}
+	p.whole, p.bystander = w.available("default", name, 1), w.groupReady
+	return p, w.deployment(ctx, "default", name, 1, func(s *corev1.PodSpec) {
+		s.NodeSelector = map[string]string{corev1.LabelHostname: host}
+		s.Containers[0].Image = "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/pause:" + name
+	})
+}
+
+// profile gives a role an instance profile of its name.
+func (w *plights) profile(ctx context.Context, role string) error {
+	iam := awsiam.NewFromConfig(w.config())
+	if _, err := iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: &role}); err != nil {
+		return err
+	}
+	_, err := iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: &role, RoleName: &role})
+	return err
+}
+
+// nodeOf launches a node with an instance profile.
+func (w *plights) nodeOf(profile string) awsec2.RunInstancesInput {
+	return awsec2.RunInstancesInput{
+		ImageId: &w.image, InstanceType: ec2types.InstanceTypeM5Large, SubnetId: &w.subnets[0], UserData: &w.userData,
+		MinCount: aws.Int32(1), MaxCount: aws.Int32(1), IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: &profile},
+	}
 }
 
 // serviceAccountPlight has a service account lack the role that its annotation names, or
@@ -557,7 +697,7 @@ func (w *plights) serviceAccountPlight(ctx context.Context, name string, r *rand
 	if err != nil {
 		return p, err
 	}
-	p.serviceAccount, p.about = "shop", "service account"
+	p.kind, p.serviceAccount, p.about = "identity", "shop", "service account"
 	iam := awsiam.NewFromConfig(w.config())
 	described, err := w.eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: aws.String(cluster)})
 	if err != nil {

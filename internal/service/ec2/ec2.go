@@ -60,6 +60,9 @@ type (
 // sets another quota.
 const DefaultVCPUQuota = instance.DefaultVCPUQuota
 
+// A VCPUUse is how far a bucket of vCPUs is used.
+type VCPUUse = instance.VCPUUse
+
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store

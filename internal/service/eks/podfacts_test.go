@@ -101,6 +101,14 @@ func TestPodFacts(t *testing.T) {
 	revision(stuck, "stuck-old", "1")
 	revision(stuck, "stuck-new", "2")
 	pod("stuck-old-1", "stuck-old", corev1.PodRunning, nil)
+	few, err := client.AppsV1().ReplicaSets("shop").Get(ctx, "stuck-new", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few.Spec.Replicas, few.Status.Replicas = new(int32(3)), 1
+	if _, err := client.AppsV1().ReplicaSets("shop").Update(ctx, few, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	event("f4", "ReplicaSet", "stuck-new", "", "FailedCreate", "exceeded quota", time.Minute)
 	event("f5", "ReplicaSet", "stuck-old", "", "FailedCreate", "of the revision before", 2*time.Minute)
 
@@ -122,6 +130,9 @@ func TestPodFacts(t *testing.T) {
 		f, err := w.svc.PodFacts(ctx, "dev", "shop", tt.name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if want := map[string]int{"stuck": 2}[tt.name]; f.Wanting != want {
+			t.Errorf("%s: %d pods are wanting, want %d", tt.name, f.Wanting, want)
 		}
 		got := ""
 		if f.Pod != nil {

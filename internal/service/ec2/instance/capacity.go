@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/catalog/prices"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
@@ -155,6 +156,20 @@ func (h *vcpuHold) release(left int) {
 	if h.ledger.held[h.bucket] == 0 {
 		delete(h.ledger.held, h.bucket)
 	}
+}
+
+// A VCPUUse is how far a bucket of vCPUs is used.
+type VCPUUse struct {
+	Code           string // the quota's, in Service Quotas
+	Limit, Running int
+	Each           int // the vCPUs of one instance
+}
+
+// VCPUUse returns how far the bucket of an instance type is used, or false if there is no such type.
+func (s *Service) VCPUUse(ctx context.Context, account, region, instanceType string, isSpot bool) (VCPUUse, bool) {
+	t, ok := instancetypes.Lookup(instanceType)
+	code := VCPUQuotaCode(instanceType, isSpot)
+	return VCPUUse{code, s.vcpuQuota(ctx, account, region, code), s.runningVCPUs(resource.Scope{Account: account, Region: region}, code), t.VCPU}, ok
 }
 
 // runningVCPUs counts the vCPUs of a bucket's pending and running instances.

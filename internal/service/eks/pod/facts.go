@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/drydock-dev/drydock/internal/kube"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -40,6 +41,8 @@ type Facts struct {
 	Pod *corev1.Pod
 	// Events are about the pod, or about the failure to create it, oldest first.
 	Events []corev1.Event
+	// Wanting is how many pods the controller of a pod that was not created still lacks.
+	Wanting int
 	// Node is the node that the pod is bound to, or nil if it does not exist.
 	Node *corev1.Node
 	// Nodes are all the nodes of the cluster if the pod is not bound to one.
@@ -97,6 +100,10 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 		return f, err
 	}
 	if f.Pod == nil {
+		if n := len(f.Events); n > 0 {
+			f.Wanting, err = wanting(ctx, ses.Client, namespace, &f.Events[n-1].InvolvedObject)
+			return f, err
+		}
 		return f, nil
 	}
 	events, err := ses.Client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{
@@ -122,6 +129,42 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 	}
 	f.Identity, err = s.identities.ServiceAccountIdentity(ctx, cluster, namespace, cmp.Or(f.Pod.Spec.ServiceAccountName, "default"))
 	return f, err
+}
+
+// wanting returns how many pods a controller still lacks.
+func wanting(ctx context.Context, client kubernetes.Interface, namespace string, of *corev1.ObjectReference) (int, error) {
+	opts := metav1.GetOptions{}
+	switch of.Kind {
+	case "ReplicaSet":
+		rs, err := found(client.AppsV1().ReplicaSets(namespace).Get(ctx, of.Name, opts))
+		if rs == nil {
+			return 0, err
+		}
+		return int(ptr.Deref(rs.Spec.Replicas, 1) - rs.Status.Replicas), nil
+	case "StatefulSet":
+		set, err := found(client.AppsV1().StatefulSets(namespace).Get(ctx, of.Name, opts))
+		if set == nil {
+			return 0, err
+		}
+		return int(ptr.Deref(set.Spec.Replicas, 1) - set.Status.Replicas), nil
+	case "DaemonSet":
+		set, err := found(client.AppsV1().DaemonSets(namespace).Get(ctx, of.Name, opts))
+		if set == nil {
+			return 0, err
+		}
+		return int(set.Status.DesiredNumberScheduled - set.Status.CurrentNumberScheduled), nil
+	case "Job":
+		job, err := found(client.BatchV1().Jobs(namespace).Get(ctx, of.Name, opts))
+		if job == nil {
+			return 0, err
+		}
+		wanted := ptr.Deref(job.Spec.Parallelism, 1)
+		if job.Spec.Completions != nil {
+			wanted = min(wanted, *job.Spec.Completions-job.Status.Succeeded)
+		}
+		return int(wanted - job.Status.Active), nil
+	}
+	return 0, nil
 }
 
 // ownedBy are the pods of a maker.
