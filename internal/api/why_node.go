@@ -162,6 +162,22 @@ func (e *NodesExplanation) Ready() int {
 	return n
 }
 
+// Whole reports whether all nodes are Ready and EKS has no issue.
+func (e *NodesExplanation) Whole() bool { return e.Ready() == len(e.Nodes) && len(e.Issues) == 0 }
+
+// FirstFixes returns the fixes that are printed first.
+func (e *NodesExplanation) FirstFixes() []advice.Fix {
+	if len(e.Fixes) > 0 {
+		return e.Fixes
+	}
+	for i := range e.Nodes {
+		if s := e.Nodes[i].FirstFailed(); s != nil && s.Reason != nil && len(s.Reason.Fixes) > 0 {
+			return s.Reason.Fixes
+		}
+	}
+	return nil
+}
+
 // fargate is how many nodes are Fargate's.
 func (e *NodesExplanation) fargate() int {
 	n := 0

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -79,6 +80,7 @@ The exit code is 0 if the node is Ready, 1 if it is not, 2 if there is no such n
 
 func newWhyNodegroup(o *globalOptions) *cobra.Command {
 	var f whyNodeFlags
+	var fix applyFlags
 	var cluster string
 	cmd := &cobra.Command{
 		Use:     "nodegroup NAME",
@@ -86,16 +88,18 @@ func newWhyNodegroup(o *globalOptions) *cobra.Command {
 		Example: "  drydock why nodegroup ng --cluster dev",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return whyNodes(cmd.Context(), o, f, cluster, args[0])
+			return whyNodes(cmd.Context(), o, f, fix, cluster, args[0])
 		},
 	}
 	f.add(cmd)
+	fix.add(cmd)
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the node group's cluster (optional if there is only one)")
 	return cmd
 }
 
 func newWhyCluster(o *globalOptions) *cobra.Command {
 	var f whyNodeFlags
+	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:     "cluster [NAME]",
 		Short:   "Show what is wrong with a cluster and its nodes",
@@ -107,15 +111,16 @@ func newWhyCluster(o *globalOptions) *cobra.Command {
 			if len(args) > 0 {
 				name = args[0]
 			}
-			return whyNodes(cmd.Context(), o, f, name, "")
+			return whyNodes(cmd.Context(), o, f, fix, name, "")
 		},
 	}
 	f.add(cmd)
+	fix.add(cmd)
 	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.clusterNames(ctx, f.account, f.region) })
 	return cmd
 }
 
-func whyNodes(ctx context.Context, o *globalOptions, f whyNodeFlags, cluster, nodegroup string) error {
+func whyNodes(ctx context.Context, o *globalOptions, f whyNodeFlags, fix applyFlags, cluster, nodegroup string) error {
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -136,8 +141,16 @@ func whyNodes(ctx context.Context, o *globalOptions, f whyNodeFlags, cluster, no
 	} else {
 		_, err = fmt.Fprint(o.streams.Out, e.Text())
 	}
-	if err == nil && (e.Ready() < len(e.Nodes) || len(e.Issues) > 0) {
+	if err != nil || e.Whole() {
+		return err
+	}
+	if !fix.apply {
 		return &ExitError{Code: 1}
 	}
-	return err
+	fix.account = f.account
+	return fix.mend(ctx, o, e.FirstFixes(), func(ctx context.Context) (outcome, error) {
+		e, err := daemon.WhyNodes(ctx, f.place(), cluster, nodegroup)
+		says, _, _ := strings.Cut(e.Text(), "\n")
+		return outcome{e.Whole(), says}, err
+	})
 }

@@ -2,6 +2,7 @@ package why
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -69,23 +70,24 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 			return out, err
 		}
 		out.Status, out.Issues, out.Fixes = string(g.Nodegroup.Status), nil, nil
+		var issues []ekstypes.Issue
 		if h := g.Nodegroup.Health; h != nil {
-			for _, i := range h.Issues {
-				out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", i.Code, aws.ToString(i.Message), strings.Join(i.ResourceIds, ", ")))
-				fixes := nodegroupFixes(&i, g.Nodegroup, region)
-				if i.Code == ekstypes.NodegroupIssueCodeInstanceLimitExceeded {
-					raise, known := x.raisedVCPUs(ctx, account, region, g.Nodegroup, int(aws.ToInt32(g.Nodegroup.ScalingConfig.DesiredSize)))
-					switch {
-					case raise != "":
-						fixes = advice.Each(raise)
-					case known: // the Auto Scaling group tries again by itself
-						fixes = nil
-					}
-				}
-				for _, f := range fixes {
-					if !slices.ContainsFunc(out.Fixes, func(o advice.Fix) bool { return o.Shell() == f.Shell() }) {
-						out.Fixes = append(out.Fixes, f)
-					}
+			issues = h.Issues
+		}
+		if len(issues) == 0 && (out.Status == string(ekstypes.NodegroupStatusCreating) || out.Status == string(ekstypes.NodegroupStatusUpdating)) {
+			launch, err := x.cfg.EKS.NodegroupLaunchIssue(ctx, cluster, nodegroup)
+			if err != nil {
+				return out, err
+			}
+			if launch != nil {
+				issues = append(issues, *launch)
+			}
+		}
+		for i := range issues {
+			out.Issues = append(out.Issues, fmt.Sprintf("%s: %s (%s)", issues[i].Code, aws.ToString(issues[i].Message), strings.Join(issues[i].ResourceIds, ", ")))
+			for _, f := range x.issueFixes(ctx, account, region, &issues[i], g.Nodegroup) {
+				if !slices.ContainsFunc(out.Fixes, func(o advice.Fix) bool { return o.Shell() == f.Shell() }) {
+					out.Fixes = append(out.Fixes, f)
 				}
 			}
 		}
@@ -152,6 +154,58 @@ func (x *Explainer) endpointAccess(ctx context.Context, account, region, cluster
 		out.Addresses = append(out.Addresses, a.String())
 	}
 	return out, nil
+}
+
+// issueFixes returns the commands that resolve an issue of a node group, from what there is now.
+func (x *Explainer) issueFixes(ctx context.Context, account, region string, issue *ekstypes.Issue, g *ekstypes.Nodegroup) []advice.Fix {
+	if issue.Code == ekstypes.NodegroupIssueCodeInstanceLimitExceeded {
+		raise, known := x.raisedVCPUs(ctx, account, region, g, int(aws.ToInt32(g.ScalingConfig.DesiredSize)))
+		switch {
+		case known && g.Status == ekstypes.NodegroupStatusCreateFailed: // it stays so
+			return []advice.Fix{advice.Paste(slices.Concat(nonEmpty(raise), remake(g, region))...)}
+		case raise != "":
+			return advice.Each(raise)
+		case known:
+			return nil // the Auto Scaling group tries again by itself
+		}
+	}
+	return nodegroupFixes(issue, g, region)
+}
+
+// remake returns the commands that delete a node group and create it again.
+func remake(g *ekstypes.Nodegroup, region string) []string {
+	of := " --cluster-name " + aws.ToString(g.ClusterName) + " --nodegroup-name " + aws.ToString(g.NodegroupName)
+	at := " --region " + region
+	size := g.ScalingConfig
+	create := fmt.Sprintf("aws eks create-nodegroup%s --node-role %s --subnets %s --ami-type %s --capacity-type %s --scaling-config minSize=%d,maxSize=%d,desiredSize=%d",
+		of, aws.ToString(g.NodeRole), strings.Join(g.Subnets, " "), g.AmiType, g.CapacityType, aws.ToInt32(size.MinSize), aws.ToInt32(size.MaxSize), aws.ToInt32(size.DesiredSize))
+	if len(g.InstanceTypes) > 0 {
+		create += " --instance-types " + strings.Join(g.InstanceTypes, " ")
+	}
+	if t := g.LaunchTemplate; t != nil {
+		create += " --launch-template id=" + aws.ToString(t.Id) + ",version=" + aws.ToString(t.Version)
+	} else if g.DiskSize != nil {
+		create += fmt.Sprintf(" --disk-size %d", *g.DiskSize)
+	}
+	for _, more := range []struct {
+		flag  string
+		pairs map[string]string
+	}{{" --labels ", g.Labels}, {" --tags ", g.Tags}} {
+		if len(more.pairs) > 0 {
+			text, err := json.Marshal(more.pairs)
+			if err != nil { // strings
+				panic(err)
+			}
+			create += more.flag + quoted(string(text))
+		}
+	}
+	if len(g.Taints) > 0 {
+		create += " --taints"
+		for _, t := range g.Taints {
+			create += fmt.Sprintf(" key=%s,value=%s,effect=%s", aws.ToString(t.Key), aws.ToString(t.Value), t.Effect)
+		}
+	}
+	return []string{"aws eks delete-nodegroup" + of + at, "aws eks wait nodegroup-deleted" + of + at, create + at}
 }
 
 // nodegroupFixes returns the commands that resolve an issue of a node group, or tell more about it, if its nodes do

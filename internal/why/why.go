@@ -15,6 +15,7 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -64,6 +65,8 @@ type EKS interface {
 	Clusters(ctx context.Context) ([]eks.ClusterStatus, error)
 	DescribeCluster(ctx context.Context, in *awseks.DescribeClusterInput) (*awseks.DescribeClusterOutput, error)
 	DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error)
+	// NodegroupLaunchIssue is why the last launch of a node group failed; nil if it did not.
+	NodegroupLaunchIssue(ctx context.Context, cluster, nodegroup string) (*ekstypes.Issue, error)
 	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
 	ServiceAccountIdentity(ctx context.Context, cluster, namespace, account string) (eks.ServiceAccountIdentity, error)

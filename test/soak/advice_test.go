@@ -119,9 +119,9 @@ func TestPrintedFixesHold(t *testing.T) {
 	}
 	// One after the other: pods would be placed on nodes that are about to go.
 	type ways = []func(context.Context, string, *rand.Rand) (*plight, error)
-	play(lanes, pods, ways{w.podPlight, w.quotaPlight, w.serviceAccountPlight})
-	play(lanes, nodes, ways{w.nodePlight, w.nodePlight, w.nodePlight, w.imagePlight})
 	play(1, groups, ways{w.vcpuPlight}) // they share the quotas of the account
+	play(lanes, pods, ways{w.podPlight, w.podPlight, w.quotaPlight, w.serviceAccountPlight})
+	play(lanes, nodes, ways{w.nodePlight, w.nodePlight, w.nodePlight, w.imagePlight})
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		of := kinds[kind]
 		t.Logf("%s: %d broken, %d possible, %d offered, %d held", kind, of.broken, of.possible, of.offered, of.held)

@@ -101,6 +101,20 @@ func issueCode(c, text string) ekstypes.NodegroupIssueCode {
 	return ekstypes.NodegroupIssueCodeAsgInstanceLaunchFailures
 }
 
+// NodegroupLaunchIssue returns the reason why the last launch of a node group of the call's account and region failed, or
+// nil if it did not. Until EKS gives up creating a node group, its health does not have it.
+func (s *Service) NodegroupLaunchIssue(ctx context.Context, cluster, nodegroup string) (*ekstypes.Issue, error) {
+	key, g, err := s.find(ctx, &cluster, &nodegroup)
+	if err != nil {
+		return nil, err
+	}
+	found, err := (&work{s: s, key: key, g: &g, svc: s.asService(ctx, key)}).launchIssue()
+	if isCode(err, "ValidationError") { // there is no Auto Scaling group yet
+		return nil, nil
+	}
+	return found, err
+}
+
 // launchIssue returns the reason why the last launch failed, or nil if it did not.
 func (w *work) launchIssue() (*ekstypes.Issue, error) {
 	out, err := w.s.AutoScaling.DescribeScalingActivities(w.svc, &awsautoscaling.DescribeScalingActivitiesInput{AutoScalingGroupName: new(w.g.ResourceName()), MaxRecords: new(int32(20))})
