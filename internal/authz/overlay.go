@@ -273,6 +273,7 @@ var dependents = map[string][]dependent{
 	},
 	"autoscaling:UpdateAutoScalingGroup": {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
 	"autoscaling:PutLifecycleHook":       {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
+	"cloudformation:CreateChangeSet":     {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
 	"cloudformation:CreateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
 	"cloudformation:DeleteStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
 	"cloudformation:UpdateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},

@@ -42,6 +42,9 @@ func (f *foundStack) describe() cloudformationtypes.Stack {
 		NotificationARNs: append([]string{}, f.NotificationARNs...), RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, Tags: []cloudformationtypes.Tag{},
 		Description: nonEmpty(f.Description), RoleARN: nonEmpty(f.RoleARN), StackStatusReason: nonEmpty(f.Reason),
 	}
+	if f.ChangeSet != "" {
+		out.ChangeSetId = &f.ChangeSet
+	}
 	if !f.Updated.IsZero() {
 		out.LastUpdatedTime = &f.Updated
 	}
@@ -237,6 +240,14 @@ func (s *Service) ListStackResources(ctx context.Context, in *awscloudformation.
 // GetTemplate returns the text that the stack was made from. What is processed is the same:
 // the language's own extensions are written out when the stack is made.
 func (s *Service) GetTemplate(ctx context.Context, in *awscloudformation.GetTemplateInput) (*awscloudformation.GetTemplateOutput, error) {
+	stages := []cloudformationtypes.TemplateStage{cloudformationtypes.TemplateStageOriginal, cloudformationtypes.TemplateStageProcessed}
+	if in.ChangeSetName != nil {
+		set, err := findSet(s.store, scopeOf(ctx), in.ChangeSetName, in.StackName)
+		if err != nil {
+			return nil, err
+		}
+		return &awscloudformation.GetTemplateOutput{TemplateBody: &set.Template, StagesAvailable: stages}, nil
+	}
 	if in.StackName == nil {
 		return nil, invalid("StackName is required if ChangeSetName is not specified.")
 	}
@@ -244,10 +255,7 @@ func (s *Service) GetTemplate(ctx context.Context, in *awscloudformation.GetTemp
 	if !ok {
 		return nil, stackNotFound(*in.StackName)
 	}
-	return &awscloudformation.GetTemplateOutput{
-		TemplateBody:    &f.Template,
-		StagesAvailable: []cloudformationtypes.TemplateStage{cloudformationtypes.TemplateStageOriginal, cloudformationtypes.TemplateStageProcessed},
-	}, nil
+	return &awscloudformation.GetTemplateOutput{TemplateBody: &f.Template, StagesAvailable: stages}, nil
 }
 
 // iamTypes need a capability, and a greater one if they have the name that is given here.
@@ -318,6 +326,9 @@ func (s *Service) GetTemplateSummary(ctx context.Context, in *awscloudformation.
 		f, ok := find(s.store, scopeOf(ctx), *in.StackName)
 		if !ok {
 			return nil, stackNotFound(*in.StackName)
+		}
+		if f.Status == cloudformationtypes.StackStatusReviewInProgress {
+			return nil, invalid("GetTemplateSummary cannot be called on REVIEW_IN_PROGRESS stacks.")
 		}
 		body = &f.Template
 	}

@@ -78,3 +78,23 @@ func wrongState(arn string, status cloudformationtypes.StackStatus) error {
 func cannotSkip(id string) error {
 	return invalid("Resource %s cannot be skipped: it is not in the state UPDATE_FAILED.", id) // the words are ours
 }
+
+// [seen] the same snapshots, test_changesets.
+func setNotFound(name string) error {
+	return awserr.Newf("ChangeSetNotFound", "ChangeSet [%s] does not exist", name)
+}
+
+func setStatus(format string, args ...any) error {
+	return awserr.Newf("InvalidChangeSetStatus", format, args...)
+}
+
+func setsStackExists(stack, set string) error {
+	return invalid("Stack [%s] already exists and cannot be created again with the changeSet [%s].", stack, set)
+}
+
+func setExists(name string) error {
+	return awserr.Newf("AlreadyExistsException", "ChangeSet [%s] already exists", name) // from memory
+}
+
+// notYet is the answer to what nothing would be done with.
+func notYet(what string) error { return awserr.NotImplemented(what) }

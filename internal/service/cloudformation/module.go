@@ -15,7 +15,6 @@ func (s *Service) Module() module.Module {
 // AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
 	const (
-		noSets    = "change sets are not there yet, so `aws cloudformation deploy` and CDK fail; `aws cloudformation create-stack` works"
 		noTypes   = "resource types are those of docs/compatibility.md"
 		noSignals = "creation policies and wait conditions are not there yet, so nothing waits for signals"
 		noDrift   = "drift is not looked for"
@@ -34,6 +33,13 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "RollbackStack", Members: "ClientRequestToken RoleARN StackName"},
 			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody"},
 			{Name: "GetStackPolicy", Members: "StackName"},
+			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken Description IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
+				"Parameters.ParameterValue Parameters.UsePreviousValue RoleARN StackName Tags TemplateBody UsePreviousTemplate",
+				Except: "change sets of the type IMPORT"},
+			{Name: "DescribeChangeSet", Members: "ChangeSetName IncludePropertyValues NextToken StackName"},
+			{Name: "ExecuteChangeSet", Members: "ChangeSetName ClientRequestToken DisableRollback StackName"},
+			{Name: "DeleteChangeSet", Members: "ChangeSetName StackName"},
+			{Name: "ListChangeSets", Members: "NextToken StackName"},
 			{Name: "DeleteStack", Members: "ClientRequestToken RetainResources RoleARN StackName"},
 			{Name: "DescribeStacks", Members: "NextToken StackName", Settled: awsapi.SettledWhen(settled)},
 			{Name: "ListStacks", Members: "NextToken StackStatusFilter"},
@@ -41,7 +47,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "DescribeStackResource", Members: "LogicalResourceId StackName"},
 			{Name: "DescribeStackResources", Members: "LogicalResourceId PhysicalResourceId StackName"},
 			{Name: "ListStackResources", Members: "NextToken StackName"},
-			{Name: "GetTemplate", Members: "StackName TemplateStage"},
+			{Name: "GetTemplate", Members: "ChangeSetName StackName TemplateStage"},
 			{Name: "GetTemplateSummary", Members: "StackName TemplateBody"},
 			{Name: "ValidateTemplate", Members: "TemplateBody", ReadOnly: true},
 			{Name: "ListExports", Members: "NextToken"},
@@ -49,7 +55,6 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "UpdateTerminationProtection", Members: "EnableTerminationProtection StackName"},
 		},
 		Refused: []awsapi.Refusal{
-			{Operations: "CreateChangeSet DescribeChangeSet ExecuteChangeSet DeleteChangeSet ListChangeSets", Why: noSets},
 			{Operations: "SignalResource", Why: noSignals},
 			{Operations: "DetectStackDrift DetectStackResourceDrift DescribeStackDriftDetectionStatus DescribeStackResourceDrifts", Why: noDrift},
 			{Operations: "DescribeType ListTypes", Why: noTypes},

@@ -123,6 +123,9 @@ func (s *Service) forget(ctx context.Context, key store.Key, rec stackRecord) (t
 		for _, r := range resources.All(tx, within(key)) {
 			resources.Delete(tx, r.Key)
 		}
+		for _, set := range changeSets.All(tx, within(key)) {
+			changeSets.Delete(tx, set.Key)
+		}
 		for _, e := range events.All(tx, within(key)) {
 			events.Delete(tx, e.Key)
 		}
@@ -163,7 +166,7 @@ func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationty
 		rec.Status, rec.Reason = status, reason
 		if reason == requested {
 			rec.Reason = ""
-			if status == cloudformationtypes.StackStatusCreateInProgress || status == cloudformationtypes.StackStatusDeleteInProgress {
+			if status == cloudformationtypes.StackStatusReviewInProgress || status == cloudformationtypes.StackStatusCreateInProgress || status == cloudformationtypes.StackStatusDeleteInProgress {
 				rec.Reason = requested
 			}
 		}

@@ -22,11 +22,6 @@ type plan struct {
 	other bool
 }
 
-type plannedChange struct {
-	cloudformationtypes.ResourceChange
-	before, after *template.Map // nil if the resource is not there
-}
-
 func (p *plan) changes() bool { return p.other || len(p.changed) > 0 }
 
 // A planner resolves the values of a new version as far as they are known before it is
@@ -38,6 +33,7 @@ type planner struct {
 	fates map[string]fate
 }
 
+// A fate is what an update does to a resource.
 type fate int
 
 const (
@@ -96,7 +92,7 @@ func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecor
 	}
 	for id, had := range p.had {
 		if declared[id] == nil {
-			out.changed = append(out.changed, removal(had))
+			out.changed = append(out.changed, p.removal(had))
 		}
 	}
 	slices.SortFunc(out.changed, func(a, b plannedChange) int { return strings.Compare(*a.LogicalResourceId, *b.LogicalResourceId) })
@@ -105,15 +101,15 @@ func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecor
 	return out, nil
 }
 
-func removal(had resourceRecord) plannedChange {
+func (p *planner) removal(had resourceRecord) plannedChange {
 	c := cloudformationtypes.ResourceChange{
 		Action: cloudformationtypes.ChangeActionRemove, LogicalResourceId: &had.LogicalID, PhysicalResourceId: nonEmpty(had.PhysicalID), ResourceType: &had.Type,
-		PolicyAction: cloudformationtypes.PolicyActionDelete, Scope: []cloudformationtypes.ResourceAttribute{}, Details: []cloudformationtypes.ResourceChangeDetail{},
+		PolicyAction: cloudformationtypes.PolicyActionDelete, BeforeContext: p.context(had.properties()), Scope: []cloudformationtypes.ResourceAttribute{}, Details: []cloudformationtypes.ResourceChangeDetail{},
 	}
 	if strings.HasPrefix(had.DeletionPolicy, "Retain") {
 		c.PolicyAction = cloudformationtypes.PolicyActionRetain
 	}
-	return plannedChange{c, had.properties(), nil}
+	return plannedChange{c}
 }
 
 // resource plans what happens to a declared resource.
@@ -125,8 +121,8 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 	had, ok := p.had[d.ID]
 	if !ok {
 		p.fates[d.ID] = added
-		c.Action = cloudformationtypes.ChangeActionAdd
-		return plannedChange{c, nil, props}, true
+		c.Action, c.AfterContext = cloudformationtypes.ChangeActionAdd, p.context(props)
+		return plannedChange{c}, true
 	}
 	c.Action, c.PhysicalResourceId, c.Replacement = cloudformationtypes.ChangeActionModify, nonEmpty(had.shown()), cloudformationtypes.ReplacementFalse
 	r := p.o.request(p.ctx, &had, &had.resourceState)
@@ -135,7 +131,7 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 	if err != nil { // it will fail, or not, when its turn comes
 		p.fates[d.ID] = modified
 		c.Scope = []cloudformationtypes.ResourceAttribute{cloudformationtypes.ResourceAttributeProperties}
-		return plannedChange{c, was.props, was.props}, true
+		return plannedChange{c}, true
 	}
 	changed := r.differences()
 	slices.Sort(changed)
@@ -146,7 +142,16 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 		}
 		for _, detail := range details {
 			t := detail.Target
-			t.Attribute = scope
+			t.Attribute, t.Path = scope, aws.String("/Properties/"+name)
+			t.BeforeValue, t.AfterValue = p.value(was.props.Get(name)), p.value(props.Get(name))
+			switch {
+			case t.BeforeValue == nil:
+				t.AttributeChangeType = cloudformationtypes.AttributeChangeTypeAdd
+			case t.AfterValue == nil:
+				t.AttributeChangeType = cloudformationtypes.AttributeChangeTypeRemove
+			default:
+				t.AttributeChangeType = cloudformationtypes.AttributeChangeTypeModify
+			}
 			if scope == cloudformationtypes.ResourceAttributeTags {
 				t.Name = nil
 			}
@@ -180,7 +185,29 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 			c.PolicyAction = cloudformationtypes.PolicyActionReplaceAndRetain
 		}
 	}
-	return plannedChange{c, was.props, props}, true
+	c.BeforeContext, c.AfterContext = p.context(was.props), p.context(props)
+	return plannedChange{c}, true
+}
+
+// context is the properties of a resource, as change sets show them.
+func (p *planner) context(props *template.Map) *string {
+	m := &template.Map{}
+	if props != nil {
+		m.Set("Properties", props)
+	}
+	return p.value(m)
+}
+
+// value is a value of a property, as change sets show it; nil if there is none.
+func (p *planner) value(v any) *string {
+	if v == nil {
+		return nil
+	}
+	text, ok := template.Text(v)
+	if !ok {
+		text = template.JSON(v)
+	}
+	return aws.String(string(p.o.masked([]byte(text))))
 }
 
 // details say why a property changes.

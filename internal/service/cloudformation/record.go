@@ -16,6 +16,8 @@ var (
 	// resources are called STACK/LOGICAL, events STACK/NUMBER.
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
+	// changeSets are called STACK/ID.
+	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset")
 )
 
 // A stackRecord is a stack, also one that was deleted.
@@ -41,7 +43,7 @@ type stackRecord struct {
 	// Policy is the stack policy, and PolicyOnce the one of the running update.
 	Policy     string `json:",omitempty"`
 	PolicyOnce string `json:",omitempty"`
-	// ChangeSet is the ID of the change set that the last operation came from.
+	// ChangeSet is the ARN of the change set that the last operation came from.
 	ChangeSet         string `json:",omitempty"`
 	Operation         operationRecord
 	CreateToken       string `json:",omitempty"`
@@ -135,4 +137,26 @@ type eventRecord struct {
 	Status, Reason, Detailed, Token string
 	Properties                      string
 	Operation                       string
+}
+
+// A changeSetRecord is a version of a stack that may come to be.
+type changeSetRecord struct {
+	ID, Name, Stack string
+	Type            cloudformationtypes.ChangeSetType
+	Status          cloudformationtypes.ChangeSetStatus
+	Reason          string `json:",omitempty"`
+	// Execution is EXECUTE_IN_PROGRESS for good once it was executed: the stack knows more.
+	Execution   cloudformationtypes.ExecutionStatus
+	Created     time.Time
+	Description string `json:",omitempty"`
+	versionRecord
+	RoleARN            string          `json:",omitempty"`
+	OnFailure          string          `json:",omitempty"`
+	Changes            []plannedChange `json:",omitempty"`
+	Token, Fingerprint string          `json:",omitempty"`
+}
+
+// A plannedChange is what would happen to a resource, with the properties before and after.
+type plannedChange struct {
+	cloudformationtypes.ResourceChange
 }

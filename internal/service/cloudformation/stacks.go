@@ -147,11 +147,18 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 				arn = other.arn()
 				return nil
 			}
-			if other.Name == rec.Name && other.Status != cloudformationtypes.StackStatusDeleteComplete {
+			switch {
+			case other.Name != rec.Name || other.Status == cloudformationtypes.StackStatusDeleteComplete:
+			case other.Status == cloudformationtypes.StackStatusReviewInProgress:
+				key, arn, rec.ID, rec.Created, rec.Events = other.key, other.arn(), other.ID, other.Created, other.Events
+				if err := supersede(tx, other, ""); err != nil {
+					return err
+				}
+			default:
 				return stackExists(rec.Name)
 			}
 		}
-		if err := stacks.Create(tx, key, rec); err != nil {
+		if err := stacks.Put(tx, key, rec); err != nil {
 			return err
 		}
 		return s.noteStack(tx, key, cloudformationtypes.StackStatusCreateInProgress, requested)
@@ -339,7 +346,7 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 			}
 		}
 		err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
-			rec.Operation, rec.Retain = newOperation(call, in.ClientRequestToken), in.RetainResources
+			rec.Operation, rec.Retain, rec.ChangeSet = newOperation(call, in.ClientRequestToken), in.RetainResources, ""
 			if in.RoleARN != nil {
 				rec.RoleARN = *in.RoleARN
 			}

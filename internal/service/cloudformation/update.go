@@ -87,6 +87,9 @@ func (s *Service) beginUpdate(tx *store.Tx, f *foundStack, next stackRecord) err
 	if err != nil {
 		return err
 	}
+	if err := supersede(tx, *f, next.ChangeSet); err != nil {
+		return err
+	}
 	return s.noteStack(tx, f.key, cloudformationtypes.StackStatusUpdateInProgress, requested)
 }
 

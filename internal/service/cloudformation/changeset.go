@@ -1,0 +1,309 @@
+package cloudformation
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A foundSet is a change set and where its record is.
+type foundSet struct {
+	key   store.Key
+	stack foundStack
+	changeSetRecord
+}
+
+func setARN(key store.Key, name, id string) string {
+	return arn.New("cloudformation", key.Region, key.Account, "changeSet/"+name+"/"+id)
+}
+
+func (f *foundSet) arn() string { return setARN(f.key, f.Name, f.ID) }
+
+// execution is what became of the change set: once it is executed, that of the stack.
+func (f *foundSet) execution() cloudformationtypes.ExecutionStatus {
+	switch {
+	case f.Execution != cloudformationtypes.ExecutionStatusExecuteInProgress:
+		return f.Execution
+	case f.stack.ChangeSet != f.arn():
+		return cloudformationtypes.ExecutionStatusExecuteComplete // the stack went on
+	case inProgress(f.stack.Status):
+		return cloudformationtypes.ExecutionStatusExecuteInProgress
+	case f.stack.Status == cloudformationtypes.StackStatusCreateComplete, f.stack.Status == cloudformationtypes.StackStatusUpdateComplete:
+		return cloudformationtypes.ExecutionStatusExecuteComplete
+	}
+	return cloudformationtypes.ExecutionStatusExecuteFailed
+}
+
+// findSet returns the change set of a name or an ARN.
+func findSet(r store.Reader, sc regional.Scope, name, stack *string) (foundSet, error) {
+	set := aws.ToString(name)
+	if !strings.HasPrefix(set, "arn:") {
+		if stack == nil {
+			return foundSet{}, invalid("StackName must be specified if ChangeSetName is not specified as an ARN.")
+		}
+		f, ok := find(r, sc, *stack)
+		if !ok {
+			return foundSet{}, stackNotFoundInBrackets(*stack)
+		}
+		for _, found := range setsOf(r, f) {
+			if found.Name == set {
+				return found, nil
+			}
+		}
+		return foundSet{}, setNotFound(set)
+	}
+	for _, item := range changeSets.All(r, sc.All()) {
+		if found := (foundSet{item.Key, foundStack{}, item.Value}); found.arn() == set {
+			found.stack.key = sc.Key(item.Value.Stack)
+			var err error
+			found.stack.stackRecord, err = stacks.Get(r, found.stack.key)
+			return found, store.NotFoundAs(err, setNotFound(set))
+		}
+	}
+	return foundSet{}, setNotFound(set)
+}
+
+func setsOf(r store.Reader, f foundStack) (out []foundSet) {
+	for _, item := range changeSets.All(r, within(f.key)) {
+		out = append(out, foundSet{item.Key, f, item.Value})
+	}
+	slices.SortStableFunc(out, func(a, b foundSet) int { return a.Created.Compare(b.Created) })
+	return out
+}
+
+// supersede makes the change sets of a stack obsolete: it is another stack now.
+func supersede(tx *store.Tx, f foundStack, but string) error {
+	for _, set := range setsOf(tx, f) {
+		if set.arn() == but || set.Execution != cloudformationtypes.ExecutionStatusAvailable {
+			continue
+		}
+		err := changeSets.Update(tx, set.key, func(rec *changeSetRecord) error {
+			rec.Execution = cloudformationtypes.ExecutionStatusObsolete
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CreateChangeSet says what a new version of a stack, or a new stack, would change. AWS finds
+// out after the call; here the answer is there at once.
+func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.CreateChangeSetInput) (*awscloudformation.CreateChangeSetOutput, error) {
+	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
+	f, ok := find(s.store, sc, *in.StackName)
+	if ok && f.Status == cloudformationtypes.StackStatusDeleteComplete {
+		ok = false
+	}
+	set := changeSetRecord{
+		ID: ids.UUID(), Name: *in.ChangeSetName, Type: in.ChangeSetType, Status: cloudformationtypes.ChangeSetStatusCreateComplete, Execution: cloudformationtypes.ExecutionStatusAvailable,
+		Created: s.now(), Description: aws.ToString(in.Description), OnFailure: string(in.OnStackFailure), Token: aws.ToString(in.ClientToken),
+	}
+	var err error
+	if set.Fingerprint, err = fingerprint(in); err != nil {
+		return nil, err
+	}
+	if set.Type == "" {
+		set.Type = cloudformationtypes.ChangeSetTypeUpdate
+	}
+	if ok && set.Token != "" {
+		for _, other := range setsOf(s.store, f) {
+			if other.Token != set.Token || other.Name != set.Name {
+				continue
+			}
+			if other.Fingerprint != set.Fingerprint {
+				return nil, tokenExists(set.Token)
+			}
+			return &awscloudformation.CreateChangeSetOutput{Id: aws.String(other.arn()), StackId: aws.String(f.arn())}, nil
+		}
+	}
+	review := ok && f.Status == cloudformationtypes.StackStatusReviewInProgress
+	switch {
+	case set.Type == cloudformationtypes.ChangeSetTypeImport:
+		return nil, notYet("change sets of the type IMPORT")
+	case set.Type == cloudformationtypes.ChangeSetTypeCreate && ok && !review:
+		return nil, setsStackExists(f.Name, set.Name)
+	case set.Type == cloudformationtypes.ChangeSetTypeUpdate && !ok:
+		return nil, stackNotFoundInBrackets(*in.StackName)
+	case set.Type == cloudformationtypes.ChangeSetTypeUpdate && !slices.Contains(updatable, f.Status):
+		return nil, wrongState(f.arn(), f.Status)
+	case !ok:
+		if err := checkName(*in.StackName); err != nil {
+			return nil, err
+		}
+		id := ids.UUID()
+		f = foundStack{sc.Key(id), stackRecord{
+			ID: id, Name: *in.StackName, Created: s.now(), OnFailure: "ROLLBACK", Operation: newOperation(call, in.ClientToken), Status: cloudformationtypes.StackStatusReviewInProgress,
+		}}
+	}
+	next := f.stackRecord
+	t, err := s.submit(ctx, f.key, &next, submission{
+		body: in.TemplateBody, previous: aws.ToBool(in.UsePreviousTemplate), parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities,
+		notificationARNs: in.NotificationARNs, role: in.RoleARN,
+	})
+	if err != nil {
+		return nil, err
+	}
+	set.Stack, set.versionRecord, set.RoleARN = f.ID, next.versionRecord, next.RoleARN
+	next.Operation = newOperation(call, in.ClientToken)
+	plan, err := s.plan(ctx, f.key, &f.stackRecord, &next)
+	if err != nil {
+		return nil, err
+	}
+	set.Changes = plan.changed
+	if set.Type == cloudformationtypes.ChangeSetTypeUpdate && !plan.changes() {
+		set.Status, set.Execution = cloudformationtypes.ChangeSetStatusFailed, cloudformationtypes.ExecutionStatusUnavailable
+		// [seen] the same snapshots, test_changesets; `aws cloudformation deploy` and CDK look
+		// for either text.
+		set.Reason = "The submitted information didn't contain changes. Submit different information to create a change set."
+		if len(t.Transforms) > 0 {
+			set.Reason = "No updates are to be performed."
+		}
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		if !ok {
+			if _, taken := find(tx, sc, f.Name); taken {
+				return setsStackExists(f.Name, set.Name)
+			}
+			if err := stacks.Create(tx, f.key, f.stackRecord); err != nil {
+				return err
+			}
+			if err := s.noteStack(tx, f.key, cloudformationtypes.StackStatusReviewInProgress, requested); err != nil {
+				return err
+			}
+		}
+		for _, other := range setsOf(tx, f) {
+			if other.Name == set.Name {
+				return setExists(set.Name)
+			}
+		}
+		return changeSets.Create(tx, below(f.key, set.ID), set)
+	})
+	return &awscloudformation.CreateChangeSetOutput{Id: aws.String(setARN(f.key, set.Name, set.ID)), StackId: aws.String(f.arn())}, err
+}
+
+// DescribeChangeSet describes a change set.
+func (s *Service) DescribeChangeSet(ctx context.Context, in *awscloudformation.DescribeChangeSetInput) (*awscloudformation.DescribeChangeSetOutput, error) {
+	f, err := findSet(s.store, scopeOf(ctx), in.ChangeSetName, in.StackName)
+	if err != nil {
+		return nil, err
+	}
+	like := foundStack{f.stack.key, stackRecord{versionRecord: f.versionRecord}}
+	shown := like.describe()
+	out := &awscloudformation.DescribeChangeSetOutput{
+		ChangeSetId: aws.String(f.arn()), ChangeSetName: &f.Name, StackId: aws.String(f.stack.arn()), StackName: &f.stack.Name, Status: f.Status, StatusReason: nonEmpty(f.Reason),
+		ExecutionStatus: f.execution(), CreationTime: &f.Created, Description: nonEmpty(f.Description), Parameters: shown.Parameters, Tags: shown.Tags, Capabilities: shown.Capabilities,
+		NotificationARNs: shown.NotificationARNs, RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, IncludeNestedStacks: aws.Bool(false),
+		OnStackFailure: cloudformationtypes.OnStackFailure(f.OnFailure), Changes: []cloudformationtypes.Change{},
+	}
+	page, next, err := paging.CutInOrder(paged("changes of "+f.ID), f.Changes, func(c plannedChange) string { return *c.LogicalResourceId }, nil, in.NextToken)
+	for _, c := range page {
+		change := c.ResourceChange
+		if !aws.ToBool(in.IncludePropertyValues) {
+			change.BeforeContext, change.AfterContext = nil, nil
+			change.Details = slices.Clone(change.Details)
+			for i, d := range change.Details {
+				change.Details[i].Target = &cloudformationtypes.ResourceTargetDefinition{Attribute: d.Target.Attribute, Name: d.Target.Name, RequiresRecreation: d.Target.RequiresRecreation}
+			}
+		}
+		out.Changes = append(out.Changes, cloudformationtypes.Change{Type: cloudformationtypes.ChangeTypeResource, ResourceChange: &change})
+	}
+	out.NextToken = next
+	return out, err
+}
+
+// ListChangeSets lists the change sets of a stack.
+func (s *Service) ListChangeSets(ctx context.Context, in *awscloudformation.ListChangeSetsInput) (*awscloudformation.ListChangeSetsOutput, error) {
+	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
+	if !ok {
+		return nil, stackNotFoundInBrackets(*in.StackName)
+	}
+	page, next, err := paging.CutInOrder(paged("change sets of "+f.ID), setsOf(s.store, f), func(set foundSet) string { return set.ID }, nil, in.NextToken)
+	out := &awscloudformation.ListChangeSetsOutput{NextToken: next, Summaries: []cloudformationtypes.ChangeSetSummary{}}
+	for _, set := range page {
+		out.Summaries = append(out.Summaries, cloudformationtypes.ChangeSetSummary{
+			ChangeSetId: aws.String(set.arn()), ChangeSetName: &set.Name, StackId: aws.String(f.arn()), StackName: &f.Name, Status: set.Status, StatusReason: nonEmpty(set.Reason),
+			ExecutionStatus: set.execution(), CreationTime: &set.Created, Description: nonEmpty(set.Description), IncludeNestedStacks: aws.Bool(false),
+		})
+	}
+	return out, err
+}
+
+// DeleteChangeSet deletes a change set. One that does not exist is deleted, which CDK relies
+// on. A stack that only it was to make stays in review.
+func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.DeleteChangeSetInput) (*awscloudformation.DeleteChangeSetOutput, error) {
+	return &awscloudformation.DeleteChangeSetOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
+		f, err := findSet(tx, scopeOf(ctx), in.ChangeSetName, in.StackName)
+		switch {
+		case err != nil && awserr.CodeOf(err) == "ChangeSetNotFound":
+			return nil
+		case err != nil:
+			return err
+		case f.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
+			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // the words are ours
+		}
+		changeSets.Delete(tx, f.key)
+		return nil
+	})
+}
+
+// ExecuteChangeSet makes the changes of a change set.
+func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.ExecuteChangeSetInput) (*awscloudformation.ExecuteChangeSetOutput, error) {
+	op := newOperation(awsapi.CallFrom(ctx), in.ClientRequestToken)
+	return &awscloudformation.ExecuteChangeSetOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
+		f, err := findSet(tx, scopeOf(ctx), in.ChangeSetName, in.StackName)
+		switch {
+		case err != nil:
+			return err
+		case in.ClientRequestToken != nil && f.stack.ChangeSet == f.arn() && f.stack.Operation.Token == op.Token:
+			return nil // it is executed already
+		case f.Execution != cloudformationtypes.ExecutionStatusAvailable:
+			status := string(f.Status)
+			if f.Status == cloudformationtypes.ChangeSetStatusCreateComplete {
+				status = string(f.execution())
+			}
+			return setStatus("ChangeSet [%s] cannot be executed in its current status of [%s]", f.arn(), status)
+		}
+		if err := changeSets.Update(tx, f.key, func(rec *changeSetRecord) error {
+			rec.Execution = cloudformationtypes.ExecutionStatusExecuteInProgress
+			return nil
+		}); err != nil {
+			return err
+		}
+		next := f.stack.stackRecord
+		outputs, imports := next.Outputs, next.Imports
+		next.versionRecord, next.RoleARN, next.ChangeSet, next.Operation = f.versionRecord, f.RoleARN, f.arn(), op
+		next.Outputs, next.Imports = outputs, imports
+		if f.Type != cloudformationtypes.ChangeSetTypeCreate {
+			next.KeepFailed = aws.ToBool(in.DisableRollback) || f.OnFailure == "DO_NOTHING"
+			return s.beginUpdate(tx, &f.stack, next)
+		}
+		next.Updated = s.now()
+		switch {
+		case aws.ToBool(in.DisableRollback):
+			next.OnFailure = "DO_NOTHING"
+		case f.OnFailure != "":
+			next.OnFailure = f.OnFailure
+		}
+		if err := stacks.Put(tx, f.stack.key, next); err != nil {
+			return err
+		}
+		if err := supersede(tx, f.stack, f.arn()); err != nil {
+			return err
+		}
+		return s.noteStack(tx, f.stack.key, cloudformationtypes.StackStatusCreateInProgress, requested)
+	})
+}
