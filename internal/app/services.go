@@ -45,6 +45,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/logs"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
+	"github.com/drydock-dev/drydock/internal/service/resourcegroupstaggingapi"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
@@ -139,8 +140,13 @@ var services = []entry{
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
-	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module { return cloudtrail.New(cloudtrail.Config{Journal: d.journal}).Module() }},
+	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module {
+		return cloudtrail.New(cloudtrail.Config{Store: d.store, Journal: d.journal, Log: d.log}).Module()
+	}},
 	{new(cloudformation.Service).AWS, func(d *daemon) module.Module { return d.newCloudFormation().Module() }},
+	{new(resourcegroupstaggingapi.Service).AWS, func(d *daemon) module.Module {
+		return resourcegroupstaggingapi.New(resourcegroupstaggingapi.Config{API: d.server, Services: d.taggings}).Module()
+	}},
 }
 
 // operations returns the operation tables of all services. They are constant, so no daemon is needed.
@@ -353,6 +359,15 @@ func (d *daemon) register(context.Context) error {
 	return nil
 }
 
+// taggings returns what the Resource Groups Tagging API knows of all services.
+func (d *daemon) taggings() []module.Tagging {
+	var out []module.Tagging
+	for _, m := range d.modules {
+		out = append(out, m.Tagging)
+	}
+	return out
+}
+
 // start boots the control planes of clusters, after everything that they call has been built.
 func (d *daemon) start(ctx context.Context) error {
 	return d.planes.Start(ctx, controlplane.Hooks{
@@ -378,6 +393,9 @@ func (d *daemon) runs() map[string]func(context.Context) error {
 	for _, m := range d.modules {
 		if m.Run != nil {
 			runs[m.Service.Name] = m.Run
+		}
+		if m.Events != nil {
+			runs["events of "+m.Service.Name] = func(ctx context.Context) error { return m.Events(ctx, d.events) }
 		}
 	}
 	return runs

@@ -29,6 +29,7 @@ Faults survive a restart of the daemon; drydock why names them as causes.`,
 type faultFlags struct {
 	fault  fault.Fault
 	until  time.Duration
+	atOnce bool // --notice 0s
 	output string
 }
 
@@ -46,6 +47,7 @@ func faultCommand(o *globalOptions, kind fault.Kind, target, short, long, exampl
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.fault.Kind = kind
+			f.atOnce = f.until == 0 && cmd.Flags().Changed("notice")
 			if len(args) == 1 {
 				read(&f.fault, args[0])
 			}
@@ -87,7 +89,7 @@ func (f *faultFlags) set(ctx context.Context, o *globalOptions) error {
 	if f.until < 0 {
 		return &ExitError{2, withHint(fmt.Errorf("--for %v is negative; give a duration such as 5m", f.until), "drydock fault set "+string(f.fault.Kind)+" --help")}
 	}
-	if f.until > 0 {
+	if f.until > 0 || f.atOnce {
 		f.fault.Until = time.Now().Add(f.until)
 	}
 	if err := f.fault.Check(); err != nil {
@@ -105,7 +107,7 @@ func (f *faultFlags) set(ctx context.Context, o *globalOptions) error {
 	if f.output == "json" {
 		return o.printJSON(out)
 	}
-	if out.Kind.Once() && out.Until.IsZero() {
+	if out.Kind.Once() && !out.Until.After(time.Now()) {
 		o.progress("Done: %s %s. To see its effects: drydock why node %s", out.Kind, out.Target(), out.Instance)
 		return nil
 	}

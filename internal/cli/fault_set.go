@@ -27,11 +27,12 @@ func newFaultSet(o *globalOptions) *cobra.Command {
 instance as if somebody had terminated it by hand. Termination protection does not
 help. Its Auto Scaling group launches a replacement.
 
-With --notice a Spot Instance gets a warning this long in advance, through
-spot/instance-action in its metadata; drydock fault clear cancels the interruption.`,
+A Spot Instance is warned first, through spot/instance-action in its metadata and
+events of EventBridge: two minutes in advance as on AWS, five seconds with
+drydock up --timing fast, or what --notice says; drydock fault clear cancels the interruption.`,
 			"  drydock fault set terminate i-0123456789abcdef0\n  drydock fault set terminate i-0123456789abcdef0 --notice 2m",
 			instance, func(cmd *cobra.Command, f *faultFlags) {
-				cmd.Flags().DurationVar(&f.until, "notice", 0, "how long in advance the instance is warned (default: terminate without warning)")
+				cmd.Flags().DurationVar(&f.until, "notice", 0, "how long in advance the instance is warned; 0s means not at all (default: as AWS does)")
 			}, instances),
 		faultCommand(o, fault.Stop, "INSTANCE-ID", "Stop an instance",
 			"Stop an instance, as when its host hardware is retired. It can be started again.",

@@ -103,6 +103,8 @@ type Timing struct {
 	// QueuePause is how long the name of a deleted queue cannot be reused, and how long after a purge a queue cannot
 	// be purged again.
 	QueuePause time.Duration
+	// SpotWarning is how long in advance a Spot Instance is warned of its interruption, unless the user says it.
+	SpotWarning time.Duration
 }
 
 // Fast leaves every state as soon as possible, and soon gives up on what can no longer succeed.
@@ -126,6 +128,7 @@ func Fast() Timing {
 		InstanceTerminatedVisible: time.Hour,
 		NATGatewayDeletedVisible:  time.Hour,
 		PeeringOverVisible:        2 * time.Hour,
+		SpotWarning:               5 * time.Second,
 	}
 }
 
@@ -139,6 +142,7 @@ func Fast() Timing {
 //     https://github.com/hashicorp/terraform-provider-aws/issues/29416
 //   - AddonRollout, AddonStuck: an update whose pods cannot be scheduled is InProgress
 //     after 20 minutes, https://github.com/aws/containers-roadmap/issues/2242
+//   - SpotWarning: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 //   - NodeRepair: https://docs.aws.amazon.com/eks/latest/userguide/node-repair.html
 //
 // The others are what users see, from memory.
@@ -178,5 +182,6 @@ func AWS() Timing {
 		LoadBalancerProvisioning:  2 * time.Minute,
 		PeeringOverVisible:        2 * time.Hour,
 		QueuePause:                time.Minute,
+		SpotWarning:               2 * time.Minute,
 	}
 }

@@ -74,6 +74,12 @@ type Journal struct {
 
 	// files guards the files' names: rotation against readers opening them.
 	files sync.RWMutex
+
+	// followers get what is appended.
+	followers struct {
+		sync.RWMutex
+		all map[chan Entry]struct{}
+	}
 }
 
 const (
@@ -138,6 +144,34 @@ func (j *Journal) Append(e Entry) {
 	case j.entries <- e:
 	default:
 		j.dropped.Add(1)
+	}
+	j.followers.RLock()
+	defer j.followers.RUnlock()
+	for f := range j.followers.all {
+		select {
+		case f <- e:
+		default: // the reader is too slow
+		}
+	}
+}
+
+// Follow returns a channel of the entries that are appended from now on, until stop is called. Entries are lost to a
+// reader that leaves more than queue of them unread. They must not be changed.
+func (j *Journal) Follow(queue int) (entries <-chan Entry, stop func()) {
+	f := make(chan Entry, queue)
+	if j == nil {
+		return f, func() {}
+	}
+	j.followers.Lock()
+	defer j.followers.Unlock()
+	if j.followers.all == nil {
+		j.followers.all = map[chan Entry]struct{}{}
+	}
+	j.followers.all[f] = struct{}{}
+	return f, func() {
+		j.followers.Lock()
+		defer j.followers.Unlock()
+		delete(j.followers.all, f)
 	}
 }
 

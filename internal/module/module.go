@@ -11,6 +11,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -22,6 +23,10 @@ type Module struct {
 	Resolver authz.Resolver
 	// Run runs the service's reconcilers until ctx ends.
 	Run func(ctx context.Context) error
+	// Tagging gives the Resource Groups Tagging API the service's resources.
+	Tagging Tagging
+	// Events sends the events that the service sends to EventBridge by itself, until ctx ends.
+	Events func(ctx context.Context, bus serviceevents.Bus) error
 	// RoleUsage returns the resources that need service-linked roles. IAM does not delete a role in use.
 	RoleUsage []RoleUsage
 	// Reset removes what the service keeps outside of the store for an account, or for all accounts if account is
@@ -29,6 +34,36 @@ type Module struct {
 	Reset func(ctx context.Context, account string) error
 	// DaemonAPI adds the service's own paths below /_drydock/.
 	DaemonAPI func(mux *http.ServeMux)
+}
+
+// Tagging is what the Resource Groups Tagging API knows of a service.
+type Tagging struct {
+	// Resources returns the resources of an account and region that can have tags, also those that have none. Resources
+	// without a region are in us-east-1. Nil means that the service has none.
+	Resources func(account, region string) []Resource
+	// Put and Remove return inputs of the service's own operations that add tags to a resource and remove them. They are
+	// nil if the service has no such operation.
+	Put    func(arn string, tags map[string]string) any
+	Remove func(arn string, keys []string) any
+}
+
+// A Resource is a resource that can have tags.
+type Resource struct {
+	ARN  string
+	Tags map[string]string
+}
+
+// Resources returns the resources of a collection in an account and region. of returns the ARN of one, or "" if it
+// cannot have tags, and its tags.
+func Resources[T any](st *store.Store, c store.Collection[T], account, region string, of func(store.Key, *T) (arn string, tags map[string]string)) []Resource {
+	var out []Resource
+	scope := store.Scope{Account: account, Region: region, Global: region == ""}
+	for _, i := range c.All(st, scope) {
+		if name, tags := of(i.Key, &i.Value); name != "" {
+			out = append(out, Resource{name, tags})
+		}
+	}
+	return out
 }
 
 // A RoleUsage returns the ARNs of the resources, by region, that need an account's

@@ -1,14 +1,16 @@
 // Package serviceevents sends the events that AWS services send by themselves to the default
-// bus of EventBridge: states of instances, and what comes before they are taken away.
+// bus of EventBridge: states of instances, and what comes before they are taken away. Events
+// that concern one service are made by that service (Events of its module), with Follow.
 //
 // The events are made from the records of the store, so that none is lost when the daemon
-// ends between a change and its event. EC2 and EventBridge have its types; internal/app
-// connects it with them.
+// ends between a change and its event. Services and EventBridge have its types; internal/app
+// connects them.
 package serviceevents
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // An Event is one on its way to the rules of a bus, as JSON has it.
@@ -45,9 +48,43 @@ type StateChange struct {
 
 // Bus is EventBridge as far as events are sent through it.
 type Bus interface {
+	// Emit sends an event.
+	Emit(account, region string, e *Event) error
+	// EmitOnce sends an event about a new state of something, unless the last event about it was of that state
+	// already. A nil event records the state only.
 	EmitOnce(account, region, thing, state string, e *Event) error
+	// Emitted returns the state of the last event about something, or "" if there was none.
 	Emitted(account, region, thing string) string
+	// Forget removes what is known of the events about something.
 	Forget(account, region, thing string) error
+}
+
+// Follow calls fn for every record of a collection, and then for each that changes, until ctx ends. rec is nil if the
+// record has been deleted. Changes in quick succession may be seen as one.
+func Follow[T any](ctx context.Context, st *store.Store, c store.Collection[T], log *slog.Logger, fn func(key store.Key, rec *T) error) error {
+	w := c.Watch(st, store.Scope{})
+	defer w.Stop()
+	for {
+		keys, err := w.Next(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		}
+		for _, key := range keys {
+			var rec *T
+			switch v, err := c.Get(st, key); {
+			case err == nil:
+				rec = &v
+			case !errors.Is(err, store.ErrNotFound):
+				continue // unreadable
+			}
+			if err := fn(key, rec); err != nil {
+				log.Warn("sending an event", "about", key.String(), "err", err)
+			}
+		}
+	}
 }
 
 // EC2 is what is asked of EC2.
@@ -70,9 +107,9 @@ type Sender struct{ cfg Config }
 // New returns a Sender.
 func New(cfg Config) *Sender { return &Sender{cfg} }
 
-// news is how old a state may be that there was no event of yet. Older ones are from
+// News is how old a state may be that there was no event of yet. Older ones are from
 // before Drydock sent events.
-const news = 10 * time.Minute
+const News = 10 * time.Minute
 
 // Run sends the events of instances' states until ctx ends.
 func (s *Sender) Run(ctx context.Context) error {
@@ -95,7 +132,7 @@ func (s *Sender) state(c StateChange) error {
 		return s.cfg.Bus.Forget(c.Account, c.Region, thing)
 	}
 	last := s.cfg.Bus.Emitted(c.Account, c.Region, thing)
-	if last == "" && s.cfg.Clock.Since(c.Since) > news {
+	if last == "" && s.cfg.Clock.Since(c.Since) > News {
 		return s.cfg.Bus.EmitOnce(c.Account, c.Region, thing, c.State, nil)
 	}
 	path := []string{c.State}
@@ -105,7 +142,7 @@ func (s *Sender) state(c StateChange) error {
 	for _, state := range path {
 		err := s.cfg.Bus.EmitOnce(c.Account, c.Region, thing, state, &Event{
 			DetailType: "EC2 Instance State-change Notification", Source: "aws.ec2", Resources: []string{instanceARN(c.Account, c.Region, c.ID)},
-			Detail: detail(map[string]any{"instance-id": c.ID, "state": state}), Time: c.Since.UTC().Format(TimeForm),
+			Detail: Detail(map[string]any{"instance-id": c.ID, "state": state}), Time: c.Since.UTC().Format(TimeForm),
 		})
 		if err != nil {
 			return err
@@ -118,10 +155,11 @@ func instanceARN(account, region, id string) string {
 	return arn.New("ec2", region, account, "instance/"+id)
 }
 
-func detail(v map[string]any) json.RawMessage {
+// Detail encodes the detail of an event: texts, and lists and maps of them.
+func Detail(v map[string]any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // texts, and lists and maps of them
+		panic(err) // they always marshal
 	}
 	return raw
 }
@@ -145,7 +183,7 @@ func (s *Sender) Notice(f *fault.Fault, left time.Duration) time.Duration {
 	case spot && last == "":
 		err = s.cfg.Bus.EmitOnce(f.Account, f.Region, thing, "recommended", &Event{
 			DetailType: "EC2 Instance Rebalance Recommendation", Source: "aws.ec2", Resources: []string{instanceARN(f.Account, f.Region, f.Instance)},
-			Detail: detail(map[string]any{"instance-id": f.Instance}),
+			Detail: Detail(map[string]any{"instance-id": f.Instance}),
 		})
 	}
 	if err == nil && i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot && last != "warned" {
@@ -159,7 +197,7 @@ func (s *Sender) Notice(f *fault.Fault, left time.Duration) time.Duration {
 		err = s.cfg.Bus.EmitOnce(f.Account, f.Region, thing, "warned", &Event{
 			// AWS's ARN has the zone, and no account.
 			DetailType: "EC2 Spot Instance Interruption Warning", Source: "aws.ec2", Resources: []string{"arn:aws:ec2:" + zone + ":instance/" + f.Instance},
-			Detail: detail(map[string]any{"instance-id": f.Instance, "instance-action": string(f.Kind)}),
+			Detail: Detail(map[string]any{"instance-id": f.Instance, "instance-action": string(f.Kind)}),
 		})
 	}
 	if err != nil {
@@ -183,7 +221,7 @@ func scheduledChange(f *fault.Fault) *Event {
 	}
 	return &Event{
 		DetailType: "AWS Health Event", Source: "aws.health", Resources: []string{f.Instance},
-		Detail: detail(map[string]any{
+		Detail: Detail(map[string]any{
 			"eventArn": "arn:aws:health:" + f.Region + "::event/EC2/" + code + "/" + code + "_" + f.ID, "service": "EC2", "eventTypeCode": code,
 			"eventTypeCategory": "scheduledChange", "eventScopeCode": "ACCOUNT_SPECIFIC", "eventRegion": f.Region, "statusCode": "upcoming",
 			"startTime": f.Until.UTC().Format(time.RFC1123), "affectedAccount": f.Account, "affectedEntities": []map[string]string{{"entityValue": f.Instance, "status": "PENDING"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -27,6 +28,8 @@ type API struct {
 	Services func() []awsapi.Service
 	// Instances returns the IDs of the instances in an account and region.
 	Instances func(account, region string) []string
+	// SpotWarning is how long in advance a Spot Instance is warned if the user does not say it.
+	SpotWarning time.Duration
 }
 
 // EC2 is the part of the EC2 service that is needed here.

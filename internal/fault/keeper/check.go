@@ -8,6 +8,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -58,6 +59,9 @@ func (a *API) completeFault(f *fault.Fault) error {
 		i, ok := a.EC2.InstanceByID(f.Account, f.Region, f.Instance)
 		if !ok || i.State == nil || i.State.Name == "terminated" {
 			return fmt.Errorf("there is no instance %s in %s: aws ec2 describe-instances --region %s lists them", f.Instance, f.Region, f.Region)
+		}
+		if f.Kind == fault.Terminate && f.Until.IsZero() && i.InstanceLifecycle == ec2types.InstanceLifecycleTypeSpot {
+			f.Until = a.Keeper.cfg.Clock.Now().Add(a.SpotWarning)
 		}
 	}
 	return nil

@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	clocks "k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 
@@ -190,5 +194,45 @@ func TestFaultPages(t *testing.T) {
 				t.Errorf("%d %s; %d left", w.Code, w.Body, left)
 			}
 		})
+	}
+}
+
+type instances map[string]ec2types.InstanceLifecycleType
+
+func (i instances) InstanceByID(_, _, id string) (ec2types.Instance, bool) {
+	lifecycle, ok := i[id]
+	return ec2types.Instance{InstanceId: &id, InstanceLifecycle: lifecycle, State: &ec2types.InstanceState{Name: "running"}}, ok
+}
+
+func (instances) DescribeVpcs(context.Context, *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error) {
+	return &awsec2.DescribeVpcsOutput{}, nil
+}
+
+// TestSpotInstancesAreWarned: for as long as the daemon's timing says, unless the user does.
+func TestSpotInstancesAreWarned(t *testing.T) {
+	srv := testkit.NewServer(t, testkit.Config{})
+	account := srv.Account(t)
+	clk := testclock.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	f, _ := openFaults(t, srv.Store, clk)
+	ended := map[string]bool{}
+	f.cfg.Interrupt = func(_ context.Context, f *fault.Fault) error { ended[f.Instance] = true; return nil }
+	mux := http.NewServeMux()
+	(&API{Keeper: f, EC2: instances{"i-spot": "spot", "i-spot2": "spot", "i-spot3": "spot", "i-1": ""}, SpotWarning: 2 * time.Minute}).Handle(mux)
+	for _, tt := range []struct {
+		instance, until string
+		left            time.Duration // 0: it is gone at once
+	}{
+		{"i-spot", "", 2 * time.Minute}, {"i-spot2", "2026-03-01T12:00:07Z", 7 * time.Second}, {"i-spot3", "2026-03-01T12:00:00Z", 0}, {"i-1", "", 0},
+	} {
+		body, _ := json.Marshal(fault.Fault{Kind: fault.Terminate, Account: account, Region: testkit.Region, Instance: tt.instance})
+		if tt.until != "" {
+			body = []byte(strings.Replace(string(body), "{", `{"until":"`+tt.until+`",`, 1))
+		}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("POST", "/_drydock/faults", bytes.NewReader(body)))
+		var got fault.Fault
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 || ended[tt.instance] != (tt.left == 0) || tt.left > 0 && got.Until.Sub(clk.Now()) != tt.left {
+			t.Errorf("%s: %d %s, ended %v", tt.instance, w.Code, w.Body, ended[tt.instance])
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: resolver{s}, Run: s.Run}
+	return module.Module{Service: s.AWS(), Resolver: resolver{s}, Tagging: s.taggable(), Run: s.Run}
 }
 
 // AWS declares the operations that the service answers.

@@ -10,7 +10,7 @@ import (
 // Module declares the service to the daemon. machines boots its instances.
 func (s *Service) Module(machines Machines) module.Module {
 	return module.Module{
-		Service: s.AWS(), Resolver: s.Authz(), Run: func(ctx context.Context) error { return s.RunOn(ctx, machines) },
+		Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: func(ctx context.Context) error { return s.RunOn(ctx, machines) },
 		RoleUsage: []module.RoleUsage{module.InUse(fleet.ServiceRole.Service, s.Store, fleet.Fleets.Collection, fleet.UsesRole)},
 	}
 }

@@ -1,6 +1,8 @@
 package eks_test
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +16,9 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/aws/smithy-go"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drydock-dev/drydock/internal/serviceevents/eventstest"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 const coreDNS = "Deployment kube-system/coredns"
@@ -96,6 +101,8 @@ func (w *world) describeUpdate(addon, id string) *ekstypes.Update {
 
 func TestAddOnFromCreationToDeletion(t *testing.T) {
 	w := addOnWorld(t)
+	bus := &eventstest.Bus{}
+	testkit.Run(t, func(ctx context.Context) error { return w.svc.Events(ctx, bus) })
 	made := w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("metrics-server"), Tags: map[string]string{"team": "a"}})
 	if made.Status != ekstypes.AddonStatusCreating || !strings.HasPrefix(*made.AddonArn, "arn:aws:eks:us-east-1:"+w.account+":addon/dev/metrics-server/") {
 		t.Errorf("created %s %s", made.Status, *made.AddonArn)
@@ -104,6 +111,15 @@ func TestAddOnFromCreationToDeletion(t *testing.T) {
 	if *got.AddonVersion == "" || len(got.Health.Issues) != 0 || got.Tags["team"] != "a" || *got.Owner != "community" {
 		t.Errorf("add-on = %+v", got)
 	}
+	var detail struct{ ClusterName, AddonName, AddonVersion string }
+	wantEvent := func(name string) {
+		t.Helper()
+		e := bus.Next(t, name)
+		if err := json.Unmarshal(e.Detail, &detail); err != nil || e.Source != "aws.eks" || e.Resources[0] != *made.AddonArn || detail.ClusterName != "dev" || detail.AddonName != "metrics-server" {
+			t.Errorf("%v: %+v %s", err, e, e.Detail)
+		}
+	}
+	wantEvent("EKS Addon Creation Succeeded")
 	const id = "Deployment kube-system/metrics-server"
 	if !slices.Contains(w.objects().ids(), id) {
 		t.Error("its objects are not there")
@@ -113,6 +129,7 @@ func TestAddOnFromCreationToDeletion(t *testing.T) {
 	if done := w.describeUpdate("metrics-server", *up.Id); done.Status != ekstypes.UpdateStatusSuccessful || done.Type != ekstypes.UpdateTypeAddonUpdate {
 		t.Errorf("update = %+v", done)
 	}
+	wantEvent("EKS Addon Update Succeeded")
 	if n := w.objects().field(id, "spec.replicas"); n != int64(3) {
 		t.Errorf("replicas = %v", n)
 	}
@@ -126,6 +143,10 @@ func TestAddOnFromCreationToDeletion(t *testing.T) {
 	w.deleteAddon("metrics-server", false)
 	if slices.Contains(w.objects().ids(), id) {
 		t.Error("its objects are still there")
+	}
+	wantEvent("EKS Addon Deletion Succeeded")
+	if left := bus.Left(); len(left) > 0 {
+		t.Errorf("besides: %q", left)
 	}
 }
 
@@ -224,17 +245,24 @@ func TestAddOnStates(t *testing.T) {
 
 func TestAddOnRecovers(t *testing.T) {
 	w := addOnWorld(t)
+	bus := &eventstest.Bus{}
+	testkit.Run(t, func(ctx context.Context) error { return w.svc.Events(ctx, bus) })
 	w.objects().stop(coreDNS, true)
 	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("coredns")})
 	w.waitAddon("coredns", ekstypes.AddonStatusDegraded)
+	if e := bus.Next(t, "EKS Addon Health Degraded"); !strings.Contains(string(e.Detail), `"code":"InsufficientNumberOfReplicas"`) {
+		t.Errorf("%s", e.Detail)
+	}
 	w.objects().stop(coreDNS, false)
 	w.waitAddon("coredns", ekstypes.AddonStatusActive)
+	bus.Next(t, "EKS Addon Health Restored")
 
 	if err := w.objects().edit(coreDNS, "spec.replicas", int64(4)); err != nil {
 		t.Fatal(err)
 	}
 	w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("coredns")})
 	w.waitAddon("coredns", ekstypes.AddonStatusUpdateFailed)
+	bus.Next(t, "EKS Addon Update Failed")
 	w.updateAddon(&awseks.UpdateAddonInput{AddonName: aws.String("coredns"), ResolveConflicts: ekstypes.ResolveConflictsOverwrite})
 	w.waitAddon("coredns", ekstypes.AddonStatusActive)
 }

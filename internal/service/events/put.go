@@ -109,15 +109,24 @@ func (s *Service) EmitOnce(account, region, thing, state string, e *serviceevent
 	if e == nil {
 		return s.bytes.Do(write).Wait()
 	}
-	e.Version, e.Account, e.Region = "0", account, region
+	return s.emit(sc, e, write)
+}
+
+// Emit sends an event of an AWS service to the default bus.
+func (s *Service) Emit(account, region string, e *serviceevents.Event) error {
+	return s.emit(scopeAt(account, region), e)
+}
+
+func (s *Service) emit(sc scope, e *serviceevents.Event, writes ...bytestore.Write) error {
+	e.Version, e.Account, e.Region = "0", sc.Account, sc.Region
 	if e.ID == "" {
 		e.ID = ids.UUID()
 	}
 	if e.Time == "" {
 		e.Time = formatTime(s.now())
 	}
-	c, err := s.send(sc, defaultBus, e, write)
-	if err != nil {
+	c, err := s.send(sc, defaultBus, e, writes...)
+	if err != nil || c == nil {
 		return err
 	}
 	return c.Wait()

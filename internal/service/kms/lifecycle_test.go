@@ -13,6 +13,7 @@ import (
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/drydock-dev/drydock/internal/serviceevents/eventstest"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -30,6 +31,13 @@ func (w *world) run(t *testing.T) {
 			t.Errorf("the reconciler: %v", err)
 		}
 	})
+}
+
+// events runs the service's events until the test ends.
+func (w *world) events(t *testing.T) *eventstest.Bus {
+	bus := &eventstest.Bus{}
+	testkit.Run(t, func(ctx context.Context) error { return w.kms.Events(ctx, bus) })
+	return bus
 }
 
 // TestKeysEnd checks that a key is deleted after its waiting period, with its aliases and grants,
@@ -64,6 +72,13 @@ func TestKeysEnd(t *testing.T) {
 	_, err = c.ScheduleKeyDeletion(ctx, &awskms.ScheduleKeyDeletionInput{KeyId: &id, PendingWindowInDays: aws.Int32(7)})
 	check(t, err)
 	failAt.Store(commits.Load() + 2)
+	bus := w.events(t)
+	testkit.Eventually(t, patience, func() error {
+		if n := bus.Known(); n != 2 {
+			return fmt.Errorf("%d keys are known", n)
+		}
+		return nil
+	})
 	w.run(t)
 	clk.Step(7*24*time.Hour - time.Minute)
 	if _, err := c.DescribeKey(ctx, &awskms.DescribeKeyInput{KeyId: &id}); err != nil {
@@ -85,6 +100,9 @@ func TestKeysEnd(t *testing.T) {
 	if n := commits.Load(); n < failAt.Load() {
 		t.Errorf("only %d transactions: nothing was interrupted", n)
 	}
+	if e := bus.Next(t, "KMS CMK Deletion"); e.Source != "aws.kms" || e.Resources[0] != arn || string(e.Detail) != `{"key-id":"`+id+`"}` {
+		t.Errorf("%+v %s", e, e.Detail)
+	}
 	list, err := c.ListKeys(ctx, nil)
 	if err != nil || len(list.Keys) != 1 || *list.Keys[0].KeyId != kept {
 		t.Errorf("%+v %v", list, err)
@@ -99,7 +117,14 @@ func TestKeysRotate(t *testing.T) {
 	ctx := t.Context()
 	c, _ := w.root(t)
 	w.run(t)
+	bus := w.events(t)
 	id, arn := newKey(t, c, nil)
+	testkit.Eventually(t, patience, func() error {
+		if bus.Known() == 0 {
+			return errors.New("the key is not known")
+		}
+		return nil
+	})
 	var sealed [][]byte
 	var materials []string
 	encrypt := func() {
@@ -129,6 +154,9 @@ func TestKeysRotate(t *testing.T) {
 	if err != nil || *out.KeyId != arn {
 		t.Fatalf("%v %v", out, err)
 	}
+	if e := bus.Next(t, "KMS CMK Rotation"); e.Resources[0] != arn {
+		t.Errorf("%+v", e)
+	}
 	encrypt()
 	rotations := func() []kmstypes.RotationsListEntry {
 		t.Helper()
@@ -146,6 +174,7 @@ func TestKeysRotate(t *testing.T) {
 		}
 		return nil
 	})
+	bus.Next(t, "KMS CMK Rotation")
 	if r := rotations(); r[1].RotationType != "AUTOMATIC" {
 		t.Errorf("%+v", r[1])
 	}

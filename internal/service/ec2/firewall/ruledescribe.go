@@ -92,9 +92,7 @@ func SecurityGroupRuleTags() resource.Taggable {
 			var out []resource.TaggedResource
 			for _, g := range groups {
 				for _, r := range g.Rules {
-					if len(r.Tags) > 0 {
-						out = append(out, resource.TaggedResource{ID: r.ID, Tags: r.Tags})
-					}
+					out = append(out, resource.TaggedResource{ID: r.ID, Tags: r.Tags})
 				}
 			}
 			return out

@@ -364,9 +364,7 @@ func Tagged() resource.Taggable {
 		List: func(r store.Reader, sc resource.Scope) []resource.TaggedResource {
 			var out []resource.TaggedResource
 			for _, k := range resource.List(r, KeyPairs, sc, resource.All) {
-				if len(k.Tags) > 0 {
-					out = append(out, resource.TaggedResource{ID: k.ID, Tags: k.Tags})
-				}
+				out = append(out, resource.TaggedResource{ID: k.ID, Tags: k.Tags})
 			}
 			return out
 		},

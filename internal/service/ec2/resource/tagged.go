@@ -12,6 +12,7 @@ type Taggable struct {
 	ID   IDKind
 	Kind ec2types.ResourceType
 	Edit func(tx *store.Tx, sc Scope, id string, fn func(tag.Set) (tag.Set, error)) error
+	// List returns all resources, also those without tags.
 	List func(r store.Reader, sc Scope) []TaggedResource
 }
 
@@ -38,9 +39,7 @@ func Tagged[T any](kind ec2types.ResourceType, k Kind[T]) Taggable {
 			items := k.All(r, sc.All())
 			out := make([]TaggedResource, 0, len(items))
 			for _, it := range items {
-				if tags := k.tags(it.Value); len(tags) > 0 {
-					out = append(out, TaggedResource{k.id(it.Value), tags})
-				}
+				out = append(out, TaggedResource{k.id(it.Value), k.tags(it.Value)})
 			}
 			return out
 		},

@@ -1,0 +1,22 @@
+package cloudformation
+
+import (
+	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// taggable is what the Resource Groups Tagging API knows of stacks. Only an update changes their tags.
+func (s *Service) taggable() module.Tagging {
+	return module.Tagging{Resources: func(account, region string) []module.Resource {
+		return module.Resources(s.cfg.Store, stacks, account, region, func(k store.Key, r *stackRecord) (string, map[string]string) {
+			if !r.Deleted.IsZero() {
+				return "", nil
+			}
+			tags := map[string]string{}
+			for _, t := range r.Tags {
+				tags[t.Key] = t.Value
+			}
+			return stackARN(k, r), tags
+		})
+	}}
+}
