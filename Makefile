@@ -65,14 +65,16 @@ generate: ## regenerate embedded data from the reference data in AWS_DATA (tools
 sums: ## rewrite tools/SHA256SUMS, after generators have written data
 	@sha256sum $(DATA) > tools/SHA256SUMS
 
-compat: ## regenerate docs/compatibility.md
+compat: ## regenerate docs/compatibility.md and docs/cloudformation.md
 	@$(GO) run ./tools/compat > docs/.compatibility.new && mv docs/.compatibility.new docs/compatibility.md
+	@$(GO) run ./tools/compat types > docs/.cloudformation.new && mv docs/.cloudformation.new docs/cloudformation.md
 
 failures: ## regenerate docs/failures from internal/failures
 	@$(GO) run ./tools/failures
 
 verify-generated: ## fail if generated files differ from what their generators write (all of them if AWS_DATA is set)
 	@$(GO) run ./tools/compat | diff -u docs/compatibility.md - || { echo "docs/compatibility.md is stale: make compat"; exit 1; }
+	@$(GO) run ./tools/compat types | diff -u docs/cloudformation.md - || { echo "docs/cloudformation.md is stale: make compat"; exit 1; }
 	@$(GO) run ./tools/clientgen -out /dev/stdout | diff -u internal/awscall/zz_generated_clients.go - || { echo "stale: go generate ./internal/awscall"; exit 1; }
 	@$(GO) run ./tools/modelgen -unions /dev/stdout | diff -u internal/awsapi/wire/zz_generated_unions.go - || { echo "stale: go generate ./internal/awsapi/wire"; exit 1; }
 	@sha256sum $(DATA) | diff -u tools/SHA256SUMS - || { echo "generated data was edited by hand, or make sums is missing"; exit 1; }

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
@@ -40,7 +39,7 @@ func ofStacks() string {
 	return `
 ## Stacks
 
-CloudFormation creates and deletes stacks of these types of resources: ` + strings.Join(cloudformation.Types(), ", ") + `.
+CloudFormation creates and deletes stacks of the types of resources in docs/cloudformation.md, which says what of each is handled.
 Other types are refused as AWS refuses types that it does not know. It differs from AWS in this:
 
 - A property without an equal in the API call behind its type, or that the call would not honour, fails the resource with the text of HTTP 501. None is dropped silently.

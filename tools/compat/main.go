@@ -1,4 +1,5 @@
-// Compat writes docs/compatibility.md to standard output. It uses the same operation tables as the AWS API server.
+// Compat writes docs/compatibility.md to standard output, or with the argument "types"
+// docs/cloudformation.md. It uses the same tables as the AWS API server.
 package main
 
 import (
@@ -9,7 +10,11 @@ import (
 )
 
 func main() {
-	if err := app.WriteCompatibility(os.Stdout); err != nil {
+	write := app.WriteCompatibility
+	if len(os.Args) > 1 && os.Args[1] == "types" {
+		write = app.WriteStackTypes
+	}
+	if err := write(os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "compat:", err)
 		os.Exit(1)
 	}

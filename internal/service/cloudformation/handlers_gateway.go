@@ -12,6 +12,7 @@ import (
 func gatewayHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::InternetGateway": {
+			input: &awsec2.CreateInternetGatewayInput{}, own: "Tags",
 			find:    byTags("internet-gateway"),
 			inPlace: "Tags",
 			update:  retagged,
@@ -30,6 +31,7 @@ func gatewayHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::VPCGatewayAttachment": {
+			input: &awsec2.AttachInternetGatewayInput{},
 			find: func(r *request) (string, error) {
 				out, err := call[awsec2.DescribeInternetGatewaysOutput](r, &awsec2.DescribeInternetGatewaysInput{InternetGatewayIds: []string{r.text("InternetGatewayId")}})
 				if err != nil || len(out.InternetGateways) == 0 || len(out.InternetGateways[0].Attachments) == 0 {
@@ -52,6 +54,7 @@ func gatewayHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::EIP": {
+			input: &awsec2.AllocateAddressInput{}, own: "Tags InstanceId",
 			find: func(r *request) (string, error) {
 				ids, err := r.tagged("elastic-ip")
 				for _, id := range ids {
@@ -113,6 +116,7 @@ func gatewayHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::NatGateway": {
+			input: &awsec2.CreateNatGatewayInput{}, own: "Tags",
 			find:    byTags("natgateway"),
 			inPlace: "Tags",
 			update:  retagged,

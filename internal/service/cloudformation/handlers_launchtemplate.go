@@ -14,6 +14,7 @@ import (
 func launchTemplateHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::LaunchTemplate": {
+			input: &awsec2.CreateLaunchTemplateInput{}, own: "LaunchTemplateName TagSpecifications",
 			find:    byTags("launch-template"),
 			inPlace: "LaunchTemplateData VersionDescription",
 			update: func(r *request) error {

@@ -124,6 +124,7 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::SQS::Queue": {
+			input: &awssqs.CreateQueueInput{}, own: "ContentBasedDeduplication DeduplicationScope DelaySeconds FifoQueue FifoThroughputLimit KmsDataKeyReusePeriodSeconds KmsMasterKeyId MaximumMessageSize MessageRetentionPeriod QueueName ReceiveMessageWaitTimeSeconds RedriveAllowPolicy RedrivePolicy SqsManagedSseEnabled Tags VisibilityTimeout",
 			adopts:  true,
 			inPlace: "ContentBasedDeduplication DeduplicationScope DelaySeconds FifoThroughputLimit KmsDataKeyReusePeriodSeconds KmsMasterKeyId MaximumMessageSize MessageRetentionPeriod ReceiveMessageWaitTimeSeconds RedriveAllowPolicy RedrivePolicy SqsManagedSseEnabled Tags VisibilityTimeout",
 			update:  updateQueue,
@@ -160,6 +161,7 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::SQS::QueuePolicy": {
+			input: &awssqs.SetQueueAttributesInput{}, own: "Queues PolicyDocument",
 			inPlace: "PolicyDocument Queues",
 			update: func(r *request) error {
 				if err := r.setPolicy("", r.goneFrom("Queues")); err != nil {
@@ -182,6 +184,7 @@ func otherHandlers() map[string]handler {
 			remove: func(r *request) error { return unlessGone(r.setInlinePolicy("")) },
 		},
 		"AWS::KMS::Key": {
+			input: &awskms.CreateKeyInput{}, own: "Tags KeyPolicy EnableKeyRotation RotationPeriodInDays Enabled PendingWindowInDays",
 			inPlace: "Description EnableKeyRotation Enabled KeyPolicy PendingWindowInDays RotationPeriodInDays Tags",
 			update:  updateKey,
 			create: func(r *request) (string, error) {
@@ -244,6 +247,7 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::KMS::Alias": {
+			input:   &awskms.CreateAliasInput{},
 			inPlace: "TargetKeyId",
 			update: func(r *request) error {
 				_, err := create[awskms.UpdateAliasOutput](r, &awskms.UpdateAliasInput{}, "")
@@ -273,6 +277,7 @@ func otherHandlers() map[string]handler {
 			},
 		},
 		"AWS::SSM::Parameter": {
+			input: &awsssm.PutParameterInput{}, own: "Name Tags",
 			inPlace: "AllowedPattern Description Tags Tier Value",
 			update:  updateParameter,
 			find: func(r *request) (string, error) {

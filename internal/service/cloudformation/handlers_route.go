@@ -11,6 +11,7 @@ import (
 func routeHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::RouteTable": {
+			input: &awsec2.CreateRouteTableInput{}, own: "Tags",
 			find:    byTags("route-table"),
 			inPlace: "Tags",
 			update:  retagged,
@@ -29,6 +30,7 @@ func routeHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::Route": {
+			input:   &awsec2.CreateRouteInput{},
 			find:    findRoute,
 			inPlace: "CarrierGatewayId CoreNetworkArn EgressOnlyInternetGatewayId GatewayId InstanceId LocalGatewayId NatGatewayId NetworkInterfaceId TransitGatewayId VpcEndpointId VpcPeeringConnectionId",
 			update: func(r *request) error {
@@ -49,6 +51,7 @@ func routeHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::SubnetRouteTableAssociation": {
+			input: &awsec2.AssociateRouteTableInput{},
 			find: func(r *request) (string, error) {
 				out, err := call[awsec2.DescribeRouteTablesOutput](r, &awsec2.DescribeRouteTablesInput{RouteTableIds: []string{r.text("RouteTableId")}})
 				if err != nil || len(out.RouteTables) == 0 {

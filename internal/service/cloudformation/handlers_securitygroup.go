@@ -15,6 +15,7 @@ import (
 func securityGroupHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::SecurityGroup": {
+			input: &awsec2.CreateSecurityGroupInput{}, own: "Tags GroupDescription GroupName SecurityGroupIngress SecurityGroupEgress",
 			find:    byTags("security-group"),
 			inPlace: "SecurityGroupIngress SecurityGroupEgress Tags",
 			update:  updateSecurityGroup,
@@ -128,6 +129,7 @@ func (r *request) authorize(ingress bool, group string, m *template.Map) (string
 // ruleHandler is a rule of a security group as a resource of its own.
 func ruleHandler(ingress bool) handler {
 	return handler{
+		input: &ec2types.IpPermission{}, own: "CidrIp CidrIpv6 Description SourcePrefixListId DestinationPrefixListId SourceSecurityGroupId DestinationSecurityGroupId SourceSecurityGroupOwnerId GroupId",
 		inPlace: "Description", update: updateRuleDescription(ingress),
 		find: func(r *request) (string, error) {
 			out, err := call[awsec2.DescribeSecurityGroupRulesOutput](r, &awsec2.DescribeSecurityGroupRulesInput{Filters: []ec2types.Filter{{Name: aws.String("group-id"), Values: []string{r.text("GroupId")}}}})

@@ -9,6 +9,7 @@ import (
 func vpcHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::VPC": {
+			input: &awsec2.CreateVpcInput{}, own: "Tags EnableDnsSupport EnableDnsHostnames",
 			live:    "CidrBlockAssociations Ipv6CidrBlocks", // AWS::EC2::VPCCidrBlock adds to them
 			find:    byTags("vpc"),
 			inPlace: "EnableDnsSupport EnableDnsHostnames Tags",
@@ -85,6 +86,7 @@ func vpcHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::Subnet": {
+			input: &awsec2.CreateSubnetInput{}, own: "Tags MapPublicIpOnLaunch AssignIpv6AddressOnCreation EnableDns64",
 			live:    "Ipv6CidrBlocks",
 			find:    byTags("subnet"),
 			inPlace: "MapPublicIpOnLaunch AssignIpv6AddressOnCreation EnableDns64 Tags",

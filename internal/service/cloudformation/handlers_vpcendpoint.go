@@ -12,6 +12,7 @@ import (
 func vpcEndpointHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::VPCEndpoint": {
+			input: &awsec2.CreateVpcEndpointInput{}, own: "Tags",
 			find:    byTags("vpc-endpoint"),
 			inPlace: "PolicyDocument PrivateDnsEnabled RouteTableIds SecurityGroupIds SubnetIds Tags",
 			update: func(r *request) error {

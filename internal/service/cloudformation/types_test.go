@@ -637,3 +637,26 @@ func TestEveryTypeIsTested(t *testing.T) {
 		}
 	}
 }
+
+// The page of docs says of each type what can be given: the handlers name the call and the
+// properties of their own.
+func TestPageOfTypes(t *testing.T) {
+	refused := func(any) ([]string, string) { return []string{"InstanceTenancy", "Placement.HostId"}, "" }
+	for _, typ := range cloudformation.TypesSupported(refused) {
+		switch typ.Type {
+		case "AWS::CloudFormation::WaitConditionHandle", "AWS::CDK::Metadata":
+			continue
+		case "AWS::EC2::VPC":
+			if !slices.Equal(typ.Refused, []string{"InstanceTenancy"}) || !slices.Contains(typ.Handled, "CidrBlock") || !slices.Contains(typ.InPlace, "Tags") {
+				t.Errorf("%+v", typ)
+			}
+		case "AWS::EC2::Instance":
+			if !slices.Contains(typ.Refused, "HostId") || !slices.Contains(typ.Handled, "LaunchTemplate") {
+				t.Errorf("%+v", typ)
+			}
+		}
+		if len(typ.Handled) == 0 {
+			t.Errorf("%s has no properties", typ.Type)
+		}
+	}
+}

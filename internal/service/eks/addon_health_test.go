@@ -80,6 +80,20 @@ func TestAddOnHealthSaysWhatIsMissing(t *testing.T) {
 
 const awsNode = "DaemonSet kube-system/aws-node"
 
+// A new add-on is CREATING while its pods may still start: eksctl gives up on one that is DEGRADED
+// for a moment.
+func TestNewAddOnWaitsForItsPods(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withClock, func(w *world) { w.timing.AddonUnhealthy, w.timing.AddonRollout = 0, time.Hour })
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.objects().stop(awsNode, true)
+	w.createAddon(&awseks.CreateAddonInput{AddonName: aws.String("vpc-cni")})
+	w.lookedAt(3)
+	w.waitAddon("vpc-cni", ekstypes.AddonStatusCreating)
+	w.objects().stop(awsNode, false)
+	w.waitAddon("vpc-cni", ekstypes.AddonStatusActive)
+}
+
 // An update fails if its rollout does not complete, not if pods are missing during the rollout.
 func TestAddOnUpdateWaitsForItsRollout(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,9 @@ func TestCoreDNSThatCannotBeScaled(t *testing.T) {
 // A DEGRADED add-on shows its current issue, updated at most every five seconds.
 func TestAddOnIssueFollowsItsReason(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, withClock, func(w *world) { w.timing.AddonUnhealthy, w.pace = 0, 50*time.Millisecond })
+	w := newWorld(t, withClock, func(w *world) {
+		w.timing.AddonUnhealthy, w.timing.AddonRollout, w.pace = 0, 0, 50*time.Millisecond
+	})
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
 	objects := w.objects()
 	objects.stop(coreDNS, true)

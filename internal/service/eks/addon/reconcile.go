@@ -146,15 +146,16 @@ func (w *work) apply(ctx context.Context) (time.Duration, error) {
 	return step, w.finish(ctx, issue)
 }
 
-// patience is how long to wait for the pods of a new or changed add-on. A new one becomes DEGRADED
-// soon; an update fails if its rollout does not complete.
+// patience is how long to wait for the pods of a new or changed add-on. A new one whose pods cannot
+// start becomes DEGRADED soon, but not while they may still start: eksctl and the SDK's waiter give
+// up on a DEGRADED add-on. An update fails if its rollout does not complete.
 // https://github.com/aws/containers-roadmap/issues/2242
 func (w *work) patience(coming bool) time.Duration {
 	switch t := w.s.Timing; {
-	case w.rec.Addon.Status == ekstypes.AddonStatusCreating:
-		return t.AddonUnhealthy
 	case coming:
 		return t.AddonRollout
+	case w.rec.Addon.Status == ekstypes.AddonStatusCreating:
+		return t.AddonUnhealthy
 	default:
 		return t.AddonStuck
 	}
