@@ -35,6 +35,9 @@ type Answer struct {
 // Paste returns a fix whose commands can be pasted.
 func Paste(commands ...string) Fix { return Fix{Commands: commands} }
 
+// Do returns one fix by a change whose proposer makes the commands.
+func Do(c Change, commands ...string) []Fix { return []Fix{{Commands: commands, Changes: []Change{c}}} }
+
 // Each returns alternative fixes of one command each, which can be pasted.
 func Each(commands ...string) []Fix {
 	out := make([]Fix, 0, len(commands))

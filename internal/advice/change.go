@@ -35,6 +35,30 @@ const (
 	ClearFault        Kind = "ClearFault"
 )
 
+// The kinds of changes of permissions, instances and clusters. Their proposers make the commands: they have the documents
+// that are changed, and try them with their own engines. Value is what is added.
+const (
+	AddStatement     Kind = "AddPolicyStatement"
+	AttachPolicy     Kind = "AttachRolePolicy"
+	CreateRole       Kind = "CreateRole"
+	CreateProvider   Kind = "CreateOpenIDConnectProvider"
+	AddAudience      Kind = "AddOpenIDConnectAudience"
+	MapRole          Kind = "MapRole"
+	ReplaceMapping   Kind = "ReplaceAccessEntry"
+	EnableMetadata   Kind = "EnableMetadata"
+	SetHopLimit      Kind = "SetHopLimit"
+	ReplaceInstance  Kind = "ReplaceInstance"
+	RaiseQuota       Kind = "RaiseQuota"
+	ScaleNodegroup   Kind = "ScaleNodegroup"
+	ReplaceNodegroup Kind = "ReplaceNodegroup"
+	InstallAddon     Kind = "InstallAddon"
+	EnableKey        Kind = "EnableKey"
+	CreateGrant      Kind = "CreateGrant"
+	CreateObject     Kind = "CreateObject"
+	PatchObject      Kind = "PatchObject"
+	DeleteObject     Kind = "DeleteObject"
+)
+
 // A Change is one change of the world. Its kind determines which fields are used.
 type Change struct {
 	Kind Kind `json:"kind"`
@@ -50,8 +74,8 @@ type Change struct {
 	Entry    *reach.Entry `json:"entry,omitempty"`
 	Route    *reach.Route `json:"route,omitempty"`
 	Value    string       `json:"value,omitempty"`
-	// Cost grows with the access that the change opens or grants. Fixes are ranked by it.
-	Cost int `json:"cost"`
+	// Cost grows with the access that the change of a network opens. Fixes are ranked by it.
+	Cost int `json:"cost,omitempty"`
 }
 
 func (c *Change) key() string {

@@ -18,6 +18,7 @@ import (
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
@@ -91,9 +92,17 @@ func (d *demo) refusedUser(ctx context.Context, cfg aws.Config, info api.DaemonI
 	if err := d.show(ctx, "drydock why request --last-denied", "why", "request", "--last-denied", "--data-dir", info.DataDir); err != nil {
 		return err
 	}
-	document := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"eks:DescribeCluster","Resource":"*"}]}`
-	d.say("\n$ aws iam put-user-policy --user-name %s --policy-name describe --policy-document '%s'", demoUser, document)
-	if _, err := d.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String(demoUser), PolicyName: aws.String("describe"), PolicyDocument: &document}); err != nil {
+	e, err := d.clientOf(info).WhyRequest(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	fix, err := proven(e.Fixes)
+	if err != nil {
+		return err
+	}
+	d.say("\n$ %s", fix.Shell())
+	name, document := "request-"+e.RequestID, `{"Version":"2012-10-17","Statement":[`+fix.Changes[0].Value+`]}`
+	if _, err := d.iam.PutUserPolicy(ctx, &awsiam.PutUserPolicyInput{UserName: aws.String(demoUser), PolicyName: &name, PolicyDocument: &document}); err != nil {
 		return err
 	}
 	if err := describe(); err != nil {
@@ -150,23 +159,65 @@ spec:
 			}
 		}
 	}
-	if err := ask(func(e *api.NodeExplanation) bool { return e.FirstFailed() != nil }); err != nil {
-		return err
+	var fix advice.Fix
+	var none error
+	if err := ask(func(e *api.NodeExplanation) bool {
+		s := e.FirstFailed()
+		if s == nil || s.Reason == nil {
+			return false
+		}
+		fix, none = proven(s.Reason.Fixes)
+		return true
+	}); err != nil || none != nil {
+		return errors.Join(err, none)
 	}
 	why := []string{"why", "node", instance, "--region", region, "--data-dir", info.DataDir}
 	if err := d.show(ctx, "drydock why node "+instance, why...); err != nil {
 		return err
 	}
-	d.say("\n$ aws ec2 authorize-security-group-egress --group-id %s --protocol tcp --port 443 --cidr 0.0.0.0/0", group)
-	if _, err := d.ec2.AuthorizeSecurityGroupEgress(ctx, &awsec2.AuthorizeSecurityGroupEgressInput{GroupId: &group, IpPermissions: []ec2types.IpPermission{
-		{IpProtocol: aws.String("tcp"), FromPort: aws.Int32(443), ToPort: aws.Int32(443), IpRanges: []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}},
-	}}); err != nil {
-		return err
+	d.say("\n$ %s", fix.Shell())
+	for i := range fix.Changes {
+		if err := d.addRules(ctx, &fix.Changes[i]); err != nil {
+			return err
+		}
 	}
 	if err := ask(func(e *api.NodeExplanation) bool { return e.Ready }); err != nil {
 		return err
 	}
 	d.step("instance %s has joined", instance)
+	return nil
+}
+
+// proven returns the first fix, which the demo runs. What it prints has been tried, as for everybody.
+func proven(fixes []advice.Fix) (advice.Fix, error) {
+	if len(fixes) == 0 || !fixes[0].Proven || len(fixes[0].Changes) == 0 {
+		return advice.Fix{}, errors.New("drydock why does not offer a proven fix")
+	}
+	return fixes[0], nil
+}
+
+// addRules makes the change of a security group as its command does, for whoever has no AWS CLI.
+func (d *demo) addRules(ctx context.Context, c *advice.Change) error {
+	if c.Kind != advice.AddRule {
+		return fmt.Errorf("the demo cannot make the change %s", c.Kind)
+	}
+	for _, r := range c.Rules {
+		p := ec2types.IpPermission{IpProtocol: aws.String(r.Protocol.String()), FromPort: aws.Int32(int32(r.Ports.From)), ToPort: aws.Int32(int32(r.Ports.To))}
+		if r.Group != "" {
+			p.UserIdGroupPairs = []ec2types.UserIdGroupPair{{GroupId: aws.String(r.Group)}}
+		} else {
+			p.IpRanges = []ec2types.IpRange{{CidrIp: aws.String(r.CIDR.String())}}
+		}
+		var err error
+		if r.Egress {
+			_, err = d.ec2.AuthorizeSecurityGroupEgress(ctx, &awsec2.AuthorizeSecurityGroupEgressInput{GroupId: &c.Resource, IpPermissions: []ec2types.IpPermission{p}})
+		} else {
+			_, err = d.ec2.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &c.Resource, IpPermissions: []ec2types.IpPermission{p}})
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -147,12 +147,13 @@ func (g *guestCalls) iamDecision(ctx context.Context, in machine.Instance, roleA
 	d := denial.Decision
 	out := node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + roleARN + " may not " + d.Action + ": " + d.Reason}
 	if slices.Contains(d.Missing, policy.IdentityBased) {
-		out.Fixes = advice.Each(node.AllowCommand(roleARN, d.Action))
+		out.Fixes = advice.Do(advice.Change{Kind: advice.AttachPolicy, Resource: roleARN, Value: d.Action}, node.AllowCommand(roleARN, d.Action))
 	}
 	if slices.Contains(d.Missing, policy.VPCEndpoint) {
 		through := g.endpointFixes(ctx, in, endpoint, d.Action, "*")
 		if len(out.Fixes) > 0 && len(through) > 0 { // both are needed
 			through[0].Commands = append(through[0].Commands, out.Fixes[0].Commands...)
+			through[0].Changes = append(through[0].Changes, out.Fixes[0].Changes...)
 		}
 		out.Fixes = through
 	}
@@ -174,7 +175,7 @@ func (g *guestCalls) endpointFixes(ctx context.Context, in machine.Instance, end
 	if err != nil {
 		return nil
 	}
-	return advice.Each("aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpoint + " --policy-document '" + strings.ReplaceAll(document, "'", `\u0027`) + "' --region " + in.Region)
+	return advice.Do(advice.Change{Kind: advice.AddStatement, Resource: endpoint, Value: string(statement)}, "aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+endpoint+" --policy-document '"+strings.ReplaceAll(document, "'", `\u0027`)+"' --region "+in.Region)
 }
 
 // bucketOf is the bucket of an object's ARN.

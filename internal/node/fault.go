@@ -7,5 +7,5 @@ import (
 
 // FaultDecision returns a fault as the decision behind a failure of an instance.
 func FaultDecision(f *fault.Fault, what string) Decision {
-	return Decision{By: ByFault, Code: string(f.Kind), Component: f.ID, Text: what + ": " + f.Why(), Fixes: advice.Each(f.Fix())}
+	return Decision{By: ByFault, Code: string(f.Kind), Component: f.ID, Text: what + ": " + f.Why(), Fixes: advice.Do(advice.Change{Kind: advice.ClearFault, Resource: f.ID}, f.Fix())}
 }

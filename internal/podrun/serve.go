@@ -375,7 +375,7 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 	}
 	if !runs {
 		rs.agentRefuses(w, run, "no EKS Pod Identity Agent runs on node "+p.Pod.Spec.NodeName,
-			advice.Paste("aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent --region "+p.Region))
+			advice.Do(advice.Change{Kind: advice.InstallAddon, Resource: p.Cluster, Value: "eks-pod-identity-agent"}, "aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent --region "+p.Region)[0])
 		return
 	}
 	explained, seen := false, &statusWriter{ResponseWriter: w}
@@ -437,7 +437,7 @@ func (rs *Runs) metadataLost(run *podRun, in machine.Instance, err error) {
 		By: node.ByNetwork, Code: "HttpPutResponseHopLimit", Component: in.ID,
 		Text: fmt.Sprintf("the answer of %s's metadata service does not reach the pod: its HttpPutResponseHopLimit is %d, and pods are %d hops away",
 			in.ID, max(aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit), 1), podHops),
-		Fixes: advice.Each(fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d --region %s", in.ID, podHops, in.Region)),
+		Fixes: advice.Do(advice.Change{Kind: advice.SetHopLimit, Resource: in.ID, Value: strconv.Itoa(podHops)}, fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d --region %s", in.ID, podHops, in.Region)),
 	}
 	rs.recordRefusal(run, net.JoinHostPort(metadataAddresses[0], "80"), why)
 	run.notice(fmt.Sprintf("pod %s: %s\nTry: %s", run.name(), why.Text, why.Fixes[0].Shell()))

@@ -70,9 +70,9 @@ func causes() []cause {
 			by: "EC2", code: "MetadataOff", rows: []string{"imds-off"}, step: node.StepMetadata, component: instance,
 			text: says("the instance's metadata service does not answer it, which is where user data and credentials are"),
 			propose: func(q *question) []advice.Fix {
-				return []advice.Fix{advice.Paste(
+				return advice.Do(advice.Change{Kind: advice.EnableMetadata, Resource: q.e.Instance},
 					"aws ec2 modify-instance-metadata-options --instance-id "+q.e.Instance+" --http-endpoint enabled"+q.at(),
-					"aws ec2 reboot-instances --instance-ids "+q.e.Instance+q.at())}
+					"aws ec2 reboot-instances --instance-ids "+q.e.Instance+q.at())
 			},
 		},
 		userData(cause{
@@ -134,7 +134,7 @@ func causes() []cause {
 			when: func(q *question) bool { return strings.Contains(q.s.Evidence, `User "arn:aws:sts::`) },
 			text: says("the cluster treats the role as a user, not as a node: the type of its access entry is not EC2_LINUX"),
 			propose: func(q *question) []advice.Fix {
-				return []advice.Fix{replaceEntry(q.e.Region, &node.Subject{Cluster: q.e.Cluster, Role: q.e.Role})}
+				return replaceEntry(q.e.Region, &node.Subject{Cluster: q.e.Cluster, Role: q.e.Role})
 			},
 		},
 		{
@@ -167,7 +167,7 @@ func causes() []cause {
 			return q.x.mapRole(context.Background(), q.e.Region, q.d.Subject, "EC2_LINUX")
 		}},
 		{by: node.ByCluster, code: codeStaleEntry, tests: "TestUnauthorized", propose: func(q *question) []advice.Fix {
-			return []advice.Fix{replaceEntry(q.e.Region, q.d.Subject)}
+			return replaceEntry(q.e.Region, q.d.Subject)
 		}},
 		{by: node.ByImage, code: codeWrongCluster, rows: []string{"other-cluster"}, propose: func(q *question) []advice.Fix {
 			return q.x.relaunch(q.e, q.m, q.d.Subject.Named, q.d.Subject.Cluster)
@@ -290,8 +290,8 @@ func (q *question) remap() []advice.Fix {
 }
 
 // replaceEntry makes an access entry that is another's, or of another type, anew.
-func replaceEntry(region string, s *node.Subject) advice.Fix {
-	return advice.Paste(
+func replaceEntry(region string, s *node.Subject) []advice.Fix {
+	return advice.Do(advice.Change{Kind: advice.ReplaceMapping, Resource: s.Cluster, Value: s.Role},
 		"aws eks delete-access-entry --cluster-name "+s.Cluster+" --principal-arn "+s.Role+" --region "+region,
 		createEntry(region, s, "EC2_LINUX"))
 }
@@ -310,6 +310,7 @@ func (x *Explainer) trusting(role, service string) []advice.Fix {
 	if err != nil || !roleNames.MatchString(roleName(role)) || trusts(r.Trust, role, service) {
 		return nil
 	}
-	return advice.Each("aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " +
-		withStatement(r.Trust, trustStatement{Effect: "Allow", Principal: map[string]string{"Service": service}, Action: []string{"sts:AssumeRole"}}))
+	wanted := trustStatement{Effect: "Allow", Principal: map[string]string{"Service": service}, Action: []string{"sts:AssumeRole"}}
+	return advice.Do(advice.Change{Kind: advice.AddStatement, Resource: role, Value: wanted.String()},
+		"aws iam update-assume-role-policy --role-name "+roleName(role)+" --policy-document "+withStatement(r.Trust, wanted))
 }

@@ -162,9 +162,9 @@ func (x *Explainer) issueFixes(ctx context.Context, account, region string, issu
 		raise, known := x.raisedVCPUs(ctx, account, region, g, int(aws.ToInt32(g.ScalingConfig.DesiredSize)))
 		switch {
 		case known && g.Status == ekstypes.NodegroupStatusCreateFailed: // it stays so
-			return []advice.Fix{advice.Paste(slices.Concat(nonEmpty(raise), remake(g, region))...)}
+			return advice.Do(advice.Change{Kind: advice.ReplaceNodegroup, Resource: aws.ToString(g.NodegroupName)}, slices.Concat(nonEmpty(raise), remake(g, region))...)
 		case raise != "":
-			return advice.Each(raise)
+			return advice.Do(advice.Change{Kind: advice.RaiseQuota, Resource: aws.ToString(g.NodegroupName)}, raise)
 		case known:
 			return nil // the Auto Scaling group tries again by itself
 		}
@@ -228,7 +228,7 @@ func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string)
 		return remade
 	case ekstypes.NodegroupIssueCodeIamNodeRoleNotFound:
 		_, role, _ := strings.Cut(aws.ToString(g.NodeRole), ":role/")
-		return advice.Each("aws iam create-role --role-name " + path.Base(role) +
+		return advice.Do(advice.Change{Kind: advice.CreateRole, Resource: aws.ToString(g.NodeRole)}, "aws iam create-role --role-name "+path.Base(role)+
 			` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)
 	case ekstypes.NodegroupIssueCodeInsufficientFreeAddresses:
 		return oneSketch("create the node group in subnets with free addresses, or free some; these have so many",
@@ -281,11 +281,11 @@ func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []advice.Fix {
 	}
 	switch issue.Code {
 	case ekstypes.ClusterIssueCodeKmsKeyDisabled:
-		return advice.Each(kms("enable-key", ""))
+		return advice.Do(advice.Change{Kind: advice.EnableKey, Resource: key}, kms("enable-key", ""))
 	case ekstypes.ClusterIssueCodeKmsKeyMarkedForDeletion:
-		return []advice.Fix{advice.Paste(kms("cancel-key-deletion", ""), kms("enable-key", ""))}
+		return advice.Do(advice.Change{Kind: advice.EnableKey, Resource: key}, kms("cancel-key-deletion", ""), kms("enable-key", ""))
 	case ekstypes.ClusterIssueCodeKmsGrantRevoked:
-		return advice.Each(kms("create-grant", " --grantee-principal "+role+" --operations Encrypt Decrypt DescribeKey"))
+		return advice.Do(advice.Change{Kind: advice.CreateGrant, Resource: key, Value: role}, kms("create-grant", " --grantee-principal "+role+" --operations Encrypt Decrypt DescribeKey"))
 	}
 	return nil
 }

@@ -135,7 +135,7 @@ func (x *Explainer) fargateBlock(ctx context.Context, why *api.Reason, account, 
 		why.By, why.Component, why.Fixes = node.ByIAM, role, x.trusting(role, "eks-fargate-pods.amazonaws.com")
 	case byEntry:
 		why.By, why.Component = node.ByCluster, role
-		why.Fixes = advice.Each("aws eks create-access-entry --cluster-name " + cluster + " --principal-arn " + role + " --type FARGATE_LINUX --region " + region)
+		why.Fixes = advice.Do(advice.Change{Kind: advice.MapRole, Resource: cluster, Value: role}, "aws eks create-access-entry --cluster-name "+cluster+" --principal-arn "+role+" --type FARGATE_LINUX --region "+region)
 	default:
 		why.By, why.Component = node.ByCluster, role
 		e := &api.NodeExplanation{Account: account, Region: region, Cluster: cluster}
@@ -170,8 +170,8 @@ func (c *podChain) fargate(e *fargateExplanation) bool {
 	if !e.Ours {
 		c.Notes = append(c.Notes, e.Notes...)
 		if kind, _, _ := strings.Cut(c.maker(), "/"); e.ByAnnotation && (kind == "deployment" || kind == "statefulset") {
-			f := advice.Paste("kubectl patch " + c.maker() + " --namespace " + c.pod.Namespace + ` --type json -p '[{"op":"remove","path":"/spec/template/metadata/annotations/` +
-				strings.ReplaceAll(annotationComputeType, "/", "~1") + `"}]'`)
+			f := advice.Do(advice.Change{Kind: advice.PatchObject, Resource: c.maker(), Value: "without annotation " + annotationComputeType}, "kubectl patch "+c.maker()+" --namespace "+c.pod.Namespace+` --type json -p '[{"op":"remove","path":"/spec/template/metadata/annotations/`+
+				strings.ReplaceAll(annotationComputeType, "/", "~1")+`"}]'`)[0]
 			f.Proven = true
 			c.toFargate = &f
 		}

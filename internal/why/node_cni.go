@@ -38,6 +38,6 @@ func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now 
 	e.Steps[image].Reason = &api.Reason{
 		By: node.ByCluster, Code: codeNoCNI, Component: "DaemonSet kube-system/aws-node",
 		Text:  "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes do not become Ready",
-		Fixes: advice.Each("aws eks create-addon --cluster-name " + e.Cluster + " --addon-name vpc-cni --region " + e.Region),
+		Fixes: advice.Do(advice.Change{Kind: advice.InstallAddon, Resource: e.Cluster, Value: "vpc-cni"}, "aws eks create-addon --cluster-name "+e.Cluster+" --addon-name vpc-cni --region "+e.Region),
 	}
 }

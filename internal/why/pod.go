@@ -257,7 +257,7 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 	case strings.Contains(m, "error looking up service account"):
 		name := quotedAfter(m, "serviceaccount ")
 		why.Text = "the service account " + c.Namespace + "/" + name + ", which its pods run as, does not exist"
-		why.Fixes = advice.Each("kubectl create serviceaccount " + name + namespace)
+		why.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: "serviceaccount " + c.Namespace + "/" + name}, "kubectl create serviceaccount "+name+namespace)
 	case strings.Contains(m, "exceeded quota"):
 		_, quota, _ := strings.Cut(m, "exceeded quota: ")
 		quota, rest, _ := strings.Cut(quota, ",")
@@ -265,7 +265,7 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 		why.Fixes = raisedQuota(quota, rest, namespace, c.facts.Wanting)
 	case strings.Contains(m, "violates PodSecurity"):
 		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
-		why.Fixes = advice.Each("kubectl label --overwrite namespace " + c.Namespace + " pod-security.kubernetes.io/enforce=privileged")
+		why.Fixes = advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "namespace/" + c.Namespace}, "kubectl label --overwrite namespace "+c.Namespace+" pod-security.kubernetes.io/enforce=privileged")
 	case strings.Contains(m, "failed calling webhook"):
 		why.Code = "WebhookFailed"
 		why.Fixes = oneSketch("find the webhook of that name, and mend or delete it", "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations")
@@ -309,7 +309,7 @@ func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 	if err != nil { // strings
 		panic(err)
 	}
-	return advice.Each("kubectl patch resourcequota " + quota + namespace + " --type merge --patch " + quoted(string(patch)))
+	return advice.Do(advice.Change{Kind: advice.RaiseQuota, Resource: quota, Value: string(patch)}, "kubectl patch resourcequota "+quota+namespace+" --type merge --patch "+quoted(string(patch)))
 }
 
 // quotedAfter is the first quoted word after a text.

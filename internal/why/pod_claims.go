@@ -19,7 +19,8 @@ import (
 // mentions claims in general, and nothing at all while a provisioner is working.
 func (c *podChain) unbound(message string) bool {
 	about := strings.Contains(message, "PersistentVolumeClaim") || strings.Contains(message, "persistent volumes to bind") || strings.Contains(message, "binding volumes")
-	var claims, lines, fixes []string
+	var claims, lines []string
+	var fixes []advice.Fix
 	for i := range c.facts.Unbound {
 		u := &c.facts.Unbound[i]
 		if !about && (message != "" || !u.Selected) {
@@ -27,7 +28,7 @@ func (c *podChain) unbound(message string) bool {
 		}
 		claims = append(claims, c.pod.Namespace+"/"+u.Claim.Name)
 		lines = append(lines, claimText(u))
-		fixes = append(fixes, volumeFor(u.Claim))
+		fixes = append(fixes, advice.Do(advice.Change{Kind: advice.CreateObject, Resource: "persistentvolume for " + c.pod.Namespace + "/" + u.Claim.Name}, volumeFor(u.Claim))...)
 	}
 	if len(claims) == 0 {
 		return false
@@ -36,7 +37,7 @@ func (c *podChain) unbound(message string) bool {
 		"Drydock does not provision volumes for claims: nodes are simulated, and the pods of CSI drivers run nothing.",
 		"Create a PersistentVolume for the claim, or use an emptyDir instead of the claim.")
 	c.fail(podScheduling, cmp.Or(message, "the scheduler is waiting for a volume"), &api.Reason{
-		By: node.ByKubernetes, Code: "UnboundPersistentVolumeClaim", Component: "PersistentVolumeClaim " + strings.Join(claims, ", "), Text: strings.Join(lines, "\n"), Fixes: advice.Each(fixes...),
+		By: node.ByKubernetes, Code: "UnboundPersistentVolumeClaim", Component: "PersistentVolumeClaim " + strings.Join(claims, ", "), Text: strings.Join(lines, "\n"), Fixes: fixes,
 	})
 	return true
 }

@@ -19,7 +19,7 @@ func (c *podChain) onNode() error {
 	name, n := c.pod.Spec.NodeName, c.facts.Node
 	if n == nil {
 		c.fail(podNode, "there is no node "+name, &api.Reason{By: node.ByKubernetes, Component: name,
-			Text: "its instance is gone; Kubernetes will delete its pods", Fixes: advice.Each("kubectl delete pod " + c.pod.Name + " --namespace " + c.pod.Namespace + " --force")})
+			Text: "its instance is gone; Kubernetes will delete its pods", Fixes: advice.Do(advice.Change{Kind: advice.DeleteObject, Resource: "pod " + c.pod.Namespace + "/" + c.pod.Name}, "kubectl delete pod "+c.pod.Name+" --namespace "+c.pod.Namespace+" --force")})
 		return nil
 	}
 	id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, name)
@@ -160,7 +160,7 @@ func (c *podChain) allowPull(container string) []advice.Fix {
 	if slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == container }) {
 		list = "initContainers"
 	}
-	return advice.Each("kubectl patch " + maker + " --namespace " + c.pod.Namespace + ` --patch '{"spec":{"template":{"spec":{"` + list + `":[{"name":"` + container + `","imagePullPolicy":"IfNotPresent"}]}}}}'`)
+	return advice.Do(advice.Change{Kind: advice.PatchObject, Resource: maker, Value: "imagePullPolicy IfNotPresent"}, "kubectl patch "+maker+" --namespace "+c.pod.Namespace+` --patch '{"spec":{"template":{"spec":{"`+list+`":[{"name":"`+container+`","imagePullPolicy":"IfNotPresent"}]}}}}'`)
 }
 
 // setImage returns the command that changes a container's image.
@@ -229,10 +229,13 @@ func (c *podChain) configured() bool {
 		why.Text = "the pod names its key " + m.Key + ", which it does not have"
 		why.Fixes = oneSketch("set VALUE to what the pod is to have as "+m.Key,
 			"kubectl patch "+strings.ToLower(m.Kind)+" "+m.Name+in+` --type merge --patch '{"`+data+`":{"`+m.Key+`":"'"$VALUE"'"}}'`)
+	case m.Wants != "":
+		create := map[string]string{"ConfigMap": "kubectl create configmap ", "Secret": "kubectl create secret generic "}[m.Kind]
+		why.Fixes = oneSketch("set VALUE to what the pod is to have as "+m.Wants, create+m.Name+in+" --from-literal="+m.Wants+`="$VALUE"`)
 	case m.Kind == "Secret":
-		why.Fixes = advice.Each("kubectl create secret generic " + m.Name + in)
+		why.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: what}, "kubectl create secret generic "+m.Name+in)
 	default:
-		why.Fixes = advice.Each("kubectl create configmap " + m.Name + in)
+		why.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: what}, "kubectl create configmap "+m.Name+in)
 	}
 	if evidence == "" {
 		evidence = what + " is missing"

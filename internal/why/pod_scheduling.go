@@ -114,7 +114,7 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.F
 	case strings.Contains(reason, "were unschedulable"):
 		for i := range c.facts.Nodes {
 			if n := &c.facts.Nodes[i]; n.Spec.Unschedulable {
-				return reason + ": " + n.Name + " is cordoned", advice.Each("kubectl uncordon " + n.Name)
+				return reason + ": " + n.Name + " is cordoned", advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "node/" + n.Name, Value: "schedulable"}, "kubectl uncordon "+n.Name)
 			}
 		}
 	case strings.Contains(reason, "PersistentVolumeClaim") || strings.Contains(reason, "persistentvolumeclaim"):
@@ -206,9 +206,15 @@ func (c *podChain) larger(name string, has int) []advice.Fix {
 			return command
 		}
 	}
+	quota := advice.Change{Kind: advice.RaiseQuota, Resource: name}
 	if first := raise(wanted); first != "" {
-		return advice.Each(first)
+		return advice.Do(quota, first)
 	}
-	return []advice.Fix{advice.Paste(nonEmpty(raise(wanted+1), fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s",
-		c.facts.Cluster, name, max(most, wanted+1), wanted+1, c.facts.Region))...)}
+	more := raise(wanted + 1)
+	out := advice.Do(advice.Change{Kind: advice.ScaleNodegroup, Resource: name, Value: fmt.Sprint(wanted + 1)}, nonEmpty(more, fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s",
+		c.facts.Cluster, name, max(most, wanted+1), wanted+1, c.facts.Region))...)
+	if more != "" {
+		out[0].Changes = append(out[0].Changes, quota)
+	}
+	return out
 }

@@ -76,9 +76,9 @@ func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) 
 		return reason + ": " + n.Name + " for one", oneSketch("look at what the node lacks", "drydock why node "+n.Name)
 	}
 	if patch := c.toleration(&t); patch != "" {
-		fixes = append(fixes, advice.Paste(patch))
+		fixes = append(fixes, advice.Do(advice.Change{Kind: advice.PatchObject, Resource: c.maker(), Value: "toleration of " + t.ToString()}, patch)...)
 	}
-	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, advice.Paste("kubectl taint nodes "+n.Name+" "+t.Key+"-"))
+	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "node/" + n.Name, Value: "without taint " + t.Key}, "kubectl taint nodes "+n.Name+" "+t.Key+"-")...)
 }
 
 // toleration returns the command that makes the pod tolerate a taint, or "" if the pod's owner cannot be changed.
@@ -151,7 +151,7 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 		return text, oneSketch("set NODE to a node whose labels may change (kubectl get nodes --show-labels): every one has another value, which other pods may select",
 			"kubectl label node $NODE --overwrite "+strings.Join(wanted, " "))
 	case other != nil:
-		return text, advice.Each("kubectl label node " + other.Name + " " + strings.Join(wanted, " "))
+		return text, advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "node/" + other.Name, Value: strings.Join(wanted, ",")}, "kubectl label node "+other.Name+" "+strings.Join(wanted, " "))
 	}
 	return text, c.moreNodes()
 }

@@ -187,6 +187,9 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	explain("a Secret without the key", podConfiguration, waiting("CreateContainerConfigError", "couldn't find key k in Secret shop/s"), readyNode, func(f *eks.PodFacts) {
 		f.Missing = []eks.MissingObject{{Kind: "Secret", Name: "s", Key: "k"}}
 	})
+	explain("a key of a Secret that is gone", podConfiguration, waiting("CreateContainerConfigError", `secret \"s\" not found`), readyNode, func(f *eks.PodFacts) {
+		f.Missing = []eks.MissingObject{{Kind: "Secret", Name: "s", Wants: "k"}}
+	})
 	explain("a ConfigMap that is gone", "", runningPod, readyNode, func(f *eks.PodFacts) {
 		f.Missing = []eks.MissingObject{{Kind: "ConfigMap", Name: "cm", Volume: true}}
 	})

@@ -45,6 +45,7 @@ func (x *Explainer) thenRelaunch(e *api.NodeExplanation, m *machine.Instance, wh
 	for i := range why.Fixes {
 		if f := &why.Fixes[i]; f.Sketch == "" && again[0].Sketch == "" {
 			f.Commands, f.Replaces = slices.Concat(f.Commands, again[0].Commands), true
+			f.Changes = slices.Concat(f.Changes, again[0].Changes)
 		}
 	}
 }
@@ -68,10 +69,11 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 			own = append(own, map[string]string{"Key": aws.ToString(t.Key), "Value": aws.ToString(t.Value)})
 		}
 	}
+	changes := []advice.Change{{Kind: advice.ReplaceInstance, Resource: e.Instance, Value: edit}}
 	terminate := "aws ec2 terminate-instances --instance-ids " + e.Instance + at
 	if group := tags[tagGroup]; group != "" { // the group launches the next one
 		if sketch == "" && edit == "" {
-			return []advice.Fix{{Commands: append(nonEmpty(before), terminate), Replaces: true}}
+			return []advice.Fix{{Commands: append(nonEmpty(before), terminate), Replaces: true, Changes: changes}}
 		}
 		return oneSketch("correct the user data in the launch template or configuration of the Auto Scaling group "+group+"; then the group replaces what is terminated",
 			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names "+group+" --query 'AutoScalingGroups[0].[LaunchTemplate,LaunchConfigurationName]'"+at, terminate)
@@ -99,7 +101,7 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 	commands := nonEmpty(before,
 		"aws ec2 describe-instance-attribute --instance-id "+e.Instance+" --attribute userData --query UserData.Value --output text"+at+" | base64 --decode > user-data",
 		edit, run+at, terminate)
-	return []advice.Fix{{Sketch: sketch, Commands: commands, Replaces: true}}
+	return []advice.Fix{{Sketch: sketch, Commands: commands, Replaces: true, Changes: changes}}
 }
 
 func nonEmpty(words ...string) []string {

@@ -48,7 +48,7 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api
 		if f, ok := faultOfEntry(e); ok {
 			out := requestOf(e)
 			out.Refused, out.Fault = true, &api.RequestFault{
-				ID: f.ID, Text: f.Why(), Fixes: advice.Each(f.Fix()), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
+				ID: f.ID, Text: f.Why(), Fixes: advice.Do(advice.Change{Kind: advice.ClearFault, Resource: f.ID}, f.Fix()), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
 			}
 			return out, true, nil
 		}

@@ -38,8 +38,16 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, wh
 			case c.Type == policy.PermissionsBoundary:
 				command = x.addToBoundary(ctx, why.Principal, c.Statement)
 			}
-			if command != "" {
+			if c := &s.Changes[i]; command != "" {
 				f.Commands = append(f.Commands, command)
+				resource := why.Explanation.Decision.Resource
+				switch c.Type {
+				case policy.IdentityBased, policy.PermissionsBoundary:
+					resource = who
+				case policy.VPCEndpoint:
+					resource = why.Endpoint.ID
+				}
+				f.Changes = append(f.Changes, advice.Change{Kind: advice.AddStatement, Resource: resource, Value: c.Statement})
 			}
 		}
 		f.Proven = f.Sketch == ""

@@ -84,7 +84,7 @@ func (c *chain) serviceAccount() {
 	l := api.IdentityLink{Name: "service account", State: api.LinkHolds, Says: "exists"}
 	if !c.sa.Exists {
 		l.State, l.Says = api.LinkBroken, "the namespace has no service account with that name"
-		l.Fixes = advice.Each(fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount))
+		l.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: "serviceaccount " + c.sa.Namespace + "/" + c.sa.ServiceAccount}, fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount))
 	}
 	c.add(l)
 }
@@ -132,7 +132,7 @@ func (c *chain) token(volume string) {
 		l.State = api.LinkBroken
 		l.Says = fmt.Sprintf("%d of %d pods have none: they were created before the service account had the role", n, len(c.sa.Pods))
 		l.Error = "Unable to locate credentials"
-		l.Fixes = advice.Each(fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " ")))
+		l.Fixes = advice.Do(advice.Change{Kind: advice.DeleteObject, Resource: "pod " + c.sa.Namespace + "/" + strings.Join(c.sa.WithoutToken, ",")}, fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " ")))
 	case len(c.sa.Pods) > 0:
 		l.Details = append(l.Details, fmt.Sprintf("mounted in %s", counted(len(c.sa.Pods), "pod")))
 	}
@@ -150,11 +150,11 @@ func (c *chain) webIdentityRole(ctx context.Context) {
 		provider = arn.IAM(role.Account, "oidc-provider/"+host)
 		l.State, l.Says, l.Details = api.LinkBroken, "the cluster's issuer is not registered in account "+role.Account, nil
 		l.Error = "InvalidIdentityToken: No OpenIDConnect provider found in your account for " + c.sa.Issuer
-		l.Fixes = advice.Each(fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience))
+		l.Fixes = advice.Do(advice.Change{Kind: advice.CreateProvider, Resource: c.sa.Issuer, Value: c.sa.Audience}, fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience))
 	case !slices.Contains(clientIDs, c.sa.Audience):
 		l.State, l.Error = api.LinkBroken, "InvalidIdentityToken: Incorrect token audience"
 		l.Details = append(l.Details, "the token's audience "+c.sa.Audience+" is not one of them")
-		l.Fixes = advice.Each(fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience))
+		l.Fixes = advice.Do(advice.Change{Kind: advice.AddAudience, Resource: provider, Value: c.sa.Audience}, fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience))
 	}
 	c.add(l)
 	prefix := strings.ToLower(host) + ":"
@@ -193,6 +193,11 @@ type trustStatement struct {
 	Condition map[string]map[string]string `json:",omitempty"`
 }
 
+func (s trustStatement) String() string {
+	b, _ := json.Marshal(s) // strings always encode
+	return string(b)
+}
+
 // withStatement is a policy with a statement more, quoted for a shell.
 func withStatement(document string, more any) string {
 	// An apostrophe is within a string, and would end the shell's.
@@ -226,7 +231,7 @@ func createRole(role string, trust trustStatement) []advice.Fix {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		command += " --path /" + path[:i+1]
 	}
-	return advice.Each(command + " --assume-role-policy-document " + withStatement("", trust))
+	return advice.Do(advice.Change{Kind: advice.CreateRole, Resource: role}, command+" --assume-role-policy-document "+withStatement("", trust))
 }
 
 // roleNames matches names after paths as in https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
@@ -263,6 +268,7 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 			l.Fixes = []advice.Fix{{
 				Commands: []string{"aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, wanted)},
 				Proven:   allows(r.Trust, wanted, actions, req),
+				Changes:  []advice.Change{{Kind: advice.AddStatement, Resource: role, Value: wanted.String()}},
 			}}
 		}
 		break

@@ -116,12 +116,16 @@ func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject,
 	}
 	var out []advice.Fix
 	if principals.API {
-		out = append(out, advice.Fix{Proven: true, Commands: []string{createEntry(region, s, typ)}})
+		out = append(out, advice.Fix{Proven: true, Commands: []string{createEntry(region, s, typ)}, Changes: mapping(s)})
 	}
 	if principals.ConfigMap {
 		out = append(out, x.editAuth(ctx, s, typ)...)
 	}
 	return out
+}
+
+func mapping(s *node.Subject) []advice.Change {
+	return []advice.Change{{Kind: advice.MapRole, Resource: s.Cluster, Value: s.Role}}
 }
 
 func createEntry(region string, s *node.Subject, typ string) string {
@@ -135,7 +139,7 @@ func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) [
 		return nil
 	}
 	if !exists {
-		return []advice.Fix{{Proven: true, Commands: []string{"kubectl create configmap aws-auth --namespace kube-system --from-literal=mapRoles=" + quoted(text)}}}
+		return []advice.Fix{{Proven: true, Changes: mapping(s), Commands: []string{"kubectl create configmap aws-auth --namespace kube-system --from-literal=mapRoles=" + quoted(text)}}}
 	}
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -143,7 +147,7 @@ func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) [
 	if err := enc.Encode(map[string]any{"data": map[string]string{"mapRoles": text}}); err != nil { // strings always encode
 		panic(err)
 	}
-	return []advice.Fix{{Proven: true, Commands: []string{"kubectl patch configmap aws-auth --namespace kube-system --type merge --patch " + quoted(strings.TrimSpace(b.String()))}}}
+	return []advice.Fix{{Proven: true, Changes: mapping(s), Commands: []string{"kubectl patch configmap aws-auth --namespace kube-system --type merge --patch " + quoted(strings.TrimSpace(b.String()))}}}
 }
 
 // quoted returns a text as one word of a shell.

@@ -34,7 +34,7 @@ func Interrupt(ctx context.Context, by Interrupter, f *fault.Fault) (*node.Step,
 	why := node.FaultDecision(f, f.Instance+" was "+what)
 	why.Fixes = nil
 	if stop {
-		why.Fixes = advice.Each("aws ec2 start-instances --instance-ids " + f.Instance)
+		why.Fixes = advice.Do(advice.Change{Kind: advice.StartInstance, Resource: f.Instance}, "aws ec2 start-instances --instance-ids "+f.Instance+" --region "+f.Region)
 	}
 	return &node.Step{
 		Account: f.Account, Region: f.Region, InstanceID: f.Instance, Name: node.StepStop, Evidence: what,

@@ -121,7 +121,7 @@ func (r ref) refusal(namespace string, exists bool, err error) error {
 		what, data = "secret", "stringData"
 		fix = "kubectl create secret generic " + r.name + " --namespace " + namespace
 	}
-	fixes := advice.Each(fix)
+	fixes := advice.Do(advice.Change{Kind: advice.CreateObject, Resource: what + " " + namespace + "/" + r.name}, fix)
 	switch text := "set VALUE to what the pod is to have as " + r.key; {
 	case r.key != "" && !exists:
 		fixes = []advice.Fix{advice.Sketch(text, fix+" --from-literal="+r.key+"=\"$VALUE\"")}

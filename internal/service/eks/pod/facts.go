@@ -59,6 +59,8 @@ type Facts struct {
 // key.
 type MissingObject struct {
 	Kind, Name, Key string
+	// Wants is a key that the pod needs of an object that does not exist at all.
+	Wants string
 	// Volume reports whether the object is mounted rather than used in a container's environment.
 	Volume bool
 }
@@ -324,7 +326,14 @@ func (f *Facts) findMissing(ctx context.Context, client kubernetes.Interface) er
 			return err
 		}
 		if have == nil {
-			r.Key = ""
+			r.Wants, r.Key = r.Key, ""
+			i := slices.IndexFunc(f.Missing, func(m MissingObject) bool {
+				return m.Kind == r.Kind && m.Name == r.Name && m.Volume == r.Volume
+			})
+			if i >= 0 {
+				f.Missing[i].Wants = cmp.Or(f.Missing[i].Wants, r.Wants)
+				continue
+			}
 		} else if r.Key == "" || have[r.Key] {
 			continue
 		}
