@@ -141,6 +141,8 @@ Registry clients use ECR by these names, after ` + "`aws ecr get-login-password 
 
 docker's daemon connects by itself, so it needs the second name. ECR differs from AWS in this:
 
+- Nodes find an image of an account that Drydock has if it was pushed there. Other registries, such as EKS's own, docker.io and public.ecr.aws, are assumed to have
+  every image; with ` + "`drydock up --images strict`" + ` only AWS's own are. Nothing is downloaded.
 - The contents of an account have 20 GiB, together with the objects of S3. Beyond that, UploadLayerPart is refused with ` + "`LimitExceededException`" + `.
 - Images are not scanned: a scan ends with the status UNSUPPORTED_IMAGE.
 - Nothing is replicated, and nothing is pulled through a pull-through cache rule, which is only a record.

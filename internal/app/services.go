@@ -318,7 +318,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	}
 	d.machines, err = compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
-		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer,
+		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, StrictImages: d.cfg.StrictImages,
 		Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
 	})

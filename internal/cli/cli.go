@@ -44,6 +44,7 @@ type DaemonConfig struct {
 	Timing        string // fast or aws
 	ClientAddress netip.Addr
 	RefuseFast    bool // reset what a cluster's endpoint access refuses
+	StrictImages  bool // only ECR and AWS's own registries have images
 	WarmSpares    int
 	Etcd          EtcdConfig
 	// Quotas are increased service quotas, by a name in Quotas.

@@ -42,6 +42,7 @@ type upOptions struct {
 	timing        string
 	clientAddress string
 	refuseFast    bool
+	images        string
 	warmSpares    int
 	etcd          EtcdConfig
 	quotas        map[string]int
@@ -80,6 +81,7 @@ names another address, it creates credentials, which "drydock env" prints.`,
 	f.StringVar(&up.timing, "timing", "fast", "how long state changes take: fast, or aws for AWS-like durations")
 	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address as seen by security groups and public access CIDRs")
 	f.BoolVar(&up.refuseFast, "refuse-fast", false, "reset connections that a cluster's endpoint access refuses, instead of leaving them without an answer for 30 seconds (for test suites)")
+	f.StringVar(&up.images, "images", "assumed", "which images nodes find in registries other than ECR's: assumed, all of them; strict, none")
 	f.IntVar(&up.warmSpares, "warm-spares", 1, "number of control planes to keep ready for new clusters")
 	f.StringSliceVar(&up.etcd.Endpoints, "etcd-endpoints", nil, "use this etcd instead of the embedded one")
 	f.StringVar(&up.etcd.CAFile, "etcd-cacert", "", "CA certificate of the external etcd")
@@ -103,6 +105,9 @@ func (up *upOptions) config() (DaemonConfig, error) {
 	}
 	if up.timing != "fast" && up.timing != "aws" {
 		return DaemonConfig{}, fmt.Errorf("--timing %q is neither fast nor aws", up.timing)
+	}
+	if up.images != "assumed" && up.images != "strict" {
+		return DaemonConfig{}, fmt.Errorf("--images %q is neither assumed nor strict", up.images)
 	}
 	if up.warmSpares < 0 {
 		return DaemonConfig{}, errors.New("--warm-spares cannot be negative")
@@ -129,6 +134,7 @@ func (up *upOptions) config() (DaemonConfig, error) {
 		Timing:        up.timing,
 		ClientAddress: client,
 		RefuseFast:    up.refuseFast,
+		StrictImages:  up.images == "strict",
 		WarmSpares:    up.warmSpares,
 		Etcd:          up.etcd,
 		Quotas:        up.quotas,

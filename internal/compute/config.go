@@ -55,6 +55,10 @@ type Config struct {
 	STS         STS
 	AutoScaling AutoScaling
 	Authorizer  Authorizer
+	// Images are those of ECR.
+	Images Images
+	// StrictImages says that only ECR and AWS's own registries have images.
+	StrictImages bool
 	// Faults are the faults in force.
 	Faults *fault.Set
 	// Origins records the connections of machines to Endpoint.
@@ -121,7 +125,15 @@ type EKS interface {
 
 // IAM is the part of the IAM service that is needed here.
 type IAM interface {
+	// HasAccount reports whether there is an account with that ID here.
+	HasAccount(account string) bool
 	InstanceProfileRole(ctx context.Context, account, profile string) (iam.InstanceProfile, iam.Role, error)
+}
+
+// Images are the images of ECR.
+type Images interface {
+	// Exists reports whether a repository, and the image in it with a tag or digest, exist.
+	Exists(account, region, repository, reference string) (hasRepository, hasImage bool)
 }
 
 // STS is the part of the STS service that is needed here.
@@ -171,6 +183,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		Call:                calls.call,
 		Patience:            cfg.Timing.GuestDial,
 		Connect:             calls.connect,
+		Image:               calls.image,
 		WhyUnauthorized:     m.whyUnauthorized,
 		ControlPlaneVersion: m.controlPlaneVersion,
 		PodCredentials:      calls.podCredentials,
@@ -208,5 +221,5 @@ func (m *Machines) Close(ctx context.Context) error {
 // calls returns what decides about the calls of machines' programs.
 func (m *Machines) calls() *guestCalls {
 	c := &m.cfg
-	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, api: c.API, authorizer: c.Authorizer, faults: c.Faults}
+	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, iam: c.IAM, images: c.Images, strict: c.StrictImages, api: c.API, authorizer: c.Authorizer, faults: c.Faults}
 }

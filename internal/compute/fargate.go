@@ -77,6 +77,7 @@ func newFargates(m *Machines) *fargates {
 			return asPodExecutionRole(calls.call(ctx, in, c))
 		},
 		Connect:             calls.connect,
+		Image:               calls.image,
 		Patience:            m.cfg.Timing.GuestDial,
 		WhyUnauthorized:     m.whyUnauthorized,
 		ControlPlaneVersion: m.controlPlaneVersion,

@@ -35,6 +35,9 @@ type guestCalls struct {
 	credentials func(ctx context.Context, instanceID string) (aws.Credentials, error)
 	sts         STS
 	ec2         EC2
+	iam         IAM
+	images      Images
+	strict      bool
 	api         awsapi.API
 	authorizer  Authorizer
 	faults      *fault.Set
@@ -88,7 +91,7 @@ func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Cal
 	if !ok {
 		return call, err
 	}
-	if service == "ecr" && openToAll(denial.Decision) {
+	if service == "ecr" && !g.known(call.Account) && openToAll(denial.Decision) {
 		return call, nil
 	}
 	denial.Encoded = "" // sealing differs each time, and the message is not needed here
@@ -137,7 +140,7 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 // openToAll reports whether nothing but the policy of a repository is missing. The policies of EKS's registry let
 // every account pull.
 //
-// AWS deviation: here, so do the repositories of all other accounts.
+// AWS deviation: here, so do the repositories of all other accounts that Drydock does not have.
 func openToAll(d policy.Decision) bool {
 	return !d.ExplicitDeny && !slices.ContainsFunc(d.Missing, func(t policy.PolicyType) bool { return t != policy.ResourceBased })
 }

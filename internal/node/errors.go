@@ -48,6 +48,7 @@ const (
 	ByCluster    = "cluster"    // access entries and aws-auth
 	ByKubernetes = "Kubernetes" // the cluster's authorizers, admission and rules
 	ByImage      = "image"      // the AMI's contents
+	ByRegistry   = "registry"   // the registry does not have an image
 	ByFault      = "fault"      // a deliberate fault, set by drydock fault
 )
 

@@ -63,6 +63,8 @@ type Config struct {
 	// Connect decides at once about a connection as DialEndpoint would, without making one. Nil allows all
 	// connections.
 	Connect func(ctx context.Context, in machine.Instance, host string, port int) error
+	// Image decides whether a registry has an image, which is named by tag or digest. Nil means that it has.
+	Image func(ctx context.Context, in machine.Instance, registry, repository, reference string) error
 	// Patience is how long a program waits for the answer of a host that Call or Connect reports as unreachable.
 	Patience time.Duration
 	// WhyUnauthorized says why the cluster at a host does not accept a token. It may be nil, or return nil if it does

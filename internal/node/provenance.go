@@ -64,7 +64,7 @@ func Provenances() []Provenance {
 			Sources: []string{"https://docs.aws.amazon.com/AmazonECR/latest/userguide/vpc-endpoints.html", "https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html", "https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/images/image_manager.go"},
 			Assumed: []string{
 				"containerd's words for a registry or bucket that cannot be reached",
-				"the bucket of a registry's layers is the starport bucket of its region, and registries of all other accounts let everybody pull",
+				"the bucket of a registry's layers is the starport bucket of its region, and registries of accounts that Drydock does not have let everybody pull, and have every image",
 			}},
 		{Step: StepNetwork,
 			Sources: []string{"https://github.com/aws/amazon-vpc-cni-k8s/blob/master/pkg/ipamd/ipamd.go", "https://github.com/aws/amazon-vpc-cni-k8s/blob/master/docs/iam-policy.md"},

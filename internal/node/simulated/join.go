@@ -44,6 +44,11 @@ func (m *instance) puller() image.Puller {
 	if m.rt.cfg.Connect != nil {
 		p.Connect = func(ctx context.Context, host string, port int) error { return m.rt.cfg.Connect(ctx, m.in, host, port) }
 	}
+	if m.rt.cfg.Image != nil {
+		p.Exists = func(ctx context.Context, n image.Name) error {
+			return m.rt.cfg.Image(ctx, m.in, n.Registry, n.Repository, n.Reference)
+		}
+	}
 	return p
 }
 

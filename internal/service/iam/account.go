@@ -20,6 +20,12 @@ const (
 	DefaultUser      = "admin"
 )
 
+// HasAccount reports whether the account exists.
+func (s *Service) HasAccount(acct string) bool {
+	_, err := accounts.Get(s.store, store.Key{Account: acct, ID: accountID})
+	return err == nil
+}
+
 // EnsureAccount creates the account unless it exists. The default account gets the user admin with
 // AdministratorAccess and the access key test/test. Whatever a user deletes stays deleted.
 func (s *Service) EnsureAccount(ctx context.Context, acct string) error {

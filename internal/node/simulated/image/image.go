@@ -1,7 +1,5 @@
 // Package image decides whether containerd on an instance could pull an image, considering the network path to its
-// registry and, for Amazon ECR, the permissions of the role that pulls. Nothing is downloaded.
-//
-// Registries are not asked whether the image exists: every well-formed name is assumed to exist.
+// registry, the permissions of the role that pulls from Amazon ECR, and whether the image exists. Nothing is downloaded.
 //
 // May be imported by internal/app and the node runtimes.
 package image
@@ -27,6 +25,8 @@ import (
 type Puller struct {
 	Call    func(ctx context.Context, c node.Call) error
 	Connect func(ctx context.Context, host string, port int) error
+	// Exists returns an error if the registry, which has let the client in, does not have the image.
+	Exists func(ctx context.Context, n Name) error
 	// Patience is the timeout of a connection that gets no answer.
 	Patience time.Duration
 }
@@ -131,6 +131,17 @@ func (p Puller) pullPublic(ctx context.Context, n Name) error {
 		return n.refused(err, "failed to resolve reference %q: failed to authorize: failed to fetch anonymous token: Get %q: %v",
 			n.Full, "https://"+host+"/token?scope=repository%3A"+strings.ReplaceAll(n.Repository, "/", "%2F")+"%3Apull&service=registry.docker.io", err)
 	}
+	return p.exists(ctx, n)
+}
+
+// exists asks the registry for an image. containerd says no more than that it is not found.
+func (p Puller) exists(ctx context.Context, n Name) error {
+	if p.Exists == nil {
+		return nil
+	}
+	if err := p.Exists(ctx, n); err != nil {
+		return n.refused(err, "failed to resolve reference %q: %s: not found", n.Full, n.Full)
+	}
 	return nil
 }
 
@@ -150,6 +161,9 @@ func (p Puller) pullECR(ctx context.Context, n Name, account, region string) err
 	call.Action = node.ActionGetImage
 	if err := p.call(ctx, call); err != nil {
 		return n.refused(err, "failed to resolve reference %q: unexpected status from HEAD request to %s: 403 Forbidden", n.Full, n.manifest(host))
+	}
+	if err := p.exists(ctx, n); err != nil {
+		return err
 	}
 	call.Action = node.ActionGetLayer
 	if err := p.call(ctx, call); err != nil {

@@ -27,6 +27,7 @@ func TestPull(t *testing.T) {
 	denied := &node.Refusal{Err: errors.New("AccessDeniedException"), Decision: node.Decision{By: node.ByIAM, Code: "AccessDeniedException"}}
 	for _, tc := range []struct {
 		name, image string
+		missing     bool   // from its registry
 		host        string // not answering
 		action      string // denied
 		asked       []string
@@ -48,6 +49,10 @@ func TestPull(t *testing.T) {
 		{name: "the manifest is denied", image: ecr + "/app:1", action: "ecr:BatchGetImage", by: node.ByIAM, text: "unexpected status from HEAD request to https://" + ecr + "/v2/app/manifests/1: 403 Forbidden"},
 		{name: "the layers are denied", image: ecr + "/app:1", action: "ecr:GetDownloadUrlForLayer", by: node.ByIAM, text: "httpReadSeeker: failed open: unexpected status code"},
 		{name: "the layers' bucket is out of reach", image: ecr + "/app:1", host: "prod-us-west-2-starport-layer-bucket.s3.us-west-2.amazonaws.com", by: node.ByNetwork, text: "httpReadSeeker: failed open: failed to do request: Get"},
+		{name: "ECR does not have the image", image: ecr + "/app:2", missing: true, by: node.ByRegistry, asked: []string{
+			"ecr:GetAuthorizationToken us-west-2", ecr + ":443", "ecr:BatchGetImage us-west-2 111122223333 app",
+		}, text: `failed to pull and unpack image "` + ecr + `/app:2": failed to resolve reference "` + ecr + `/app:2": ` + ecr + `/app:2: not found`},
+		{name: "another registry does not have the image", image: "quay.io/a/b:1", missing: true, by: node.ByRegistry, asked: []string{"quay.io:443"}, text: "quay.io/a/b:1: not found"},
 		{name: "the endpoint's policy keeps the layers", image: ecr + "/app:1", action: "s3:GetObject", by: node.ByIAM, text: "403 Forbidden"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -58,6 +63,12 @@ func TestPull(t *testing.T) {
 					asked = append(asked, strings.TrimSpace(strings.Join([]string{c.Action, c.Region, c.Account, c.Repository}, " ")))
 					if c.Action == tc.action {
 						return denied
+					}
+					return nil
+				},
+				Exists: func(_ context.Context, n image.Name) error {
+					if tc.missing && tc.image == n.Registry+"/"+n.Repository+":"+n.Reference {
+						return &node.Refusal{Err: errors.New("not found"), Decision: node.Decision{By: node.ByRegistry}}
 					}
 					return nil
 				},
