@@ -512,4 +512,16 @@ func TestRunningMachinesFollowTheirInterfaces(t *testing.T) {
 	has(first, *second)
 	must(w.DetachNetworkInterface(ctx, &awsec2.DetachNetworkInterfaceInput{AttachmentId: attached.AttachmentId}))(t)
 	has(first)
+	// Who waits for the end of the attachment by its ID sees it. The interface itself has none any more.
+	ended := must(w.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{Filters: filter("attachment.attachment-id", *attached.AttachmentId)}))(t).NetworkInterfaces
+	if len(ended) != 1 || *ended[0].NetworkInterfaceId != *second || ended[0].Attachment.Status != "detached" || ended[0].Status != "available" {
+		t.Errorf("the attachment that ended: %+v", ended)
+	}
+	if e := must(w.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{*second}}))(t).NetworkInterfaces[0]; e.Attachment != nil {
+		t.Errorf("the interface: %+v", e.Attachment)
+	}
+	must(w.DeleteNetworkInterface(ctx, &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: second}))(t)
+	if ended := must(w.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{Filters: filter("attachment.attachment-id", *attached.AttachmentId)}))(t).NetworkInterfaces; len(ended) > 0 {
+		t.Errorf("the attachment of a deleted interface: %+v", ended)
+	}
 }

@@ -26,6 +26,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeLaunchTemplates", Members: "LaunchTemplateIds LaunchTemplateNames" + paged},
 		{Name: "DescribeLaunchTemplateVersions", Members: "LaunchTemplateId LaunchTemplateName MaxVersion MinVersion ResolveAlias Versions" + paged},
 		{Name: "ModifyLaunchTemplate", Members: "ClientToken DefaultVersion DryRun LaunchTemplateId LaunchTemplateName"},
+		{Name: "GetLaunchTemplateData", Members: "DryRun InstanceId"},
 		{Name: "DeleteLaunchTemplate", Members: "DryRun LaunchTemplateId LaunchTemplateName"},
 		{Name: "DeleteLaunchTemplateVersions", Members: "DryRun LaunchTemplateId LaunchTemplateName Versions"},
 		// Instances.
@@ -62,6 +63,12 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeVolumes", Members: "VolumeIds" + paged, FromStore: true},
 		{Name: "DescribeVolumeStatus", Members: "VolumeIds" + paged},
 		{Name: "DescribeVolumesModifications", Members: "VolumeIds" + paged},
+		{Name: "EnableEbsEncryptionByDefault", Members: "DryRun"},
+		{Name: "DisableEbsEncryptionByDefault", Members: "DryRun"},
+		{Name: "GetEbsEncryptionByDefault", Members: "DryRun"},
+		{Name: "GetEbsDefaultKmsKeyId", Members: "DryRun"},
+		{Name: "ModifyEbsDefaultKmsKeyId", Members: "DryRun KmsKeyId", Except: storage.CreateExcept},
+		{Name: "ResetEbsDefaultKmsKeyId", Members: "DryRun"},
 		// Spot.
 		{Name: "DescribeSpotInstanceRequests", Members: "SpotInstanceRequestIds" + paged, Settled: awsapi.SettledWhen(instance.SpotSettled)},
 		{Name: "CancelSpotInstanceRequests", Members: "DryRun SpotInstanceRequestIds"},

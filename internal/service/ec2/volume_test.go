@@ -85,3 +85,75 @@ func TestVolumeLifecycle(t *testing.T) {
 	_, err = w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: zone, Size: aws.Int32(1), KmsKeyId: aws.String("alias/mine")})
 	wantError(t, err, "InvalidParameterDependency", "The parameter KmsKeyId requires the parameter Encrypted to be set.")
 }
+
+// TestEncryptionByDefault: the region's settings apply to volumes of requests and of instances.
+func TestEncryptionByDefault(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	volume := func(encrypted *bool, key *string) ec2types.Volume {
+		t.Helper()
+		return w.volume(t, *must(w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1a"), Size: aws.Int32(8), Encrypted: encrypted, KmsKeyId: key}))(t).VolumeId)
+	}
+	if *must(w.GetEbsEncryptionByDefault(ctx, nil))(t).EbsEncryptionByDefault || *volume(nil, nil).Encrypted {
+		t.Error("volumes are encrypted unasked")
+	}
+	if key := *must(w.GetEbsDefaultKmsKeyId(ctx, nil))(t).KmsKeyId; key != "alias/aws/ebs" {
+		t.Errorf("the key is %s", key)
+	}
+	disks := "arn:aws:kms:us-east-1:" + w.account + ":alias/disks"
+	if key := *must(w.ModifyEbsDefaultKmsKeyId(ctx, &awsec2.ModifyEbsDefaultKmsKeyIdInput{KmsKeyId: aws.String("alias/disks")}))(t).KmsKeyId; key != disks {
+		t.Errorf("the key is %s", key)
+	}
+	if v := volume(nil, nil); *v.Encrypted || v.KmsKeyId != nil {
+		t.Errorf("%+v", v)
+	}
+	if v := volume(aws.Bool(true), nil); aws.ToString(v.KmsKeyId) != disks {
+		t.Errorf("%+v", v)
+	}
+	must(w.EnableEbsEncryptionByDefault(ctx, nil))(t)
+	if v := volume(nil, nil); !*v.Encrypted || *v.KmsKeyId != disks {
+		t.Errorf("%+v", v)
+	}
+	if v := volume(aws.Bool(false), nil); !*v.Encrypted { // the default cannot be opted out of
+		t.Errorf("%+v", v)
+	}
+	own := "arn:aws:kms:us-east-1:" + w.account + ":key/5d7e1d3f-6a0c-4f5e-9a50-0c3c8a1f2b77"
+	if v := volume(aws.Bool(true), &own); *v.KmsKeyId != own {
+		t.Errorf("%+v", v)
+	}
+	root := w.launch(t, 1, nil)[0].BlockDeviceMappings[0].Ebs.VolumeId
+	if v := w.volume(t, *root); !*v.Encrypted || *v.KmsKeyId != disks {
+		t.Errorf("the root volume: %+v", v)
+	}
+	must(w.ResetEbsDefaultKmsKeyId(ctx, nil))(t)
+	must(w.DisableEbsEncryptionByDefault(ctx, nil))(t)
+	if v := volume(nil, nil); *v.Encrypted {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestLaunchTemplateData: what describes an instance launches another like it.
+func TestLaunchTemplateData(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	i := w.launch(t, 1, func(in *awsec2.RunInstancesInput) {
+		in.UserData = aws.String("IyEvYmluL3NoCg==")
+		in.DisableApiTermination = aws.Bool(true)
+		in.MetadataOptions = &ec2types.InstanceMetadataOptionsRequest{HttpTokens: "required", HttpPutResponseHopLimit: aws.Int32(2)}
+		in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: "instance", Tags: []ec2types.Tag{{Key: aws.String("Name"), Value: aws.String("web")}}}}
+	})[0]
+	d := must(w.GetLaunchTemplateData(ctx, &awsec2.GetLaunchTemplateDataInput{InstanceId: i.InstanceId}))(t).LaunchTemplateData
+	if *d.ImageId != *i.ImageId || d.InstanceType != i.InstanceType || *d.UserData != "IyEvYmluL3NoCg==" || !*d.DisableApiTermination || d.MetadataOptions.HttpTokens != "required" ||
+		*d.MetadataOptions.HttpPutResponseHopLimit != 2 || *d.TagSpecifications[0].Tags[0].Value != "web" || *d.Placement.AvailabilityZone != *i.Placement.AvailabilityZone {
+		t.Errorf("%+v", d)
+	}
+	root := w.volume(t, *i.BlockDeviceMappings[0].Ebs.VolumeId)
+	if b := d.BlockDeviceMappings; len(b) != 1 || *b[0].DeviceName != *i.RootDeviceName || *b[0].Ebs.VolumeSize != *root.Size || b[0].Ebs.VolumeType != root.VolumeType || !*b[0].Ebs.DeleteOnTermination {
+		t.Errorf("%+v", b)
+	}
+	if n := d.NetworkInterfaces; len(n) != 1 || *n[0].SubnetId != *i.SubnetId || n[0].Groups[0] != *i.SecurityGroups[0].GroupId || *n[0].DeviceIndex != 0 {
+		t.Errorf("%+v", n)
+	}
+	_, err := w.GetLaunchTemplateData(ctx, &awsec2.GetLaunchTemplateDataInput{InstanceId: aws.String("i-0123456789abcdef0")})
+	wantError(t, err, "InvalidInstanceID.NotFound", "The instance ID 'i-0123456789abcdef0' does not exist")
+}

@@ -3,10 +3,14 @@ package eni
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/ids"
@@ -104,7 +108,62 @@ func (s *Service) DetachNetworkInterface(ctx context.Context, in *awsec2.DetachN
 		if err := record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e); err != nil {
 			return err
 		}
+		// Before the commit, after which answers of DescribeNetworkInterfaces are reused.
+		s.detached.add(sc, found[0], s.Now())
 		return record.Instances.Put(tx, sc.Key(i.ID), i)
 	})
 	return &awsec2.DetachNetworkInterfaceOutput{}, err
+}
+
+// detachedVisible is how long an attachment is still described by its ID after it has ended. Terraform waits for the
+// status detached, and takes an attachment that it does not find for one that has not appeared yet.
+const detachedVisible = time.Minute
+
+// detachments are the attachments that have just ended.
+type detachments struct {
+	mu  sync.Mutex
+	all map[string]detachment // by attachment ID
+}
+
+type detachment struct {
+	scope      resource.Scope
+	iface      string
+	attachment record.InterfaceAttachment
+	at         time.Time
+}
+
+func (d *detachments) add(sc resource.Scope, e record.NetworkInterface, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.all, func(_ string, old detachment) bool { return now.Sub(old.at) > detachedVisible })
+	if d.all == nil {
+		d.all = map[string]detachment{}
+	}
+	d.all[e.Attachment.ID] = detachment{sc, e.ID, e.Attachment, now}
+}
+
+func (d *detachments) get(sc resource.Scope, id string, now time.Time) (detachment, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found, ok := d.all[id]
+	return found, ok && found.scope == sc && now.Sub(found.at) <= detachedVisible
+}
+
+// describeDetached returns the interface of an attachment that has just ended, if that is what the filters ask for.
+func (s *Service) describeDetached(sc resource.Scope, filters []ec2types.Filter) (ec2types.NetworkInterface, bool) {
+	if len(filters) != 1 || aws.ToString(filters[0].Name) != "attachment.attachment-id" || len(filters[0].Values) != 1 {
+		return ec2types.NetworkInterface{}, false
+	}
+	d, ok := s.detached.get(sc, filters[0].Values[0], s.Now())
+	if !ok {
+		return ec2types.NetworkInterface{}, false
+	}
+	e, err := record.NetworkInterfaces.Get(s.Store, sc.Key(d.iface))
+	if err != nil || e.Attachment.ID != "" {
+		return ec2types.NetworkInterface{}, false
+	}
+	e.Attachment = d.attachment
+	out := s.sdkInterface(sc, e)
+	out.Status, out.Attachment.Status = ec2types.NetworkInterfaceStatusAvailable, ec2types.AttachmentStatusDetached
+	return out, true
 }

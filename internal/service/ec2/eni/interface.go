@@ -470,5 +470,8 @@ func (s *Service) DescribeNetworkInterfaces(ctx context.Context, in *awsec2.Desc
 	for i, e := range found {
 		out.NetworkInterfaces[i] = s.sdkInterface(sc, e)
 	}
+	if e, ok := s.describeDetached(sc, in.Filters); ok && len(found) == 0 && len(in.NetworkInterfaceIds) == 0 {
+		out.NetworkInterfaces = append(out.NetworkInterfaces, e)
+	}
 	return out, nil
 }

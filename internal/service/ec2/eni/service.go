@@ -8,7 +8,8 @@ import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 // Service handles the operations on network interfaces and Elastic IP addresses.
 type Service struct {
 	*resource.Core
+	detached *detachments
 }
 
 // New returns the service on top of core.
-func New(core *resource.Core) *Service { return &Service{Core: core} }
+func New(core *resource.Core) *Service { return &Service{Core: core, detached: &detachments{}} }

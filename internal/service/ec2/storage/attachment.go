@@ -109,7 +109,12 @@ func (s *Service) DetachVolume(ctx context.Context, in *awsec2.DetachVolumeInput
 
 // LaunchVolumes creates the volumes of a new instance.
 func LaunchVolumes(tx *store.Tx, sc resource.Scope, i *record.Instance, devices []DeviceSpec, tags tag.Set, id func() string) error {
+	defaults, err := encryptionOf(tx, sc)
+	if err != nil {
+		return err
+	}
 	for _, d := range devices {
+		defaults.apply(&d.Spec)
 		v := Volume{
 			ID: id(), Spec: d.Spec, Zone: i.Zone, ZoneID: i.ZoneID, Created: i.LaunchTime, Tags: tags,
 			Attachment: attachment{InstanceID: i.ID, Device: d.Name, DeleteOnTermination: d.DeleteOnTermination, Time: i.LaunchTime},

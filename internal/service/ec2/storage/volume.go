@@ -105,7 +105,12 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 	if err != nil {
 		return nil, err
 	}
-	v, err := resource.Create(ctx, s.Core, Volumes, in.DryRun, in.ClientToken, in, func(_ *store.Tx, v *Volume) error {
+	v, err := resource.Create(ctx, s.Core, Volumes, in.DryRun, in.ClientToken, in, func(tx *store.Tx, v *Volume) error {
+		defaults, err := encryptionOf(tx, sc)
+		if err != nil {
+			return err
+		}
+		defaults.apply(&spec)
 		*v = Volume{ID: ids.Resource("vol"), Spec: spec, Zone: zone.Name, ZoneID: zone.ID, Created: s.Now(), Tags: tags}
 		return nil
 	})
