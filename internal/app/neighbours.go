@@ -11,6 +11,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awscall"
+	"github.com/drydock-dev/drydock/internal/service/ecr"
+	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -37,4 +39,15 @@ type members interface {
 	CompleteLifecycleActions(ctx context.Context, group, hook, result string, instanceIDs []string) error
 	WatchMembers(store.Scope) *store.Watcher
 	MemberGroup(store.Key) string
+}
+
+// imageAction sends the event of an action on an image of ECR.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-eventbridge.html
+func (d *daemon) imageAction(a ecr.Action) {
+	detail := map[string]any{"result": "SUCCESS", "repository-name": a.Repository, "image-digest": a.Digest, "action-type": a.Type, "image-tag": a.Tag}
+	if err := d.events.Emit(a.Account, a.Region, &serviceevents.Event{
+		DetailType: "ECR Image Action", Source: "aws.ecr", Time: a.At.UTC().Format(serviceevents.TimeForm), Detail: serviceevents.Detail(detail),
+	}); err != nil {
+		d.log.Warn("sending the event of an image", "repository", a.Repository, "err", err)
+	}
 }

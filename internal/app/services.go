@@ -299,7 +299,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	}
 	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
 	images := imagestore.New(imagestore.Config{Store: d.store, Blobs: d.blobs, Clock: clocks.RealClock{}})
-	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Allowed: d.authorizer.Allowed, Log: d.log})
+	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Allowed: d.authorizer.Allowed, Emit: d.imageAction, Log: d.log})
 	d.registry = registry.New(registry.Config{API: d.server, ECR: d.ecr, Images: images, Origin: d.origins.Of, Hosts: d.cfg.AllowHosts, Clock: clocks.RealClock{}, Log: d.log})
 	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod, Resolver: d.eks.Authz()})
 	return nil

@@ -13,6 +13,7 @@ import (
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	awsevents "github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -34,6 +35,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/ecr"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/events"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -66,6 +68,7 @@ func newServer(t *testing.T) *testkit.Server {
 				ssm.New(ssm.Config{Store: st, Log: log}).Module(), logs.New(logs.Config{Store: st, Bytes: bytes, Log: log}).Module(),
 				kms.New(kms.Config{Store: st, Allowed: authorizer.Allowed, Log: log}).Module(), events.New(events.Config{Store: st, Bytes: bytes, Log: log}).Module(),
 				cloudtrail.New(cloudtrail.Config{Store: st, Log: log}).Module(), elbv2.New(elbnet.Config{Store: st, Network: elbnet.Network{EC2: awscall.EC2{API: front}}, Log: log}).Module(),
+				ecr.New(ecr.Config{Store: st, Log: log}).Module(),
 			}
 			modules = append(modules, resourcegroupstaggingapi.New(resourcegroupstaggingapi.Config{API: front, Services: func() []module.Tagging {
 				var out []module.Tagging
@@ -117,12 +120,13 @@ func resources(t *testing.T, cfg aws.Config, account string) []string {
 	rule := testkit.Must(awsevents.NewFromConfig(cfg).PutRule(ctx, &awsevents.PutRuleInput{Name: aws.String("r"), EventPattern: aws.String(`{"source":["a"]}`)}))(t)
 	bus := testkit.Must(awsevents.NewFromConfig(cfg).CreateEventBus(ctx, &awsevents.CreateEventBusInput{Name: aws.String("orders")}))(t)
 	trail := testkit.Must(awscloudtrail.NewFromConfig(cfg).CreateTrail(ctx, &awscloudtrail.CreateTrailInput{Name: aws.String("main"), S3BucketName: aws.String("logs")}))(t)
+	repository := testkit.Must(awsecr.NewFromConfig(cfg).CreateRepository(ctx, &awsecr.CreateRepositoryInput{RepositoryName: aws.String("cart")}))(t)
 	at := func(service, resource string) string {
 		return "arn:aws:" + service + ":us-east-1:" + account + ":" + resource
 	}
 	return []string{
 		at("ec2", "vpc/"+vpc), *group.TargetGroups[0].TargetGroupArn, *policy.Policy.Arn, *profile.InstanceProfile.Arn, *provider.OpenIDConnectProviderArn, *key.KeyMetadata.Arn,
-		at("sqs", "jobs"), at("ssm", "parameter/plain"), at("ssm", "parameter/deep/er"), at("logs", "log-group:/app/web"), *rule.RuleArn, *bus.EventBusArn, *trail.TrailARN,
+		at("sqs", "jobs"), at("ssm", "parameter/plain"), at("ssm", "parameter/deep/er"), at("logs", "log-group:/app/web"), *rule.RuleArn, *bus.EventBusArn, *trail.TrailARN, *repository.Repository.RepositoryArn,
 	}
 }
 
@@ -159,7 +163,7 @@ func TestTagsOfAllServices(t *testing.T) {
 		"by key":      {TagFilters: []taggingtypes.TagFilter{{Key: aws.String("team")}}},
 		"by values":   {TagFilters: []taggingtypes.TagFilter{{Key: aws.String("team"), Values: []string{"a", "b"}}, {Key: aws.String("env"), Values: []string{"x"}}}},
 		"by ARN":      {ResourceARNList: all},
-		"by services": {ResourceTypeFilters: []string{"ec2", "elasticloadbalancing", "iam", "kms", "sqs", "ssm", "logs", "events", "cloudtrail"}},
+		"by services": {ResourceTypeFilters: []string{"ec2", "elasticloadbalancing", "iam", "kms", "sqs", "ssm", "logs", "events", "cloudtrail", "ecr"}},
 	} {
 		if got := get(in); !slices.Equal(got, want) {
 			t.Errorf("%s: %q\nwant %q", name, got, want)
