@@ -98,3 +98,8 @@ func setExists(name string) error {
 
 // notYet is the answer to what nothing would be done with.
 func notYet(what string) error { return awserr.NotImplemented(what) }
+
+// [seen] the same snapshots: late signals.
+func cannotSignal(what, status string) error {
+	return invalid("%s is in %s state and cannot be signaled", what, status)
+}

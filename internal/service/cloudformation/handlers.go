@@ -10,11 +10,14 @@ import (
 // handlers are the types of resources that stacks may have.
 var handlers = func() map[string]handler {
 	out := map[string]handler{
-		// What is put at the URL is read by nobody yet: there are no wait conditions. eksctl and
-		// CDK use handles alone to have a resource that does nothing.
+		// Nothing receives what is put at the URL: wait conditions are signaled by SignalResource.
+		// eksctl and CDK use handles alone to have a resource that does nothing.
 		"AWS::CloudFormation::WaitConditionHandle": {create: func(r *request) (string, error) {
 			return fmt.Sprintf("https://cloudformation-waitcondition-%s.s3.%[1]s.amazonaws.com/%s/%s/%s", r.o.key.Region, url.PathEscape(r.o.arn), r.token, r.logical), nil
 		}},
+		waitCondition: {create: func(r *request) (string, error) {
+			return r.o.arn + "/" + r.token + "/" + r.logical, nil
+		}, read: func(*request) (map[string]any, error) { return map[string]any{"Data": "{}"}, nil }},
 		"AWS::CDK::Metadata": {create: func(r *request) (string, error) { return r.token, nil }},
 	}
 	for _, some := range []map[string]handler{

@@ -15,9 +15,8 @@ func (s *Service) Module() module.Module {
 // AWS declares the operations that the service answers.
 func (s *Service) AWS() awsapi.Service {
 	const (
-		noTypes   = "resource types are those of docs/compatibility.md"
-		noSignals = "creation policies and wait conditions are not there yet, so nothing waits for signals"
-		noDrift   = "drift is not looked for"
+		noTypes = "resource types are those of docs/compatibility.md"
+		noDrift = "drift is not looked for"
 	)
 	return awsapi.Service{
 		Name: "cloudformation", Handler: s,
@@ -31,6 +30,8 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "CancelUpdateStack", Members: "ClientRequestToken StackName"},
 			{Name: "ContinueUpdateRollback", Members: "ClientRequestToken ResourcesToSkip RoleARN StackName"},
 			{Name: "RollbackStack", Members: "ClientRequestToken RoleARN StackName"},
+			{Name: "SignalResource", Members: "LogicalResourceId StackName Status UniqueId",
+				Except: "cfn-signal without credentials, which AWS knows by the instance's identity document; what is put at the URL of a wait condition's handle"},
 			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody"},
 			{Name: "GetStackPolicy", Members: "StackName"},
 			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken Description IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
@@ -55,7 +56,6 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "UpdateTerminationProtection", Members: "EnableTerminationProtection StackName"},
 		},
 		Refused: []awsapi.Refusal{
-			{Operations: "SignalResource", Why: noSignals},
 			{Operations: "DetectStackDrift DetectStackResourceDrift DescribeStackDriftDetectionStatus DescribeStackResourceDrifts", Why: noDrift},
 			{Operations: "DescribeType ListTypes", Why: noTypes},
 		},

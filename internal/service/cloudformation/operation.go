@@ -239,21 +239,26 @@ func (o *operation) write(id string, change func(*resourceRecord) *resourceRecor
 		if err := resources.Put(tx, key, r); err != nil || said == nil {
 			return err
 		}
-		var n int64
-		if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { rec.Events++; n = rec.Events; return nil }); err != nil {
-			return err
-		}
-		now := o.s.now()
-		e := eventRecord{
-			ID:        id + "-" + string(said.Status) + "-" + now.Format("2006-01-02T15:04:05.000Z"),
-			LogicalID: id, PhysicalID: said.shown(), Type: said.Type, Time: now, Status: string(said.Status), Reason: said.Reason, Properties: string(o.masked(said.Properties)),
-			Token: o.rec.Operation.Token, Operation: o.rec.Operation.ID,
-		}
-		if said.Invalid && said.Status == cloudformationtypes.ResourceStatusCreateFailed {
-			e.Detailed = string(cloudformationtypes.DetailedStatusValidationFailed)
-		}
-		return events.Create(tx, below(o.key, fmt.Sprintf("%08d", n)), e)
+		return o.s.noteResource(tx, o.key, o.rec.Operation, said, o.rec.Parameters)
 	})
+}
+
+// noteResource writes an event about a resource.
+func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord, said *resourceRecord, parameters []parameterRecord) error {
+	var n int64
+	if err := stacks.Update(tx, stack, func(rec *stackRecord) error { rec.Events++; n = rec.Events; return nil }); err != nil {
+		return err
+	}
+	now := s.now()
+	e := eventRecord{
+		ID:        said.LogicalID + "-" + string(said.Status) + "-" + now.Format("2006-01-02T15:04:05.000Z"),
+		LogicalID: said.LogicalID, PhysicalID: said.shown(), Type: said.Type, Time: now, Status: string(said.Status), Reason: said.Reason,
+		Properties: string(masked(said.Properties, parameters)), Token: op.Token, Operation: op.ID,
+	}
+	if said.Invalid && said.Status == cloudformationtypes.ResourceStatusCreateFailed {
+		e.Detailed = string(cloudformationtypes.DetailedStatusValidationFailed)
+	}
+	return events.Create(tx, below(stack, fmt.Sprintf("%08d", n)), e)
 }
 
 // shown is the physical ID that clients see: until a replacement has one, the old one.
@@ -265,9 +270,9 @@ func (rec *resourceRecord) shown() string {
 }
 
 // masked hides the values of parameters that are not to be shown.
-func (o *operation) masked(properties json.RawMessage) json.RawMessage {
+func masked(properties json.RawMessage, parameters []parameterRecord) json.RawMessage {
 	text := string(properties)
-	for _, p := range o.rec.Parameters {
+	for _, p := range parameters {
 		if p.NoEcho && p.Value != "" {
 			text = strings.ReplaceAll(text, strings.Trim(template.JSON(p.Value), `"`), "****")
 		}

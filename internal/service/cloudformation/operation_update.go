@@ -2,6 +2,7 @@ package cloudformation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,6 +173,9 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 			return nil
 		}
 		return o.note(d.ID, false, func(rec *resourceRecord) { rec.remember(); set(rec) })
+	}
+	if d.Type == waitCondition && len(changed) > 0 {
+		return errors.New("Update to resource type AWS::CloudFormation::WaitCondition is not supported.") //nolint:staticcheck // AWS's words
 	}
 	if err := schemas()[d.Type].check(d.ID, r.props); err != nil {
 		return err

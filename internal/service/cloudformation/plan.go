@@ -207,7 +207,7 @@ func (p *planner) value(v any) *string {
 	if !ok {
 		text = template.JSON(v)
 	}
-	return aws.String(string(p.o.masked([]byte(text))))
+	return aws.String(string(masked([]byte(text), p.o.rec.Parameters)))
 }
 
 // details say why a property changes.

@@ -14,7 +14,7 @@ var (
 	// stacks are called by the unique part of their ID: names are used again.
 	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same)
 	// resources are called STACK/LOGICAL, events STACK/NUMBER.
-	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same)
+	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
 	// changeSets are called STACK/ID.
 	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset")
@@ -122,6 +122,14 @@ type resourceState struct {
 	// repeatable, and Suffix is the random part of a name.
 	Begun         bool   `json:",omitempty"`
 	Token, Suffix string `json:",omitempty"`
+	// Signals are those that it received, and Deadline is when they are to be there.
+	Signals  []signalRecord `json:",omitempty"`
+	Deadline time.Time      `json:",omitzero"`
+}
+
+type signalRecord struct {
+	ID      string
+	Success bool
 }
 
 // A discardRecord is a physical resource that the stack no longer has.

@@ -280,8 +280,15 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 			return err
 		}
 	}
+	expected, err := o.expects(d, props, rt)
+	if err != nil {
+		return err
+	}
 	attributes, err := r.finish(h)
 	if err != nil {
+		return err
+	}
+	if err := r.awaitSignals(expected); err != nil {
 		return err
 	}
 	return o.note(d.ID, true, func(rec *resourceRecord) { rec.complete(attributes) })

@@ -297,8 +297,8 @@ func bindTo(key store.Key, rec *stackRecord, t *template.Template) (*template.In
 // checkPolicies refuses policies of resources that would not be honoured.
 func checkPolicies(i *template.Instance) error {
 	for _, r := range i.Resources {
-		if r.CreationPolicy != nil {
-			return invalid("Drydock does not implement CreationPolicy (resource %s); docs/compatibility.md lists what it implements.", r.ID)
+		if r.CreationPolicy != nil && !slices.Contains(signalable, r.Type) {
+			return invalid("CreationPolicy is not supported for resource type %s (resource %s)", r.Type, r.ID) // from memory
 		}
 		if r.DeletionPolicy == "Snapshot" {
 			return invalid("Drydock does not implement DeletionPolicy Snapshot (resource %s); docs/compatibility.md lists what it implements.", r.ID)

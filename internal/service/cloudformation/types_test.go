@@ -521,6 +521,7 @@ Outputs:
 	"services": {body: `
 Resources:
   Nothing: {Type: AWS::CloudFormation::WaitConditionHandle}
+  Waited: {Type: AWS::CloudFormation::WaitCondition, Properties: {Count: 0, Timeout: 1}}
   CDKMetadata: {Type: AWS::CDK::Metadata, Properties: {Analytics: 'v2:deflate64:x'}}
   Key: {Type: AWS::KMS::Key, Properties: {Description: k, EnableKeyRotation: true, RotationPeriodInDays: 100, PendingWindowInDays: 7, KeyPolicy: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {AWS: !Sub 'arn:${AWS::Partition}:iam::${AWS::AccountId}:root'}, Action: 'kms:*', Resource: '*'}]}}}
   Alias: {Type: AWS::KMS::Alias, Properties: {AliasName: alias/mine, TargetKeyId: !Ref Key}}
