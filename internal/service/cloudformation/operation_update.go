@@ -155,6 +155,9 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	if err != nil {
 		return err
 	}
+	if r.updatePolicy, err = o.updatePolicy(d, rt); err != nil {
+		return err
+	}
 	befores := []resourceState{rec.resourceState}
 	if rec.Old != nil && !rec.Replaced {
 		// What an update that was cut short or failed has reached is not known.
@@ -166,10 +169,11 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	unfinished := again || rec.Status == cloudformationtypes.ResourceStatusUpdateFailed
 	set := func(rec *resourceRecord) {
 		rec.DependsOn, rec.DeletionPolicy, rec.UpdateReplacePolicy, rec.Metadata, rec.Tags = d.DependsOn, d.DeletionPolicy, d.UpdateReplacePolicy, metadata, o.rec.Tags
+		rec.UpdatePolicy = r.updatePolicy
 	}
 	if len(changed) == 0 && metadata == before.Metadata && !unfinished {
 		next := rec
-		if set(&next); slices.Equal(next.DependsOn, rec.DependsOn) && next.DeletionPolicy == rec.DeletionPolicy && next.UpdateReplacePolicy == rec.UpdateReplacePolicy && slices.Equal(next.Tags, rec.Tags) {
+		if set(&next); slices.Equal(next.DependsOn, rec.DependsOn) && next.DeletionPolicy == rec.DeletionPolicy && next.UpdateReplacePolicy == rec.UpdateReplacePolicy && slices.Equal(next.Tags, rec.Tags) && slices.Equal(next.UpdatePolicy, rec.UpdatePolicy) {
 			return nil
 		}
 		return o.note(d.ID, false, func(rec *resourceRecord) { rec.remember(); set(rec) })
@@ -183,7 +187,8 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	if err := r.checkTags(); err != nil {
 		return err
 	}
-	if rec.Replaced && unfinished || schemas()[d.Type].replaces(changed) {
+	another := d.Type == scalingGroup && willReplace(r.updatePolicy) && r.changed(launching...)
+	if rec.Replaced && unfinished || another || schemas()[d.Type].replaces(changed) {
 		if err := o.permits(actionReplace, d.ID, d.Type); err != nil {
 			return err
 		}
@@ -262,6 +267,15 @@ func (r *request) updateInPlace() (map[string]any, error) {
 	}
 	if h.update != nil && len(changed) > 0 {
 		if err := h.update(r); err != nil {
+			return nil, r.reason(err)
+		}
+	}
+	if r.typ == scalingGroup && r.changed(launching...) {
+		u, err := rolling(r.updatePolicy)
+		if err == nil && u != nil {
+			err = r.roll(u)
+		}
+		if err != nil {
 			return nil, r.reason(err)
 		}
 	}
@@ -368,6 +382,9 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 	if rec.Step != o.step {
 		err := o.note(id, true, func(rec *resourceRecord) {
 			rec.Status, rec.Reason, rec.Step = cloudformationtypes.ResourceStatusUpdateInProgress, "", o.step
+			if rec.Rolling != nil { // what is obsolete is another question now
+				rec.Rolling = &rollingRecord{Min: rec.Rolling.Min, Desired: rec.Rolling.Desired}
+			}
 		})
 		if err != nil {
 			return false
@@ -376,7 +393,7 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 	as, err := o.as(ctx)
 	var attributes map[string]any
 	if err == nil {
-		r.ctx, r.id = as, rec.PhysicalID
+		r.ctx, r.id, r.updatePolicy = as, rec.PhysicalID, rec.Old.UpdatePolicy
 		attributes, err = r.updateInPlace()
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ var (
 	// stacks are called by the unique part of their ID: names are used again.
 	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same)
 	// resources are called STACK/LOGICAL, events STACK/NUMBER.
-	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same)
+	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
 	// changeSets are called STACK/ID.
 	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset")
@@ -103,18 +103,22 @@ type resourceRecord struct {
 	Replaced bool           `json:",omitempty"`
 	// Discarded are physical resources that are deleted when the operation cleans up.
 	Discarded []discardRecord `json:",omitempty"`
+	// Rolling is the group whose instances are being replaced.
+	Rolling *rollingRecord `json:",omitempty"`
 	// Invalid says that its properties are not what its type has.
 	Invalid bool `json:",omitempty"`
 }
 
 // A resourceState is a physical resource.
 type resourceState struct {
-	PhysicalID          string      `json:",omitempty"`
-	DependsOn           []string    `json:",omitempty"`
-	DeletionPolicy      string      `json:",omitempty"`
-	UpdateReplacePolicy string      `json:",omitempty"`
-	Metadata            string      `json:",omitempty"`
-	Tags                []tagRecord `json:",omitempty"` // of the stack
+	PhysicalID          string   `json:",omitempty"`
+	DependsOn           []string `json:",omitempty"`
+	DeletionPolicy      string   `json:",omitempty"`
+	UpdateReplacePolicy string   `json:",omitempty"`
+	// UpdatePolicy says how the instances of a group are replaced.
+	UpdatePolicy json.RawMessage `json:",omitempty"`
+	Metadata     string          `json:",omitempty"`
+	Tags         []tagRecord     `json:",omitempty"` // of the stack
 	// Properties are those that the resource was created with, resolved.
 	Properties json.RawMessage `json:",omitempty"`
 	Attributes json.RawMessage `json:",omitempty"`
@@ -130,6 +134,12 @@ type resourceState struct {
 type signalRecord struct {
 	ID      string
 	Success bool
+}
+
+// A rollingRecord is a group as it was before its instances are replaced.
+type rollingRecord struct {
+	Min, Desired int32
+	Obsolete     []string
 }
 
 // A discardRecord is a physical resource that the stack no longer has.

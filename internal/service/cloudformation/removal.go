@@ -40,7 +40,7 @@ func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
 		})
 		if gone {
 			o.logged(o.note(id, false, func(rec *resourceRecord) {
-				rec.Discarded = slices.DeleteFunc(rec.Discarded, func(other discardRecord) bool { return other.Token == d.Token })
+				rec.Discarded = slices.DeleteFunc(slices.Clone(rec.Discarded), func(other discardRecord) bool { return other.Token == d.Token })
 			}))
 		}
 		ok = ok && gone

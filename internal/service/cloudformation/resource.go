@@ -68,6 +68,8 @@ type request struct {
 	stackTags []tagRecord
 	// was is the resource before the update; nil if the resource is created or removed.
 	was *request
+	// updatePolicy says how an update replaces the instances of a group.
+	updatePolicy json.RawMessage
 	// others are physical IDs of this logical ID that a search must not return.
 	others []string
 	// token makes creations repeatable, and suffix names unique.
@@ -361,7 +363,12 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 		if err != nil {
 			return err
 		}
+		policy, err := o.updatePolicy(d, rt)
+		if err != nil {
+			return err
+		}
 		err = o.note(d.ID, false, func(rec *resourceRecord) {
+			rec.UpdatePolicy = policy
 			// A resource of that name which was there before is not the stack's.
 			rec.Begun, rec.Properties, rec.Metadata = found == "", json.RawMessage(template.JSON(r.props)), metadata
 		})
