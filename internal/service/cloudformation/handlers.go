@@ -15,7 +15,7 @@ var handlers = func() map[string]handler {
 		"AWS::CloudFormation::WaitConditionHandle": {create: func(r *request) (string, error) {
 			return fmt.Sprintf("https://cloudformation-waitcondition-%s.s3.%[1]s.amazonaws.com/%s/%s/%s", r.o.key.Region, url.PathEscape(r.o.arn), r.token, r.logical), nil
 		}},
-		waitCondition: {create: func(r *request) (string, error) {
+		waitCondition: {own: "Count Handle Timeout", create: func(r *request) (string, error) {
 			return r.o.arn + "/" + r.token + "/" + r.logical, nil
 		}, read: func(*request) (map[string]any, error) { return map[string]any{"Data": "{}"}, nil }},
 		"AWS::CDK::Metadata": {create: func(r *request) (string, error) { return r.token, nil }},
