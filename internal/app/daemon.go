@@ -119,7 +119,7 @@ func notice(ca string, cfg cli.DaemonConfig) string {
 	if len(cfg.Etcd.Endpoints) == 0 {
 		return ca
 	}
-	return strings.TrimSpace(ca + "\nRecords are in the etcd of --etcd-endpoints. Messages of queues and log events are in " + bytesDir(cfg) + ", on this machine only.")
+	return strings.TrimSpace(ca + "\nRecords are in the etcd of --etcd-endpoints. Messages of queues, log events, objects and image layers are in " + bytesDir(cfg) + ", on this machine only.")
 }
 
 func logLevel() slog.Level {

@@ -46,6 +46,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/logs"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/resourcegroupstaggingapi"
+	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
@@ -137,6 +138,9 @@ var services = []entry{
 		return logs.New(logs.Config{Store: d.store, Bytes: d.bytes, KMS: awscall.KMS{API: d.server}, Log: d.log}).Module()
 	}},
 	{new(ecr.Service).AWS, func(d *daemon) module.Module { return d.ecr.Module() }},
+	{new(s3.Service).AWS, func(d *daemon) module.Module {
+		return s3.New(s3.Config{Store: d.store, Blobs: d.blobs, Authorize: d.authorizer.AuthorizeTargets, Log: d.log}).Module()
+	}},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},

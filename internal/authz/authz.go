@@ -26,8 +26,10 @@ import (
 
 // A Resource is what a service has stored about one resource.
 type Resource struct {
-	ARN  string
-	Tags map[string]string
+	ARN string
+	// Account is the owner, if the ARN does not say: that of an S3 bucket or object.
+	Account string
+	Tags    map[string]string
 	// Keys are values of condition keys, in lower case. A key without values is known to be absent.
 	Keys map[string][]string
 	// Role is the ARN of the role that the resource holds (an instance profile).

@@ -45,7 +45,7 @@ func (d *Denial) Error() string { return d.message() }
 // decide evaluates one check. It returns nil if the check is allowed.
 func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
 	c.stored.bind(c.Action, c.target.Type, &policies)
-	req := policy.Request{Action: c.Action, Resource: c.Resource, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
+	req := policy.Request{Action: c.Action, Resource: c.Resource, ResourceAccount: c.stored.Account, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
 	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies, check: c, endpoint: call.VPCEndpoint}
 	if narrow(call.Principal, c.Action) {
 		d.Decision = policy.Decision{
@@ -139,6 +139,9 @@ func (d *Denial) message() string {
 // https://github.com/aws/aws-sam-cli/issues/394 (on resource: policy path /)
 func (d *Denial) display() string {
 	resource := d.Decision.Resource
+	if strings.HasPrefix(d.Decision.Action, "s3:") {
+		return `"` + resource + `"` // https://docs.aws.amazon.com/AmazonS3/latest/userguide/troubleshoot-403-errors.html
+	}
 	if !strings.HasPrefix(d.Decision.Action, "iam:") {
 		return resource
 	}
@@ -297,7 +300,7 @@ func (a *Authorizer) Reconsider(ctx context.Context, e Explanation) policy.Decis
 	stored := a.Stored(ctx, e)
 	stored.bind(d.Action, e.ResourceType, &policies)
 	return policy.Evaluate(policy.Request{
-		Action: d.Action, Resource: d.Resource, Principal: PrincipalOf(e.Principal),
+		Action: d.Action, Resource: d.Resource, ResourceAccount: stored.Account, Principal: PrincipalOf(e.Principal),
 		Context: policy.Context{Values: values, Unknown: func(key string) bool { return slices.Contains(d.UnknownKeys, key) }},
 	}, policies)
 }

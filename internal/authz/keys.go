@@ -106,7 +106,9 @@ var instanceKeys = []string{"aws:ec2instancesourcevpc", "aws:ec2instancesourcepr
 // reference gives the action on such a resource but that nothing here resolves.
 func (c *Check) context(call *awsapi.Call) policy.Context {
 	values := global(call)
-	if a, err := arn.Parse(c.Resource); err == nil && a.Account != "" && a.Account != "aws" {
+	if c.stored.Account != "" {
+		values["aws:resourceaccount"] = []string{c.stored.Account}
+	} else if a, err := arn.Parse(c.Resource); err == nil && a.Account != "" && a.Account != "aws" {
 		values["aws:resourceaccount"] = []string{a.Account}
 	} else if c.Resource == "*" {
 		values["aws:resourceaccount"] = []string{call.Account}

@@ -51,6 +51,13 @@ var storedKeys = map[string]string{
 		granteeprincipal granteeserviceprincipal grantisforawsresource grantoperations keyagreementalgorithm keyorigin keyspec keyusage macalgorithm
 		messagetype multiregion multiregionkeytype reencryptonsamekey requestalias resourcealiases retiringprincipal
 		retiringserviceprincipal rotationperiodindays schedulekeydeletionpendingwindowindays signingalgorithm viaservice`,
+	"s3": `accessgrantsinstancearn accesspointnetworkorigin dataaccesspointaccount dataaccesspointarn delimiter
+		existingobjecttag/<key> if-match if-none-match locationconstraint max-keys object-lock-legal-hold object-lock-mode
+		object-lock-remaining-retention-days object-lock-retain-until-date objectcreationoperation prefix requestobjecttag/<key>
+		requestobjecttagkeys resourceaccount signatureversion tlsversion versionid x-amz-acl x-amz-bucket-namespace
+		x-amz-copy-source x-amz-grant-full-control x-amz-grant-read x-amz-grant-read-acp x-amz-grant-write x-amz-grant-write-acp
+		x-amz-metadata-directive x-amz-object-ownership x-amz-server-side-encryption x-amz-server-side-encryption-aws-kms-key-id
+		x-amz-server-side-encryption-customer-algorithm x-amz-storage-class x-amz-website-redirect-location`,
 }
 
 // Unresolved lists the service's own condition keys, as AWS writes them, that the reference gives an operation whose

@@ -11,6 +11,7 @@ package awserr
 import (
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/aws/smithy-go"
 )
@@ -21,9 +22,16 @@ type Error struct {
 	Message string
 	// Status is the HTTP status. 0 means the model's status, or 400.
 	Status int
+	// Details are more elements of S3's error documents, in order.
+	Details []Detail
+	// Header has more headers of the answer.
+	Header http.Header
 	// Cause is for the log only; clients never see it.
 	Cause error
 }
+
+// A Detail is an element of an error document.
+type Detail struct{ Name, Value string }
 
 var _ smithy.APIError = (*Error)(nil)
 
@@ -33,6 +41,21 @@ func New(code, message string) *Error { return &Error{Code: code, Message: messa
 // Newf is New with a formatted message.
 func Newf(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// With adds an element to S3's error document and returns e.
+func (e *Error) With(name, value string) *Error {
+	e.Details = append(e.Details, Detail{name, value})
+	return e
+}
+
+// WithHeader sets a header of the answer and returns e.
+func (e *Error) WithHeader(name, value string) *Error {
+	if e.Header == nil {
+		e.Header = http.Header{}
+	}
+	e.Header.Set(name, value)
+	return e
 }
 
 // WithStatus sets the HTTP status and returns e.

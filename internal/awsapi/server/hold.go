@@ -4,6 +4,8 @@ import (
 	"context"
 	"strings"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 )
 
 // Holding: an SDK's waiter asks, sleeps up to 30 seconds and asks again. Instead of letting it sleep, the server
@@ -57,6 +59,9 @@ func (i *invocation) answer(ctx context.Context) (any, error) {
 }
 
 func (i *invocation) invoke(ctx context.Context) (any, error) {
+	if wire.Streams(i.handler.model) { // it takes as long as the client
+		return i.handler.invoke(ctx, i.in)
+	}
 	ctx, cancel := context.WithTimeout(ctx, handlerTimeout)
 	defer cancel()
 	return i.handler.invoke(ctx, i.in)

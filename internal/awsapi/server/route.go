@@ -14,7 +14,7 @@ import (
 
 // bodyLimits are the limits of services that differ from defaultLimit.
 var bodyLimits = map[string]int64{
-	"s3":  64 << 20, // objects are held in memory; applies only if the signature is right
+	"s3":  8 << 20,  // all but objects, which are not held in memory
 	"ecr": 32 << 20, // layer parts of up to 20 MiB, base64
 }
 
@@ -42,7 +42,7 @@ func (x *exchange) limit() int64 {
 }
 
 func (x *exchange) readBody() error {
-	if x.r.Body == nil || x.r.Body == http.NoBody {
+	if x.r.Body == nil || x.r.Body == http.NoBody || x.streams() {
 		return nil
 	}
 	limit := x.limit()
@@ -122,6 +122,12 @@ func (x *exchange) routeUnsigned() error {
 			return nil
 		}
 	}
+	if _, ok := bucketOfHost(x.req.Host); ok {
+		var err error
+		if x.service, err = model.Get("s3"); err != nil { // for the form of the error
+			return err
+		}
+	}
 	return &sigv4.Error{Kind: sigv4.Missing}
 }
 
@@ -158,9 +164,7 @@ func (x *exchange) findOperation() error {
 		}
 	default:
 		name = x.req.Method + " " + x.req.EscapedPath
-		if op, ok := svc.MatchREST(x.req.Method, x.req.EscapedPath, x.req.RawQuery); ok {
-			x.op = op
-		}
+		x.op = x.restOperation(svc)
 	}
 	if x.op == nil {
 		return unknownAction(svc, name, x.param("Version"))

@@ -246,23 +246,32 @@ func (x *exchange) verify() error {
 		// deviation: a wrong region for a global service is not an error.
 		x.call.Region = "us-east-1"
 	}
-	got, err := x.pending.Finish(x.signed())
+	verify := func() (*sigv4.Verified, error) { return x.pending.Finish(x.signed()) }
+	if x.streams() {
+		verify = x.stream
+	}
+	got, err := verify()
 	if err != nil {
 		return err
 	}
 	x.call.Principal = got.Principal
 	x.call.Account = got.Principal.Account
 	if len(got.Body) != len(x.req.Body) { // the body came in chunks
-		x.req.Header = x.req.Header.Clone()
-		x.req.Header.Del("Content-Length")
-		if rest := withoutChunked(x.req.Header.Get("Content-Encoding")); rest != "" {
-			x.req.Header.Set("Content-Encoding", rest)
-		} else {
-			x.req.Header.Del("Content-Encoding")
-		}
+		x.unchunkHeader()
 	}
 	x.req.Body = got.Body
 	return nil
+}
+
+// unchunkHeader changes the header to that of the body without S3's chunks.
+func (x *exchange) unchunkHeader() {
+	x.req.Header = x.req.Header.Clone()
+	x.req.Header.Del("Content-Length")
+	if rest := withoutChunked(x.req.Header.Get("Content-Encoding")); rest != "" {
+		x.req.Header.Set("Content-Encoding", rest)
+	} else {
+		x.req.Header.Del("Content-Encoding")
+	}
 }
 
 // partitionWide are the services that have one region for all.
@@ -282,6 +291,7 @@ func withoutChunked(encodings string) string {
 func (x *exchange) decode() error {
 	x.in = x.handler.newInput()
 	req := x.req
+	req.EscapedPath = x.restPath(x.service)
 	if x.auth != nil && x.auth.Presigned {
 		req.RawQuery = withoutSignature(req.RawQuery)
 	}
@@ -324,10 +334,22 @@ func (x *exchange) respond(out any, err error) {
 		h[k] = v
 	}
 	h.Set("X-Amzn-Requestid", x.call.RequestID)
-	h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
+	// The length of a stream, and of what HEAD leaves out, is a member of the answer.
+	bodyless := resp.Stream != nil || resp.Status == http.StatusNotModified || x.r.Method == http.MethodHead && h.Get("Content-Length") != ""
+	if !bodyless {
+		h.Set("Content-Length", strconv.Itoa(len(resp.Body)))
+	}
 	x.w.WriteHeader(resp.Status)
-	x.write(resp)
+	whole := true
+	if resp.Stream != nil {
+		whole = x.send(resp.Stream)
+	} else {
+		x.write(resp)
+	}
 	x.record(resp.Status, out, err)
+	if !whole {
+		panic(http.ErrAbortHandler) // so that the client notices
+	}
 }
 
 // encode renders a handler's answer. A panic there is treated like a panic in the handler.

@@ -9,12 +9,14 @@
 package sigv4
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -162,19 +164,22 @@ func (v *Verifier) Begin(ctx context.Context, req *Request, auth *Authorization,
 
 // Finish checks the body of p's request.
 func (p *Pending) Finish(req *Request) (*Verified, error) {
-	pay, err := readPayload(req, p.auth, p.service)
+	declared := declaredHash(req, p.auth, p.service)
+	if streams(declared) {
+		got, b, err := p.Stream(req, bytes.NewReader(req.Body))
+		if err == nil {
+			got.Body, err = io.ReadAll(b)
+		}
+		return got, err
+	}
+	hash, err := payloadHash(req, declared)
 	if err != nil {
 		return nil, err
 	}
-	if p.key != nil {
-		if !p.Proven && !matches(req, p.auth, pay.hash, p.key) {
-			return nil, &Error{Kind: Mismatch}
-		}
-		if err := pay.verifyChunks(p.auth, p.key); err != nil {
-			return nil, err
-		}
+	if p.key != nil && !p.Proven && !matches(req, p.auth, hash, p.key) {
+		return nil, &Error{Kind: Mismatch}
 	}
-	return &Verified{Principal: p.cred.Principal, Body: pay.body}, nil
+	return &Verified{Principal: p.cred.Principal, Body: req.Body}, nil
 }
 
 // VerifyPresigned checks a presigned STS URL that was handed over rather than called: the one inside an EKS token.

@@ -214,6 +214,11 @@ func (s *suite) runOutput(t *testing.T, c *corpusCase) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r.Stream != nil {
+		if r.Body, err = io.ReadAll(r.Stream); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if c.Response.StatusCode != 0 && r.Status != c.Response.StatusCode {
 		t.Errorf("status %d, want %d", r.Status, c.Response.StatusCode)
 	}

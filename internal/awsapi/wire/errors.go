@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"reflect"
 	"strings"
@@ -59,6 +60,8 @@ type failure struct {
 	shape   *model.Shape // the modelled exception, or nil
 	plan    *plan        // of the SDK's exception type, to render its members
 	value   reflect.Value
+	details []awserr.Detail
+	header  http.Header
 }
 
 func newFailure(svc *model.Service, op *model.Operation, err error) *failure {
@@ -79,6 +82,7 @@ func newFailure(svc *model.Service, op *model.Operation, err error) *failure {
 	var plain *awserr.Error
 	if errors.As(err, &plain) && error(plain) == error(api) {
 		f.status, typeName = plain.Status, ""
+		f.details, f.header = plain.Details, plain.Header
 	}
 	if svc != nil {
 		f.shape = errorShape(svc, op, typeName, f.code)
@@ -241,11 +245,18 @@ func (f *failure) s3(r *Response, requestID string) {
 	w.element("Code", f.code)
 	w.element("Message", f.message)
 	f.membersXML(&w)
+	for _, d := range f.details {
+		w.element(d.Name, d.Value)
+	}
 	w.element("RequestId", requestID)
 	w.element("HostId", requestID)
 	w.close("Error")
-	r.Header["Content-Type"] = []string{"application/xml"}
+	maps.Copy(r.Header, f.header)
 	r.Header["X-Amz-Request-Id"] = []string{requestID}
+	if r.Status == http.StatusNotModified {
+		return // has no body
+	}
+	r.Header["Content-Type"] = []string{"application/xml"}
 	r.Body = w.b
 }
 

@@ -54,6 +54,11 @@ func (d *decoder) rawPayload(req *Request, f *field, v reflect.Value) (done bool
 	target := v.Field(f.index)
 	switch f.plan.kind {
 	case kindStream:
+		if req.Stream != nil {
+			target.Set(reflect.ValueOf(req.Stream))
+			d.members.Add(f.m.Name)
+			return true, nil
+		}
 		r := io.NopCloser(bytes.NewReader(req.Body))
 		if reflect.TypeOf(r).AssignableTo(f.plan.typ) {
 			target.Set(reflect.ValueOf(r))
@@ -73,7 +78,6 @@ func (d *decoder) rawPayload(req *Request, f *field, v reflect.Value) (done bool
 	}
 	if len(req.Body) > 0 {
 		d.members.Add(f.m.Name)
-	} else {
 	}
 	return true, nil
 }
@@ -88,17 +92,15 @@ func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID str
 	w := jsonWriter{b: buf}
 	if pay := p.shape.Payload; pay != nil {
 		f := p.byName[pay.Name]
-		done, err := encodeRawPayload(r, f, v, buf)
-		if done || err != nil {
-			return r, err
+		if encodeRawPayload(r, f, v, buf) {
+			return r, nil
 		}
 		if val, ok := f.plan.present(v.Field(f.index)); ok {
-			err = w.value(pay, f.plan, val)
+			if err := w.value(pay, f.plan, val); err != nil {
+				return nil, err
+			}
 		} else {
 			w.b = append(w.b, "{}"...)
-		}
-		if err != nil {
-			return nil, err
 		}
 	} else if err := w.structure(p, v); err != nil {
 		return nil, err
@@ -108,18 +110,20 @@ func encodeRESTJSON(op *model.Operation, p *plan, v reflect.Value, requestID str
 	return r, nil
 }
 
-// encodeRawPayload writes a payload that is the raw body. done is false if the payload is a structure.
-func encodeRawPayload(r *Response, f *field, v reflect.Value, buf []byte) (done bool, err error) {
+// encodeRawPayload writes a payload that is the raw body. It returns false if the payload is a structure.
+func encodeRawPayload(r *Response, f *field, v reflect.Value, buf []byte) bool {
 	if f.plan == nil {
-		return true, nil
+		return true
 	}
 	val, ok := f.plan.present(v.Field(f.index))
 	switch f.plan.kind {
 	case kindStream:
 		if ok {
-			r.Body, err = io.ReadAll(val.Interface().(io.Reader))
+			r.Stream = val.Interface().(io.ReadCloser)
+			if r.Header.Get("Content-Type") == "" {
+				r.Header["Content-Type"] = []string{"application/octet-stream"}
+			}
 		}
-		contentType(r, "application/octet-stream")
 	case kindBlob:
 		if ok {
 			r.Body = append(buf, val.Bytes()...)
@@ -131,9 +135,9 @@ func encodeRawPayload(r *Response, f *field, v reflect.Value, buf []byte) (done 
 		}
 		contentType(r, "text/plain")
 	default:
-		return false, nil
+		return false
 	}
-	return true, err
+	return true
 }
 
 // contentType sets the type of a body unless a member bound to that header has set it.

@@ -52,12 +52,14 @@ func encodeRESTXML(op *model.Operation, p *plan, v reflect.Value, requestID stri
 		return r, nil
 	}
 	responseBindings(r, p, v)
+	if op.Service.Name == "s3" && r.Header.Get("Content-Range") != "" {
+		r.Status = http.StatusPartialContent // which the model does not say
+	}
 	w := xmlWriter{b: buf}
 	if pay := p.shape.Payload; pay != nil {
 		f := p.byName[pay.Name]
-		done, err := encodeRawPayload(r, f, v, buf)
-		if done || err != nil {
-			return r, err
+		if encodeRawPayload(r, f, v, buf) {
+			return r, nil
 		}
 		val, ok := f.plan.present(v.Field(f.index))
 		if !ok {

@@ -13,6 +13,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"sync"
@@ -31,6 +32,8 @@ type Request struct {
 	Host        string
 	Header      http.Header
 	Body        []byte
+	// Stream is the body in place of Body, for an operation whose payload is a stream (Streams).
+	Stream io.Reader
 }
 
 // A Response is an encoded answer.
@@ -38,6 +41,13 @@ type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	// Stream, if it is not nil, is the body. Whoever sends it closes it.
+	Stream io.ReadCloser
+}
+
+// Streams reports whether the body of an operation's request is a stream: an object.
+func Streams(op *model.Operation) bool {
+	return op.Input != nil && op.Input.Payload != nil && op.Input.Payload.Streaming
 }
 
 // Decode fills in, a pointer to the SDK's input struct of op, from req. It returns the members that the request

@@ -50,9 +50,13 @@ func (t *trip) Do(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	answer, length := resp.Stream, int64(-1)
+	if answer == nil {
+		answer, length = io.NopCloser(bytes.NewReader(resp.Body)), int64(len(resp.Body))
+	}
 	return &http.Response{
 		StatusCode: resp.Status, Header: resp.Header, Request: r,
-		Body: io.NopCloser(bytes.NewReader(resp.Body)), ContentLength: int64(len(resp.Body)),
+		Body: answer, ContentLength: length,
 	}, nil
 }
 

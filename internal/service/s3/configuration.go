@@ -1,0 +1,237 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+)
+
+// This file has the settings of buckets that are stored and shown. What they do, besides versioning, is not done here:
+// the settings of encryption, CORS, websites, access logs and acceleration have no effect.
+
+// PutBucketVersioning turns versioning on, or suspends it.
+func (s *Service) PutBucketVersioning(ctx context.Context, in *awss3.PutBucketVersioningInput) (*awss3.PutBucketVersioningOutput, error) {
+	status := string(in.VersioningConfiguration.Status)
+	if status != versioningOn && status != versioningSuspended {
+		return nil, invalid("IllegalVersioningConfigurationException", "The Versioning element must be specified")
+	}
+	if in.VersioningConfiguration.MFADelete == s3types.MFADeleteEnabled {
+		return nil, awserr.NotImplemented("MFA delete")
+	}
+	return &awss3.PutBucketVersioningOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Versioning = status
+		return nil
+	})
+}
+
+// GetBucketVersioning says whether a bucket is versioned.
+func (s *Service) GetBucketVersioning(ctx context.Context, in *awss3.GetBucketVersioningInput) (*awss3.GetBucketVersioningOutput, error) {
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	return &awss3.GetBucketVersioningOutput{Status: s3types.BucketVersioningStatus(b.Versioning)}, nil
+}
+
+// checkEncryption accepts encryption with S3's own keys, which every object has.
+func checkEncryption(asked s3types.ServerSideEncryption) error {
+	if asked == "" || asked == s3types.ServerSideEncryptionAes256 {
+		return nil
+	}
+	return awserr.NotImplemented("objects encrypted with " + string(asked))
+}
+
+// PutBucketEncryption sets how objects are encrypted by default.
+func (s *Service) PutBucketEncryption(ctx context.Context, in *awss3.PutBucketEncryptionInput) (*awss3.PutBucketEncryptionOutput, error) {
+	c := in.ServerSideEncryptionConfiguration
+	if len(c.Rules) != 1 {
+		return nil, errMalformedXML()
+	}
+	return &awss3.PutBucketEncryptionOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Encryption = c
+		return nil
+	})
+}
+
+// GetBucketEncryption says how objects are encrypted by default.
+func (s *Service) GetBucketEncryption(ctx context.Context, in *awss3.GetBucketEncryptionInput) (*awss3.GetBucketEncryptionOutput, error) {
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	return &awss3.GetBucketEncryptionOutput{ServerSideEncryptionConfiguration: cmp.Or(b.Encryption, &s3types.ServerSideEncryptionConfiguration{
+		Rules: []s3types.ServerSideEncryptionRule{{
+			ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{SSEAlgorithm: s3types.ServerSideEncryptionAes256}, BucketKeyEnabled: aws.Bool(false),
+		}},
+	})}, nil
+}
+
+// DeleteBucketEncryption restores the default.
+func (s *Service) DeleteBucketEncryption(ctx context.Context, in *awss3.DeleteBucketEncryptionInput) (*awss3.DeleteBucketEncryptionOutput, error) {
+	return &awss3.DeleteBucketEncryptionOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Encryption = nil
+		return nil
+	})
+}
+
+// PutBucketCors sets the CORS rules of a bucket.
+func (s *Service) PutBucketCors(ctx context.Context, in *awss3.PutBucketCorsInput) (*awss3.PutBucketCorsOutput, error) {
+	rules := in.CORSConfiguration.CORSRules
+	if len(rules) == 0 || len(rules) > 100 {
+		return nil, errMalformedXML()
+	}
+	return &awss3.PutBucketCorsOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.CORS = rules
+		return nil
+	})
+}
+
+// GetBucketCors returns the CORS rules of a bucket.
+func (s *Service) GetBucketCors(ctx context.Context, in *awss3.GetBucketCorsInput) (*awss3.GetBucketCorsOutput, error) {
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	if len(b.CORS) == 0 {
+		return nil, notFound("NoSuchCORSConfiguration", "The CORS configuration does not exist").With("BucketName", b.Name)
+	}
+	return &awss3.GetBucketCorsOutput{CORSRules: b.CORS}, nil
+}
+
+// DeleteBucketCors removes the CORS rules of a bucket.
+func (s *Service) DeleteBucketCors(ctx context.Context, in *awss3.DeleteBucketCorsInput) (*awss3.DeleteBucketCorsOutput, error) {
+	return &awss3.DeleteBucketCorsOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.CORS = nil
+		return nil
+	})
+}
+
+// PutBucketWebsite sets the website configuration of a bucket.
+func (s *Service) PutBucketWebsite(ctx context.Context, in *awss3.PutBucketWebsiteInput) (*awss3.PutBucketWebsiteOutput, error) {
+	return &awss3.PutBucketWebsiteOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Website = in.WebsiteConfiguration
+		return nil
+	})
+}
+
+// GetBucketWebsite returns the website configuration of a bucket.
+func (s *Service) GetBucketWebsite(ctx context.Context, in *awss3.GetBucketWebsiteInput) (*awss3.GetBucketWebsiteOutput, error) {
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	w := b.Website
+	if w == nil {
+		return nil, notFound("NoSuchWebsiteConfiguration", "The specified bucket does not have a website configuration").With("BucketName", b.Name)
+	}
+	return &awss3.GetBucketWebsiteOutput{ErrorDocument: w.ErrorDocument, IndexDocument: w.IndexDocument, RedirectAllRequestsTo: w.RedirectAllRequestsTo, RoutingRules: w.RoutingRules}, nil
+}
+
+// DeleteBucketWebsite removes the website configuration of a bucket.
+func (s *Service) DeleteBucketWebsite(ctx context.Context, in *awss3.DeleteBucketWebsiteInput) (*awss3.DeleteBucketWebsiteOutput, error) {
+	return &awss3.DeleteBucketWebsiteOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Website = nil
+		return nil
+	})
+}
+
+// PutBucketLogging sets where the access logs of a bucket go.
+func (s *Service) PutBucketLogging(ctx context.Context, in *awss3.PutBucketLoggingInput) (*awss3.PutBucketLoggingOutput, error) {
+	to := in.BucketLoggingStatus.LoggingEnabled
+	if to != nil {
+		b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+		if err != nil {
+			return nil, err
+		}
+		target, err := s.lookup(s.store, b.key.Account, b.key.Region, aws.ToString(to.TargetBucket))
+		if err != nil || target.key.Account != b.key.Account {
+			return nil, invalid("InvalidTargetBucketForLogging", "The target bucket for logging does not exist").With("TargetBucket", aws.ToString(to.TargetBucket))
+		}
+	}
+	return &awss3.PutBucketLoggingOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Logging = to
+		return nil
+	})
+}
+
+// GetBucketLogging says where the access logs of a bucket go.
+func (s *Service) GetBucketLogging(ctx context.Context, in *awss3.GetBucketLoggingInput) (*awss3.GetBucketLoggingOutput, error) {
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	return &awss3.GetBucketLoggingOutput{LoggingEnabled: b.Logging}, nil
+}
+
+// PutBucketAccelerateConfiguration sets whether transfers are accelerated.
+func (s *Service) PutBucketAccelerateConfiguration(ctx context.Context, in *awss3.PutBucketAccelerateConfigurationInput) (*awss3.PutBucketAccelerateConfigurationOutput, error) {
+	status := in.AccelerateConfiguration.Status
+	if status != s3types.BucketAccelerateStatusEnabled && status != s3types.BucketAccelerateStatusSuspended {
+		return nil, errMalformedXML()
+	}
+	return &awss3.PutBucketAccelerateConfigurationOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Accelerate = string(status)
+		return nil
+	})
+}
+
+// GetBucketAccelerateConfiguration says whether transfers are accelerated.
+func (s *Service) GetBucketAccelerateConfiguration(ctx context.Context, in *awss3.GetBucketAccelerateConfigurationInput) (*awss3.GetBucketAccelerateConfigurationOutput, error) {
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	return &awss3.GetBucketAccelerateConfigurationOutput{Status: s3types.BucketAccelerateStatus(b.Accelerate)}, nil
+}
+
+// PutBucketRequestPayment sets who pays for requests.
+func (s *Service) PutBucketRequestPayment(ctx context.Context, in *awss3.PutBucketRequestPaymentInput) (*awss3.PutBucketRequestPaymentOutput, error) {
+	payer := in.RequestPaymentConfiguration.Payer
+	if payer != s3types.PayerBucketOwner && payer != s3types.PayerRequester {
+		return nil, errMalformedXML()
+	}
+	return &awss3.PutBucketRequestPaymentOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
+		b.Payer = string(payer)
+		return nil
+	})
+}
+
+// GetBucketRequestPayment says who pays for requests.
+func (s *Service) GetBucketRequestPayment(ctx context.Context, in *awss3.GetBucketRequestPaymentInput) (*awss3.GetBucketRequestPaymentOutput, error) {
+	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
+	if err != nil {
+		return nil, err
+	}
+	return &awss3.GetBucketRequestPaymentOutput{Payer: cmp.Or(s3types.Payer(b.Payer), s3types.PayerBucketOwner)}, nil
+}
+
+// The configurations below cannot be set. These operations answer as AWS does for buckets without them.
+
+// GetBucketReplication answers that a bucket is not replicated.
+func (s *Service) GetBucketReplication(ctx context.Context, in *awss3.GetBucketReplicationInput) (*awss3.GetBucketReplicationOutput, error) {
+	if _, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner); err != nil {
+		return nil, err
+	}
+	return nil, notFound("ReplicationConfigurationNotFoundError", "The replication configuration was not found").With("BucketName", *in.Bucket)
+}
+
+// GetObjectLockConfiguration answers that a bucket has no object lock.
+func (s *Service) GetObjectLockConfiguration(ctx context.Context, in *awss3.GetObjectLockConfigurationInput) (*awss3.GetObjectLockConfigurationOutput, error) {
+	if _, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner); err != nil {
+		return nil, err
+	}
+	return nil, notFound("ObjectLockConfigurationNotFoundError", "Object Lock configuration does not exist for this bucket").With("BucketName", *in.Bucket)
+}
+
+// GetBucketNotificationConfiguration answers that a bucket sends no notifications.
+func (s *Service) GetBucketNotificationConfiguration(ctx context.Context, in *awss3.GetBucketNotificationConfigurationInput) (*awss3.GetBucketNotificationConfigurationOutput, error) {
+	if _, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner); err != nil {
+		return nil, err
+	}
+	return &awss3.GetBucketNotificationConfigurationOutput{}, nil
+}
