@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	authnv1 "k8s.io/api/authentication/v1"
@@ -113,6 +114,13 @@ func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject,
 	principals, err := x.cfg.EKS.KnownPrincipals(ctx, s.PlaneID)
 	if err != nil {
 		return nil
+	}
+	is := func(known string) bool {
+		return strings.EqualFold(known, s.Role) || strings.EqualFold(known, withoutPath(s.Role))
+	}
+	mapped := func(m string) bool { return strings.EqualFold(m, withoutPath(s.Role)) }
+	if principals.API && slices.ContainsFunc(principals.Entries, is) || principals.ConfigMap && slices.ContainsFunc(principals.Mapped, mapped) {
+		return nil // it has been mapped since, and the node tries again
 	}
 	var out []advice.Fix
 	if principals.API {

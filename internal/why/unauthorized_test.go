@@ -56,6 +56,8 @@ func TestUnauthorized(t *testing.T) {
 		{"another role is", plain, eks.KnownPrincipals{API: true, ConfigMap: true, Entries: []string{"arn:aws:iam::000000000000:role/admin"}}, "the cluster maps arn:aws:iam::000000000000:role/admin", []string{entry + plain, mapping + plain}},
 		{"many are", plain, eks.KnownPrincipals{API: true, Entries: make([]string, 6)}, "the cluster maps 6 other roles", []string{entry + plain}},
 		{"aws-auth cannot be read", plain, eks.KnownPrincipals{ConfigMap: true, Invalid: errors.New("line 3")}, "maps no roles: line 3", []string{mapping + plain}},
+		{"it has an entry by now", plain, eks.KnownPrincipals{API: true, Entries: []string{plain}}, "the cluster maps", nil},
+		{"it is mapped by now", withPath, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{plain}}, "the cluster maps", nil},
 		{"a path", withPath, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{withPath}}, "must be left out in aws-auth: tokens are for " + plain, []string{mapping + withPath}},
 		{"an instance profile", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:iam::000000000000:instance-profile/node"}}, "is an instance profile; nodes are identified by their role, " + plain, []string{mapping + plain}},
 		{"a session", plain, eks.KnownPrincipals{ConfigMap: true, Mapped: []string{"arn:aws:sts::000000000000:assumed-role/node/i-1"}}, "is a session; use the role's ARN, " + plain, []string{mapping + plain}},

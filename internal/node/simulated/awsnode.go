@@ -108,6 +108,13 @@ func (k *kubelet) noteImage(ctx context.Context) {
 		if s.Name == node.StepPodImage {
 			k.m.record(ctx, node.Step{Name: node.StepImage, Evidence: s.Evidence, Decision: s.Decision})
 			k.m.phase(node.PhaseRegistered, s.Evidence)
+			for _, cs := range [][]container{k.cni.inits, k.cni.apps} {
+				for i := range cs {
+					if at := cs[i].pull.retry; at.After(k.now()) {
+						k.m.tries(at)
+					}
+				}
+			}
 			return
 		}
 	}
@@ -121,11 +128,11 @@ func (k *kubelet) noteImage(ctx context.Context) {
 func (k *kubelet) setUpNetwork(ctx context.Context) {
 	err := k.startIPAM(ctx)
 	if err != nil {
+		k.networkDelay = min(max(2*k.networkDelay, networkRetryFirst), networkRetry)
+		k.networkDue = k.now().Add(k.networkDelay)
 		if ctx.Err() == nil {
 			k.failedNetwork(ctx, err)
 		}
-		k.networkDelay = min(max(2*k.networkDelay, networkRetryFirst), networkRetry)
-		k.networkDue = k.now().Add(k.networkDelay)
 		return
 	}
 	k.ipam.running, k.network, k.networkDue, k.networkDelay = true, true, time.Time{}, 0
@@ -144,6 +151,7 @@ func (k *kubelet) failedNetwork(ctx context.Context, err error) {
 	}
 	k.m.step(ctx, node.StepNetwork, err, "")
 	k.m.phase(node.PhaseRegistered, err.Error())
+	k.m.tries(k.networkDue)
 	// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet.go; the message is containerd's.
 	k.os.klog('I', "kubelet.go:3262", "Container runtime network not ready", "networkReady", "NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")
 }

@@ -79,6 +79,9 @@ func TestRefusalsKeepNodesOut(t *testing.T) {
 				if i < 0 || info.Steps[i].Name != tc.step || !strings.Contains(info.Steps[i].Evidence, tc.text) || info.Steps[i].Decision == nil {
 					t.Errorf("steps %+v, want a failed %s with %q", info.Steps, tc.step, tc.text)
 				}
+				if info.NextTry.IsZero() {
+					t.Error("it does not say when it tries again")
+				}
 				n := b.api.node(nodeName)
 				if (n != nil) != tc.registered {
 					t.Fatalf("the node is %+v", n)
