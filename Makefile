@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e soak advice race race-e2e bench fuzz clean
+.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -101,8 +101,18 @@ golden: ## rewrite golden files, then show what changed
 	$(GO) test ./internal/... -update
 	git diff --stat
 
+# The scripts that need clients find them in the PATH, and those that make builds in bin.
+e2e: export PATH := $(CURDIR)/bin:$(PATH)
 e2e: build ## end-to-end scripts with real clients
+	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
+
+EKSCTL ?= v0.230.0
+eksctl: ## build bin/eksctl of the release EKSCTL, for e2e: from EKSCTL_SOURCE, or a clone of its repository
+	@set -e; src="$(EKSCTL_SOURCE)"; if [ -z "$$src" ]; then \
+		src=$$(mktemp -d); trap "rm -rf $$src" EXIT; \
+		git clone -q --depth 1 --branch $(EKSCTL) https://github.com/eksctl-io/eksctl $$src; fi; \
+	(cd $$src && $(GO) build -ldflags '-s -w' -o $(CURDIR)/bin/eksctl ./cmd/eksctl); bin/eksctl version
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak

@@ -30,7 +30,8 @@ func (d *daemon) newCloudFormation() *cloudformation.Service {
 			}
 			return d.sts.RoleSession(ctx, role.ARN, stackSession)
 		},
-		Log: d.log,
+		Deleting: d.timing.StackDeleting,
+		Log:      d.log,
 	})
 }
 

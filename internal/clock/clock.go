@@ -97,6 +97,9 @@ type Timing struct {
 	EndpointDeleting time.Duration
 	// LoadBalancerProvisioning is how long a load balancer takes to become active.
 	LoadBalancerProvisioning time.Duration
+	// StackDeleting is the minimum time that a stack is deleted. eksctl describes by its name a
+	// stack that it has just begun to delete, and fails if there is none.
+	StackDeleting time.Duration
 	// PeeringOverVisible is how long a peering connection that was deleted,
 	// rejected, failed or expired is still described.
 	PeeringOverVisible time.Duration
@@ -118,6 +121,7 @@ func Fast() Timing {
 		NodegroupDrain:            2 * time.Second,
 		PodsEndWithNode:           true,
 		AddonUnhealthy:            3 * time.Second,
+		StackDeleting:             time.Second,
 		AddonRollout:              3 * time.Minute,
 		AddonStuck:                10 * time.Second,
 		ClusterKeyPause:           5 * time.Second,
@@ -159,6 +163,7 @@ func AWS() Timing {
 		NodegroupDrain:            5 * time.Minute,
 		AddonApplying:             20 * time.Second,
 		AddonUnhealthy:            5 * time.Minute,
+		StackDeleting:             10 * time.Second,
 		AddonRollout:              30 * time.Minute,
 		AddonStuck:                30 * time.Minute,
 		ClusterUpdating:           3 * time.Minute,

@@ -41,8 +41,10 @@ type Config struct {
 	// Assume returns a session of a stack's role, or an error if CloudFormation may not
 	// assume it.
 	Assume func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error)
-	Clock  clock.WithTicker // nil means the real clock
-	Log    *slog.Logger     // nil means slog.Default
+	// Deleting is the minimum time that a stack is being deleted.
+	Deleting time.Duration
+	Clock    clock.WithTicker // nil means the real clock
+	Log      *slog.Logger     // nil means slog.Default
 }
 
 // A Service is CloudFormation.

@@ -450,6 +450,15 @@ func (o *operation) remove(ctx context.Context) error {
 	case len(bad) > 0:
 		return o.setStack(ctx, cloudformationtypes.StackStatusDeleteFailed, failedToDelete(bad), nil)
 	}
+	if left := o.rec.Deleted.Add(o.s.cfg.Deleting).Sub(o.s.now()); left > 0 && o.s.cfg.Deleting > 0 {
+		timer := o.s.clock.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 	return o.setStack(ctx, cloudformationtypes.StackStatusDeleteComplete, "", nil)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -659,5 +660,26 @@ func TestPageOfTypes(t *testing.T) {
 		if len(typ.Handled) == 0 {
 			t.Errorf("%s has no properties", typ.Type)
 		}
+	}
+}
+
+// A stack is found by its name for a while after its resources are gone: eksctl asks for it.
+func TestDeletionTakesAMoment(t *testing.T) {
+	w := newWorld(t)
+	w.config.Deleting = time.Hour
+	cancel, ended := w.run(w.front)
+	t.Cleanup(func() { cancel(); <-ended })
+	id := w.create(t, "moment", `{"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`)
+	w.want(t, id, "CREATE_COMPLETE")
+	w.delete(t, id)
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if script := w.script(t, id); !strings.Contains(script, "Q DELETE_COMPLETE") {
+			return errors.New(script)
+		}
+		return nil
+	})
+	st := testkit.Must(w.DescribeStacks(t.Context(), &awscloudformation.DescribeStacksInput{StackName: aws.String("moment")}))(t).Stacks[0]
+	if st.StackStatus != "DELETE_IN_PROGRESS" {
+		t.Errorf("%s", st.StackStatus)
 	}
 }
