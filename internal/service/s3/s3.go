@@ -63,7 +63,7 @@ func New(cfg Config) *Service {
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: s.Run}
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Run: s.Run, Tagging: s.taggable()}
 }
 
 // kind is the kind of the service's blobs.
@@ -104,14 +104,9 @@ func (s *Service) lookup(r store.Reader, account, region, name string) (bucket, 
 	if rec, err := buckets.Get(r, key); err == nil {
 		return bucket{rec, key}, nil
 	}
-	for _, scope := range []store.Scope{{Account: account}, {}} {
-		if scope.Account == "" && account == "" {
-			continue
-		}
-		for _, b := range buckets.All(r, scope) {
-			if b.Key.ID == name {
-				return bucket{b.Value, b.Key}, nil
-			}
+	for _, b := range buckets.All(r, store.Scope{}) {
+		if b.Key.ID == name {
+			return bucket{b.Value, b.Key}, nil
 		}
 	}
 	return bucket{}, errNoBucket(name)
