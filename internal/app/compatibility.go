@@ -149,6 +149,7 @@ docker's daemon connects by itself, so it needs the second name. ECR differs fro
 - Lifecycle policies are applied every 30 seconds, and a preview is complete at once.
 - A KMS key is checked when a repository is created, and encrypts nothing on disk.
 - Layers cannot be mounted from another repository, as on AWS unless an account setting allows it. Clients upload them again.
+- Of ECR Public there is GetAuthorizationToken. public.ecr.aws is AWS's own registry, which ` + "`drydock run`" + ` leaves to the internet.
 - Tokens are valid in all regions. The tags of their principal are those at the time of GetAuthorizationToken.
 `
 }

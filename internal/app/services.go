@@ -36,6 +36,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/ecr"
 	"github.com/drydock-dev/drydock/internal/service/ecr/registry"
+	"github.com/drydock-dev/drydock/internal/service/ecrpublic"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 	"github.com/drydock-dev/drydock/internal/service/elb"
@@ -141,6 +142,7 @@ var services = []entry{
 	{new(s3.Service).AWS, func(d *daemon) module.Module {
 		return s3.New(s3.Config{Store: d.store, Blobs: d.blobs, Authorize: d.authorizer.AuthorizeTargets, Log: d.log}).Module()
 	}},
+	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return ecrpublic.New(ecrpublic.Config{Token: d.ecr.Token}).Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
