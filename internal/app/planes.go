@@ -59,6 +59,10 @@ func (p planes) SetAccess(ctx context.Context, id string, public bool, cidrs []s
 	return p.m.SetAccess(ctx, id, a)
 }
 
+func (p planes) SetLogging(ctx context.Context, id string, components []string) error {
+	return p.m.SetLogging(ctx, id, components)
+}
+
 // Dial connects to a control plane as if from inside its own network.
 func (p planes) Dial(ctx context.Context, id string) (net.Conn, error) { return p.m.Dial(ctx, id) }
 
@@ -145,6 +149,15 @@ func (p planes) issuerKeys(_ context.Context, issuer string) (keySet []byte, ok 
 	}
 	keySet, err = p.m.JWKS(id)
 	return keySet, err == nil
+}
+
+// writeLogs writes lines of a control plane's logs to CloudWatch Logs.
+func (d *daemon) writeLogs(ctx context.Context, planeID, instance string, lines []controlplane.LogLine) error {
+	out := make([]eks.LogLine, len(lines))
+	for i, l := range lines {
+		out[i] = eks.LogLine(l)
+	}
+	return d.eks.WriteLogs(ctx, planeID, instance, out)
 }
 
 // authorize is a control plane's authorization webhook.

@@ -289,6 +289,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Instances:         awscall.EC2{API: asEKS},
 		AutoScaling:       groups{awscall.AutoScaling{API: asEKS}, d.scaling},
 		Keys:              clusterKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}},
+		Logs:              awscall.Logs{API: d.server},
 		VerifyPresigned:   d.verifyPresigned,
 		OwnHost:           d.ownHost,
 		EndpointURL:       d.info.URL,
@@ -377,12 +378,14 @@ func (d *daemon) taggings() []module.Tagging {
 // start boots the control planes of clusters, after everything that they call has been built.
 func (d *daemon) start(ctx context.Context) error {
 	return d.planes.Start(ctx, controlplane.Hooks{
-		Authenticate:     d.eks.Authenticate,
-		Authorize:        d.authorize,
-		MutatePod:        d.eks.MutatePod,
-		MutateFargatePod: d.eks.MutateFargatePod,
-		Cloud:            d.cloud,
-		KMS:              planeKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}, d.planes, d.eks},
+		Authenticate:       d.eks.Authenticate,
+		Authorize:          d.authorize,
+		MutatePod:          d.eks.MutatePod,
+		MutateFargatePod:   d.eks.MutateFargatePod,
+		Cloud:              d.cloud,
+		AuthenticatorLines: eks.AuthenticatorLines,
+		WriteLogs:          d.writeLogs,
+		KMS:                planeKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}, d.planes, d.eks},
 	})
 }
 

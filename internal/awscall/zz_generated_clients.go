@@ -241,6 +241,11 @@ func (c KMS) RevokeGrant(ctx context.Context, in *awskms.RevokeGrantInput) (*aws
 // Logs calls operations of the service whose SDK package is cloudwatchlogs.
 type Logs struct{ API awsapi.API }
 
+// CreateLogGroup calls the operation of that name.
+func (c Logs) CreateLogGroup(ctx context.Context, in *awscloudwatchlogs.CreateLogGroupInput) (*awscloudwatchlogs.CreateLogGroupOutput, error) {
+	return awsapi.Do[awscloudwatchlogs.CreateLogGroupOutput](ctx, c.API, in)
+}
+
 // CreateLogStream calls the operation of that name.
 func (c Logs) CreateLogStream(ctx context.Context, in *awscloudwatchlogs.CreateLogStreamInput) (*awscloudwatchlogs.CreateLogStreamOutput, error) {
 	return awsapi.Do[awscloudwatchlogs.CreateLogStreamOutput](ctx, c.API, in)

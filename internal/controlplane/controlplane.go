@@ -77,6 +77,12 @@ type Hooks struct {
 	// credentials are missing, it returns an error together with the rest, and the provider's calls fail with that
 	// error. If Cloud is nil, there is no cloud.
 	Cloud func(ctx context.Context, planeID string) (Cloud, error)
+	// AuthenticatorLines returns the lines that the authenticator's log gets for a result of Authenticate. client is the
+	// address that the API server asked from.
+	AuthenticatorLines func(now time.Time, client string, user authnv1.UserInfo, err error) []string
+	// WriteLogs writes lines of a plane's logs. A run of its process has one instance, 32 hexadecimal digits. After an
+	// error the lines are written again. If it is nil, lines are dropped.
+	WriteLogs func(ctx context.Context, planeID, instance string, lines []LogLine) error
 	// KMS encrypts and decrypts for planes with encryption. If nil, no plane can be encrypted.
 	KMS KMS
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,8 +71,11 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 			fmt.Fprint(w, subject.CommonName, " ", strings.Join(subject.Organization, ","))
 		}
 	})
-	mux.HandleFunc("POST /token-review", forward(files.TokenWebhook()))
-	mux.HandleFunc("POST /access-review", forward(files.AuthorizationWebhook()))
+	mux.HandleFunc("POST /token-review", forward(files.TokenWebhook(), ""))
+	mux.HandleFunc("POST /access-review", forward(files.AuthorizationWebhook(), ""))
+	for _, path := range []string{launch.LoggingPath, launch.LogsPath} {
+		mux.HandleFunc("POST "+path, forward(files.TokenWebhook(), path))
+	}
 	mux.HandleFunc("POST /admission-review", admit(files))
 	mux.HandleFunc("/dial", func(w http.ResponseWriter, r *http.Request) {
 		_, socket, _ := strings.Cut(string(mustRead(files.Egress())), `udsName: "`)
@@ -96,7 +100,7 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 func hangWish(dir string) string { return filepath.Join(dir, "hang") }
 
 // forward posts a request on with a kubeconfig, as the API server's webhooks do.
-func forward(kubeconfig string) http.HandlerFunc {
+func forward(kubeconfig, path string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 		if err != nil {
@@ -112,7 +116,11 @@ func forward(kubeconfig string) http.HandlerFunc {
 		cas.AppendCertsFromPEM(mustRead(cfg.CAFile))
 		client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: cas}}}
 		defer client.CloseIdleConnections()
-		req, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, cfg.Host+cfg.APIPath, r.Body)
+		to := cfg.Host + cfg.APIPath
+		if u, err := url.Parse(cfg.Host); path != "" && err == nil {
+			to = "https://" + u.Host + path
+		}
+		req, _ := http.NewRequestWithContext(r.Context(), http.MethodPost, to, r.Body)
 		resp, err := client.Do(req)
 		if err != nil {
 			fmt.Fprint(w, err)

@@ -137,7 +137,7 @@ func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 			return err
 		}
 	}
-	if m.webhooks, err = serveWebhooks(ctx, m.cfg, hooks, func(id string) bool { return m.find(id) != nil }); err != nil {
+	if m.webhooks, err = serveWebhooks(ctx, m.cfg, hooks, m.find); err != nil {
 		return fmt.Errorf("listening for webhooks: %w", err)
 	}
 	m.removeStrayFolders()
@@ -425,6 +425,18 @@ func (m *Manager) SetAccess(ctx context.Context, id string, a Access) error {
 		return ErrNotFound
 	}
 	return p.update(ctx, func(r *record) error { r.Access = a; return nil })
+}
+
+// SetLogging changes which components' logs go to Hooks.WriteLogs, without a restart.
+func (m *Manager) SetLogging(ctx context.Context, id string, components []string) error {
+	p := m.find(id)
+	if p == nil {
+		return ErrNotFound
+	}
+	if slices.Equal(p.snapshot().Logging, components) {
+		return nil
+	}
+	return p.update(ctx, func(r *record) error { r.Logging = components; return nil })
 }
 
 // RESTConfig returns a client configuration with the rights of system:masters. It connects directly to the process,

@@ -15,6 +15,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+	"github.com/drydock-dev/drydock/internal/controlplane/logqueue"
+	"github.com/drydock-dev/drydock/internal/ids"
 )
 
 // A plane is a running control plane: its listener, its process, its sockets.
@@ -35,6 +37,7 @@ type plane struct {
 	kms       *unixServer
 	child     *childproc.Supervisor
 	unboot    context.CancelFunc // cancels what a boot waits for
+	unlog     context.CancelFunc // ends writing the authenticator's log
 
 	// encryption is held while the EncryptionConfiguration is updated to the record's key. Lock it after lifecycle
 	// and before mu.
@@ -45,18 +48,22 @@ type plane struct {
 	status  Status
 	backend string // host:port of the process if it is ready
 	gone    bool   // released
+	// instance identifies this run of the process in the names of log streams.
+	instance string
 	// kmsError is the last error from KMS, for a plane with encryption.
 	kmsError error
 	changed  chan struct{} // closed at the next change of the above
 
-	clients clients
+	// authenticator has the lines of the authenticator's log, which the daemon writes itself.
+	authenticator *logqueue.Queue
+	clients       clients
 }
 
 func newPlane(m *Manager, rec record, sec secrets) *plane {
 	p := &plane{
 		m: m, id: rec.ID, secrets: sec, rec: rec,
 		status:  Status{State: Starting, Reason: "waiting to be started", Since: m.cfg.Clock.Now()},
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), authenticator: logqueue.New(),
 	}
 	p.clients.plane = p
 	return p
@@ -152,6 +159,11 @@ func (p *plane) boot(ctx context.Context) error {
 		return err
 	}
 	p.setStatus(Starting, "its process is starting")
+	var logging context.Context
+	logging, p.unlog = context.WithCancel(p.m.ctx)
+	p.m.wg.Go(func() {
+		p.authenticator.Run(logging, p.writeLogs, func(err error) { p.m.cfg.Log.Warn("writing the authenticator's log", "plane", p.id, "err", err) })
+	})
 	var booting context.Context
 	booting, p.unboot = context.WithCancel(context.WithoutCancel(ctx))
 	p.child = childproc.Supervise(context.WithoutCancel(ctx), childproc.Spec{
@@ -191,6 +203,7 @@ func (p *plane) prepare(ctx context.Context) ([]byte, error) {
 	if err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
+	p.set(func() { p.instance = ids.Hex(32) })
 	return json.Marshal(launch.Config{
 		Dir:         string(p.dir()),
 		Version:     rec.Key.Version,
@@ -256,6 +269,7 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 		p.endpoint = nil
 	}
 	if p.child != nil {
+		p.unlog()
 		p.unboot()
 		stop(p.child)
 		p.child = nil

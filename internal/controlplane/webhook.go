@@ -36,7 +36,7 @@ type webhooks struct {
 	done   chan struct{}
 }
 
-func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, known func(id string) bool) (*webhooks, error) {
+func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, find func(id string) *plane) (*webhooks, error) {
 	now := cfg.Clock.Now()
 	ca, err := newAuthority("drydock-webhooks", now)
 	if err != nil {
@@ -56,24 +56,34 @@ func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, known func(id s
 		return nil, err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST "+authenticatePath, reviewHandler(known, func(ctx context.Context, id string, r *authnv1.TokenReview) {
-		r.Status = authenticate(ctx, hooks, id, r.Spec.Token)
+	mux.Handle("POST "+authenticatePath, reviewHandler(find, func(req *http.Request, p *plane, r *authnv1.TokenReview) {
+		r.Status = p.authenticate(req.Context(), req.RemoteAddr, r.Spec.Token)
 		r.Spec = authnv1.TokenReviewSpec{} // do not repeat the token in the answer
 	}))
-	mux.Handle("POST "+authorizePath, reviewHandler(known, func(ctx context.Context, id string, r *authzv1.SubjectAccessReview) {
+	mux.Handle("POST "+authorizePath, reviewHandler(find, func(req *http.Request, p *plane, r *authzv1.SubjectAccessReview) {
 		r.Status = authzv1.SubjectAccessReviewStatus{}
 		if hooks.Authorize != nil {
-			r.Status.Allowed, r.Status.Denied, r.Status.Reason = hooks.Authorize(ctx, id, &r.Spec)
+			r.Status.Allowed, r.Status.Denied, r.Status.Reason = hooks.Authorize(req.Context(), p.id, &r.Spec)
 		}
 	}))
-	mux.Handle("POST "+mutatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
-		mutate(ctx, cfg.Log, hooks.MutatePod, id, r)
+	mux.Handle("POST "+mutatePath, reviewHandler(find, func(req *http.Request, p *plane, r *admissionv1.AdmissionReview) {
+		mutate(req.Context(), cfg.Log, hooks.MutatePod, p.id, r)
 	}))
-	mux.Handle("POST "+mutateFargatePath, reviewHandler(known, func(ctx context.Context, id string, r *admissionv1.AdmissionReview) {
-		mutate(ctx, cfg.Log, hooks.MutateFargatePod, id, r)
+	mux.Handle("POST "+mutateFargatePath, reviewHandler(find, func(req *http.Request, p *plane, r *admissionv1.AdmissionReview) {
+		mutate(req.Context(), cfg.Log, hooks.MutateFargatePod, p.id, r)
 	}))
-	mux.Handle("POST "+launch.CloudPath, reviewHandler(known, func(ctx context.Context, id string, c *Cloud) {
-		*c = cloud(ctx, hooks, id)
+	mux.Handle("POST "+launch.CloudPath, reviewHandler(find, func(req *http.Request, p *plane, c *Cloud) {
+		*c = cloud(req.Context(), hooks, p.id)
+	}))
+	mux.Handle("POST "+launch.LoggingPath, reviewHandler(find, func(req *http.Request, p *plane, l *launch.Logging) {
+		l.Components = p.awaitLogging(req.Context(), l.Components)
+	}))
+	mux.Handle("POST "+launch.LogsPath, reviewHandler(find, func(req *http.Request, p *plane, l *launch.Logs) {
+		err := p.writeLogs(req.Context(), l.Lines)
+		*l = launch.Logs{}
+		if err != nil {
+			l.Problem = err.Error()
+		}
 	}))
 	w := &webhooks{ca: ca, url: "https://" + l.Addr().String(), done: make(chan struct{})}
 	w.server = &http.Server{
@@ -100,18 +110,10 @@ func (w *webhooks) close() {
 	<-w.done
 }
 
-func authenticate(ctx context.Context, hooks Hooks, id, token string) authnv1.TokenReviewStatus {
-	user, err := hooks.Authenticate(ctx, id, token)
-	if err != nil {
-		return authnv1.TokenReviewStatus{Error: err.Error()}
-	}
-	return authnv1.TokenReviewStatus{Authenticated: true, User: user}
-}
-
-func reviewHandler[T any](known func(id string) bool, fn func(ctx context.Context, planeID string, review *T)) http.HandlerFunc {
+func reviewHandler[T any](find func(id string) *plane, fn func(r *http.Request, p *plane, review *T)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		id := r.TLS.PeerCertificates[0].Subject.CommonName
-		if !known(id) {
+		p := find(r.TLS.PeerCertificates[0].Subject.CommonName)
+		if p == nil {
 			http.Error(w, "no such control plane", http.StatusForbidden)
 			return
 		}
@@ -120,7 +122,7 @@ func reviewHandler[T any](known func(id string) bool, fn func(ctx context.Contex
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		fn(r.Context(), id, &review)
+		fn(r, p, &review)
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(&review) // an error means that the child has disconnected
 	}

@@ -30,7 +30,7 @@ var clients = []client{
 	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile CreateServiceLinkedRole DeleteInstanceProfile GetInstanceProfile GetRole
 		RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},
-	{"Logs", "cloudwatchlogs", `CreateLogStream PutLogEvents`},
+	{"Logs", "cloudwatchlogs", `CreateLogGroup CreateLogStream PutLogEvents`},
 	{"SQS", "sqs", `SendMessage`},
 	{"STS", "sts", `AssumeRole`},
 }

@@ -31,7 +31,7 @@ type apiServer struct {
 
 // newAPIServer prepares a kube-apiserver on listener. It does what app.Run of the API server's command does, but
 // changes the version.
-func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener) (*apiServer, error) {
+func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener, logs *logs) (*apiServer, error) {
 	opts := options.NewServerRunOptions()
 	if err := parse(opts.Flags(), apiServerArgs(cfg)); err != nil {
 		return nil, err
@@ -60,6 +60,9 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener)
 	config.KubeAPIs.ControlPlane.Generic.EffectiveVersion = version
 	config.ApiExtensions.GenericConfig.EffectiveVersion = version
 	config.Aggregator.GenericConfig.EffectiveVersion = version
+	if err := logs.audit(config.KubeAPIs.ControlPlane.Generic, &config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config); err != nil {
+		return nil, err
+	}
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, err

@@ -68,7 +68,12 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 	if err := writeKubeconfigs(cfg, port); err != nil {
 		return err
 	}
-	api, err := newAPIServer(ctx, cfg, listener)
+	daemon, err := newDaemonClient(cfg)
+	if err != nil {
+		return err
+	}
+	logs := captureLogs(daemon)
+	api, err := newAPIServer(ctx, cfg, listener, logs)
 	if err != nil {
 		return fmt.Errorf("kube-apiserver: %w", err)
 	}
@@ -85,7 +90,8 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 			return nil
 		})
 	}
-	component("kube-apiserver", api.run)
+	component(launch.APIServer, api.run)
+	group.Go(func() error { logs.run(ctx); return nil })
 	report(launch.Report{Event: launch.Listening, Port: port})
 	group.Go(func() error {
 		// The controller manager polls /healthz once a second. If it started a moment too early, it would lose a
@@ -93,8 +99,10 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 		if err := waitFor(ctx, api.loopback, "/healthz"); err != nil {
 			return err
 		}
-		component("kube-controller-manager", func(ctx context.Context) error { return runControllerManager(ctx, cfg) })
-		component("kube-scheduler", func(ctx context.Context) error { return runScheduler(ctx, cfg) })
+		component(launch.ControllerManager, func(ctx context.Context) error {
+			return runControllerManager(logs.as(ctx, launch.ControllerManager), cfg)
+		})
+		component(launch.Scheduler, func(ctx context.Context) error { return runScheduler(logs.as(ctx, launch.Scheduler), cfg) })
 		// Until a namespace has its default service account, it accepts no pods.
 		for _, path := range []string{"/readyz", "/api/v1/namespaces/default/serviceaccounts/default"} {
 			if err := waitFor(ctx, api.loopback, path); err != nil {
@@ -108,7 +116,7 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 		group.Go(func() error {
 			// A cluster without load balancers is better than no cluster.
 			for ctx.Err() == nil {
-				if err := runCloudController(ctx, cfg, api.loopback); err != nil {
+				if err := runCloudController(logs.as(ctx, launch.CloudControllerManager), daemon, api.loopback); err != nil {
 					klog.ErrorS(err, "The cloud's service controller stopped")
 				}
 				_ = pause(ctx, cloudRetry)

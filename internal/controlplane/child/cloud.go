@@ -1,7 +1,6 @@
 package child
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -22,7 +20,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	cloudprovider "k8s.io/cloud-provider"
 	awsprovider "k8s.io/cloud-provider-aws/pkg/providers/v1"
 	"k8s.io/cloud-provider/controllers/service"
@@ -48,7 +45,7 @@ const (
 //
 // Both are upstream's own. They find AWS through the environment of this process, as the SDK does. That is safe
 // because nothing else in it calls AWS.
-func runCloudController(ctx context.Context, cfg launch.Config, loopback *rest.Config) error {
+func runCloudController(ctx context.Context, daemon *daemonClient, loopback *rest.Config) error {
 	client, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(loopback), "service-controller"))
 	if err != nil {
 		return err
@@ -56,16 +53,13 @@ func runCloudController(ctx context.Context, cfg launch.Config, loopback *rest.C
 	if err := waitForLoadBalancer(ctx, client); err != nil {
 		return ignoreCanceled(ctx, err)
 	}
-	asker, err := newCloudAsker(cfg)
-	if err != nil {
-		return err
-	}
 	ctx, end := context.WithCancel(ctx) // what this run starts ends with it
 	defer end()
 	var about launch.Cloud
 	for {
+		var err error
 		// Missing credentials are left to upstream's first call, which reports them in an event.
-		if about, err = asker.ask(ctx); err == nil || about.Cluster != "" {
+		if about, err = askForCloud(ctx, daemon); err == nil || about.Cluster != "" {
 			break
 		}
 		klog.ErrorS(err, "Asking for the cluster's cloud")
@@ -73,7 +67,7 @@ func runCloudController(ctx context.Context, cfg launch.Config, loopback *rest.C
 			return ignoreCanceled(ctx, err)
 		}
 	}
-	stop, err := asker.serveCredentials(ctx, about)
+	stop, err := serveCredentials(ctx, daemon, about)
 	if err != nil {
 		return err
 	}
@@ -167,46 +161,11 @@ func cloudConfig(c launch.Cloud) string {
 	return fmt.Sprintf("[Global]\nRegion=%s\nVPC=%s\nSubnetID=%s\nKubernetesClusterID=%s\n", c.Region, c.VPC, c.Subnet, c.Cluster)
 }
 
-// A cloudAsker asks the daemon for this plane's cloud.
-type cloudAsker struct {
-	client *http.Client
-	url    string
-}
-
-// newCloudAsker returns a cloudAsker that presents the client certificate of the plane's webhooks.
-func newCloudAsker(cfg launch.Config) (*cloudAsker, error) {
-	webhook, err := clientcmd.BuildConfigFromFlags("", launch.Files(cfg.Dir).TokenWebhook())
-	if err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(webhook.Host)
-	if err != nil {
-		return nil, err
-	}
-	client, err := rest.HTTPClientFor(webhook)
-	if err != nil {
-		return nil, err
-	}
-	client.Timeout = 10 * time.Second
-	return &cloudAsker{client: client, url: "https://" + u.Host + launch.CloudPath}, nil
-}
-
-// ask returns the daemon's answer. If only the credentials are missing, it returns an error together with the rest.
-func (a *cloudAsker) ask(ctx context.Context) (launch.Cloud, error) {
+// askForCloud returns what the daemon knows about this plane's cloud. If only the credentials are missing, it returns an
+// error together with the rest.
+func askForCloud(ctx context.Context, daemon *daemonClient) (launch.Cloud, error) {
 	var out launch.Cloud
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, a.url, bytes.NewReader([]byte("{}")))
-	if err != nil {
-		return out, err
-	}
-	resp, err := a.client.Do(req)
-	if err != nil {
-		return out, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return out, fmt.Errorf("the daemon answered %s", resp.Status)
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+	if err := daemon.call(ctx, launch.CloudPath, 10*time.Second, &out); err != nil {
 		return out, err
 	}
 	if out.Problem != "" {
@@ -218,7 +177,7 @@ func (a *cloudAsker) ask(ctx context.Context) (launch.Cloud, error) {
 // serveCredentials lets the AWS SDK in this process fetch the cluster role's credentials as in a container, again
 // before they expire, and sets the daemon as its endpoint. Only this process knows the token that is needed to fetch
 // them.
-func (a *cloudAsker) serveCredentials(ctx context.Context, about launch.Cloud) (stop func(), err error) {
+func serveCredentials(ctx context.Context, daemon *daemonClient, about launch.Cloud) (stop func(), err error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -231,7 +190,7 @@ func (a *cloudAsker) serveCredentials(ctx context.Context, about launch.Cloud) (
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		now, err := a.ask(r.Context())
+		now, err := askForCloud(r.Context(), daemon)
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			_ = json.NewEncoder(w).Encode(map[string]string{"code": "ClusterRole", "message": err.Error()})

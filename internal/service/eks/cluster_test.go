@@ -200,11 +200,11 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 			},
 			"InvalidParameterException", "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP",
 		},
-		"control plane logs": {
+		"unknown logs": {
 			func(in *awseks.CreateClusterInput) {
-				in.Logging = &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true), Types: []ekstypes.LogType{ekstypes.LogTypeApi}}}}
+				in.Logging = &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true), Types: []ekstypes.LogType{"kubelet"}}}}
 			},
-			"NotImplemented", "Drydock does not implement control plane logs (logging.clusterLogging with enabled true); to see what it implements: drydock supports eks CreateCluster",
+			"InvalidParameterException", "Invalid log type: kubelet",
 		},
 		"a reserved tag": {
 			func(in *awseks.CreateClusterInput) { in.Tags = map[string]string{"aws:x": "y"} },

@@ -22,8 +22,10 @@ package eks
 import (
 	"context"
 	"errors"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	authnv1 "k8s.io/api/authentication/v1"
 
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
@@ -91,8 +93,14 @@ type (
 	PlaneRequest  = plane.Request
 	Plane         = record.Plane
 	Objects       = plane.Objects
+	LogLine       = plane.LogLine
 	ApplyOptions  = plane.ApplyOptions
 )
+
+// AuthenticatorLines returns what the authenticator's log gets for a result of Service.Authenticate.
+func AuthenticatorLines(now time.Time, client string, user authnv1.UserInfo, err error) []string {
+	return access.AuthenticatorLines(now, client, user, err)
+}
 
 // APIEndpoints returns the API server endpoints of the clusters in an account and region.
 func APIEndpoints(r store.Reader, account, region string) []APIEndpoint {

@@ -54,12 +54,13 @@ func (f *faults) strike() error {
 
 // fakePlanes are control planes based on client-go's fake clientset.
 type fakePlanes struct {
-	faults *faults
-	mu     sync.Mutex
-	n      int
-	owners map[string]eks.Plane
-	byID   map[string]*fake.Clientset
-	access map[string]string
+	faults  *faults
+	mu      sync.Mutex
+	n       int
+	owners  map[string]eks.Plane
+	byID    map[string]*fake.Clientset
+	logging map[string][]string
+	access  map[string]string
 	// notReady makes WaitReady fail.
 	notReady error
 	// protected pods cannot be evicted.
@@ -182,6 +183,19 @@ func (p *fakePlanes) SetAccess(_ context.Context, id string, public bool, cidrs 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.access[id] = fmt.Sprint(public, cidrs, private)
+	return nil
+}
+
+func (p *fakePlanes) SetLogging(_ context.Context, id string, components []string) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.logging == nil {
+		p.logging = map[string][]string{}
+	}
+	p.logging[id] = components
 	return nil
 }
 

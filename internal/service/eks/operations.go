@@ -21,7 +21,7 @@ func (s *Service) AWS() awsapi.Service {
 				kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.ipFamily
 				kubernetesNetworkConfig.elasticLoadBalancing.enabled computeConfig.enabled storageConfig.blockStorage.enabled
 				zonalShiftConfig.enabled bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
-			Except: "logging with types enabled, Auto Mode or zonal shift switched on, ipFamily ipv6",
+			Except: "Auto Mode or zonal shift switched on, ipFamily ipv6",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {
@@ -37,7 +37,6 @@ func (s *Service) AWS() awsapi.Service {
 			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection
 				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.endpointPrivateAccess
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds`,
-			Except: "logging with types enabled",
 		},
 		{Name: "AssociateEncryptionConfig", Members: "*"},
 		{Name: "DescribeClusterVersions", Members: "*"},

@@ -38,6 +38,7 @@ type world struct {
 	iam    *fakeIAM
 	keys   *fakeKeys
 	noKeys bool
+	logs   fakeLogs
 	// serverLog is the server's log, for tests with internal failures.
 	serverLog *slog.Logger
 	ec2       *fakeEC2
@@ -123,7 +124,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		keys = nil
 	}
 	svc, err := eks.New(eks.Config{
-		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys,
+		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys, Logs: &w.logs,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,
 		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),

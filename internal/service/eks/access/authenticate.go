@@ -57,10 +57,16 @@ func (s *Service) Authenticate(ctx context.Context, planeID, token string) (auth
 		return authnv1.UserInfo{}, unauthenticated(CauseSignature, "the token's signature is not good for cluster %s: %w", rec.Name(), err)
 	}
 	to, err := s.MapPrincipal(ctx, key, rec, p)
-	if err != nil {
-		return authnv1.UserInfo{}, err
+	if err == nil {
+		var user authnv1.UserInfo
+		if user, err = s.userInfo(ctx, key, p, to); err == nil {
+			return user, nil
+		}
 	}
-	return s.userInfo(ctx, key, p, to)
+	if refused := (*Refusal)(nil); errors.As(err, &refused) {
+		refused.principal = p
+	}
+	return authnv1.UserInfo{}, err
 }
 
 // MapPrincipal returns the mapping of a principal: from its access entry if the authentication mode
@@ -230,13 +236,15 @@ const (
 )
 
 func unauthenticated(cause, format string, args ...any) error {
-	return &Refusal{cause, fmt.Errorf(format, args...)}
+	return &Refusal{cause: cause, reason: fmt.Errorf(format, args...)}
 }
 
 // A Refusal is an ErrUnauthenticated with its cause.
 type Refusal struct {
 	cause  string
 	reason error
+	// principal is who was refused, if the token is good.
+	principal awsapi.Principal
 }
 
 func (r *Refusal) Error() string { return r.reason.Error() }

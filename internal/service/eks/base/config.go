@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
@@ -126,6 +127,8 @@ type Config struct {
 	AutoScaling AutoScaling
 	// Keys are the KMS keys for encrypting clusters. If Keys is nil, encryption is refused.
 	Keys Keys
+	// Logs is where the logs of control planes go.
+	Logs Logs
 	// VerifyPresigned verifies a presigned request (method, URL, headers) and returns its signer.
 	// It does not have to check the age: tokens are valid for 15 minutes from X-Amz-Date, whatever
 	// X-Amz-Expires says.
@@ -162,7 +165,7 @@ func (c *Config) complete() error {
 	for name, missing := range map[string]bool{
 		"Store": c.Store == nil, "ControlPlanes": c.ControlPlanes == nil, "Identity": c.Identity == nil,
 		"InstanceProfiles": c.InstanceProfiles == nil, "Network": c.Network == nil, "Instances": c.Instances == nil,
-		"AutoScaling":     c.AutoScaling == nil,
+		"AutoScaling": c.AutoScaling == nil, "Logs": c.Logs == nil,
 		"VerifyPresigned": c.VerifyPresigned == nil, "OwnHost": c.OwnHost == nil,
 	} {
 		if missing {
@@ -181,6 +184,13 @@ func (c *Config) complete() error {
 	}
 	c.Log = cmp.Or(c.Log, slog.Default())
 	return nil
+}
+
+// Logs are the operations of CloudWatch Logs that EKS calls, as its service-linked role.
+type Logs interface {
+	CreateLogGroup(context.Context, *awslogs.CreateLogGroupInput) (*awslogs.CreateLogGroupOutput, error)
+	CreateLogStream(context.Context, *awslogs.CreateLogStreamInput) (*awslogs.CreateLogStreamOutput, error)
+	PutLogEvents(context.Context, *awslogs.PutLogEventsInput) (*awslogs.PutLogEventsOutput, error)
 }
 
 // Keys are the AWS KMS operations that EKS needs. Users call DescribeKey and CreateGrant and need

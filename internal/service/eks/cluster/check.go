@@ -207,22 +207,3 @@ func checkServiceCIDR(cluster, cidr string, vpc []netip.Prefix) error {
 	}
 	return nil
 }
-
-// checkLogging accepts log types that are off, and an empty set that is on: Terraform sends both
-// for a cluster without logs.
-func checkLogging(cluster string, in *ekstypes.Logging) error {
-	if in == nil {
-		return nil
-	}
-	for _, setup := range in.ClusterLogging {
-		for _, t := range setup.Types {
-			if !slices.Contains(t.Values(), t) {
-				return ekserr.InvalidParameter(cluster, "Invalid log type: %s", t)
-			}
-			if setup.Enabled != nil && *setup.Enabled {
-				return awserr.NotImplemented("control plane logs (logging.clusterLogging with enabled true)")
-			}
-		}
-	}
-	return nil
-}

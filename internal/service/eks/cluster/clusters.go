@@ -149,7 +149,8 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 		}
 		upgrade.SupportType = in.UpgradePolicy.SupportType
 	}
-	if err := checkLogging(name, in.Logging); err != nil {
+	logs, err := changedLogs(name, nil, in.Logging)
+	if err != nil {
 		return nil, err
 	}
 	if err := s.checkRole(ctx, call, name, in.RoleArn); err != nil {
@@ -179,7 +180,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 			RoleArn:                 in.RoleArn,
 			ResourcesVpcConfig:      vpc,
 			KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: &cidr, IpFamily: ekstypes.IpFamilyIpv4, ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: new(false)}},
-			Logging:                 noLogging(),
+			Logging:                 loggingOf(logs),
 			Status:                  ekstypes.ClusterStatusCreating,
 			CertificateAuthority:    &ekstypes.Certificate{},
 			AccessConfig:            config,
@@ -283,11 +284,6 @@ func refuseSwitches(in *awseks.CreateClusterInput) error {
 		return awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
 	}
 	return nil
-}
-
-// noLogging is the logging configuration of a cluster without control plane logs.
-func noLogging() *ekstypes.Logging {
-	return &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: new(false), Types: ekstypes.LogType("").Values()}}}
 }
 
 func hexNumber(h string) int64 {

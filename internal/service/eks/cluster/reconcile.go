@@ -112,6 +112,9 @@ func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster)
 	if err := s.ControlPlanes.SetAccess(ctx, plane.ID, vpc.EndpointPublicAccess, vpc.PublicAccessCidrs, vpc.EndpointPrivateAccess); err != nil {
 		return 0, fmt.Errorf("setting endpoint access: %w", err)
 	}
+	if err := s.applyLogging(ctx, key, plane.ID, enabledLogs(rec.Cluster.Logging)); err != nil {
+		return 0, err
+	}
 	if err := s.waitReady(ctx, plane.ID); err != nil {
 		return 0, s.keyTrouble(ctx, rec, rec.KeyARN(), err)
 	}
@@ -244,6 +247,12 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 			return 0, failure
 		}
 	}
+	if l := up.Logging; l != nil {
+		failure = s.applyLogging(ctx, key, rec.Plane.ID, l.Types)
+		if failure != nil && (ctx.Err() != nil || s.Clock.Since(rec.Since) < timeout) {
+			return 0, failure
+		}
+	}
 	if wait := rec.Since.Add(s.Timing.ClusterUpdating).Sub(s.Clock.Now()); wait > 0 {
 		return wait, nil
 	}
@@ -291,6 +300,9 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, u
 	}
 	if up.Encryption != nil {
 		c.Cluster.EncryptionConfig, c.HalfEncrypted = secretsEncryption(up.Encryption.KeyARN), false
+	}
+	if up.Logging != nil {
+		c.Cluster.Logging = loggingOf(up.Logging.Types)
 	}
 	if up.DeletionProtection != nil {
 		c.Cluster.DeletionProtection = up.DeletionProtection

@@ -97,10 +97,7 @@ func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *a
 		up.DeletionProtection = in.DeletionProtection
 		return up, nil
 	default:
-		if err := checkLogging(name, in.Logging); err != nil {
-			return nil, err
-		}
-		return nil, errSameLogging(name) // logging can only be off
+		return s.loggingChange(rec, in.Logging)
 	}
 }
 

@@ -34,6 +34,13 @@ type Request struct {
 	IPFamily        string // such as ipv4
 }
 
+// A LogLine is a line of the log of a control plane's component.
+type LogLine struct {
+	Component string // such as kube-scheduler
+	Time      int64  // milliseconds since 1970
+	Text      string
+}
+
 // ControlPlanes runs control planes.
 type ControlPlanes interface {
 	// Claim assigns a control plane to an owner. It may still be booting. Claim is idempotent per
@@ -49,6 +56,8 @@ type ControlPlanes interface {
 	// SetAccess sets who may reach the endpoint: public clients within cidrs, clients inside the
 	// VPC, or both.
 	SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error
+	// SetLogging sets the components whose logs go to EKS, without a restart.
+	SetLogging(ctx context.Context, id string, components []string) error
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is

@@ -121,4 +121,10 @@ type Update struct {
 	SupportType        ekstypes.SupportType        `json:",omitempty"`
 	DeletionProtection *bool                       `json:",omitempty"`
 	Encryption         *KeyGrant                   `json:",omitempty"`
+	Logging            *LoggingChange              `json:",omitempty"`
+}
+
+// A LoggingChange is a change of a cluster's logs.
+type LoggingChange struct {
+	Types []ekstypes.LogType // the enabled ones
 }

@@ -24,7 +24,7 @@ var (
 	Clusters      = store.NewCollection[Cluster]("eks", "cluster")
 	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup")
 	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
-	Updates       = store.NewCollection[Update]("eks", "update")
+	Updates       = store.NewCollection[Update]("eks", "update", store.Same) // version 2 has Logging
 )
 
 // ClusterKey returns the key of the caller's cluster with a name.

@@ -1,0 +1,62 @@
+package child
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+// A daemonClient calls the daemon's webhook server.
+type daemonClient struct {
+	client *http.Client
+	url    string
+}
+
+// newDaemonClient returns a client that presents the certificate of the plane's webhooks.
+func newDaemonClient(cfg launch.Config) (*daemonClient, error) {
+	webhook, err := clientcmd.BuildConfigFromFlags("", launch.Files(cfg.Dir).TokenWebhook())
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(webhook.Host)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(webhook)
+	if err != nil {
+		return nil, err
+	}
+	return &daemonClient{client: client, url: "https://" + u.Host}, nil
+}
+
+// call posts a message to a path and decodes the answer into it, within a time.
+func (d *daemonClient) call(ctx context.Context, path string, within time.Duration, message any) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	body, err := json.Marshal(message)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("the daemon answered %s", resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(message)
+}

@@ -1,0 +1,121 @@
+// Package logqueue holds the lines of a control plane's logs until they have been written elsewhere. The control
+// plane's process and the daemon use it; it knows neither of them.
+package logqueue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+const (
+	// gather is how long lines are collected before they are written together.
+	gather = 500 * time.Millisecond
+	// maxBatch and maxBatchLines bound what is written together. CloudWatch Logs accepts 1 MiB and 10,000 lines.
+	maxBatch, maxBatchLines = 512 << 10, 5000
+	// maxQueue is how many bytes wait at most. If the writer cannot keep up, the oldest lines are lost: as on EKS,
+	// delivery is a best effort.
+	maxQueue = 8 << 20
+	// perLine is the approximate overhead of a line.
+	perLine = 64
+	// firstRetry and lastRetry are the shortest and the longest pause after a failure.
+	firstRetry, lastRetry = time.Second, 30 * time.Second
+)
+
+// A Queue is a queue of lines. The zero Queue is empty.
+type Queue struct {
+	mu      sync.Mutex
+	lines   []launch.LogLine
+	size    int
+	lost    int
+	arrived chan struct{} // has an element if there are lines
+}
+
+// New returns an empty queue.
+func New() *Queue { return &Queue{arrived: make(chan struct{}, 1)} }
+
+// Add appends a line.
+func (q *Queue) Add(line launch.LogLine) {
+	q.mu.Lock()
+	q.lines = append(q.lines, line)
+	q.size += cost(line)
+	for q.size > maxQueue && len(q.lines) > 1 {
+		q.size -= cost(q.lines[0])
+		q.lines = q.lines[1:]
+		q.lost++
+	}
+	q.mu.Unlock()
+	select {
+	case q.arrived <- struct{}{}:
+	default:
+	}
+}
+
+func cost(line launch.LogLine) int { return len(line.Text) + perLine }
+
+// next removes and returns the oldest lines, as many as may be written together.
+func (q *Queue) next() (batch []launch.LogLine, lost int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n, size := 0, 0
+	for n < len(q.lines) && n < maxBatchLines && (n == 0 || size+cost(q.lines[n]) <= maxBatch) {
+		size += cost(q.lines[n])
+		n++
+	}
+	batch, q.lines, q.size = q.lines[:n:n], q.lines[n:], q.size-size
+	if len(q.lines) == 0 {
+		q.lines = nil
+	}
+	lost, q.lost = q.lost, 0
+	return batch, lost
+}
+
+// Run writes lines soon after they are added, until ctx ends. Lines that could not be written are written again after
+// a pause. report is told about failures and losses.
+func (q *Queue) Run(ctx context.Context, write func(context.Context, []launch.LogLine) error, report func(error)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-q.arrived:
+		}
+		if !pause(ctx, gather) {
+			return
+		}
+		for {
+			batch, lost := q.next()
+			if lost > 0 {
+				report(fmt.Errorf("%d lines were lost because they could not be written in time", lost))
+			}
+			if len(batch) == 0 {
+				break
+			}
+			for retry := firstRetry; ; retry = min(2*retry, lastRetry) {
+				err := write(ctx, batch)
+				if err == nil {
+					break
+				}
+				if ctx.Err() == nil {
+					report(err)
+				}
+				if !pause(ctx, retry) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

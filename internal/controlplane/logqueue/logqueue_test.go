@@ -1,0 +1,78 @@
+package logqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+	"github.com/drydock-dev/drydock/internal/controlplane/logqueue"
+)
+
+func line(text string) launch.LogLine { return launch.LogLine{Component: "c", Text: text} }
+
+func TestLinesAreWrittenTogetherAndInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := logqueue.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var batches, reports []string
+		fail := errors.New("no log group")
+		go q.Run(ctx, func(_ context.Context, lines []launch.LogLine) error {
+			if fail != nil {
+				return fail
+			}
+			var texts []string
+			for _, l := range lines {
+				texts = append(texts, l.Text)
+			}
+			batches = append(batches, strings.Join(texts, " "))
+			return nil
+		}, func(err error) { reports = append(reports, err.Error()) })
+
+		q.Add(line("a"))
+		q.Add(line("b"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := fmt.Sprint(batches, reports); got != "[] [no log group]" {
+			t.Fatal(got)
+		}
+		// Lines that could not be written come before later ones.
+		fail = nil
+		q.Add(line("c"))
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if got := fmt.Sprint(batches); got != "[a b c]" {
+			t.Fatal(got)
+		}
+	})
+}
+
+// TestOldestLinesAreLost fills a queue that nobody empties.
+func TestOldestLinesAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := logqueue.New()
+		big := strings.Repeat("x", 1<<20)
+		for i := range 10 {
+			q.Add(line(fmt.Sprint(i) + big))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var got, reports []string
+		go q.Run(ctx, func(_ context.Context, lines []launch.LogLine) error {
+			for _, l := range lines {
+				got = append(got, l.Text[:1])
+			}
+			return nil
+		}, func(err error) { reports = append(reports, err.Error()) })
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if text := fmt.Sprint(got, reports); text != "[3 4 5 6 7 8 9] [3 lines were lost because they could not be written in time]" {
+			t.Error(text)
+		}
+	})
+}

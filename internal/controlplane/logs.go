@@ -1,0 +1,73 @@
+package controlplane
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	authnv1 "k8s.io/api/authentication/v1"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+// A LogLine is a line of a component's log.
+type LogLine = launch.LogLine
+
+// The components of a control plane that write logs, by the names that their log streams begin with.
+const (
+	LogAPIServer              = launch.APIServer
+	LogAudit                  = launch.Audit
+	LogAuthenticator          = launch.Authenticator
+	LogControllerManager      = launch.ControllerManager
+	LogCloudControllerManager = launch.CloudControllerManager
+	LogScheduler              = launch.Scheduler
+)
+
+// holdLogging is how long a process that asks which logs are wanted waits for a change. It is shorter than the
+// server's own limits.
+const holdLogging = 25 * time.Second
+
+// awaitLogging returns the components whose logs are wanted as soon as they differ from those given, or after a while.
+func (p *plane) awaitLogging(ctx context.Context, have []string) []string {
+	ctx, cancel := context.WithTimeout(ctx, holdLogging)
+	defer cancel()
+	for {
+		p.mu.Lock()
+		wanted, changed := p.rec.Logging, p.changed
+		p.mu.Unlock()
+		if !slices.Equal(wanted, have) {
+			return wanted
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return wanted
+		}
+	}
+}
+
+func (p *plane) writeLogs(ctx context.Context, lines []LogLine) error {
+	if p.m.hooks.WriteLogs == nil {
+		return nil
+	}
+	p.mu.Lock()
+	instance := p.instance
+	p.mu.Unlock()
+	return p.m.hooks.WriteLogs(ctx, p.id, instance, lines)
+}
+
+// authenticate answers the token webhook, and logs that as aws-iam-authenticator does.
+func (p *plane) authenticate(ctx context.Context, client, token string) authnv1.TokenReviewStatus {
+	hooks := p.m.hooks
+	user, err := hooks.Authenticate(ctx, p.id, token)
+	if hooks.AuthenticatorLines != nil && slices.Contains(p.snapshot().Logging, launch.Authenticator) {
+		now := p.m.cfg.Clock.Now()
+		for _, text := range hooks.AuthenticatorLines(now, client, user, err) {
+			p.authenticator.Add(LogLine{Component: launch.Authenticator, Time: now.UnixMilli(), Text: text})
+		}
+	}
+	if err != nil {
+		return authnv1.TokenReviewStatus{Error: err.Error()}
+	}
+	return authnv1.TokenReviewStatus{Authenticated: true, User: user}
+}
