@@ -29,10 +29,6 @@ func UUID() string { return uuid.NewString() }
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html#identifiers-unique-ids
 func IAM(prefix string) string { return prefix + base32String(17) }
 
-// AccessKey returns an access key ID of 20 characters: AKIA for long-term keys,
-// ASIA for temporary ones.
-func AccessKey(prefix string) string { return prefix + base32String(16) }
-
 func base32String(n int) string {
 	b := make([]byte, (n*5+7)/8)
 	rand.Read(b)
