@@ -263,7 +263,13 @@ func responseBindings(r *Response, p *plan, v reflect.Value) {
 		case model.Headers:
 			for _, k := range sortedMapKeys(val) {
 				if e, ok := f.plan.elem.present(val.MapIndex(k)); ok || e.Kind() == reflect.String {
-					setHeader(r.Header, f.m.LocationName+k.String(), e.String())
+					name := f.m.LocationName + k.String()
+					setHeader(r.Header, name, e.String())
+					if f.m.LocationName == "x-amz-meta-" { // in lower case, which botocore keeps
+						canonical := http.CanonicalHeaderKey(name)
+						r.Header[strings.ToLower(name)] = r.Header[canonical]
+						delete(r.Header, canonical)
+					}
 				}
 			}
 		case model.Header:
