@@ -103,11 +103,6 @@ func errPrecondition(condition string) *awserr.Error {
 	return failure(http.StatusPreconditionFailed, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold").With("Condition", condition)
 }
 
-func errConflicting(condition, key string) *awserr.Error {
-	return conflict("ConditionalRequestConflict", "The conditional request cannot succeed due to a conflicting operation against this resource.").
-		With("Condition", condition).With("Key", key)
-}
-
 func errNotModified(o *objectRecord) *awserr.Error {
 	return failure(http.StatusNotModified, "NotModified", "Not Modified").
 		WithHeader("Etag", `"`+o.ETag+`"`).WithHeader("Last-Modified", o.Modified.Format(http.TimeFormat))

@@ -54,6 +54,7 @@ func checkRule(r *s3types.LifecycleRule) error {
 		}
 		return nil
 	}
+	//lint:ignore SA1019 old clients send Prefix
 	if r.Status != s3types.ExpirationStatusEnabled && r.Status != s3types.ExpirationStatusDisabled || r.Filter != nil && r.Prefix != nil || r.Filter == nil && r.Prefix == nil {
 		return errMalformedXML()
 	}
@@ -113,6 +114,7 @@ func applies(r *s3types.LifecycleRule, key string, size int64, tags map[string]s
 	if r.Status != s3types.ExpirationStatusEnabled {
 		return false
 	}
+	//lint:ignore SA1019 old clients send Prefix
 	and := s3types.LifecycleRuleAndOperator{Prefix: r.Prefix}
 	if f := r.Filter; f != nil {
 		and = s3types.LifecycleRuleAndOperator{Prefix: f.Prefix, ObjectSizeGreaterThan: f.ObjectSizeGreaterThan, ObjectSizeLessThan: f.ObjectSizeLessThan}

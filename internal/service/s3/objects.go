@@ -324,7 +324,9 @@ func (s *Service) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*aws
 		Body: body, TagCount: tagCount(o.Tags),
 		AcceptRanges: h.AcceptRanges, CacheControl: h.CacheControl, ContentDisposition: h.ContentDisposition, ContentEncoding: h.ContentEncoding,
 		ContentLanguage: h.ContentLanguage, ContentLength: h.ContentLength, ContentRange: h.ContentRange, ContentType: h.ContentType, ETag: h.ETag,
-		Expiration: h.Expiration, ExpiresString: h.ExpiresString, Expires: h.Expires, LastModified: h.LastModified, Metadata: h.Metadata, PartsCount: h.PartsCount,
+		//lint:ignore SA1019 ExpiresString is not a member of the API model
+		Expires:    h.Expires,
+		Expiration: h.Expiration, LastModified: h.LastModified, Metadata: h.Metadata, PartsCount: h.PartsCount,
 		ServerSideEncryption: h.ServerSideEncryption, StorageClass: h.StorageClass, VersionId: h.VersionId, WebsiteRedirectLocation: h.WebsiteRedirectLocation,
 		ChecksumCRC32: h.ChecksumCRC32, ChecksumCRC32C: h.ChecksumCRC32C, ChecksumCRC64NVME: h.ChecksumCRC64NVME, ChecksumMD5: h.ChecksumMD5,
 		ChecksumSHA1: h.ChecksumSHA1, ChecksumSHA256: h.ChecksumSHA256, ChecksumSHA512: h.ChecksumSHA512, ChecksumType: h.ChecksumType,
@@ -372,9 +374,11 @@ func (r *read) head(in *awss3.GetObjectInput) *awss3.HeadObjectOutput {
 		Expiration:              r.bucket.expiration(o),
 	}
 	if t, err := http.ParseTime(o.Expires); err == nil {
+		//lint:ignore SA1019 ExpiresString is not a member of the API model
 		out.Expires = &t
 	}
 	if in.ResponseExpires != nil {
+		//lint:ignore SA1019 ExpiresString is not a member of the API model
 		out.Expires = in.ResponseExpires
 	}
 	if o.StorageClass != string(s3types.StorageClassStandard) { // which is not shown
