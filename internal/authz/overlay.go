@@ -295,13 +295,15 @@ var dependents = map[string][]dependent{
 		passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action"),
 		passRole("LifecycleHookSpecificationList.RoleARN", "autoscaling.amazonaws.com", sourcePassRole),
 	},
-	"autoscaling:UpdateAutoScalingGroup": {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
-	"autoscaling:PutLifecycleHook":       {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
-	"cloudformation:CreateChangeSet":     {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"cloudformation:CreateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"cloudformation:DeleteStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"cloudformation:UpdateStack":         {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
-	"events:PutTargets":                  {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
+	"autoscaling:UpdateAutoScalingGroup":    {passRole("ServiceLinkedRoleARN", "autoscaling.amazonaws.com", "SAR: dependent action")},
+	"autoscaling:PutLifecycleHook":          {passRole("RoleARN", "autoscaling.amazonaws.com", sourcePassRole)},
+	"cloudformation:CreateChangeSet":        {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:CreateStack":            {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:DeleteStack":            {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:ContinueUpdateRollback": {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:RollbackStack":          {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"cloudformation:UpdateStack":            {passRole("RoleARN", "cloudformation.amazonaws.com", sourcePassRole)},
+	"events:PutTargets":                     {passRole("Targets.RoleArn", "events.amazonaws.com", sourcePassRole)},
 }
 
 // A tagger says which action is needed to tag resources on creation.
