@@ -626,8 +626,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Each type is in a test that creates and deletes it. Those of EKS need clusters: see
-// internal/service/eks.
+// Each type is in a test that creates and deletes it. Those of EKS need clusters: the
+// scripts of test/e2e create some of them.
 func TestEveryTypeIsTested(t *testing.T) {
 	for _, typ := range cloudformation.Types() {
 		tested := strings.HasPrefix(typ, "AWS::EKS::")
