@@ -1,10 +1,11 @@
-// Package serviceevents sends the events that AWS services send by themselves to the default
-// bus of EventBridge: states of instances, and what comes before they are taken away. Events
-// that concern one service are made by that service (Events of its module), with Follow.
+// Package serviceevents sends the events that AWS services send on their own to the default
+// bus of EventBridge: changes of instances' states, and the notices before an interruption.
+// Events that concern a single service are sent by that service (Events of its module), using
+// Follow.
 //
-// The events are made from the records of the store, so that none is lost when the daemon
-// ends between a change and its event. Services and EventBridge have its types; internal/app
-// connects them.
+// Events are derived from the records of the store, so none is lost if the daemon stops
+// between a change and its event. Services and EventBridge use the types of this package;
+// internal/app connects them.
 package serviceevents
 
 import (
@@ -23,7 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An Event is one on its way to the rules of a bus, as JSON has it.
+// An Event is an EventBridge event as JSON, on its way to the rules of a bus.
 type Event struct {
 	Version    string          `json:"version"`
 	ID         string          `json:"id"`
@@ -36,31 +37,32 @@ type Event struct {
 	Detail     json.RawMessage `json:"detail"`
 }
 
-// TimeForm is how events say times.
+// TimeForm is the layout of times in events.
 const TimeForm = "2006-01-02T15:04:05Z"
 
-// A StateChange is an instance whose record changed.
+// A StateChange reports that an instance's record changed.
 type StateChange struct {
 	Account, Region, ID string
-	State               string // empty: the instance is forgotten
+	State               string // empty if the instance has been forgotten
 	Since               time.Time
 }
 
-// Bus is EventBridge as far as events are sent through it.
+// Bus is the part of EventBridge that events are sent through.
 type Bus interface {
 	// Emit sends an event.
 	Emit(account, region string, e *Event) error
-	// EmitOnce sends an event about a new state of something, unless the last event about it was of that state
-	// already. A nil event records the state only.
+	// EmitOnce sends an event about a new state of something, unless the last event about it
+	// already had that state. A nil event only records the state.
 	EmitOnce(account, region, thing, state string, e *Event) error
 	// Emitted returns the state of the last event about something, or "" if there was none.
 	Emitted(account, region, thing string) string
-	// Forget removes what is known of the events about something.
+	// Forget removes the recorded state of something.
 	Forget(account, region, thing string) error
 }
 
-// Follow calls fn for every record of a collection, and then for each that changes, until ctx ends. rec is nil if the
-// record has been deleted. Changes in quick succession may be seen as one.
+// Follow calls fn for every record of a collection, and then for each record that changes,
+// until ctx ends. rec is nil if the record has been deleted. Changes in quick succession may be
+// reported as one.
 func Follow[T any](ctx context.Context, st *store.Store, c store.Collection[T], log *slog.Logger, fn func(key store.Key, rec *T) error) error {
 	w := c.Watch(st, store.Scope{})
 	defer w.Stop()
@@ -87,13 +89,13 @@ func Follow[T any](ctx context.Context, st *store.Store, c store.Collection[T], 
 	}
 }
 
-// EC2 is what is asked of EC2.
+// EC2 is the part of EC2 that a Sender uses.
 type EC2 interface {
 	WatchStates(ctx context.Context, fn func(StateChange)) error
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 }
 
-// Config is what a Sender needs.
+// Config has the dependencies of a Sender.
 type Config struct {
 	Bus   Bus
 	EC2   EC2
@@ -101,17 +103,17 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// A Sender sends the events.
+// A Sender sends the events about instances.
 type Sender struct{ cfg Config }
 
 // New returns a Sender.
 func New(cfg Config) *Sender { return &Sender{cfg} }
 
-// News is how old a state may be that there was no event of yet. Older ones are from
-// before Drydock sent events.
+// News is the maximum age of an instance's state that is reported even though no event about
+// the instance has been sent yet. Older states are from before Drydock sent events.
 const News = 10 * time.Minute
 
-// Run sends the events of instances' states until ctx ends.
+// Run sends events about changes of instances' states until ctx ends.
 func (s *Sender) Run(ctx context.Context) error {
 	return s.cfg.EC2.WatchStates(ctx, func(c StateChange) {
 		if err := s.state(c); err != nil {
@@ -120,11 +122,11 @@ func (s *Sender) Run(ctx context.Context) error {
 	})
 }
 
-// before are the states that come before others.
+// before maps a state to the state that precedes it.
 var before = map[string]string{"running": "pending", "stopped": "stopping", "terminated": "shutting-down"}
 
-// state sends the events of an instance up to its state, also of the one that it passed
-// through unseen.
+// state sends the events for an instance up to its current state, including the state that it
+// passed through unobserved.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/monitoring-instance-state-changes.html
 func (s *Sender) state(c StateChange) error {
 	thing := "instance/" + c.ID
@@ -155,21 +157,22 @@ func instanceARN(account, region, id string) string {
 	return arn.New("ec2", region, account, "instance/"+id)
 }
 
-// Detail encodes the detail of an event: texts, and lists and maps of them.
+// Detail encodes the detail of an event, which consists of strings and of lists and maps of
+// strings.
 func Detail(v map[string]any) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // they always marshal
+		panic(err) // these values always marshal
 	}
 	return raw
 }
 
-// Warning is how long before the interruption of a Spot Instance its warning comes.
+// Warning is how long before the interruption of a Spot Instance the warning is sent.
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 const Warning = 2 * time.Minute
 
-// Notice sends the events that come before an instance is taken away by a fault, and says
-// when there may be another.
+// Notice sends the events that precede a fault's interruption of an instance. It returns the
+// time until the next event may be due.
 func (s *Sender) Notice(f *fault.Fault, left time.Duration) time.Duration {
 	i, ok := s.cfg.EC2.InstanceByID(f.Account, f.Region, f.Instance)
 	if !ok {
@@ -195,7 +198,7 @@ func (s *Sender) Notice(f *fault.Fault, left time.Duration) time.Duration {
 			zone = *i.Placement.AvailabilityZone
 		}
 		err = s.cfg.Bus.EmitOnce(f.Account, f.Region, thing, "warned", &Event{
-			// AWS's ARN has the zone, and no account.
+			// AWS's ARN contains the zone but no account.
 			DetailType: "EC2 Spot Instance Interruption Warning", Source: "aws.ec2", Resources: []string{"arn:aws:ec2:" + zone + ":instance/" + f.Instance},
 			Detail: Detail(map[string]any{"instance-id": f.Instance, "instance-action": string(f.Kind)}),
 		})
@@ -212,7 +215,8 @@ func (s *Sender) Done(f *fault.Fault) error {
 	return s.cfg.Bus.Forget(f.Account, f.Region, "fault/"+f.ID)
 }
 
-// scheduledChange is AWS Health's event of an instance that will be stopped or terminated.
+// scheduledChange returns AWS Health's event for an instance that will be stopped or
+// terminated.
 // https://docs.aws.amazon.com/health/latest/ug/aws-health-events-eventbridge-schema.html
 func scheduledChange(f *fault.Fault) *Event {
 	code := "AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED"

@@ -25,7 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// received are the events that a queue was sent.
+// received is a queue that collects the events sent to it.
 type received struct {
 	mu     sync.Mutex
 	events []serviceevents.Event
@@ -42,7 +42,7 @@ func (r *received) SendMessage(_ context.Context, in *awssqs.SendMessageInput) (
 	return &awssqs.SendMessageOutput{}, nil
 }
 
-// instances are EC2's, of which the Spot Instance is called i-spot.
+// instances is a fake EC2 in which the Spot Instance is called i-spot.
 type instances struct {
 	changes chan serviceevents.StateChange
 }
@@ -81,7 +81,7 @@ func TestEvents(t *testing.T) {
 	}})
 	account := front.Account(t)
 	c := awsevents.NewFromConfig(front.AWSConfig(account))
-	// The rules of Karpenter's template, which have one queue.
+	// These are the rules of Karpenter's template, which share one queue.
 	// https://karpenter.sh/docs/reference/cloudformation/#interruption-handling
 	for name, pattern := range map[string]string{
 		"ScheduledChange": `{"source":["aws.health"],"detail-type":["AWS Health Event"]}`, "SpotInterruption": `{"source":["aws.ec2"],"detail-type":["EC2 Spot Instance Interruption Warning"]}`,
@@ -94,7 +94,7 @@ func TestEvents(t *testing.T) {
 	all := instances{make(chan serviceevents.StateChange)}
 	s := serviceevents.New(serviceevents.Config{Bus: bus, EC2: all, Clock: clock, Log: testkit.Log(t)})
 	testkit.Run(t, bus.Run, s.Run)
-	// want waits for events, each as its detail-type, resources and detail.
+	// want waits for events, each given as its detail-type, resources and detail.
 	want := func(wanted ...string) {
 		t.Helper()
 		testkit.Eventually(t, 10*time.Second, func() error {
@@ -133,21 +133,21 @@ func TestEvents(t *testing.T) {
 	state := func(id, state string) string {
 		return "EC2 Instance State-change Notification [arn:aws:ec2:us-east-1:ACCOUNT:instance/" + id + `] {"instance-id":"` + id + `","state":"` + state + `"}`
 	}
-	change("i-old", "running", time.Hour) // there was no event of it, and it is none any more
+	change("i-old", "running", time.Hour) // there was no event about it, and it is too old for one now
 	change("i-1", "running", 0)
-	change("i-1", "running", 0) // another change of the record
+	change("i-1", "running", 0) // another change to the record
 	want(state("i-1", "pending"), state("i-1", "running"))
 	change("i-1", "shutting-down", 0)
 	change("i-1", "terminated", 0)
 	change("i-old", "stopped", 0)
 	want(state("i-1", "shutting-down"), state("i-1", "terminated"), state("i-old", "stopping"), state("i-old", "stopped"))
 	change("i-1", "", 0)
-	change("i-1", "", 0) // the one before is through
+	change("i-1", "", 0) // by now the previous one has been handled
 	if bus.Emitted(account, testkit.Region, "instance/i-1") != "" {
 		t.Error("a forgotten instance is still known")
 	}
 
-	// A Spot Instance: a recommendation at once, the warning two minutes before.
+	// A Spot Instance gets a recommendation at once and the warning two minutes before.
 	f := &fault.Fault{ID: "F-1", Kind: fault.Terminate, Account: account, Region: testkit.Region, Instance: "i-spot", Until: clock.Now().Add(5 * time.Minute)}
 	if next := s.Notice(f, 5*time.Minute); next != 3*time.Minute {
 		t.Errorf("next after %v", next)

@@ -1,4 +1,4 @@
-// Package eventstest has a bus for tests of the events that services send by themselves.
+// Package eventstest provides a bus for testing the events that services send on their own.
 package eventstest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A Bus keeps the events that it is sent. The zero value is ready.
+// A Bus keeps the events that are sent to it. The zero value is ready to use.
 type Bus struct {
 	mu     sync.Mutex
 	events []serviceevents.Event
@@ -60,7 +60,7 @@ func (b *Bus) Forget(_, _, thing string) error {
 	return nil
 }
 
-// Known returns how many things the bus has the states of.
+// Known returns the number of things whose state the bus has recorded.
 func (b *Bus) Known() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
