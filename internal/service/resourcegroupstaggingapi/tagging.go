@@ -1,7 +1,8 @@
-// Package resourcegroupstaggingapi answers the Resource Groups Tagging API: it finds the resources of all services by
-// their tags, and changes tags by calling the services' own operations for the caller, who needs their permissions too.
+// Package resourcegroupstaggingapi implements the Resource Groups Tagging API: it finds the resources of all services by
+// their tags, and changes tags by calling the services' own operations on behalf of the caller, who also needs permission
+// for those operations.
 //
-// It stores nothing: each service's module says which resources it has (module.Tagging). Only internal/app imports it.
+// It stores nothing: each service's module lists its resources (module.Tagging). Only internal/app imports it.
 package resourcegroupstaggingapi
 
 import (
@@ -27,7 +28,7 @@ import (
 // Config has the dependencies of a Service.
 type Config struct {
 	API awsapi.API
-	// Services returns what the API knows of the other services.
+	// Services returns what the other services let the API list and change.
 	Services func() []module.Tagging
 }
 
@@ -54,10 +55,10 @@ func (s *Service) AWS() awsapi.Service {
 	}}
 }
 
-// globalRegion is where resources without a region are found.
+// globalRegion is the region whose callers also see resources without a region.
 const globalRegion = "us-east-1"
 
-// A found is a resource, and the service that it belongs to.
+// A found is a resource and the service that it belongs to.
 type found struct {
 	module.Resource
 	of module.Tagging
@@ -82,21 +83,21 @@ func (s *Service) all(ctx context.Context) []found {
 		}
 	}
 	slices.SortFunc(out, func(a, b found) int { return strings.Compare(a.ARN, b.ARN) })
-	// A service that does not distinguish regions answers twice.
+	// A service that ignores the region returns its resources twice.
 	return slices.CompactFunc(out, func(a, b found) bool { return a.ARN == b.ARN })
 }
 
-// The page size of GetResources.
+// Page sizes of GetResources.
 // https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/API_GetResources.html
 const (
 	usualResources = 50
 	maxResources   = 100
 	minTags        = 100
 	maxTags        = 500
-	usualNames     = 1000 // of GetTagKeys and GetTagValues
+	usualNames     = 1000 // page size of GetTagKeys and GetTagValues
 )
 
-// GetResources returns the resources that have tags, or those of them that match.
+// GetResources returns the tagged resources that match the request.
 func (s *Service) GetResources(ctx context.Context, in *awstagging.GetResourcesInput) (*awstagging.GetResourcesOutput, error) {
 	if err := checkQuery(in); err != nil {
 		return nil, err
@@ -176,8 +177,8 @@ func matches(in *awstagging.GetResourcesInput, r *found) bool {
 	return true
 }
 
-// ofType reports whether a resource is of a type, such as ec2, ec2:instance or elasticloadbalancing:loadbalancer/app.
-// The ARNs of queues and topics do not have their type.
+// ofType reports whether a resource is of a type, such as ec2, ec2:instance or
+// elasticloadbalancing:loadbalancer/app. The ARNs of queues and topics do not contain their type.
 func ofType(name, filter string) bool {
 	a, err := arn.Parse(name)
 	service, kind, typed := strings.Cut(filter, ":")
@@ -214,7 +215,7 @@ func (s *Service) GetTagValues(ctx context.Context, in *awstagging.GetTagValuesI
 	return &awstagging.GetTagValuesOutput{TagValues: names, PaginationToken: next}, err
 }
 
-// names returns a page of the different texts that of adds for the resources.
+// names returns a page of the distinct strings that of adds for the resources.
 func (s *Service) names(ctx context.Context, after *string, of func(r *found, add func(string))) ([]string, *string, error) {
 	seen := map[string]bool{}
 	for _, r := range s.all(ctx) {
@@ -229,7 +230,7 @@ func (s *Service) names(ctx context.Context, after *string, of func(r *found, ad
 	return page, token(next), err
 }
 
-// TagResources puts tags on resources, each by the operation of its service.
+// TagResources adds tags to resources, using the tagging operation of each resource's service.
 func (s *Service) TagResources(ctx context.Context, in *awstagging.TagResourcesInput) (*awstagging.TagResourcesOutput, error) {
 	return &awstagging.TagResourcesOutput{FailedResourcesMap: s.change(ctx, in.ResourceARNList, func(of module.Tagging, name string) any {
 		if of.Put == nil {
@@ -239,7 +240,7 @@ func (s *Service) TagResources(ctx context.Context, in *awstagging.TagResourcesI
 	})}, nil
 }
 
-// UntagResources removes tags from resources, each by the operation of its service.
+// UntagResources removes tags from resources, using the untagging operation of each resource's service.
 func (s *Service) UntagResources(ctx context.Context, in *awstagging.UntagResourcesInput) (*awstagging.UntagResourcesOutput, error) {
 	return &awstagging.UntagResourcesOutput{FailedResourcesMap: s.change(ctx, in.ResourceARNList, func(of module.Tagging, name string) any {
 		if of.Remove == nil {
@@ -249,7 +250,7 @@ func (s *Service) UntagResources(ctx context.Context, in *awstagging.UntagResour
 	})}, nil
 }
 
-// change makes a call for each resource, and returns why it failed for some.
+// change makes a call for each resource and returns the failures by ARN.
 func (s *Service) change(ctx context.Context, names []string, input func(of module.Tagging, name string) any) map[string]taggingtypes.FailureInfo {
 	all := s.all(ctx)
 	failed := map[string]taggingtypes.FailureInfo{}
@@ -288,7 +289,7 @@ func pages(usual int) paging.Rules {
 	}}
 }
 
-// token is empty after the last page, never absent.
+// token returns the pagination token of a response, which is empty after the last page but never absent.
 func token(next *string) *string { return aws.String(aws.ToString(next)) }
 
 func invalid(message string) error {

@@ -96,7 +96,7 @@ func newServer(t *testing.T) *testkit.Server {
 	})
 }
 
-// resources makes one resource of each service without tags, and returns their ARNs.
+// resources creates one untagged resource in each service and returns their ARNs.
 func resources(t *testing.T, cfg aws.Config, account string) []string {
 	t.Helper()
 	ctx := t.Context()
@@ -198,7 +198,7 @@ func TestTagsOfAllServices(t *testing.T) {
 	if got := testkit.Must(c.GetTagValues(ctx, &awstagging.GetTagValuesInput{Key: aws.String("team")}))(t).TagValues; !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("values %q", got)
 	}
-	// Resources are found in their region, and global ones in us-east-1.
+	// Resources are listed in their own region, and global ones in us-east-1.
 	elsewhere := cfg.Copy()
 	elsewhere.Region = "eu-west-1"
 	if got := testkit.Must(awstagging.NewFromConfig(elsewhere).GetResources(ctx, nil))(t).ResourceTagMappingList; len(got) > 0 {
@@ -239,7 +239,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 
-	// The caller needs the permissions of the API, and those of the service.
+	// The caller needs permission for both the tagging API and the service's operation.
 	people := awsiam.NewFromConfig(cfg)
 	testkit.Must(people.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("ann")}))(t)
 	key := testkit.Must(people.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("ann")}))(t).AccessKey
