@@ -2,7 +2,7 @@
 // API server writes to the journal, looked up by attribute and time. The journal is bounded, so the
 // oldest events are removed first; on AWS that happens after 90 days.
 //
-// A trail that logs sends the calls that change something to EventBridge. No log files are written
+// While a trail logs, calls that change something are sent to EventBridge. No log files are written
 // to its bucket. Only internal/app may import the package.
 package cloudtrail
 

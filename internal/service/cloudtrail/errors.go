@@ -29,7 +29,7 @@ func invalidNextToken() error {
 	return &cloudtrailtypes.InvalidNextTokenException{Message: aws.String("The specified token is not valid, or the parameters of the request differ from those of the first one.")}
 }
 
-// trailNotFound has AWS's text as the AWS provider of Terraform and others quote it.
+// trailNotFound uses AWS's text as quoted by Terraform's AWS provider and others.
 func trailNotFound(key store.Key, sc regional.Scope) error {
 	return &cloudtrailtypes.TrailNotFoundException{Message: aws.String("Unknown trail: " + trailARN(key) + " for the user: " + sc.Account)}
 }

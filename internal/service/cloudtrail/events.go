@@ -9,10 +9,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 )
 
-// waiting is how many calls may wait to be sent. AWS delivers them as best effort, too.
+// waiting is how many calls may wait to be sent; any more are dropped. AWS's delivery is best
+// effort, too.
 const waiting = 1024
 
-// Events sends the calls that change something to the default bus of their region, if a trail logs them there.
+// Events sends calls that change something to the default bus of their region, if a trail logs them
+// there.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-service-event-cloudtrail.html
 func (s *Service) Events(ctx context.Context, bus serviceevents.Bus) error {
 	entries, stop := s.journal.Follow(waiting)
@@ -39,7 +41,7 @@ func (s *Service) Events(ctx context.Context, bus serviceevents.Bus) error {
 	}
 }
 
-// logs reports whether a trail logs a call.
+// logs reports whether any trail logs a call.
 func (s *Service) logs(entry journal.Entry) bool {
 	if entry.Kind != journal.KindCall || entry.Fields["event"] == nil {
 		return false

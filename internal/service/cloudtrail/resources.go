@@ -8,8 +8,8 @@ import (
 	cloudtrailtypes "github.com/aws/aws-sdk-go-v2/service/cloudtrail/types"
 )
 
-// resourceMembers are the members that contain resource names, by service, and CloudTrail's types
-// for them.
+// resourceMembers maps the members that contain resource names to CloudTrail's resource types, for
+// each service.
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/view-cloudtrail-events-supported-resource-types.html
 var resourceMembers = map[string]map[string]string{
 	"ec2.amazonaws.com": {
@@ -43,8 +43,8 @@ func (e *event) resources() []cloudtrailtypes.Resource {
 			out = append(out, cloudtrailtypes.Resource{ResourceType: aws.String(kind), ResourceName: aws.String(name)})
 		}
 	}
-	// walk visits v, the value of a member that names resources of kind, or of none if kind is
-	// empty.
+	// walk visits v, the value of a member that names resources of type kind. If kind is empty, the
+	// member does not name resources.
 	var walk func(v any, kind string, depth int)
 	walk = func(v any, kind string, depth int) {
 		switch v := v.(type) {

@@ -24,7 +24,8 @@ import (
 // trails are stored by name, in their home region.
 var trails = store.NewCollection[trailRecord]("cloudtrail", "trail")
 
-// A trailRecord is a trail. While it logs, calls go to EventBridge. No files are written to its bucket.
+// A trailRecord is a trail. While it logs, calls are sent to EventBridge. No files are written to
+// its bucket.
 type trailRecord struct {
 	Name           string
 	Bucket, Prefix string
@@ -37,7 +38,8 @@ type trailRecord struct {
 	Stopped        time.Time `json:",omitzero"`
 }
 
-// logs reports whether the trail logged at a time. Of its pauses it knows the last.
+// logs reports whether the trail was logging at a time. It only knows the last start and the last
+// stop.
 func (r *trailRecord) logs(at time.Time) bool {
 	return !r.Started.IsZero() && !at.Before(r.Started) && (r.Logging || at.Before(r.Stopped))
 }
@@ -53,7 +55,7 @@ func trailARN(key store.Key) string {
 	return arn.New("cloudtrail", key.Region, key.Account, "trail/"+key.ID)
 }
 
-// keyOf returns the key of a trail that a request names by its name or ARN.
+// keyOf returns the key of the trail with the given name or ARN.
 func keyOf(sc regional.Scope, nameOrARN string) store.Key {
 	if a, err := arn.Parse(nameOrARN); err == nil && strings.HasPrefix(a.Resource, "trail/") {
 		return store.Key{Account: a.Account, Region: a.Region, ID: strings.TrimPrefix(a.Resource, "trail/")}
@@ -71,7 +73,7 @@ func (s *Service) find(ctx context.Context, name *string) (store.Item[trailRecor
 	return store.Item[trailRecord]{Key: key, Value: r}, err
 }
 
-// change changes a trail, which must be in its home region.
+// change changes a trail. The request must be made in the trail's home region.
 func (s *Service) change(ctx context.Context, name *string, fn func(*trailRecord) error) (store.Key, error) {
 	sc := regional.Of(ctx)
 	key := keyOf(sc, aws.ToString(name))
@@ -88,7 +90,7 @@ func (s *Service) change(ctx context.Context, name *string, fn func(*trailRecord
 	return key, err
 }
 
-// trailName is the form of names.
+// trailName matches valid names.
 // https://docs.aws.amazon.com/awscloudtrail/latest/userguide/cloudtrail-trail-naming-requirements.html
 var trailName = regexp.MustCompile(`^[A-Za-z0-9](?:[._-]?[A-Za-z0-9])*$`)
 
@@ -105,7 +107,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// CreateTrail creates a trail, which does not log yet.
+// CreateTrail creates a trail. It does not start logging.
 func (s *Service) CreateTrail(ctx context.Context, in *awscloudtrail.CreateTrailInput) (*awscloudtrail.CreateTrailOutput, error) {
 	if err := checkName(*in.Name); err != nil {
 		return nil, err
@@ -141,7 +143,7 @@ func (s *Service) CreateTrail(ctx context.Context, in *awscloudtrail.CreateTrail
 	}, nil
 }
 
-// UpdateTrail changes a trail. What the request leaves out stays.
+// UpdateTrail changes a trail. Settings that are not in the request stay as they are.
 func (s *Service) UpdateTrail(ctx context.Context, in *awscloudtrail.UpdateTrailInput) (*awscloudtrail.UpdateTrailOutput, error) {
 	var t cloudtrailtypes.Trail
 	_, err := s.change(ctx, in.Name, func(r *trailRecord) error {
@@ -178,7 +180,7 @@ func (s *Service) DeleteTrail(ctx context.Context, in *awscloudtrail.DeleteTrail
 	})
 }
 
-// StartLogging makes a trail log.
+// StartLogging starts the logging of a trail.
 func (s *Service) StartLogging(ctx context.Context, in *awscloudtrail.StartLoggingInput) (*awscloudtrail.StartLoggingOutput, error) {
 	_, err := s.change(ctx, in.Name, func(r *trailRecord) error {
 		if !r.Logging {
@@ -189,7 +191,7 @@ func (s *Service) StartLogging(ctx context.Context, in *awscloudtrail.StartLoggi
 	return &awscloudtrail.StartLoggingOutput{}, err
 }
 
-// StopLogging makes a trail stop logging.
+// StopLogging stops the logging of a trail.
 func (s *Service) StopLogging(ctx context.Context, in *awscloudtrail.StopLoggingInput) (*awscloudtrail.StopLoggingOutput, error) {
 	_, err := s.change(ctx, in.Name, func(r *trailRecord) error {
 		if r.Logging {
@@ -210,7 +212,7 @@ func (s *Service) GetTrail(ctx context.Context, in *awscloudtrail.GetTrailInput)
 	return &awscloudtrail.GetTrailOutput{Trail: &t}, nil
 }
 
-// GetTrailStatus says whether a trail logs.
+// GetTrailStatus returns whether a trail is logging, and when it last started and stopped.
 func (s *Service) GetTrailStatus(ctx context.Context, in *awscloudtrail.GetTrailStatusInput) (*awscloudtrail.GetTrailStatusOutput, error) {
 	i, err := s.find(ctx, in.Name)
 	if err != nil {
@@ -226,7 +228,7 @@ func (s *Service) GetTrailStatus(ctx context.Context, in *awscloudtrail.GetTrail
 	return out, nil
 }
 
-// GetEventSelectors returns what every trail logs: all management events.
+// GetEventSelectors returns the selectors that all trails have: they select all management events.
 func (s *Service) GetEventSelectors(ctx context.Context, in *awscloudtrail.GetEventSelectorsInput) (*awscloudtrail.GetEventSelectorsOutput, error) {
 	i, err := s.find(ctx, in.TrailName)
 	if err != nil {
@@ -238,7 +240,8 @@ func (s *Service) GetEventSelectors(ctx context.Context, in *awscloudtrail.GetEv
 	}}}, nil
 }
 
-// DescribeTrails lists trails: those of the region, and by default also multi-region trails of others.
+// DescribeTrails lists the trails of the region and, by default, the multi-region trails of other
+// regions.
 func (s *Service) DescribeTrails(ctx context.Context, in *awscloudtrail.DescribeTrailsInput) (*awscloudtrail.DescribeTrailsOutput, error) {
 	sc := regional.Of(ctx)
 	shadows := in.IncludeShadowTrails == nil || *in.IncludeShadowTrails
@@ -294,7 +297,7 @@ func withTags(old map[string]string, more []cloudtrailtypes.Tag) (map[string]str
 	return tagging.Put(tagRules, old, more, func(t cloudtrailtypes.Tag) (*string, *string) { return t.Key, t.Value })
 }
 
-// AddTags puts tags on a trail.
+// AddTags adds tags to a trail.
 func (s *Service) AddTags(ctx context.Context, in *awscloudtrail.AddTagsInput) (*awscloudtrail.AddTagsOutput, error) {
 	_, err := s.change(ctx, in.ResourceId, func(r *trailRecord) (err error) {
 		r.Tags, err = withTags(r.Tags, in.TagsList)

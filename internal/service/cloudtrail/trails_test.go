@@ -19,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// newTrails returns a server, and a bus that gets the calls that trails log.
+// newTrails returns a server and a bus that receives the calls that trails log.
 func newTrails(t *testing.T) (*testkit.Server, *eventstest.Bus) {
 	j, err := journal.Open(t.TempDir(), journal.Limits{})
 	if err != nil {
@@ -37,7 +37,8 @@ func newTrails(t *testing.T) (*testkit.Server, *eventstest.Bus) {
 	return s, bus
 }
 
-// TestTrailsSendCallsToEventBridge: only while a trail logs, and only calls that change something.
+// TestTrailsSendCallsToEventBridge checks that calls are sent only while a trail logs, and only if
+// they change something.
 func TestTrailsSendCallsToEventBridge(t *testing.T) {
 	s, bus := newTrails(t)
 	ctx, account := t.Context(), s.Account(t)
@@ -51,7 +52,7 @@ func TestTrailsSendCallsToEventBridge(t *testing.T) {
 	testkit.Must(trail.StartLogging(ctx, &awscloudtrail.StartLoggingInput{Name: aws.String("main")}))(t)
 	create("ann")
 	testkit.Must(people.GetUser(ctx, &awsiam.GetUserInput{UserName: aws.String("ann")}))(t)
-	// Whether the call that starts logging is sent itself depends on who is faster.
+	// Whether the call that starts logging is itself sent depends on a race.
 	e := bus.Next(t, "AWS API Call via CloudTrail")
 	if strings.Contains(string(e.Detail), `"StartLogging"`) {
 		e = bus.Next(t, "AWS API Call via CloudTrail")
