@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// function takes a call of a function apart: a map whose only key is its name.
+// function returns the name and the argument of a function call, which is a map whose only
+// key is the function's name.
 func function(v any) (name string, arg any, ok bool) {
 	m, isMap := v.(*Map)
 	if !isMap || len(m.Keys()) != 1 {
@@ -20,7 +21,8 @@ func function(v any) (name string, arg any, ok bool) {
 	return name, m.Get(name), true
 }
 
-// templateErrUnsupported has AWS's list of functions as it prints it.
+// templateErrUnsupported returns AWS's error for an unsupported function, with the list of
+// functions as AWS prints it.
 func templateErrUnsupported(name string) error {
 	return errorf("Template Error: Encountered unsupported function: %s Supported functions are: [Fn::Base64, Fn::GetAtt, Fn::GetAZs, Fn::ImportValue, Fn::Join, Fn::Or, Fn::Split, Fn::FindInMap, Fn::Select, Ref, Fn::If, Fn::Equals, Fn::And, Fn::Sub, Fn::Not, Condition, Fn::Cidr]", name)
 }
@@ -28,16 +30,16 @@ func templateErrUnsupported(name string) error {
 // pseudo are the pseudo parameters.
 var pseudo = []string{"AWS::AccountId", "AWS::NoValue", "AWS::NotificationARNs", "AWS::Partition", "AWS::Region", "AWS::StackId", "AWS::StackName", "AWS::URLSuffix"}
 
-// A checker looks at the form of functions and at what they refer to.
+// A checker checks the form of functions and what they refer to.
 type checker struct {
 	i     *Instance
 	block string
-	// deps are the resources referred to from active places.
+	// deps are the resources that active places refer to.
 	deps map[string]bool
-	// active says that the place counts: it is not in a branch or entity that is switched off.
+	// active is true unless the place is in a branch or entity that is switched off.
 	active  bool
 	missing []string
-	// conditions are those that a condition names.
+	// conditions are the conditions that a condition refers to.
 	conditions map[string]bool
 }
 
@@ -51,7 +53,7 @@ func (c *checker) isParameter(name string) bool {
 	return slices.ContainsFunc(c.i.t.Parameters, func(p *Parameter) bool { return p.Name == name })
 }
 
-// resource notes a reference to a resource.
+// resource records a reference to a resource.
 func (c *checker) resource(id string) {
 	switch {
 	case c.block == "Conditions", !c.i.declared[id], c.active && c.i.off[id]:
@@ -94,7 +96,7 @@ func (c *checker) all(list []any) error {
 	return nil
 }
 
-// Texts of the functions' forms.
+// Texts that describe the form of each function.
 const (
 	formGetAtt    = "every Fn::GetAtt object requires two non-empty parameters, the resource name and the resource attribute"
 	formJoin      = "every Fn::Join object requires two parameters, (1) a string delimiter and (2) a list of strings to be joined or a function that returns a list of strings (such as Fn::GetAZs) to be joined."
@@ -195,7 +197,7 @@ func (c *checker) function(name string, arg any) error {
 		return c.mapping(list)
 	case "Fn::GetAZs":
 		if _, ok := Text(arg); !ok && !isFunction {
-			return templateErr("every Fn::GetAZs object requires a region") // the words are ours
+			return templateErr("every Fn::GetAZs object requires a region") // our own wording
 		}
 		return c.value(arg)
 	case "Fn::Base64":
@@ -238,11 +240,10 @@ func (c *checker) function(name string, arg any) error {
 // Imports reports whether a value uses Fn::ImportValue.
 func Imports(v any) bool { return uses(v, "Fn::ImportValue") }
 
-// A Reference is what a value refers to: a parameter or resource, or an attribute of a
-// resource.
+// A Reference is a parameter, a resource, or an attribute of a resource that a value refers to.
 type Reference struct{ Name, Attribute string }
 
-// References returns what a value refers to, in the order of the text.
+// References returns the references in a value, in the order of the text.
 func References(v any) (out []Reference) {
 	switch v := v.(type) {
 	case []any:
@@ -287,13 +288,13 @@ func References(v any) (out []Reference) {
 
 func textOf(v any) string { text, _ := Text(v); return text }
 
-// listLike are lists and what may return one.
+// listLike reports whether a value is a list or a function, which may return one.
 func listLike(v any) bool {
 	_, _, f := function(v)
 	return isList(v) || f
 }
 
-// uses reports whether a value has one of the functions in it.
+// uses reports whether a value contains one of the functions.
 func uses(v any, names ...string) bool {
 	switch v := v.(type) {
 	case []any:
@@ -308,7 +309,7 @@ func uses(v any, names ...string) bool {
 	return false
 }
 
-// mapping checks a look-up that needs no parameters.
+// mapping checks a look-up as far as this is possible without parameters.
 func (c *checker) mapping(list []any) error {
 	name, ok := list[0].(string)
 	if !ok {
@@ -363,7 +364,7 @@ func (c *checker) choice(list []any) error {
 	return nil
 }
 
-// conditionValue checks what has to be true or false.
+// conditionValue checks an expression that must be true or false.
 func (c *checker) conditionValue(v any) error {
 	m, ok := v.(*Map)
 	if !ok || len(m.Keys()) != 1 {
@@ -460,7 +461,7 @@ func (c *checker) sub(arg any) error {
 	return nil
 }
 
-// A piece of a text for Fn::Sub stands for itself or is a variable.
+// A piece is a part of a text for Fn::Sub: either literal text or a variable.
 type piece struct {
 	text     string
 	variable bool

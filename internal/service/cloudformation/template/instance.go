@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// An Environment is what pseudo parameters stand for.
+// An Environment has the values of the pseudo parameters.
 type Environment struct {
 	AccountID, Region  string
 	StackID, StackName string
 	NotificationARNs   []string
 }
 
-// A Runtime is what only a running stack knows.
+// A Runtime resolves what only a running stack knows.
 type Runtime interface {
 	Ref(id string) (string, error)
 	GetAtt(id, attribute string) (any, error)
@@ -21,32 +21,31 @@ type Runtime interface {
 	Import(name string) (string, error)
 	// Zones returns the availability zones of a region for Fn::GetAZs.
 	Zones(region string) ([]string, error)
-	// Dynamic resolves what stands between "{{resolve:" and "}}".
+	// Dynamic resolves the text between "{{resolve:" and "}}".
 	Dynamic(reference string) (string, error)
 }
 
-// An Instance is a template with the values of its parameters: what is switched off by a
-// condition is gone, loops are written out, and references are known to be good.
+// An Instance is a template with the values of its parameters: everything that a condition
+// switches off is gone, loops are expanded, and references are known to be valid.
 type Instance struct {
 	Resources []*Resource // in the order of the template
 	Outputs   []*Output
 
 	t   *Template
 	env Environment
-	// params are strings, or lists of them. Nil: they are not known, and every condition is
-	// taken to be true.
-	params map[string]any
-	// loops are the variables of the loops around a value.
-	on, off    map[string]bool // conditions; resources that are switched off
-	declared   map[string]bool // resources, also those that are switched off
+	// params are strings or lists of strings. If params is nil, they are not known, and
+	// every condition is assumed to be true.
+	params     map[string]any
+	on, off    map[string]bool // results of conditions; resources that are switched off
+	declared   map[string]bool // all resources, including those that are switched off
 	conditions *Map
 }
 
-// static checks what does not depend on parameters.
+// static checks everything that does not depend on parameters.
 func (t *Template) static() (*Instance, error) { return t.bind(Environment{}, nil) }
 
-// Bind gives the parameters values, which [Template.Values] returned. For a parameter
-// whose value is in Parameter Store it is the one found there.
+// Bind gives the parameters their values, which [Template.Values] returned. If a parameter
+// names one in Parameter Store, its value here is the one stored there.
 func (t *Template) Bind(env Environment, values map[string]string) (*Instance, error) {
 	params := map[string]any{}
 	for _, p := range t.Parameters {
@@ -147,7 +146,7 @@ func (i *Instance) checkResources(all []*Resource) error {
 			switch {
 			case !i.declared[id]:
 				c.unresolved(id)
-			case !i.off[id]: // what is switched off need not be waited for
+			case !i.off[id]: // nothing has to wait for a resource that is switched off
 				c.deps[id] = true
 			}
 		}
@@ -177,8 +176,8 @@ func (i *Instance) checkOutputs(all []*Output) error {
 	return nil
 }
 
-// checkCycles takes away what nothing waits for and what waits for nothing, until only
-// circles are left.
+// checkCycles removes resources that nothing waits for and resources that wait for nothing,
+// until only cycles are left.
 func (i *Instance) checkCycles() error {
 	waits, waited := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, r := range i.Resources {
@@ -212,7 +211,7 @@ func (i *Instance) checkCycles() error {
 	return nil
 }
 
-// condition evaluates a condition, once.
+// condition evaluates a condition and keeps the result.
 func (i *Instance) condition(name string) (bool, error) {
 	if i.params == nil {
 		return true, nil
@@ -226,7 +225,7 @@ func (i *Instance) condition(name string) (bool, error) {
 	return v, err
 }
 
-// checkConditions checks the conditions and that none leads to itself.
+// checkConditions checks the conditions, and that none depends on itself.
 func (i *Instance) checkConditions() error {
 	const (
 		open = 1
@@ -239,7 +238,7 @@ func (i *Instance) checkConditions() error {
 		case done:
 			return nil
 		case open:
-			return formatErr("Circular dependencies for resource conditions: [%s]", name) // the words are ours
+			return formatErr("Circular dependencies for resource conditions: [%s]", name) // our own wording
 		}
 		state[name] = open
 		c := checker{i: i, block: "Conditions", deps: map[string]bool{}, active: true, conditions: map[string]bool{}}
@@ -265,7 +264,7 @@ func (i *Instance) checkConditions() error {
 	return nil
 }
 
-// expander writes out Fn::ForEach.
+// An expander expands Fn::ForEach.
 type expander struct {
 	i      *Instance
 	values int
@@ -418,8 +417,8 @@ func (x *expander) collection(v any, vars map[string]string) ([]string, error) {
 	return out, nil
 }
 
-// substitute replaces the variables of loops: ${Id} by their values, &{Id} by what is
-// alphanumeric of them.
+// substitute replaces the variables of loops: ${Id} with the value, &{Id} with the
+// alphanumeric characters of the value.
 func substitute(text string, vars map[string]string) string {
 	for id, value := range vars {
 		text = strings.ReplaceAll(text, "${"+id+"}", value)
@@ -433,7 +432,7 @@ func substitute(text string, vars map[string]string) string {
 	return text
 }
 
-// deepSubstitute replaces them in the arguments of Ref, Fn::GetAtt and Fn::Sub.
+// deepSubstitute replaces the variables of loops in the arguments of Ref, Fn::GetAtt and Fn::Sub.
 func deepSubstitute(v any, vars map[string]string) any {
 	switch v := v.(type) {
 	case string:

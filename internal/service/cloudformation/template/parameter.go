@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Parameter is one that the template declares.
+// A Parameter is a parameter that the template declares.
 type Parameter struct {
 	Name, Type, Description string
 	Default                 *string
@@ -22,14 +22,14 @@ type Parameter struct {
 	constraint           string
 }
 
-// existing are the types whose values have to exist.
+// existing are the types whose values must name something that exists.
 var existing = []string{
 	"AWS::EC2::AvailabilityZone::Name", "AWS::EC2::Image::Id", "AWS::EC2::Instance::Id", "AWS::EC2::KeyPair::KeyName", "AWS::EC2::SecurityGroup::GroupName",
 	"AWS::EC2::SecurityGroup::Id", "AWS::EC2::Subnet::Id", "AWS::EC2::Volume::Id", "AWS::EC2::VPC::Id", "AWS::Route53::HostedZone::Id",
 }
 
-// Existing returns the AWS-specific type that the parameter's values, or its elements,
-// are of; empty for other parameters.
+// Existing returns the AWS-specific type of the parameter's value or of its elements, or ""
+// for other parameters.
 func (p *Parameter) Existing() string {
 	typ := p.Type
 	if inner, ok := p.SSM(); ok {
@@ -50,7 +50,7 @@ func (p *Parameter) SSM() (typ string, ok bool) {
 	return strings.TrimSuffix(inner, ">"), ok
 }
 
-// IsList reports whether Ref gives a list.
+// IsList reports whether Ref returns a list.
 func (p *Parameter) IsList() bool {
 	typ := p.Type
 	if inner, ok := p.SSM(); ok {
@@ -84,7 +84,7 @@ func (t *Template) readParameters(v any) error {
 	}
 	all, ok := v.(*Map)
 	if !ok {
-		return formatErr("Parameters must be a map") // the words are ours
+		return formatErr("Parameters must be a map") // our own wording
 	}
 	if n := len(all.Keys()); n > maxParameters {
 		return formatErr("Number of parameters, %d, is greater than maximum allowed, %d", n, maxParameters)
@@ -185,7 +185,7 @@ func joined(list []any) string {
 	return strings.Join(parts, ",")
 }
 
-// check says what is wrong with a value.
+// check returns an error if a value is invalid.
 func (p *Parameter) check(value string) error {
 	if len(value) > maxValue {
 		return errorf("Parameter '%s' must contain at most %d characters", p.Name, maxValue) // [?]
@@ -238,7 +238,7 @@ func (p *Parameter) bad(v string) string {
 
 func short(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// split takes the value of a list apart. An empty one has one empty element, which CDK's
+// split splits the value of a list. An empty value has one empty element, which CDK's
 // bootstrap template relies on.
 func split(value string) []string {
 	out := strings.Split(value, ",")
@@ -248,7 +248,7 @@ func split(value string) []string {
 	return out
 }
 
-// Values returns the values of all parameters: those given, else the defaults.
+// Values returns the values of all parameters, which are the given ones or the defaults.
 func (t *Template) Values(given map[string]string) (map[string]string, error) {
 	var unknown, missing []string
 	names := map[string]bool{}

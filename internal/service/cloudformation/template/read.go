@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// maxDepth is how deep values may lie in each other.
+	// maxDepth is how deeply values may be nested.
 	maxDepth = 256
-	// maxValues is how many values a template may have, with those that aliases and loops stand for.
+	// maxValues is how many values a template may have, including those that aliases and
+	// loops expand to.
 	maxValues = 200_000
 )
 
 func errUnsupported() error { return formatErr("unsupported structure.") }
 
-// read parses a template's text: JSON if it begins with a brace, else YAML.
+// read parses a template's text, which is JSON if it begins with a brace, and YAML otherwise.
 func read(body string) (*Map, error) {
 	var v any
 	var err error
@@ -142,7 +143,7 @@ func readYAML(body string) (any, error) {
 
 type yamlReader struct{ values int }
 
-// shortForms are the tags of functions, by what they stand for.
+// shortForms maps YAML tags to the functions that they stand for.
 var shortForms = func() map[string]string {
 	out := map[string]string{"!Ref": "Ref", "!Condition": "Condition"}
 	for name := range strings.FieldsSeq("GetAtt Sub Join Split Select FindInMap If Equals And Or Not Base64 Cidr GetAZs ImportValue Transform Length ToJsonString") {
@@ -215,8 +216,8 @@ func (r *yamlReader) value(n *yamlv3.Node, path string, depth int) (any, error) 
 	return nil, errUnsupported()
 }
 
-// scalar types what YAML 1.1 as AWS reads it types: true, false, null and plain numbers.
-// Dates, octal numbers, yes and no stay text.
+// scalar converts a scalar as AWS reads YAML 1.1: only true, false, null and plain numbers
+// have types. Dates, octal numbers, yes and no remain strings.
 func scalar(n *yamlv3.Node, path string) (any, error) {
 	switch n.ShortTag() {
 	case "!!null":

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// maxResolved bounds all texts that functions make while one value is resolved: nested
-	// functions can double a text with each level.
+	// maxResolved limits the total size of the texts that functions produce while one value
+	// is resolved: nested functions can double a text at each level.
 	maxResolved = 4 << 20
 )
 
-// noValue is what AWS::NoValue stands for: lists and maps drop it.
+// noValue is the value of AWS::NoValue. Lists and maps drop it.
 type noValue struct{}
 
 // A resolver computes values.
@@ -41,7 +41,7 @@ func (i *Instance) Properties(r *Resource, rt Runtime) (*Map, error) {
 	return m, nil
 }
 
-// Value resolves a value of the template. It is nil for what is no value.
+// Value resolves a value of the template. It returns nil for AWS::NoValue.
 func (i *Instance) Value(v any, rt Runtime) (any, error) {
 	out, err := i.resolver(rt).value(v, 0)
 	if _, none := out.(noValue); none {
@@ -50,7 +50,7 @@ func (i *Instance) Value(v any, rt Runtime) (any, error) {
 	return out, err
 }
 
-var errTooLarge = templateErr("a value of the template becomes larger than %d bytes", maxResolved) // the words are ours
+var errTooLarge = templateErr("a value of the template becomes larger than %d bytes", maxResolved) // our own wording
 
 func (r *resolver) text(s string) (any, error) {
 	if r.made += len(s) + 16; r.made > maxResolved {
@@ -409,11 +409,11 @@ func (r *resolver) variable(name string, vars *Map, depth int) (any, error) {
 	return r.ref(name)
 }
 
-// cidr cuts blocks of one size, one after the other, from the beginning of another.
+// cidr returns consecutive blocks of one size from the beginning of another block.
 func (r *resolver) cidr(args []any) (any, error) {
 	block, err := netip.ParsePrefix(textOf(args[0]))
 	if err != nil {
-		return nil, templateErr("Fn::Cidr: %q is not a CIDR block", textOf(args[0])) // the words are ours
+		return nil, templateErr("Fn::Cidr: %q is not a CIDR block", textOf(args[0])) // our own wording
 	}
 	bits := 0
 	if len(args) == 3 {
@@ -423,7 +423,7 @@ func (r *resolver) cidr(args []any) (any, error) {
 	}
 	count, err := strconv.Atoi(textOf(args[1]))
 	if err != nil || count < 1 || count > 256 {
-		return nil, templateErr("Fn::Cidr: the count must be a number from 1 to 256") // the words are ours
+		return nil, templateErr("Fn::Cidr: the count must be a number from 1 to 256") // our own wording
 	}
 	size := block.Addr().BitLen() - bits
 	if len(args) < 3 {
@@ -431,7 +431,7 @@ func (r *resolver) cidr(args []any) (any, error) {
 	}
 	room := new(big.Int).Lsh(big.NewInt(1), uint(max(size-block.Bits(), 0)))
 	if bits < 0 || size < block.Bits() || size > block.Addr().BitLen() || room.Cmp(big.NewInt(int64(count))) < 0 {
-		return nil, templateErr("Fn::Cidr: %s does not have room for %d blocks of /%d", block, count, size) // the words are ours
+		return nil, templateErr("Fn::Cidr: %s does not have room for %d blocks of /%d", block, count, size) // our own wording
 	}
 	at := new(big.Int).SetBytes(block.Masked().Addr().AsSlice())
 	step := new(big.Int).Lsh(big.NewInt(1), uint(block.Addr().BitLen()-size))
@@ -445,7 +445,7 @@ func (r *resolver) cidr(args []any) (any, error) {
 	return out, nil
 }
 
-// boolean evaluates what has to be true or false.
+// boolean evaluates an expression that must be true or false.
 func (r *resolver) boolean(v any, depth int) (bool, error) {
 	if depth > maxDepth {
 		return false, errUnsupported()
@@ -490,14 +490,14 @@ func (r *resolver) boolean(v any, depth int) (bool, error) {
 	return r.rule(name, list, depth)
 }
 
-// rule evaluates the functions that only rules have.
+// rule evaluates the functions that exist only in rules.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference-rules.html
 func (r *resolver) rule(name string, list []any, depth int) (bool, error) {
 	var args [2][]any
 	switch name {
 	case "Fn::Contains", "Fn::EachMemberIn", "Fn::EachMemberEquals":
 		if len(list) != 2 {
-			return false, templateErr("every %s object requires two parameters.", name) // the words are ours
+			return false, templateErr("every %s object requires two parameters.", name) // our own wording
 		}
 		for n, e := range list {
 			v, err := r.value(e, depth+1)
@@ -524,7 +524,7 @@ func (r *resolver) rule(name string, list []any, depth int) (bool, error) {
 	return len(args[1]) > 0 && !slices.ContainsFunc(args[0], func(e any) bool { return !Equal(e, args[1][0]) }), nil
 }
 
-// checkRules evaluates the assertions of rules, for a set of parameters.
+// checkRules evaluates the assertions of rules for the values of the parameters.
 func (i *Instance) checkRules() error {
 	if i.params == nil {
 		return nil
@@ -533,7 +533,7 @@ func (i *Instance) checkRules() error {
 		rule, ok := i.t.rules.Get(name).(*Map)
 		assertions, isList := rule.Get("Assertions").([]any)
 		if !ok || !isList {
-			return formatErr("Rule %s must have a list of Assertions", name) // the words are ours
+			return formatErr("Rule %s must have a list of Assertions", name) // our own wording
 		}
 		if c := rule.Get("RuleCondition"); c != nil {
 			applies, err := i.resolver(nil).boolean(c, 0)
@@ -547,7 +547,7 @@ func (i *Instance) checkRules() error {
 		for _, a := range assertions {
 			assertion, ok := a.(*Map)
 			if !ok || !assertion.Has("Assert") {
-				return formatErr("Rule %s: every assertion must have an Assert", name) // the words are ours
+				return formatErr("Rule %s: every assertion must have an Assert", name) // our own wording
 			}
 			if uses(assertion.Get("Assert"), "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll") {
 				return errorf("Drydock does not implement Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.")

@@ -14,14 +14,14 @@ const (
 	maxOutputs    = 200
 	maxMappings   = 200
 	maxName       = 255
-	// maxValue is how long the value of a parameter may be.
+	// maxValue is the maximum length of a parameter's value.
 	maxValue = 4096
 )
 
-// LanguageExtensions is the one transform that is part of the language.
+// LanguageExtensions is the only transform that is part of the language.
 const LanguageExtensions = "AWS::LanguageExtensions"
 
-// A Template is what a text says. What depends on parameters is not known yet.
+// A Template is a parsed template. Anything that depends on parameters is not known yet.
 type Template struct {
 	Version     string
 	Description string
@@ -36,22 +36,22 @@ type Template struct {
 	outputs    *Map
 }
 
-// A Resource is one that the template declares.
+// A Resource is a resource that the template declares.
 type Resource struct {
 	ID, Type   string
 	Properties *Map
 	Metadata   any // nil if there is none
-	// DeletionPolicy and UpdateReplacePolicy are empty if they are not given.
+	// DeletionPolicy and UpdateReplacePolicy are empty if they are not set.
 	DeletionPolicy, UpdateReplacePolicy string
 	CreationPolicy, UpdatePolicy        *Map
-	// DependsOn are the resources that have to be there first, by all references, sorted.
+	// DependsOn are the resources that must exist first, according to all references, sorted.
 	DependsOn []string
 
 	condition string
 	explicit  []string
 }
 
-// An Output is what a stack tells others.
+// An Output is an output that the template declares.
 type Output struct {
 	ID, Description string
 	Value           any
@@ -82,13 +82,13 @@ func Parse(body string) (*Template, error) {
 	}
 	if v := root.Get("AWSTemplateFormatVersion"); v != nil {
 		if t.Version, _ = Text(v); t.Version != "2010-09-09" {
-			return nil, formatErr("The value of AWSTemplateFormatVersion is not valid: %s.", t.Version) // the words are ours
+			return nil, formatErr("The value of AWSTemplateFormatVersion is not valid: %s.", t.Version) // our own wording
 		}
 	}
 	if v := root.Get("Description"); v != nil {
 		var ok bool
 		if t.Description, ok = v.(string); !ok {
-			return nil, formatErr("Template 'Description' field should be a string.") // the words are ours
+			return nil, formatErr("Template 'Description' field should be a string.") // our own wording
 		}
 	}
 	if err := t.readTransforms(root.Get("Transform")); err != nil {
@@ -104,7 +104,7 @@ func Parse(body string) (*Template, error) {
 		}
 		m, ok := v.(*Map)
 		if !ok {
-			return nil, formatErr("%s must be a map", section.name) // the words are ours
+			return nil, formatErr("%s must be a map", section.name) // our own wording
 		}
 		*section.into = m
 	}
@@ -181,7 +181,7 @@ func (t *Template) checkMappings() error {
 	return nil
 }
 
-// declared reads the resources and outputs of sections whose loops have been written out.
+// declared reads the resources and outputs of sections whose loops have been expanded.
 func declared(resources, outputs *Map) ([]*Resource, []*Output, error) {
 	if n := len(resources.Keys()); n > maxResources {
 		return nil, nil, formatErr("Number of resources, %d, is greater than maximum allowed, %d", n, maxResources)
@@ -212,7 +212,7 @@ func declared(resources, outputs *Map) ([]*Resource, []*Output, error) {
 		if e := m.Get("Export"); e != nil {
 			export, ok := e.(*Map)
 			if !ok || !export.Has("Name") {
-				return nil, nil, formatErr("Output %s: Export must have a Name.", id) // the words are ours
+				return nil, nil, formatErr("Output %s: Export must have a Name.", id) // our own wording
 			}
 			o.Export = export.Get("Name")
 		}
@@ -229,7 +229,7 @@ func readResource(id string, v any) (*Resource, error) {
 		return nil, formatErr("Resource name %s is non alphanumeric.", id)
 	}
 	if len(id) > maxName {
-		return nil, formatErr("Resource name %s is longer than %d characters.", id[:32]+"...", maxName) // the words are ours
+		return nil, formatErr("Resource name %s is longer than %d characters.", id[:32]+"...", maxName) // our own wording
 	}
 	m, ok := v.(*Map)
 	if !ok {
@@ -243,7 +243,7 @@ func readResource(id string, v any) (*Resource, error) {
 			r.Type, _ = v.(string)
 		case "Properties":
 			if r.Properties, ok = v.(*Map); !ok {
-				return nil, formatErr("[/Resources/%s] 'Properties' must be an object.", id) // the words are ours
+				return nil, formatErr("[/Resources/%s] 'Properties' must be an object.", id) // our own wording
 			}
 		case "DependsOn":
 			list, isList := v.([]any)
@@ -277,7 +277,7 @@ func readResource(id string, v any) (*Resource, error) {
 		case "CreationPolicy", "UpdatePolicy":
 			policy, ok := v.(*Map)
 			if !ok {
-				return nil, formatErr("[/Resources/%s] '%s' must be an object.", id, k) // the words are ours
+				return nil, formatErr("[/Resources/%s] '%s' must be an object.", id, k) // our own wording
 			}
 			if k == "CreationPolicy" {
 				r.CreationPolicy = policy
@@ -309,8 +309,8 @@ func (t *Template) Types() []string {
 	return out
 }
 
-// Declared returns the resources as the template declares them, conditions aside. Loops
-// are left out.
+// Declared returns the resources that the template declares, regardless of conditions. It
+// leaves out loops.
 func (t *Template) Declared() []*Resource {
 	var out []*Resource
 	for _, id := range t.resources.Keys() {

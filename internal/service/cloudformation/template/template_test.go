@@ -124,8 +124,8 @@ func TestOrderAndConditions(t *testing.T) {
 	}
 }
 
-// Texts are AWS's. Most are recorded in localstack/localstack,
-// tests/aws/services/cloudformation/**/*.snapshot.json.
+// faults are invalid templates and AWS's texts for them. Most texts are recorded in
+// localstack/localstack, tests/aws/services/cloudformation/**/*.snapshot.json.
 var faults = []struct{ body, want string }{
 	{`{"Resources": {"A": {"Type": }}}`, "Template format error: JSON not well-formed. (line 1, column 30)"},
 	{"a: [", "Template format error: YAML not well-formed."},
@@ -215,7 +215,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// Whatever a text is, the answer comes, and comes twice.
+// FuzzTemplate checks that every text gets an answer, and the same answer twice.
 func FuzzTemplate(f *testing.F) {
 	for _, tt := range faults {
 		f.Add(tt.body)

@@ -1,6 +1,6 @@
-// Package template is the language of CloudFormation's templates: it reads them, checks
-// what AWS checks when a call is made, and resolves them for the parameters of a stack.
-// It does no I/O: what only a running stack knows comes from a [Runtime].
+// Package template implements the language of CloudFormation's templates: it parses them,
+// makes the checks that AWS makes during a call, and resolves them for the parameters of a
+// stack. It does no I/O: values that only a running stack knows come from a [Runtime].
 //
 // Values of a template are string, [Number], bool, []any and *[Map]. There is no null.
 //
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// An Error is a fault of a template or its parameters, in AWS's words.
+// An Error is an error in a template or its parameters, in AWS's words.
 type Error string
 
 func (e Error) Error() string { return string(e) }
@@ -31,7 +31,7 @@ func templateErr(format string, args ...any) error {
 	return errorf("Template error: "+format, args...)
 }
 
-// A Number is written as in the template.
+// A Number is a number as written in the template.
 type Number string
 
 // MarshalJSON implements json.Marshaler.
@@ -72,7 +72,7 @@ func (m *Map) Get(key string) any {
 	return m.values[key]
 }
 
-// Has reports whether the key is there.
+// Has reports whether the key is present.
 func (m *Map) Has(key string) bool { return m.Get(key) != nil }
 
 // Keys returns the keys in the order of the template.
@@ -147,7 +147,7 @@ func Text(v any) (string, bool) {
 	return "", false
 }
 
-// Equal reports whether two values say the same; the order of keys does not count.
+// Equal reports whether two values are equal, regardless of the order of keys.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
 	case *Map:
