@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A foundSet is a change set and where its record is.
+// A foundSet is a change set with its key and its stack.
 type foundSet struct {
 	key   store.Key
 	stack foundStack
@@ -31,13 +31,14 @@ func setARN(key store.Key, name, id string) string {
 
 func (f *foundSet) arn() string { return setARN(f.key, f.Name, f.ID) }
 
-// execution is what became of the change set: once it is executed, that of the stack.
+// execution returns the execution status of the change set. Once it has been executed, the
+// status follows from that of the stack.
 func (f *foundSet) execution() cloudformationtypes.ExecutionStatus {
 	switch {
 	case f.Execution != cloudformationtypes.ExecutionStatusExecuteInProgress:
 		return f.Execution
 	case f.stack.ChangeSet != f.arn():
-		return cloudformationtypes.ExecutionStatusExecuteComplete // the stack went on
+		return cloudformationtypes.ExecutionStatusExecuteComplete // the stack has moved on
 	case inProgress(f.stack.Status):
 		return cloudformationtypes.ExecutionStatusExecuteInProgress
 	case f.stack.Status == cloudformationtypes.StackStatusCreateComplete, f.stack.Status == cloudformationtypes.StackStatusUpdateComplete:
@@ -46,7 +47,7 @@ func (f *foundSet) execution() cloudformationtypes.ExecutionStatus {
 	return cloudformationtypes.ExecutionStatusExecuteFailed
 }
 
-// findSet returns the change set of a name or an ARN.
+// findSet returns the change set with a name or an ARN.
 func findSet(r store.Reader, sc regional.Scope, name, stack *string) (foundSet, error) {
 	set := aws.ToString(name)
 	if !strings.HasPrefix(set, "arn:") {
@@ -83,7 +84,8 @@ func setsOf(r store.Reader, f foundStack) (out []foundSet) {
 	return out
 }
 
-// supersede makes the change sets of a stack obsolete: it is another stack now.
+// supersede makes the change sets of a stack obsolete, because the stack has changed. It
+// leaves out the change set whose ARN is but.
 func supersede(tx *store.Tx, f foundStack, but string) error {
 	for _, set := range setsOf(tx, f) {
 		if set.arn() == but || set.Execution != cloudformationtypes.ExecutionStatusAvailable {
@@ -100,8 +102,8 @@ func supersede(tx *store.Tx, f foundStack, but string) error {
 	return nil
 }
 
-// CreateChangeSet says what a new version of a stack, or a new stack, would change. AWS finds
-// out after the call; here the answer is there at once.
+// CreateChangeSet determines what a new version of a stack, or a new stack, would change.
+// AWS does this after the call; here the result is available at once.
 func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.CreateChangeSetInput) (*awscloudformation.CreateChangeSetOutput, error) {
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
 	f, ok := find(s.store, sc, *in.StackName)
@@ -242,8 +244,8 @@ func (s *Service) ListChangeSets(ctx context.Context, in *awscloudformation.List
 	return out, err
 }
 
-// DeleteChangeSet deletes a change set. One that does not exist is deleted, which CDK relies
-// on. A stack that only it was to make stays in review.
+// DeleteChangeSet deletes a change set. It succeeds if the change set does not exist, which
+// CDK relies on. A stack that only this change set would have created stays in review.
 func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.DeleteChangeSetInput) (*awscloudformation.DeleteChangeSetOutput, error) {
 	return &awscloudformation.DeleteChangeSetOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
 		f, err := findSet(tx, scopeOf(ctx), in.ChangeSetName, in.StackName)
@@ -253,14 +255,14 @@ func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.Del
 		case err != nil:
 			return err
 		case f.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
-			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // the words are ours
+			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
 		}
 		changeSets.Delete(tx, f.key)
 		return nil
 	})
 }
 
-// ExecuteChangeSet makes the changes of a change set.
+// ExecuteChangeSet applies a change set.
 func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.ExecuteChangeSetInput) (*awscloudformation.ExecuteChangeSetOutput, error) {
 	op := newOperation(awsapi.CallFrom(ctx), in.ClientRequestToken)
 	return &awscloudformation.ExecuteChangeSetOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
@@ -269,7 +271,7 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 		case err != nil:
 			return err
 		case in.ClientRequestToken != nil && f.stack.ChangeSet == f.arn() && f.stack.Operation.Token == op.Token:
-			return nil // it is executed already
+			return nil // it has already been executed
 		case f.Execution != cloudformationtypes.ExecutionStatusAvailable:
 			status := string(f.Status)
 			if f.Status == cloudformationtypes.ChangeSetStatusCreateComplete {

@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// set makes a change set.
+// set creates a change set and returns its description.
 func (w *world) set(t *testing.T, name, stack, typ, body string, change ...func(*awscloudformation.CreateChangeSetInput)) *awscloudformation.DescribeChangeSetOutput {
 	t.Helper()
 	in := &awscloudformation.CreateChangeSetInput{ChangeSetName: &name, StackName: &stack, ChangeSetType: cloudformationtypes.ChangeSetType(typ), TemplateBody: &body}
@@ -24,7 +24,7 @@ func (w *world) set(t *testing.T, name, stack, typ, body string, change ...func(
 	return testkit.Must(w.DescribeChangeSet(t.Context(), &awscloudformation.DescribeChangeSetInput{ChangeSetName: id}))(t)
 }
 
-// brief is what a change set would change, one line for each resource and each reason.
+// brief summarizes a change set, with one line for each resource and each reason.
 func brief(out *awscloudformation.DescribeChangeSetOutput) string {
 	var lines []string
 	for _, c := range out.Changes {
@@ -41,7 +41,7 @@ func brief(out *awscloudformation.DescribeChangeSetOutput) string {
 	return strings.Join(lines, "\n")
 }
 
-// Golden scenarios 12 and 13, and the life of change sets.
+// TestChangeSets covers golden scenarios 12 and 13, and the life of change sets.
 func TestChangeSets(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	set := w.set(t, "first", "new", "CREATE", parameters(`"Value": "a"`, `"Value": {"Ref": "A"}`))
@@ -117,7 +117,8 @@ func TestChangeSets(t *testing.T) {
 	w.want(t, *unseen.StackId, "DELETE_COMPLETE")
 }
 
-// Why a resource changes: by a parameter, by an attribute of another, by a tag.
+// TestChangeSetDetails checks the reasons for a change of a resource: a parameter, an
+// attribute of another resource, or a tag.
 func TestChangeSetDetails(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	body := `{"Parameters": {"P": {"Type": "String"}, "Secret": {"Type": "String", "NoEcho": true, "Default": "hush-hush"}}, "Resources": {

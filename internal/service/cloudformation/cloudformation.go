@@ -1,11 +1,11 @@
-// Package cloudformation answers AWS CloudFormation: stacks of resources that templates
+// Package cloudformation implements AWS CloudFormation: stacks of resources that templates
 // describe.
 //
-// A stack is a record, and a reconciler does its work ([operation]): what its status says
-// is being done is done, also after the daemon was killed in the middle. Every action on a
-// resource is a call of the service that has it, as the caller of the stack's operation or
-// as the stack's role, so policies, quotas, faults and CloudTrail hold for it. What a call
-// is for each type of resource is in handlers*.go; schemas.jsonl has the properties.
+// A stack is a record, and a reconciler does its work ([operation]): it carries out what the
+// stack's status says is in progress, even if the daemon was killed in the middle. Every
+// action on a resource is a call to the resource's service, made as the caller of the stack's
+// operation or as the stack's role, so policies, quotas, faults and CloudTrail apply to it.
+// handlers*.go define the calls for each type of resource; schemas.jsonl has the properties.
 //
 //	CREATE_IN_PROGRESS ─► CREATE_COMPLETE ──────────────► DELETE_IN_PROGRESS ─► DELETE_COMPLETE
 //	       └─► ROLLBACK_IN_PROGRESS ─► ROLLBACK_COMPLETE ──┘       └─► DELETE_FAILED
@@ -13,7 +13,8 @@
 //	UPDATE_IN_PROGRESS ─► UPDATE_COMPLETE_CLEANUP_IN_PROGRESS ─► UPDATE_COMPLETE
 //	       └─► UPDATE_ROLLBACK_IN_PROGRESS ─► UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS ─► UPDATE_ROLLBACK_COMPLETE
 //
-// Package template is the language. Only the composition root imports this package.
+// Package template implements the template language. Only the composition root imports this
+// package.
 package cloudformation
 
 import (
@@ -30,18 +31,18 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// servicePrincipal is as whom CloudFormation assumes roles.
+// servicePrincipal is the service that assumes the roles of stacks.
 const servicePrincipal = "cloudformation.amazonaws.com"
 
-// Config is what the service needs.
+// Config has the settings and dependencies of a Service.
 type Config struct {
 	Store *store.Store
-	// API makes the calls that stacks consist of.
+	// API makes the calls that create, change and delete resources.
 	API awsapi.API
 	// Assume returns a session of a stack's role, or an error if CloudFormation may not
 	// assume it.
 	Assume func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error)
-	// Deleting is the minimum time that a stack is being deleted.
+	// Deleting is the minimum time that the deletion of a stack takes.
 	Deleting time.Duration
 	Clock    clock.WithTicker // nil means the real clock
 	Log      *slog.Logger     // nil means slog.Default
@@ -55,7 +56,7 @@ type Service struct {
 	log   *slog.Logger
 }
 
-// New returns the service. Call Run to make stacks what they are to be.
+// New returns the service. Call Run to work on stacks.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
 	if s.clock == nil {

@@ -34,7 +34,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is an AWS API server with CloudFormation and services to make resources of.
+// A world is an AWS API server with CloudFormation and services in which stacks can create
+// resources.
 type world struct {
 	*testkit.Server
 	*awscloudformation.Client
@@ -93,7 +94,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newRunning returns a world in which stacks are worked on.
+// newRunning returns a world whose CloudFormation works on stacks.
 func newRunning(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
@@ -107,7 +108,7 @@ func newRunning(t *testing.T) *world {
 	return w
 }
 
-// run works on stacks until it is cancelled.
+// run starts a service that works on stacks until cancel is called.
 func (w *world) run(api awsapi.API) (cancel func(), ended chan error) {
 	cfg := w.config
 	cfg.API = api
@@ -157,7 +158,7 @@ func (w *world) delete(t *testing.T, id string) {
 	testkit.Must(w.DeleteStack(t.Context(), &awscloudformation.DeleteStackInput{StackName: &id}))(t)
 }
 
-// script is what happened to a stack, the oldest first; S is the stack itself.
+// script returns the events of a stack, oldest first. S is the stack itself.
 func (w *world) script(t *testing.T, id string) string {
 	t.Helper()
 	var lines []string
@@ -187,7 +188,7 @@ func (w *world) outputs(st cloudformationtypes.Stack) map[string]string {
 	return out
 }
 
-// Golden scenario 1.
+// TestOneParameter covers golden scenario 1.
 func TestOneParameter(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	id := w.create(t, "one", `{"Resources": {"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": "x"}}}, "Outputs": {"Name": {"Value": {"Ref": "P"}}, "V": {"Value": {"Fn::GetAtt": ["P", "Value"]}}}}`)
@@ -226,7 +227,8 @@ S DELETE_COMPLETE`; got != want {
 	}
 }
 
-// Golden scenario 2: by references, in any order of the template.
+// TestOrder covers golden scenario 2: resources are created and deleted in the order of
+// their references, not of the template.
 func TestOrder(t *testing.T) {
 	w := newRunning(t)
 	p := func(v string) string {
@@ -247,7 +249,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Golden scenarios 3 to 6, and others that no stack comes of.
+// TestRefusals covers golden scenarios 3 to 6, and other requests that do not create a stack.
 func TestRefusals(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	role := func(name string) string {
@@ -286,7 +288,7 @@ func TestRefusals(t *testing.T) {
 	testkit.WantError(t, err, "AlreadyExistsException", "Stack [there] already exists")
 }
 
-// Golden scenarios 7 to 9.
+// TestRollback covers golden scenarios 7 to 9.
 func TestRollback(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	id := w.create(t, "key", `{"Parameters": {"Key": {"Type": "AWS::EC2::KeyPair::KeyName", "Default": "none"}}, "Resources": {"P": {"Type": "AWS::SQS::Queue"}}}`)
@@ -342,7 +344,7 @@ S ROLLBACK_IN_PROGRESS Validation failed for following resources: [Q]. Rollback 
 S ROLLBACK_COMPLETE`; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	// A property that AWS has and nothing here would honour is never dropped.
+	// A property that AWS has and Drydock does not honour is never silently dropped.
 	id = w.create(t, "not", `{"Resources": {"V": {"Type": "AWS::EC2::VPC", "Properties": {"Ipv4IpamPoolId": "ipam-pool-1", "Ipv4NetmaskLength": 24}}}}`)
 	w.want(t, id, "ROLLBACK_COMPLETE")
 	if script := w.script(t, id); !strings.Contains(script, "V CREATE_FAILED Resource handler returned message: \"Drydock does not implement ") {
@@ -350,7 +352,7 @@ S ROLLBACK_COMPLETE`; got != want {
 	}
 }
 
-// Golden scenario 14.
+// TestExports covers golden scenario 14.
 func TestExports(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	x := w.create(t, "x", `{"Resources": {"Q": {"Type": "AWS::SQS::Queue"}}, "Outputs": {"O": {"Value": {"Fn::GetAtt": ["Q", "Arn"]}, "Export": {"Name": {"Fn::Sub": "${AWS::StackName}::Arn"}}}}}`)
@@ -382,7 +384,7 @@ func TestExports(t *testing.T) {
 	w.want(t, x, "DELETE_COMPLETE")
 }
 
-// Golden scenario 19 without S3, and RetainResources of 18.
+// TestRetain covers golden scenario 19 without S3, and RetainResources of scenario 18.
 func TestRetain(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	id := w.create(t, "kept", `{"Resources": {"Q": {"Type": "AWS::SQS::Queue", "DeletionPolicy": "Retain"}}, "Outputs": {"URL": {"Value": {"Ref": "Q"}}}}`,
@@ -401,8 +403,8 @@ func TestRetain(t *testing.T) {
 	testkit.Must(awssqs.NewFromConfig(w.cfg).GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &url}))(t)
 }
 
-// Golden scenario 18: every call is made with the rights of who asked for the stack, or of
-// its role.
+// TestRights covers golden scenario 18: every call is made with the permissions of the
+// caller who requested the stack, or of its role.
 func TestRights(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	users := awsiam.NewFromConfig(w.cfg)
@@ -432,7 +434,7 @@ func TestRights(t *testing.T) {
 	id = *testkit.Must(passer.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("role"), TemplateBody: aws.String(queue), RoleARN: role.Arn}))(t).StackId
 	w.want(t, id, "CREATE_COMPLETE")
 
-	// Without the right to delete the stack stays, until the resource is left alone.
+	// Without permission to delete its resource, the stack stays until the resource is retained.
 	testkit.Must(users.PutRolePolicy(ctx, &awsiam.PutRolePolicyInput{RoleName: role.RoleName, PolicyName: aws.String("p"),
 		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sqs:Get*","Resource":"*"}}`)}))(t)
 	testkit.Must(passer.DeleteStack(ctx, &awscloudformation.DeleteStackInput{StackName: &id}))(t)

@@ -21,8 +21,8 @@ import (
 
 var errKilled = errors.New("the daemon was killed")
 
-// A killer is an API whose daemon is killed at its nth call that changes something, before
-// the call or after it. What the daemon would do next does not happen.
+// A killer is an API that kills its daemon before or after the nth call that changes
+// something. The daemon's later changes have no effect.
 type killer struct {
 	awsapi.API
 	nth   int
@@ -55,7 +55,7 @@ func (k *killer) Call(ctx context.Context, in any) (any, error) {
 		return k.API.Call(ctx, in)
 	}
 	if k.after {
-		_, _ = k.API.Call(ctx, in) // whatever comes of it
+		_, _ = k.API.Call(ctx, in) // the result does not matter
 	}
 	k.kill()
 	<-k.dead
@@ -91,7 +91,7 @@ Outputs:
   Same: {Value: !Sub '${G}=${G.GroupId}'}
 `
 
-// what is everything that the stack may have made, one entry for each resource.
+// what lists everything that the stack may have created, with one entry for each resource.
 func (w *world) what(t *testing.T) []string {
 	t.Helper()
 	ctx, machines := t.Context(), awsec2.NewFromConfig(w.cfg)
@@ -131,8 +131,9 @@ func (w *world) what(t *testing.T) []string {
 	return out
 }
 
-// Killed at any call, before it or after it, a stack is finished by the next daemon: what
-// it lists is exactly what there is, and a deletion leaves nothing.
+// TestKilledAnywhere kills a daemon before or after each of its calls. The next daemon must
+// finish the stack: the stack lists exactly the resources that exist, and its deletion
+// leaves nothing behind.
 func TestKilledAnywhere(t *testing.T) {
 	w := newWorld(t)
 	before := w.what(t)
@@ -164,12 +165,12 @@ func TestKilledAnywhere(t *testing.T) {
 			if a, b, _ := strings.Cut(out["Same"], "="); a != b || !strings.HasPrefix(a, "sg-") {
 				t.Errorf("a group in a VPC is referred to by its ID: %v", out)
 			}
-			// Of a VPC come a route table and a group with it; the other 11 are the stack's.
+			// A VPC comes with a route table and a security group; the other 11 are the stack's.
 			if now := w.what(t); len(now)-len(before) != 11+2 {
 				t.Errorf("%d, %t: there are %v more", nth, after, slices.DeleteFunc(now, func(id string) bool { return slices.Contains(before, id) }))
 			}
 			w.delete(t, id)
-			if next == nil { // killed while it is deleted, or not at all
+			if next == nil { // killed during the deletion, or not at all
 				select {
 				case <-killed:
 					next, nextEnded = w.run(w.front)
@@ -201,7 +202,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// final is closed when a stack's operation has ended.
+// final returns a channel that is closed when a stack's operation has ended.
 func (w *world) final(t *testing.T, id string) <-chan struct{} {
 	out := make(chan struct{})
 	go func() {

@@ -18,14 +18,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// perPage is how much a page of any list has.
+// perPage is the page size of every list.
 const perPage = 100
 
 func paged(question string) paging.Rules {
 	return paging.Rules{Usual: perPage, Question: question, BadToken: func(token string) error { return invalid("NextToken %s is invalid", token) }} // from memory
 }
 
-// below is where what belongs to a stack is kept.
+// below returns the key of a record that belongs to a stack.
 func below(stack store.Key, id string) store.Key {
 	stack.ID += "/" + id
 	return stack
@@ -83,7 +83,7 @@ func nonEmpty(s string) *string {
 	return &s
 }
 
-// DescribeStacks describes the stack of the request, or all that are not deleted.
+// DescribeStacks describes the requested stack, or all stacks that are not deleted.
 func (s *Service) DescribeStacks(ctx context.Context, in *awscloudformation.DescribeStacksInput) (*awscloudformation.DescribeStacksOutput, error) {
 	sc, out := scopeOf(ctx), &awscloudformation.DescribeStacksOutput{Stacks: []cloudformationtypes.Stack{}}
 	if in.StackName != nil {
@@ -121,7 +121,7 @@ func (s *Service) ListStacks(ctx context.Context, in *awscloudformation.ListStac
 	return out, err
 }
 
-// DescribeStackEvents lists what happened to a stack, the newest first.
+// DescribeStackEvents lists the events of a stack, newest first.
 func (s *Service) DescribeStackEvents(ctx context.Context, in *awscloudformation.DescribeStackEventsInput) (*awscloudformation.DescribeStackEventsOutput, error) {
 	f, ok := find(s.store, scopeOf(ctx), aws.ToString(in.StackName))
 	if !ok {
@@ -142,7 +142,7 @@ func (s *Service) DescribeStackEvents(ctx context.Context, in *awscloudformation
 	return out, err
 }
 
-// resourcesOf are the resources of a stack, in the order of their logical IDs.
+// resourcesOf returns the resources of a stack, sorted by logical ID.
 func (s *Service) resourcesOf(f foundStack) []resourceRecord {
 	var out []resourceRecord
 	for _, item := range resources.All(s.store, within(f.key)) {
@@ -175,8 +175,8 @@ func (s *Service) DescribeStackResource(ctx context.Context, in *awscloudformati
 	}}, nil
 }
 
-// DescribeStackResources describes the resources of a stack, which may be named by one of
-// them.
+// DescribeStackResources describes the resources of a stack. The stack may be identified by
+// one of its resources.
 func (s *Service) DescribeStackResources(ctx context.Context, in *awscloudformation.DescribeStackResourcesInput) (*awscloudformation.DescribeStackResourcesOutput, error) {
 	sc := scopeOf(ctx)
 	var f foundStack
@@ -237,8 +237,8 @@ func (s *Service) ListStackResources(ctx context.Context, in *awscloudformation.
 	return out, err
 }
 
-// GetTemplate returns the text that the stack was made from. What is processed is the same:
-// the language's own extensions are written out when the stack is made.
+// GetTemplate returns the text that the stack was created from. The processed template is
+// the same text, because the language extensions are only expanded when the stack is created.
 func (s *Service) GetTemplate(ctx context.Context, in *awscloudformation.GetTemplateInput) (*awscloudformation.GetTemplateOutput, error) {
 	stages := []cloudformationtypes.TemplateStage{cloudformationtypes.TemplateStageOriginal, cloudformationtypes.TemplateStageProcessed}
 	if in.ChangeSetName != nil {
@@ -258,14 +258,16 @@ func (s *Service) GetTemplate(ctx context.Context, in *awscloudformation.GetTemp
 	return &awscloudformation.GetTemplateOutput{TemplateBody: &f.Template, StagesAvailable: stages}, nil
 }
 
-// iamTypes need a capability, and a greater one if they have the name that is given here.
+// iamTypes are the types that need a capability. A resource that has the property given
+// here needs CAPABILITY_NAMED_IAM.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html
 var iamTypes = map[string]string{
 	"AWS::IAM::AccessKey": "", "AWS::IAM::Group": "GroupName", "AWS::IAM::InstanceProfile": "InstanceProfileName", "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
 	"AWS::IAM::Policy": "", "AWS::IAM::Role": "RoleName", "AWS::IAM::User": "UserName", "AWS::IAM::UserToGroupAddition": "",
 }
 
-// capabilities are the types of a template that need one, and the one that they need.
+// capabilities returns the types in a template that need a capability, the capability that
+// they need, and the reason.
 func capabilities(t *template.Template, declared []*template.Resource) (types []string, needed, reason string) {
 	seen := map[string]bool{}
 	for _, r := range declared {
@@ -319,7 +321,7 @@ func (s *Service) ValidateTemplate(_ context.Context, in *awscloudformation.Vali
 	return out, nil
 }
 
-// GetTemplateSummary says what a template, or that of a stack, has and needs.
+// GetTemplateSummary returns what a template, or the template of a stack, contains and needs.
 func (s *Service) GetTemplateSummary(ctx context.Context, in *awscloudformation.GetTemplateSummaryInput) (*awscloudformation.GetTemplateSummaryOutput, error) {
 	body := in.TemplateBody
 	if in.StackName != nil {
@@ -364,7 +366,7 @@ func (s *Service) GetTemplateSummary(ctx context.Context, in *awscloudformation.
 	return out, nil
 }
 
-// ListExports lists what stacks give to others.
+// ListExports lists the values that stacks export.
 func (s *Service) ListExports(ctx context.Context, in *awscloudformation.ListExportsInput) (*awscloudformation.ListExportsOutput, error) {
 	list := []cloudformationtypes.Export{}
 	for _, f := range all(s.store, scopeOf(ctx)) {
@@ -395,8 +397,8 @@ func (s *Service) ListImports(ctx context.Context, in *awscloudformation.ListImp
 	return &awscloudformation.ListImportsOutput{Imports: page, NextToken: next}, err
 }
 
-// resolver tells authorization which stack a request means. A stack's ARN has its ID,
-// which requests leave out.
+// resolver provides package authz with the ARNs and tags of stacks. A stack's ARN contains
+// its ID, which requests leave out.
 type resolver struct{ s *Service }
 
 // Resource implements authz.Resolver.

@@ -12,14 +12,14 @@ func invalid(format string, args ...any) error {
 	return awserr.Newf("ValidationError", format, args...)
 }
 
-// violated is the answer to a value that the model's own limits do not refuse, though AWS
-// does. [seen] the same snapshots as below, test_stacks and test_validations.
+// violated returns the error for a value that AWS refuses although its API model allows it.
+// [seen] the same snapshots as below, test_stacks and test_validations.
 func violated(value, member, constraint string) error {
 	return invalid("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: %s", value, member, constraint)
 }
 
-// A missing stack is worded in three ways: see the snapshots in localstack/localstack,
-// tests/aws/services/cloudformation. Terraform and CDK look for the text.
+// stackNotFound has one of AWS's three texts for a missing stack: see the snapshots in
+// localstack/localstack, tests/aws/services/cloudformation. Terraform and CDK look for the text.
 func stackNotFound(name string) error { return invalid("Stack with id %s does not exist", name) }
 
 func stackNotFoundInBrackets(name string) error { return invalid("Stack [%s] does not exist", name) }
@@ -76,7 +76,7 @@ func wrongState(arn string, status cloudformationtypes.StackStatus) error {
 }
 
 func cannotSkip(id string) error {
-	return invalid("Resource %s cannot be skipped: it is not in the state UPDATE_FAILED.", id) // the words are ours
+	return invalid("Resource %s cannot be skipped: it is not in the state UPDATE_FAILED.", id) // our own wording
 }
 
 // [seen] the same snapshots, test_changesets.
@@ -96,7 +96,7 @@ func setExists(name string) error {
 	return awserr.Newf("AlreadyExistsException", "ChangeSet [%s] already exists", name) // from memory
 }
 
-// notYet is the answer to what nothing would be done with.
+// notYet returns the error for something that Drydock does not implement.
 func notYet(what string) error { return awserr.NotImplemented(what) }
 
 // [seen] the same snapshots: late signals.

@@ -10,13 +10,13 @@ import (
 )
 
 // fill writes the properties of a resource into the members of an SDK input that have the
-// same names. other are properties that the handler deals with itself; the rest must have
-// a member, else the resource fails: nothing is left out silently.
+// same names. other lists properties that the handler deals with itself. If any other
+// property has no member, the resource fails, so that nothing is silently left out.
 func (r *request) fill(in any, other string) error {
 	return r.fillWith(in, r.props, strings.Fields(other), "")
 }
 
-// create calls an operation with an input that it fills as fill does.
+// create fills an input as fill does and calls its operation.
 func create[Out any](r *request, in any, other string) (*Out, error) {
 	if err := r.fill(in, other); err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func create[Out any](r *request, in any, other string) (*Out, error) {
 	return call[Out](r, in)
 }
 
-// fillIn writes one property, a map, into a struct of the SDK.
+// fillIn writes one property, which is a map, into an SDK struct.
 func (r *request) fillIn(into any, property string, other string) error {
 	m, ok := r.props.Get(property).(*template.Map)
 	if !ok {
@@ -56,7 +56,7 @@ func (r *request) structure(into reflect.Value, m *template.Map, other []string,
 	return nil
 }
 
-// set converts a value of a template to the type of a member.
+// set sets a member to a template value, which it converts to the member's type.
 func (r *request) set(into reflect.Value, v any, path string) error {
 	text, scalar := template.Text(v)
 	list, isList := v.([]any)
@@ -135,7 +135,8 @@ func (r *request) set(into reflect.Value, v any, path string) error {
 	return r.notHonoured(path)
 }
 
-// wrongType is what AWS says of a property of a legacy type.
+// wrongType returns AWS's error for a property with a value of the wrong type, as worded
+// for legacy resource types.
 func (r *request) wrongType(path, want string) error {
 	return &invalidProperties{"Value of property " + path + " must be of type " + want}
 }

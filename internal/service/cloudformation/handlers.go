@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// handlers are the types of resources that stacks may have.
+// handlers maps the resource types that stacks may have to their handlers.
 var handlers = func() map[string]handler {
 	out := map[string]handler{
-		// Nothing receives what is put at the URL: wait conditions are signaled by SignalResource.
-		// eksctl and CDK use handles alone to have a resource that does nothing.
+		// Nothing listens at the URL: wait conditions are signaled with SignalResource.
+		// eksctl and CDK use a handle on its own as a resource that does nothing.
 		"AWS::CloudFormation::WaitConditionHandle": {create: func(r *request) (string, error) {
 			return fmt.Sprintf("https://cloudformation-waitcondition-%s.s3.%[1]s.amazonaws.com/%s/%s/%s", r.o.key.Region, url.PathEscape(r.o.arn), r.token, r.logical), nil
 		}},

@@ -20,7 +20,7 @@ func (r *request) elbv2Tags() (out []elbv2types.Tag) {
 	return out
 }
 
-// afterSlash is what an ARN has after a part of its resource.
+// afterSlash returns the rest of an ARN after part.
 func afterSlash(arn, part string) string {
 	_, rest, _ := strings.Cut(arn, part)
 	return rest
@@ -196,10 +196,10 @@ func balancerHandlers() map[string]handler {
 	}
 }
 
-// balancerName is a name of at most 32 characters, which may not end with a hyphen.
+// balancerName returns a name of at most 32 characters, which may not end with a hyphen.
 func (r *request) balancerName(property string) string { return r.name(property, 32) }
 
-// settleClassic makes the settings of a Classic Load Balancer that have calls of their own.
+// settleClassic applies the settings of a Classic Load Balancer that have calls of their own.
 func settleClassic(r *request) error {
 	if r.props.Has("HealthCheck") {
 		in := &awselb.ConfigureHealthCheckInput{LoadBalancerName: &r.id, HealthCheck: &elbtypes.HealthCheck{}}

@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// updateClassic changes what settle does not.
+// updateClassic makes the changes that settle does not.
 func updateClassic(r *request) error {
 	if r.changed("SecurityGroups") && r.props.Has("SecurityGroups") {
 		if _, err := call[awselb.ApplySecurityGroupsToLoadBalancerOutput](r, &awselb.ApplySecurityGroupsToLoadBalancerInput{LoadBalancerName: &r.id, SecurityGroups: r.list("SecurityGroups")}); err != nil {

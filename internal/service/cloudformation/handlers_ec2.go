@@ -8,7 +8,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// tagSpecs are the tags of an EC2 resource, with those by which it is found again.
+// tagSpecs returns the tags of an EC2 resource, including those that it is found by.
 func (r *request) tagSpecs(kind ec2types.ResourceType) []ec2types.TagSpecification {
 	spec := ec2types.TagSpecification{ResourceType: kind}
 	for _, t := range append(r.tags(), r.systemTags()...) {
@@ -17,7 +17,7 @@ func (r *request) tagSpecs(kind ec2types.ResourceType) []ec2types.TagSpecificati
 	return []ec2types.TagSpecification{spec}
 }
 
-// retag gives an EC2 resource the tags that changed.
+// retag applies an update's tag changes to an EC2 resource.
 func (r *request) retag(id string) error {
 	set, gone := r.tagChanges()
 	if len(gone) > 0 {
@@ -40,11 +40,12 @@ func (r *request) retag(id string) error {
 	return err
 }
 
-// retagged is the update of EC2 resources of which nothing but tags can change, or settle
-// does the rest.
+// retagged updates EC2 resources for which only tags can change, or for which settle makes
+// the other changes.
 func retagged(r *request) error { return r.retag(r.id) }
 
-// byTags finds an EC2 resource of the stack by the tags that it was made with.
+// byTags returns a function that finds an EC2 resource of the stack by the tags that it was
+// created with.
 func byTags(kind string) func(*request) (string, error) {
 	return func(r *request) (string, error) {
 		ids, err := r.tagged(kind)
@@ -57,7 +58,7 @@ func byTags(kind string) func(*request) (string, error) {
 	}
 }
 
-// tagged are the EC2 resources that have the tags of the resource.
+// tagged returns the IDs of EC2 resources that have the system tags of this resource.
 func (r *request) tagged(kind string) ([]string, error) {
 	var found [2][]string
 	for i, t := range r.systemTags()[1:] {

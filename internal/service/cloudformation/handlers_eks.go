@@ -12,7 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// failedIn is a resource that EKS accepted and could not make.
+// failedIn returns the error of a resource whose creation or update EKS accepted but could
+// not complete.
 func failedIn(issues []string) error {
 	return fmt.Errorf("Resource handler returned message: \"[%s] (Service: null, Status Code: 0, Request ID: null)\" (RequestToken: %s, HandlerErrorCode: GeneralServiceException)", //nolint:staticcheck // AWS's words
 		strings.Join(issues, ", "), ids.UUID())
@@ -22,7 +23,7 @@ func issue(code, message any, resources []string) string {
 	return fmt.Sprintf("Issue(Code=%v, Message=%v, ResourceIds=[%s])", code, message, strings.Join(resources, ", "))
 }
 
-// parts are the halves of an identifier.
+// parts returns the two halves of the resource's ID.
 func (r *request) parts(sep string) (*string, *string) {
 	a, b, _ := strings.Cut(r.id, sep)
 	return &a, &b
@@ -104,7 +105,7 @@ func eksHandlers() map[string]handler {
 			},
 			create: func(r *request) (string, error) {
 				in := &awseks.CreateNodegroupInput{}
-				if err := r.fill(in, "NodegroupName Tags ForceUpdateEnabled"); err != nil { // the last is for updates
+				if err := r.fill(in, "NodegroupName Tags ForceUpdateEnabled"); err != nil { // the last one is for updates only
 					return "", err
 				}
 				in.NodegroupName, in.Tags, in.ClientRequestToken = aws.String(r.name("NodegroupName", 63)), r.tagMap(), &r.token
@@ -318,7 +319,7 @@ func eksHandlers() map[string]handler {
 	}
 }
 
-// untilGone waits until describe says that the resource does not exist.
+// untilGone waits until describe reports that the resource does not exist.
 func (r *request) untilGone(err error, describe func() error) error {
 	if err != nil {
 		return err
@@ -332,7 +333,7 @@ func (r *request) untilGone(err error, describe func() error) error {
 	})
 }
 
-// association is the cluster and the ID in the ARN of an association.
+// association returns the cluster and the ID from the ARN of an association.
 func (r *request) association() (cluster, id *string) {
 	parts := strings.Split(r.id, "/")
 	if len(parts) < 3 {
@@ -381,7 +382,7 @@ func (r *request) fargate(cluster, name *string) (ekstypes.FargateProfile, error
 	return *out.FargateProfile, nil
 }
 
-// logging turns ClusterLogging.EnabledTypes[{Type}] into the API's form.
+// logging converts ClusterLogging.EnabledTypes[{Type}] to the API's form.
 func (r *request) logging() (*ekstypes.Logging, error) {
 	if !r.props.Has("Logging") {
 		return nil, nil
@@ -404,7 +405,8 @@ func (r *request) logging() (*ekstypes.Logging, error) {
 	return &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{setup}}, nil
 }
 
-// selectors turns the labels of selectors, a list of keys and values, into maps.
+// selectors converts the Selectors property, turning labels from a list of keys and values
+// into a map.
 func (r *request) selectors() (out []ekstypes.FargateProfileSelector, err error) {
 	list, _ := r.props.Get("Selectors").([]any)
 	for _, e := range list {

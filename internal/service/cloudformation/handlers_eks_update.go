@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// retagEKS gives what the ARN names the tags that changed.
+// retagEKS applies an update's tag changes to the EKS resource with the ARN.
 func (r *request) retagEKS(arn *string) error {
 	set, gone := r.tagChanges()
 	if len(gone) > 0 {
@@ -31,7 +31,7 @@ func (r *request) retagEKS(arn *string) error {
 	return err
 }
 
-// done waits for an update of EKS to end.
+// done waits until an EKS update has ended.
 func (r *request) done(cluster *string, u *ekstypes.Update, nodegroup, addon *string) error {
 	return r.wait(func() (bool, error) {
 		out, err := call[awseks.DescribeUpdateOutput](r, &awseks.DescribeUpdateInput{Name: cluster, UpdateId: u.Id, NodegroupName: nodegroup, AddonName: addon})
@@ -52,7 +52,7 @@ func (r *request) done(cluster *string, u *ekstypes.Update, nodegroup, addon *st
 	})
 }
 
-// updateCluster makes one update after another, as EKS permits one at a time.
+// updateCluster makes one update at a time, because EKS does not permit more.
 func updateCluster(r *request) error {
 	c, err := r.cluster(r.id)
 	if err != nil {
@@ -91,7 +91,7 @@ func updateCluster(r *request) error {
 			return err
 		}
 	}
-	// The access to the endpoint and the subnets are changed by different updates.
+	// Endpoint access and subnets need separate updates.
 	network, _ := r.props.Get("ResourcesVpcConfig").(*template.Map)
 	before, _ := r.was.props.Get("ResourcesVpcConfig").(*template.Map)
 	for _, part := range [][]string{{"EndpointPublicAccess", "EndpointPrivateAccess", "PublicAccessCidrs"}, {"SubnetIds", "SecurityGroupIds"}} {
@@ -116,7 +116,7 @@ func updateCluster(r *request) error {
 		in.ClientRequestToken = aws.String(fmt.Sprintf("%s-%d", *r.updateToken(), i))
 		out, err := call[awseks.UpdateClusterConfigOutput](r, in)
 		if same := "already at the desired configuration"; err != nil && strings.Contains(err.Error(), same) {
-			continue // by an earlier try
+			continue // an earlier attempt changed it
 		}
 		if err != nil {
 			return err
@@ -290,7 +290,7 @@ func updateAssociation(r *request) error {
 	return err
 }
 
-// members are a member of every element of a list property, as texts.
+// members returns one member of every element of a list property, as strings.
 func (r *request) members(property, member string) (out []string) {
 	list, _ := r.props.Get(property).([]any)
 	for _, e := range list {

@@ -126,7 +126,8 @@ func eventHandlers() map[string]handler {
 	}
 }
 
-// ruleID is what Ref gives for a rule: its name, after that of a bus of its own.
+// ruleID returns what Ref returns for a rule: its name, after the name of its bus if that
+// is not the default one.
 // [seen] localstack/localstack, tests/aws/services/cloudformation
 func (r *request) ruleID() string {
 	name := r.name("Name", 64)

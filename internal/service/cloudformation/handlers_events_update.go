@@ -10,8 +10,8 @@ import (
 	eventstypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 )
 
-// updateRule writes the rule again without its tags, which PutRule does not change, and takes
-// targets away. settle writes those of now.
+// updateRule writes the rule again, removes targets that are gone, and updates the tags,
+// which PutRule does not change. settle writes the current targets.
 func updateRule(r *request) error {
 	name, bus := aws.String(r.name("Name", 64)), nonEmpty(r.text("EventBusName"))
 	in := &awsevents.PutRuleInput{}
@@ -55,8 +55,8 @@ func updateRule(r *request) error {
 	return err
 }
 
-// updateLogGroup changes what settle does not: it takes the retention away, and changes the key
-// and the tags.
+// updateLogGroup makes the changes that settle does not: it removes the retention policy,
+// and changes the key, the deletion protection and the tags.
 func updateLogGroup(r *request) error {
 	if r.changed("RetentionInDays") && !r.props.Has("RetentionInDays") {
 		if _, err := call[awslogs.DeleteRetentionPolicyOutput](r, &awslogs.DeleteRetentionPolicyInput{LogGroupName: &r.id}); err != nil {

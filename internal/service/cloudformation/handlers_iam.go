@@ -13,13 +13,13 @@ import (
 )
 
 func (r *request) iamTags() (out []iamtypes.Tag) {
-	for _, t := range r.tags() { // IAM has no aws:cloudformation: tags on AWS either
+	for _, t := range r.tags() { // AWS does not put aws:cloudformation: tags on IAM resources either
 		out = append(out, iamtypes.Tag{Key: &t.Key, Value: &t.Value})
 	}
 	return out
 }
 
-// A policyUser is what a policy is put on: a role, a group or a user.
+// A policyUser is a role, a group or a user that a policy is put on.
 type policyUser struct{ kind, name string }
 
 func (r *request) policyUsers() (out []policyUser) {
@@ -262,7 +262,7 @@ func (r *request) profile(name string) (iamtypes.InstanceProfile, error) {
 	return *out.InstanceProfile, nil
 }
 
-// putPolicy writes an inline policy to everything that the resource names.
+// putPolicy puts the inline policy on every role, group and user that the resource names.
 func (r *request) putPolicy() error {
 	document, name := r.document("PolicyDocument"), r.text("PolicyName")
 	for _, u := range r.policyUsers() {
@@ -282,7 +282,7 @@ func (r *request) putPolicy() error {
 	return nil
 }
 
-// deletePolicy deletes an inline policy.
+// deletePolicy deletes an inline policy from roles, groups and users.
 func (r *request) deletePolicy(name string, from []policyUser) error {
 	for _, u := range from {
 		var err error
@@ -301,7 +301,7 @@ func (r *request) deletePolicy(name string, from []policyUser) error {
 	return nil
 }
 
-// detachPolicy detaches a managed policy.
+// detachPolicy detaches the managed policy from roles, groups and users.
 func (r *request) detachPolicy(from []policyUser) error {
 	for _, u := range from {
 		var err error

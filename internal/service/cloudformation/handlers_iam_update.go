@@ -8,8 +8,8 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 )
 
-// iamTagChanges returns the tags that an update sets and the keys of those that it takes away, as IAM
-// has them.
+// iamTagChanges returns the tags that an update sets, converted to IAM's type, and the keys
+// of those that it removes.
 func (r *request) iamTagChanges() (set []iamtypes.Tag, gone []string) {
 	changed, gone := r.tagChanges()
 	for _, t := range changed {
@@ -18,13 +18,14 @@ func (r *request) iamTagChanges() (set []iamtypes.Tag, gone []string) {
 	return set, gone
 }
 
-// gonePolicies are the names of inline policies that an update takes away.
+// gonePolicies returns the names of inline policies that an update removes.
 func (r *request) gonePolicies() []string {
 	now := r.members("Policies", "PolicyName")
 	return slices.DeleteFunc(r.was.members("Policies", "PolicyName"), func(name string) bool { return slices.Contains(now, name) })
 }
 
-// updateRole does what settle does not: it changes the role itself, and takes away.
+// updateRole makes the changes that settle does not: it changes the role itself and its
+// tags, and removes policies.
 func updateRole(r *request) error {
 	if r.changed("AssumeRolePolicyDocument") {
 		if _, err := call[awsiam.UpdateAssumeRolePolicyOutput](r, &awsiam.UpdateAssumeRolePolicyInput{RoleName: &r.id, PolicyDocument: aws.String(r.document("AssumeRolePolicyDocument"))}); err != nil {
@@ -131,13 +132,13 @@ func updateGroup(r *request) error {
 	return nil
 }
 
-// goneUsers are the roles, groups and users that an update takes a policy from.
+// goneUsers returns the roles, groups and users that an update removes a policy from.
 func (r *request) goneUsers() []policyUser {
 	now := r.policyUsers()
 	return slices.DeleteFunc(r.was.policyUsers(), func(u policyUser) bool { return slices.Contains(now, u) })
 }
 
-// updatePolicy writes the policy again, after it is taken from where it is not any more.
+// updatePolicy removes the policy where it no longer belongs, then writes it again.
 func updatePolicy(r *request) error {
 	users := r.goneUsers()
 	if r.changed("PolicyName") {
@@ -200,7 +201,7 @@ func updateOIDCProvider(r *request) error {
 	return err
 }
 
-// updateMembers puts users into a group before it takes others out.
+// updateMembers adds users to a group before it removes others.
 func updateMembers(r *request) error {
 	if err := r.addMembers(); err != nil {
 		return err

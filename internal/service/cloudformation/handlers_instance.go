@@ -10,7 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// placement are the properties of an instance that are members of Placement in the API.
+// placement pairs the properties of an instance that belong to Placement in the API with
+// their names there.
 var placement = []string{"AvailabilityZone", "AvailabilityZone", "Tenancy", "Tenancy", "PlacementGroupName", "GroupName", "HostId", "HostId", "HostResourceGroupArn", "HostResourceGroupArn", "Affinity", "Affinity"}
 
 func instanceHandlers() map[string]handler {
@@ -145,7 +146,8 @@ func instanceHandlers() map[string]handler {
 				return aws.ToString(n.Attachment.AttachmentId), nil
 			},
 			settle: func(r *request) error {
-				// By the property's default the interface goes with its instance; by the API's it stays.
+				// The property's default is to delete the interface with its instance; the
+				// API's is to keep it.
 				in := &awsec2.ModifyNetworkInterfaceAttributeInput{NetworkInterfaceId: aws.String(r.text("NetworkInterfaceId")), Attachment: &ec2types.NetworkInterfaceAttachmentChanges{
 					AttachmentId: &r.id, DeleteOnTermination: aws.Bool(r.text("DeleteOnTermination") != "false"),
 				}}
@@ -200,7 +202,7 @@ func instanceHandlers() map[string]handler {
 	}
 }
 
-// prepareInstance adds to RunInstances what the template words in another way.
+// prepareInstance sets the members of RunInstances that have another name or form in the template.
 func prepareInstance(r *request, in *awsec2.RunInstancesInput) error {
 	in.MinCount, in.MaxCount, in.ClientToken = aws.Int32(1), aws.Int32(1), &r.token
 	in.TagSpecifications = r.tagSpecs(ec2types.ResourceTypeInstance)
@@ -270,7 +272,7 @@ func (r *request) volume(id string) (ec2types.Volume, error) {
 
 func (r *request) volumeState() (string, error) {
 	v, err := r.volume(r.id)
-	if v.State == ec2types.VolumeStateInUse { // attached by another resource already
+	if v.State == ec2types.VolumeStateInUse { // already attached by another resource
 		return string(ec2types.VolumeStateAvailable), err
 	}
 	return string(v.State), err

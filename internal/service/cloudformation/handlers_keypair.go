@@ -8,12 +8,12 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
-// keyParameter is where CloudFormation puts a private key.
+// keyParameter returns the name of the parameter in which CloudFormation stores a private key.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-ec2-keypair.html
 func keyParameter(keyPairID string) *string { return aws.String("/ec2/keypair/" + keyPairID) }
 
-// createKeyPair imports the public key of the template, or makes a key pair and stores the
-// private key as a parameter.
+// createKeyPair imports the public key of the template, or creates a key pair and stores
+// the private key as a parameter.
 func createKeyPair(r *request) (string, error) {
 	if material := r.text("PublicKeyMaterial"); material != "" {
 		in := &awsec2.ImportKeyPairInput{PublicKeyMaterial: []byte(material), TagSpecifications: r.tagSpecs(ec2types.ResourceTypeKeyPair)}
@@ -25,7 +25,8 @@ func createKeyPair(r *request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The private key is shown once. If it cannot be stored, nobody will ever have it.
+	// The private key is returned only once. If it cannot be stored, the key pair is
+	// useless and is deleted.
 	put := &awsssm.PutParameterInput{Name: keyParameter(*out.KeyPairId), Value: out.KeyMaterial, Type: ssmtypes.ParameterTypeSecureString}
 	if _, err := call[awsssm.PutParameterOutput](r, put); err != nil {
 		if _, gone := call[awsec2.DeleteKeyPairOutput](r, &awsec2.DeleteKeyPairInput{KeyPairId: out.KeyPairId}); gone != nil {

@@ -272,8 +272,9 @@ func networkHandlers() map[string]handler {
 	}
 }
 
-// settlePeering accepts the connection, which is what CloudFormation does if both VPCs are the
-// caller's, and waits until it is active. Another account's owner would have to name a role.
+// settlePeering accepts the connection, as CloudFormation does if the caller owns both
+// VPCs, and waits until it is active. For another account's VPC, the template would have to
+// name a role.
 func settlePeering(r *request) error {
 	if owner := r.text("PeerOwnerId"); owner != "" && owner != r.o.key.Account {
 		return r.notHonoured("PeerOwnerId of another account")
@@ -320,7 +321,7 @@ func (r *request) connectEndpoint() (ec2types.Ec2InstanceConnectEndpoint, error)
 	return first(out.InstanceConnectEndpoints)
 }
 
-// subnetACL is the network ACL that the subnet of the resource has.
+// subnetACL returns the association of the resource's subnet with a network ACL.
 func (r *request) subnetACL() (ec2types.NetworkAclAssociation, error) {
 	subnet := r.text("SubnetId")
 	out, err := call[awsec2.DescribeNetworkAclsOutput](r, &awsec2.DescribeNetworkAclsInput{Filters: []ec2types.Filter{{Name: aws.String("association.subnet-id"), Values: []string{subnet}}}})

@@ -41,8 +41,8 @@ func updateInterface(r *request) error {
 	return r.retag(r.id)
 }
 
-// updateInstance changes what an instance can have changed while it runs, then what it must be
-// stopped for.
+// updateInstance first makes the changes that are possible while an instance runs, then
+// those that require it to be stopped.
 func updateInstance(r *request) error {
 	modify := func(in *awsec2.ModifyInstanceAttributeInput) error {
 		in.InstanceId = &r.id
@@ -121,7 +121,7 @@ func updateInstance(r *request) error {
 	return r.retag(r.id)
 }
 
-// useProfile gives the instance another instance profile, or none.
+// useProfile replaces the instance profile of the instance, or removes it.
 func (r *request) useProfile(name string) error {
 	out, err := call[awsec2.DescribeIamInstanceProfileAssociationsOutput](r, &awsec2.DescribeIamInstanceProfileAssociationsInput{Filters: []ec2types.Filter{{Name: aws.String("instance-id"), Values: []string{r.id}}}})
 	if err != nil {
@@ -139,7 +139,7 @@ func (r *request) useProfile(name string) error {
 	return err
 }
 
-// updateACLEntry replaces the entry that has the number.
+// updateACLEntry replaces the entry with the same rule number.
 func updateACLEntry(r *request) error {
 	in := &awsec2.ReplaceNetworkAclEntryInput{Egress: aws.Bool(false)}
 	if err := r.fill(in, "Icmp"); err != nil {
@@ -209,7 +209,7 @@ func updatePrefixList(r *request) error {
 	return r.retag(r.id)
 }
 
-// listSettled waits until a prefix list is not being changed.
+// listSettled waits until no change to a prefix list is in progress.
 func (r *request) listSettled() error {
 	return r.wait(func() (bool, error) {
 		l, err := r.prefixList()
@@ -223,7 +223,8 @@ func (r *request) listSettled() error {
 	})
 }
 
-// updateRuleDescription changes the description of a rule of a security group.
+// updateRuleDescription returns a function that changes the description of a security
+// group's rule.
 func updateRuleDescription(ingress bool) func(*request) error {
 	return func(r *request) error {
 		rules := []ec2types.SecurityGroupRuleDescription{{SecurityGroupRuleId: &r.id, Description: aws.String(r.text("Description"))}}

@@ -240,7 +240,7 @@ func otherHandlers() map[string]handler {
 					}
 				}
 				_, err := call[awskms.ScheduleKeyDeletionOutput](r, in)
-				if codeOf(err) == "KMSInvalidStateException" { // it is pending already
+				if codeOf(err) == "KMSInvalidStateException" { // it is already pending deletion
 					return nil
 				}
 				return err
@@ -326,7 +326,8 @@ func (r *request) queueName() string {
 	return r.name("QueueName", 80)
 }
 
-// parameterName is CFN-LOGICAL-RANDOM, without the stack's name.
+// parameterName returns the given name, or CFN-LOGICAL-RANDOM, which does not contain the
+// stack's name.
 func (r *request) parameterName() string {
 	if name := r.text("Name"); name != "" {
 		return name
@@ -334,7 +335,7 @@ func (r *request) parameterName() string {
 	return r.generated("CFN", 1011)
 }
 
-// document is a property that is a policy, as text.
+// document returns a property that is a policy, as JSON.
 func (r *request) document(property string) string {
 	if text, ok := template.Text(r.props.Get(property)); ok || !r.props.Has(property) {
 		return text
@@ -357,7 +358,7 @@ func (r *request) setPolicy(document string, queues []string) error {
 	return nil
 }
 
-// queueDefaults are the attributes of a queue for which the template says nothing.
+// queueDefaults are the values of queue attributes that the template does not set.
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SetQueueAttributes.html
 var queueDefaults = map[string]string{
 	"ContentBasedDeduplication": "false", "DeduplicationScope": "queue", "DelaySeconds": "0", "FifoThroughputLimit": "perQueue", "KmsDataKeyReusePeriodSeconds": "300",

@@ -59,7 +59,7 @@ func scalingHandlers() map[string]handler {
 				return &awsautoscaling.DeletePolicyInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), PolicyName: &r.id}
 			}),
 		}, "", func(r *request, in *awsautoscaling.PutScalingPolicyInput) {
-			in.PolicyName = aws.String(r.name("PolicyName", 255)) // the schema says that it cannot be given
+			in.PolicyName = aws.String(r.name("PolicyName", 255)) // the schema does not allow the template to set it
 		}, func(_ *request, out *awsautoscaling.PutScalingPolicyOutput) *string { return out.PolicyARN })),
 	}
 }

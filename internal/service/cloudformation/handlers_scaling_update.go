@@ -11,7 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// updateScalingGroup changes an Auto Scaling group. Its instances stay: an UpdatePolicy replaces them.
+// updateScalingGroup changes an Auto Scaling group but keeps its instances. An UpdatePolicy
+// replaces them.
 func updateScalingGroup(r *request) error {
 	in := &awsautoscaling.UpdateAutoScalingGroupInput{AutoScalingGroupName: &r.id}
 	if err := r.onlyChanged(in, "AvailabilityZones", "CapacityRebalance", "DefaultInstanceWarmup", "DesiredCapacity", "DesiredCapacityType", "HealthCheckGracePeriod", "HealthCheckType",
@@ -49,7 +50,7 @@ func updateScalingGroup(r *request) error {
 			return err
 		}
 	}
-	if r.changed("MetricsCollection") && len(r.was.list("MetricsCollection")) > 0 { // settle enables those of now
+	if r.changed("MetricsCollection") && len(r.was.list("MetricsCollection")) > 0 { // settle enables the current ones
 		if _, err := call[awsautoscaling.DisableMetricsCollectionOutput](r, &awsautoscaling.DisableMetricsCollectionInput{AutoScalingGroupName: &r.id}); err != nil {
 			return err
 		}
@@ -57,10 +58,11 @@ func updateScalingGroup(r *request) error {
 	return r.retagGroup()
 }
 
-// groupTags are the tags of the group: the template's, the stack's and CloudFormation's.
+// groupTags returns the tags of the group: the template's, the stack's and
+// CloudFormation's.
 func (r *request) groupTags() (out []autoscalingtypes.Tag, err error) {
 	err = each(r, "Tags", "", func(t *autoscalingtypes.Tag, _ *template.Map) error { out = append(out, *t); return nil })
-	for _, t := range append(r.tags()[len(out):], r.systemTags()...) { // which instances get, too
+	for _, t := range append(r.tags()[len(out):], r.systemTags()...) { // instances get these, too
 		out = append(out, autoscalingtypes.Tag{Key: &t.Key, Value: &t.Value, PropagateAtLaunch: aws.Bool(true)})
 	}
 	return out, err

@@ -32,7 +32,7 @@ func securityGroupHandlers() map[string]handler {
 				return *out.GroupId, nil
 			},
 			settle: func(r *request) error {
-				if r.props.Has("SecurityGroupEgress") { // it takes the place of the rule that lets everything out
+				if r.props.Has("SecurityGroupEgress") { // the template's rules replace the default one, which allows all outbound traffic
 					_, err := call[awsec2.RevokeSecurityGroupEgressOutput](r, &awsec2.RevokeSecurityGroupEgressInput{GroupId: &r.id, IpPermissions: []ec2types.IpPermission{
 						{IpProtocol: aws.String("-1"), IpRanges: []ec2types.IpRange{{CidrIp: aws.String("0.0.0.0/0")}}},
 					}})
@@ -71,7 +71,7 @@ func securityGroupHandlers() map[string]handler {
 	}
 }
 
-// permission is a rule of a security group.
+// permission converts a security group's rule to the API's form.
 func (r *request) permission(m *template.Map) ([]ec2types.IpPermission, error) {
 	get := func(k string) *string {
 		text, _ := template.Text(m.Get(k))
@@ -126,7 +126,7 @@ func (r *request) authorize(ingress bool, group string, m *template.Map) (string
 	return aws.ToString(rules[0].SecurityGroupRuleId), nil
 }
 
-// ruleHandler is a rule of a security group as a resource of its own.
+// ruleHandler returns the handler of a security group's rule that is a resource of its own.
 func ruleHandler(ingress bool) handler {
 	return handler{
 		input: &ec2types.IpPermission{}, own: "CidrIp CidrIpv6 Description SourcePrefixListId DestinationPrefixListId SourceSecurityGroupId DestinationSecurityGroupId SourceSecurityGroupOwnerId GroupId",
@@ -164,7 +164,7 @@ func ruleHandler(ingress bool) handler {
 	}
 }
 
-// port is a rule's port as EC2 keeps it: rules for all protocols have -1.
+// port returns a rule's port as EC2 stores it: rules for all protocols have -1.
 func (r *request) port(property string) int32 {
 	var n int32
 	_, err := fmt.Sscan(r.text(property), &n)
@@ -174,7 +174,7 @@ func (r *request) port(property string) int32 {
 	return n
 }
 
-// updateSecurityGroup takes away the rules that the template no longer has; settle adds the
+// updateSecurityGroup removes the rules that the template no longer has; settle adds the
 // new ones.
 func updateSecurityGroup(r *request) error {
 	for _, property := range []string{"SecurityGroupIngress", "SecurityGroupEgress"} {

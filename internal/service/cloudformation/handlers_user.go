@@ -103,7 +103,7 @@ func userHandlers() map[string]handler {
 				return &awsiam.DeleteAccessKeyInput{AccessKeyId: &r.id, UserName: aws.String(r.text("UserName"))}
 			}),
 		}, "Serial Status", func(*request, *awsiam.CreateAccessKeyInput) {}, func(r *request, out *awsiam.CreateAccessKeyOutput) *string {
-			r.given = map[string]any{"SecretAccessKey": *out.AccessKey.SecretAccessKey} // it is not shown again
+			r.given = map[string]any{"SecretAccessKey": *out.AccessKey.SecretAccessKey} // it is not returned again
 			return out.AccessKey.AccessKeyId
 		}),
 		"AWS::IAM::ServiceLinkedRole": made(handler{
@@ -136,7 +136,7 @@ func userHandlers() map[string]handler {
 	}
 }
 
-// unlessGone is the error of a deletion, nil if there was nothing to delete.
+// unlessGone returns the error of a deletion, or nil if there was nothing to delete.
 func unlessGone(err error) error {
 	if notFound(err) {
 		return nil
@@ -144,7 +144,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// settleUser puts a user into its groups and gives it its policies and its password.
+// settleUser adds a user to its groups and sets its policies and its password.
 func settleUser(r *request) error {
 	for _, group := range r.list("Groups") {
 		if _, err := call[awsiam.AddUserToGroupOutput](r, &awsiam.AddUserToGroupInput{GroupName: &group, UserName: &r.id}); err != nil {

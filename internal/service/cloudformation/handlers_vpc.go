@@ -14,7 +14,7 @@ func vpcHandlers() map[string]handler {
 			find:    byTags("vpc"),
 			inPlace: "EnableDnsSupport EnableDnsHostnames Tags",
 			update: func(r *request) error {
-				if r.changed("EnableDnsSupport") && !r.props.Has("EnableDnsSupport") { // it is on if nothing is said
+				if r.changed("EnableDnsSupport") && !r.props.Has("EnableDnsSupport") { // it is on by default
 					in := &awsec2.ModifyVpcAttributeInput{VpcId: &r.id, EnableDnsSupport: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}
 					if _, err := call[awsec2.ModifyVpcAttributeOutput](r, in); err != nil {
 						return err
@@ -133,7 +133,7 @@ func vpcHandlers() map[string]handler {
 	}
 }
 
-// attribute is a property as EC2's attributes have it.
+// attribute returns a property in the form of EC2's boolean attributes.
 func (r *request) attribute(property string) *ec2types.AttributeBooleanValue {
 	return &ec2types.AttributeBooleanValue{Value: aws.Bool(r.text(property) == "true")}
 }

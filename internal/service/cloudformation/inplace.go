@@ -10,12 +10,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// changed reports whether one of the properties is another than before the update.
+// changed reports whether the update changes any of the properties.
 func (r *request) changed(properties ...string) bool {
 	return slices.ContainsFunc(properties, func(p string) bool { return !same(r.props.Get(p), r.was.props.Get(p)) })
 }
 
-// same reports whether two values, which may be missing, say the same.
+// same reports whether two values, which may be missing, are equal.
 func same(a, b any) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil
@@ -23,8 +23,7 @@ func same(a, b any) bool {
 	return template.Equal(a, b)
 }
 
-// tagChanges are the tags that an update adds or changes, and the keys of those that it
-// takes away.
+// tagChanges returns the tags that an update adds or changes, and the keys of those that it removes.
 func (r *request) tagChanges() (set []tagRecord, gone []string) {
 	now, before := r.tags(), r.was.tags()
 	for _, t := range now {
@@ -40,20 +39,20 @@ func (r *request) tagChanges() (set []tagRecord, gone []string) {
 	return set, gone
 }
 
-// goneFrom are the texts of a list property that the update takes away.
+// goneFrom returns the strings that the update removes from a list property.
 func (r *request) goneFrom(property string) []string {
 	now := r.list(property)
 	return slices.DeleteFunc(r.was.list(property), func(e string) bool { return slices.Contains(now, e) })
 }
 
-// newIn are the texts of a list property that the update adds.
+// newIn returns the strings that the update adds to a list property.
 func (r *request) newIn(property string) []string {
 	before := r.was.list(property)
 	return slices.DeleteFunc(r.list(property), func(e string) bool { return slices.Contains(before, e) })
 }
 
-// updateToken makes the calls of an update repeatable, and tells them from those of the
-// update's rollback.
+// updateToken returns a token that makes the calls of an update idempotent. The update's
+// rollback has another one.
 func (r *request) updateToken() *string {
 	sum := sha256.Sum256([]byte(r.o.step + r.logical))
 	return aws.String(hex.EncodeToString(sum[:16]))

@@ -62,7 +62,7 @@ func (s *Service) AWS() awsapi.Service {
 	}
 }
 
-// settled reports whether what a waiter of stacks waits for may have come.
+// settled reports whether a waiter for stacks may be done, because no operation is in progress.
 func settled(out *awscloudformation.DescribeStacksOutput) bool {
 	for _, st := range out.Stacks {
 		if inProgress(st.StackStatus) {

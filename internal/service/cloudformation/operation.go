@@ -18,10 +18,10 @@ import (
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
 
-// keptDeleted is how long a deleted stack can be described.
+// keptDeleted is how long a deleted stack can still be described.
 const keptDeleted = 90 * 24 * time.Hour
 
-// Why the work on a stack, or on a resource of it, ends early.
+// Reasons why the work on a stack or on one of its resources ends early.
 var (
 	errSuperseded = errors.New("the stack has another operation")
 	errTimeout    = errors.New("the stack took longer than its timeout")
@@ -34,21 +34,21 @@ type operation struct {
 	key store.Key
 	rec stackRecord // as it was when the work began
 	arn string
-	// step names the part of the operation that is done.
+	// step identifies the current phase of the operation.
 	step string
 	t    *template.Template
-	// instance is nil while a stack is taken down.
+	// instance is nil while a stack is torn down.
 	instance *template.Instance
 
-	// writing lets one resource at a time write what became of it: every event changes the
-	// stack's record, and transactions that meet there are repeated.
+	// writing lets one resource at a time write its result: every event changes the stack's
+	// record, and conflicting transactions are retried.
 	writing sync.Mutex
-	// mu guards the imports that the stack's values use.
+	// mu guards imports, the exports that the stack's values use.
 	mu      sync.Mutex
 	imports []string
 }
 
-// reconcile does what a stack's status says is being done.
+// reconcile carries out the operation that a stack's status says is in progress.
 func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := stacks.Get(s.store, key)
 	if err != nil {
@@ -84,12 +84,12 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 		err = o.cleanUp(ctx, cloudformationtypes.StackStatusUpdateRollbackComplete)
 	}
 	if errors.Is(context.Cause(ctx), errSuperseded) {
-		return 0, nil // the change of the record brings the next call
+		return 0, nil // the changed record triggers the next call
 	}
 	return 0, err
 }
 
-// watch ends the work when the stack gets another operation or exceeds its time.
+// watch ends the work when the stack gets another operation or exceeds its timeout.
 func (o *operation) watch(ctx context.Context, cancel context.CancelCauseFunc) {
 	var late <-chan time.Time
 	if o.rec.Timeout > 0 && o.rec.Status == cloudformationtypes.StackStatusCreateInProgress {
@@ -134,8 +134,8 @@ func (s *Service) forget(ctx context.Context, key store.Key, rec stackRecord) (t
 	})
 }
 
-// as returns a context in which the operation's calls are made: as the stack's role, or as
-// who asked for the operation.
+// as returns a context in which the operation's calls are made as the stack's role, or as
+// the caller who requested the operation.
 func (o *operation) as(ctx context.Context) (context.Context, error) {
 	if o.rec.RoleARN != "" {
 		p, err := o.s.cfg.Assume(ctx, o.rec.RoleARN, o.arn)
@@ -150,15 +150,15 @@ func (o *operation) as(ctx context.Context) (context.Context, error) {
 	}), nil
 }
 
-// asItself returns a context in which CloudFormation looks for what it made before it was
-// killed, whatever its caller may see.
+// asItself returns a context for looking up what CloudFormation created before the daemon
+// was killed, regardless of the caller's permissions.
 func (o *operation) asItself(ctx context.Context) context.Context {
 	return awsapi.AsService(ctx, o.key.Account, o.key.Region, awsapi.ServiceRole{
 		Service: servicePrincipal, Name: "AWSServiceRoleForCloudFormation", Session: "CloudFormation",
 	}, o.s.now())
 }
 
-// noteStack changes the status of a stack and writes the event about it.
+// noteStack changes the status of a stack and records an event about it.
 func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationtypes.StackStatus, reason string) error {
 	var e eventRecord
 	var n int64
@@ -187,7 +187,7 @@ func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationty
 	return events.Create(tx, below(key, fmt.Sprintf("%08d", n)), e)
 }
 
-// setStack ends a phase of the operation.
+// setStack ends a phase of the operation by changing the stack's status.
 func (o *operation) setStack(ctx context.Context, status cloudformationtypes.StackStatus, reason string, change func(*stackRecord)) error {
 	err := o.s.store.Update(ctx, func(tx *store.Tx) error {
 		now, err := stacks.Get(tx, o.key)
@@ -210,7 +210,7 @@ func (o *operation) setStack(ctx context.Context, status cloudformationtypes.Sta
 	return err
 }
 
-// note changes a resource's record; if said is true there is an event about it.
+// note changes a resource's record. If said is true, it also records an event.
 func (o *operation) note(id string, said bool, change func(*resourceRecord)) error {
 	return o.write(id, func(rec *resourceRecord) *resourceRecord {
 		change(rec)
@@ -222,11 +222,12 @@ func (o *operation) note(id string, said bool, change func(*resourceRecord)) err
 	})
 }
 
-// write changes a resource's record and writes an event about what change returns.
+// write changes a resource's record and records an event about the record that change
+// returns, if any.
 func (o *operation) write(id string, change func(*resourceRecord) *resourceRecord) error {
 	o.writing.Lock()
 	defer o.writing.Unlock()
-	// What has happened is written even if the work ends early.
+	// Results are recorded even if the work ends early.
 	return o.s.store.Update(context.Background(), func(tx *store.Tx) error {
 		var r resourceRecord
 		key := below(o.key, id)
@@ -243,7 +244,7 @@ func (o *operation) write(id string, change func(*resourceRecord) *resourceRecor
 	})
 }
 
-// noteResource writes an event about a resource.
+// noteResource records an event about a resource.
 func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord, said *resourceRecord, parameters []parameterRecord) error {
 	var n int64
 	if err := stacks.Update(tx, stack, func(rec *stackRecord) error { rec.Events++; n = rec.Events; return nil }); err != nil {
@@ -261,7 +262,8 @@ func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord
 	return events.Create(tx, below(stack, fmt.Sprintf("%08d", n)), e)
 }
 
-// shown is the physical ID that clients see: until a replacement has one, the old one.
+// shown returns the physical ID that clients see, which is the old one until a replacement
+// has its own.
 func (rec *resourceRecord) shown() string {
 	if rec.PhysicalID == "" && rec.Old != nil {
 		return rec.Old.PhysicalID
@@ -269,7 +271,7 @@ func (rec *resourceRecord) shown() string {
 	return rec.PhysicalID
 }
 
-// masked hides the values of parameters that are not to be shown.
+// masked hides the values of NoEcho parameters.
 func masked(properties json.RawMessage, parameters []parameterRecord) json.RawMessage {
 	text := string(properties)
 	for _, p := range parameters {
@@ -285,7 +287,7 @@ func (o *operation) resource(id string) (resourceRecord, bool) {
 	return r, err == nil
 }
 
-// bound reads the stack's template again.
+// bound parses the stack's template again and binds it to the stack's parameters.
 func (o *operation) bound() (err error) {
 	if o.t, err = template.Parse(o.rec.Template); err != nil {
 		return err
@@ -294,10 +296,10 @@ func (o *operation) bound() (err error) {
 	return err
 }
 
-// create makes all resources, in parallel as far as they do not wait for one another.
+// create creates all resources, in parallel unless one depends on another.
 func (o *operation) create(ctx context.Context) error {
 	if err := o.bound(); err != nil {
-		return o.failed(ctx, err.Error()) // an older Drydock accepted the template
+		return o.failed(ctx, err.Error()) // an older version of Drydock accepted the template
 	}
 	if len(resources.All(o.s.store, within(o.key))) == 0 {
 		as, err := o.as(ctx)
@@ -351,8 +353,7 @@ func (o *operation) create(ctx context.Context) error {
 	return err
 }
 
-// publish gives the stack its outputs and the status. The refusal says why it cannot have
-// them.
+// publish sets the outputs and the status of the stack. If it cannot, refusal is the reason.
 func (o *operation) publish(ctx context.Context, status cloudformationtypes.StackStatus) (refusal string, err error) {
 	outputs, err := o.outputs(ctx)
 	if err != nil {
@@ -380,8 +381,9 @@ func (o *operation) publish(ctx context.Context, status cloudformationtypes.Stac
 	})
 }
 
-// exportsClash says why the stack cannot export its outputs: another has the name, or uses
-// a value that would change. It returns "" if it can.
+// exportsClash returns the reason why the stack cannot export its outputs: another stack
+// exports the same name, or uses a value that would change. It returns "" if the stack can
+// export them.
 func (o *operation) exportsClash(tx *store.Tx, outputs []outputRecord) string {
 	for _, other := range all(tx, scopeAt(o.key)) {
 		if other.ID == o.rec.ID || other.Status == cloudformationtypes.StackStatusDeleteComplete {
@@ -407,7 +409,7 @@ func (o *operation) exportsClash(tx *store.Tx, outputs []outputRecord) string {
 	return ""
 }
 
-// failed ends a creation that failed, as the stack's creator asked.
+// failed ends a failed creation in the way that the stack's creator requested.
 func (o *operation) failed(ctx context.Context, cause string) error {
 	cause = strings.TrimSuffix(cause, ".")
 	switch o.rec.OnFailure {
@@ -425,7 +427,7 @@ func (o *operation) failed(ctx context.Context, cause string) error {
 	return o.rollBack(ctx)
 }
 
-// rollBack deletes what was created.
+// rollBack deletes the resources that were created.
 func (o *operation) rollBack(ctx context.Context) error {
 	bad, err := o.removeAll(ctx)
 	switch {
@@ -462,8 +464,8 @@ func (o *operation) remove(ctx context.Context) error {
 	return o.setStack(ctx, cloudformationtypes.StackStatusDeleteComplete, "", nil)
 }
 
-// removeAll deletes all resources, each before those that it depends on. What depends on
-// one that cannot be deleted is gone; what that one depends on stays.
+// removeAll deletes all resources, each before those that it depends on. If a resource
+// cannot be deleted, those that depend on it are already gone, and those that it depends on stay.
 func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
 	waits := map[string][]string{}
 	for _, item := range resources.All(o.s.store, within(o.key)) {
@@ -490,7 +492,8 @@ func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
 	return bad, nil
 }
 
-// delay adds a resource to the graph of deletions: what it depends on waits for it.
+// delay adds a resource to the graph of deletions: the resources that it depends on wait
+// for it.
 func delay(waits map[string][]string, id string, on []string) {
 	if _, ok := waits[id]; !ok {
 		waits[id] = nil
@@ -500,10 +503,10 @@ func delay(waits map[string][]string, id string, on []string) {
 	}
 }
 
-// walk calls do for every node of a graph, at once for all whose neighbours are done, and
-// returns when the calls have returned. What waits for a node that failed is left out, and
-// a circle, which two versions of a stack can make together, is begun somewhere. Nothing is
-// begun after stop has said so.
+// walk calls do for every node of a graph, concurrently for all nodes whose dependencies
+// are done, and returns when all calls have returned. It skips nodes that wait for a failed
+// node. A cycle, which two versions of a stack can form together, is entered at an
+// arbitrary node. No calls start after stop has returned true.
 func walk(waits map[string][]string, do func(id string) bool, stop func() bool) {
 	type end struct {
 		id string
@@ -541,14 +544,14 @@ func walk(waits map[string][]string, do func(id string) bool, stop func() bool) 
 	}
 }
 
-// outputs resolves what the stack tells.
+// outputs resolves the stack's outputs.
 func (o *operation) outputs(ctx context.Context) ([]outputRecord, error) {
 	rt, err := o.runtime(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The imports of a stack are those of all its values, also of resources that another
-	// daemon made or that an update left alone.
+	// A stack's imports are those of all its values, including those of resources that
+	// another daemon created or that an update left alone.
 	for _, d := range o.instance.Resources {
 		if len(o.rec.Imports) > 0 && template.Imports(d.Properties) {
 			if _, err := o.instance.Properties(d, rt); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// update takes the stack to its new version, in parallel as far as resources do not wait
-// for one another. What the new version no longer has is deleted after that, in cleanUp.
+// update takes the stack to its new version, in parallel unless one resource depends on
+// another. Resources that the new version no longer has are deleted afterwards, in cleanUp.
 func (o *operation) update(ctx context.Context) error {
 	if err := o.bound(); err != nil {
-		return o.updateFailed(ctx, err.Error()) // an older Drydock accepted the template
+		return o.updateFailed(ctx, err.Error()) // an older version of Drydock accepted the template
 	}
 	as, err := o.as(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (o *operation) update(ctx context.Context) error {
 	return err
 }
 
-// badInStep lists the resources that failed, or returns "".
+// badInStep returns a text that lists the resources that failed in this step, or "" if none did.
 func (o *operation) badInStep() string {
 	var created, updated []string
 	for _, item := range resources.All(o.s.store, within(o.key)) {
@@ -88,8 +88,8 @@ func failedToUpdate(bad []string) string {
 	return fmt.Sprintf("The following resource(s) failed to update: [%s]. ", strings.Join(bad, ", "))
 }
 
-// updateFailed ends an update that failed. A stack whose creation failed has nothing to go
-// back to but nothing at all.
+// updateFailed ends a failed update. A stack whose creation failed has no previous version,
+// so its rollback deletes everything.
 func (o *operation) updateFailed(ctx context.Context, cause string) error {
 	switch {
 	case o.rec.KeepFailed:
@@ -112,7 +112,7 @@ func gone(s cloudformationtypes.ResourceStatus) bool {
 	return s == cloudformationtypes.ResourceStatusDeleteComplete || s == cloudformationtypes.ResourceStatusDeleteSkipped
 }
 
-// updateResource makes one resource what the new version says, and reports whether it is.
+// updateResource takes one resource to the new version and reports whether it succeeded.
 func (o *operation) updateResource(ctx context.Context, d *template.Resource) bool {
 	rec, ok := o.resource(d.ID)
 	mine := ok && rec.Step == o.step
@@ -139,8 +139,8 @@ func (o *operation) updateResource(ctx context.Context, d *template.Resource) bo
 	return o.concluded(ctx, d.ID, o.change(ctx, d, rec, mine))
 }
 
-// change updates a resource that is there, replaces it, or leaves it alone. again says that
-// a daemon that was killed has begun it.
+// change updates an existing resource, replaces it, or leaves it alone. again is true if a
+// daemon that was killed had already begun the change.
 func (o *operation) change(ctx context.Context, d *template.Resource, rec resourceRecord, again bool) error {
 	rt, err := o.runtime(ctx)
 	if err != nil {
@@ -160,7 +160,7 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	}
 	befores := []resourceState{rec.resourceState}
 	if rec.Old != nil && !rec.Replaced {
-		// What an update that was cut short or failed has reached is not known.
+		// It is not known how far an interrupted or failed update got.
 		befores = []resourceState{*rec.Old, rec.resourceState}
 	}
 	before := befores[0]
@@ -220,14 +220,14 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	})
 }
 
-// remember keeps a resource as it is, for a rollback.
+// remember saves the current state of a resource for a rollback.
 func (rec *resourceRecord) remember() {
 	if rec.Old == nil {
 		rec.Old = new(rec.resourceState)
 	}
 }
 
-// before is the resource as it was before the update.
+// before returns the state of the resource before the update.
 func (rec *resourceRecord) before() *resourceState {
 	if rec.Old != nil {
 		return rec.Old
@@ -235,7 +235,7 @@ func (rec *resourceRecord) before() *resourceState {
 	return &rec.resourceState
 }
 
-// differences are the properties that an update changes; Tags are among them if only the
+// differences returns the properties that an update changes. They include Tags if only the
 // stack's tags change.
 func (r *request) differences() (out []string) {
 	for _, k := range append(slices.Clone(r.props.Keys()), r.was.props.Keys()...) {
@@ -251,12 +251,13 @@ func (r *request) differences() (out []string) {
 	return out
 }
 
-// replaces reports whether a change needs another physical resource.
+// replaces reports whether changing the properties requires a new physical resource.
 func (s *schema) replaces(changed []string) bool {
 	return s != nil && slices.ContainsFunc(changed, func(p string) bool { return slices.Contains(s.CreateOnly, p) })
 }
 
-// updateInPlace changes a resource from what r.was says, and returns its attributes.
+// updateInPlace changes a resource from the state in r.was to the state in r, and returns
+// its attributes.
 func (r *request) updateInPlace() (map[string]any, error) {
 	h := handlers[r.typ]
 	changed := r.differences()
@@ -282,7 +283,7 @@ func (r *request) updateInPlace() (map[string]any, error) {
 	return r.finish(h)
 }
 
-// replace begins another physical resource in the place of one.
+// replace creates a new physical resource that takes the place of the old one.
 func (o *operation) replace(ctx context.Context, d *template.Resource, r *request) error {
 	if name, ok := schemas()[d.Type].named(r); ok {
 		return fmt.Errorf("CloudFormation cannot update a stack when a custom-named resource requires replacing. Rename %s and update the stack again.", name) //nolint:staticcheck // AWS's words
@@ -302,8 +303,8 @@ func (o *operation) replace(ctx context.Context, d *template.Resource, r *reques
 	return o.bringUp(ctx, d)
 }
 
-// named returns the name that the template gives to a resource and that its replacement
-// would have, too.
+// named returns the name that the template gives to a resource, if its replacement would
+// have the same name.
 func (s *schema) named(r *request) (string, bool) {
 	name := ""
 	for _, p := range s.PrimaryIdentifier {
@@ -315,7 +316,7 @@ func (s *schema) named(r *request) (string, bool) {
 	return name, name != ""
 }
 
-// rollBackUpdate makes the resources again what they were before the update.
+// rollBackUpdate restores the resources to their state before the update.
 func (o *operation) rollBackUpdate(ctx context.Context) error {
 	waits := map[string][]string{}
 	for _, item := range resources.All(o.s.store, within(o.key)) {
@@ -348,7 +349,7 @@ func (o *operation) rollBackUpdate(ctx context.Context) error {
 	})
 }
 
-// restore takes one resource back to what it was, and reports whether it is.
+// restore takes one resource back to its old state and reports whether it succeeded.
 func (o *operation) restore(ctx context.Context, id string) bool {
 	rec, ok := o.resource(id)
 	if !ok || rec.Old == nil {
@@ -382,7 +383,7 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 	if rec.Step != o.step {
 		err := o.note(id, true, func(rec *resourceRecord) {
 			rec.Status, rec.Reason, rec.Step = cloudformationtypes.ResourceStatusUpdateInProgress, "", o.step
-			if rec.Rolling != nil { // what is obsolete is another question now
+			if rec.Rolling != nil { // the obsolete instances are different ones now
 				rec.Rolling = &rollingRecord{Min: rec.Rolling.Min, Desired: rec.Rolling.Desired}
 			}
 		})
@@ -406,9 +407,8 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 	}) == nil
 }
 
-// cleanUp deletes what the stack's version does not have: resources that are not declared,
-// and those that others have taken the place of. What cannot be deleted does not fail the
-// stack.
+// cleanUp deletes the resources that are not in the stack's version, and physical resources
+// that have been replaced. The stack does not fail if a deletion fails.
 func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackStatus) error {
 	if err := o.bound(); err != nil {
 		return err
@@ -429,7 +429,7 @@ func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackSt
 		}
 	}
 	var mu sync.Mutex
-	var done []string // what the stack no longer has
+	var done []string // the resources that the stack no longer has
 	walk(waits, func(id string) bool {
 		rec, ok := o.resource(id)
 		switch {

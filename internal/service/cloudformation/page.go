@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// A TypeSupport says what of a resource type is handled.
+// A TypeSupport describes how far a resource type is supported.
 type TypeSupport struct {
 	Type string
-	// Handled are the properties that can be given, and Refused those that fail the resource, some
-	// of them dotted paths.
+	// Handled are the properties that can be set, and Refused those that fail the resource. Some of
+	// them are dotted paths.
 	Handled, Refused []string
 	// InPlace are the properties that an update can change without a new resource.
 	InPlace []string
-	// Values are values that the call which creates the resource refuses.
+	// Values are the values that the call that creates the resource refuses.
 	Values string
 }
 
-// TypesSupported returns what of each resource type is handled. refused returns the members and
+// TypesSupported returns how far each resource type is supported. refused returns the members and
 // the values that the operation of an SDK input refuses.
 func TypesSupported(refused func(input any) (members []string, values string)) []TypeSupport {
 	var out []TypeSupport
@@ -35,7 +35,7 @@ func TypesSupported(refused func(input any) (members []string, values string)) [
 			switch {
 			case slices.Contains(s.ReadOnly, p):
 			case slices.Contains(strings.Fields(h.own), p):
-				// Some are members of a structure of the call, such as Placement.
+				// Some of these set members of a structure in the call, such as Placement.
 				if slices.ContainsFunc(members, func(m string) bool { _, last, deep := strings.Cut(m, "."); return deep && last == p }) {
 					t.Refused = append(t.Refused, p)
 					continue
@@ -54,15 +54,15 @@ func TypesSupported(refused func(input any) (members []string, values string)) [
 	return out
 }
 
-// unhandled returns the paths below a property that a member of a struct has no place for, or
-// that the operation refuses, and whether there is a place for the property itself.
+// unhandled returns the paths at or below a property for which a struct has no member, or whose
+// members the operation refuses, and reports whether the property itself has a member.
 func (s *schema) unhandled(path string, want *valueOf, in reflect.Type, members []string, depth int) ([]string, bool) {
 	for in != nil && (in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice) {
 		in = in.Elem()
 	}
 	name := path[strings.LastIndexByte(path, '.')+1:]
 	if in == nil || in.Kind() != reflect.Struct {
-		return nil, in != nil // a text, or the members of a map
+		return nil, in != nil // a string, or the members of a map
 	}
 	field, ok := in.FieldByNameFunc(func(n string) bool { return strings.EqualFold(n, name) })
 	if !ok || slices.ContainsFunc(members, func(m string) bool { return strings.EqualFold(m, path) }) {

@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// parameters are those of a stack: the values given, those that it had, or the defaults,
-// and what Parameter Store has for those that name one of its own.
+// parameters returns a stack's parameters. The values are the given ones, the previous ones
+// or the defaults; those that name a parameter in Parameter Store also have its value.
 func (s *Service) parameters(ctx context.Context, t *template.Template, in []cloudformationtypes.Parameter, had []parameterRecord) ([]parameterRecord, error) {
 	given := map[string]string{}
 	for _, p := range in {
@@ -52,7 +52,7 @@ func (s *Service) parameters(ctx context.Context, t *template.Template, in []clo
 	return out, nil
 }
 
-// stored reads a parameter of Parameter Store. The texts are measured on AWS by third
+// stored reads a parameter from Parameter Store. The texts were recorded on AWS by third
 // parties.
 func (s *Service) stored(ctx context.Context, name, typ string) (string, error) {
 	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
@@ -69,8 +69,8 @@ func (s *Service) stored(ctx context.Context, name, typ string) (string, error) 
 	return aws.ToString(p.Value), nil
 }
 
-// missing returns what is wrong with parameters whose values have to exist, or "". AWS
-// looks once the stack has begun.
+// missing returns an error text if a parameter's value must exist but does not, and ""
+// otherwise. AWS checks this after the operation has begun.
 func (s *Service) missing(ctx context.Context, t *template.Template, rec *stackRecord) string {
 	for _, p := range t.Parameters {
 		typ := p.Existing()
@@ -95,8 +95,8 @@ func (s *Service) missing(ctx context.Context, t *template.Template, rec *stackR
 	return ""
 }
 
-// exists asks EC2 for something. Who may not ask gets the same answer as for what is not
-// there.
+// exists reports whether EC2 has something. If the caller may not describe it, the result
+// is the same as if it did not exist.
 func (s *Service) exists(ctx context.Context, typ, v string) bool {
 	if v == "" {
 		return false
@@ -126,5 +126,5 @@ func (s *Service) exists(ctx context.Context, typ, v string) bool {
 	case "AWS::EC2::VPC::Id":
 		return ask(&awsec2.DescribeVpcsInput{VpcIds: one})
 	}
-	return false // Route 53 is not here
+	return false // Drydock does not implement Route 53
 }

@@ -12,28 +12,27 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// unknown stands for a value that is known when the change is made, in AWS's words.
+// unknown stands for a value that is known only after the change, in AWS's words.
 const unknown = "{{changeSet:KNOWN_AFTER_APPLY}}"
 
-// A plan is what an update would do.
+// A plan describes what an update would do.
 type plan struct {
 	changed []plannedChange // by logical ID
-	// other says that something besides resources changes.
+	// other is true if something besides resources changes.
 	other bool
 }
 
 func (p *plan) changes() bool { return p.other || len(p.changed) > 0 }
 
-// A planner resolves the values of a new version as far as they are known before it is
-// made.
+// A planner resolves the values of a new version as far as they are known before the update.
 type planner struct {
 	*runtime
 	had map[string]resourceRecord
-	// fates are what happens to the resources that change.
+	// fates has what happens to each resource that changes.
 	fates map[string]fate
 }
 
-// A fate is what an update does to a resource.
+// A fate is the effect of an update on a resource.
 type fate int
 
 const (
@@ -128,7 +127,7 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 	r := p.o.request(p.ctx, &had, &had.resourceState)
 	was := *r
 	r.props, r.was, r.stackTags = props, &was, next.Tags
-	if err != nil { // it will fail, or not, when its turn comes
+	if err != nil { // whether it fails is decided during the update
 		p.fates[d.ID] = modified
 		c.Scope = []cloudformationtypes.ResourceAttribute{cloudformationtypes.ResourceAttributeProperties}
 		return plannedChange{c}, true
@@ -189,7 +188,7 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 	return plannedChange{c}, true
 }
 
-// context is the properties of a resource, as change sets show them.
+// context returns the properties of a resource as change sets show them.
 func (p *planner) context(props *template.Map) *string {
 	m := &template.Map{}
 	if props != nil {
@@ -198,7 +197,7 @@ func (p *planner) context(props *template.Map) *string {
 	return p.value(m)
 }
 
-// value is a value of a property, as change sets show it; nil if there is none.
+// value returns a property's value as change sets show it, or nil if there is none.
 func (p *planner) value(v any) *string {
 	if v == nil {
 		return nil
@@ -210,7 +209,7 @@ func (p *planner) value(v any) *string {
 	return aws.String(string(masked([]byte(text), p.o.rec.Parameters)))
 }
 
-// details say why a property changes.
+// details returns the reasons why a property changes.
 func (p *planner) details(d *template.Resource, property string, now, next *stackRecord) []cloudformationtypes.ResourceChangeDetail {
 	recreation := cloudformationtypes.RequiresRecreationNever
 	if schemas()[d.Type].replaces([]string{property}) {
@@ -248,7 +247,7 @@ func (p *planner) details(d *template.Resource, property string, now, next *stac
 	return out
 }
 
-// parameter is the value of a parameter, as the template sees it.
+// parameter returns the value of a parameter as the template sees it.
 func parameter(rec *stackRecord, name string) string {
 	for _, p := range rec.Parameters {
 		if p.Name == name && p.Resolved != "" {
@@ -276,7 +275,7 @@ func (p *planner) GetAtt(id, attribute string) (any, error) {
 	return p.runtime.GetAtt(id, attribute)
 }
 
-// Import implements template.Runtime: a plan uses nothing.
+// Import implements template.Runtime. It records no import, because a plan does not use the value.
 func (p *planner) Import(name string) (string, error) {
 	for _, f := range all(p.o.s.store, scopeAt(p.o.key)) {
 		for _, out := range f.Outputs {

@@ -20,7 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// randomTemplate has some of eight resources, each of which may refer to those before it.
+// randomTemplate returns a template with some of eight resources, each of which may refer
+// to earlier ones.
 func randomTemplate(r *rand.Rand) string {
 	var out []string
 	for i := range 8 {
@@ -38,7 +39,7 @@ func randomTemplate(r *rand.Rand) string {
 		}
 		id := string(rune('A' + i))
 		body := `{"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", ` + strings.ReplaceAll(policy, " ", "") + ` "Value": ` + value + `}}`
-		if i >= 6 { // a type is never changed
+		if i >= 6 { // the type of a resource never changes
 			body = `{"Type": "AWS::SQS::Queue", "Properties": {"DelaySeconds": ` + fmt.Sprint(r.IntN(3)) + `, "Tags": [{"Key": "k", "Value": ` + value + `}]}}`
 			if r.IntN(3) == 0 {
 				body = strings.Replace(body, `"DelaySeconds"`, `"QueueName": "`+id+fmt.Sprint(r.IntN(2))+`", "DelaySeconds"`, 1)
@@ -49,9 +50,9 @@ func randomTemplate(r *rand.Rand) string {
 	return `{"Resources": {` + strings.Join(out, ", ") + `}}`
 }
 
-// Random stacks, updates and refusals: a stack always comes to rest, what it lists is what
-// there is, and a deletion leaves nothing. Daemons are killed in the tests of updates and
-// creations above, at every call.
+// TestRandomStacks makes random stacks, updates and refusals. A stack must always come to
+// rest and list the resources that exist, and its deletion must leave nothing behind.
+// TestKilledAnywhere and TestUpdateKilledAnywhere kill daemons at every call.
 func TestRandomStacks(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -11,16 +11,16 @@ import (
 )
 
 var (
-	// stacks are called by the unique part of their ID: names are used again.
+	// stacks are keyed by the unique part of their ID, because names can be reused.
 	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same)
-	// resources are called STACK/LOGICAL, events STACK/NUMBER.
+	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
-	// changeSets are called STACK/ID.
+	// changeSets are keyed by STACK/ID.
 	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset")
 )
 
-// A stackRecord is a stack, also one that was deleted.
+// A stackRecord is a stack, which may have been deleted.
 type stackRecord struct {
 	ID, Name string
 	Status   cloudformationtypes.StackStatus
@@ -29,10 +29,10 @@ type stackRecord struct {
 	Updated  time.Time `json:",omitzero"`
 	Deleted  time.Time `json:",omitzero"`
 	versionRecord
-	// Previous is what the running update, or one that failed, goes back to.
+	// Previous is the version that the running or failed update would roll back to.
 	Previous  *versionRecord `json:",omitempty"`
 	OnFailure string         // ROLLBACK, DELETE or DO_NOTHING
-	// KeepFailed says that an update that fails is not rolled back.
+	// KeepFailed is true if a failed update is not rolled back.
 	KeepFailed bool          `json:",omitempty"`
 	Timeout    time.Duration `json:",omitempty"`
 	Protected  bool          `json:",omitempty"`
@@ -50,8 +50,8 @@ type stackRecord struct {
 	CreateFingerprint string `json:",omitempty"`
 }
 
-// A versionRecord is what a stack is made from, and what comes of it. An update gives the
-// stack a new one.
+// A versionRecord is what a stack is created from, with the resulting outputs and imports.
+// An update gives the stack a new one.
 type versionRecord struct {
 	Template         string
 	Description      string            `json:",omitempty"`
@@ -67,7 +67,8 @@ type versionRecord struct {
 type operationRecord struct {
 	ID    string
 	Token string // ClientRequestToken, on every event
-	// Caller and CalledVia are who asked for it, as whom its calls are made.
+	// Caller and CalledVia identify the requester of the operation, on whose behalf its
+	// calls are made.
 	Caller    awsapi.Principal
 	CalledVia []string `json:",omitempty"`
 	// Fingerprint identifies the arguments of the request.
@@ -76,7 +77,7 @@ type operationRecord struct {
 
 type parameterRecord struct {
 	Name, Value string
-	Resolved    string `json:",omitempty"` // of Parameter Store
+	Resolved    string `json:",omitempty"` // the value in Parameter Store
 	NoEcho      bool   `json:",omitempty"`
 }
 
@@ -95,17 +96,17 @@ type resourceRecord struct {
 	Reason                 string `json:",omitempty"`
 	Changed                time.Time
 	resourceState
-	// Step is the part of an operation that changed the resource last.
+	// Step is the phase of an operation that last changed the resource.
 	Step string `json:",omitempty"`
-	// Old is the resource before the update that runs or failed; nil if the update has not
-	// changed it. Replaced says that another physical resource takes its place.
+	// Old is the resource before the running or failed update, or nil if the update has not
+	// changed it. Replaced is true if another physical resource takes its place.
 	Old      *resourceState `json:",omitempty"`
 	Replaced bool           `json:",omitempty"`
 	// Discarded are physical resources that are deleted when the operation cleans up.
 	Discarded []discardRecord `json:",omitempty"`
-	// Rolling is the group whose instances are being replaced.
+	// Rolling is set while the instances of a group are being replaced.
 	Rolling *rollingRecord `json:",omitempty"`
-	// Invalid says that its properties are not what its type has.
+	// Invalid is true if its properties do not match the schema of its type.
 	Invalid bool `json:",omitempty"`
 }
 
@@ -118,15 +119,15 @@ type resourceState struct {
 	// UpdatePolicy says how the instances of a group are replaced.
 	UpdatePolicy json.RawMessage `json:",omitempty"`
 	Metadata     string          `json:",omitempty"`
-	Tags         []tagRecord     `json:",omitempty"` // of the stack
-	// Properties are those that the resource was created with, resolved.
+	Tags         []tagRecord     `json:",omitempty"` // the stack's
+	// Properties are the resolved properties that the resource was last created or updated with.
 	Properties json.RawMessage `json:",omitempty"`
 	Attributes json.RawMessage `json:",omitempty"`
-	// Begun says that a call that creates it may have been made. Token makes that call
-	// repeatable, and Suffix is the random part of a name.
+	// Begun is true if a call that creates the resource may have been made. Token makes
+	// that call idempotent, and Suffix is the random part of a name.
 	Begun         bool   `json:",omitempty"`
 	Token, Suffix string `json:",omitempty"`
-	// Signals are those that it received, and Deadline is when they are to be there.
+	// Signals are the ones received so far, and Deadline is when all of them must have arrived.
 	Signals  []signalRecord `json:",omitempty"`
 	Deadline time.Time      `json:",omitzero"`
 }
@@ -136,7 +137,7 @@ type signalRecord struct {
 	Success bool
 }
 
-// A rollingRecord is a group as it was before its instances are replaced.
+// A rollingRecord is the state of a group before its instances are replaced.
 type rollingRecord struct {
 	Min, Desired int32
 	Obsolete     []string
@@ -157,13 +158,14 @@ type eventRecord struct {
 	Operation                       string
 }
 
-// A changeSetRecord is a version of a stack that may come to be.
+// A changeSetRecord is a proposed version of a stack.
 type changeSetRecord struct {
 	ID, Name, Stack string
 	Type            cloudformationtypes.ChangeSetType
 	Status          cloudformationtypes.ChangeSetStatus
 	Reason          string `json:",omitempty"`
-	// Execution is EXECUTE_IN_PROGRESS for good once it was executed: the stack knows more.
+	// Execution stays EXECUTE_IN_PROGRESS once the change set has been executed: the
+	// stack's status shows the rest.
 	Execution   cloudformationtypes.ExecutionStatus
 	Created     time.Time
 	Description string `json:",omitempty"`
@@ -174,7 +176,8 @@ type changeSetRecord struct {
 	Token, Fingerprint string          `json:",omitempty"`
 }
 
-// A plannedChange is what would happen to a resource, with the properties before and after.
+// A plannedChange is what a change set would change in a resource, with the properties
+// before and after.
 type plannedChange struct {
 	cloudformationtypes.ResourceChange
 }

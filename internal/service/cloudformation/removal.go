@@ -8,8 +8,8 @@ import (
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
 
-// removeResource deletes one resource, with everything that updates left of it, and
-// reports whether it is gone.
+// removeResource deletes one resource, including everything that earlier updates left
+// behind, and reports whether it is gone.
 func (o *operation) removeResource(ctx context.Context, rec resourceRecord) bool {
 	ok := o.removeDiscarded(ctx, rec.LogicalID)
 	if rec.Status == cloudformationtypes.ResourceStatusDeleteComplete || rec.Status == cloudformationtypes.ResourceStatusDeleteSkipped {
@@ -22,7 +22,8 @@ func (o *operation) removeResource(ctx context.Context, rec resourceRecord) bool
 	return o.removeState(ctx, &rec, &rec.resourceState, keep, say) && ok
 }
 
-// removeDiscarded deletes the physical resources that others have taken the place of.
+// removeDiscarded deletes physical resources that have been replaced, and reports whether
+// all of them are gone.
 func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
 	rec, _ := o.resource(id)
 	if rec.Old != nil {
@@ -48,7 +49,8 @@ func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
 	return ok
 }
 
-// forget gives up what a resource was before the update, which is then not taken back.
+// forget drops the state of a resource before the update, so that the update can no longer
+// be rolled back.
 func (rec *resourceRecord) forget() {
 	if rec.Old != nil && rec.Replaced {
 		rec.Discarded = append(rec.Discarded, discardRecord{*rec.Old, rec.Old.UpdateReplacePolicy == "Retain"})
@@ -56,13 +58,13 @@ func (rec *resourceRecord) forget() {
 	rec.Old, rec.Replaced = nil, false
 }
 
-// undoes reports whether the operation takes back a creation or an update.
+// undoes reports whether the operation rolls back a creation or an update.
 func (o *operation) undoes() bool {
 	return o.rec.Status == cloudformationtypes.StackStatusRollbackInProgress || o.rec.Status == cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress
 }
 
-// removeState deletes a physical resource, or keeps it, and reports whether the stack no
-// longer has it.
+// removeState deletes a physical resource, or retains it if keep is true, and reports
+// whether the stack no longer has it.
 func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *resourceState, keep bool, say func(cloudformationtypes.ResourceStatus, string)) bool {
 	h := handlers[rec.Type]
 	as, err := o.as(ctx)
@@ -77,12 +79,12 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 			return false
 		}
 		if h.find == nil {
-			r.id = st.Token // its removal goes by the properties
+			r.id = st.Token // its removal uses the properties instead
 		}
 	}
 	switch {
 	case r.id == "":
-		if o.undoes() || rec.Status == "" { // a resource that was not made has no more events
+		if o.undoes() || rec.Status == "" { // a resource that was not created has no further events
 			return true
 		}
 	case keep:
@@ -106,7 +108,7 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 	return true
 }
 
-// Deletions that others are in the way of are tried again for a while.
+// Deletions that are blocked by other resources are retried for a while.
 const (
 	inTheWay      = 2 * time.Minute
 	inTheWayPause = 2 * time.Second

@@ -24,39 +24,38 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A handler is what CloudFormation does for one type of resource. Its calls are made as
-// the stack's caller or role.
+// A handler implements one type of resource. Its calls are made as the stack's caller or role.
 type handler struct {
-	// find returns the ID of the resource if a call that was not answered has made it, or
-	// "". Nil: creating it twice does no harm.
+	// find returns the ID of the resource if an interrupted call has created it, or "" if
+	// not. It is nil if creating the resource twice does no harm.
 	find func(r *request) (string, error)
-	// adopts says that create succeeds for what is there already.
+	// adopts is true if create succeeds for a resource that already exists.
 	adopts bool
-	// input is that of the call which creates the resource: its members are properties. own are
-	// the properties that the handler turns into something else.
+	// input is the input of the call that creates the resource. Its members are properties.
+	// own are the properties that the handler turns into something else.
 	input any
 	own   string
-	// create makes the resource and returns its physical ID.
+	// create creates the resource and returns its physical ID.
 	create func(r *request) (string, error)
-	// settle finishes the resource and waits until it can be used. It may run again, and runs
-	// after updates.
+	// settle completes the resource and waits until it can be used. It may run again, and
+	// it also runs after updates.
 	settle func(r *request) error
 	// inPlace are the properties of an existing resource that can be changed. Any other
 	// change fails the resource, unless the schema says that it needs a new resource.
 	inPlace string
-	// update changes an existing resource from what r.was says to what r says. It may run
-	// again after it did a part of its work. Nil: settle does it.
+	// update changes an existing resource from the state in r.was to the state in r. It may
+	// run again after doing part of its work. It is nil if settle makes all changes.
 	update func(r *request) error
-	// read returns the attributes for Fn::GetAtt besides the properties.
+	// read returns the attributes for Fn::GetAtt other than the properties.
 	read func(r *request) (map[string]any, error)
-	// live are the attributes that other resources change: they are read whenever they are
-	// asked for.
+	// live are the attributes that other resources change. They are read each time they are
+	// requested.
 	live string
 	// remove deletes the resource and waits until it is gone.
 	remove func(r *request) error
 }
 
-// A request is what is done with one resource.
+// A request is the work on one resource.
 type request struct {
 	o       *operation
 	ctx     context.Context
@@ -66,16 +65,16 @@ type request struct {
 	props   *template.Map
 	// stackTags are the stack's tags.
 	stackTags []tagRecord
-	// was is the resource before the update; nil if the resource is created or removed.
+	// was is the resource before the update, or nil if the resource is created or removed.
 	was *request
 	// updatePolicy says how an update replaces the instances of a group.
 	updatePolicy json.RawMessage
-	// others are physical IDs of this logical ID that a search must not return.
+	// others are other physical IDs of this logical ID, which a search must not return.
 	others []string
-	// token makes creations repeatable, and suffix names unique.
+	// token makes creations idempotent, and suffix makes names unique.
 	token, suffix string
-	service       string // that was called last, for the text of an error
-	// given are attributes that only the answer to the creation had.
+	service       string // the one called last, for the text of an error
+	// given are attributes that only the response to the creation has.
 	given map[string]any
 }
 
@@ -87,13 +86,13 @@ func call[Out any](r *request, in any) (*Out, error) {
 	return awsapi.Do[Out](r.ctx, r.o.s.cfg.API, in)
 }
 
-// serviceNames are the services whose names in error texts are not the SDK's packages with a
-// capital.
+// serviceNames has the services whose name in error texts is not just the SDK package's
+// name with a capital letter.
 var serviceNames = map[string]string{
 	"autoscaling": "AutoScaling", "cloudwatchlogs": "CloudWatchLogs", "elasticloadbalancing": "ElasticLoadBalancing", "elasticloadbalancingv2": "ElasticLoadBalancingV2", "eventbridge": "EventBridge",
 }
 
-// serviceOf is the service of an SDK input, as error texts name it.
+// serviceOf returns the service of an SDK input, as error texts name it.
 func serviceOf(in any) string {
 	name := strings.TrimPrefix(fmt.Sprintf("%T", in), "*")
 	name, _, _ = strings.Cut(name, ".")
@@ -103,8 +102,8 @@ func serviceOf(in any) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// name is the physical name that the template gives, or one that is made up:
-// STACK-LOGICAL-RANDOM, not longer than most.
+// name returns the physical name in the template, or generates one: STACK-LOGICAL-RANDOM,
+// not longer than most.
 func (r *request) name(property string, most int) string {
 	if text, ok := template.Text(r.props.Get(property)); ok && text != "" {
 		return text
@@ -139,7 +138,7 @@ func (r *request) text(property string) string {
 	return text
 }
 
-// list returns a property as texts; a single one counts as a list.
+// list returns a property as strings. A single string counts as a list.
 func (r *request) list(property string) []string {
 	list, ok := r.props.Get(property).([]any)
 	if text, scalar := template.Text(r.props.Get(property)); scalar && !ok {
@@ -153,7 +152,7 @@ func (r *request) list(property string) []string {
 	return out
 }
 
-// wait calls check after changes of state until it says that it is done.
+// wait calls check whenever the store changes, and at least every second, until it is done.
 func (r *request) wait(check func() (bool, error)) error {
 	for {
 		changed := r.o.s.store.Changed()
@@ -179,7 +178,7 @@ func (r *request) wait(check func() (bool, error)) error {
 	}
 }
 
-// createResource makes one resource, or goes on with it, and reports whether it is there.
+// createResource creates one resource, or continues its creation, and reports whether it exists.
 func (o *operation) createResource(ctx context.Context, d *template.Resource) bool {
 	rec, ok := o.resource(d.ID)
 	switch {
@@ -195,7 +194,7 @@ func (o *operation) createResource(ctx context.Context, d *template.Resource) bo
 	return o.concluded(ctx, d.ID, o.bringUp(ctx, d))
 }
 
-// addResource writes the record of a resource that is to be made.
+// addResource writes the record of a resource that will be created.
 func (o *operation) addResource(d *template.Resource) error {
 	return o.note(d.ID, true, func(rec *resourceRecord) {
 		*rec = resourceRecord{
@@ -205,14 +204,15 @@ func (o *operation) addResource(d *template.Resource) error {
 	})
 }
 
-// fresh is a physical resource that has not been made.
+// fresh returns the state of a physical resource that has not been created.
 func (o *operation) fresh(d *template.Resource) resourceState {
 	return resourceState{
 		DependsOn: d.DependsOn, DeletionPolicy: d.DeletionPolicy, UpdateReplacePolicy: d.UpdateReplacePolicy, Tags: o.rec.Tags, Token: ids.UUID(), Suffix: newSuffix(),
 	}
 }
 
-// concluded writes what became of a resource, and reports whether it is as it should be.
+// concluded reports whether the work on a resource succeeded. It records a failure, unless
+// another operation or daemon continues the work.
 func (o *operation) concluded(ctx context.Context, id string, err error) bool {
 	cause := context.Cause(ctx)
 	switch {
@@ -223,10 +223,10 @@ func (o *operation) concluded(ctx context.Context, id string, err error) bool {
 	case ctx.Err() == nil:
 		o.fail(id, err)
 	}
-	return false // another operation or another daemon goes on
+	return false // another operation or another daemon continues
 }
 
-// errCancelled says that a resource was given up because others failed.
+// errCancelled means that the work on a resource was abandoned because others failed.
 var errCancelled = errors.New("cancelled")
 
 func (o *operation) fail(id string, err error) {
@@ -255,8 +255,8 @@ func (o *operation) logged(err error) {
 	}
 }
 
-// bringUp takes a resource from wherever it is to its end. The error is the reason why it
-// failed.
+// bringUp completes the creation of a resource from any state. The error is the reason for
+// a failure.
 func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 	rec, _ := o.resource(d.ID)
 	h := handlers[d.Type]
@@ -313,7 +313,7 @@ func (r *request) finish(h handler) (map[string]any, error) {
 	return attributes, nil
 }
 
-// complete ends a creation or an update.
+// complete records the successful end of a creation or an update.
 func (rec *resourceRecord) complete(attributes map[string]any) {
 	if rec.Status == cloudformationtypes.ResourceStatusCreateInProgress {
 		rec.Status = cloudformationtypes.ResourceStatusCreateComplete
@@ -323,7 +323,7 @@ func (rec *resourceRecord) complete(attributes map[string]any) {
 	rec.Reason, rec.Attributes, rec.Invalid = "", addTo(rec.Attributes, attributes), false
 }
 
-// request is what is done with a physical resource.
+// request returns a request for a physical resource.
 func (o *operation) request(ctx context.Context, rec *resourceRecord, st *resourceState) *request {
 	r := &request{
 		o: o, ctx: ctx, id: st.PhysicalID, logical: rec.LogicalID, typ: rec.Type, token: st.Token, suffix: st.Suffix, props: st.properties(), stackTags: st.Tags,
@@ -347,8 +347,8 @@ func (st *resourceState) properties() *template.Map {
 	return &template.Map{}
 }
 
-// begin makes the call that creates a resource. What may have been made is known before,
-// and its ID at once after, so that a daemon that is killed in between finds it.
+// begin makes the call that creates a resource. It records the attempt before the call and
+// the ID right after it, so that a daemon that is killed in between can find the resource.
 func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template.Resource, rt *runtime) error {
 	found, err := r.find(h)
 	switch {
@@ -369,13 +369,13 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 		}
 		err = o.note(d.ID, false, func(rec *resourceRecord) {
 			rec.UpdatePolicy = policy
-			// A resource of that name which was there before is not the stack's.
+			// An existing resource with that name does not belong to the stack.
 			rec.Begun, rec.Properties, rec.Metadata = found == "", json.RawMessage(template.JSON(r.props)), metadata
 		})
 		if err != nil {
 			return err
 		}
-		// The answer is waited for: what was made has to be known.
+		// The call is never cancelled, because its result has to be recorded.
 		ctx := r.ctx
 		r.ctx = context.WithoutCancel(ctx)
 		r.id, err = h.create(r)
@@ -390,14 +390,14 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 	})
 }
 
-// addTo adds attributes, without those that are nil, to those that are recorded already.
+// addTo adds attributes to those already recorded, without those that are nil.
 func addTo(recorded json.RawMessage, attributes map[string]any) json.RawMessage {
 	all := map[string]json.RawMessage{}
 	if len(recorded) > 0 {
 		_ = json.Unmarshal(recorded, &all) // written by this function
 	}
 	for k, v := range attributes {
-		if raw, err := json.Marshal(v); err == nil && string(raw) != "null" { // texts, numbers, lists of them
+		if raw, err := json.Marshal(v); err == nil && string(raw) != "null" { // strings, numbers, and lists of them
 			all[k] = raw
 		}
 	}
@@ -405,7 +405,7 @@ func addTo(recorded json.RawMessage, attributes map[string]any) json.RawMessage 
 	return raw
 }
 
-// metadata is the metadata of a resource, resolved, as JSON.
+// metadata returns the resolved metadata of a resource as JSON.
 func (o *operation) metadata(d *template.Resource, rt template.Runtime) (string, error) {
 	if d.Metadata == nil {
 		return "", nil
@@ -417,7 +417,8 @@ func (o *operation) metadata(d *template.Resource, rt template.Runtime) (string,
 	return template.JSON(v), nil
 }
 
-// find looks for a resource that a call may have made, with CloudFormation's own eyes.
+// find looks for a resource that an earlier call may have created, with CloudFormation's
+// own permissions.
 func (r *request) find(h handler) (string, error) {
 	if h.find == nil {
 		return "", nil
@@ -440,14 +441,14 @@ func codeOf(err error) string {
 	return ""
 }
 
-// notFound reports whether a service said that there is no such thing.
+// notFound reports whether err is a service's error for something that does not exist.
 func notFound(err error) bool {
 	code := codeOf(err)
 	return strings.HasSuffix(code, "NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
 		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"}, code)
 }
 
-// reason words why a call for the resource failed, as AWS's handlers do.
+// reason returns the error of a failed call as AWS's handlers word it.
 func (r *request) reason(err error) error {
 	var refused smithy.APIError
 	if !errors.As(err, &refused) {
@@ -483,7 +484,7 @@ func (r *request) reason(err error) error {
 		refused.ErrorMessage(), r.service, status, ids.UUID(), ids.UUID(), handlerCode)
 }
 
-// A runtime is what the values of a running stack refer to.
+// A runtime resolves what the values of a running stack refer to.
 type runtime struct {
 	o   *operation
 	ctx context.Context
@@ -549,7 +550,8 @@ func (rt *runtime) Import(name string) (string, error) {
 	return "", template.Error("No export named " + name + " found.")
 }
 
-// Zones implements template.Runtime: those with a default subnet, or all if none has.
+// Zones implements template.Runtime. It returns the zones with a default subnet, or all
+// zones if none has one.
 func (rt *runtime) Zones(region string) ([]string, error) {
 	if region != rt.o.key.Region {
 		return nil, template.Error("Template error: Fn::GetAZs of the region " + region + " is not supported in " + rt.o.key.Region)

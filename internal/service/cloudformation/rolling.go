@@ -17,8 +17,8 @@ import (
 
 const scalingGroup = "AWS::AutoScaling::AutoScalingGroup"
 
-// launching are the properties of a group that its update policy is about: instances that
-// were launched with others are obsolete.
+// launching are the properties of a group that its update policy concerns: instances that
+// were launched with other values are obsolete.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-updatepolicy.html
 var launching = []string{"LaunchConfigurationName", "LaunchTemplate", "MixedInstancesPolicy", "VPCZoneIdentifier"}
 
@@ -30,7 +30,7 @@ type rollingUpdate struct {
 	suspend               []string
 }
 
-// updatePolicy is the update policy of a resource, resolved, as JSON.
+// updatePolicy returns the resolved update policy of a resource as JSON.
 func (o *operation) updatePolicy(d *template.Resource, rt template.Runtime) (json.RawMessage, error) {
 	if d.UpdatePolicy == nil {
 		return nil, nil
@@ -42,8 +42,8 @@ func (o *operation) updatePolicy(d *template.Resource, rt template.Runtime) (jso
 	return json.RawMessage(template.JSON(v)), nil
 }
 
-// rolling reads the part of an update policy that says how instances are replaced; nil if
-// they are left alone.
+// rolling parses the part of an update policy that says how instances are replaced. It
+// returns nil if they are left alone.
 func rolling(policy json.RawMessage) (*rollingUpdate, error) {
 	m := (&resourceState{Properties: policy}).properties()
 	roll, ok := m.Get("AutoScalingRollingUpdate").(*template.Map)
@@ -78,7 +78,7 @@ func rolling(policy json.RawMessage) (*rollingUpdate, error) {
 	return out, nil
 }
 
-// willReplace reports whether an update policy wants another group instead of other
+// willReplace reports whether an update policy replaces the whole group instead of its
 // instances.
 func willReplace(policy json.RawMessage) bool {
 	m := (&resourceState{Properties: policy}).properties()
@@ -87,7 +87,7 @@ func willReplace(policy json.RawMessage) bool {
 	return text == "true"
 }
 
-// iso writes a time as PT5M.
+// iso formats a duration in the form PT5M.
 func iso(d time.Duration) string {
 	out := "PT"
 	for _, unit := range []struct {
@@ -105,8 +105,8 @@ func iso(d time.Duration) string {
 	return out
 }
 
-// roll replaces the instances of a group, some at a time. The group's record says which are
-// obsolete, so that another daemon goes on with them. The texts are recorded on AWS.
+// roll replaces the instances of a group in batches. The group's record lists the obsolete
+// ones, so that another daemon can continue. The texts were recorded on AWS.
 func (r *request) roll(u *rollingUpdate) error {
 	say := func(format string, args ...any) error {
 		return r.o.note(r.logical, true, func(rec *resourceRecord) { rec.Reason = fmt.Sprintf(format, args...) })
@@ -118,7 +118,7 @@ func (r *request) roll(u *rollingUpdate) error {
 			return err
 		}
 		started := rollingRecord{Min: *g.MinSize, Desired: *g.DesiredCapacity}
-		if rec.Rolling != nil { // an update that was given up has set the sizes
+		if rec.Rolling != nil { // an abandoned update has changed the sizes
 			started = *rec.Rolling
 		}
 		for _, i := range g.Instances {

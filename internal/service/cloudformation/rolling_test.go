@@ -35,7 +35,8 @@ Outputs:
 `
 }
 
-// Golden scenario 15: a launch template changes, and the group's instances with it.
+// TestRollingUpdate covers golden scenario 15: a launch template changes, and the group's
+// instances are replaced.
 func TestRollingUpdate(t *testing.T) {
 	w := newWide(t)
 	image, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
@@ -79,7 +80,7 @@ S UPDATE_COMPLETE`)
 	}
 	check("2")
 
-	// Without the signals of the new instances the update goes back, by the old policy.
+	// Without signals from the new instances, the update is rolled back, using the old policy.
 	_, script = w.update(t, id, rollingGroup("t3.medium", "{MaxBatchSize: 2, WaitOnResourceSignals: true, PauseTime: PT1S}"), "UPDATE_ROLLBACK_COMPLETE", withImage)
 	for _, want := range []string{
 		"in batches of 2. Waiting on resource signals with a timeout of PT1S when new instances are added to the autoscaling group.\n",

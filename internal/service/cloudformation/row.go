@@ -9,13 +9,13 @@ import (
 )
 
 // made completes a handler whose resource is created by one call. The properties are the
-// members of the call's input, except own, which the handler deals with itself. prepare adds
-// what the properties do not say.
+// members of the call's input, except own, which the handler deals with itself. prepare
+// sets what the properties do not.
 func made[In, Out any](h handler, own string, prepare func(*request, *In), id func(*request, *Out) *string) handler {
 	return madeWith(h, own, func(r *request, in *In) error { prepare(r, in); return nil }, id)
 }
 
-// madeWith is made for preparations that can fail.
+// madeWith is like made, but prepare can fail.
 func madeWith[In, Out any](h handler, own string, prepare func(*request, *In) error, id func(*request, *Out) *string) handler {
 	h.input, h.own = new(In), own
 	h.create = func(r *request) (string, error) {
@@ -35,19 +35,20 @@ func madeWith[In, Out any](h handler, own string, prepare func(*request, *In) er
 	return h
 }
 
-// again completes a handler whose creating call also changes what is there.
+// again completes a handler whose creating call can also change an existing resource.
 func again(inPlace string, h handler) handler {
 	create := h.create
 	h.inPlace, h.update = inPlace, func(r *request) error { _, err := create(r); return err }
 	return h
 }
 
-// defaults are what properties are after an update took them away. nil: what they are stays.
+// defaults are the values of properties after an update has removed them. If the default is
+// nil, the old value stays.
 var defaults = map[string]any{
 	"AWS::AutoScaling::AutoScalingGroup.CapacityRebalance": "false", "AWS::AutoScaling::AutoScalingGroup.Cooldown": "300", "AWS::AutoScaling::AutoScalingGroup.DesiredCapacity": nil,
 	"AWS::AutoScaling::AutoScalingGroup.HealthCheckGracePeriod": "0", "AWS::AutoScaling::AutoScalingGroup.HealthCheckType": "EC2",
 	"AWS::AutoScaling::AutoScalingGroup.NewInstancesProtectedFromScaleIn": "false", "AWS::AutoScaling::AutoScalingGroup.TerminationPolicies": []any{"Default"},
-	// Of two that exclude each other the new one takes the place of the old one.
+	// If two properties exclude each other, the new one replaces the old one.
 	"AWS::AutoScaling::AutoScalingGroup.LaunchConfigurationName": nil, "AWS::AutoScaling::AutoScalingGroup.LaunchTemplate": nil, "AWS::AutoScaling::AutoScalingGroup.MixedInstancesPolicy": nil,
 	"AWS::AutoScaling::AutoScalingGroup.AvailabilityZones":           nil,
 	"AWS::EC2::Volume.VolumeType":                                    "gp2",
@@ -63,7 +64,7 @@ var defaults = map[string]any{
 	"AWS::IAM::Role.MaxSessionDuration":                                   "3600",
 }
 
-// onlyChanged fills in of the properties those that an update gives another value.
+// onlyChanged fills in only those of the properties that an update changes.
 func (r *request) onlyChanged(in any, properties ...string) error {
 	m := &template.Map{}
 	for _, p := range properties {
@@ -81,7 +82,7 @@ func (r *request) onlyChanged(in any, properties ...string) error {
 	return r.fillWith(in, m, nil, "")
 }
 
-// one is a step of a handler that is one call, whose answer says nothing.
+// one returns a step of a handler that makes one call and ignores its output.
 func one[Out any](in func(*request) any) func(*request) error {
 	return func(r *request) error {
 		_, err := call[Out](r, in(r))
@@ -89,7 +90,7 @@ func one[Out any](in func(*request) any) func(*request) error {
 	}
 }
 
-// idAs are the attributes of a resource that has its ID only.
+// idAs returns a function that returns the resource's ID as the value of every attribute.
 func idAs(names ...string) func(*request) (map[string]any, error) {
 	return func(r *request) (map[string]any, error) {
 		out := map[string]any{}
@@ -100,7 +101,7 @@ func idAs(names ...string) func(*request) (map[string]any, error) {
 	}
 }
 
-// each calls do with every element of a list property, of which an SDK value is filled in.
+// each calls do for every element of a list property, with an SDK value filled in from that element.
 func each[T any](r *request, property, other string, do func(*T, *template.Map) error) error {
 	list, ok := r.props.Get(property).([]any)
 	if !ok && r.props.Has(property) {
@@ -122,7 +123,7 @@ func each[T any](r *request, property, other string, do func(*T, *template.Map) 
 	return nil
 }
 
-// until waits for a state that a description has, and fails if it has a bad one.
+// until waits until state returns the good state, and fails if it returns a bad one.
 func (r *request) until(state func() (string, error), good string, bad ...string) error {
 	return r.wait(func() (bool, error) {
 		now, err := state()
@@ -135,7 +136,7 @@ func (r *request) until(state func() (string, error), good string, bad ...string
 	})
 }
 
-// untilNotFound waits until a description fails because there is nothing to describe.
+// untilNotFound waits until describe fails because the resource does not exist.
 func (r *request) untilNotFound(describe func() error) error {
 	return r.wait(func() (bool, error) {
 		err := describe()
@@ -146,7 +147,8 @@ func (r *request) untilNotFound(describe func() error) error {
 	})
 }
 
-// rename fills in a copy of a map property with other names for its members.
+// rename returns a copy of a map property with other names for some members. names has
+// pairs of an old and a new name.
 func rename(m *template.Map, names ...string) *template.Map {
 	out := &template.Map{}
 	for _, k := range m.Keys() {
@@ -163,7 +165,7 @@ func rename(m *template.Map, names ...string) *template.Map {
 
 var errNone = errors.New("the service returned nothing")
 
-// first returns the only element of a description.
+// first returns the only element of a description, or errNone if it is empty.
 func first[T any](list []T) (T, error) {
 	if len(list) == 0 {
 		var none T

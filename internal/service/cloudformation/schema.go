@@ -17,12 +17,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// schemaLines are the types of handlers, one a line; tools/cfngen writes them.
+// schemaLines has the schemas of the handlers' types, one per line. tools/cfngen writes
+// them.
 //
 //go:embed schemas.jsonl
 var schemaLines string
 
-// A schema is what AWS publishes about a resource type.
+// A schema is AWS's published schema of a resource type.
 type schema struct {
 	Type              string              `json:"type"`
 	Properties        map[string]*valueOf `json:"properties"`
@@ -33,7 +34,7 @@ type schema struct {
 	PrimaryIdentifier []string            `json:"primaryIdentifier,omitempty"`
 }
 
-// A valueOf is what a property may be.
+// A valueOf describes the values that a property may have.
 type valueOf struct {
 	Type                 any                 `json:"type,omitempty"`
 	Ref                  string              `json:"$ref,omitempty"`
@@ -60,7 +61,7 @@ var schemas = sync.OnceValue(func() map[string]*schema {
 	return out
 })
 
-// checkTypes refuses types without a handler, as AWS refuses those that it does not know.
+// checkTypes refuses types without a handler, as AWS refuses unknown types.
 func checkTypes(types []string) error {
 	var unknown []string
 	for _, t := range types {
@@ -74,7 +75,7 @@ func checkTypes(types []string) error {
 	return nil
 }
 
-// invalidProperties says that properties are not what their type has.
+// invalidProperties is the error for properties that do not match the schema of their type.
 type invalidProperties struct{ text string }
 
 func (e *invalidProperties) Error() string { return e.text }
@@ -200,8 +201,8 @@ func (v *validator) text(path string, want *valueOf, text string) {
 	}
 }
 
-// checkTags refuses tags that only AWS may set: CloudFormation itself may, so the services
-// would let them through.
+// checkTags refuses tags that only AWS may set. The services would accept them, because
+// CloudFormation itself may set them.
 func (r *request) checkTags() error {
 	for _, t := range r.ownTags() {
 		if tagging.IsReserved(t.Key) {
@@ -211,7 +212,7 @@ func (r *request) checkTags() error {
 	return nil
 }
 
-// ownTags are the tags of the resource in the template, a list or a map.
+// ownTags returns the resource's tags in the template, which may be a list or a map.
 func (r *request) ownTags() (out []tagRecord) {
 	switch tags := r.props.Get("Tags").(type) {
 	case []any:
@@ -231,7 +232,8 @@ func (r *request) ownTags() (out []tagRecord) {
 	return out
 }
 
-// tags are the resource's own and the stack's; the resource's own count.
+// tags returns the resource's own tags and those of the stack. The resource's own take
+// precedence.
 func (r *request) tags() []tagRecord {
 	out := r.ownTags()
 	for _, t := range r.stackTags {
@@ -242,7 +244,7 @@ func (r *request) tags() []tagRecord {
 	return out
 }
 
-// systemTags are those by which CloudFormation knows its resources.
+// systemTags returns the tags by which CloudFormation identifies its resources.
 func (r *request) systemTags() []tagRecord {
 	return []tagRecord{
 		{"aws:cloudformation:stack-name", r.o.rec.Name}, {"aws:cloudformation:stack-id", r.o.arn}, {"aws:cloudformation:logical-id", r.logical},
@@ -262,7 +264,7 @@ func tagsAsMap(tags []tagRecord) map[string]string {
 	return out
 }
 
-// notHonoured is why a resource fails that has a property which nothing would be done with.
+// notHonoured returns the error for a property that Drydock does not implement.
 func (r *request) notHonoured(property string) error {
 	return awserr.NotImplemented("the property " + property + " of " + r.typ)
 }

@@ -17,14 +17,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxSignalWait is how long a resource may wait for signals.
+// maxSignalWait is the longest time that a resource may wait for signals.
 const maxSignalWait = 12 * time.Hour
 
-// An expectation is what a resource waits for before it is complete.
+// An expectation is the signals that a resource waits for before it is complete.
 type expectation struct {
 	count, percent int
 	timeout        time.Duration
-	condition      bool // a wait condition, whose texts differ
+	condition      bool // for a wait condition, whose texts differ
 }
 
 // signalable are the types that can have a CreationPolicy.
@@ -33,7 +33,7 @@ var signalable = []string{"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::Insta
 
 const waitCondition = "AWS::CloudFormation::WaitCondition"
 
-// expects returns what a resource waits for, or nil.
+// expects returns the signals that a resource waits for, or nil if there are none.
 func (o *operation) expects(d *template.Resource, props *template.Map, rt template.Runtime) (*expectation, error) {
 	e := &expectation{count: 1, percent: 100, timeout: 5 * time.Minute}
 	if d.CreationPolicy != nil {
@@ -80,7 +80,7 @@ func (o *operation) expects(d *template.Resource, props *template.Map, rt templa
 
 var isoDuration = regexp.MustCompile(`^PT(?:(\d{1,5})H)?(?:(\d{1,6})M)?(?:(\d{1,7})S)?$`)
 
-// duration reads a time such as PT1H30M.
+// duration parses a duration such as PT1H30M.
 func duration(text string) (time.Duration, bool) {
 	m := isoDuration.FindStringSubmatch(text)
 	if m == nil || text == "PT" {
@@ -94,7 +94,7 @@ func duration(text string) (time.Duration, bool) {
 	return out, out <= maxSignalWait
 }
 
-// awaitSignals waits until a resource has its signals. The texts are recorded on AWS.
+// awaitSignals waits until a resource has received its signals. The texts were recorded on AWS.
 func (r *request) awaitSignals(e *expectation) error {
 	if e == nil {
 		return nil
@@ -135,8 +135,8 @@ func (r *request) awaitSignals(e *expectation) error {
 	})
 }
 
-// SignalResource tells a resource that waits that something on it succeeded or failed. A
-// signal with the same unique ID counts once.
+// SignalResource reports to a waiting resource that something on it succeeded or failed.
+// Signals with the same unique ID count once.
 func (s *Service) SignalResource(ctx context.Context, in *awscloudformation.SignalResourceInput) (*awscloudformation.SignalResourceOutput, error) {
 	return &awscloudformation.SignalResourceOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
 		f, ok := find(tx, scopeOf(ctx), *in.StackName)
@@ -160,7 +160,7 @@ func (s *Service) SignalResource(ctx context.Context, in *awscloudformation.Sign
 		rec.Signals = append(slices.Clone(rec.Signals), signalRecord{aws.ToString(in.UniqueId), in.Status == cloudformationtypes.ResourceSignalStatusSuccess})
 		rec.Reason = fmt.Sprintf("Received %s signal with UniqueId %s", in.Status, *in.UniqueId)
 		if err := resources.Put(tx, key, rec); err != nil || in.Status != cloudformationtypes.ResourceSignalStatusSuccess {
-			return err // a failure is the reason why the resource fails
+			return err // a failure becomes the reason why the resource fails
 		}
 		return s.noteResource(tx, f.key, f.Operation, &rec, f.Parameters)
 	})

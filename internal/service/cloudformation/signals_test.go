@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// signal sends a signal as soon as the resource waits.
+// signal sends a signal as soon as the resource is waiting for it.
 func (w *world) signal(t *testing.T, stack, resource, id, status string) {
 	t.Helper()
 	testkit.Eventually(t, 20*time.Second, func() error {
@@ -28,12 +28,12 @@ func waiting(policy string) string {
 	return `{"Resources": {"W": {"Type": "AWS::CloudFormation::WaitCondition"` + policy + `}, "P": {"Type": "AWS::SSM::Parameter", "DependsOn": "W", "Properties": {"Type": "String", "Value": "x"}}}}`
 }
 
-// Golden scenario 16, on a wait condition.
+// TestSignals covers golden scenario 16, with a wait condition.
 func TestSignals(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	two := waiting(`, "CreationPolicy": {"ResourceSignal": {"Count": "2", "Timeout": "PT1H"}}`)
 	id := w.create(t, "good", two)
-	for _, unique := range []string{"i-1", "i-1", "i-2"} { // the same one counts once
+	for _, unique := range []string{"i-1", "i-1", "i-2"} { // a repeated ID counts once
 		w.signal(t, id, "W", unique, "SUCCESS")
 	}
 	w.want(t, id, "CREATE_COMPLETE")
@@ -74,7 +74,7 @@ S CREATE_COMPLETE`)
 	}
 }
 
-// Golden scenario 17, and a creation policy whose signals do not come.
+// TestSignalTimeout covers golden scenario 17, and a creation policy whose signals do not arrive.
 func TestSignalTimeout(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	id := w.create(t, "condition", `{"Resources": {"H": {"Type": "AWS::CloudFormation::WaitConditionHandle"}, "W": {"Type": "AWS::CloudFormation::WaitCondition", "Properties": {"Handle": {"Ref": "H"}, "Timeout": "1"}}}}`)

@@ -10,15 +10,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/glob"
 )
 
-// What an update does to a resource, as stack policies name it.
+// Actions of an update on a resource, as stack policies name them.
 const (
 	actionModify  = "Update:Modify"
 	actionReplace = "Update:Replace"
 	actionDelete  = "Update:Delete"
 )
 
-// A stackPolicy says which updates are allowed. Once there is one, what no statement allows
-// is denied.
+// A stackPolicy says which updates are allowed. If there is one, everything that no
+// statement allows is denied.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/protect-stack-resources.html
 type stackPolicy struct {
 	Statement oneOrMore[policyStatement]
@@ -34,7 +34,7 @@ type policyStatement struct {
 	Sid               string
 }
 
-// oneOrMore is a list that may be written as its one element.
+// oneOrMore is a list that may be written as a single element.
 type oneOrMore[T any] []T
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -52,7 +52,7 @@ func (l *oneOrMore[T]) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// policyText checks a stack policy of a request.
+// policyText checks and returns the stack policy in a request.
 func policyText(body *string) (string, error) {
 	if body == nil {
 		return "", nil
@@ -83,7 +83,7 @@ func parsePolicy(text string) (*stackPolicy, error) {
 	return &p, nil
 }
 
-// permits says why the stack's policy does not allow an update of a resource, or nil.
+// permits returns an error if the stack's policy does not allow an update of a resource.
 func (o *operation) permits(action, id, typ string) error {
 	text := o.rec.Policy
 	if o.rec.PolicyOnce != "" {

@@ -31,7 +31,7 @@ const (
 	maxBody      = 51200
 	maxStackName = 128
 	stackTyp     = "AWS::CloudFormation::Stack"
-	// requested is the reason of what a user asked for.
+	// requested is the status reason of operations that a user requested.
 	requested = "User Initiated"
 )
 
@@ -39,7 +39,7 @@ func inProgress(s cloudformationtypes.StackStatus) bool {
 	return strings.HasSuffix(string(s), "_IN_PROGRESS") && s != cloudformationtypes.StackStatusReviewInProgress
 }
 
-// A foundStack is a stack and where its record is.
+// A foundStack is a stack with its key.
 type foundStack struct {
 	key store.Key
 	stackRecord
@@ -47,7 +47,7 @@ type foundStack struct {
 
 func (f *foundStack) arn() string { return stackARN(f.key, &f.stackRecord) }
 
-// all returns the stacks of a scope, the newest first.
+// all returns the stacks of a scope, newest first.
 func all(r store.Reader, sc regional.Scope) []foundStack {
 	var out []foundStack
 	for _, item := range stacks.All(r, sc.All()) {
@@ -57,7 +57,7 @@ func all(r store.Reader, sc regional.Scope) []foundStack {
 	return out
 }
 
-// find returns the stack of a name or ARN; one that was deleted is found by its ARN only.
+// find returns the stack with a name or ARN. A deleted stack is found only by its ARN.
 func find(r store.Reader, sc regional.Scope, name string) (foundStack, bool) {
 	if resource, ok := strings.CutPrefix(name, "arn:"); ok {
 		id := resource[strings.LastIndexByte(resource, '/')+1:]
@@ -73,7 +73,7 @@ func find(r store.Reader, sc regional.Scope, name string) (foundStack, bool) {
 	return foundStack{}, false
 }
 
-// parsed reads a template of a request.
+// parsed parses the template in a request.
 func parsed(body *string) (*template.Template, error) {
 	switch {
 	case body == nil:
@@ -85,7 +85,7 @@ func parsed(body *string) (*template.Template, error) {
 	return t, asInvalid(err)
 }
 
-// asInvalid turns a fault of a template into the answer to the call.
+// asInvalid turns a template's error into the error of the call.
 func asInvalid(err error) error {
 	var fault template.Error
 	if errors.As(err, &fault) {
@@ -94,7 +94,7 @@ func asInvalid(err error) error {
 	return err
 }
 
-// checkTransforms refuses what is not part of the language.
+// checkTransforms refuses transforms that are not part of the language.
 func checkTransforms(t *template.Template) error {
 	for _, name := range t.Transforms {
 		if name != template.LanguageExtensions {
@@ -104,7 +104,7 @@ func checkTransforms(t *template.Template) error {
 	return nil
 }
 
-// CreateStack begins a stack.
+// CreateStack begins the creation of a stack.
 func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateStackInput) (*awscloudformation.CreateStackOutput, error) {
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
 	if in.OnFailure != "" && in.DisableRollback != nil {
@@ -176,19 +176,19 @@ func checkName(name string) error {
 	return nil
 }
 
-// A submission is what a request says that a stack is to be made from.
+// A submission is the part of a request from which a stack is created or updated.
 type submission struct {
 	body             *string
-	previous         bool // use the template that the stack has
+	previous         bool // use the stack's current template
 	parameters       []cloudformationtypes.Parameter
-	tags             []cloudformationtypes.Tag // nil: those that the stack has
+	tags             []cloudformationtypes.Tag // nil keeps those that the stack has
 	capabilities     []cloudformationtypes.Capability
-	notificationARNs []string // nil: those that the stack has
+	notificationARNs []string // nil keeps those that the stack has
 	role             *string
 }
 
 // submit checks a submission and makes it the stack's version, in rec. AWS makes these
-// checks in the call.
+// checks before the call returns.
 func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, in submission) (*template.Template, error) {
 	body := in.body
 	if in.previous {
@@ -259,14 +259,14 @@ func fingerprint(in any) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// stackTags reads the tags of a stack. Of a key that is there twice the last counts, which
-// eksctl relies on.
+// stackTags converts the tags of a stack. If a key occurs twice, the last value counts,
+// which eksctl relies on.
 func stackTags(in []cloudformationtypes.Tag) ([]tagRecord, error) {
 	var out []tagRecord
 	for _, t := range in {
 		key, value := aws.ToString(t.Key), aws.ToString(t.Value)
 		if tagging.IsReserved(key) {
-			return nil, invalid("1 validation error detected: Value '%s' at 'tags' failed to satisfy constraint: the prefix aws: is reserved", key) // the words are ours
+			return nil, invalid("1 validation error detected: Value '%s' at 'tags' failed to satisfy constraint: the prefix aws: is reserved", key) // our own wording
 		}
 		if i := slices.IndexFunc(out, func(o tagRecord) bool { return o.Key == key }); i >= 0 {
 			out[i].Value = value
@@ -280,7 +280,7 @@ func stackTags(in []cloudformationtypes.Tag) ([]tagRecord, error) {
 	return out, nil
 }
 
-// bindTo gives a stack's template the stack's parameters.
+// bindTo binds a stack's template to the stack's parameters.
 func bindTo(key store.Key, rec *stackRecord, t *template.Template) (*template.Instance, error) {
 	values := map[string]string{}
 	for _, p := range rec.Parameters {
@@ -294,7 +294,7 @@ func bindTo(key store.Key, rec *stackRecord, t *template.Template) (*template.In
 	}, values)
 }
 
-// checkPolicies refuses policies of resources that would not be honoured.
+// checkPolicies refuses policies of resources that Drydock would not honour.
 func checkPolicies(i *template.Instance) error {
 	for _, r := range i.Resources {
 		if r.CreationPolicy != nil && !slices.Contains(signalable, r.Type) {
@@ -307,7 +307,7 @@ func checkPolicies(i *template.Instance) error {
 	return nil
 }
 
-// DeleteStack begins the deletion of a stack. One that does not exist is deleted.
+// DeleteStack begins the deletion of a stack. It succeeds if the stack does not exist.
 func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteStackInput) (*awscloudformation.DeleteStackOutput, error) {
 	sc, call, out := scopeOf(ctx), awsapi.CallFrom(ctx), &awscloudformation.DeleteStackOutput{}
 	if in.RoleARN != nil {
@@ -359,7 +359,7 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 	})
 }
 
-// UpdateTerminationProtection says whether a stack may be deleted.
+// UpdateTerminationProtection sets whether a stack is protected from deletion.
 func (s *Service) UpdateTerminationProtection(ctx context.Context, in *awscloudformation.UpdateTerminationProtectionInput) (*awscloudformation.UpdateTerminationProtectionOutput, error) {
 	out := &awscloudformation.UpdateTerminationProtectionOutput{}
 	return out, s.store.Update(ctx, func(tx *store.Tx) error {

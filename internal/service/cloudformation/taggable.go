@@ -5,7 +5,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// taggable is what the Resource Groups Tagging API knows of stacks. Only an update changes their tags.
+// taggable lets the Resource Groups Tagging API list stacks. Only an update changes their tags.
 func (s *Service) taggable() module.Tagging {
 	return module.Tagging{Resources: func(account, region string) []module.Resource {
 		return module.Resources(s.cfg.Store, stacks, account, region, func(k store.Key, r *stackRecord) (string, map[string]string) {

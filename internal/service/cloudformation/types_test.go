@@ -57,7 +57,8 @@ func (p profiles) InstanceProfile(ctx context.Context, account, name string) (ec
 	return ec2.Profile{ARN: got.ARN, ID: got.ID, RoleARN: role.ARN}, err == nil, err
 }
 
-// newWide returns a world with all the services that stacks have resources of, except EKS.
+// newWide returns a world with all services in which stacks can create resources, except
+// EKS.
 func newWide(t *testing.T) *world {
 	t.Helper()
 	w := &world{}
@@ -96,7 +97,7 @@ func newWide(t *testing.T) *world {
 	return w
 }
 
-// everything is what the services have that stacks make resources of.
+// everything returns the resources that exist in the services that stacks can use.
 func (w *world) everything(t *testing.T) map[string]bool {
 	t.Helper()
 	ctx, out := t.Context(), map[string]bool{}
@@ -199,15 +200,15 @@ func (w *world) everything(t *testing.T) map[string]bool {
 	return out
 }
 
-// A typesTest is a template of some types, what its outputs are like, and what to look at
-// while it is there.
+// A typesTest is a template with some types, the expected outputs, and checks to make while
+// the stack exists.
 type typesTest struct {
 	body string
-	// outputs are beginnings of the outputs' values.
+	// outputs are prefixes of the outputs' values.
 	outputs map[string]string
 	look    func(t *testing.T, w *world, outputs map[string]string)
-	// changes are pairs of what an update replaces in the template; tags are the stack's. No
-	// resource may be replaced.
+	// changes are pairs of texts: an update replaces the first with the second in the
+	// template. tags are the stack's tags after the update. No resource may be replaced.
 	changes []string
 	tags    []cloudformationtypes.Tag
 	changed func(t *testing.T, w *world, outputs map[string]string)
@@ -572,8 +573,8 @@ Outputs:
 	}},
 }
 
-// Stacks of every type are created with what AWS says Ref and Fn::GetAtt give, and leave
-// nothing when they are deleted.
+// TestTypes creates stacks with every type. Ref and Fn::GetAtt must return what AWS
+// documents, and deleting the stacks must leave nothing behind.
 func TestTypes(t *testing.T) {
 	image, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
 	if !ok {
@@ -626,8 +627,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Each type is in a test that creates and deletes it. Those of EKS need clusters: the
-// scripts of test/e2e create some of them.
+// TestEveryTypeIsTested checks that a test creates and deletes each type. The types of EKS
+// need clusters: the scripts of test/e2e create some of them.
 func TestEveryTypeIsTested(t *testing.T) {
 	for _, typ := range cloudformation.Types() {
 		tested := strings.HasPrefix(typ, "AWS::EKS::")
@@ -640,8 +641,8 @@ func TestEveryTypeIsTested(t *testing.T) {
 	}
 }
 
-// The page of docs says of each type what can be given: the handlers name the call and the
-// properties of their own.
+// TestPageOfTypes checks which properties the page in docs lists for each type. They come
+// from the call and the own properties that the handler names.
 func TestPageOfTypes(t *testing.T) {
 	refused := func(any) ([]string, string) { return []string{"InstanceTenancy", "Placement.HostId"}, "" }
 	for _, typ := range cloudformation.TypesSupported(refused) {
@@ -663,7 +664,8 @@ func TestPageOfTypes(t *testing.T) {
 	}
 }
 
-// A stack is found by its name for a while after its resources are gone: eksctl asks for it.
+// TestDeletionTakesAMoment checks that a stack can be found by its name for a while after
+// its resources are gone, because eksctl asks for it.
 func TestDeletionTakesAMoment(t *testing.T) {
 	w := newWorld(t)
 	w.config.Deleting = time.Hour

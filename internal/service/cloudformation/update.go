@@ -18,7 +18,7 @@ var updatable = []cloudformationtypes.StackStatus{
 	cloudformationtypes.StackStatusUpdateRollbackComplete,
 }
 
-// UpdateStack begins to give a stack another version.
+// UpdateStack begins an update of a stack.
 func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateStackInput) (*awscloudformation.UpdateStackOutput, error) {
 	sc := scopeOf(ctx)
 	f, ok := find(s.store, sc, *in.StackName)
@@ -70,7 +70,7 @@ func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateS
 	})
 }
 
-// beginUpdate makes next, which was made from the stack f, the stack's version.
+// beginUpdate begins an update of the stack f to next, which was derived from it.
 func (s *Service) beginUpdate(tx *store.Tx, f *foundStack, next stackRecord) error {
 	err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
 		if rec.Status != f.Status || rec.Operation.ID != f.Operation.ID {
@@ -93,8 +93,8 @@ func (s *Service) beginUpdate(tx *store.Tx, f *foundStack, next stackRecord) err
 	return s.noteStack(tx, f.key, cloudformationtypes.StackStatusUpdateInProgress, requested)
 }
 
-// turn gives a stack another operation: next changes the record and returns the status, or
-// an error if the stack's state does not allow it.
+// turn begins another operation on a stack. next changes the record and returns the status,
+// or an error if the stack's state does not allow the operation.
 func (s *Service) turn(ctx context.Context, name string, token, role *string, next func(*store.Tx, *foundStack) (cloudformationtypes.StackStatus, error)) (*foundStack, error) {
 	f, ok := find(s.store, scopeOf(ctx), name)
 	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
@@ -127,7 +127,7 @@ func (s *Service) turn(ctx context.Context, name string, token, role *string, ne
 	})
 }
 
-// CancelUpdateStack gives up an update, which is rolled back.
+// CancelUpdateStack cancels an update and begins to roll it back.
 func (s *Service) CancelUpdateStack(ctx context.Context, in *awscloudformation.CancelUpdateStackInput) (*awscloudformation.CancelUpdateStackOutput, error) {
 	_, err := s.turn(ctx, *in.StackName, in.ClientRequestToken, nil, func(_ *store.Tx, f *foundStack) (cloudformationtypes.StackStatus, error) {
 		if f.Status != cloudformationtypes.StackStatusUpdateInProgress || f.Previous == nil {
@@ -138,7 +138,7 @@ func (s *Service) CancelUpdateStack(ctx context.Context, in *awscloudformation.C
 	return &awscloudformation.CancelUpdateStackOutput{}, err
 }
 
-// ContinueUpdateRollback tries again to roll an update back.
+// ContinueUpdateRollback retries the rollback of an update.
 func (s *Service) ContinueUpdateRollback(ctx context.Context, in *awscloudformation.ContinueUpdateRollbackInput) (*awscloudformation.ContinueUpdateRollbackOutput, error) {
 	_, err := s.turn(ctx, *in.StackName, in.ClientRequestToken, in.RoleARN, func(tx *store.Tx, f *foundStack) (cloudformationtypes.StackStatus, error) {
 		if f.Status != cloudformationtypes.StackStatusUpdateRollbackFailed {
@@ -159,8 +159,7 @@ func (s *Service) ContinueUpdateRollback(ctx context.Context, in *awscloudformat
 	return &awscloudformation.ContinueUpdateRollbackOutput{}, err
 }
 
-// RollbackStack takes a stack whose operation failed, and was not rolled back, to the state
-// before.
+// RollbackStack begins to roll back a stack whose failed operation was not rolled back.
 func (s *Service) RollbackStack(ctx context.Context, in *awscloudformation.RollbackStackInput) (*awscloudformation.RollbackStackOutput, error) {
 	out := &awscloudformation.RollbackStackOutput{}
 	_, err := s.turn(ctx, *in.StackName, in.ClientRequestToken, in.RoleARN, func(_ *store.Tx, f *foundStack) (cloudformationtypes.StackStatus, error) {
@@ -176,7 +175,7 @@ func (s *Service) RollbackStack(ctx context.Context, in *awscloudformation.Rollb
 	return out, err
 }
 
-// SetStackPolicy says which updates of a stack's resources are allowed.
+// SetStackPolicy sets which updates of a stack's resources are allowed.
 func (s *Service) SetStackPolicy(ctx context.Context, in *awscloudformation.SetStackPolicyInput) (*awscloudformation.SetStackPolicyOutput, error) {
 	text, err := policyText(in.StackPolicyBody)
 	if err != nil {

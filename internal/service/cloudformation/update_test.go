@@ -20,8 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// update gives a stack another template and waits for the end; the script is what happened
-// since.
+// update updates a stack with a template and waits for the end. It returns the stack and
+// the script of the update.
 func (w *world) update(t *testing.T, id, body string, status cloudformationtypes.StackStatus, change ...func(*awscloudformation.UpdateStackInput)) (cloudformationtypes.Stack, string) {
 	t.Helper()
 	before := w.script(t, id)
@@ -51,7 +51,7 @@ func parameters(values ...string) string {
 	return `{"Resources": {` + strings.Join(out, ", ") + `}, "Outputs": {"A": {"Value": {"Ref": "A"}}}}`
 }
 
-// Golden scenarios 10 to 12.
+// TestUpdate covers golden scenarios 10 to 12.
 func TestUpdate(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	queue := func(more string) string {
@@ -77,9 +77,9 @@ S UPDATE_COMPLETE`)
 	}
 	kept := queue(`, "UpdateReplacePolicy": "Retain", "Properties": {"QueueName": "two"}`)
 	_, err := w.UpdateStack(ctx, &awscloudformation.UpdateStackInput{StackName: &id, TemplateBody: &kept})
-	testkit.WantError(t, err, "ValidationError", "No updates are to be performed.") // a policy alone is no update
+	testkit.WantError(t, err, "ValidationError", "No updates are to be performed.") // changing only a policy is not an update
 	_, script = w.update(t, id, strings.ReplaceAll(kept, "two", "three"), "UPDATE_COMPLETE")
-	if !strings.Contains(script, "Q DELETE_COMPLETE") { // the policy is that of the old one
+	if !strings.Contains(script, "Q DELETE_COMPLETE") { // the policy of the old resource applies
 		t.Error(script)
 	}
 	_, script = w.update(t, id, strings.ReplaceAll(kept, "two", "four"), "UPDATE_COMPLETE")
@@ -109,8 +109,9 @@ S UPDATE_COMPLETE`)
 	w.want(t, id, "DELETE_COMPLETE")
 }
 
-// Resources are added, changed and removed in the order of their references, and a value
-// that is known only when it is made changes what refers to it.
+// TestUpdateOrder checks that resources are added, changed and removed in the order of
+// their references, and that a value that becomes known during the update changes the
+// resources that refer to it.
 func TestUpdateOrder(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	id := w.create(t, "order", parameters(`"Value": "a"`, `"Value": {"Ref": "A"}`, `"Value": {"Ref": "A"}`))
@@ -151,8 +152,8 @@ S UPDATE_COMPLETE`)
 	}
 }
 
-// An update that fails goes back: what was changed is changed back, what was replaced is
-// the old one again, what was added is deleted.
+// TestUpdateRollback checks that a failed update is rolled back: changed resources are
+// changed back, replaced ones are the old ones again, and added ones are deleted.
 func TestUpdateRollback(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	id := w.create(t, "back", parameters(`"Value": "a"`, `"Value": {"Fn::GetAtt": ["A", "Value"]}`, `"Value": {"Ref": "B"}`))
@@ -195,8 +196,7 @@ S UPDATE_ROLLBACK_COMPLETE`)
 		t.Errorf("the template is not what it was: %s", got)
 	}
 
-	// Without a rollback everything stays as it came to be, until another update or a
-	// rollback is asked for.
+	// Without a rollback everything stays as it is until another update or a rollback is requested.
 	keep := func(in *awscloudformation.UpdateStackInput) { in.DisableRollback = aws.Bool(true) }
 	st, _ = w.update(t, id, next, "UPDATE_FAILED", keep)
 	if *st.StackStatusReason != "The following resource(s) failed to create: [E]. " {
@@ -219,7 +219,8 @@ S UPDATE_ROLLBACK_COMPLETE`)
 	}
 }
 
-// Golden scenario 14's update, and what a state or policy refuses.
+// TestUpdateRefusals covers the update of golden scenario 14, and updates that a state or a
+// policy refuses.
 func TestUpdateRefusals(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	export := func(v string) string {
@@ -266,8 +267,8 @@ func TestUpdateRefusals(t *testing.T) {
 	testkit.WantError(t, err, "ValidationError", "Stack:"+failed+" is in ROLLBACK_COMPLETE state and can not be updated.")
 }
 
-// A parameter that keeps its value, one that is given anew, and one whose value in
-// Parameter Store has changed.
+// TestPreviousParameters covers a parameter that keeps its value, one that gets a new
+// value, and one whose value in Parameter Store has changed.
 func TestPreviousParameters(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	store := awsssm.NewFromConfig(w.cfg)
@@ -302,7 +303,8 @@ func TestPreviousParameters(t *testing.T) {
 	}
 }
 
-// An update that cannot be taken back is continued, without what stands in the way.
+// TestContinueUpdateRollback continues the failed rollback of an update without the
+// resource that blocks it.
 func TestContinueUpdateRollback(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	refuser := &refuser{API: w.front}
@@ -334,10 +336,10 @@ func TestContinueUpdateRollback(t *testing.T) {
 	w.want(t, id, "DELETE_COMPLETE")
 }
 
-// A refuser is an API that refuses what it is told to.
+// A refuser is an API that fails the calls for which refuse returns an error.
 type refuser struct {
 	awsapi.API
-	refuse atomic.Value // of func(in any) error
+	refuse atomic.Value // a func(in any) error
 }
 
 func (r *refuser) Call(ctx context.Context, in any) (any, error) {
@@ -349,8 +351,9 @@ func (r *refuser) Call(ctx context.Context, in any) (any, error) {
 	return r.API.Call(ctx, in)
 }
 
-// The network of the crash test, updated. It is a chain, too: a daemon that is killed in the
-// test still writes what its other goroutines do.
+// network2 is an update of the crash test's network. Its resources form a chain, too,
+// because a daemon that is killed in the test still writes the results of its other
+// goroutines.
 const network2 = `
 Resources:
   V: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.0.0.0/16, EnableDnsHostnames: false, Tags: [{Key: k, Value: v}]}}
@@ -369,8 +372,9 @@ Outputs:
   Version: {Value: !GetAtt M.Value}
 `
 
-// Killed at any call of an update, before it or after it, the update is finished by the next
-// daemon, or rolled back if it fails; nothing that it replaces or removes is left.
+// TestUpdateKilledAnywhere kills a daemon before or after each call of an update. The next
+// daemon must finish the update, or roll it back if it fails, and leave nothing that the
+// update replaces or removes.
 func TestUpdateKilledAnywhere(t *testing.T) {
 	w := newWorld(t)
 	before := w.what(t)
@@ -431,7 +435,7 @@ func TestUpdateKilledAnywhere(t *testing.T) {
 	}
 }
 
-// listed are the physical IDs of a stack's resources.
+// listed returns the logical and physical IDs of a stack's resources.
 func (w *world) listed(t *testing.T, id string) (out []string) {
 	t.Helper()
 	for _, r := range testkit.Must(w.DescribeStackResources(t.Context(), &awscloudformation.DescribeStackResourcesInput{StackName: &id}))(t).StackResources {
@@ -440,13 +444,13 @@ func (w *world) listed(t *testing.T, id string) (out []string) {
 	return out
 }
 
-// A stack's update is cancelled while it runs.
+// TestCancelUpdate cancels a stack's update while it runs.
 func TestCancelUpdate(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
 	cancel, ended := w.run(w.front)
 	id := w.create(t, "cancelled", parameters(`"Value": "a"`, `"Value": {"Ref": "A"}`))
 	w.want(t, id, "CREATE_COMPLETE")
-	// The daemon is stopped, so that the update does not get on.
+	// Stop the daemon, so that the update makes no progress.
 	cancel()
 	<-ended
 	testkit.Must(w.UpdateStack(ctx, &awscloudformation.UpdateStackInput{StackName: &id, TemplateBody: aws.String(parameters(`"Value": "a2"`, `"Value": "b"`))}))(t)
