@@ -28,8 +28,8 @@ type resolver struct{ s *Service }
 // HoldsPolicies implements authz.PolicyHolder: bucket policies apply even to the account's root.
 func (resolver) HoldsPolicies() {}
 
-// nobody is the policy of a bucket whose policy is public, for callers from other accounts, if RestrictPublicBuckets
-// is on.
+// nobody is a policy that allows nothing. If RestrictPublicBuckets is on, it replaces a public bucket policy for
+// callers from other accounts.
 var nobody = &policy.Document{}
 
 // Resource implements authz.Resolver. A bucket is identified by its name or ARN, and an object by BUCKET/KEY.
@@ -51,7 +51,8 @@ func (r resolver) Resource(ctx context.Context, account, region, _, id string) (
 	return out, true
 }
 
-// versionActions are the actions on a version that have another name than those on the current one.
+// versionActions maps operations to their actions on a specific version, where these differ from those on the current
+// version.
 var versionActions = map[string]string{
 	"GetObject": "GetObjectVersion", "HeadObject": "GetObjectVersion", "DeleteObject": "DeleteObjectVersion",
 	"GetObjectTagging": "GetObjectVersionTagging", "PutObjectTagging": "PutObjectVersionTagging", "DeleteObjectTagging": "DeleteObjectVersionTagging",
@@ -93,7 +94,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	}
 	switch in := in.(type) {
 	case *awss3.CreateBucketInput:
-		// A bucket of that name may be another account's. Its policy has no say in this.
+		// Another account may own a bucket of that name. The policy of that bucket does not apply.
 		out[0].ID, out[0].New = bucketARN(name), true
 		out[0].Keys["s3:resourceaccount"] = []string{call.Account}
 	case *awss3.CopyObjectInput:
@@ -121,7 +122,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	return out, true
 }
 
-// The condition keys whose names end in that of a tag.
+// The condition keys whose names end in the key of a tag.
 const (
 	existingTag = "s3:existingobjecttag/<key>"
 	requestTag  = "s3:requestobjecttag/<key>"
@@ -131,7 +132,7 @@ func setTags(keys map[string][]string, tags map[string]string, key string) {
 	authz.SetTags(keys, tags, strings.TrimSuffix(key, "<key>"))
 }
 
-// addTags adds the tags that an object has.
+// addTags adds condition keys for the tags of an object.
 func (r resolver) addTags(keys map[string][]string, call *awsapi.Call, name, key string) {
 	b, err := r.s.lookup(r.s.store, call.Account, call.Region, name)
 	if err != nil {
@@ -142,7 +143,7 @@ func (r resolver) addTags(keys map[string][]string, call *awsapi.Call, name, key
 	}
 }
 
-// deletion is the target of deleting one of several objects.
+// deletion returns the target for deleting one of several objects.
 func deletion(call *awsapi.Call, bucket, key string, version *string) authz.Target {
 	t := authz.Target{Action: "s3:DeleteObject", Type: objectType, ID: bucket + "/" + key, Keys: keysOf(call, nil)}
 	if version != nil {
@@ -151,7 +152,7 @@ func deletion(call *awsapi.Call, bucket, key string, version *string) authz.Targ
 	return t
 }
 
-// members are the condition keys that are members of requests.
+// members maps condition keys to the members of requests that hold their values.
 var members = map[string]string{
 	"s3:prefix": "Prefix", "s3:delimiter": "Delimiter", "s3:max-keys": "MaxKeys", "s3:x-amz-acl": "ACL", "s3:x-amz-storage-class": "StorageClass",
 	"s3:x-amz-server-side-encryption": "ServerSideEncryption", "s3:x-amz-server-side-encryption-aws-kms-key-id": "SSEKMSKeyId",
@@ -163,7 +164,7 @@ var members = map[string]string{
 	"s3:locationconstraint": "CreateBucketConfiguration.LocationConstraint", "s3:versionid": "VersionId",
 }
 
-// absent are the condition keys that no request has here.
+// absent are the condition keys that no request has in Drydock.
 var absent = []string{
 	"s3:accessgrantsinstancearn", "s3:accesspointnetworkorigin", "s3:dataaccesspointaccount", "s3:dataaccesspointarn", "s3:x-amz-bucket-namespace",
 	"s3:object-lock-remaining-retention-days",

@@ -85,7 +85,7 @@ func TestBucketPolicy(t *testing.T) {
 		t.Errorf("policy %s", *got.Policy)
 	}
 
-	// A statement for everybody is refused while public policies are blocked.
+	// A statement for everyone is refused while public policies are blocked.
 	everybody := grant("Allow", `"*"`, "s3:GetObject", arn+"/*", "")
 	wantError(t, set(everybody), "AccessDenied", "because public policies are prevented by the BlockPublicPolicy setting in S3 Block Public Access.")
 	if err := set(grant("Allow", `"*"`, "s3:GetObject", arn+"/*", `{"StringEquals":{"aws:SourceVpce":"vpce-0123456789abcdef0"}}`)); err != nil {

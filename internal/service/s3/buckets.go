@@ -130,7 +130,7 @@ func (s *Service) HeadBucket(ctx context.Context, in *awss3.HeadBucketInput) (*a
 	}, nil
 }
 
-// GetBucketLocation says in which region the bucket is. It answers in any region.
+// GetBucketLocation returns the region of the bucket. It can be called in any region.
 func (s *Service) GetBucketLocation(ctx context.Context, in *awss3.GetBucketLocationInput) (*awss3.GetBucketLocationOutput, error) {
 	call := awsapi.CallFrom(ctx)
 	b, err := s.lookup(s.store, call.Account, call.Region, aws.ToString(in.Bucket))
@@ -144,7 +144,7 @@ func (s *Service) GetBucketLocation(ctx context.Context, in *awss3.GetBucketLoca
 	return out, nil
 }
 
-// ListBuckets lists the account's buckets of all regions.
+// ListBuckets lists the account's buckets in all regions.
 func (s *Service) ListBuckets(ctx context.Context, in *awss3.ListBucketsInput) (*awss3.ListBucketsOutput, error) {
 	rules := paging.Rules{BadToken: func(string) error {
 		return errArgument("continuation-token", aws.ToString(in.ContinuationToken), "The continuation token provided is incorrect")
@@ -173,7 +173,7 @@ func (s *Service) ListBuckets(ctx context.Context, in *awss3.ListBucketsInput) (
 	return out, nil
 }
 
-// DeleteBucket deletes an empty bucket. Unfinished uploads do not keep it.
+// DeleteBucket deletes an empty bucket. The bucket may have unfinished uploads, which it removes.
 func (s *Service) DeleteBucket(ctx context.Context, in *awss3.DeleteBucketInput) (*awss3.DeleteBucketOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -205,7 +205,8 @@ func (s *Service) DeleteBucket(ctx context.Context, in *awss3.DeleteBucketInput)
 	return &awss3.DeleteBucketOutput{}, nil
 }
 
-// Run removes contents that no record names, and then what has expired by the rules of its bucket, until ctx ends.
+// Run removes contents that no record refers to. Then, until ctx ends, it removes what has expired under the rules of
+// its bucket.
 func (s *Service) Run(ctx context.Context) error {
 	if err := s.sweep(ctx); err != nil {
 		s.log.ErrorContext(ctx, "cannot remove contents of objects that no longer exist", "err", err)
@@ -222,10 +223,10 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// expiryPause is the time between two looks for expired objects. S3 looks once a day.
+// expiryPause is the time between two checks for expired objects. S3 checks once a day.
 const expiryPause = 10 * time.Minute
 
-// sweep removes the parts that a crash has left without an upload, and the blobs that it has left without a record.
+// sweep removes parts without an upload and blobs without a record, which a crash may have left.
 func (s *Service) sweep(ctx context.Context) error {
 	for _, p := range parts.All(s.store, store.Scope{}) {
 		owner := p.Key

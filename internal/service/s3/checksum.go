@@ -18,12 +18,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// A checksum is one of S3's checksums of a content.
+// A checksum is a checksum of an object or a part, as S3 defines it.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity-upload.html
 type checksum struct {
 	Algorithm string // "" if there is none
 	Value     string // base64
-	Composite bool   `json:",omitempty"` // it is the checksum of the parts' checksums
+	Composite bool   `json:",omitempty"` // whether it is the checksum of the parts' checksums
 }
 
 const (
@@ -38,7 +38,7 @@ const nvme = 0x9a6c9329ac4bc9b5
 
 var nvmeTable = crc64.MakeTable(nvme)
 
-// hashes make the hash functions of the algorithms.
+// hashes maps each algorithm to the constructor of its hash function.
 var hashes = map[string]func() hash.Hash{
 	"CRC32":     func() hash.Hash { return crc32.NewIEEE() },
 	"CRC32C":    func() hash.Hash { return crc32.New(crc32.MakeTable(crc32.Castagnoli)) },
@@ -49,10 +49,11 @@ var hashes = map[string]func() hash.Hash{
 	"SHA512":    sha512.New,
 }
 
-// polynomials are the algorithms whose checksums of parts can be combined to that of the whole.
+// polynomials maps algorithms to their polynomials. It has those algorithms for which the checksums of parts can be
+// combined into that of the whole object.
 var polynomials = map[string]uint64{"CRC32": crc32.IEEE, "CRC32C": crc32.Castagnoli, "CRC64NVME": nvme}
 
-// typ returns the checksum's type as answers show it.
+// typ returns the checksum's type as it appears in responses.
 func (c checksum) typ() string {
 	switch {
 	case c.Algorithm == "":
@@ -63,7 +64,7 @@ func (c checksum) typ() string {
 	return fullObject
 }
 
-// show sets the members of an answer that are about the checksum.
+// show sets the members of a response that describe the checksum.
 func (c checksum) show(out any) {
 	if c.Algorithm == "" {
 		return
@@ -75,8 +76,8 @@ func (c checksum) show(out any) {
 	}
 }
 
-// givenChecksum returns the checksum that a request, or a part in one, has in its members. ok is false if it has more
-// than one.
+// givenChecksum returns the checksum in the members of a request, or of a part in a request. ok is false if there is
+// more than one.
 func givenChecksum(in any) (c checksum, ok bool) {
 	v := reflect.Indirect(reflect.ValueOf(in))
 	for name := range hashes {
@@ -133,10 +134,10 @@ func combine(algorithm string, isComposite bool, list []contentRecord) checksum 
 	return checksum{Algorithm: algorithm, Value: encode(binary.BigEndian.AppendUint64(nil, whole)[8-width:])}
 }
 
-// combineCRC returns the CRC of two contents, of which the second has the given size, from theirs. It appends zeros
-// to the first by squaring the matrix that appends one bit, as zlib's crc32_combine does.
+// combineCRC returns the CRC of two contents in sequence, given the CRC of each and the size of the second. It appends
+// zeros to the first by squaring the matrix that appends one bit, as zlib's crc32_combine does.
 func combineCRC(poly uint64, width int, first, second uint64, size int64) uint64 {
-	var zeros [64]uint64 // what appending one zero bit makes of each bit
+	var zeros [64]uint64 // how appending one zero bit changes each bit
 	zeros[0] = poly
 	for i := 1; i < width; i++ {
 		zeros[i] = 1 << (i - 1)
@@ -160,7 +161,7 @@ func combineCRC(poly uint64, width int, first, second uint64, size int64) uint64
 	return first ^ second
 }
 
-// quoted returns an ETag as answers show it.
+// quoted returns an ETag as it appears in responses.
 func quoted(etag string) *string { return aws.String(`"` + etag + `"`) }
 
 func unquoted(etag string) string { return strings.Trim(etag, `"`) }

@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// This file has the settings of buckets that are stored and shown. What they do, besides versioning, is not done here:
-// the settings of encryption, CORS, websites, access logs and acceleration have no effect.
+// The bucket settings in this file are stored and returned. Except for versioning they have no effect: encryption,
+// CORS, websites, access logs and acceleration are not implemented.
 
 // PutBucketVersioning turns versioning on, or suspends it.
 func (s *Service) PutBucketVersioning(ctx context.Context, in *awss3.PutBucketVersioningInput) (*awss3.PutBucketVersioningOutput, error) {
@@ -29,7 +29,7 @@ func (s *Service) PutBucketVersioning(ctx context.Context, in *awss3.PutBucketVe
 	})
 }
 
-// GetBucketVersioning says whether a bucket is versioned.
+// GetBucketVersioning returns whether a bucket is versioned.
 func (s *Service) GetBucketVersioning(ctx context.Context, in *awss3.GetBucketVersioningInput) (*awss3.GetBucketVersioningOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) GetBucketVersioning(ctx context.Context, in *awss3.GetBucketVe
 	return &awss3.GetBucketVersioningOutput{Status: s3types.BucketVersioningStatus(b.Versioning)}, nil
 }
 
-// checkEncryption accepts encryption with S3's own keys, which every object has.
+// checkEncryption accepts encryption with S3's own keys, which every object uses.
 func checkEncryption(asked s3types.ServerSideEncryption) error {
 	if asked == "" || asked == s3types.ServerSideEncryptionAes256 {
 		return nil
@@ -58,7 +58,7 @@ func (s *Service) PutBucketEncryption(ctx context.Context, in *awss3.PutBucketEn
 	})
 }
 
-// GetBucketEncryption says how objects are encrypted by default.
+// GetBucketEncryption returns how objects are encrypted by default.
 func (s *Service) GetBucketEncryption(ctx context.Context, in *awss3.GetBucketEncryptionInput) (*awss3.GetBucketEncryptionOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) GetBucketEncryption(ctx context.Context, in *awss3.GetBucketEn
 	})}, nil
 }
 
-// DeleteBucketEncryption restores the default.
+// DeleteBucketEncryption restores the default encryption.
 func (s *Service) DeleteBucketEncryption(ctx context.Context, in *awss3.DeleteBucketEncryptionInput) (*awss3.DeleteBucketEncryptionOutput, error) {
 	return &awss3.DeleteBucketEncryptionOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
 		b.Encryption = nil
@@ -159,7 +159,7 @@ func (s *Service) PutBucketLogging(ctx context.Context, in *awss3.PutBucketLoggi
 	})
 }
 
-// GetBucketLogging says where the access logs of a bucket go.
+// GetBucketLogging returns where the access logs of a bucket go.
 func (s *Service) GetBucketLogging(ctx context.Context, in *awss3.GetBucketLoggingInput) (*awss3.GetBucketLoggingOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *Service) PutBucketAccelerateConfiguration(ctx context.Context, in *awss
 	})
 }
 
-// GetBucketAccelerateConfiguration says whether transfers are accelerated.
+// GetBucketAccelerateConfiguration returns whether transfers are accelerated.
 func (s *Service) GetBucketAccelerateConfiguration(ctx context.Context, in *awss3.GetBucketAccelerateConfigurationInput) (*awss3.GetBucketAccelerateConfigurationOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *Service) PutBucketRequestPayment(ctx context.Context, in *awss3.PutBuck
 	})
 }
 
-// GetBucketRequestPayment says who pays for requests.
+// GetBucketRequestPayment returns who pays for requests.
 func (s *Service) GetBucketRequestPayment(ctx context.Context, in *awss3.GetBucketRequestPaymentInput) (*awss3.GetBucketRequestPaymentOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Service) GetBucketRequestPayment(ctx context.Context, in *awss3.GetBuck
 	return &awss3.GetBucketRequestPaymentOutput{Payer: cmp.Or(s3types.Payer(b.Payer), s3types.PayerBucketOwner)}, nil
 }
 
-// The configurations below cannot be set. These operations answer as AWS does for buckets without them.
+// The configurations below cannot be set. These operations respond as AWS does for buckets without them.
 
 // GetBucketReplication answers that a bucket is not replicated.
 func (s *Service) GetBucketReplication(ctx context.Context, in *awss3.GetBucketReplicationInput) (*awss3.GetBucketReplicationOutput, error) {

@@ -20,23 +20,23 @@ import (
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 const maxPut = 5 << 30
 
-// An upload is a content on its way in, and what the client says it is.
+// An upload is content that a client sends, with the length and checksums that the client gave for it.
 type upload struct {
 	body   io.Reader
 	length *int64
 	md5    *string
 	given  checksum // may lack the value, if it follows the body
-	// algorithm is that of the checksum to store.
+	// algorithm is the algorithm of the checksum to store.
 	algorithm string
 }
 
-// A trailed body is followed by headers, of which it announces the names.
+// A trailed body is followed by headers. It announces their names.
 type trailed interface {
 	Announced() string
 	Trailer() http.Header
 }
 
-// newUpload reads what PutObject and UploadPart have in common. algorithm is that of the checksum to store.
+// newUpload checks what PutObject and UploadPart have in common. algorithm is the algorithm of the checksum to store.
 func newUpload(in any, body io.Reader, length *int64, contentMD5 *string, algorithm string) (*upload, error) {
 	u := &upload{body: body, length: length, md5: contentMD5, algorithm: algorithm}
 	if body == nil {
@@ -66,7 +66,8 @@ func newUpload(in any, body io.Reader, length *int64, contentMD5 *string, algori
 	return u, nil
 }
 
-// store writes the content and returns it with its ETag. The caller removes it if no record comes to name it.
+// store writes the content and returns it with its ETag. The caller removes it if it writes no record that refers to
+// it.
 func (u *upload) store(blobs *blobstore.Store, place blobstore.Place) (contentRecord, string, error) {
 	w, err := blobs.Create(place)
 	if err != nil {
@@ -110,12 +111,12 @@ func full(err error) error {
 	return err
 }
 
-// A span is a part of a content: length bytes from offset on.
+// A span is a range of bytes: length bytes starting at offset.
 type span struct{ offset, length int64 }
 
 // open opens a span of the parts.
 //
-// The first part is opened at once, and the others when they are reached. AWS deviation: reading an object of several
+// The first part is opened at once, and each other part when it is reached. AWS deviation: reading an object of several
 // parts fails if it is replaced in the meantime.
 func (s *Service) open(place blobstore.Place, list []contentRecord, at span) (io.ReadCloser, error) {
 	r := &contentReader{s: s, place: place, left: list, at: at}
@@ -179,8 +180,8 @@ func (r *contentReader) Close() (err error) {
 	return err
 }
 
-// parseRange returns the span that a Range header asks for. ok is false if the header is to be ignored, as S3 does
-// with several ranges and with other units.
+// parseRange returns the span that a Range header asks for. ok is false if the header is to be ignored: S3 ignores
+// headers with several ranges or with other units.
 func parseRange(header string, size int64) (at span, ok bool, err error) {
 	spec, found := strings.CutPrefix(strings.TrimSpace(header), "bytes=")
 	first, last, dash := strings.Cut(spec, "-")
@@ -215,15 +216,15 @@ func parseRange(header string, size int64) (at span, ok bool, err error) {
 	return span{from, to - from + 1}, true, nil
 }
 
-// forget removes blobs that no record names any more.
+// forget removes blobs that no record refers to any more.
 func (s *Service) forget(ctx context.Context, place blobstore.Place, blobs []blobstore.Blob) {
 	if err := s.blobs.Delete(place, blobs...); err != nil {
 		s.log.ErrorContext(ctx, "cannot remove the content of objects; the next start will", "err", err)
 	}
 }
 
-// forgetRefused removes the blobs of a write that failed, if it is sure not to have been written: a transaction whose
-// outcome is unknown is not an error of S3.
+// forgetRefused removes the blobs of a failed write, if its record was certainly not written. Only S3's own errors make
+// that certain: the outcome of a transaction may also be unknown.
 func (s *Service) forgetRefused(ctx context.Context, place blobstore.Place, err error, blobs ...blobstore.Blob) {
 	if refused := (smithy.APIError)(nil); errors.As(err, &refused) {
 		s.forget(ctx, place, blobs)

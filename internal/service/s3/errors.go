@@ -9,7 +9,7 @@ import (
 )
 
 // Unless another source is given, codes, statuses and texts are those of
-// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and of what LocalStack's tests recorded from AWS
+// https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html and those that LocalStack's tests recorded from AWS
 // (https://github.com/localstack/localstack, tests/aws/services/s3/*.snapshot.json).
 
 func failure(status int, code, message string) *awserr.Error {
@@ -60,8 +60,8 @@ func errBadLocation(constraint string) *awserr.Error {
 	return invalid("InvalidLocationConstraint", "The specified location-constraint is not valid").With("LocationConstraint", constraint)
 }
 
-// errRegion is the error for a request that was signed for another region than the bucket's. SDKs that look for the
-// bucket find its region here.
+// errRegion is the error for a request that was signed for a region other than the bucket's. SDKs that do not know the
+// bucket's region find it here.
 func errRegion(signed, region string) *awserr.Error {
 	return invalid("AuthorizationHeaderMalformed", "The authorization header is malformed; the region '"+signed+"' is wrong; expecting '"+region+"'").
 		With("Region", region).WithHeader("X-Amz-Bucket-Region", region)
@@ -127,7 +127,7 @@ func errTooLarge(size int64) *awserr.Error {
 		With("ProposedSize", strconv.FormatInt(size, 10)).With("MaxSizeAllowed", strconv.FormatInt(maxPut, 10))
 }
 
-// errFull is Drydock's own: AWS has no limit.
+// errFull is specific to Drydock: AWS has no such limit.
 func errFull() *awserr.Error {
 	return failure(http.StatusInsufficientStorage, "InsufficientStorage", "What this account stores has taken all the room that Drydock gives an account. Delete objects or images.")
 }

@@ -1,4 +1,4 @@
 package s3
 
-// Expire applies the lifecycle rules, as Run does from time to time.
+// Expire applies the lifecycle rules, as Run does periodically.
 var Expire = (*Service).expire

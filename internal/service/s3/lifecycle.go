@@ -109,7 +109,7 @@ func (s *Service) DeleteBucketLifecycle(ctx context.Context, in *awss3.DeleteBuc
 	})
 }
 
-// applies reports whether a rule is in force for an object.
+// applies reports whether a rule is enabled and its filter matches an object.
 func applies(r *s3types.LifecycleRule, key string, size int64, tags map[string]string) bool {
 	if r.Status != s3types.ExpirationStatusEnabled {
 		return false
@@ -134,7 +134,7 @@ func applies(r *s3types.LifecycleRule, key string, size int64, tags map[string]s
 		(and.ObjectSizeLessThan == nil || size < *and.ObjectSizeLessThan)
 }
 
-// after returns when a number of days after t has passed: at the midnight that follows.
+// after returns the first midnight (UTC) that is at least the given number of days after t.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/intro-lifecycle-rules.html#intro-lifecycle-rules-number-of-days
 func after(t time.Time, days int32) time.Time {
 	return t.UTC().AddDate(0, 0, int(days)).Add(24*time.Hour - time.Nanosecond).Truncate(24 * time.Hour)
@@ -163,7 +163,7 @@ func (b *bucketRecord) expiry(o *objectRecord) (at time.Time, rule string) {
 	return at, rule
 }
 
-// expiration returns the header x-amz-expiration of an object, or nil.
+// expiration returns an object's x-amz-expiration header, or nil if the object does not expire.
 func (b *bucketRecord) expiration(o *objectRecord) *string {
 	at, rule := b.expiry(o)
 	if at.IsZero() {
@@ -172,7 +172,7 @@ func (b *bucketRecord) expiration(o *objectRecord) *string {
 	return aws.String(fmt.Sprintf(`expiry-date="%s", rule-id="%s"`, at.Format(http.TimeFormat), rule))
 }
 
-// expire removes what has expired by the rules of its bucket.
+// expire removes what has expired under the rules of its bucket.
 func (s *Service) expire(ctx context.Context) {
 	for _, item := range buckets.All(s.store, store.Scope{}) {
 		b := bucket{item.Value, item.Key}
@@ -187,7 +187,8 @@ func (s *Service) expire(ctx context.Context) {
 
 func (s *Service) expireIn(ctx context.Context, b *bucket) error {
 	now := s.clock.Now()
-	// newer is the version that made the next one noncurrent, and rank is how many noncurrent ones are newer.
+	// newer is the version that replaced the one passed to the function. rank is the number of noncurrent versions that
+	// are newer than it.
 	var newer *objectRecord
 	rank := int32(0)
 	var failed error
@@ -229,7 +230,7 @@ func (s *Service) expireIn(ctx context.Context, b *bucket) error {
 	return nil
 }
 
-// removesMarkers reports whether a delete marker without other versions is to be removed.
+// removesMarkers reports whether a rule removes a delete marker that has no other versions.
 func (b *bucketRecord) removesMarkers(o *objectRecord) bool {
 	for i := range b.Lifecycle {
 		if r := &b.Lifecycle[i]; r.Expiration != nil && (aws.ToBool(r.Expiration.ExpiredObjectDeleteMarker) || r.Expiration.Days != nil) && applies(r, o.Key, 0, nil) {
@@ -239,8 +240,8 @@ func (b *bucketRecord) removesMarkers(o *objectRecord) bool {
 	return false
 }
 
-// expiredNoncurrent reports whether a version that became noncurrent at a time, after which rank others did, has
-// expired.
+// expiredNoncurrent reports whether a version that became noncurrent at since has expired. rank is the number of newer
+// noncurrent versions.
 func (b *bucketRecord) expiredNoncurrent(o *objectRecord, since time.Time, rank int32, now time.Time) bool {
 	for i := range b.Lifecycle {
 		r := &b.Lifecycle[i]

@@ -15,14 +15,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// maxKeys is the largest page of a list, and the usual one.
+// maxKeys is the maximum size of a page, which is also the default.
 const maxKeys = 1000
 
-// A listing is a page of keys: those with a prefix, of which those that share what comes before the next delimiter
-// are shown as one.
+// A listing is a page of the keys that have a prefix. Keys that are the same up to the next delimiter are shown as one.
 type listing struct {
 	prefix, delimiter string
-	after             string // the last key or common prefix of the page before
+	after             string // the last key or common prefix of the previous page
 	left              int
 
 	prefixes  []s3types.CommonPrefix
@@ -56,7 +55,7 @@ const (
 	stop // the page is full
 )
 
-// take decides about the next key, in order.
+// take decides what to do with the next key. Keys must come in order.
 func (l *listing) take(key string) turn {
 	if !strings.HasPrefix(key, l.prefix) {
 		return skip
@@ -156,7 +155,7 @@ func (s *Service) ListObjectsV2(ctx context.Context, in *awss3.ListObjectsV2Inpu
 	return out, nil
 }
 
-// ListObjects is ListObjectsV2 with keys in place of tokens.
+// ListObjects is like ListObjectsV2, but has keys instead of tokens.
 func (s *Service) ListObjects(ctx context.Context, in *awss3.ListObjectsInput) (*awss3.ListObjectsOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -242,11 +241,11 @@ func (s *Service) ListObjectVersions(ctx context.Context, in *awss3.ListObjectVe
 	return out, nil
 }
 
-// allVersions calls fn for all versions of the keys with a prefix from a key on, until it returns false.
+// allVersions calls fn for all versions of the keys that have a prefix, starting at a key, until fn returns false.
 func (s *Service) allVersions(b *bucket, prefix, from string, fn func(o *objectRecord, latest bool) bool) {
 	older := noncurrent.All(s.store, b.all(hex.EncodeToString([]byte(prefix))))
 	more := true
-	// emit shows the versions that are older than the current one of a key, of keys up to it.
+	// emit calls fn for the noncurrent versions of keys up to upTo, or of all other keys.
 	emit := func(upTo string, all bool) {
 		for more && len(older) > 0 && (all || older[0].Value.Key <= upTo) {
 			if older[0].Value.Key >= from {

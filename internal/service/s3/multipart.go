@@ -26,7 +26,7 @@ const (
 	minPart  = 5 << 20
 )
 
-// CreateMultipartUpload begins an upload in parts.
+// CreateMultipartUpload starts a multipart upload.
 func (s *Service) CreateMultipartUpload(ctx context.Context, in *awss3.CreateMultipartUploadInput) (*awss3.CreateMultipartUploadOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *Service) CreateMultipartUpload(ctx context.Context, in *awss3.CreateMul
 	})
 }
 
-// upload finds an upload of a request.
+// upload returns the bucket and the upload that a request names.
 func (s *Service) upload(ctx context.Context, name, owner, key, id *string) (bucket, uploadRecord, error) {
 	b, err := s.bucket(ctx, name, owner)
 	if err != nil {
@@ -97,7 +97,7 @@ func (u *uploadRecord) algorithm() string { return cmp.Or(u.Algorithm, defaultAl
 
 func (u *uploadRecord) composite() bool { return u.Type == composite }
 
-// UploadPart stores a part. It replaces an earlier one of that number.
+// UploadPart stores a part. It replaces an earlier part with the same number.
 func (s *Service) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*awss3.UploadPartOutput, error) {
 	b, u, err := s.upload(ctx, in.Bucket, in.ExpectedBucketOwner, in.Key, in.UploadId)
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *Service) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*a
 	return out, nil
 }
 
-// UploadPartCopy stores a part of another object as a part.
+// UploadPartCopy stores content of another object as a part.
 func (s *Service) UploadPartCopy(ctx context.Context, in *awss3.UploadPartCopyInput) (*awss3.UploadPartCopyOutput, error) {
 	b, u, err := s.upload(ctx, in.Bucket, in.ExpectedBucketOwner, in.Key, in.UploadId)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Service) writePart(ctx context.Context, b *bucket, u *uploadRecord, num
 	return p, nil
 }
 
-// CompleteMultipartUpload makes an object of parts.
+// CompleteMultipartUpload makes an object from the parts of an upload.
 func (s *Service) CompleteMultipartUpload(ctx context.Context, in *awss3.CompleteMultipartUploadInput) (*awss3.CompleteMultipartUploadOutput, error) {
 	b, u, err := s.upload(ctx, in.Bucket, in.ExpectedBucketOwner, in.Key, in.UploadId)
 	if err != nil {
@@ -213,7 +213,7 @@ func (s *Service) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 	}
 	var o objectRecord
 	var unused []blobstore.Blob
-	// The parts are read in the transaction, so that a part that is replaced at this moment is not lost.
+	// The parts are read in the transaction, so that a part that is replaced at the same time is not lost.
 	assemble := func(tx *store.Tx) error {
 		if _, err := b.upload(tx, u.Key, u.ID); err != nil {
 			return err
@@ -261,7 +261,8 @@ func (s *Service) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 	if err := s.write(ctx, &b, &o, conditions{in.IfMatch, in.IfNoneMatch}, assemble); err != nil {
 		return nil, err
 	}
-	// The parts' contents belong to the object now. A crash before this leaves records of parts without an upload.
+	// The parts' contents now belong to the object. If a crash prevents the next step, part records without an upload
+	// remain.
 	if err := s.dropParts(ctx, &b, u.ID); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func checkMetadata(m map[string]string) error {
 // conditions are the conditions of a write.
 type conditions struct{ match, noneMatch *string }
 
-// check compares them with the current version, if there is one.
+// check compares the conditions with the current version, which is nil if the object does not exist.
 func (c conditions) check(current *objectRecord, key string) error {
 	if c.noneMatch != nil {
 		if *c.noneMatch != "*" {
@@ -131,8 +131,8 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	return out, nil
 }
 
-// write makes o the current version. assemble, if it is not nil, fills in o in the transaction. What o replaces for
-// good is removed, or o's own content if it is refused.
+// write makes o the current version. assemble, if it is not nil, fills in o in the transaction. write removes the
+// content of a version that o replaces permanently, or o's own content if the write is refused.
 func (s *Service) write(ctx context.Context, b *bucket, o *objectRecord, c conditions, assemble func(*store.Tx) error) error {
 	content := o.blobs()
 	var gone []objectRecord
@@ -165,7 +165,7 @@ func (s *Service) write(ctx context.Context, b *bucket, o *objectRecord, c condi
 	return err
 }
 
-// shownVersion returns the version ID as answers show it, which buckets that were never versioned do not.
+// shownVersion returns the version ID for a response, or nil if the bucket was never versioned.
 func (b *bucket) shownVersion(o *objectRecord) *string {
 	if b.Versioning == "" {
 		return nil
@@ -180,8 +180,8 @@ func httpTime(t *time.Time) string {
 	return t.UTC().Format(http.TimeFormat)
 }
 
-// version finds a version of an object, or its current one. The error for a missing key depends on whether the caller
-// may list the bucket.
+// version returns a version of an object, or its current one if version is empty. The error for a missing key depends
+// on whether the caller may list the bucket.
 func (s *Service) version(ctx context.Context, b *bucket, key string, version *string) (*objectRecord, error) {
 	if version == nil || *version == "" {
 		o, err := objects.Get(s.store, b.objectKey(key))
@@ -210,14 +210,14 @@ func (s *Service) version(ctx context.Context, b *bucket, key string, version *s
 	return o, nil
 }
 
-// mayKnow refuses callers who may not list the bucket, so that they do not learn which keys it lacks.
+// mayKnow refuses callers who may not list the bucket, so that they do not learn which keys do not exist.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 func (s *Service) mayKnow(ctx context.Context, b *bucket) error {
 	call := *awsapi.CallFrom(ctx)
 	return refusal(s.cfg.Authorize(ctx, &call, nil, authz.Target{Action: "s3:ListBucket", Type: bucketType, ID: b.Name}))
 }
 
-// refusal returns a denial as the client sees it.
+// refusal converts a denial to the error that the client sees.
 func refusal(err error) error {
 	if denial := (*authz.Denial)(nil); errors.As(err, &denial) {
 		return denial.Render()
@@ -225,7 +225,7 @@ func refusal(err error) error {
 	return err
 }
 
-// A read is what GetObject and HeadObject have in common.
+// A read is the part of a response that GetObject and HeadObject have in common.
 type read struct {
 	object      *objectRecord
 	bucket      bucket
@@ -282,7 +282,7 @@ func (s *Service) read(ctx context.Context, in *awss3.GetObjectInput) (*read, er
 	return r, nil
 }
 
-// checkRead compares the conditions of a read. If there are two, one counts.
+// checkRead checks the conditions of a read. An ETag condition takes precedence over the corresponding time condition.
 // https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
 func checkRead(o *objectRecord, match, noneMatch *string, modifiedSince, unmodifiedSince *time.Time) error {
 	has := func(list string) bool {
@@ -333,7 +333,7 @@ func (s *Service) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*aws
 	}, nil
 }
 
-// HeadObject returns what GetObject does, without the content.
+// HeadObject returns the same as GetObject, without the content.
 func (s *Service) HeadObject(ctx context.Context, in *awss3.HeadObjectInput) (*awss3.HeadObjectOutput, error) {
 	get := &awss3.GetObjectInput{
 		Bucket: in.Bucket, Key: in.Key, ChecksumMode: in.ChecksumMode, ExpectedBucketOwner: in.ExpectedBucketOwner, IfMatch: in.IfMatch,
@@ -349,7 +349,7 @@ func (s *Service) HeadObject(ctx context.Context, in *awss3.HeadObjectInput) (*a
 	return r.head(get), nil
 }
 
-// head returns the answer to a read except for the content.
+// head returns the response to a read, without the content.
 func (r *read) head(in *awss3.GetObjectInput) *awss3.HeadObjectOutput {
 	o := r.object
 	text := func(override *string, own string) *string {
@@ -453,7 +453,7 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 	}, nil
 }
 
-// checkCopy turns "not modified", which is no answer to a write, into a failed condition.
+// checkCopy turns "not modified", which is not a valid response to a write, into a failed condition.
 func checkCopy(err error) error {
 	if awserr.CodeOf(err) == "NotModified" {
 		return errPrecondition("x-amz-copy-source-If-None-Match")
@@ -501,8 +501,8 @@ func (s *Service) copySource(ctx context.Context, text, owner *string) (bucket, 
 	return b, o, err
 }
 
-// DeleteObject deletes an object, or one version of it. In a versioned bucket it puts a delete marker in front of the
-// versions.
+// DeleteObject deletes an object, or one version of it. In a versioned bucket, deleting an object only adds a delete
+// marker.
 func (s *Service) DeleteObject(ctx context.Context, in *awss3.DeleteObjectInput) (*awss3.DeleteObjectOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -515,10 +515,10 @@ func (s *Service) DeleteObject(ctx context.Context, in *awss3.DeleteObjectInput)
 	return &awss3.DeleteObjectOutput{DeleteMarker: done.marker, VersionId: done.version}, nil
 }
 
-// maxDeleted is the number of keys that one request may delete.
+// maxDeleted is the maximum number of keys that one request may delete.
 const maxDeleted = 1000
 
-// DeleteObjects deletes several objects. Each is allowed or refused by itself.
+// DeleteObjects deletes several objects. Each deletion is authorized individually.
 func (s *Service) DeleteObjects(ctx context.Context, in *awss3.DeleteObjectsInput) (*awss3.DeleteObjectsOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -554,7 +554,7 @@ func (s *Service) DeleteObjects(ctx context.Context, in *awss3.DeleteObjectsInpu
 	return out, nil
 }
 
-// GetObjectAttributes returns parts of an object's description.
+// GetObjectAttributes returns the requested attributes of an object.
 func (s *Service) GetObjectAttributes(ctx context.Context, in *awss3.GetObjectAttributesInput) (*awss3.GetObjectAttributesOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {

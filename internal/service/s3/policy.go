@@ -21,7 +21,7 @@ import (
 // https://docs.aws.amazon.com/general/latest/gr/s3.html
 const maxPolicy = 20 << 10
 
-// A statement has what S3 itself checks of a policy's statement.
+// A statement has the elements of a policy statement that S3 itself checks.
 type statement struct {
 	Effect                            string
 	Principal, NotPrincipal, Resource any
@@ -42,7 +42,7 @@ func statements(text string) []statement {
 	return list
 }
 
-// texts returns the texts in an element that is one or a list of them.
+// texts returns the strings in a policy element, which is a string or a list of strings.
 func texts(v any) (out []string) {
 	switch v := v.(type) {
 	case string:
@@ -55,14 +55,14 @@ func texts(v any) (out []string) {
 	return out
 }
 
-// fixed are the condition keys by which a statement for everybody is not public.
+// fixed are the condition keys with which a statement for everyone does not count as public.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/access-control-block-public-access.html
 var fixed = []string{
 	"aws:sourceip", "aws:sourcearn", "aws:sourcevpc", "aws:sourcevpce", "aws:sourceowner", "aws:sourceaccount", "aws:userid", "aws:principalarn",
 	"aws:principalaccount", "aws:principalorgid", "s3:x-amz-server-side-encryption-aws-kms-key-id", "s3:dataaccesspointarn", "s3:dataaccesspointaccount",
 }
 
-// public reports whether a bucket policy allows something to everybody.
+// public reports whether a bucket policy allows anything to everyone.
 func public(text string) bool {
 	for _, st := range statements(text) {
 		everybody := false
@@ -81,7 +81,7 @@ func public(text string) bool {
 	return false
 }
 
-// restricted reports whether a condition of the statement names fixed callers or networks.
+// restricted reports whether a condition restricts the statement to fixed callers or networks.
 func restricted(st statement) bool {
 	for operator, keys := range st.Condition {
 		if strings.Contains(operator, "Not") || strings.HasPrefix(operator, "ForAll") || strings.HasSuffix(operator, "IfExists") {
@@ -156,7 +156,7 @@ func errNoPolicy(name string) error {
 	return notFound("NoSuchBucketPolicy", "The bucket policy does not exist").With("BucketName", name)
 }
 
-// GetBucketPolicyStatus says whether the policy of a bucket is public.
+// GetBucketPolicyStatus returns whether the policy of a bucket is public.
 func (s *Service) GetBucketPolicyStatus(ctx context.Context, in *awss3.GetBucketPolicyStatusInput) (*awss3.GetBucketPolicyStatusOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err == nil && b.Policy == "" {
@@ -188,7 +188,7 @@ func (s *Service) PutPublicAccessBlock(ctx context.Context, in *awss3.PutPublicA
 	})
 }
 
-// GetPublicAccessBlock says which public access to a bucket is blocked.
+// GetPublicAccessBlock returns which public access to a bucket is blocked.
 func (s *Service) GetPublicAccessBlock(ctx context.Context, in *awss3.GetPublicAccessBlockInput) (*awss3.GetPublicAccessBlockOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Service) DeletePublicAccessBlock(ctx context.Context, in *awss3.DeleteP
 	})
 }
 
-// enforced is the ownership under which a bucket has no ACLs, as new buckets do.
+// enforced is the ownership setting that disables ACLs. New buckets have it by default.
 const enforced = string(s3types.ObjectOwnershipBucketOwnerEnforced)
 
 // PutBucketOwnershipControls sets who owns the objects of a bucket.
@@ -228,7 +228,7 @@ func (s *Service) PutBucketOwnershipControls(ctx context.Context, in *awss3.PutB
 	})
 }
 
-// GetBucketOwnershipControls says who owns the objects of a bucket.
+// GetBucketOwnershipControls returns who owns the objects of a bucket.
 func (s *Service) GetBucketOwnershipControls(ctx context.Context, in *awss3.GetBucketOwnershipControlsInput) (*awss3.GetBucketOwnershipControlsOutput, error) {
 	b, err := s.bucket(ctx, in.Bucket, in.ExpectedBucketOwner)
 	if err != nil {
@@ -240,7 +240,7 @@ func (s *Service) GetBucketOwnershipControls(ctx context.Context, in *awss3.GetB
 	return &awss3.GetBucketOwnershipControlsOutput{OwnershipControls: &s3types.OwnershipControls{Rules: []s3types.OwnershipControlsRule{{ObjectOwnership: s3types.ObjectOwnership(b.Ownership)}}}}, nil
 }
 
-// DeleteBucketOwnershipControls removes the setting.
+// DeleteBucketOwnershipControls removes the ownership setting.
 func (s *Service) DeleteBucketOwnershipControls(ctx context.Context, in *awss3.DeleteBucketOwnershipControlsInput) (*awss3.DeleteBucketOwnershipControlsOutput, error) {
 	return &awss3.DeleteBucketOwnershipControlsOutput{}, s.change(ctx, in.Bucket, in.ExpectedBucketOwner, func(b *bucketRecord) error {
 		b.Ownership = ""
@@ -248,7 +248,7 @@ func (s *Service) DeleteBucketOwnershipControls(ctx context.Context, in *awss3.D
 	})
 }
 
-// checkACL accepts the canned ACLs by which the bucket's owner alone has access, and so has any bucket.
+// checkACL accepts the canned ACLs that give access only to the bucket's owner, because every bucket has such an ACL.
 func checkACL(acl, ownership string) error {
 	switch acl {
 	case "", "bucket-owner-full-control":
@@ -265,7 +265,7 @@ func checkACL(acl, ownership string) error {
 	return awserr.NotImplemented("the ACL " + acl)
 }
 
-// ownerOnly are the owner and the grants of everything: ACLs grant nothing to others.
+// ownerOnly returns the owner and the grants of every bucket and object: ACLs grant nothing to others.
 func ownerOnly(b *bucket) (*s3types.Owner, []s3types.Grant) {
 	id := canonicalID(b.key.Account)
 	return &s3types.Owner{ID: id}, []s3types.Grant{{

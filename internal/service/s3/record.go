@@ -15,10 +15,10 @@ import (
 var (
 	// buckets are stored by name.
 	buckets = store.NewCollection[bucketRecord]("s3", "bucket")
-	// objects are the current versions, under BUCKET/KEY. A delete marker is one, too.
+	// objects are the current versions, under BUCKET/KEY. A current version may be a delete marker.
 	objects = store.NewCollection[objectRecord]("s3", "object")
-	// noncurrent are the other versions, under BUCKET/KEY/TIME: the key is in hexadecimal, so that it ends at the
-	// slash, and the newest version is the first.
+	// noncurrent are the other versions, under BUCKET/KEY/TIME. The key is in hexadecimal, so that it ends at the
+	// slash. The newest version comes first.
 	noncurrent = store.NewCollection[objectRecord]("s3", "noncurrent")
 	// uploads are multipart uploads, under BUCKET/ID.
 	uploads = store.NewCollection[uploadRecord]("s3", "upload")
@@ -26,7 +26,7 @@ var (
 	parts = store.NewCollection[partRecord]("s3", "part")
 )
 
-// A bucketRecord is a bucket with its configuration. What is nil or empty is not set.
+// A bucketRecord is a bucket with its configuration. Settings that are nil or empty are not set.
 type bucketRecord struct {
 	Name       string
 	Created    time.Time
@@ -60,7 +60,7 @@ type objectRecord struct {
 	Modified time.Time
 	Size     int64
 	ETag     string // without quotes
-	// Parts are the content, in order. There is one unless it was a multipart upload.
+	// Parts are the content, in order. There is only one unless the object was a multipart upload.
 	Parts     []contentRecord   `json:",omitempty"`
 	Multipart bool              `json:",omitempty"`
 	Checksum  checksum          `json:",omitzero"`
@@ -74,7 +74,7 @@ type contentRecord struct {
 	Checksum checksum `json:",omitzero"`
 }
 
-// Attributes are what a client says about an object besides its content.
+// attributes are what a client specifies for an object besides its content.
 type attributes struct {
 	ContentType        string            `json:",omitempty"`
 	ContentEncoding    string            `json:",omitempty"`
@@ -94,7 +94,7 @@ type uploadRecord struct {
 	Initiated time.Time
 	Initiator string            // ARN
 	Algorithm string            `json:",omitempty"`
-	Type      string            `json:",omitempty"` // of the checksum
+	Type      string            `json:",omitempty"` // the type of the checksum
 	Tags      map[string]string `json:",omitempty"`
 	attributes
 }

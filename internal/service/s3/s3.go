@@ -1,11 +1,11 @@
-// Package s3 answers Amazon S3: buckets, objects and their versions, multipart uploads, and the configuration of
+// Package s3 implements Amazon S3: buckets, objects and their versions, multipart uploads, and the configuration of
 // buckets.
 //
-// Buckets, objects and uploads are records in the store; contents are blobs (internal/blobstore), which records name.
-// A content is on disk before its record is written, and removed after its record.
+// Buckets, objects and uploads are records in the store. Contents are blobs (internal/blobstore) that the records refer
+// to. A blob is on disk before its record is written, and is removed after its record.
 //
 //	PutObject ─► blob ─► object ─► noncurrent, when a newer version replaces it in a versioned bucket
-//	UploadPart ─► blob ─► part ─► object, which CompleteMultipartUpload makes of the parts without copying them
+//	UploadPart ─► blob ─► part ─► object, which CompleteMultipartUpload makes from the parts without copying them
 //
 // Package authz makes access decisions, including bucket policies and the policies of gateway endpoints. Only the
 // composition root imports the package.
@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Store *store.Store
 	Blobs *blobstore.Store
-	// Authorize decides about parts of a call that are refused one by one (authz.Authorizer.AuthorizeTargets).
+	// Authorize decides about parts of a call that are refused individually (authz.Authorizer.AuthorizeTargets).
 	Authorize func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error
 	Clock     clock.WithTicker // nil means the real clock
 	Log       *slog.Logger     // nil means slog.Default
@@ -49,7 +49,7 @@ type Service struct {
 	docs  policy.Documents
 }
 
-// New returns the service. Call Run to remove what has expired.
+// New returns the service. Call Run to remove expired objects.
 func New(cfg Config) *Service {
 	s := &Service{cfg: cfg, store: cfg.Store, blobs: cfg.Blobs, clock: cfg.Clock, log: cfg.Log}
 	if s.clock == nil {
@@ -69,10 +69,10 @@ func (s *Service) Module() module.Module {
 // kind is the kind of the service's blobs.
 const kind = "s3"
 
-// now returns the time in seconds, as S3 stores it: clients send Last-Modified back as a condition.
+// now returns the time, truncated to seconds as S3 stores it: clients send Last-Modified back as a condition.
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Second) }
 
-// canonicalID returns the canonical user ID of an account, under which S3 shows owners.
+// canonicalID returns the canonical user ID of an account, by which S3 identifies owners.
 func canonicalID(account string) *string {
 	sum := sha256.Sum256([]byte("canonical user of " + account))
 	return aws.String(hex.EncodeToString(sum[:]))
@@ -98,7 +98,7 @@ func (b *bucket) arn() string { return bucketARN(b.Name) }
 
 func bucketARN(name string) string { return "arn:aws:s3:::" + name }
 
-// lookup finds a bucket, which may be another account's, because names are global.
+// lookup finds a bucket. It may belong to another account, because names are global.
 func (s *Service) lookup(r store.Reader, account, region, name string) (bucket, error) {
 	key := store.Key{Account: account, Region: region, ID: name}
 	if rec, err := buckets.Get(r, key); err == nil {

@@ -154,7 +154,7 @@ func TestRangesAndConditions(t *testing.T) {
 		}
 	}
 
-	// Terraform's S3 backend takes its lock this way.
+	// Terraform's S3 backend acquires its lock in this way.
 	lock := &awss3.PutObjectInput{Bucket: c.bucket, Key: aws.String("state.tflock"), Body: strings.NewReader("{}"), IfNoneMatch: aws.String("*")}
 	testkit.Must(c.PutObject(ctx, lock))(t)
 	lock.Body = strings.NewReader("{}")
@@ -198,7 +198,7 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
-// Bodies that SDKs send in chunks: with a trailing checksum if they cannot be read twice, and signed chunk by chunk.
+// SDKs send some bodies in chunks: with a trailing checksum if they cannot be read twice, and signed chunk by chunk.
 func TestStreams(t *testing.T) {
 	w := newWorld(t, options{})
 	c, ctx := w.bucket(t).as(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`), t.Context()
@@ -224,7 +224,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// What the SDKs send over https: chunks without signatures, and a trailing checksum.
+// Over https, SDKs send chunks without signatures, and a trailing checksum.
 func TestUnsignedTrailer(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.bucket(t)
@@ -266,7 +266,7 @@ func TestUnsignedTrailer(t *testing.T) {
 	}
 }
 
-// A hash of the payload that is wrong is found after the content was read, and nothing is stored.
+// A wrong payload hash is detected after the content has been read, and nothing is stored.
 func TestWrongPayloadHash(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.bucket(t)
@@ -308,7 +308,7 @@ func TestPresigned(t *testing.T) {
 	if resp, text := do(t, w.Client(), r); resp.StatusCode != 200 || text != "by link" || resp.Header.Get("Content-Type") != "text/x-own" {
 		t.Errorf("%s %v %s", resp.Status, resp.Header, text)
 	}
-	r.URL.RawQuery += "x" // in the signature
+	r.URL.RawQuery += "x" // changes the signature
 	if resp, text := do(t, w.Client(), r); resp.StatusCode != 403 || !strings.Contains(text, "<Code>SignatureDoesNotMatch</Code>") {
 		t.Errorf("%s %s", resp.Status, text)
 	}
@@ -321,7 +321,7 @@ func TestPresigned(t *testing.T) {
 	}
 }
 
-// Bucket names in host names.
+// Host names can contain bucket names.
 func TestVirtualHosts(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.bucket(t)
@@ -354,7 +354,7 @@ func TestLists(t *testing.T) {
 	for _, key := range []string{"a/1", "a/2", "a/b/3", "b", "c/4", "c/5", "d e"} {
 		c.put(key, key)
 	}
-	// pages lists in pages of one and joins them; common prefixes are in parentheses.
+	// pages lists in pages of the given size and joins them; common prefixes are in parentheses.
 	pages := func(in awss3.ListObjectsV2Input, size int32) string {
 		t.Helper()
 		var out []string
@@ -460,7 +460,7 @@ func TestVersions(t *testing.T) {
 	if got := c.keys(); got != "" {
 		t.Errorf("keys %q", got)
 	}
-	// versions lists in pages of the size: CONTENT, or - for a delete marker, with * for the latest.
+	// versions lists in pages of the given size: CONTENT, or - for a delete marker, with * for the latest.
 	versions := func(size int32) string {
 		t.Helper()
 		var out []string
@@ -491,7 +491,7 @@ func TestVersions(t *testing.T) {
 	}
 	_, err = c.DeleteBucket(ctx, &awss3.DeleteBucketInput{Bucket: c.bucket})
 	wantError(t, err, "BucketNotEmpty", "You must delete all versions in the bucket.")
-	// Without its marker, the newest version is back.
+	// Without the delete marker, the newest version is current again.
 	out := testkit.Must(c.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: c.bucket, Key: aws.String("k"), VersionId: gone.VersionId}))(t)
 	if !*out.DeleteMarker {
 		t.Errorf("deleted the marker: %+v", out)
@@ -615,7 +615,8 @@ func TestFull(t *testing.T) {
 	wantError(t, err, "InsufficientStorage", "Delete objects or images.")
 }
 
-// A kill between a content and its record leaves a content that the next start removes.
+// If the process is killed after it writes a content and before it writes the record, the next start removes the
+// content.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	w := newWorld(t, options{dir: dir})

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// What Terraform's aws_s3_bucket reads of a bucket of which nothing was set.
+// Terraform's aws_s3_bucket reads these settings, also from a bucket for which none of them was set.
 func TestUnsetConfiguration(t *testing.T) {
 	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
 	for name, tt := range map[string]struct {
@@ -79,7 +79,7 @@ func TestUnsetConfiguration(t *testing.T) {
 	wantError(t, err, "AccessControlListNotSupported", "The bucket does not allow ACLs")
 }
 
-// What is set is shown, and no longer when it is deleted.
+// Settings are returned after they were set, and no longer after they were deleted.
 func TestSettings(t *testing.T) {
 	c, ctx := newWorld(t, options{}).bucket(t), t.Context()
 	tags := &s3types.Tagging{TagSet: []s3types.Tag{{Key: aws.String("a"), Value: aws.String("1")}, {Key: aws.String("b"), Value: aws.String("2")}}}
@@ -162,7 +162,7 @@ func TestLifecycle(t *testing.T) {
 	if head := testkit.Must(c.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: c.bucket, Key: aws.String("tmp/k")}))(t); !strings.Contains(aws.ToString(head.Expiration), `rule-id="tmp"`) {
 		t.Errorf("expiration %v", aws.ToString(head.Expiration))
 	}
-	// state shows the number of current versions, of all versions and markers, and of uploads.
+	// state returns the number of current versions, of all versions and markers, and of uploads.
 	state := func() [3]int {
 		versions := testkit.Must(c.ListObjectVersions(ctx, &awss3.ListObjectVersionsInput{Bucket: c.bucket}))(t)
 		uploads := testkit.Must(c.ListMultipartUploads(ctx, &awss3.ListMultipartUploadsInput{Bucket: c.bucket}))(t)

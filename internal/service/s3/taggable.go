@@ -11,7 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// taggable is what the Resource Groups Tagging API knows of buckets. S3 itself only replaces all tags of a bucket.
+// taggable describes buckets for the Resource Groups Tagging API. S3's own operations can only replace all tags of a
+// bucket.
 func (s *Service) taggable() module.Tagging {
 	put := func(arn string, change func(tags map[string]string)) any {
 		name := strings.TrimPrefix(arn, bucketARN(""))

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// The Resource Groups Tagging API adds and removes single tags, and S3 only replaces all of them.
+// The Resource Groups Tagging API adds and removes individual tags, whereas S3 only replaces all of them.
 func TestTagging(t *testing.T) {
 	w := newWorld(t, options{})
 	c := w.bucket(t)

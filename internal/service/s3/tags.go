@@ -39,7 +39,7 @@ func tagsOf(list []s3types.Tag, most int) (map[string]string, error) {
 	}, nil, list, func(t s3types.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
-// parseTagging reads the header x-amz-tagging: tags as a URL's query.
+// parseTagging parses the header x-amz-tagging, which has tags in the form of a URL's query.
 func parseTagging(header *string) (map[string]string, error) {
 	if header == nil || *header == "" {
 		return nil, nil //nolint:nilnil // no tags
@@ -93,7 +93,7 @@ func (s *Service) DeleteBucketTagging(ctx context.Context, in *awss3.DeleteBucke
 	})
 }
 
-// tagObject replaces the tags of a version and returns its ID, if the bucket is versioned.
+// tagObject replaces the tags of a version. It returns the version ID if the bucket is versioned.
 func (s *Service) tagObject(ctx context.Context, bucketName, owner, key, version *string, tags map[string]string) (*string, error) {
 	b, err := s.bucket(ctx, bucketName, owner)
 	if err != nil {

@@ -18,8 +18,8 @@ const (
 
 func newVersion() string { return rand.Text() + rand.Text()[:6] }
 
-// replace makes o the current version of its key, and keeps the one before it if the bucket is versioned. It returns
-// the versions that are gone.
+// replace makes o the current version of its key, and keeps the previous one if the bucket is versioned. It returns the
+// versions that it removed.
 func (s *Service) replace(tx *store.Tx, b *bucket, o *objectRecord) ([]objectRecord, error) {
 	o.Version, o.Modified, o.Sequence = nullVersion, s.now(), s.clock.Now().UnixNano()
 	if b.Versioning == versioningOn {
@@ -52,7 +52,7 @@ func (s *Service) replace(tx *store.Tx, b *bucket, o *objectRecord) ([]objectRec
 	return gone, objects.Put(tx, b.objectKey(o.Key), *o)
 }
 
-// find returns a version of a key and where it is stored.
+// find returns a version of a key, and the key of its record.
 func (b *bucket) find(r store.Reader, key, version string) (*objectRecord, store.Key, error) {
 	if len(version) > maxKey || version != nullVersion && len(version) != len(newVersion()) {
 		return nil, store.Key{}, errBadVersion(version)
@@ -73,7 +73,7 @@ func (b *bucket) find(r store.Reader, key, version string) (*objectRecord, store
 	return nil, at, errNoVersion(key, version)
 }
 
-// A removal says what a deletion has done: the members of its answer.
+// A removal is the result of a deletion: members of its response.
 type removal struct {
 	marker  *bool
 	version *string
@@ -118,7 +118,7 @@ func (s *Service) remove(ctx context.Context, b *bucket, key string, version, ma
 	return done, err
 }
 
-// removeVersion deletes a version for good. If it is the current one, the newest of the others takes its place.
+// removeVersion deletes a version permanently. If it is the current one, the newest of the others takes its place.
 func (s *Service) removeVersion(ctx context.Context, b *bucket, key, version string, match *string) (removal, error) {
 	done := removal{version: &version}
 	var gone []objectRecord
@@ -127,7 +127,7 @@ func (s *Service) removeVersion(ctx context.Context, b *bucket, key, version str
 		o, at, err := b.find(tx, key, version)
 		if err != nil {
 			if awserr.CodeOf(err) == "NoSuchVersion" {
-				return nil // as with keys, deleting what is not there succeeds
+				return nil // as with keys, deleting a version that does not exist succeeds
 			}
 			return err
 		}
@@ -155,7 +155,7 @@ func (s *Service) removeVersion(ctx context.Context, b *bucket, key, version str
 	return done, err
 }
 
-// forgetAll removes the contents of versions that are gone, unless the transaction failed.
+// forgetAll removes the contents of removed versions, unless the transaction failed.
 func (s *Service) forgetAll(ctx context.Context, b *bucket, gone []objectRecord, err error) {
 	for i := range gone {
 		if err == nil {

@@ -99,13 +99,13 @@ type client struct {
 	bucket  *string
 }
 
-// usual are the settings that clients have by default, except for the place of the bucket's name.
+// usual applies the default settings of clients, except that bucket names are in paths.
 func usual(o *awss3.Options) {
 	o.UsePathStyle = true
 	o.RequestChecksumCalculation, o.ResponseChecksumValidation = aws.RequestChecksumCalculationWhenSupported, aws.ResponseChecksumValidationWhenSupported
 }
 
-// bucket creates a bucket of a new account, whose root the client is.
+// bucket creates a bucket in a new account, and returns a client of the account's root user.
 func (w *world) bucket(t testing.TB) *client {
 	t.Helper()
 	account := w.Account(t)
@@ -114,7 +114,7 @@ func (w *world) bucket(t testing.TB) *client {
 	return c
 }
 
-// as returns the client of a new user with a policy, or without any if it is empty.
+// as returns a client of a new user with the given policy, or without a policy if it is empty.
 func (c *client) as(policy string) *client {
 	c.t.Helper()
 	users := awsiam.NewFromConfig(c.w.AWSConfig(c.account))
@@ -175,7 +175,7 @@ func (c *client) keys() string {
 	return strings.Join(out, " ")
 }
 
-// wantError compares an error's code and a part of its text.
+// wantError checks an error's code and a part of its text.
 func wantError(t testing.TB, err error, code, text string) {
 	t.Helper()
 	var api smithy.APIError
@@ -200,7 +200,7 @@ func (w *world) run(t testing.TB) {
 	t.Cleanup(func() { cancel(); <-done })
 }
 
-// do sends a request that no SDK would, signed or not, and returns the status and the body.
+// do sends a request that no SDK would send, signed or not, and returns the response and its body.
 func do(t testing.TB, c *http.Client, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	resp, err := c.Do(r)
