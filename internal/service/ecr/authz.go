@@ -38,7 +38,7 @@ func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resourc
 	}
 	repository, err := repositories.Get(r.s.store, sc.Key(name))
 	if err != nil {
-		return out, true // the handler says that it does not exist, if the caller may know
+		return out, true // the handler reports that it does not exist, if the caller may know that
 	}
 	out.Tags = repository.Tags
 	if repository.Policy != "" {
@@ -47,8 +47,8 @@ func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resourc
 	return out, true
 }
 
-// Targets implements authz.Targeter: the repositories that a request names may be in another account's registry. It
-// looks at members by name, because programs on simulated nodes make calls without the SDK's inputs.
+// Targets implements authz.Targeter. The repositories that a request names may be in another account's registry.
+// Members are found by name, because programs on simulated nodes make calls without the SDK's inputs.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	v := reflect.Indirect(reflect.ValueOf(in))
 	member := func(name string) any {

@@ -33,8 +33,8 @@ func upstreamOf(url string) (ecrtypes.UpstreamRegistry, bool) {
 	return u, ok
 }
 
-// CreatePullThroughCacheRule stores a rule. Nothing is pulled through it: the images of a repository below its prefix
-// are those that were pushed.
+// CreatePullThroughCacheRule stores a rule. No images are pulled through it: repositories under its prefix have only
+// the images that were pushed to them.
 func (s *Service) CreatePullThroughCacheRule(ctx context.Context, in *awsecr.CreatePullThroughCacheRuleInput) (*awsecr.CreatePullThroughCacheRuleOutput, error) {
 	sc := registryOf(ctx, in.RegistryId)
 	kind, ok := upstreamOf(*in.UpstreamRegistryUrl)

@@ -1,7 +1,7 @@
-// Package ecr answers Amazon Elastic Container Registry: repositories with their policies, and the images in them.
+// Package ecr implements Amazon Elastic Container Registry: repositories with their policies, and the images in them.
 //
-// Package imagestore holds the images. The sub-package lifecycle evaluates lifecycle policies, and the sub-package
-// registry lets registry clients such as docker push and pull, by the same operations as the API.
+// Package imagestore holds the images. The sub-package lifecycle evaluates lifecycle policies. The sub-package registry
+// lets registry clients such as docker push and pull, with the same operations as the API.
 //
 //	aws ecr … ──► operations ──► imagestore: images, tags, layers
 //	docker  ──► registry ──┘
@@ -29,13 +29,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// KMS are the operations that ECR calls for the user who creates an encrypted repository.
+// KMS has the operations that ECR calls on behalf of a user who creates an encrypted repository.
 type KMS interface {
 	DescribeKey(context.Context, *awskms.DescribeKeyInput) (*awskms.DescribeKeyOutput, error)
 	CreateGrant(context.Context, *awskms.CreateGrantInput) (*awskms.CreateGrantOutput, error)
 }
 
-// An Action is something that was done to an image.
+// An Action is a change to an image.
 type Action struct {
 	Account, Region, Repository string
 	Type                        string // PUSH or DELETE
@@ -48,8 +48,8 @@ type Config struct {
 	Store  *store.Store
 	Images *imagestore.Store
 	KMS    KMS
-	// Allowed decides whether the caller of ctx could do something to a resource with a certain policy. Nil allows
-	// everything.
+	// Allowed reports whether the caller of ctx would be allowed to access a target if its resource were as given. If
+	// it is nil, everything is allowed.
 	Allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
 	// Emit is called after each action on an image. It may be nil.
 	Emit  func(Action)
@@ -81,10 +81,10 @@ func New(cfg Config) *Service {
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
 
-// A scope is a registry: what an account has in a region.
+// A scope identifies a registry: an account and a region.
 type scope struct{ regional.Scope }
 
-// registryOf returns the registry that a request names, or its caller's.
+// registryOf returns the registry that a request names, or the caller's own.
 func registryOf(ctx context.Context, id *string) scope {
 	sc := scope{regional.Of(ctx)}
 	if id != nil && *id != "" {
@@ -97,14 +97,14 @@ func (sc scope) arn(repository string) string {
 	return arn.New("ecr", sc.Region, sc.Account, "repository/"+repository)
 }
 
-// Host returns the name of a registry, to which docker logs in.
+// Host returns the host name of a registry, which docker logs in to.
 func Host(account, region string) string {
 	return account + ".dkr.ecr." + region + ".amazonaws.com"
 }
 
 func (sc scope) host() string { return Host(sc.Account, sc.Region) }
 
-// contents returns where a repository's images are.
+// contents returns where a repository's images are stored.
 func (sc scope) contents(r *repositoryRecord) *imagestore.Repository {
 	return &imagestore.Repository{Scope: sc.Scope, ID: r.ID, Name: r.Name, Registry: sc.Account}
 }
@@ -115,7 +115,7 @@ func (s *Service) repository(sc scope, name string) (repositoryRecord, error) {
 	return r, store.NotFoundAs(err, errNoRepository(name, sc.Account))
 }
 
-// within returns the registry and the repository that a request names, with where its images are.
+// within returns the registry and the repository that a request names, and where its images are stored.
 func (s *Service) within(ctx context.Context, registry, name *string) (scope, repositoryRecord, *imagestore.Repository, error) {
 	sc := registryOf(ctx, registry)
 	r, err := s.repository(sc, *name)
@@ -129,7 +129,7 @@ func (s *Service) change(ctx context.Context, registry, name *string, fn func(*r
 	return sc, store.NotFoundAs(err, errNoRepository(*name, sc.Account))
 }
 
-// named returns the registry and the name of the repository with an ARN.
+// named returns the registry and the name of the repository that an ARN identifies.
 func (s *Service) named(ctx context.Context, resource string) (scope, string, error) {
 	sc := scope{regional.Of(ctx)}
 	a, err := arn.Parse(resource)
@@ -141,8 +141,8 @@ func (s *Service) named(ctx context.Context, resource string) (scope, string, er
 	return sc, name, nil
 }
 
-// checkKey asks KMS, for the user, whether the key of a new repository can be used, and whether the user may grant ECR
-// its use.
+// checkKey asks KMS, on behalf of the user, whether the key of a new repository can be used and whether the user may
+// grant ECR the use of it.
 // https://docs.aws.amazon.com/AmazonECR/latest/userguide/encryption-at-rest.html
 //
 // AWS deviation: no grant is made, since nothing is encrypted with the key.
@@ -164,15 +164,15 @@ func (s *Service) checkKey(ctx context.Context, key string) (string, error) {
 	return key, errKMS(err)
 }
 
-// Repository returns where the images of a repository are, or false if there is none. The registry, which serves
-// layers, and nodes ask it.
+// Repository returns where the images of a repository are stored, or false if the repository does not exist. The
+// registry uses it to serve layers.
 func (s *Service) Repository(account, region, name string) (*imagestore.Repository, bool) {
 	sc := scope{regional.At(account, region)}
 	r, err := repositories.Get(s.store, sc.Key(name))
 	return sc.contents(&r), err == nil
 }
 
-// Exists reports whether a repository, and an image in it, exist. reference is a tag or a digest.
+// Exists reports whether a repository exists, and whether an image exists in it. reference is a tag or a digest.
 func (s *Service) Exists(account, region, name, reference string) (repository, image bool) {
 	r, ok := s.Repository(account, region, name)
 	if !ok {
@@ -186,7 +186,7 @@ func (s *Service) Exists(account, region, name, reference string) (repository, i
 	return true, failure == nil
 }
 
-// lifecycleEvery is how often lifecycle policies are applied. AWS does so within a day.
+// lifecycleEvery is how often lifecycle policies are applied. AWS applies them within a day.
 const lifecycleEvery = 30 * time.Second
 
 // Run applies lifecycle policies until ctx ends.

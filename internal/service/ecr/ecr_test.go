@@ -73,7 +73,7 @@ func TestRepositories(t *testing.T) {
 	}
 }
 
-// A customer's KMS key is checked with the caller's permissions.
+// A customer's KMS key is checked with the permissions of the caller.
 func TestEncryptionConfiguration(t *testing.T) {
 	w := newWorld(t)
 	a := w.account(t)
@@ -114,7 +114,7 @@ func TestImages(t *testing.T) {
 	_, err := c.DescribeImages(ctx, &awsecr.DescribeImagesInput{RepositoryName: app, ImageIds: []ecrtypes.ImageIdentifier{{ImageTag: aws.String("v3")}}})
 	testkit.WantError(t, err, "ImageNotFoundException", "The image with imageId {imageDigest:null, imageTag:'v3'} does not exist within the repository with name 'app' in the registry with id '"+a.id+"'")
 
-	// What is wrong with a manifest.
+	// Manifests and tags that are refused.
 	for _, tt := range []struct{ tag, manifest, code, text string }{
 		{"v1", one, "ImageAlreadyExistsException", "Image with digest '" + digestOf(one) + "' and tag 'v1' already exists in the repository with name 'app' in registry with id '" + a.id + "'"},
 		{"", one, "ImageAlreadyExistsException", ""},
@@ -129,7 +129,7 @@ func TestImages(t *testing.T) {
 	_, err = c.PutImage(ctx, &awsecr.PutImageInput{RepositoryName: app, ImageManifest: &one, ImageDigest: aws.String(digestOf(two))})
 	testkit.WantError(t, err, "ImageDigestDoesNotMatchException", "")
 
-	// An index of both images is as large as they are, and keeps them.
+	// An index of both images is as large as the two together, and prevents their deletion.
 	index := indexOf(one, two)
 	testkit.Must(a.put("app", "all", index))(t)
 	names[digestOf(index)] = "index"
@@ -147,7 +147,8 @@ func TestImages(t *testing.T) {
 	if out := remove(ecrtypes.ImageIdentifier{ImageTag: aws.String("v1")}); len(out.Failures) != 1 || out.Failures[0].FailureCode != "ImageReferencedByManifestList" {
 		t.Errorf("deleted %+v", out)
 	}
-	// A tag of several goes alone, the last one with its image; layers stay while an image has them.
+	// Deleting one of several tags keeps the image, and deleting the last one deletes it. Layers stay while an image
+	// uses them.
 	remove(ecrtypes.ImageIdentifier{ImageTag: aws.String("latest")})
 	if got := a.images("app", names); got != "index:all one:v1 two:v2" {
 		t.Errorf("images %s", got)
@@ -228,7 +229,7 @@ func TestUploads(t *testing.T) {
 	testkit.WantError(t, part(id, 1, 3, "abc"), "InvalidLayerPartException", "")
 	testkit.WantError(t, part(id, 0, 3, "abc"), "InvalidLayerPartException", "")
 
-	// Two parts make one layer, which is read across them.
+	// Two parts make one layer, and a read can span both.
 	const mib = 1 << 20
 	big, small := strings.Repeat("a", 5*mib), "rest"
 	for i, p := range []string{big, small} {
@@ -273,7 +274,7 @@ func TestImmutableTags(t *testing.T) {
 	for _, tt := range []struct {
 		mutability ecrtypes.ImageTagMutability
 		filter     string
-		refused    string // tags that do not move
+		refused    string // tags that cannot be moved
 	}{
 		{"MUTABLE", "", ""},
 		{"IMMUTABLE", "", "latest v1"},
@@ -356,14 +357,14 @@ func TestLifecyclePolicies(t *testing.T) {
 		})
 	}
 	until("i: ikeep:keep iv3:v3")
-	testkit.Eventually(t, 10*time.Second, func() error { // it is noted after the images are gone
+	testkit.Eventually(t, 10*time.Second, func() error { // the time is recorded after the images are deleted
 		if at := testkit.Must(c.GetLifecyclePolicy(ctx, &awsecr.GetLifecyclePolicyInput{RepositoryName: app}))(t).LastEvaluatedAt; at.Year() < 2000 {
 			return fmt.Errorf("evaluated at %v", at)
 		}
 		return nil
 	})
 	w.clock.Step(15 * 24 * time.Hour)
-	until("iv3:v3") // which the first rule has selected
+	until("iv3:v3") // the first rule has selected this image
 }
 
 func TestScanning(t *testing.T) {
@@ -422,7 +423,7 @@ func TestRegistrySettings(t *testing.T) {
 	testkit.WantError(t, err, "PullThroughCacheRuleNotFoundException", "")
 }
 
-// Policies of repositories and registries decide together with the caller's own.
+// Policies of repositories and registries are evaluated together with the caller's own.
 func TestPoliciesDecide(t *testing.T) {
 	w := newWorld(t)
 	owner, other := w.account(t), w.account(t)
@@ -455,7 +456,7 @@ func TestPoliciesDecide(t *testing.T) {
 	if got := testkit.Must(owner.c.GetRepositoryPolicy(ctx, &awsecr.GetRepositoryPolicyInput{RepositoryName: app}))(t).PolicyText; *got != *set.PolicyText {
 		t.Errorf("policy %s", *got)
 	}
-	// A denial binds everybody, so it must be forced if it would bind its author.
+	// A denial applies to everyone. If it would apply to its author, it must be forced.
 	deny := &awsecr.SetRepositoryPolicyInput{RepositoryName: app, PolicyText: aws.String(`{"Statement":{"Effect":"Deny","Principal":"*","Action":"ecr:*"}}`)}
 	_, err = reader.SetRepositoryPolicy(ctx, deny)
 	testkit.WantError(t, err, "InvalidParameterException", "")

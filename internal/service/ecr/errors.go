@@ -48,7 +48,7 @@ func errRegistryPolicy() error {
 	return imagestore.ErrParameter("PolicyText", "Invalid registry policy provided")
 }
 
-// From memory.
+// The text is from memory.
 func errLockOut() error {
 	return imagestore.ErrParameter("PolicyText", "The new policy would prevent the calling user from setting the policy again. Use force to set it")
 }
@@ -95,7 +95,7 @@ func errManyTags() error {
 
 func errToken(string) error { return imagestore.ErrParameter("nextToken", "Invalid token provided") }
 
-// From memory, as the next four.
+// The texts of this error and the next four are from memory.
 func errPaging() error {
 	return imagestore.ErrParameter("maxResults", "maxResults and nextToken cannot be used when resources are named")
 }

@@ -52,7 +52,7 @@ func hasStatus(want ecrtypes.TagStatus, tags []string) bool {
 	return want == "" || want == ecrtypes.TagStatusAny || (want == ecrtypes.TagStatusTagged) == (len(tags) > 0)
 }
 
-// PutImage stores the manifest of an image whose layers have been uploaded, or gives an image another tag.
+// PutImage stores the manifest of an image whose layers have been uploaded, or adds a tag to an existing image.
 func (s *Service) PutImage(ctx context.Context, in *awsecr.PutImageInput) (*awsecr.PutImageOutput, error) {
 	sc, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) emit(sc scope, repository, action, digest, tag string) {
 	}
 }
 
-// BatchGetImage returns manifests. Clients pull images with it.
+// BatchGetImage returns manifests. Clients use it to pull images.
 func (s *Service) BatchGetImage(ctx context.Context, in *awsecr.BatchGetImageInput) (*awsecr.BatchGetImageOutput, error) {
 	sc, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Service) BatchGetImage(ctx context.Context, in *awsecr.BatchGetImageInp
 	return out, nil
 }
 
-// BatchDeleteImage deletes images, or tags of images that have several.
+// BatchDeleteImage deletes images, or single tags of images that have several.
 func (s *Service) BatchDeleteImage(ctx context.Context, in *awsecr.BatchDeleteImageInput) (*awsecr.BatchDeleteImageOutput, error) {
 	sc, r, _, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *Service) delete(ctx context.Context, sc scope, r *repositoryRecord, ids
 	return deleted, failures, err
 }
 
-// ListImages lists digests with each of their tags.
+// ListImages lists the digests of images, once for each tag.
 func (s *Service) ListImages(ctx context.Context, in *awsecr.ListImagesInput) (*awsecr.ListImagesOutput, error) {
 	_, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *Service) ListImages(ctx context.Context, in *awsecr.ListImagesInput) (*
 	return out, err
 }
 
-// isActive reports whether images, none of which is archived, match a filter.
+// isActive reports whether a filter matches active images. No image is ever archived.
 func isActive(want string) bool { return want == "" || want == "ANY" || want == "ACTIVE" }
 
 // DescribeImages describes images.
@@ -234,12 +234,12 @@ func (sc scope) detail(r *repositoryRecord, i *imagestore.Image) ecrtypes.ImageD
 	return out
 }
 
-// notScanned is the status of every scan. It is one that AWS has for images that it cannot scan.
+// notScanned returns the status of every scan: the one that AWS uses for images that it cannot scan.
 func notScanned() *ecrtypes.ImageScanStatus {
 	return &ecrtypes.ImageScanStatus{Status: ecrtypes.ScanStatusUnsupportedImage, Description: aws.String("Drydock has no database of vulnerabilities and does not scan images.")}
 }
 
-// StartImageScan records that an image was to be scanned.
+// StartImageScan records that a scan of an image was requested.
 func (s *Service) StartImageScan(ctx context.Context, in *awsecr.StartImageScanInput) (*awsecr.StartImageScanOutput, error) {
 	sc, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 // layerType is the media type that ECR shows for every layer.
 const layerType = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 
-// BatchCheckLayerAvailability says which layers a repository has, so that clients need not upload them.
+// BatchCheckLayerAvailability returns which layers a repository has, so that clients do not upload them again.
 func (s *Service) BatchCheckLayerAvailability(ctx context.Context, in *awsecr.BatchCheckLayerAvailabilityInput) (*awsecr.BatchCheckLayerAvailabilityOutput, error) {
 	_, _, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Service) UploadLayerPart(ctx context.Context, in *awsecr.UploadLayerPar
 	return &awsecr.UploadLayerPartOutput{LastByteReceived: in.PartLastByte, RegistryId: &sc.Account, RepositoryName: &r.Name, UploadId: in.UploadId}, err
 }
 
-// CompleteLayerUpload ends an upload, whose content must have the digest given.
+// CompleteLayerUpload completes an upload, whose content must have one of the given digests.
 func (s *Service) CompleteLayerUpload(ctx context.Context, in *awsecr.CompleteLayerUploadInput) (*awsecr.CompleteLayerUploadOutput, error) {
 	sc, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// SetRepositoryPolicy sets who may use a repository besides those whom their own policies allow it.
+// SetRepositoryPolicy sets the policy of a repository, which applies in addition to the callers' own policies.
 func (s *Service) SetRepositoryPolicy(ctx context.Context, in *awsecr.SetRepositoryPolicyInput) (*awsecr.SetRepositoryPolicyOutput, error) {
 	document, err := policy.Parse(policy.Resource, *in.PolicyText)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *awsecr.DeleteR
 	return &awsecr.DeleteRepositoryPolicyOutput{PolicyText: &was, RegistryId: &registry, RepositoryName: in.RepositoryName}, err
 }
 
-// PutLifecyclePolicy sets which images a repository does not keep.
+// PutLifecyclePolicy sets the policy by which images of a repository expire.
 func (s *Service) PutLifecyclePolicy(ctx context.Context, in *awsecr.PutLifecyclePolicyInput) (*awsecr.PutLifecyclePolicyOutput, error) {
 	if _, err := lifecycle.Parse(*in.LifecyclePolicyText); err != nil {
 		return nil, errLifecycle(err)
@@ -80,7 +80,7 @@ func (s *Service) GetLifecyclePolicy(ctx context.Context, in *awsecr.GetLifecycl
 }
 
 func evaluatedAt(r *repositoryRecord) *time.Time {
-	at := r.Evaluated // AWS answers 1970 for a policy that was not evaluated yet
+	at := r.Evaluated // AWS returns 1970 for a policy that has not been evaluated yet
 	if at.IsZero() {
 		at = time.Unix(0, 0)
 	}
@@ -101,7 +101,7 @@ func (s *Service) DeleteLifecyclePolicy(ctx context.Context, in *awsecr.DeleteLi
 	return &awsecr.DeleteLifecyclePolicyOutput{LifecyclePolicyText: &was.Lifecycle, RegistryId: &registry, RepositoryName: in.RepositoryName, LastEvaluatedAt: evaluatedAt(&was)}, err
 }
 
-// StartLifecyclePolicyPreview evaluates a lifecycle policy without effect. The preview is complete at once.
+// StartLifecyclePolicyPreview evaluates a lifecycle policy without deleting images. The preview is complete at once.
 func (s *Service) StartLifecyclePolicyPreview(ctx context.Context, in *awsecr.StartLifecyclePolicyPreviewInput) (*awsecr.StartLifecyclePolicyPreviewOutput, error) {
 	out := &awsecr.StartLifecyclePolicyPreviewOutput{RepositoryName: in.RepositoryName, Status: ecrtypes.LifecyclePolicyPreviewStatusInProgress}
 	registry := registryOf(ctx, in.RegistryId).Account
@@ -125,7 +125,7 @@ func (s *Service) StartLifecyclePolicyPreview(ctx context.Context, in *awsecr.St
 	return out, err
 }
 
-// GetLifecyclePolicyPreview returns what a preview found. Images are looked at when it is called.
+// GetLifecyclePolicyPreview returns the results of a preview. It evaluates the images that exist when it is called.
 func (s *Service) GetLifecyclePolicyPreview(ctx context.Context, in *awsecr.GetLifecyclePolicyPreviewInput) (*awsecr.GetLifecyclePolicyPreviewOutput, error) {
 	sc, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err == nil && r.Preview == nil {
@@ -165,7 +165,7 @@ func lifecycleImages(list []imagestore.Image) []lifecycle.Image {
 	return out
 }
 
-// applyPolicies deletes the images that lifecycle policies do not keep.
+// applyPolicies deletes the images that have expired under their lifecycle policies.
 func (s *Service) applyPolicies(ctx context.Context) error {
 	for _, item := range repositories.All(s.store, store.Scope{}) {
 		r := item.Value
@@ -188,7 +188,7 @@ func (s *Service) applyPolicies(ctx context.Context) error {
 			return err
 		}
 		if len(deleted) == 0 && !r.Evaluated.IsZero() {
-			continue // no record changes without a reason
+			continue // do not write the record without a reason
 		}
 		err = repositories.UpdateOne(ctx, s.store, item.Key, func(r *repositoryRecord) error {
 			r.Evaluated = now

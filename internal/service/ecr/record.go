@@ -26,7 +26,7 @@ type repositoryRecord struct {
 	Name       string
 	Created    time.Time
 	Mutability string
-	// Exceptions are patterns of tags for which the opposite of Mutability holds.
+	// Exceptions are patterns of tags to which the opposite of Mutability applies.
 	Exceptions []string `json:",omitempty"`
 	ScanOnPush bool     `json:",omitempty"`
 	Encryption string
@@ -38,19 +38,19 @@ type repositoryRecord struct {
 	Tags       map[string]string `json:",omitempty"`
 }
 
-// immutable reports whether a tag of the repository may not move to another image.
+// immutable reports whether a tag of the repository may not be moved to another image.
 func (r *repositoryRecord) immutable(tag string) bool {
 	exception := slices.ContainsFunc(r.Exceptions, func(pattern string) bool { return glob.Match(pattern, tag) })
 	return immutables[r.Mutability] != exception
 }
 
-// A previewRecord is a lifecycle policy that was evaluated without effect.
+// A previewRecord is a lifecycle policy that is evaluated without deleting images.
 type previewRecord struct {
 	Policy string
 	At     time.Time
 }
 
-// A registryRecord is what an account has set for its registry in a region.
+// A registryRecord has the settings of an account's registry in a region.
 type registryRecord struct {
 	Policy   string            `json:",omitempty"`
 	Scanning string            `json:",omitempty"` // the rules, as JSON

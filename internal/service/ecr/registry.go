@@ -16,7 +16,7 @@ import (
 // registryID is the ID of the record of a registry.
 const registryID = "registry"
 
-// settings returns what an account has set for its registry. There is nothing if it has never set anything.
+// settings returns the settings of a registry. They are empty if the account has never set anything.
 func (s *Service) settings(sc scope) (registryRecord, error) {
 	r, err := registries.Get(s.store, sc.Key(registryID))
 	return r, store.IgnoreNotFound(err)
@@ -41,7 +41,7 @@ func (s *Service) DescribeRegistry(ctx context.Context, _ *awsecr.DescribeRegist
 	return &awsecr.DescribeRegistryOutput{RegistryId: &sc.Account, ReplicationConfiguration: &ecrtypes.ReplicationConfiguration{Rules: []ecrtypes.ReplicationRule{}}}, nil
 }
 
-// PutRegistryPolicy sets who may use all repositories of the registry.
+// PutRegistryPolicy sets the policy for all repositories of the registry.
 func (s *Service) PutRegistryPolicy(ctx context.Context, in *awsecr.PutRegistryPolicyInput) (*awsecr.PutRegistryPolicyOutput, error) {
 	sc := registryOf(ctx, nil)
 	if _, err := policy.Parse(policy.Resource, *in.PolicyText); err != nil {
@@ -108,15 +108,15 @@ func (s *Service) GetRegistryScanningConfiguration(ctx context.Context, _ *awsec
 	return &awsecr.GetRegistryScanningConfigurationOutput{RegistryId: &sc.Account, ScanningConfiguration: &c}, err
 }
 
-// accountSettings are the values of the settings of an account. The first is the default.
+// accountSettings are the allowed values of an account's settings. The first value is the default.
 // https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_PutAccountSetting.html
 var accountSettings = map[string][]string{
 	policyScope:               {"V2", "V1"},
 	"BASIC_SCAN_TYPE_VERSION": {"AWS_NATIVE"},
 }
 
-// policyScope is the setting by which registry policies apply to all actions (V2), or to replication and pull-through
-// caches only (V1).
+// policyScope is the setting that decides whether registry policies apply to all actions (V2), or only to replication
+// and pull-through caches (V1).
 const policyScope = "REGISTRY_POLICY_SCOPE"
 
 // PutAccountSetting changes a setting.

@@ -69,7 +69,7 @@ func (c client) ref(image string) string {
 
 func (c client) options() []crane.Option {
 	out := []crane.Option{crane.WithAuth(c.auth), crane.WithContext(c.t.Context())}
-	if c.byName { // every name is the server's
+	if c.byName { // every name leads to the server
 		out = append(out, crane.Insecure, crane.WithTransport(&redirected{c.addr, &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "tcp", c.addr)
@@ -79,7 +79,7 @@ func (c client) options() []crane.Option {
 	return out
 }
 
-// redirected sends https requests by http.
+// redirected sends https requests over http.
 type redirected struct {
 	addr string
 	next *http.Transport
@@ -100,7 +100,7 @@ func anImage(t testing.TB) v1.Image {
 	return testkit.Must(random.Image(1000, 2))(t)
 }
 
-// What a registry client pushes is at once what the API shows, and the other way round.
+// The API shows at once what a registry client pushes, and a registry client can pull what the API stores.
 func TestPushAndPull(t *testing.T) {
 	w := newWorld(t)
 	a := w.account(t)
@@ -138,7 +138,7 @@ func TestPushAndPull(t *testing.T) {
 		if tags := testkit.Must(crane.ListTags(c.ref(app), c.options()...))(t); strings.Join(tags, " ") != "1 two" {
 			t.Errorf("tags %v", tags)
 		}
-		// The API's image is pulled like any other.
+		// An image that was pushed by the API is pulled like any other.
 		m := a.push(app, "api", "config", "layer")
 		if got := testkit.Must(crane.Digest(c.ref(app+":api"), c.options()...))(t); got != digestOf(m) {
 			t.Errorf("digest %s", got)
@@ -149,7 +149,7 @@ func TestPushAndPull(t *testing.T) {
 		_, err := crane.Pull(c.ref(app+":1"), c.options()...)
 		wantText(t, err, "MANIFEST_UNKNOWN: Requested image not found")
 	}
-	// An index, whose images come first.
+	// An index is pushed after its images.
 	c := login(t, a.c, addr, a.id)
 	a.repository("index")
 	index := mutate.AppendManifests(empty.Index, mutate.IndexAddendum{Add: anImage(t)}, mutate.IndexAddendum{Add: anImage(t)})
@@ -204,7 +204,7 @@ func TestRegistryRefuses(t *testing.T) {
 	wantText(t, err, "Your authorization token has expired. Reauthenticate and try again.")
 }
 
-// The URL of a layer is read without credentials, whole or in part, until it expires.
+// The URL of a layer works without credentials, for all of the layer or a range, until it expires.
 func TestLayerURLs(t *testing.T) {
 	w := newWorld(t)
 	a := w.account(t)

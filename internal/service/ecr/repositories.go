@@ -17,12 +17,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// immutables are the mutabilities by which tags are immutable if no exception matches them.
+// immutables are the mutabilities with which tags are immutable unless an exception matches them.
 var immutables = map[string]bool{
 	string(ecrtypes.ImageTagMutabilityImmutable): true, string(ecrtypes.ImageTagMutabilityImmutableWithExclusion): true,
 }
 
-// exceptions checks the filters of a mutability and returns their patterns.
+// exceptions checks the filters for a mutability and returns their patterns.
 func exceptions(mutability ecrtypes.ImageTagMutability, filters []ecrtypes.ImageTagMutabilityExclusionFilter) ([]string, error) {
 	with := mutability == ecrtypes.ImageTagMutabilityImmutableWithExclusion || mutability == ecrtypes.ImageTagMutabilityMutableWithExclusion
 	switch {
@@ -87,7 +87,8 @@ func (s *Service) CreateRepository(ctx context.Context, in *awsecr.CreateReposit
 	return &awsecr.CreateRepositoryOutput{Repository: sc.shown(&r)}, err
 }
 
-// dryGrant asks whether the caller may make the grant that ECR makes for a repository.
+// dryGrant returns a request that asks, as a dry run, whether the caller may create the grant that ECR creates for a
+// repository.
 func dryGrant(key, account string) *awskms.CreateGrantInput {
 	return &awskms.CreateGrantInput{
 		KeyId: &key, GranteePrincipal: aws.String("arn:aws:iam::" + account + ":root"), DryRun: aws.Bool(true),

@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// taggable is what the Resource Groups Tagging API knows of repositories.
+// taggable describes repositories for the Resource Groups Tagging API.
 func (s *Service) taggable() module.Tagging {
 	return module.Tagging{
 		Resources: func(account, region string) []module.Resource {

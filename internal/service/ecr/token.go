@@ -34,22 +34,22 @@ var ErrTokenInvalid = errors.New("invalid token")
 // ErrTokenExpired is returned for a token that is no longer valid.
 var ErrTokenExpired = errors.New("expired token")
 
-// User is the user name that goes with a token.
+// User is the user name to log in with, together with a token.
 const User = "AWS"
 
-// A token is what is sealed in an authorization token.
+// A token is the sealed content of an authorization token.
 type token struct {
 	Principal awsapi.Principal
 	Expires   time.Time
 }
 
-// A layerToken is what is sealed in the URL of a layer.
+// A layerToken is the sealed content of a layer's URL.
 type layerToken struct {
 	Account, Region, Repository, Digest string
 	Expires                             time.Time
 }
 
-// What a seal is for. A token for one purpose is not valid for another.
+// The purposes of sealed tokens. A token for one purpose is not valid for another.
 const (
 	forRegistry = "registry"
 	forLayer    = "layer"
@@ -76,14 +76,14 @@ func (s *Service) GetAuthorizationToken(ctx context.Context, in *awsecr.GetAutho
 	return out, nil
 }
 
-// Token returns a password for the caller of ctx. ECR Public's have the same form.
+// Token returns a password for the caller of ctx. Passwords for ECR Public have the same form.
 func (s *Service) Token(ctx context.Context) (password string, expires time.Time, err error) {
 	expires = s.now().Add(tokenLife)
 	password, err = s.seal(ctx, forRegistry, token{awsapi.CallFrom(ctx).Principal, expires})
 	return password, expires, err
 }
 
-// Login returns the principal to whom a password was given.
+// Login returns the principal that a password was issued to.
 func (s *Service) Login(password string) (awsapi.Principal, error) {
 	var t token
 	if err := s.open(forRegistry, password, &t); err != nil {
@@ -95,15 +95,16 @@ func (s *Service) Login(password string) (awsapi.Principal, error) {
 	return t.Principal, nil
 }
 
-// LayerPath is where layers are served, followed by a sealed name.
+// LayerPath is the path under which layers are served. A sealed name follows it.
 const LayerPath = "/v2/_layers/"
 
-// LayerHost returns the host of a region's layers.
+// LayerHost returns the host that serves a region's layers.
 func LayerHost(region string) string {
 	return "prod-" + region + "-starport-layer-bucket.s3." + region + ".amazonaws.com"
 }
 
-// layerURL returns the URL of a layer. Callers that know Drydock by an address of this machine get a URL there.
+// layerURL returns the URL of a layer. Callers that reach Drydock by an address of this machine get a URL with that
+// address.
 func (s *Service) layerURL(ctx context.Context, sc scope, repository, digest string) (string, error) {
 	t, err := s.seal(ctx, forLayer, layerToken{sc.Account, sc.Region, repository, digest, s.now().Add(layerLife)})
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Service) layerURL(ctx context.Context, sc scope, repository, digest str
 	return "https://" + LayerHost(sc.Region) + LayerPath + t, nil
 }
 
-// LayerOf returns the layer that a URL names.
+// LayerOf returns the layer that the sealed name in a URL identifies.
 func (s *Service) LayerOf(sealed string) (account, region, repository, digest string, err error) {
 	var t layerToken
 	if err := s.open(forLayer, sealed, &t); err != nil {
@@ -136,7 +137,7 @@ func (s *Service) LayerOf(sealed string) (account, region, repository, digest st
 
 var tokenKeyID = store.Key{Account: "installation", ID: "1"}
 
-// aead returns the cipher of tokens, for which a key is made when it is first needed.
+// aead returns the cipher for tokens. If create is true, it creates the key when it is first needed.
 func (s *Service) aead(ctx context.Context, create bool) (cipher.AEAD, error) {
 	k, err := tokenKeys.Get(s.store, tokenKeyID)
 	if store.IsNotFound(err) && create {

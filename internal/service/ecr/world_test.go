@@ -83,7 +83,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// An account is one with its root's client.
+// An account is an AWS account with a client of its root user.
 type account struct {
 	t  testing.TB
 	w  *world
@@ -96,7 +96,7 @@ func (w *world) account(t testing.TB) *account {
 	return &account{t, w, awsecr.NewFromConfig(w.AWSConfig(id)), id}
 }
 
-// user makes a user of the account with an inline policy, unless it is empty.
+// user creates a user in the account with the given inline policy, or with none if it is empty.
 func (a *account) user(name, policy string) *awsecr.Client {
 	a.t.Helper()
 	c := awsiam.NewFromConfig(a.w.AWSConfig(a.id))
@@ -118,7 +118,7 @@ func digestOf(content string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// layer uploads a layer in one part, unless the repository has it, and returns its digest.
+// layer uploads a layer in one part, unless the repository has it already, and returns its digest.
 func (a *account) layer(repository, content string) string {
 	a.t.Helper()
 	ctx, digest := a.t.Context(), digestOf(content)
@@ -182,7 +182,7 @@ func (a *account) put(repository, tag, manifest string) (*awsecr.PutImageOutput,
 	return a.c.PutImage(a.t.Context(), in)
 }
 
-// images returns what a repository has, as DIGIT=TAG,TAG with the letters that names gives digests.
+// images returns the images of a repository as NAME:TAG,TAG. names has a name for each digest.
 func (a *account) images(repository string, names map[string]string) string {
 	a.t.Helper()
 	out := testkit.Must(a.c.DescribeImages(a.t.Context(), &awsecr.DescribeImagesInput{RepositoryName: &repository}))(a.t)

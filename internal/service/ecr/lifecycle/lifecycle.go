@@ -23,7 +23,7 @@ type Image struct {
 	Digest string
 	Tags   []string
 	Pushed time.Time
-	Pulled time.Time // zero if it never was
+	Pulled time.Time // zero if it was never pulled
 }
 
 // A Policy is a lifecycle policy.
@@ -54,7 +54,7 @@ const (
 	sincePulled = "sinceImagePulled"
 )
 
-// Parse reads a policy. Its errors have the words of ECR as far as users have reported them
+// Parse parses a policy. Its error messages are ECR's as far as users have reported them
 // (https://github.com/getmoto/moto, tests/test_ecr/test_ecr_policy_validation.py); the others are from memory.
 func Parse(text string) (*Policy, error) {
 	var doc struct {
@@ -156,8 +156,7 @@ func (r *rule) check() error {
 	return nil
 }
 
-// selects reports whether the rule is about an image. An image with several tags must match all patterns, each with
-// any of its tags.
+// selects reports whether the rule applies to an image. Each pattern must match one of the image's tags.
 func (s *selection) selects(i *Image) bool {
 	switch s.TagStatus {
 	case "any":
@@ -181,14 +180,14 @@ func (s *selection) selects(i *Image) bool {
 	return true
 }
 
-// An Expired image, and the priority of the rule that expires it.
+// An Expired is an expired image, with the priority of the rule that expires it.
 type Expired struct {
 	Image    Image
 	Priority int32
 }
 
-// Expired returns the images that the policy does not keep, the oldest first. A rule never touches images that a rule
-// of a lower priority selects.
+// Expired returns the images that have expired, by rule and then oldest first. A rule never affects images that a rule
+// with a lower priority number selects.
 func (p *Policy) Expired(images []Image, now time.Time) []Expired {
 	images = slices.Clone(images)
 	slices.SortStableFunc(images, func(a, b Image) int {
@@ -213,7 +212,7 @@ func (p *Policy) Expired(images []Image, now time.Time) []Expired {
 	return out
 }
 
-// over reports whether an image has expired. It is the nth of those selected, counted from the newest.
+// over reports whether an image has expired. It is the nth of the selected images, counted from the newest.
 func (s *selection) over(i *Image, nth int, now time.Time) bool {
 	since := i.Pushed
 	switch s.CountType {

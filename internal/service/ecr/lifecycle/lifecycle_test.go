@@ -13,7 +13,7 @@ func one(selection string) string {
 	return `{"rules":[{"rulePriority":1,"selection":{` + selection + `},"action":{"type":"expire"}}]}`
 }
 
-// The texts are those that moto's test_ecr_policy_validation.py has from AWS.
+// The texts are AWS's, from moto's test_ecr_policy_validation.py.
 func TestParse(t *testing.T) {
 	const count = `"countType":"imageCountMoreThan","countNumber":1`
 	for _, tt := range []struct{ text, want string }{

@@ -16,10 +16,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/imagestore"
 )
 
-// maxManifest is the maximum size of a manifest, as the API model has it.
+// maxManifest is the maximum size of a manifest according to the API model.
 const maxManifest = 4 << 20
 
-// manifest answers for one image, which is named by tag or digest.
+// manifest handles requests for one image, which is named by a tag or a digest.
 func (x *exchange) manifest(reference string) error {
 	id := ecrtypes.ImageIdentifier{ImageTag: &reference}
 	if strings.Contains(reference, ":") {
@@ -58,7 +58,7 @@ func (x *exchange) manifest(reference string) error {
 	h.Set("Content-Length", strconv.Itoa(len(*i.ImageManifest)))
 	x.w.WriteHeader(http.StatusOK)
 	if x.r.Method != http.MethodHead {
-		_, _ = io.WriteString(x.w, *i.ImageManifest) // the client has gone
+		_, _ = io.WriteString(x.w, *i.ImageManifest) // it only fails if the client has gone
 	}
 	return nil
 }
@@ -187,6 +187,6 @@ func (x *exchange) json(kind string, v any) error {
 		return err
 	}
 	x.w.Header().Set("Content-Type", kind)
-	_, _ = x.w.Write(raw) // the client has gone
+	_, _ = x.w.Write(raw) // it only fails if the client has gone
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/imagestore"
 )
 
-// blob answers for a layer or a configuration. Clients ask with HEAD before they upload one, and with GET to pull it.
+// blob handles requests for a layer or a configuration. Clients send HEAD before they upload one, and GET to pull one.
 func (x *exchange) blob(digest string) error {
 	if err := x.method(http.MethodGet, http.MethodHead); err != nil {
 		return err
@@ -41,14 +41,14 @@ func (x *exchange) blob(digest string) error {
 	if !hostForm.MatchString(hostname(x.r.Host)) {
 		return x.serve(digest)
 	}
-	// As on AWS, layers come from S3, which a client in a VPC reaches by another endpoint.
+	// As on AWS, layers come from S3, which a client in a VPC reaches through another endpoint.
 	x.w.Header().Set("Location", *out.DownloadUrl)
 	x.w.Header().Set("Docker-Content-Digest", digest)
 	x.w.WriteHeader(http.StatusTemporaryRedirect)
 	return nil
 }
 
-// uploads answers for an upload, or for a new one if id is empty.
+// uploads handles requests for an upload, or for a new one if id is empty.
 func (x *exchange) uploads(id string) {
 	var err error
 	switch {
@@ -72,14 +72,14 @@ func (x *exchange) uploads(id string) {
 	x.answer(err)
 }
 
-// begin begins an upload. As on AWS by default, layers cannot be mounted from another repository: the client uploads
+// begin starts an upload. As on AWS by default, layers cannot be mounted from another repository, so the client uploads
 // them.
 func (x *exchange) begin() error {
 	out, err := awsapi.Do[awsecr.InitiateLayerUploadOutput](x.ctx, x.cfg.API, &awsecr.InitiateLayerUploadInput{RegistryId: &x.account, RepositoryName: &x.repository})
 	if err != nil {
 		return err
 	}
-	if digest := x.r.URL.Query().Get("digest"); digest != "" { // everything in one request
+	if digest := x.r.URL.Query().Get("digest"); digest != "" { // the whole upload is in one request
 		if err := x.receive(*out.UploadId); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (x *exchange) begin() error {
 	return x.progress(*out.UploadId, http.StatusAccepted)
 }
 
-// progress answers with the place of an upload and how much of it has been received.
+// progress responds with the location of an upload and how much of it has been received.
 func (x *exchange) progress(id string, status int) error {
 	r, ok := x.contents()
 	if !ok {
@@ -147,7 +147,7 @@ func (x *exchange) complete(id, digest string) error {
 	_, err := awsapi.Do[awsecr.CompleteLayerUploadOutput](x.ctx, x.cfg.API, &awsecr.CompleteLayerUploadInput{
 		RegistryId: &x.account, RepositoryName: &x.repository, UploadId: &id, LayerDigests: []string{digest},
 	})
-	if err != nil && awserr.CodeOf(err) != "LayerAlreadyExistsException" { // it is what the client wants
+	if err != nil && awserr.CodeOf(err) != "LayerAlreadyExistsException" { // the client wants the layer to exist
 		return err
 	}
 	x.w.Header().Set("Location", x.base+x.repository+"/blobs/"+digest)

@@ -2,8 +2,8 @@
 // of ECR's operations.
 //
 // A client logs in with the password of GetAuthorizationToken. Each of its requests becomes the calls that ECR makes
-// of it (BatchGetImage, GetDownloadUrlForLayer, InitiateLayerUpload, …), as the principal who got the token. So the
-// policies decide as for the API, CloudTrail shows the calls, and what is pushed is at once what DescribeImages shows.
+// for it (BatchGetImage, GetDownloadUrlForLayer, InitiateLayerUpload, …), as the principal that got the token. So the
+// same policies apply as for the API, CloudTrail records the calls, and DescribeImages shows pushed images at once.
 //
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 package registry
@@ -40,13 +40,13 @@ type Config struct {
 	Images *imagestore.Store
 	// Origin returns the VPC endpoint and the address of a guest's connection. Nil means that there are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
-	// Hosts are the user's own names for this machine.
+	// Hosts are the names that the user has given this machine.
 	Hosts []string
 	Clock clock.PassiveClock
 	Log   *slog.Logger
 }
 
-// A Registry is all accounts' registries in all regions. It is an http.Handler.
+// A Registry serves the registries of all accounts in all regions. It is an http.Handler.
 type Registry struct{ cfg Config }
 
 // New returns a Registry.
@@ -55,11 +55,11 @@ func New(cfg Config) *Registry { return &Registry{cfg} }
 // hostForm matches the host of a private registry.
 var hostForm = regexp.MustCompile(`^([0-9]{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com|on\.aws|localhost)$`)
 
-// layerHost matches the hosts of layers.
+// layerHost matches the hosts that serve layers.
 var layerHost = regexp.MustCompile(`^prod-[a-z0-9-]+-starport-layer-bucket\.s3\.[a-z0-9-]+\.amazonaws\.com$`)
 
-// Serves reports whether a request is for a registry. By addresses and the user's own names, the API has no such paths:
-// v2 is too short for the name of a bucket.
+// Serves reports whether a request is for a registry. If the host is an address or one of the user's own names, the
+// path decides: the API has no paths under /v2, because v2 is too short for the name of a bucket.
 func (g *Registry) Serves(r *http.Request) bool {
 	host := hostname(r.Host)
 	if hostForm.MatchString(host) || layerHost.MatchString(host) {
@@ -76,13 +76,13 @@ func hostname(host string) string {
 	return strings.ToLower(host)
 }
 
-// An exchange is one request.
+// An exchange is one request with its response.
 type exchange struct {
 	*Registry
 	w http.ResponseWriter
 	r *http.Request
-	// base is what precedes the repository's name in paths: /v2/ and, if the client knows Drydock by an address, the
-	// name of the registry.
+	// base precedes the repository's name in paths. It is /v2/, followed by the name of the registry if the client
+	// reaches Drydock by an address.
 	base            string
 	account, region string
 	repository      string
@@ -154,7 +154,7 @@ func (g *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.answer(err)
 }
 
-// login finds out whose token the client has shown. It answers a client that has none.
+// login authenticates the client by its token. If that fails, it sends the response.
 func (x *exchange) login() bool {
 	user, password, ok := x.r.BasicAuth()
 	if !ok {
@@ -193,18 +193,18 @@ func (x *exchange) login() bool {
 // transferTime is how long a client may take to send or receive a layer.
 const transferTime = time.Hour
 
-// unhurried gives a client that has shown who it is more time than requests to the API have.
+// unhurried gives an authenticated client more time than requests to the API have.
 func (x *exchange) unhurried() {
 	c, until := http.NewResponseController(x.w), x.cfg.Clock.Now().Add(transferTime)
-	_ = errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(until)) // the server's own deadlines remain where there are none to set
+	_ = errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(until)) // without support for deadlines, the server's own remain
 }
 
-// contents returns where the repository's images are. Calls have already found that the repository exists.
+// contents returns where the repository's images are stored. Earlier calls have checked that the repository exists.
 func (x *exchange) contents() (*imagestore.Repository, bool) {
 	return x.cfg.ECR.Repository(x.account, x.region, x.repository)
 }
 
-// layer serves a layer to whoever has its URL.
+// layer serves a layer to anyone who has its URL.
 func (x *exchange) layer(sealed string) {
 	account, region, repository, digest, err := x.cfg.ECR.LayerOf(sealed)
 	x.account, x.region, x.repository = account, region, repository
@@ -220,7 +220,7 @@ func (x *exchange) layer(sealed string) {
 	x.answer(x.serve(digest))
 }
 
-// serve sends a layer, or the range of it that the client wants.
+// serve sends a layer, or the range of it that the client asked for.
 func (x *exchange) serve(digest string) error {
 	r, ok := x.contents()
 	if !ok {
@@ -256,7 +256,7 @@ func (x *exchange) serve(digest string) error {
 	return nil
 }
 
-// rangeOf reads the header of a request for one range.
+// rangeOf parses a Range header that has a single range.
 func rangeOf(header string, size int64) (first, last int64, ok bool) {
 	from, to, ok := strings.Cut(strings.TrimPrefix(header, "bytes="), "-")
 	if !ok {
@@ -270,7 +270,7 @@ func rangeOf(header string, size int64) (first, last int64, ok bool) {
 	return first, min(last, size-1), err == nil && first >= 0 && first <= last && first < size
 }
 
-// A problem is an answer in the form of the protocol.
+// A problem is an error response of the protocol.
 type problem struct {
 	status        int
 	code, message string
@@ -280,7 +280,7 @@ func (p *problem) Error() string { return p.code + ": " + p.message }
 
 func notFound(code, message string) error { return &problem{http.StatusNotFound, code, message} }
 
-// statuses are the protocol's answers for ECR's errors. Clients show the code in lower case: "name unknown: The
+// statuses maps ECR's error codes to errors of the protocol. Clients show the code in lower case: "name unknown: The
 // repository with name …".
 var statuses = map[string]problem{
 	"AccessDeniedException":             {http.StatusForbidden, "DENIED", ""},
@@ -300,7 +300,7 @@ var statuses = map[string]problem{
 	"KmsException":                      {http.StatusForbidden, "DENIED", ""},
 }
 
-// answer reports an error of a call, unless it is nil.
+// answer sends the error response for err, unless it is nil.
 func (x *exchange) answer(err error) {
 	if err == nil {
 		return
@@ -324,7 +324,7 @@ func (x *exchange) answer(err error) {
 	}
 }
 
-// fail answers with an error of the protocol.
+// fail responds with an error of the protocol.
 func (x *exchange) fail(status int, code, message string) {
 	type item struct {
 		Code    string `json:"code"`
@@ -332,24 +332,24 @@ func (x *exchange) fail(status int, code, message string) {
 	}
 	raw, err := json.Marshal(map[string][]item{"errors": {{code, message}}})
 	if err != nil {
-		panic(err) // texts
+		panic(err) // strings always encode
 	}
 	x.w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	x.w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
 	x.w.Header().Del("Content-Range")
 	x.w.WriteHeader(status)
 	if x.r.Method != http.MethodHead {
-		_, _ = x.w.Write(raw) // the client has gone
+		_, _ = x.w.Write(raw) // it only fails if the client has gone
 	}
 }
 
 func (x *exchange) plain(status int, text string) {
 	x.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	x.w.WriteHeader(status)
-	_, _ = io.WriteString(x.w, text) // the client has gone
+	_, _ = io.WriteString(x.w, text) // it only fails if the client has gone
 }
 
-// method reports whether the request has one of the methods, and otherwise answers it.
+// method returns an error unless the request has one of the allowed methods.
 func (x *exchange) method(allowed ...string) error {
 	if slices.Contains(allowed, x.r.Method) {
 		return nil
