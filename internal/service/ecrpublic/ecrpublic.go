@@ -1,6 +1,6 @@
-// Package ecrpublic answers Amazon ECR Public as far as clients that only pull need it: GetAuthorizationToken, with
-// whose password docker, Helm and Terraform log in to public.ecr.aws. That registry is AWS's own, so the password is of
-// use for nothing else here.
+// Package ecrpublic implements as much of Amazon ECR Public as clients need to pull images: GetAuthorizationToken
+// returns the password with which docker, Helm and Terraform log in to public.ecr.aws. That registry is AWS's own, so
+// the password has no other use here.
 //
 // Only the composition root imports the package.
 package ecrpublic
@@ -59,12 +59,12 @@ func (s *Service) GetAuthorizationToken(ctx context.Context, _ *awsecrpublic.Get
 
 type resolver struct{}
 
-// Resource implements authz.Resolver. There are no resources.
+// Resource implements authz.Resolver. ECR Public has no resources here.
 func (resolver) Resource(context.Context, string, string, string, string) (authz.Resource, bool) {
 	return authz.Resource{}, false
 }
 
-// Targets implements authz.Targeter: who gets a token needs a permission of STS, too.
+// Targets implements authz.Targeter. Getting a token also requires a permission for STS.
 // https://docs.aws.amazon.com/AmazonECR/latest/public/public-registry-auth.html
 func (resolver) Targets(context.Context, *awsapi.Call, any) ([]authz.Target, bool) {
 	return []authz.Target{{}, {Action: "sts:GetServiceBearerToken", Keys: map[string][]string{"sts:awsservicename": {"ecr-public.amazonaws.com"}}}}, true
