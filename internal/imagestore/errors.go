@@ -40,7 +40,7 @@ func (r *Repository) errImmutable(tag string) error {
 	return awserr.Newf("ImageTagAlreadyExistsException", "The image tag '%s' already exists in the '%s' repository and cannot be overwritten because the repository is immutable.", tag, r.Name)
 }
 
-// From memory, as the next one.
+// The texts of this error and the next one are from memory.
 func errDigest(given, actual string) error {
 	return awserr.Newf("ImageDigestDoesNotMatchException", "Image digest '%s' does not match the digest '%s' that was calculated from the manifest", given, actual)
 }
@@ -49,7 +49,8 @@ func errManifest(why string) error {
 	return ErrParameter("imageManifest", "Invalid image manifest: "+why)
 }
 
-// As users report it when they push an index before its images; the texts of layers follow it.
+// errNoParts has the text that users report when they push an index before its images. The text for layers is modeled
+// on it.
 func (r *Repository) errNoParts(code, what string, digests []string) error {
 	return awserr.Newf(code, "%s with digests '[%s]' required for pushing image into repository with name '%s' in the registry with id '%s' do not exist",
 		what, strings.Join(digests, ", "), r.Name, r.Registry)
@@ -62,7 +63,7 @@ func (r *Repository) ErrNoLayer(digest string) error {
 }
 
 func (r *Repository) errNoUpload(id string) error {
-	return awserr.Newf("UploadNotFoundException", "The upload with id '%s' in the repository with name '%s' in registry with id '%s' does not exist", id, r.Name, r.Registry) // after errEmpty
+	return awserr.Newf("UploadNotFoundException", "The upload with id '%s' in the repository with name '%s' in registry with id '%s' does not exist", id, r.Name, r.Registry) // modeled on errEmpty
 }
 
 // https://github.com/devcontainers/cli/issues/814
@@ -70,7 +71,7 @@ func (r *Repository) errEmpty(id string) error {
 	return awserr.Newf("EmptyUploadException", "The upload with id '%s' in the repository with name '%s' in registry with id '%s' cannot be completed because it does not have any parts", id, r.Name, r.Registry)
 }
 
-// From memory, as the next two.
+// The texts of this error and the next two are from memory.
 func (r *Repository) errPart(id string, next int64) error {
 	return awserr.Newf("InvalidLayerPartException", "The layer part of the upload with id '%s' in the repository with name '%s' in registry with id '%s' does not follow the last byte received, %d", id, r.Name, r.Registry, next-1)
 }
@@ -88,12 +89,12 @@ func errLayerDigest(digest string) error {
 	return awserr.Newf("InvalidLayerException", "None of the provided layer digests match the calculated layer digest: %s", digest)
 }
 
-// https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html; the words are from memory.
+// https://docs.aws.amazon.com/AmazonECR/latest/userguide/service-quotas.html; the text is from memory.
 func errLayerSize() error {
 	return awserr.New("LimitExceededException", "The layer exceeds the maximum size of 42,000 MiB")
 }
 
-// errFull is Drydock's own: AWS has no limit to what a registry stores.
+// errFull is specific to Drydock: AWS does not limit how much a registry stores.
 func errFull() error {
 	return awserr.New("LimitExceededException", "The contents of this account have taken all the room that Drydock gives an account. Delete images.")
 }

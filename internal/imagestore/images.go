@@ -34,7 +34,7 @@ type Tag struct {
 	Created time.Time
 }
 
-// Names are the names of the image's tags.
+// Names returns the names of the image's tags.
 func (i *Image) Names() []string {
 	var out []string
 	for _, t := range i.Tags {
@@ -50,13 +50,13 @@ func (i *imageRecord) image() Image {
 	}
 }
 
-// A Failure says why an image of a request cannot be dealt with. Code is ECR's.
+// A Failure says why one image of a request could not be processed. Code is one of ECR's failure codes.
 type Failure struct{ Code, Reason string }
 
 // NotFound is the code for an image that does not exist.
 const NotFound = "ImageNotFound"
 
-// Images returns the images of a repository, by digest.
+// Images returns the images of a repository, ordered by digest.
 func (s *Store) Images(r *Repository) []Image {
 	byDigest := map[string][]Tag{}
 	for _, t := range tags.All(s.store, r.Below(r.ID)) {
@@ -115,7 +115,7 @@ func find(rd store.Reader, r *Repository, id ID) (imageRecord, *Failure) {
 	return i, nil
 }
 
-// Find returns an image, with the tags that it has.
+// Find returns an image with its tags.
 func (s *Store) Find(r *Repository, id ID) (Image, *Failure) {
 	i, f := find(s.store, r, id)
 	if f != nil {
@@ -130,7 +130,7 @@ func (s *Store) Find(r *Repository, id ID) (Image, *Failure) {
 	return out, nil
 }
 
-// pullRecorded is how often a pull is recorded.
+// pullRecorded is the minimum time between two recorded pulls of an image.
 // https://docs.aws.amazon.com/AmazonECR/latest/APIReference/API_ImageDetail.html
 const pullRecorded = 24 * time.Hour
 
@@ -161,10 +161,10 @@ func (s *Store) Pull(ctx context.Context, r *Repository, id ID) (Image, string, 
 // A Put is an image to store.
 type Put struct {
 	Manifest, MediaType string
-	// Digest is the manifest's digest, if the client says it.
+	// Digest is the manifest's digest according to the client, if it sent one.
 	Digest string
 	Tag    string
-	// Immutable reports whether a tag may not be moved to another image. Nil means that all may.
+	// Immutable reports whether a tag may not be moved to another image. Nil means that every tag may be moved.
 	Immutable func(tag string) bool
 	// Scan says that the image is to be scanned.
 	Scan bool
@@ -206,7 +206,8 @@ func (s *Store) Put(ctx context.Context, r *Repository, in Put) (Image, error) {
 	return rec.image(), err
 }
 
-// complete checks that the parts of an image are in the repository. The size of an index is that of its images.
+// complete checks that the layers and images that a manifest refers to are in the repository. It sets the size of an
+// index to the total size of its images.
 func (r *Repository) complete(tx *store.Tx, rec *imageRecord) error {
 	var absent []string
 	for _, d := range rec.Layers {
@@ -234,7 +235,7 @@ func (r *Repository) complete(tx *store.Tx, rec *imageRecord) error {
 	return nil
 }
 
-// putTag tags an image, which may already have been there.
+// putTag tags an image. known says that the image was in the repository before.
 func (s *Store) putTag(tx *store.Tx, r *Repository, in Put, digest string, known bool) error {
 	if in.Tag == "" {
 		if known {
@@ -254,8 +255,8 @@ func (s *Store) putTag(tx *store.Tx, r *Repository, in Put, digest string, known
 	return tags.Put(tx, r.tagKey(in.Tag), tagRecord{Digest: digest, Created: s.now()})
 }
 
-// Delete removes images, and the layers that no other image of the repository has. An image given by tag loses that
-// tag, and goes with the last one.
+// Delete removes images, and the layers that no other image of the repository uses. An image that is named by a tag
+// only loses that tag, unless it is its last one.
 func (s *Store) Delete(ctx context.Context, r *Repository, ids []ID) (deleted []ID, failures map[ID]*Failure, err error) {
 	var contents []blobstore.Blob
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
@@ -311,7 +312,7 @@ func namesOf(rd store.Reader, r *Repository, digest string) []string {
 	return out
 }
 
-// referrer returns the failure of deleting an image that an index has, unless the index is to be deleted too.
+// referrer returns a failure if an image to be deleted is part of an index that is not to be deleted, too.
 func referrer(tx *store.Tx, r *Repository, digest string, asked map[string]bool) *Failure {
 	for _, i := range images.All(tx, r.Below(r.ID)) {
 		if slices.Contains(i.Value.Children, digest) && !asked[i.Value.Digest] {
@@ -321,8 +322,8 @@ func referrer(tx *store.Tx, r *Repository, digest string, asked map[string]bool)
 	return nil
 }
 
-// collect removes the layers of deleted images that no other image has, and returns the contents that are not needed
-// any more.
+// collect removes the layers of deleted images that no other image uses, and returns the blobs that are no longer
+// needed.
 func collect(tx *store.Tx, r *Repository, gone []imageRecord) (contents []blobstore.Blob) {
 	if len(gone) == 0 {
 		return nil
@@ -348,7 +349,7 @@ func collect(tx *store.Tx, r *Repository, gone []imageRecord) (contents []blobst
 	return contents
 }
 
-// ByAge sorts images, the newest first.
+// ByAge sorts images, newest first.
 func ByAge(list []Image) {
 	slices.SortStableFunc(list, func(a, b Image) int {
 		return cmp.Or(b.Pushed.Compare(a.Pushed), cmp.Compare(a.Digest, b.Digest))

@@ -1,12 +1,11 @@
-// Package imagestore keeps container images for Amazon ECR and ECR Public: manifests, tags, layers, and uploads in
-// progress. The services own their repositories and decide who may use them; what is inside a repository is here, so
-// that images pushed through either service, by API or by a registry client, follow the same rules.
+// Package imagestore stores container images for Amazon ECR: manifests, tags, layers, and uploads in progress. The
+// service owns the repositories and decides who may use them. This package handles the contents of repositories, so
+// that images follow the same rules whether they are pushed by the API or by a registry client.
 //
-// Images, tags, layers and uploads are records in the store. The contents that they name are blobs: a manifest is one,
-// and a layer has one for each part in which it was uploaded.
+// Images, tags, layers and uploads are records in the store. Their contents are blobs: one for each manifest, and one
+// for each part in which a layer was uploaded.
 //
-// Errors are those of ECR, which both services have in common. internal/service/ecr and internal/service/ecrpublic
-// import it.
+// Its errors are ECR's. internal/service/ecr imports it.
 package imagestore
 
 import (
@@ -45,16 +44,16 @@ func New(cfg Config) *Store {
 
 func (s *Store) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }
 
-// A Repository is where images are kept.
+// A Repository identifies where images are stored.
 type Repository struct {
 	regional.Scope
 	// ID distinguishes the repository from earlier and later ones with the same name.
 	ID string
-	// Name and Registry are for the texts of errors.
+	// Name and Registry are used in error messages.
 	Name, Registry string
 }
 
-// Kind is the kind of blobs.
+// Kind is the blobstore.Place.Kind of this package's blobs.
 const Kind = "ecr"
 
 func (r *Repository) place() blobstore.Place { return blobstore.Place{Account: r.Account, Kind: Kind} }
@@ -87,7 +86,7 @@ func (s *Store) Drop(ctx context.Context, r *Repository) error {
 	return s.blobs.Delete(r.place(), contents...)
 }
 
-// Sweep removes the blobs that a crash has left without a record, and uploads that were given up.
+// Sweep removes blobs that a crash has left without a record, and abandoned uploads.
 func (s *Store) Sweep(ctx context.Context) error {
 	named := map[string]bool{}
 	keep := func(parts ...blobstore.Blob) {
@@ -106,7 +105,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 			return nil
 		}), s.blobs.Delete(blobstore.Place{Account: u.Key.Account, Kind: Kind}, u.Value.Parts...))
 	}
-	// Uploads were looked at first, because their parts become layers.
+	// Uploads were read first, because their parts may become layers at any time.
 	for _, i := range images.All(s.store, store.Scope{}) {
 		keep(i.Value.Manifest)
 	}

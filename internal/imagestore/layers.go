@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// MaxPart is the maximum size of a part, as the API model has it.
+	// MaxPart is the maximum size of a part according to the API model.
 	MaxPart = 20 << 20
 	// minPart is the minimum size of every part but the last.
 	minPart = 5 << 20
@@ -32,7 +32,7 @@ func (s *Store) Layer(r *Repository, digest string) (size int64, ok bool) {
 	return l.Size, err == nil
 }
 
-// OpenLayer returns length bytes of a layer from offset on.
+// OpenLayer opens length bytes of a layer, starting at offset.
 func (s *Store) OpenLayer(r *Repository, digest string, offset, length int64) (io.ReadCloser, error) {
 	l, err := layers.Get(s.store, r.imageKey(digest))
 	if err != nil {
@@ -41,12 +41,12 @@ func (s *Store) OpenLayer(r *Repository, digest string, offset, length int64) (i
 	return &parts{blobs: s.blobs, place: r.place(), rest: l.Parts, offset: offset, left: length}, nil
 }
 
-// parts reads parts one after another. Each is opened when it is its turn.
+// parts reads the parts of a layer one after another. It opens each part when it reaches it.
 type parts struct {
 	blobs  *blobstore.Store
 	place  blobstore.Place
 	rest   []blobstore.Blob
-	offset int64 // in the first of rest
+	offset int64 // in the first part of rest
 	left   int64
 	open   io.ReadCloser
 }
@@ -106,13 +106,13 @@ func (s *Store) upload(rd store.Reader, r *Repository, id string) (uploadRecord,
 	return u, store.NotFoundAs(err, r.errNoUpload(id))
 }
 
-// Uploaded returns how much of an upload has been received.
+// Uploaded returns the number of bytes of an upload that have been received.
 func (s *Store) Uploaded(r *Repository, id string) (int64, error) {
 	u, err := s.upload(s.store, r, id)
 	return u.Size, err
 }
 
-// Append adds a part to an upload: the bytes from first to last.
+// Append adds a part to an upload: the bytes from first to last, inclusive.
 func (s *Store) Append(ctx context.Context, r *Repository, id string, first, last int64, part []byte) error {
 	check := func(rd store.Reader) (uploadRecord, error) {
 		u, err := s.upload(rd, r, id)
@@ -165,7 +165,7 @@ func full(err error) error {
 	return err
 }
 
-// Complete ends an upload if what was received has one of the digests, and returns that digest.
+// Complete turns an upload into a layer if the content has one of the given digests, and returns that digest.
 func (s *Store) Complete(ctx context.Context, r *Repository, id string, digests []string) (string, error) {
 	u, err := s.upload(s.store, r, id)
 	if err != nil {
@@ -201,7 +201,7 @@ func (s *Store) Complete(ctx context.Context, r *Repository, id string, digests 
 	return found, err
 }
 
-// match finds the digest that an upload's content has.
+// match returns the given digest that matches the content of an upload.
 func (s *Store) match(r *Repository, u *uploadRecord, digests []string) (string, error) {
 	var first string
 	for _, d := range digests {

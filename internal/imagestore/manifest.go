@@ -36,7 +36,7 @@ type manifest struct {
 // DigestOf returns the digest of a manifest.
 func DigestOf(manifest string) string { return digest.FromString(manifest).String() }
 
-// parse reads a manifest. mediaType is what the client says it is, if it does.
+// parse parses a manifest. mediaType is the media type that the client gave, if any.
 func parse(raw, mediaType string) (imageRecord, error) {
 	var m manifest
 	out := imageRecord{Digest: DigestOf(raw)}
@@ -103,7 +103,7 @@ func parse(raw, mediaType string) (imageRecord, error) {
 	return out, nil
 }
 
-// foreign reports whether layers of a media type are kept elsewhere, such as those of Windows.
+// foreign reports whether layers of a media type are stored outside the registry, such as those of Windows.
 func foreign(mediaType string) bool {
 	return strings.Contains(mediaType, "foreign") || strings.Contains(mediaType, "nondistributable")
 }

@@ -26,16 +26,16 @@ type imageRecord struct {
 	Size         int64
 	Manifest     blobstore.Blob
 	Pushed       time.Time
-	Pulled       time.Time // zero if it never was
-	Scanned      bool      `json:",omitempty"` // or was to be
-	// Layers are the digests of its configuration and layers, and Children those of the images in an index.
+	Pulled       time.Time // zero if it was never pulled
+	Scanned      bool      `json:",omitempty"` // or a scan was requested
+	// Layers are the digests of its configuration and layers. Children are the digests of the images in an index.
 	Layers   []string `json:",omitempty"`
 	Children []string `json:",omitempty"`
-	// Subject is the digest of the image that this one describes, such as a signature's.
+	// Subject is the digest of the image that this artifact describes, for example as its signature.
 	Subject string `json:",omitempty"`
 }
 
-// A tagRecord is a tag. Its key has the tag's name.
+// A tagRecord is a tag. The tag's name is in its key.
 type tagRecord struct {
 	Digest  string
 	Created time.Time
