@@ -1,9 +1,8 @@
-// Package blobstore keeps large contents in the data folder: S3's objects and the layers of images. Each is one file.
-// A record in internal/store names it, and smaller payloads belong in internal/bytestore.
+// Package blobstore stores large contents in the data folder: S3's objects and the layers of images. Each blob is one
+// file, and a record in internal/store refers to it. Smaller payloads belong in internal/bytestore.
 //
-// A blob is written as a stream, is on disk when Commit returns, and never changes. What a crash leaves of an
-// unfinished write is removed by Open; a blob that no record names is removed by Sweep. An account's blobs are bounded
-// in bytes.
+// Blobs are written as streams, are on disk when Commit returns, and never change. After a crash, Open removes
+// unfinished writes, and Sweep removes blobs that no record refers to. The total size of an account's blobs is limited.
 package blobstore
 
 import (
@@ -29,50 +28,50 @@ var ErrNotFound = errors.New("blob not found")
 // ErrFull is in the error chain of a write if the account, or the disk, has no room for it.
 var ErrFull = errors.New("the account's room for contents in the data folder is full")
 
-// ErrDamaged is in the error chain of a read if a blob is not what was written.
+// ErrDamaged is in the error chain of a read if a blob differs from what was written.
 var ErrDamaged = errors.New("damaged blob")
 
 // ErrReset is returned by Commit if the account was reset since Create.
 var ErrReset = errors.New("the account was reset while the blob was written")
 
-// DefaultRoom is how many bytes an account's blobs may have by default.
+// DefaultRoom is the default limit on the total size of an account's blobs, in bytes.
 const DefaultRoom = 20 << 30
 
 // Config configures a store.
 type Config struct {
 	// Dir is the store's folder, which Open creates.
 	Dir string
-	// Ephemeral stores do not sync, because they are removed when the program ends.
+	// Ephemeral says that the store does not sync its files, because they are removed when the program ends.
 	Ephemeral bool
-	// Room is how many bytes an account's blobs may have; 0 means DefaultRoom.
+	// Room limits the total size of an account's blobs, in bytes; 0 means DefaultRoom.
 	Room int64
 }
 
-// A Place is where blobs of an account and a service are.
+// A Place identifies where the blobs of one service in one account are stored.
 type Place struct {
 	Account string
 	Kind    string // the service: s3
 }
 
-// A Blob identifies a content and describes it. It is meant to be part of a record.
+// A Blob identifies and describes stored content. It is meant to be part of a record.
 type Blob struct {
 	ID     string
 	Size   int64
 	SHA256 string // in hexadecimal
 }
 
-// A Store is an open store. Its methods may be called concurrently. Only one Store may use a folder; the caller sees
-// to that.
+// A Store is an open store. Its methods may be called concurrently. Only one Store may use a folder; the caller must
+// ensure that.
 type Store struct {
 	cfg Config
 
 	mu     sync.Mutex
-	used   map[string]int64 // bytes by account, those of unfinished writes included
+	used   map[string]int64 // bytes by account, including unfinished writes
 	resets map[string]int   // how often each account was reset; "" counts resets of all accounts
-	old    map[Place][]Blob // what was there when the store was opened and has not been swept
+	old    map[Place][]Blob // blobs that existed when the store was opened and have not been swept
 }
 
-// The folder has unfinished writes in tmp, a file with the format's number, and the blobs in ACCOUNT/KIND/ID.
+// The folder contains unfinished writes in tmp, a file with the format's number, and the blobs as ACCOUNT/KIND/ID.
 const (
 	tmpDir     = "tmp"
 	formatFile = "format"
@@ -104,7 +103,7 @@ func Open(cfg Config) (*Store, error) {
 	return s, s.load()
 }
 
-// load reads which blobs are there.
+// load finds the existing blobs.
 func (s *Store) load() error {
 	return filepath.WalkDir(s.cfg.Dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -135,14 +134,14 @@ func (s *Store) path(parts ...string) string {
 
 func (s *Store) file(p Place, id string) string { return s.path(p.Account, p.Kind, id) }
 
-// Used returns how many bytes an account's blobs have.
+// Used returns the total size of an account's blobs, in bytes.
 func (s *Store) Used(account string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used[account]
 }
 
-// charge adds n bytes to what an account uses, or returns ErrFull.
+// charge adds n bytes to the account's use, or returns ErrFull.
 func (s *Store) charge(account string, n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +163,7 @@ type Writer struct {
 	done   bool
 }
 
-// Create begins a blob. The caller calls Commit, and in any case Close.
+// Create starts a blob. The caller must call Commit to keep it, and must call Close in any case.
 func (s *Store) Create(p Place) (*Writer, error) {
 	if strings.ContainsAny(p.Account+p.Kind, `/\.`) || p.Account == "" || p.Kind == "" || p.Account == tmpDir {
 		return nil, fmt.Errorf("blobstore: invalid place %v", p)
@@ -194,10 +193,10 @@ func (w *Writer) Write(b []byte) (int, error) {
 	return n, full(err)
 }
 
-// Size returns how many bytes were written so far.
+// Size returns the number of bytes written so far.
 func (w *Writer) Size() int64 { return w.size }
 
-// SHA256 returns the digest, in hexadecimal, of what was written so far.
+// SHA256 returns the digest of the bytes written so far, in hexadecimal.
 func (w *Writer) SHA256() string { return hex.EncodeToString(w.sum.Sum(nil)) }
 
 // Commit completes the blob. It is on disk when Commit returns.
@@ -245,7 +244,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// makeFolder creates the folder of a place, so that it outlives a crash.
+// makeFolder creates the folder of a place durably, so that it survives a crash.
 func (s *Store) makeFolder(p Place) error {
 	for _, dir := range []string{s.path(p.Account), s.path(p.Account, p.Kind)} {
 		err := os.Mkdir(dir, 0o700)
@@ -293,9 +292,9 @@ func (s *Store) Put(p Place, r io.Reader) (Blob, error) {
 	return w.Commit()
 }
 
-// Open opens length bytes of a blob from offset on, or all from offset on if length is negative. A blob that is read
-// to its end from its start is checked: the last Read then returns ErrDamaged if it has changed. The reader remains
-// valid if the blob is deleted.
+// Open opens length bytes of a blob starting at offset, or everything from offset if length is negative. If the blob is
+// read from start to end, its digest is checked: the last Read returns ErrDamaged if the blob has changed. The reader
+// remains valid if the blob is deleted.
 func (s *Store) Open(p Place, b Blob, offset, length int64) (io.ReadCloser, error) {
 	f, err := os.Open(s.file(p, b.ID))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -326,7 +325,7 @@ func (s *Store) Open(p Place, b Blob, offset, length int64) (io.ReadCloser, erro
 	}{io.NewSectionReader(f, offset, length), f}, nil
 }
 
-// A checked reader compares the digest of what it has read at the end.
+// A checked reader reads a whole blob and checks its digest at the end.
 type checked struct {
 	*os.File
 	blob Blob
@@ -338,7 +337,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	n, err := c.File.Read(p)
 	c.sum.Write(p[:n])
 	c.read += int64(n)
-	// The digest is compared with the last bytes, not after them: readers of a known length do not read on.
+	// The digest is compared when the last bytes are read, not at io.EOF: callers that know the length do not read on.
 	if c.read == c.blob.Size && (n > 0 || c.blob.Size == 0) && hex.EncodeToString(c.sum.Sum(nil)) != c.blob.SHA256 {
 		return n, fmt.Errorf("%w: %s", ErrDamaged, c.blob.ID)
 	}
@@ -374,9 +373,9 @@ func (s *Store) remove(p Place, id string) error {
 	return err
 }
 
-// Sweep removes the blobs of a kind that were there when the store was opened and for which keep returns false: a
-// crash may come between a blob and the record that names it. Each service calls it once, before its first request
-// deletes or writes anything or at any later time.
+// Sweep removes the blobs of a kind that existed when the store was opened and for which keep returns false: a crash
+// may occur after a blob is written and before the record that refers to it. Each service calls it once, either before
+// it serves requests or at any later time.
 func (s *Store) Sweep(kind string, keep func(p Place, id string) bool) error {
 	s.mu.Lock()
 	old := map[Place][]Blob{}

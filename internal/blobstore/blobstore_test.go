@@ -48,7 +48,7 @@ func read(t *testing.T, s *Store, b Blob, offset, length int64) string {
 	return string(got)
 }
 
-// files returns how many files are below dir.
+// files returns the number of files below dir.
 func files(t *testing.T, dir string) (n int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -137,7 +137,7 @@ func TestRoom(t *testing.T) {
 	if got := s.Used(here.Account); got != 6 {
 		t.Errorf("used after a restart: %d", got)
 	}
-	// Unfinished writes count, so that several at once do not exceed the room together.
+	// Unfinished writes count, so that concurrent writes do not exceed the limit together.
 	w, err := s.Create(here)
 	if err != nil {
 		t.Fatal(err)
@@ -179,8 +179,8 @@ func TestDeleteWhileReading(t *testing.T) {
 	}
 }
 
-// What a crash leaves is removed: unfinished writes by Open, and blobs without a record by Sweep, which spares blobs
-// whose records may still be on their way.
+// After a crash, Open removes unfinished writes, and Sweep removes blobs without a record. Sweep spares new blobs,
+// whose records may not have been written yet.
 func TestCrash(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir})
