@@ -13,7 +13,7 @@ import (
 // A LogLine is a line of a component's log.
 type LogLine = launch.LogLine
 
-// The components of a control plane that write logs, by the names that their log streams begin with.
+// The components of a control plane that write logs. Their log streams' names begin with these names.
 const (
 	LogAPIServer              = launch.APIServer
 	LogAudit                  = launch.Audit
@@ -23,11 +23,12 @@ const (
 	LogScheduler              = launch.Scheduler
 )
 
-// holdLogging is how long a process that asks which logs are wanted waits for a change. It is shorter than the
-// server's own limits.
+// holdLogging is how long a request for the enabled logs may wait for a change. It is shorter than the server's own
+// timeouts.
 const holdLogging = 25 * time.Second
 
-// awaitLogging returns the components whose logs are wanted as soon as they differ from those given, or after a while.
+// awaitLogging waits until the components whose logs are enabled differ from those given, but at most holdLogging, and
+// returns them.
 func (p *plane) awaitLogging(ctx context.Context, have []string) []string {
 	ctx, cancel := context.WithTimeout(ctx, holdLogging)
 	defer cancel()
@@ -56,7 +57,7 @@ func (p *plane) writeLogs(ctx context.Context, lines []LogLine) error {
 	return p.m.hooks.WriteLogs(ctx, p.id, instance, lines)
 }
 
-// authenticate answers the token webhook, and logs that as aws-iam-authenticator does.
+// authenticate answers the token webhook, and logs the result as aws-iam-authenticator does.
 func (p *plane) authenticate(ctx context.Context, client, token string) authnv1.TokenReviewStatus {
 	hooks := p.m.hooks
 	user, err := hooks.Authenticate(ctx, p.id, token)

@@ -1,6 +1,6 @@
 package child
 
-// auditRules is the audit policy of EKS: that of Kubernetes' cluster scripts, with a first rule for aws-auth.
+// auditRules is EKS's audit policy: the policy from Kubernetes' cluster scripts, preceded by a rule for aws-auth.
 // https://docs.aws.amazon.com/eks/latest/best-practices/auditing-and-logging.html
 const auditRules = `
 apiVersion: audit.k8s.io/v1

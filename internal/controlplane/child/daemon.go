@@ -38,7 +38,7 @@ func newDaemonClient(cfg launch.Config) (*daemonClient, error) {
 	return &daemonClient{client: client, url: "https://" + u.Host}, nil
 }
 
-// call posts a message to a path and decodes the answer into it, within a time.
+// call posts message to path and decodes the response into message. within is the timeout.
 func (d *daemonClient) call(ctx context.Context, path string, within time.Duration, message any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -27,19 +27,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/logqueue"
 )
 
-// logs sends the lines of the components whose logs are enabled to the daemon. While none is, it costs one request
-// that waits for a change.
+// logs sends the log lines of the enabled components to the daemon. While no component is enabled, its only cost is one
+// request that waits for a change.
 type logs struct {
 	daemon  *daemonClient
 	queue   *logqueue.Queue
 	enabled atomic.Pointer[[]string]
-	// loggers are those of components, configs their settings.
+	// loggers are the loggers of components, by name. configs are the settings of all loggers.
 	loggers map[string]klog.Logger
 	configs []*textlogger.Config
 }
 
-// captureLogs makes klog write through the logs that it returns, for the whole process. Code that logs without the
-// context of a component is recognized by the functions that called it.
+// captureLogs makes klog, in the whole process, write to the logs that it returns. If code logs without the context of
+// a component, its component is found from the call stack.
 func captureLogs(daemon *daemonClient) *logs {
 	l := &logs{daemon: daemon, queue: logqueue.New(), loggers: map[string]klog.Logger{}}
 	l.enabled.Store(new([]string))
@@ -67,7 +67,7 @@ func (l *logs) add(component, text string) {
 	l.queue.Add(launch.LogLine{Component: component, Time: time.Now().UnixMilli(), Text: text})
 }
 
-// run sends lines and follows what is enabled, until ctx ends.
+// run sends lines, and keeps track of which logs are enabled, until ctx ends.
 func (l *logs) run(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -98,7 +98,7 @@ func (l *logs) follow(ctx context.Context) {
 	}
 }
 
-// EKS's components log with -v=2, which is also what lines such as "Successfully bound pod to node" need.
+// eksVerbosity is the verbosity of EKS's components. Lines such as "Successfully bound pod to node" require it.
 const eksVerbosity = "2"
 
 // adjust makes the components as verbose as EKS's while any of their logs is enabled.
@@ -110,13 +110,13 @@ func (l *logs) adjust() {
 		}
 	}
 	var global klog.Level
-	_ = global.Set(level) // a number
+	_ = global.Set(level) // cannot fail: level is a number
 	for _, c := range l.configs {
 		_ = c.Verbosity().Set(level)
 	}
 }
 
-// A lineWriter writes lines to this process's own log, and to those of components.
+// A lineWriter writes lines to this process's own log and, if they are enabled, to the components' logs.
 type lineWriter struct {
 	logs      *logs
 	component func() string
@@ -147,7 +147,8 @@ func callers() []string {
 	}
 }
 
-// componentOf returns the component whose function is called first among those given, innermost first.
+// componentOf returns the component of the innermost function that belongs to one, or the API server if none does.
+// functions starts with the innermost function.
 func componentOf(functions []string) string {
 	for _, f := range functions {
 		switch {
@@ -177,10 +178,10 @@ func (l *logs) audit(configs ...*genericapiserver.Config) error {
 	return nil
 }
 
-// maxAuditEvent is the size above which an event is cut. An event of CloudWatch Logs has 256 KiB at most.
+// maxAuditEvent is the size above which an event is truncated. CloudWatch Logs accepts events of at most 256 KiB.
 const maxAuditEvent = 256<<10 - 1024
 
-// An auditEvaluator decides what is audited: nothing while the audit log is disabled.
+// An auditEvaluator decides what is audited. It audits nothing while the audit log is disabled.
 type auditEvaluator struct {
 	audit.PolicyRuleEvaluator
 	logs *logs

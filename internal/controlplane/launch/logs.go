@@ -1,6 +1,6 @@
 package launch
 
-// The components of a control plane that write logs, by the names that their log streams begin with.
+// The components of a control plane that write logs. Their log streams' names begin with these names.
 // https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
 const (
 	APIServer              = "kube-apiserver"
@@ -18,13 +18,13 @@ type LogLine struct {
 	Text      string
 }
 
-// Logging says which components' logs are wanted. The child sends what it last heard, and is answered when that has
-// changed or after some seconds.
+// Logging lists the components whose logs are enabled. The child sends the list that it has, and the daemon answers
+// when it has changed, or after some seconds.
 type Logging struct {
 	Components []string
 }
 
-// Logs are lines from the child. The daemon answers with a Problem if the child should send them again.
+// Logs holds log lines from the child. The daemon answers with a Problem if the child should send them again.
 type Logs struct {
 	Lines   []LogLine `json:",omitempty"`
 	Problem string    `json:",omitempty"`

@@ -1,5 +1,5 @@
-// Package logqueue holds the lines of a control plane's logs until they have been written elsewhere. The control
-// plane's process and the daemon use it; it knows neither of them.
+// Package logqueue holds the lines of a control plane's logs until they have been written elsewhere. Both the control
+// plane's process and the daemon use it; it depends on neither of them.
 package logqueue
 
 import (
@@ -14,10 +14,10 @@ import (
 const (
 	// gather is how long lines are collected before they are written together.
 	gather = 500 * time.Millisecond
-	// maxBatch and maxBatchLines bound what is written together. CloudWatch Logs accepts 1 MiB and 10,000 lines.
+	// maxBatch and maxBatchLines limit a batch. CloudWatch Logs accepts 1 MiB and 10,000 lines.
 	maxBatch, maxBatchLines = 512 << 10, 5000
-	// maxQueue is how many bytes wait at most. If the writer cannot keep up, the oldest lines are lost: as on EKS,
-	// delivery is a best effort.
+	// maxQueue is the maximum size of the queue in bytes. If the writer cannot keep up, the oldest lines are dropped:
+	// as on EKS, delivery is best effort.
 	maxQueue = 8 << 20
 	// perLine is the approximate overhead of a line.
 	perLine = 64
@@ -25,13 +25,13 @@ const (
 	firstRetry, lastRetry = time.Second, 30 * time.Second
 )
 
-// A Queue is a queue of lines. The zero Queue is empty.
+// A Queue is a queue of lines. Use New to create one.
 type Queue struct {
 	mu      sync.Mutex
 	lines   []launch.LogLine
 	size    int
 	lost    int
-	arrived chan struct{} // has an element if there are lines
+	arrived chan struct{} // has an element if lines were added since Run last checked
 }
 
 // New returns an empty queue.
@@ -56,7 +56,8 @@ func (q *Queue) Add(line launch.LogLine) {
 
 func cost(line launch.LogLine) int { return len(line.Text) + perLine }
 
-// next removes and returns the oldest lines, as many as may be written together.
+// next removes and returns the oldest lines, up to a full batch, and returns how many lines were dropped since the last
+// call.
 func (q *Queue) next() (batch []launch.LogLine, lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,8 +74,8 @@ func (q *Queue) next() (batch []launch.LogLine, lost int) {
 	return batch, lost
 }
 
-// Run writes lines soon after they are added, until ctx ends. Lines that could not be written are written again after
-// a pause. report is told about failures and losses.
+// Run writes lines soon after they are added, until ctx ends. If a write fails, it tries again after a pause. It calls
+// report for failed writes and dropped lines.
 func (q *Queue) Run(ctx context.Context, write func(context.Context, []launch.LogLine) error, report func(error)) {
 	for {
 		select {

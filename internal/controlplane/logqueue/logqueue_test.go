@@ -41,7 +41,7 @@ func TestLinesAreWrittenTogetherAndInOrder(t *testing.T) {
 		if got := fmt.Sprint(batches, reports); got != "[] [no log group]" {
 			t.Fatal(got)
 		}
-		// Lines that could not be written come before later ones.
+		// Lines whose write failed come before later ones.
 		fail = nil
 		q.Add(line("c"))
 		time.Sleep(10 * time.Second)
@@ -52,7 +52,7 @@ func TestLinesAreWrittenTogetherAndInOrder(t *testing.T) {
 	})
 }
 
-// TestOldestLinesAreLost fills a queue that nobody empties.
+// TestOldestLinesAreLost fills a queue before anything reads from it.
 func TestOldestLinesAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := logqueue.New()
