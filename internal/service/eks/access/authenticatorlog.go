@@ -13,8 +13,8 @@ import (
 	authnv1 "k8s.io/api/authentication/v1"
 )
 
-// AuthenticatorLines returns what aws-iam-authenticator, which EKS runs, writes to its log about a login: the result of
-// Authenticate. client is the address of the API server's connection.
+// AuthenticatorLines returns the lines that aws-iam-authenticator, which EKS runs, would log about a login. user and
+// err are the result of Authenticate, and client is the address of the API server's connection.
 // https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/server/server.go; a line from EKS is in
 // https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2415
 func AuthenticatorLines(now time.Time, client string, user authnv1.UserInfo, err error) []string {
@@ -59,7 +59,7 @@ func AuthenticatorLines(now time.Time, client string, user authnv1.UserInfo, err
 
 var logrusBare = regexp.MustCompile(`^[a-zA-Z0-9\-._/@^+]*$`)
 
-// logrusValue writes a value as logrus' text format does.
+// logrusValue formats a value as logrus's text formatter does.
 func logrusValue(v string) string {
 	if logrusBare.MatchString(v) {
 		return v

@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// components are the components of a control plane whose logs belong to a type.
+// components maps each type of log to the control plane components that write it.
 // https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
 var components = map[ekstypes.LogType][]string{
 	ekstypes.LogTypeApi:               {"kube-apiserver"},
@@ -30,10 +30,10 @@ var components = map[ekstypes.LogType][]string{
 	ekstypes.LogTypeScheduler:         {"kube-scheduler"},
 }
 
-// logGroup is the log group of a cluster.
+// logGroup returns the name of a cluster's log group.
 func logGroup(cluster string) string { return "/aws/eks/" + cluster + "/cluster" }
 
-// enabledLogs are the types of logs that a configuration enables, sorted.
+// enabledLogs returns the types of logs that a configuration enables, sorted.
 func enabledLogs(in *ekstypes.Logging) []ekstypes.LogType {
 	var out []ekstypes.LogType
 	for _, setup := range in.ClusterLogging {
@@ -45,8 +45,8 @@ func enabledLogs(in *ekstypes.Logging) []ekstypes.LogType {
 	return slices.Compact(out)
 }
 
-// changedLogs are the types of logs that are enabled once a request has changed those enabled before. Types that the
-// request leaves out stay as they are.
+// changedLogs returns the types of logs that are enabled after a request, given those enabled before. Types that the
+// request leaves out do not change.
 func changedLogs(cluster string, before []ekstypes.LogType, in *ekstypes.Logging) ([]ekstypes.LogType, error) {
 	after := slices.Clone(before)
 	if in == nil {
@@ -67,7 +67,7 @@ func changedLogs(cluster string, before []ekstypes.LogType, in *ekstypes.Logging
 	return after, nil
 }
 
-// loggingOf returns a cluster's configuration in which these types of logs are enabled.
+// loggingOf returns the configuration of a cluster with the given types of logs enabled.
 func loggingOf(enabled []ekstypes.LogType) *ekstypes.Logging {
 	out := &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{}}
 	var disabled []ekstypes.LogType
@@ -85,7 +85,7 @@ func loggingOf(enabled []ekstypes.LogType) *ekstypes.Logging {
 	return out
 }
 
-// loggingChange checks a change of the types of logs that are enabled.
+// loggingChange validates a change to the enabled types of logs, and returns the update.
 func (s *Service) loggingChange(rec record.Cluster, in *ekstypes.Logging) (*record.Update, error) {
 	before := enabledLogs(rec.Cluster.Logging)
 	after, err := changedLogs(rec.Name(), before, in)
@@ -104,7 +104,7 @@ func (s *Service) loggingChange(rec record.Cluster, in *ekstypes.Logging) (*reco
 	return up, nil
 }
 
-// applyLogging makes a plane write the enabled types of logs, and creates their log group.
+// applyLogging creates the log group if any type of log is enabled, and makes the plane write the enabled types.
 func (s *Service) applyLogging(ctx context.Context, key store.Key, planeID string, enabled []ekstypes.LogType) error {
 	var wanted []string
 	for _, t := range enabled {
@@ -130,8 +130,8 @@ func ignoreExisting(err error) error {
 	return err
 }
 
-// WriteLogs writes lines of a control plane to the log group of its cluster. instance identifies a run of the control
-// plane. A log group that somebody has deleted is created again, as on EKS.
+// WriteLogs writes log lines of a control plane to the log group of its cluster. instance identifies a run of the
+// control plane. As on EKS, a deleted log group is created again.
 // https://github.com/terraform-aws-modules/terraform-aws-eks/issues/920
 func (s *Service) WriteLogs(ctx context.Context, planeID, instance string, lines []plane.LogLine) error {
 	key, rec, err := s.ClusterByPlane(planeID)
