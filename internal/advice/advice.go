@@ -15,9 +15,9 @@ import (
 type Fix struct {
 	// Commands are run in order in one POSIX shell.
 	Commands []string `json:"commands"`
-	// Sketch, if not empty, says that the commands cannot be run as they are: what to fill in, and how to find it.
+	// Sketch, if not empty, says that the commands cannot be run as they are, what to fill in, and how to find it.
 	Sketch string `json:"sketch,omitempty"`
-	// Replaces says that the fix replaces the thing that it is about by another of its kind.
+	// Replaces says that the fix replaces its subject by another of the same kind.
 	Replaces bool `json:"replaces,omitempty"`
 	// Proven says that the changes were tried on a copy: what failed works there, and what worked before still does.
 	Proven bool `json:"proven,omitempty"`
@@ -35,7 +35,7 @@ type Answer struct {
 // Paste returns a fix whose commands can be pasted.
 func Paste(commands ...string) Fix { return Fix{Commands: commands} }
 
-// Do returns one fix by a change whose proposer makes the commands.
+// Do returns a single fix that makes a change with the given commands.
 func Do(c Change, commands ...string) []Fix { return []Fix{{Commands: commands, Changes: []Change{c}}} }
 
 // Each returns alternative fixes of one command each, which can be pasted.

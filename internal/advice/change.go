@@ -35,8 +35,8 @@ const (
 	ClearFault        Kind = "ClearFault"
 )
 
-// The kinds of changes of permissions, instances and clusters. Their proposers make the commands: they have the documents
-// that are changed, and try them with their own engines. Value is what is added.
+// The kinds of changes to permissions, instances and clusters. Their proposers supply the commands, because they have
+// the documents to change and check the changes with their own engines. Value is what is added.
 const (
 	AddStatement     Kind = "AddPolicyStatement"
 	AttachPolicy     Kind = "AttachRolePolicy"
@@ -74,7 +74,7 @@ type Change struct {
 	Entry    *reach.Entry `json:"entry,omitempty"`
 	Route    *reach.Route `json:"route,omitempty"`
 	Value    string       `json:"value,omitempty"`
-	// Cost grows with the access that the change of a network opens. Fixes are ranked by it.
+	// Cost grows with the access that a change to the network opens. Fixes are ranked by it.
 	Cost int `json:"cost,omitempty"`
 }
 
@@ -217,7 +217,7 @@ func side(s *reach.Snapshot, v *reach.VPC) reach.PeeringSide {
 	return reach.PeeringSide{VPC: v.ID, Region: s.Region(), CIDRs: v.CIDRs}
 }
 
-// newPublic stands for the address that AWS would give. It is nobody else's here.
+// newPublic stands for the address that AWS would assign. No other interface has it here.
 var newPublic = netip.AddrFrom4([4]byte{54, 255, 255, 254})
 
 var everywhere = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
@@ -454,7 +454,7 @@ const (
 	peeringVariable = "$PEERING"
 )
 
-// nodeServices are the services for which endpoints are proposed.
+// endpointServices are the services for which endpoints are proposed.
 var endpointServices = strings.Fields(`autoscaling cloudformation ec2 ec2messages ecr.api ecr.dkr eks eks-auth elasticloadbalancing
 	events kms logs monitoring secretsmanager sns sqs ssm ssmmessages sts`)
 
@@ -474,7 +474,7 @@ func privateNames(region, service string) []string {
 	return []string{base}
 }
 
-// serviceOf returns the service with a host name, if there can be an interface endpoint for it.
+// serviceOf returns the service that has a host name, if there can be an interface endpoint for it.
 func serviceOf(region, name string) (string, bool) {
 	for _, service := range endpointServices {
 		for _, n := range privateNames(region, service) {

@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// Costs by what a change opens: a single peer costs less than its subnet, and that less than the VPC. If there is no
-// way to the internet yet, one costs more than an endpoint.
+// Costs, by how much a change opens: a single peer costs less than its subnet, which costs less than the VPC. If there
+// is no way to the internet yet, opening one costs more than an endpoint.
 const (
 	costGroup       = 1
 	costSubnet      = 2
@@ -27,7 +27,7 @@ const (
 	costNATGateway  = 15
 	costGateway     = 15
 	costPeering     = 10
-	costOpen        = 40 // of what opens a network that was closed
+	costOpen        = 40 // for opening a network that was closed
 )
 
 // A Need is a connection that must be possible.
@@ -83,8 +83,8 @@ func (p *proposer) propose() [][]Change {
 	return append(out, p.endpoints()...)
 }
 
-// astray returns the explanation of a packet to a private address that a default route has taken to an internet
-// gateway, as one of the route table that lacks a route for it.
+// astray handles a packet to a private address that a default route has taken to an internet gateway. It returns an
+// explanation that blames the route table, which lacks a route to the address. It returns other explanations unchanged.
 func (p *proposer) astray(x *reach.Explanation) *reach.Explanation {
 	if x.Code != reach.CodeNotRFC1918Egress && x.Code != reach.CodeNotRFC6598Egress {
 		return x
@@ -290,8 +290,8 @@ func (p *proposer) routes(x *reach.Explanation) []Change {
 	return out
 }
 
-// route adds a route to the table that lacks one, or replaces one that leads nowhere. A route for more than is needed
-// stays.
+// route adds a route to the table that lacks one, or replaces one that leads nowhere. It does not replace a route to
+// more addresses than needed.
 func (p *proposer) route(x *reach.Explanation, to netip.Prefix, target string, cost int) Change {
 	c := Change{Kind: AddRoute, Resource: x.Component, Route: &reach.Route{Destination: to, Target: target}, Cost: cost}
 	if r := x.Route; r != nil && (r.PrefixList != "" || to.Bits() <= r.Destination.Bits()) {
@@ -355,8 +355,8 @@ func (p *proposer) throughNewNAT(x *reach.Explanation) []Change {
 	}
 }
 
-// throughNewPeering connects the VPC with that of a private address, with routes there and
-// back. VPCs whose ranges overlap cannot be connected.
+// throughNewPeering connects the VPC with the VPC of a private address, with routes in both directions. VPCs whose
+// ranges overlap cannot be connected.
 // https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-basics.html#vpc-peering-limitations
 func (p *proposer) throughNewPeering(x *reach.Explanation) []Change {
 	if x.Code != reach.CodeNoRoute && x.Code != reach.CodeBadStateRoute || x.Return || x.Component == "" || reach.Public(x.Address) || p.s.Get(peeringVariable) != nil {
@@ -492,8 +492,8 @@ func (p *proposer) publicAccess(x *reach.Explanation) []Change {
 	return nil
 }
 
-// endpoints proposes endpoints of the service that is called by a public address: a new one, or a fix for the
-// existing one that does not answer. If several services are unreachable, another set has endpoints for all of them.
+// endpoints proposes endpoints for the service that is called at a public address: a new one, or a fix for an existing
+// one that does not answer. If several services are unreachable, another set has endpoints for all of them.
 func (p *proposer) endpoints() [][]Change {
 	e := p.s.InterfaceOf(p.need.Flow.From)
 	name := strings.ToLower(strings.TrimSuffix(p.need.Name, "."))
@@ -509,7 +509,7 @@ func (p *proposer) endpoints() [][]Change {
 		return nil
 	}
 	var out [][]Change
-	var first []Change // what private DNS needs
+	var first []Change // the change that private DNS requires
 	if !v.DNSHostnames {
 		first = []Change{{Kind: EnableAttribute, Resource: v.ID, Value: reach.AttributeDNSHostnames, Cost: costSetting}}
 		out = append(out, first)
@@ -522,7 +522,7 @@ func (p *proposer) endpoints() [][]Change {
 	if slices.ContainsFunc(p.s.Endpoints(), func(old *reach.VPCEndpoint) bool {
 		return old.VPC == v.ID && old.Type == reach.InterfaceEndpoint && old.Service == "com.amazonaws."+p.s.Region()+"."+service
 	}) {
-		return out // a second one with private DNS is refused
+		return out // AWS refuses a second one with private DNS
 	}
 	for _, groups := range p.endpointGroups(v) {
 		set := slices.Concat(first, groups.first)
@@ -577,7 +577,7 @@ func (p *proposer) subnets(e *reach.Interface) []string {
 	return out
 }
 
-// endpointGroups are groups for an endpoint, and the changes that must come first.
+// An endpointGroups has groups for an endpoint, and the changes that must come first.
 type endpointGroups struct {
 	ids   []string
 	first []Change

@@ -75,8 +75,8 @@ const (
 	s3Name  = "bucket.s3.us-east-1.amazonaws.com"
 )
 
-// The first fix brings the node all the way, names kinds instead of addresses, and opens no
-// way to the internet.
+// The first fix gets the node to Ready, names kinds instead of addresses, and opens no way
+// to the internet.
 func TestFixesOfAClosedNetwork(t *testing.T) {
 	group := func(id string, rules ...reach.Rule) func(*reach.Draft) {
 		return func(d *reach.Draft) { d.Put(&reach.SecurityGroup{ID: id, VPC: "vpc-1", Rules: rules}) }
@@ -125,8 +125,9 @@ func TestFixesOfAClosedNetwork(t *testing.T) {
 	}
 }
 
-// A private endpoint is reached from another VPC by a peering connection, with routes there
-// and back, and a rule. Where the ranges overlap there is no fix, which is said.
+// A private endpoint is reached from another VPC by a peering connection, with routes in
+// both directions, and a rule. If the ranges overlap, there is no fix, and the answer says
+// so.
 func TestFixesBetweenVPCs(t *testing.T) {
 	away := func(cidr, address string) func(d *reach.Draft) {
 		return func(d *reach.Draft) {
@@ -159,7 +160,8 @@ func TestFixesBetweenVPCs(t *testing.T) {
 	if got := a.Fixes[0]; !slices.Equal(got.Commands, want) {
 		t.Errorf("got\n%s\nwant\n%s", got.Shell(), strings.Join(want, "\n"))
 	}
-	// A default route sends the packet to the internet gateway instead, which drops it. The route stays.
+	// A default route sends the packet to the internet gateway instead, which drops it. The
+	// fix keeps that route.
 	public := func(d *reach.Draft) {
 		away("10.9.0.0/16", "10.9.0.10")(d)
 		for vpc, local := range map[string]string{"vpc-1": "10.0.0.0/16", "vpc-2": "10.9.0.0/16"} {
@@ -190,7 +192,7 @@ func TestFixesBetweenVPCs(t *testing.T) {
 	}
 }
 
-// What nothing mends is said to be so, with what is known to be wrong.
+// If nothing helps, the answer says so, with what is known to be wrong.
 func TestNothingHelps(t *testing.T) {
 	a := Network(closedWorld(func(*reach.Draft) {}), Connection{Needs: []Need{{Flow: reach.Flow{From: reach.At("i-gone"), Protocol: reach.TCP, Port: 443}, Name: ec2Name}}})
 	if len(a.Fixes) > 0 || !strings.Contains(a.Note, "the source i-gone does not exist") {
@@ -198,8 +200,8 @@ func TestNothingHelps(t *testing.T) {
 	}
 }
 
-// An endpoint whose group lets only one machine in would cut the others off, if they have
-// another way: the neighbours are asked.
+// An endpoint whose group admits only one machine would cut off the others if they have
+// another way, so the neighbours are checked as well.
 func TestNeighboursKeepTheirWay(t *testing.T) {
 	s := closedWorld(func(d *reach.Draft) {
 		d.Delete("vpce-ecr.api")
