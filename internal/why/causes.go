@@ -15,42 +15,43 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// A cause is a row of the table of what `why` knows to be wrong. By and code are those of
-// the reason that it prints, and rows the pages of docs/failures, which are played by
-// test/e2e with the commands that are printed for them.
+// A cause is a row of the table of problems that `why` knows. by and code are those of the
+// reason that it prints. rows are pages of docs/failures, which test/e2e plays with the
+// commands that are printed for them.
 //
-// Causes of a node's step are recognized by step, and data, which is Step.Cause, and say
-// what is wrong themselves. What the network, IAM or a cluster has decided comes with
-// everything but the proposals.
+// Causes of a node's step are recognized by step and by data, which is Step.Cause, and have
+// a text that says what is wrong. Decisions of the network, IAM or a cluster already
+// explain everything but the fixes.
 type cause struct {
 	by, code string
 	rows     []string
-	// tests cover it where no row does.
+	// tests names the test that covers the cause if no row does.
 	tests string
 
 	step, data string
-	when       func(*question) bool // nil: always
+	when       func(*question) bool // nil means always
 	component  func(*question) string
 	text       func(*question) string
-	// propose returns the fixes. It is nil where an engine proposes: internal/advice for
-	// what the network refuses, internal/policy for permissions, and the pod's chain.
+	// propose returns the fixes. It is nil if an engine proposes them: internal/advice for
+	// connections that the network refuses, internal/policy for permissions, and the pod's
+	// chain.
 	propose func(*question) []advice.Fix
 }
 
-// A question is what a cause has to go by.
+// A question holds the facts that causes are recognized by.
 type question struct {
 	x *Explainer
 	e *api.NodeExplanation
-	m *machine.Instance // nil: it is gone
+	m *machine.Instance // nil if it is gone
 	s *node.Step
 	d *node.Decision
 }
 
 func (q *question) at() string { return " --region " + q.e.Region }
 
-// causes is the table. Of several rows for a step the first one counts.
+// causes returns the table. If several rows match a step, the first one counts.
 func causes() []cause {
-	// User data runs once, so that the instance is replaced.
+	// User data runs only once, so the instance must be replaced.
 	userData := func(c cause) cause {
 		c.by = node.ByImage
 		c.component = func(q *question) string { return "user data of " + q.e.Instance }
@@ -111,7 +112,7 @@ func causes() []cause {
 				return "the certificate authority in user data is not the cluster's" + describe(q.e, "cluster.certificateAuthority.data")
 			},
 		}),
-		// The API server refuses in words alone.
+		// The API server's refusals have only a text.
 		{
 			by: node.ByCluster, code: "Forbidden", rows: []string{"mapped-username"}, step: node.StepRegister, component: role,
 			when: func(q *question) bool { return nodesModified.MatchString(q.s.Evidence) },
@@ -195,7 +196,7 @@ func causes() []cause {
 		{by: node.ByIAM, code: "AccessDeniedException", rows: []string{"no-registry-policy"}},
 		{by: node.ByIAM, code: "provider", rows: []string{"pod-provider"}},
 
-		// What Kubernetes says of nodes and pods.
+		// What Kubernetes reports about nodes and pods.
 		{by: node.ByKubernetes, code: "VersionSkew", rows: []string{"kubelet-newer", "kubelet-old"}},
 		{by: node.ByKubernetes, code: "Forbidden", rows: []string{"pod-service-account"}},
 		{by: node.ByKubernetes, code: "ExceededQuota", rows: []string{"pod-quota"}},
@@ -215,10 +216,10 @@ func causes() []cause {
 	}
 }
 
-// table is made once.
+// table is built only once.
 var table = causes()
 
-// paged adds to a reason the pages of docs/failures that are about it.
+// paged adds the related pages of docs/failures to a reason.
 func paged(r *api.Reason) *api.Reason {
 	if r == nil {
 		return nil
@@ -231,9 +232,9 @@ func paged(r *api.Reason) *api.Reason {
 	return r
 }
 
-// hint says what is behind a step that failed without a decision of the network, IAM or the
-// cluster: the step's cause is all that the program on the node had, and here the rest of
-// the world can be looked at.
+// hint returns the reason for a step that failed without a decision of the network, IAM or
+// the cluster. The program on the node knew only the step's cause, whereas hint can examine
+// the rest of the world.
 func (x *Explainer) hint(e *api.NodeExplanation, m *machine.Instance, s *node.Step) *api.Reason {
 	q := &question{x: x, e: e, m: m, s: s}
 	for i := range table {
@@ -246,7 +247,7 @@ func (x *Explainer) hint(e *api.NodeExplanation, m *machine.Instance, s *node.St
 	return nil
 }
 
-// proposed are the fixes for a decision about who an instance is.
+// proposed returns the fixes for a decision about the identity of an instance.
 func (x *Explainer) proposed(account, region string, d *node.Decision) []advice.Fix {
 	for i := range table {
 		c := &table[i]
@@ -279,11 +280,11 @@ func (q *question) oldBootstrap() bool {
 	return q.m != nil && q.m.Image.Family == images.AL2023 && strings.Contains(string(q.m.UserData), "/etc/eks/bootstrap.sh")
 }
 
-// The API server's NodeRestriction:
+// nodesModified matches a refusal by the API server's NodeRestriction:
 // https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
 var nodesModified = regexp.MustCompile(`node "([^"]*)" is not allowed to modify node "([^"]*)"`)
 
-// remap maps the role in aws-auth as that of nodes.
+// remap returns the fix that maps the role in aws-auth as a role of nodes.
 func (q *question) remap() []advice.Fix {
 	plane, err := q.x.planeOf(q.e)
 	if err != nil {
@@ -292,22 +293,24 @@ func (q *question) remap() []advice.Fix {
 	return q.x.editAuth(context.Background(), &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role}, "EC2_LINUX")
 }
 
-// replaceEntry makes an access entry that is another's, or of another type, anew.
+// replaceEntry returns the fix that deletes an access entry that has another owner or type,
+// and creates it again.
 func replaceEntry(region string, s *node.Subject) []advice.Fix {
 	return advice.Do(advice.Change{Kind: advice.ReplaceMapping, Resource: s.Cluster, Value: s.Role},
 		"aws eks delete-access-entry --cluster-name "+s.Cluster+" --principal-arn "+s.Role+" --region "+region,
 		createEntry(region, s, "EC2_LINUX"))
 }
 
-// trusts reports whether a trust policy lets a service assume the role by now: whoever was
-// refused has not asked again yet.
+// trusts reports whether a trust policy currently lets a service assume the role. A service
+// that was refused may not have tried again yet.
 func trusts(trust, role, service string) bool {
 	doc, err := policy.Parse(policy.Trust, trust)
 	return err == nil && policy.Evaluate(policy.Request{Action: "sts:AssumeRole", Resource: role, Principal: policy.Principal{Service: service}},
 		policy.Policies{Trust: &policy.Source{Document: doc}}).Allowed
 }
 
-// trusting lets a service assume a role, besides those that already may.
+// trusting returns the fix that lets a service assume a role, in addition to those that
+// already may.
 func (x *Explainer) trusting(role, service string) []advice.Fix {
 	r, err := x.cfg.IAM.RoleByARN(context.Background(), role)
 	if err != nil || !roleNames.MatchString(roleName(role)) || trusts(r.Trust, role, service) {

@@ -61,7 +61,7 @@ func TestHint(t *testing.T) {
 	al2023.Image.Family = images.AL2023
 	x := New(Config{EC2: noEC2{}, EKS: closed{host: "dev.example"}, IAM: anyRole{}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }})
 	for _, tt := range []struct {
-		name, step, failed string // as data; of register, in the words of Kubernetes
+		name, step, failed string // failed is data; for register it is Kubernetes' text
 		machine            *machine.Instance
 		code               string // "" for no hint
 	}{
@@ -101,14 +101,14 @@ func (noEC2) EndpointPolicy(context.Context, string, string, string) (document s
 	return "", false
 }
 
-// anyRole has every role, which trusts another service.
+// anyRole returns a role for every ARN. The role trusts another service.
 type anyRole struct{ IAM }
 
 func (anyRole) RoleByARN(context.Context, string) (iam.Role, error) {
 	return iam.Role{Trust: `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ecs.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}, nil
 }
 
-// What lets one service assume a role leaves in place who else may.
+// The fix that lets a service assume a role keeps the trust in others.
 func TestTrustIsAdded(t *testing.T) {
 	x := New(Config{IAM: anyRole{}})
 	got := x.trusting("arn:aws:iam::000000000000:role/node", "ec2.amazonaws.com")

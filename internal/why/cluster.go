@@ -127,7 +127,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 	return out, err
 }
 
-// endpointAccess says whether this machine reaches a cluster's endpoint.
+// endpointAccess returns whether this machine reaches a cluster's endpoint.
 func (x *Explainer) endpointAccess(ctx context.Context, account, region, cluster string) (*api.EndpointAccess, error) {
 	endpoints, err := x.cfg.EKS.APIEndpoints(ctx, account, region)
 	if err != nil {
@@ -156,12 +156,12 @@ func (x *Explainer) endpointAccess(ctx context.Context, account, region, cluster
 	return out, nil
 }
 
-// issueFixes returns the commands that resolve an issue of a node group, from what there is now.
+// issueFixes returns the commands that resolve an issue of a node group, given the current state of the world.
 func (x *Explainer) issueFixes(ctx context.Context, account, region string, issue *ekstypes.Issue, g *ekstypes.Nodegroup) []advice.Fix {
 	if issue.Code == ekstypes.NodegroupIssueCodeInstanceLimitExceeded {
 		raise, known := x.raisedVCPUs(ctx, account, region, g, int(aws.ToInt32(g.ScalingConfig.DesiredSize)))
 		switch {
-		case known && g.Status == ekstypes.NodegroupStatusCreateFailed: // it stays so
+		case known && g.Status == ekstypes.NodegroupStatusCreateFailed: // this status is final
 			return advice.Do(advice.Change{Kind: advice.ReplaceNodegroup, Resource: aws.ToString(g.NodegroupName)}, slices.Concat(nonEmpty(raise), remake(g, region))...)
 		case raise != "":
 			return advice.Do(advice.Change{Kind: advice.RaiseQuota, Resource: aws.ToString(g.NodegroupName)}, raise)
@@ -193,7 +193,7 @@ func remake(g *ekstypes.Nodegroup, region string) []string {
 	}{{" --labels ", g.Labels}, {" --tags ", g.Tags}} {
 		if len(more.pairs) > 0 {
 			text, err := json.Marshal(more.pairs)
-			if err != nil { // strings
+			if err != nil { // strings always encode
 				panic(err)
 			}
 			create += more.flag + quoted(string(text))
@@ -208,7 +208,7 @@ func remake(g *ekstypes.Nodegroup, region string) []string {
 	return []string{"aws eks delete-nodegroup" + of + at, "aws eks wait nodegroup-deleted" + of + at, create + at}
 }
 
-// nodegroupFixes returns the commands that resolve an issue of a node group, or tell more about it, if its nodes do
+// nodegroupFixes returns the commands that resolve an issue of a node group, or that tell more about it if its nodes do
 // not: https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html
 func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string) []advice.Fix {
 	at := " --region " + region
@@ -244,8 +244,8 @@ func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string)
 	return nil
 }
 
-// raisedVCPUs returns the command that requests the vCPUs for all missing instances of a node group at once, or "" if the
-// quota has them. It returns false if the node group's launch template chooses the type.
+// raisedVCPUs returns the command that requests the vCPUs for all missing instances of a node group at once, or "" if
+// the quota is large enough. It returns false if the node group's launch template chooses the type.
 func (x *Explainer) raisedVCPUs(ctx context.Context, account, region string, g *ekstypes.Nodegroup, desired int) (command string, ok bool) {
 	var use ec2.VCPUUse // of the largest type
 	for _, t := range g.InstanceTypes {
@@ -270,7 +270,7 @@ func (x *Explainer) raisedVCPUs(ctx context.Context, account, region string, g *
 	return fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s --desired-value %d --region %s", use.Code, wanted, region), true
 }
 
-// keyFixes returns the commands that resolve an issue of a cluster with its key.
+// keyFixes returns the commands that resolve an issue with a cluster's key.
 func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []advice.Fix {
 	if len(issue.ResourceIds) == 0 {
 		return nil

@@ -72,7 +72,7 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 	return out, nil
 }
 
-// fargateMachine says how far the machine for a pod has come.
+// fargateMachine fills in how far the machine for a pod has come.
 func (x *Explainer) fargateMachine(out *fargateExplanation, account, region, id, role string) {
 	out.Evidence, out.Reason = "a machine with "+id+" is being started for it", nil
 	info, ok := x.cfg.Machines.Info(id)
@@ -115,14 +115,14 @@ func (x *Explainer) fargateRefusal(ctx context.Context, account, region, cluster
 	return why
 }
 
-// fargateBlock says what keeps a profile from launching a pod: its selectors, its role, or
-// the cluster that does not know the role.
+// fargateBlock explains what keeps a profile from launching a pod: its selectors, its role, or a cluster that does not
+// know the role.
 func (x *Explainer) fargateBlock(ctx context.Context, why *api.Reason, account, region, cluster string, pod *corev1.Pod) {
 	profile := pod.Labels[fargate.LabelProfile]
 	_, err := x.cfg.EKS.FargateLaunch(ctx, account, region, cluster, profile, pod)
 	block, ok := errors.AsType[*eks.FargateBlock](err)
 	if !ok {
-		return // by now it would, or the profile is gone
+		return // nothing blocks it any more, or the profile is gone
 	}
 	if block.Cause == eks.FargateBlockedSelectors {
 		why.Fixes = oneSketch("remove schedulerName " + fargate.SchedulerName + " and the label " + fargate.LabelProfile + " from the pod's template: pods that a profile selects get both automatically")
@@ -145,7 +145,7 @@ func (x *Explainer) fargateBlock(ctx context.Context, why *api.Reason, account, 
 	}
 }
 
-// notFargate says why none of the cluster's profiles is a pod's.
+// notFargate returns why none of the cluster's profiles matches a pod.
 func notFargate(c *eks.FargateChoice, pod *corev1.Pod) []string {
 	if c.Profile != "" {
 		return []string{"Fargate profile " + c.Profile + " matches now, but did not when the pod was created: profiles apply to new pods only (kubectl delete pod " + pod.Name + " --namespace " + pod.Namespace + ")"}

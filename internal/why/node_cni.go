@@ -14,7 +14,7 @@ import (
 // cniPatience is how long the DaemonSet controller may take to put a pod of aws-node on a node that has registered.
 const cniPatience = 10 * time.Second
 
-// missingCNI finds that a node waits for a CNI plugin that its cluster does not have: a cluster created without
+// missingCNI explains a node that waits for a CNI plugin that its cluster does not have: a cluster created without
 // self-managed add-ons has none until the add-on vpc-cni is installed.
 // https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html#addon-consider-auto
 func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now time.Time) {
@@ -31,7 +31,7 @@ func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now 
 	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
 	facts, err := x.cfg.EKS.PodFacts(ctx, e.Cluster, "kube-system", "aws-node")
 	if err != nil || facts.Pod != nil || len(facts.Events) > 0 {
-		return // there is one, or it is unknown
+		return // it exists, or that is unknown
 	}
 	e.Steps[image].State = api.StepFailed
 	e.Steps[image].Evidence = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"

@@ -149,7 +149,7 @@ func (c *podChain) fail(name, evidence string, why *api.Reason) {
 	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: paged(why)})
 }
 
-// hosted returns the node's own step, or nil, because Kubernetes' events do not contain the rule or policy.
+// hosted returns the node's own step, or nil. Kubernetes' events do not contain the rule or policy.
 func (c *podChain) hosted(name string) *node.Step {
 	names := map[string][]string{
 		podAddress: {node.StepPodAddress}, podImage: {node.StepPodImage}, podConfiguration: {node.StepPodVolumes, node.StepPodConfig},
@@ -248,7 +248,7 @@ func (c *podChain) settle() {
 	}
 }
 
-// refusedAdmission says why the API server rejected a pod.
+// refusedAdmission explains why the API server rejected a pod.
 func (c *podChain) refusedAdmission(e *corev1.Event) {
 	maker := strings.ToLower(e.InvolvedObject.Kind) + "/" + e.InvolvedObject.Name
 	why := &api.Reason{By: node.ByKubernetes, Code: "Forbidden", Component: maker, Text: e.Message}
@@ -279,8 +279,8 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 	c.fail(podAdmission, e.Message, why)
 }
 
-// raisedQuota raises a quota by what one pod requested, for all the pods that are wanting, and no more. says is the API server's
-// " requested: pods=1, used: pods=0, limited: pods=0".
+// raisedQuota returns the fix that raises a quota by the request of one pod for each missing pod, and by no more. says
+// is the API server's " requested: pods=1, used: pods=0, limited: pods=0".
 // https://github.com/kubernetes/apiserver/blob/master/pkg/admission/plugin/resourcequota/controller.go
 func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 	hard := map[string]string{}
@@ -306,13 +306,13 @@ func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 		return oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota+namespace)
 	}
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"hard": hard}})
-	if err != nil { // strings
+	if err != nil { // strings always encode
 		panic(err)
 	}
 	return advice.Do(advice.Change{Kind: advice.RaiseQuota, Resource: quota, Value: string(patch)}, "kubectl patch resourcequota "+quota+namespace+" --type merge --patch "+quoted(string(patch)))
 }
 
-// quotedAfter is the first quoted word after a text.
+// quotedAfter returns the first quoted word after a text.
 func quotedAfter(s, text string) string {
 	_, s, _ = strings.Cut(s, text)
 	_, s, _ = strings.Cut(s, `"`)

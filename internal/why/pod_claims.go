@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// unbound reports whether the scheduler waits for volumes of the pod's claims, and explains that: the scheduler only
+// unbound reports whether the scheduler waits for volumes of the pod's claims, and explains why: the scheduler only
 // mentions claims in general, and nothing at all while a provisioner is working.
 func (c *podChain) unbound(message string) bool {
 	about := strings.Contains(message, "PersistentVolumeClaim") || strings.Contains(message, "persistent volumes to bind") || strings.Contains(message, "binding volumes")
@@ -83,7 +83,7 @@ func volumeFor(claim *corev1.PersistentVolumeClaim) string {
 			ClaimRef: map[string]string{"namespace": claim.Namespace, "name": claim.Name}, HostPath: map[string]string{"path": "/mnt/" + claim.Name},
 		},
 	})
-	if err != nil { // names and quantities
+	if err != nil { // names and quantities always encode
 		panic(err)
 	}
 	return "echo '" + string(b) + "' | kubectl create -f -"

@@ -65,7 +65,7 @@ func conditionOf(n *corev1.Node, t corev1.NodeConditionType) *corev1.NodeConditi
 	return nil
 }
 
-// lastEvent is the newest of the pod's events with a reason, or nil.
+// lastEvent returns the newest of the pod's events that has the given reason, or nil.
 func (c *podChain) lastEvent(reason string) *corev1.Event {
 	for i := len(c.facts.Events) - 1; i >= 0; i-- {
 		if e := &c.facts.Events[i]; e.Reason == reason {
@@ -95,7 +95,7 @@ func (c *podChain) address() bool {
 	return c.configured() // volumes are set up before the sandbox
 }
 
-// addressFixes finds room: first in the subnet, then on more nodes.
+// addressFixes returns fixes that make room for the pod's address: first in the subnet, then on more nodes.
 func (c *podChain) addressFixes() []advice.Fix {
 	var fixes []advice.Fix
 	if id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, c.pod.Spec.NodeName); ok {
@@ -107,7 +107,7 @@ func (c *podChain) addressFixes() []advice.Fix {
 	return append(fixes, c.moreNodes()...)
 }
 
-// waiting finds a container that waits for one of the reasons.
+// waiting finds a container that is waiting for one of the given reasons.
 func (c *podChain) waiting(reasons ...string) (container, image string, why corev1.ContainerStateWaiting, ok bool) {
 	for _, list := range [][]corev1.ContainerStatus{c.pod.Status.InitContainerStatuses, c.pod.Status.ContainerStatuses} {
 		for i := range list {
@@ -150,7 +150,8 @@ func (c *podChain) image() bool {
 	return false
 }
 
-// allowPull returns the command that lets a container's image be pulled, if that replaces the pod.
+// allowPull returns the command that lets a container's image be pulled, or nil if the pod has no maker that would
+// replace it.
 func (c *podChain) allowPull(container string) []advice.Fix {
 	maker := c.maker()
 	if kind, _, _ := strings.Cut(maker, "/"); !slices.Contains([]string{"deployment", "statefulset", "daemonset"}, kind) {

@@ -85,7 +85,7 @@ func schedulerReasons(message string) []string {
 	return append(out, strings.TrimSpace(list[from:]))
 }
 
-// schedulerReason explains a reason with the actual and required values, and what changes it.
+// schedulerReason explains a reason with the actual and required values, and returns fixes.
 func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.Fix) {
 	switch {
 	case strings.Contains(reason, "no nodes available"):
@@ -192,8 +192,9 @@ func (c *podChain) moreNodes() []advice.Fix {
 	return c.larger(name, groups[name])
 }
 
-// larger adds a node to a managed group that has so many, and raises the quota of its instances if that is too small. A
-// group that wants more nodes than it has does not have to want another one.
+// larger returns the fix that adds a node to a managed group that has the given number of nodes, and that raises the
+// quota of its instances if necessary. If the quota keeps the group from launching the nodes that it already wants,
+// raising the quota is enough.
 func (c *podChain) larger(name string, has int) []advice.Fix {
 	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: c.facts.Account, Region: c.facts.Region, Service: "eks"})
 	most, wanted := has, has

@@ -23,7 +23,8 @@ func (c *podChain) allowedBy(n *corev1.Node) bool {
 	return err == nil && ok
 }
 
-// repelledBy returns the taint, with that key or any, that keeps the pod from a node, or nil.
+// repelledBy returns the taint that keeps the pod from a node, or nil. If key is not empty, the taint must have that
+// key.
 func (c *podChain) repelledBy(n *corev1.Node, key string) *corev1.Taint {
 	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, c.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && (key == "" || t.Key == key)
@@ -60,7 +61,7 @@ func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
 	return best, taint
 }
 
-// untolerated says which taint the scheduler refers to, and what changes it.
+// untolerated explains which taint the scheduler refers to, and returns fixes.
 func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) {
 	_, named, _ := strings.Cut(reason, "{")
 	key, _, _ := strings.Cut(named, ": ")
@@ -105,7 +106,7 @@ func (c *podChain) toleration(t *corev1.Taint) string {
 	return "kubectl patch " + maker + " --namespace " + c.pod.Namespace + " --type json -p '" + string(patch) + "'"
 }
 
-// selected says which nodes the pod selects, and how to get one.
+// selected explains which nodes the pod selects, and how to get one.
 func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 	var wanted []string
 	for k, v := range c.pod.Spec.NodeSelector {
@@ -116,7 +117,7 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 		return reason + ": no node matches the pod's node affinity", nil
 	}
 	text = reason + ": the pod wants nodes with " + strings.Join(wanted, ", ")
-	// Other pods may select the value that a label has now.
+	// Other pods may select the current value of a label.
 	taken := func(n *corev1.Node) bool {
 		for k, v := range c.pod.Spec.NodeSelector {
 			if has, ok := n.Labels[k]; ok && has != v {
@@ -134,7 +135,7 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 		}
 		return r
 	}
-	var other *corev1.Node // one that only lacks the labels, if there is one
+	var other *corev1.Node // preferably one that only lacks the labels
 	for i := range c.facts.Nodes {
 		switch n := &c.facts.Nodes[i]; {
 		case c.allowedBy(n):

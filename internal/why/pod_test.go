@@ -63,7 +63,7 @@ func read[T any](t *testing.T, text string) *T {
 	return out
 }
 
-// TestWhyPod shows what `drydock why pod` says of a pod at each of its steps.
+// TestWhyPod shows what `drydock why pod` prints about a pod at each of its steps.
 func TestWhyPod(t *testing.T) {
 	s := testkit.NewServer(t, testkit.Config{})
 	var onHost machineSteps
@@ -203,7 +203,7 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	testkit.Golden(t, "why_pod.golden", b.String())
 }
 
-// machineSteps is a world with one machine, n1, and what it says of a pod.
+// machineSteps is a world with one machine, n1, and the steps that it reports for a pod.
 type machineSteps struct {
 	noMachines
 	steps []node.Step
@@ -222,7 +222,7 @@ func (nodegroups) DescribeNodegroup(context.Context, *awseks.DescribeNodegroupIn
 	return &awseks.DescribeNodegroupOutput{Nodegroup: &ekstypes.Nodegroup{ScalingConfig: &ekstypes.NodegroupScalingConfig{MaxSize: aws.Int32(10), DesiredSize: aws.Int32(2)}}}, nil
 }
 
-// A quota is raised by what was asked for, of each resource, for all the pods that are wanting.
+// A quota is raised by the requested amount of each resource, for all missing pods.
 func TestRaisedQuota(t *testing.T) {
 	const says = " requested: limits.cpu=500m,pods=1, used: limits.cpu=2,pods=4, limited: limits.cpu=2,pods=4"
 	for wanting, want := range map[int]string{0: `"limits.cpu":"2500m","pods":"5"`, 1: `"limits.cpu":"2500m","pods":"5"`, 3: `"limits.cpu":"3500m","pods":"7"`} {

@@ -15,11 +15,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// tagGroup is on every instance of an Auto Scaling group.
+// tagGroup is the key of a tag on every instance of an Auto Scaling group.
 const tagGroup = "aws:autoscaling:groupName"
 
-// relaunch replaces an instance by one with changed user data, in which news replaces the single occurrence of old.
-// If only a person knows the right value, the fix is a sketch.
+// relaunch returns the fix that replaces an instance by one with changed user data, in which news replaces the single
+// occurrence of old. If only a person knows the right value, the fix is a sketch.
 func (x *Explainer) relaunch(e *api.NodeExplanation, m *machine.Instance, old, news string) []advice.Fix {
 	edit, sketch := "", "correct the file user-data before the instance is launched again"
 	if old != "" && m != nil && strings.Count(string(m.UserData), old) == 1 {
@@ -31,8 +31,8 @@ func (x *Explainer) relaunch(e *api.NodeExplanation, m *machine.Instance, old, n
 // onceOnly reports whether a step is taken by user data, which runs at the first boot only.
 func onceOnly(step string) bool { return step == node.StepDescribe || step == node.StepScript }
 
-// thenRelaunch adds to what mends the network that the instance is replaced. If the network
-// is in order by now, that alone is left.
+// thenRelaunch adds the replacement of the instance to the fixes of the network. If the network works by now, replacing
+// the instance is the only fix.
 func (x *Explainer) thenRelaunch(e *api.NodeExplanation, m *machine.Instance, why *api.Reason) {
 	if why == nil || why.By != node.ByNetwork {
 		return
@@ -50,7 +50,7 @@ func (x *Explainer) thenRelaunch(e *api.NodeExplanation, m *machine.Instance, wh
 	}
 }
 
-// relaunchAfter replaces an instance whose user data is right, and has run too early.
+// relaunchAfter returns the fix that replaces an instance whose user data is right, but ran too early.
 func (x *Explainer) relaunchAfter(e *api.NodeExplanation, m *machine.Instance, command string) []advice.Fix {
 	return x.replaced(e, m, "", command, "")
 }

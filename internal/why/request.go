@@ -110,7 +110,7 @@ func networkRefusal(e journal.Entry) (*node.Decision, bool) {
 	return &why, json.Unmarshal(b, &why) == nil && why.Text != ""
 }
 
-// kept returns the explanation in a decision of the journal.
+// kept returns the explanation in a decision that the journal holds.
 func kept(e journal.Entry) (authz.Explanation, bool) {
 	raw, ok := e.Fields["why"]
 	if !ok {

@@ -16,7 +16,7 @@ import (
 // requestFixes returns the commands for the suggestions whose changes can all be made by commands. Each suggestion
 // was tried on the policies of the request.
 func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, who string) []advice.Fix {
-	// If the request itself can be changed, that is what the trust policy's condition is for.
+	// If the request itself can be changed, the condition in the trust policy is meant for that.
 	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {
 		return !slices.ContainsFunc(s.Changes, func(c policy.Change) bool { return c.Kind != policy.SetKey })
 	})
@@ -58,7 +58,7 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, wh
 	return out
 }
 
-// addTrust adds a statement to a role's current trust policy.
+// addTrust returns the command that adds a statement to a role's current trust policy.
 func (x *Explainer) addTrust(ctx context.Context, role, statement string) string {
 	r, err := x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil || !roleNames.MatchString(roleName(role)) {
@@ -67,8 +67,8 @@ func (x *Explainer) addTrust(ctx context.Context, role, statement string) string
 	return "aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, json.RawMessage(statement))
 }
 
-// addToResource adds a statement to the policy that a resource has now. If the resource is another account's, the
-// command is a sketch, because the caller's credentials cannot run it.
+// addToResource returns the command that adds a statement to the current policy of a resource. If another account owns
+// the resource, the command is a sketch, because the caller's credentials cannot run it.
 func (x *Explainer) addToResource(ctx context.Context, why *authz.Explanation, statement string) (command, sketch string) {
 	r := x.cfg.Authorizer.Stored(ctx, *why)
 	of, err := arn.Parse(r.ARN)
@@ -85,18 +85,18 @@ func (x *Explainer) addToResource(ctx context.Context, why *authz.Explanation, s
 	at := " --region " + of.Region
 	switch name := strings.TrimPrefix(of.Resource, "repository/"); of.Service {
 	case "kms":
-		// https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html: this key
+		// https://docs.aws.amazon.com/kms/latest/developerguide/key-policy-overview.html: * means this key
 		more["Resource"] = "*"
 		return "aws kms put-key-policy --key-id " + r.ARN + " --policy-name default --policy " + withStatement(r.PolicyText, more) + at, sketch
 	case "ecr":
-		// https://docs.aws.amazon.com/AmazonECR/latest/userguide/repository-policies.html: they are about their repository
+		// https://docs.aws.amazon.com/AmazonECR/latest/userguide/repository-policies.html: they apply to their repository
 		delete(more, "Resource")
 		return "aws ecr set-repository-policy --registry-id " + of.Account + " --repository-name " + name + " --policy-text " + withStatement(r.PolicyText, more) + at, sketch
 	}
 	return "", ""
 }
 
-// addToEndpoint adds a statement to the policy that a VPC endpoint has now.
+// addToEndpoint returns the command that adds a statement to the current policy of a VPC endpoint.
 func (x *Explainer) addToEndpoint(ctx context.Context, e awsapi.VPCEndpoint, statement string) string {
 	document, ok := x.cfg.EC2.EndpointPolicy(ctx, e.Account, e.Region, e.ID)
 	if !ok {
@@ -105,8 +105,8 @@ func (x *Explainer) addToEndpoint(ctx context.Context, e awsapi.VPCEndpoint, sta
 	return "aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + e.ID + " --policy-document " + withStatement(document, json.RawMessage(statement)) + " --region " + e.Region
 }
 
-// addToBoundary adds a statement to the boundary of a caller, which is a policy of the
-// customer's own that has room for another version.
+// addToBoundary returns the command that adds a statement to a caller's boundary, if that is a customer managed policy
+// with room for another version.
 func (x *Explainer) addToBoundary(ctx context.Context, p awsapi.Principal, statement string) string {
 	policies, _ := x.cfg.IAM.PoliciesOf(p)
 	if policies.Boundary == nil {
@@ -119,8 +119,8 @@ func (x *Explainer) addToBoundary(ctx context.Context, p awsapi.Principal, state
 	return "aws iam create-policy-version --policy-arn " + policies.Boundary.Name + " --set-as-default --policy-document " + withStatement(document, json.RawMessage(statement))
 }
 
-// putPolicy gives the role or user of an ARN a policy of its own with a statement. Empty:
-// other principals' policies cannot be changed.
+// putPolicy returns the command that adds an inline policy with a statement to the role or user of an ARN. It returns
+// "" for other principals, whose policies cannot be changed.
 func putPolicy(requestID, principal, statement string) string {
 	_, who, _ := strings.Cut(principal, ":iam::")
 	_, who, _ = strings.Cut(who, ":")
@@ -128,7 +128,7 @@ func putPolicy(requestID, principal, statement string) string {
 	if kind != "role" && kind != "user" || strings.HasPrefix(path, "aws-service-role/") {
 		return ""
 	}
-	// Named after the request, because an existing name would replace another policy.
+	// The policy is named after the request, because an existing name would replace another policy.
 	return "aws iam put-" + kind + "-policy --" + kind + "-name " + path[strings.LastIndexByte(path, '/')+1:] + " --policy-name request-" + requestID +
 		" --policy-document " + quoted(`{"Version":"2012-10-17","Statement":[`+statement+`]}`)
 }

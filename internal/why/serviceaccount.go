@@ -59,8 +59,7 @@ func (c *chain) add(l api.IdentityLink) { c.Links = append(c.Links, l) }
 // podIdentityService is the service that assumes the roles of EKS Pod Identity.
 const podIdentityService = "pods.eks.amazonaws.com"
 
-// explainServiceAccount follows the chain to its end or to where it cannot be
-// followed.
+// explainServiceAccount follows the chain to its end or to where it cannot be followed.
 func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAccountIdentity) api.ServiceAccountExplanation {
 	c := &chain{x: x, sa: sa, ServiceAccountExplanation: api.ServiceAccountExplanation{
 		Cluster: sa.Cluster, Account: sa.Account, Region: sa.Region, Namespace: sa.Namespace, ServiceAccount: sa.ServiceAccount,
@@ -141,7 +140,7 @@ func (c *chain) token(volume string) {
 
 // webIdentityRole checks what AssumeRoleWithWebIdentity needs from IAM.
 func (c *chain) webIdentityRole(ctx context.Context) {
-	role, _ := arn.Parse(c.sa.RoleARN) // annotation has parsed it
+	role, _ := arn.Parse(c.sa.RoleARN) // annotation has already parsed it
 	host := strings.TrimPrefix(c.sa.Issuer, "https://")
 	provider, clientIDs, ok := c.x.cfg.IAM.OIDCProvider(ctx, role.Account, host)
 	l := api.IdentityLink{Name: "provider", State: api.LinkHolds, Says: provider, Details: []string{"client IDs " + strings.Join(clientIDs, ", ")}}
@@ -185,7 +184,7 @@ func (c *chain) podIdentityRole(ctx context.Context) {
 	})
 }
 
-// A trustStatement is the statement that a trust policy lacks.
+// A trustStatement is a statement that a trust policy lacks.
 type trustStatement struct {
 	Effect    string
 	Principal map[string]string
@@ -198,21 +197,21 @@ func (s trustStatement) String() string {
 	return string(b)
 }
 
-// withStatement is a policy with a statement more, quoted for a shell.
+// withStatement returns a policy with one more statement, quoted for a shell.
 func withStatement(document string, more any) string {
-	// An apostrophe is within a string, and would end the shell's.
+	// An apostrophe can only be inside a JSON string, and would end the string of the shell.
 	return "'" + strings.ReplaceAll(added(document, more), "'", `\u0027`) + "'"
 }
 
-// added is a policy with a statement more. What it gives to others is kept, because a
-// condition that is wrong here may be for them.
+// added returns a policy with one more statement. It keeps the other statements, because a condition that is wrong here
+// may be meant for other callers.
 func added(document string, more any) string {
 	statement, err := json.Marshal(more)
-	if err != nil { // strings, and what was JSON before
+	if err != nil { // strings and parsed JSON always encode
 		panic(err)
 	}
 	out, err := policy.WithStatement(document, string(statement))
-	if err != nil { // IAM keeps none that it cannot read
+	if err != nil { // IAM does not store unreadable policies
 		out, err = policy.WithStatement("", string(statement))
 	}
 	if err != nil {
@@ -221,7 +220,7 @@ func added(document string, more any) string {
 	return out
 }
 
-// createRole is a command that makes the role of an ARN; none if IAM takes no such name.
+// createRole returns the fix that creates the role of an ARN, or nil if its name is not valid in IAM.
 func createRole(role string, trust trustStatement) []advice.Fix {
 	_, path, _ := strings.Cut(role, ":role/")
 	if !roleNames.MatchString(path) {
@@ -238,7 +237,7 @@ func createRole(role string, trust trustStatement) []advice.Fix {
 // that need no quoting in a shell.
 var roleNames = regexp.MustCompile(`^([\w+=,.@-]+/)*[\w+=,.@-]+$`)
 
-// role evaluates the role's trust policy with the request's values, and says what the role may do.
+// role evaluates the role's trust policy with the request's values, and lists what the role may do.
 func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
 	r, err := c.x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil {
@@ -277,7 +276,7 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 	c.permissions(role, r.ID)
 }
 
-// allows reports whether a trust policy with a statement more allows the actions.
+// allows reports whether a trust policy with one more statement allows the actions.
 func allows(trust string, more trustStatement, actions []string, req policy.Request) bool {
 	doc, err := policy.Parse(policy.Trust, added(trust, more))
 	if err != nil {
@@ -291,7 +290,7 @@ func allows(trust string, more trustStatement, actions []string, req policy.Requ
 	return true
 }
 
-// unknownOfPods are condition keys that only a certain pod's request has.
+// unknownOfPods reports whether only the request of a particular pod has a condition key.
 func unknownOfPods(key string) bool {
 	switch key {
 	case "sts:rolesessionname", "aws:requesttag/kubernetes-pod-name", "aws:requesttag/kubernetes-pod-uid", "aws:sourceip", "aws:currenttime", "aws:epochtime":
@@ -300,7 +299,7 @@ func unknownOfPods(key string) bool {
 	return false
 }
 
-// permissions says what the role may do, one line per policy. A role without permissions is not a broken link.
+// permissions adds what the role may do, one line per policy. A role without permissions is not a broken link.
 func (c *chain) permissions(role, id string) {
 	a, _ := arn.Parse(role) // it was found above
 	policies, _ := c.x.cfg.IAM.PoliciesOf(awsapi.Principal{Type: awsapi.AssumedRole, Account: a.Account, RoleARN: role, UserID: id + ":pod"})

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// Codes of why a cluster does not know a machine's token, or does not make it Ready.
+// Codes of the reasons why a cluster does not accept a machine's token, or does not make the machine Ready.
 const (
 	codeUnauthorized = "Unauthorized"
 	codeWrongCluster = "WrongClusterName"
@@ -25,8 +25,8 @@ const (
 	codeNoCNI        = "NoCNI"
 )
 
-// Tokens explains why clusters refuse the tokens of machines. Machines use it themselves, so it is not part of the
-// Explainer, which uses the machines.
+// Tokens explains why clusters refuse the tokens of machines. It is not part of the Explainer, which uses the machines,
+// because the machines use it themselves.
 type Tokens struct {
 	EKS Authenticator
 	// PlaneAt finds the control plane, and the name of its cluster, by the host of an endpoint.
@@ -39,7 +39,7 @@ type Authenticator interface {
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 }
 
-// Unauthorized says why a cluster does not accept an instance's token. named is the cluster that the instance's user
+// Unauthorized returns why a cluster does not accept an instance's token. named is the cluster that the instance's user
 // data names, if known.
 func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, host, token string) *node.Decision {
 	plane, cluster, ok := t.PlaneAt(host)
@@ -108,8 +108,8 @@ func withoutPath(role string) string {
 	return role
 }
 
-// mapRole maps a role as a role of nodes, with a type of access entry: by an access entry if the cluster's mode has
-// them, and by aws-auth, whose text is generated here and parsed to check it.
+// mapRole returns the fixes that map a role as a role of nodes, with a type of access entry: by an access entry if the
+// cluster's mode has them, and by aws-auth, whose text is generated here and parsed to check it.
 func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject, typ string) []advice.Fix {
 	principals, err := x.cfg.EKS.KnownPrincipals(ctx, s.PlaneID)
 	if err != nil {
@@ -158,5 +158,5 @@ func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) [
 	return []advice.Fix{{Proven: true, Changes: mapping(s), Commands: []string{"kubectl patch configmap aws-auth --namespace kube-system --type merge --patch " + quoted(strings.TrimSpace(b.String()))}}}
 }
 
-// quoted returns a text as one word of a shell.
+// quoted returns a text as one word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

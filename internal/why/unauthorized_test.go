@@ -14,11 +14,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// closed is a cluster that lets nobody in but by its principals.
+// closed is a cluster that admits only its principals.
 type closed struct {
 	EKS
 	principals eks.KnownPrincipals
-	opens      bool   // meanwhile
+	opens      bool   // it has started to admit everyone
 	host       string // of the cluster dev
 }
 
@@ -41,8 +41,8 @@ func (c closed) KnownPrincipals(context.Context, string) (eks.KnownPrincipals, e
 	return c.principals, nil
 }
 
-// What a cluster knows in place of a node's role is named, and so is each way to have it
-// know the role.
+// The explanation names what the cluster knows instead of a node's role, and each way to
+// map the role.
 func TestUnauthorized(t *testing.T) {
 	const plain, withPath = "arn:aws:iam::000000000000:role/node", "arn:aws:iam::000000000000:role/team/node"
 	const entry, mapping = "aws eks create-access-entry --cluster-name dev --principal-arn ", "kubectl patch configmap aws-auth --namespace kube-system --type merge --patch '{\"data\":{\"mapRoles\":\"- rolearn: "

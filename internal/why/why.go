@@ -48,24 +48,24 @@ type Config struct {
 	Through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
 	// PlaneAt finds the control plane, and the name of its cluster, by the host of an endpoint.
 	PlaneAt func(host string) (planeID, cluster string, ok bool)
-	// ClientAddress is the laptop's address. If invalid, it is reach.Client.
+	// ClientAddress is the laptop's address. If it is invalid, reach.Client is used.
 	ClientAddress netip.Addr
 }
 
-// EC2 is the part of the EC2 service that is needed here.
+// EC2 is the part of the EC2 service that the package needs.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
-	// VCPUUse is how far the quota is used that an instance type counts in.
+	// VCPUUse returns how much is used of the quota that an instance type counts towards.
 	VCPUUse(ctx context.Context, account, region, instanceType string, isSpot bool) (ec2.VCPUUse, bool)
 }
 
-// EKS is the part of the EKS service that is needed here.
+// EKS is the part of the EKS service that the package needs.
 type EKS interface {
 	Clusters(ctx context.Context) ([]eks.ClusterStatus, error)
 	DescribeCluster(ctx context.Context, in *awseks.DescribeClusterInput) (*awseks.DescribeClusterOutput, error)
 	DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error)
-	// NodegroupLaunchIssue is why the last launch of a node group failed; nil if it did not.
+	// NodegroupLaunchIssue returns why the last launch of a node group failed, or nil if it did not fail.
 	NodegroupLaunchIssue(ctx context.Context, cluster, nodegroup string) (*ekstypes.Issue, error)
 	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
@@ -77,11 +77,11 @@ type EKS interface {
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 }
 
-// IAM is the part of the IAM service that is needed here.
+// IAM is the part of the IAM service that the package needs.
 type IAM interface {
 	RoleByARN(ctx context.Context, roleARN string) (iam.Role, error)
-	// PolicyByARN is the document in force of a policy of the customer's own; full says
-	// that it has as many versions as it can.
+	// PolicyByARN returns the document in force of a customer managed policy. full reports whether it has the maximum
+	// number of versions.
 	PolicyByARN(ctx context.Context, policyARN string) (document string, full, ok bool)
 	PoliciesOf(p awsapi.Principal) (out policy.Policies, root bool)
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
@@ -97,9 +97,9 @@ type Machines interface {
 	Fargate(id string) (machine.Instance, bool)
 	// FargateNode returns the machine behind a Fargate node.
 	FargateNode(account, region, name string) (machine.Instance, bool)
-	// FargateOf are the machines of Fargate that are nodes of a cluster.
+	// FargateOf returns the Fargate machines that are nodes of a cluster.
 	FargateOf(account, region, cluster string) []string
-	// FargatePod is the machine for a pod, which may not run yet.
+	// FargatePod returns the machine for a pod. It may not be running yet.
 	FargatePod(account, region, cluster string, pod types.UID) (id, roleARN string, ok bool)
 	// Info returns the status of a machine of either kind.
 	Info(id string) (node.Info, bool)
@@ -115,11 +115,11 @@ type Journal interface {
 // Authorizer evaluates a refused request again.
 type Authorizer interface {
 	Reconsider(ctx context.Context, e authz.Explanation) policy.Decision
-	// Stored returns what is stored now about the resource of a refused request.
+	// Stored returns what is currently stored about the resource of a refused request.
 	Stored(ctx context.Context, e authz.Explanation) authz.Resource
 }
 
-// An Explainer says why.
+// An Explainer answers `drydock why`.
 type Explainer struct{ cfg Config }
 
 // New returns an Explainer.
