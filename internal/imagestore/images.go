@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -256,49 +257,61 @@ func (s *Store) putTag(tx *store.Tx, r *Repository, in Put, digest string, known
 }
 
 // Delete removes images, and the layers that no other image of the repository uses. An image that is named by a tag
-// only loses that tag, unless it is its last one.
+// only loses that tag, unless it is its last one. Each image is a transaction of its own, or several if it has many
+// tags.
 func (s *Store) Delete(ctx context.Context, r *Repository, ids []ID) (deleted []ID, failures map[ID]*Failure, err error) {
-	var contents []blobstore.Blob
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		deleted, failures, contents = nil, map[ID]*Failure{}, nil
-		asked := map[string]bool{}
-		for _, id := range ids {
-			if i, f := find(tx, r, id); f == nil {
-				asked[i.Digest] = true
-			}
+	asked := map[string]bool{}
+	for _, id := range ids {
+		if i, f := find(s.store, r, id); f == nil {
+			asked[i.Digest] = true
 		}
-		var gone []imageRecord
-		for _, id := range ids {
-			rec, f := find(tx, r, id)
-			if f != nil {
-				failures[id] = f
-				continue
-			}
-			names := namesOf(tx, r, rec.Digest)
-			if id.Tag != "" && len(names) > 1 {
-				names = []string{id.Tag}
-			} else if f := referrer(tx, r, rec.Digest, asked); f != nil {
-				failures[id] = f
-				continue
-			} else {
-				images.Delete(tx, r.imageKey(rec.Digest))
-				gone = append(gone, rec)
-			}
-			for _, name := range names {
-				tags.Delete(tx, r.tagKey(name))
-				deleted = append(deleted, ID{rec.Digest, name})
-			}
-			if len(names) == 0 {
-				deleted = append(deleted, ID{Digest: rec.Digest})
-			}
-		}
-		contents = collect(tx, r, gone)
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
 	}
-	return deleted, failures, s.blobs.Delete(r.place(), contents...)
+	failures = map[ID]*Failure{}
+	var gone []imageRecord
+	for _, id := range ids {
+		for more := true; more; {
+			var lost []ID
+			var rec *imageRecord
+			err := s.store.Update(ctx, func(tx *store.Tx) error {
+				lost, rec, more = nil, nil, false
+				delete(failures, id)
+				found, f := find(tx, r, id)
+				if f != nil {
+					failures[id] = f
+					return nil
+				}
+				names := namesOf(tx, r, found.Digest)
+				switch {
+				case id.Tag != "" && len(names) > 1:
+					names = []string{id.Tag}
+				case referrer(tx, r, found.Digest, asked) != nil:
+					failures[id] = referrer(tx, r, found.Digest, asked)
+					return nil
+				case len(names) >= store.MaxWrites:
+					names, more = names[:store.MaxWrites], true
+				default:
+					images.Delete(tx, r.imageKey(found.Digest))
+					rec = &found
+				}
+				for _, name := range names {
+					tags.Delete(tx, r.tagKey(name))
+					lost = append(lost, ID{found.Digest, name})
+				}
+				if len(names) == 0 {
+					lost = append(lost, ID{Digest: found.Digest})
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, nil, errors.Join(err, s.collect(ctx, r, gone))
+			}
+			deleted = append(deleted, lost...)
+			if rec != nil {
+				gone = append(gone, *rec)
+			}
+		}
+	}
+	return deleted, failures, s.collect(ctx, r, gone)
 }
 
 // namesOf returns the names of an image's tags.
@@ -322,31 +335,40 @@ func referrer(tx *store.Tx, r *Repository, digest string, asked map[string]bool)
 	return nil
 }
 
-// collect removes the layers of deleted images that no other image uses, and returns the blobs that are no longer
-// needed.
-func collect(tx *store.Tx, r *Repository, gone []imageRecord) (contents []blobstore.Blob) {
-	if len(gone) == 0 {
-		return nil
-	}
-	needed := map[string]bool{}
-	for _, i := range images.All(tx, r.Below(r.ID)) {
-		for _, d := range i.Value.Layers {
-			needed[d] = true
-		}
-	}
+// collect removes the manifests of deleted images, and the layers of theirs that no other image uses.
+func (s *Store) collect(ctx context.Context, r *Repository, gone []imageRecord) error {
+	var blobs []blobstore.Blob
+	unique := map[string]bool{}
 	for _, i := range gone {
-		contents = append(contents, i.Manifest)
+		blobs = append(blobs, i.Manifest)
 		for _, d := range i.Layers {
-			if needed[d] {
-				continue
-			}
-			if l, err := layers.Get(tx, r.imageKey(d)); err == nil {
-				contents = append(contents, l.Parts...)
-				layers.Delete(tx, r.imageKey(d))
-			}
+			unique[d] = true
 		}
 	}
-	return contents
+	for digests := range slices.Chunk(slices.Sorted(maps.Keys(unique)), store.MaxWrites) {
+		var freed []blobstore.Blob
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			freed = nil
+			needed := map[string]bool{}
+			for _, i := range images.All(tx, r.Below(r.ID)) {
+				for _, d := range i.Value.Layers {
+					needed[d] = true
+				}
+			}
+			for _, d := range digests {
+				if l, err := layers.Get(tx, r.imageKey(d)); err == nil && !needed[d] {
+					freed = append(freed, l.Parts...)
+					layers.Delete(tx, r.imageKey(d))
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		blobs = append(blobs, freed...)
+	}
+	return s.blobs.Delete(r.place(), blobs...)
 }
 
 // ByAge sorts images, newest first.

@@ -12,6 +12,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -60,58 +62,84 @@ func (r *Repository) place() blobstore.Place { return blobstore.Place{Account: r
 
 // Drop removes everything in a repository.
 func (s *Store) Drop(ctx context.Context, r *Repository) error {
-	var contents []blobstore.Blob
-	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		contents = nil
-		for _, i := range images.All(tx, r.Below(r.ID)) {
-			contents = append(contents, i.Value.Manifest)
-			images.Delete(tx, i.Key)
+	return s.remove(ctx, contents(s.store, r.Below(r.ID)))
+}
+
+// A content is a record of a repository's contents.
+type content struct {
+	key    store.Key // starts with the repository's ID
+	blobs  []blobstore.Blob
+	upload time.Time // when it began; zero for other records
+	delete func(tx *store.Tx)
+}
+
+// contents returns the records in a scope.
+func contents(r store.Reader, in store.Scope) []content {
+	var out []content
+	for _, i := range images.All(r, in) {
+		out = append(out, content{i.Key, []blobstore.Blob{i.Value.Manifest}, time.Time{}, func(tx *store.Tx) { images.Delete(tx, i.Key) }})
+	}
+	for _, t := range tags.All(r, in) {
+		out = append(out, content{t.Key, nil, time.Time{}, func(tx *store.Tx) { tags.Delete(tx, t.Key) }})
+	}
+	for _, l := range layers.All(r, in) {
+		out = append(out, content{l.Key, l.Value.Parts, time.Time{}, func(tx *store.Tx) { layers.Delete(tx, l.Key) }})
+	}
+	for _, u := range uploads.All(r, in) {
+		out = append(out, content{u.Key, u.Value.Parts, u.Value.Begun, func(tx *store.Tx) { uploads.Delete(tx, u.Key) }})
+	}
+	return out
+}
+
+// remove removes records and their blobs, as many at once as a transaction may write.
+func (s *Store) remove(ctx context.Context, all []content) error {
+	for some := range slices.Chunk(all, store.MaxWrites) {
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, c := range some {
+				c.delete(tx)
+			}
+			return nil
+		})
+		for _, c := range some {
+			if err == nil && len(c.blobs) > 0 {
+				err = s.blobs.Delete(blobstore.Place{Account: c.key.Account, Kind: Kind}, c.blobs...)
+			}
 		}
-		for _, t := range tags.All(tx, r.Below(r.ID)) {
-			tags.Delete(tx, t.Key)
+		if err != nil {
+			return err
 		}
-		for _, l := range layers.All(tx, r.Below(r.ID)) {
-			contents = append(contents, l.Value.Parts...)
-			layers.Delete(tx, l.Key)
+	}
+	return nil
+}
+
+// Sweep removes what a crash may have left: blobs without a record, abandoned uploads, and what was in repositories
+// that no longer exist. ids returns the IDs of those that do. As long as a record is unreadable, nothing is removed.
+func (s *Store) Sweep(ctx context.Context, ids func(store.Reader) (map[string]bool, error)) error {
+	// All records are read at one moment, because the parts of an upload may become a layer at any time.
+	var all []content
+	var exists map[string]bool
+	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
+		if n := len(images.Unreadable(tx, store.Scope{})) + len(layers.Unreadable(tx, store.Scope{})) + len(uploads.Unreadable(tx, store.Scope{})); n > 0 {
+			return errors.New("some records of images are unreadable, so it is unknown which contents they name")
 		}
-		for _, u := range uploads.All(tx, r.Below(r.ID)) {
-			contents = append(contents, u.Value.Parts...)
-			uploads.Delete(tx, u.Key)
-		}
-		return nil
+		all = contents(tx, store.Scope{})
+		exists, err = ids(tx)
+		return err
 	})
 	if err != nil {
 		return err
 	}
-	return s.blobs.Delete(r.place(), contents...)
-}
-
-// Sweep removes blobs that a crash has left without a record, and abandoned uploads.
-func (s *Store) Sweep(ctx context.Context) error {
 	named := map[string]bool{}
-	keep := func(parts ...blobstore.Blob) {
-		for _, b := range parts {
+	var gone []content
+	for _, c := range all {
+		id, _, _ := strings.Cut(c.key.ID, "/")
+		if !exists[id] || !c.upload.IsZero() && s.now().Sub(c.upload) >= uploadLife {
+			gone = append(gone, c)
+			continue
+		}
+		for _, b := range c.blobs {
 			named[b.ID] = true
 		}
 	}
-	var errs []error
-	for _, u := range uploads.All(s.store, store.Scope{}) {
-		if s.now().Sub(u.Value.Begun) < uploadLife {
-			keep(u.Value.Parts...)
-			continue
-		}
-		errs = append(errs, s.store.Update(ctx, func(tx *store.Tx) error {
-			uploads.Delete(tx, u.Key)
-			return nil
-		}), s.blobs.Delete(blobstore.Place{Account: u.Key.Account, Kind: Kind}, u.Value.Parts...))
-	}
-	// Uploads were read first, because their parts may become layers at any time.
-	for _, i := range images.All(s.store, store.Scope{}) {
-		keep(i.Value.Manifest)
-	}
-	for _, l := range layers.All(s.store, store.Scope{}) {
-		keep(l.Value.Parts...)
-	}
-	errs = append(errs, s.blobs.Sweep(Kind, func(_ blobstore.Place, id string) bool { return named[id] }))
-	return errors.Join(errs...)
+	return errors.Join(s.remove(ctx, gone), s.blobs.Sweep(Kind, func(_ blobstore.Place, id string) bool { return named[id] }))
 }

@@ -13,6 +13,7 @@ package ecr
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -186,12 +187,24 @@ func (s *Service) Exists(account, region, name, reference string) (repository, i
 	return true, failure == nil
 }
 
+// repositoryIDs returns the IDs of all repositories.
+func (s *Service) repositoryIDs(r store.Reader) (ids map[string]bool, err error) {
+	if bad := repositories.Unreadable(r, store.Scope{}); len(bad) > 0 {
+		return nil, fmt.Errorf("the record of repository %s is unreadable", bad[0])
+	}
+	ids = map[string]bool{}
+	for _, item := range repositories.All(r, store.Scope{}) {
+		ids[item.Value.ID] = true
+	}
+	return ids, nil
+}
+
 // lifecycleEvery is how often lifecycle policies are applied. AWS applies them within a day.
 const lifecycleEvery = 30 * time.Second
 
 // Run applies lifecycle policies until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	if err := s.images.Sweep(ctx); err != nil {
+	if err := s.images.Sweep(ctx, s.repositoryIDs); err != nil {
 		s.log.WarnContext(ctx, "ecr: removing contents that no image has", "err", err)
 	}
 	tick := s.clock.NewTicker(lifecycleEvery)

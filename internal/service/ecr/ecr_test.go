@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -500,5 +501,34 @@ func TestAuthorizationTokens(t *testing.T) {
 	w.clock.Step(12 * time.Hour)
 	if _, err := w.ecr.Login(password); err == nil {
 		t.Error("an expired token is valid")
+	}
+}
+
+// TestManyImages deletes more than a transaction of the store may write: an image with many tags, and a repository with
+// many images.
+func TestManyImages(t *testing.T) {
+	w := newWorld(t)
+	a := w.account(t)
+	ctx, app := t.Context(), aws.String("app")
+	const many = store.MaxWrites + 20
+	a.repository("app")
+	one := a.push("app", "t0", "config", "layer")
+	for i := 1; i < many; i++ {
+		testkit.Must(a.put("app", fmt.Sprint("t", i), one))(t)
+	}
+	out := testkit.Must(a.c.BatchDeleteImage(ctx, &awsecr.BatchDeleteImageInput{RepositoryName: app, ImageIds: []ecrtypes.ImageIdentifier{{ImageDigest: aws.String(digestOf(one))}}}))(t)
+	if len(out.ImageIds) != many || len(out.Failures) != 0 {
+		t.Errorf("%d deleted, %v", len(out.ImageIds), out.Failures)
+	}
+	if used := w.blobs.Used(a.id); used != 0 {
+		t.Errorf("%d bytes are left", used)
+	}
+
+	for i := range many {
+		a.push("app", fmt.Sprint("t", i), "config of all", fmt.Sprint("layer ", i))
+	}
+	testkit.Must(a.c.DeleteRepository(ctx, &awsecr.DeleteRepositoryInput{RepositoryName: app, Force: true}))(t)
+	if used := w.blobs.Used(a.id); used != 0 {
+		t.Errorf("%d bytes are left of the repository", used)
 	}
 }

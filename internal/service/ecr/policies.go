@@ -2,6 +2,7 @@ package ecr
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
@@ -167,36 +168,33 @@ func lifecycleImages(list []imagestore.Image) []lifecycle.Image {
 
 // applyPolicies deletes the images that have expired under their lifecycle policies.
 func (s *Service) applyPolicies(ctx context.Context) error {
+	var errs []error
 	for _, item := range repositories.All(s.store, store.Scope{}) {
-		r := item.Value
-		if r.Lifecycle == "" {
-			continue
-		}
-		p, err := lifecycle.Parse(r.Lifecycle)
-		if err != nil {
-			return err
-		}
-		sc := scope{}
-		sc.Account, sc.Region = item.Key.Account, item.Key.Region
-		now := s.now()
-		var gone []imagestore.ID
-		for _, e := range p.Expired(lifecycleImages(s.images.Images(sc.contents(&r))), now) {
-			gone = append(gone, imagestore.ID{Digest: e.Image.Digest})
-		}
-		deleted, _, err := s.delete(ctx, sc, &r, gone) // images that are part of an index stay
-		if err != nil {
-			return err
-		}
-		if len(deleted) == 0 && !r.Evaluated.IsZero() {
-			continue // do not write the record without a reason
-		}
-		err = repositories.UpdateOne(ctx, s.store, item.Key, func(r *repositoryRecord) error {
-			r.Evaluated = now
-			return nil
-		})
-		if store.IgnoreNotFound(err) != nil {
-			return err
+		if item.Value.Lifecycle != "" {
+			errs = append(errs, s.applyPolicy(ctx, item.Key, item.Value))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
+}
+
+func (s *Service) applyPolicy(ctx context.Context, key store.Key, r repositoryRecord) error {
+	p, err := lifecycle.Parse(r.Lifecycle)
+	if err != nil {
+		return err
+	}
+	sc := scope{}
+	sc.Account, sc.Region = key.Account, key.Region
+	now := s.now()
+	var gone []imagestore.ID
+	for _, e := range p.Expired(lifecycleImages(s.images.Images(sc.contents(&r))), now) {
+		gone = append(gone, imagestore.ID{Digest: e.Image.Digest})
+	}
+	deleted, _, err := s.delete(ctx, sc, &r, gone) // images that are part of an index stay
+	if err != nil || len(deleted) == 0 && !r.Evaluated.IsZero() {
+		return err // do not write the record without a reason
+	}
+	return store.IgnoreNotFound(repositories.UpdateOne(ctx, s.store, key, func(r *repositoryRecord) error {
+		r.Evaluated = now
+		return nil
+	}))
 }
