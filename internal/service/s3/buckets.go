@@ -242,9 +242,6 @@ func (s *Service) sweep(ctx context.Context) error {
 			return err
 		}
 	}
-	if len(objects.Unreadable(s.store, store.Scope{}))+len(noncurrent.Unreadable(s.store, store.Scope{}))+len(parts.Unreadable(s.store, store.Scope{})) > 0 {
-		return errors.New("some records of objects are unreadable, so it is unknown which contents they name")
-	}
 	named := map[blobstore.Place]map[string]bool{}
 	name := func(account string, blobs ...blobstore.Blob) {
 		p := blobstore.Place{Account: account, Kind: kind}
@@ -255,13 +252,24 @@ func (s *Service) sweep(ctx context.Context) error {
 			named[p][b.ID] = true
 		}
 	}
-	for _, list := range []store.Collection[objectRecord]{objects, noncurrent} {
-		for _, o := range list.All(s.store, store.Scope{}) {
-			name(o.Key.Account, o.Value.blobs()...)
+	// All records are read at one moment, because a part may become an object, and an object a noncurrent version, at any
+	// time.
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		if len(objects.Unreadable(tx, store.Scope{}))+len(noncurrent.Unreadable(tx, store.Scope{}))+len(parts.Unreadable(tx, store.Scope{})) > 0 {
+			return errors.New("some records of objects are unreadable, so it is unknown which contents they name")
 		}
-	}
-	for _, p := range parts.All(s.store, store.Scope{}) {
-		name(p.Key.Account, p.Value.Blob)
+		for _, list := range []store.Collection[objectRecord]{objects, noncurrent} {
+			for _, o := range list.All(tx, store.Scope{}) {
+				name(o.Key.Account, o.Value.blobs()...)
+			}
+		}
+		for _, p := range parts.All(tx, store.Scope{}) {
+			name(p.Key.Account, p.Value.Blob)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return s.blobs.Sweep(kind, func(p blobstore.Place, id string) bool { return named[p][id] })
 }
