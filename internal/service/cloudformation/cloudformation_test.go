@@ -469,8 +469,9 @@ func TestClientRequestToken(t *testing.T) {
 func TestSSMParametersAndNoEcho(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	testkit.Must(awsssm.NewFromConfig(w.cfg).PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/a"), Value: aws.String("found"), Type: "String"}))(t)
-	id := w.create(t, "params", `{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/a"}, "Secret": {"Type": "String", "NoEcho": true}},
-		"Resources": {"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Description": {"Ref": "Secret"}, "Value": {"Ref": "A"}}}}, "Outputs": {"O": {"Value": {"Fn::GetAtt": ["P", "Value"]}}}}`,
+	testkit.Must(awsssm.NewFromConfig(w.cfg).PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/hidden"), Value: aws.String(`hush "stored"`), Type: "String"}))(t)
+	id := w.create(t, "params", `{"Parameters": {"Stored": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/hidden", "NoEcho": true}, "A": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/a"}, "Secret": {"Type": "String", "NoEcho": true}},
+		"Resources": {"P": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Description": {"Fn::Sub": "${Secret} ${Stored}"}, "Value": {"Ref": "A"}}}}, "Outputs": {"O": {"Value": {"Fn::GetAtt": ["P", "Value"]}}}}`,
 		func(in *awscloudformation.CreateStackInput) {
 			in.Parameters = []cloudformationtypes.Parameter{{ParameterKey: aws.String("Secret"), ParameterValue: aws.String("hush-hush")}}
 		})

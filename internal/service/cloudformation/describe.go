@@ -67,6 +67,9 @@ func (f *foundStack) describe() cloudformationtypes.Stack {
 		shown := cloudformationtypes.Parameter{ParameterKey: &p.Name, ParameterValue: &p.Value, ResolvedValue: nonEmpty(p.Resolved)}
 		if p.NoEcho {
 			shown.ParameterValue = aws.String("****")
+			if p.Resolved != "" {
+				shown.ResolvedValue = shown.ParameterValue
+			}
 		}
 		out.Parameters = append(out.Parameters, shown)
 	}

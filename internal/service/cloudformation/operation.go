@@ -275,8 +275,14 @@ func (rec *resourceRecord) shown() string {
 func masked(properties json.RawMessage, parameters []parameterRecord) json.RawMessage {
 	text := string(properties)
 	for _, p := range parameters {
-		if p.NoEcho && p.Value != "" {
-			text = strings.ReplaceAll(text, strings.Trim(template.JSON(p.Value), `"`), "****")
+		for _, secret := range []string{p.Value, p.Resolved} {
+			if !p.NoEcho || secret == "" {
+				continue
+			}
+			escaped := template.JSON(secret)
+			for _, form := range []string{escaped[1 : len(escaped)-1], secret} { // as in JSON, and as it is
+				text = strings.ReplaceAll(text, form, "****")
+			}
 		}
 	}
 	return json.RawMessage(text)
@@ -362,7 +368,7 @@ func (o *operation) publish(ctx context.Context, status cloudformationtypes.Stac
 		}
 		return err.Error(), nil
 	}
-	return refusal, o.s.store.Update(ctx, func(tx *store.Tx) error {
+	err = o.s.store.Update(ctx, func(tx *store.Tx) error {
 		now, err := stacks.Get(tx, o.key)
 		if err != nil || now.Operation.ID != o.rec.Operation.ID {
 			return errors.Join(err, errSuperseded)
@@ -379,6 +385,7 @@ func (o *operation) publish(ctx context.Context, status cloudformationtypes.Stac
 		}
 		return o.s.noteStack(tx, o.key, status, "")
 	})
+	return refusal, err
 }
 
 // exportsClash returns the reason why the stack cannot export its outputs: another stack
