@@ -108,6 +108,7 @@ func TestWithTheRealNeighbours(t *testing.T) {
 			VerifyPresigned: func(context.Context, *http.Request) (awsapi.Principal, error) {
 				return awsapi.Principal{}, errors.New("no")
 			},
+			Logs:              awscall.Logs{API: front},
 			EnsureServiceRole: awscall.IAM{API: front}.EnsureServiceRole,
 			OwnHost:           func(string) bool { return false }, NewClient: planes.client, NewObjects: planes.objects, Timing: clock.Fast(), Log: quiet,
 		})
