@@ -86,6 +86,22 @@ const (
 // ErrTooManyCommands says that a script ran more commands than allowed.
 var ErrTooManyCommands = errors.New("the script was killed: it ran too many commands")
 
+// A lockedWriter is one of a job's two outputs, to which the commands of a pipeline write at the same time.
+type lockedWriter struct {
+	mu *sync.Mutex // of both, because they may be the same
+	w  io.Writer   // nil discards what is written
+}
+
+// Write implements io.Writer.
+func (l lockedWriter) Write(p []byte) (int, error) {
+	if l.w == nil {
+		return len(p), nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
+
 // Run runs a job. It returns an error if the script did not finish because it was cancelled or exceeded a limit.
 func Run(ctx context.Context, job Job) (Result, error) {
 	if job.MaxCommands == 0 {
@@ -105,9 +121,10 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	}
 	uid, gid := strconv.Itoa(user.UID), strconv.Itoa(user.GID)
 	job.Env = append([]string{"PATH=" + searchPath, "UID=" + uid, "EUID=" + uid, "GID=" + gid, "HOSTNAME=" + job.Host}, job.Env...)
+	var output sync.Mutex
 	c := &Call{
 		m: m, FS: job.FS, Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
-		Args: append([]string{job.Name}, job.Args...), Stdin: job.Stdin, Stdout: job.Stdout, Stderr: job.Stderr,
+		Args: append([]string{job.Name}, job.Args...), Stdin: job.Stdin, Stdout: lockedWriter{&output, job.Stdout}, Stderr: lockedWriter{&output, job.Stderr},
 	}
 	if c.Stdin == nil {
 		c.Stdin = strings.NewReader("")
