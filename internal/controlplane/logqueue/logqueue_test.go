@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +21,12 @@ func TestLinesAreWrittenTogetherAndInOrder(t *testing.T) {
 		q := logqueue.New()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		var mu sync.Mutex
 		var batches, reports []string
 		fail := errors.New("no log group")
 		go q.Run(ctx, func(_ context.Context, lines []launch.LogLine) error {
+			mu.Lock()
+			defer mu.Unlock()
 			if fail != nil {
 				return fail
 			}
@@ -32,21 +36,32 @@ func TestLinesAreWrittenTogetherAndInOrder(t *testing.T) {
 			}
 			batches = append(batches, strings.Join(texts, " "))
 			return nil
-		}, func(err error) { reports = append(reports, err.Error()) })
+		}, func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			reports = append(reports, err.Error())
+		})
+		written := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return fmt.Sprint(batches, reports)
+		}
 
 		q.Add(line("a"))
 		q.Add(line("b"))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := fmt.Sprint(batches, reports); got != "[] [no log group]" {
+		if got := written(); got != "[] [no log group]" {
 			t.Fatal(got)
 		}
 		// Lines whose write failed come before later ones.
+		mu.Lock()
 		fail = nil
+		mu.Unlock()
 		q.Add(line("c"))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if got := fmt.Sprint(batches); got != "[a b c]" {
+		if got := written(); got != "[a b c] [no log group]" {
 			t.Fatal(got)
 		}
 	})
@@ -62,15 +77,24 @@ func TestOldestLinesAreLost(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		var mu sync.Mutex
 		var got, reports []string
 		go q.Run(ctx, func(_ context.Context, lines []launch.LogLine) error {
+			mu.Lock()
+			defer mu.Unlock()
 			for _, l := range lines {
 				got = append(got, l.Text[:1])
 			}
 			return nil
-		}, func(err error) { reports = append(reports, err.Error()) })
+		}, func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			reports = append(reports, err.Error())
+		})
 		time.Sleep(time.Second)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if text := fmt.Sprint(got, reports); text != "[3 4 5 6 7 8 9] [3 lines were lost because they could not be written in time]" {
 			t.Error(text)
 		}
