@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -194,7 +195,22 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		}
 		return changeSets.Create(tx, below(f.key, set.ID), set)
 	})
+	if err == nil {
+		s.awaitNextSecond(ctx)
+	}
 	return &awscloudformation.CreateChangeSetOutput{Id: aws.String(setARN(f.key, set.Name, set.ID)), StackId: aws.String(f.arn())}, err
+}
+
+// awaitNextSecond returns when another second has begun. The AWS CLI and eksctl name change sets after the second in
+// which they ask for them; on AWS, making one takes longer than that.
+func (s *Service) awaitNextSecond(ctx context.Context) {
+	now := s.clock.Now()
+	timer := s.clock.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
+	}
 }
 
 // DescribeChangeSet describes a change set.
