@@ -234,24 +234,10 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 		return 0, s.change(ctx, key, rec.UID, func(c *record.Cluster) { c.Cluster.Status = ekstypes.ClusterStatusActive })
 	}
 	up := items[i].Value
-	var failure error
-	if v := up.VPC; v != nil {
-		failure = s.applyVPC(ctx, key, rec, up.Update.Type, v)
-		if failure != nil && (ctx.Err() != nil || issueOf(failure) == nil && s.Clock.Since(rec.Since) < timeout) {
-			return 0, failure
-		}
-	}
-	if e := up.Encryption; e != nil {
-		failure = s.encryptPlane(ctx, rec, rec.Plane.ID, e.KeyARN)
-		if failure != nil && (ctx.Err() != nil || s.Clock.Since(rec.Since) < timeout) {
-			return 0, failure
-		}
-	}
-	if l := up.Logging; l != nil {
-		failure = s.applyLogging(ctx, key, rec.Plane.ID, l.Types)
-		if failure != nil && (ctx.Err() != nil || s.Clock.Since(rec.Since) < timeout) {
-			return 0, failure
-		}
+	failure := s.apply(ctx, key, rec, up)
+	final := up.VPC != nil && issueOf(failure) != nil || s.Clock.Since(rec.Since) >= timeout
+	if failure != nil && (ctx.Err() != nil || !final) {
+		return 0, failure
 	}
 	if wait := rec.Since.Add(s.Timing.ClusterUpdating).Sub(s.Clock.Now()); wait > 0 {
 		return wait, nil
@@ -286,6 +272,19 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 			return s.commitChange(tx, key, c, up)
 		})
 	})
+}
+
+// apply makes the changes of an update outside the cluster's record.
+func (s *Service) apply(ctx context.Context, key store.Key, rec record.Cluster, up record.Update) error {
+	switch {
+	case up.VPC != nil:
+		return s.applyVPC(ctx, key, rec, up.Update.Type, up.VPC)
+	case up.Encryption != nil:
+		return s.encryptPlane(ctx, rec, rec.Plane.ID, up.Encryption.KeyARN)
+	case up.Logging != nil:
+		return s.applyLogging(ctx, key, rec.Plane.ID, up.Logging.Types)
+	}
+	return nil
 }
 
 // commitChange records the changes of a successful update.
