@@ -35,7 +35,7 @@ func (d *daemon) openBytes() (err error) {
 	if d.bytes, err = bytestore.Open(bytestore.Config{Dir: d.bytesDir, Ephemeral: d.cfg.Ephemeral}); err != nil {
 		return err
 	}
-	// Nobody else uses this folder: the lock of bytes.db is held.
+	// No other process uses this folder, because this one holds the lock of bytes.db.
 	d.blobs, err = blobstore.Open(blobstore.Config{Dir: filepath.Join(d.bytesDir, "blobs"), Ephemeral: d.cfg.Ephemeral})
 	return err
 }

@@ -243,7 +243,7 @@ func TestReset(t *testing.T) {
 	if got := s.Used(other.Account); got != 5 {
 		t.Errorf("the other account has %d of 5 bytes", got)
 	}
-	put(t, s, here, "anew")
+	put(t, s, here, "again")
 	if err := s.Reset(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}

@@ -22,8 +22,8 @@ import (
 // DefaultPort is the port of the AWS endpoint unless --port says otherwise.
 const DefaultPort = 4566
 
-// DefaultClientAddress is the laptop's public address as AWS would see it. It is from the documentation range (RFC
-// 5737), so that it belongs to nobody.
+// DefaultClientAddress is the laptop's public address as AWS would see it. RFC 5737 reserves its
+// range for documentation, so no one owns it.
 var DefaultClientAddress = netip.MustParseAddr("203.0.113.10")
 
 // Quotas are the names that --quota accepts.

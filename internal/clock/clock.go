@@ -97,8 +97,8 @@ type Timing struct {
 	EndpointDeleting time.Duration
 	// LoadBalancerProvisioning is how long a load balancer takes to become active.
 	LoadBalancerProvisioning time.Duration
-	// StackDeleting is the minimum time that a stack is deleted. eksctl describes by its name a
-	// stack that it has just begun to delete, and fails if there is none.
+	// StackDeleting is the minimum time that it takes to delete a stack. eksctl starts a
+	// deletion and then describes the stack by name, which fails once the stack is gone.
 	StackDeleting time.Duration
 	// PeeringOverVisible is how long a peering connection that was deleted,
 	// rejected, failed or expired is still described.

@@ -197,7 +197,7 @@ func (p *planner) context(props *template.Map) *string {
 	return p.value(m)
 }
 
-// value returns a property's value as change sets show it, or nil if there is none.
+// value returns a property's value in the form that change sets show, or nil if the property has no value.
 func (p *planner) value(v any) *string {
 	if v == nil {
 		return nil

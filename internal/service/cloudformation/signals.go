@@ -33,7 +33,7 @@ var signalable = []string{"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::Insta
 
 const waitCondition = "AWS::CloudFormation::WaitCondition"
 
-// expects returns the signals that a resource waits for, or nil if there are none.
+// expects returns the signals that a resource waits for, or nil if it waits for none.
 func (o *operation) expects(d *template.Resource, props *template.Map, rt template.Runtime) (*expectation, error) {
 	e := &expectation{count: 1, percent: 100, timeout: 5 * time.Minute}
 	if d.CreationPolicy != nil {

@@ -16,7 +16,7 @@ import (
 // Events sends the events of add-ons. AWS documents their types, but not their details.
 // https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-eks.html
 //
-// AWS deviation: EKS Fargate Pod Scheduled Termination is not sent, since nobody patches the hosts of pods here.
+// AWS deviation: EKS Fargate Pod Scheduled Termination is not sent, because Drydock does not patch the hosts of pods.
 func (s *Service) Events(ctx context.Context, bus serviceevents.Bus) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
