@@ -61,6 +61,23 @@ A property that is not handled fails the resource with the text of HTTP 501: non
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", t.Type, quoted(t.Handled), quoted(t.Refused), quoted(t.InPlace), t.Values)
 	}
 	fmt.Fprintf(&b, "\nThere are %d types.\n", len(types))
+	b.WriteString(`
+## Custom resources
+
+AWS sends the requests of custom resources to Lambda functions and SNS topics. Drydock does not: AWS::CloudFormation::CustomResource and Custom::* fail with a reason that names the
+ServiceToken. It does the work of these functions of the AWS CDK itself, with the stack's permissions instead of the function's:
+
+| type | what it does |
+|---|---|
+`)
+	for _, c := range cloudformation.CustomResources() {
+		fmt.Fprintf(&b, "| %s | %s |\n", c.Type, c.Does)
+	}
+	b.WriteString(`
+A template may contain an AWS::Lambda::Function if nothing but the ServiceToken of such resources refers to it. The stack lists the function, but it does not exist and its code is not read.
+Its role is created. Other functions are refused as a type that does not exist. In the CDK, these constructs need Lambda and therefore cannot be deployed: clusters, manifests and charts of
+aws-eks (aws-eks-v2 creates clusters, node groups and access entries without Lambda, but its manifests and charts need it), bucket deployments, AwsCustomResource and the provider framework.
+`)
 	_, err = io.WriteString(w, b.String())
 	return err
 }

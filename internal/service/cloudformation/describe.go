@@ -310,7 +310,7 @@ func (s *Service) ValidateTemplate(_ context.Context, in *awscloudformation.Vali
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTypes(t.Types()); err != nil {
+	if err := checkTypes(t); err != nil {
 		return nil, err
 	}
 	_, needed, reason := capabilities(t, t.Declared())

@@ -1,6 +1,7 @@
 package cloudformation
 
 import (
+	"slices"
 	"strings"
 
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
@@ -65,7 +66,11 @@ func cannotRetain(arn string) error {
 }
 
 func unrecognized(types []string) error {
-	return invalid("Template format error: Unrecognized resource types: [%s]", strings.Join(types, ", "))
+	text := ""
+	if slices.Contains(types, lambdaFunction) {
+		text = ". Drydock has no AWS Lambda; docs/cloudformation.md lists the custom resources that need none."
+	}
+	return invalid("Template format error: Unrecognized resource types: [%s]%s", strings.Join(types, ", "), text)
 }
 
 // [seen] the same snapshots, test_update_stack.

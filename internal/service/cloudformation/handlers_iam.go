@@ -228,30 +228,35 @@ func iamHandlers() map[string]handler {
 		"AWS::IAM::OIDCProvider": {
 			input: &awsiam.CreateOpenIDConnectProviderInput{}, own: "Tags",
 			inPlace: "ClientIdList Tags ThumbprintList", update: updateOIDCProvider,
-			find: func(r *request) (string, error) {
-				id := arn.New("iam", "", r.o.key.Account, "oidc-provider/"+strings.TrimPrefix(r.text("Url"), "https://"))
-				_, err := call[awsiam.GetOpenIDConnectProviderOutput](r, &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: &id})
-				return id, err
-			},
-			create: func(r *request) (string, error) {
-				in := &awsiam.CreateOpenIDConnectProviderInput{}
-				if err := r.fill(in, "Tags"); err != nil {
-					return "", err
-				}
-				in.Tags = r.iamTags()
-				out, err := call[awsiam.CreateOpenIDConnectProviderOutput](r, in)
-				if err != nil {
-					return "", err
-				}
-				return *out.OpenIDConnectProviderArn, nil
-			},
-			read: func(r *request) (map[string]any, error) { return map[string]any{"Arn": r.id}, nil },
-			remove: func(r *request) error {
-				_, err := call[awsiam.DeleteOpenIDConnectProviderOutput](r, &awsiam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: &r.id})
-				return err
-			},
+			find: findOIDCProvider, create: createOIDCProvider,
+			read:   func(r *request) (map[string]any, error) { return map[string]any{"Arn": r.id}, nil },
+			remove: deleteOIDCProvider,
 		},
 	}
+}
+
+func findOIDCProvider(r *request) (string, error) {
+	id := arn.New("iam", "", r.o.key.Account, "oidc-provider/"+strings.TrimPrefix(r.text("Url"), "https://"))
+	_, err := call[awsiam.GetOpenIDConnectProviderOutput](r, &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: &id})
+	return id, err
+}
+
+func createOIDCProvider(r *request) (string, error) {
+	in := &awsiam.CreateOpenIDConnectProviderInput{}
+	if err := r.fill(in, "Tags"); err != nil {
+		return "", err
+	}
+	in.Tags = r.iamTags()
+	out, err := call[awsiam.CreateOpenIDConnectProviderOutput](r, in)
+	if err != nil {
+		return "", err
+	}
+	return *out.OpenIDConnectProviderArn, nil
+}
+
+func deleteOIDCProvider(r *request) error {
+	_, err := call[awsiam.DeleteOpenIDConnectProviderOutput](r, &awsiam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: &r.id})
+	return err
 }
 
 func (r *request) profile(name string) (iamtypes.InstanceProfile, error) {

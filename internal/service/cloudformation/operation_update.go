@@ -188,7 +188,7 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 		return err
 	}
 	another := d.Type == scalingGroup && willReplace(r.updatePolicy) && r.changed(launching...)
-	if rec.Replaced && unfinished || another || schemas()[d.Type].replaces(changed) {
+	if rec.Replaced && unfinished || another || replaces(d.Type, changed) {
 		if err := o.permits(actionReplace, d.ID, d.Type); err != nil {
 			return err
 		}
@@ -252,17 +252,22 @@ func (r *request) differences() (out []string) {
 }
 
 // replaces reports whether changing the properties requires a new physical resource.
-func (s *schema) replaces(changed []string) bool {
-	return s != nil && slices.ContainsFunc(changed, func(p string) bool { return slices.Contains(s.CreateOnly, p) })
+func replaces(typ string, changed []string) bool {
+	h, _ := handlerOf(typ)
+	createOnly := strings.Fields(h.createOnly)
+	if s := schemas()[typ]; s != nil {
+		createOnly = s.CreateOnly
+	}
+	return slices.ContainsFunc(changed, func(p string) bool { return slices.Contains(createOnly, p) })
 }
 
 // updateInPlace changes a resource from the state in r.was to the state in r, and returns
 // its attributes.
 func (r *request) updateInPlace() (map[string]any, error) {
-	h := handlers[r.typ]
+	h, _ := handlerOf(r.typ)
 	changed := r.differences()
 	for _, p := range changed {
-		if !slices.Contains(strings.Fields(h.inPlace), p) {
+		if h.inPlace != anyProperty && !slices.Contains(strings.Fields(h.inPlace), p) {
 			return nil, r.reason(r.notHonoured(p + ", changed by an update"))
 		}
 	}
@@ -306,6 +311,9 @@ func (o *operation) replace(ctx context.Context, d *template.Resource, r *reques
 // named returns the name that the template gives to a resource, if its replacement would
 // have the same name.
 func (s *schema) named(r *request) (string, bool) {
+	if s == nil {
+		return "", false
+	}
 	name := ""
 	for _, p := range s.PrimaryIdentifier {
 		if slices.Contains(s.ReadOnly, p) || !r.props.Has(p) || r.changed(p) {

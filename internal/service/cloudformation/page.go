@@ -25,6 +25,9 @@ func TypesSupported(refused func(input any) (members []string, values string)) [
 	var out []TypeSupport
 	for _, typ := range Types() {
 		h, s := handlers[typ], schemas()[typ]
+		if h.inPlace == anyProperty || typ == customResource {
+			continue // see CustomResources
+		}
 		if s == nil {
 			s = &schema{}
 		}

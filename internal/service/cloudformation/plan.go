@@ -212,7 +212,7 @@ func (p *planner) value(v any) *string {
 // details returns the reasons why a property changes.
 func (p *planner) details(d *template.Resource, property string, now, next *stackRecord) []cloudformationtypes.ResourceChangeDetail {
 	recreation := cloudformationtypes.RequiresRecreationNever
-	if schemas()[d.Type].replaces([]string{property}) {
+	if replaces(d.Type, []string{property}) {
 		recreation = cloudformationtypes.RequiresRecreationAlways
 	}
 	var out []cloudformationtypes.ResourceChangeDetail

@@ -66,7 +66,7 @@ func (o *operation) undoes() bool {
 // removeState deletes a physical resource, or retains it if keep is true, and reports
 // whether the stack no longer has it.
 func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *resourceState, keep bool, say func(cloudformationtypes.ResourceStatus, string)) bool {
-	h := handlers[rec.Type]
+	h, _ := handlerOf(rec.Type)
 	as, err := o.as(ctx)
 	if err != nil {
 		say(cloudformationtypes.ResourceStatusDeleteFailed, err.Error())

@@ -40,9 +40,10 @@ type handler struct {
 	// settle completes the resource and waits until it can be used. It may run again, and
 	// it also runs after updates.
 	settle func(r *request) error
-	// inPlace are the properties of an existing resource that can be changed. Any other
-	// change fails the resource, unless the schema says that it needs a new resource.
-	inPlace string
+	// inPlace are the properties of an existing resource that can be changed, or anyProperty.
+	// Any other change fails the resource, unless it needs a new resource by the schema, or by
+	// createOnly for a type without a schema.
+	inPlace, createOnly string
 	// update changes an existing resource from the state in r.was to the state in r. It may
 	// run again after doing part of its work. It is nil if settle makes all changes.
 	update func(r *request) error
@@ -259,7 +260,7 @@ func (o *operation) logged(err error) {
 // a failure.
 func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 	rec, _ := o.resource(d.ID)
-	h := handlers[d.Type]
+	h, _ := handlerOf(d.Type)
 	rt, err := o.runtime(ctx)
 	if err != nil {
 		return err
@@ -510,7 +511,7 @@ func (rt *runtime) GetAtt(id, attribute string) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("resource %s is not there", id)
 	}
-	if h := handlers[rec.Type]; slices.Contains(strings.Fields(h.live), attribute) {
+	if h, _ := handlerOf(rec.Type); slices.Contains(strings.Fields(h.live), attribute) {
 		now, err := h.read(rt.o.request(rt.ctx, &rec, &rec.resourceState))
 		if err != nil {
 			return nil, err

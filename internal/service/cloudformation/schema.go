@@ -62,11 +62,12 @@ var schemas = sync.OnceValue(func() map[string]*schema {
 })
 
 // checkTypes refuses types without a handler, as AWS refuses unknown types.
-func checkTypes(types []string) error {
+func checkTypes(t *template.Template) error {
 	var unknown []string
-	for _, t := range types {
-		if _, ok := handlers[t]; !ok && !slices.Contains(unknown, t) {
-			unknown = append(unknown, t)
+	serving := providers(t)
+	for _, d := range t.Declared() {
+		if _, ok := handlerOf(d.Type); (!ok || d.Type == lambdaFunction && !serving[d.ID]) && !slices.Contains(unknown, d.Type) {
+			unknown = append(unknown, d.Type)
 		}
 	}
 	if len(unknown) > 0 {

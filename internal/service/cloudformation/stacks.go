@@ -204,7 +204,7 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 	if err := checkTransforms(t); err != nil {
 		return nil, err
 	}
-	if err := checkTypes(t.Types()); err != nil {
+	if err := checkTypes(t); err != nil {
 		return nil, err
 	}
 	rec.Template, rec.Description = *body, t.Description
