@@ -106,6 +106,9 @@ func supersede(tx *store.Tx, f foundStack, but string) error {
 // CreateChangeSet determines what a new version of a stack, or a new stack, would change.
 // AWS does this after the call; here the result is available at once.
 func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.CreateChangeSetInput) (*awscloudformation.CreateChangeSetOutput, error) {
+	if err := checkMode(in.DeploymentConfig); err != nil {
+		return nil, err
+	}
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
 	f, ok := find(s.store, sc, *in.StackName)
 	if ok && f.Status == cloudformationtypes.StackStatusDeleteComplete {

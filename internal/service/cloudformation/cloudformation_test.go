@@ -270,6 +270,9 @@ func TestRefusals(t *testing.T) {
 		{queue, "ValidationError", "Role arn:aws:iam::111122223333:role/none is invalid or cannot be assumed", func(in *awscloudformation.CreateStackInput) {
 			in.RoleARN = aws.String("arn:aws:iam::111122223333:role/none")
 		}},
+		{queue, "NotImplemented", "Drydock does not implement the deployment mode EXPRESS; to see what it implements: drydock supports cloudformation CreateStack", func(in *awscloudformation.CreateStackInput) {
+			in.DeploymentConfig = &cloudformationtypes.DeploymentConfig{Mode: cloudformationtypes.DeploymentConfigModeExpress}
+		}},
 		{`{"Transform": "AWS::Serverless-2016-10-31", "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`, "ValidationError", "Drydock does not implement the transform AWS::Serverless-2016-10-31…", nil},
 	} {
 		in := &awscloudformation.CreateStackInput{StackName: aws.String("x"), TemplateBody: &tt.body}
@@ -282,7 +285,10 @@ func TestRefusals(t *testing.T) {
 	if all := testkit.Must(w.ListStacks(ctx, nil))(t); len(all.StackSummaries) != 0 {
 		t.Errorf("%+v", all.StackSummaries)
 	}
-	id := w.create(t, "there", queue)
+	// CDK's program names the default mode in every call.
+	id := w.create(t, "there", queue, func(in *awscloudformation.CreateStackInput) {
+		in.DeploymentConfig = &cloudformationtypes.DeploymentConfig{Mode: cloudformationtypes.DeploymentConfigModeStandard}
+	})
 	w.want(t, id, "CREATE_COMPLETE")
 	_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("there"), TemplateBody: aws.String(queue)})
 	testkit.WantError(t, err, "AlreadyExistsException", "Stack [there] already exists")

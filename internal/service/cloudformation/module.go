@@ -21,27 +21,27 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name: "cloudformation", Handler: s,
 		Operations: []awsapi.Operation{
-			{Name: "CreateStack", Members: "Capabilities ClientRequestToken DisableRollback EnableTerminationProtection NotificationARNs OnFailure Parameters.ParameterKey " +
+			{Name: "CreateStack", Members: "Capabilities ClientRequestToken DeploymentConfig.Mode DisableRollback EnableTerminationProtection NotificationARNs OnFailure Parameters.ParameterKey " +
 				"Parameters.ParameterValue RoleARN StackName StackPolicyBody Tags TemplateBody TimeoutInMinutes",
-				Except: "resource types, properties and parts of templates that are not handled: see CloudFormation's resource types above"},
-			{Name: "UpdateStack", Members: "Capabilities ClientRequestToken DisableRollback NotificationARNs Parameters.ParameterKey Parameters.ParameterValue Parameters.UsePreviousValue " +
+				Except: "the deployment mode EXPRESS; resource types, properties and parts of templates that are not handled: see CloudFormation's resource types above"},
+			{Name: "UpdateStack", Members: "Capabilities ClientRequestToken DeploymentConfig.Mode DisableRollback NotificationARNs Parameters.ParameterKey Parameters.ParameterValue Parameters.UsePreviousValue " +
 				"RoleARN StackName StackPolicyBody StackPolicyDuringUpdateBody Tags TemplateBody UsePreviousTemplate",
-				Except: "changes of properties that the resource's handler cannot make in place fail the resource"},
+				Except: "the deployment mode EXPRESS; changes of properties that the resource's handler cannot make in place fail the resource"},
 			{Name: "CancelUpdateStack", Members: "ClientRequestToken StackName"},
 			{Name: "ContinueUpdateRollback", Members: "ClientRequestToken ResourcesToSkip RoleARN StackName"},
-			{Name: "RollbackStack", Members: "ClientRequestToken RoleARN StackName"},
+			{Name: "RollbackStack", Members: "ClientRequestToken DeploymentConfig.Mode RoleARN StackName", Except: "the deployment mode EXPRESS"},
 			{Name: "SignalResource", Members: "LogicalResourceId StackName Status UniqueId",
 				Except: "cfn-signal without credentials, which AWS knows by the instance's identity document; what is put at the URL of a wait condition's handle"},
 			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody"},
 			{Name: "GetStackPolicy", Members: "StackName"},
-			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken Description IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
+			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
 				"Parameters.ParameterValue Parameters.UsePreviousValue RoleARN StackName Tags TemplateBody UsePreviousTemplate",
-				Except: "change sets of the type IMPORT"},
+				Except: "change sets of the type IMPORT; the deployment mode EXPRESS"},
 			{Name: "DescribeChangeSet", Members: "ChangeSetName IncludePropertyValues NextToken StackName"},
 			{Name: "ExecuteChangeSet", Members: "ChangeSetName ClientRequestToken DisableRollback StackName"},
 			{Name: "DeleteChangeSet", Members: "ChangeSetName StackName"},
 			{Name: "ListChangeSets", Members: "NextToken StackName"},
-			{Name: "DeleteStack", Members: "ClientRequestToken RetainResources RoleARN StackName"},
+			{Name: "DeleteStack", Members: "ClientRequestToken DeploymentConfig.Mode RetainResources RoleARN StackName", Except: "the deployment mode EXPRESS"},
 			{Name: "DescribeStacks", Members: "NextToken StackName", Settled: awsapi.SettledWhen(settled)},
 			{Name: "ListStacks", Members: "NextToken StackStatusFilter"},
 			{Name: "DescribeStackEvents", Members: "NextToken StackName"},

@@ -106,6 +106,9 @@ func checkTransforms(t *template.Template) error {
 
 // CreateStack begins the creation of a stack.
 func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateStackInput) (*awscloudformation.CreateStackOutput, error) {
+	if err := checkMode(in.DeploymentConfig); err != nil {
+		return nil, err
+	}
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
 	if in.OnFailure != "" && in.DisableRollback != nil {
 		return nil, invalid("You can specify either DisableRollback or OnFailure, but not both.") // the API reference says so
@@ -280,6 +283,14 @@ func stackTags(in []cloudformationtypes.Tag) ([]tagRecord, error) {
 	return out, nil
 }
 
+// checkMode refuses deployment modes other than the default one.
+func checkMode(c *cloudformationtypes.DeploymentConfig) error {
+	if c != nil && c.Mode == cloudformationtypes.DeploymentConfigModeExpress {
+		return notYet("the deployment mode EXPRESS")
+	}
+	return nil
+}
+
 // bindTo binds a stack's template to the stack's parameters.
 func bindTo(key store.Key, rec *stackRecord, t *template.Template) (*template.Instance, error) {
 	values := map[string]string{}
@@ -309,6 +320,9 @@ func checkPolicies(i *template.Instance) error {
 
 // DeleteStack begins the deletion of a stack. It succeeds if the stack does not exist.
 func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteStackInput) (*awscloudformation.DeleteStackOutput, error) {
+	if err := checkMode(in.DeploymentConfig); err != nil {
+		return nil, err
+	}
 	sc, call, out := scopeOf(ctx), awsapi.CallFrom(ctx), &awscloudformation.DeleteStackOutput{}
 	if in.RoleARN != nil {
 		if f, ok := find(s.store, sc, *in.StackName); ok {

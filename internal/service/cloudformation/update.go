@@ -20,6 +20,9 @@ var updatable = []cloudformationtypes.StackStatus{
 
 // UpdateStack begins an update of a stack.
 func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateStackInput) (*awscloudformation.UpdateStackOutput, error) {
+	if err := checkMode(in.DeploymentConfig); err != nil {
+		return nil, err
+	}
 	sc := scopeOf(ctx)
 	f, ok := find(s.store, sc, *in.StackName)
 	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
@@ -161,6 +164,9 @@ func (s *Service) ContinueUpdateRollback(ctx context.Context, in *awscloudformat
 
 // RollbackStack begins to roll back a stack whose failed operation was not rolled back.
 func (s *Service) RollbackStack(ctx context.Context, in *awscloudformation.RollbackStackInput) (*awscloudformation.RollbackStackOutput, error) {
+	if err := checkMode(in.DeploymentConfig); err != nil {
+		return nil, err
+	}
 	out := &awscloudformation.RollbackStackOutput{}
 	_, err := s.turn(ctx, *in.StackName, in.ClientRequestToken, in.RoleARN, func(_ *store.Tx, f *foundStack) (cloudformationtypes.StackStatus, error) {
 		out.StackId = aws.String(f.arn())

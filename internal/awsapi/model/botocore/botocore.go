@@ -9,6 +9,7 @@ package botocore
 import (
 	"bytes"
 	"cmp"
+	_ "embed" // for additions.json
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -125,6 +126,37 @@ func (n *Namespace) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(n))
 }
 
+// additionsJSON has, by service, the shapes and the members of shapes that clients use and that
+// are newer than the models, with the reason for each addition.
+//
+//go:embed additions.json
+var additionsJSON []byte
+
+// add completes the model of a service with what additions.json has for it.
+func (a *API) add(name string) error {
+	var all map[string]struct {
+		Why    string            `json:"why"`
+		Shapes map[string]*Shape `json:"shapes"`
+	}
+	if err := json.Unmarshal(additionsJSON, &all); err != nil {
+		return err
+	}
+	for shape, added := range all[name].Shapes {
+		old := a.Shapes[shape]
+		if old == nil {
+			a.Shapes[shape] = added
+			continue
+		}
+		for member, ref := range added.Members {
+			if old.Members[member] != nil {
+				return fmt.Errorf("the model has member %s of %s by now: remove it from additions.json", member, shape)
+			}
+			old.Members[member] = ref
+		}
+	}
+	return nil
+}
+
 // Compact renders an API model as the lines that package model parses: metadata, operations and shapes, each sorted
 // by name. Scalar shapes without constraints are folded into the members that use them. Shapes that no operation
 // reaches are left out, as are the constraints of shapes that only appear in answers.
@@ -132,6 +164,9 @@ func Compact(name string, apiJSON []byte) ([]byte, error) {
 	var api API
 	if err := json.Unmarshal(apiJSON, &api); err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
+	}
+	if err := api.add(name); err != nil {
+		return nil, fmt.Errorf("model %s: additions.json: %w", name, err)
 	}
 	records, err := api.Records(name)
 	if err != nil {
