@@ -40,14 +40,15 @@ func ofStacks() string {
 	return `
 ## Stacks
 
-CloudFormation creates and deletes stacks of the types of resources in docs/cloudformation.md, which says what of each is handled.
+CloudFormation creates, updates and deletes stacks of the types of resources in docs/cloudformation.md, which says what of each is handled.
 Other types are refused as AWS refuses types that it does not know. It differs from AWS in this:
 
 - A property without an equal in the API call behind its type, or that the call would not honour, fails the resource with the text of HTTP 501. None is dropped silently.
-- Stacks cannot be updated, and there are no change sets, stack policies, signals, wait conditions, nested stacks, imports of resources, drift detection or custom resources.
-- CreationPolicy and DeletionPolicy Snapshot are refused. An Auto Scaling group still waits for its instances.
-- Templates are passed inline (TemplateBody), up to 51,200 bytes: TemplateURL needs S3.
-- Of transforms there is AWS::LanguageExtensions; AWS::Include, AWS::Serverless and macros are refused, as are Hooks, and Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.
+- There are no nested stacks, imports of resources, drift detection or custom resources.
+- DeletionPolicy Snapshot is refused.
+- TemplateURL also takes URLs below Drydock's own address, to which the AWS CLI uploads.
+- Of transforms there are AWS::LanguageExtensions and AWS::Include; AWS::Serverless and macros are refused, as are Hooks, and Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.
+  What a transform fails with is the error of CreateStack, UpdateStack and CreateChangeSet. AWS fails the stack or the change set later.
 - Dynamic references resolve parameters of SSM, not those that are SecureString, and no secrets.
 - Notification ARNs are stored and returned; nothing is published.
 - Of the tags aws:cloudformation:* those of EC2 and Auto Scaling are set.

@@ -157,7 +157,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	}
 	next := f.stackRecord
 	t, err := s.submit(ctx, f.key, &next, submission{
-		body: in.TemplateBody, previous: aws.ToBool(in.UsePreviousTemplate), parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities,
+		body: in.TemplateBody, url: in.TemplateURL, previous: aws.ToBool(in.UsePreviousTemplate), parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities,
 		notificationARNs: in.NotificationARNs, role: in.RoleARN,
 	})
 	if err != nil {
@@ -195,6 +195,9 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 			if other.Name == set.Name {
 				return setExists(set.Name)
 			}
+		}
+		if err := keepTexts(tx, f.key, &set.versionRecord); err != nil {
+			return err
 		}
 		return changeSets.Create(tx, below(f.key, set.ID), set)
 	})

@@ -23,10 +23,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
@@ -53,6 +55,10 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bytes.Close() })
+	blobs, err := blobstore.Open(blobstore.Config{Dir: t.TempDir(), Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var users *iam.Service
 	var authorizer *authz.Authorizer
 	w.Server = testkit.NewServer(t, testkit.Config{
@@ -62,6 +68,9 @@ func newWorld(t *testing.T) *world {
 			machines := ec2.New(ec2.Config{Store: st, Log: testkit.Log(t)})
 			queues := sqs.New(sqs.Config{Store: st, Bytes: bytes, Log: testkit.Log(t)})
 			parameters := ssm.New(ssm.Config{Store: st, Log: testkit.Log(t)})
+			objects := s3.New(s3.Config{Store: st, Blobs: blobs, Log: testkit.Log(t), Authorize: func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error {
+				return authorizer.AuthorizeTargets(ctx, call, in, targets...)
+			}})
 			sessions := sts.New(sts.Config{Store: st, Directory: users, Log: testkit.Log(t)})
 			w.config = cloudformation.Config{
 				Store: st, API: front, Log: testkit.Log(t),
@@ -75,9 +84,9 @@ func newWorld(t *testing.T) *world {
 			}
 			stacks := cloudformation.New(w.config)
 			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Store: st, Resolvers: map[string]authz.Resolver{
-				"iam": users.Authz(), "ec2": machines.Authz(), "sqs": queues.Authz(), "ssm": parameters.Authz(), "cloudformation": stacks.Module().Resolver,
+				"iam": users.Authz(), "ec2": machines.Authz(), "sqs": queues.Authz(), "ssm": parameters.Authz(), "s3": objects.Authz(), "cloudformation": stacks.Module().Resolver,
 			}})
-			return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), stacks.AWS()}
+			return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), objects.AWS(), stacks.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := users.LookupAccessKey(ctx, key)

@@ -240,25 +240,34 @@ func (s *Service) ListStackResources(ctx context.Context, in *awscloudformation.
 	return out, err
 }
 
-// GetTemplate returns the text that the stack was created from. The processed template is
-// the same text, because the language extensions are only expanded when the stack is created.
+// GetTemplate returns the text that the stack was created from, or what AWS::Include made of it. The language extensions
+// are only expanded when the stack is created.
 func (s *Service) GetTemplate(ctx context.Context, in *awscloudformation.GetTemplateInput) (*awscloudformation.GetTemplateOutput, error) {
-	stages := []cloudformationtypes.TemplateStage{cloudformationtypes.TemplateStageOriginal, cloudformationtypes.TemplateStageProcessed}
-	if in.ChangeSetName != nil {
+	var stack store.Key
+	var version versionRecord
+	switch {
+	case in.ChangeSetName != nil:
 		set, err := findSet(s.store, scopeOf(ctx), in.ChangeSetName, in.StackName)
 		if err != nil {
 			return nil, err
 		}
-		return &awscloudformation.GetTemplateOutput{TemplateBody: &set.Template, StagesAvailable: stages}, nil
-	}
-	if in.StackName == nil {
+		stack, version = set.stack.key, set.versionRecord
+	case in.StackName == nil:
 		return nil, invalid("StackName is required if ChangeSetName is not specified.")
+	default:
+		f, ok := find(s.store, scopeOf(ctx), *in.StackName)
+		if !ok {
+			return nil, stackNotFound(*in.StackName)
+		}
+		stack, version = f.key, f.versionRecord
 	}
-	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
-	if !ok {
-		return nil, stackNotFound(*in.StackName)
+	text := processed(s.store, stack, &version)
+	if in.TemplateStage == cloudformationtypes.TemplateStageOriginal {
+		text = original(s.store, stack, &version)
 	}
-	return &awscloudformation.GetTemplateOutput{TemplateBody: &f.Template, StagesAvailable: stages}, nil
+	return &awscloudformation.GetTemplateOutput{
+		TemplateBody: &text, StagesAvailable: []cloudformationtypes.TemplateStage{cloudformationtypes.TemplateStageOriginal, cloudformationtypes.TemplateStageProcessed},
+	}, nil
 }
 
 // iamTypes are the types that need a capability. A resource that has the property given
@@ -305,8 +314,12 @@ func capabilityList(needed string) []cloudformationtypes.Capability {
 }
 
 // ValidateTemplate checks a template without parameters.
-func (s *Service) ValidateTemplate(_ context.Context, in *awscloudformation.ValidateTemplateInput) (*awscloudformation.ValidateTemplateOutput, error) {
-	t, err := parsed(in.TemplateBody)
+func (s *Service) ValidateTemplate(ctx context.Context, in *awscloudformation.ValidateTemplateInput) (*awscloudformation.ValidateTemplateOutput, error) {
+	body, err := s.source(ctx, in.TemplateBody, in.TemplateURL)
+	if err != nil {
+		return nil, err
+	}
+	t, err := parsed(body)
 	if err != nil {
 		return nil, err
 	}
@@ -326,7 +339,10 @@ func (s *Service) ValidateTemplate(_ context.Context, in *awscloudformation.Vali
 
 // GetTemplateSummary returns what a template, or the template of a stack, contains and needs.
 func (s *Service) GetTemplateSummary(ctx context.Context, in *awscloudformation.GetTemplateSummaryInput) (*awscloudformation.GetTemplateSummaryOutput, error) {
-	body := in.TemplateBody
+	body, err := s.source(ctx, in.TemplateBody, in.TemplateURL)
+	if err != nil {
+		return nil, err
+	}
 	if in.StackName != nil {
 		f, ok := find(s.store, scopeOf(ctx), *in.StackName)
 		if !ok {
@@ -335,7 +351,7 @@ func (s *Service) GetTemplateSummary(ctx context.Context, in *awscloudformation.
 		if f.Status == cloudformationtypes.StackStatusReviewInProgress {
 			return nil, invalid("GetTemplateSummary cannot be called on REVIEW_IN_PROGRESS stacks.")
 		}
-		body = &f.Template
+		body = aws.String(processed(s.store, f.key, &f.versionRecord))
 	}
 	t, err := parsed(body)
 	if err != nil {

@@ -129,6 +129,9 @@ func (s *Service) forget(ctx context.Context, key store.Key, rec stackRecord) (t
 		for _, e := range events.All(tx, within(key)) {
 			events.Delete(tx, e.Key)
 		}
+		for _, text := range texts.All(tx, within(key)) {
+			texts.Delete(tx, text.Key)
+		}
 		stacks.Delete(tx, key)
 		return nil
 	})
@@ -295,7 +298,7 @@ func (o *operation) resource(id string) (resourceRecord, bool) {
 
 // bound parses the stack's template again and binds it to the stack's parameters.
 func (o *operation) bound() (err error) {
-	if o.t, err = template.Parse(o.rec.Template); err != nil {
+	if o.t, err = template.Parse(processed(o.s.store, o.key, &o.rec.versionRecord)); err != nil {
 		return err
 	}
 	o.instance, err = bindTo(o.key, &o.rec, o.t)

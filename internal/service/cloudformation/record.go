@@ -12,12 +12,14 @@ import (
 
 var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
-	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same)
+	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
 	// changeSets are keyed by STACK/ID.
-	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset")
+	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same)
+	// texts are keyed by STACK/ID.
+	texts = store.NewCollection[textRecord]("cloudformation", "text")
 )
 
 // A stackRecord is a stack, which may have been deleted.
@@ -53,7 +55,11 @@ type stackRecord struct {
 // A versionRecord is what a stack is created from, with the resulting outputs and imports.
 // An update gives the stack a new one.
 type versionRecord struct {
-	Template         string
+	// Template is the text that was submitted, and Processed the one that transforms made of it.
+	Template  string
+	Processed string `json:",omitempty"`
+	// Texts is the ID of the record that has both, if they are long.
+	Texts            string            `json:",omitempty"`
 	Description      string            `json:",omitempty"`
 	Parameters       []parameterRecord `json:",omitempty"`
 	Tags             []tagRecord       `json:",omitempty"`
@@ -61,6 +67,12 @@ type versionRecord struct {
 	NotificationARNs []string          `json:",omitempty"`
 	Outputs          []outputRecord    `json:",omitempty"`
 	Imports          []string          `json:",omitempty"` // names of exports
+}
+
+// A textRecord has long templates, which would make every change of a stack's record slow.
+type textRecord struct {
+	Template  string
+	Processed string `json:",omitempty"`
 }
 
 // An operationRecord is the last operation of a stack.

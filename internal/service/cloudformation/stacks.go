@@ -73,13 +73,10 @@ func find(r store.Reader, sc regional.Scope, name string) (foundStack, bool) {
 	return foundStack{}, false
 }
 
-// parsed parses the template in a request.
+// parsed parses the template in a request, which has none if body is nil.
 func parsed(body *string) (*template.Template, error) {
-	switch {
-	case body == nil:
+	if body == nil {
 		return nil, noTemplate()
-	case len(*body) > maxBody:
-		return nil, violated(*body, "templateBody", fmt.Sprintf("Member must have length less than or equal to %d", maxBody))
 	}
 	t, err := template.Parse(*body)
 	return t, asInvalid(err)
@@ -94,11 +91,11 @@ func asInvalid(err error) error {
 	return err
 }
 
-// checkTransforms refuses transforms that are not part of the language.
+// checkTransforms refuses transforms that need Lambda.
 func checkTransforms(t *template.Template) error {
 	for _, name := range t.Transforms {
-		if name != template.LanguageExtensions {
-			return invalid("Drydock does not implement the transform %s: AWS::Serverless and macros run in Lambda, AWS::Include reads from S3; docs/compatibility.md lists what it implements.", name)
+		if name != template.LanguageExtensions && name != template.Include {
+			return invalid("Drydock does not implement the transform %s: AWS::Serverless and macros run in Lambda; docs/compatibility.md lists what it implements.", name)
 		}
 	}
 	return nil
@@ -133,11 +130,11 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 	}
 	key := sc.Key(rec.ID)
 	if _, err := s.submit(ctx, key, &rec, submission{
-		body: in.TemplateBody, parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities, notificationARNs: in.NotificationARNs, role: in.RoleARN,
+		body: in.TemplateBody, url: in.TemplateURL, parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities, notificationARNs: in.NotificationARNs, role: in.RoleARN,
 	}); err != nil {
 		return nil, err
 	}
-	if rec.Policy, err = policyText(in.StackPolicyBody); err != nil {
+	if rec.Policy, err = s.policySource(ctx, in.StackPolicyBody, in.StackPolicyURL, "StackPolicy"); err != nil {
 		return nil, err
 	}
 	arn := stackARN(key, &rec)
@@ -161,6 +158,9 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 				return stackExists(rec.Name)
 			}
 		}
+		if err := keepTexts(tx, key, &rec.versionRecord); err != nil {
+			return err
+		}
 		if err := stacks.Put(tx, key, rec); err != nil {
 			return err
 		}
@@ -181,7 +181,7 @@ func checkName(name string) error {
 
 // A submission is the part of a request from which a stack is created or updated.
 type submission struct {
-	body             *string
+	body, url        *string
 	previous         bool // use the stack's current template
 	parameters       []cloudformationtypes.Parameter
 	tags             []cloudformationtypes.Tag // nil keeps those that the stack has
@@ -193,12 +193,15 @@ type submission struct {
 // submit checks a submission and makes it the stack's version, in rec. AWS makes these
 // checks before the call returns.
 func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, in submission) (*template.Template, error) {
-	body := in.body
+	body, err := s.source(ctx, in.body, in.url)
+	if err != nil {
+		return nil, err
+	}
 	if in.previous {
 		if body != nil {
 			return nil, invalid("You cannot specify both usePreviousTemplate and Template Body/Template URL.")
 		}
-		body = &rec.Template
+		body = aws.String(original(s.store, key, &rec.versionRecord))
 	}
 	t, err := parsed(body)
 	if err != nil {
@@ -210,7 +213,6 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 	if err := checkTypes(t); err != nil {
 		return nil, err
 	}
-	rec.Template, rec.Description = *body, t.Description
 	if in.role != nil {
 		rec.RoleARN = *in.role
 	}
@@ -229,6 +231,21 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 	if rec.Parameters, err = s.parameters(ctx, t, in.parameters, rec.Parameters); err != nil {
 		return nil, err
 	}
+	rec.setTemplate(*body, "")
+	if t.Includes() {
+		processed, err := s.include(ctx, key, rec, t)
+		if err != nil {
+			return nil, err
+		}
+		if t, err = parsed(&processed); err != nil {
+			return nil, err
+		}
+		if err := checkTypes(t); err != nil {
+			return nil, err
+		}
+		rec.setTemplate(*body, processed)
+	}
+	rec.Description = t.Description
 	instance, err := bindTo(key, rec, t)
 	if err != nil {
 		return nil, asInvalid(err)
@@ -291,18 +308,26 @@ func checkMode(c *cloudformationtypes.DeploymentConfig) error {
 	return nil
 }
 
-// bindTo binds a stack's template to the stack's parameters.
-func bindTo(key store.Key, rec *stackRecord, t *template.Template) (*template.Instance, error) {
-	values := map[string]string{}
-	for _, p := range rec.Parameters {
-		values[p.Name] = p.Value
+// environment returns the values of a stack's pseudo parameters.
+func environment(key store.Key, rec *stackRecord) template.Environment {
+	return template.Environment{AccountID: key.Account, Region: key.Region, StackID: stackARN(key, rec), StackName: rec.Name, NotificationARNs: rec.NotificationARNs}
+}
+
+// values returns the values of the parameters as the template sees them.
+func (v *versionRecord) values() map[string]string {
+	out := map[string]string{}
+	for _, p := range v.Parameters {
+		out[p.Name] = p.Value
 		if p.Resolved != "" {
-			values[p.Name] = p.Resolved
+			out[p.Name] = p.Resolved
 		}
 	}
-	return t.Bind(template.Environment{
-		AccountID: key.Account, Region: key.Region, StackID: stackARN(key, rec), StackName: rec.Name, NotificationARNs: rec.NotificationARNs,
-	}, values)
+	return out
+}
+
+// bindTo binds a stack's template to the stack's parameters.
+func bindTo(key store.Key, rec *stackRecord, t *template.Template) (*template.Instance, error) {
+	return t.Bind(environment(key, rec), rec.values())
 }
 
 // checkPolicies refuses policies of resources that Drydock would not honour.

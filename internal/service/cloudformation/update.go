@@ -43,17 +43,17 @@ func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateS
 	}
 	next := f.stackRecord
 	if _, err := s.submit(ctx, f.key, &next, submission{
-		body: in.TemplateBody, previous: aws.ToBool(in.UsePreviousTemplate), parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities,
+		body: in.TemplateBody, url: in.TemplateURL, previous: aws.ToBool(in.UsePreviousTemplate), parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities,
 		notificationARNs: in.NotificationARNs, role: in.RoleARN,
 	}); err != nil {
 		return nil, err
 	}
-	if in.StackPolicyBody != nil {
-		if next.Policy, err = policyText(in.StackPolicyBody); err != nil {
+	if in.StackPolicyBody != nil || in.StackPolicyURL != nil {
+		if next.Policy, err = s.policySource(ctx, in.StackPolicyBody, in.StackPolicyURL, "StackPolicy"); err != nil {
 			return nil, err
 		}
 	}
-	if next.PolicyOnce, err = policyText(in.StackPolicyDuringUpdateBody); err != nil {
+	if next.PolicyOnce, err = s.policySource(ctx, in.StackPolicyDuringUpdateBody, in.StackPolicyDuringUpdateURL, "StackPolicyDuringUpdate"); err != nil {
 		return nil, err
 	}
 	next.KeepFailed, next.Operation, next.ChangeSet = aws.ToBool(in.DisableRollback), op, ""
@@ -75,6 +75,9 @@ func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateS
 
 // beginUpdate begins an update of the stack f to next, which was derived from it.
 func (s *Service) beginUpdate(tx *store.Tx, f *foundStack, next stackRecord) error {
+	if err := keepTexts(tx, f.key, &next.versionRecord); err != nil {
+		return err
+	}
 	err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
 		if rec.Status != f.Status || rec.Operation.ID != f.Operation.ID {
 			return wrongState(f.arn(), rec.Status)
@@ -183,7 +186,7 @@ func (s *Service) RollbackStack(ctx context.Context, in *awscloudformation.Rollb
 
 // SetStackPolicy sets which updates of a stack's resources are allowed.
 func (s *Service) SetStackPolicy(ctx context.Context, in *awscloudformation.SetStackPolicyInput) (*awscloudformation.SetStackPolicyOutput, error) {
-	text, err := policyText(in.StackPolicyBody)
+	text, err := s.policySource(ctx, in.StackPolicyBody, in.StackPolicyURL, "StackPolicy")
 	if err != nil {
 		return nil, err
 	}

@@ -228,8 +228,8 @@ func (c *checker) function(name string, arg any) error {
 			return templateErrUnsupported(name)
 		}
 		return c.value(arg)
-	case "Fn::Transform":
-		return errorf("Drydock does not implement Fn::Transform: it has neither S3, from which AWS::Include reads, nor Lambda, which runs macros.")
+	case transform:
+		return errorf("Drydock does not implement the transform %s: macros run in Lambda.", nameOf(arg))
 	}
 	if strings.HasPrefix(name, loop) {
 		return formatErr("[/%s/%s] resource definition is malformed", c.block, name)

@@ -26,10 +26,10 @@ func errUnsupported() error { return formatErr("unsupported structure.") }
 func read(body string) (*Map, error) {
 	var v any
 	var err error
-	if strings.HasPrefix(strings.TrimSpace(body), "{") {
+	if isJSON(body) {
 		v, err = readJSON(body)
 	} else {
-		v, err = readYAML(body)
+		v, err = readYAML(body, yamlReader{})
 	}
 	if err != nil {
 		return nil, err
@@ -39,6 +39,16 @@ func read(body string) (*Map, error) {
 		return nil, errUnsupported()
 	}
 	return m, nil
+}
+
+func isJSON(body string) bool { return strings.HasPrefix(strings.TrimSpace(body), "{") }
+
+// readPlain parses a part of a template, in which AWS does not allow the short forms of functions.
+func readPlain(body string) (any, error) {
+	if isJSON(body) {
+		return readJSON(body)
+	}
+	return readYAML(body, yamlReader{plain: true})
 }
 
 // ReadJSON parses JSON text into a value.
@@ -129,7 +139,7 @@ func errNull(path string) error {
 	return errorf("[%s] 'null' values are not allowed in templates", path)
 }
 
-func readYAML(body string) (any, error) {
+func readYAML(body string, r yamlReader) (any, error) {
 	root, err := yamlsafe.Parse([]byte(body))
 	if err != nil {
 		return nil, formatErr("YAML not well-formed.")
@@ -137,11 +147,13 @@ func readYAML(body string) (any, error) {
 	if root.Kind != yamlv3.DocumentNode || len(root.Content) == 0 {
 		return nil, errUnsupported()
 	}
-	r := yamlReader{}
 	return r.value(root.Content[0], "", 0)
 }
 
-type yamlReader struct{ values int }
+type yamlReader struct {
+	values int
+	plain  bool // without short forms
+}
 
 // shortForms maps YAML tags to the functions that they stand for.
 var shortForms = func() map[string]string {
@@ -161,7 +173,7 @@ func (r *yamlReader) value(n *yamlv3.Node, path string, depth int) (any, error) 
 	}
 	if strings.HasPrefix(n.Tag, "!") && !strings.HasPrefix(n.Tag, "!!") {
 		name, ok := shortForms[n.Tag]
-		if !ok {
+		if !ok || r.plain {
 			return nil, templateErrUnsupported("Fn::" + strings.TrimPrefix(n.Tag, "!"))
 		}
 		plain := *n

@@ -18,8 +18,12 @@ const (
 	maxValue = 4096
 )
 
-// LanguageExtensions is the only transform that is part of the language.
-const LanguageExtensions = "AWS::LanguageExtensions"
+// Transforms that need nothing else than the templates.
+const (
+	LanguageExtensions = "AWS::LanguageExtensions"
+	// Include inserts parts that are kept elsewhere: see [Template.Include].
+	Include = "AWS::Include"
+)
 
 // A Template is a parsed template. Anything that depends on parameters is not known yet.
 type Template struct {
@@ -29,6 +33,7 @@ type Template struct {
 	Parameters  []*Parameter
 	Transforms  []string
 
+	root       *Map
 	mappings   *Map
 	conditions *Map
 	rules      *Map
@@ -68,11 +73,11 @@ func Parse(body string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{Metadata: root.Get("Metadata")}
+	t := &Template{Metadata: root.Get("Metadata"), root: root}
 	var stray []string
 	for _, k := range root.Keys() {
 		switch k {
-		case "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Mappings", "Conditions", "Transform", "Resources", "Outputs", "Hooks":
+		case "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Mappings", "Conditions", "Transform", "Resources", "Outputs", "Hooks", transform:
 		default:
 			stray = append(stray, k)
 		}
@@ -112,7 +117,7 @@ func Parse(body string) (*Template, error) {
 		return nil, errorf("Drydock does not implement the section Hooks of templates.")
 	}
 	resources, ok := root.Get("Resources").(*Map)
-	if !ok || len(resources.Keys()) == 0 {
+	if (!ok || len(resources.Keys()) == 0) && !t.Includes() {
 		return nil, formatErr("At least one Resources member must be defined.")
 	}
 	t.resources = resources
@@ -121,6 +126,9 @@ func Parse(body string) (*Template, error) {
 	}
 	if err := t.checkMappings(); err != nil {
 		return nil, err
+	}
+	if t.Includes() {
+		return t, nil // the rest is checked when everything is there
 	}
 	if !t.extended() || !hasLoops(resources) && !hasLoops(t.outputs) && !hasLoops(t.conditions) {
 		// Without loops everything can be checked without parameters.
@@ -140,6 +148,9 @@ func (t *Template) readTransforms(v any) error {
 	}
 	for _, e := range list {
 		name, ok := e.(string)
+		if m, isMap := e.(*Map); isMap {
+			name, ok = m.Get("Name").(string)
+		}
 		if !ok {
 			return errorf("Key Name of transform definition must be a string.")
 		}
