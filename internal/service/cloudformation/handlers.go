@@ -23,7 +23,7 @@ var handlers = func() map[string]handler {
 	for _, some := range []map[string]handler{
 		vpcHandlers(), gatewayHandlers(), routeHandlers(), securityGroupHandlers(), vpcEndpointHandlers(), launchTemplateHandlers(),
 		iamHandlers(), eksHandlers(), otherHandlers(),
-		instanceHandlers(), networkHandlers(), eventHandlers(), scalingHandlers(), balancerHandlers(), userHandlers(), customHandlers(),
+		instanceHandlers(), networkHandlers(), eventHandlers(), scalingHandlers(), balancerHandlers(), userHandlers(), customHandlers(), s3Handlers(), ecrHandlers(),
 	} {
 		maps.Copy(out, some)
 	}

@@ -17,30 +17,36 @@ import (
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsevents "github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/elbnet"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/ecr"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/events"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/logs"
+	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -67,6 +73,10 @@ func newWide(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bytes.Close() })
+	blobs, err := blobstore.Open(blobstore.Config{Dir: t.TempDir(), Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var run []func(context.Context) error
 	w.Server = testkit.NewServer(t, testkit.Config{Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 		log, fast := testkit.Log(t), timing.Fast()
@@ -75,6 +85,8 @@ func newWide(t *testing.T) *world {
 		queues := sqs.New(sqs.Config{Store: st, Bytes: bytes, Log: log})
 		parameters := ssm.New(ssm.Config{Store: st, Log: log})
 		groups := logs.New(logs.Config{Store: st, Bytes: bytes, Log: log})
+		buckets := s3.New(s3.Config{Store: st, Blobs: blobs, Log: log})
+		registry := ecr.New(ecr.Config{Store: st, Images: imagestore.New(imagestore.Config{Store: st, Blobs: blobs}), Log: log})
 		buses := events.New(events.Config{Store: st, Bytes: bytes, SQS: queues, Logs: groups, Log: log})
 		keys := kms.New(kms.Config{Store: st, Log: log})
 		balancing := elbnet.Config{Store: st, Timing: fast, Log: log, Network: elbnet.Network{
@@ -88,7 +100,7 @@ func newWide(t *testing.T) *world {
 		w.config = cloudformation.Config{Store: st, API: front, Log: log}
 		stacks := cloudformation.New(w.config)
 		run = append(run, machines.Run, classic.Run, balancers.Run, scaling.Run, stacks.Run)
-		return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), groups.AWS(), buses.AWS(), keys.AWS(), classic.AWS(), balancers.AWS(), scaling.AWS(), stacks.AWS()}
+		return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), groups.AWS(), buses.AWS(), keys.AWS(), classic.AWS(), balancers.AWS(), scaling.AWS(), buckets.AWS(), registry.AWS(), stacks.AWS()}
 	}})
 	w.account = w.Account(t)
 	w.cfg = w.AWSConfig(w.account)
@@ -180,6 +192,16 @@ func (w *world) everything(t *testing.T) map[string]bool {
 	}
 	for _, v := range testkit.Must(awskms.NewFromConfig(w.cfg).ListAliases(ctx, nil))(t).Aliases {
 		add(v.AliasName)
+	}
+	for _, v := range testkit.Must(awss3.NewFromConfig(w.cfg).ListBuckets(ctx, nil))(t).Buckets {
+		add(v.Name)
+	}
+	registry := awsecr.NewFromConfig(w.cfg)
+	for _, v := range testkit.Must(registry.DescribeRepositories(ctx, nil))(t).Repositories {
+		add(v.RepositoryArn)
+	}
+	for _, v := range testkit.Must(registry.DescribePullThroughCacheRules(ctx, nil))(t).PullThroughCacheRules {
+		add(v.EcrRepositoryPrefix)
 	}
 	scaling := awsautoscaling.NewFromConfig(w.cfg)
 	for _, v := range testkit.Must(scaling.DescribeAutoScalingGroups(ctx, nil))(t).AutoScalingGroups {
@@ -519,6 +541,101 @@ Outputs:
 		if out["Secret"] == "" {
 			t.Error("a secret that is shown once is lost by an update")
 		}
+	}},
+	"storage": {body: `
+Resources:
+  Plain: {Type: AWS::S3::Bucket}
+  Full:
+    Type: AWS::S3::Bucket
+    Properties:
+      BucketName: storage-full
+      AccessControl: Private
+      ObjectLockEnabled: false
+      VersioningConfiguration: {Status: Enabled}
+      BucketEncryption: {ServerSideEncryptionConfiguration: [{BucketKeyEnabled: true, ServerSideEncryptionByDefault: {SSEAlgorithm: AES256}}]}
+      PublicAccessBlockConfiguration: {BlockPublicAcls: true, BlockPublicPolicy: true, IgnorePublicAcls: true, RestrictPublicBuckets: true}
+      OwnershipControls: {Rules: [{ObjectOwnership: BucketOwnerEnforced}]}
+      LifecycleConfiguration:
+        Rules:
+          - {Id: old, Status: Enabled, NoncurrentVersionExpiration: {NoncurrentDays: 30}}
+          - {Id: parts, Status: Enabled, AbortIncompleteMultipartUpload: {DaysAfterInitiation: 1}}
+          - {Id: dated, Status: Disabled, ExpirationDate: '2030-01-01T00:00:00Z'}
+          - {Id: some, Status: Enabled, Prefix: logs/, TagFilters: [{Key: a, Value: b}], ObjectSizeGreaterThan: '7', ExpirationInDays: 90, Transitions: [{StorageClass: GLACIER, TransitionInDays: 60}], NoncurrentVersionTransitions: [{StorageClass: STANDARD_IA, TransitionInDays: 30}]}
+      CorsConfiguration: {CorsRules: [{Id: all, AllowedMethods: [GET], AllowedOrigins: ['*'], ExposedHeaders: [Date], MaxAge: 60}]}
+      WebsiteConfiguration: {IndexDocument: index.html, ErrorDocument: error.html, RoutingRules: [{RoutingRuleCondition: {KeyPrefixEquals: a}, RedirectRule: {ReplaceKeyPrefixWith: b}}]}
+      LoggingConfiguration: {DestinationBucketName: !Ref Plain, LogFilePrefix: l/}
+      AccelerateConfiguration: {AccelerationStatus: Enabled}
+      Tags: [{Key: k, Value: v}]
+  Policy: {Type: AWS::S3::BucketPolicy, Properties: {Bucket: !Ref Full, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Deny, Principal: '*', Action: 's3:*', Resource: !Sub '${Full.Arn}/*', Condition: {Bool: {'aws:SecureTransport': false}}}]}}}
+  Bare: {Type: AWS::ECR::Repository}
+  Repository:
+    Type: AWS::ECR::Repository
+    Properties:
+      RepositoryName: team/app
+      ImageTagMutability: IMMUTABLE_WITH_EXCLUSION
+      ImageTagMutabilityExclusionFilters: [{ImageTagMutabilityExclusionFilterType: WILDCARD, ImageTagMutabilityExclusionFilterValue: 'latest*'}]
+      ImageScanningConfiguration: {ScanOnPush: true}
+      EncryptionConfiguration: {EncryptionType: AES256}
+      EmptyOnDelete: true
+      LifecyclePolicy: {LifecyclePolicyText: '{"rules":[{"rulePriority":1,"selection":{"tagStatus":"untagged","countType":"sinceImagePushed","countUnit":"days","countNumber":365},"action":{"type":"expire"}}]}'}
+      RepositoryPolicyText: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: '*', Action: ['ecr:BatchGetImage']}]}
+      Tags: [{Key: k, Value: v}]
+  Registry: {Type: AWS::ECR::RegistryPolicy, Properties: {PolicyText: {Version: 2012-10-17, Statement: [{Sid: Import, Effect: Allow, Principal: {AWS: !Sub 'arn:aws:iam::${AWS::AccountId}:root'}, Action: ['ecr:BatchImportUpstreamImage'], Resource: !Sub 'arn:aws:ecr:${AWS::Region}:${AWS::AccountId}:repository/*'}]}}}
+  Cache: {Type: AWS::ECR::PullThroughCacheRule, Properties: {EcrRepositoryPrefix: k8s, UpstreamRegistryUrl: registry.k8s.io}}
+Outputs:
+  Plain: {Value: !Ref Plain}
+  Full: {Value: !GetAtt Full.Arn}
+  Domain: {Value: !GetAtt Full.RegionalDomainName}
+  Site: {Value: !GetAtt Full.WebsiteURL}
+  Policy: {Value: !Ref Policy}
+  Bare: {Value: !Ref Bare}
+  Repository: {Value: !GetAtt Repository.Arn}
+  URI: {Value: !GetAtt Repository.RepositoryUri}
+  Registry: {Value: !Ref Registry}
+  Cache: {Value: !Ref Cache}
+`, outputs: map[string]string{
+		"Plain": "storage-plain-", "Full": "arn:aws:s3:::storage-full", "Domain": "storage-full.s3.us-east-1.amazonaws.com", "Site": "http://storage-full.s3-website-us-east-1.amazonaws.com", "Policy": "storage-full",
+		"Bare": "storage-bare-", "Repository": "arn:aws:ecr:us-east-1:", "URI": "", "Registry": "", "Cache": "k8s",
+	}, look: func(t *testing.T, w *world, out map[string]string) {
+		buckets, bucket := awss3.NewFromConfig(w.cfg), aws.String("storage-full")
+		rules := testkit.Must(buckets.GetBucketLifecycleConfiguration(t.Context(), &awss3.GetBucketLifecycleConfigurationInput{Bucket: bucket}))(t).Rules
+		if len(rules) != 4 || *rules[0].Filter.Prefix != "" || *rules[3].Filter.And.Prefix != "logs/" || *rules[3].Filter.And.ObjectSizeGreaterThan != 7 || *rules[3].Expiration.Days != 90 ||
+			*rules[3].Transitions[0].Days != 60 || *rules[3].NoncurrentVersionTransitions[0].NoncurrentDays != 30 || rules[2].Expiration.Date.Year() != 2030 {
+			t.Errorf("%+v", rules)
+		}
+		site := testkit.Must(buckets.GetBucketWebsite(t.Context(), &awss3.GetBucketWebsiteInput{Bucket: bucket}))(t)
+		cors := testkit.Must(buckets.GetBucketCors(t.Context(), &awss3.GetBucketCorsInput{Bucket: bucket}))(t).CORSRules[0]
+		logging := testkit.Must(buckets.GetBucketLogging(t.Context(), &awss3.GetBucketLoggingInput{Bucket: bucket}))(t).LoggingEnabled
+		if *site.IndexDocument.Suffix != "index.html" || *site.RoutingRules[0].Redirect.ReplaceKeyPrefixWith != "b" || *cors.MaxAgeSeconds != 60 || *logging.TargetBucket != out["Plain"] {
+			t.Errorf("%+v %+v %+v", site, cors, logging)
+		}
+		repo := testkit.Must(awsecr.NewFromConfig(w.cfg).DescribeRepositories(t.Context(), &awsecr.DescribeRepositoriesInput{RepositoryNames: []string{"team/app"}}))(t).Repositories[0]
+		if repo.ImageTagMutability != "IMMUTABLE_WITH_EXCLUSION" || *repo.ImageTagMutabilityExclusionFilters[0].Filter != "latest*" || !repo.ImageScanningConfiguration.ScanOnPush {
+			t.Errorf("%+v", repo)
+		}
+		put := testkit.Must(buckets.PutObject(t.Context(), &awss3.PutObjectInput{Bucket: bucket, Key: aws.String("x")}))(t)
+		testkit.Must(buckets.DeleteObject(t.Context(), &awss3.DeleteObjectInput{Bucket: bucket, Key: aws.String("x"), VersionId: put.VersionId}))(t)
+	}, tags: team, changes: []string{
+		"{Id: old, Status: Enabled", "{Id: old, Status: Disabled", "      CorsConfiguration: {CorsRules: [{Id: all, AllowedMethods: [GET], AllowedOrigins: ['*'], ExposedHeaders: [Date], MaxAge: 60}]}\n", "", "      WebsiteConfiguration: ", "      OwnershipControls: {Rules: [{ObjectOwnership: ObjectWriter}]}\n      WebsiteConfiguration: ",
+		"      OwnershipControls: {Rules: [{ObjectOwnership: BucketOwnerEnforced}]}\n", "", "      LoggingConfiguration: {DestinationBucketName: !Ref Plain, LogFilePrefix: l/}\n", "", "AccelerationStatus: Enabled", "AccelerationStatus: Suspended", "VersioningConfiguration: {Status: Enabled}", "VersioningConfiguration: {Status: Suspended}",
+		"      AccessControl: Private\n", "", "RestrictPublicBuckets: true", "RestrictPublicBuckets: false", "{Key: k, Value: v}", "{Key: k, Value: w}", "Effect: Deny, Principal: '*', Action: 's3:*'", "Effect: Deny, Principal: '*', Action: 's3:Get*'",
+		"IMMUTABLE_WITH_EXCLUSION\n      ImageTagMutabilityExclusionFilters: [{ImageTagMutabilityExclusionFilterType: WILDCARD, ImageTagMutabilityExclusionFilterValue: 'latest*'}]", "MUTABLE", "ScanOnPush: true", "ScanOnPush: false", "countNumber\":365", "countNumber\":30",
+		"      RepositoryPolicyText: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: '*', Action: ['ecr:BatchGetImage']}]}\n", "", "Sid: Import", "Sid: Other", "EmptyOnDelete: true", "EmptyOnDelete: false",
+	}, changed: func(t *testing.T, w *world, _ map[string]string) {
+		buckets, bucket := awss3.NewFromConfig(w.cfg), aws.String("storage-full")
+		_, err := buckets.GetBucketCors(t.Context(), &awss3.GetBucketCorsInput{Bucket: bucket})
+		testkit.WantError(t, err, "NoSuchCORSConfiguration", "The CORS configuration does not exist")
+		tags := testkit.Must(buckets.GetBucketTagging(t.Context(), &awss3.GetBucketTaggingInput{Bucket: bucket}))(t).TagSet
+		logging := testkit.Must(buckets.GetBucketLogging(t.Context(), &awss3.GetBucketLoggingInput{Bucket: bucket}))(t).LoggingEnabled
+		owner := testkit.Must(buckets.GetBucketOwnershipControls(t.Context(), &awss3.GetBucketOwnershipControlsInput{Bucket: bucket}))(t).OwnershipControls.Rules[0].ObjectOwnership
+		registry := awsecr.NewFromConfig(w.cfg)
+		repo := testkit.Must(registry.DescribeRepositories(t.Context(), &awsecr.DescribeRepositoriesInput{RepositoryNames: []string{"team/app"}}))(t).Repositories[0]
+		repoTags := testkit.Must(registry.ListTagsForResource(t.Context(), &awsecr.ListTagsForResourceInput{ResourceArn: repo.RepositoryArn}))(t).Tags
+		if len(tags) != 2 || logging != nil || owner != "ObjectWriter" || repo.ImageTagMutability != "MUTABLE" || repo.ImageScanningConfiguration.ScanOnPush || len(repoTags) != 2 {
+			t.Errorf("%+v %+v %s %+v %+v", tags, logging, owner, repo, repoTags)
+		}
+		_, err = registry.GetRepositoryPolicy(t.Context(), &awsecr.GetRepositoryPolicyInput{RepositoryName: repo.RepositoryName})
+		testkit.WantError(t, err, "RepositoryPolicyNotFoundException", "…")
 	}},
 	"services": {body: `
 Resources:
