@@ -116,7 +116,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	}
 	set := changeSetRecord{
 		ID: ids.UUID(), Name: *in.ChangeSetName, Type: in.ChangeSetType, Status: cloudformationtypes.ChangeSetStatusCreateComplete, Execution: cloudformationtypes.ExecutionStatusAvailable,
-		Created: s.now(), Description: aws.ToString(in.Description), OnFailure: string(in.OnStackFailure), Token: aws.ToString(in.ClientToken),
+		Created: s.now(), Description: aws.ToString(in.Description), OnFailure: string(in.OnStackFailure), ImportExisting: aws.ToBool(in.ImportExistingResources), Token: aws.ToString(in.ClientToken),
 	}
 	var err error
 	if set.Fingerprint, err = fingerprint(in); err != nil {
@@ -231,7 +231,7 @@ func (s *Service) DescribeChangeSet(ctx context.Context, in *awscloudformation.D
 		ChangeSetId: aws.String(f.arn()), ChangeSetName: &f.Name, StackId: aws.String(f.stack.arn()), StackName: &f.stack.Name, Status: f.Status, StatusReason: nonEmpty(f.Reason),
 		ExecutionStatus: f.execution(), CreationTime: &f.Created, Description: nonEmpty(f.Description), Parameters: shown.Parameters, Tags: shown.Tags, Capabilities: shown.Capabilities,
 		NotificationARNs: shown.NotificationARNs, RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, IncludeNestedStacks: aws.Bool(false),
-		OnStackFailure: cloudformationtypes.OnStackFailure(f.OnFailure), Changes: []cloudformationtypes.Change{},
+		OnStackFailure: cloudformationtypes.OnStackFailure(f.OnFailure), ImportExistingResources: aws.Bool(f.ImportExisting), Changes: []cloudformationtypes.Change{},
 	}
 	page, next, err := paging.CutInOrder(paged("changes of "+f.ID), f.Changes, func(c plannedChange) string { return *c.LogicalResourceId }, nil, in.NextToken)
 	for _, c := range page {
@@ -307,6 +307,7 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 		}); err != nil {
 			return err
 		}
+		op.ImportExisting = f.ImportExisting
 		next := f.stack.stackRecord
 		outputs, imports := next.Outputs, next.Imports
 		next.versionRecord, next.RoleARN, next.ChangeSet, next.Operation = f.versionRecord, f.RoleARN, f.arn(), op

@@ -34,7 +34,7 @@ func (s *Service) AWS() awsapi.Service {
 				Except: "cfn-signal without credentials, which AWS knows by the instance's identity document; what is put at the URL of a wait condition's handle"},
 			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody StackPolicyURL"},
 			{Name: "GetStackPolicy", Members: "StackName"},
-			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
+			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description ImportExistingResources IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
 				"Parameters.ParameterValue Parameters.UsePreviousValue RoleARN StackName Tags TemplateBody TemplateURL UsePreviousTemplate",
 				Except: "change sets of the type IMPORT; the deployment mode EXPRESS"},
 			{Name: "DescribeChangeSet", Members: "ChangeSetName IncludePropertyValues NextToken StackName"},

@@ -12,12 +12,12 @@ import (
 
 var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
-	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same)
+	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
 	// changeSets are keyed by STACK/ID.
-	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same)
+	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same)
 	// texts are keyed by STACK/ID.
 	texts = store.NewCollection[textRecord]("cloudformation", "text")
 )
@@ -85,6 +85,8 @@ type operationRecord struct {
 	CalledVia []string `json:",omitempty"`
 	// Fingerprint identifies the arguments of the request.
 	Fingerprint string `json:",omitempty"`
+	// ImportExisting is true if resources that exist and are named in the template become the stack's.
+	ImportExisting bool `json:",omitempty"`
 }
 
 type parameterRecord struct {
@@ -184,6 +186,7 @@ type changeSetRecord struct {
 	versionRecord
 	RoleARN            string          `json:",omitempty"`
 	OnFailure          string          `json:",omitempty"`
+	ImportExisting     bool            `json:",omitempty"`
 	Changes            []plannedChange `json:",omitempty"`
 	Token, Fingerprint string          `json:",omitempty"`
 }

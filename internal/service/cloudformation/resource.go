@@ -357,6 +357,15 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 		return r.reason(err)
 	case rec.Begun && found != "":
 		r.id = found
+	case found != "" && o.takesOver(r, d, found):
+		r.id = found
+		err := o.note(d.ID, false, func(rec *resourceRecord) {
+			// A roll-back does not delete what was there before.
+			rec.DeletionPolicy, rec.Properties = "Retain", json.RawMessage(template.JSON(r.props))
+		})
+		if err != nil {
+			return err
+		}
 	case found != "" && h.adopts:
 		return fmt.Errorf("Resource handler returned message: \"Resource of type '%s' with identifier '%s' already exists.\" (RequestToken: %s, HandlerErrorCode: AlreadyExists)", d.Type, found, ids.UUID()) //nolint:staticcheck // AWS's words
 	default:
@@ -389,6 +398,28 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 	return o.note(d.ID, true, func(rec *resourceRecord) {
 		rec.PhysicalID, rec.Reason, rec.Attributes = r.id, "Resource creation Initiated", addTo(nil, r.given)
 	})
+}
+
+// takesOver reports whether an existing resource becomes the stack's: it has its name from
+// the template, the stack does not delete it, and it belongs to no other stack.
+//
+// AWS deviation: AWS looks for such resources when the change set is created, which says so.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html
+func (o *operation) takesOver(r *request, d *template.Resource, id string) bool {
+	if !o.rec.Operation.ImportExisting || d.DeletionPolicy != "Retain" && d.DeletionPolicy != "RetainExceptOnCreate" {
+		return false
+	}
+	for _, p := range schemas()[d.Type].PrimaryIdentifier {
+		if !r.props.Has(p) {
+			return false
+		}
+	}
+	for _, item := range resources.All(o.s.store, scopeAt(o.key).All()) {
+		if item.Value.Type == d.Type && item.Value.PhysicalID == id && !gone(item.Value.Status) {
+			return false
+		}
+	}
+	return true
 }
 
 // addTo adds attributes to those already recorded, without those that are nil.
