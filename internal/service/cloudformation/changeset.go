@@ -163,6 +163,9 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	if err != nil {
 		return nil, err
 	}
+	if aws.ToBool(in.IncludeNestedStacks) && slices.Contains(t.Types(), stackTyp) {
+		return nil, notYet("IncludeNestedStacks for a template with nested stacks")
+	}
 	set.Stack, set.versionRecord, set.RoleARN = f.ID, next.versionRecord, next.RoleARN
 	next.Operation = newOperation(call, in.ClientToken)
 	plan, err := s.plan(ctx, f.key, &f.stackRecord, &next)
@@ -176,7 +179,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		// for either text.
 		set.Reason = "The submitted information didn't contain changes. Submit different information to create a change set."
 		if len(t.Transforms) > 0 {
-			set.Reason = "No updates are to be performed."
+			set.Reason = nothingToUpdate
 		}
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {

@@ -13,6 +13,8 @@
 //	UPDATE_IN_PROGRESS ─► UPDATE_COMPLETE_CLEANUP_IN_PROGRESS ─► UPDATE_COMPLETE
 //	       └─► UPDATE_ROLLBACK_IN_PROGRESS ─► UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS ─► UPDATE_ROLLBACK_COMPLETE
 //
+// A nested stack is a stack of its own, which its parent makes, updates and deletes (nested.go).
+//
 // Package template implements the template language. Only the composition root imports this
 // package.
 package cloudformation
@@ -68,14 +70,19 @@ func New(cfg Config) *Service {
 	return s
 }
 
-// stacksAtOnce is how many stacks are worked on at the same time.
+// stacksAtOnce is how many stacks of one depth are worked on at the same time.
 const stacksAtOnce = 64
 
 // Run works on stacks until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	return reconcile.Run(ctx, reconcile.Config{
-		Name: "cloudformation/stack", Watcher: stacks.Watch(s.store, store.Scope{}), Reconcile: s.reconcile, Workers: stacksAtOnce, Log: s.log, Clock: s.clock,
-	})
+	var levels []reconcile.Config
+	for depth := range maxDepth { // each has its own workers, because stacks wait for those nested in them
+		levels = append(levels, reconcile.Config{
+			Name: "cloudformation/stack", Watcher: stacks.Watch(s.store, store.Scope{}), Workers: stacksAtOnce, Log: s.log, Clock: s.clock,
+			Reconcile: func(ctx context.Context, key store.Key) (time.Duration, error) { return s.reconcile(ctx, key, depth) },
+		})
+	}
+	return reconcile.Run(ctx, levels...)
 }
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }

@@ -37,10 +37,13 @@ func within(stack store.Key) store.Scope {
 
 func (f *foundStack) describe() cloudformationtypes.Stack {
 	out := cloudformationtypes.Stack{
-		StackId: aws.String(f.arn()), StackName: &f.Name, StackStatus: f.Status, CreationTime: &f.Created, DisableRollback: aws.Bool(f.OnFailure == "DO_NOTHING"),
+		StackId: aws.String(f.arn()), StackName: &f.Name, StackStatus: f.Status, CreationTime: &f.Created, DisableRollback: aws.Bool(f.OnFailure == "DO_NOTHING" && f.Parent == ""),
 		DriftInformation: &cloudformationtypes.StackDriftInformation{StackDriftStatus: cloudformationtypes.StackDriftStatusNotChecked},
 		NotificationARNs: append([]string{}, f.NotificationARNs...), RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, Tags: []cloudformationtypes.Tag{},
 		Description: nonEmpty(f.Description), RoleARN: nonEmpty(f.RoleARN), StackStatusReason: nonEmpty(f.Reason),
+	}
+	if f.Parent != "" {
+		out.ParentId, out.RootId = &f.Parent, &f.Root
 	}
 	if f.ChangeSet != "" {
 		out.ChangeSetId = &f.ChangeSet
@@ -117,7 +120,7 @@ func (s *Service) ListStacks(ctx context.Context, in *awscloudformation.ListStac
 		d := f.describe()
 		out.StackSummaries = append(out.StackSummaries, cloudformationtypes.StackSummary{
 			StackId: d.StackId, StackName: d.StackName, StackStatus: d.StackStatus, StackStatusReason: d.StackStatusReason, CreationTime: d.CreationTime, LastUpdatedTime: d.LastUpdatedTime,
-			DeletionTime: d.DeletionTime, TemplateDescription: d.Description, DriftInformation: &cloudformationtypes.StackDriftInformationSummary{StackDriftStatus: d.DriftInformation.StackDriftStatus},
+			DeletionTime: d.DeletionTime, ParentId: d.ParentId, RootId: d.RootId, TemplateDescription: d.Description, DriftInformation: &cloudformationtypes.StackDriftInformationSummary{StackDriftStatus: d.DriftInformation.StackDriftStatus},
 		})
 	}
 	out.NextToken = next

@@ -74,7 +74,9 @@ func unrecognized(types []string) error {
 }
 
 // [seen] the same snapshots, test_update_stack.
-func noUpdates() error { return invalid("No updates are to be performed.") }
+func noUpdates() error { return invalid(nothingToUpdate) }
+
+const nothingToUpdate = "No updates are to be performed."
 
 func wrongState(arn string, status cloudformationtypes.StackStatus) error {
 	return invalid("Stack:%s is in %s state and can not be updated.", arn, status)

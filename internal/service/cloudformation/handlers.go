@@ -18,6 +18,7 @@ var handlers = func() map[string]handler {
 		waitCondition: {own: "Count Handle Timeout", create: func(r *request) (string, error) {
 			return r.o.arn + "/" + r.token + "/" + r.logical, nil
 		}, read: func(*request) (map[string]any, error) { return map[string]any{"Data": "{}"}, nil }},
+		stackTyp:             nestedHandler(),
 		"AWS::CDK::Metadata": {create: func(r *request) (string, error) { return r.token, nil }},
 	}
 	for _, some := range []map[string]handler{

@@ -36,7 +36,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetStackPolicy", Members: "StackName"},
 			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description ImportExistingResources IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
 				"Parameters.ParameterValue Parameters.UsePreviousValue RoleARN StackName Tags TemplateBody TemplateURL UsePreviousTemplate",
-				Except: "change sets of the type IMPORT; the deployment mode EXPRESS"},
+				Except: "change sets of the type IMPORT; IncludeNestedStacks for templates with nested stacks; the deployment mode EXPRESS"},
 			{Name: "DescribeChangeSet", Members: "ChangeSetName IncludePropertyValues NextToken StackName"},
 			{Name: "ExecuteChangeSet", Members: "ChangeSetName ClientRequestToken DisableRollback StackName"},
 			{Name: "DeleteChangeSet", Members: "ChangeSetName StackName"},

@@ -49,15 +49,18 @@ type operation struct {
 }
 
 // reconcile carries out the operation that a stack's status says is in progress.
-func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, error) {
+func (s *Service) reconcile(ctx context.Context, key store.Key, depth int) (time.Duration, error) {
 	rec, err := stacks.Get(s.store, key)
 	if err != nil {
 		return 0, store.IgnoreNotFound(err)
 	}
+	if rec.Depth != depth {
+		return 0, nil
+	}
 	if rec.Status == cloudformationtypes.StackStatusDeleteComplete {
 		return s.forget(ctx, key, rec)
 	}
-	if !inProgress(rec.Status) {
+	if !inProgress(rec.Status) || rec.Held && cleansUp(rec.Status) {
 		return 0, nil
 	}
 	o := &operation{s: s, key: key, rec: rec, arn: stackARN(key, &rec), step: rec.Operation.ID + " " + string(rec.Status)}
@@ -87,6 +90,10 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 		return 0, nil // the changed record triggers the next call
 	}
 	return 0, err
+}
+
+func cleansUp(s cloudformationtypes.StackStatus) bool {
+	return s == cloudformationtypes.StackStatusUpdateCompleteCleanupInProgress || s == cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress
 }
 
 // watch ends the work when the stack gets another operation or exceeds its timeout.
@@ -380,7 +387,10 @@ func (o *operation) publish(ctx context.Context, status cloudformationtypes.Stac
 			return nil
 		}
 		err = stacks.Update(tx, o.key, func(rec *stackRecord) error {
-			rec.Outputs, rec.Imports, rec.Previous, rec.PolicyOnce = outputs, o.imports, nil, ""
+			rec.Outputs, rec.Imports, rec.PolicyOnce = outputs, o.imports, ""
+			if !rec.Held {
+				rec.Previous = nil
+			}
 			return nil
 		})
 		if err != nil {

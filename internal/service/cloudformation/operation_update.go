@@ -171,7 +171,8 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 		rec.DependsOn, rec.DeletionPolicy, rec.UpdateReplacePolicy, rec.Metadata, rec.Tags = d.DependsOn, d.DeletionPolicy, d.UpdateReplacePolicy, metadata, o.rec.Tags
 		rec.UpdatePolicy = r.updatePolicy
 	}
-	if len(changed) == 0 && metadata == before.Metadata && !unfinished {
+	// The template of a nested stack may have changed.
+	if len(changed) == 0 && metadata == before.Metadata && !unfinished && d.Type != stackTyp {
 		next := rec
 		if set(&next); slices.Equal(next.DependsOn, rec.DependsOn) && next.DeletionPolicy == rec.DeletionPolicy && next.UpdateReplacePolicy == rec.UpdateReplacePolicy && slices.Equal(next.Tags, rec.Tags) && slices.Equal(next.UpdatePolicy, rec.UpdatePolicy) {
 			return nil
@@ -194,7 +195,7 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 		}
 		return o.replace(ctx, d, r)
 	}
-	if err := o.permits(actionModify, d.ID, d.Type); err != nil {
+	if err := o.permits(actionModify, d.ID, d.Type); err != nil && (len(changed) > 0 || d.Type != stackTyp) {
 		return err
 	}
 	if !again {
@@ -271,7 +272,7 @@ func (r *request) updateInPlace() (map[string]any, error) {
 			return nil, r.reason(r.notHonoured(p + ", changed by an update"))
 		}
 	}
-	if h.update != nil && len(changed) > 0 {
+	if h.update != nil && (len(changed) > 0 || r.typ == stackTyp) {
 		if err := h.update(r); err != nil {
 			return nil, r.reason(err)
 		}
@@ -375,7 +376,8 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 		}
 		rec.resourceState, rec.Old, rec.Replaced, rec.Step = old, nil, false, o.step
 	}
-	switch untouched := len(r.differences()) == 0 && rec.Old.Metadata == rec.Metadata; {
+	isNested := rec.Type == stackTyp && rec.Old.PhysicalID == rec.PhysicalID
+	switch untouched := len(r.differences()) == 0 && rec.Old.Metadata == rec.Metadata && !isNested; {
 	case slices.Contains(o.rec.Skip, id) && !rec.Replaced:
 		return o.note(id, true, func(rec *resourceRecord) {
 			rec.Old, rec.Status, rec.Reason, rec.Step = nil, cloudformationtypes.ResourceStatusUpdateComplete, "", o.step
@@ -401,7 +403,11 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 	}
 	as, err := o.as(ctx)
 	var attributes map[string]any
-	if err == nil {
+	switch {
+	case err == nil && isNested:
+		r.id = rec.PhysicalID
+		err = o.rollBackNested(ctx, r.id)
+	case err == nil:
 		r.ctx, r.id, r.updatePolicy = as, rec.PhysicalID, rec.Old.UpdatePolicy
 		attributes, err = r.updateInPlace()
 	}
@@ -444,6 +450,9 @@ func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackSt
 		case !ok:
 			return true
 		case declared[id]:
+			if rec.Type == stackTyp {
+				o.finishNested(ctx, rec)
+			}
 			return o.removeDiscarded(ctx, id)
 		case !o.removeResource(ctx, rec):
 			return false
@@ -463,6 +472,9 @@ func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackSt
 		}
 		for _, id := range done {
 			resources.Delete(tx, below(o.key, id))
+		}
+		if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { rec.Previous = nil; return nil }); err != nil {
+			return err
 		}
 		return o.s.noteStack(tx, o.key, end, "")
 	})

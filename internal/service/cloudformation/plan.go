@@ -174,6 +174,16 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 			Evaluation: cloudformationtypes.EvaluationTypeStatic, ChangeSource: cloudformationtypes.ChangeSourceDirectModification,
 		})
 	}
+	if d.Type == stackTyp {
+		// https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ResourceChangeDetail.html
+		if !slices.Contains(c.Scope, cloudformationtypes.ResourceAttributeProperties) {
+			c.Scope = append(c.Scope, cloudformationtypes.ResourceAttributeProperties)
+		}
+		c.Details = append(c.Details, cloudformationtypes.ResourceChangeDetail{
+			Target:     &cloudformationtypes.ResourceTargetDefinition{Attribute: cloudformationtypes.ResourceAttributeProperties, RequiresRecreation: cloudformationtypes.RequiresRecreationNever},
+			Evaluation: cloudformationtypes.EvaluationTypeDynamic, ChangeSource: cloudformationtypes.ChangeSourceAutomatic,
+		})
+	}
 	if len(c.Scope) == 0 {
 		return plannedChange{}, false
 	}

@@ -46,7 +46,15 @@ type stackRecord struct {
 	Policy     string `json:",omitempty"`
 	PolicyOnce string `json:",omitempty"`
 	// ChangeSet is the ARN of the change set that the last operation came from.
-	ChangeSet         string `json:",omitempty"`
+	ChangeSet string `json:",omitempty"`
+	// Parent and Root are the ARNs of the stack in which this one is nested, directly and in the end, Logical is the
+	// resource of the parent that it is, and Depth is how many stacks are around it.
+	Parent  string `json:",omitempty"`
+	Root    string `json:",omitempty"`
+	Logical string `json:",omitempty"`
+	Depth   int    `json:",omitempty"`
+	// Held is true if the clean-up of an update waits for the parent's.
+	Held              bool `json:",omitempty"`
 	Operation         operationRecord
 	CreateToken       string `json:",omitempty"`
 	CreateFingerprint string `json:",omitempty"`
@@ -83,6 +91,8 @@ type operationRecord struct {
 	// calls are made.
 	Caller    awsapi.Principal
 	CalledVia []string `json:",omitempty"`
+	// Host is where the request was sent to: URLs of templates may be below it.
+	Host string `json:",omitempty"`
 	// Fingerprint identifies the arguments of the request.
 	Fingerprint string `json:",omitempty"`
 	// ImportExisting is true if resources that exist and are named in the template become the stack's.

@@ -542,6 +542,11 @@ func (rt *runtime) GetAtt(id, attribute string) (any, error) {
 	if !ok {
 		return nil, fmt.Errorf("resource %s is not there", id)
 	}
+	if rec.Type == stackTyp {
+		if v, ok := rt.o.s.output(scopeAt(rt.o.key), rec.PhysicalID, attribute); ok {
+			return v, nil
+		}
+	}
 	if h, _ := handlerOf(rec.Type); slices.Contains(strings.Fields(h.live), attribute) {
 		now, err := h.read(rt.o.request(rt.ctx, &rec, &rec.resourceState))
 		if err != nil {

@@ -17,7 +17,14 @@ import (
 func (w *world) signal(t *testing.T, stack, resource, id, status string) {
 	t.Helper()
 	testkit.Eventually(t, 20*time.Second, func() error {
-		_, err := w.SignalResource(t.Context(), &awscloudformation.SignalResourceInput{
+		r, err := w.DescribeStackResource(t.Context(), &awscloudformation.DescribeStackResourceInput{StackName: &stack, LogicalResourceId: &resource})
+		if err == nil && r.StackResourceDetail.PhysicalResourceId == nil {
+			err = fmt.Errorf("%s has not been created", resource)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = w.SignalResource(t.Context(), &awscloudformation.SignalResourceInput{
 			StackName: &stack, LogicalResourceId: &resource, UniqueId: &id, Status: cloudformationtypes.ResourceSignalStatus(status),
 		})
 		return err

@@ -53,7 +53,7 @@ func objectAt(ctx context.Context, member, text string) (s3Object, error) {
 		return s3Object{}, unsupported
 	case m != nil:
 		bucket = m[1]
-	case u.Host == "" || u.Host != awsapi.CallFrom(ctx).Host:
+	case u.Host == "" || u.Host != requestHost(ctx):
 		return s3Object{}, unsupported
 	}
 	path = strings.TrimPrefix(path, "/")
@@ -66,6 +66,14 @@ func objectAt(ctx context.Context, member, text string) (s3Object, error) {
 		return s3Object{}, invalid("%s must reference a valid S3 object to which you have access.", member)
 	}
 	return s3Object{bucket, key, u.Query().Get("versionId")}, nil
+}
+
+// requestHost returns the host that the request was sent to, or for a nested stack the one that its parent's was sent to.
+func requestHost(ctx context.Context) string {
+	if n := nestingFrom(ctx); n != nil {
+		return n.parent.Operation.Host
+	}
+	return awsapi.CallFrom(ctx).Host
 }
 
 // object reads an object of at most limit bytes as the caller. tooLarge is true if the object is larger.

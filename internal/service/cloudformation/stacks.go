@@ -128,6 +128,12 @@ func (s *Service) CreateStack(ctx context.Context, in *awscloudformation.CreateS
 	case in.OnFailure != "":
 		rec.OnFailure = string(in.OnFailure)
 	}
+	if n := nestingFrom(ctx); n != nil {
+		if err := n.apply(&rec); err != nil {
+			return nil, err
+		}
+		rec.OnFailure = "DO_NOTHING" // the parent decides
+	}
 	key := sc.Key(rec.ID)
 	if _, err := s.submit(ctx, key, &rec, submission{
 		body: in.TemplateBody, url: in.TemplateURL, parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities, notificationARNs: in.NotificationARNs, role: in.RoleARN,
@@ -265,7 +271,10 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 }
 
 func newOperation(call *awsapi.Call, token *string) operationRecord {
-	op := operationRecord{ID: ids.UUID(), Token: aws.ToString(token), Caller: call.Principal, CalledVia: call.CalledVia}
+	op := operationRecord{ID: ids.UUID(), Token: aws.ToString(token), Caller: call.Principal, CalledVia: call.CalledVia, Host: call.Host}
+	if n := len(op.CalledVia); n > 0 && op.CalledVia[n-1] == servicePrincipal { // for a nested stack; its calls name the service again
+		op.CalledVia = op.CalledVia[:n-1]
+	}
 	if op.Token == "" {
 		op.Token = op.ID
 	}
@@ -363,7 +372,7 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 			return nil
 		case f.Protected:
 			return protected(f.Name)
-		case strings.HasPrefix(string(f.Status), "UPDATE_") && inProgress(f.Status):
+		case strings.HasPrefix(string(f.Status), "UPDATE_") && inProgress(f.Status) && !(f.Held && nestingFrom(ctx) != nil):
 			return invalid("Stack [%s] cannot be deleted while in status %s", f.Name, f.Status)
 		case len(in.RetainResources) > 0 && f.Status != cloudformationtypes.StackStatusDeleteFailed:
 			return cannotRetain(f.arn())
@@ -385,7 +394,10 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 			}
 		}
 		err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
-			rec.Operation, rec.Retain, rec.ChangeSet = newOperation(call, in.ClientRequestToken), in.RetainResources, ""
+			rec.Operation, rec.Retain, rec.ChangeSet, rec.Held = newOperation(call, in.ClientRequestToken), in.RetainResources, "", false
+			if n := nestingFrom(ctx); n != nil {
+				n.join(rec)
+			}
 			if in.RoleARN != nil {
 				rec.RoleARN = *in.RoleARN
 			}
@@ -405,6 +417,9 @@ func (s *Service) UpdateTerminationProtection(ctx context.Context, in *awscloudf
 		f, ok := find(tx, scopeOf(ctx), *in.StackName)
 		if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
 			return stackNotFound(*in.StackName)
+		}
+		if f.Parent != "" {
+			return invalid("Termination protection cannot be changed for the nested stack [%s]: it is that of its root stack", f.Name) // our own wording
 		}
 		out.StackId = aws.String(f.arn())
 		return stacks.Update(tx, f.key, func(rec *stackRecord) error {

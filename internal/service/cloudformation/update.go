@@ -3,6 +3,7 @@ package cloudformation
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -56,8 +57,12 @@ func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateS
 	if next.PolicyOnce, err = s.policySource(ctx, in.StackPolicyDuringUpdateBody, in.StackPolicyDuringUpdateURL, "StackPolicyDuringUpdate"); err != nil {
 		return nil, err
 	}
-	next.KeepFailed, next.Operation, next.ChangeSet = aws.ToBool(in.DisableRollback), op, ""
-	if !slices.Contains(updatable, f.Status) {
+	next.KeepFailed, next.Operation, next.ChangeSet, next.Held = aws.ToBool(in.DisableRollback), op, "", false
+	if n := nestingFrom(ctx); n != nil {
+		n.join(&next)
+		next.Held = true
+	}
+	if !slices.Contains(updatable, f.Status) && !(f.Held && next.Held && f.Status == cloudformationtypes.StackStatusUpdateCompleteCleanupInProgress) {
 		return nil, wrongState(f.arn(), f.Status)
 	}
 	plan, err := s.plan(ctx, f.key, &f.stackRecord, &next)
@@ -151,7 +156,15 @@ func (s *Service) ContinueUpdateRollback(ctx context.Context, in *awscloudformat
 			return "", invalid("Stack:%s is in %s state and can not continue rollback.", f.arn(), f.Status) // from memory
 		}
 		for _, id := range in.ResourcesToSkip {
-			r, err := resources.Get(tx, below(f.key, id))
+			of, logical := f.key, id
+			if stack, inner, ok := strings.Cut(id, "."); ok {
+				nested, _ := find(tx, scopeAt(f.key), stack)
+				if nested.Root != f.root() {
+					return "", cannotSkip(id)
+				}
+				of, logical = nested.key, inner
+			}
+			r, err := resources.Get(tx, below(of, logical))
 			if err != nil {
 				return "", store.NotFoundAs(err, cannotSkip(id))
 			}
