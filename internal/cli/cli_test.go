@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,10 @@ func TestEnvironmentWinsOverTheCallersOwn(t *testing.T) {
 		if name == "AWS_PROFILE" || name == "AWS_SESSION_TOKEN" || name == "AWS_ENDPOINT_URL_EKS" || kv == "HTTPS_PROXY=http://corp:3128" {
 			t.Errorf("%s would lead the client elsewhere", kv)
 		}
+	}
+	// Go programs trust Drydock's certificate everywhere but on macOS.
+	if want := "AWS_ENDPOINT_URL_S3=https://127.0.0.1:1"; slices.Contains(got, want) != (runtime.GOOS != "darwin") {
+		t.Errorf("%s: %v", want, got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -30,7 +31,8 @@ AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to ot
 hosts, and a bundle of CA certificates that includes Drydock's. So programs that cannot
 be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. The proxy
 stops with the command; on Linux it refuses other users' programs. On macOS, Go programs
-trust only the system's certificates.
+trust only the system's certificates; elsewhere calls to S3 go over https, because many
+buckets' policies refuse http.
 
 With --pod the command runs on this machine, but as a container of a running pod: it has
 the container's variables and fresh tokens of the pod's service account, renewed as the
@@ -119,6 +121,11 @@ func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string
 		vars = append(vars, [2]string{name, bundle})
 	}
 	vars = append(vars, [2]string{"NODE_EXTRA_CA_CERTS", info.CAFile})
+	// Many buckets refuse http (aws:SecureTransport), that of `cdk bootstrap` among them. On macOS, Go programs would
+	// not trust the certificate.
+	if runtime.GOOS != "darwin" {
+		vars = append(vars, [2]string{"AWS_ENDPOINT_URL_S3", strings.Replace(info.URL, "http://", "https://", 1)})
+	}
 
 	drop := map[string]bool{}
 	for _, name := range unset {
