@@ -44,12 +44,13 @@ CloudFormation creates, updates and deletes stacks of the types of resources in 
 Other types are refused as AWS refuses types that it does not know. It differs from AWS in this:
 
 - A property without an equal in the API call behind its type, or that the call would not honour, fails the resource with the text of HTTP 501. None is dropped silently.
-- There are no imports of resources and no drift detection.
+- There are no imports of resources and no drift detection. Of custom resources there are those that docs/cloudformation.md lists.
 - Stacks can be nested in at most ten levels.
 - DeletionPolicy Snapshot is refused.
 - TemplateURL also takes URLs below Drydock's own address, to which the AWS CLI uploads.
 - Of transforms there are AWS::LanguageExtensions and AWS::Include; AWS::Serverless and macros are refused, as are Hooks, and Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.
   What a transform fails with is the error of CreateStack, UpdateStack and CreateChangeSet. AWS fails the stack or the change set later.
+- On instances there are cfn-signal and cfn-get-metadata, with or without credentials; cfn-init and cfn-hup say that they are not supported.
 - Dynamic references resolve parameters of SSM, not those that are SecureString, and no secrets.
 - Notification ARNs are stored and returned; nothing is published.
 - Of the tags aws:cloudformation:* those of EC2 and Auto Scaling are set.

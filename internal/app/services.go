@@ -220,11 +220,14 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 		Authorize: d.authorizer.Authorize,
 		Used:      d.iam.RecordUse,
 		Origin:    d.origins.Of,
-		Faults:    d.faults,
-		Changed:   d.store.Changed,
-		Journal:   d.journal,
-		Internal:  d.access().Guard(&d.daemonAPI),
-		Log:       d.log,
+		Instance: func(ctx context.Context, document, signature []byte) (awsapi.Principal, string, error) {
+			return d.machines.VerifyIdentity(ctx, document, signature)
+		},
+		Faults:   d.faults,
+		Changed:  d.store.Changed,
+		Journal:  d.journal,
+		Internal: d.access().Guard(&d.daemonAPI),
+		Log:      d.log,
 
 		AllowHosts: d.cfg.AllowHosts,
 	})

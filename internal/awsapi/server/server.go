@@ -59,6 +59,9 @@ type Config struct {
 	// and the address that AWS sees. The address is invalid if the connection is not a guest's. Nil means that there
 	// are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
+	// Instance returns the running instance that an identity document belongs to, and its region, or an error if the
+	// signature is wrong. Nil means that there are no instances.
+	Instance func(ctx context.Context, document, signature []byte) (p awsapi.Principal, region string, err error)
 	// Faults deliberately delay calls or make them fail. Nil means no faults.
 	Faults *fault.Set
 	// Changed returns a channel that is closed at the next change of any state (store.Store.Changed). If it is nil,
@@ -125,14 +128,15 @@ func (s *Server) Verifier() *sigv4.Verifier { return s.verifier }
 // fields are filled in stage by stage.
 type exchange struct {
 	invocation
-	w       http.ResponseWriter
-	r       *http.Request
-	req     wire.Request
-	auth    *sigv4.Authorization // nil if unsigned
-	authErr error                // why auth could not be parsed
-	pending *sigv4.Pending       // the part of auth that is checked before the body is read; nil if the check failed
-	refusal error                // why pending is nil
-	op      *model.Operation     // nil until known
+	w        http.ResponseWriter
+	r        *http.Request
+	req      wire.Request
+	auth     *sigv4.Authorization // nil if unsigned
+	identity string               // what an instance sends instead
+	authErr  error                // why auth could not be parsed
+	pending  *sigv4.Pending       // the part of auth that is checked before the body is read; nil if the check failed
+	refusal  error                // why pending is nil
+	op       *model.Operation     // nil until known
 
 	question question        // what the request asks, if its answer may be cached
 	asOf     <-chan struct{} // the state that the answer is made from; nil if it is not cached
@@ -207,6 +211,10 @@ func (x *exchange) run() (out any, err error) {
 }
 
 func (x *exchange) readAuthorization() error {
+	if text, ok := strings.CutPrefix(x.req.Header.Get("Authorization"), instanceScheme); ok {
+		x.identity = text
+		return nil
+	}
 	auth, err := sigv4.Parse(x.signed())
 	if e := (*sigv4.Error)(nil); errors.As(err, &e) && e.Kind == sigv4.Missing {
 		return nil // some operations need no signature; route decides
@@ -233,6 +241,9 @@ func (x *exchange) signed() *sigv4.Request {
 }
 
 func (x *exchange) verify() error {
+	if x.identity != "" {
+		return x.verifyInstance()
+	}
 	if x.auth == nil {
 		x.call.Principal = awsapi.Principal{Type: awsapi.AnonymousCaller}
 		return nil

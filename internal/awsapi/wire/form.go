@@ -144,7 +144,7 @@ func (p *formParser) parse(pair string) error {
 func isRequestParam(key string) bool {
 	switch key {
 	case "Action", "Version", "AWSAccessKeyId", "Signature", "SignatureMethod", "SignatureVersion",
-		"Timestamp", "Expires", "SecurityToken", "x-id":
+		"Timestamp", "Expires", "SecurityToken", "x-id", "ContentType": // cfn-signal sends ContentType=JSON besides its Accept header
 		return true
 	}
 	return len(key) > 6 && strings.EqualFold(key[:6], "x-amz-")

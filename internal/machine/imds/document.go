@@ -156,3 +156,23 @@ func (s *Service) pkcs7(ctx context.Context, doc []byte) ([]byte, error) {
 	der, err = asn1.Marshal(content(der, 1, 2, 840, 113549, 1, 7, 2)) // signedData
 	return lines(der), err
 }
+
+// VerifyDocument returns the instance ID in an identity document, or an error if the service has not signed the
+// document.
+func (s *Service) VerifyDocument(ctx context.Context, doc, signature []byte) (instanceID string, err error) {
+	id, err := s.identity(ctx)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(doc)
+	if err := rsa.VerifyPKCS1v15(&id.Key.PublicKey, crypto.SHA256, sum[:], signature); err != nil {
+		return "", fmt.Errorf("the signature of an identity document: %w", err)
+	}
+	var parsed struct {
+		InstanceID string `json:"instanceId"`
+	}
+	if err := json.Unmarshal(doc, &parsed); err != nil {
+		return "", fmt.Errorf("reading an identity document: %w", err)
+	}
+	return parsed.InstanceID, nil
+}

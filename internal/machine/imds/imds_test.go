@@ -485,6 +485,12 @@ func TestSignatures(t *testing.T) {
 	if err := cert.CheckSignature(x509.SHA256WithRSA, []byte(doc), sig); err != nil {
 		t.Error(err)
 	}
+	if got, err := s.VerifyDocument(t.Context(), []byte(doc), sig); err != nil || got != id {
+		t.Errorf("the document is %s's, %v", got, err)
+	}
+	if got, err := s.VerifyDocument(t.Context(), []byte(strings.ReplaceAll(doc, id, "i-1")), sig); err == nil {
+		t.Errorf("a changed document is %s's", got)
+	}
 	for _, name := range []string{"pkcs7", "rsa2048"} {
 		if signed, err := verifyPKCS7(get(name), cert); err != nil || string(signed) != doc {
 			t.Errorf("%s: %v\n%s", name, err, signed)

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/cfnbootstrap"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -130,8 +132,9 @@ func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 		}
 	case "kubelet":
 		return m.kubeletCommand
-	case "/opt/aws/bin/cfn-signal", "cfn-signal":
-		return m.cfnSignal
+	}
+	if slices.Contains(cfnbootstrap.Programs, path.Base(name)) && (path.Dir(name) == "." || path.Dir(name) == "/opt/aws/bin") {
+		return m.cfn
 	}
 	return nil
 }

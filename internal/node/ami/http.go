@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
+	"github.com/drydock-dev/drydock/internal/machine/guest/cfnbootstrap"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
@@ -36,7 +37,8 @@ func (m *Machine) roundTrip(req *http.Request) (*http.Response, error) {
 
 // Programs are the names of the image's programs beyond the shell's own.
 func (m *Machine) Programs() []string {
-	out := []string{"systemctl", "service", "journalctl", "curl", "wget", "imds", "aws", "cfn-signal"}
+	out := []string{"systemctl", "service", "journalctl", "curl", "wget", "imds", "aws"}
+	out = append(out, cfnbootstrap.Programs...)
 	if m.In.Image.KubeletVersion != "" {
 		out = append(out, "kubelet")
 	}
@@ -296,26 +298,8 @@ func (m *Machine) metadata(ctx context.Context, method, name, header, value stri
 	return string(b), err
 }
 
-// cfnSignal tells CloudFormation how the machine came up. If there is no route to CloudFormation, it reports that and
-// fails, as on a machine in a closed network.
-func (m *Machine) cfnSignal(ctx context.Context, c *shell.Call) int {
-	region := m.In.Region
-	for i, a := range c.Args {
-		if a == "--region" && i+1 < len(c.Args) {
-			region = c.Args[i+1]
-		} else if v, ok := strings.CutPrefix(a, "--region="); ok {
-			region = v
-		}
-	}
-	host := "cloudformation." + region + ".amazonaws.com"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+host+"/", nil)
-	if err == nil {
-		var resp *http.Response
-		if resp, err = m.roundTrip(req); err == nil {
-			_ = resp.Body.Close() // only the route matters until stacks exist
-			err = errors.New("stacks are not there yet")
-		}
-	}
-	fmt.Fprintf(c.Stderr, "Error: HTTPSConnectionPool(host='%s', port=443): Max retries exceeded with url: / (Caused by %v)\n", host, err)
-	return 1
+// cfn runs the programs of aws-cfn-bootstrap.
+func (m *Machine) cfn(ctx context.Context, c *shell.Call) int {
+	tools := &cfnbootstrap.Tools{Metadata: m.world.Metadata, HTTP: roundTripper(m.roundTrip), Now: m.world.Clock.Now, Wait: m.wait}
+	return tools.Run(ctx, c)
 }

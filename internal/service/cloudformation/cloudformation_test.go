@@ -3,6 +3,7 @@ package cloudformation_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -45,11 +46,13 @@ type world struct {
 	cfg     aws.Config
 	front   awsapi.API
 	config  cloudformation.Config
+	// stackOf has the stacks of instances that call by their identity documents.
+	stackOf map[string]string
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{}
+	w := &world{stackOf: map[string]string{}}
 	bytes, err := bytestore.Open(bytestore.Config{Dir: t.TempDir(), Ephemeral: true})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +99,13 @@ func newWorld(t *testing.T) *world {
 			return sigv4.Credential{SecretKey: secret, Principal: p}, nil
 		},
 		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error { return authorizer.Authorize(ctx, call, in) },
+		Instance: func(_ context.Context, document, signature []byte) (awsapi.Principal, string, error) {
+			id := string(document)
+			if string(signature) != "signed" {
+				return awsapi.Principal{}, "", errors.New("the signature is wrong")
+			}
+			return awsapi.Principal{Type: awsapi.InstanceCaller, Account: w.account, Name: id, Tags: map[string]string{"aws:cloudformation:stack-id": w.stackOf[id]}}, "us-east-1", nil
+		},
 	})
 	w.account = w.Account(t)
 	w.cfg = w.AWSConfig(w.account)

@@ -167,6 +167,9 @@ func (s *Service) DescribeStackResource(ctx context.Context, in *awscloudformati
 	if !ok {
 		return nil, stackNotFoundInQuotes(*in.StackName)
 	}
+	if !ofInstance(ctx, f.arn()) {
+		return nil, notOfInstance(ctx, *in.StackName)
+	}
 	r, err := resources.Get(s.store, below(f.key, *in.LogicalResourceId))
 	if err != nil {
 		return nil, store.NotFoundAs(err, resourceNotFound(*in.StackName, *in.LogicalResourceId))

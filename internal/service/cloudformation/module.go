@@ -31,7 +31,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "ContinueUpdateRollback", Members: "ClientRequestToken ResourcesToSkip RoleARN StackName"},
 			{Name: "RollbackStack", Members: "ClientRequestToken DeploymentConfig.Mode RoleARN StackName", Except: "the deployment mode EXPRESS"},
 			{Name: "SignalResource", Members: "LogicalResourceId StackName Status UniqueId",
-				Except: "cfn-signal without credentials, which AWS knows by the instance's identity document; what is put at the URL of a wait condition's handle"},
+				Except: "what is put at the URL of a wait condition's handle"},
 			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody StackPolicyURL"},
 			{Name: "GetStackPolicy", Members: "StackName"},
 			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description ImportExistingResources IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +

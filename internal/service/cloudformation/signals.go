@@ -3,6 +3,7 @@ package cloudformation
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +14,8 @@ import (
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -135,6 +138,21 @@ func (r *request) awaitSignals(e *expectation) error {
 	})
 }
 
+// ofInstance reports whether a call may concern a stack: an instance that calls without
+// credentials is limited to the stack that it belongs to, which its tags name.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-signal.html
+func ofInstance(ctx context.Context, stackARN string) bool {
+	p := awsapi.CallFrom(ctx).Principal
+	return p.Type != awsapi.InstanceCaller || p.Tags["aws:cloudformation:stack-id"] == stackARN
+}
+
+// notOfInstance returns AWS's error for an instance that calls for another stack than its own.
+// [seen] awslabs/amazon-eks-ami, issue 353
+func notOfInstance(ctx context.Context, stack string) error {
+	call := awsapi.CallFrom(ctx)
+	return awserr.Newf("AccessDenied", "Instance %s is not allowed to call %s for %s", call.Principal.Name, call.Operation, stack).WithStatus(http.StatusForbidden)
+}
+
 // SignalResource reports to a waiting resource that something on it succeeded or failed.
 // Signals with the same unique ID count once.
 func (s *Service) SignalResource(ctx context.Context, in *awscloudformation.SignalResourceInput) (*awscloudformation.SignalResourceOutput, error) {
@@ -143,6 +161,8 @@ func (s *Service) SignalResource(ctx context.Context, in *awscloudformation.Sign
 		switch {
 		case !ok:
 			return stackNotFound(*in.StackName)
+		case !ofInstance(ctx, f.arn()):
+			return notOfInstance(ctx, *in.StackName)
 		case f.Status != cloudformationtypes.StackStatusCreateInProgress && f.Status != cloudformationtypes.StackStatusUpdateInProgress:
 			return cannotSignal("Stack "+f.arn(), string(f.Status))
 		}
