@@ -140,7 +140,7 @@ var services = []entry{
 	}},
 	{new(ecr.Service).AWS, func(d *daemon) module.Module { return d.ecr.Module() }},
 	{new(s3.Service).AWS, func(d *daemon) module.Module {
-		return s3.New(s3.Config{Store: d.store, Blobs: d.blobs, Authorize: d.authorizer.AuthorizeTargets, Log: d.log}).Module()
+		return s3.New(s3.Config{Store: d.store, Blobs: d.blobs, KMS: awscall.KMS{API: d.server}, Authorize: d.authorizer.AuthorizeTargets, Log: d.log}).Module()
 	}},
 	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return ecrpublic.New(ecrpublic.Config{Token: d.ecr.Token}).Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The bucket settings in this file are stored and returned. Except for versioning they have no effect: encryption,
+// The bucket settings in this file are stored and returned. Except for versioning and encryption they have no effect:
 // CORS, websites, access logs and acceleration are not implemented.
 
 // PutBucketVersioning turns versioning on, or suspends it.
@@ -36,14 +36,6 @@ func (s *Service) GetBucketVersioning(ctx context.Context, in *awss3.GetBucketVe
 		return nil, err
 	}
 	return &awss3.GetBucketVersioningOutput{Status: s3types.BucketVersioningStatus(b.Versioning)}, nil
-}
-
-// checkEncryption accepts encryption with S3's own keys, which every object uses.
-func checkEncryption(asked s3types.ServerSideEncryption) error {
-	if asked == "" || asked == s3types.ServerSideEncryptionAes256 {
-		return nil
-	}
-	return awserr.NotImplemented("objects encrypted with " + string(asked))
 }
 
 // PutBucketEncryption sets how objects are encrypted by default.

@@ -43,12 +43,15 @@ func (s *Service) CreateMultipartUpload(ctx context.Context, in *awss3.CreateMul
 	if u.Tags, err = parseTagging(in.Tagging); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkKey(u.Key), checkMetadata(u.Metadata), checkACL(string(in.ACL), b.Ownership), checkEncryption(in.ServerSideEncryption)); err != nil {
+	if err := errors.Join(checkKey(u.Key), checkMetadata(u.Metadata), checkACL(string(in.ACL), b.Ownership)); err != nil {
+		return nil, err
+	}
+	if u.Encryption, err = s.encrypt(ctx, &b, u.Key, encryptionRequest{in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled}); err != nil {
 		return nil, err
 	}
 	out := &awss3.CreateMultipartUploadOutput{
-		Bucket: &b.Name, Key: &u.Key, UploadId: &u.ID, ServerSideEncryption: s3types.ServerSideEncryptionAes256,
-		ChecksumAlgorithm: in.ChecksumAlgorithm,
+		Bucket: &b.Name, Key: &u.Key, UploadId: &u.ID, ChecksumAlgorithm: in.ChecksumAlgorithm,
+		ServerSideEncryption: u.Encryption.algorithm(), SSEKMSKeyId: u.Encryption.keyID(), BucketKeyEnabled: u.Encryption.bucketKey(),
 	}
 	switch {
 	case u.Algorithm != "" && hashes[u.Algorithm] == nil:
@@ -103,6 +106,9 @@ func (s *Service) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*a
 	if err != nil {
 		return nil, err
 	}
+	if err := s.decrypt(ctx, &u.Encryption); err != nil {
+		return nil, err
+	}
 	up, err := newUpload(in, in.Body, in.ContentLength, in.ContentMD5, u.algorithm())
 	if err != nil {
 		return nil, err
@@ -114,7 +120,9 @@ func (s *Service) UploadPart(ctx context.Context, in *awss3.UploadPartInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	out := &awss3.UploadPartOutput{ETag: quoted(p.ETag), ServerSideEncryption: s3types.ServerSideEncryptionAes256}
+	out := &awss3.UploadPartOutput{
+		ETag: quoted(p.ETag), ServerSideEncryption: u.Encryption.algorithm(), SSEKMSKeyId: u.Encryption.keyID(), BucketKeyEnabled: u.Encryption.bucketKey(),
+	}
 	if u.Algorithm != "" {
 		p.Checksum.show(out)
 	} else {
@@ -146,6 +154,9 @@ func (s *Service) UploadPartCopy(ctx context.Context, in *awss3.UploadPartCopyIn
 	if at.length > maxPut {
 		return nil, errCopyTooLarge()
 	}
+	if err := errors.Join(s.decrypt(ctx, &src.Encryption), s.decrypt(ctx, &u.Encryption)); err != nil {
+		return nil, err
+	}
 	body, err := s.open(from.place(), src.Parts, at)
 	if err != nil {
 		return nil, err
@@ -159,7 +170,10 @@ func (s *Service) UploadPartCopy(ctx context.Context, in *awss3.UploadPartCopyIn
 	if u.Algorithm != "" {
 		p.Checksum.show(result)
 	}
-	return &awss3.UploadPartCopyOutput{CopyPartResult: result, CopySourceVersionId: from.shownVersion(src), ServerSideEncryption: s3types.ServerSideEncryptionAes256}, nil
+	return &awss3.UploadPartCopyOutput{
+		CopyPartResult: result, CopySourceVersionId: from.shownVersion(src),
+		ServerSideEncryption: u.Encryption.algorithm(), SSEKMSKeyId: u.Encryption.keyID(), BucketKeyEnabled: u.Encryption.bucketKey(),
+	}, nil
 }
 
 func (s *Service) writePart(ctx context.Context, b *bucket, u *uploadRecord, number int32, up *upload) (partRecord, error) {
@@ -218,7 +232,7 @@ func (s *Service) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 		if _, err := b.upload(tx, u.Key, u.ID); err != nil {
 			return err
 		}
-		o = objectRecord{Key: u.Key, Multipart: true, Tags: u.Tags, attributes: u.attributes}
+		o = objectRecord{Key: u.Key, Multipart: true, Tags: u.Tags, attributes: u.attributes, Encryption: u.Encryption}
 		unused = nil
 		stored := map[int32]partRecord{}
 		for _, p := range parts.All(tx, b.partsOf(u.ID)) {
@@ -268,7 +282,8 @@ func (s *Service) CompleteMultipartUpload(ctx context.Context, in *awss3.Complet
 	}
 	s.forget(ctx, b.place(), unused)
 	out := &awss3.CompleteMultipartUploadOutput{
-		Bucket: &b.Name, Key: &o.Key, ETag: quoted(o.ETag), VersionId: b.shownVersion(&o), ServerSideEncryption: s3types.ServerSideEncryptionAes256,
+		Bucket: &b.Name, Key: &o.Key, ETag: quoted(o.ETag), VersionId: b.shownVersion(&o),
+		ServerSideEncryption: o.Encryption.algorithm(), SSEKMSKeyId: o.Encryption.keyID(), BucketKeyEnabled: o.Encryption.bucketKey(),
 		Location: aws.String("https://" + b.Name + ".s3." + b.key.Region + ".amazonaws.com/" + o.Key),
 	}
 	o.Checksum.show(out)

@@ -102,7 +102,7 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	if o.Tags, err = parseTagging(in.Tagging); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata), checkACL(string(in.ACL), b.Ownership), checkEncryption(in.ServerSideEncryption)); err != nil {
+	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata), checkACL(string(in.ACL), b.Ownership)); err != nil {
 		return nil, err
 	}
 	conditions := conditions{in.IfMatch, in.IfNoneMatch}
@@ -118,6 +118,9 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	if u.algorithm = cmp.Or(u.given.Algorithm, string(in.ChecksumAlgorithm), defaultAlgorithm); hashes[u.algorithm] == nil {
 		return nil, awserr.NotImplemented("the checksum " + u.algorithm)
 	}
+	if o.Encryption, err = s.encrypt(ctx, &b, o.Key, encryptionRequest{in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled}); err != nil {
+		return nil, err
+	}
 	content, etag, err := u.store(s.blobs, b.place())
 	if err != nil {
 		return nil, err
@@ -126,7 +129,9 @@ func (s *Service) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*aws
 	if err := s.write(ctx, &b, &o, conditions, nil); err != nil {
 		return nil, err
 	}
-	out := &awss3.PutObjectOutput{ETag: quoted(o.ETag), ServerSideEncryption: s3types.ServerSideEncryptionAes256, VersionId: b.shownVersion(&o)}
+	out := &awss3.PutObjectOutput{
+		ETag: quoted(o.ETag), VersionId: b.shownVersion(&o), ServerSideEncryption: o.Encryption.algorithm(), SSEKMSKeyId: o.Encryption.keyID(), BucketKeyEnabled: o.Encryption.bucketKey(),
+	}
 	o.Checksum.show(out)
 	return out, nil
 }
@@ -315,6 +320,9 @@ func (s *Service) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*aws
 	if err != nil {
 		return nil, err
 	}
+	if err := s.decrypt(ctx, &r.object.Encryption); err != nil {
+		return nil, err
+	}
 	body, err := s.open(r.bucket.place(), r.object.Parts, r.at)
 	if err != nil {
 		return nil, err
@@ -327,7 +335,7 @@ func (s *Service) GetObject(ctx context.Context, in *awss3.GetObjectInput) (*aws
 		//lint:ignore SA1019 ExpiresString is not a member of the API model
 		Expires:    h.Expires,
 		Expiration: h.Expiration, LastModified: h.LastModified, Metadata: h.Metadata, PartsCount: h.PartsCount,
-		ServerSideEncryption: h.ServerSideEncryption, StorageClass: h.StorageClass, VersionId: h.VersionId, WebsiteRedirectLocation: h.WebsiteRedirectLocation,
+		ServerSideEncryption: h.ServerSideEncryption, SSEKMSKeyId: h.SSEKMSKeyId, BucketKeyEnabled: h.BucketKeyEnabled, StorageClass: h.StorageClass, VersionId: h.VersionId, WebsiteRedirectLocation: h.WebsiteRedirectLocation,
 		ChecksumCRC32: h.ChecksumCRC32, ChecksumCRC32C: h.ChecksumCRC32C, ChecksumCRC64NVME: h.ChecksumCRC64NVME, ChecksumMD5: h.ChecksumMD5,
 		ChecksumSHA1: h.ChecksumSHA1, ChecksumSHA256: h.ChecksumSHA256, ChecksumSHA512: h.ChecksumSHA512, ChecksumType: h.ChecksumType,
 	}, nil
@@ -363,7 +371,8 @@ func (r *read) head(in *awss3.GetObjectInput) *awss3.HeadObjectOutput {
 	}
 	out := &awss3.HeadObjectOutput{
 		AcceptRanges: aws.String("bytes"), ContentLength: &r.at.length, ContentRange: r.contentSpan, ETag: quoted(o.ETag), LastModified: &o.Modified,
-		Metadata: o.Metadata, PartsCount: r.partsCount, ServerSideEncryption: s3types.ServerSideEncryptionAes256, VersionId: r.bucket.shownVersion(o),
+		Metadata: o.Metadata, PartsCount: r.partsCount, VersionId: r.bucket.shownVersion(o),
+		ServerSideEncryption: o.Encryption.algorithm(), SSEKMSKeyId: o.Encryption.keyID(), BucketKeyEnabled: o.Encryption.bucketKey(),
 		ContentType:        aws.String(cmp.Or(aws.ToString(in.ResponseContentType), o.ContentType, "binary/octet-stream")),
 		CacheControl:       text(in.ResponseCacheControl, o.CacheControl),
 		ContentDisposition: text(in.ResponseContentDisposition, o.ContentDisposition),
@@ -434,7 +443,13 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 			return nil, err
 		}
 	}
-	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata), checkACL(string(in.ACL), b.Ownership), checkEncryption(in.ServerSideEncryption)); err != nil {
+	if err := errors.Join(checkKey(o.Key), checkMetadata(o.Metadata), checkACL(string(in.ACL), b.Ownership)); err != nil {
+		return nil, err
+	}
+	if err := s.decrypt(ctx, &src.Encryption); err != nil {
+		return nil, err
+	}
+	if o.Encryption, err = s.encrypt(ctx, &b, o.Key, encryptionRequest{in.ServerSideEncryption, in.SSEKMSKeyId, in.BucketKeyEnabled}); err != nil {
 		return nil, err
 	}
 	content, etag, err := s.copyContent(&from, src, span{0, src.Size}, b, cmp.Or(string(in.ChecksumAlgorithm), src.Checksum.Algorithm, defaultAlgorithm))
@@ -449,7 +464,7 @@ func (s *Service) CopyObject(ctx context.Context, in *awss3.CopyObjectInput) (*a
 	o.Checksum.show(result)
 	return &awss3.CopyObjectOutput{
 		CopyObjectResult: result, VersionId: b.shownVersion(&o), CopySourceVersionId: from.shownVersion(src),
-		ServerSideEncryption: s3types.ServerSideEncryptionAes256,
+		ServerSideEncryption: o.Encryption.algorithm(), SSEKMSKeyId: o.Encryption.keyID(), BucketKeyEnabled: o.Encryption.bucketKey(),
 	}, nil
 }
 

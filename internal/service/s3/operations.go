@@ -7,7 +7,7 @@ import (
 // Members that several operations have.
 const (
 	attributeMembers = "CacheControl ContentDisposition ContentEncoding ContentLanguage ContentType Expires Metadata StorageClass Tagging WebsiteRedirectLocation " +
-		"ACL BucketKeyEnabled ServerSideEncryption "
+		"ACL BucketKeyEnabled ServerSideEncryption SSEKMSKeyId "
 	checksumMembers = "ChecksumCRC32 ChecksumCRC32C ChecksumCRC64NVME ChecksumMD5 ChecksumSHA1 ChecksumSHA256 ChecksumSHA512 "
 	readMembers     = "Bucket Key VersionId ExpectedBucketOwner RequestPayer ChecksumMode IfMatch IfModifiedSince IfNoneMatch IfUnmodifiedSince PartNumber Range " +
 		"ResponseCacheControl ResponseContentDisposition ResponseContentEncoding ResponseContentLanguage ResponseContentType ResponseExpires"
@@ -17,7 +17,7 @@ const (
 	digests       = "ChecksumAlgorithm ContentMD5 "
 
 	exceptACL        = "ACL other than private and bucket-owner-full-control"
-	exceptEncryption = exceptACL + "; ServerSideEncryption other than AES256"
+	exceptEncryption = exceptACL + "; ServerSideEncryption other than AES256 and aws:kms"
 )
 
 // AWS returns the service's registration with the AWS API server.

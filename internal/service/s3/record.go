@@ -16,12 +16,12 @@ var (
 	// buckets are stored by name.
 	buckets = store.NewCollection[bucketRecord]("s3", "bucket")
 	// objects are the current versions, under BUCKET/KEY. A current version may be a delete marker.
-	objects = store.NewCollection[objectRecord]("s3", "object")
+	objects = store.NewCollection[objectRecord]("s3", "object", store.Same)
 	// noncurrent are the other versions, under BUCKET/KEY/TIME. The key is in hexadecimal, so that it ends at the
 	// slash. The newest version comes first.
-	noncurrent = store.NewCollection[objectRecord]("s3", "noncurrent")
+	noncurrent = store.NewCollection[objectRecord]("s3", "noncurrent", store.Same)
 	// uploads are multipart uploads, under BUCKET/ID.
-	uploads = store.NewCollection[uploadRecord]("s3", "upload")
+	uploads = store.NewCollection[uploadRecord]("s3", "upload", store.Same)
 	// parts are the parts of uploads, under BUCKET/UPLOAD/NUMBER.
 	parts = store.NewCollection[partRecord]("s3", "part")
 )
@@ -66,6 +66,7 @@ type objectRecord struct {
 	Checksum  checksum          `json:",omitzero"`
 	Tags      map[string]string `json:",omitempty"`
 	attributes
+	Encryption encryptionRecord `json:",omitzero"`
 }
 
 // A contentRecord is a part of an object's content.
@@ -97,6 +98,7 @@ type uploadRecord struct {
 	Type      string            `json:",omitempty"` // the type of the checksum
 	Tags      map[string]string `json:",omitempty"`
 	attributes
+	Encryption encryptionRecord `json:",omitzero"`
 }
 
 // A partRecord is an uploaded part.

@@ -33,6 +33,7 @@ import (
 type Config struct {
 	Store *store.Store
 	Blobs *blobstore.Store
+	KMS   KMS
 	// Authorize decides about parts of a call that are refused individually (authz.Authorizer.AuthorizeTargets).
 	Authorize func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error
 	Clock     clock.WithTicker // nil means the real clock

@@ -22,8 +22,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -60,16 +62,18 @@ func newWorld(t testing.TB, o options) *world {
 	var authorizer *authz.Authorizer
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store: o.store,
-		Calling: func(st *store.Store, _ *server.Server) []awsapi.Service {
+		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			authorizer = authz.New(authz.Config{
 				Policies:       users.PoliciesOf,
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return w.endpoint, true },
 			})
-			w.s3 = s3.New(s3.Config{Store: st, Blobs: w.blobs, Authorize: authorizer.AuthorizeTargets, Clock: w.clock, Log: testkit.Log(t, o.log...)})
+			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
+			w.s3 = s3.New(s3.Config{Store: st, Blobs: w.blobs, KMS: awscall.KMS{API: front}, Authorize: authorizer.AuthorizeTargets, Clock: w.clock, Log: testkit.Log(t, o.log...)})
 			authorizer.Register("iam", users.Authz())
+			authorizer.Register("kms", keys.Authz())
 			authorizer.Register("s3", w.s3.Authz())
-			return []awsapi.Service{users.AWS(), w.s3.AWS()}
+			return []awsapi.Service{users.AWS(), keys.AWS(), w.s3.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := users.LookupAccessKey(ctx, key)
