@@ -38,7 +38,7 @@ func within(stack store.Key) store.Scope {
 func (f *foundStack) describe() cloudformationtypes.Stack {
 	out := cloudformationtypes.Stack{
 		StackId: aws.String(f.arn()), StackName: &f.Name, StackStatus: f.Status, CreationTime: &f.Created, DisableRollback: aws.Bool(f.OnFailure == "DO_NOTHING" && f.Parent == ""),
-		DriftInformation: &cloudformationtypes.StackDriftInformation{StackDriftStatus: cloudformationtypes.StackDriftStatusNotChecked},
+		DriftInformation: f.driftInformation(),
 		NotificationARNs: append([]string{}, f.NotificationARNs...), RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, Tags: []cloudformationtypes.Tag{},
 		Description: nonEmpty(f.Description), RoleARN: nonEmpty(f.RoleARN), StackStatusReason: nonEmpty(f.Reason),
 	}
@@ -120,7 +120,7 @@ func (s *Service) ListStacks(ctx context.Context, in *awscloudformation.ListStac
 		d := f.describe()
 		out.StackSummaries = append(out.StackSummaries, cloudformationtypes.StackSummary{
 			StackId: d.StackId, StackName: d.StackName, StackStatus: d.StackStatus, StackStatusReason: d.StackStatusReason, CreationTime: d.CreationTime, LastUpdatedTime: d.LastUpdatedTime,
-			DeletionTime: d.DeletionTime, ParentId: d.ParentId, RootId: d.RootId, TemplateDescription: d.Description, DriftInformation: &cloudformationtypes.StackDriftInformationSummary{StackDriftStatus: d.DriftInformation.StackDriftStatus},
+			DeletionTime: d.DeletionTime, ParentId: d.ParentId, RootId: d.RootId, TemplateDescription: d.Description, DriftInformation: &cloudformationtypes.StackDriftInformationSummary{StackDriftStatus: d.DriftInformation.StackDriftStatus, LastCheckTimestamp: d.DriftInformation.LastCheckTimestamp},
 		})
 	}
 	out.NextToken = next
@@ -157,10 +157,6 @@ func (s *Service) resourcesOf(f foundStack) []resourceRecord {
 	return out
 }
 
-func notChecked() *cloudformationtypes.StackResourceDriftInformation {
-	return &cloudformationtypes.StackResourceDriftInformation{StackResourceDriftStatus: cloudformationtypes.StackResourceDriftStatusNotChecked}
-}
-
 // DescribeStackResource describes one resource of a stack.
 func (s *Service) DescribeStackResource(ctx context.Context, in *awscloudformation.DescribeStackResourceInput) (*awscloudformation.DescribeStackResourceOutput, error) {
 	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
@@ -180,7 +176,7 @@ func (s *Service) DescribeStackResource(ctx context.Context, in *awscloudformati
 	}
 	return &awscloudformation.DescribeStackResourceOutput{StackResourceDetail: &cloudformationtypes.StackResourceDetail{
 		StackId: aws.String(f.arn()), StackName: &f.Name, LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.shown()), ResourceType: &r.Type, LastUpdatedTimestamp: &r.Changed,
-		ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason), Metadata: &metadata, DriftInformation: notChecked(),
+		ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason), Metadata: &metadata, DriftInformation: s.resourceDrift(f.key, &r),
 	}}, nil
 }
 
@@ -219,7 +215,7 @@ func (s *Service) DescribeStackResources(ctx context.Context, in *awscloudformat
 		}
 		out.StackResources = append(out.StackResources, cloudformationtypes.StackResource{
 			StackId: aws.String(f.arn()), StackName: &f.Name, LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.shown()), ResourceType: &r.Type, Timestamp: &r.Changed,
-			ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason), DriftInformation: notChecked(),
+			ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason), DriftInformation: s.resourceDrift(f.key, &r),
 		})
 	}
 	if in.LogicalResourceId != nil && len(out.StackResources) == 0 {
@@ -237,10 +233,11 @@ func (s *Service) ListStackResources(ctx context.Context, in *awscloudformation.
 	page, next, err := paging.Cut(paged("resources of "+f.ID), s.resourcesOf(f), func(r resourceRecord) string { return r.LogicalID }, nil, in.NextToken)
 	out := &awscloudformation.ListStackResourcesOutput{NextToken: next, StackResourceSummaries: []cloudformationtypes.StackResourceSummary{}}
 	for _, r := range page {
+		drift := s.resourceDrift(f.key, &r)
 		out.StackResourceSummaries = append(out.StackResourceSummaries, cloudformationtypes.StackResourceSummary{
 			LogicalResourceId: &r.LogicalID, PhysicalResourceId: nonEmpty(r.shown()), ResourceType: &r.Type, LastUpdatedTimestamp: &r.Changed,
 			ResourceStatus: r.Status, ResourceStatusReason: nonEmpty(r.Reason),
-			DriftInformation: &cloudformationtypes.StackResourceDriftInformationSummary{StackResourceDriftStatus: cloudformationtypes.StackResourceDriftStatusNotChecked},
+			DriftInformation: &cloudformationtypes.StackResourceDriftInformationSummary{StackResourceDriftStatus: drift.StackResourceDriftStatus, LastCheckTimestamp: drift.LastCheckTimestamp},
 		})
 	}
 	return out, err

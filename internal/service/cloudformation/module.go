@@ -16,7 +16,6 @@ func (s *Service) Module() module.Module {
 func (s *Service) AWS() awsapi.Service {
 	const (
 		noTypes = "resource types are those of docs/compatibility.md"
-		noDrift = "drift is not looked for"
 	)
 	return awsapi.Service{
 		Name: "cloudformation", Handler: s,
@@ -48,6 +47,10 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "DescribeStackResource", Members: "LogicalResourceId StackName"},
 			{Name: "DescribeStackResources", Members: "LogicalResourceId PhysicalResourceId StackName"},
 			{Name: "ListStackResources", Members: "NextToken StackName"},
+			{Name: "DetectStackDrift", Members: "LogicalResourceIds StackName"},
+			{Name: "DetectStackResourceDrift", Members: "LogicalResourceId StackName"},
+			{Name: "DescribeStackDriftDetectionStatus", Members: "StackDriftDetectionId"},
+			{Name: "DescribeStackResourceDrifts", Members: "MaxResults NextToken StackName StackResourceDriftStatusFilters"},
 			{Name: "GetTemplate", Members: "ChangeSetName StackName TemplateStage"},
 			{Name: "GetTemplateSummary", Members: "StackName TemplateBody TemplateURL"},
 			{Name: "ValidateTemplate", Members: "TemplateBody TemplateURL", ReadOnly: true},
@@ -56,7 +59,6 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "UpdateTerminationProtection", Members: "EnableTerminationProtection StackName"},
 		},
 		Refused: []awsapi.Refusal{
-			{Operations: "DetectStackDrift DetectStackResourceDrift DescribeStackDriftDetectionStatus DescribeStackResourceDrifts", Why: noDrift},
 			{Operations: "DescribeType ListTypes", Why: noTypes},
 		},
 	}

@@ -136,6 +136,12 @@ func (s *Service) forget(ctx context.Context, key store.Key, rec stackRecord) (t
 		for _, e := range events.All(tx, within(key)) {
 			events.Delete(tx, e.Key)
 		}
+		for _, d := range drifts.All(tx, within(key)) {
+			drifts.Delete(tx, d.Key)
+		}
+		for _, d := range detections.All(tx, within(key)) {
+			detections.Delete(tx, d.Key)
+		}
 		for _, text := range texts.All(tx, within(key)) {
 			texts.Delete(tx, text.Key)
 		}

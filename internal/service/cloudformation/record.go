@@ -12,7 +12,7 @@ import (
 
 var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
-	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same)
+	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
@@ -54,7 +54,10 @@ type stackRecord struct {
 	Logical string `json:",omitempty"`
 	Depth   int    `json:",omitempty"`
 	// Held is true if the clean-up of an update waits for the parent's.
-	Held              bool `json:",omitempty"`
+	Held bool `json:",omitempty"`
+	// Drift is the result of the last detection of drift.
+	Drift             cloudformationtypes.StackDriftStatus `json:",omitempty"`
+	DriftChecked      time.Time                            `json:",omitzero"`
 	Operation         operationRecord
 	CreateToken       string `json:",omitempty"`
 	CreateFingerprint string `json:",omitempty"`

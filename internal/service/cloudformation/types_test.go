@@ -725,6 +725,9 @@ func TestTypes(t *testing.T) {
 						in.Parameters = []cloudformationtypes.Parameter{{ParameterKey: aws.String("Image"), UsePreviousValue: aws.Bool(true)}}
 					}
 				})
+				if status, lines := w.drift(t, id); status != "IN_SYNC" {
+					t.Errorf("%s after the update:\n%s", status, lines)
+				}
 				if strings.Contains(script, "Requested update requires") {
 					t.Errorf("something is replaced:\n%s", script)
 				}
