@@ -3,8 +3,11 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/compute"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 )
 
@@ -17,7 +20,7 @@ const (
 
 // newCloudFormation makes CloudFormation, which calls all other services.
 func (d *daemon) newCloudFormation() *cloudformation.Service {
-	return cloudformation.New(cloudformation.Config{
+	d.stacks = cloudformation.New(cloudformation.Config{
 		Store: d.store,
 		API:   d.server,
 		Assume: func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error) {
@@ -32,6 +35,29 @@ func (d *daemon) newCloudFormation() *cloudformation.Service {
 		},
 		Deleting: d.timing.StackDeleting,
 		Log:      d.log,
+	})
+	return d.stacks
+}
+
+// serveHandle answers requests to the URLs of wait conditions' handles, which are in a bucket of AWS. What applies to
+// them is the network and the policy of the VPC endpoint that they come through.
+func (d *daemon) serveHandle(w http.ResponseWriter, r *http.Request) {
+	d.stacks.ServeHandle(w, r, func(action, object string) bool {
+		through, _ := d.origins.Of(r.RemoteAddr)
+		if through.ID == "" {
+			return true
+		}
+		text, ok := d.ec2.EndpointPolicy(r.Context(), through.Account, through.Region, through.ID)
+		if !ok || text == "" {
+			return ok
+		}
+		document, err := policy.Parse(policy.Endpoint, text)
+		if err != nil {
+			return false
+		}
+		call := policy.Request{Action: action, Resource: object}
+		call.Context.Values = map[string][]string{"aws:sourcevpce": {through.ID}, "aws:sourcevpc": {through.VPCID}}
+		return compute.Through(call, through.ID, document).Allowed
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 )
 
 func (d *daemon) verifyPresigned(ctx context.Context, r *http.Request) (awsapi.Principal, error) {
@@ -76,6 +77,12 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 func (d *daemon) serveAWS(w http.ResponseWriter, r *http.Request) {
 	if d.registry.Serves(r) {
 		d.registry.ServeHTTP(w, r)
+		return
+	}
+	if cloudformation.ServesHandle(r) {
+		if !server.RefuseBrowser(w, r, d.cfg.AllowHosts) {
+			d.serveHandle(w, r)
+		}
 		return
 	}
 	d.server.ServeHTTP(w, r)

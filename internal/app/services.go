@@ -89,6 +89,7 @@ type daemon struct {
 
 	// The other services, and the network that they form together (makeServices).
 	ssm     *ssm.Service
+	stacks  *cloudformation.Service
 	ec2     *ec2.Service
 	quotas  *servicequotas.Service
 	network *accountnet.Balanced

@@ -122,8 +122,7 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 		}
 	}
 	req.Context.Values = map[string][]string{"aws:sourcevpce": {v.Endpoint}, "aws:sourcevpc": {in.VPCID}}
-	all := []policy.Source{{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}}
-	d := policy.Evaluate(req, policy.Policies{Identity: all, Resource: all, Endpoint: []policy.Source{{Name: v.Endpoint, Document: doc}}})
+	d := Through(req, v.Endpoint, doc)
 	if d.Allowed {
 		return nil
 	}
@@ -135,6 +134,12 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 			Fixes: g.endpointFixes(ctx, in, v.Endpoint, req.Action, "arn:aws:s3:::"+bucketOf(req.Resource)+"/*"),
 		},
 	}
+}
+
+// Through decides by the policy of a VPC endpoint alone, for URLs that a service of AWS has signed.
+func Through(req policy.Request, endpoint string, document *policy.Document) policy.Decision {
+	all := []policy.Source{{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}}
+	return policy.Evaluate(req, policy.Policies{Identity: all, Resource: all, Endpoint: []policy.Source{{Name: endpoint, Document: document}}})
 }
 
 // openToAll reports whether nothing but the policy of a repository is missing. The policies of EKS's registry let

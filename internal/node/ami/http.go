@@ -53,7 +53,7 @@ func (m *Machine) Programs() []string {
 	return out
 }
 
-// curl supports the options that user data uses: -s -S -f -L -k -i -v -o -O -X -H -d -m --connect-timeout --retry.
+// curl supports the options that user data uses: -s -S -f -L -k -i -v -o -O -X -H -d -T -m --connect-timeout --retry.
 func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 	var (
 		target, method, out, data       string
@@ -127,6 +127,16 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 					return curlFail(c, silent, showError, 26, "Failed to open "+name)
 				}
 				data = string(b)
+			}
+		case "-T", "--upload-file":
+			name := arg()
+			b, err := c.FS.ReadFile(c.Path(name))
+			if err != nil {
+				return curlFail(c, silent, showError, 26, "Failed to open "+name)
+			}
+			data, hasData = string(b), true
+			if method == "" {
+				method = http.MethodPut
 			}
 		case "-w", "--write-out":
 			writeOut = arg()

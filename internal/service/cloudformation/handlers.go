@@ -1,23 +1,18 @@
 package cloudformation
 
 import (
-	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 )
 
 // handlers maps the resource types that stacks may have to their handlers.
 var handlers = func() map[string]handler {
 	out := map[string]handler{
-		// Nothing listens at the URL: wait conditions are signaled with SignalResource.
 		// eksctl and CDK use a handle on its own as a resource that does nothing.
-		"AWS::CloudFormation::WaitConditionHandle": {create: func(r *request) (string, error) {
-			return fmt.Sprintf("https://cloudformation-waitcondition-%s.s3.%[1]s.amazonaws.com/%s/%s/%s", r.o.key.Region, url.PathEscape(r.o.arn), r.token, r.logical), nil
-		}},
+		handleType: {create: (*request).newHandle},
 		waitCondition: {own: "Count Handle Timeout", create: func(r *request) (string, error) {
 			return r.o.arn + "/" + r.token + "/" + r.logical, nil
-		}, read: func(*request) (map[string]any, error) { return map[string]any{"Data": "{}"}, nil }},
+		}},
 		stackTyp:             nestedHandler(),
 		"AWS::CDK::Metadata": {create: func(r *request) (string, error) { return r.token, nil }},
 	}

@@ -29,8 +29,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "CancelUpdateStack", Members: "ClientRequestToken StackName"},
 			{Name: "ContinueUpdateRollback", Members: "ClientRequestToken ResourcesToSkip RoleARN StackName"},
 			{Name: "RollbackStack", Members: "ClientRequestToken DeploymentConfig.Mode RoleARN StackName", Except: "the deployment mode EXPRESS"},
-			{Name: "SignalResource", Members: "LogicalResourceId StackName Status UniqueId",
-				Except: "what is put at the URL of a wait condition's handle"},
+			{Name: "SignalResource", Members: "LogicalResourceId StackName Status UniqueId"},
 			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody StackPolicyURL"},
 			{Name: "GetStackPolicy", Members: "StackName"},
 			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description ImportExistingResources IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +

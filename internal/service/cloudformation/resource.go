@@ -294,6 +294,9 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 	if err := r.awaitSignals(expected); err != nil {
 		return err
 	}
+	if d.Type == waitCondition {
+		attributes = map[string]any{"Data": r.signalData()}
+	}
 	return o.note(d.ID, true, func(rec *resourceRecord) { rec.complete(attributes) })
 }
 

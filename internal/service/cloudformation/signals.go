@@ -111,20 +111,21 @@ func (r *request) awaitSignals(e *expectation) error {
 	}
 	enough := func(ok int) bool { return ok*100 >= e.percent*e.count }
 	return r.wait(func() (bool, error) {
-		now, _ := r.o.resource(r.logical)
-		ok := 0
+		all, ok := r.signals(), 0
 		var bad *signalRecord
-		for _, s := range now.Signals {
+		for _, s := range all {
 			if s.Success {
 				ok++
 			} else if bad == nil {
 				bad = &s
 			}
 		}
-		failures := len(now.Signals) - ok
+		failures := len(all) - ok
 		switch late := !r.o.s.now().Before(rec.Deadline); {
 		case enough(ok):
 			return true, nil
+		case bad != nil && e.condition:
+			return false, fmt.Errorf("WaitCondition received failed message: '%s' for uniqueId: %s", bad.Reason, bad.ID) //nolint:staticcheck // AWS's words
 		case bad != nil && e.percent == 100:
 			return false, fmt.Errorf("Received FAILURE signal with UniqueId %s", bad.ID) //nolint:staticcheck // AWS's words
 		case !enough(e.count - failures):
@@ -177,7 +178,7 @@ func (s *Service) SignalResource(ctx context.Context, in *awscloudformation.Sign
 		case slices.ContainsFunc(rec.Signals, func(have signalRecord) bool { return have.ID == *in.UniqueId }):
 			return nil
 		}
-		rec.Signals = append(slices.Clone(rec.Signals), signalRecord{aws.ToString(in.UniqueId), in.Status == cloudformationtypes.ResourceSignalStatusSuccess})
+		rec.Signals = append(slices.Clone(rec.Signals), signalRecord{ID: aws.ToString(in.UniqueId), Success: in.Status == cloudformationtypes.ResourceSignalStatusSuccess})
 		rec.Reason = fmt.Sprintf("Received %s signal with UniqueId %s", in.Status, *in.UniqueId)
 		if err := resources.Put(tx, key, rec); err != nil || in.Status != cloudformationtypes.ResourceSignalStatusSuccess {
 			return err // a failure becomes the reason why the resource fails
