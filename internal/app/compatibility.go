@@ -138,10 +138,11 @@ Registry clients use ECR by these names, after ` + "`aws ecr get-login-password 
 |---|---|
 | under ` + "`drydock run`" + `, and for programs that run as pods | ` + "`ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG`" + ` |
 | everywhere on this machine, without TLS | ` + "`localhost:PORT/ACCOUNT.dkr.ecr.REGION.amazonaws.com/REPOSITORY:TAG`" + `, where PORT is that of AWS_ENDPOINT_URL |
+| ECR Public, everywhere on this machine | ` + "`localhost:PORT/public.ecr.aws/ALIAS/REPOSITORY:TAG`" + `; pods use the name from ` + "`public.ecr.aws`" + ` on |
 
 docker's daemon connects by itself, so it needs the second name. ECR differs from AWS in this:
 
-- Nodes find an image of an account that Drydock has if it was pushed there. Other registries, such as EKS's own, docker.io and public.ecr.aws, are assumed to have
+- Nodes find an image of an account that Drydock has, private or public, if it was pushed there. Other registries, such as EKS's own, docker.io and other aliases of public.ecr.aws, are assumed to have
   every image; with ` + "`drydock up --images strict`" + ` only AWS's own are. Nothing is downloaded.
 - The contents of an account have 20 GiB, together with the objects of S3. Beyond that, UploadLayerPart is refused with ` + "`LimitExceededException`" + `.
 - Images are not scanned: a scan ends with the status UNSUPPORTED_IMAGE.
@@ -149,7 +150,8 @@ docker's daemon connects by itself, so it needs the second name. ECR differs fro
 - Lifecycle policies are applied every 30 seconds, and a preview is complete at once.
 - A KMS key is checked when a repository is created, and encrypts nothing on disk.
 - Layers cannot be mounted from another repository, as on AWS unless an account setting allows it. Clients upload them again.
-- Of ECR Public there is GetAuthorizationToken. public.ecr.aws is AWS's own registry, which ` + "`drydock run`" + ` leaves to the internet.
+- In ECR Public, the alias of a registry follows from its account (` + "`aws ecr-public describe-registries`" + `), and there are no custom aliases, logos or gallery. ` + "`drydock run`" + ` leaves
+  the name public.ecr.aws to the internet, where everybody else's images are; use the name with localhost there. It shows layers itself, without a redirect.
 - Tokens are valid in all regions. The tags of their principal are those at the time of GetAuthorizationToken.
 `
 }

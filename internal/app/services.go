@@ -101,6 +101,7 @@ type daemon struct {
 	eksAuth *eksauth.Service
 	events  *eventbridge.Service
 	ecr     *ecr.Service
+	public  *ecrpublic.Service
 	// registry is where docker pushes images to ECR.
 	registry *registry.Registry
 
@@ -143,7 +144,7 @@ var services = []entry{
 	{new(s3.Service).AWS, func(d *daemon) module.Module {
 		return s3.New(s3.Config{Store: d.store, Blobs: d.blobs, KMS: awscall.KMS{API: d.server}, Authorize: d.authorizer.AuthorizeTargets, Log: d.log}).Module()
 	}},
-	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return ecrpublic.New(ecrpublic.Config{Token: d.ecr.Token}).Module() }},
+	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return d.public.Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
 	{new(servicequotas.Service).AWS, func(d *daemon) module.Module { return d.quotas.Module() }},
@@ -311,7 +312,8 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
 	images := imagestore.New(imagestore.Config{Store: d.store, Blobs: d.blobs, Clock: clocks.RealClock{}})
 	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Allowed: d.authorizer.Allowed, Emit: d.imageAction, Log: d.log})
-	d.registry = registry.New(registry.Config{API: d.server, ECR: d.ecr, Images: images, Origin: d.origins.Of, Hosts: d.cfg.AllowHosts, Clock: clocks.RealClock{}, Log: d.log})
+	d.public = ecrpublic.New(ecrpublic.Config{Store: d.store, Images: images, Token: d.ecr.Token, Allowed: d.authorizer.Allowed})
+	d.registry = registry.New(registry.Config{API: d.server, ECR: d.ecr, Images: images, Public: d.public, Origin: d.origins.Of, Hosts: d.cfg.AllowHosts, Clock: clocks.RealClock{}, Log: d.log})
 	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod, Resolver: d.eks.Authz()})
 	return nil
 }
@@ -329,7 +331,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	}
 	d.machines, err = compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
-		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, StrictImages: d.cfg.StrictImages,
+		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
 		Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
 	})

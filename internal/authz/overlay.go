@@ -352,6 +352,10 @@ var taggers = map[string]tagger{
 		action: func(string) string { return "TagResource" },
 		source: "https://docs.aws.amazon.com/AmazonECR/latest/userguide/ecr-using-tags.html",
 	},
+	"ecr-public": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/AmazonECR/latest/public/ecr-public-using-tags.html",
+	},
 	"logs": {
 		action: func(string) string { return "TagResource" },
 		source: "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogGroup.html",

@@ -57,6 +57,8 @@ type Config struct {
 	Authorizer  Authorizer
 	// Images are those of ECR.
 	Images Images
+	// PublicImages are those of ECR Public. It may be nil.
+	PublicImages PublicImages
 	// StrictImages says that only ECR and AWS's own registries have images.
 	StrictImages bool
 	// Faults are the faults in force.
@@ -134,6 +136,13 @@ type IAM interface {
 type Images interface {
 	// Exists reports whether a repository, and the image in it with a tag or digest, exist.
 	Exists(account, region, repository, reference string) (hasRepository, hasImage bool)
+}
+
+// PublicImages are the images of ECR Public.
+type PublicImages interface {
+	// Exists reports whether a registry with an alias, a repository in it, and the image in that with a tag or digest,
+	// exist.
+	Exists(alias, repository, reference string) (hasRegistry, hasRepository, hasImage bool)
 }
 
 // STS is the part of the STS service that is needed here.
@@ -221,5 +230,5 @@ func (m *Machines) Close(ctx context.Context) error {
 // calls returns what decides about the calls of machines' programs.
 func (m *Machines) calls() *guestCalls {
 	c := &m.cfg
-	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, iam: c.IAM, images: c.Images, strict: c.StrictImages, api: c.API, authorizer: c.Authorizer, faults: c.Faults}
+	return &guestCalls{network: m.network, credentials: m.credentials, sts: c.STS, ec2: c.EC2, iam: c.IAM, images: c.Images, public: c.PublicImages, strict: c.StrictImages, api: c.API, authorizer: c.Authorizer, faults: c.Faults}
 }

@@ -37,6 +37,7 @@ type guestCalls struct {
 	ec2         EC2
 	iam         IAM
 	images      Images
+	public      PublicImages
 	strict      bool
 	api         awsapi.API
 	authorizer  Authorizer

@@ -82,6 +82,17 @@ func (s *Store) Empty(rd store.Reader, r *Repository) bool {
 	return empty
 }
 
+// Tags returns the names of a repository's tags that follow another name, in order.
+func (s *Store) Tags(r *Repository, after string) []string {
+	out := []string{}
+	for _, t := range tags.All(s.store, r.Below(r.ID)) {
+		if name := tagOf(r, t.Key); name > after {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
 func tagOf(r *Repository, k store.Key) string { return strings.TrimPrefix(k.ID, r.ID+"/") }
 
 func (r *Repository) imageKey(digest string) store.Key { return r.Key(r.ID + "/" + digest) }

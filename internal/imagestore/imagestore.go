@@ -5,13 +5,14 @@
 // Images, tags, layers and uploads are records in the store. Their contents are blobs: one for each manifest, and one
 // for each part in which a layer was uploaded.
 //
-// Its errors are ECR's. internal/service/ecr imports it.
+// Its errors are ECR's. internal/service/ecr and ecrpublic import it.
 package imagestore
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,16 @@ type Store struct {
 	blobs *blobstore.Store
 	clock clock.PassiveClock
 	log   *slog.Logger
+	// owners return the IDs of the repositories that exist.
+	owners []Owner
 }
+
+// An Owner returns the IDs of a service's repositories.
+type Owner func(store.Reader) (map[string]bool, error)
+
+// Own adds a service whose repositories are in the Store. Sweep removes what is in no service's repositories, so all
+// services must be added before it runs.
+func (s *Store) Own(ids Owner) { s.owners = append(s.owners, ids) }
 
 // New returns a Store.
 func New(cfg Config) *Store {
@@ -113,18 +123,24 @@ func (s *Store) remove(ctx context.Context, all []content) error {
 }
 
 // Sweep removes what a crash may have left: blobs without a record, abandoned uploads, and what was in repositories
-// that no longer exist. ids returns the IDs of those that do. As long as a record is unreadable, nothing is removed.
-func (s *Store) Sweep(ctx context.Context, ids func(store.Reader) (map[string]bool, error)) error {
+// that no longer exist. As long as a record is unreadable, nothing is removed.
+func (s *Store) Sweep(ctx context.Context) error {
 	// All records are read at one moment, because the parts of an upload may become a layer at any time.
 	var all []content
-	var exists map[string]bool
+	exists := map[string]bool{}
 	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
 		if n := len(images.Unreadable(tx, store.Scope{})) + len(layers.Unreadable(tx, store.Scope{})) + len(uploads.Unreadable(tx, store.Scope{})); n > 0 {
 			return errors.New("some records of images are unreadable, so it is unknown which contents they name")
 		}
 		all = contents(tx, store.Scope{})
-		exists, err = ids(tx)
-		return err
+		for _, ids := range s.owners {
+			own, err := ids(tx)
+			if err != nil {
+				return err
+			}
+			maps.Copy(exists, own)
+		}
+		return nil
 	})
 	if err != nil {
 		return err

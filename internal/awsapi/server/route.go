@@ -16,6 +16,8 @@ import (
 var bodyLimits = map[string]int64{
 	"s3":  8 << 20,  // all but objects, which are not held in memory
 	"ecr": 32 << 20, // layer parts of up to 20 MiB, base64
+
+	"ecr-public": 32 << 20,
 }
 
 const (

@@ -77,6 +77,9 @@ func New(cfg Config) *Service {
 	if s.log == nil {
 		s.log = slog.Default()
 	}
+	if s.images != nil {
+		s.images.Own(repositoryIDs)
+	}
 	return s
 }
 
@@ -187,8 +190,8 @@ func (s *Service) Exists(account, region, name, reference string) (repository, i
 	return true, failure == nil
 }
 
-// repositoryIDs returns the IDs of all repositories.
-func (s *Service) repositoryIDs(r store.Reader) (ids map[string]bool, err error) {
+// repositoryIDs implements imagestore.Owner.
+func repositoryIDs(r store.Reader) (ids map[string]bool, err error) {
 	if bad := repositories.Unreadable(r, store.Scope{}); len(bad) > 0 {
 		return nil, fmt.Errorf("the record of repository %s is unreadable", bad[0])
 	}
@@ -204,7 +207,7 @@ const lifecycleEvery = 30 * time.Second
 
 // Run applies lifecycle policies until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	if err := s.images.Sweep(ctx, s.repositoryIDs); err != nil {
+	if err := s.images.Sweep(ctx); err != nil {
 		s.log.WarnContext(ctx, "ecr: removing contents that no image has", "err", err)
 	}
 	tick := s.clock.NewTicker(lifecycleEvery)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
@@ -29,6 +30,9 @@ func (x *exchange) manifest(reference string) error {
 	case http.MethodPut:
 		return x.putManifest(id)
 	case http.MethodDelete:
+		if x.alias != "" {
+			return x.deletePublic(imagestore.ID{Digest: aws.ToString(id.ImageDigest), Tag: aws.ToString(id.ImageTag)})
+		}
 		out, err := awsapi.Do[awsecr.BatchDeleteImageOutput](x.ctx, x.cfg.API, &awsecr.BatchDeleteImageInput{RegistryId: &x.account, RepositoryName: &x.repository, ImageIds: []ecrtypes.ImageIdentifier{id}})
 		if err != nil {
 			return err
@@ -42,6 +46,9 @@ func (x *exchange) manifest(reference string) error {
 	if err := x.method(http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete); err != nil {
 		return err
 	}
+	if x.alias != "" {
+		return x.getPublic(imagestore.ID{Digest: aws.ToString(id.ImageDigest), Tag: aws.ToString(id.ImageTag)})
+	}
 	out, err := awsapi.Do[awsecr.BatchGetImageOutput](x.ctx, x.cfg.API, &awsecr.BatchGetImageInput{
 		RegistryId: &x.account, RepositoryName: &x.repository, ImageIds: []ecrtypes.ImageIdentifier{id}, AcceptedMediaTypes: accepted(x.r.Header),
 	})
@@ -52,15 +59,20 @@ func (x *exchange) manifest(reference string) error {
 		return failed(&out.Failures[0])
 	}
 	i := out.Images[0]
+	x.send(*i.ImageManifestMediaType, *i.ImageId.ImageDigest, *i.ImageManifest)
+	return nil
+}
+
+// send sends a manifest.
+func (x *exchange) send(kind, digest, manifest string) {
 	h := x.w.Header()
-	h.Set("Content-Type", *i.ImageManifestMediaType)
-	h.Set("Docker-Content-Digest", *i.ImageId.ImageDigest)
-	h.Set("Content-Length", strconv.Itoa(len(*i.ImageManifest)))
+	h.Set("Content-Type", kind)
+	h.Set("Docker-Content-Digest", digest)
+	h.Set("Content-Length", strconv.Itoa(len(manifest)))
 	x.w.WriteHeader(http.StatusOK)
 	if x.r.Method != http.MethodHead {
-		_, _ = io.WriteString(x.w, *i.ImageManifest) // it only fails if the client has gone
+		_, _ = io.WriteString(x.w, manifest) // it only fails if the client has gone
 	}
-	return nil
 }
 
 func failed(f *ecrtypes.ImageFailure) error {
@@ -93,16 +105,15 @@ func (x *exchange) putManifest(id ecrtypes.ImageIdentifier) error {
 	if kind != "" {
 		in.ImageManifestMediaType = &kind
 	}
-	out, err := awsapi.Do[awsecr.PutImageOutput](x.ctx, x.cfg.API, in)
-	var digest string
-	switch {
-	case err == nil:
-		digest = *out.Image.ImageId.ImageDigest
-	case awserr.CodeOf(err) == "ImageAlreadyExistsException": // pushing an image again changes nothing
-		digest = imagestore.DigestOf(manifest)
-	default:
+	if x.alias != "" {
+		err = x.putPublic(in)
+	} else {
+		_, err = awsapi.Do[awsecr.PutImageOutput](x.ctx, x.cfg.API, in)
+	}
+	if err != nil && awserr.CodeOf(err) != "ImageAlreadyExistsException" { // pushing an image again changes nothing
 		return err
 	}
+	digest := imagestore.DigestOf(manifest)
 	x.w.Header().Set("Docker-Content-Digest", digest)
 	x.w.Header().Set("Location", x.base+x.repository+"/manifests/"+digest)
 	if r, ok := x.contents(); ok {
@@ -120,6 +131,9 @@ func (x *exchange) tags() error {
 		return err
 	}
 	q := x.r.URL.Query()
+	if x.alias != "" {
+		return x.tagsPublic(q)
+	}
 	in := &awsecr.ListImagesInput{RegistryId: &x.account, RepositoryName: &x.repository, Filter: &ecrtypes.ListImagesFilter{TagStatus: ecrtypes.TagStatusTagged}}
 	if n, err := strconv.ParseInt(q.Get("n"), 10, 32); err == nil && n > 0 {
 		in.MaxResults = new(int32(min(n, 1000)))
@@ -153,16 +167,13 @@ func (x *exchange) referrers(digest string) error {
 	if err := x.method(http.MethodGet); err != nil {
 		return err
 	}
+	if x.alias != "" {
+		return x.referrersPublic(digest)
+	}
 	in := &awsecr.ListImageReferrersInput{RegistryId: &x.account, RepositoryName: &x.repository, SubjectId: &ecrtypes.SubjectIdentifier{ImageDigest: &digest}}
 	if kind := x.r.URL.Query().Get("artifactType"); kind != "" {
 		in.Filter = &ecrtypes.ListImageReferrersFilter{ArtifactTypes: []string{kind}}
 		x.w.Header().Set("OCI-Filters-Applied", "artifactType")
-	}
-	type descriptor struct {
-		MediaType    string `json:"mediaType"`
-		Digest       string `json:"digest"`
-		Size         int64  `json:"size"`
-		ArtifactType string `json:"artifactType,omitempty"`
 	}
 	list := []descriptor{}
 	for {
@@ -177,6 +188,18 @@ func (x *exchange) referrers(digest string) error {
 			break
 		}
 	}
+	return x.index(list)
+}
+
+type descriptor struct {
+	MediaType    string `json:"mediaType"`
+	Digest       string `json:"digest"`
+	Size         int64  `json:"size"`
+	ArtifactType string `json:"artifactType,omitempty"`
+}
+
+// index sends a list of artifacts.
+func (x *exchange) index(list []descriptor) error {
 	const index = "application/vnd.oci.image.index.v1+json"
 	return x.json(index, map[string]any{"schemaVersion": 2, "mediaType": index, "manifests": list})
 }

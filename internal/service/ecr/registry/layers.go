@@ -22,6 +22,9 @@ func (x *exchange) blob(digest string) error {
 	if err := x.method(http.MethodGet, http.MethodHead); err != nil {
 		return err
 	}
+	if x.alias != "" {
+		return x.serve(digest)
+	}
 	if x.r.Method == http.MethodHead {
 		out, err := awsapi.Do[awsecr.BatchCheckLayerAvailabilityOutput](x.ctx, x.cfg.API, &awsecr.BatchCheckLayerAvailabilityInput{
 			RegistryId: &x.account, RepositoryName: &x.repository, LayerDigests: []string{digest},
@@ -75,17 +78,28 @@ func (x *exchange) uploads(id string) {
 // begin starts an upload. As on AWS by default, layers cannot be mounted from another repository, so the client uploads
 // them.
 func (x *exchange) begin() error {
-	out, err := awsapi.Do[awsecr.InitiateLayerUploadOutput](x.ctx, x.cfg.API, &awsecr.InitiateLayerUploadInput{RegistryId: &x.account, RepositoryName: &x.repository})
+	id, err := x.initiate()
 	if err != nil {
 		return err
 	}
 	if digest := x.r.URL.Query().Get("digest"); digest != "" { // the whole upload is in one request
-		if err := x.receive(*out.UploadId); err != nil {
+		if err := x.receive(id); err != nil {
 			return err
 		}
-		return x.complete(*out.UploadId, digest)
+		return x.complete(id, digest)
 	}
-	return x.progress(*out.UploadId, http.StatusAccepted)
+	return x.progress(id, http.StatusAccepted)
+}
+
+func (x *exchange) initiate() (id string, err error) {
+	if x.alias != "" {
+		return x.initiatePublic()
+	}
+	out, err := awsapi.Do[awsecr.InitiateLayerUploadOutput](x.ctx, x.cfg.API, &awsecr.InitiateLayerUploadInput{RegistryId: &x.account, RepositoryName: &x.repository})
+	if err != nil {
+		return "", err
+	}
+	return *out.UploadId, nil
 }
 
 // progress responds with the location of an upload and how much of it has been received.
@@ -133,9 +147,13 @@ func (x *exchange) receive(id string) error {
 			return nil
 		}
 		last := at + n - 1
-		_, err = awsapi.Do[awsecr.UploadLayerPartOutput](x.ctx, x.cfg.API, &awsecr.UploadLayerPartInput{
-			RegistryId: &x.account, RepositoryName: &x.repository, UploadId: &id, PartFirstByte: &at, PartLastByte: &last, LayerPartBlob: part.Bytes(),
-		})
+		if x.alias != "" {
+			err = x.uploadPublic(id, at, last, part.Bytes())
+		} else {
+			_, err = awsapi.Do[awsecr.UploadLayerPartOutput](x.ctx, x.cfg.API, &awsecr.UploadLayerPartInput{
+				RegistryId: &x.account, RepositoryName: &x.repository, UploadId: &id, PartFirstByte: &at, PartLastByte: &last, LayerPartBlob: part.Bytes(),
+			})
+		}
 		if err != nil {
 			return err
 		}
@@ -143,10 +161,14 @@ func (x *exchange) receive(id string) error {
 	}
 }
 
-func (x *exchange) complete(id, digest string) error {
-	_, err := awsapi.Do[awsecr.CompleteLayerUploadOutput](x.ctx, x.cfg.API, &awsecr.CompleteLayerUploadInput{
-		RegistryId: &x.account, RepositoryName: &x.repository, UploadId: &id, LayerDigests: []string{digest},
-	})
+func (x *exchange) complete(id, digest string) (err error) {
+	if x.alias != "" {
+		err = x.completePublic(id, digest)
+	} else {
+		_, err = awsapi.Do[awsecr.CompleteLayerUploadOutput](x.ctx, x.cfg.API, &awsecr.CompleteLayerUploadInput{
+			RegistryId: &x.account, RepositoryName: &x.repository, UploadId: &id, LayerDigests: []string{digest},
+		})
+	}
 	if err != nil && awserr.CodeOf(err) != "LayerAlreadyExistsException" { // the client wants the layer to exist
 		return err
 	}

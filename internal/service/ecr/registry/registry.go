@@ -5,6 +5,9 @@
 // for it (BatchGetImage, GetDownloadUrlForLayer, InitiateLayerUpload, …), as the principal that got the token. So the
 // same policies apply as for the API, CloudTrail records the calls, and DescribeImages shows pushed images at once.
 //
+// The public registries of Amazon ECR Public are served here, too. Everybody may read them; what changes them becomes
+// calls of ECR Public (public.go).
+//
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 package registry
 
@@ -38,6 +41,8 @@ type Config struct {
 	API    awsapi.API
 	ECR    *ecr.Service
 	Images *imagestore.Store
+	// Public has the public registries. It may be nil.
+	Public Public
 	// Origin returns the VPC endpoint and the address of a guest's connection. Nil means that there are no guests.
 	Origin func(remote string) (awsapi.VPCEndpoint, netip.Addr)
 	// Hosts are the names that the user has given this machine.
@@ -62,7 +67,7 @@ var layerHost = regexp.MustCompile(`^prod-[a-z0-9-]+-starport-layer-bucket\.s3\.
 // path decides: the API has no paths under /v2, because v2 is too short for the name of a bucket.
 func (g *Registry) Serves(r *http.Request) bool {
 	host := hostname(r.Host)
-	if hostForm.MatchString(host) || layerHost.MatchString(host) {
+	if hostForm.MatchString(host) || layerHost.MatchString(host) || host == publicHost {
 		return true
 	}
 	_, err := netip.ParseAddr(host)
@@ -86,7 +91,9 @@ type exchange struct {
 	base            string
 	account, region string
 	repository      string
-	ctx             context.Context // of the calls
+	// alias is the name of the public registry, or empty.
+	alias string
+	ctx   context.Context // of the calls
 }
 
 // paths are the paths below a repository.
@@ -115,7 +122,8 @@ func (g *Registry) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if host != nil {
 		x.account, x.region = host[1], host[2]
 	}
-	if !x.login() {
+	path = x.inPublic(path)
+	if !(x.anonymous() && path != "") && !x.login() {
 		return
 	}
 	if path == "" {
@@ -201,6 +209,10 @@ func (x *exchange) unhurried() {
 
 // contents returns where the repository's images are stored. Earlier calls have checked that the repository exists.
 func (x *exchange) contents() (*imagestore.Repository, bool) {
+	if x.alias != "" {
+		r, _, _ := x.cfg.Public.Repository(x.alias, x.repository)
+		return r, r != nil
+	}
 	return x.cfg.ECR.Repository(x.account, x.region, x.repository)
 }
 
@@ -285,6 +297,7 @@ func notFound(code, message string) error { return &problem{http.StatusNotFound,
 var statuses = map[string]problem{
 	"AccessDeniedException":             {http.StatusForbidden, "DENIED", ""},
 	"RepositoryNotFoundException":       {http.StatusNotFound, "NAME_UNKNOWN", ""},
+	"RegistryNotFoundException":         {http.StatusNotFound, "NAME_UNKNOWN", ""},
 	"LayersNotFoundException":           {http.StatusNotFound, "BLOB_UNKNOWN", ""},
 	"ImageNotFoundException":            {http.StatusNotFound, "MANIFEST_UNKNOWN", ""},
 	"UploadNotFoundException":           {http.StatusNotFound, "BLOB_UPLOAD_UNKNOWN", ""},
