@@ -70,8 +70,8 @@ CloudFormation creates, updates and deletes stacks of the types of resources in 
 Other types are refused as AWS refuses types that it does not know. It differs from AWS in this:
 
 - A property without an equal in the API call behind its type, or that the call would not honour, fails the resource with the text of HTTP 501. None is dropped silently.
-- There are no imports of resources. Of custom resources there are those that docs/cloudformation.md lists.
-- Drift is looked for in the types that docs/cloudformation.md lists; resources of others stay NOT_CHECKED.
+- Of custom resources there are those that docs/cloudformation.md lists.
+- Drift is looked for in the types that docs/cloudformation.md lists, and those can be imported; resources of others stay NOT_CHECKED.
 - Stacks can be nested in at most ten levels.
 - DeletionPolicy Snapshot is refused.
 - TemplateURL also takes URLs below Drydock's own address, to which the AWS CLI uploads.

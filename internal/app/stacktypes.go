@@ -61,7 +61,7 @@ A property that is not handled fails the resource with the text of HTTP 501: non
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", t.Type, quoted(t.Handled), quoted(t.Refused), quoted(t.InPlace), t.Values)
 	}
 	fmt.Fprintf(&b, "\nThere are %d types.\n", len(types))
-	fmt.Fprintf(&b, "\n## Drift\n\nDrift is looked for in %s. Resources of other types stay NOT_CHECKED, and a property that the type's reader does not know counts as equal.\n", quoted(cloudformation.TypesRead()))
+	fmt.Fprintf(&b, "\n## Drift and imports\n\nDrift is looked for in %s, and change sets of the type IMPORT take them. Resources of other types stay NOT_CHECKED, and a property that the type's reader does not know counts as equal.\n", quoted(cloudformation.TypesRead()))
 	b.WriteString(`
 ## Custom resources
 

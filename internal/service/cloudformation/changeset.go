@@ -42,7 +42,7 @@ func (f *foundSet) execution() cloudformationtypes.ExecutionStatus {
 		return cloudformationtypes.ExecutionStatusExecuteComplete // the stack has moved on
 	case inProgress(f.stack.Status):
 		return cloudformationtypes.ExecutionStatusExecuteInProgress
-	case f.stack.Status == cloudformationtypes.StackStatusCreateComplete, f.stack.Status == cloudformationtypes.StackStatusUpdateComplete:
+	case f.stack.Status == cloudformationtypes.StackStatusCreateComplete, f.stack.Status == cloudformationtypes.StackStatusUpdateComplete, f.stack.Status == cloudformationtypes.StackStatusImportComplete:
 		return cloudformationtypes.ExecutionStatusExecuteComplete
 	}
 	return cloudformationtypes.ExecutionStatusExecuteFailed
@@ -138,8 +138,10 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	}
 	review := ok && f.Status == cloudformationtypes.StackStatusReviewInProgress
 	switch {
-	case set.Type == cloudformationtypes.ChangeSetTypeImport:
-		return nil, notYet("change sets of the type IMPORT")
+	case set.Type != cloudformationtypes.ChangeSetTypeImport && len(in.ResourcesToImport) > 0:
+		return nil, invalid("ResourcesToImport is only for change sets of the type IMPORT") // our own wording
+	case set.Type == cloudformationtypes.ChangeSetTypeImport && ok && !review && !slices.Contains(updatable, f.Status):
+		return nil, wrongState(f.arn(), f.Status)
 	case set.Type == cloudformationtypes.ChangeSetTypeCreate && ok && !review:
 		return nil, setsStackExists(f.Name, set.Name)
 	case set.Type == cloudformationtypes.ChangeSetTypeUpdate && !ok:
@@ -173,6 +175,14 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		return nil, err
 	}
 	set.Changes = plan.changed
+	if set.Type == cloudformationtypes.ChangeSetTypeImport {
+		if set.Adopted, err = s.adoptions(in, &f, t); err != nil {
+			return nil, err
+		}
+		if set.Changes, err = s.adoptionPlan(plan, set.Adopted, &f, &next, in); err != nil {
+			return nil, err
+		}
+	}
 	if set.Type == cloudformationtypes.ChangeSetTypeUpdate && !plan.changes() {
 		set.Status, set.Execution = cloudformationtypes.ChangeSetStatusFailed, cloudformationtypes.ExecutionStatusUnavailable
 		// [seen] the same snapshots, test_changesets; `aws cloudformation deploy` and CDK look
@@ -315,6 +325,9 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 		outputs, imports := next.Outputs, next.Imports
 		next.versionRecord, next.RoleARN, next.ChangeSet, next.Operation = f.versionRecord, f.RoleARN, f.arn(), op
 		next.Outputs, next.Imports = outputs, imports
+		if f.Type == cloudformationtypes.ChangeSetTypeImport {
+			return s.beginImport(tx, &f.stack, next)
+		}
 		if f.Type != cloudformationtypes.ChangeSetTypeCreate {
 			next.KeepFailed = aws.ToBool(in.DisableRollback) || f.OnFailure == "DO_NOTHING"
 			return s.beginUpdate(tx, &f.stack, next)

@@ -33,8 +33,8 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "SetStackPolicy", Members: "StackName StackPolicyBody StackPolicyURL"},
 			{Name: "GetStackPolicy", Members: "StackName"},
 			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description ImportExistingResources IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
-				"Parameters.ParameterValue Parameters.UsePreviousValue RoleARN StackName Tags TemplateBody TemplateURL UsePreviousTemplate",
-				Except: "change sets of the type IMPORT; IncludeNestedStacks for templates with nested stacks; the deployment mode EXPRESS"},
+				"Parameters.ParameterValue Parameters.UsePreviousValue ResourcesToImport.LogicalResourceId ResourcesToImport.ResourceIdentifier ResourcesToImport.ResourceType RoleARN StackName Tags TemplateBody TemplateURL UsePreviousTemplate",
+				Except: "imports of types that docs/cloudformation.md does not list; IncludeNestedStacks for templates with nested stacks; the deployment mode EXPRESS"},
 			{Name: "DescribeChangeSet", Members: "ChangeSetName IncludePropertyValues NextToken StackName"},
 			{Name: "ExecuteChangeSet", Members: "ChangeSetName ClientRequestToken DisableRollback StackName"},
 			{Name: "DeleteChangeSet", Members: "ChangeSetName StackName"},

@@ -81,6 +81,10 @@ func (s *Service) reconcile(ctx context.Context, key store.Key, depth int) (time
 		err = o.update(ctx)
 	case cloudformationtypes.StackStatusUpdateRollbackInProgress:
 		err = o.rollBackUpdate(ctx)
+	case cloudformationtypes.StackStatusImportInProgress:
+		err = o.adopt(ctx)
+	case cloudformationtypes.StackStatusImportRollbackInProgress:
+		err = o.rollBackImport(ctx)
 	case cloudformationtypes.StackStatusUpdateCompleteCleanupInProgress:
 		err = o.cleanUp(ctx, cloudformationtypes.StackStatusUpdateComplete)
 	case cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress:

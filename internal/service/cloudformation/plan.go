@@ -19,7 +19,8 @@ const unknown = "{{changeSet:KNOWN_AFTER_APPLY}}"
 type plan struct {
 	changed []plannedChange // by logical ID
 	// other is true if something besides resources changes.
-	other bool
+	other   bool
+	outputs []outputRecord
 }
 
 func (p *plan) changes() bool { return p.other || len(p.changed) > 0 }
@@ -95,8 +96,8 @@ func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecor
 		}
 	}
 	slices.SortFunc(out.changed, func(a, b plannedChange) int { return strings.Compare(*a.LogicalResourceId, *b.LogicalResourceId) })
-	outputs, err := o.outputsOf(p)
-	out.other = err != nil || !slices.Equal(outputs, now.Outputs) || !slices.Equal(now.Tags, next.Tags) || !slices.Equal(now.NotificationARNs, next.NotificationARNs)
+	out.outputs, err = o.outputsOf(p)
+	out.other = err != nil || !slices.Equal(out.outputs, now.Outputs) || !slices.Equal(now.Tags, next.Tags) || !slices.Equal(now.NotificationARNs, next.NotificationARNs)
 	return out, nil
 }
 

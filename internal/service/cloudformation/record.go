@@ -17,7 +17,7 @@ var (
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event")
 	// changeSets are keyed by STACK/ID.
-	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same)
+	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same, store.Same)
 	// texts are keyed by STACK/ID.
 	texts = store.NewCollection[textRecord]("cloudformation", "text")
 )
@@ -204,6 +204,7 @@ type changeSetRecord struct {
 	OnFailure          string          `json:",omitempty"`
 	ImportExisting     bool            `json:",omitempty"`
 	Changes            []plannedChange `json:",omitempty"`
+	Adopted            []adoptedRecord `json:",omitempty"` // of the type IMPORT
 	Token, Fingerprint string          `json:",omitempty"`
 }
 

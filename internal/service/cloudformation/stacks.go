@@ -372,7 +372,7 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 			return nil
 		case f.Protected:
 			return protected(f.Name)
-		case strings.HasPrefix(string(f.Status), "UPDATE_") && inProgress(f.Status) && !(f.Held && nestingFrom(ctx) != nil):
+		case (strings.HasPrefix(string(f.Status), "UPDATE_") || strings.HasPrefix(string(f.Status), "IMPORT_")) && inProgress(f.Status) && !(f.Held && nestingFrom(ctx) != nil):
 			return invalid("Stack [%s] cannot be deleted while in status %s", f.Name, f.Status)
 		case len(in.RetainResources) > 0 && f.Status != cloudformationtypes.StackStatusDeleteFailed:
 			return cannotRetain(f.arn())

@@ -16,7 +16,7 @@ import (
 // updatable are the states in which a stack can be updated.
 var updatable = []cloudformationtypes.StackStatus{
 	cloudformationtypes.StackStatusCreateComplete, cloudformationtypes.StackStatusCreateFailed, cloudformationtypes.StackStatusUpdateComplete, cloudformationtypes.StackStatusUpdateFailed,
-	cloudformationtypes.StackStatusUpdateRollbackComplete,
+	cloudformationtypes.StackStatusUpdateRollbackComplete, cloudformationtypes.StackStatusImportComplete, cloudformationtypes.StackStatusImportRollbackComplete,
 }
 
 // UpdateStack begins an update of a stack.
