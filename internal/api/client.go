@@ -146,6 +146,16 @@ func (c *Client) WhyRequest(ctx context.Context, account, id string) (RequestExp
 	return get[RequestExplanation](ctx, c, "why/request", q)
 }
 
+// WhyStack explains what became of a stack. name may be its ARN.
+func (c *Client) WhyStack(ctx context.Context, p Place, name string) (StackExplanation, error) {
+	return get[StackExplanation](ctx, c, "why/stack", p.values("name", name))
+}
+
+// Stacks returns the names of the stacks that WhyStack can be asked about.
+func (c *Client) Stacks(ctx context.Context, p Place) ([]string, error) {
+	return get[[]string](ctx, c, "stacks", p.values())
+}
+
 // Faults returns the faults in force, of all regions if the region is empty.
 func (c *Client) Faults(ctx context.Context, p Place) ([]fault.Fault, error) {
 	return get[[]fault.Fault](ctx, c, "faults", p.values())

@@ -20,7 +20,7 @@ const (
 
 // newCloudFormation makes CloudFormation, which calls all other services.
 func (d *daemon) newCloudFormation() *cloudformation.Service {
-	d.stacks = cloudformation.New(cloudformation.Config{
+	return cloudformation.New(cloudformation.Config{
 		Store: d.store,
 		API:   d.server,
 		Assume: func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error) {
@@ -36,7 +36,6 @@ func (d *daemon) newCloudFormation() *cloudformation.Service {
 		Deleting: d.timing.StackDeleting,
 		Log:      d.log,
 	})
-	return d.stacks
 }
 
 // serveHandle answers requests to the URLs of wait conditions' handles, which are in a bucket of AWS. What applies to

@@ -151,7 +151,7 @@ var services = []entry{
 	{new(cloudtrail.Service).AWS, func(d *daemon) module.Module {
 		return cloudtrail.New(cloudtrail.Config{Store: d.store, Journal: d.journal, Log: d.log}).Module()
 	}},
-	{new(cloudformation.Service).AWS, func(d *daemon) module.Module { return d.newCloudFormation().Module() }},
+	{new(cloudformation.Service).AWS, func(d *daemon) module.Module { return d.stacks.Module() }},
 	{new(resourcegroupstaggingapi.Service).AWS, func(d *daemon) module.Module {
 		return resourcegroupstaggingapi.New(resourcegroupstaggingapi.Config{API: d.server, Services: d.taggings}).Module()
 	}},
@@ -314,6 +314,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Allowed: d.authorizer.Allowed, Emit: d.imageAction, Log: d.log})
 	d.public = ecrpublic.New(ecrpublic.Config{Store: d.store, Images: images, Token: d.ecr.Token, Allowed: d.authorizer.Allowed})
 	d.registry = registry.New(registry.Config{API: d.server, ECR: d.ecr, Images: images, Public: d.public, Origin: d.origins.Of, Hosts: d.cfg.AllowHosts, Clock: clocks.RealClock{}, Log: d.log})
+	d.stacks = d.newCloudFormation()
 	d.eksAuth = eksauth.New(eksauth.Config{Review: d.reviewPodToken, Assume: d.assumeForPod, Resolver: d.eks.Authz()})
 	return nil
 }
@@ -342,7 +343,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interruptInstance, Notice: d.sender.Notice, Log: d.log})
 	d.keeper.Refresh()
 	d.why = why.New(why.Config{
-		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
+		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Stacks: d.stacks, API: d.server, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
 		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at,
 	})
 	d.podRuns = podrun.New(podrun.Config{

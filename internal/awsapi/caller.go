@@ -40,6 +40,17 @@ func Do[Out any](ctx context.Context, api API, in any) (*Out, error) {
 	return typed, nil
 }
 
+// A CallError is the error of a call between services, with the ID of its request, by which the journal knows it.
+type CallError struct {
+	RequestID, Service, Operation string
+	Err                           error
+}
+
+func (e *CallError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the service's error.
+func (e *CallError) Unwrap() error { return e.Err }
+
 // A ServiceRole is the service-linked role under which an AWS service calls others.
 type ServiceRole struct {
 	Service string // service principal: autoscaling.amazonaws.com

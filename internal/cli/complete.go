@@ -34,6 +34,19 @@ func (o *globalOptions) nodeNames(ctx context.Context, account, region string) [
 	return out
 }
 
+// stackNames returns the stacks of an account and region, or none if the daemon cannot be asked.
+func (o *globalOptions) stackNames(ctx context.Context, account, region string) []string {
+	daemon, err := o.client()
+	if err != nil {
+		return nil
+	}
+	out, err := daemon.Stacks(ctx, api.Place{Account: account, Region: region})
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
 // podNames are the pods and owners of pods of a cluster that begin with a text, as
 // NAMESPACE/NAME, or as NAME if they are in the namespace default and it says no other.
 func (o *globalOptions) podNames(ctx context.Context, p api.Place, cluster string, running bool, begun string) []string {

@@ -16,6 +16,8 @@ func TestNames(t *testing.T) {
 		switch r.URL.Path {
 		case "/_drydock/nodes":
 			_ = json.NewEncoder(w).Encode([]string{"i-1", "ip-10-0-0-1.ec2.internal", r.URL.Query().Get("account") + "@" + r.URL.Query().Get("region")})
+		case "/_drydock/stacks":
+			_ = json.NewEncoder(w).Encode([]string{"shop", "bank"})
 		case "/_drydock/pods":
 			names := []string{"default/web", "default/web-7c5ddbdf54-9x2lq", "shop/cart"}
 			if !r.URL.Query().Has("running") {
@@ -44,6 +46,7 @@ func TestNames(t *testing.T) {
 	}{
 		{"__complete why node ip-", 0, "ip-10-0-0-1.ec2.internal\n:4\n"},
 		{"__complete why node --account 111122223333 --region eu-west-1 111", 0, "111122223333@eu-west-1\n:4\n"},
+		{"__complete why stack s", 0, "shop\n:4\n"},
 		{"__complete why node i-1 i", 0, ":4\n"},
 		{"__complete why pod default/web", 0, "default/web\ndefault/web-7c5ddbdf54-9x2lq\n:4\n"},
 		{"__complete why pod w", 0, "web\nweb-7c5ddbdf54-9x2lq\n:4\n"},

@@ -18,6 +18,17 @@ func readyNode(id string) api.NodeExplanation {
 	return api.NodeExplanation{Instance: id, State: "running", Ready: true, Steps: []api.Step{{Name: "ready", State: api.StepOK}}}
 }
 
+// brokenStack was rolled back, unless its name is well.
+func brokenStack(name string) api.StackExplanation {
+	if name == "well" {
+		return api.StackExplanation{Stack: name, Region: "us-east-1", Status: "CREATE_COMPLETE", Healthy: true, Steps: []api.Step{{Name: "Name", State: api.StepOK}}}
+	}
+	return api.StackExplanation{
+		Stack: name, Region: "us-east-1", Status: "ROLLBACK_COMPLETE", Steps: []api.Step{{Name: "Name", State: api.StepFailed}},
+		Failures: []api.StackFailure{{LogicalID: "Name"}},
+	}
+}
+
 // The commands ask the daemon, show its answer and exit with it.
 func TestWhyNode(t *testing.T) {
 	var asked string
@@ -36,6 +47,13 @@ func TestWhyNode(t *testing.T) {
 		case "/_drydock/why/pod":
 			asked = r.URL.Query().Encode()
 			_ = json.NewEncoder(w).Encode(api.PodExplanation{Namespace: "shop", Pod: name, Cluster: "dev", Phase: "Pending"})
+		case "/_drydock/why/stack":
+			asked = r.URL.Query().Encode()
+			if name == "none" {
+				http.Error(w, "no stack none is in us-east-1; a deleted stack is known by its ARN", http.StatusNotFound)
+				return
+			}
+			_ = json.NewEncoder(w).Encode(brokenStack(name))
 		case "/_drydock/why/nodes":
 			asked = r.URL.Query().Encode()
 			_ = json.NewEncoder(w).Encode(api.NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []api.NodeExplanation{readyNode("i-2"), brokenNode("i-1")}})
@@ -63,6 +81,10 @@ func TestWhyNode(t *testing.T) {
 		{"a pod", []string{"pod", "shop/web"}, 1, "Pending: still in progress.", "account=&cluster=&name=web&namespace=shop&region=us-east-1"},
 		{"a pod by its namespace", []string{"pod", "web", "-n", "shop", "--cluster", "dev", "-o", "json"}, 1, `"phase": "Pending"`, "account=&cluster=dev&name=web&namespace=shop&region=us-east-1"},
 		{"a pod of the default namespace", []string{"pod", "web"}, 1, "Pending", "account=&cluster=&name=web&namespace=default&region=us-east-1"},
+		{"a stack", []string{"stack", "shop"}, 1, "ROLLBACK_COMPLETE. First failed: Name.", "account=&name=shop&region=us-east-1"},
+		{"a healthy stack", []string{"stack", "well"}, 0, "CREATE_COMPLETE.", "account=&name=well&region=us-east-1"},
+		{"a stack as data", []string{"stack", "shop", "-o", "json"}, 1, `"logicalId": "Name"`, "account=&name=shop&region=us-east-1"},
+		{"no such stack", []string{"stack", "none"}, 2, "drydock: no stack none is in us-east-1; a deleted stack is known by its ARN\nTry: aws cloudformation list-stacks --region us-east-1", "account=&name=none&region=us-east-1"},
 		{"a pod of two namespaces", []string{"pod", "shop/web", "-n", "bank"}, 2, "name different namespaces", ""},
 		{"no pod's name", []string{"pod", "a/b/c"}, 2, "is not [NAMESPACE/]NAME", ""},
 	} {

@@ -1,6 +1,6 @@
 // Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has come, whether a connection
-// can be made, why a request was refused, and which chain leads from a service account to a role. It gathers the
-// evidence from services, machines and the journal, says which rule stopped the subject of the question, and which
+// can be made, why a request was refused, why a stack failed, and which chain leads from a service account to a role.
+// It gathers the evidence from services, machines and the journal, says which rule stopped the subject of the question, and which
 // command would change that. It changes nothing and decides nothing by itself.
 //
 // It uses the services through the interfaces below, and only app imports it.
@@ -37,9 +37,12 @@ type Config struct {
 	EC2        EC2
 	EKS        EKS
 	IAM        IAM
+	Stacks     Stacks
 	Machines   Machines
 	Journal    Journal
 	Authorizer Authorizer
+	// API lists what keeps a stack's resources from being deleted.
+	API awsapi.API
 	// Faults are the faults in force.
 	Faults *fault.Set
 	// Network returns the current network of an account and region.
@@ -134,6 +137,8 @@ func (x *Explainer) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET /_drydock/why/reach", x.getWhyReach)
 	mux.HandleFunc("GET /_drydock/why/request", x.getWhyRequest)
 	mux.HandleFunc("GET /_drydock/why/serviceaccount", x.getWhyServiceAccount)
+	mux.HandleFunc("GET /_drydock/stacks", x.getStacks)
+	mux.HandleFunc("GET /_drydock/why/stack", x.getWhyStack)
 }
 
 // roleName returns a role's name without its path.

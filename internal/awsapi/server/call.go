@@ -67,6 +67,9 @@ func (s *Server) callOnce(ctx context.Context, op *operation, in any) (any, erro
 	if !op.readOnly || err != nil {
 		i.record(statusOf(op, err), out, err)
 	}
+	if err != nil {
+		err = &awsapi.CallError{RequestID: i.call.RequestID, Service: i.call.Service, Operation: i.call.Operation, Err: err}
+	}
 	return out, err
 }
 

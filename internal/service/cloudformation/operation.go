@@ -276,6 +276,11 @@ func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord
 		LogicalID: said.LogicalID, PhysicalID: said.shown(), Type: said.Type, Time: now, Status: string(said.Status), Reason: said.Reason,
 		Properties: string(masked(said.Properties, parameters)), Token: op.Token, Operation: op.ID,
 	}
+	if failed(said.Status) && said.Failure != nil {
+		about := *said.Failure
+		about.Suffix = said.Suffix
+		e.Failure = &about
+	}
 	if said.Invalid && said.Status == cloudformationtypes.ResourceStatusCreateFailed {
 		e.Detailed = string(cloudformationtypes.DetailedStatusValidationFailed)
 	}

@@ -128,7 +128,7 @@ func (o *operation) updateResource(ctx context.Context, d *template.Resource) bo
 		return o.concluded(ctx, d.ID, o.bringUp(ctx, d))
 	case rec.Status == cloudformationtypes.ResourceStatusCreateFailed:
 		// An update or creation failed and was not rolled back.
-		if !o.removeState(ctx, &rec, &rec.resourceState, false, func(cloudformationtypes.ResourceStatus, string) {}) {
+		if !o.removeState(ctx, &rec, &rec.resourceState, false, func(cloudformationtypes.ResourceStatus, error) {}) {
 			return o.concluded(ctx, d.ID, fmt.Errorf("resource %s failed and cannot be deleted", d.ID))
 		}
 		if err := o.addResource(d); err != nil {

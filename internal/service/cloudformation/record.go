@@ -14,8 +14,8 @@ var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
 	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
-	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same)
-	events    = store.NewCollection[eventRecord]("cloudformation", "event")
+	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same)
+	events    = store.NewCollection[eventRecord]("cloudformation", "event", store.Same)
 	// changeSets are keyed by STACK/ID.
 	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same, store.Same)
 	// texts are keyed by STACK/ID.
@@ -121,7 +121,9 @@ type resourceRecord struct {
 	Stack, LogicalID, Type string
 	Status                 cloudformationtypes.ResourceStatus
 	Reason                 string `json:",omitempty"`
-	Changed                time.Time
+	// Failure says more than Reason, if the resource has failed.
+	Failure *failureRecord `json:",omitempty"`
+	Changed time.Time
 	resourceState
 	// Step is the phase of an operation that last changed the resource.
 	Step string `json:",omitempty"`
@@ -186,7 +188,25 @@ type eventRecord struct {
 	Status, Reason, Detailed, Token string
 	Properties                      string
 	Operation                       string
+	Failure                         *failureRecord `json:",omitempty"` // of a resource
 }
+
+// A failureRecord is what is known about the failure of a resource, besides its reason.
+type failureRecord struct {
+	// Calls are the refused call and, if its service made it for another call, those it was made for:
+	// the innermost first.
+	Calls []callRecord `json:",omitempty"`
+	// Code and Message are the answer to the call.
+	Code    string `json:",omitempty"`
+	Message string `json:",omitempty"`
+	// Instances are those that the resource had when it failed.
+	Instances []string `json:",omitempty"`
+	// Suffix is the random part of the resource's name, which its next creation would not have.
+	Suffix string `json:",omitempty"`
+}
+
+// A callRecord is a call to another service, which the journal has under the ID of its request.
+type callRecord struct{ RequestID, Service, Operation string }
 
 // A changeSetRecord is a proposed version of a stack.
 type changeSetRecord struct {

@@ -15,8 +15,8 @@ func (o *operation) removeResource(ctx context.Context, rec resourceRecord) bool
 	if rec.Status == cloudformationtypes.ResourceStatusDeleteComplete || rec.Status == cloudformationtypes.ResourceStatusDeleteSkipped {
 		return ok
 	}
-	say := func(status cloudformationtypes.ResourceStatus, reason string) {
-		o.logged(o.note(rec.LogicalID, true, func(r *resourceRecord) { r.Status, r.Reason = status, reason }))
+	say := func(status cloudformationtypes.ResourceStatus, err error) {
+		o.logged(o.note(rec.LogicalID, true, func(r *resourceRecord) { r.Status = status; r.because(err) }))
 	}
 	keep := rec.DeletionPolicy == "Retain" || rec.DeletionPolicy == "RetainExceptOnCreate" && !o.undoes() || slices.Contains(o.rec.Retain, rec.LogicalID)
 	return o.removeState(ctx, &rec, &rec.resourceState, keep, say) && ok
@@ -34,9 +34,10 @@ func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
 	for _, d := range rec.Discarded {
 		about := rec
 		about.Status, about.Discarded, about.resourceState = "", nil, d.resourceState
-		gone := o.removeState(ctx, &about, &about.resourceState, d.Retain, func(status cloudformationtypes.ResourceStatus, reason string) {
+		gone := o.removeState(ctx, &about, &about.resourceState, d.Retain, func(status cloudformationtypes.ResourceStatus, err error) {
 			said := about
-			said.Status, said.Reason = status, reason
+			said.Status = status
+			said.because(err)
 			o.logged(o.write(id, func(*resourceRecord) *resourceRecord { return &said }))
 		})
 		if gone {
@@ -65,17 +66,17 @@ func (o *operation) undoes() bool {
 
 // removeState deletes a physical resource, or retains it if keep is true, and reports
 // whether the stack no longer has it.
-func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *resourceState, keep bool, say func(cloudformationtypes.ResourceStatus, string)) bool {
+func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *resourceState, keep bool, say func(cloudformationtypes.ResourceStatus, error)) bool {
 	h, _ := handlerOf(rec.Type)
 	as, err := o.as(ctx)
 	if err != nil {
-		say(cloudformationtypes.ResourceStatusDeleteFailed, err.Error())
+		say(cloudformationtypes.ResourceStatusDeleteFailed, err)
 		return false
 	}
 	r := o.request(as, rec, st)
 	if r.id == "" && st.Begun {
 		if r.id, err = r.find(h); err != nil {
-			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
+			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err))
 			return false
 		}
 		if h.find == nil {
@@ -88,11 +89,11 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 			return true
 		}
 	case keep:
-		say(cloudformationtypes.ResourceStatusDeleteSkipped, "")
+		say(cloudformationtypes.ResourceStatusDeleteSkipped, nil)
 		return true
 	}
 	if rec.Status != cloudformationtypes.ResourceStatusDeleteInProgress {
-		say(cloudformationtypes.ResourceStatusDeleteInProgress, "")
+		say(cloudformationtypes.ResourceStatusDeleteInProgress, nil)
 	}
 	if r.id != "" && h.remove != nil {
 		err = r.retried(h.remove)
@@ -100,11 +101,11 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 			return false
 		}
 		if err != nil && !notFound(err) {
-			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err).Error())
+			say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err))
 			return false
 		}
 	}
-	say(cloudformationtypes.ResourceStatusDeleteComplete, "")
+	say(cloudformationtypes.ResourceStatusDeleteComplete, nil)
 	return true
 }
 

@@ -220,9 +220,9 @@ func (o *operation) concluded(ctx context.Context, id string, err error) bool {
 	case err == nil:
 		return true
 	case errors.Is(cause, errSibling), errors.Is(cause, errTimeout):
-		o.fail(id, errCancelled)
+		o.fail(id, o.withInstances(ctx, id, errCancelled))
 	case ctx.Err() == nil:
-		o.fail(id, err)
+		o.fail(id, o.withInstances(ctx, id, err))
 	}
 	return false // another operation or another daemon continues
 }
@@ -243,7 +243,7 @@ func (o *operation) fail(id string, err error) {
 				rec.Old = new(rec.resourceState)
 			}
 		}
-		rec.Step, rec.Reason, rec.Invalid = o.step, err.Error(), errors.As(err, &malformed)
+		rec.Step, rec.Reason, rec.Invalid, rec.Failure = o.step, err.Error(), errors.As(err, &malformed), failureOf(err)
 		if errors.Is(err, errCancelled) {
 			rec.Reason = "Resource " + what + " cancelled"
 		}
@@ -515,8 +515,14 @@ func (r *request) reason(err error) error {
 	case refused.ErrorFault() == smithy.FaultServer:
 		handlerCode = "InternalFailure"
 	}
-	return fmt.Errorf("Resource handler returned message: \"%s (Service: %s, Status Code: %d, Request ID: %s) (SDK Attempt Count: 1)\" (RequestToken: %s, HandlerErrorCode: %s)", //nolint:staticcheck // AWS's words
-		refused.ErrorMessage(), r.service, status, ids.UUID(), ids.UUID(), handlerCode)
+	out := &failure{failureRecord: failureRecord{Calls: callsOf(err), Code: code, Message: refused.ErrorMessage()}}
+	requestID := ids.UUID() // nobody was called
+	if n := len(out.Calls); n > 0 {
+		requestID = out.Calls[n-1].RequestID
+	}
+	out.error = fmt.Errorf("Resource handler returned message: \"%s (Service: %s, Status Code: %d, Request ID: %s) (SDK Attempt Count: 1)\" (RequestToken: %s, HandlerErrorCode: %s)", //nolint:staticcheck // AWS's words
+		refused.ErrorMessage(), r.service, status, requestID, ids.UUID(), handlerCode)
+	return out
 }
 
 // A runtime resolves what the values of a running stack refer to.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,7 +65,29 @@ func waiters() []waiter {
 		}
 		return ""
 	}
+	// A stack's waiter ends in the wanted states, and fails in the bad ones.
+	stack := func(name string, wanted, bad []string, missing bool) waiter {
+		return waiter{"cloudformation", name, "DescribeStacks", 30 * time.Second, 120, func(out map[string]any, err error) (bool, bool) {
+			list, _ := out["Stacks"].([]any)
+			if code(err) == "ValidationError" {
+				return missing, !missing
+			}
+			for _, st := range list {
+				m, _ := st.(map[string]any)
+				s, _ := m["StackStatus"].(string)
+				return slices.Contains(wanted, s), slices.Contains(bad, s)
+			}
+			return false, false
+		}}
+	}
 	return []waiter{
+		stack("stack-create-complete", []string{"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_IN_PROGRESS", "UPDATE_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_FAILED", "UPDATE_ROLLBACK_IN_PROGRESS",
+			"UPDATE_ROLLBACK_FAILED", "UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", "UPDATE_ROLLBACK_COMPLETE"},
+			[]string{"CREATE_FAILED", "DELETE_COMPLETE", "DELETE_FAILED", "ROLLBACK_FAILED", "ROLLBACK_COMPLETE"}, false),
+		stack("stack-update-complete", []string{"UPDATE_COMPLETE"}, []string{"UPDATE_FAILED", "UPDATE_ROLLBACK_FAILED", "UPDATE_ROLLBACK_COMPLETE"}, false),
+		stack("stack-rollback-complete", []string{"UPDATE_ROLLBACK_COMPLETE"}, []string{"UPDATE_FAILED", "UPDATE_ROLLBACK_FAILED", "DELETE_FAILED"}, false),
+		stack("stack-delete-complete", []string{"DELETE_COMPLETE"}, []string{"DELETE_FAILED", "CREATE_FAILED", "ROLLBACK_FAILED", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_IN_PROGRESS",
+			"UPDATE_ROLLBACK_FAILED", "UPDATE_ROLLBACK_COMPLETE"}, true),
 		{"eks", "cluster-active", "DescribeCluster", 30 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
 			s := cluster(out)
 			return s == "ACTIVE", s == "DELETING" || s == "FAILED"
@@ -75,6 +98,12 @@ func waiters() []waiter {
 		}},
 		{"ec2", "instance-running", "DescribeInstances", 15 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
 			return instancesAre(out, "running", "shutting-down", "terminated", "stopping")
+		}},
+		{"ec2", "instance-terminated", "DescribeInstances", 15 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
+			return instancesAre(out, "terminated", "pending", "stopping")
+		}},
+		{"eks", "nodegroup-deleted", "DescribeNodegroup", 30 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
+			return code(err) == "ResourceNotFoundException", status("nodegroup", "status")(out) == "DELETE_FAILED"
 		}},
 		{"ec2", "nat-gateway-available", "DescribeNatGateways", 15 * time.Second, 40, func(out map[string]any, err error) (bool, bool) {
 			list, _ := out["NatGateways"].([]any)

@@ -53,7 +53,15 @@ func (c *command) call(ctx context.Context, op *model.Operation, in map[string]a
 	if resp.StatusCode >= 300 {
 		return nil, serviceError(op, resp, body)
 	}
-	return parse(op, resp, body)
+	out, err := parse(op, resp, body)
+	if text, ok := out["TemplateBody"].(string); ok && op.Service.Name == "cloudformation" {
+		// botocore parses templates that are JSON: botocore/handlers.py, json_decode_template_body.
+		var template map[string]any
+		if json.Unmarshal([]byte(text), &template) == nil {
+			out["TemplateBody"] = template
+		}
+	}
+	return out, err
 }
 
 // host returns a service's endpoint. For STS it is the regional one, as in version 2.

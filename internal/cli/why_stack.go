@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+func newWhyStack(o *globalOptions) *cobra.Command {
+	var f whyNodeFlags
+	var watch bool
+	var fix applyFlags
+	cmd := &cobra.Command{
+		Use:   "stack NAME|ARN",
+		Short: "Show what a CloudFormation stack did, and why it failed",
+		Long: `Show the resources of a CloudFormation stack in the order in which its last
+operation took them, with what each waited for, and why the first one failed: the
+call that was refused, by the same evidence as "drydock why request", or the
+instances that did not join their cluster or sent no signal, by that of "drydock
+why node". A fix ends with the commands that retry the operation.
+
+Deleted stacks are found by their ARN.
+
+The exit code is 0 if the last operation succeeded, 1 if it failed or is still in
+progress, 2 if there is no such stack.`,
+		Example: `  drydock why stack eksctl-dev-cluster
+  drydock why stack shop --watch
+  drydock why stack shop --apply`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			daemon, err := o.client()
+			if err != nil {
+				return &ExitError{2, err}
+			}
+			ask := func(ctx context.Context) (explanation, error) {
+				e, err := daemon.WhyStack(ctx, f.place(), args[0])
+				return &e, o.orHint(err, "drydock status", "aws cloudformation list-stacks --region "+f.region)
+			}
+			o.noteAccount(f.account)
+			if fix.account = f.account; fix.apply {
+				return fix.mendChain(cmd.Context(), o, ask)
+			}
+			return whyChain(cmd.Context(), o, f.output, watch, ask)
+		},
+	}
+	f.add(cmd)
+	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.stackNames(ctx, f.account, f.region) })
+	fix.add(cmd)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show resources as they are taken, until the stack is complete")
+	return cmd
+}
