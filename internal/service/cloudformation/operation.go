@@ -130,28 +130,28 @@ func (s *Service) forget(ctx context.Context, key store.Key, rec stackRecord) (t
 	if left := rec.Deleted.Add(keptDeleted).Sub(s.now()); left > 0 {
 		return left, nil
 	}
-	return 0, s.store.Update(ctx, func(tx *store.Tx) error {
-		for _, r := range resources.All(tx, within(key)) {
-			resources.Delete(tx, r.Key)
+	err := errors.Join(wipe(ctx, s.store, resources, within(key)), wipe(ctx, s.store, changeSets, within(key)), wipe(ctx, s.store, events, within(key)), wipe(ctx, s.store, drifts, within(key)),
+		wipe(ctx, s.store, detections, within(key)), wipe(ctx, s.store, texts, within(key)))
+	if err != nil {
+		return 0, err
+	}
+	return 0, s.store.Update(ctx, func(tx *store.Tx) error { stacks.Delete(tx, key); return nil })
+}
+
+// wipe deletes the records of a collection, not more at a time than fit into one transaction.
+func wipe[T any](ctx context.Context, s *store.Store, c store.Collection[T], within store.Scope) error {
+	for some := range slices.Chunk(c.All(s, within), store.MaxWrites) {
+		err := s.Update(ctx, func(tx *store.Tx) error {
+			for _, item := range some {
+				c.Delete(tx, item.Key)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		for _, set := range changeSets.All(tx, within(key)) {
-			changeSets.Delete(tx, set.Key)
-		}
-		for _, e := range events.All(tx, within(key)) {
-			events.Delete(tx, e.Key)
-		}
-		for _, d := range drifts.All(tx, within(key)) {
-			drifts.Delete(tx, d.Key)
-		}
-		for _, d := range detections.All(tx, within(key)) {
-			detections.Delete(tx, d.Key)
-		}
-		for _, text := range texts.All(tx, within(key)) {
-			texts.Delete(tx, text.Key)
-		}
-		stacks.Delete(tx, key)
-		return nil
-	})
+	}
+	return nil
 }
 
 // as returns a context in which the operation's calls are made as the stack's role, or as

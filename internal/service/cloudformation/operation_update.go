@@ -465,13 +465,21 @@ func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackSt
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	for some := range slices.Chunk(done, store.MaxWrites) {
+		err := o.s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, id := range some {
+				resources.Delete(tx, below(o.key, id))
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
 	return o.s.store.Update(ctx, func(tx *store.Tx) error {
 		now, err := stacks.Get(tx, o.key)
 		if err != nil || now.Operation.ID != o.rec.Operation.ID {
 			return errSuperseded
-		}
-		for _, id := range done {
-			resources.Delete(tx, below(o.key, id))
 		}
 		if err := stacks.Update(tx, o.key, func(rec *stackRecord) error { rec.Previous = nil; return nil }); err != nil {
 			return err

@@ -60,7 +60,7 @@ func (o *operation) expects(d *template.Resource, props *template.Map, rt templa
 		}
 		if text, ok := template.Text(signal.Get("Timeout")); ok {
 			if e.timeout, ok = duration(text); !ok {
-				return nil, fmt.Errorf("CreationPolicy: invalid Timeout %s", text)
+				return nil, fmt.Errorf("CreationPolicy: Timeout %s must be a duration of at most PT12H", text) // our own wording
 			}
 		}
 		return e, nil
@@ -74,8 +74,9 @@ func (o *operation) expects(d *template.Resource, props *template.Map, rt templa
 	}
 	text, _ := template.Text(props.Get("Timeout"))
 	seconds, err := strconv.Atoi(text)
-	if err != nil || seconds < 0 || seconds > int(maxSignalWait.Seconds()) {
-		return nil, fmt.Errorf("Value of property Timeout must be a number of seconds between 0 and %d", int(maxSignalWait.Seconds())) //nolint:staticcheck // a property
+	if most := int(maxSignalWait.Seconds()); err != nil || seconds < 0 || seconds > most {
+		// [seen] https://github.com/aws-cloudformation/cfn-lint/issues/1105
+		return nil, fmt.Errorf("Value for Timeout property must be less than %d", most) //nolint:staticcheck // AWS's words
 	}
 	e.timeout = time.Duration(seconds) * time.Second
 	return e, nil
