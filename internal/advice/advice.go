@@ -8,6 +8,7 @@ package advice
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -15,11 +16,12 @@ import (
 type Fix struct {
 	// Commands are run in order in one POSIX shell.
 	Commands []string `json:"commands"`
-	// Sketch, if not empty, says that the commands cannot be run as they are, what to fill in, and how to find it.
+	// Sketch, if not empty, says that the commands do not fix it as they are, what to fill in, and how to find it.
 	Sketch string `json:"sketch,omitempty"`
 	// Replaces says that the fix replaces its subject by another of the same kind.
 	Replaces bool `json:"replaces,omitempty"`
 	// Proven says that the changes were tried on a copy: what failed works there, and what worked before still does.
+	// A fix that is not proven is a sketch.
 	Proven bool `json:"proven,omitempty"`
 	// Changes are the same changes as data.
 	Changes []Change `json:"changes,omitempty"`
@@ -32,19 +34,27 @@ type Answer struct {
 	Note string `json:"note,omitempty"`
 }
 
-// Paste returns a fix whose commands can be pasted.
-func Paste(commands ...string) Fix { return Fix{Commands: commands} }
+// A Judge makes changes on a copy of the world and asks the engine that refused. It returns nil if what failed works on
+// the copy and what worked before still does, and otherwise says what is still wrong, or no longer works.
+type Judge func(changes []Change) error
 
-// Do returns a single fix that makes a change with the given commands.
-func Do(c Change, commands ...string) []Fix { return []Fix{{Commands: commands, Changes: []Change{c}}} }
-
-// Each returns alternative fixes of one command each, which can be pasted.
-func Each(commands ...string) []Fix {
-	out := make([]Fix, 0, len(commands))
-	for _, c := range commands {
-		out = append(out, Paste(c))
+// Try returns the fix of all the changes, made by the commands, after they have held on a copy. If they have not, the
+// commands are only part of a fix: a sketch says what is missing.
+func Try(judge Judge, changes []Change, commands ...string) []Fix {
+	f := Fix{Commands: commands, Changes: changes}
+	if err := judge(changes); err != nil {
+		f.Sketch = "tried on a copy, this is not enough: " + err.Error()
+	} else {
+		f.Proven = true
 	}
-	return out
+	return []Fix{f}
+}
+
+// Then adds what has to be done after a fix. The whole is proven if both are.
+func (f *Fix) Then(next Fix) {
+	f.Commands, f.Changes = slices.Concat(f.Commands, next.Commands), slices.Concat(f.Changes, next.Changes)
+	f.Replaces = f.Replaces || next.Replaces
+	f.Proven, f.Sketch = f.Proven && next.Proven, cmp.Or(f.Sketch, next.Sketch)
 }
 
 // Sketch returns a fix with something that has to be filled in first.
@@ -61,8 +71,8 @@ func Text(indent string, fixes []Fix) string {
 		if i > 0 {
 			label = "or:  "
 		}
-		if f.Sketch != "" {
-			b.WriteString(indent + label + "a sketch: " + f.Sketch + "\n")
+		if !f.Proven {
+			b.WriteString(indent + label + "a sketch: " + cmp.Or(f.Sketch, "it has not been tried") + "\n")
 			label = "     "
 		}
 		for _, c := range f.Commands {

@@ -287,6 +287,15 @@ func (c *Change) createNATGateway(s *reach.Snapshot) *reach.Snapshot {
 	return d.Snapshot()
 }
 
+// HasRoom reports whether a subnet has an unused address.
+func HasRoom(s *reach.Snapshot, subnet string) bool {
+	sn, ok := s.Get(subnet).(*reach.Subnet)
+	if ok {
+		_, ok = free(s, sn)
+	}
+	return ok
+}
+
 // free returns an unused address of a subnet.
 func free(s *reach.Snapshot, sn *reach.Subnet) (netip.Addr, bool) {
 	for _, c := range sn.CIDRs {

@@ -21,7 +21,7 @@ func brokenNode(id string) NodeExplanation {
 			{Name: "version", State: StepWarning, Evidence: "kubelet 1.34.4, control plane 1.33", Time: at, Reason: &Reason{By: "Kubernetes", Code: "VersionSkew", Component: "kubelet 1.34.4", Text: "kubelet 1.34.4 is newer than the control plane"}},
 			{Name: "endpoint", State: StepFailed, Evidence: "dial tcp 99.77.1.2:443: i/o timeout\nsecond line", Time: at, Reason: &Reason{
 				By: "network", Code: "SG_HAS_NO_RULES", Component: "sg-1", Text: "sg-1 has no rules",
-				Fixes: advice.Each("aws ec2 authorize-security-group-egress --group-id sg-1", "aws ec2 create-vpc-endpoint"),
+				Fixes: []advice.Fix{{Proven: true, Commands: []string{"aws ec2 authorize-security-group-egress --group-id sg-1"}}, {Proven: true, Commands: []string{"aws ec2 create-vpc-endpoint"}}},
 			}},
 			{Name: "identity", State: StepPending},
 		},
@@ -91,7 +91,7 @@ func TestWhyNodeScreens(t *testing.T) {
 		"pod_waiting": (&PodExplanation{
 			Cluster: "dev", Region: "us-east-1", Namespace: "shop", Pod: "web-1", Node: "n1", Phase: "Pending",
 			Steps: []Step{{Name: "node", State: StepOK, Evidence: "n1 is Ready"}, {Name: "configuration", State: StepFailed, Evidence: "Secret shop/s is missing", Reason: &Reason{
-				By: "Kubernetes", Code: "NotFound", Component: "Secret shop/s", Text: "the pod names it\nand it does not exist", Fixes: advice.Each("kubectl create secret generic s"),
+				By: "Kubernetes", Code: "NotFound", Component: "Secret shop/s", Text: "the pod names it\nand it does not exist", Fixes: []advice.Fix{{Proven: true, Commands: []string{"kubectl create secret generic s"}}},
 			}}, {Name: "running", State: StepPending}},
 			Notes: []string{"it is being deleted since 12:00:00"},
 		}).Text(),

@@ -284,9 +284,9 @@ func (e *Explanation) trim(l *policy.LayerExplanation) {
 	l.Statements = kept
 }
 
-// Reconsider evaluates a denied request against the current policies: the caller's, the resource's or role's, and the
-// endpoint's.
-func (a *Authorizer) Reconsider(ctx context.Context, e Explanation) policy.Decision {
+// Reconsider evaluates a denied request against the current policies (the caller's, the resource's or role's, and the
+// endpoint's) after changes, which are made on a copy.
+func (a *Authorizer) Reconsider(ctx context.Context, e Explanation, changes ...policy.Change) policy.Decision {
 	d := e.Explanation.Decision
 	if narrow(e.Principal, d.Action) {
 		return d
@@ -299,10 +299,10 @@ func (a *Authorizer) Reconsider(ctx context.Context, e Explanation) policy.Decis
 	policies.Endpoint = a.endpointPolicy(ctx, e.Endpoint)
 	stored := a.Stored(ctx, e)
 	stored.bind(d.Action, e.ResourceType, &policies)
-	return policy.Evaluate(policy.Request{
+	return policy.Evaluate(policy.Suggestion{Changes: changes}.Apply(policy.Request{
 		Action: d.Action, Resource: d.Resource, ResourceAccount: stored.Account, Principal: PrincipalOf(e.Principal),
 		Context: policy.Context{Values: values, Unknown: func(key string) bool { return slices.Contains(d.UnknownKeys, key) }},
-	}, policies)
+	}, policies))
 }
 
 // Stored returns what is stored now about the resource of a denied request.

@@ -73,7 +73,7 @@ func TestWhyReachAppliesForAnotherAccount(t *testing.T) {
 		_, err := os.Stat(mended)
 		e := api.ReachExplanation{Verdict: reach.Verdict{Reachable: err == nil}}
 		if err != nil {
-			e.Fixes = []advice.Fix{{Commands: []string{"test $AWS_ACCESS_KEY_ID-$AWS_PROFILE = 111122223333-", "touch " + mended}}}
+			e.Fixes = []advice.Fix{{Proven: true, Commands: []string{"test $AWS_ACCESS_KEY_ID-$AWS_PROFILE = 111122223333-", "touch " + mended}}}
 		}
 		_ = json.NewEncoder(w).Encode(e)
 	})
@@ -100,7 +100,7 @@ func TestWhyReachApplies(t *testing.T) {
 		e := api.ReachExplanation{Verdict: reach.Verdict{Reachable: err == nil}}
 		if err != nil {
 			e.Explanations = []reach.Explanation{{Code: reach.CodeNoRoute, Text: "rtb-1 has no route"}}
-			e.Fixes = []advice.Fix{{Commands: commands}}
+			e.Fixes = []advice.Fix{{Proven: true, Commands: commands}}
 		}
 		_ = json.NewEncoder(w).Encode(e)
 	})

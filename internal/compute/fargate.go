@@ -69,13 +69,11 @@ func newFargates(m *Machines) *fargates {
 		},
 	}
 	calls := m.calls()
-	calls.credentials = f.credentials
+	calls.credentials, calls.fargate = f.credentials, true
 	f.runtime = simulated.New(node.Config{
-		Credentials:  f.credentials,
-		DialEndpoint: m.DialEndpoint,
-		Call: func(ctx context.Context, in machine.Instance, c node.Call) error {
-			return asPodExecutionRole(calls.call(ctx, in, c))
-		},
+		Credentials:         f.credentials,
+		DialEndpoint:        m.DialEndpoint,
+		Call:                calls.call,
 		Connect:             calls.connect,
 		Image:               calls.image,
 		Patience:            m.cfg.Timing.GuestDial,
@@ -85,21 +83,6 @@ func newFargates(m *Machines) *fargates {
 		Log:                 m.cfg.Log,
 	}, simulated.Options{BootDuration: m.cfg.Timing.InstanceBoot, StartDuration: m.cfg.Timing.PodStart})
 	return f
-}
-
-// asPodExecutionRole replaces the policy for nodes in a refusal's fixes by that for pod execution roles.
-// https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
-func asPodExecutionRole(err error) error {
-	var refused *node.Refusal
-	if !errors.As(err, &refused) {
-		return err
-	}
-	for _, fix := range refused.Decision.Fixes {
-		for i, c := range fix.Commands {
-			fix.Commands[i] = strings.Replace(c, "AmazonEC2ContainerRegistryReadOnly", "AmazonEKSFargatePodExecutionRolePolicy", 1)
-		}
-	}
-	return err
 }
 
 // lookAgain limits how often the set of clusters is checked while the store is busy.

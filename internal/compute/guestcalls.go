@@ -42,6 +42,7 @@ type guestCalls struct {
 	api         awsapi.API
 	authorizer  Authorizer
 	faults      *fault.Set
+	fargate     bool // the roles are pod execution roles
 }
 
 // hosts are the parts of the services' endpoints before the region.
@@ -123,7 +124,8 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 		}
 	}
 	req.Context.Values = map[string][]string{"aws:sourcevpce": {v.Endpoint}, "aws:sourcevpc": {in.VPCID}}
-	d := Through(req, v.Endpoint, doc)
+	policies := through(v.Endpoint, doc)
+	d := policy.Evaluate(req, policies)
 	if d.Allowed {
 		return nil
 	}
@@ -132,15 +134,19 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 		Decision: node.Decision{
 			By: node.ByIAM, Code: "AccessDenied", Component: v.Endpoint,
 			Text:  "the policy of the VPC endpoint " + v.Endpoint + " does not allow " + req.Action + " on " + req.Resource + ": " + d.Reason,
-			Fixes: g.endpointFixes(ctx, in, v.Endpoint, req.Action, "arn:aws:s3:::"+bucketOf(req.Resource)+"/*"),
+			Fixes: g.endpointFixes(ctx, in, v.Endpoint, req.Action, "arn:aws:s3:::"+bucketOf(req.Resource)+"/*", node.Permitted(req, policies)),
 		},
 	}
 }
 
 // Through decides by the policy of a VPC endpoint alone, for URLs that a service of AWS has signed.
 func Through(req policy.Request, endpoint string, document *policy.Document) policy.Decision {
+	return policy.Evaluate(req, through(endpoint, document))
+}
+
+func through(endpoint string, document *policy.Document) policy.Policies {
 	all := []policy.Source{{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}}
-	return policy.Evaluate(req, policy.Policies{Identity: all, Resource: all, Endpoint: []policy.Source{{Name: endpoint, Document: document}}})
+	return policy.Policies{Identity: all, Resource: all, Endpoint: []policy.Source{{Name: endpoint, Document: document}}}
 }
 
 // openToAll reports whether nothing but the policy of a repository is missing. The policies of EKS's registry let
@@ -155,36 +161,52 @@ func openToAll(d policy.Decision) bool {
 func (g *guestCalls) iamDecision(ctx context.Context, in machine.Instance, roleARN, code, endpoint string, denial *authz.Denial) node.Decision {
 	d := denial.Decision
 	out := node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + roleARN + " may not " + d.Action + ": " + d.Reason}
-	if slices.Contains(d.Missing, policy.IdentityBased) {
-		out.Fixes = advice.Do(advice.Change{Kind: advice.AttachPolicy, Resource: roleARN, Value: d.Action}, node.AllowCommand(roleARN, d.Action))
-	}
+	judge := node.Permitted(denial.Request, denial.Policies)
+	var changes []advice.Change
+	var commands []string
 	if slices.Contains(d.Missing, policy.VPCEndpoint) {
-		through := g.endpointFixes(ctx, in, endpoint, d.Action, "*")
-		if len(out.Fixes) > 0 && len(through) > 0 { // both are needed
-			through[0].Commands = append(through[0].Commands, out.Fixes[0].Commands...)
-			through[0].Changes = append(through[0].Changes, out.Fixes[0].Changes...)
+		c, command, ok := g.endpointChange(ctx, in, endpoint, d.Action, "*")
+		if !ok {
+			return out
 		}
-		out.Fixes = through
+		changes, commands = append(changes, c), append(commands, command)
+	}
+	if slices.Contains(d.Missing, policy.IdentityBased) {
+		c, command := node.Attached(roleARN, node.ManagedPolicy(d.Action, g.fargate))
+		changes, commands = append(changes, c), append(commands, command)
+	}
+	if len(changes) > 0 {
+		out.Fixes = advice.Try(judge, changes, commands...)
 	}
 	return out
 }
 
-// endpointFixes let an action of nodes, and those that come with it, through a VPC endpoint,
-// besides what its policy allows already.
-func (g *guestCalls) endpointFixes(ctx context.Context, in machine.Instance, endpoint, action, resource string) []advice.Fix {
-	text, ok := g.ec2.EndpointPolicy(ctx, in.Account, in.Region, endpoint)
+// endpointFixes let an action of nodes, and those that come with it, through a VPC endpoint.
+func (g *guestCalls) endpointFixes(ctx context.Context, in machine.Instance, endpoint, action, resource string, judge advice.Judge) []advice.Fix {
+	c, command, ok := g.endpointChange(ctx, in, endpoint, action, resource)
 	if !ok {
 		return nil
 	}
+	return advice.Try(judge, []advice.Change{c}, command)
+}
+
+// endpointChange is the change of a VPC endpoint's policy which lets an action of nodes, and those that come with it,
+// through, besides what the policy allows already.
+func (g *guestCalls) endpointChange(ctx context.Context, in machine.Instance, endpoint, action, resource string) (c advice.Change, command string, ok bool) {
+	text, ok := g.ec2.EndpointPolicy(ctx, in.Account, in.Region, endpoint)
+	if !ok {
+		return c, "", false
+	}
 	statement, err := json.Marshal(map[string]any{"Effect": "Allow", "Principal": "*", "Action": node.ActionsOfNodes(action), "Resource": resource})
 	if err != nil {
-		return nil
+		return c, "", false
 	}
 	document, err := policy.WithStatement(text, string(statement))
 	if err != nil {
-		return nil
+		return c, "", false
 	}
-	return advice.Do(advice.Change{Kind: advice.AddStatement, Resource: endpoint, Value: string(statement)}, "aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+endpoint+" --policy-document '"+strings.ReplaceAll(document, "'", `\u0027`)+"' --region "+in.Region)
+	return advice.Change{Kind: advice.AddStatement, Resource: endpoint, Value: string(statement)},
+		"aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpoint + " --policy-document '" + strings.ReplaceAll(document, "'", `\u0027`) + "' --region " + in.Region, true
 }
 
 // bucketOf is the bucket of an object's ARN.

@@ -86,7 +86,7 @@ func notAssumed(err error, operation, cluster, component string) error {
 		Decision: node.Decision{
 			By: node.ByIAM, Code: api.ErrorCode(), Component: component,
 			Text:  "the service account of aws-node gets no credentials: " + strings.TrimSuffix(api.ErrorMessage(), "."),
-			Fixes: advice.Each("drydock why serviceaccount kube-system/aws-node --cluster " + cluster),
+			Fixes: []advice.Fix{advice.Sketch("this shows which link from the service account to its role is broken, and what fixes it", "drydock why serviceaccount kube-system/aws-node --cluster "+cluster)},
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
+	"github.com/drydock-dev/drydock/internal/node/simulated/image"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
@@ -59,6 +60,27 @@ func (m *Machines) PodSteps(id, namespace, pod string) []node.Step {
 // *node.Refusal if there is a decision behind it.
 func (m *Machines) Call(ctx context.Context, in machine.Instance, c node.Call) error {
 	return m.calls().call(ctx, in, c)
+}
+
+// TryPull returns the error with which a running instance could not pull an image.
+func (m *Machines) TryPull(ctx context.Context, id, name string) error {
+	in, err := m.Instance(id)
+	if err != nil {
+		return err
+	}
+	n, err := image.Parse(name)
+	if err != nil {
+		return err
+	}
+	g := m.calls()
+	_, err = image.Puller{
+		Call:    func(ctx context.Context, c node.Call) error { return g.call(ctx, in, c) },
+		Connect: func(ctx context.Context, host string, port int) error { return g.connect(ctx, in, host, port) },
+		Exists: func(ctx context.Context, n image.Name) error {
+			return g.image(ctx, in, n.Registry, n.Repository, n.Reference)
+		},
+	}.Pull(ctx, n)
+	return err
 }
 
 // AssumeForPod changes the token of a pod on a machine into credentials, as the EKS Pod

@@ -157,6 +157,25 @@ func (s *Set) List(account, region string) []Fault {
 	return out
 }
 
+// Another returns a fault in force that does the same as f to what f affects, or nil.
+func (s *Set) Another(f *Fault) *Fault {
+	l := s.in(f.Account, f.Region)
+	if l == nil {
+		return nil
+	}
+	fails := func(k Kind) bool { return k == Throttle || k == Error }
+	for _, r := range l.all {
+		if r.ID == f.ID || !s.live(r) || r.Kind != f.Kind && !(fails(r.Kind) && fails(f.Kind)) {
+			continue
+		}
+		if anyOr(r.Instance, f.Instance) && anyOr(r.Zone, f.Zone) && anyOr(r.VPC, f.VPC) && anyOr(r.InstanceType, f.InstanceType) &&
+			anyOr(r.CapacityType, f.CapacityType) && anyOr(r.Operation, f.Operation) && anyOr(r.Principal, f.Principal) {
+			return r.copy()
+		}
+	}
+	return nil
+}
+
 // Used returns how often every fault with a Count was used, by ID.
 func (s *Set) Used() map[string]int64 {
 	out := map[string]int64{}

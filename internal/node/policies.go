@@ -1,8 +1,13 @@
 package node
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
+	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 // policyFor maps an action to the AWS-managed policy that allows it to nodes.
@@ -38,8 +43,78 @@ func ActionsOfNodes(action string) []string {
 	return out
 }
 
-// AllowCommand is the command by which a node's role is allowed an action: it attaches
-// the AWS-managed policy of nodes that does.
-func AllowCommand(roleARN, action string) string {
-	return "aws iam attach-role-policy --role-name " + roleARN[strings.LastIndexByte(roleARN, '/')+1:] + " --policy-arn arn:aws:iam::aws:policy/" + policyFor(action)
+// maxAttached is how many managed policies a role may have.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+const maxAttached = 10
+
+// ManagedPolicy returns the ARN of the AWS-managed policy of nodes, or of Fargate's pods, that allows an action.
+func ManagedPolicy(action string, fargate bool) string {
+	name := policyFor(action)
+	if fargate && strings.HasPrefix(action, "ecr:") {
+		name = "AmazonEKSFargatePodExecutionRolePolicy" // https://docs.aws.amazon.com/eks/latest/userguide/pod-execution-role.html
+	}
+	return "arn:aws:iam::aws:policy/" + name
+}
+
+// Attached returns the change that attaches a managed policy to a role, and its command.
+func Attached(roleARN, policyARN string) (advice.Change, string) {
+	return advice.Change{Kind: advice.AttachPolicy, Resource: roleARN, Value: policyARN},
+		"aws iam attach-role-policy --role-name " + roleARN[strings.LastIndexByte(roleARN, '/')+1:] + " --policy-arn " + policyARN
+}
+
+// Permitted returns a judge of changes to a role and to a VPC endpoint, which asks whether a request that was refused
+// under policies is allowed then. Statements are only added, and only ones that allow, so that nobody loses anything.
+func Permitted(req policy.Request, p policy.Policies) advice.Judge {
+	return func(changes []advice.Change) error {
+		now := p
+		for i := range changes {
+			if err := applyTo(&now, &changes[i]); err != nil {
+				return err
+			}
+		}
+		if d := policy.Evaluate(req, now); !d.Allowed {
+			return fmt.Errorf("%s is still refused: %s", req.Action, d.Reason)
+		}
+		return nil
+	}
+}
+
+// applyTo makes a change on a copy of policies.
+func applyTo(p *policy.Policies, c *advice.Change) error {
+	switch c.Kind {
+	case advice.AttachPolicy:
+		managed, ok := managedpolicies.Get(c.Value)
+		if !ok {
+			return fmt.Errorf("there is no policy %s", c.Value)
+		}
+		doc, err := policy.Parse(policy.Identity, managed.Document)
+		if err != nil {
+			return err
+		}
+		attached := 0
+		for _, s := range p.Identity {
+			if strings.HasPrefix(s.Name, "arn:") {
+				attached++
+			}
+		}
+		if attached >= maxAttached {
+			return fmt.Errorf("%s has %d managed policies, which is the quota", c.Resource, attached)
+		}
+		p.Identity = append(slices.Clip(p.Identity), policy.Source{Name: c.Value, Document: doc})
+	case advice.AddStatement: // to the endpoint's policy
+		out := make([]policy.Source, 0, len(p.Endpoint))
+		statement, err := policy.Parse(policy.Endpoint, `{"Version":"2012-10-17","Statement":[`+c.Value+`]}`)
+		if err != nil {
+			return err
+		}
+		for _, s := range p.Endpoint {
+			doc := *s.Document
+			doc.Statements = slices.Concat(doc.Statements, statement.Statements)
+			out = append(out, policy.Source{Name: s.Name, Document: &doc})
+		}
+		p.Endpoint = out
+	default:
+		return fmt.Errorf("policies have no change %s", c.Kind)
+	}
+	return nil
 }

@@ -311,7 +311,7 @@ func TestUnreachableOfPods(t *testing.T) {
 	rs := New(Config{Journal: j, Log: testkit.Log(t, "secrets of the machine")})
 	run, w := runOf("web"), httptest.NewRecorder()
 	rs.unreachable(w, run, "sts.eu-west-1.amazonaws.com", 443, &node.Refusal{Err: errors.New("i/o timeout"), Decision: node.Decision{
-		By: node.ByNetwork, Code: "NO_ROUTE", Component: "rtb-1", Text: "rtb-1 has no route", Fixes: advice.Each("aws ec2 create-route"),
+		By: node.ByNetwork, Code: "NO_ROUTE", Component: "rtb-1", Text: "rtb-1 has no route", Fixes: []advice.Fix{{Proven: true, Commands: []string{"aws ec2 create-route"}}},
 	}})
 	if w.Code != http.StatusGatewayTimeout || !strings.HasPrefix(w.Body.String(), "<html>") {
 		t.Errorf("status %d: %s", w.Code, w.Body)

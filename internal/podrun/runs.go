@@ -57,6 +57,8 @@ type EKS interface {
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
 	PodNames(ctx context.Context, cluster string, running bool, most int64) ([]string, error)
 	PodIdentityAgentRuns(ctx context.Context, planeID, nodeName string) (bool, error)
+	// TryAddon returns an error if an add-on could not be installed.
+	TryAddon(ctx context.Context, cluster, name string) error
 }
 
 // Machines are those on which pods are.

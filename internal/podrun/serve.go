@@ -18,6 +18,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/model"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
@@ -28,6 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
@@ -375,7 +377,7 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 	}
 	if !runs {
 		rs.agentRefuses(w, run, "no EKS Pod Identity Agent runs on node "+p.Pod.Spec.NodeName,
-			advice.Do(advice.Change{Kind: advice.InstallAddon, Resource: p.Cluster, Value: "eks-pod-identity-agent"}, "aws eks create-addon --cluster-name "+p.Cluster+" --addon-name eks-pod-identity-agent --region "+p.Region)[0])
+			rs.installAgent(r.Context(), p)[0])
 		return
 	}
 	explained, seen := false, &statusWriter{ResponseWriter: w}
@@ -387,6 +389,14 @@ func (rs *Runs) podIdentityAgent(w http.ResponseWriter, r *http.Request, run *po
 	if seen.status >= http.StatusBadRequest && !explained {
 		run.notice(fmt.Sprintf("pod %s gets no credentials from the EKS Pod Identity Agent\nTry: %s", run.name(), run.whyServiceAccount()))
 	}
+}
+
+// installAgent returns the fix that installs the agent's add-on.
+func (rs *Runs) installAgent(ctx context.Context, p *eks.PodProgram) []advice.Fix {
+	const name = "eks-pod-identity-agent"
+	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: p.Account, Region: p.Region})
+	return advice.Try(func(changes []advice.Change) error { return rs.cfg.EKS.TryAddon(ctx, p.Cluster, changes[0].Value) },
+		[]advice.Change{{Kind: advice.InstallAddon, Resource: p.Cluster, Value: name}}, "aws eks create-addon --cluster-name "+p.Cluster+" --addon-name "+name+" --region "+p.Region)
 }
 
 // agentRefuses is the agent's address when no agent listens.
@@ -437,7 +447,12 @@ func (rs *Runs) metadataLost(run *podRun, in machine.Instance, err error) {
 		By: node.ByNetwork, Code: "HttpPutResponseHopLimit", Component: in.ID,
 		Text: fmt.Sprintf("the answer of %s's metadata service does not reach the pod: its HttpPutResponseHopLimit is %d, and pods are %d hops away",
 			in.ID, max(aws.ToInt32(i.MetadataOptions.HttpPutResponseHopLimit), 1), podHops),
-		Fixes: advice.Do(advice.Change{Kind: advice.SetHopLimit, Resource: in.ID, Value: strconv.Itoa(podHops)}, fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d --region %s", in.ID, podHops, in.Region)),
+		Fixes: advice.Try(func(changes []advice.Change) error { // as the service itself decides
+			if limit, err := strconv.Atoi(changes[0].Value); err != nil || i.MetadataOptions.HttpEndpoint == "disabled" || podHops > limit {
+				return fmt.Errorf("the service answers no pods with the limit %s", changes[0].Value)
+			}
+			return nil
+		}, []advice.Change{{Kind: advice.SetHopLimit, Resource: in.ID, Value: strconv.Itoa(podHops)}}, fmt.Sprintf("aws ec2 modify-instance-metadata-options --instance-id %s --http-put-response-hop-limit %d --region %s", in.ID, podHops, in.Region)),
 	}
 	rs.recordRefusal(run, net.JoinHostPort(metadataAddresses[0], "80"), why)
 	run.notice(fmt.Sprintf("pod %s: %s\nTry: %s", run.name(), why.Text, why.Fixes[0].Shell()))

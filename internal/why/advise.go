@@ -70,7 +70,12 @@ func (x *Explainer) reasonOf(account, region string, d *node.Decision, steps []n
 		}
 		out.Fixes, out.Note = append(slices.Clone(a.Fixes), out.Fixes...), a.Note
 	}
-	if d.Subject != nil {
+	switch {
+	case d.By == node.ByFault && d.Subject != nil:
+		out.Fixes = x.startFixes(account, region, d.Subject.Instance)
+	case d.By == node.ByFault:
+		out.Fixes = x.faultFixes(account, region, d.Component)
+	case d.Subject != nil:
 		out.Fixes = append(x.proposed(account, region, d), out.Fixes...)
 	}
 	return out

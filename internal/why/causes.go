@@ -11,7 +11,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
-	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
@@ -71,7 +70,7 @@ func causes() []cause {
 			by: "EC2", code: "MetadataOff", rows: []string{"imds-off"}, step: node.StepMetadata, component: instance,
 			text: says("the instance's metadata service does not answer it, which is where user data and credentials are"),
 			propose: func(q *question) []advice.Fix {
-				return advice.Do(advice.Change{Kind: advice.EnableMetadata, Resource: q.e.Instance},
+				return advice.Try(q.metadataAnswers, []advice.Change{{Kind: advice.EnableMetadata, Resource: q.e.Instance}},
 					"aws ec2 modify-instance-metadata-options --instance-id "+q.e.Instance+" --http-endpoint enabled"+q.at(),
 					"aws ec2 reboot-instances --instance-ids "+q.e.Instance+q.at())
 			},
@@ -92,7 +91,9 @@ func causes() []cause {
 				return "the role " + q.e.Role + " may not describe the cluster, which bootstrap.sh does unless it is given endpoint and authority"
 			},
 			propose: func(q *question) []advice.Fix {
-				return q.x.relaunchAfter(q.e, q.m, node.AllowCommand(q.e.Role, "eks:DescribeCluster"))
+				const action = "eks:DescribeCluster"
+				c, command := node.Attached(q.e.Role, node.ManagedPolicy(action, false))
+				return q.x.relaunchAfter(q.e, q.m, advice.Try(q.x.roleMay(q.e.Role, action, clusterARN(q.e)), []advice.Change{c}, command))
 			},
 		},
 		userData(cause{
@@ -135,7 +136,11 @@ func causes() []cause {
 			when: func(q *question) bool { return strings.Contains(q.s.Evidence, `User "arn:aws:sts::`) },
 			text: says("the cluster treats the role as a user, not as a node: the type of its access entry is not EC2_LINUX"),
 			propose: func(q *question) []advice.Fix {
-				return replaceEntry(q.e.Region, &node.Subject{Cluster: q.e.Cluster, Role: q.e.Role})
+				plane, err := q.x.planeOf(q.e)
+				if err != nil {
+					return nil
+				}
+				return q.x.replaceEntry(q.e.Region, &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role})
 			},
 		},
 		{
@@ -168,7 +173,7 @@ func causes() []cause {
 			return q.x.mapRole(context.Background(), q.e.Region, q.d.Subject, "EC2_LINUX")
 		}},
 		{by: node.ByCluster, code: codeStaleEntry, tests: "TestUnauthorized", propose: func(q *question) []advice.Fix {
-			return replaceEntry(q.e.Region, q.d.Subject)
+			return q.x.replaceEntry(q.e.Region, q.d.Subject)
 		}},
 		{by: node.ByImage, code: codeWrongCluster, rows: []string{"other-cluster"}, propose: func(q *question) []advice.Fix {
 			return q.x.relaunch(q.e, q.m, q.d.Subject.Named, q.d.Subject.Cluster)
@@ -295,28 +300,11 @@ func (q *question) remap() []advice.Fix {
 
 // replaceEntry returns the fix that deletes an access entry that has another owner or type,
 // and creates it again.
-func replaceEntry(region string, s *node.Subject) []advice.Fix {
-	return advice.Do(advice.Change{Kind: advice.ReplaceMapping, Resource: s.Cluster, Value: s.Role},
-		"aws eks delete-access-entry --cluster-name "+s.Cluster+" --principal-arn "+s.Role+" --region "+region,
-		createEntry(region, s, "EC2_LINUX"))
-}
-
-// trusts reports whether a trust policy currently lets a service assume the role. A service
-// that was refused may not have tried again yet.
-func trusts(trust, role, service string) bool {
-	doc, err := policy.Parse(policy.Trust, trust)
-	return err == nil && policy.Evaluate(policy.Request{Action: "sts:AssumeRole", Resource: role, Principal: policy.Principal{Service: service}},
-		policy.Policies{Trust: &policy.Source{Document: doc}}).Allowed
-}
-
-// trusting returns the fix that lets a service assume a role, in addition to those that
-// already may.
-func (x *Explainer) trusting(role, service string) []advice.Fix {
-	r, err := x.cfg.IAM.RoleByARN(context.Background(), role)
-	if err != nil || !roleNames.MatchString(roleName(role)) || trusts(r.Trust, role, service) {
-		return nil
-	}
-	wanted := trustStatement{Effect: "Allow", Principal: map[string]string{"Service": service}, Action: []string{"sts:AssumeRole"}}
-	return advice.Do(advice.Change{Kind: advice.AddStatement, Resource: role, Value: wanted.String()},
-		"aws iam update-assume-role-policy --role-name "+roleName(role)+" --policy-document "+withStatement(r.Trust, wanted))
+func (x *Explainer) replaceEntry(region string, s *node.Subject) []advice.Fix {
+	const typ = "EC2_LINUX"
+	return advice.Try(func([]advice.Change) error {
+		return x.cfg.EKS.TryNodeEntry(context.Background(), s.PlaneID, s.Role, typ, true)
+	},
+		[]advice.Change{{Kind: advice.ReplaceMapping, Resource: s.Cluster, Value: s.Role}},
+		"aws eks delete-access-entry --cluster-name "+s.Cluster+" --principal-arn "+s.Role+" --region "+region, createEntry(region, s, typ))
 }

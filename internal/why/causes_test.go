@@ -9,10 +9,12 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/failures"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 )
@@ -107,6 +109,8 @@ type anyRole struct{ IAM }
 func (anyRole) RoleByARN(context.Context, string) (iam.Role, error) {
 	return iam.Role{Trust: `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ecs.amazonaws.com"},"Action":"sts:AssumeRole"}]}`}, nil
 }
+
+func (anyRole) PoliciesOf(awsapi.Principal) (out policy.Policies, root bool) { return out, false }
 
 // The fix that lets a service assume a role keeps the trust in others.
 func TestTrustIsAdded(t *testing.T) {

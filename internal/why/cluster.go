@@ -22,7 +22,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
@@ -61,7 +60,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 	if h := c.Cluster.Health; h != nil {
 		for _, i := range h.Issues {
 			out.Issues = append(out.Issues, fmt.Sprintf("%s: %s", i.Code, aws.ToString(i.Message)))
-			out.Fixes = append(out.Fixes, keyFixes(&i, region, aws.ToString(c.Cluster.RoleArn))...)
+			out.Fixes = append(out.Fixes, x.keyFixes(&i, region, aws.ToString(c.Cluster.RoleArn))...)
 		}
 	}
 	if nodegroup != "" {
@@ -159,12 +158,16 @@ func (x *Explainer) endpointAccess(ctx context.Context, account, region, cluster
 // issueFixes returns the commands that resolve an issue of a node group, given the current state of the world.
 func (x *Explainer) issueFixes(ctx context.Context, account, region string, issue *ekstypes.Issue, g *ekstypes.Nodegroup) []advice.Fix {
 	if issue.Code == ekstypes.NodegroupIssueCodeInstanceLimitExceeded {
-		raise, known := x.raisedVCPUs(ctx, account, region, g, int(aws.ToInt32(g.ScalingConfig.DesiredSize)))
+		need, known := x.vcpus(ctx, account, region, g, int(aws.ToInt32(g.ScalingConfig.DesiredSize)))
+		changes, commands := need.raise(region)
+		judge := func(changes []advice.Change) error {
+			return errors.Join(need.fits(changes), x.mayLaunch(account, region, g))
+		}
 		switch {
 		case known && g.Status == ekstypes.NodegroupStatusCreateFailed: // this status is final
-			return advice.Do(advice.Change{Kind: advice.ReplaceNodegroup, Resource: aws.ToString(g.NodegroupName)}, slices.Concat(nonEmpty(raise), remake(g, region))...)
-		case raise != "":
-			return advice.Do(advice.Change{Kind: advice.RaiseQuota, Resource: aws.ToString(g.NodegroupName)}, raise)
+			return advice.Try(judge, append(changes, advice.Change{Kind: advice.ReplaceNodegroup, Resource: aws.ToString(g.NodegroupName)}), slices.Concat(commands, remake(g, region))...)
+		case known && len(changes) > 0:
+			return advice.Try(judge, changes, commands...)
 		case known:
 			return nil // the Auto Scaling group tries again by itself
 		}
@@ -228,8 +231,9 @@ func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string)
 		return remade
 	case ekstypes.NodegroupIssueCodeIamNodeRoleNotFound:
 		_, role, _ := strings.Cut(aws.ToString(g.NodeRole), ":role/")
-		return advice.Do(advice.Change{Kind: advice.CreateRole, Resource: aws.ToString(g.NodeRole)}, "aws iam create-role --role-name "+path.Base(role)+
-			` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)
+		return oneSketch("the new role has another ID and no policies: attach the policies of nodes (https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html), add it to the group's instance profile, and create its access entry again; drydock why node shows which is missing",
+			"aws iam create-role --role-name "+path.Base(role)+
+				` --assume-role-policy-document '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}'`)
 	case ekstypes.NodegroupIssueCodeInsufficientFreeAddresses:
 		return oneSketch("create the node group in subnets with free addresses, or free some; these have so many",
 			"aws ec2 describe-subnets --query 'Subnets[].[SubnetId,CidrBlock,AvailableIpAddressCount]' --subnet-ids "+strings.Join(g.Subnets, " ")+at)
@@ -240,52 +244,6 @@ func nodegroupFixes(issue *ekstypes.Issue, g *ekstypes.Nodegroup, region string)
 			return oneSketch("the Auto Scaling group says why it launches nothing",
 				"aws autoscaling describe-scaling-activities --max-items 5 --auto-scaling-group-name "+aws.ToString(r.AutoScalingGroups[0].Name)+at)
 		}
-	}
-	return nil
-}
-
-// raisedVCPUs returns the command that requests the vCPUs for all missing instances of a node group at once, or "" if
-// the quota is large enough. It returns false if the node group's launch template chooses the type.
-func (x *Explainer) raisedVCPUs(ctx context.Context, account, region string, g *ekstypes.Nodegroup, desired int) (command string, ok bool) {
-	var use ec2.VCPUUse // of the largest type
-	for _, t := range g.InstanceTypes {
-		u, known := x.cfg.EC2.VCPUUse(ctx, account, region, t, g.CapacityType == ekstypes.CapacityTypesSpot)
-		if known && u.Each > use.Each {
-			use, ok = u, true
-		}
-	}
-	if !ok {
-		return "", false
-	}
-	missing := desired
-	for _, m := range x.cfg.Machines.Instances(account, region) {
-		if m.Tags["eks:cluster-name"] == aws.ToString(g.ClusterName) && m.Tags["eks:nodegroup-name"] == aws.ToString(g.NodegroupName) {
-			missing--
-		}
-	}
-	wanted := use.Running + missing*use.Each
-	if missing <= 0 || wanted <= use.Limit {
-		return "", true
-	}
-	return fmt.Sprintf("aws service-quotas request-service-quota-increase --service-code ec2 --quota-code %s --desired-value %d --region %s", use.Code, wanted, region), true
-}
-
-// keyFixes returns the commands that resolve an issue with a cluster's key.
-func keyFixes(issue *ekstypes.ClusterIssue, region, role string) []advice.Fix {
-	if len(issue.ResourceIds) == 0 {
-		return nil
-	}
-	key := issue.ResourceIds[0]
-	kms := func(command, rest string) string {
-		return "aws kms " + command + " --region " + region + " --key-id " + key + rest
-	}
-	switch issue.Code {
-	case ekstypes.ClusterIssueCodeKmsKeyDisabled:
-		return advice.Do(advice.Change{Kind: advice.EnableKey, Resource: key}, kms("enable-key", ""))
-	case ekstypes.ClusterIssueCodeKmsKeyMarkedForDeletion:
-		return advice.Do(advice.Change{Kind: advice.EnableKey, Resource: key}, kms("cancel-key-deletion", ""), kms("enable-key", ""))
-	case ekstypes.ClusterIssueCodeKmsGrantRevoked:
-		return advice.Do(advice.Change{Kind: advice.CreateGrant, Resource: key, Value: role}, kms("create-grant", " --grantee-principal "+role+" --operations Encrypt Decrypt DescribeKey"))
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type fargateExplanation struct {
 	Notes []string
 	// ByAnnotation says that a profile would match the pod without its annotation.
 	ByAnnotation bool
+	// without is what would keep that profile from launching it.
+	without error
 }
 
 // annotationComputeType with the value ec2 keeps a pod away from Fargate.
@@ -54,7 +56,9 @@ func (x *Explainer) fargateExplain(ctx context.Context, account, region, cluster
 			if err != nil {
 				return out, err
 			}
-			out.ByAnnotation = choice.Profile != ""
+			if out.ByAnnotation = choice.Profile != ""; out.ByAnnotation {
+				_, out.without = x.cfg.EKS.FargateLaunch(ctx, account, region, cluster, choice.Profile, without)
+			}
 		}
 		return out, nil
 	}
@@ -133,14 +137,16 @@ func (x *Explainer) fargateBlock(ctx context.Context, why *api.Reason, account, 
 	case err != nil:
 	case block.Cause == eks.FargateBlockedTrust:
 		why.By, why.Component, why.Fixes = node.ByIAM, role, x.trusting(role, "eks-fargate-pods.amazonaws.com")
-	case byEntry:
-		why.By, why.Component = node.ByCluster, role
-		why.Fixes = advice.Do(advice.Change{Kind: advice.MapRole, Resource: cluster, Value: role}, "aws eks create-access-entry --cluster-name "+cluster+" --principal-arn "+role+" --type FARGATE_LINUX --region "+region)
 	default:
 		why.By, why.Component = node.ByCluster, role
-		e := &api.NodeExplanation{Account: account, Region: region, Cluster: cluster}
-		if plane, err := x.planeOf(e); err == nil {
-			why.Fixes = x.editAuth(ctx, &node.Subject{PlaneID: plane, Cluster: cluster, Role: role}, "FARGATE_LINUX")
+		plane, err := x.planeOf(&api.NodeExplanation{Account: account, Region: region, Cluster: cluster})
+		s := &node.Subject{PlaneID: plane, Cluster: cluster, Role: role}
+		switch {
+		case err != nil:
+		case byEntry:
+			why.Fixes = x.addEntry(region, s, "FARGATE_LINUX")
+		default:
+			why.Fixes = x.editAuth(ctx, s, "FARGATE_LINUX")
 		}
 	}
 }
@@ -170,10 +176,10 @@ func (c *podChain) fargate(e *fargateExplanation) bool {
 	if !e.Ours {
 		c.Notes = append(c.Notes, e.Notes...)
 		if kind, _, _ := strings.Cut(c.maker(), "/"); e.ByAnnotation && (kind == "deployment" || kind == "statefulset") {
-			f := advice.Do(advice.Change{Kind: advice.PatchObject, Resource: c.maker(), Value: "without annotation " + annotationComputeType}, "kubectl patch "+c.maker()+" --namespace "+c.pod.Namespace+` --type json -p '[{"op":"remove","path":"/spec/template/metadata/annotations/`+
-				strings.ReplaceAll(annotationComputeType, "/", "~1")+`"}]'`)[0]
-			f.Proven = true
-			c.toFargate = &f
+			c.toFargate = &advice.Try(func([]advice.Change) error { return e.without },
+				[]advice.Change{{Kind: advice.PatchObject, Resource: c.maker(), Value: "without annotation " + annotationComputeType}},
+				"kubectl patch "+c.maker()+" --namespace "+c.pod.Namespace+` --type json -p '[{"op":"remove","path":"/spec/template/metadata/annotations/`+
+					strings.ReplaceAll(annotationComputeType, "/", "~1")+`"}]'`)[0]
 		}
 		return false
 	}

@@ -37,7 +37,8 @@ func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now 
 	e.Steps[image].Evidence = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
 	e.Steps[image].Reason = &api.Reason{
 		By: node.ByCluster, Code: codeNoCNI, Component: "DaemonSet kube-system/aws-node",
-		Text:  "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes do not become Ready",
-		Fixes: advice.Do(advice.Change{Kind: advice.InstallAddon, Resource: e.Cluster, Value: "vpc-cni"}, "aws eks create-addon --cluster-name "+e.Cluster+" --addon-name vpc-cni --region "+e.Region),
+		Text: "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes do not become Ready",
+		Fixes: advice.Try(func(changes []advice.Change) error { return x.cfg.EKS.TryAddon(ctx, e.Cluster, changes[0].Value) },
+			[]advice.Change{{Kind: advice.InstallAddon, Resource: e.Cluster, Value: "vpc-cni"}}, "aws eks create-addon --cluster-name "+e.Cluster+" --addon-name vpc-cni --region "+e.Region),
 	}
 }

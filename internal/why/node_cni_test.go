@@ -25,6 +25,8 @@ func (p podsOf) PodFacts(_ context.Context, _, namespace, name string) (eks.PodF
 	return p.facts, nil
 }
 
+func (podsOf) TryAddon(context.Context, string, string) error { return nil }
+
 func TestANodeWithoutCNI(t *testing.T) {
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {

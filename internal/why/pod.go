@@ -144,7 +144,10 @@ func (c *podChain) ok(name, evidence string) {
 
 func (c *podChain) fail(name, evidence string, why *api.Reason) {
 	if s := c.hosted(name); s != nil && s.Decision != nil {
-		why = c.x.reason(c.facts.Account, c.facts.Region, s.Decision)
+		own := why
+		if why = c.x.reason(c.facts.Account, c.facts.Region, s.Decision); own != nil && len(why.Fixes) == 0 && why.Note == "" {
+			why.Fixes = own.Fixes // the node knows what it asked for, and not the rest of the pod
+		}
 	}
 	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: paged(why)})
 }
@@ -257,7 +260,7 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 	case strings.Contains(m, "error looking up service account"):
 		name := quotedAfter(m, "serviceaccount ")
 		why.Text = "the service account " + c.Namespace + "/" + name + ", which its pods run as, does not exist"
-		why.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: "serviceaccount " + c.Namespace + "/" + name}, "kubectl create serviceaccount "+name+namespace)
+		why.Fixes = createServiceAccount(c.Namespace, name, "kubectl create serviceaccount "+name+namespace)
 	case strings.Contains(m, "exceeded quota"):
 		_, quota, _ := strings.Cut(m, "exceeded quota: ")
 		quota, rest, _ := strings.Cut(quota, ",")
@@ -265,7 +268,7 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 		why.Fixes = raisedQuota(quota, rest, namespace, c.facts.Wanting)
 	case strings.Contains(m, "violates PodSecurity"):
 		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
-		why.Fixes = advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "namespace/" + c.Namespace}, "kubectl label --overwrite namespace "+c.Namespace+" pod-security.kubernetes.io/enforce=privileged")
+		why.Fixes = podSecurity(c.Namespace, c.facts.Template)
 	case strings.Contains(m, "failed calling webhook"):
 		why.Code = "WebhookFailed"
 		why.Fixes = oneSketch("find the webhook of that name, and mend or delete it", "kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations")
@@ -297,10 +300,11 @@ func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 		return out
 	}
 	used := amounts("used")
-	for name, wanted := range amounts("requested") {
+	all := amounts("requested")
+	for name, wanted := range all {
 		wanted.Mul(int64(max(1, wanting)))
 		wanted.Add(used[name])
-		hard[name] = wanted.String()
+		all[name], hard[name] = wanted, wanted.String()
 	}
 	if len(hard) == 0 {
 		return oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota+namespace)
@@ -309,7 +313,18 @@ func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 	if err != nil { // strings always encode
 		panic(err)
 	}
-	return advice.Do(advice.Change{Kind: advice.RaiseQuota, Resource: quota, Value: string(patch)}, "kubectl patch resourcequota "+quota+namespace+" --type merge --patch "+quoted(string(patch)))
+	return advice.Try(func(changes []advice.Change) error {
+		var after struct{ Spec corev1.ResourceQuotaSpec }
+		if err := json.Unmarshal([]byte(changes[0].Value), &after); err != nil {
+			return err
+		}
+		for name, wanted := range all {
+			if limit := after.Spec.Hard[corev1.ResourceName(name)]; wanted.Cmp(limit) > 0 {
+				return fmt.Errorf("all pods together want %s of %s", wanted.String(), name)
+			}
+		}
+		return nil
+	}, []advice.Change{{Kind: advice.RaiseQuota, Resource: quota, Value: string(patch)}}, "kubectl patch resourcequota "+quota+namespace+" --type merge --patch "+quoted(string(patch)))
 }
 
 // quotedAfter returns the first quoted word after a text.

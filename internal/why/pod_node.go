@@ -3,11 +3,13 @@ package why
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
@@ -19,7 +21,12 @@ func (c *podChain) onNode() error {
 	name, n := c.pod.Spec.NodeName, c.facts.Node
 	if n == nil {
 		c.fail(podNode, "there is no node "+name, &api.Reason{By: node.ByKubernetes, Component: name,
-			Text: "its instance is gone; Kubernetes will delete its pods", Fixes: advice.Do(advice.Change{Kind: advice.DeleteObject, Resource: "pod " + c.pod.Namespace + "/" + c.pod.Name}, "kubectl delete pod "+c.pod.Name+" --namespace "+c.pod.Namespace+" --force")})
+			Text: "its instance is gone; Kubernetes will delete its pods", Fixes: advice.Try(func(changes []advice.Change) error {
+				if metav1.GetControllerOf(c.pod) == nil {
+					return errors.New("no controller makes the pod again")
+				}
+				return c.onNodes(func(*corev1.Pod, []corev1.Node) {})(changes)
+			}, []advice.Change{{Kind: advice.DeleteObject, Resource: "pod " + c.pod.Namespace + "/" + c.pod.Name}}, "kubectl delete pod "+c.pod.Name+" --namespace "+c.pod.Namespace+" --force")})
 		return nil
 	}
 	id, ok := c.x.FindNode(c.facts.Account, c.facts.Region, name)
@@ -104,7 +111,10 @@ func (c *podChain) addressFixes() []advice.Fix {
 				"aws ec2 describe-subnets --subnet-ids "+m.SubnetID+" --query 'Subnets[].AvailableIpAddressCount' --region "+c.facts.Region))
 		}
 	}
-	return append(fixes, c.moreNodes()...)
+	for _, f := range c.moreNodes() { // no node gives this pod an address: another one does, if it is made again there
+		fixes = append(fixes, advice.Sketch("then delete the pod, so that it is made again on a node with free addresses", f.Commands...))
+	}
+	return fixes
 }
 
 // waiting finds a container that is waiting for one of the given reasons.
@@ -141,7 +151,7 @@ func (c *podChain) image() bool {
 	why := &api.Reason{By: node.ByKubernetes, Code: node.CauseImagePull, Component: image, Text: "container " + container + " has no image", Fixes: c.setImage(container)}
 	if waits.Reason == imageNeverPull {
 		why.Code, why.Text = imageNeverPull, "the node does not have the image of container "+container+", and may not pull it (imagePullPolicy: Never)"
-		why.Fixes = append(c.allowPull(container), why.Fixes...)
+		why.Fixes = append(c.allowPull(container, image), why.Fixes...)
 	}
 	if waits.Reason == node.CauseImageName {
 		why.Code, why.Text = node.CauseImageName, fmt.Sprintf("%q is not the name of an image", image)
@@ -152,7 +162,7 @@ func (c *podChain) image() bool {
 
 // allowPull returns the command that lets a container's image be pulled, or nil if the pod has no maker that would
 // replace it.
-func (c *podChain) allowPull(container string) []advice.Fix {
+func (c *podChain) allowPull(container, image string) []advice.Fix {
 	maker := c.maker()
 	if kind, _, _ := strings.Cut(maker, "/"); !slices.Contains([]string{"deployment", "statefulset", "daemonset"}, kind) {
 		return nil
@@ -161,7 +171,7 @@ func (c *podChain) allowPull(container string) []advice.Fix {
 	if slices.ContainsFunc(c.pod.Spec.InitContainers, func(i corev1.Container) bool { return i.Name == container }) {
 		list = "initContainers"
 	}
-	return advice.Do(advice.Change{Kind: advice.PatchObject, Resource: maker, Value: "imagePullPolicy IfNotPresent"}, "kubectl patch "+maker+" --namespace "+c.pod.Namespace+` --patch '{"spec":{"template":{"spec":{"`+list+`":[{"name":"`+container+`","imagePullPolicy":"IfNotPresent"}]}}}}'`)
+	return advice.Try(c.pullable(image), []advice.Change{{Kind: advice.PatchObject, Resource: maker, Value: "imagePullPolicy IfNotPresent"}}, "kubectl patch "+maker+" --namespace "+c.pod.Namespace+` --patch '{"spec":{"template":{"spec":{"`+list+`":[{"name":"`+container+`","imagePullPolicy":"IfNotPresent"}]}}}}'`)
 }
 
 // setImage returns the command that changes a container's image.
@@ -234,9 +244,9 @@ func (c *podChain) configured() bool {
 		create := map[string]string{"ConfigMap": "kubectl create configmap ", "Secret": "kubectl create secret generic "}[m.Kind]
 		why.Fixes = oneSketch("set VALUE to what the pod is to have as "+m.Wants, create+m.Name+in+" --from-literal="+m.Wants+`="$VALUE"`)
 	case m.Kind == "Secret":
-		why.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: what}, "kubectl create secret generic "+m.Name+in)
+		why.Fixes = advice.Try(c.referenced(m), []advice.Change{{Kind: advice.CreateObject, Resource: what}}, "kubectl create secret generic "+m.Name+in)
 	default:
-		why.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: what}, "kubectl create configmap "+m.Name+in)
+		why.Fixes = advice.Try(c.referenced(m), []advice.Change{{Kind: advice.CreateObject, Resource: what}}, "kubectl create configmap "+m.Name+in)
 	}
 	if evidence == "" {
 		evidence = what + " is missing"
@@ -259,6 +269,7 @@ func (c *podChain) identity(ctx context.Context) {
 		return
 	}
 	without := slices.Contains(sa.WithoutToken, c.pod.Name)
+	sa.Bare = slices.DeleteFunc(slices.Clone(sa.Bare), func(name string) bool { return name != c.pod.Name })
 	sa.Pods, sa.WithoutToken = []string{c.pod.Name}, nil
 	if without {
 		sa.WithoutToken = sa.Pods
@@ -274,7 +285,7 @@ func (c *podChain) identity(ctx context.Context) {
 		return
 	}
 	why := &api.Reason{By: node.ByIAM, Code: broken.Name, Component: role, Text: strings.Join(append([]string{broken.Says}, broken.Details...), "\n")}
-	why.Fixes = append(slices.Clone(broken.Fixes), advice.Paste("drydock why serviceaccount "+c.pod.Namespace+"/"+name+" --cluster "+c.facts.Cluster))
+	why.Fixes = append(slices.Clone(broken.Fixes), advice.Sketch("this shows the whole chain", "drydock why serviceaccount "+c.pod.Namespace+"/"+name+" --cluster "+c.facts.Cluster))
 	c.fail(podIdentity, broken.Error, why)
 }
 
@@ -290,7 +301,7 @@ func (c *podChain) containers() {
 		if t := s.LastTerminationState.Terminated; t != nil && s.State.Waiting != nil {
 			c.fail(podRunning, s.Name+": "+s.State.Waiting.Message, &api.Reason{By: "container", Code: s.State.Waiting.Reason, Component: s.Name,
 				Text:  fmt.Sprintf("it ended with exit code %d (%s), %d times", t.ExitCode, cmp.Or(t.Reason, "Error"), s.RestartCount),
-				Fixes: advice.Each("kubectl logs " + c.pod.Name + " --container " + s.Name + " --previous --namespace " + c.pod.Namespace)})
+				Fixes: oneSketch("only the program knows why it ended; this is what it printed", "kubectl logs "+c.pod.Name+" --container "+s.Name+" --previous --namespace "+c.pod.Namespace)})
 			return
 		}
 	}

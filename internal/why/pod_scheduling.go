@@ -2,8 +2,10 @@ package why
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -108,13 +110,14 @@ func (c *podChain) schedulerReason(reason string) (text string, fixes []advice.F
 		}
 		return text, c.moreNodes()
 	case strings.Contains(reason, "untolerated taint"):
-		return c.untolerated(reason)
+		return c.taintedBy(reason)
 	case strings.Contains(reason, "node affinity/selector"):
 		return c.selected(reason)
 	case strings.Contains(reason, "were unschedulable"):
 		for i := range c.facts.Nodes {
 			if n := &c.facts.Nodes[i]; n.Spec.Unschedulable {
-				return reason + ": " + n.Name + " is cordoned", advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "node/" + n.Name, Value: "schedulable"}, "kubectl uncordon "+n.Name)
+				return reason + ": " + n.Name + " is cordoned", advice.Try(c.nodeNamed(n.Name, func(n *corev1.Node) { n.Spec.Unschedulable = false }),
+					[]advice.Change{{Kind: advice.PatchObject, Resource: "node/" + n.Name, Value: "schedulable"}}, "kubectl uncordon "+n.Name)
 			}
 		}
 	case strings.Contains(reason, "PersistentVolumeClaim") || strings.Contains(reason, "persistentvolumeclaim"):
@@ -189,33 +192,55 @@ func (c *podChain) moreNodes() []advice.Fix {
 		}
 		return []advice.Fix{c.newNodegroup("", "")}
 	}
-	return c.larger(name, groups[name])
+	return c.larger(name, slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Labels["eks.amazonaws.com/nodegroup"] != name }))
 }
 
-// larger returns the fix that adds a node to a managed group that has the given number of nodes, and that raises the
-// quota of its instances if necessary. If the quota keeps the group from launching the nodes that it already wants,
-// raising the quota is enough.
-func (c *podChain) larger(name string, has int) []advice.Fix {
-	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: c.facts.Account, Region: c.facts.Region, Service: "eks"})
-	most, wanted := has, has
-	raise := func(int) string { return "" }
-	if out, err := c.x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &c.facts.Cluster, NodegroupName: &name}); err == nil && out.Nodegroup.ScalingConfig != nil {
-		g := out.Nodegroup
-		most, wanted = int(aws.ToInt32(g.ScalingConfig.MaxSize)), int(aws.ToInt32(g.ScalingConfig.DesiredSize))
-		raise = func(desired int) string {
-			command, _ := c.x.raisedVCPUs(ctx, c.facts.Account, c.facts.Region, g, desired)
-			return command
+// larger returns the fix that adds a node to a managed group that has the given nodes, and that raises the quota of its
+// instances if necessary. If the quota keeps the group from launching the nodes that it already wants, raising the quota
+// is enough. A new node in any zone of the group has to take the pod.
+func (c *podChain) larger(name string, has []corev1.Node) []advice.Fix {
+	account, region := c.facts.Account, c.facts.Region
+	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
+	update := func(most, desired int) string {
+		return fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s", c.facts.Cluster, name, most, desired, region)
+	}
+	out, err := c.x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &c.facts.Cluster, NodegroupName: &name})
+	if err != nil || out.Nodegroup.ScalingConfig == nil {
+		return oneSketch("the node group of these nodes is not known to EKS; give it one more, or another one", update(len(has)+1, len(has)+1))
+	}
+	g := out.Nodegroup
+	most, wanted := int(aws.ToInt32(g.ScalingConfig.MaxSize)), int(aws.ToInt32(g.ScalingConfig.DesiredSize))
+	judge := func(changes []advice.Change) error {
+		desired := wanted
+		for _, c := range changes {
+			if n, err := strconv.Atoi(c.Value); c.Kind == advice.ScaleNodegroup && err == nil {
+				desired = n
+			}
+		}
+		if need, known := c.x.vcpus(ctx, account, region, g, desired); known {
+			if err := need.fits(changes); err != nil {
+				return err
+			}
+		}
+		if err := c.x.mayLaunch(account, region, g); err != nil {
+			return err
+		}
+		if len(g.Subnets) > 1 && len(c.facts.Volumes) > 0 {
+			return errors.New("the new node may be in another zone than the pod's volume")
+		}
+		return c.onAnother(&has[0])
+	}
+	need, known := c.x.vcpus(ctx, account, region, g, wanted)
+	if known {
+		if changes, commands := need.raise(region); len(changes) > 0 {
+			return advice.Try(judge, changes, commands...)
 		}
 	}
-	quota := advice.Change{Kind: advice.RaiseQuota, Resource: name}
-	if first := raise(wanted); first != "" {
-		return advice.Do(quota, first)
+	var changes []advice.Change
+	var commands []string
+	if need.missing++; known {
+		changes, commands = need.raise(region)
 	}
-	more := raise(wanted + 1)
-	out := advice.Do(advice.Change{Kind: advice.ScaleNodegroup, Resource: name, Value: fmt.Sprint(wanted + 1)}, nonEmpty(more, fmt.Sprintf("aws eks update-nodegroup-config --cluster-name %s --nodegroup-name %s --scaling-config maxSize=%d,desiredSize=%d --region %s",
-		c.facts.Cluster, name, max(most, wanted+1), wanted+1, c.facts.Region))...)
-	if more != "" {
-		out[0].Changes = append(out[0].Changes, quota)
-	}
-	return out
+	wanted++
+	return advice.Try(judge, append(changes, advice.Change{Kind: advice.ScaleNodegroup, Resource: name, Value: strconv.Itoa(wanted)}), append(commands, update(max(most, wanted), wanted))...)
 }

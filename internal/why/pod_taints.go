@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -26,7 +27,11 @@ func (c *podChain) allowedBy(n *corev1.Node) bool {
 // repelledBy returns the taint that keeps the pod from a node, or nil. If key is not empty, the taint must have that
 // key.
 func (c *podChain) repelledBy(n *corev1.Node, key string) *corev1.Taint {
-	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, c.pod.Spec.Tolerations, func(t *corev1.Taint) bool {
+	return untolerated(n, c.pod.Spec.Tolerations, key)
+}
+
+func untolerated(n *corev1.Node, tolerations []corev1.Toleration, key string) *corev1.Taint {
+	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, tolerations, func(t *corev1.Taint) bool {
 		return t.Effect != corev1.TaintEffectPreferNoSchedule && (key == "" || t.Key == key)
 	}, false)
 	if !found {
@@ -61,8 +66,8 @@ func (c *podChain) tainted(key string) (*corev1.Node, corev1.Taint) {
 	return best, taint
 }
 
-// untolerated explains which taint the scheduler refers to, and returns fixes.
-func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) {
+// taintedBy explains which taint the scheduler refers to, and returns fixes.
+func (c *podChain) taintedBy(reason string) (text string, fixes []advice.Fix) {
 	_, named, _ := strings.Cut(reason, "{")
 	key, _, _ := strings.Cut(named, ": ")
 	n, t := c.tainted(key)
@@ -76,14 +81,27 @@ func (c *podChain) untolerated(reason string) (text string, fixes []advice.Fix) 
 	case strings.HasPrefix(t.Key, "node.kubernetes.io/"), strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/"):
 		return reason + ": " + n.Name + " for one", oneSketch("look at what the node lacks", "drydock why node "+n.Name)
 	}
-	if patch := c.toleration(&t); patch != "" {
-		fixes = append(fixes, advice.Do(advice.Change{Kind: advice.PatchObject, Resource: c.maker(), Value: "toleration of " + t.ToString()}, patch)...)
+	wanted := tolerationOf(&t)
+	if patch := c.toleration(wanted); patch != "" {
+		fixes = advice.Try(c.onNodes(func(pod *corev1.Pod, _ []corev1.Node) { pod.Spec.Tolerations = append(pod.Spec.Tolerations, wanted) }),
+			[]advice.Change{{Kind: advice.PatchObject, Resource: c.maker(), Value: "toleration of " + t.ToString()}}, patch)
 	}
-	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "node/" + n.Name, Value: "without taint " + t.Key}, "kubectl taint nodes "+n.Name+" "+t.Key+"-")...)
+	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, advice.Try(c.nodeNamed(n.Name, func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(o corev1.Taint) bool { return o.Key == t.Key })
+	}), []advice.Change{{Kind: advice.PatchObject, Resource: "node/" + n.Name, Value: "without taint " + t.Key}}, "kubectl taint nodes "+n.Name+" "+t.Key+"-")...)
 }
 
-// toleration returns the command that makes the pod tolerate a taint, or "" if the pod's owner cannot be changed.
-func (c *podChain) toleration(t *corev1.Taint) string {
+// tolerationOf returns the toleration of a taint.
+func tolerationOf(t *corev1.Taint) corev1.Toleration {
+	out := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect}
+	if t.Value == "" {
+		out.Operator = corev1.TolerationOpExists
+	}
+	return out
+}
+
+// toleration returns the command that gives the pod a toleration, or "" if the pod's owner cannot be changed.
+func (c *podChain) toleration(wanted corev1.Toleration) string {
 	maker := c.maker()
 	kind, _, _ := strings.Cut(maker, "/")
 	path, tolerations := "/spec/template/spec/tolerations", slices.Clone(c.pod.Spec.Tolerations)
@@ -94,10 +112,6 @@ func (c *podChain) toleration(t *corev1.Taint) string {
 		tolerations = slices.DeleteFunc(tolerations, func(t corev1.Toleration) bool { return t.TolerationSeconds != nil }) // added by admission
 	default:
 		return ""
-	}
-	wanted := corev1.Toleration{Key: t.Key, Operator: corev1.TolerationOpEqual, Value: t.Value, Effect: t.Effect}
-	if t.Value == "" {
-		wanted.Operator = corev1.TolerationOpExists
 	}
 	patch, err := json.Marshal([]map[string]any{{"op": "add", "path": path, "value": append(tolerations, wanted)}})
 	if err != nil {
@@ -152,7 +166,9 @@ func (c *podChain) selected(reason string) (text string, fixes []advice.Fix) {
 		return text, oneSketch("set NODE to a node whose labels may change (kubectl get nodes --show-labels): every one has another value, which other pods may select",
 			"kubectl label node $NODE --overwrite "+strings.Join(wanted, " "))
 	case other != nil:
-		return text, advice.Do(advice.Change{Kind: advice.PatchObject, Resource: "node/" + other.Name, Value: strings.Join(wanted, ",")}, "kubectl label node "+other.Name+" "+strings.Join(wanted, " "))
+		return text, advice.Try(c.nodeNamed(other.Name, func(n *corev1.Node) {
+			n.Labels = labels.Merge(n.Labels, c.pod.Spec.NodeSelector)
+		}), []advice.Change{{Kind: advice.PatchObject, Resource: "node/" + other.Name, Value: strings.Join(wanted, ",")}}, "kubectl label node "+other.Name+" "+strings.Join(wanted, " "))
 	}
 	return text, c.moreNodes()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -26,7 +27,7 @@ import (
 
 const (
 	runningPod = `
-metadata: {name: web-1, namespace: shop, ownerReferences: [{kind: ReplicaSet, name: web}]}
+metadata: {name: web-1, namespace: shop, ownerReferences: [{kind: ReplicaSet, name: web, controller: true}]}
 spec: {nodeName: n1, containers: [{name: c, image: nginx}]}
 status:
   phase: Running
@@ -34,7 +35,7 @@ status:
   containerStatuses: [{name: c, image: nginx, ready: true, state: {running: {}}}]
 `
 	waitingPod = `
-metadata: {name: web-1, namespace: shop, labels: {pod-template-hash: abc}, ownerReferences: [{kind: ReplicaSet, name: web-abc}]}
+metadata: {name: web-1, namespace: shop, labels: {pod-template-hash: abc}, ownerReferences: [{kind: ReplicaSet, name: web-abc, controller: true}]}
 spec: {nodeName: n1, containers: [{name: c, image: nginx}]}
 status:
   phase: Pending
@@ -67,7 +68,9 @@ func read[T any](t *testing.T, text string) *T {
 func TestWhyPod(t *testing.T) {
 	s := testkit.NewServer(t, testkit.Config{})
 	var onHost machineSteps
-	x := New(Config{IAM: iam.New(iam.Config{Store: s.Store}), EKS: nodegroups{}, Machines: &onHost, Journal: openJournal(t)})
+	x := New(Config{IAM: iam.New(iam.Config{Store: s.Store}), EKS: nodegroups{}, EC2: noEC2{}, Machines: &onHost, Journal: openJournal(t), Network: func(context.Context, string, string) (*reach.Snapshot, error) {
+		return reach.New("us-east-1"), nil
+	}})
 	var b strings.Builder
 	var ofFargate fargateExplanation
 	explain := func(title, failing, pod, node string, change func(*eks.PodFacts)) {
@@ -87,6 +90,11 @@ func TestWhyPod(t *testing.T) {
 		}
 		if change != nil {
 			change(&f)
+		}
+		for i := range f.Nodes {
+			if f.Nodes[i].Status.Allocatable == nil {
+				f.Nodes[i].Status.Allocatable = read[corev1.Node](t, readyNode).Status.Allocatable
+			}
 		}
 		e, err := x.explainPod(t.Context(), &f, &ofFargate, "shop", "web-1")
 		if err != nil {
@@ -114,12 +122,14 @@ func TestWhyPod(t *testing.T) {
 	}
 	sandbox := strings.Replace(waiting("ContainerCreating", ""), "  podIP: 10.0.0.9\n", "", 1)
 
+	withSSD := strings.Replace(readyNode, "{eks", "{disk: ssd, eks", 1)
+
 	explain("it runs", "", runningPod, readyNode, nil)
 	explain("no service account", podAdmission, "", "", event("FailedCreate", `Error creating: pods "web-" is forbidden: error looking up service account shop/cart: serviceaccount "cart" not found`))
 	explain("a quota", podAdmission, "", "", event("FailedCreate", `Error creating: pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`))
 	explain("a webhook", podAdmission, "", "", event("FailedCreate", `Error creating: admission webhook "policy.example" denied the request: no latest`))
 	explain("no nodes", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
-	explain("a node more would do", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."), readyNode, nil)
+	explain("a node more would do", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."), withSSD, nil)
 	explain("no node is large enough", podScheduling, unscheduled("64", "0/1 nodes are available: 1 Insufficient cpu."), readyNode, nil)
 	explain("its selector, and a taint", podScheduling, unscheduled("1", "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."), readyNode, func(f *eks.PodFacts) {
 		f.Nodes = append(f.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node.kubernetes.io/not-ready"}}}})
@@ -161,12 +171,12 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 		}
 	}
 	gp2 := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "gp2"}, Provisioner: "kubernetes.io/aws-ebs"}
-	explain("a claim that is bound at once, and is not", podScheduling, unscheduled("1", "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."), readyNode, claim("gp2", gp2, false))
-	explain("a claim of no class", podScheduling, unscheduled("1", "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."), readyNode, claim("", nil, false))
-	explain("a claim whose provisioner has its turn", podScheduling, unscheduled("1", ""), readyNode, claim("gp2", gp2, true))
-	explain("a claim of a class that is not there", podScheduling, unscheduled("1", `running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded`), readyNode, claim("gp9", nil, false))
-	explain("a claim that waits for room for its pod", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu."), readyNode, claim("gp2", gp2, false))
-	explain("a claim that nobody has looked at", "", unscheduled("1", ""), readyNode, claim("gp2", gp2, false))
+	explain("a claim that is bound at once, and is not", podScheduling, unscheduled("1", "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."), withSSD, claim("gp2", gp2, false))
+	explain("a claim of no class", podScheduling, unscheduled("1", "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."), withSSD, claim("", nil, false))
+	explain("a claim whose provisioner has its turn", podScheduling, unscheduled("1", ""), withSSD, claim("gp2", gp2, true))
+	explain("a claim of a class that is not there", podScheduling, unscheduled("1", `running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded`), withSSD, claim("gp9", nil, false))
+	explain("a claim that waits for room for its pod", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu."), withSSD, claim("gp2", gp2, false))
+	explain("a claim that nobody has looked at", "", unscheduled("1", ""), withSSD, claim("gp2", gp2, false))
 	ofFargate = fargateExplanation{Notes: []string{`not of Fargate profile fp: its namespace is "bank"`}}
 	explain("no node, and no profile", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
 	ofFargate = fargateExplanation{Ours: true, Evidence: "Pod not supported on Fargate: invalid SecurityContext fields: Privileged", Reason: &api.Reason{By: "Fargate", Code: "UnsupportedPodSpec", Component: "pod shop/web-1", Text: "Fargate runs no privileged containers"}}
@@ -175,11 +185,15 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	explain("Fargate is at it", "", unscheduled("1", ""), "", nil)
 	ofFargate = fargateExplanation{}
 	explain("the node is not ready", podNode, sandbox, strings.Replace(readyNode, `status: "True"`, `status: "Unknown", reason: NodeStatusUnknown, message: Kubelet stopped posting node status.`, 1), nil)
-	explain("no node of that name", podNode, sandbox, "", nil)
+	explain("no node of that name", podNode, sandbox, "", func(f *eks.PodFacts) {
+		f.Nodes = []corev1.Node{*read[corev1.Node](t, strings.Replace(readyNode, "n1", "n2", 1))}
+	})
+	explain("no node of that name, and no controller", podNode, strings.Replace(sandbox, ", controller: true", "", 1), "", nil)
 	onHost = machineSteps{steps: []node.Step{{Name: node.StepPodAddress, Cause: node.CauseNoPodAddress}}}
 	explain("no address", podAddress, sandbox, readyNode, event("FailedCreatePodSandBox", `Failed to create pod sandbox: plugin type="aws-cni" name="aws-cni" failed (add): add cmd: failed to assign an IP address to container`))
-	onHost = machineSteps{}
+	onHost = machineSteps{steps: []node.Step{}}
 	explain("an image that may not be pulled", podImage, waiting("ErrImageNeverPull", `Container image \"nginx\" is not present with pull policy of Never`), readyNode, nil)
+	onHost = machineSteps{}
 	explain("no image of that name", podImage, waiting("InvalidImageName", `Failed to apply default image tag \"nginx\": x`), readyNode, nil)
 	onHost = machineSteps{steps: []node.Step{{Name: node.StepPodImage, Cause: node.CauseImagePull, Evidence: `Failed to pull image "nginx": no basic auth credentials`}}}
 	explain("an image that is refused", podImage, waiting("ImagePullBackOff", "Back-off pulling image"), readyNode, nil)

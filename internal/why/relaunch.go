@@ -3,6 +3,7 @@ package why
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // tagGroup is the key of a tag on every instance of an Auto Scaling group.
@@ -21,11 +23,17 @@ const tagGroup = "aws:autoscaling:groupName"
 // relaunch returns the fix that replaces an instance by one with changed user data, in which news replaces the single
 // occurrence of old. If only a person knows the right value, the fix is a sketch.
 func (x *Explainer) relaunch(e *api.NodeExplanation, m *machine.Instance, old, news string) []advice.Fix {
-	edit, sketch := "", "correct the file user-data before the instance is launched again"
-	if old != "" && m != nil && strings.Count(string(m.UserData), old) == 1 {
-		edit, sketch = "sed -i.wrong "+quoted("s|"+old+"|"+news+"|g")+" user-data", ""
+	if old == "" || m == nil || strings.Count(string(m.UserData), old) != 1 {
+		return x.replaced(e, m, "correct the file user-data before the instance is launched again", nil, "", nil)
 	}
-	return x.replaced(e, m, sketch, "", edit)
+	return x.replaced(e, m, "", nil, "sed -i.wrong "+quoted("s|"+old+"|"+news+"|g")+" user-data", func() error {
+		edited := strings.ReplaceAll(string(m.UserData), old, news)
+		// Scripts are run, not parsed: they name the cluster by what was replaced.
+		if c, err := userdata.Parse(m.Image.Family, []byte(edited)); err == nil && c.ClusterName != news {
+			return fmt.Errorf("user data names the cluster %s then", c.ClusterName)
+		}
+		return nil
+	})
 }
 
 // onceOnly reports whether a step is taken by user data, which runs at the first boot only.
@@ -37,29 +45,53 @@ func (x *Explainer) thenRelaunch(e *api.NodeExplanation, m *machine.Instance, wh
 	if why == nil || why.By != node.ByNetwork {
 		return
 	}
-	again := x.relaunchAfter(e, m, "")
+	again := x.relaunchAfter(e, m, nil)
 	if len(why.Fixes) == 0 && why.Note == "" {
 		why.Fixes = again
 		return
 	}
 	for i := range why.Fixes {
-		if f := &why.Fixes[i]; f.Sketch == "" && again[0].Sketch == "" {
-			f.Commands, f.Replaces = slices.Concat(f.Commands, again[0].Commands), true
-			f.Changes = slices.Concat(f.Changes, again[0].Changes)
+		if f := &why.Fixes[i]; f.Proven {
+			f.Then(again[0])
 		}
 	}
 }
 
-// relaunchAfter returns the fix that replaces an instance whose user data is right, but ran too early.
-func (x *Explainer) relaunchAfter(e *api.NodeExplanation, m *machine.Instance, command string) []advice.Fix {
-	return x.replaced(e, m, "", command, "")
+// relaunchAfter returns the fix that replaces an instance whose user data is right, but ran too early: before what the
+// other fix mends.
+func (x *Explainer) relaunchAfter(e *api.NodeExplanation, m *machine.Instance, before []advice.Fix) []advice.Fix {
+	return x.replaced(e, m, "", before, "", nil)
 }
 
-func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch, before, edit string) []advice.Fix {
+// replaced returns the fix that launches an instance again, after another fix and an edit of its user data, which judge
+// has to accept. It has to be possible to launch it while the old one still runs.
+func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch string, first []advice.Fix, edit string, judge func() error) []advice.Fix {
 	at := " --region " + e.Region
+	var before []string
+	changes := []advice.Change{{Kind: advice.ReplaceInstance, Resource: e.Instance, Value: edit}}
+	for _, f := range first {
+		before, changes = f.Commands, slices.Concat(f.Changes, changes)
+	}
 	i, ok := x.cfg.EC2.InstanceByID(e.Account, e.Region, e.Instance)
 	if !ok || m == nil {
-		return oneSketch("launch another instance with correct user data, and terminate "+e.Instance, nonEmpty(before)...)
+		return oneSketch("launch another instance with correct user data, and terminate "+e.Instance, before...)
+	}
+	try := func(launches func() error, commands []string) []advice.Fix {
+		out := advice.Try(func([]advice.Change) error {
+			for _, f := range first {
+				if !f.Proven {
+					return errors.New(f.Sketch)
+				}
+			}
+			if judge != nil {
+				if err := judge(); err != nil {
+					return err
+				}
+			}
+			return launches()
+		}, changes, commands...)
+		out[0].Replaces = true
+		return out
 	}
 	tags := map[string]string{}
 	var own []map[string]string
@@ -69,11 +101,10 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 			own = append(own, map[string]string{"Key": aws.ToString(t.Key), "Value": aws.ToString(t.Value)})
 		}
 	}
-	changes := []advice.Change{{Kind: advice.ReplaceInstance, Resource: e.Instance, Value: edit}}
 	terminate := "aws ec2 terminate-instances --instance-ids " + e.Instance + at
 	if group := tags[tagGroup]; group != "" { // the group launches the next one
 		if sketch == "" && edit == "" {
-			return []advice.Fix{{Commands: append(nonEmpty(before), terminate), Replaces: true, Changes: changes}}
+			return try(func() error { return x.launches(e.Account, e.Region, &i, 0) }, append(before, terminate))
 		}
 		return oneSketch("correct the user data in the launch template or configuration of the Auto Scaling group "+group+"; then the group replaces what is terminated",
 			"aws autoscaling describe-auto-scaling-groups --auto-scaling-group-names "+group+" --query 'AutoScalingGroups[0].[LaunchTemplate,LaunchConfigurationName]'"+at, terminate)
@@ -98,10 +129,13 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 			run += " --tag-specifications " + quoted(string(b))
 		}
 	}
-	commands := nonEmpty(before,
+	commands := slices.Concat(before, nonEmpty(
 		"aws ec2 describe-instance-attribute --instance-id "+e.Instance+" --attribute userData --query UserData.Value --output text"+at+" | base64 --decode > user-data",
-		edit, run+at, terminate)
-	return []advice.Fix{{Sketch: sketch, Commands: commands, Replaces: true, Changes: changes}}
+		edit, run+at, terminate))
+	if sketch != "" {
+		return []advice.Fix{{Sketch: sketch, Commands: commands, Replaces: true, Changes: changes}}
+	}
+	return try(func() error { return x.replaceable(e, &i) }, commands)
 }
 
 func nonEmpty(words ...string) []string {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 
-	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/authz"
@@ -48,7 +47,7 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api
 		if f, ok := faultOfEntry(e); ok {
 			out := requestOf(e)
 			out.Refused, out.Fault = true, &api.RequestFault{
-				ID: f.ID, Text: f.Why(), Fixes: advice.Do(advice.Change{Kind: advice.ClearFault, Resource: f.ID}, f.Fix()), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
+				ID: f.ID, Text: f.Why(), Fixes: x.faultFixes(f.Account, f.Region, f.ID), Code: text(e, "errorCode"), Message: text(e, "errorMessage"),
 			}
 			return out, true, nil
 		}

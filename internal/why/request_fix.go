@@ -3,6 +3,7 @@ package why
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// requestFixes returns the commands for the suggestions whose changes can all be made by commands. Each suggestion
-// was tried on the policies of the request.
+// requestFixes returns the commands for the suggestions whose changes can all be made by commands. Each is tried on the
+// current policies: those of the request may have changed.
 func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, who string) []advice.Fix {
 	// If the request itself can be changed, the condition in the trust policy is meant for that.
 	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {
@@ -50,9 +51,17 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, wh
 				f.Changes = append(f.Changes, advice.Change{Kind: advice.AddStatement, Resource: resource, Value: c.Statement})
 			}
 		}
-		f.Proven = f.Sketch == ""
-		if n := len(f.Commands); n > 0 && n == len(s.Changes) {
+		switch n := len(f.Commands); {
+		case n == 0 || n < len(s.Changes):
+		case f.Sketch != "":
 			out = append(out, f)
+		default:
+			out = append(out, advice.Try(func([]advice.Change) error {
+				if d := x.cfg.Authorizer.Reconsider(ctx, *why, s.Changes...); !d.Allowed {
+					return errors.New("the request is still refused: " + d.Reason)
+				}
+				return nil
+			}, f.Changes, f.Commands...)...)
 		}
 	}
 	return out

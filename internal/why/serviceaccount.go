@@ -83,7 +83,7 @@ func (c *chain) serviceAccount() {
 	l := api.IdentityLink{Name: "service account", State: api.LinkHolds, Says: "exists"}
 	if !c.sa.Exists {
 		l.State, l.Says = api.LinkBroken, "the namespace has no service account with that name"
-		l.Fixes = advice.Do(advice.Change{Kind: advice.CreateObject, Resource: "serviceaccount " + c.sa.Namespace + "/" + c.sa.ServiceAccount}, fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount))
+		l.Fixes = createServiceAccount(c.sa.Namespace, c.sa.ServiceAccount, fmt.Sprintf("kubectl --namespace %s create serviceaccount %s", c.sa.Namespace, c.sa.ServiceAccount))
 	}
 	c.add(l)
 }
@@ -131,7 +131,12 @@ func (c *chain) token(volume string) {
 		l.State = api.LinkBroken
 		l.Says = fmt.Sprintf("%d of %d pods have none: they were created before the service account had the role", n, len(c.sa.Pods))
 		l.Error = "Unable to locate credentials"
-		l.Fixes = advice.Do(advice.Change{Kind: advice.DeleteObject, Resource: "pod " + c.sa.Namespace + "/" + strings.Join(c.sa.WithoutToken, ",")}, fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " ")))
+		l.Fixes = advice.Try(func([]advice.Change) error {
+			if len(c.sa.Bare) > 0 {
+				return errors.New("no controller makes " + strings.Join(c.sa.Bare, ", ") + " again")
+			}
+			return nil // the webhook gives every new pod a token
+		}, []advice.Change{{Kind: advice.DeleteObject, Resource: "pod " + c.sa.Namespace + "/" + strings.Join(c.sa.WithoutToken, ",")}}, fmt.Sprintf("kubectl --namespace %s delete pod %s", c.sa.Namespace, strings.Join(c.sa.WithoutToken, " ")))
 	case len(c.sa.Pods) > 0:
 		l.Details = append(l.Details, fmt.Sprintf("mounted in %s", counted(len(c.sa.Pods), "pod")))
 	}
@@ -144,16 +149,35 @@ func (c *chain) webIdentityRole(ctx context.Context) {
 	host := strings.TrimPrefix(c.sa.Issuer, "https://")
 	provider, clientIDs, ok := c.x.cfg.IAM.OIDCProvider(ctx, role.Account, host)
 	l := api.IdentityLink{Name: "provider", State: api.LinkHolds, Says: provider, Details: []string{"client IDs " + strings.Join(clientIDs, ", ")}}
+	// refused is STS's answer for a provider with these client IDs.
+	refused := func(registered bool, clientIDs []string) string {
+		switch {
+		case !registered:
+			return "InvalidIdentityToken: No OpenIDConnect provider found in your account for " + c.sa.Issuer
+		case !slices.Contains(clientIDs, c.sa.Audience):
+			return "InvalidIdentityToken: Incorrect token audience"
+		}
+		return ""
+	}
+	fix := func(change advice.Change, command string) []advice.Fix {
+		return advice.Try(func(changes []advice.Change) error {
+			if err := refused(true, append(slices.Clip(clientIDs), changes[0].Value)); err != "" {
+				return errors.New(err)
+			}
+			return nil
+		}, []advice.Change{change}, command)
+	}
+	if l.Error = refused(ok, clientIDs); l.Error != "" {
+		l.State = api.LinkBroken
+	}
 	switch {
 	case !ok:
 		provider = arn.IAM(role.Account, "oidc-provider/"+host)
-		l.State, l.Says, l.Details = api.LinkBroken, "the cluster's issuer is not registered in account "+role.Account, nil
-		l.Error = "InvalidIdentityToken: No OpenIDConnect provider found in your account for " + c.sa.Issuer
-		l.Fixes = advice.Do(advice.Change{Kind: advice.CreateProvider, Resource: c.sa.Issuer, Value: c.sa.Audience}, fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience))
-	case !slices.Contains(clientIDs, c.sa.Audience):
-		l.State, l.Error = api.LinkBroken, "InvalidIdentityToken: Incorrect token audience"
+		l.Says, l.Details = "the cluster's issuer is not registered in account "+role.Account, nil
+		l.Fixes = fix(advice.Change{Kind: advice.CreateProvider, Resource: c.sa.Issuer, Value: c.sa.Audience}, fmt.Sprintf("aws iam create-open-id-connect-provider --url %s --client-id-list %s", c.sa.Issuer, c.sa.Audience))
+	case l.Error != "":
 		l.Details = append(l.Details, "the token's audience "+c.sa.Audience+" is not one of them")
-		l.Fixes = advice.Do(advice.Change{Kind: advice.AddAudience, Resource: provider, Value: c.sa.Audience}, fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience))
+		l.Fixes = fix(advice.Change{Kind: advice.AddAudience, Resource: provider, Value: c.sa.Audience}, fmt.Sprintf("aws iam add-client-id-to-open-id-connect-provider --open-id-connect-provider-arn %s --client-id %s", provider, c.sa.Audience))
 	}
 	c.add(l)
 	prefix := strings.ToLower(host) + ":"
@@ -221,7 +245,7 @@ func added(document string, more any) string {
 }
 
 // createRole returns the fix that creates the role of an ARN, or nil if its name is not valid in IAM.
-func createRole(role string, trust trustStatement) []advice.Fix {
+func createRole(role string, trust trustStatement, actions []string, req policy.Request) []advice.Fix {
 	_, path, _ := strings.Cut(role, ":role/")
 	if !roleNames.MatchString(path) {
 		return nil
@@ -230,7 +254,8 @@ func createRole(role string, trust trustStatement) []advice.Fix {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		command += " --path /" + path[:i+1]
 	}
-	return advice.Do(advice.Change{Kind: advice.CreateRole, Resource: role}, command+" --assume-role-policy-document "+withStatement("", trust))
+	return advice.Try(func([]advice.Change) error { return allows("", trust, actions, req) },
+		[]advice.Change{{Kind: advice.CreateRole, Resource: role, Value: trust.String()}}, command+" --assume-role-policy-document "+withStatement("", trust))
 }
 
 // roleNames matches names after paths as in https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
@@ -239,9 +264,10 @@ var roleNames = regexp.MustCompile(`^([\w+=,.@-]+/)*[\w+=,.@-]+$`)
 
 // role evaluates the role's trust policy with the request's values, and lists what the role may do.
 func (c *chain) role(ctx context.Context, role string, actions []string, who policy.Principal, keys map[string][]string, refusal string, wanted trustStatement) {
+	req := policy.Request{Resource: role, Principal: who, Context: policy.Context{Values: keys, Unknown: unknownOfPods}}
 	r, err := c.x.cfg.IAM.RoleByARN(ctx, role)
 	if err != nil {
-		c.add(api.IdentityLink{Name: "role", State: api.LinkBroken, Says: "there is no " + role, Error: refusal, Fixes: createRole(role, wanted)})
+		c.add(api.IdentityLink{Name: "role", State: api.LinkBroken, Says: "there is no " + role, Error: refusal, Fixes: createRole(role, wanted, actions, req)})
 		return
 	}
 	trust, err := policy.Parse(policy.Trust, r.Trust)
@@ -251,7 +277,7 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 	}
 	l := api.IdentityLink{Name: "trust policy", State: api.LinkHolds, Says: "allows " + strings.Join(actions, " and ")}
 	for _, action := range actions {
-		req := policy.Request{Action: action, Resource: role, Principal: who, Context: policy.Context{Values: keys, Unknown: unknownOfPods}}
+		req.Action = action
 		policies := policy.Policies{Trust: &policy.Source{Name: "trust policy of " + role, Document: trust}}
 		why := policy.Explain(req, policies)
 		if why.Decision.Allowed {
@@ -264,11 +290,9 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 		}
 		l.Details = append(l.Details, why.String())
 		if !why.Decision.ExplicitDeny {
-			l.Fixes = []advice.Fix{{
-				Commands: []string{"aws iam update-assume-role-policy --role-name " + roleName(role) + " --policy-document " + withStatement(r.Trust, wanted)},
-				Proven:   allows(r.Trust, wanted, actions, req),
-				Changes:  []advice.Change{{Kind: advice.AddStatement, Resource: role, Value: wanted.String()}},
-			}}
+			l.Fixes = advice.Try(func([]advice.Change) error { return allows(r.Trust, wanted, actions, req) },
+				[]advice.Change{{Kind: advice.AddStatement, Resource: role, Value: wanted.String()}},
+				"aws iam update-assume-role-policy --role-name "+roleName(role)+" --policy-document "+withStatement(r.Trust, wanted))
 		}
 		break
 	}
@@ -276,18 +300,29 @@ func (c *chain) role(ctx context.Context, role string, actions []string, who pol
 	c.permissions(role, r.ID)
 }
 
-// allows reports whether a trust policy with one more statement allows the actions.
-func allows(trust string, more trustStatement, actions []string, req policy.Request) bool {
+// allows returns an error unless a trust policy with one more statement allows the actions.
+func allows(trust string, more trustStatement, actions []string, req policy.Request) error {
 	doc, err := policy.Parse(policy.Trust, added(trust, more))
 	if err != nil {
-		return false
+		return err
 	}
 	for _, req.Action = range actions {
-		if !policy.Evaluate(req, policy.Policies{Trust: &policy.Source{Document: doc}}).Allowed {
-			return false
+		if d := policy.Evaluate(req, policy.Policies{Trust: &policy.Source{Document: doc}}); !d.Allowed {
+			return errors.New(req.Action + " is still refused: " + d.Reason)
 		}
 	}
-	return true
+	return nil
+}
+
+// createServiceAccount returns the fix that makes a service account, which is all that the API server asks for.
+func createServiceAccount(namespace, name, command string) []advice.Fix {
+	wanted := "serviceaccount " + namespace + "/" + name
+	return advice.Try(func(changes []advice.Change) error {
+		if changes[0].Kind != advice.CreateObject || changes[0].Resource != wanted {
+			return errors.New(wanted + " still does not exist")
+		}
+		return nil
+	}, []advice.Change{{Kind: advice.CreateObject, Resource: wanted}}, command)
 }
 
 // unknownOfPods reports whether only the request of a particular pod has a condition key.

@@ -124,12 +124,20 @@ func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject,
 	}
 	var out []advice.Fix
 	if principals.API {
-		out = append(out, advice.Fix{Proven: true, Commands: []string{createEntry(region, s, typ)}, Changes: mapping(s)})
+		out = append(out, x.addEntry(region, s, typ)...)
 	}
 	if principals.ConfigMap {
 		out = append(out, x.editAuth(ctx, s, typ)...)
 	}
 	return out
+}
+
+// addEntry returns the fix that makes an access entry of a type of nodes for a role.
+func (x *Explainer) addEntry(region string, s *node.Subject, typ string) []advice.Fix {
+	return advice.Try(func([]advice.Change) error {
+		return x.cfg.EKS.TryNodeEntry(context.Background(), s.PlaneID, s.Role, typ, false)
+	},
+		mapping(s), createEntry(region, s, typ))
 }
 
 func mapping(s *node.Subject) []advice.Change {
@@ -146,8 +154,9 @@ func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) [
 	if err != nil {
 		return nil
 	}
+	tried := func([]advice.Change) error { return nil } // MapRoles has parsed its text, and found the role and everybody else there
 	if !exists {
-		return []advice.Fix{{Proven: true, Changes: mapping(s), Commands: []string{"kubectl create configmap aws-auth --namespace kube-system --from-literal=mapRoles=" + quoted(text)}}}
+		return advice.Try(tried, mapping(s), "kubectl create configmap aws-auth --namespace kube-system --from-literal=mapRoles="+quoted(text))
 	}
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -155,7 +164,7 @@ func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) [
 	if err := enc.Encode(map[string]any{"data": map[string]string{"mapRoles": text}}); err != nil { // strings always encode
 		panic(err)
 	}
-	return []advice.Fix{{Proven: true, Changes: mapping(s), Commands: []string{"kubectl patch configmap aws-auth --namespace kube-system --type merge --patch " + quoted(strings.TrimSpace(b.String()))}}}
+	return advice.Try(tried, mapping(s), "kubectl patch configmap aws-auth --namespace kube-system --type merge --patch "+quoted(strings.TrimSpace(b.String())))
 }
 
 // quoted returns a text as one word for a shell.

@@ -30,6 +30,8 @@ func (c closed) MapRoles(_ context.Context, _, role, _ string) (mapRoles string,
 	return "- rolearn: " + role + "\n", true, nil
 }
 
+func (c closed) TryNodeEntry(context.Context, string, string, string, bool) error { return nil }
+
 func (c closed) Authenticate(_ context.Context, planeID, _ string) (authnv1.UserInfo, error) {
 	if c.opens {
 		return authnv1.UserInfo{}, nil

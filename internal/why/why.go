@@ -78,6 +78,10 @@ type EKS interface {
 	FargateRole(ctx context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error)
 	MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error)
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
+	// TryNodeEntry returns why an access entry would not make a role one of nodes, or whom that would take access from.
+	TryNodeEntry(ctx context.Context, planeID, roleARN, typ string, replace bool) error
+	// TryAddon returns why an add-on could not be installed.
+	TryAddon(ctx context.Context, cluster, name string) error
 }
 
 // IAM is the part of the IAM service that the package needs.
@@ -108,6 +112,8 @@ type Machines interface {
 	Info(id string) (node.Info, bool)
 	// PodSteps returns what holds a pod back on a machine.
 	PodSteps(id, namespace, pod string) []node.Step
+	// TryPull returns why an instance could not pull an image.
+	TryPull(ctx context.Context, id, image string) error
 }
 
 // Journal holds what was decided and done.
@@ -117,7 +123,7 @@ type Journal interface {
 
 // Authorizer evaluates a refused request again.
 type Authorizer interface {
-	Reconsider(ctx context.Context, e authz.Explanation) policy.Decision
+	Reconsider(ctx context.Context, e authz.Explanation, changes ...policy.Change) policy.Decision
 	// Stored returns what is currently stored about the resource of a refused request.
 	Stored(ctx context.Context, e authz.Explanation) authz.Resource
 }

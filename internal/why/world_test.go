@@ -1,6 +1,7 @@
 package why
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -52,3 +53,5 @@ func (noMachines) FargatePod(_, _, _ string, _ types.UID) (id, roleARN string, o
 func (noMachines) Info(string) (node.Info, bool) { return node.Info{}, false }
 
 func (noMachines) PodSteps(_, _, _ string) []node.Step { return nil }
+
+func (noMachines) TryPull(context.Context, string, string) error { return nil }

@@ -6,7 +6,6 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/node"
 )
@@ -32,10 +31,7 @@ func Interrupt(ctx context.Context, by Interrupter, f *fault.Fault) (*node.Step,
 		what = "stopped from outside"
 	}
 	why := node.FaultDecision(f, f.Instance+" was "+what)
-	why.Fixes = nil
-	if stop {
-		why.Fixes = advice.Do(advice.Change{Kind: advice.StartInstance, Resource: f.Instance}, "aws ec2 start-instances --instance-ids "+f.Instance+" --region "+f.Region)
-	}
+	why.Subject = &node.Subject{Instance: f.Instance}
 	return &node.Step{
 		Account: f.Account, Region: f.Region, InstanceID: f.Instance, Name: node.StepStop, Evidence: what,
 		Decision: &why, Time: time.Now(),

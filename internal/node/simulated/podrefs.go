@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -108,30 +107,16 @@ func (r ref) missing(namespace string, keys []string, err error) error {
 	}
 	kind := map[bool]string{false: "ConfigMap", true: "Secret"}[r.secret]
 	if r.volume == "" {
-		return r.refusal(namespace, true, fmt.Errorf("couldn't find key %s in %s %s/%s", r.key, kind, namespace, r.name))
+		return r.refusal(namespace, fmt.Errorf("couldn't find key %s in %s %s/%s", r.key, kind, namespace, r.name))
 	}
-	return r.refusal(namespace, true, fmt.Errorf("references non-existent %s key: %s", map[bool]string{false: "config", true: "secret"}[r.secret], r.key))
+	return r.refusal(namespace, fmt.Errorf("references non-existent %s key: %s", map[bool]string{false: "config", true: "secret"}[r.secret], r.key))
 }
 
-// refusal is an error with a command that fixes it; exists says that only the key is missing.
-func (r ref) refusal(namespace string, exists bool, err error) error {
-	what, data := "configmap", "data"
-	fix := "kubectl create configmap " + r.name + " --namespace " + namespace
-	if r.secret {
-		what, data = "secret", "stringData"
-		fix = "kubectl create secret generic " + r.name + " --namespace " + namespace
-	}
-	fixes := advice.Do(advice.Change{Kind: advice.CreateObject, Resource: what + " " + namespace + "/" + r.name}, fix)
-	switch text := "set VALUE to what the pod is to have as " + r.key; {
-	case r.key != "" && !exists:
-		fixes = []advice.Fix{advice.Sketch(text, fix+" --from-literal="+r.key+"=\"$VALUE\"")}
-	case r.key != "":
-		fixes = []advice.Fix{advice.Sketch(text, "kubectl patch "+what+" "+r.name+" --namespace "+namespace+` --type merge --patch '{"`+data+`":{"`+r.key+`":"'"$VALUE"'"}}'`)}
-	}
+// refusal is an error with the decision behind it.
+func (r ref) refusal(namespace string, err error) error {
 	return &node.Refusal{Err: err, Decision: node.Decision{
 		By: node.ByKubernetes, Code: "NotFound", Component: r.kind() + "/" + r.name,
-		Text:  "the pod refers to the " + r.kind() + " " + namespace + "/" + r.name + ": " + err.Error(),
-		Fixes: fixes,
+		Text: "the pod refers to the " + r.kind() + " " + namespace + "/" + r.name + ": " + err.Error(),
 	}}
 }
 
@@ -178,7 +163,7 @@ func (s *references) check(ctx context.Context, namespace string, r ref) error {
 		}
 	}
 	if apierrors.IsNotFound(err) {
-		return r.refusal(namespace, false, fmt.Errorf("%s %q not found", r.kind(), r.name))
+		return r.refusal(namespace, fmt.Errorf("%s %q not found", r.kind(), r.name))
 	}
 	if err != nil {
 		return errors.New("failed to sync " + r.kind() + " cache: timed out waiting for the condition")

@@ -130,9 +130,11 @@ func TestServiceAccountIdentity(t *testing.T) {
 	}
 	want.Exists, want.RoleARN, want.Audience, want.Expiration = true, "r", "mine", 86400
 	want.Pods, want.WithoutToken = []string{"early", "late"}, []string{"early"}
+	want.Bare = want.WithoutToken
 	check("annotated")
 	a := w.associate("shop", "cart")
 	want.Association = &eks.PodIdentity{ID: *a.AssociationId, ARN: *a.AssociationArn, RoleARN: *a.RoleArn, SessionTags: true}
 	want.Audience, want.WithoutToken = podsService, []string{"early", "late"}
+	want.Bare = want.WithoutToken
 	check("associated")
 }

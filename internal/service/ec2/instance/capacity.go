@@ -134,7 +134,7 @@ func (v *vcpuLedger) hold(ctx context.Context, s *Service, sc resource.Scope, l 
 	limit := s.vcpuQuota(ctx, sc.Account, sc.Region, h.bucket.code)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	fits := (limit - s.runningVCPUs(sc, h.bucket.code) - v.held[h.bucket]) / max(h.each, 1)
+	fits := VCPUUse{Limit: limit, Running: s.runningVCPUs(sc, h.bucket.code) + v.held[h.bucket], Each: h.each}.Room()
 	if fits < l.min {
 		if l.spot != nil {
 			return nil, ec2err.SpotLimit()
@@ -164,6 +164,9 @@ type VCPUUse struct {
 	Limit, Running int
 	Each           int // the vCPUs of one instance
 }
+
+// Room returns how many more instances the quota allows.
+func (u VCPUUse) Room() int { return (u.Limit - u.Running) / max(u.Each, 1) }
 
 // VCPUUse returns how far the bucket of an instance type is used, or false if there is no such type.
 func (s *Service) VCPUUse(ctx context.Context, account, region, instanceType string, isSpot bool) (VCPUUse, bool) {

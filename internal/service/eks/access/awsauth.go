@@ -144,12 +144,12 @@ func withRole(data map[string]string, roleARN, typ string) (out map[string]strin
 }
 
 // MappedAs returns mapRoles with a role mapped to nodes of a type, whatever its mapping was before.
-// Other mappings stay. If mapRoles cannot be parsed, it maps no one and is replaced. exists reports
-// whether there is a ConfigMap.
+// Other mappings stay, and of a text that cannot be parsed those that it could be parsed up to: the
+// others map no one. The result has been parsed again. exists reports whether there is a ConfigMap.
 func (m *AuthMap) MappedAs(roleARN, typ string) (mapRoles string, exists bool, err error) {
 	var roles []roleMapping
 	if err := parseYAML(m.data, "mapRoles", &roles); err != nil {
-		roles = nil
+		roles = slices.DeleteFunc(roles, func(r roleMapping) bool { return r.RoleARN == "" })
 	}
 	roleARN = WithoutPath(roleARN)
 	i := slices.IndexFunc(roles, func(r roleMapping) bool { return strings.EqualFold(r.RoleARN, roleARN) })
@@ -172,6 +172,11 @@ func (m *AuthMap) MappedAs(roleARN, typ string) (mapRoles string, exists bool, e
 	}
 	if to, ok := proof.Find(roleARN, ""); !ok || !IsNode(to) {
 		return "", false, fmt.Errorf("%s would not be a node's role", roleARN)
+	}
+	for who, to := range m.roles {
+		if now, ok := proof.roles[who]; who != strings.ToLower(roleARN) && (!ok || now.Username != to.Username || !slices.Equal(now.Groups, to.Groups)) {
+			return "", false, fmt.Errorf("%s would lose its mapping", who)
+		}
 	}
 	return data["mapRoles"], m.data != nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -79,6 +80,35 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccess
 		func(*record.AccessEntry) error { return errEntryExists(key.ID) },
 		func(*store.Tx, *record.AccessEntry) error { return nil })
 	return &awseks.CreateAccessEntryOutput{AccessEntry: &rec.Entry}, err
+}
+
+// TryNodeEntry makes an access entry for a role without storing it, and returns an error if that does not make the role
+// one of nodes, or if it takes access away. With replace, the entry takes the place of the one that the role has.
+func (s *Service) TryNodeEntry(ctx context.Context, planeID, roleARN, typ string, replace bool) error {
+	cluster, rec, err := s.ClusterByPlane(planeID)
+	if err != nil {
+		return err
+	}
+	if !rec.UsesAPI() {
+		return fmt.Errorf("cluster %s does not use access entries", cluster.ID)
+	}
+	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: cluster.Account, Region: cluster.Region, Service: "eks"})
+	made, err := s.requested(ctx, cluster, &awseks.CreateAccessEntryInput{ClusterName: &cluster.ID, PrincipalArn: &roleARN, Type: &typ})
+	if err != nil {
+		return err
+	}
+	old, err := record.AccessEntries.Get(s.Store, cluster.Below(roleARN))
+	switch {
+	case err != nil && !store.IsNotFound(err):
+		return err
+	case err == nil && !replace:
+		return errEntryExists(cluster.ID)
+	case err == nil && old.PrincipalID == made.PrincipalID && *old.Entry.Type == typeStandard && len(old.Policies)+len(old.Entry.KubernetesGroups) > 0:
+		return fmt.Errorf("people who use the role lose what its access entry gives them: %d access policies and the groups %v", len(old.Policies), old.Entry.KubernetesGroups)
+	case !IsNode(EntryMapping(made)):
+		return fmt.Errorf("%s would not be a node's role", roleARN)
+	}
+	return nil
 }
 
 func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.CreateAccessEntryInput) (*record.AccessEntry, error) {

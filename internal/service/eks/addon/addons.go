@@ -85,6 +85,26 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	return &awseks.CreateAddonOutput{Addon: &made.Addon}, err
 }
 
+// TryAddon returns the error with which CreateAddon would refuse an add-on in its default version.
+func (s *Service) TryAddon(ctx context.Context, cluster, name string) error {
+	key, c, err := s.ActiveCluster(ctx, &cluster)
+	if err != nil {
+		return err
+	}
+	a, err := lookup(key.ID, &name)
+	if err != nil {
+		return err
+	}
+	if _, err := record.Addons.Get(s.Store, key.Below(name)); !store.IsNotFound(err) {
+		return errors.Join(err, errExists(key.ID, name))
+	}
+	var spec record.AddonSpec
+	if v := a.Default(*c.Cluster.Version); v != nil {
+		spec.Version = v.Version
+	}
+	return check(key, c, a, spec, "")
+}
+
 // DescribeAddon returns an add-on.
 func (s *Service) DescribeAddon(ctx context.Context, in *awseks.DescribeAddonInput) (*awseks.DescribeAddonOutput, error) {
 	_, rec, err := s.find(ctx, in.ClusterName, in.AddonName)

@@ -41,12 +41,17 @@ type Facts struct {
 	Pod *corev1.Pod
 	// Events are about the pod, or about the failure to create it, oldest first.
 	Events []corev1.Event
-	// Wanting is how many pods the controller of a pod that was not created still lacks.
-	Wanting int
+	// Wanting is how many pods the controller of a pod that was not created still lacks, and Template is what it makes
+	// them of, if known.
+	Wanting  int
+	Template *corev1.PodTemplateSpec
 	// Node is the node that the pod is bound to, or nil if it does not exist.
 	Node *corev1.Node
-	// Nodes are all the nodes of the cluster if the pod is not bound to one.
-	Nodes []corev1.Node
+	// Nodes are all the nodes of the cluster if the pod is not bound to one that exists, Scheduled the pods on them that
+	// have not ended, and Volumes those that are bound to the pod's claims.
+	Nodes     []corev1.Node
+	Scheduled []corev1.Pod
+	Volumes   []corev1.PersistentVolume
 	// Missing are objects without which its containers cannot start.
 	Missing []MissingObject
 	// Unbound are the unbound volume claims that keep a pod from being scheduled.
@@ -103,7 +108,7 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 	}
 	if f.Pod == nil {
 		if n := len(f.Events); n > 0 {
-			f.Wanting, err = wanting(ctx, ses.Client, namespace, &f.Events[n-1].InvolvedObject)
+			f.Wanting, f.Template, err = wanting(ctx, ses.Client, namespace, &f.Events[n-1].InvolvedObject)
 			return f, err
 		}
 		return f, nil
@@ -133,40 +138,40 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 	return f, err
 }
 
-// wanting returns how many pods a controller still lacks.
-func wanting(ctx context.Context, client kubernetes.Interface, namespace string, of *corev1.ObjectReference) (int, error) {
+// wanting returns how many pods a controller still lacks, and what it makes them of.
+func wanting(ctx context.Context, client kubernetes.Interface, namespace string, of *corev1.ObjectReference) (int, *corev1.PodTemplateSpec, error) {
 	opts := metav1.GetOptions{}
 	switch of.Kind {
 	case "ReplicaSet":
 		rs, err := found(client.AppsV1().ReplicaSets(namespace).Get(ctx, of.Name, opts))
 		if rs == nil {
-			return 0, err
+			return 0, nil, err
 		}
-		return int(ptr.Deref(rs.Spec.Replicas, 1) - rs.Status.Replicas), nil
+		return int(ptr.Deref(rs.Spec.Replicas, 1) - rs.Status.Replicas), &rs.Spec.Template, nil
 	case "StatefulSet":
 		set, err := found(client.AppsV1().StatefulSets(namespace).Get(ctx, of.Name, opts))
 		if set == nil {
-			return 0, err
+			return 0, nil, err
 		}
-		return int(ptr.Deref(set.Spec.Replicas, 1) - set.Status.Replicas), nil
+		return int(ptr.Deref(set.Spec.Replicas, 1) - set.Status.Replicas), &set.Spec.Template, nil
 	case "DaemonSet":
 		set, err := found(client.AppsV1().DaemonSets(namespace).Get(ctx, of.Name, opts))
 		if set == nil {
-			return 0, err
+			return 0, nil, err
 		}
-		return int(set.Status.DesiredNumberScheduled - set.Status.CurrentNumberScheduled), nil
+		return int(set.Status.DesiredNumberScheduled - set.Status.CurrentNumberScheduled), &set.Spec.Template, nil
 	case "Job":
 		job, err := found(client.BatchV1().Jobs(namespace).Get(ctx, of.Name, opts))
 		if job == nil {
-			return 0, err
+			return 0, nil, err
 		}
 		wanted := ptr.Deref(job.Spec.Parallelism, 1)
 		if job.Spec.Completions != nil {
 			wanted = min(wanted, *job.Spec.Completions-job.Status.Succeeded)
 		}
-		return int(wanted - job.Status.Active), nil
+		return int(wanted - job.Status.Active), &job.Spec.Template, nil
 	}
-	return 0, nil
+	return 0, nil, nil
 }
 
 // ownedBy are the pods of a maker.
@@ -283,14 +288,24 @@ func found[T any](o *T, err error) (*T, error) {
 func (f *Facts) findNodes(ctx context.Context, client kubernetes.Interface) error {
 	if name := f.Pod.Spec.NodeName; name != "" {
 		var err error
-		f.Node, err = found(client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}))
-		return err
+		if f.Node, err = found(client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})); f.Node != nil || err != nil {
+			return err
+		}
 	}
 	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return err
 	}
 	f.Nodes = list.Items
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Spec.NodeName != "" && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			f.Scheduled = append(f.Scheduled, *p)
+		}
+	}
 	return nil
 }
 
@@ -422,7 +437,7 @@ type UnboundClaim struct {
 	Selected bool
 }
 
-// findUnbound looks up the claims that keep the pod from being scheduled. The scheduler itself
+// findUnbound looks up the claims that keep the pod from being scheduled, and the volumes of the others. The scheduler itself
 // reports claims that do not exist.
 func (f *Facts) findUnbound(ctx context.Context, client kubernetes.Interface) error {
 	if f.Pod.Spec.NodeName != "" {
@@ -443,7 +458,17 @@ func (f *Facts) findUnbound(ctx context.Context, client kubernetes.Interface) er
 		if err != nil {
 			return err
 		}
-		if claim == nil || claim.Spec.VolumeName != "" {
+		if claim == nil {
+			continue
+		}
+		if volume := claim.Spec.VolumeName; volume != "" {
+			v, err := found(client.CoreV1().PersistentVolumes().Get(ctx, volume, metav1.GetOptions{}))
+			if err != nil {
+				return err
+			}
+			if v != nil {
+				f.Volumes = append(f.Volumes, *v)
+			}
 			continue
 		}
 		u := UnboundClaim{Claim: claim, Selected: claim.Annotations["volume.kubernetes.io/selected-node"] != ""}

@@ -118,6 +118,8 @@ type ServiceAccountIdentity struct {
 	Expiration int64
 	// Pods run as the service account. Those in WithoutToken were created before it had a role.
 	Pods, WithoutToken []string
+	// Bare are those in WithoutToken that no controller makes again.
+	Bare []string
 }
 
 // An Association is an EKS Pod Identity association.
@@ -184,6 +186,9 @@ func (s *Service) ServiceAccountIdentity(ctx context.Context, cluster, namespace
 		default:
 			out.Pods = append(out.Pods, p.Name)
 			out.WithoutToken = append(out.WithoutToken, p.Name)
+			if metav1.GetControllerOf(p) == nil {
+				out.Bare = append(out.Bare, p.Name)
+			}
 		}
 	}
 	return out, nil
