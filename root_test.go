@@ -321,6 +321,23 @@ func TestLogsAreNotThrownAway(t *testing.T) {
 	}
 }
 
+// Only the package that tries changes on copies says that they have held there.
+func TestOnlyTheProverProves(t *testing.T) {
+	says := regexp.MustCompile(`\bProven\s*(:|=[^=])`)
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "internal/advice/") || strings.HasPrefix(f.path, "internal/awsapi/sigv4/") {
+			continue
+		}
+		text, err := os.ReadFile(f.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "internal/advice\"") && says.Match(text) {
+			t.Errorf("%s calls a fix proven: use advice.Try", f.path)
+		}
+	}
+}
+
 // The same for scripts: [clients:…] fails in CI, testscript's own [exec:…] does not.
 func TestScriptsAreNotSkippedSilently(t *testing.T) {
 	scripts, err := filepath.Glob("test/e2e/testdata/script/*.txtar")

@@ -93,8 +93,11 @@ func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Cal
 	if !ok {
 		return call, err
 	}
-	if service == "ecr" && !g.known(call.Account) && openToAll(denial.Decision) {
-		return call, nil
+	if service == "ecr" && !g.known(call.Account) {
+		if openToAll(denial.Decision) {
+			return call, nil
+		}
+		denial.Policies.Resource = []policy.Source{anybody}
 	}
 	denial.Encoded = "" // sealing differs each time, and the message is not needed here
 	code := "AccessDeniedException"
@@ -106,6 +109,9 @@ func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Cal
 		Decision: g.iamDecision(ctx, in, cmp.Or(who.RoleARN, in.RoleARN), code, v.Endpoint, denial),
 	}
 }
+
+// anybody is a policy that allows everything to everybody.
+var anybody = policy.Source{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}
 
 // throughEndpoint decides by the policy of the VPC endpoint that a call went through, if there is one.
 func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v *reach.Verdict, req policy.Request) error {
@@ -145,7 +151,7 @@ func Through(req policy.Request, endpoint string, document *policy.Document) pol
 }
 
 func through(endpoint string, document *policy.Document) policy.Policies {
-	all := []policy.Source{{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}}
+	all := []policy.Source{anybody}
 	return policy.Policies{Identity: all, Resource: all, Endpoint: []policy.Source{{Name: endpoint, Document: document}}}
 }
 

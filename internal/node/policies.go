@@ -102,17 +102,7 @@ func applyTo(p *policy.Policies, c *advice.Change) error {
 		}
 		p.Identity = append(slices.Clip(p.Identity), policy.Source{Name: c.Value, Document: doc})
 	case advice.AddStatement: // to the endpoint's policy
-		out := make([]policy.Source, 0, len(p.Endpoint))
-		statement, err := policy.Parse(policy.Endpoint, `{"Version":"2012-10-17","Statement":[`+c.Value+`]}`)
-		if err != nil {
-			return err
-		}
-		for _, s := range p.Endpoint {
-			doc := *s.Document
-			doc.Statements = slices.Concat(doc.Statements, statement.Statements)
-			out = append(out, policy.Source{Name: s.Name, Document: &doc})
-		}
-		p.Endpoint = out
+		_, *p = policy.Suggestion{Changes: []policy.Change{{Kind: policy.AddStatement, Type: policy.VPCEndpoint, Statement: c.Value}}}.Apply(policy.Request{}, *p)
 	default:
 		return fmt.Errorf("policies have no change %s", c.Kind)
 	}
