@@ -1,6 +1,7 @@
 package eks_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -176,4 +177,33 @@ func TestListAccessPolicies(t *testing.T) {
 	if !found {
 		t.Errorf("AmazonEKSViewPolicy is not among %d policies", len(out.AccessPolicies))
 	}
+}
+
+// An entry for a node's role is tried without storing it. It is refused as it would be, and if people lose by it.
+func TestTryNodeEntry(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	plane, _ := w.planes.only()
+	dev, role := aws.String("dev"), w.arn("role/path/dev")
+	try := func(typ string, replace bool, want string) {
+		t.Helper()
+		err := w.svc.TryNodeEntry(t.Context(), plane.ID, role, typ, replace)
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("%s, %t: %s, want %s", typ, replace, got, want)
+		}
+	}
+	try("EC2_LINUX", false, "<nil>")
+	try("STANDARD", false, "would not be a node's role")
+	if _, err := w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: dev, PrincipalArn: &role}); err == nil {
+		t.Error("the entry was stored")
+	}
+	if _, err := w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: &role}); err != nil {
+		t.Fatal(err)
+	}
+	try("EC2_LINUX", false, "already in use on this cluster")
+	try("EC2_LINUX", true, "<nil>")
+	if _, err := w.client.UpdateAccessEntry(t.Context(), &awseks.UpdateAccessEntryInput{ClusterName: dev, PrincipalArn: &role, KubernetesGroups: []string{"devs"}}); err != nil {
+		t.Fatal(err)
+	}
+	try("EC2_LINUX", true, "people who use the role lose")
 }
