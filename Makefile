@@ -118,7 +118,7 @@ soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with f
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
 
 advice: build ## break 1,000 random worlds (DRYDOCK_WORLDS) and run what why prints; `make test` runs 100
-	DRYDOCK_WORLDS=$${DRYDOCK_WORLDS:-1000} $(GO) test -count=1 -timeout 120m -run TestPrintedFixesHold -v ./internal/app ./test/soak
+	DRYDOCK_WORLDS=$${DRYDOCK_WORLDS:-1000} $(GO) test -p 1 -count=1 -timeout 120m -run TestPrintedFixesHold -v ./internal/app ./test/soak
 
 # The race detector needs everything compiled again: about four CPU minutes without the packages left out. A package is
 # left out if its tests depend on the EC2 client, SSM's types or Kubernetes' API types.

@@ -294,7 +294,7 @@ func (q *question) metadataAnswers(changes []advice.Change) error {
 	if f := q.x.cfg.Faults.Instance(fault.IMDS, q.e.Account, q.e.Region, changes[0].Resource); f != nil {
 		return errors.New(f.Why() + " is in force; " + f.Fix() + " ends it")
 	}
-	if changes[0].Kind != advice.EnableMetadata || !strings.HasPrefix(changes[0].Resource, "i-") {
+	if changes[0].Kind != advice.EnableMetadata {
 		return errors.New("its metadata service stays off")
 	}
 	return nil

@@ -98,9 +98,6 @@ func TestPrintedFixesHold(t *testing.T) {
 					}
 					of := kinds[p.kind]
 					of.broken++
-					if played++; played%100 == 0 {
-						t.Logf("%d worlds have been played", played)
-					}
 					if p.possible {
 						of.possible++
 					}
@@ -114,6 +111,13 @@ func TestPrintedFixesHold(t *testing.T) {
 						of.held++
 					case p.possible:
 						t.Logf("DRYDOCK_SEED=%d, %s: nothing is offered", n, p.about)
+					}
+					if played++; played%100 == 0 { // a long run that is cut short has figures, too
+						var now tally
+						for _, of := range kinds {
+							now = tally{now.broken + of.broken, now.possible + of.possible, now.offered + of.offered, now.held + of.held}
+						}
+						t.Logf("so far %d worlds were broken; a fix was possible for %d, offered for %d, and held for %d", now.broken, now.possible, now.offered, now.held)
 					}
 					mu.Unlock()
 				}
