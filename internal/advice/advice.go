@@ -21,7 +21,7 @@ type Fix struct {
 	// Replaces says that the fix replaces its subject by another of the same kind.
 	Replaces bool `json:"replaces,omitempty"`
 	// Proven says that the changes were tried on a copy: what failed works there, and what worked before still does.
-	// A fix that is not proven is a sketch.
+	// A fix that is not proven is a sketch, or a retry of a stack's operation.
 	Proven bool `json:"proven,omitempty"`
 	// Changes are the same changes as data.
 	Changes []Change `json:"changes,omitempty"`
@@ -57,6 +57,10 @@ func (f *Fix) Then(next Fix) {
 	f.Proven, f.Sketch = f.Proven && next.Proven, cmp.Or(f.Sketch, next.Sketch)
 }
 
+// Paste returns a fix whose commands have not been tried: no copy of a stack can be deleted or updated. Everything else
+// uses Try.
+func Paste(commands ...string) Fix { return Fix{Commands: commands} }
+
 // Sketch returns a fix with something that has to be filled in first.
 func Sketch(text string, commands ...string) Fix { return Fix{Sketch: text, Commands: commands} }
 
@@ -71,8 +75,8 @@ func Text(indent string, fixes []Fix) string {
 		if i > 0 {
 			label = "or:  "
 		}
-		if !f.Proven {
-			b.WriteString(indent + label + "a sketch: " + cmp.Or(f.Sketch, "it has not been tried") + "\n")
+		if f.Sketch != "" {
+			b.WriteString(indent + label + "a sketch: " + f.Sketch + "\n")
 			label = "     "
 		}
 		for _, c := range f.Commands {

@@ -41,7 +41,7 @@ func (f *applyFlags) mend(ctx context.Context, o *globalOptions, fixes []advice.
 		return &ExitError{1, fmt.Errorf("there is no fix to apply")}
 	}
 	fix := fixes[0]
-	if !fix.Proven {
+	if fix.Sketch != "" {
 		return &ExitError{1, fmt.Errorf("the first fix is a sketch, which only you can complete: %s", fix.Sketch)}
 	}
 	fmt.Fprintf(o.streams.Err, "\nThis will run:\n")
