@@ -143,8 +143,9 @@ func s3Error(w http.ResponseWriter, status int, code, message string) {
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, xml.Header) // an error means that the client has disconnected
 	_ = xml.NewEncoder(w).Encode(struct {
-		XMLName                  xml.Name `xml:"Error"`
-		Code, Message, RequestID string
+		XMLName       xml.Name `xml:"Error"`
+		Code, Message string
+		RequestID     string `xml:"RequestId"`
 	}{Code: code, Message: message, RequestID: ids.UUID()})
 }
 
