@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl soak advice race race-e2e bench fuzz clean
+.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,6 +105,7 @@ golden: ## rewrite golden files, then show what changed
 e2e: export PATH := $(CURDIR)/bin:$(PATH)
 e2e: build ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
+	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
 
 EKSCTL ?= v0.230.0
@@ -113,6 +114,13 @@ eksctl: ## build bin/eksctl of the release EKSCTL, for e2e: from EKSCTL_SOURCE, 
 		src=$$(mktemp -d); trap "rm -rf $$src" EXIT; \
 		git clone -q --depth 1 --branch $(EKSCTL) https://github.com/eksctl-io/eksctl $$src; fi; \
 	(cd $$src && $(GO) build -ldflags '-s -w' -o $(CURDIR)/bin/eksctl ./cmd/eksctl); bin/eksctl version
+
+CDK     ?= 2.1148.1
+CDK_LIB ?= 2.276.0
+cdk: ## install CDK's program and library of the releases CDK and CDK_LIB into bin, for e2e: by npm
+	npm install --prefix bin/cdk-npm --no-save --no-audit --no-fund aws-cdk@$(CDK) aws-cdk-lib@$(CDK_LIB) constructs@10
+	ln -sfn cdk-npm/node_modules/aws-cdk/bin/cdk bin/cdk
+	bin/cdk --version
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak

@@ -56,7 +56,18 @@ func TestScripts(t *testing.T) {
 
 // condition adds [clients:a,b]: all these programs are there. Under
 // REQUIRE_CLIENTS=1 a missing one is an error. [mounts]: mount namespaces are permitted.
+// [cdk]: CDK's program is installed, and its library beside it.
 func condition(cond string) (bool, error) {
+	if cond == "cdk" {
+		program, err := exec.LookPath("cdk")
+		if err == nil {
+			program, err = filepath.EvalSymlinks(program) // node_modules/aws-cdk/bin/cdk
+		}
+		if err == nil {
+			_, err = os.Stat(filepath.Join(program, "../../../aws-cdk-lib"))
+		}
+		return err == nil, nil
+	}
 	if cond == "mounts" {
 		return exec.Command("unshare", "--mount", "true").Run() == nil || exec.Command("unshare", "--user", "--mount", "true").Run() == nil, nil
 	}
