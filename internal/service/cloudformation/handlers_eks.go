@@ -278,6 +278,10 @@ func eksHandlers() map[string]handler {
 				return r.untilGone(err, func() error { _, err := r.fargate(cluster, name); return err })
 			},
 		},
+		// Without it, the type would be refused as one that AWS does not have.
+		"AWS::EKS::IdentityProviderConfig": {input: &awseks.AssociateIdentityProviderConfigInput{}, create: func(*request) (string, error) {
+			return "", notYet("eks:AssociateIdentityProviderConfig")
+		}},
 		"AWS::EKS::PodIdentityAssociation": {
 			input: &awseks.CreatePodIdentityAssociationInput{}, own: "Tags",
 			inPlace: "DisableSessionTags Policy RoleArn Tags TargetRoleArn", update: updateAssociation,

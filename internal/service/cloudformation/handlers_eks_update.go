@@ -84,7 +84,7 @@ func updateCluster(r *request) error {
 	}
 	if r.changed("Logging") {
 		err := add(func(in *awseks.UpdateClusterConfigInput) (err error) {
-			in.Logging, err = r.logging()
+			in.Logging, err = r.loggingChange()
 			return err
 		})
 		if err != nil {
@@ -133,6 +133,35 @@ func updateCluster(r *request) error {
 		return err
 	}
 	return r.done(&r.id, out.Update, nil, nil)
+}
+
+// loggingChange returns the log types that are enabled now, and as disabled those that were
+// enabled before the update: EKS leaves types alone that it is not told about.
+func (r *request) loggingChange() (*ekstypes.Logging, error) {
+	now, err := r.logging()
+	if err != nil {
+		return nil, err
+	}
+	before, err := r.was.logging()
+	if err != nil {
+		return nil, err
+	}
+	out := &ekstypes.Logging{}
+	if now != nil {
+		out = now
+	}
+	off := ekstypes.LogSetup{Enabled: aws.Bool(false)}
+	if before != nil {
+		for _, t := range before.ClusterLogging[0].Types {
+			if now == nil || !slices.Contains(now.ClusterLogging[0].Types, t) {
+				off.Types = append(off.Types, t)
+			}
+		}
+	}
+	if len(off.Types) > 0 {
+		out.ClusterLogging = append(out.ClusterLogging, off)
+	}
+	return out, nil
 }
 
 // updateNodegroup changes the settings of a node group, then the version of its nodes.
