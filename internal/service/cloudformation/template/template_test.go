@@ -1,9 +1,12 @@
 package template_test
 
 import (
+	"errors"
 	"fmt"
+	goruntime "runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
@@ -196,22 +199,72 @@ func doubled(levels int) string {
 	return `{"Resources": {"A": {"Type": "T", "Properties": {"V": ` + v + `}}}}`
 }
 
-func TestHostile(t *testing.T) {
+// hostile are templates that are meant to cost much.
+func hostile() map[string]string {
 	deep := strings.Repeat("[", 40_000) + strings.Repeat("]", 40_000)
 	loops := `{"a${I}": 1}`
 	for _, id := range []string{"I", "J", "K", "L", "M", "N"} {
 		loops = fmt.Sprintf(`{"Fn::ForEach::%s": ["%s", [%s], %s]}`, id, id, strings.TrimSuffix(strings.Repeat(`"x",`, 20), ","), loops)
 	}
-	for name, body := range map[string]string{
-		"deep":    `{"Resources": {"A": {"Type": "T", "Properties": {"V": ` + deep + `}}}}`,
-		"yaml":    "Resources: {A: {Type: T, Properties: {V: " + deep[:20000] + deep[60000:] + "}}}",
-		"doubled": doubled(60),
-		"loops":   `{"Transform": "AWS::LanguageExtensions", "Resources": {"A": {"Type": "T", "Properties": {"V": ` + loops + `}}}}`,
-		"aliases": "x: &a [a,a,a,a,a,a,a,a,a]\ny: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nz: &c [*b,*b,*b,*b,*b,*b,*b]\nw: &d [*c,*c,*c,*c,*c,*c]\nv: [*d,*d,*d,*d,*d,*d,*d,*d,*d]",
-	} {
-		if got, err := value(body, nil); err == nil {
-			t.Errorf("%s: %.100s", name, got)
+	many := func(n int, each string) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(each, i, (i+1)%n))
 		}
+		return strings.Join(all, ",")
+	}
+	nested := func(n int, before, within, after string) string {
+		return strings.Repeat(before, n) + within + strings.Repeat(after, n)
+	}
+	of := func(v string) string { return `{"Resources": {"A": {"Type": "T", "Properties": {"V": ` + v + `}}}}` }
+	const resources = `, "Resources": {"A": {"Type": "T", "Condition": "C0"}}}`
+	return map[string]string{
+		"deep":                  of(deep),
+		"yaml":                  "Resources: {A: {Type: T, Properties: {V: " + deep[:20000] + deep[60000:] + "}}}",
+		"doubled":               doubled(60),
+		"loops":                 `{"Transform": "AWS::LanguageExtensions", "Resources": {"A": {"Type": "T", "Properties": {"V": ` + loops + `}}}}`,
+		"resources by a loop":   `{"Transform": "AWS::LanguageExtensions", "Resources": {"Fn::ForEach::R": ["I", [` + many(600, `"a%d"`+"%.0s") + `], {"R${I}": {"Type": "T"}}]}}`,
+		"a loop over itself":    `{"Transform": "AWS::LanguageExtensions", "Resources": {"Fn::ForEach::R": ["I", {"Ref": "I"}, {"R${I}": {"Type": "T"}}]}}`,
+		"aliases":               "x: &a [a,a,a,a,a,a,a,a,a]\ny: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nz: &c [*b,*b,*b,*b,*b,*b,*b]\nw: &d [*c,*c,*c,*c,*c,*c]\nv: [*d,*d,*d,*d,*d,*d,*d,*d,*d]",
+		"an alias of itself":    "Resources: {A: {Type: T, Properties: &p {V: *p}}}",
+		"merged aliases":        "a: &a {k: v}\nb: &b {<<: [*a, *a], c: [*a, *a]}\nResources: {A: {Type: T, Properties: {<<: *b, V: *b}}}",
+		"parameters":            `{"Parameters": {` + many(10_000, `"P%d": {"Type": "String"}`+"%.0s") + `}, "Resources": {"A": {"Type": "T"}}}`,
+		"mappings":              `{"Mappings": {` + many(10_000, `"M%d": {"a": {"b": "c"}}`+"%.0s") + `}, "Resources": {"A": {"Type": "T"}}}`,
+		"outputs":               `{"Outputs": {` + many(10_000, `"O%d": {"Value": "v"}`+"%.0s") + `}, "Resources": {"A": {"Type": "T"}}}`,
+		"resources":             `{"Resources": {` + many(10_000, `"R%d": {"Type": "T"}`+"%.0s") + `}}`,
+		"circular conditions":   `{"Conditions": {` + many(500, `"C%d": {"Fn::Not": [{"Condition": "C%d"}]}`) + `}` + resources,
+		"a condition of itself": `{"Conditions": {"C0": {"Fn::And": [{"Condition": "C0"}, {"Condition": "C0"}]}}` + resources,
+		"circular resources":    `{"Resources": {` + many(500, `"R%d": {"Type": "T", "DependsOn": "R%d"}`) + `}}`,
+		"nested joins":          of(nested(1_000, `{"Fn::Join": ["", [`, `"x"`, `]]}`)),
+		"nested subs":           of(nested(1_000, `{"Fn::Sub": ["${A}", {"A": `, `"x"`, `}]}`)),
+		"nested ifs":            `{"Conditions": {"C0": {"Fn::Equals": ["a", "a"]}}, "Resources": {"A": {"Type": "T", "Properties": {"V": ` + nested(1_000, `{"Fn::If": ["C0", `, `"x"`, `, "y"]}`) + `}}}}`,
+		"a long name":           `{"Resources": {"` + strings.Repeat("A", 500_000) + `": {"Type": "T"}}}`,
+		"an unknown reference":  of(`{"Ref": "` + strings.Repeat("B", 500_000) + `"}`),
+		"names in a text":       of(`{"Fn::Sub": "` + strings.Repeat("${B}", 100_000) + `"}`),
+	}
+}
+
+// TestHostile checks that such templates get an error of CloudFormation's, soon and without much memory.
+func TestHostile(t *testing.T) {
+	for name, body := range hostile() {
+		t.Run(name, func(t *testing.T) {
+			var before, after goruntime.MemStats
+			goruntime.ReadMemStats(&before)
+			begun := time.Now()
+			got, err := value(body, nil)
+			took := time.Since(begun)
+			goruntime.ReadMemStats(&after)
+			fault := template.Error("")
+			if !errors.As(err, &fault) {
+				t.Errorf("%.100s, %v", got, err)
+			}
+			if len(fault) > 600_000 {
+				t.Errorf("the error has %d bytes", len(fault))
+			}
+			if used := (after.TotalAlloc - before.TotalAlloc) >> 20; used > 300 || took > 5*time.Second {
+				t.Errorf("%d MB, %v", used, took)
+			}
+		})
 	}
 }
 
@@ -221,6 +274,11 @@ func FuzzTemplate(f *testing.F) {
 		f.Add(tt.body)
 	}
 	f.Add(doubled(20))
+	for _, body := range hostile() {
+		if len(body) < 51_200 {
+			f.Add(body)
+		}
+	}
 	f.Fuzz(func(t *testing.T, body string) {
 		one, err := bind(body, nil)
 		two, again := bind(body, nil)
