@@ -2,6 +2,7 @@ package cloudformation
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -116,7 +118,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	}
 	set := changeSetRecord{
 		ID: ids.UUID(), Name: *in.ChangeSetName, Type: in.ChangeSetType, Status: cloudformationtypes.ChangeSetStatusCreateComplete, Execution: cloudformationtypes.ExecutionStatusAvailable,
-		Created: s.now(), Description: aws.ToString(in.Description), OnFailure: string(in.OnStackFailure), ImportExisting: aws.ToBool(in.ImportExistingResources), Token: aws.ToString(in.ClientToken),
+		Created: s.now(), Description: aws.ToString(in.Description), OnFailure: string(in.OnStackFailure), ImportExisting: aws.ToBool(in.ImportExistingResources), IncludeNested: aws.ToBool(in.IncludeNestedStacks), Token: aws.ToString(in.ClientToken),
 	}
 	var err error
 	if set.Fingerprint, err = fingerprint(in); err != nil {
@@ -157,6 +159,15 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 			ID: id, Name: *in.StackName, Created: s.now(), OnFailure: "ROLLBACK", Operation: newOperation(call, in.ClientToken), Status: cloudformationtypes.StackStatusReviewInProgress,
 		}}
 	}
+	n := nestingFrom(ctx)
+	if n != nil {
+		n.link(&set)
+		if !ok {
+			if err := n.apply(&f.stackRecord); err != nil {
+				return nil, err
+			}
+		}
+	}
 	next := f.stackRecord
 	t, err := s.submit(ctx, f.key, &next, submission{
 		body: in.TemplateBody, url: in.TemplateURL, previous: aws.ToBool(in.UsePreviousTemplate), parameters: in.Parameters, tags: in.Tags, capabilities: in.Capabilities,
@@ -165,14 +176,32 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	if err != nil {
 		return nil, err
 	}
-	if aws.ToBool(in.IncludeNestedStacks) && slices.Contains(t.Types(), stackTyp) {
-		return nil, notYet("IncludeNestedStacks for a template with nested stacks")
-	}
 	set.Stack, set.versionRecord, set.RoleARN = f.ID, next.versionRecord, next.RoleARN
 	next.Operation = newOperation(call, in.ClientToken)
 	plan, err := s.plan(ctx, f.key, &f.stackRecord, &next)
 	if err != nil {
 		return nil, err
+	}
+	failure := ""
+	if set.IncludeNested && set.Type != cloudformationtypes.ChangeSetTypeImport {
+		same, err := s.nestedSets(ctx, &f, &next, &set, plan.changed)
+		switch {
+		case err != nil && smithyText(err) != "":
+			failure = smithyText(err)
+		case err != nil:
+			return nil, err
+		case len(same) > 0:
+			links := map[string]*string{}
+			for _, c := range plan.changed {
+				links[*c.LogicalResourceId] = c.ChangeSetId
+			}
+			if plan, err = s.plan(ctx, f.key, &f.stackRecord, &next, same...); err != nil {
+				return nil, err
+			}
+			for i, c := range plan.changed {
+				plan.changed[i].ChangeSetId = links[*c.LogicalResourceId]
+			}
+		}
 	}
 	set.Changes = plan.changed
 	if set.Type == cloudformationtypes.ChangeSetTypeImport {
@@ -187,10 +216,13 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		set.Status, set.Execution = cloudformationtypes.ChangeSetStatusFailed, cloudformationtypes.ExecutionStatusUnavailable
 		// [seen] the same snapshots, test_changesets; `aws cloudformation deploy` and CDK look
 		// for either text.
-		set.Reason = "The submitted information didn't contain changes. Submit different information to create a change set."
+		set.Reason = noChanges
 		if len(t.Transforms) > 0 {
 			set.Reason = nothingToUpdate
 		}
+	}
+	if failure != "" {
+		set.Status, set.Execution, set.Reason = cloudformationtypes.ChangeSetStatusFailed, cloudformationtypes.ExecutionStatusUnavailable, failure
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		if !ok {
@@ -214,10 +246,22 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		}
 		return changeSets.Create(tx, below(f.key, set.ID), set)
 	})
-	if err == nil {
+	if err == nil && n == nil {
 		s.awaitNextSecond(ctx)
 	}
 	return &awscloudformation.CreateChangeSetOutput{Id: aws.String(setARN(f.key, set.Name, set.ID)), StackId: aws.String(f.arn())}, err
+}
+
+// noChanges is the reason why a change set that changes nothing fails.
+const noChanges = "The submitted information didn't contain changes. Submit different information to create a change set."
+
+// smithyText returns the message of a refusal, or "" for other errors.
+func smithyText(err error) string {
+	var refused smithy.APIError
+	if errors.As(err, &refused) {
+		return refused.ErrorMessage()
+	}
+	return ""
 }
 
 // awaitNextSecond returns when another second has begun. The AWS CLI and eksctl name change sets after the second in
@@ -243,7 +287,7 @@ func (s *Service) DescribeChangeSet(ctx context.Context, in *awscloudformation.D
 	out := &awscloudformation.DescribeChangeSetOutput{
 		ChangeSetId: aws.String(f.arn()), ChangeSetName: &f.Name, StackId: aws.String(f.stack.arn()), StackName: &f.stack.Name, Status: f.Status, StatusReason: nonEmpty(f.Reason),
 		ExecutionStatus: f.execution(), CreationTime: &f.Created, Description: nonEmpty(f.Description), Parameters: shown.Parameters, Tags: shown.Tags, Capabilities: shown.Capabilities,
-		NotificationARNs: shown.NotificationARNs, RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, IncludeNestedStacks: aws.Bool(false),
+		NotificationARNs: shown.NotificationARNs, RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, IncludeNestedStacks: &f.IncludeNested, ParentChangeSetId: nonEmpty(f.Parent), RootChangeSetId: nonEmpty(f.Root),
 		OnStackFailure: cloudformationtypes.OnStackFailure(f.OnFailure), ImportExistingResources: aws.Bool(f.ImportExisting), Changes: []cloudformationtypes.Change{},
 	}
 	page, next, err := paging.CutInOrder(paged("changes of "+f.ID), f.Changes, func(c plannedChange) string { return *c.LogicalResourceId }, nil, in.NextToken)
@@ -273,7 +317,7 @@ func (s *Service) ListChangeSets(ctx context.Context, in *awscloudformation.List
 	for _, set := range page {
 		out.Summaries = append(out.Summaries, cloudformationtypes.ChangeSetSummary{
 			ChangeSetId: aws.String(set.arn()), ChangeSetName: &set.Name, StackId: aws.String(f.arn()), StackName: &f.Name, Status: set.Status, StatusReason: nonEmpty(set.Reason),
-			ExecutionStatus: set.execution(), CreationTime: &set.Created, Description: nonEmpty(set.Description), IncludeNestedStacks: aws.Bool(false),
+			ExecutionStatus: set.execution(), CreationTime: &set.Created, Description: nonEmpty(set.Description), IncludeNestedStacks: &set.IncludeNested, ParentChangeSetId: nonEmpty(set.Parent), RootChangeSetId: nonEmpty(set.Root),
 		})
 	}
 	return out, err
@@ -292,6 +336,7 @@ func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.Del
 		case f.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
 			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
 		}
+		dropNestedSets(tx, &f)
 		changeSets.Delete(tx, f.key)
 		return nil
 	})
@@ -305,6 +350,8 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 		switch {
 		case err != nil:
 			return err
+		case f.Root != "":
+			return invalid("ChangeSet [%s] belongs to a nested stack: execute its root change set [%s]", f.arn(), f.Root) // our own wording
 		case in.ClientRequestToken != nil && f.stack.ChangeSet == f.arn() && f.stack.Operation.Token == op.Token:
 			return nil // it has already been executed
 		case f.Execution != cloudformationtypes.ExecutionStatusAvailable:
@@ -319,6 +366,15 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 			return nil
 		}); err != nil {
 			return err
+		}
+		for _, below := range setsBelow(tx, &f) {
+			err := changeSets.Update(tx, below.key, func(rec *changeSetRecord) error {
+				rec.Execution = cloudformationtypes.ExecutionStatusExecuteInProgress
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
 		op.ImportExisting = f.ImportExisting
 		next := f.stack.stackRecord

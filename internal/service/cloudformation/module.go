@@ -34,7 +34,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetStackPolicy", Members: "StackName"},
 			{Name: "CreateChangeSet", Members: "Capabilities ChangeSetName ChangeSetType ClientToken DeploymentConfig.Mode Description ImportExistingResources IncludeNestedStacks NotificationARNs OnStackFailure Parameters.ParameterKey " +
 				"Parameters.ParameterValue Parameters.UsePreviousValue ResourcesToImport.LogicalResourceId ResourcesToImport.ResourceIdentifier ResourcesToImport.ResourceType RoleARN StackName Tags TemplateBody TemplateURL UsePreviousTemplate",
-				Except: "imports of types that docs/cloudformation.md does not list; IncludeNestedStacks for templates with nested stacks; the deployment mode EXPRESS"},
+				Except: "imports of types that docs/cloudformation.md does not list; the deployment mode EXPRESS"},
 			{Name: "DescribeChangeSet", Members: "ChangeSetName IncludePropertyValues NextToken StackName"},
 			{Name: "ExecuteChangeSet", Members: "ChangeSetName ClientRequestToken DisableRollback StackName"},
 			{Name: "DeleteChangeSet", Members: "ChangeSetName StackName"},

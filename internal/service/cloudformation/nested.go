@@ -33,6 +33,8 @@ const maxDepth = 10
 type nesting struct {
 	parent  *foundStack
 	logical string
+	// set and rootSet are the ARNs of the change sets that a nested stack's belongs to.
+	set, rootSet string
 }
 
 type nestingKey struct{}
@@ -67,7 +69,7 @@ func (f *foundStack) root() string {
 
 // nest performs an operation on a nested stack, for its parent.
 func nest[Out any](r *request, in any) (*Out, error) {
-	ctx := context.WithValue(awsapi.Via(r.ctx, servicePrincipal), nestingKey{}, &nesting{&foundStack{r.o.key, r.o.rec}, r.logical})
+	ctx := context.WithValue(awsapi.Via(r.ctx, servicePrincipal), nestingKey{}, &nesting{parent: &foundStack{r.o.key, r.o.rec}, logical: r.logical})
 	out, err := awsapi.Do[Out](ctx, r.o.s.cfg.API, in)
 	var refused smithy.APIError
 	if errors.As(err, &refused) { // this type has AWS's older texts, without the service and its codes

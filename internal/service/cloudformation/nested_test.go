@@ -282,3 +282,67 @@ func TestNestedKilledAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// TestNestedChangeSets checks change sets that include nested stacks.
+func TestNestedChangeSets(t *testing.T) {
+	w, ctx := newRunning(t), t.Context()
+	url := w.put(t, "templates", "inner", inner)
+	create := func(kind cloudformationtypes.ChangeSetType, name, body string) *awscloudformation.DescribeChangeSetOutput {
+		t.Helper()
+		out := testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("sets"), ChangeSetName: &name, ChangeSetType: kind, TemplateBody: &body, IncludeNestedStacks: aws.Bool(true)}))(t)
+		return testkit.Must(w.DescribeChangeSet(ctx, &awscloudformation.DescribeChangeSetInput{ChangeSetName: out.Id}))(t)
+	}
+	root := create("CREATE", "first", outer(url, "1", ""))
+	link := root.Changes[0].ResourceChange.ChangeSetId
+	if link == nil || !aws.ToBool(root.IncludeNestedStacks) {
+		t.Fatalf("%+v", root.Changes[0].ResourceChange)
+	}
+	child := testkit.Must(w.DescribeChangeSet(ctx, &awscloudformation.DescribeChangeSetInput{ChangeSetName: link}))(t)
+	if len(child.Changes) != 2 || aws.ToString(child.ParentChangeSetId) != *root.ChangeSetId || aws.ToString(child.RootChangeSetId) != *root.ChangeSetId || !strings.HasPrefix(*child.StackName, "sets-N-") {
+		t.Errorf("%+v", child)
+	}
+	if st := testkit.Must(w.DescribeStacks(ctx, &awscloudformation.DescribeStacksInput{StackName: child.StackId}))(t).Stacks[0]; st.StackStatus != "REVIEW_IN_PROGRESS" || aws.ToString(st.ParentId) != *root.StackId {
+		t.Errorf("%+v", st)
+	}
+	_, err := w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: link})
+	testkit.WantErrorWith(t, err, "ValidationError", *root.ChangeSetId)
+	testkit.Must(w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: root.ChangeSetId}))(t)
+	if out := w.outputs(w.want(t, *root.StackId, "CREATE_COMPLETE")); out["Child"] != *child.StackId {
+		t.Errorf("%v, not %s", out, *child.StackId)
+	}
+	w.want(t, *child.StackId, "CREATE_COMPLETE")
+
+	if d := create("UPDATE", "same", outer(url, "1", "")); d.Status != "FAILED" || !strings.HasPrefix(*d.StatusReason, "The submitted information didn't contain changes.") {
+		t.Errorf("%s: %+v", aws.ToString(d.StatusReason), d.Changes)
+	}
+	w.put(t, "templates", "inner", strings.Replace(inner, "Value: q", "Value: r", 1))
+	second := create("UPDATE", "second", outer(url, "1", ""))
+	link = second.Changes[0].ResourceChange.ChangeSetId
+	if link == nil {
+		t.Fatalf("%+v", second.Changes)
+	}
+	if child := testkit.Must(w.DescribeChangeSet(ctx, &awscloudformation.DescribeChangeSetInput{ChangeSetName: link}))(t); len(child.Changes) != 1 || *child.Changes[0].ResourceChange.LogicalResourceId != "Q" {
+		t.Errorf("%+v", child.Changes)
+	}
+	testkit.Must(w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: second.ChangeSetId}))(t)
+	w.want(t, *root.StackId, "UPDATE_COMPLETE")
+	if script := w.script(t, *child.StackId); !strings.Contains(script, "Q UPDATE_COMPLETE") {
+		t.Error(script)
+	}
+
+	// A change set that is deleted leaves nothing behind, and one whose nested stack cannot be planned fails.
+	other := `{"Resources": {"N": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "` + url + `", "Parameters": {"V": "1"}}}}}`
+	out := testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("dropped"), ChangeSetName: aws.String("set"), ChangeSetType: "CREATE", TemplateBody: &other, IncludeNestedStacks: aws.Bool(true)}))(t)
+	testkit.Must(w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: out.Id}))(t)
+	testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("dropped"), ChangeSetName: aws.String("set"), ChangeSetType: "CREATE", TemplateBody: &other, IncludeNestedStacks: aws.Bool(true)}))(t)
+	w.delete(t, "dropped")
+	for _, st := range testkit.Must(w.DescribeStacks(ctx, nil))(t).Stacks {
+		if strings.HasPrefix(*st.StackName, "dropped-") {
+			t.Errorf("%s is left", *st.StackName)
+		}
+	}
+	bad := create("UPDATE", "bad", outer("https://templates.s3.amazonaws.com/none", "1", ""))
+	if bad.Status != "FAILED" || !strings.HasPrefix(aws.ToString(bad.StatusReason), "S3 error: The specified key does not exist.") {
+		t.Errorf("%s: %s", bad.Status, aws.ToString(bad.StatusReason))
+	}
+}

@@ -28,7 +28,8 @@ func (p *plan) changes() bool { return p.other || len(p.changed) > 0 }
 // A planner resolves the values of a new version as far as they are known before the update.
 type planner struct {
 	*runtime
-	had map[string]resourceRecord
+	had  map[string]resourceRecord
+	same []string
 	// fates has what happens to each resource that changes.
 	fates map[string]fate
 }
@@ -43,8 +44,8 @@ const (
 	added
 )
 
-// plan compares a stack with its next version.
-func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecord) (*plan, error) {
+// plan compares a stack with its next version. same are the nested stacks that are known not to change.
+func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecord, same ...string) (*plan, error) {
 	o := &operation{s: s, key: key, rec: *next, arn: stackARN(key, next)}
 	if err := o.bound(); err != nil {
 		return nil, asInvalid(err)
@@ -53,7 +54,7 @@ func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecor
 	if err != nil {
 		return nil, err
 	}
-	p := &planner{runtime: rt, had: map[string]resourceRecord{}, fates: map[string]fate{}}
+	p := &planner{runtime: rt, same: same, had: map[string]resourceRecord{}, fates: map[string]fate{}}
 	for _, item := range resources.All(s.store, within(key)) {
 		if !gone(item.Value.Status) {
 			p.had[item.Value.LogicalID] = item.Value
@@ -175,7 +176,7 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 			Evaluation: cloudformationtypes.EvaluationTypeStatic, ChangeSource: cloudformationtypes.ChangeSourceDirectModification,
 		})
 	}
-	if d.Type == stackTyp {
+	if d.Type == stackTyp && !slices.Contains(p.same, d.ID) {
 		// https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_ResourceChangeDetail.html
 		if !slices.Contains(c.Scope, cloudformationtypes.ResourceAttributeProperties) {
 			c.Scope = append(c.Scope, cloudformationtypes.ResourceAttributeProperties)

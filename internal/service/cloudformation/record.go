@@ -17,7 +17,7 @@ var (
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event", store.Same)
 	// changeSets are keyed by STACK/ID.
-	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same, store.Same)
+	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same, store.Same, store.Same)
 	// texts are keyed by STACK/ID.
 	texts = store.NewCollection[textRecord]("cloudformation", "text")
 )
@@ -220,12 +220,16 @@ type changeSetRecord struct {
 	Created     time.Time
 	Description string `json:",omitempty"`
 	versionRecord
-	RoleARN            string          `json:",omitempty"`
-	OnFailure          string          `json:",omitempty"`
-	ImportExisting     bool            `json:",omitempty"`
-	Changes            []plannedChange `json:",omitempty"`
-	Adopted            []adoptedRecord `json:",omitempty"` // of the type IMPORT
-	Token, Fingerprint string          `json:",omitempty"`
+	RoleARN        string          `json:",omitempty"`
+	OnFailure      string          `json:",omitempty"`
+	ImportExisting bool            `json:",omitempty"`
+	Changes        []plannedChange `json:",omitempty"`
+	Adopted        []adoptedRecord `json:",omitempty"` // of the type IMPORT
+	// IncludeNested is true if nested stacks have change sets, too. Parent and Root are the ARNs of the change sets that
+	// this one of a nested stack belongs to.
+	IncludeNested      bool   `json:",omitempty"`
+	Parent, Root       string `json:",omitempty"`
+	Token, Fingerprint string `json:",omitempty"`
 }
 
 // A plannedChange is what a change set would change in a resource, with the properties

@@ -393,6 +393,11 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 				}
 			}
 		}
+		for _, other := range all(tx, sc) {
+			if other.Parent == f.arn() {
+				dropReview(tx, other)
+			}
+		}
 		err := stacks.Update(tx, f.key, func(rec *stackRecord) error {
 			rec.Operation, rec.Retain, rec.ChangeSet, rec.Held = newOperation(call, in.ClientRequestToken), in.RetainResources, "", false
 			if n := nestingFrom(ctx); n != nil {

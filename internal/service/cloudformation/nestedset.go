@@ -1,0 +1,107 @@
+package cloudformation
+
+import (
+	"context"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A change set with IncludeNestedStacks has one for each nested stack that it changes. They only show what will happen:
+// executing the root makes or updates the nested stacks as any other update does. A new nested stack is in review until then.
+
+// nestedSets creates the change sets of the nested stacks that a change set of the stack f may change, and links the
+// changes with them. It returns the nested stacks that do not change.
+func (s *Service) nestedSets(ctx context.Context, f *foundStack, next *stackRecord, set *changeSetRecord, changes []plannedChange) (same []string, err error) {
+	parent := &foundStack{f.key, *next}
+	id := setARN(f.key, set.Name, set.ID)
+	root := id
+	if set.Root != "" {
+		root = set.Root
+	}
+	for i, c := range changes {
+		if *c.ResourceType != stackTyp || c.Action == cloudformationtypes.ChangeActionRemove {
+			continue
+		}
+		v, _ := template.ReadJSON(aws.ToString(c.AfterContext)) // of the planner
+		after, _ := v.(*template.Map)
+		props, _ := after.Get("Properties").(*template.Map)
+		o := &operation{s: s, key: f.key, rec: *next, arn: f.arn()}
+		r := o.request(ctx, &resourceRecord{LogicalID: *c.LogicalResourceId, Type: stackTyp}, &resourceState{Suffix: newSuffix(), Tags: next.Tags})
+		r.props = props
+		in := &awscloudformation.CreateChangeSetInput{
+			ChangeSetName: aws.String(r.generated(set.Name, maxStackName)), ChangeSetType: cloudformationtypes.ChangeSetTypeUpdate, StackName: c.PhysicalResourceId, TemplateURL: aws.String(r.text("TemplateURL")),
+			Capabilities: o.capabilities(), Tags: r.nestedTags(), NotificationARNs: r.list("NotificationARNs"), IncludeNestedStacks: aws.Bool(true),
+		}
+		if c.Action == cloudformationtypes.ChangeActionAdd {
+			in.ChangeSetType, in.StackName = cloudformationtypes.ChangeSetTypeCreate, aws.String(r.nestedName())
+		}
+		if in.Parameters, err = r.nestedParameters(); err != nil {
+			return nil, err
+		}
+		inner := context.WithValue(awsapi.Via(ctx, servicePrincipal), nestingKey{}, &nesting{parent: parent, logical: r.logical, set: id, rootSet: root})
+		out, err := awsapi.Do[awscloudformation.CreateChangeSetOutput](inner, s.cfg.API, in)
+		if err != nil {
+			return nil, err
+		}
+		made, err := findSet(s.store, scopeAt(f.key), out.Id, nil)
+		if err != nil {
+			return nil, err
+		}
+		automatic := len(c.Details) == 1 && c.Details[0].ChangeSource == cloudformationtypes.ChangeSourceAutomatic
+		switch {
+		case made.Status == cloudformationtypes.ChangeSetStatusCreateComplete, made.Reason == noChanges && !automatic:
+			changes[i].ChangeSetId = out.Id
+		case made.Reason == noChanges:
+			same = append(same, r.logical)
+		default:
+			// [seen] users of AWS SAM and the CDK report it
+			return nil, invalid("Nested change set %s was not successfully created: Currently in FAILED.", *out.Id)
+		}
+	}
+	return same, nil
+}
+
+// link makes a change set that of a nested stack.
+func (n *nesting) link(set *changeSetRecord) { set.Parent, set.Root = n.set, n.rootSet }
+
+// setsBelow returns the change sets of nested stacks that belong to a change set.
+func setsBelow(r store.Reader, f *foundSet) (out []foundSet) {
+	for _, item := range changeSets.All(r, scopeAt(f.key).All()) {
+		if item.Value.Root != f.arn() {
+			continue
+		}
+		stack := scopeAt(f.key).Key(item.Value.Stack)
+		if rec, err := stacks.Get(r, stack); err == nil {
+			out = append(out, foundSet{item.Key, foundStack{stack, rec}, item.Value})
+		}
+	}
+	return out
+}
+
+// dropNestedSets deletes the change sets of nested stacks that belong to a change set, and the stacks that exist only for them.
+func dropNestedSets(tx *store.Tx, f *foundSet) {
+	for _, set := range setsBelow(tx, f) {
+		changeSets.Delete(tx, set.key)
+		dropReview(tx, set.stack)
+	}
+}
+
+// dropReview deletes a stack that exists only for change sets.
+func dropReview(tx *store.Tx, f foundStack) {
+	if f.Status != cloudformationtypes.StackStatusReviewInProgress {
+		return
+	}
+	for _, e := range events.All(tx, within(f.key)) {
+		events.Delete(tx, e.Key)
+	}
+	for _, set := range changeSets.All(tx, within(f.key)) {
+		changeSets.Delete(tx, set.Key)
+	}
+	stacks.Delete(tx, f.key)
+}
