@@ -39,8 +39,7 @@ type Env struct {
 	Config []byte
 	// Report sends one message to the parent. It may be called concurrently.
 	Report func([]byte) error
-	// Receive waits for the next message from the parent; only a Worker's parent sends any. It fails when there will
-	// be no more.
+	// Receive waits for the next message from the parent. It fails when there will be no more.
 	Receive func(context.Context) ([]byte, error)
 }
 

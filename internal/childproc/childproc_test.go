@@ -40,6 +40,20 @@ func modes() childproc.Modes {
 			_ = env.Report([]byte("up"))
 			select {}
 		},
+		// A child that ends when it is asked to.
+		"polite": func(ctx context.Context, env childproc.Env) int {
+			_ = env.Report([]byte("up"))
+			for {
+				msg, err := env.Receive(ctx)
+				if err != nil {
+					return 1
+				}
+				_ = env.Report(append([]byte("heard "), msg...))
+				if string(msg) == "bye" {
+					return 0
+				}
+			}
+		},
 		"chatty": func(ctx context.Context, env childproc.Env) int {
 			for i := range 2000 {
 				fmt.Printf("line %d %s\n", i, strings.Repeat("x", 80))
@@ -214,6 +228,40 @@ func TestKillDoesNotWaitForTheChild(t *testing.T) {
 	r.Kill()
 	awaitGone(t, pid)
 	r.Kill()
+}
+
+func TestAChildIsSentMessagesUntilItRetires(t *testing.T) {
+	r := supervise(t, "polite", nil, nil)
+	next(t, "the child", r.reports)
+	if err := r.Send([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if got := next(t, "the answer", r.reports); got != "heard hello" {
+		t.Errorf("report %q", got)
+	}
+	r.Retire([]byte("bye"), time.Minute)
+	if got := next(t, "the farewell", r.reports); got != "heard bye" {
+		t.Errorf("report %q", got)
+	}
+	next(t, "the exit", r.exits)
+	select {
+	case <-r.Done():
+	default:
+		t.Error("the child is still supervised")
+	}
+	if len(r.starts) != 1 {
+		t.Error("the child was started again")
+	}
+	if err := r.Send([]byte("hello")); err == nil {
+		t.Error("a message was sent to a child that has ended")
+	}
+}
+
+func TestAChildThatDoesNotRetireIsKilled(t *testing.T) {
+	r := supervise(t, "deaf", nil, nil)
+	next(t, "the child", r.reports)
+	r.Retire([]byte("bye"), 10*time.Millisecond)
+	next(t, "the exit", r.exits)
 }
 
 func TestTheLogIsBounded(t *testing.T) {

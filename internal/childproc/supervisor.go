@@ -58,6 +58,10 @@ type Supervisor struct {
 	mu      sync.Mutex
 	wake    chan struct{} // closed to end a back-off
 	process *os.Process   // nil if no child runs
+	last    bool          // the child is not restarted
+
+	sending sync.Mutex
+	down    *os.File // nil if no child has its configuration
 }
 
 // Supervise starts a child and restarts it whenever it ends, until ctx ends or Stop is called.
@@ -96,6 +100,36 @@ func (s *Supervisor) Stop() {
 func (s *Supervisor) Kill() {
 	s.hard.Do(func() { close(s.now) })
 	s.Stop()
+}
+
+// Send sends a message to the running child.
+func (s *Supervisor) Send(msg []byte) error {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	if s.down == nil {
+		return errors.New("the child process is not running")
+	}
+	return writeFrame(s.down, msg)
+}
+
+// Retire sends the child a message that makes it end by itself, does not restart it, and returns when it has ended. A
+// child that takes longer than grace is killed.
+func (s *Supervisor) Retire(msg []byte, grace time.Duration) {
+	s.mu.Lock()
+	s.last = true
+	s.mu.Unlock()
+	if err := s.Send(msg); err != nil {
+		s.Kill()
+		return
+	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-s.done:
+	case <-timer.C:
+		s.spec.Log.Warn("child process did not end in time, killing it", "mode", s.spec.Mode)
+		s.Kill()
+	}
 }
 
 // Done returns a channel that is closed when the child has ended for good.
@@ -141,16 +175,16 @@ func (s *Supervisor) run(ctx context.Context) {
 		if s.spec.OnExit != nil {
 			s.spec.OnExit(err)
 		}
-		if ctx.Err() != nil {
+		s.mu.Lock()
+		wake, last := s.wake, s.last
+		s.mu.Unlock()
+		if ctx.Err() != nil || last {
 			return
 		}
 		if time.Since(began) > s.spec.MaxBackoff {
 			backoff = s.spec.MinBackoff
 		}
 		s.spec.Log.Warn("child process ended, restarting it", "mode", s.spec.Mode, "err", err, "in", backoff)
-		s.mu.Lock()
-		wake := s.wake
-		s.mu.Unlock()
 		timer := time.NewTimer(backoff)
 		select {
 		case <-ctx.Done():
@@ -210,7 +244,12 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	}
 
 	var helpers sync.WaitGroup
-	defer helpers.Wait()
+	defer func() {
+		helpers.Wait()
+		s.sending.Lock()
+		s.down = nil
+		s.sending.Unlock()
+	}()
 	gone := make(chan struct{})
 	defer close(gone)
 	helpers.Go(func() {
@@ -247,7 +286,11 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	})
 	helpers.Go(func() {
 		// This fails if the child ends early; its exit explains more.
-		_ = writeFrame(downW, config)
+		s.sending.Lock()
+		defer s.sending.Unlock()
+		if writeFrame(downW, config) == nil {
+			s.down = downW
+		}
 	})
 	err = cmd.Wait()
 	s.setProcess(nil)

@@ -120,7 +120,7 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 		if err == nil {
 			return nil
 		}
-		if !told {
+		if !told && p.processStatus().State != Ready {
 			p.setStatus(Failed, "waiting for its key")
 		}
 		again := time.NewTimer(pause)
@@ -189,7 +189,7 @@ func (p *plane) offerKMS(ctx context.Context, keyARN string) error {
 	case rec.Encrypted:
 		return nil
 	}
-	if p.child == nil {
+	if p.process == nil {
 		return nil // boot does the rest
 	}
 	return errors.Join(p.serveKMS(ctx), p.writeEncryption(p.snapshot()))

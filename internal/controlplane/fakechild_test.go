@@ -14,7 +14,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -45,8 +47,10 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 		fmt.Fprintln(os.Stderr, "the last line of the log")
 		return 1
 	}
-	if _, err := os.Stat(hangWish(cfg.Dir)); err == nil {
-		select {}
+	for _, wish := range []string{hangWish(cfg.Dir), hangWish(cfg.Dir) + cfg.Version} {
+		if _, err := os.Stat(wish); err == nil {
+			select {}
+		}
 	}
 	cas := x509.NewCertPool()
 	cas.AppendCertsFromPEM(mustRead(files.CA()))
@@ -91,9 +95,36 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 	defer stop()
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = env.Report(launch.Report{Event: launch.Listening, Port: port}.Encode())
-	_ = env.Report(launch.Report{Event: launch.Ready, Port: port}.Encode())
+	go func() {
+		for leads := !cfg.Successor; ; leads = true {
+			if leads {
+				if err := lead(cfg.Dir); err != nil {
+					_ = env.Report(launch.Report{Event: launch.Fatal, Reason: err.Error()}.Encode())
+					os.Exit(1)
+				}
+				_ = env.Report(launch.Report{Event: launch.Ready, Port: port}.Encode())
+			} else {
+				_ = env.Report(launch.Report{Event: launch.Serving, Port: port}.Encode())
+			}
+			if msg, err := env.Receive(ctx); err != nil || launch.Command(msg) != launch.Lead {
+				server.Close()
+				return
+			}
+		}
+	}()
 	_ = server.Serve(listener)
 	return 0
+}
+
+// lead fails if another process still runs the plane's controllers.
+func lead(dir string) error {
+	leader := filepath.Join(dir, "leader")
+	if b, err := os.ReadFile(leader); err == nil {
+		if pid, _ := strconv.Atoi(string(b)); pid != os.Getpid() && syscall.Kill(pid, 0) == nil {
+			return fmt.Errorf("process %d still leads", pid)
+		}
+	}
+	return os.WriteFile(leader, []byte(strconv.Itoa(os.Getpid())), 0o600)
 }
 
 // hangWish is the file by which a test requests that a process never becomes ready.

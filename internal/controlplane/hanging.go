@@ -102,7 +102,7 @@ func (p *plane) processStatus() Status {
 func (p *plane) killRun() {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
-	if p.child != nil {
-		p.child.KillRun()
+	if p.process != nil {
+		p.process.KillRun()
 	}
 }

@@ -52,7 +52,10 @@ func (p *plane) writeLogs(ctx context.Context, lines []LogLine) error {
 		return nil
 	}
 	p.mu.Lock()
-	instance := p.instance
+	var instance string
+	if p.process != nil {
+		instance = p.process.instance
+	}
 	p.mu.Unlock()
 	return p.m.hooks.WriteLogs(ctx, p.id, instance, lines)
 }

@@ -30,13 +30,16 @@ type plane struct {
 	id      string
 	secrets secrets
 
+	// upgrading is held during an upgrade. Lock it before lifecycle.
+	upgrading sync.Mutex
+
 	// lifecycle guards boot and halt, which may take long.
 	lifecycle sync.Mutex
 	endpoint  *endpoint
 	egress    *unixServer
 	kms       *unixServer
-	child     *childproc.Supervisor
-	unboot    context.CancelFunc // cancels what a boot waits for
+	process   *process           // nil before boot and after halt; changing it takes mu, too
+	successor *process           // replaces process during an upgrade, see Manager.Upgrade
 	unlog     context.CancelFunc // ends writing the authenticator's log
 
 	// encryption is held while the EncryptionConfiguration is updated to the record's key. Lock it after lifecycle
@@ -48,8 +51,6 @@ type plane struct {
 	status  Status
 	backend string // host:port of the process if it is ready
 	gone    bool   // released
-	// instance identifies this run of the process in the names of log streams.
-	instance string
 	// kmsError is the last error from KMS, for a plane with encryption.
 	kmsError error
 	changed  chan struct{} // closed at the next change of the above
@@ -139,11 +140,10 @@ func (p *plane) boot(ctx context.Context) error {
 	if p.snapshot().Releasing {
 		return ErrNotFound
 	}
-	if p.child != nil {
+	if p.process != nil {
 		return nil
 	}
-	dir := p.dir()
-	if err := os.MkdirAll(string(dir), 0o700); err != nil {
+	if err := os.MkdirAll(string(p.dir()), 0o700); err != nil {
 		return err
 	}
 	if p.egress == nil {
@@ -164,22 +164,58 @@ func (p *plane) boot(ctx context.Context) error {
 	p.m.wg.Go(func() {
 		p.authenticator.Run(logging, p.writeLogs, func(err error) { p.m.cfg.Log.Warn("writing the authenticator's log", "plane", p.id, "err", err) })
 	})
+	p.start(ctx, &process{})
+	return nil
+}
+
+// A process is a supervised child of a plane.
+type process struct {
+	*childproc.Supervisor
+	unboot context.CancelFunc // cancels what its start waits for
+
+	*succession // nil unless it began as a successor
+
+	// pid and instance are its current run's, and guarded by the plane's mu. The instance is in the names of log
+	// streams.
+	pid      int
+	instance string
+}
+
+// end stops a process for good. stop is the function that ends it.
+func (proc *process) end(stop func(*childproc.Supervisor)) {
+	proc.unboot()
+	stop(proc.Supervisor)
+}
+
+// start starts a process: the plane's own, or its successor. The caller holds p.lifecycle.
+func (p *plane) start(ctx context.Context, proc *process) {
 	var booting context.Context
-	booting, p.unboot = context.WithCancel(context.WithoutCancel(ctx))
-	p.child = childproc.Supervise(context.WithoutCancel(ctx), childproc.Spec{
+	booting, proc.unboot = context.WithCancel(context.WithoutCancel(ctx))
+	if proc.succession == nil {
+		p.set(func() { p.process = proc })
+	} else {
+		p.successor = proc
+	}
+	proc.Supervisor = childproc.Supervise(context.WithoutCancel(ctx), childproc.Spec{
 		Mode:       launch.Mode,
 		Executable: p.m.cfg.Executable,
 		Args:       p.m.cfg.ChildArgs,
 		Env:        childEnv(),
-		Dir:        string(dir),
-		Config:     func() ([]byte, error) { return p.prepare(booting) },
-		OnStart:    p.onStart,
-		OnReport:   p.onReport,
-		OnExit:     p.onExit,
-		LogFile:    dir.Log(),
+		Dir:        string(p.dir()),
+		Config:     func() ([]byte, error) { return p.prepare(booting, proc) },
+		OnStart:    func(pid int) { p.onStart(proc, pid) },
+		OnReport:   func(msg []byte) { p.onReport(proc, msg) },
+		OnExit:     func(err error) { p.onExit(proc, err) },
+		LogFile:    p.dir().Log(),
 		Log:        p.m.cfg.Log.With("plane", p.id),
 	})
-	return nil
+}
+
+// serves reports whether proc is the plane's process, rather than its successor or one that is retiring.
+func (p *plane) serves(proc *process) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process == proc
 }
 
 // childEnv returns a child's environment. It contains nothing that changes the behaviour of Kubernetes' or Go's
@@ -194,16 +230,23 @@ func childEnv() []string {
 	return env
 }
 
-// prepare writes the files of the next run and returns its configuration.
-func (p *plane) prepare(ctx context.Context) ([]byte, error) {
+// prepare writes the files of a process's next run and returns its configuration.
+func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 	rec, err := p.prepareEncryption(ctx)
 	if err != nil {
 		return nil, err
 	}
+	successor := !p.serves(proc)
+	switch {
+	case successor && proc.succession == nil:
+		return nil, errors.New("another process has replaced it")
+	case successor:
+		rec.Key.Version = proc.version
+	}
 	if err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
-	p.set(func() { p.instance = ids.Hex(32) })
+	p.set(func() { proc.instance = ids.Hex(32) })
 	return json.Marshal(launch.Config{
 		Dir:         string(p.dir()),
 		Version:     rec.Key.Version,
@@ -212,20 +255,28 @@ func (p *plane) prepare(ctx context.Context) ([]byte, error) {
 		ServiceCIDR: rec.Key.ServiceCIDR,
 		Issuer:      rec.issuer(),
 		AWSHost:     rec.awsHost(),
+		Successor:   successor,
 	})
 }
 
-func (p *plane) onStart(pid int) {
+func (p *plane) onStart(proc *process, pid int) {
 	p.set(func() {
+		if proc.pid = pid; p.process != proc {
+			return
+		}
 		p.status.State, p.status.Reason, p.status.Since = Starting, "its process is starting", p.m.cfg.Clock.Now()
 		p.status.PID = pid
 	})
 }
 
-func (p *plane) onReport(msg []byte) {
+func (p *plane) onReport(proc *process, msg []byte) {
 	var r launch.Report
 	if err := json.Unmarshal(msg, &r); err != nil {
 		p.m.cfg.Log.Error("report of a control plane", "plane", p.id, "err", err)
+		return
+	}
+	if !p.serves(proc) {
+		proc.succession.heard(r)
 		return
 	}
 	switch r.Event {
@@ -239,12 +290,17 @@ func (p *plane) onReport(msg []byte) {
 			p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port))
 		})
 		p.m.wakeSpares()
+		proc.succession.heard(r)
 	case launch.Fatal:
 		p.set(func() { p.status.Reason = r.Reason })
 	}
 }
 
-func (p *plane) onExit(err error) {
+func (p *plane) onExit(proc *process, err error) {
+	if !p.serves(proc) {
+		proc.succession.over(err)
+		return
+	}
 	p.set(func() {
 		p.backend = ""
 		reason := p.status.Reason // the child's own error, if it was not ready yet
@@ -268,11 +324,14 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 		p.endpoint.close()
 		p.endpoint = nil
 	}
-	if p.child != nil {
+	if p.successor != nil {
+		p.successor.end(stop)
+		p.successor = nil
+	}
+	if p.process != nil {
 		p.unlog()
-		p.unboot()
-		stop(p.child)
-		p.child = nil
+		p.process.end(stop)
+		p.set(func() { p.process = nil })
 	}
 	if p.egress != nil {
 		p.egress.close()
@@ -289,7 +348,7 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 func (p *plane) running() bool {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
-	return p.child != nil
+	return p.process != nil
 }
 
 func (p *plane) currentStatus() Status {

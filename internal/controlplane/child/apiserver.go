@@ -3,11 +3,15 @@ package child
 import (
 	"context"
 	"net"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/waitgroup"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	encryptionconfigcontroller "k8s.io/apiserver/pkg/server/options/encryptionconfig/controller"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/compatibility"
@@ -27,6 +31,10 @@ const encryptionPoll = 500 * time.Millisecond
 type apiServer struct {
 	run      func(context.Context) error
 	loopback *rest.Config
+	// leaving means that clients are sent to the process that replaces this one.
+	leaving atomic.Bool
+	// requests counts the requests in progress, except watches and the like.
+	requests *waitgroup.SafeWaitGroup
 }
 
 // newAPIServer prepares a kube-apiserver on listener. It does what app.Run of the API server's command does, but
@@ -63,6 +71,11 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener,
 	if err := logs.audit(config.KubeAPIs.ControlPlane.Generic, &config.ApiExtensions.GenericConfig.Config, &config.Aggregator.GenericConfig.Config); err != nil {
 		return nil, err
 	}
+	api := &apiServer{requests: config.Aggregator.GenericConfig.NonLongRunningRequestWaitGroup}
+	build := config.Aggregator.GenericConfig.BuildHandlerChainFunc
+	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
+		return api.sendingAway(build(h, c))
+	}
 	completed, err := config.Complete()
 	if err != nil {
 		return nil, err
@@ -75,7 +88,38 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener,
 	if err != nil {
 		return nil, err
 	}
-	return &apiServer{prepared.Run, server.GenericAPIServer.LoopbackClientConfig}, nil
+	api.run, api.loopback = prepared.Run, server.GenericAPIServer.LoopbackClientConfig
+	return api, nil
+}
+
+const (
+	// leaveTime is how long the API server still answers requests after another process has replaced it, so that busy
+	// clients change their connections between two requests.
+	leaveTime = 300 * time.Millisecond
+	// lastFlush is how long it then stays for its last answers, and for telling idle clients that it closes.
+	lastFlush = 50 * time.Millisecond
+)
+
+// sendingAway makes a server that is leaving close a connection after the answer. For HTTP/2 that is a GOAWAY frame:
+// requests in progress are completed, and the client sends further ones on a new connection.
+func (a *apiServer) sendingAway(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.leaving.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// retire returns when all requests have been answered and all clients know that they should connect again. stop ends
+// the server. Watches end with the process.
+func (a *apiServer) retire(ctx context.Context, stop func()) {
+	a.leaving.Store(true)
+	_ = pause(ctx, leaveTime)
+	stop()
+	_ = pause(ctx, lastFlush) // the server refuses further requests from here on
+	a.requests.Wait()
+	_ = pause(ctx, lastFlush)
 }
 
 func apiServerArgs(cfg launch.Config) []string {

@@ -37,9 +37,9 @@ func Main(ctx context.Context, env childproc.Env) int {
 		report(launch.Report{Event: launch.Fatal, Reason: fmt.Sprintf("reading the configuration: %v", err)})
 		return 2
 	}
-	err := run(ctx, cfg, report)
+	err := run(ctx, cfg, listenTo(ctx, env, cfg.Successor), report)
 	klog.Flush()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, errRetired) {
 		return 0
 	}
 	if err == nil {
@@ -50,7 +50,39 @@ func Main(ctx context.Context, env childproc.Env) int {
 	return 1
 }
 
-func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) error {
+// errRetired ends a process that another one has replaced.
+var errRetired = errors.New("replaced by another process")
+
+// orders are the parent's commands.
+type orders struct {
+	lead, retire context.Context // done when the command has come
+}
+
+// listenTo receives the parent's commands. A process that succeeds no other leads from the start.
+func listenTo(ctx context.Context, env childproc.Env, successor bool) orders {
+	lead, setLead := context.WithCancel(context.Background())
+	retire, setRetire := context.WithCancel(context.Background())
+	if !successor {
+		setLead()
+	}
+	go func() { // ends with the process
+		for {
+			msg, err := env.Receive(ctx)
+			if err != nil {
+				return
+			}
+			switch launch.Command(msg) {
+			case launch.Lead:
+				setLead()
+			case launch.Retire:
+				setRetire()
+			}
+		}
+	}()
+	return orders{lead, retire}
+}
+
+func run(ctx context.Context, cfg launch.Config, orders orders, report func(launch.Report)) error {
 	gc := startCollector()
 	debug.SetMemoryLimit(memoryLimit)
 	ctx, cancel := context.WithCancel(ctx)
@@ -65,9 +97,6 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 		return err
 	}
 	port := listener.Addr().(*net.TCPAddr).Port
-	if err := writeKubeconfigs(cfg, port); err != nil {
-		return err
-	}
 	daemon, err := newDaemonClient(cfg)
 	if err != nil {
 		return err
@@ -79,18 +108,24 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	component := func(name string, run func(context.Context) error) {
+	// The controllers end before the API server does, because another process takes them over.
+	controllers, stopControllers := context.WithCancel(ctx)
+	defer stopControllers()
+	component := func(ctx context.Context, name string, run func(context.Context) error) {
 		group.Go(func() error {
-			if err := run(ctx); err != nil {
+			err := run(ctx)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil:
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if ctx.Err() == nil {
-				return fmt.Errorf("%s stopped unexpectedly", name)
-			}
-			return nil
+			return fmt.Errorf("%s stopped unexpectedly", name)
 		})
 	}
-	component(launch.APIServer, api.run)
+	serving, stopServing := context.WithCancel(ctx)
+	defer stopServing()
+	component(serving, launch.APIServer, api.run)
 	group.Go(func() error { logs.run(ctx); return nil })
 	report(launch.Report{Event: launch.Listening, Port: port})
 	group.Go(func() error {
@@ -99,10 +134,24 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 		if err := waitFor(ctx, api.loopback, "/healthz"); err != nil {
 			return err
 		}
-		component(launch.ControllerManager, func(ctx context.Context) error {
+		if cfg.Successor {
+			if err := waitFor(ctx, api.loopback, "/readyz"); err != nil {
+				return err
+			}
+			report(launch.Report{Event: launch.Serving, Port: port})
+		}
+		select {
+		case <-orders.lead.Done():
+		case <-ctx.Done():
+			return nil
+		}
+		if err := writeKubeconfigs(cfg, port); err != nil {
+			return err
+		}
+		component(controllers, launch.ControllerManager, func(ctx context.Context) error {
 			return runControllerManager(logs.as(ctx, launch.ControllerManager), cfg)
 		})
-		component(launch.Scheduler, func(ctx context.Context) error { return runScheduler(logs.as(ctx, launch.Scheduler), cfg) })
+		component(controllers, launch.Scheduler, func(ctx context.Context) error { return runScheduler(logs.as(ctx, launch.Scheduler), cfg) })
 		// Until a namespace has its default service account, it accepts no pods.
 		for _, path := range []string{"/readyz", "/api/v1/namespaces/default/serviceaccounts/default"} {
 			if err := waitFor(ctx, api.loopback, path); err != nil {
@@ -115,18 +164,27 @@ func run(ctx context.Context, cfg launch.Config, report func(launch.Report)) err
 		report(launch.Report{Event: launch.Ready, Port: port})
 		group.Go(func() error {
 			// A cluster without load balancers is better than no cluster.
-			for ctx.Err() == nil {
-				if err := runCloudController(logs.as(ctx, launch.CloudControllerManager), daemon, api.loopback); err != nil {
+			for controllers.Err() == nil {
+				if err := runCloudController(logs.as(controllers, launch.CloudControllerManager), daemon, api.loopback); err != nil {
 					klog.ErrorS(err, "The cloud's service controller stopped")
 				}
-				_ = pause(ctx, cloudRetry)
+				_ = pause(controllers, cloudRetry)
 			}
 			return nil
 		})
 		tendIdleness(ctx, gc)
 		return nil
 	})
-	return group.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- group.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-orders.retire.Done():
+	}
+	stopControllers()
+	api.retire(ctx, stopServing)
+	return errRetired
 }
 
 // waitFor polls a path of the API server until the answer is OK.

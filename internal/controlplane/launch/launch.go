@@ -26,7 +26,21 @@ type Config struct {
 	Issuer string
 	// AWSHost is the endpoint's name on AWS.
 	AWSHost string
+	// Successor means that another process still runs the plane's controllers. This one only answers requests until it
+	// is sent Lead.
+	Successor bool `json:",omitempty"`
 }
+
+// A Command is a message from the parent to the child.
+type Command string
+
+// The commands during an upgrade, when one process replaces another.
+const (
+	// Lead makes a successor start the controllers.
+	Lead Command = "lead"
+	// Retire makes the process stop its controllers, send its clients away and end.
+	Retire Command = "retire"
+)
 
 // Etcd says how to reach the state of one control plane.
 type Etcd struct {
@@ -44,6 +58,8 @@ type Event string
 const (
 	// Listening means that Port accepts connections. Requests may still be refused.
 	Listening Event = "listening"
+	// Serving means that a successor answers requests, and waits for Lead.
+	Serving Event = "serving"
 	// Ready means that requests are answered and all built-in roles exist.
 	Ready Event = "ready"
 	// Fatal means that the child ends, because of Reason.

@@ -1,0 +1,178 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+// retireTime is how long a process that has been replaced may take to complete its requests.
+const retireTime = 10 * time.Second
+
+// Upgrade changes the Kubernetes version of a plane, up or down, while it serves:
+//
+//  1. A second process starts beside the plane's, with the new version and the same state, keys and files. Only its
+//     API server runs.
+//  2. When that answers, the version is stored and new connections go to it.
+//  3. The old process stops its controllers, completes its requests, makes its clients connect again, and ends.
+//  4. The new process starts its controllers.
+//
+// Until the version is stored, a failure or crash leaves the plane as it was. After that, the plane's process is
+// started with the new version. Upgrade may be repeated after an error, and does nothing more than wait for a plane that
+// has the version already.
+func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
+	p := m.find(id)
+	if p == nil {
+		return ErrNotFound
+	}
+	key := p.snapshot().Key
+	key.Version = version
+	if err := key.validate(); err != nil {
+		return err
+	}
+	p.upgrading.Lock()
+	defer p.upgrading.Unlock()
+	if p.snapshot().Key.Version == version {
+		_, err := p.waitReady(ctx)
+		return err
+	}
+	next, err := p.startSuccessor(ctx, version)
+	if err != nil {
+		return err
+	}
+	port, err := next.awaitServing(ctx, m.closing)
+	if err == nil {
+		err = p.succeed(ctx, next, port)
+	}
+	if err != nil {
+		p.endSuccessor(next)
+		return fmt.Errorf("starting Kubernetes %s for control plane %s: %w", version, id, err)
+	}
+	return next.awaitLeading(ctx, m.closing)
+}
+
+// A succession is what becomes of a process that replaces another one.
+type succession struct {
+	version string        // what the process emulates until it is the plane's
+	serving chan int      // gets its port when it serves
+	leading chan struct{} // gets a value when its controllers run
+	failed  chan error    // gets its first error
+}
+
+// heard notes a report of the process. A process that succeeds no other has nil.
+func (s *succession) heard(r launch.Report) {
+	switch {
+	case s == nil:
+	case r.Event == launch.Serving:
+		offer(s.serving, r.Port)
+	case r.Event == launch.Ready:
+		offer(s.leading, struct{}{})
+	case r.Event == launch.Fatal:
+		s.over(errors.New(r.Reason))
+	}
+}
+
+// over notes that the process has ended.
+func (s *succession) over(err error) {
+	if s != nil {
+		offer(s.failed, err)
+	}
+}
+
+// offer sends a value, unless the channel has one.
+func offer[T any](ch chan T, v T) {
+	select {
+	case ch <- v:
+	default:
+	}
+}
+
+func (s *succession) awaitServing(ctx context.Context, closing <-chan struct{}) (port int, err error) {
+	select {
+	case port := <-s.serving:
+		return port, nil
+	case err := <-s.failed:
+		return 0, err
+	case <-closing:
+		return 0, errClosed
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (s *succession) awaitLeading(ctx context.Context, closing <-chan struct{}) error {
+	select {
+	case <-s.leading:
+		return nil
+	case <-closing:
+		return errClosed
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the controllers of Kubernetes %s: %w", s.version, ctx.Err())
+	}
+}
+
+// startSuccessor starts the process that will replace the plane's.
+func (p *plane) startSuccessor(ctx context.Context, version string) (*process, error) {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.snapshot().Releasing {
+		return nil, ErrNotFound
+	}
+	if p.process == nil {
+		return nil, fmt.Errorf("control plane %s has not been started", p.id)
+	}
+	next := &process{succession: &succession{
+		version: version, serving: make(chan int, 1), leading: make(chan struct{}, 1), failed: make(chan error, 1),
+	}}
+	p.start(ctx, next)
+	return next, nil
+}
+
+// endSuccessor ends a successor that will not replace the plane's process.
+func (p *plane) endSuccessor(next *process) {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.successor == next { // otherwise halt has ended it, or it serves
+		next.end((*childproc.Supervisor).Kill)
+		p.successor = nil
+	}
+}
+
+// succeed replaces the plane's process by its successor, which serves on port.
+func (p *plane) succeed(ctx context.Context, next *process, port int) error {
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.successor != next {
+		return errors.New("the control plane was stopped")
+	}
+	if err := p.update(ctx, func(r *record) error {
+		if r.Releasing {
+			return ErrNotFound
+		}
+		r.Key.Version = next.version
+		return nil
+	}); err != nil {
+		return err
+	}
+	old := p.process
+	p.successor = nil
+	p.set(func() {
+		p.process = next
+		p.status = Status{State: Ready, PID: next.pid, Restarts: p.status.Restarts, Since: p.m.cfg.Clock.Now()}
+		p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	})
+	p.clients.closeIdle()
+	old.unboot()
+	old.Retire([]byte(launch.Retire), retireTime)
+	if err := next.Send([]byte(launch.Lead)); err != nil {
+		// It has ended, and is started again as the plane's process, with its controllers.
+		p.m.cfg.Log.Warn("the new process of a control plane ended early", "plane", p.id, "err", err)
+	}
+	return nil
+}
