@@ -45,6 +45,18 @@ func (p planes) Authority(id string) []byte {
 
 func (p planes) WaitReady(ctx context.Context, id string) error { return p.m.WaitReady(ctx, id) }
 
+func (p planes) Upgrade(ctx context.Context, id, version string) error {
+	return p.m.Upgrade(ctx, id, version)
+}
+
+func (p planes) Version(id string) string {
+	pl, err := p.m.Get(id)
+	if err != nil {
+		return ""
+	}
+	return pl.Key.Version
+}
+
 func (p planes) Release(ctx context.Context, id string) error { return p.m.Release(ctx, id) }
 
 func (p planes) SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error {

@@ -52,10 +52,11 @@ var renamed = map[string]string{
 	// adds
 	"kms:ReEncrypt": "kms:ReEncryptFrom",
 	// The embedded reference is older than these operations. On AWS their actions have their own names; here the
-	// policies for the listener's actions, or for pulling an image, allow them.
+	// policies for the listener's actions, for updating a cluster, or for pulling an image, allow them.
 	"elasticloadbalancing:DescribeListenerAttributes": "elasticloadbalancing:DescribeListeners",
 	"elasticloadbalancing:ModifyListenerAttributes":   "elasticloadbalancing:ModifyListener",
-	"ecr:ListImageReferrers":                          "ecr:BatchGetImage",
+	"eks:CancelUpdate":       "eks:UpdateClusterVersion",
+	"ecr:ListImageReferrers": "ecr:BatchGetImage",
 }
 
 // A targetRow says which resources an operation touches, if the names of its members do not show that.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"encoding/hex"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -22,6 +23,11 @@ func Hex(n int) string {
 
 // UUID returns a random UUID.
 func UUID() string { return uuid.NewString() }
+
+// Derived returns a UUID that is always the same for the same names.
+func Derived(names ...string) string {
+	return uuid.NewSHA1(uuid.NameSpaceURL, []byte(strings.Join(names, "/"))).String()
+}
 
 // IAM returns an IAM unique ID of 21 characters: a four-letter prefix (AIDA user,
 // AROA role, AIPA instance profile, ANPA managed policy, AGPA group, ASCA

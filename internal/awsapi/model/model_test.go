@@ -41,7 +41,7 @@ func TestEveryModelParses(t *testing.T) {
 			}
 		}
 	}
-	if operations != 2011 {
+	if operations != 2012 {
 		t.Errorf("%d operations", operations)
 	}
 }

@@ -75,10 +75,13 @@ type fakePlanes struct {
 	admit func(plane string)
 	// objectsOf are the objects of any kind, by plane.
 	objectsOf map[string]*fakeObjects
+	// versions are the Kubernetes versions of planes. upgrading is called before one changes.
+	versions  map[string]string
+	upgrading func(version string) error
 }
 
 func newPlanes(f *faults) *fakePlanes {
-	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}, taken: map[string]string{}}
+	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}, taken: map[string]string{}, versions: map[string]string{}}
 }
 
 func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, error) {
@@ -96,9 +99,31 @@ func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, 
 			CAPEM: []byte("-----BEGIN CERTIFICATE-----\n"), Issuer: "https://oidc.eks." + req.Region + ".amazonaws.com/id/" + id,
 		}
 		p.owners[req.Owner] = pl
+		p.versions[id] = req.Version
 		p.byID[id] = p.newClientset(id)
 	}
 	return pl, p.faults.strike()
+}
+
+func (p *fakePlanes) Upgrade(_ context.Context, id, version string) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.upgrading != nil {
+		if err := p.upgrading(version); err != nil {
+			return err
+		}
+	}
+	p.versions[id] = version
+	return p.faults.strike()
+}
+
+func (p *fakePlanes) Version(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.versions[id]
 }
 
 func (p *fakePlanes) Authority(id string) []byte {
@@ -399,7 +424,7 @@ func newEC2(f *faults) *fakeEC2 {
 		{"subnet-c", "vpc-main", "us-east-1c"}, {"subnet-other", "vpc-other", "us-east-1b"},
 		{"subnet-ten-a", "vpc-ten", "us-east-1a"}, {"subnet-ten-b", "vpc-ten", "us-east-1b"},
 	} {
-		e.subnets = append(e.subnets, ec2types.Subnet{SubnetId: &s.id, VpcId: &s.vpc, AvailabilityZone: &s.zone})
+		e.subnets = append(e.subnets, ec2types.Subnet{SubnetId: &s.id, VpcId: &s.vpc, AvailabilityZone: &s.zone, AvailableIpAddressCount: new(int32(250))})
 	}
 	for _, g := range []struct{ id, vpc string }{{"sg-1", "vpc-main"}, {"sg-2", "vpc-main"}, {"sg-other", "vpc-other"}} {
 		e.groups[g.id] = ec2types.SecurityGroup{GroupId: &g.id, VpcId: &g.vpc, GroupName: new("mine")}

@@ -10,7 +10,7 @@ import (
 
 // AWS returns the service's table of operations for the AWS API server.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "eks", Handler: s, Refused: refused, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
 			// The handler answers the EKS Auto Mode switches: Drydock supports only off, and
@@ -38,6 +38,12 @@ func (s *Service) AWS() awsapi.Service {
 				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.endpointPrivateAccess
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds`,
 		},
+		{Name: "UpdateClusterVersion", Members: "*"},
+		{Name: "CancelUpdate", Members: "*"},
+		{Name: "ListInsights", Members: "*"},
+		{Name: "DescribeInsight", Members: "*"},
+		{Name: "StartInsightsRefresh", Members: "*"},
+		{Name: "DescribeInsightsRefresh", Members: "*"},
 		{Name: "AssociateEncryptionConfig", Members: "*"},
 		{Name: "DescribeClusterVersions", Members: "*"},
 		{Name: "ListUpdates", Members: "name nodegroupName addonName maxResults nextToken"},
@@ -106,10 +112,6 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "UntagResource", Members: "*"},
 		{Name: "ListTagsForResource", Members: "*"},
 	}}
-}
-
-var refused = []awsapi.Refusal{
-	{Operations: "UpdateClusterVersion", Why: "a cluster's Kubernetes version cannot be changed"},
 }
 
 // addonNote lists the add-ons that exist and the settings that they refuse.

@@ -61,6 +61,10 @@ func TestPagesTakeTheirOwnTokens(t *testing.T) {
 			_, err := w.client.DescribeAddonVersions(ctx, &awseks.DescribeAddonVersionsInput{MaxResults: size, NextToken: token})
 			return err
 		},
+		"ListInsights": func(ctx context.Context, size *int32, token *string) error {
+			_, err := w.client.ListInsights(ctx, &awseks.ListInsightsInput{ClusterName: name, MaxResults: size, NextToken: token})
+			return err
+		},
 		"DescribeClusterVersions": func(ctx context.Context, size *int32, token *string) error {
 			_, err := w.client.DescribeClusterVersions(ctx, &awseks.DescribeClusterVersionsInput{MaxResults: size, NextToken: token})
 			return err

@@ -126,8 +126,8 @@ func (n *Namespace) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(n))
 }
 
-// additionsJSON has, by service, the shapes and the members of shapes that clients use and that
-// are newer than the models, with the reason for each addition.
+// additionsJSON has, by service, the operations, the shapes, and the members and enum values of shapes
+// that clients use and that are newer than the models, with the reason for each addition.
 //
 //go:embed additions.json
 var additionsJSON []byte
@@ -135,11 +135,18 @@ var additionsJSON []byte
 // add completes the model of a service with what additions.json has for it.
 func (a *API) add(name string) error {
 	var all map[string]struct {
-		Why    string            `json:"why"`
-		Shapes map[string]*Shape `json:"shapes"`
+		Why        string                `json:"why"`
+		Operations map[string]*Operation `json:"operations"`
+		Shapes     map[string]*Shape     `json:"shapes"`
 	}
 	if err := json.Unmarshal(additionsJSON, &all); err != nil {
 		return err
+	}
+	for op, added := range all[name].Operations {
+		if a.Operations[op] != nil {
+			return fmt.Errorf("the model has operation %s by now: remove it from additions.json", op)
+		}
+		a.Operations[op] = added
 	}
 	for shape, added := range all[name].Shapes {
 		old := a.Shapes[shape]
@@ -152,6 +159,12 @@ func (a *API) add(name string) error {
 				return fmt.Errorf("the model has member %s of %s by now: remove it from additions.json", member, shape)
 			}
 			old.Members[member] = ref
+		}
+		for _, value := range added.Enum {
+			if slices.Contains(old.Enum, value) {
+				return fmt.Errorf("the model has %s in %s by now: remove it from additions.json", value, shape)
+			}
+			old.Enum = append(old.Enum, value)
 		}
 	}
 	return nil

@@ -235,7 +235,8 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 	}
 	up := items[i].Value
 	failure := s.apply(ctx, key, rec, up)
-	final := up.VPC != nil && issueOf(failure) != nil || s.Clock.Since(rec.Since) >= timeout
+	final := up.VPC != nil && issueOf(failure) != nil || failureOf(failure) != nil ||
+		s.Clock.Since(rec.Since) >= timeout && !s.settledVersion(rec, up)
 	if failure != nil && (ctx.Err() != nil || !final) {
 		return 0, failure
 	}
@@ -277,6 +278,8 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 // apply makes the changes of an update outside the cluster's record.
 func (s *Service) apply(ctx context.Context, key store.Key, rec record.Cluster, up record.Update) error {
 	switch {
+	case up.Version != "":
+		return s.applyVersion(ctx, key, rec, up.Version)
 	case up.VPC != nil:
 		return s.applyVPC(ctx, key, rec, up.Update.Type, up.VPC)
 	case up.Encryption != nil:
@@ -293,6 +296,9 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, u
 		d := c.Cluster.ResourcesVpcConfig
 		d.EndpointPublicAccess, d.EndpointPrivateAccess, d.PublicAccessCidrs = v.Public, v.Private, v.CIDRs
 		d.SubnetIds, d.SecurityGroupIds = v.Subnets, v.SecurityGroups
+	}
+	if up.Version != "" {
+		s.commitVersion(c, up)
 	}
 	if up.SupportType != "" {
 		c.Cluster.UpgradePolicy.SupportType = up.SupportType
@@ -340,6 +346,17 @@ func updateError(err error) ekstypes.ErrorDetail {
 	case c == "InsufficientFreeAddressesInSubnet":
 		d.ErrorCode = ekstypes.ErrorCodeInsufficientFreeAddresses
 	}
+	if f := failureOf(err); f != nil {
+		d.ErrorMessage, d.ResourceIds = f.issue.Message, slices.Clone(f.issue.ResourceIds)
+		switch f.issue.Code {
+		case ekstypes.ClusterIssueCodeInsufficientFreeAddresses:
+			d.ErrorCode = ekstypes.ErrorCodeInsufficientFreeAddresses
+		case ekstypes.ClusterIssueCodeEc2SubnetNotFound:
+			d.ErrorCode = ekstypes.ErrorCodeSubnetNotFound
+		case ekstypes.ClusterIssueCodeEc2SecurityGroupNotFound:
+			d.ErrorCode = ekstypes.ErrorCodeSecurityGroupNotFound
+		}
+	}
 	if key := (*keyError)(nil); errors.As(err, &key) {
 		d.ErrorCode, d.ErrorMessage, d.ResourceIds = ekstypes.ErrorCodeAccessDenied, key.issue.Message, key.issue.ResourceIds
 	}
@@ -378,6 +395,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 	all := key.AllBelow()
 	if err := errors.Join(
 		record.DeleteAll(ctx, s.Store, record.AccessEntries, all, nil), record.DeleteAll(ctx, s.Store, record.Addons, all, nil),
+		record.DeleteAll(ctx, s.Store, record.ClusterInsights, all, nil),
 		record.DeleteAll(ctx, s.Store, record.PodIdentities, all, nil), record.DeleteAll(ctx, s.Store, record.Updates, all, nil),
 	); err != nil {
 		return 0, err

@@ -51,6 +51,11 @@ type ControlPlanes interface {
 	Authority(id string) []byte
 	// WaitReady waits until the plane's API server answers.
 	WaitReady(ctx context.Context, id string) error
+	// Upgrade changes the Kubernetes version of a plane while it serves, and returns when its
+	// controllers run. It can be repeated.
+	Upgrade(ctx context.Context, id, version string) error
+	// Version returns the Kubernetes version that a plane has, or "" if there is no such plane.
+	Version(id string) string
 	// Release stops a plane and removes its data. It does nothing if there is no such plane.
 	Release(ctx context.Context, id string) error
 	// SetAccess sets who may reach the endpoint: public clients within cidrs, clients inside the

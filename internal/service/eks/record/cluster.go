@@ -5,6 +5,8 @@ import (
 	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A Cluster is a cluster, kept under its name.
@@ -35,6 +37,14 @@ type Cluster struct {
 	HalfEncrypted bool `json:",omitempty"`
 	// Interfaces are the control plane's network interfaces by subnet.
 	Interfaces map[string]string
+	// Upgraded is the last upgrade of the Kubernetes version, or nil if there was none or it has been rolled back.
+	Upgraded *Upgrade `json:",omitempty"`
+}
+
+// An Upgrade is a completed upgrade of a cluster, which can be rolled back for a time.
+type Upgrade struct {
+	From string // such as 1.35
+	At   time.Time
 }
 
 // Name is the cluster's name.
@@ -122,9 +132,28 @@ type Update struct {
 	DeletionProtection *bool                       `json:",omitempty"`
 	Encryption         *KeyGrant                   `json:",omitempty"`
 	Logging            *LoggingChange              `json:",omitempty"`
+	// Version is the Kubernetes version to change to, up or down.
+	Version string `json:",omitempty"`
 }
 
 // A LoggingChange is a change of a cluster's logs.
 type LoggingChange struct {
 	Types []ekstypes.LogType // the enabled ones
+}
+
+// ClusterInsights are kept under CLUSTER/insights.
+var ClusterInsights = store.NewCollection[Insights]("eks", "insights")
+
+// Insights is what is stored about the insights of a cluster. The rest is computed.
+type Insights struct {
+	// Started and Ended are the times of the last refresh that a user started.
+	Started, Ended time.Time
+	// Statuses are the last known ones, by the insight's ID.
+	Statuses map[string]InsightStatus
+}
+
+// An InsightStatus is the status of an insight and since when it has it.
+type InsightStatus struct {
+	Status ekstypes.InsightStatusValue
+	Since  time.Time
 }

@@ -21,10 +21,10 @@ import (
 // The service's records. Descriptions of clusters and node groups are kept as SDK types, next to
 // internal data that AWS does not show. The IDs of everything in a cluster begin with "CLUSTER/".
 var (
-	Clusters      = store.NewCollection[Cluster]("eks", "cluster")
+	Clusters      = store.NewCollection[Cluster]("eks", "cluster", store.Same) // version 2 has Upgraded
 	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup")
 	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
-	Updates       = store.NewCollection[Update]("eks", "update", store.Same) // version 2 has Logging
+	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same) // version 2 has Logging, version 3 Version
 )
 
 // ClusterKey returns the key of the caller's cluster with a name.

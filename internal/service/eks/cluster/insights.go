@@ -1,0 +1,260 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// evidenceWait is how long a request waits for what the control plane says.
+const evidenceWait = 5 * time.Second
+
+// evidence is what the insights of a cluster are computed from, all read from the cluster as it is.
+type evidence struct {
+	cluster record.Cluster
+	now     time.Time
+	nodes   []*corev1.Node
+	// proxy is the minor version of kube-proxy, or 0 if the cluster has none.
+	proxy  int
+	addons []record.Addon
+	issues []ekstypes.ClusterIssue
+	// unknown says why the control plane did not answer, or is empty.
+	unknown string
+}
+
+func (s *Service) gather(ctx context.Context, key store.Key, rec record.Cluster) (*evidence, error) {
+	ev := &evidence{cluster: rec, now: s.Now()}
+	for _, a := range record.Addons.All(s.Store, key.AllBelow()) {
+		ev.addons = append(ev.addons, a.Value)
+	}
+	if h := rec.Cluster.Health; h != nil {
+		ev.issues = slices.Clone(h.Issues)
+	}
+	issue, err := s.networkIssue(s.AsService(ctx, key.Account, key.Region), rec)
+	if err != nil {
+		return nil, err
+	}
+	if issue != nil {
+		ev.issues = append(ev.issues, *issue)
+	}
+	if err := s.askPlane(ctx, key, ev); err != nil {
+		ev.unknown = err.Error()
+	}
+	return ev, nil
+}
+
+// askPlane reads what only the cluster's control plane knows.
+func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) error {
+	ctx, cancel := context.WithTimeout(ctx, evidenceWait)
+	defer cancel()
+	ses, err := s.Sessions.Open(key, ev.cluster.Plane.ID)
+	if err != nil {
+		return err
+	}
+	nodes := ses.Nodes()
+	select {
+	case <-nodes.Synced:
+	case <-ctx.Done():
+		return plane.ErrNoAnswer
+	}
+	ev.nodes = nodes.All()
+	slices.SortFunc(ev.nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	proxy, err := ses.Client.AppsV1().DaemonSets(metav1.NamespaceSystem).Get(ctx, "kube-proxy", metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return err
+	default:
+		for _, c := range proxy.Spec.Template.Spec.Containers {
+			if _, tag, ok := strings.Cut(c.Image, ":"); ok {
+				ev.proxy = cmp.Or(minorOf(tag), ev.proxy)
+			}
+		}
+	}
+	return nil
+}
+
+// minorOf returns N of v1.N.P…, or 0.
+func minorOf(version string) int {
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) < 2 || parts[0] != "1" {
+		return 0
+	}
+	n, _ := strconv.Atoi(parts[1])
+	return n
+}
+
+func nodeMinor(n *corev1.Node) int { return minorOf(n.Status.NodeInfo.KubeletVersion) }
+
+// insights returns the insights of a cluster: how ready it is for the next version and, while it
+// can be rolled back, for the one before. The names and descriptions are EKS's; the texts of reasons
+// are from memory.
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
+func (e *evidence) insights() []ekstypes.Insight {
+	var out []ekstypes.Insight
+	number := eksversions.Number(*e.cluster.Cluster.Version)
+	if next := fmt.Sprintf("1.%d", number+1); offered(next) {
+		out = append(out, e.readiness(ekstypes.CategoryUpgradeReadiness, next)...)
+	}
+	if last := e.cluster.Upgraded; last != nil && e.now.Sub(last.At) <= rollbackWindow {
+		out = append(out, e.readiness(ekstypes.CategoryRollbackReadiness, last.From)...)
+	}
+	return out
+}
+
+func offered(version string) bool {
+	_, ok := eksversions.Lookup(version)
+	return ok
+}
+
+// readiness returns the insights about changing to a version.
+func (e *evidence) readiness(category ekstypes.Category, version string) []ekstypes.Insight {
+	what := "upgrade"
+	if category == ekstypes.CategoryRollbackReadiness {
+		what = "rollback"
+	}
+	make := func(name, description, recommendation, doc string, found finding) ekstypes.Insight {
+		if found.resources == nil {
+			found.resources = []ekstypes.InsightResourceDetail{}
+		}
+		return ekstypes.Insight{
+			Id:                      new(ids.Derived(e.cluster.UID, string(category), version, name)),
+			Name:                    &name,
+			Category:                category,
+			KubernetesVersion:       &version,
+			Description:             &description,
+			Recommendation:          &recommendation,
+			AdditionalInfo:          map[string]string{"EKS documentation": doc},
+			InsightStatus:           &ekstypes.InsightStatus{Status: found.status, Reason: &found.reason},
+			Resources:               found.resources,
+			CategorySpecificSummary: &found.summary,
+			LastRefreshTime:         &e.now,
+		}
+	}
+	const docs = "https://docs.aws.amazon.com/eks/latest/userguide/"
+	return []ekstypes.Insight{
+		make("Kubelet version skew",
+			fmt.Sprintf("Checks for kubelet versions of worker nodes in the cluster to see if %s would cause non compliance with supported Kubernetes kubelet version skew policy.", what),
+			"Upgrade your worker nodes to match the Kubernetes version of your cluster control plane.", docs+"kubernetes-versions.html", e.kubelets(version)),
+		make("kube-proxy version skew",
+			fmt.Sprintf("Checks version of kube-proxy in cluster to see if %s would cause non compliance with supported Kubernetes kube-proxy version skew policy.", what),
+			"Upgrade kube-proxy to match the Kubernetes version of your cluster control plane.", docs+"managing-kube-proxy.html", e.kubeProxy(version)),
+		make("EKS add-on version compatibility",
+			"Checks version of installed EKS add-ons to ensure they are compatible with the next version of Kubernetes.",
+			"Update the add-ons to a version that is compatible with the Kubernetes version.", docs+"updating-an-add-on.html", e.addonVersions(version)),
+		make("Cluster health issues",
+			"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
+			"Resolve the health issues of the cluster.", docs+"troubleshooting.html#cluster-health-status", e.health()),
+	}
+}
+
+// A finding is the result of one check.
+type finding struct {
+	status    ekstypes.InsightStatusValue
+	reason    string
+	resources []ekstypes.InsightResourceDetail
+	summary   ekstypes.InsightCategorySpecificSummary
+}
+
+// worsen adds a resource that a check objects to.
+func (f *finding) worsen(status ekstypes.InsightStatusValue, reason string, resource ekstypes.InsightResourceDetail) {
+	resource.InsightStatus = &ekstypes.InsightStatus{Status: status, Reason: &reason}
+	f.resources = append(f.resources, resource)
+	if f.status != ekstypes.InsightStatusValueError {
+		f.status, f.reason = status, reason
+	}
+}
+
+func passing(reason string) finding {
+	return finding{status: ekstypes.InsightStatusValuePassing, reason: reason}
+}
+
+// skew judges the minor version of a program that talks to an API server of a version.
+func skew(what string, minor int, version string) (ekstypes.InsightStatusValue, string) {
+	server := eksversions.Number(version)
+	switch {
+	case minor > server:
+		return ekstypes.InsightStatusValueError, fmt.Sprintf("%s version 1.%d is newer than Kubernetes version %s.", what, minor, version)
+	case server-minor > kubeletSkew:
+		return ekstypes.InsightStatusValueError, fmt.Sprintf("%s version 1.%d is more than %d minor versions older than Kubernetes version %s.", what, minor, kubeletSkew, version)
+	case server-minor == kubeletSkew:
+		return ekstypes.InsightStatusValueWarning, fmt.Sprintf("%s version 1.%d is %d minor versions older than Kubernetes version %s, the most that is supported.", what, minor, kubeletSkew, version)
+	}
+	return ekstypes.InsightStatusValuePassing, ""
+}
+
+func (e *evidence) kubelets(version string) finding {
+	if e.unknown != "" {
+		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
+	}
+	f := passing("Node kubelet versions match the cluster control plane version.")
+	for _, n := range e.nodes {
+		minor := nodeMinor(n)
+		if status, reason := skew("kubelet", minor, version); minor > 0 && status != ekstypes.InsightStatusValuePassing {
+			f.worsen(status, reason, ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
+		}
+	}
+	return f
+}
+
+func (e *evidence) kubeProxy(version string) finding {
+	if e.unknown != "" {
+		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
+	}
+	f := passing("kube-proxy versions match the cluster control plane version.")
+	if status, reason := skew("kube-proxy", e.proxy, version); e.proxy > 0 && status != ekstypes.InsightStatusValuePassing {
+		f.worsen(status, reason, ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/apis/apps/v1/namespaces/kube-system/daemonsets/kube-proxy")})
+	}
+	return f
+}
+
+// addonVersions checks which add-ons have a version for the Kubernetes version. kube-proxy's
+// versions are bound by their skew instead: it is updated after the control plane.
+func (e *evidence) addonVersions(version string) finding {
+	f := passing("All installed EKS add-on versions are compatible with Kubernetes version " + version + ".")
+	for _, a := range e.addons {
+		name, has := aws.ToString(a.Addon.AddonName), aws.ToString(a.Addon.AddonVersion)
+		known, ok := addons.Lookup(name)
+		if !ok || name == "kube-proxy" {
+			continue
+		}
+		if v := known.Version(has); v == nil || slices.Contains(v.Kubernetes, version) {
+			continue
+		}
+		compatible := []string{}
+		for _, v := range known.Versions {
+			if slices.Contains(v.Kubernetes, version) {
+				compatible = append(compatible, v.Version)
+			}
+		}
+		f.summary.AddonCompatibilityDetails = append(f.summary.AddonCompatibilityDetails, ekstypes.AddonCompatibilityDetail{Name: &name, CompatibleVersions: compatible})
+		f.worsen(ekstypes.InsightStatusValueError, fmt.Sprintf("Version %s of add-on %s is not compatible with Kubernetes version %s.", has, name, version),
+			ekstypes.InsightResourceDetail{Arn: a.Addon.AddonArn})
+	}
+	return f
+}
+
+func (e *evidence) health() finding {
+	f := passing("No cluster health issues detected.")
+	for _, i := range e.issues {
+		f.worsen(ekstypes.InsightStatusValueError, aws.ToString(i.Message), ekstypes.InsightResourceDetail{Arn: e.cluster.Cluster.Arn})
+	}
+	return f
+}

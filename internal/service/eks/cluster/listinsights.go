@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// The operations on insights.
+//
+// AWS deviation: EKS computes insights once a day and when a refresh is started. Here every answer
+// is computed from the cluster as it is, so a refresh is complete at once.
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
+
+// ListInsights lists the insights of a cluster.
+func (s *Service) ListInsights(ctx context.Context, in *awseks.ListInsightsInput) (*awseks.ListInsightsOutput, error) {
+	all, err := s.insightsOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	if f := in.Filter; f != nil {
+		all = slices.DeleteFunc(all, func(i ekstypes.Insight) bool {
+			return len(f.Categories) > 0 && !slices.Contains(f.Categories, i.Category) ||
+				len(f.KubernetesVersions) > 0 && !slices.Contains(f.KubernetesVersions, *i.KubernetesVersion) ||
+				len(f.Statuses) > 0 && !slices.Contains(f.Statuses, i.InsightStatus.Status)
+		})
+	}
+	order := func(i ekstypes.Insight) string {
+		return strings.Join([]string{string(i.Category), *i.KubernetesVersion, *i.Name}, "/")
+	}
+	slices.SortFunc(all, func(a, b ekstypes.Insight) int { return strings.Compare(order(a), order(b)) })
+	page, next, err := base.Page(all, order, in.MaxResults, in.NextToken)
+	out := &awseks.ListInsightsOutput{Insights: []ekstypes.InsightSummary{}, NextToken: next}
+	for _, i := range page {
+		out.Insights = append(out.Insights, ekstypes.InsightSummary{
+			Id: i.Id, Name: i.Name, Category: i.Category, Description: i.Description, InsightStatus: i.InsightStatus,
+			KubernetesVersion: i.KubernetesVersion, LastRefreshTime: i.LastRefreshTime, LastTransitionTime: i.LastTransitionTime,
+		})
+	}
+	return out, err
+}
+
+// DescribeInsight returns an insight with its findings.
+func (s *Service) DescribeInsight(ctx context.Context, in *awseks.DescribeInsightInput) (*awseks.DescribeInsightOutput, error) {
+	all, err := s.insightsOf(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range all {
+		if *i.Id == aws.ToString(in.Id) {
+			return &awseks.DescribeInsightOutput{Insight: &i}, nil
+		}
+	}
+	return nil, ekserr.NotFound("No insight found for ID: %s", aws.ToString(in.Id))
+}
+
+// StartInsightsRefresh computes the insights of a cluster.
+func (s *Service) StartInsightsRefresh(ctx context.Context, in *awseks.StartInsightsRefreshInput) (*awseks.StartInsightsRefreshOutput, error) {
+	started := s.Now()
+	if _, err := s.insightsOf(ctx, in.ClusterName); err != nil {
+		return nil, err
+	}
+	key, _, err := s.Cluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	err = s.changeInsights(ctx, key, func(r *record.Insights) { r.Started, r.Ended = started, s.Now() })
+	return &awseks.StartInsightsRefreshOutput{Status: ekstypes.InsightsRefreshStatusInProgress, Message: new("Insights refresh is in progress")}, err
+}
+
+// DescribeInsightsRefresh returns the last refresh. A cluster that has had none was refreshed when it
+// was created.
+func (s *Service) DescribeInsightsRefresh(ctx context.Context, in *awseks.DescribeInsightsRefreshInput) (*awseks.DescribeInsightsRefreshOutput, error) {
+	key, rec, err := s.ActiveCluster(ctx, in.ClusterName)
+	if err != nil {
+		return nil, err
+	}
+	last, err := record.ClusterInsights.Get(s.Store, key.Below("insights"))
+	if store.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	if last.Ended.IsZero() {
+		last.Started, last.Ended = *rec.Cluster.CreatedAt, *rec.Cluster.CreatedAt
+	}
+	return &awseks.DescribeInsightsRefreshOutput{
+		Status: ekstypes.InsightsRefreshStatusCompleted, Message: new("Insights refresh completed successfully"), StartedAt: &last.Started, EndedAt: &last.Ended,
+	}, nil
+}
+
+// insightsOf computes the insights of a cluster, and stores since when each has its status.
+func (s *Service) insightsOf(ctx context.Context, name *string) ([]ekstypes.Insight, error) {
+	key, rec, err := s.ActiveCluster(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	ev, err := s.gather(ctx, key, rec)
+	if err != nil {
+		return nil, err
+	}
+	all := ev.insights()
+	known, err := record.ClusterInsights.Get(s.Store, key.Below("insights"))
+	if store.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	changed := len(known.Statuses) != len(all)
+	for i := range all {
+		was, ok := known.Statuses[*all[i].Id]
+		if !ok || was.Status != all[i].InsightStatus.Status {
+			was.Since, changed = ev.now, true
+		}
+		all[i].LastTransitionTime = &was.Since
+	}
+	if !changed {
+		return all, nil
+	}
+	return all, s.changeInsights(ctx, key, func(r *record.Insights) {
+		r.Statuses = map[string]record.InsightStatus{}
+		for _, i := range all {
+			r.Statuses[*i.Id] = record.InsightStatus{Status: i.InsightStatus.Status, Since: *i.LastTransitionTime}
+		}
+	})
+}
+
+// changeInsights changes what is stored about a cluster's insights, unless the cluster has been deleted.
+func (s *Service) changeInsights(ctx context.Context, key store.Key, change func(*record.Insights)) error {
+	return s.Store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := record.Clusters.Get(tx, key); err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		}
+		r, err := record.ClusterInsights.Get(tx, key.Below("insights"))
+		if store.IgnoreNotFound(err) != nil {
+			return err
+		}
+		change(&r)
+		return record.ClusterInsights.Put(tx, key.Below("insights"), r)
+	})
+}

@@ -1,0 +1,311 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+const (
+	// rollbackWindow is how long after an upgrade a cluster can be rolled back.
+	// https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html
+	rollbackWindow = 7 * 24 * time.Hour
+	// kubeletSkew is how many minor versions kubelets and kube-proxies may be older than the API
+	// server. They must not be newer.
+	// https://kubernetes.io/releases/version-skew-policy/
+	kubeletSkew = 3
+	// freeAddresses is how many addresses an update needs in the cluster's subnets.
+	// https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+	freeAddresses = 5
+	// upgradeWait is how long one reconciliation waits for the control plane of another version.
+	upgradeWait = 2 * time.Minute
+)
+
+// UpdateClusterVersion starts to change the Kubernetes version of a cluster: to the next minor
+// version or, for some days after that, back to the one before. The cluster reconciler completes it.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterVersion.html
+func (s *Service) UpdateClusterVersion(ctx context.Context, in *awseks.UpdateClusterVersionInput) (*awseks.UpdateClusterVersionOutput, error) {
+	key, rec, err := s.Cluster(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	request := record.Fingerprint(in)
+	if done, err := s.RepeatedUpdate(s.Store, key, in.ClientRequestToken, request); done != nil || err != nil {
+		return &awseks.UpdateClusterVersionOutput{Update: done}, err
+	}
+	up, err := s.versionChange(key, rec, in)
+	if err != nil {
+		return nil, err
+	}
+	up.Request, up.Token = request, aws.ToString(in.ClientRequestToken)
+	if err := s.updatable(s.Store, key, rec, up); err != nil {
+		return nil, err
+	}
+	if err := s.checkReadiness(ctx, key, rec, up, in.Force); err != nil {
+		return nil, err
+	}
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		now, err := record.Clusters.Get(tx, key)
+		if err != nil {
+			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
+		}
+		if err := s.updatable(tx, key, now, up); err != nil {
+			return err
+		}
+		if now.UID != rec.UID || *now.Cluster.Version != *rec.Cluster.Version {
+			return ekserr.UpdateInProgress(string(up.Update.Type), key.ID, *up.Update.Id)
+		}
+		return s.begin(tx, key, up)
+	})
+	return &awseks.UpdateClusterVersionOutput{Update: &up.Update}, err
+}
+
+// updatable returns an error unless a cluster is ACTIVE.
+func (s *Service) updatable(r store.Reader, key store.Key, rec record.Cluster, up *record.Update) error {
+	switch rec.Cluster.Status {
+	case ekstypes.ClusterStatusActive:
+		return nil
+	case ekstypes.ClusterStatusUpdating:
+		return s.UpdateInProgress(r, key, "", string(up.Update.Type))
+	}
+	return ekserr.ClusterNotActive(key.ID, rec.Cluster.Status)
+}
+
+// versionChange checks the requested version and returns the update to it.
+func (s *Service) versionChange(key store.Key, rec record.Cluster, in *awseks.UpdateClusterVersionInput) (*record.Update, error) {
+	from, to := *rec.Cluster.Version, aws.ToString(in.Version)
+	if to == "" {
+		return nil, ekserr.Missing("version")
+	}
+	v, ok := eksversions.Lookup(to)
+	if !ok {
+		return nil, errUnsupportedVersion(key.ID)
+	}
+	kind := ekstypes.UpdateTypeVersionUpdate
+	switch eksversions.Number(to) - eksversions.Number(from) {
+	case 1:
+		if in.RollbackConfig != nil {
+			return nil, errRollbackConfig(key.ID, to)
+		}
+	case -1:
+		kind = ekstypes.UpdateTypeVersionRollback
+		if err := s.checkRollback(rec, v, in.RollbackConfig); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, errVersionStep(key.ID, from, to)
+	}
+	up := s.NewUpdate(kind, base.UpdateParam(ekstypes.UpdateParamTypeVersion, to), base.UpdateParam(ekstypes.UpdateParamTypePlatformVersion, v.PlatformVersion))
+	up.Version = to
+	return up, nil
+}
+
+// checkRollback applies the prerequisites of a rollback. The timeout in config is for the rollback of
+// Auto Mode nodes, so it has no effect here.
+// https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html
+func (s *Service) checkRollback(rec record.Cluster, to eksversions.Version, config *ekstypes.RollbackConfig) error {
+	name, now := rec.Name(), s.Clock.Now()
+	if config != nil && config.TimeoutMinutes != nil {
+		if m := *config.TimeoutMinutes; m < 120 || m > 10080 {
+			return errRollbackTimeout(name)
+		}
+	}
+	switch last := rec.Upgraded; {
+	case last == nil || last.From != to.Minor:
+		return errNotUpgraded(name, *rec.Cluster.Version, to.Minor)
+	case now.Sub(last.At) > rollbackWindow:
+		return errRollbackLate(name, to.Minor)
+	case now.After(to.EndOfStandardSupport) && rec.Cluster.UpgradePolicy.SupportType == ekstypes.SupportTypeStandard:
+		return errRollbackSupport(name, to.Minor)
+	}
+	return nil
+}
+
+// checkReadiness refuses an update of a cluster that is not ready for it. force overrides the
+// insights, but not nodes that the new version could not work with.
+func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.Cluster, up *record.Update, force bool) error {
+	ev, err := s.gather(ctx, key, rec)
+	if err != nil {
+		return err
+	}
+	if behind := ev.nodegroupsBehind(up.Version); len(behind) > 0 {
+		return errNodegroupsBehind(key.ID, behind, *rec.Cluster.Version)
+	}
+	if force {
+		return nil
+	}
+	category := ekstypes.CategoryUpgradeReadiness
+	if up.Update.Type == ekstypes.UpdateTypeVersionRollback {
+		category = ekstypes.CategoryRollbackReadiness
+	}
+	var failing []string
+	for _, i := range ev.insights() {
+		if i.Category == category && *i.KubernetesVersion == up.Version && i.InsightStatus.Status == ekstypes.InsightStatusValueError {
+			failing = append(failing, *i.Name+": "+*i.InsightStatus.Reason)
+		}
+	}
+	if len(failing) > 0 {
+		return errInsights(key.ID, up.Version, failing)
+	}
+	return nil
+}
+
+// nodegroupsBehind returns the managed node groups whose kubelets are too old for a version.
+func (e *evidence) nodegroupsBehind(version string) []string {
+	var out []string
+	for _, n := range e.nodes {
+		group := n.Labels[plane.LabelNodegroup]
+		if group != "" && eksversions.Number(version)-nodeMinor(n) > kubeletSkew && !slices.Contains(out, group) {
+			out = append(out, group)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// applyVersion replaces the control plane by one of another version. Once the control plane has
+// the version, it stays, whatever happens to the network.
+func (s *Service) applyVersion(ctx context.Context, key store.Key, rec record.Cluster, version string) error {
+	if s.ControlPlanes.Version(rec.Plane.ID) != version {
+		if issue, err := s.networkIssue(s.AsService(ctx, key.Account, key.Region), rec); err != nil {
+			return err
+		} else if issue != nil {
+			return &updateFailure{*issue}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, upgradeWait)
+	defer cancel()
+	return s.ControlPlanes.Upgrade(ctx, rec.Plane.ID, version)
+}
+
+// An updateFailure ends an update.
+type updateFailure struct{ issue ekstypes.ClusterIssue }
+
+func (e *updateFailure) Error() string { return *e.issue.Message }
+
+// networkIssue returns what in a cluster's network prevents an update, or nil.
+func (s *Service) networkIssue(ctx context.Context, rec record.Cluster) (*ekstypes.ClusterIssue, error) {
+	vpc := rec.Cluster.ResourcesVpcConfig
+	subnets, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: vpc.SubnetIds})
+	if err == nil && len(vpc.SecurityGroupIds) > 0 {
+		_, err = s.Network.DescribeSecurityGroups(ctx, &awsec2.DescribeSecurityGroupsInput{GroupIds: vpc.SecurityGroupIds})
+	}
+	if err != nil {
+		if issue := issueOf(err); issue != nil {
+			return issue, nil
+		}
+		return nil, fmt.Errorf("checking the network of cluster %s: %w", rec.Name(), err)
+	}
+	free := int32(0)
+	for _, sn := range subnets.Subnets {
+		free += aws.ToInt32(sn.AvailableIpAddressCount)
+	}
+	if free >= freeAddresses {
+		return nil, nil
+	}
+	// https://docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#cluster-health-status
+	return &ekstypes.ClusterIssue{
+		Code: ekstypes.ClusterIssueCodeInsufficientFreeAddresses, ResourceIds: vpc.SubnetIds,
+		Message: new("One or more of the subnets associated with your cluster does not have enough available IP addresses for Amazon EKS to perform cluster management operations. " +
+			"Free up addresses in the subnet(s), or associate different subnets to your cluster using the Amazon EKS update-cluster-config API."),
+	}, nil
+}
+
+// settledVersion reports whether an update changes the version of a control plane that already has
+// the new version, so that the update cannot fail any more.
+func (s *Service) settledVersion(rec record.Cluster, up record.Update) bool {
+	return up.Version != "" && s.ControlPlanes.Version(rec.Plane.ID) == up.Version
+}
+
+// commitVersion records the new version of a cluster.
+func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
+	from := *c.Cluster.Version
+	c.Cluster.Version, c.Upgraded = &up.Version, nil
+	if v, ok := eksversions.Lookup(up.Version); ok {
+		c.Cluster.PlatformVersion = &v.PlatformVersion
+	}
+	if up.Update.Type == ekstypes.UpdateTypeVersionUpdate {
+		c.Upgraded = &record.Upgrade{From: from, At: s.Clock.Now().UTC()}
+	}
+}
+
+// CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back. No cluster
+// has such nodes here, so there is never anything to cancel.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_CancelUpdate.html
+func (s *Service) CancelUpdate(ctx context.Context, in *awseks.CancelUpdateInput) (*awseks.CancelUpdateOutput, error) {
+	key, _, err := s.Cluster(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	id := aws.ToString(in.UpdateId)
+	up, err := record.Updates.Get(s.Store, key.Below(id))
+	if err == nil && (up.Nodegroup != "" || up.Addon != "") {
+		err = store.ErrNotFound
+	}
+	if err != nil {
+		return nil, store.NotFoundAs(err, ekserr.NotFound("No update found for ID: %s", id))
+	}
+	return nil, errNotCancellable(key.ID, id)
+}
+
+// The texts of the following errors are known where they are marked [seen].
+
+// [seen] hashicorp/terraform-provider-aws, rancher/rancher#43316; also for the current version and
+// for older ones
+func errVersionStep(cluster, from, to string) error {
+	return ekserr.InvalidParameter(cluster, "Unsupported Kubernetes minor version update from %s to %s", from, to)
+}
+
+// [seen] hashicorp/terraform-provider-aws#19478
+func errNodegroupsBehind(cluster string, groups []string, version string) error {
+	return ekserr.InvalidRequest(cluster, "Nodegroups %s must be updated to match cluster version %s before updating cluster version", strings.Join(groups, ", "), version)
+}
+
+func errInsights(cluster, version string, failing []string) error {
+	return ekserr.InvalidRequest(cluster, "Cluster %s is not ready for Kubernetes version %s. Resolve these cluster insights, or set force to override them: %s", cluster, version, strings.Join(failing, "; "))
+}
+
+func errRollbackConfig(cluster, to string) error {
+	return ekserr.InvalidParameter(cluster, "rollbackConfig is only valid for a rollback, and version %s is an upgrade", to)
+}
+
+func errRollbackTimeout(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "rollbackConfig.timeoutMinutes must be between 120 and 10080")
+}
+
+func errNotUpgraded(cluster, from, to string) error {
+	return ekserr.InvalidRequest(cluster, "Unsupported Kubernetes minor version update from %s to %s: the cluster was not upgraded from version %s, so it cannot be rolled back to it", from, to, to)
+}
+
+func errRollbackLate(cluster, to string) error {
+	return ekserr.InvalidRequest(cluster, "Cluster %s cannot be rolled back to version %s because it was upgraded more than 7 days ago", cluster, to)
+}
+
+func errRollbackSupport(cluster, to string) error {
+	return ekserr.InvalidRequest(cluster, "Cluster %s cannot be rolled back to version %s because that version is in extended support. Change the cluster's upgrade policy to EXTENDED first", cluster, to)
+}
+
+func errNotCancellable(cluster, id string) error {
+	return ekserr.InvalidRequest(cluster, "Update %s cannot be cancelled. Only a VersionRollback of a cluster with Auto Mode can be, while its nodes are rolled back", id)
+}
+
+// failureOf returns the failure that ended an update, or nil.
+func failureOf(err error) *updateFailure {
+	f, _ := errors.AsType[*updateFailure](err)
+	return f
+}

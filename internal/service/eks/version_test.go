@@ -1,0 +1,266 @@
+package eks_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+)
+
+// clusterAt creates an ACTIVE cluster of a version.
+func (w *world) clusterAt(version string) *ekstypes.Cluster {
+	w.Helper()
+	in := w.createInput("dev")
+	in.Version = &version
+	if _, err := w.client.CreateCluster(w.Context(), in); err != nil {
+		w.Fatal(err)
+	}
+	return w.waitCluster("dev", ekstypes.ClusterStatusActive)
+}
+
+func (w *world) toVersion(in *awseks.UpdateClusterVersionInput) (*ekstypes.Update, error) {
+	in.Name = aws.String("dev")
+	out, err := w.client.UpdateClusterVersion(w.Context(), in)
+	if err != nil {
+		return nil, err
+	}
+	return out.Update, nil
+}
+
+// upgraded changes the version and waits until the update has ended.
+func (w *world) upgraded(in *awseks.UpdateClusterVersionInput) *ekstypes.Update {
+	w.Helper()
+	up, err := w.toVersion(in)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if up.Status != ekstypes.UpdateStatusInProgress {
+		w.Errorf("the new update is %s", up.Status)
+	}
+	w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	got, err := w.client.DescribeUpdate(w.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: up.Id})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return got.Update
+}
+
+func version(v string) *awseks.UpdateClusterVersionInput {
+	return &awseks.UpdateClusterVersionInput{Version: &v}
+}
+
+// node adds a node with a kubelet of a version, in a node group unless group is empty.
+func (w *world) node(name, kubelet, group string) {
+	w.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{KubeletVersion: kubelet}}}
+	if group != "" {
+		n.Labels = map[string]string{plane.LabelNodegroup: group}
+	}
+	if _, err := w.kubernetes().CoreV1().Nodes().Create(w.Context(), n, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestClusterIsUpgradedByOneMinorAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.33")
+	for _, v := range []string{"1.34", "1.35", "1.36"} {
+		up := w.upgraded(version(v))
+		if up.Status != ekstypes.UpdateStatusSuccessful || up.Type != ekstypes.UpdateTypeVersionUpdate || len(up.Errors) != 0 {
+			t.Fatalf("update to %s: %+v", v, up)
+		}
+		c := w.waitCluster("dev", ekstypes.ClusterStatusActive)
+		params := map[string]string{}
+		for _, p := range up.Params {
+			params[string(p.Type)] = *p.Value
+		}
+		if diff := cmp.Diff(map[string]string{"Version": v, "PlatformVersion": *c.PlatformVersion}, params); diff != "" {
+			t.Errorf("params (-want +got):\n%s", diff)
+		}
+		pl, _ := w.planes.only()
+		if *c.Version != v || w.planes.Version(pl.ID) != v {
+			t.Errorf("cluster at %s, control plane at %s, want %s", *c.Version, w.planes.Version(pl.ID), v)
+		}
+	}
+}
+
+func TestVersionUpdatesThatAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.34")
+	for _, tt := range []struct{ name, version, code, message string }{
+		{"the same version", "1.34", "InvalidParameterException", "Unsupported Kubernetes minor version update from 1.34 to 1.34"},
+		{"a skipped version", "1.36", "InvalidParameterException", "Unsupported Kubernetes minor version update from 1.34 to 1.36"},
+		{"a version that does not exist", "1.99", "InvalidParameterException", "unsupported Kubernetes version"},
+		{"no version", "latest", "InvalidParameterException", "unsupported Kubernetes version"},
+		{"a downgrade of a cluster that was created so", "1.33", "InvalidRequestException", "Unsupported Kubernetes minor version update from 1.34 to 1.33: the cluster was not upgraded from version 1.33, so it cannot be rolled back to it"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := w.toVersion(version(tt.version))
+			wantError(t, err, tt.code, tt.message)
+		})
+	}
+	_, err := w.toVersion(&awseks.UpdateClusterVersionInput{Version: aws.String("1.35"), RollbackConfig: &ekstypes.RollbackConfig{}})
+	wantError(t, err, "InvalidParameterException", "rollbackConfig is only valid for a rollback, and version 1.35 is an upgrade")
+	_, err = w.client.UpdateClusterVersion(t.Context(), &awseks.UpdateClusterVersionInput{Name: aws.String("none"), Version: aws.String("1.35")})
+	wantError(t, err, "ResourceNotFoundException", "No cluster found for name: none.")
+}
+
+func TestVersionUpdateNeedsAnIdleCluster(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.timing.ClusterUpdating = time.Hour })
+	w.clusterAt("1.34")
+	in := version("1.35")
+	in.ClientRequestToken = aws.String("once")
+	up, err := w.toVersion(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.waitCluster("dev", ekstypes.ClusterStatusUpdating)
+	if again, err := w.toVersion(in); err != nil || *again.Id != *up.Id {
+		t.Errorf("the repeated request: %v, %v", again, err)
+	}
+	_, err = w.toVersion(version("1.35"))
+	wantError(t, err, "ResourceInUseException", "Cannot VersionUpdate because cluster dev currently has update "+*up.Id+" in progress")
+	_, err = w.client.CancelUpdate(t.Context(), &awseks.CancelUpdateInput{Name: aws.String("dev"), UpdateId: up.Id})
+	wantError(t, err, "InvalidRequestException", "Update "+*up.Id+" cannot be cancelled. Only a VersionRollback of a cluster with Auto Mode can be, while its nodes are rolled back")
+	_, err = w.client.CancelUpdate(t.Context(), &awseks.CancelUpdateInput{Name: aws.String("dev"), UpdateId: aws.String("none")})
+	wantError(t, err, "ResourceNotFoundException", "No update found for ID: none")
+}
+
+func TestNodesTooOldForTheNextVersion(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.35")
+	w.node("old", "v1.32.9-eks-1234567", "workers")
+	w.eventually(func() error {
+		_, err := w.toVersion(version("1.36"))
+		if err == nil {
+			t.Fatal("the update was accepted")
+		}
+		if !isCode(err, "InvalidRequestException") {
+			return err
+		}
+		return nil
+	})
+	in := version("1.36")
+	in.Force = true
+	_, err := w.toVersion(in)
+	wantError(t, err, "InvalidRequestException", "Nodegroups workers must be updated to match cluster version 1.35 before updating cluster version")
+
+	if err := w.kubernetes().CoreV1().Nodes().Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.node("mine", "v1.31.0", "")
+	want := "Cluster dev is not ready for Kubernetes version 1.36. Resolve these cluster insights, or set force to override them: " +
+		"Kubelet version skew: kubelet version 1.31 is more than 3 minor versions older than Kubernetes version 1.36."
+	w.eventually(func() error {
+		if _, err = w.toVersion(version("1.36")); err == nil {
+			t.Fatal("the update was accepted")
+		}
+		if got, ok := errors.AsType[*ekstypes.InvalidRequestException](err); !ok || got.ErrorMessage() != want {
+			return err
+		}
+		return nil
+	})
+	if up := w.upgraded(in); up.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("forced update: %+v", up)
+	}
+}
+
+func TestVersionUpdateNeedsFreeAddresses(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.35")
+	w.ec2.mu.Lock()
+	for i := range w.ec2.subnets {
+		w.ec2.subnets[i].AvailableIpAddressCount = aws.Int32(1)
+	}
+	w.ec2.mu.Unlock()
+	_, err := w.toVersion(version("1.36"))
+	text := "One or more of the subnets associated with your cluster does not have enough available IP addresses for Amazon EKS to perform cluster management operations. " +
+		"Free up addresses in the subnet(s), or associate different subnets to your cluster using the Amazon EKS update-cluster-config API."
+	wantError(t, err, "InvalidRequestException", "Cluster dev is not ready for Kubernetes version 1.36. Resolve these cluster insights, or set force to override them: Cluster health issues: "+text)
+	in := version("1.36")
+	in.Force = true
+	up := w.upgraded(in)
+	want := []ekstypes.ErrorDetail{{ErrorCode: ekstypes.ErrorCodeInsufficientFreeAddresses, ErrorMessage: &text, ResourceIds: []string{"subnet-a", "subnet-b", "subnet-c"}}}
+	if up.Status != ekstypes.UpdateStatusFailed || len(up.Errors) != 1 || *up.Errors[0].ErrorMessage != text ||
+		up.Errors[0].ErrorCode != want[0].ErrorCode || !slices.Equal(up.Errors[0].ResourceIds, want[0].ResourceIds) {
+		t.Errorf("update %s, errors %s", up.Status, asJSON(up.Errors))
+	}
+	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.35" {
+		t.Errorf("version %s after the failed update", *c.Version)
+	}
+}
+
+func TestRollback(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.34")
+	w.upgraded(version("1.35"))
+	w.upgraded(version("1.36"))
+	_, err := w.toVersion(version("1.34"))
+	wantError(t, err, "InvalidParameterException", "Unsupported Kubernetes minor version update from 1.36 to 1.34")
+	for _, m := range []int32{119, 10081} {
+		_, err = w.toVersion(&awseks.UpdateClusterVersionInput{Version: aws.String("1.35"), RollbackConfig: &ekstypes.RollbackConfig{TimeoutMinutes: &m}})
+		wantError(t, err, "InvalidParameterException", "rollbackConfig.timeoutMinutes must be between 120 and 10080")
+	}
+	w.node("new", "v1.36.1-eks-1234567", "workers")
+	w.eventually(func() error {
+		list, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev"), Filter: &ekstypes.InsightsFilter{
+			Categories: []ekstypes.Category{ekstypes.CategoryRollbackReadiness}, Statuses: []ekstypes.InsightStatusValue{ekstypes.InsightStatusValueError},
+		}})
+		if err == nil && len(list.Insights) != 1 {
+			err = fmt.Errorf("%d failing insights", len(list.Insights))
+		}
+		return err
+	})
+	in := &awseks.UpdateClusterVersionInput{Version: aws.String("1.35"), RollbackConfig: &ekstypes.RollbackConfig{TimeoutMinutes: aws.Int32(120)}}
+	_, err = w.toVersion(in)
+	wantError(t, err, "InvalidRequestException", "Cluster dev is not ready for Kubernetes version 1.35. Resolve these cluster insights, or set force to override them: "+
+		"Kubelet version skew: kubelet version 1.36 is newer than Kubernetes version 1.35.")
+	in.Force = true
+	up := w.upgraded(in)
+	if up.Type != ekstypes.UpdateTypeVersionRollback || up.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("rollback: %+v", up)
+	}
+	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.35" || *c.PlatformVersion != "eks.12" {
+		t.Errorf("after the rollback: version %s, %s", *c.Version, *c.PlatformVersion)
+	}
+	_, err = w.toVersion(version("1.34"))
+	wantError(t, err, "InvalidRequestException", "Unsupported Kubernetes minor version update from 1.35 to 1.34: the cluster was not upgraded from version 1.34, so it cannot be rolled back to it")
+}
+
+// An update of the version ends as it should however often calls fail and the service restarts.
+func TestVersionUpdateSurvivesAnyCrash(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			w := newWorld(t)
+			w.clusterAt("1.35")
+			r := rand.New(rand.NewPCG(seed, seed))
+			w.faults.mu.Lock()
+			w.faults.rand, w.faults.left, w.faults.rate = r, 4, 0.5
+			w.faults.mu.Unlock()
+			var up *ekstypes.Update
+			w.eventually(func() (err error) { up, err = w.toVersion(version("1.36")); return err })
+			if seed%2 == 0 {
+				w.restart()
+			}
+			c := w.waitCluster("dev", ekstypes.ClusterStatusActive)
+			got, err := w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: up.Id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *c.Version != "1.36" || got.Update.Status != ekstypes.UpdateStatusSuccessful {
+				t.Errorf("version %s, update %s %s", *c.Version, got.Update.Status, asJSON(got.Update.Errors))
+			}
+		})
+	}
+}
