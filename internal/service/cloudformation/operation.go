@@ -361,6 +361,7 @@ func (o *operation) create(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return cause
 	}
+	o.cancelRest()
 	var bad, malformed []string
 	for _, r := range o.instance.Resources {
 		rec, _ := o.resource(r.ID)
@@ -382,6 +383,16 @@ func (o *operation) create(ctx context.Context) error {
 		return o.failed(ctx, refusal)
 	}
 	return err
+}
+
+// cancelRest ends the work on resources that a killed daemon had begun, and that this one did not continue because
+// another resource failed.
+func (o *operation) cancelRest() {
+	for _, item := range resources.All(o.s.store, within(o.key)) {
+		if rec := item.Value; ongoing(rec.Status) && !strings.HasPrefix(string(rec.Status), "DELETE") {
+			o.fail(rec.LogicalID, errCancelled)
+		}
+	}
 }
 
 // publish sets the outputs and the status of the stack. If it cannot, refusal is the reason.

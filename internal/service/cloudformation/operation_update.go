@@ -52,6 +52,7 @@ func (o *operation) update(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
+	o.cancelRest()
 	if cause := o.badInStep(); cause != "" {
 		return o.updateFailed(ctx, cause)
 	}
