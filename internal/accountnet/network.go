@@ -1,5 +1,5 @@
 // Package accountnet assembles the network of an account and region from all services: EC2's, with the names of
-// clusters and load balancers, and the faults in it. It says where a load balancer forwards a connection, and what
+// clusters, load balancers and hosted zones, and the faults in it. It says where a load balancer forwards a connection, and what
 // its health checks find. Package reach decides whether packets get through; load balancers run their health checks
 // through package elbnet.
 //
@@ -27,6 +27,8 @@ import (
 type Config struct {
 	Store *store.Store
 	EC2   EC2
+	// Zones returns the hosted zones that answer in a region. It may be nil.
+	Zones func(region string) []reach.Resource
 	// Faults are the faults in force.
 	Faults        *fault.Set
 	ControlPlanes ControlPlanes
@@ -73,10 +75,17 @@ func (n *Network) Snapshot(ctx context.Context, account, region string) (*reach.
 	endpoints := eks.APIEndpoints(n.cfg.Store, account, region)
 	balancers := n.balancers(account, region)
 	broken := broken(n.cfg.Faults, account, region)
-	if len(endpoints)+len(balancers)+len(broken) == 0 {
+	var zones []reach.Resource
+	if n.cfg.Zones != nil {
+		zones = n.cfg.Zones(region)
+	}
+	if len(endpoints)+len(balancers)+len(broken)+len(zones) == 0 {
 		return s, nil
 	}
 	draft := s.Edit()
+	for _, z := range zones {
+		draft.Put(z)
+	}
 	for _, f := range broken {
 		draft.Put(f)
 	}

@@ -25,7 +25,7 @@ func WriteCompatibility(w io.Writer) error {
 	if err := server.WriteCompatibility(w, table); err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs()+ofImages()+ofEvents()+ofStacks())
+	_, err = io.WriteString(w, unevaluated()+recorded+assumed()+ofPods()+ofQueues()+ofLogs()+ofImages()+ofZones()+ofEvents()+ofStacks())
 	return err
 }
 
@@ -151,8 +151,24 @@ docker's daemon connects by itself, so it needs the second name. ECR differs fro
 - A KMS key is checked when a repository is created, and encrypts nothing on disk.
 - Layers cannot be mounted from another repository, as on AWS unless an account setting allows it. Clients upload them again.
 - In ECR Public, the alias of a registry follows from its account (` + "`aws ecr-public describe-registries`" + `), and there are no custom aliases, logos or gallery. ` + "`drydock run`" + ` leaves
-  the name public.ecr.aws to the internet, where everybody else's images are; use the name with localhost there. It shows layers itself, without a redirect.
+  the name public.ecr.aws to the internet, where everybody else's images are; use the name with localhost there. It serves layers itself, without a redirect.
 - Tokens are valid in all regions. The tags of their principal are those at the time of GetAuthorizationToken.
+`
+}
+
+// ofZones returns the page's section on Route 53.
+func ofZones() string {
+	return `
+## Hosted zones
+
+Records resolve for instances, pods and ` + "`drydock why reach`" + `: those of private zones in their VPCs, those of public zones everywhere. There is no DNS server: a
+program on this machine does not resolve them. Route 53 differs from AWS in this:
+
+- A change is in force at once. The operation that makes it says PENDING, and GetChange says INSYNC. Changes are known for a day.
+- Public zones answer as if their domains were delegated to them. A load balancer's alias needs no particular zone ID.
+- Records have no health checks and no geographic routing. Of records with a routing policy, a name has all addresses of multivalue records, and otherwise
+  those of one record: the one with the greatest weight, the primary one, or the first by its identifier.
+- Quotas are fixed: 500 zones in an account, 10,000 record sets in a zone, 1,000 changes in a batch.
 `
 }
 

@@ -47,6 +47,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/logs"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/resourcegroupstaggingapi"
+	"github.com/drydock-dev/drydock/internal/service/route53"
 	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
@@ -102,6 +103,7 @@ type daemon struct {
 	events  *eventbridge.Service
 	ecr     *ecr.Service
 	public  *ecrpublic.Service
+	route53 *route53.Service
 	// registry is where docker pushes images to ECR.
 	registry *registry.Registry
 
@@ -144,6 +146,7 @@ var services = []entry{
 	{new(s3.Service).AWS, func(d *daemon) module.Module {
 		return s3.New(s3.Config{Store: d.store, Blobs: d.blobs, KMS: awscall.KMS{API: d.server}, Authorize: d.authorizer.AuthorizeTargets, Log: d.log}).Module()
 	}},
+	{new(route53.Service).AWS, func(d *daemon) module.Module { return d.route53.Module() }},
 	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return d.public.Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},
@@ -260,7 +263,8 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		return err
 	}
 
-	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Faults: d.faults, ControlPlanes: planes{d.planes}, Log: d.log})
+	d.route53 = route53.New(route53.Config{Store: d.store, EC2: awscall.EC2{API: d.server}})
+	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Zones: d.route53.Zones, Faults: d.faults, ControlPlanes: planes{d.planes}, Log: d.log})
 	balancing := elbnet.Config{
 		Store:             d.store,
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},

@@ -51,6 +51,7 @@ var storedKeys = map[string]string{
 		granteeprincipal granteeserviceprincipal grantisforawsresource grantoperations keyagreementalgorithm keyorigin keyspec keyusage macalgorithm
 		messagetype multiregion multiregionkeytype reencryptonsamekey requestalias resourcealiases retiringprincipal
 		retiringserviceprincipal rotationperiodindays schedulekeydeletionpendingwindowindays signingalgorithm viaservice`,
+	"route53": "changeresourcerecordsetsactions changeresourcerecordsetsnormalizedrecordnames changeresourcerecordsetsrecordtypes vpcs",
 	"s3": `accessgrantsinstancearn accesspointnetworkorigin dataaccesspointaccount dataaccesspointarn delimiter
 		existingobjecttag/<key> if-match if-none-match locationconstraint max-keys object-lock-legal-hold object-lock-mode
 		object-lock-remaining-retention-days object-lock-retain-until-date objectcreationoperation prefix requestobjecttag/<key>

@@ -42,6 +42,11 @@ var (
 // Resolve returns what a name resolves to for a source. Amazon's DNS server of a VPC resolves private DNS names of
 // endpoints and clusters and names of instances; other clients get public answers. An address resolves to itself.
 func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
+	return s.resolve(from, name, 0)
+}
+
+// resolve resolves a name to which aliases links of a chain of aliases have led.
+func (s *Snapshot) resolve(from Endpoint, name string, aliases int) Resolution {
 	r := Resolution{Name: name}
 	if a, err := netip.ParseAddr(name); err == nil {
 		r.Addresses = []netip.Addr{a.Unmap()}
@@ -53,10 +58,10 @@ func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 	}
 	v, zone := s.view(from)
 	if v == nil {
-		return s.public(r, n)
+		return s.public(r, n, from, aliases)
 	}
 	if len(v.Resolvers) > 0 {
-		r = s.public(r, n)
+		r = s.public(r, n, Endpoint{}, aliases)
 		r.By = fmt.Sprintf("%s, by the DNS server %s of the DHCP options of %s", r.By, v.Resolvers[0], v.ID)
 		return r
 	}
@@ -72,7 +77,62 @@ func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 	if done, ok := s.inside(r, n, v, zone); ok {
 		return done
 	}
-	return s.public(r, n)
+	if z := s.zoneOf(n, v.ID); z != nil {
+		if !v.DNSHostnames {
+			return r.lacks(AttributeDNSHostnames, v.ID, "the private hosted zone "+z.ID+" does not answer there")
+		}
+		return s.answer(r, n, z, from, aliases)
+	}
+	return s.public(r, n, from, aliases)
+}
+
+// zoneOf returns the most specific zone that is authoritative for a name in a VPC or, if vpc is empty, on the internet.
+func (s *Snapshot) zoneOf(n, vpc string) *HostedZone {
+	for _, z := range s.topology.zones {
+		if (n == z.Name || strings.HasSuffix(n, "."+z.Name)) && (vpc == "" && len(z.VPCs) == 0 || vpc != "" && slices.Contains(z.VPCs, vpc)) {
+			return z
+		}
+	}
+	return nil
+}
+
+// maxAliases is the length of a chain of aliases that a resolver follows.
+const maxAliases = 8
+
+// answer answers from a hosted zone. What a private zone does not have, public DNS is not asked for.
+// https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-considerations.html
+func (s *Snapshot) answer(r Resolution, n string, z *HostedZone, from Endpoint, aliases int) Resolution {
+	kind := "public"
+	if len(z.VPCs) > 0 {
+		kind, r.Private = "private", true
+	}
+	r.By = fmt.Sprintf("%s hosted zone %s (%s)", kind, z.ID, z.Name)
+	rec, ok := z.Records[n]
+	for parent := n; !ok && parent != z.Name; {
+		_, parent, _ = strings.Cut(parent, ".")
+		if rec, ok = z.Records["*."+parent]; ok {
+			break
+		}
+		if _, exists := z.Records[parent]; exists { // the closest name that exists hides wildcards above it
+			break
+		}
+	}
+	switch {
+	case !ok, rec.Target == "" && len(rec.Addresses) == 0:
+		return r.fail(KindName, n, "%s has no address in the %s hosted zone %s (%s)", n, kind, z.ID, z.Name)
+	case rec.Target == "":
+		r.Addresses = rec.Addresses
+		return r
+	case aliases == maxAliases:
+		return r.fail(KindName, n, "%s leads to %s through more than %d aliases", n, rec.Target, maxAliases)
+	}
+	next := s.resolve(from, rec.Target, aliases+1)
+	r.Addresses, r.Silent, r.LoadBalancer, r.Explanation = next.Addresses, next.Silent, next.LoadBalancer, next.Explanation
+	r.By += ", alias of " + rec.Target
+	if next.By != "" {
+		r.By += ", " + next.By
+	}
+	return r
 }
 
 func (r Resolution) fail(kind, id, format string, args ...any) Resolution {
@@ -230,8 +290,11 @@ func (s *Snapshot) endpointAddresses(v *VPCEndpoint, zone, only string) []netip.
 	return append(near, far...)
 }
 
-// public answers like the internet's DNS.
-func (s *Snapshot) public(r Resolution, n string) Resolution {
+// public answers like the internet's DNS. The names that aliases lead to are resolved for from.
+func (s *Snapshot) public(r Resolution, n string, from Endpoint, aliases int) Resolution {
+	if z := s.zoneOf(n, ""); z != nil {
+		return s.answer(r, n, z, from, aliases)
+	}
 	r.By = "public DNS"
 	for _, h := range s.topology.hostNames {
 		if h.Name != n {

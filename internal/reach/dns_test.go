@@ -1,6 +1,7 @@
 package reach_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -9,6 +10,47 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/reach"
 )
+
+// Hosted zones answer for their VPCs, the most specific one first, and public ones for everybody.
+func TestHostedZones(t *testing.T) {
+	s := edit(closed(), &reach.HostedZone{ID: "Z0CORP", Name: "corp.test", VPCs: []string{"vpc-k8s"}, Records: map[string]reach.Record{
+		"corp.test": {}, "db.corp.test": {Addresses: []netip.Addr{ip("10.0.1.10")}}, "www.corp.test": {Target: "db.corp.test"},
+		"*.apps.corp.test": {Target: "db.corp.test"}, "text.apps.corp.test": {}, "loop.corp.test": {Target: "loop.corp.test"}, "api.corp.test": {Target: clusterName},
+	}}, &reach.HostedZone{ID: "Z0DEEP", Name: "deep.corp.test", VPCs: []string{"vpc-k8s"}, Records: map[string]reach.Record{"deep.corp.test": {Addresses: []netip.Addr{ip("10.0.1.11")}}}},
+		&reach.HostedZone{ID: "Z0PUBLIC", Name: "corp.test", Records: map[string]reach.Record{"www.corp.test": {Addresses: []netip.Addr{ip("192.0.2.7")}}}})
+	worker, bastion := reach.At("i-worker"), reach.At("i-bastion")
+	const private = "private hosted zone Z0CORP (corp.test)"
+	for _, tt := range []struct {
+		net         *reach.Snapshot
+		from        reach.Endpoint
+		query, want string
+	}{
+		{s, worker, "db.corp.test", "[10.0.1.10] " + private},
+		{s, worker, "WWW.Corp.Test.", "[10.0.1.10] " + private + ", alias of db.corp.test, " + private},
+		{s, worker, "a.b.apps.corp.test", "[10.0.1.10] " + private + ", alias of db.corp.test, " + private},
+		{s, worker, "api.corp.test", "[10.0.1.50 10.0.2.50] " + private + ", alias of " + clusterName + ", private hosted zone of arn:aws:eks:us-east-1:000000000000:cluster/demo"},
+		{s, worker, "text.apps.corp.test", "text.apps.corp.test has no address in the " + private},
+		{s, worker, "x.text.apps.corp.test", "x.text.apps.corp.test has no address in the " + private},
+		{s, worker, "none.corp.test", "none.corp.test has no address in the " + private},
+		{s, worker, "loop.corp.test", "loop.corp.test leads to loop.corp.test through more than 8 aliases"},
+		{s, worker, "deep.corp.test", "[10.0.1.11] private hosted zone Z0DEEP (deep.corp.test)"},
+		{s, bastion, "www.corp.test", "[192.0.2.7] public hosted zone Z0PUBLIC (corp.test)"},
+		{s, laptop, "www.corp.test", "[192.0.2.7] public hosted zone Z0PUBLIC (corp.test)"},
+		{s, laptop, "db.corp.test", "db.corp.test has no address in the public hosted zone Z0PUBLIC (corp.test)"},
+		{with(t, s, "vpc-k8s", func(v *reach.VPC) { v.DNSHostnames = false }), worker, "db.corp.test", "enableDnsHostnames of vpc-k8s is off: the private hosted zone Z0CORP does not answer there"},
+		{with(t, s, "vpc-k8s", func(v *reach.VPC) { v.Resolvers = []netip.Addr{ip("10.0.0.53")} }), worker, "www.corp.test",
+			"[192.0.2.7] public hosted zone Z0PUBLIC (corp.test), by the DNS server 10.0.0.53 of the DHCP options of vpc-k8s"},
+	} {
+		r := tt.net.Resolve(tt.from, tt.query)
+		got := fmt.Sprintf("%v %s", r.Addresses, r.By)
+		if r.Explanation != nil {
+			got = r.Explanation.Text
+		}
+		if got != tt.want {
+			t.Errorf("%s from %s:\n%s\nwant\n%s", tt.query, tt.from.ID, got, tt.want)
+		}
+	}
+}
 
 // What names resolve to, depending on who asks.
 func TestResolve(t *testing.T) {

@@ -259,6 +259,27 @@ type HostName struct {
 	Owner string
 }
 
+// A HostedZone is a zone of Route 53 with its records.
+type HostedZone struct {
+	ID string
+	// Name is the domain, in lower case and without the trailing dot.
+	Name string
+	// VPCs are the VPCs in which a private zone answers. A public zone, which has none, answers for the internet.
+	VPCs []string
+	// Records are the records by name, written like Name. A name that begins with *. answers for all names below it that
+	// have no records. A name whose records are of other types has an empty one.
+	Records map[string]Record
+}
+
+// A Record is what a name of a zone resolves to: addresses, or another name (of a CNAME or an alias).
+type Record struct {
+	Addresses []netip.Addr
+	Target    string
+}
+
+// ResourceID returns the ID.
+func (r *HostedZone) ResourceID() string { return r.ID }
+
 // ResourceID returns the ID.
 func (r *VPC) ResourceID() string { return r.ID }
 

@@ -41,6 +41,7 @@ type topology struct {
 	acls      map[string]*ACL        // by subnet
 	owners    map[string]string      // of the interfaces of NAT gateways, endpoints and load balancers
 	hostNames []*HostName
+	zones     []*HostedZone // those with the longest names first
 	endpoints []*VPCEndpoint
 	faults    []*Fault
 }
@@ -316,6 +317,8 @@ func (s *Snapshot) shape() *topology {
 			t.faults = append(t.faults, r)
 		case *HostName:
 			t.hostNames = append(t.hostNames, r)
+		case *HostedZone:
+			t.zones = append(t.zones, r)
 		case *LoadBalancer:
 			for _, e := range r.Interfaces {
 				t.owners[e] = r.DNSName
@@ -338,6 +341,9 @@ func (s *Snapshot) shape() *topology {
 	}
 	slices.SortFunc(t.faults, func(a, b *Fault) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(t.hostNames, func(a, b *HostName) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.zones, func(a, b *HostedZone) int {
+		return cmp.Or(cmp.Compare(len(b.Name), len(a.Name)), strings.Compare(a.ID, b.ID))
+	})
 	slices.SortFunc(t.endpoints, func(a, b *VPCEndpoint) int { return strings.Compare(a.ID, b.ID) })
 	return t
 }

@@ -1,0 +1,96 @@
+package route53
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+var (
+	// zones are stored by ID.
+	zones = store.NewCollection[zoneRecord]("route53", "zone")
+	// buckets are stored under ZONEID/NUMBER.
+	buckets = store.NewCollection[bucketRecord]("route53", "bucket")
+	// changes are stored by ID, which begins with their time.
+	changes = store.NewCollection[changeRecord]("route53", "change")
+)
+
+// A zoneRecord is a hosted zone.
+type zoneRecord struct {
+	ID, Name        string // Name ends with a dot
+	CallerReference string
+	Comment         string `json:",omitempty"`
+	Private         bool   `json:",omitempty"`
+	VPCs            []vpcRecord
+	// Authorized are VPCs of other accounts that may be associated.
+	Authorized  []vpcRecord `json:",omitempty"`
+	NameServers []string
+	Created     time.Time
+	// Serial counts the changes of the zone, Sets its record sets.
+	Serial int64
+	Sets   int
+	Tags   map[string]string `json:",omitempty"`
+}
+
+// A vpcRecord is a VPC in which a private zone answers.
+type vpcRecord struct {
+	ID, Region string
+	// Account is the owner, if that is another account than the zone's.
+	Account string `json:",omitempty"`
+}
+
+// A bucketRecord has some of the record sets of a zone: a batch of changes is one transaction, which cannot write a
+// record for each of 1,000 record sets.
+type bucketRecord struct {
+	Sets []route53types.ResourceRecordSet
+}
+
+// A changeRecord is a change that has been made.
+type changeRecord struct {
+	ID, Comment string
+	At          time.Time
+}
+
+// bucketCount is the number of buckets of a zone.
+const bucketCount = 64
+
+// bucketOf returns the number of the bucket in which the record sets of a name are.
+func bucketOf(name string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return fmt.Sprintf("%02x", h.Sum32()%bucketCount)
+}
+
+// setsOf returns the record sets of a zone in Route 53's order: by the labels of their names, from the last to the
+// first, then by type and identifier.
+func setsOf(r store.Reader, in regional.Scope, zone string) []route53types.ResourceRecordSet {
+	var out []route53types.ResourceRecordSet
+	for _, b := range buckets.All(r, in.Below(zone)) {
+		out = append(out, b.Value.Sets...)
+	}
+	slices.SortFunc(out, func(a, b route53types.ResourceRecordSet) int { return compareSets(&a, &b) })
+	return out
+}
+
+func compareSets(a, b *route53types.ResourceRecordSet) int {
+	return cmp.Or(
+		strings.Compare(reversed(*a.Name), reversed(*b.Name)), cmp.Compare(a.Type, b.Type),
+		strings.Compare(aws.ToString(a.SetIdentifier), aws.ToString(b.SetIdentifier)),
+	)
+}
+
+// reversed returns a name with its labels in reverse order: com.example.www. for www.example.com.
+func reversed(name string) string {
+	labels := strings.Split(strings.TrimSuffix(name, "."), ".")
+	slices.Reverse(labels)
+	return strings.Join(labels, ".") + "."
+}

@@ -1,0 +1,79 @@
+package route53
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
+
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// resolvable returns a zone as package reach resolves it.
+//
+// AWS deviation: the answers of a routing policy do not vary. A name has all addresses of its multivalue records, and
+// otherwise those of one record: the one with the greatest weight, the primary one, or the first by its identifier.
+func resolvable(z *zoneRecord, sets []route53types.ResourceRecordSet) *reach.HostedZone {
+	out := &reach.HostedZone{ID: z.ID, Name: plain(z.Name), Records: map[string]reach.Record{}}
+	for _, v := range z.VPCs {
+		out.VPCs = append(out.VPCs, v.ID)
+	}
+	chosen := map[string]*route53types.ResourceRecordSet{} // by name and type
+	for i := range sets {
+		set := &sets[i]
+		name := plain(*set.Name)
+		rec := out.Records[name] // a name with any record exists
+		switch set.Type {
+		case route53types.RRTypeA, route53types.RRTypeAaaa, route53types.RRTypeCname:
+			key := name + " " + string(set.Type)
+			if before := chosen[key]; before != nil && !aws.ToBool(set.MultiValueAnswer) {
+				if !preferred(set, before) {
+					break
+				}
+				rec = without(rec, before)
+			}
+			chosen[key] = set
+			rec = with(rec, set)
+		}
+		out.Records[name] = rec
+	}
+	return out
+}
+
+// preferred reports whether a record set is preferred to another one with the same name and type.
+func preferred(set, to *route53types.ResourceRecordSet) bool {
+	return aws.ToInt64(set.Weight) > aws.ToInt64(to.Weight) ||
+		set.Failover == route53types.ResourceRecordSetFailoverPrimary && to.Failover != route53types.ResourceRecordSetFailoverPrimary
+}
+
+func with(rec reach.Record, set *route53types.ResourceRecordSet) reach.Record {
+	if a := set.AliasTarget; a != nil {
+		// A load balancer's name has this prefix where a client wants addresses of both families.
+		rec.Target = strings.TrimPrefix(plain(*a.DNSName), "dualstack.")
+		return rec
+	}
+	for _, r := range set.ResourceRecords {
+		if set.Type == route53types.RRTypeCname {
+			rec.Target = plain(asked(*r.Value))
+		} else if a, err := netip.ParseAddr(*r.Value); err == nil {
+			rec.Addresses = append(rec.Addresses, a)
+		}
+	}
+	return rec
+}
+
+// without returns a record without what with added to it for a set.
+func without(rec reach.Record, set *route53types.ResourceRecordSet) reach.Record {
+	gone := with(reach.Record{}, set)
+	out := reach.Record{Target: rec.Target}
+	if gone.Target != "" {
+		out.Target = ""
+	}
+	for _, a := range rec.Addresses {
+		if len(gone.Addresses) == 0 || a.Is4() != gone.Addresses[0].Is4() {
+			out.Addresses = append(out.Addresses, a)
+		}
+	}
+	return out
+}
