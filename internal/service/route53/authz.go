@@ -53,9 +53,13 @@ func (resolver) Targets(_ context.Context, _ *awsapi.Call, in any) ([]authz.Targ
 }
 
 func tagged(kind route53types.TagResourceType, ids ...*string) []authz.Target {
+	name := "hostedzone"
+	if kind == route53types.TagResourceTypeHealthcheck {
+		name = string(kind)
+	}
 	var out []authz.Target
 	for _, id := range ids {
-		out = append(out, authz.Target{Type: string(kind), ID: bare(id)})
+		out = append(out, authz.Target{Type: name, ID: bare(id)})
 	}
 	return out
 }

@@ -278,9 +278,22 @@ func (b *batch) checkName(set *route53types.ResourceRecordSet) {
 		case o.Type != set.Type && o.Type == route53types.RRTypeCname && !b.writes(&o):
 			b.fail("RRSet of type %s with DNS name %s is not permitted because a conflicting RRSet of type CNAME with the same DNS name already exists in zone %s", set.Type, name, zone)
 		case o.Type == set.Type && routing(&o) != routing(set):
-			b.fail("RRSet with DNS name %s, type %s, SetIdentifier %s cannot be created as other RRSets exist with the same name and type.", name, set.Type, aws.ToString(set.SetIdentifier))
+			b.failRouting(set)
 		}
 	}
+}
+
+// failRouting reports that other record sets with the name and type have another routing policy.
+func (b *batch) failRouting(set *route53types.ResourceRecordSet) {
+	what, policy := fmt.Sprintf("RRSet with DNS name %s, type %s", *set.Name, set.Type), routing(set)
+	details := map[string]string{
+		"weighted": fmt.Sprintf(", and weight %d", aws.ToInt64(set.Weight)), "latency": fmt.Sprintf(", and Region Name=%s", set.Region), "failover": fmt.Sprintf(", and failover %s", set.Failover),
+	}
+	if policy == "simple" {
+		b.fail("%s cannot be created as other RRSets exist with the same name and type.", what)
+		return
+	}
+	b.fail("%s, SetIdentifier %s%s cannot be created because a non-%s RRSet with the same name and type already exists.", what, *set.SetIdentifier, details[policy], policy)
 }
 
 func (b *batch) writes(set *route53types.ResourceRecordSet) bool {

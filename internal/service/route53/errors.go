@@ -8,6 +8,9 @@ import (
 
 // Sources of the texts, as far as they are known:
 //   - https://github.com/kubernetes-sigs/external-dns/issues/3007, 1852 and 323 (changes)
+//   - https://github.com/aws/aws-cli/issues/8241 (routing policies)
+//   - https://github.com/boto/boto3/issues/2240 (missing members)
+//   - https://github.com/hashicorp/terraform/issues/12804 (VPCs that are not authorized)
 //   - https://github.com/binxio/cfn-ses-provider/issues/21 (values)
 //   - https://github.com/infrablocks/terraform-aws-base-networking/issues/4 (overlapping zones)
 //   - https://github.com/crossplane-contrib/provider-upjet-aws/pull/456 (VPCs of public zones)
@@ -94,6 +97,10 @@ func errTypeWithoutName() error {
 
 func errMarker(marker string) error {
 	return awserr.Newf("InvalidInput", "The marker %s is not a hosted zone", marker)
+}
+
+func errToken(string) error {
+	return awserr.New("InvalidPaginationToken", "The value that you specified to get the second or subsequent page of results is invalid.")
 }
 
 func errMaxItems() error { return awserr.New("InvalidInput", "MaxItems must be greater than 0") }

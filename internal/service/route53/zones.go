@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -422,8 +423,12 @@ func (s *Service) DeleteVPCAssociationAuthorization(ctx context.Context, in *aws
 // ListVPCAssociationAuthorizations lists the VPCs that may be associated with a zone.
 func (s *Service) ListVPCAssociationAuthorizations(ctx context.Context, in *awsroute53.ListVPCAssociationAuthorizationsInput) (*awsroute53.ListVPCAssociationAuthorizationsOutput, error) {
 	z, err := s.zone(s.store, caller(ctx), in.HostedZoneId)
-	out := &awsroute53.ListVPCAssociationAuthorizationsOutput{HostedZoneId: &z.ID, VPCs: []route53types.VPC{}}
-	for _, v := range z.Authorized {
+	if err != nil {
+		return nil, err
+	}
+	some, next, err := paging.Cut(paging.Rules{Usual: 50, Question: z.ID, BadToken: errToken}, z.Authorized, func(v vpcRecord) string { return v.Region + " " + v.ID }, in.MaxResults, in.NextToken)
+	out := &awsroute53.ListVPCAssociationAuthorizationsOutput{HostedZoneId: &z.ID, VPCs: []route53types.VPC{}, NextToken: next}
+	for _, v := range some {
 		out.VPCs = append(out.VPCs, v.shown())
 	}
 	return out, err
