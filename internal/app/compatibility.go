@@ -168,7 +168,7 @@ program on this machine does not resolve them. Route 53 differs from AWS in this
 - Public zones answer as if their domains were delegated to them. A load balancer's alias needs no particular zone ID.
 - Records have no health checks and no geographic routing. Of records with a routing policy, a name has all addresses of multivalue records, and otherwise
   those of one record: the one with the greatest weight, the primary one, or the first by its identifier.
-- Quotas are fixed: 500 zones in an account, 10,000 record sets in a zone, 1,000 changes in a batch.
+- Quotas are fixed: 500 zones in an account, 10,000 record sets in a zone, 1,000 records and 32,000 characters in a batch.
 `
 }
 

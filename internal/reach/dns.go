@@ -96,6 +96,20 @@ func (s *Snapshot) zoneOf(n, vpc string) *HostedZone {
 	return nil
 }
 
+// unheard returns the most specific private zone with a name that nobody outside its VPCs can resolve, or nil. Names of
+// AWS's services exist in public DNS, whatever private zones there are.
+func (s *Snapshot) unheard(n string) *HostedZone {
+	if strings.HasSuffix(n, ".amazonaws.com") || strings.HasSuffix(n, ".amazonaws.com.cn") || strings.HasSuffix(n, ".aws") {
+		return nil
+	}
+	for _, z := range s.topology.zones {
+		if len(z.VPCs) > 0 && (n == z.Name || strings.HasSuffix(n, "."+z.Name)) {
+			return z
+		}
+	}
+	return nil
+}
+
 // maxAliases is the length of a chain of aliases that a resolver follows.
 const maxAliases = 8
 
@@ -346,6 +360,9 @@ func (s *Snapshot) public(r Resolution, n string, from Endpoint, aliases int) Re
 		}
 		r.Addresses = []netip.Addr{a}
 		return r
+	}
+	if z := s.unheard(n); z != nil {
+		return r.fail(KindName, n, "%s does not exist in public DNS, and the private hosted zone %s (%s) answers only in %s", n, z.ID, z.Name, strings.Join(z.VPCs, ", "))
 	}
 	if strings.HasSuffix(n, ".internal") || strings.HasSuffix(n, ".invalid") || strings.HasSuffix(n, ".local") {
 		return r.fail(KindName, n, "%s does not exist in public DNS", n)

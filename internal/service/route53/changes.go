@@ -18,10 +18,12 @@ import (
 )
 
 const (
-	// maxSets and maxChanges are default quotas.
+	// These are default quotas.
 	// https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DNSLimitations.html
-	maxSets    = 10_000
-	maxChanges = 1000
+	maxSets       = 10_000
+	maxRecords    = 1000   // in a batch
+	maxCharacters = 32_000 // of the values in a batch
+	maxValues     = 400    // of a record set
 	// changeLife is how long GetChange knows a change. At most pruned of the older ones are removed with each new one.
 	changeLife = 24 * time.Hour
 	pruned     = 10
@@ -109,12 +111,12 @@ func (s *Service) ChangeResourceRecordSets(ctx context.Context, in *awsroute53.C
 		if err != nil {
 			return err
 		}
-		if len(list) > maxChanges {
-			return errBatch([]string{fmt.Sprintf("Number of records limit of %d exceeded.", maxChanges)})
+		if text := tooLarge(list); text != "" {
+			return errBatch([]string{text})
 		}
 		b := &batch{zone: &z, buckets: map[string][]route53types.ResourceRecordSet{}, read: func(bucket string) ([]route53types.ResourceRecordSet, error) {
 			r, err := buckets.Get(tx, sc.Key(z.ID+"/"+bucket))
-			return r.Sets, store.IgnoreNotFound(err)
+			return r.sets(), store.IgnoreNotFound(err)
 		}}
 		b.apply(list, func(id string) bool {
 			_, err := zones.Get(tx, sc.Key(id))
@@ -131,7 +133,7 @@ func (s *Service) ChangeResourceRecordSets(ctx context.Context, in *awsroute53.C
 		}
 		for _, number := range slices.Sorted(maps.Keys(b.buckets)) {
 			if sets := b.buckets[number]; len(sets) > 0 {
-				err = buckets.Put(tx, sc.Key(z.ID+"/"+number), bucketRecord{Sets: sets})
+				err = buckets.Put(tx, sc.Key(z.ID+"/"+number), bucketWith(sets))
 			} else {
 				buckets.Delete(tx, sc.Key(z.ID+"/"+number))
 			}
@@ -150,6 +152,31 @@ func (s *Service) ChangeResourceRecordSets(ctx context.Context, in *awsroute53.C
 		return nil, err
 	}
 	return &awsroute53.ChangeResourceRecordSetsOutput{ChangeInfo: change.pending()}, nil
+}
+
+// tooLarge returns which limit a batch exceeds, or nothing. What is upserted counts twice.
+func tooLarge(list []route53types.Change) string {
+	records, characters := 0, 0
+	for _, c := range list {
+		times, set := 1, c.ResourceRecordSet
+		if c.Action == route53types.ChangeActionUpsert {
+			times = 2
+		}
+		if len(set.ResourceRecords) > maxValues {
+			return fmt.Sprintf("Cannot have more than %d records in a RRSet.", maxValues)
+		}
+		records += times * max(1, len(set.ResourceRecords))
+		for _, r := range set.ResourceRecords {
+			characters += times * len(*r.Value)
+		}
+	}
+	switch {
+	case records > maxRecords:
+		return fmt.Sprintf("Number of records limit of %d exceeded.", maxRecords)
+	case characters > maxCharacters:
+		return fmt.Sprintf("RDATA character limit of %d exceeded.", maxCharacters)
+	}
+	return ""
 }
 
 // apply makes the changes. ownZone reports whether the caller has the zone with an ID.

@@ -7,7 +7,8 @@ import (
 )
 
 // Sources of the texts, as far as they are known:
-//   - https://github.com/kubernetes-sigs/external-dns/issues/3007, 1852 and 323 (changes)
+//   - https://github.com/kubernetes-sigs/external-dns/issues/3007, 1852 and 323 (changes), 2537 and 515 (limits)
+//   - https://github.com/rancher/rancher/issues/10253 (values of a record set)
 //   - https://github.com/aws/aws-cli/issues/8241 (routing policies)
 //   - https://github.com/boto/boto3/issues/2240 (missing members)
 //   - https://github.com/hashicorp/terraform/issues/12804 (VPCs that are not authorized)

@@ -51,7 +51,68 @@ type vpcRecord struct {
 // A bucketRecord has some of the record sets of a zone: a batch of changes is one transaction, which cannot write a
 // record for each of 1,000 record sets.
 type bucketRecord struct {
-	Sets []route53types.ResourceRecordSet
+	Sets []setRecord
+}
+
+// A setRecord is a record set, in few bytes: a large batch rewrites all buckets of a zone.
+type setRecord struct {
+	Name, Type string
+	ID         *string  `json:",omitempty"`
+	TTL        *int64   `json:",omitempty"`
+	Values     []string `json:",omitempty"`
+	// Alias is the target's name, in the zone AliasZone.
+	Alias     string `json:",omitempty"`
+	AliasZone string `json:",omitempty"`
+	Health    bool   `json:",omitempty"` // EvaluateTargetHealth
+	Weight    *int64 `json:",omitempty"`
+	Region    string `json:",omitempty"`
+	Failover  string `json:",omitempty"`
+	Multi     *bool  `json:",omitempty"` // MultiValueAnswer
+}
+
+func toRecord(s *route53types.ResourceRecordSet) setRecord {
+	out := setRecord{
+		Name: *s.Name, Type: string(s.Type), ID: s.SetIdentifier, TTL: s.TTL, Weight: s.Weight, Region: string(s.Region), Failover: string(s.Failover), Multi: s.MultiValueAnswer,
+	}
+	for _, r := range s.ResourceRecords {
+		out.Values = append(out.Values, *r.Value)
+	}
+	if a := s.AliasTarget; a != nil {
+		out.Alias, out.AliasZone, out.Health = *a.DNSName, *a.HostedZoneId, a.EvaluateTargetHealth
+	}
+	return out
+}
+
+func (r setRecord) set() route53types.ResourceRecordSet {
+	out := route53types.ResourceRecordSet{
+		Name: &r.Name, Type: route53types.RRType(r.Type), SetIdentifier: r.ID, TTL: r.TTL, Weight: r.Weight, Region: route53types.ResourceRecordSetRegion(r.Region),
+		Failover: route53types.ResourceRecordSetFailover(r.Failover), MultiValueAnswer: r.Multi,
+	}
+	for _, v := range r.Values {
+		out.ResourceRecords = append(out.ResourceRecords, route53types.ResourceRecord{Value: &v})
+	}
+	if r.Alias != "" {
+		out.AliasTarget = &route53types.AliasTarget{DNSName: &r.Alias, HostedZoneId: &r.AliasZone, EvaluateTargetHealth: r.Health}
+	}
+	return out
+}
+
+// bucketWith returns a bucket with record sets.
+func bucketWith(sets []route53types.ResourceRecordSet) bucketRecord {
+	out := bucketRecord{Sets: []setRecord{}}
+	for i := range sets {
+		out.Sets = append(out.Sets, toRecord(&sets[i]))
+	}
+	return out
+}
+
+// sets returns the record sets of a bucket.
+func (b *bucketRecord) sets() []route53types.ResourceRecordSet {
+	var out []route53types.ResourceRecordSet
+	for _, r := range b.Sets {
+		out = append(out, r.set())
+	}
+	return out
 }
 
 // A changeRecord is a change that has been made.
@@ -75,7 +136,7 @@ func bucketOf(name string) string {
 func setsOf(r store.Reader, in regional.Scope, zone string) []route53types.ResourceRecordSet {
 	var out []route53types.ResourceRecordSet
 	for _, b := range buckets.All(r, in.Below(zone)) {
-		out = append(out, b.Value.Sets...)
+		out = append(out, b.Value.sets()...)
 	}
 	slices.SortFunc(out, func(a, b route53types.ResourceRecordSet) int { return compareSets(&a, &b) })
 	return out

@@ -349,7 +349,17 @@ func TestLargeBatch(t *testing.T) {
 	if n := strings.Count(a.records(zone, 300)+"\n", "\n"); n != 1000 {
 		t.Errorf("%d records", n)
 	}
-	testkit.WantErrorWith(t, a.change(zone, append(lines, "CREATE A x.large.test 192.0.2.1")...), "InvalidChangeBatch", "Number of records limit of 1000 exceeded.")
+	testkit.WantErrorWith(t, a.change(zone, append(lines, "CREATE A x.large.test 192.0.2.1")...), "InvalidChangeBatch", "[Number of records limit of 1000 exceeded.]")
+	var twice []string
+	for _, l := range lines[:501] {
+		twice = append(twice, strings.Replace(l, "CREATE", "UPSERT", 1))
+	}
+	testkit.WantErrorWith(t, a.change(zone, twice...), "InvalidChangeBatch", "[Number of records limit of 1000 exceeded.]")
+	lines = nil
+	for i := range 130 {
+		lines = append(lines, fmt.Sprintf("CREATE TXT t%d.large.test %q", i, strings.Repeat("x", 250)))
+	}
+	testkit.WantErrorWith(t, a.change(zone, lines...), "InvalidChangeBatch", "[RDATA character limit of 32000 exceeded.]")
 }
 
 func TestPrivateZones(t *testing.T) {

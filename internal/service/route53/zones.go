@@ -69,7 +69,7 @@ func (s *Service) CreateHostedZone(ctx context.Context, in *awsroute53.CreateHos
 		if err := zones.Put(tx, sc.Key(z.ID), z); err != nil {
 			return err
 		}
-		if err := buckets.Put(tx, sc.Key(z.ID+"/"+bucketOf(z.Name)), bucketRecord{Sets: apex(&z)}); err != nil {
+		if err := buckets.Put(tx, sc.Key(z.ID+"/"+bucketOf(z.Name)), bucketWith(apex(&z))); err != nil {
 			return err
 		}
 		var err error
