@@ -122,6 +122,11 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		e.Fargate = true
 		out.Nodes = append(out.Nodes, e)
 	}
+	notes, err := x.cfg.EKS.VersionNotes(ctx, cluster)
+	if err != nil {
+		return out, err
+	}
+	out.Notes = append(out.Notes, notes...)
 	out.Endpoint, err = x.endpointAccess(ctx, account, region, cluster)
 	return out, err
 }

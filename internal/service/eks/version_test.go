@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // clusterAt creates an ACTIVE cluster of a version.
@@ -198,6 +201,11 @@ func TestVersionUpdateNeedsFreeAddresses(t *testing.T) {
 	}
 	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.35" {
 		t.Errorf("version %s after the failed update", *c.Version)
+	}
+	notes, err := w.svc.VersionNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+	if err != nil || len(notes) != 2 || !strings.HasSuffix(notes[0], " failed: InsufficientFreeAddresses: "+text) ||
+		notes[1] != "an upgrade to Kubernetes 1.36 would be refused unless forced: Cluster health issues: "+text {
+		t.Errorf("notes %q, %v", notes, err)
 	}
 }
 

@@ -244,6 +244,52 @@ func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 	}
 }
 
+// VersionNotes says why the last change of a cluster's version has not succeeded, and what would
+// refuse the next one.
+func (s *Service) VersionNotes(ctx context.Context, cluster string) ([]string, error) {
+	key, rec, err := s.Cluster(ctx, &cluster)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	if last := s.lastVersionUpdate(key); last != nil && last.Version != *rec.Cluster.Version {
+		at := last.Update.CreatedAt.Format(time.RFC3339)
+		switch last.Update.Status {
+		case ekstypes.UpdateStatusInProgress:
+			out = append(out, fmt.Sprintf("the update to Kubernetes %s, requested at %s, is in progress", last.Version, at))
+		case ekstypes.UpdateStatusFailed:
+			for _, e := range last.Update.Errors {
+				out = append(out, fmt.Sprintf("the update to Kubernetes %s, requested at %s, failed: %s: %s", last.Version, at, e.ErrorCode, aws.ToString(e.ErrorMessage)))
+			}
+		}
+	}
+	if base.Usable(rec) != nil {
+		return out, nil
+	}
+	ev, err := s.gather(ctx, key, rec)
+	if err != nil {
+		return nil, err
+	}
+	what := map[ekstypes.Category]string{ekstypes.CategoryUpgradeReadiness: "an upgrade", ekstypes.CategoryRollbackReadiness: "a rollback"}
+	for _, i := range ev.insights() {
+		if i.InsightStatus.Status == ekstypes.InsightStatusValueError {
+			out = append(out, fmt.Sprintf("%s to Kubernetes %s would be refused unless forced: %s: %s", what[i.Category], *i.KubernetesVersion, *i.Name, *i.InsightStatus.Reason))
+		}
+	}
+	return out, nil
+}
+
+// lastVersionUpdate returns the last update of a cluster's version, or nil.
+func (s *Service) lastVersionUpdate(key store.Key) *record.Update {
+	var last *record.Update
+	for _, i := range record.Updates.All(s.Store, key.AllBelow()) {
+		if i.Value.Version != "" && (last == nil || i.Value.Update.CreatedAt.After(*last.Update.CreatedAt)) {
+			last = &i.Value
+		}
+	}
+	return last
+}
+
 // CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back. No cluster
 // has such nodes here, so there is never anything to cancel.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CancelUpdate.html
