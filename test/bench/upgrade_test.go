@@ -16,7 +16,7 @@ import (
 func TestBenchUpgrade(t *testing.T) {
 	measure(t)
 	ctx := t.Context()
-	d, _ := up(t, "--warm-spares", "0")
+	d, _ := up(t, "--warm-spares", "0", "--quota", "nodes-per-nodegroup=1000")
 	role, nodeRole := d.roles(ctx)
 	subnets := d.ownNetwork(ctx)
 	c := awseks.NewFromConfig(d.config())
