@@ -52,10 +52,10 @@ var renamed = map[string]string{
 	// adds
 	"kms:ReEncrypt": "kms:ReEncryptFrom",
 	// The embedded reference is older than these operations. On AWS their actions have their own names; here the
-	// policies for the listener's actions, for updating a cluster, or for pulling an image, allow them.
+	// policies for the listener's actions, for refreshing insights, or for pulling an image, allow them.
 	"elasticloadbalancing:DescribeListenerAttributes": "elasticloadbalancing:DescribeListeners",
 	"elasticloadbalancing:ModifyListenerAttributes":   "elasticloadbalancing:ModifyListener",
-	"eks:CancelUpdate":       "eks:UpdateClusterVersion",
+	"eks:CancelUpdate":       "eks:StartInsightsRefresh",
 	"ecr:ListImageReferrers": "ecr:BatchGetImage",
 }
 
