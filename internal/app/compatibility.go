@@ -78,6 +78,13 @@ A client that a cluster's endpoint access refuses waits, as on AWS, but gets ano
 | a client of ` + "`drydock run`" + `, by the endpoint's AWS name | as above | status 504 of its proxy, after 30 seconds |
 
 ` + "`drydock up --refuse-fast`" + ` resets such connections at once. ` + "`drydock why cluster`" + ` says whether this machine may connect.
+
+## Identity providers of clusters
+
+The API server of a cluster asks an OIDC provider for its keys from this machine, so that a provider on this machine or in its network
+will do: on EKS, it must be reachable from the internet. Its certificate must be issued by an authority that the daemon trusts;
+` + "`SSL_CERT_FILE`" + ` in the environment of ` + "`drydock up`" + ` names others. If the provider does not answer, the configuration becomes ACTIVE
+all the same, as on EKS, and tokens are refused until it answers; the API server tries again once a minute.
 `
 
 // ofPods returns the page's section on programs that run as pods.

@@ -1,11 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authzv1 "k8s.io/api/authorization/v1"
@@ -73,6 +77,27 @@ func (p planes) SetAccess(ctx context.Context, id string, public bool, cidrs []s
 
 func (p planes) SetLogging(ctx context.Context, id string, components []string) error {
 	return p.m.SetLogging(ctx, id, components)
+}
+
+// SetIdentityProvider applies the defaults of EKS.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_OidcIdentityProviderConfigRequest.html
+func (p planes) SetIdentityProvider(ctx context.Context, id string, in *ekstypes.OidcIdentityProviderConfig) error {
+	if in == nil {
+		return p.m.SetIdentityProvider(ctx, id, nil)
+	}
+	idp := controlplane.IdentityProvider{
+		IssuerURL: *in.IssuerUrl, ClientID: *in.ClientId,
+		UsernameClaim: cmp.Or(aws.ToString(in.UsernameClaim), "sub"), GroupsClaim: aws.ToString(in.GroupsClaim),
+		UsernamePrefix: aws.ToString(in.UsernamePrefix), GroupsPrefix: aws.ToString(in.GroupsPrefix),
+		RequiredClaims: in.RequiredClaims,
+	}
+	switch {
+	case idp.UsernamePrefix == "-":
+		idp.UsernamePrefix = ""
+	case idp.UsernamePrefix == "" && idp.UsernameClaim != "email":
+		idp.UsernamePrefix = idp.IssuerURL + "#"
+	}
+	return p.m.SetIdentityProvider(ctx, id, &idp)
 }
 
 // Dial connects to a control plane as if from inside its own network.

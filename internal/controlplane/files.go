@@ -82,7 +82,6 @@ func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, w
 		writeFile(dir.WebhookCA(), webhooks.CertPEM),
 		writeFile(dir.TokenWebhook(), webhookKubeconfig(dir, webhookURL+authenticatePath)),
 		writeFile(dir.AuthorizationWebhook(), webhookKubeconfig(dir, webhookURL+authorizePath)),
-		writeFile(dir.Authentication(), []byte(authenticationConfig)),
 		writeFile(dir.Authorization(), fmt.Appendf(nil, authorizationConfig, dir.AuthorizationWebhook())),
 		writeFile(dir.Admission(), fmt.Appendf(nil, admissionConfig, dir.AdmissionWebhook())),
 		writeFile(dir.AdmissionWebhook(), admissionKubeconfig(dir, webhookURL)),
@@ -126,18 +125,6 @@ contexts:
 current-context: drydock
 `, url, dir.WebhookCA(), dir.WebhookClient(), dir.WebhookClient())
 }
-
-// Since Kubernetes 1.32, EKS lets anonymous users access the health checks only and answers 401 for anything else.
-// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html
-const authenticationConfig = `apiVersion: apiserver.config.k8s.io/v1beta1
-kind: AuthenticationConfiguration
-anonymous:
-  enabled: true
-  conditions:
-  - path: /healthz
-  - path: /livez
-  - path: /readyz
-`
 
 // The webhook evaluates EKS access policies, which apply to people and roles: except for nodes', no access entry may
 // have a name that starts with "system:", and nodes have no access policies.

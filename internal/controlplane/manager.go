@@ -439,6 +439,24 @@ func (m *Manager) SetLogging(ctx context.Context, id string, components []string
 	return p.update(ctx, func(r *record) error { r.Logging = components; return nil })
 }
 
+// SetIdentityProvider changes the OIDC provider whose tokens the API server accepts, without a restart; nil means none.
+// It returns when the API server has adopted the change. If the provider does not answer, that takes too long to wait
+// for, and SetIdentityProvider returns earlier: the API server tries again about once a minute.
+func (m *Manager) SetIdentityProvider(ctx context.Context, id string, idp *IdentityProvider) error {
+	p := m.find(id)
+	if p == nil {
+		return ErrNotFound
+	}
+	if err := p.update(ctx, func(r *record) error { r.IdentityProvider = idp; return nil }); err != nil {
+		return err
+	}
+	config, err := p.writeAuthentication()
+	if err != nil {
+		return err
+	}
+	return p.awaitAuthentication(ctx, config)
+}
+
 // RESTConfig returns a client configuration with the rights of system:masters. It connects directly to the process,
 // whatever the endpoint access, follows it through restarts and renews its certificate. The caller may change its
 // copy's QPS, UserAgent and similar fields, but not its Transport.

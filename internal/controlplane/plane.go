@@ -46,6 +46,9 @@ type plane struct {
 	// and before mu.
 	encryption sync.Mutex
 
+	// authentication is held while the AuthenticationConfiguration is written.
+	authentication sync.Mutex
+
 	mu      sync.Mutex
 	rec     record
 	status  Status
@@ -244,6 +247,9 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 		rec.Key.Version = proc.version
 	}
 	if err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now()); err != nil {
+		return nil, err
+	}
+	if _, err := p.writeAuthentication(); err != nil {
 		return nil, err
 	}
 	p.set(func() { proc.instance = ids.Hex(32) })

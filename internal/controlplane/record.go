@@ -29,6 +29,8 @@ type record struct {
 	Encrypted bool   `json:",omitempty"`
 	// Logging are the components whose logs are wanted.
 	Logging []string `json:",omitempty"`
+	// IdentityProvider is the OIDC provider whose tokens the API server accepts, or nil.
+	IdentityProvider *IdentityProvider `json:",omitempty"`
 	// Releasing is set in the first step of a release, so that a crash during the release does not bring the plane
 	// back.
 	Releasing bool
@@ -49,7 +51,7 @@ func recordKey(id string) store.Key { return store.Key{Account: systemAccount, I
 
 // The collections.
 var (
-	records       = store.NewCollection[record]("controlplane", "plane", store.Same) // version 2 has Logging
+	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider
 	secretRecords = store.NewCollection[secrets]("controlplane", "secret")
 	// lastKeys holds one record: the key that was claimed last, for which spares are kept running.
 	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")

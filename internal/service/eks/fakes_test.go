@@ -15,6 +15,7 @@ import (
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -54,13 +55,14 @@ func (f *faults) strike() error {
 
 // fakePlanes are control planes based on client-go's fake clientset.
 type fakePlanes struct {
-	faults  *faults
-	mu      sync.Mutex
-	n       int
-	owners  map[string]eks.Plane
-	byID    map[string]*fake.Clientset
-	logging map[string][]string
-	access  map[string]string
+	faults    *faults
+	mu        sync.Mutex
+	n         int
+	owners    map[string]eks.Plane
+	byID      map[string]*fake.Clientset
+	logging   map[string][]string
+	providers map[string]*ekstypes.OidcIdentityProviderConfig
+	access    map[string]string
 	// notReady makes WaitReady fail.
 	notReady error
 	// protected pods cannot be evicted.
@@ -208,6 +210,19 @@ func (p *fakePlanes) SetAccess(_ context.Context, id string, public bool, cidrs 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.access[id] = fmt.Sprint(public, cidrs, private)
+	return nil
+}
+
+func (p *fakePlanes) SetIdentityProvider(_ context.Context, id string, idp *ekstypes.OidcIdentityProviderConfig) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.providers == nil {
+		p.providers = map[string]*ekstypes.OidcIdentityProviderConfig{}
+	}
+	p.providers[id] = idp
 	return nil
 }
 

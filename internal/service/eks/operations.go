@@ -45,6 +45,12 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "StartInsightsRefresh", Members: "*"},
 		{Name: "DescribeInsightsRefresh", Members: "*"},
 		{Name: "AssociateEncryptionConfig", Members: "*"},
+		{Name: "AssociateIdentityProviderConfig", Members: "*"},
+		{Name: "DescribeIdentityProviderConfig", Members: "*", Settled: awsapi.SettledWhen(func(out *awseks.DescribeIdentityProviderConfigOutput) bool {
+			return out.IdentityProviderConfig.Oidc.Status == ekstypes.ConfigStatusActive
+		})},
+		{Name: "ListIdentityProviderConfigs", Members: "*"},
+		{Name: "DisassociateIdentityProviderConfig", Members: "*"},
 		{Name: "DescribeClusterVersions", Members: "*"},
 		{Name: "ListUpdates", Members: "name nodegroupName addonName maxResults nextToken"},
 		{Name: "DescribeUpdate", Members: "name updateId nodegroupName addonName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {

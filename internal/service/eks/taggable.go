@@ -29,6 +29,9 @@ func (s *Service) taggable() module.Tagging {
 			out = append(out, module.Resources(st, record.AccessEntries, account, region, func(_ store.Key, r *record.AccessEntry) (string, map[string]string) {
 				return aws.ToString(r.Entry.AccessEntryArn), r.Entry.Tags
 			})...)
+			out = append(out, module.Resources(st, record.IdentityProviders, account, region, func(_ store.Key, r *record.IdentityProvider) (string, map[string]string) {
+				return aws.ToString(r.Config.IdentityProviderConfigArn), r.Config.Tags
+			})...)
 			return append(out, module.Resources(st, record.PodIdentities, account, region, func(_ store.Key, r *record.PodIdentity) (string, map[string]string) {
 				return aws.ToString(r.Association.AssociationArn), r.Association.Tags
 			})...)

@@ -167,3 +167,28 @@ func errEncryptedResources(cluster string) error {
 func errManyEncryptionConfigs(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "Only one encryptionConfig is supported.")
 }
+
+// [seen] terraform-aws-modules/terraform-aws-eks#3328
+func errProviderIsCluster(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "Incorrect Identity Provider URL configuration. The Identity Provider URL cannot be same as OpenID Connect (OIDC) issuer URL")
+}
+
+func errIssuerURL(cluster, issuer string) error {
+	return ekserr.InvalidParameter(cluster, "The issuerUrl %s is invalid: it must begin with https:// and have no query parameters.", issuer)
+}
+
+func errProviderPrefix(cluster, prefix string) error {
+	return ekserr.InvalidParameter(cluster, "The prefix %s is invalid: it can't contain system:", prefix)
+}
+
+func errProviderType(cluster, typ string) error {
+	return ekserr.InvalidParameter(cluster, "The identity provider config type %s is invalid. The only type available is oidc.", typ)
+}
+
+func errProviderExists(cluster string) error {
+	return ekserr.InUse(cluster, "Cluster %s already has an identity provider configuration. A cluster can have one OIDC identity provider.", cluster)
+}
+
+func errNoProvider(name string) error {
+	return ekserr.NotFound("Identity provider config %s not found.", name)
+}

@@ -260,6 +260,9 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 				return nil
 			}
 			c.Cluster.Status, c.Since = ekstypes.ClusterStatusActive, s.Clock.Now().UTC()
+			if up.IdentityProvider != "" {
+				return s.endProviderUpdate(tx, key, up, failure)
+			}
 			if up.Encryption != nil { // even after a failure, so that the grant is revoked with the cluster
 				c.Grants = append(c.Grants, *up.Encryption)
 			}
@@ -286,6 +289,8 @@ func (s *Service) apply(ctx context.Context, key store.Key, rec record.Cluster, 
 		return s.encryptPlane(ctx, rec, rec.Plane.ID, up.Encryption.KeyARN)
 	case up.Logging != nil:
 		return s.applyLogging(ctx, key, rec.Plane.ID, up.Logging.Types)
+	case up.IdentityProvider != "":
+		return s.applyIdentityProvider(ctx, key, rec.Plane.ID, up)
 	}
 	return nil
 }
@@ -395,7 +400,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 	all := key.AllBelow()
 	if err := errors.Join(
 		record.DeleteAll(ctx, s.Store, record.AccessEntries, all, nil), record.DeleteAll(ctx, s.Store, record.Addons, all, nil),
-		record.DeleteAll(ctx, s.Store, record.ClusterInsights, all, nil),
+		record.DeleteAll(ctx, s.Store, record.ClusterInsights, all, nil), record.DeleteAll(ctx, s.Store, record.IdentityProviders, all, nil),
 		record.DeleteAll(ctx, s.Store, record.PodIdentities, all, nil), record.DeleteAll(ctx, s.Store, record.Updates, all, nil),
 	); err != nil {
 		return 0, err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -63,6 +64,9 @@ type ControlPlanes interface {
 	SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error
 	// SetLogging sets the components whose logs go to EKS, without a restart.
 	SetLogging(ctx context.Context, id string, components []string) error
+	// SetIdentityProvider sets the OIDC provider whose users may authenticate, without a restart;
+	// nil means none.
+	SetIdentityProvider(ctx context.Context, id string, idp *ekstypes.OidcIdentityProviderConfig) error
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is

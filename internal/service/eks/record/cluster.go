@@ -133,7 +133,8 @@ type Update struct {
 	Encryption         *KeyGrant                   `json:",omitempty"`
 	Logging            *LoggingChange              `json:",omitempty"`
 	// Version is the Kubernetes version to change to, up or down.
-	Version string `json:",omitempty"`
+	Version          string `json:",omitempty"`
+	IdentityProvider string `json:",omitempty"` // the name of the one that Update.Type adds or removes
 }
 
 // A LoggingChange is a change of a cluster's logs.

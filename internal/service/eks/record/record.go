@@ -24,7 +24,7 @@ var (
 	Clusters      = store.NewCollection[Cluster]("eks", "cluster", store.Same) // version 2 has Upgraded
 	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup")
 	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
-	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same) // version 2 has Logging, version 3 Version
+	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider
 )
 
 // ClusterKey returns the key of the caller's cluster with a name.
@@ -126,6 +126,19 @@ type FargateProfile struct {
 
 // Name is the profile's name.
 func (p *FargateProfile) Name() string { return *p.Profile.FargateProfileName }
+
+// IdentityProviders are kept under CLUSTER/oidc/NAME.
+var IdentityProviders = store.NewCollection[IdentityProvider]("eks", "identityprovider")
+
+// An IdentityProvider is an OIDC identity provider of a cluster. Only its status and tags change.
+type IdentityProvider struct {
+	Config ekstypes.OidcIdentityProviderConfig
+}
+
+// IdentityProviderKey returns the key of a cluster's identity provider configuration.
+func IdentityProviderKey(cluster store.Key, name string) store.Key {
+	return cluster.Below("oidc/" + name)
+}
 
 // PodIdentities are kept under CLUSTER/NAMESPACE/SERVICEACCOUNT, since a service account has at
 // most one. Kubernetes names contain no slash.

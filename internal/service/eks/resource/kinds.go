@@ -41,6 +41,9 @@ var kinds = map[string]kind{
 	"access-entry": kindOf(record.AccessEntries, func(r *record.AccessEntry) (*string, *map[string]string) {
 		return r.Entry.AccessEntryArn, &r.Entry.Tags
 	}),
+	"identityproviderconfig": kindOf(record.IdentityProviders, func(r *record.IdentityProvider) (*string, *map[string]string) {
+		return r.Config.IdentityProviderConfigArn, &r.Config.Tags
+	}),
 	"podidentityassociation": kindOf(record.PodIdentities, func(r *record.PodIdentity) (*string, *map[string]string) {
 		return r.Association.AssociationArn, &r.Association.Tags
 	}),
@@ -117,7 +120,7 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	}
 	key := store.Key{Account: account, Region: region, ID: id}
 	switch kind {
-	case "cluster", "nodegroup", "fargateprofile", "addon":
+	case "cluster", "nodegroup", "fargateprofile", "addon", "identityproviderconfig":
 		t, err := kinds[kind].get(r.s.Store, key)
 		if err != nil {
 			return authz.Resource{}, false
