@@ -84,7 +84,7 @@ A client that a cluster's endpoint access refuses waits, as on AWS, but gets ano
 The API server of a cluster asks an OIDC provider for its keys from this machine, so that a provider on this machine or in its network
 will do: on EKS, it must be reachable from the internet. Its certificate must be issued by an authority that the daemon trusts;
 ` + "`SSL_CERT_FILE`" + ` in the environment of ` + "`drydock up`" + ` names others. If the provider does not answer, the configuration becomes ACTIVE
-all the same, as on EKS, and tokens are refused until it answers; the API server tries again once a minute.
+anyway, as on EKS, and tokens are refused until it answers; the API server tries again once a minute.
 `
 
 // ofPods returns the page's section on programs that run as pods.
