@@ -18,6 +18,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -95,7 +96,9 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 	defer stop()
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = env.Report(launch.Report{Event: launch.Listening, Port: port}.Encode())
+	drained := make(chan struct{})
 	go func() {
+		defer close(drained)
 		for leads := !cfg.Successor; ; leads = true {
 			if leads {
 				if err := lead(cfg.Dir); err != nil {
@@ -106,13 +109,20 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 			} else {
 				_ = env.Report(launch.Report{Event: launch.Serving, Port: port}.Encode())
 			}
-			if msg, err := env.Receive(ctx); err != nil || launch.Command(msg) != launch.Lead {
+			msg, err := env.Receive(ctx)
+			switch {
+			case err != nil:
 				server.Close()
+				return
+			case launch.Command(msg) != launch.Lead:
+				<-time.After(100 * time.Millisecond) // connections to it are still on their way, as child.leaveTime says
+				_ = server.Shutdown(ctx)
 				return
 			}
 		}
 	}()
 	_ = server.Serve(listener)
+	<-drained
 	return 0
 }
 

@@ -3,6 +3,7 @@ package controlplane_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,8 +71,12 @@ func TestUpgradeReplacesTheProcessBehindTheEndpoint(t *testing.T) {
 	if err := syscall.Kill(status.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return gone(status.PID) })
-	w.ready(p.ID)
+	eventually(t, func() error {
+		if now, err := w.Status(p.ID); err != nil || now.State != controlplane.Ready || now.Restarts == 0 {
+			return fmt.Errorf("status %+v, %v", now, err)
+		}
+		return nil
+	})
 	if got := w.version(p.ID); got != "1.35" {
 		t.Errorf("after a restart the process emulates %s", got)
 	}
