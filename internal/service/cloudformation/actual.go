@@ -27,9 +27,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// actual has the types whose resources can be compared with their templates and imported. The functions return the
-// properties of the resource as they are, as far as they are known; others count as equal. The error for a resource
-// that does not exist is that of its service, or errNone.
+// actual has a reader for each type whose resources can be imported and checked for drift. A reader returns the current
+// properties of a resource; those that it leaves out count as equal. If the resource does not exist, it returns the
+// service's error or errNone.
 var actual = map[string]func(r *request) (*template.Map, error){
 	"AWS::AutoScaling::AutoScalingGroup": func(r *request) (*template.Map, error) {
 		out, err := call[awsautoscaling.DescribeAutoScalingGroupsOutput](r, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{r.id}})
@@ -321,10 +321,10 @@ var actual = map[string]func(r *request) (*template.Map, error){
 	},
 }
 
-// TypesRead returns the types whose resources can be compared with their templates, sorted.
+// TypesRead returns the types whose resources can be imported and checked for drift, sorted.
 func TypesRead() []string { return slices.Sorted(maps.Keys(actual)) }
 
-// actualGroup reads a security group. A rule is written like the one in the template that has the same effect.
+// actualGroup reads a security group, with its rules in the form that templates use.
 func actualGroup(r *request) (*template.Map, error) {
 	out, err := call[awsec2.DescribeSecurityGroupsOutput](r, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{r.id}})
 	if err != nil {
@@ -339,7 +339,7 @@ func actualGroup(r *request) (*template.Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Rules that are resources of their own are not the group's.
+	// Rules that are separate resources of the stack are not properties of the group.
 	separate := r.siblings()
 	in, egress := []any{}, []any{}
 	for _, rule := range rules.SecurityGroupRules {
@@ -415,7 +415,7 @@ func dropped(m *template.Map, names ...string) {
 	}
 }
 
-// document returns a JSON document, which IAM encodes for URLs, as a value.
+// document parses a JSON document, which IAM returns URL-encoded. It returns other text unchanged.
 func document(text *string) any {
 	raw := aws.ToString(text)
 	if strings.HasPrefix(raw, "%7B") {
@@ -429,7 +429,7 @@ func document(text *string) any {
 	return raw
 }
 
-// shown returns the members of an SDK struct as properties. renamed has pairs of a member and its property.
+// shown returns the members of an SDK struct as properties. renamed has pairs of a member's name and the property's.
 func shown(v any, renamed ...string) *template.Map {
 	m, ok := valueFrom(reflect.ValueOf(v)).(*template.Map)
 	if !ok {
@@ -438,7 +438,7 @@ func shown(v any, renamed ...string) *template.Map {
 	return rename(m, renamed...)
 }
 
-// valueFrom returns an SDK value as a value of the template, or nil.
+// valueFrom converts an SDK value to a value of a template, or to nil if it is not set.
 func valueFrom(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer:

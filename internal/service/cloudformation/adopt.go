@@ -17,13 +17,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A change set of the type IMPORT makes existing resources those of a stack. Unless another source is given, the texts
-// are AWS's as users report them, for example in https://github.com/aws-quickstart/quickstart-awx/issues/38.
+// A change set of the type IMPORT adds existing resources to a stack. Unless noted otherwise, the messages are AWS's as
+// users reported them, for example in https://github.com/aws-quickstart/quickstart-awx/issues/38.
 
-// An adoptedRecord is an existing resource that a change set makes one of the stack.
+// An adoptedRecord is an existing resource that a change set imports.
 type adoptedRecord struct{ Logical, Type, Physical string }
 
-// adoptions checks which resources a request imports.
+// adoptions checks and returns the resources that a request imports.
 func (s *Service) adoptions(in *awscloudformation.CreateChangeSetInput, f *foundStack, t *template.Template) ([]adoptedRecord, error) {
 	if len(in.ResourcesToImport) == 0 {
 		return nil, invalid("ResourcesToImport must have at least one resource for a change set of the type IMPORT") // our own wording
@@ -63,11 +63,11 @@ func (s *Service) adoptions(in *awscloudformation.CreateChangeSetInput, f *found
 	return out, nil
 }
 
-// physicalID returns the physical ID of the resource with an identifier.
+// physicalID returns the physical ID of the resource that an identifier in a request names.
 func physicalID(logical, typ string, identifier map[string]string) (string, error) {
 	sch := schemas()[typ]
 	if sch == nil {
-		return "", nil // the type is refused
+		return "", nil // adoptions refuses the type
 	}
 	given := slices.Sorted(maps.Keys(identifier))
 	if want := slices.Sorted(slices.Values(sch.PrimaryIdentifier)); !slices.Equal(given, want) {
@@ -109,7 +109,7 @@ func (s *Service) adoptionPlan(p *plan, adopted []adoptedRecord, f *foundStack, 
 	return out, nil
 }
 
-// beginImport begins to import resources into the stack f, as next.
+// beginImport begins an import into the stack f, which becomes next.
 func (s *Service) beginImport(tx *store.Tx, f *foundStack, next stackRecord) error {
 	if f.Status != cloudformationtypes.StackStatusReviewInProgress {
 		next.Previous = &f.versionRecord
@@ -222,7 +222,8 @@ func (o *operation) adoptResource(ctx context.Context, d *template.Resource, a a
 	return true
 }
 
-// existing returns a request for a resource that is imported, and its attributes.
+// existing checks that a resource to import exists and belongs to no other stack. It returns a request for the resource,
+// and its attributes.
 func (o *operation) existing(ctx context.Context, d *template.Resource, rec *resourceRecord) (*request, map[string]any, error) {
 	for _, item := range resources.All(o.s.store, scopeAt(o.key).All()) {
 		other := item.Value
@@ -263,7 +264,7 @@ func (o *operation) existing(ctx context.Context, d *template.Resource, rec *res
 	return r, attributes, err
 }
 
-// rollBackImport lets go of the resources that were imported. They stay as they are.
+// rollBackImport removes the imported resources from the stack and leaves them as they are.
 func (o *operation) rollBackImport(ctx context.Context) error {
 	for _, rec := range o.s.resourcesOf(foundStack{o.key, o.rec}) {
 		if !strings.HasPrefix(rec.Step, o.rec.Operation.ID) {

@@ -255,7 +255,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 // noChanges is the reason why a change set that changes nothing fails.
 const noChanges = "The submitted information didn't contain changes. Submit different information to create a change set."
 
-// smithyText returns the message of a refusal, or "" for other errors.
+// smithyText returns the message of an API error, or "" for other errors.
 func smithyText(err error) string {
 	var refused smithy.APIError
 	if errors.As(err, &refused) {

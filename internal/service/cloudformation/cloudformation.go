@@ -13,7 +13,7 @@
 //	UPDATE_IN_PROGRESS ─► UPDATE_COMPLETE_CLEANUP_IN_PROGRESS ─► UPDATE_COMPLETE
 //	       └─► UPDATE_ROLLBACK_IN_PROGRESS ─► UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS ─► UPDATE_ROLLBACK_COMPLETE
 //
-// A nested stack is a stack of its own, which its parent makes, updates and deletes (nested.go).
+// A nested stack is a separate stack, which its parent creates, updates and deletes (nested.go).
 //
 // Package template implements the template language. Only the composition root imports this
 // package.

@@ -21,7 +21,7 @@ import (
 )
 
 // Drift is the difference between a resource and its properties in the template. Only properties that the template sets
-// are compared. AWS looks for it after the call; here the result is there when the call returns.
+// are compared. AWS detects drift after the call returns; here the result is available at once.
 
 var (
 	// drifts are keyed by STACK/LOGICAL, detections by STACK/ID.
@@ -29,7 +29,7 @@ var (
 	detections = store.NewCollection[detectionRecord]("cloudformation", "driftdetection")
 )
 
-// A driftRecord is what the last detection found out about a resource.
+// A driftRecord is the result of the last detection for a resource.
 type driftRecord struct {
 	Physical, Type   string
 	Status           cloudformationtypes.StackResourceDriftStatus
@@ -55,7 +55,7 @@ var steady = []cloudformationtypes.StackStatus{
 	cloudformationtypes.StackStatusUpdateRollbackFailed, cloudformationtypes.StackStatusImportComplete, cloudformationtypes.StackStatusImportRollbackComplete,
 }
 
-// drifting returns the stack on which drift is to be detected, with an operation in which the caller reads its resources.
+// drifting returns the stack whose drift is to be detected, and an operation that reads its resources as the caller.
 func (s *Service) drifting(ctx context.Context, name string) (*foundStack, *operation, error) {
 	f, ok := find(s.store, scopeOf(ctx), name)
 	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
@@ -161,7 +161,7 @@ func (s *Service) DescribeStackDriftDetectionStatus(ctx context.Context, in *aws
 	return nil, invalid("Drift detection with id %s does not exist", *in.StackDriftDetectionId) // our own wording
 }
 
-// DescribeStackResourceDrifts describes what the last detection found out about each resource.
+// DescribeStackResourceDrifts describes the result of the last detection for each resource.
 func (s *Service) DescribeStackResourceDrifts(ctx context.Context, in *awscloudformation.DescribeStackResourceDriftsInput) (*awscloudformation.DescribeStackResourceDriftsOutput, error) {
 	f, ok := find(s.store, scopeOf(ctx), *in.StackName)
 	if !ok {
@@ -185,13 +185,13 @@ func (d *driftRecord) describe(f *foundStack, logical string) cloudformationtype
 	}
 }
 
-// driftOf returns what the last detection found out about a resource, unless it has changed since.
+// driftOf returns the result of the last detection for a resource, unless the resource has changed since.
 func (s *Service) driftOf(stack store.Key, r *resourceRecord) (driftRecord, bool) {
 	d, err := drifts.Get(s.store, below(stack, r.LogicalID))
 	return d, err == nil && !d.Checked.Before(r.Changed) && d.Physical == r.PhysicalID
 }
 
-// driftInformation describes the drift of a stack since its last change.
+// driftInformation describes the drift of a stack, if it was detected after the stack's last change.
 func (f *foundStack) driftInformation() *cloudformationtypes.StackDriftInformation {
 	if f.Drift == "" || f.DriftChecked.Before(f.Updated) {
 		return &cloudformationtypes.StackDriftInformation{StackDriftStatus: cloudformationtypes.StackDriftStatusNotChecked}
@@ -216,7 +216,7 @@ func (o *operation) drift(ctx context.Context, rec resourceRecord) (driftRecord,
 	r := o.request(as, &rec, &rec.resourceState)
 	out := driftRecord{Physical: rec.PhysicalID, Type: rec.Type, Checked: o.s.now(), Status: cloudformationtypes.StackResourceDriftStatusInSync}
 	expected := r.props.Clone()
-	for _, p := range []string{"LoginProfile", "PublicKeyMaterial"} { // no service shows them
+	for _, p := range []string{"LoginProfile", "PublicKeyMaterial"} { // no service returns them
 		expected.Delete(p)
 	}
 	out.Expected = string(masked([]byte(template.JSON(expected)), o.rec.Parameters))
@@ -231,7 +231,7 @@ func (o *operation) drift(ctx context.Context, rec resourceRecord) (driftRecord,
 	now := expected.Clone()
 	for _, k := range expected.Keys() {
 		want, have := expected.Get(k), is.Get(k)
-		if text, ok := want.(string); ok { // a document may be written as text
+		if text, ok := want.(string); ok { // a template may have a document as text
 			if m, isMap := have.(*template.Map); isMap {
 				want = document(&text)
 				have = m
@@ -273,7 +273,7 @@ func (r *request) withoutStackTags(tags any) any {
 	})
 }
 
-// alike reports whether two values are equal, whatever the order of lists, and the notation of scalars.
+// alike reports whether two values are equal, regardless of the order of lists and of how scalars are written.
 func alike(a, b any) bool {
 	al, aIsList := a.([]any)
 	bl, bIsList := b.([]any)
@@ -307,8 +307,8 @@ func alike(a, b any) bool {
 	return aok && bok && at == bt
 }
 
-// differences lists what differs in two values. The form of paths and values was recorded in localstack/localstack,
-// tests/aws/services/cloudformation/api/test_drift_detection.snapshot.json.
+// differences returns the differences between two values. The form of paths and values was recorded in
+// localstack/localstack, tests/aws/services/cloudformation/api/test_drift_detection.snapshot.json.
 func differences(path string, want, have any) (out []cloudformationtypes.PropertyDifference) {
 	add := func(path string, want, have any, kind cloudformationtypes.DifferenceType) {
 		out = append(out, cloudformationtypes.PropertyDifference{PropertyPath: &path, ExpectedValue: aws.String(plain(want)), ActualValue: aws.String(plain(have)), DifferenceType: kind})
@@ -352,7 +352,7 @@ func differences(path string, want, have any) (out []cloudformationtypes.Propert
 	return out
 }
 
-// plain returns a value as text, "null" for none.
+// plain returns a value as text, which is "null" if there is no value.
 func plain(v any) string {
 	if v == nil {
 		return "null"

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// A failure is the reason why the work on a resource failed, together with what `drydock why` starts from.
+// A failure is the error of the work on a resource, with the evidence for `drydock why`.
 type failure struct {
 	error
 	failureRecord
@@ -45,7 +45,7 @@ func callsOf(err error) (out []callRecord) {
 	}
 }
 
-// withInstances adds the instances that a resource has to the error with which its work failed.
+// withInstances adds a resource's instances to the error of the work on it.
 func (o *operation) withInstances(ctx context.Context, id string, err error) error {
 	rec, _ := o.resource(id)
 	if rec.PhysicalID == "" {
@@ -64,8 +64,8 @@ func (o *operation) withInstances(ctx context.Context, id string, err error) err
 	return out
 }
 
-// instances returns the IDs of the instances of an instance, an Auto Scaling group or a node group, as far as they are
-// known.
+// instances returns the IDs of the instances that an instance, an Auto Scaling group or a node group has, as far as they
+// are known.
 func (r *request) instances() (out []string) {
 	var groups []string
 	switch r.typ {

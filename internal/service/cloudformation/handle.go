@@ -21,8 +21,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A wait condition's handle is a presigned URL of an S3 bucket that belongs to AWS. Whoever has the URL can put signals
-// there. https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-waitcondition.html
+// A wait condition's handle is a presigned URL of an S3 bucket that belongs to AWS. Anyone who has the URL can send
+// signals to it. https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-waitcondition.html
 
 const (
 	handleType = "AWS::CloudFormation::WaitConditionHandle"
@@ -36,7 +36,7 @@ const (
 	timeForm   = "20060102T150405Z"
 )
 
-// newHandle returns the URL of a handle. Its signature is random and only compared: nobody but Drydock checks it.
+// newHandle returns the URL of a handle. Its signature is random, because Drydock only compares it.
 func (r *request) newHandle() (string, error) {
 	var signature [32]byte
 	_, _ = rand.Read(signature[:]) // never fails
@@ -110,7 +110,7 @@ func (s *Service) putSignal(w http.ResponseWriter, r *http.Request, key store.Ke
 		}
 		var in handleSignal
 		if json.Unmarshal(body, &in) != nil || in.Status != "SUCCESS" && in.Status != "FAILURE" || in.UniqueId == "" {
-			return nil // S3 takes any object; CloudFormation does not count it
+			return nil // S3 accepts any object; CloudFormation ignores this one
 		}
 		if len(rec.Signals) == maxSignals || slices.ContainsFunc(rec.Signals, func(have signalRecord) bool { return have.ID == in.UniqueId }) {
 			return nil

@@ -89,7 +89,7 @@ var standIns = map[string]standIn{
 	}},
 }
 
-// own creates a resource that is nothing but a record.
+// own creates a resource that exists only as a record.
 func own(r *request) (string, error) { return r.token, nil }
 
 func customHandlers() map[string]handler {

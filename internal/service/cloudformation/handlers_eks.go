@@ -278,7 +278,7 @@ func eksHandlers() map[string]handler {
 				return r.untilGone(err, func() error { _, err := r.fargate(cluster, name); return err })
 			},
 		},
-		// Without it, the type would be refused as one that AWS does not have.
+		// Without this entry, the type would be refused as unknown to AWS.
 		"AWS::EKS::IdentityProviderConfig": {input: &awseks.AssociateIdentityProviderConfigInput{}, create: func(*request) (string, error) {
 			return "", notYet("eks:AssociateIdentityProviderConfig")
 		}},

@@ -135,8 +135,8 @@ func updateCluster(r *request) error {
 	return r.done(&r.id, out.Update, nil, nil)
 }
 
-// loggingChange returns the log types that are enabled now, and as disabled those that were
-// enabled before the update: EKS leaves types alone that it is not told about.
+// loggingChange returns the log types to enable, and those to disable because only the state
+// before the update has them: EKS does not change types that a request leaves out.
 func (r *request) loggingChange() (*ekstypes.Logging, error) {
 	now, err := r.logging()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// A bucketSetting is a property of a bucket that has calls of its own.
+// A bucketSetting is a property of a bucket that separate calls set and remove.
 type bucketSetting struct {
 	property string
 	put      func(r *request) error
@@ -29,7 +29,7 @@ var bucketSettings = []bucketSetting{
 		in := &awss3.PutBucketVersioningInput{Bucket: &r.id, VersioningConfiguration: &s3types.VersioningConfiguration{}}
 		return putSetting[awss3.PutBucketVersioningOutput](r, in, in.VersioningConfiguration, "VersioningConfiguration", r.mapOf("VersioningConfiguration"))
 	}, func(r *request) error {
-		// A bucket that was versioned can never be unversioned again.
+		// Once enabled, versioning can only be suspended.
 		_, err := call[awss3.PutBucketVersioningOutput](r, &awss3.PutBucketVersioningInput{
 			Bucket: &r.id, VersioningConfiguration: &s3types.VersioningConfiguration{Status: s3types.BucketVersioningStatusSuspended},
 		})
@@ -184,7 +184,7 @@ func (r *request) bucketName() string {
 	return strings.ToLower(r.name("BucketName", 63))
 }
 
-// cannedACL returns the ACL with the name that S3 has for it: LogDeliveryWrite is log-delivery-write.
+// cannedACL returns the ACL by its name in S3, such as log-delivery-write for LogDeliveryWrite.
 func (r *request) cannedACL() string {
 	if !r.props.Has("AccessControl") {
 		return string(s3types.BucketCannedACLPrivate)
@@ -199,7 +199,7 @@ func (r *request) cannedACL() string {
 	return strings.ToLower(out.String())
 }
 
-// settleBucket makes the settings of a new bucket, or those that an update changes.
+// settleBucket applies the settings of a new bucket, or those that an update changes.
 func settleBucket(r *request) error {
 	for _, s := range bucketSettings {
 		if r.props.Has(s.property) && (r.was == nil || r.changed(s.property)) {
@@ -224,7 +224,7 @@ func settleBucket(r *request) error {
 	return err
 }
 
-// putLifecycle converts lifecycle rules, which templates write in another form than S3's API.
+// putLifecycle sets the lifecycle rules, which have a different form in templates than in S3's API.
 func putLifecycle(r *request) error {
 	in := &awss3.PutBucketLifecycleConfigurationInput{Bucket: &r.id, LifecycleConfiguration: &s3types.BucketLifecycleConfiguration{}}
 	configuration := r.mapOf("LifecycleConfiguration")
@@ -319,7 +319,7 @@ func (r *request) lifecycleFilter(m *template.Map, path string) (*s3types.Lifecy
 // date returns a member that is a date, or nil.
 func (r *request) date(m *template.Map, member string) (*time.Time, error) {
 	if !m.Has(member) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no date is given
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateOnly} {
 		if at, err := time.Parse(layout, text(m, member)); err == nil {
@@ -329,7 +329,7 @@ func (r *request) date(m *template.Map, member string) (*time.Time, error) {
 	return nil, r.wrongType(member, "Timestamp")
 }
 
-// websiteSeparator is what stands before the region in the names of website endpoints.
+// websiteSeparator returns what precedes the region in the names of website endpoints.
 // https://docs.aws.amazon.com/general/latest/gr/s3.html#s3_website_region_endpoints
 func websiteSeparator(region string) string {
 	if slices.Contains([]string{"us-east-1", "us-west-1", "us-west-2", "ap-southeast-1", "ap-southeast-2", "ap-northeast-1", "eu-west-1", "sa-east-1"}, region) {
@@ -362,7 +362,7 @@ func only(m *template.Map, names ...string) *template.Map {
 	return out
 }
 
-// listed returns the maps of a list and of another member that has just one.
+// listed returns the maps in the member list, and after them the one in the member single.
 func listed(m *template.Map, list, single string) (out []*template.Map) {
 	all, _ := m.Get(list).([]any)
 	for _, e := range append(slices.Clone(all), m.Get(single)) {

@@ -19,21 +19,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A nested stack is a stack of its own. Its parent makes, updates and deletes it by calls of CloudFormation's operations,
-// with the rights of the caller or the role, and waits for what becomes of it.
+// A nested stack is a separate stack. Its parent creates, updates and deletes it by calling CloudFormation with the
+// permissions of its own caller or role, and waits for the result.
 //
-// An update of a nested stack is held before its clean-up, so that it can still be rolled back: the parent lets it go on
+// An update of a nested stack is held before its clean-up, so that it can still be rolled back. The parent releases it
 // when the parent itself cleans up.
 
 // maxDepth is how many stacks may be nested in one another. It keeps a template that includes itself from nesting
 // forever; AWS documents no limit.
 const maxDepth = 10
 
-// A nesting is what the calls that a parent makes tell CreateStack, UpdateStack and DeleteStack besides their input.
+// A nesting is what a parent passes to the operations on its nested stack besides their input.
 type nesting struct {
 	parent  *foundStack
 	logical string
-	// set and rootSet are the ARNs of the change sets that a nested stack's belongs to.
+	// set and rootSet are the ARNs of the parent's and the root's change set, for CreateChangeSet.
 	set, rootSet string
 }
 
@@ -44,7 +44,7 @@ func nestingFrom(ctx context.Context) *nesting {
 	return n
 }
 
-// apply makes a stack the parent's nested one.
+// apply nests a stack in the parent.
 func (n *nesting) apply(rec *stackRecord) error {
 	if n.parent.Depth+1 >= maxDepth {
 		return invalid("Stacks cannot be nested in more than %d levels", maxDepth) // our own wording
@@ -54,12 +54,12 @@ func (n *nesting) apply(rec *stackRecord) error {
 	return nil
 }
 
-// join makes the operation of a nested stack a part of its parent's.
+// join gives the operation of a nested stack the parent's role and host.
 func (n *nesting) join(rec *stackRecord) {
 	rec.RoleARN, rec.Operation.Host = n.parent.RoleARN, n.parent.Operation.Host
 }
 
-// root returns the ARN of the stack in which a stack is nested in the end.
+// root returns the ARN of the root stack, or the stack's own if it is not nested.
 func (f *foundStack) root() string {
 	if f.Root != "" {
 		return f.Root
@@ -72,7 +72,7 @@ func nest[Out any](r *request, in any) (*Out, error) {
 	ctx := context.WithValue(awsapi.Via(r.ctx, servicePrincipal), nestingKey{}, &nesting{parent: &foundStack{r.o.key, r.o.rec}, logical: r.logical})
 	out, err := awsapi.Do[Out](ctx, r.o.s.cfg.API, in)
 	var refused smithy.APIError
-	if errors.As(err, &refused) { // this type has AWS's older texts, without the service and its codes
+	if errors.As(err, &refused) { // for this type AWS has older messages, without the service and its codes
 		return nil, &nestedError{err, refused.ErrorMessage()}
 	}
 	return out, err
@@ -119,7 +119,7 @@ func nestedHandler() handler {
 		},
 		settle: func(r *request) error {
 			if r.was != nil {
-				return nil // update has waited
+				return nil // update has already waited
 			}
 			return r.awaitNested("created", cloudformationtypes.StackStatusCreateComplete)
 		},
@@ -150,7 +150,7 @@ func nestedHandler() handler {
 	}
 }
 
-// nestedName returns the name of a nested stack. A change set of the parent may have made one already.
+// nestedName returns the name of a nested stack. A change set of the parent may have created the stack already.
 func (r *request) nestedName() string {
 	for _, f := range all(r.o.s.store, scopeAt(r.o.key)) {
 		if f.Parent == r.o.arn && f.Logical == r.logical && f.Status == cloudformationtypes.StackStatusReviewInProgress {
@@ -169,7 +169,7 @@ func (r *request) nestedTags() []cloudformationtypes.Tag {
 	return out
 }
 
-// nestedParameters returns the parameters of a nested stack. Lists have to be joined by the template.
+// nestedParameters returns the parameters of a nested stack. Lists are refused: a template must join them.
 func (r *request) nestedParameters() ([]cloudformationtypes.Parameter, error) {
 	m, _ := r.props.Get("Parameters").(*template.Map)
 	var out []cloudformationtypes.Parameter
@@ -191,7 +191,7 @@ func (o *operation) capabilities() (out []cloudformationtypes.Capability) {
 	return out
 }
 
-// awaitNested waits until a nested stack has one of the states, and fails if it has another one that is final.
+// awaitNested waits until a nested stack reaches one of the good states, and fails if it reaches another final state.
 func (r *request) awaitNested(done string, good ...cloudformationtypes.StackStatus) error {
 	return r.wait(func() (bool, error) {
 		out, err := nest[awscloudformation.DescribeStacksOutput](r, &awscloudformation.DescribeStacksInput{StackName: &r.id})
@@ -211,13 +211,13 @@ func (r *request) awaitNested(done string, good ...cloudformationtypes.StackStat
 	})
 }
 
-// notUpdated returns the reason why the resource of a nested stack that was not updated fails.
-// [seen] the documentation of rubyonjets.com shows several of these texts.
+// notUpdated returns AWS's error for a nested stack whose update failed.
+// [seen] the documentation of rubyonjets.com shows several of these messages.
 func notUpdated(st *cloudformationtypes.Stack) error {
 	return fmt.Errorf("Embedded stack %s was not successfully updated. Currently in %s with reason: %s", *st.StackId, st.StackStatus, aws.ToString(st.StackStatusReason)) //nolint:staticcheck // AWS's words
 }
 
-// nested returns the nested stack that is a physical resource.
+// nested returns the nested stack with a physical ID.
 func (s *Service) nested(r store.Reader, sc regional.Scope, id string) (foundStack, bool) {
 	f, ok := find(r, sc, id)
 	return f, ok && f.Parent != ""
@@ -234,7 +234,7 @@ func (s *Service) output(sc regional.Scope, id, attribute string) (string, bool)
 	return "", false
 }
 
-// rollBackNested takes a nested stack back to its state before the parent's update, and waits for it.
+// rollBackNested returns a nested stack to its state before the parent's update, and waits for it.
 func (o *operation) rollBackNested(ctx context.Context, id string) error {
 	var f foundStack
 	err := o.s.store.Update(ctx, func(tx *store.Tx) error {
@@ -279,7 +279,7 @@ func (o *operation) rollBackNested(ctx context.Context, id string) error {
 	})
 }
 
-// finishNested lets a nested stack clean up as a part of its parent's clean-up, and waits for it. The events are those
+// finishNested lets a nested stack clean up during its parent's clean-up, and waits for it. The events are those
 // of AWS: [seen] the documentation of rubyonjets.com, on slow deletions of functions.
 func (o *operation) finishNested(ctx context.Context, rec resourceRecord) {
 	id, held := rec.PhysicalID, false
@@ -303,7 +303,7 @@ func (o *operation) finishNested(ctx context.Context, rec resourceRecord) {
 	case held:
 		say(cloudformationtypes.ResourceStatusUpdateInProgress)
 	case rec.Status != cloudformationtypes.ResourceStatusUpdateInProgress:
-		return // another daemon had not begun
+		return // it was not held, nor released by a daemon that was killed
 	}
 	r := &request{o: o, ctx: ctx}
 	err = r.wait(func() (bool, error) {

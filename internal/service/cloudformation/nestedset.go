@@ -12,8 +12,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A change set with IncludeNestedStacks has one for each nested stack that it changes. They only show what will happen:
-// executing the root makes or updates the nested stacks as any other update does. A new nested stack is in review until then.
+// A change set with IncludeNestedStacks comes with a change set for each nested stack that it changes. These only show
+// what will happen: executing the root creates or updates the nested stacks as any other update does. Until then, a new
+// nested stack is in review.
 
 // nestedSets creates the change sets of the nested stacks that a change set of the stack f may change, and links the
 // changes with them. It returns the nested stacks that do not change.
@@ -28,7 +29,7 @@ func (s *Service) nestedSets(ctx context.Context, f *foundStack, next *stackReco
 		if *c.ResourceType != stackTyp || c.Action == cloudformationtypes.ChangeActionRemove {
 			continue
 		}
-		v, _ := template.ReadJSON(aws.ToString(c.AfterContext)) // of the planner
+		v, _ := template.ReadJSON(aws.ToString(c.AfterContext)) // the planner wrote it
 		after, _ := v.(*template.Map)
 		props, _ := after.Get("Properties").(*template.Map)
 		o := &operation{s: s, key: f.key, rec: *next, arn: f.arn()}
@@ -67,7 +68,7 @@ func (s *Service) nestedSets(ctx context.Context, f *foundStack, next *stackReco
 	return same, nil
 }
 
-// link makes a change set that of a nested stack.
+// link records that a change set of a nested stack belongs to the parent's.
 func (n *nesting) link(set *changeSetRecord) { set.Parent, set.Root = n.set, n.rootSet }
 
 // setsBelow returns the change sets of nested stacks that belong to a change set.

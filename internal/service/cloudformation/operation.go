@@ -138,7 +138,7 @@ func (s *Service) forget(ctx context.Context, key store.Key, rec stackRecord) (t
 	return 0, s.store.Update(ctx, func(tx *store.Tx) error { stacks.Delete(tx, key); return nil })
 }
 
-// wipe deletes the records of a collection, not more at a time than fit into one transaction.
+// wipe deletes a collection's records in a scope, in as many transactions as they need.
 func wipe[T any](ctx context.Context, s *store.Store, c store.Collection[T], within store.Scope) error {
 	for some := range slices.Chunk(c.All(s, within), store.MaxWrites) {
 		err := s.Update(ctx, func(tx *store.Tx) error {
@@ -385,8 +385,8 @@ func (o *operation) create(ctx context.Context) error {
 	return err
 }
 
-// cancelRest ends the work on resources that a killed daemon had begun, and that this one did not continue because
-// another resource failed.
+// cancelRest marks as cancelled the resources that a killed daemon was working on and that this one did not continue,
+// because another resource failed.
 func (o *operation) cancelRest() {
 	for _, item := range resources.All(o.s.store, within(o.key)) {
 		if rec := item.Value; ongoing(rec.Status) && !strings.HasPrefix(string(rec.Status), "DELETE") {

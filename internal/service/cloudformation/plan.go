@@ -44,7 +44,7 @@ const (
 	added
 )
 
-// plan compares a stack with its next version. same are the nested stacks that are known not to change.
+// plan compares a stack with its next version. same has the nested stacks that are known not to change.
 func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecord, same ...string) (*plan, error) {
 	o := &operation{s: s, key: key, rec: *next, arn: stackARN(key, next)}
 	if err := o.bound(); err != nil {

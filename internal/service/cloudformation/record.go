@@ -47,8 +47,8 @@ type stackRecord struct {
 	PolicyOnce string `json:",omitempty"`
 	// ChangeSet is the ARN of the change set that the last operation came from.
 	ChangeSet string `json:",omitempty"`
-	// Parent and Root are the ARNs of the stack in which this one is nested, directly and in the end, Logical is the
-	// resource of the parent that it is, and Depth is how many stacks are around it.
+	// Parent and Root are the ARNs of a nested stack's parent and root. Logical is its logical ID in the parent, and
+	// Depth is the number of stacks above it.
 	Parent  string `json:",omitempty"`
 	Root    string `json:",omitempty"`
 	Logical string `json:",omitempty"`
@@ -66,10 +66,10 @@ type stackRecord struct {
 // A versionRecord is what a stack is created from, with the resulting outputs and imports.
 // An update gives the stack a new one.
 type versionRecord struct {
-	// Template is the text that was submitted, and Processed the one that transforms made of it.
+	// Template is the text that was submitted, and Processed the result of its transforms.
 	Template  string
 	Processed string `json:",omitempty"`
-	// Texts is the ID of the record that has both, if they are long.
+	// Texts is the ID of the record that has both instead, if they are long.
 	Texts            string            `json:",omitempty"`
 	Description      string            `json:",omitempty"`
 	Parameters       []parameterRecord `json:",omitempty"`
@@ -80,7 +80,7 @@ type versionRecord struct {
 	Imports          []string          `json:",omitempty"` // names of exports
 }
 
-// A textRecord has long templates, which would make every change of a stack's record slow.
+// A textRecord has long templates, which in a stack's record would slow down each of its changes.
 type textRecord struct {
 	Template  string
 	Processed string `json:",omitempty"`
@@ -98,7 +98,7 @@ type operationRecord struct {
 	Host string `json:",omitempty"`
 	// Fingerprint identifies the arguments of the request.
 	Fingerprint string `json:",omitempty"`
-	// ImportExisting is true if resources that exist and are named in the template become the stack's.
+	// ImportExisting is true if the stack takes over existing resources that its template names.
 	ImportExisting bool `json:",omitempty"`
 }
 
@@ -121,7 +121,7 @@ type resourceRecord struct {
 	Stack, LogicalID, Type string
 	Status                 cloudformationtypes.ResourceStatus
 	Reason                 string `json:",omitempty"`
-	// Failure says more than Reason, if the resource has failed.
+	// Failure is the evidence for Reason, if the resource has failed.
 	Failure *failureRecord `json:",omitempty"`
 	Changed time.Time
 	resourceState
@@ -164,7 +164,7 @@ type resourceState struct {
 type signalRecord struct {
 	ID      string
 	Success bool
-	// Reason and Data are those of signals to the handle of a wait condition.
+	// Reason and Data are only in signals to the handle of a wait condition.
 	Reason string `json:",omitempty"`
 	Data   string `json:",omitempty"`
 }
@@ -191,21 +191,21 @@ type eventRecord struct {
 	Failure                         *failureRecord `json:",omitempty"` // of a resource
 }
 
-// A failureRecord is what is known about the failure of a resource, besides its reason.
+// A failureRecord is the evidence for the failure of a resource.
 type failureRecord struct {
-	// Calls are the refused call and, if its service made it for another call, those it was made for:
+	// Calls are the refused call and, if its service made it for another call, the calls that led to it,
 	// the innermost first.
 	Calls []callRecord `json:",omitempty"`
-	// Code and Message are the answer to the call.
+	// Code and Message are the error that the call returned.
 	Code    string `json:",omitempty"`
 	Message string `json:",omitempty"`
 	// Instances are those that the resource had when it failed.
 	Instances []string `json:",omitempty"`
-	// Suffix is the random part of the resource's name, which its next creation would not have.
+	// Suffix is the random part of the resource's name, which differs at the next attempt.
 	Suffix string `json:",omitempty"`
 }
 
-// A callRecord is a call to another service, which the journal has under the ID of its request.
+// A callRecord is a call to another service. Its request ID finds it in the journal.
 type callRecord struct{ RequestID, Service, Operation string }
 
 // A changeSetRecord is a proposed version of a stack.
@@ -225,8 +225,8 @@ type changeSetRecord struct {
 	ImportExisting bool            `json:",omitempty"`
 	Changes        []plannedChange `json:",omitempty"`
 	Adopted        []adoptedRecord `json:",omitempty"` // of the type IMPORT
-	// IncludeNested is true if nested stacks have change sets, too. Parent and Root are the ARNs of the change sets that
-	// this one of a nested stack belongs to.
+	// IncludeNested is true if nested stacks have change sets, too. Parent and Root are the ARNs of the parent's and the
+	// root's change set, if this one is of a nested stack.
 	IncludeNested      bool   `json:",omitempty"`
 	Parent, Root       string `json:",omitempty"`
 	Token, Fingerprint string `json:",omitempty"`

@@ -82,7 +82,7 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 		switch {
 		case h.find == nil:
 			r.id = st.Token // its removal uses the properties instead
-		case r.id != "": // so that events name it, above all if it is retained
+		case r.id != "": // so that events name it, especially if it is retained
 			st.PhysicalID = r.id
 			o.logged(o.note(rec.LogicalID, false, func(now *resourceRecord) {
 				if now.Token == st.Token {

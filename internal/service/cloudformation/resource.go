@@ -41,8 +41,8 @@ type handler struct {
 	// it also runs after updates.
 	settle func(r *request) error
 	// inPlace are the properties of an existing resource that can be changed, or anyProperty.
-	// Any other change fails the resource, unless it needs a new resource by the schema, or by
-	// createOnly for a type without a schema.
+	// Any other change fails the resource, unless the schema, or createOnly for a type without
+	// one, says that it needs a new resource.
 	inPlace, createOnly string
 	// update changes an existing resource from the state in r.was to the state in r. It may
 	// run again after doing part of its work. It is nil if settle makes all changes.
@@ -363,7 +363,7 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 	case found != "" && o.takesOver(r, d, found):
 		r.id = found
 		err := o.note(d.ID, false, func(rec *resourceRecord) {
-			// A roll-back does not delete what was there before.
+			// A rollback must not delete a resource that existed before.
 			rec.DeletionPolicy, rec.Properties = "Retain", json.RawMessage(template.JSON(r.props))
 		})
 		if err != nil {
@@ -403,10 +403,10 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 	})
 }
 
-// takesOver reports whether an existing resource becomes the stack's: it has its name from
-// the template, the stack does not delete it, and it belongs to no other stack.
+// takesOver reports whether the stack takes over an existing resource: the template names the
+// resource and retains it, and the resource belongs to no other stack.
 //
-// AWS deviation: AWS looks for such resources when the change set is created, which says so.
+// AWS deviation: AWS finds such resources when the change set is created, and the change set lists them.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html
 func (o *operation) takesOver(r *request, d *template.Resource, id string) bool {
 	if !o.rec.Operation.ImportExisting || d.DeletionPolicy != "Retain" && d.DeletionPolicy != "RetainExceptOnCreate" {
@@ -516,7 +516,7 @@ func (r *request) reason(err error) error {
 		handlerCode = "InternalFailure"
 	}
 	out := &failure{failureRecord: failureRecord{Calls: callsOf(err), Code: code, Message: refused.ErrorMessage()}}
-	requestID := ids.UUID() // nobody was called
+	requestID := ids.UUID() // in case no call was made
 	if n := len(out.Calls); n > 0 {
 		requestID = out.Calls[n-1].RequestID
 	}

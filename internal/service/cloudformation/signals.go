@@ -140,15 +140,15 @@ func (r *request) awaitSignals(e *expectation) error {
 	})
 }
 
-// ofInstance reports whether a call may concern a stack: an instance that calls without
-// credentials is limited to the stack that it belongs to, which its tags name.
+// ofInstance reports whether the caller may name a stack: an instance that calls without
+// credentials is limited to its own stack, which its tags name.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cfn-signal.html
 func ofInstance(ctx context.Context, stackARN string) bool {
 	p := awsapi.CallFrom(ctx).Principal
 	return p.Type != awsapi.InstanceCaller || p.Tags["aws:cloudformation:stack-id"] == stackARN
 }
 
-// notOfInstance returns AWS's error for an instance that calls for another stack than its own.
+// notOfInstance returns AWS's error for an instance that names a stack other than its own.
 // [seen] awslabs/amazon-eks-ami, issue 353
 func notOfInstance(ctx context.Context, stack string) error {
 	call := awsapi.CallFrom(ctx)

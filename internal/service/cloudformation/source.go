@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// maxObject is how long a template in S3 may be.
+	// maxObject is the maximum size of a template in S3.
 	maxObject = 1_000_000
-	// maxPolicy is how long a stack policy in S3 may be.
+	// maxPolicy is the maximum size of a stack policy in S3.
 	// https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html
 	maxPolicy = 16 << 10
 )
@@ -35,8 +35,8 @@ var s3Host = regexp.MustCompile(`^(?:(.+)\.)?s3(?:\.dualstack)?(?:[.-][a-z]{2}-[
 // An s3Object is the object in S3 that a URL names.
 type s3Object struct{ bucket, key, version string }
 
-// objectAt returns the object that the URL in a member of a request names. It is below an endpoint of S3, or below the
-// address that the request was sent to, which is where the AWS CLI's commands upload to.
+// objectAt returns the object that the URL in a member of a request names. The URL must be below an S3 endpoint or
+// below the address that the request was sent to, because the AWS CLI uploads templates there.
 //
 // [seen] localstack/localstack, tests/aws/services/cloudformation/api/test_templates.snapshot.json
 func objectAt(ctx context.Context, member, text string) (s3Object, error) {
@@ -68,7 +68,7 @@ func objectAt(ctx context.Context, member, text string) (s3Object, error) {
 	return s3Object{bucket, key, u.Query().Get("versionId")}, nil
 }
 
-// requestHost returns the host that the request was sent to, or for a nested stack the one that its parent's was sent to.
+// requestHost returns the host that the request was sent to: for a nested stack, the request of its parent.
 func requestHost(ctx context.Context) string {
 	if n := nestingFrom(ctx); n != nil {
 		return n.parent.Operation.Host
@@ -138,12 +138,12 @@ func (s *Service) policySource(ctx context.Context, body, where *string, member 
 	return policyText(body)
 }
 
-// setTemplate sets the template of a version, and what transforms made of it.
+// setTemplate sets the template of a version, and the result of its transforms.
 func (v *versionRecord) setTemplate(original, processed string) {
 	v.Template, v.Processed, v.Texts = original, processed, ""
 }
 
-// keepTexts moves long templates of a version to a record of their own. It removes those that no version of the stack
+// keepTexts moves long templates of a version to a separate record. It deletes such records that no version of the stack
 // uses any more.
 func keepTexts(tx *store.Tx, stack store.Key, v *versionRecord) error {
 	if len(v.Template)+len(v.Processed) > maxBody {
@@ -171,7 +171,7 @@ func keepTexts(tx *store.Tx, stack store.Key, v *versionRecord) error {
 	return nil
 }
 
-// templates returns the text that was submitted as a version of a stack, and what transforms made of it, if anything.
+// templates returns the template that was submitted for a version of a stack, and the result of its transforms, if any.
 func templates(r store.Reader, stack store.Key, v *versionRecord) textRecord {
 	if v.Texts != "" {
 		if text, err := texts.Get(r, below(stack, v.Texts)); err == nil {

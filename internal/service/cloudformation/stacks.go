@@ -272,7 +272,7 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 
 func newOperation(call *awsapi.Call, token *string) operationRecord {
 	op := operationRecord{ID: ids.UUID(), Token: aws.ToString(token), Caller: call.Principal, CalledVia: call.CalledVia, Host: call.Host}
-	if n := len(op.CalledVia); n > 0 && op.CalledVia[n-1] == servicePrincipal { // for a nested stack; its calls name the service again
+	if n := len(op.CalledVia); n > 0 && op.CalledVia[n-1] == servicePrincipal { // for a nested stack, whose own calls add it again
 		op.CalledVia = op.CalledVia[:n-1]
 	}
 	if op.Token == "" {

@@ -23,7 +23,7 @@ type Story struct {
 	Resources []StoryResource
 	// Events are those of the stack and its resources, the oldest first.
 	Events []StoryEvent
-	// Users are the stacks that import each export.
+	// Users has the names of the stacks that import each export.
 	Users map[string][]string
 }
 
@@ -31,7 +31,7 @@ type Story struct {
 type StoryResource struct {
 	LogicalID, PhysicalID, Type string
 	DependsOn                   []string
-	// Status is empty if nothing has been done about the resource.
+	// Status is empty if no operation has reached the resource.
 	Status  cloudformationtypes.ResourceStatus
 	Reason  string
 	Changed time.Time
@@ -42,7 +42,7 @@ type StoryEvent struct {
 	Time                          time.Time
 	LogicalID, PhysicalID, Type   string
 	Status, Reason, Operation     string
-	RequestIDs                    []string // of the refused call, and of those it was made for
+	RequestIDs                    []string // of the refused call and of the calls that led to it
 	Service, Action, Code, Answer string   // of the call that CloudFormation made, and the answer
 	// Instances are those that the resource had when it failed.
 	Instances []string
@@ -50,7 +50,7 @@ type StoryEvent struct {
 	Suffix string
 }
 
-// Story returns what is known about the stack with a name or ARN. A deleted stack has only its ARN.
+// Story returns what is known about the stack with a name or ARN. A deleted stack is found only by its ARN.
 func (s *Service) Story(account, region, name string) (Story, bool) {
 	sc := regional.At(account, region)
 	f, ok := find(s.store, sc, name)

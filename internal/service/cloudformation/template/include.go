@@ -5,7 +5,7 @@ import "slices"
 // transform is the function that applies a transform to a part of a template.
 const transform = "Fn::Transform"
 
-// nameOf returns the name of the transform that a declaration is about.
+// nameOf returns the name of the transform in a declaration.
 func nameOf(v any) string {
 	if m, ok := v.(*Map); ok {
 		v = m.Get("Name")
@@ -13,7 +13,7 @@ func nameOf(v any) string {
 	return textOf(v)
 }
 
-// Includes reports whether the template includes parts that are kept elsewhere.
+// Includes reports whether the template includes parts from elsewhere.
 func (t *Template) Includes() bool { return slices.Contains(t.Transforms, Include) || includes(t.root) }
 
 func includes(v any) bool {
@@ -28,8 +28,8 @@ func includes(v any) bool {
 	return false
 }
 
-// Include inserts what the template includes, and returns the result as text. values are the values of the parameters,
-// and fetch returns the text at a location.
+// Include inserts the parts that the template includes, and returns the result as text. values has the values of the
+// parameters, and fetch returns the text at a location.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/transform-aws-include.html
 func (t *Template) Include(env Environment, values map[string]string, fetch func(location string) (string, error)) (string, error) {
 	params := map[string]any{}
@@ -83,7 +83,7 @@ func (t *Template) Include(env Environment, values map[string]string, fetch func
 	return JSON(root), nil
 }
 
-// merged returns a map with the members of both, and those of a if they have the same name.
+// merged returns a map with the members of both. If both have a member, it is a's.
 func merged(a, b *Map) *Map {
 	out := a.Clone()
 	for _, k := range b.Keys() {
@@ -100,17 +100,17 @@ type includer struct {
 	parts int
 }
 
-// Texts that were recorded on AWS by third parties; see also https://github.com/awsdocs/aws-cloudformation-user-guide/pull/232.
+// A message of AWS that third parties recorded; see also https://github.com/awsdocs/aws-cloudformation-user-guide/pull/232.
 const notText = "The specified S3 object's content should be valid Yaml/JSON"
 
-// maxParts is how many parts a template may include. It is not a limit of AWS: there is none but the size of the result.
+// maxParts is how many parts a template may include. AWS limits only the size of the result.
 const maxParts = 100
 
 func (x *includer) failed(why string) error {
 	return errorf("Transform AWS::Include failed with: %s", why)
 }
 
-// value returns a value with everything in it that it includes.
+// value returns a value with all the parts that it includes inserted.
 func (x *includer) value(v any) (any, error) {
 	switch v := v.(type) {
 	case []any:
@@ -169,7 +169,7 @@ func (x *includer) part(v any) (any, error) {
 	}
 	text, err := x.fetch(textOf(resolved))
 	if err != nil {
-		if why, ok := err.(Error); ok { //nolint:errorlint // fetch returns it as it is
+		if why, ok := err.(Error); ok { //nolint:errorlint // fetch does not wrap it
 			return nil, x.failed(string(why))
 		}
 		return nil, err

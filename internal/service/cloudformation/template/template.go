@@ -18,10 +18,10 @@ const (
 	maxValue = 4096
 )
 
-// Transforms that need nothing else than the templates.
+// Transforms that do not run in Lambda.
 const (
 	LanguageExtensions = "AWS::LanguageExtensions"
-	// Include inserts parts that are kept elsewhere: see [Template.Include].
+	// Include inserts parts from elsewhere: see [Template.Include].
 	Include = "AWS::Include"
 )
 
@@ -128,7 +128,7 @@ func Parse(body string) (*Template, error) {
 		return nil, err
 	}
 	if t.Includes() {
-		return t, nil // the rest is checked when everything is there
+		return t, nil // the rest is checked when the parts have been inserted
 	}
 	if !t.extended() || !hasLoops(resources) && !hasLoops(t.outputs) && !hasLoops(t.conditions) {
 		// Without loops everything can be checked without parameters.
