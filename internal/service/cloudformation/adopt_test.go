@@ -17,7 +17,7 @@ func existing(logical, typ, name, value string) cloudformationtypes.ResourceToIm
 	return cloudformationtypes.ResourceToImport{LogicalResourceId: &logical, ResourceType: &typ, ResourceIdentifier: map[string]string{name: value}}
 }
 
-// TestImport makes existing resources those of a new stack and of an existing one.
+// TestImport imports existing resources into a new stack and into an existing one.
 func TestImport(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	queues, parameters := awssqs.NewFromConfig(w.cfg), awsssm.NewFromConfig(w.cfg)
@@ -79,7 +79,7 @@ Q UPDATE_COMPLETE
 S IMPORT_COMPLETE`)
 	id := *w.settled(t, *testkit.Must(w.DescribeStacks(ctx, &awscloudformation.DescribeStacksInput{StackName: aws.String("adopting")}))(t).Stacks[0].StackId).StackId
 
-	// A resource that does not exist fails the import, and the stack goes back.
+	// A resource that does not exist fails the import, which is rolled back.
 	missing := strings.Replace(parameter, `"Name": "old"`, `"Name": "none"`, 1)
 	fails := in(body(queue, missing), existing("P", "AWS::SSM::Parameter", "Name", "none"))
 	fails.ChangeSetName = aws.String("fails")
@@ -114,7 +114,7 @@ S IMPORT_ROLLBACK_COMPLETE`)
 		t.Error(script)
 	}
 
-	// From then on the resources are the stack's.
+	// From then on the resources belong to the stack.
 	_, script = w.update(t, id, body(queue, strings.Replace(parameter, `"v"`, `"w"`, 1)), "UPDATE_COMPLETE")
 	if !strings.Contains(script, "P UPDATE_COMPLETE") || *testkit.Must(parameters.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("old")}))(t).Parameter.Value != "w" {
 		t.Error(script)

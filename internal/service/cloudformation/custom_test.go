@@ -92,8 +92,8 @@ Outputs:
 	w.want(t, id, "DELETE_COMPLETE")
 }
 
-// TestJSONOfTheCDK creates the role of a service account as the CDK does: keys of a condition that are known only
-// after another resource come through a custom resource.
+// TestJSONOfTheCDK creates the role of a service account as the CDK does: the keys of a condition are known
+// only when another resource exists, so a custom resource returns them.
 func TestJSONOfTheCDK(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	id := w.create(t, "json", `Resources:`+provider+`

@@ -114,7 +114,7 @@ Q /Tags/1 ADD null {"Key":"c","Value":"d"}`)
 			t.Errorf("%s: %s", *r.LogicalResourceId, got)
 		}
 	}
-	// Whoever looks for drift needs permission to read the resources.
+	// Detecting drift needs permission to read the resources.
 	poor := awscloudformation.NewFromConfig(w.user(t, "poor", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["cloudformation:*","sqs:*","ssm:*","iam:*"],"Resource":"*"}}`))
 	detection := testkit.Must(poor.DetectStackDrift(ctx, &awscloudformation.DetectStackDriftInput{StackName: &id, LogicalResourceIds: []string{"V", "G", "Q"}}))(t)
 	if d := testkit.Must(poor.DescribeStackDriftDetectionStatus(ctx, &awscloudformation.DescribeStackDriftDetectionStatusInput{StackDriftDetectionId: detection.StackDriftDetectionId}))(t); d.DetectionStatus != "DETECTION_FAILED" || *d.DetectionStatusReason != "Failed to detect drift on resources [G, V]" || d.StackDriftStatus != "DRIFTED" {

@@ -29,7 +29,7 @@ func (w *world) asInstance(t *testing.T, document, signature string, parameters 
 	return resp.StatusCode, string(testkit.Must(io.ReadAll(resp.Body))(t))
 }
 
-// TestSignalsOfInstances signals as instances do that have no credentials: only for their own stack, and nothing else.
+// TestSignalsOfInstances signals as instances without credentials do, which may only signal for their own stack.
 func TestSignalsOfInstances(t *testing.T) {
 	w, signed := newRunning(t), base64.StdEncoding.EncodeToString([]byte("signed"))
 	id := w.create(t, "mine", `{"Resources": {"W": {"Type": "AWS::CloudFormation::WaitCondition", "Metadata": {"k": ["v"]}, "CreationPolicy": {"ResourceSignal": {"Count": 1, "Timeout": "PT1H"}}}}}`)

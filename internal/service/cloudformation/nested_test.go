@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// inner is the template of a nested stack. A type is refused as a fault in the creation of a resource.
+// inner is the template of a nested stack. An invalid Type makes the creation of a resource fail.
 const inner = `
 Parameters: {V: {Type: String}, Type: {Type: String, Default: String}}
 Resources:
@@ -78,7 +78,7 @@ S UPDATE_COMPLETE
 S UPDATE_COMPLETE`)
 	w.want(t, child, "UPDATE_COMPLETE")
 
-	// A change of the template in S3 is an update, and without one the nested stack stays as it is.
+	// A changed template in S3 updates the nested stack; an unchanged one does not.
 	w.put(t, "templates", "inner", strings.Replace(inner, "Value: q", "Value: r", 1))
 	_, script = w.update(t, id, outer(url, "2", ""), "UPDATE_COMPLETE")
 	if strings.Contains(script, "U ") || !strings.Contains(w.script(t, child), "Q UPDATE_COMPLETE") {
@@ -140,7 +140,7 @@ func TestNestedFailures(t *testing.T) {
 		w.want(t, id, "DELETE_COMPLETE")
 	}
 
-	// A fault in the parent takes back what the nested stack has done, also what it would have deleted.
+	// A fault in the parent rolls back what the nested stack has done, including what it would have deleted.
 	id = w.create(t, "good", outer(url, "1", ""))
 	out := w.outputs(w.want(t, id, "CREATE_COMPLETE"))
 	less := w.put(t, "templates", "less", strings.Replace(inner, "Q: {Type: AWS::SSM::Parameter, DependsOn: P, Properties: {Type: String, Value: q}}", "R: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: r}}", 1))
@@ -193,7 +193,7 @@ func (w *world) resourceScript(t *testing.T, id string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestNestedRights checks that a nested stack is made with the rights of the parent's caller, or of its role.
+// TestNestedRights checks that a nested stack is created with the permissions of the parent's caller or role.
 func TestNestedRights(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	url := w.put(t, "templates", "inner", inner)

@@ -89,14 +89,14 @@ func randomTemplate(r *rand.Rand) string {
 	return `{"Resources": {` + strings.Join(out, ", ") + `}}`
 }
 
-// A crasher is an API that kills its daemon at one of its calls: what was called before is done, and the daemon does
-// not get the answers.
+// A crasher is an API that kills its daemon at one of its calls: calls before that take effect, but the daemon does not
+// receive their answers.
 type crasher struct {
 	awsapi.API
-	// left is the number of calls until the kill, or 0 for never. after says that the last one is made.
+	// left is the number of calls until the kill, or 0 for no kill. after says that the last call is made.
 	left  int
 	after bool
-	// killed is closed when the daemon makes no calls any more, and dead at the end of the test.
+	// killed is closed when the daemon makes no more calls, and dead at the end of the test.
 	killed, dead chan struct{}
 
 	mu      sync.Mutex
@@ -253,7 +253,7 @@ func seeds(usual int) (first, n int) {
 }
 
 // TestRandomStacks makes random stacks and updates, refuses random calls by errors and policies, and kills the daemon at
-// random calls. A stack must always come to an end and list the resources that exist, and its deletion must leave only
+// random calls. A stack must always reach a final state and list the resources that exist, and its deletion must leave only
 // what is retained. DRYDOCK_WORLDS is the number of stacks, DRYDOCK_SEED that of the first one.
 func TestRandomStacks(t *testing.T) {
 	first, n := seeds(12)

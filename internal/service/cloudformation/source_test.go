@@ -81,7 +81,7 @@ func TestTemplateURL(t *testing.T) {
 	_, err := poor.GetTemplateSummary(ctx, &awscloudformation.GetTemplateSummaryInput{TemplateURL: &url})
 	testkit.WantErrorWith(t, err, "ValidationError", "S3 error: Access Denied\n")
 
-	// Updates and change sets read from there, too, and so do stack policies.
+	// Updates, change sets and stack policies are read from S3, too.
 	two := w.put(t, "templates", "two.json", strings.Replace(parameterTemplate, `"x"`, `"y"`, 1))
 	set := testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("s0"), ChangeSetName: aws.String("set"), TemplateURL: &two}))(t)
 	if d := testkit.Must(w.DescribeChangeSet(ctx, &awscloudformation.DescribeChangeSetInput{ChangeSetName: set.Id}))(t); len(d.Changes) != 1 {
