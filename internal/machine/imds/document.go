@@ -157,7 +157,7 @@ func (s *Service) pkcs7(ctx context.Context, doc []byte) ([]byte, error) {
 	return lines(der), err
 }
 
-// VerifyDocument returns the instance ID in an identity document, or an error if the service has not signed the
+// VerifyDocument returns the instance ID in an identity document, or an error if the service did not sign the
 // document.
 func (s *Service) VerifyDocument(ctx context.Context, doc, signature []byte) (instanceID string, err error) {
 	id, err := s.identity(ctx)

@@ -65,7 +65,7 @@ func waiters() []waiter {
 		}
 		return ""
 	}
-	// A stack's waiter ends in the wanted states, and fails in the bad ones.
+	// A stack's waiter succeeds in the wanted states and fails in the bad ones.
 	stack := func(name string, wanted, bad []string, missing bool) waiter {
 		return waiter{"cloudformation", name, "DescribeStacks", 30 * time.Second, 120, func(out map[string]any, err error) (bool, bool) {
 			list, _ := out["Stacks"].([]any)

@@ -1,8 +1,8 @@
-// Package cfnbootstrap is the package aws-cfn-bootstrap of a simulated machine: cfn-signal and cfn-get-metadata. Without
-// credentials they show the instance's identity document to CloudFormation, as the real programs do. It says of the
-// package's other programs that they are not supported.
+// Package cfnbootstrap implements cfn-signal and cfn-get-metadata, which are programs of aws-cfn-bootstrap, for simulated
+// machines. Without credentials they authenticate by the instance's identity document, as the real programs do. The
+// other programs of aws-cfn-bootstrap report that they are not supported.
 //
-// The behavior and the messages are those of aws-cfn-bootstrap 2.0. May be imported by packages that run or test
+// The behavior and the messages are those of version 2.0. May be imported by packages that run or test
 // simulated machines.
 package cfnbootstrap
 
@@ -41,17 +41,17 @@ type Tools struct {
 	// Metadata connects to the metadata service, HTTP to everything else.
 	Metadata, HTTP http.RoundTripper
 	Now            func() time.Time
-	// Wait sleeps between attempts. It returns false if the program must end.
+	// Wait sleeps between two attempts. It returns false if the program must end.
 	Wait func(ctx context.Context, d time.Duration) bool
 }
 
 const (
-	// tries is how often a program sends a request, and maxSleep is the longest pause in between.
+	// tries is how many times a program sends a request, and maxSleep is the longest pause between two attempts.
 	tries    = 5
 	maxSleep = 20 * time.Second
 	// timeout is how long one attempt may take.
 	timeout = time.Minute
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer is how many bytes of an answer are read.
 	maxAnswer     = 1 << 20
 	defaultRegion = "us-east-1"
 )
@@ -136,7 +136,7 @@ func (r *run) signal(ctx context.Context, args []string) error {
 	return unknownError(err, "signaling "+resource)
 }
 
-// unknownError words an error without a text.
+// unknownError replaces an error that has no text.
 func unknownError(err error, what string) error {
 	if err != nil && err.Error() == "" {
 		return errors.New("Unknown error " + what) //nolint:staticcheck // the program's text
@@ -319,18 +319,18 @@ func (r *run) sign(ctx context.Context, req *http.Request, credentials *aws.Cred
 	return nil
 }
 
-// A remoteError is why a request failed, in the program's words. It is final if another attempt would fail as well.
+// A remoteError is the error of a request, in the program's words. It is final if another attempt would fail as well.
 type remoteError struct {
 	code, text string
 	final      bool
-	cause      error // for code that needs the decision behind it
+	cause      error // for callers that need the underlying error
 }
 
 func (e *remoteError) Error() string { return e.text }
 func (e *remoteError) Unwrap() error { return e.cause }
 
-// send sends a request until it succeeds or fails for good, and returns the answer. refused words an answer that is
-// an error.
+// send sends a request until it succeeds or must not be retried, and returns the answer. refused returns the error for
+// an answer that is one.
 func (r *run) send(ctx context.Context, request func() (*http.Request, error), refused func(status int, answer []byte) error) ([]byte, error) {
 	for try := 0; ; try++ {
 		req, err := request()
@@ -367,8 +367,8 @@ func (r *run) attempt(ctx context.Context, req *http.Request, refused func(int, 
 	return answer, nil
 }
 
-// networkText words a network error. If packets get no answer, the programs give up after a minute with an exception
-// without a text.
+// networkText returns the programs' text for a network error. It is empty for a timeout, because the programs then end
+// with an exception without a text.
 func networkText(err error, u *url.URL) string {
 	if ne := net.Error(nil); errors.As(err, &ne) && ne.Timeout() || errors.Is(err, context.DeadlineExceeded) {
 		return ""

@@ -26,7 +26,7 @@ func answer(status int, text string) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(text))}, nil
 }
 
-// metadata is what an instance's metadata service has.
+// metadata is what an instance's metadata service returns.
 var metadata = transport(func(req *http.Request) (*http.Response, error) {
 	text, ok := map[string]string{
 		"/latest/api/token": "token", "/latest/meta-data/instance-id": "i-1",

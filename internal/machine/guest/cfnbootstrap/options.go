@@ -13,7 +13,7 @@ type option struct {
 	flag        bool
 }
 
-// credentialOptions are options of all programs. Proxies are accepted and not used.
+// credentialOptions are options of all programs. The proxies are accepted and ignored.
 var credentialOptions = []option{
 	{long: "credential-file", short: "f"}, {long: "role"}, {long: "access-key"}, {long: "secret-key"}, {long: "http-proxy"}, {long: "https-proxy"}, {long: "region"}, {long: "help", short: "h", flag: true},
 }
