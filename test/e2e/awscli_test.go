@@ -22,8 +22,8 @@ var (
 	awsClient []byte
 )
 
-// withAWS runs tests with the installed aws CLI imported once: half of the time of the scripts was Python importing it,
-// a thousand times over. A CLI that is no Python script (version 2's bundle) is started as it is.
+// withAWS runs tests with the installed aws CLI imported only once: importing it for each command took half of the
+// scripts' time. A CLI that is not a Python script (version 2's bundle) is started as usual.
 type withAWS struct{ m *testing.M }
 
 func (w withAWS) Run() int {
@@ -37,7 +37,8 @@ func (w withAWS) Run() int {
 
 var shebang = regexp.MustCompile(`^#!\s*(/\S*python[0-9.]*)\s*\n`)
 
-// serveAWS starts the server of the installed CLI, puts its client first in PATH, and returns what ends it.
+// serveAWS starts the server of the installed CLI, puts its client first in PATH, and returns a function that stops the
+// server.
 func serveAWS() (stop func(), err error) {
 	nothing := func() {}
 	script, python, err := installedAWS()
@@ -55,7 +56,7 @@ func serveAWS() (stop func(), err error) {
 	}
 	cmd := exec.Command(python, server, socket, script)
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe() // closed with this process, however it ends
+	stdin, err := cmd.StdinPipe() // closed when this process ends, in whatever way
 	if err != nil {
 		return stop, err
 	}

@@ -15,7 +15,7 @@ import time
 import traceback
 
 
-# The CLI makes the names of its caches from HOME when it is imported. This one leads to each client's own HOME.
+# The CLI derives the paths of its caches from HOME when it is imported. This path leads to each client's own HOME.
 HOME = 900
 os.environ["HOME"] = f"/proc/self/fd/{HOME}"
 
@@ -24,7 +24,7 @@ import botocore.session
 
 
 def imported():
-    """Has Python import what the CLI imports late: its commands, and what a client of a service needs."""
+    """Imports what the CLI imports late: its commands, and what a client of a service needs."""
     awscli.clidriver.create_clidriver()
     botocore.session.Session().create_client(
         "eks", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x", endpoint_url="http://127.0.0.1:9"
@@ -96,7 +96,7 @@ def main(path, script):
                 sys.stdout.flush()
                 sys.stderr.flush()
             except OSError:
-                pass  # nobody reads the output
+                pass  # the reader of the output is gone
             conn.send(bytes([status & 255]))
             os._exit(status)
         conn.close()
