@@ -146,12 +146,12 @@ func (c *Client) WhyRequest(ctx context.Context, account, id string) (RequestExp
 	return get[RequestExplanation](ctx, c, "why/request", q)
 }
 
-// WhyStack explains what became of a stack. name may be its ARN.
+// WhyStack explains the state of a stack. name may be its ARN.
 func (c *Client) WhyStack(ctx context.Context, p Place, name string) (StackExplanation, error) {
 	return get[StackExplanation](ctx, c, "why/stack", p.values("name", name))
 }
 
-// Stacks returns the names of the stacks that WhyStack can be asked about.
+// Stacks returns the names of the stacks that exist.
 func (c *Client) Stacks(ctx context.Context, p Place) ([]string, error) {
 	return get[[]string](ctx, c, "stacks", p.values())
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A StackExplanation is what became of a stack: its resources in the order in which the last operation took them, and
-// why those that failed did.
+// A StackExplanation describes the state of a stack: its resources in the order in which the last operation processed
+// them, and why some of them failed.
 type StackExplanation struct {
 	Stack   string `json:"stack"`
 	ARN     string `json:"arn"`
@@ -16,7 +16,7 @@ type StackExplanation struct {
 	Region  string `json:"region"`
 	Status  string `json:"status"`
 	Reason  string `json:"statusReason,omitempty"`
-	// Principal is whose permissions apply to the calls about resources: the stack's role, or the caller.
+	// Principal makes the calls that create and change resources: the stack's role, or the caller.
 	Principal string `json:"principal"`
 	// Healthy says that the last operation succeeded.
 	Healthy bool `json:"healthy"`
@@ -34,7 +34,7 @@ type StackResource struct {
 	PhysicalID string   `json:"physicalId,omitempty"`
 	Type       string   `json:"type"`
 	DependsOn  []string `json:"dependsOn,omitempty"`
-	// Status is empty if nothing has been done about the resource.
+	// Status is empty if no operation has reached the resource.
 	Status string `json:"status,omitempty"`
 	Reason string `json:"statusReason,omitempty"`
 }
@@ -47,7 +47,7 @@ type StackFailure struct {
 	Status     string    `json:"status"`
 	Reason     string    `json:"statusReason"` // as in the stack's events
 	Time       time.Time `json:"time"`
-	// Call is the call that was refused, and Request says by what, if that was a policy or a fault.
+	// Call is the call that was refused. If a policy or a fault refused it, Request explains why.
 	Call    *StackCall          `json:"call,omitempty"`
 	Request *RequestExplanation `json:"request,omitempty"`
 	// Nodes are the resource's instances.
@@ -56,7 +56,7 @@ type StackFailure struct {
 	Stack *StackExplanation `json:"stack,omitempty"`
 }
 
-// A StackCall is a call that CloudFormation made for a stack, and the error that it got.
+// A StackCall is a call that CloudFormation made for a stack, and the error that it returned.
 type StackCall struct {
 	RequestID string `json:"requestId"`
 	Service   string `json:"service"`
@@ -65,10 +65,11 @@ type StackCall struct {
 	Message   string `json:"message"`
 }
 
-// shownAtMost is the number of resources up to which Text shows all of them.
+// shownAtMost is the number of resources above which Text leaves some of them out.
 const shownAtMost = 20
 
-// Text renders the chain of resources. Of a large stack it shows those that are not complete, and what they depend on.
+// Text renders the chain of resources. For a large stack it shows only those that are not complete, and the dependencies
+// of those that failed.
 func (e *StackExplanation) Text() string {
 	title := "stack " + e.Stack + " in " + e.Region + ", as " + e.Principal
 	steps, notes := e.Steps, slices.Clone(e.Notes)
@@ -96,7 +97,7 @@ func (e *StackExplanation) Text() string {
 // Chain returns the steps, and reports whether the stack is healthy.
 func (e *StackExplanation) Chain() ([]Step, bool) { return e.Steps, e.Healthy }
 
-// Verdict summarizes what became of the stack.
+// Verdict summarizes the state of the stack.
 func (e *StackExplanation) Verdict() string {
 	out := e.Status
 	if r := strings.TrimSpace(e.Reason); r != "" && r != "User Initiated" {

@@ -38,8 +38,8 @@ func (d *daemon) newCloudFormation() *cloudformation.Service {
 	})
 }
 
-// serveHandle answers requests to the URLs of wait conditions' handles, which are in a bucket of AWS. What applies to
-// them is the network and the policy of the VPC endpoint that they come through.
+// serveHandle answers requests to the URLs of wait conditions' handles, which are in a bucket that belongs to AWS. Only
+// the network and the policy of the VPC endpoint that they come through can refuse them.
 func (d *daemon) serveHandle(w http.ResponseWriter, r *http.Request) {
 	d.stacks.ServeHandle(w, r, func(action, object string) bool {
 		through, _ := d.origins.Of(r.RemoteAddr)

@@ -122,7 +122,7 @@ Resources:
       UserData: {'Fn::Base64': !Sub "#!/bin/bash\nset -e\ncfn-signal --stack ${AWS::StackName} --resource Node --region us-east-1\n"}
 `
 
-// TestWhyStack shows what `drydock why stack` says of failures of each kind, and runs what it prints.
+// TestWhyStack checks what `drydock why stack` prints for each kind of failure, and runs the commands that it prints.
 func TestWhyStack(t *testing.T) {
 	w := newStackWorld(t)
 	ctx := t.Context()

@@ -34,7 +34,7 @@ func (o *globalOptions) nodeNames(ctx context.Context, account, region string) [
 	return out
 }
 
-// stackNames returns the stacks of an account and region, or none if the daemon cannot be asked.
+// stackNames returns the stacks of an account and region, or none if the daemon cannot be reached.
 func (o *globalOptions) stackNames(ctx context.Context, account, region string) []string {
 	daemon, err := o.client()
 	if err != nil {

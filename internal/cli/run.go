@@ -121,8 +121,8 @@ func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string
 		vars = append(vars, [2]string{name, bundle})
 	}
 	vars = append(vars, [2]string{"NODE_EXTRA_CA_CERTS", info.CAFile})
-	// Many buckets refuse http (aws:SecureTransport), that of `cdk bootstrap` among them. On macOS, Go programs would
-	// not trust the certificate.
+	// Many buckets' policies refuse http (aws:SecureTransport), including that of `cdk bootstrap`. On macOS, Go programs
+	// would not trust the certificate.
 	if runtime.GOOS != "darwin" {
 		vars = append(vars, [2]string{"AWS_ENDPOINT_URL_S3", strings.Replace(info.URL, "http://", "https://", 1)})
 	}

@@ -18,7 +18,7 @@ func readyNode(id string) api.NodeExplanation {
 	return api.NodeExplanation{Instance: id, State: "running", Ready: true, Steps: []api.Step{{Name: "ready", State: api.StepOK}}}
 }
 
-// brokenStack was rolled back, unless its name is well.
+// brokenStack returns a stack that was rolled back, or a healthy one if its name is well.
 func brokenStack(name string) api.StackExplanation {
 	if name == "well" {
 		return api.StackExplanation{Stack: name, Region: "us-east-1", Status: "CREATE_COMPLETE", Healthy: true, Steps: []api.Step{{Name: "Name", State: api.StepOK}}}
