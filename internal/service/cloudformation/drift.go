@@ -55,7 +55,8 @@ var steady = []cloudformationtypes.StackStatus{
 	cloudformationtypes.StackStatusUpdateRollbackFailed, cloudformationtypes.StackStatusImportComplete, cloudformationtypes.StackStatusImportRollbackComplete,
 }
 
-// drifting returns the stack whose drift is to be detected, and an operation that reads its resources as the caller.
+// drifting returns the stack whose drift is to be detected, and an operation that reads its resources as the stack's role
+// or, if it has none, as the caller.
 func (s *Service) drifting(ctx context.Context, name string) (*foundStack, *operation, error) {
 	f, ok := find(s.store, scopeOf(ctx), name)
 	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
