@@ -227,7 +227,7 @@ func (o *operation) adoptResource(ctx context.Context, d *template.Resource, a a
 func (o *operation) existing(ctx context.Context, d *template.Resource, rec *resourceRecord) (*request, map[string]any, error) {
 	for _, item := range resources.All(o.s.store, scopeAt(o.key).All()) {
 		other := item.Value
-		if other.Type != d.Type || other.PhysicalID != rec.PhysicalID || gone(other.Status) || other.Stack == o.rec.ID {
+		if other.Type != d.Type || other.PhysicalID != rec.PhysicalID || gone(other.Status) || other.Stack == o.rec.ID && other.LogicalID == d.ID {
 			continue
 		}
 		if theirs, err := stacks.Get(o.s.store, scopeAt(o.key).Key(other.Stack)); err == nil && theirs.Status != cloudformationtypes.StackStatusDeleteComplete {

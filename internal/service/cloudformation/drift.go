@@ -300,10 +300,12 @@ func alike(a, b any) bool {
 	}
 	at, aok := template.Text(a)
 	bt, bok := template.Text(b)
-	if an, err := strconv.ParseFloat(at, 64); err == nil {
-		if bn, err := strconv.ParseFloat(bt, 64); err == nil {
-			return an == bn
-		}
+	_, aNumber := a.(template.Number)
+	_, bNumber := b.(template.Number)
+	if aNumber || bNumber {
+		an, aerr := strconv.ParseFloat(at, 64)
+		bn, berr := strconv.ParseFloat(bt, 64)
+		return aerr == nil && berr == nil && an == bn
 	}
 	return aok && bok && at == bt
 }

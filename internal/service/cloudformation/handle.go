@@ -30,10 +30,12 @@ const (
 	bucketPrefix = "cloudformation-waitcondition-"
 	// handleLife is how long the URL can be used.
 	handleLife = 12 * time.Hour
-	// maxSignal bounds the size of a signal, and maxSignals the number of signals to one handle.
-	maxSignal  = 64 << 10
-	maxSignals = 1000
-	timeForm   = "20060102T150405Z"
+	// maxSignal bounds the size of a signal, maxSignals the number of signals to one handle, and
+	// maxReceived what its record keeps of them.
+	maxSignal   = 64 << 10
+	maxSignals  = 1000
+	maxReceived = 1 << 20
+	timeForm    = "20060102T150405Z"
 )
 
 // newHandle returns the URL of a handle. Its signature is random, because Drydock only compares it.
@@ -112,7 +114,11 @@ func (s *Service) putSignal(w http.ResponseWriter, r *http.Request, key store.Ke
 		if json.Unmarshal(body, &in) != nil || in.Status != "SUCCESS" && in.Status != "FAILURE" || in.UniqueId == "" {
 			return nil // S3 accepts any object; CloudFormation ignores this one
 		}
-		if len(rec.Signals) == maxSignals || slices.ContainsFunc(rec.Signals, func(have signalRecord) bool { return have.ID == in.UniqueId }) {
+		size := len(body)
+		for _, have := range rec.Signals {
+			size += len(have.ID) + len(have.Reason) + len(have.Data)
+		}
+		if len(rec.Signals) == maxSignals || size > maxReceived || slices.ContainsFunc(rec.Signals, func(have signalRecord) bool { return have.ID == in.UniqueId }) {
 			return nil
 		}
 		rec.Signals = append(slices.Clone(rec.Signals), signalRecord{ID: in.UniqueId, Success: in.Status == "SUCCESS", Reason: in.Reason, Data: in.Data})

@@ -278,10 +278,52 @@ func eksHandlers() map[string]handler {
 				return r.untilGone(err, func() error { _, err := r.fargate(cluster, name); return err })
 			},
 		},
-		// Without this entry, the type would be refused as unknown to AWS.
-		"AWS::EKS::IdentityProviderConfig": {input: &awseks.AssociateIdentityProviderConfigInput{}, create: func(*request) (string, error) {
-			return "", notYet("eks:AssociateIdentityProviderConfig")
-		}},
+		"AWS::EKS::IdentityProviderConfig": {
+			input: &awseks.AssociateIdentityProviderConfigInput{}, own: "IdentityProviderConfigName Oidc Tags Type",
+			inPlace: "Tags", update: func(r *request) error {
+				p, err := r.identityProvider()
+				if err != nil {
+					return err
+				}
+				return r.retagEKS(p.IdentityProviderConfigArn)
+			},
+			find: func(r *request) (string, error) {
+				r.id = r.providerID()
+				_, err := r.identityProvider()
+				return r.id, err
+			},
+			create: func(r *request) (string, error) {
+				in := &awseks.AssociateIdentityProviderConfigInput{}
+				if err := r.fill(in, "IdentityProviderConfigName Oidc Tags Type"); err != nil {
+					return "", err
+				}
+				in.Oidc = &ekstypes.OidcIdentityProviderConfigRequest{IdentityProviderConfigName: aws.String(r.name("IdentityProviderConfigName", 63))}
+				if err := r.fillIn(in.Oidc, "Oidc", "RequiredClaims"); err != nil {
+					return "", err
+				}
+				if oidc, ok := r.props.Get("Oidc").(*template.Map); ok {
+					in.Oidc.RequiredClaims = keysAndValues(oidc.Get("RequiredClaims"))
+				}
+				in.Tags, in.ClientRequestToken = r.tagMap(), &r.token
+				_, err := call[awseks.AssociateIdentityProviderConfigOutput](r, in)
+				return r.providerID(), err
+			},
+			settle: func(r *request) error {
+				return r.wait(func() (bool, error) {
+					p, err := r.identityProvider()
+					return err == nil && p.Status == ekstypes.ConfigStatusActive, err
+				})
+			},
+			read: func(r *request) (map[string]any, error) {
+				p, err := r.identityProvider()
+				return map[string]any{"IdentityProviderConfigArn": aws.ToString(p.IdentityProviderConfigArn)}, err
+			},
+			remove: func(r *request) error {
+				cluster, config := r.providerOf()
+				_, err := call[awseks.DisassociateIdentityProviderConfigOutput](r, &awseks.DisassociateIdentityProviderConfigInput{ClusterName: cluster, IdentityProviderConfig: config})
+				return r.untilGone(err, func() error { _, err := r.identityProvider(); return err })
+			},
+		},
 		"AWS::EKS::PodIdentityAssociation": {
 			input: &awseks.CreatePodIdentityAssociationInput{}, own: "Tags",
 			inPlace: "DisableSessionTags Policy RoleArn Tags TargetRoleArn", update: updateAssociation,
@@ -386,6 +428,27 @@ func (r *request) fargate(cluster, name *string) (ekstypes.FargateProfile, error
 	return *out.FargateProfile, nil
 }
 
+// providerID returns the physical ID of an identity provider: NAME|CLUSTER|oidc.
+func (r *request) providerID() string {
+	return r.name("IdentityProviderConfigName", 63) + "|" + r.text("ClusterName") + "|" + r.text("Type")
+}
+
+// providerOf returns the cluster and the names of an identity provider from its physical ID.
+func (r *request) providerOf() (cluster *string, config *ekstypes.IdentityProviderConfig) {
+	name, rest, _ := strings.Cut(r.id, "|")
+	in, typ, _ := strings.Cut(rest, "|")
+	return &in, &ekstypes.IdentityProviderConfig{Name: &name, Type: &typ}
+}
+
+func (r *request) identityProvider() (ekstypes.OidcIdentityProviderConfig, error) {
+	cluster, config := r.providerOf()
+	out, err := call[awseks.DescribeIdentityProviderConfigOutput](r, &awseks.DescribeIdentityProviderConfigInput{ClusterName: cluster, IdentityProviderConfig: config})
+	if err != nil {
+		return ekstypes.OidcIdentityProviderConfig{}, err
+	}
+	return *out.IdentityProviderConfig.Oidc, nil
+}
+
 // logging converts ClusterLogging.EnabledTypes[{Type}] to the API's form.
 func (r *request) logging() (*ekstypes.Logging, error) {
 	if !r.props.Has("Logging") {
@@ -422,17 +485,24 @@ func (r *request) selectors() (out []ekstypes.FargateProfileSelector, err error)
 		if err := r.fillWith(&s, m, []string{"Labels"}, "Selectors."); err != nil {
 			return nil, err
 		}
-		labels, _ := m.Get("Labels").([]any)
-		for _, l := range labels {
-			if label, ok := l.(*template.Map); ok {
-				if s.Labels == nil {
-					s.Labels = map[string]string{}
-				}
-				key, _ := template.Text(label.Get("Key"))
-				s.Labels[key], _ = template.Text(label.Get("Value"))
-			}
-		}
+		s.Labels = keysAndValues(m.Get("Labels"))
 		out = append(out, s)
 	}
 	return out, nil
+}
+
+// keysAndValues converts a list of Key and Value into a map, or into nil if it is empty.
+func keysAndValues(v any) (out map[string]string) {
+	list, _ := v.([]any)
+	for _, e := range list {
+		if pair, ok := e.(*template.Map); ok {
+			key, _ := template.Text(pair.Get("Key"))
+			value, _ := template.Text(pair.Get("Value"))
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = value
+		}
+	}
+	return out
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -21,7 +23,9 @@ func TestImportExistingResources(t *testing.T) {
 	}
 	// It reports whether the stack was created, and removes it.
 	creates := func(stack, body string, asked bool) bool {
-		set := w.set(t, "s", stack, "CREATE", body, func(in *awscloudformation.CreateChangeSetInput) { in.ImportExistingResources = &asked })
+		set := w.set(t, "s", stack, "CREATE", body, func(in *awscloudformation.CreateChangeSetInput) {
+			in.ImportExistingResources, in.Capabilities = &asked, []cloudformationtypes.Capability{"CAPABILITY_IAM"}
+		})
 		testkit.Must(w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: set.ChangeSetId}))(t)
 		st := w.settled(t, *set.StackId)
 		if _, err := store.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String("kept")}); err != nil {
@@ -40,6 +44,16 @@ func TestImportExistingResources(t *testing.T) {
 	}
 	if !creates("taking", body("Retain", ""), true) {
 		t.Error("the stack has not taken over the parameter")
+	}
+	// A custom resource has no schema that says what identifies it.
+	existing := testkit.Must(awsiam.NewFromConfig(w.cfg).CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://oidc.example.com")}))(t)
+	if creates("custom", `Resources:`+provider+`
+  OIDC:
+    Type: Custom::AWSCDKOpenIdConnectProvider
+    DeletionPolicy: Retain
+    Properties: {ServiceToken: !GetAtt Provider.Arn, Url: https://oidc.example.com, ClientIDList: [sts.amazonaws.com]}
+`, true) {
+		t.Error("a stack has taken over", *existing.OpenIDConnectProviderArn)
 	}
 	owner := w.set(t, "s", "owner", "CREATE", body("Retain", ""), func(in *awscloudformation.CreateChangeSetInput) { in.ImportExistingResources = aws.Bool(true) })
 	testkit.Must(w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: owner.ChangeSetId}))(t)

@@ -104,5 +104,8 @@ func dropReview(tx *store.Tx, f foundStack) {
 	for _, set := range changeSets.All(tx, within(f.key)) {
 		changeSets.Delete(tx, set.Key)
 	}
+	for _, text := range texts.All(tx, within(f.key)) {
+		texts.Delete(tx, text.Key)
+	}
 	stacks.Delete(tx, f.key)
 }

@@ -412,7 +412,11 @@ func (o *operation) takesOver(r *request, d *template.Resource, id string) bool 
 	if !o.rec.Operation.ImportExisting || d.DeletionPolicy != "Retain" && d.DeletionPolicy != "RetainExceptOnCreate" {
 		return false
 	}
-	for _, p := range schemas()[d.Type].PrimaryIdentifier {
+	schema := schemas()[d.Type]
+	if schema == nil { // a custom resource
+		return false
+	}
+	for _, p := range schema.PrimaryIdentifier {
 		if !r.props.Has(p) {
 			return false
 		}

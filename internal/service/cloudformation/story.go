@@ -57,9 +57,9 @@ func (s *Service) Story(account, region, name string) (Story, bool) {
 	if !ok {
 		return Story{}, false
 	}
-	out := Story{Stack: f.describe(), Caller: f.Operation.Caller, JSON: strings.HasPrefix(strings.TrimSpace(f.Template), "{"), Users: map[string][]string{}}
+	out := Story{Stack: f.describe(), Caller: f.Operation.Caller, JSON: strings.HasPrefix(strings.TrimSpace(original(s.store, f.key, &f.versionRecord)), "{"), Users: map[string][]string{}}
 	at := map[string]int{}
-	if t, err := template.Parse(f.Template); err == nil {
+	if t, err := template.Parse(processed(s.store, f.key, &f.versionRecord)); err == nil {
 		if instance, err := bindTo(f.key, &f.stackRecord, t); err == nil {
 			for _, r := range instance.Resources {
 				at[r.ID] = len(out.Resources)
