@@ -179,7 +179,8 @@ func TestListAccessPolicies(t *testing.T) {
 	}
 }
 
-// An entry for a node's role is tried without storing it. It is refused as it would be, and if people lose by it.
+// An entry for a node role is tried without storing it. It is refused if CreateAccessEntry would refuse it, or if
+// people would lose access.
 func TestTryNodeEntry(t *testing.T) {
 	w := newWorld(t)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)

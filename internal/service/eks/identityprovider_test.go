@@ -28,7 +28,7 @@ func TestIdentityProviders(t *testing.T) {
 		}
 		return out.IdentityProviderConfig.Oidc, nil
 	}
-	// accepted is the provider that the control plane knows.
+	// accepted is the provider that the control plane accepts.
 	accepted := func() *ekstypes.OidcIdentityProviderConfig {
 		plane, _ := w.planes.only()
 		w.planes.mu.Lock()

@@ -103,7 +103,7 @@ func TestInsights(t *testing.T) {
 func TestInsightAboutAddons(t *testing.T) {
 	w := newWorld(t)
 	w.clusterAt("1.34")
-	// Its versions for 1.34 that have none of 1.35.
+	// A version for 1.34 that 1.35 does not have.
 	if _, err := w.client.CreateAddon(t.Context(), &awseks.CreateAddonInput{ClusterName: aws.String("dev"), AddonName: aws.String("coredns"), AddonVersion: aws.String(onlyFor(t, w, "coredns", "1.34", "1.35"))}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,8 @@ func TestInsightAboutAddons(t *testing.T) {
 	}
 }
 
-// onlyFor returns a version of an add-on for a Kubernetes version that the next one does not have.
+// onlyFor returns a version of an add-on that is offered for a Kubernetes version, but not for the
+// next one.
 func onlyFor(t *testing.T, w *world, name, kubernetes, next string) string {
 	t.Helper()
 	out, err := w.client.DescribeAddonVersions(t.Context(), &awseks.DescribeAddonVersionsInput{AddonName: &name})

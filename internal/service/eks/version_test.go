@@ -246,7 +246,7 @@ func TestRollback(t *testing.T) {
 	wantError(t, err, "InvalidRequestException", "Unsupported Kubernetes minor version update from 1.35 to 1.34: the cluster was not upgraded from version 1.34, so it cannot be rolled back to it")
 }
 
-// An update of the version ends as it should however often calls fail and the service restarts.
+// A version update ends correctly however often calls fail or the service restarts.
 func TestVersionUpdateSurvivesAnyCrash(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {

@@ -144,8 +144,9 @@ func withRole(data map[string]string, roleARN, typ string) (out map[string]strin
 }
 
 // MappedAs returns mapRoles with a role mapped to nodes of a type, whatever its mapping was before.
-// Other mappings stay, and of a text that cannot be parsed those that it could be parsed up to: the
-// others map no one. The result has been parsed again. exists reports whether there is a ConfigMap.
+// Other mappings stay. If the text cannot be parsed as a whole, those that could be parsed stay;
+// the others have no effect anyway. The result is parsed again as a check. exists reports whether
+// there is a ConfigMap.
 func (m *AuthMap) MappedAs(roleARN, typ string) (mapRoles string, exists bool, err error) {
 	var roles []roleMapping
 	if err := parseYAML(m.data, "mapRoles", &roles); err != nil {

@@ -82,8 +82,8 @@ func (s *Service) CreateAccessEntry(ctx context.Context, in *awseks.CreateAccess
 	return &awseks.CreateAccessEntryOutput{AccessEntry: &rec.Entry}, err
 }
 
-// TryNodeEntry makes an access entry for a role without storing it, and returns an error if that does not make the role
-// one of nodes, or if it takes access away. With replace, the entry takes the place of the one that the role has.
+// TryNodeEntry makes an access entry for a role without storing it, and returns an error if the entry would not make it
+// a node role, or would take access away. With replace, the entry replaces the one that the role has.
 func (s *Service) TryNodeEntry(ctx context.Context, planeID, roleARN, typ string, replace bool) error {
 	cluster, rec, err := s.ClusterByPlane(planeID)
 	if err != nil {

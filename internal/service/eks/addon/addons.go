@@ -85,7 +85,7 @@ func (s *Service) CreateAddon(ctx context.Context, in *awseks.CreateAddonInput) 
 	return &awseks.CreateAddonOutput{Addon: &made.Addon}, err
 }
 
-// TryAddon returns the error with which CreateAddon would refuse an add-on in its default version.
+// TryAddon returns the error that CreateAddon would return for an add-on in its default version.
 func (s *Service) TryAddon(ctx context.Context, cluster, name string) error {
 	key, c, err := s.ActiveCluster(ctx, &cluster)
 	if err != nil {

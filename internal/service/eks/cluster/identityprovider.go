@@ -20,8 +20,8 @@ import (
 // oidc is the only type of identity provider.
 const oidc = "oidc"
 
-// AssociateIdentityProviderConfig starts to let the users of an OIDC provider in. The cluster
-// reconciler completes it. A cluster can have one provider.
+// AssociateIdentityProviderConfig starts to give the users of an OIDC provider access to a cluster.
+// The cluster reconciler completes it. A cluster can have one provider.
 // https://docs.aws.amazon.com/eks/latest/userguide/authenticate-oidc-identity-provider.html
 func (s *Service) AssociateIdentityProviderConfig(ctx context.Context, in *awseks.AssociateIdentityProviderConfigInput) (*awseks.AssociateIdentityProviderConfigOutput, error) {
 	key, rec, err := s.Cluster(ctx, in.ClusterName)
@@ -59,7 +59,8 @@ func (s *Service) AssociateIdentityProviderConfig(ctx context.Context, in *awsek
 	return &awseks.AssociateIdentityProviderConfigOutput{Update: &up.Update, Tags: config.Tags}, nil
 }
 
-// DisassociateIdentityProviderConfig starts to shut the users of an OIDC provider out.
+// DisassociateIdentityProviderConfig starts to remove an OIDC provider, whose users then lose
+// access.
 func (s *Service) DisassociateIdentityProviderConfig(ctx context.Context, in *awseks.DisassociateIdentityProviderConfigInput) (*awseks.DisassociateIdentityProviderConfigOutput, error) {
 	key, rec, err := s.Cluster(ctx, in.ClusterName)
 	if err != nil {
@@ -149,7 +150,7 @@ func (s *Service) changeProviders(ctx context.Context, key store.Key, uid string
 }
 
 // applyIdentityProvider makes the control plane accept the tokens of the provider that up
-// associates, or of none.
+// associates, or of no provider if up disassociates one.
 func (s *Service) applyIdentityProvider(ctx context.Context, key store.Key, planeID string, up record.Update) error {
 	if up.Update.Type == ekstypes.UpdateTypeDisassociateIdentityProviderConfig {
 		return s.ControlPlanes.SetIdentityProvider(ctx, planeID, nil)
@@ -161,8 +162,8 @@ func (s *Service) applyIdentityProvider(ctx context.Context, key store.Key, plan
 	return s.ControlPlanes.SetIdentityProvider(ctx, planeID, &rec.Config)
 }
 
-// endProviderUpdate records the result of an update: a provider exists if it has been associated,
-// or could not be disassociated.
+// endProviderUpdate records the result of an update. The provider remains if it was associated, or
+// could not be disassociated.
 func (s *Service) endProviderUpdate(tx *store.Tx, key store.Key, up record.Update, failure error) error {
 	id := record.IdentityProviderKey(key, up.IdentityProvider)
 	if associating := up.Update.Type == ekstypes.UpdateTypeAssociateIdentityProviderConfig; associating != (failure == nil) {
@@ -180,8 +181,8 @@ func providerParam(name string) string {
 	return base.JSON([]any{map[string]string{"type": oidc, "name": name}}) // from memory
 }
 
-// checkIdentityProvider checks a provider as EKS and the API server do. issuer is the cluster's
-// own.
+// checkIdentityProvider checks a provider as EKS and the API server do. issuer is that of the
+// cluster itself.
 func checkIdentityProvider(cluster, issuer string, in *ekstypes.OidcIdentityProviderConfigRequest) error {
 	switch {
 	case in == nil:

@@ -23,10 +23,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// evidenceWait is how long a request waits for what the control plane says.
+// evidenceWait is how long a request waits for the control plane's answers.
 const evidenceWait = 5 * time.Second
 
-// evidence is what the insights of a cluster are computed from, all read from the cluster as it is.
+// evidence is the current state of a cluster, as far as its insights depend on it.
 type evidence struct {
 	cluster record.Cluster
 	now     time.Time
@@ -225,8 +225,8 @@ func (e *evidence) kubeProxy(version string) finding {
 	return f
 }
 
-// addonVersions checks which add-ons have a version for the Kubernetes version. kube-proxy's
-// versions are bound by their skew instead: it is updated after the control plane.
+// addonVersions checks which add-ons have a version for the Kubernetes version. kube-proxy is
+// updated after the control plane, so kubeProxy checks its version skew instead.
 func (e *evidence) addonVersions(version string) finding {
 	f := passing("All installed EKS add-on versions are compatible with Kubernetes version " + version + ".")
 	for _, a := range e.addons {

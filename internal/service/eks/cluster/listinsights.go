@@ -18,7 +18,7 @@ import (
 // The operations on insights.
 //
 // AWS deviation: EKS computes insights once a day and when a refresh is started. Here every answer
-// is computed from the cluster as it is, so a refresh is complete at once.
+// is computed from the cluster's current state, so a refresh completes at once.
 // https://docs.aws.amazon.com/eks/latest/userguide/cluster-insights.html
 
 // ListInsights lists the insights of a cluster.
@@ -77,8 +77,7 @@ func (s *Service) StartInsightsRefresh(ctx context.Context, in *awseks.StartInsi
 	return &awseks.StartInsightsRefreshOutput{Status: ekstypes.InsightsRefreshStatusInProgress, Message: new("Insights refresh is in progress")}, err
 }
 
-// DescribeInsightsRefresh returns the last refresh. A cluster that has had none was refreshed when it
-// was created.
+// DescribeInsightsRefresh returns the last refresh. If none was started, it is the cluster's creation.
 func (s *Service) DescribeInsightsRefresh(ctx context.Context, in *awseks.DescribeInsightsRefreshInput) (*awseks.DescribeInsightsRefreshOutput, error) {
 	key, rec, err := s.ActiveCluster(ctx, in.ClusterName)
 	if err != nil {
@@ -96,7 +95,7 @@ func (s *Service) DescribeInsightsRefresh(ctx context.Context, in *awseks.Descri
 	}, nil
 }
 
-// insightsOf computes the insights of a cluster, and stores since when each has its status.
+// insightsOf computes the insights of a cluster, and stores when the status of each last changed.
 func (s *Service) insightsOf(ctx context.Context, name *string) ([]ekstypes.Insight, error) {
 	key, rec, err := s.ActiveCluster(ctx, name)
 	if err != nil {

@@ -32,12 +32,13 @@ const (
 	// freeAddresses is how many addresses an update needs in the cluster's subnets.
 	// https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
 	freeAddresses = 5
-	// upgradeWait is how long one reconciliation waits for the control plane of another version.
+	// upgradeWait is how long one reconciliation waits for the control plane to change its version.
 	upgradeWait = 2 * time.Minute
 )
 
 // UpdateClusterVersion starts to change the Kubernetes version of a cluster: to the next minor
-// version or, for some days after that, back to the one before. The cluster reconciler completes it.
+// version or, within rollbackWindow of an upgrade, back to the previous one. The cluster reconciler
+// completes it.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterVersion.html
 func (s *Service) UpdateClusterVersion(ctx context.Context, in *awseks.UpdateClusterVersionInput) (*awseks.UpdateClusterVersionOutput, error) {
 	key, rec, err := s.Cluster(ctx, in.Name)
@@ -137,7 +138,7 @@ func (s *Service) checkRollback(rec record.Cluster, to eksversions.Version, conf
 }
 
 // checkReadiness refuses an update of a cluster that is not ready for it. force overrides the
-// insights, but not nodes that the new version could not work with.
+// insights, but not node groups that are too old for the new version.
 func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.Cluster, up *record.Update, force bool) error {
 	ev, err := s.gather(ctx, key, rec)
 	if err != nil {
@@ -178,8 +179,8 @@ func (e *evidence) nodegroupsBehind(version string) []string {
 	return out
 }
 
-// applyVersion replaces the control plane by one of another version. Once the control plane has
-// the version, it stays, whatever happens to the network.
+// applyVersion replaces the control plane with one of another version. After that, a problem in the
+// network no longer fails the update.
 func (s *Service) applyVersion(ctx context.Context, key store.Key, rec record.Cluster, version string) error {
 	if s.ControlPlanes.Version(rec.Plane.ID) != version {
 		if issue, err := s.networkIssue(s.AsService(ctx, key.Account, key.Region), rec); err != nil {
@@ -198,7 +199,7 @@ type updateFailure struct{ issue ekstypes.ClusterIssue }
 
 func (e *updateFailure) Error() string { return *e.issue.Message }
 
-// networkIssue returns what in a cluster's network prevents an update, or nil.
+// networkIssue returns the issue in a cluster's network that prevents an update, or nil.
 func (s *Service) networkIssue(ctx context.Context, rec record.Cluster) (*ekstypes.ClusterIssue, error) {
 	vpc := rec.Cluster.ResourcesVpcConfig
 	subnets, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: vpc.SubnetIds})
@@ -227,7 +228,7 @@ func (s *Service) networkIssue(ctx context.Context, rec record.Cluster) (*ekstyp
 }
 
 // settledVersion reports whether an update changes the version of a control plane that already has
-// the new version, so that the update cannot fail any more.
+// the new version, so that the update can no longer fail.
 func (s *Service) settledVersion(rec record.Cluster, up record.Update) bool {
 	return up.Version != "" && s.ControlPlanes.Version(rec.Plane.ID) == up.Version
 }
@@ -244,8 +245,8 @@ func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 	}
 }
 
-// VersionNotes says why the last change of a cluster's version has not succeeded, and what would
-// refuse the next one.
+// VersionNotes explains why the last change of a cluster's version has not succeeded, and why the
+// next one would be refused.
 func (s *Service) VersionNotes(ctx context.Context, cluster string) ([]string, error) {
 	key, rec, err := s.Cluster(ctx, &cluster)
 	if err != nil {
@@ -309,7 +310,7 @@ func (s *Service) CancelUpdate(ctx context.Context, in *awseks.CancelUpdateInput
 	return nil, errNotCancellable(key.ID, id)
 }
 
-// The texts of the following errors are known where they are marked [seen].
+// Of the following errors, only those marked [seen] are known to have EKS's texts.
 
 // [seen] hashicorp/terraform-provider-aws, rancher/rancher#43316; also for the current version and
 // for older ones

@@ -41,14 +41,14 @@ type Facts struct {
 	Pod *corev1.Pod
 	// Events are about the pod, or about the failure to create it, oldest first.
 	Events []corev1.Event
-	// Wanting is how many pods the controller of a pod that was not created still lacks, and Template is what it makes
-	// them of, if known.
+	// If the pod was not created, Wanting is how many pods its controller still has to create, and Template is their
+	// template, if known.
 	Wanting  int
 	Template *corev1.PodTemplateSpec
 	// Node is the node that the pod is bound to, or nil if it does not exist.
 	Node *corev1.Node
-	// Nodes are all the nodes of the cluster if the pod is not bound to one that exists, Scheduled the pods on them that
-	// have not ended, and Volumes those that are bound to the pod's claims.
+	// If the pod is not bound to a node that exists, Nodes are all nodes of the cluster, Scheduled are the pods on them
+	// that have not ended, and Volumes are the volumes bound to the pod's claims.
 	Nodes     []corev1.Node
 	Scheduled []corev1.Pod
 	Volumes   []corev1.PersistentVolume
@@ -138,7 +138,7 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 	return f, err
 }
 
-// wanting returns how many pods a controller still lacks, and what it makes them of.
+// wanting returns how many pods a controller still has to create, and their template.
 func wanting(ctx context.Context, client kubernetes.Interface, namespace string, of *corev1.ObjectReference) (int, *corev1.PodTemplateSpec, error) {
 	opts := metav1.GetOptions{}
 	switch of.Kind {
@@ -437,8 +437,8 @@ type UnboundClaim struct {
 	Selected bool
 }
 
-// findUnbound looks up the claims that keep the pod from being scheduled, and the volumes of the others. The scheduler itself
-// reports claims that do not exist.
+// findUnbound looks up the claims that keep the pod from being scheduled, and the volumes of the others. The scheduler
+// itself reports claims that do not exist.
 func (f *Facts) findUnbound(ctx context.Context, client kubernetes.Interface) error {
 	if f.Pod.Spec.NodeName != "" {
 		return nil

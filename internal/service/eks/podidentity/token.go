@@ -118,7 +118,7 @@ type ServiceAccountIdentity struct {
 	Expiration int64
 	// Pods run as the service account. Those in WithoutToken were created before it had a role.
 	Pods, WithoutToken []string
-	// Bare are those in WithoutToken that no controller makes again.
+	// Bare are those in WithoutToken that no controller would recreate.
 	Bare []string
 }
 

@@ -153,7 +153,7 @@ type Insights struct {
 	Statuses map[string]InsightStatus
 }
 
-// An InsightStatus is the status of an insight and since when it has it.
+// An InsightStatus is the status of an insight and the time of its last change.
 type InsightStatus struct {
 	Status ekstypes.InsightStatusValue
 	Since  time.Time
