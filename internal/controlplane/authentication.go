@@ -20,25 +20,25 @@ import (
 // An IdentityProvider is an OpenID Connect provider whose ID tokens the API server accepts.
 // https://kubernetes.io/docs/reference/access-authn-authz/authentication/#openid-connect-tokens
 type IdentityProvider struct {
-	// IssuerURL is the tokens' iss. The API server gets the keys from there.
+	// IssuerURL is the iss claim of the tokens. The API server fetches the keys from it.
 	IssuerURL string
-	// ClientID must be one of the tokens' audiences.
+	// ClientID must be among the audiences of a token.
 	ClientID string
 	// UsernameClaim and GroupsClaim are the claims with the user's name and groups. Without a GroupsClaim, users have
 	// no groups.
 	UsernameClaim, GroupsClaim string
-	// UsernamePrefix and GroupsPrefix come before the names.
+	// UsernamePrefix and GroupsPrefix are put before the names.
 	UsernamePrefix, GroupsPrefix string
-	// RequiredClaims are claims that tokens must have, with these values.
+	// RequiredClaims are claims that a token must have, with these values.
 	RequiredClaims map[string]string
 }
 
-// adoptWait is how long SetIdentityProvider waits for the API server, which looks every 10 seconds whether it could
+// adoptWait is how long SetIdentityProvider waits for the API server, which checks every 10 seconds whether it can
 // reach a new provider.
 const adoptWait = 15 * time.Second
 
-// writeAuthentication writes the API server's AuthenticationConfiguration, which it reads again when it changes, and
-// returns it. A plane whose process has not been started yet has no folder and gets the file later.
+// writeAuthentication writes the API server's AuthenticationConfiguration, which the API server reloads when it
+// changes, and returns it. It fails if the plane's process has never been started, because the plane has no folder yet.
 func (p *plane) writeAuthentication() ([]byte, error) {
 	p.authentication.Lock()
 	defer p.authentication.Unlock()
@@ -76,7 +76,8 @@ func authenticationConfig(idp *IdentityProvider) apiserver.AuthenticationConfigu
 	return config
 }
 
-// awaitAuthentication waits until the API server's metrics name a configuration, but at most adoptWait.
+// awaitAuthentication waits until the API server's metrics show that it uses a configuration, but no longer than
+// adoptWait.
 func (p *plane) awaitAuthentication(ctx context.Context, config []byte) error {
 	waiting, cancel := context.WithTimeout(ctx, adoptWait)
 	defer cancel()

@@ -24,8 +24,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// newIssuer starts an OIDC provider, which processes that are started later trust. It returns the provider's URL and
-// what signs its tokens.
+// newIssuer starts an OIDC provider that is trusted by processes started later. It returns the provider's URL and a
+// function that signs its tokens.
 func newIssuer(t *testing.T) (url string, sign func(claims jwt.MapClaims) string) {
 	t.Helper()
 	key := testkit.Must(rsa.GenerateKey(rand.Reader, 2048))(t)
@@ -55,7 +55,8 @@ func newIssuer(t *testing.T) (url string, sign func(claims jwt.MapClaims) string
 	}
 }
 
-// The users of an identity provider come in as soon as SetIdentityProvider returns, also after a restart.
+// The users of an identity provider have access as soon as SetIdentityProvider returns, and still have it after a
+// restart.
 func TestIdentityProvider(t *testing.T) {
 	issuer, sign := newIssuer(t)
 	w := newKubernetes(t)

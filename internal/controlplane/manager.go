@@ -440,8 +440,8 @@ func (m *Manager) SetLogging(ctx context.Context, id string, components []string
 }
 
 // SetIdentityProvider changes the OIDC provider whose tokens the API server accepts, without a restart; nil means none.
-// It returns when the API server has adopted the change. If the provider does not answer, that takes too long to wait
-// for, and SetIdentityProvider returns earlier: the API server tries again about once a minute.
+// It returns when the API server uses the new configuration. If the provider does not answer, SetIdentityProvider stops
+// waiting, and the API server tries again about once a minute.
 func (m *Manager) SetIdentityProvider(ctx context.Context, id string, idp *IdentityProvider) error {
 	p := m.find(id)
 	if p == nil {

@@ -178,8 +178,8 @@ type process struct {
 
 	*succession // nil unless it began as a successor
 
-	// pid and instance are its current run's, and guarded by the plane's mu. The instance is in the names of log
-	// streams.
+	// pid and instance belong to the current run and are guarded by the plane's mu. The instance is part of the names
+	// of log streams.
 	pid      int
 	instance string
 }

@@ -20,12 +20,12 @@ const retireTime = 10 * time.Second
 //  1. A second process starts beside the plane's, with the new version and the same state, keys and files. Only its
 //     API server runs.
 //  2. When that answers, the version is stored and new connections go to it.
-//  3. The old process stops its controllers, completes its requests, makes its clients connect again, and ends.
+//  3. The old process stops its controllers, completes its requests, makes its clients reconnect, and exits.
 //  4. The new process starts its controllers.
 //
-// Until the version is stored, a failure or crash leaves the plane as it was. After that, the plane's process is
-// started with the new version. Upgrade may be repeated after an error, and does nothing more than wait for a plane that
-// has the version already.
+// Until the version is stored, a failure or crash leaves the plane as it was. After that, a crash restarts it with the
+// new version. Upgrade may be repeated after an error. For a plane that has the version already, it only waits until
+// the plane is ready.
 func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 	p := m.find(id)
 	if p == nil {
@@ -57,7 +57,7 @@ func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 	return next.awaitLeading(ctx, m.closing)
 }
 
-// A succession is what becomes of a process that replaces another one.
+// A succession is the progress of a process that replaces another one.
 type succession struct {
 	version string        // what the process emulates until it is the plane's
 	serving chan int      // gets its port when it serves
@@ -65,7 +65,7 @@ type succession struct {
 	failed  chan error    // gets its first error
 }
 
-// heard notes a report of the process. A process that succeeds no other has nil.
+// heard records a report of the process. s is nil for a process that replaces no other.
 func (s *succession) heard(r launch.Report) {
 	switch {
 	case s == nil:
@@ -78,14 +78,14 @@ func (s *succession) heard(r launch.Report) {
 	}
 }
 
-// over notes that the process has ended.
+// over records that the process has ended.
 func (s *succession) over(err error) {
 	if s != nil {
 		offer(s.failed, err)
 	}
 }
 
-// offer sends a value, unless the channel has one.
+// offer sends a value, unless the channel is full.
 func offer[T any](ch chan T, v T) {
 	select {
 	case ch <- v:
@@ -171,7 +171,7 @@ func (p *plane) succeed(ctx context.Context, next *process, port int) error {
 	old.unboot()
 	old.Retire([]byte(launch.Retire), retireTime)
 	if err := next.Send([]byte(launch.Lead)); err != nil {
-		// It has ended, and is started again as the plane's process, with its controllers.
+		// It has ended. Its supervisor restarts it as the plane's process, with the controllers.
 		p.m.cfg.Log.Warn("the new process of a control plane ended early", "plane", p.id, "err", err)
 	}
 	return nil

@@ -20,8 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 )
 
-// While a cluster is upgraded through all versions and back by one, clients write and watch: what was answered is
-// there, watchers see all of it, and nobody gets a server error.
+// While a cluster is upgraded through all versions and rolled back by one, clients write and watch: every acknowledged
+// write is there, watchers see all of them, and no client gets a server error.
 func TestUpgradesUnderLoad(t *testing.T) {
 	w := newKubernetes(t)
 	key := account
@@ -82,14 +82,14 @@ func controllersWork(t *testing.T, client *kubernetes.Clientset, name string) {
 	})
 }
 
-// A load is made of clients that write, watch and ask all the time.
+// A load is a set of clients that constantly write, watch and read.
 type load struct {
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 	watched cache.Store
 
 	mu       sync.Mutex
-	answered []string // names of objects whose creation was answered
+	answered []string // names of objects whose creation was acknowledged
 	reset    int      // requests that lost their connection
 	failures []error
 	longest  time.Duration
@@ -122,7 +122,8 @@ func startLoad(t *testing.T, client func() *kubernetes.Clientset) *load {
 	return l
 }
 
-// write creates an object. It tries again if the connection is lost, as it cannot know whether it was created.
+// write creates an object. If the connection is lost, it retries, because it cannot know whether the object was
+// created.
 func (l *load) write(ctx context.Context, c *kubernetes.Clientset, name string) {
 	for ctx.Err() == nil {
 		_, err := c.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -137,7 +138,7 @@ func (l *load) write(ctx context.Context, c *kubernetes.Clientset, name string) 
 	}
 }
 
-// lostConnection notes an error, and reports whether a client would send its request again.
+// lostConnection records an error, and reports whether a client would retry its request.
 func (l *load) lostConnection(ctx context.Context, err error) bool {
 	if err == nil || ctx.Err() != nil || apierrors.IsAlreadyExists(err) {
 		return false
@@ -152,7 +153,7 @@ func (l *load) lostConnection(ctx context.Context, err error) bool {
 	return true
 }
 
-// ask measures for how long nothing is answered.
+// ask measures the longest gap between two answers.
 func (l *load) ask(ctx context.Context, c *kubernetes.Clientset) {
 	last := time.Now()
 	for ctx.Err() == nil {

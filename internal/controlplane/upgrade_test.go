@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// version returns what the plane's process emulates.
+// version returns the version that the plane's process emulates.
 func (w *world) version(id string) string {
 	w.t.Helper()
 	var cfg launch.Config

@@ -31,7 +31,7 @@ const encryptionPoll = 500 * time.Millisecond
 type apiServer struct {
 	run      func(context.Context) error
 	loopback *rest.Config
-	// leaving means that clients are sent to the process that replaces this one.
+	// leaving is set when another process has replaced this one, so that clients reconnect.
 	leaving atomic.Bool
 	// requests counts the requests in progress, except watches and the like.
 	requests *waitgroup.SafeWaitGroup
@@ -93,14 +93,14 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener,
 }
 
 const (
-	// leaveTime is how long the API server still answers requests after another process has replaced it, so that busy
-	// clients change their connections between two requests.
+	// leaveTime is how long the API server keeps answering requests after another process has replaced it, so that busy
+	// clients switch connections between two requests.
 	leaveTime = 300 * time.Millisecond
-	// lastFlush is how long it then stays for its last answers, and for telling idle clients that it closes.
+	// lastFlush is how long it then stays to send its last answers, and to notify idle clients that it is closing.
 	lastFlush = 50 * time.Millisecond
 )
 
-// sendingAway makes a server that is leaving close a connection after the answer. For HTTP/2 that is a GOAWAY frame:
+// sendingAway makes a server that is leaving close each connection after an answer. In HTTP/2 it sends a GOAWAY frame:
 // requests in progress are completed, and the client sends further ones on a new connection.
 func (a *apiServer) sendingAway(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,8 +111,8 @@ func (a *apiServer) sendingAway(next http.Handler) http.Handler {
 	})
 }
 
-// retire returns when all requests have been answered and all clients know that they should connect again. stop ends
-// the server. Watches end with the process.
+// retire returns when all requests have been answered and all clients have been asked to reconnect. stop ends the
+// server. Watches end with the process.
 func (a *apiServer) retire(ctx context.Context, stop func()) {
 	a.leaving.Store(true)
 	_ = pause(ctx, leaveTime)

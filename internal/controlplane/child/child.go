@@ -55,10 +55,10 @@ var errRetired = errors.New("replaced by another process")
 
 // orders are the parent's commands.
 type orders struct {
-	lead, retire context.Context // done when the command has come
+	lead, retire context.Context // done when the command has arrived
 }
 
-// listenTo receives the parent's commands. A process that succeeds no other leads from the start.
+// listenTo receives the parent's commands. A process that is not a successor leads from the start.
 func listenTo(ctx context.Context, env childproc.Env, successor bool) orders {
 	lead, setLead := context.WithCancel(context.Background())
 	retire, setRetire := context.WithCancel(context.Background())
@@ -108,7 +108,7 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	// The controllers end before the API server does, because another process takes them over.
+	// On retirement the controllers stop before the API server, because another process takes over from them.
 	controllers, stopControllers := context.WithCancel(ctx)
 	defer stopControllers()
 	component := func(ctx context.Context, name string, run func(context.Context) error) {

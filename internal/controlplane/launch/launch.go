@@ -38,7 +38,7 @@ type Command string
 const (
 	// Lead makes a successor start the controllers.
 	Lead Command = "lead"
-	// Retire makes the process stop its controllers, send its clients away and end.
+	// Retire makes the process stop its controllers, ask its clients to reconnect, and exit.
 	Retire Command = "retire"
 )
 
@@ -58,7 +58,7 @@ type Event string
 const (
 	// Listening means that Port accepts connections. Requests may still be refused.
 	Listening Event = "listening"
-	// Serving means that a successor answers requests, and waits for Lead.
+	// Serving means that a successor answers requests and waits for Lead.
 	Serving Event = "serving"
 	// Ready means that requests are answered and all built-in roles exist.
 	Ready Event = "ready"
