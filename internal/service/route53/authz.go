@@ -17,7 +17,8 @@ func zoneARN(id string) string { return arn.New("route53", "", "", "hostedzone/"
 
 type resolver struct{}
 
-// Resource implements authz.Resolver. Policies can name zones and changes by ID, but nothing that is stored about them.
+// Resource implements authz.Resolver. Policies can refer to zones and changes by ID, but not to anything stored about
+// them.
 func (resolver) Resource(_ context.Context, _, _, kind, id string) (authz.Resource, bool) {
 	return authz.Resource{ARN: arn.New("route53", "", "", kind+"/"+bare(&id))}, true
 }

@@ -24,7 +24,7 @@ const (
 	maxRecords    = 1000   // in a batch
 	maxCharacters = 32_000 // of the values in a batch
 	maxValues     = 400    // of a record set
-	// changeLife is how long GetChange knows a change. At most pruned of the older ones are removed with each new one.
+	// changeLife is how long GetChange finds a change. Each new change removes up to pruned expired ones.
 	changeLife = 24 * time.Hour
 	pruned     = 10
 )
@@ -48,7 +48,7 @@ func (s *Service) record(tx *store.Tx, in regional.Scope, comment string) (chang
 	return c, changes.Put(tx, in.Key(c.ID), c)
 }
 
-// pending returns the change as the operation that makes it answers. It is in force already.
+// pending returns the change in the form in which the operation that makes it returns it. It has already taken effect.
 func (c *changeRecord) pending() *route53types.ChangeInfo {
 	out := &route53types.ChangeInfo{Id: aws.String("/change/" + c.ID), Status: route53types.ChangeStatusPending, SubmittedAt: &c.At}
 	if c.Comment != "" {
@@ -57,7 +57,7 @@ func (c *changeRecord) pending() *route53types.ChangeInfo {
 	return out
 }
 
-// GetChange returns the status of a change: INSYNC.
+// GetChange returns the status of a change, which is always INSYNC.
 func (s *Service) GetChange(ctx context.Context, in *awsroute53.GetChangeInput) (*awsroute53.GetChangeOutput, error) {
 	c, err := changes.Get(s.store, caller(ctx).Key(bare(in.Id)))
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *Service) ChangeResourceRecordSets(ctx context.Context, in *awsroute53.C
 	return &awsroute53.ChangeResourceRecordSetsOutput{ChangeInfo: change.pending()}, nil
 }
 
-// tooLarge returns which limit a batch exceeds, or nothing. What is upserted counts twice.
+// tooLarge returns which limit a batch exceeds, or "". Upserts count twice.
 func tooLarge(list []route53types.Change) string {
 	records, characters := 0, 0
 	for _, c := range list {
@@ -179,7 +179,7 @@ func tooLarge(list []route53types.Change) string {
 	return ""
 }
 
-// apply makes the changes. ownZone reports whether the caller has the zone with an ID.
+// apply makes the changes. ownZone reports whether the caller owns the zone with an ID.
 func (b *batch) apply(list []route53types.Change, ownZone func(id string) bool) {
 	seen := map[string]route53types.ChangeAction{}
 	for _, c := range list {
@@ -310,7 +310,7 @@ func (b *batch) checkName(set *route53types.ResourceRecordSet) {
 	}
 }
 
-// failRouting reports that other record sets with the name and type have another routing policy.
+// failRouting reports that other record sets with the same name and type have a different routing policy.
 func (b *batch) failRouting(set *route53types.ResourceRecordSet) {
 	what, policy := fmt.Sprintf("RRSet with DNS name %s, type %s", *set.Name, set.Type), routing(set)
 	details := map[string]string{
@@ -342,7 +342,7 @@ func routing(set *route53types.ResourceRecordSet) string {
 	return "simple"
 }
 
-// services are the domains of the AWS resources that aliases may lead to.
+// services are the domains of the AWS resources that aliases may point to.
 // https://docs.aws.amazon.com/Route53/latest/APIReference/API_AliasTarget.html
 var services = []string{".amazonaws.com.", ".cloudfront.net.", ".awsglobalaccelerator.com.", ".elasticbeanstalk.com.", ".on.aws."}
 
@@ -363,7 +363,7 @@ func (b *batch) checkAlias(set *route53types.ResourceRecordSet, ownZone func(id 
 	}
 }
 
-// ListResourceRecordSets lists the record sets of a zone, from a given one on.
+// ListResourceRecordSets lists the record sets of a zone, starting at a given one.
 func (s *Service) ListResourceRecordSets(ctx context.Context, in *awsroute53.ListResourceRecordSetsInput) (*awsroute53.ListResourceRecordSetsOutput, error) {
 	sc := caller(ctx)
 	z, err := s.zone(s.store, sc, in.HostedZoneId)

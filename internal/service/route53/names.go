@@ -13,7 +13,7 @@ func (p *problem) String() string {
 	return fmt.Sprintf("FATAL problem: %s (%s) encountered with '%s'", p.code, p.text, p.value)
 }
 
-// normalized returns a domain name as Route 53 stores it: in lower case, with a dot at the end, and with other characters
+// normalized returns a domain name as Route 53 stores it: in lower case, with a trailing dot, and with characters other
 // than letters, digits, hyphens and underscores as \ooo. A wildcard is \052.
 // https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DomainNameFormat.html
 func normalized(name string) (string, *problem) {
@@ -62,7 +62,7 @@ func normalized(name string) (string, *problem) {
 	return out.String() + ".", nil
 }
 
-// asked returns a name for a comparison with stored ones. Names that cannot be stored are compared as they are.
+// asked normalizes a name for comparison with stored ones. It returns invalid names unchanged.
 func asked(name string) string {
 	if n, p := normalized(name); p == nil {
 		return n
@@ -70,7 +70,7 @@ func asked(name string) string {
 	return name
 }
 
-// plain returns a normalized name without the dot at the end, as programs ask for it.
+// plain returns a normalized name as programs look it up, without the trailing dot.
 func plain(name string) string {
 	return strings.TrimSuffix(strings.ReplaceAll(name, `\052`, "*"), ".")
 }

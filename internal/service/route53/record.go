@@ -44,17 +44,17 @@ type zoneRecord struct {
 // A vpcRecord is a VPC in which a private zone answers.
 type vpcRecord struct {
 	ID, Region string
-	// Account is the owner, if that is another account than the zone's.
+	// Account is the owner of the VPC, if it does not own the zone.
 	Account string `json:",omitempty"`
 }
 
-// A bucketRecord has some of the record sets of a zone: a batch of changes is one transaction, which cannot write a
-// record for each of 1,000 record sets.
+// A bucketRecord holds some of the record sets of a zone. A batch of changes is one transaction, which could not write
+// a record for each of 1,000 record sets.
 type bucketRecord struct {
 	Sets []setRecord
 }
 
-// A setRecord is a record set, in few bytes: a large batch rewrites all buckets of a zone.
+// A setRecord is a record set in a compact form, because a large batch rewrites all buckets of a zone.
 type setRecord struct {
 	Name, Type string
 	ID         *string  `json:",omitempty"`
@@ -124,7 +124,7 @@ type changeRecord struct {
 // bucketCount is the number of buckets of a zone.
 const bucketCount = 64
 
-// bucketOf returns the number of the bucket in which the record sets of a name are.
+// bucketOf returns the number of the bucket that holds the record sets of a name.
 func bucketOf(name string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(name)) // never fails

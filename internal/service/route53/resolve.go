@@ -10,7 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// resolvable returns a zone as package reach resolves it.
+// resolvable returns a zone in the form that package reach resolves.
 //
 // AWS deviation: the answers of a routing policy do not vary. A name has all addresses of its multivalue records, and
 // otherwise those of one record: the one with the greatest weight, the primary one, or the first by its identifier.
@@ -49,7 +49,7 @@ func preferred(set, to *route53types.ResourceRecordSet) bool {
 
 func with(rec reach.Record, set *route53types.ResourceRecordSet) reach.Record {
 	if a := set.AliasTarget; a != nil {
-		// A load balancer's name has this prefix where a client wants addresses of both families.
+		// Clients put this prefix before a load balancer's name to get addresses of both families.
 		rec.Target = strings.TrimPrefix(plain(*a.DNSName), "dualstack.")
 		return rec
 	}
@@ -63,7 +63,7 @@ func with(rec reach.Record, set *route53types.ResourceRecordSet) reach.Record {
 	return rec
 }
 
-// without returns a record without what with added to it for a set.
+// without undoes with: it returns a record without what a set added to it.
 func without(rec reach.Record, set *route53types.ResourceRecordSet) reach.Record {
 	gone := with(reach.Record{}, set)
 	out := reach.Record{Target: rec.Target}

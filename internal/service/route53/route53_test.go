@@ -234,15 +234,15 @@ func TestZones(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Must(c.DeleteHostedZone(ctx, &awsroute53.DeleteHostedZoneInput{Id: &id}))(t)
-	// Changes are known for a day.
+	// Changes are kept for a day.
 	w.clock.Step(25 * time.Hour)
 	testkit.Must(c.DeleteHostedZone(ctx, &awsroute53.DeleteHostedZoneInput{Id: &b}))(t)
 	_, err = c.GetChange(ctx, &awsroute53.GetChangeInput{Id: made.ChangeInfo.Id})
 	testkit.WantErrorWith(t, err, "NoSuchChange", "Could not find")
 }
 
-// Batches of changes, each on the zone that the ones before have left, with the texts that ExternalDNS and Terraform
-// show.
+// Batches of changes, each applied to the zone as the previous ones left it, with the error texts that ExternalDNS and
+// Terraform show.
 func TestChanges(t *testing.T) {
 	w := newWorld(t)
 	a := w.account(t)
@@ -282,7 +282,7 @@ func TestChanges(t *testing.T) {
 			testkit.WantError(t, err, tt.code, tt.want)
 		}
 	}
-	// A batch that is refused has changed nothing. Names are in the order of their labels, last to first.
+	// A refused batch changes nothing. Names are sorted by their labels, last to first.
 	want := strings.TrimSpace(`
 CAA shop.test. 0 issue "amazon.com"
 MX shop.test. 10 mail.shop.test

@@ -11,7 +11,7 @@ import (
 	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
 )
 
-// malformed returns what is wrong with the form of a change, or nothing.
+// malformed returns what is wrong with the form of a change, or "".
 func malformed(c *route53types.Change) string {
 	set := c.ResourceRecordSet
 	identifier := "null"

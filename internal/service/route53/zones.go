@@ -22,7 +22,7 @@ import (
 // maxZones is the default quota. https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DNSLimitations.html
 const maxZones = 500
 
-// reserved are domains for which nobody can have a public zone.
+// reserved are domains that cannot have a public zone.
 var reserved = map[string]bool{"example.com.": true, "example.net.": true, "example.org.": true}
 
 // CreateHostedZone creates a public zone, or a private one for a VPC.
@@ -85,7 +85,7 @@ func (s *Service) CreateHostedZone(ctx context.Context, in *awsroute53.CreateHos
 	return out, err
 }
 
-// nameServers returns the name servers of a zone. Those of private zones are always the same, and answer nobody.
+// nameServers returns the name servers of a zone. Private zones all have the same ones, which never answer.
 func nameServers(z *zoneRecord) []string {
 	if z.Private {
 		return []string{"ns-0.awsdns-00.com", "ns-512.awsdns-00.net", "ns-1024.awsdns-00.org", "ns-1536.awsdns-00.co.uk"}
@@ -99,7 +99,7 @@ func nameServers(z *zoneRecord) []string {
 	}
 }
 
-// apex returns the record sets with which a zone begins.
+// apex returns the record sets of a new zone.
 func apex(z *zoneRecord) []route53types.ResourceRecordSet {
 	var ns []route53types.ResourceRecord
 	for _, n := range z.NameServers {
@@ -190,7 +190,7 @@ func (s *Service) ListHostedZones(ctx context.Context, in *awsroute53.ListHosted
 	return out, err
 }
 
-// ListHostedZonesByName lists zones by name, from a given one on.
+// ListHostedZonesByName lists zones by name, starting at a given one.
 func (s *Service) ListHostedZonesByName(ctx context.Context, in *awsroute53.ListHostedZonesByNameInput) (*awsroute53.ListHostedZonesByNameOutput, error) {
 	all := s.own(ctx)
 	slices.SortFunc(all, func(a, b zoneRecord) int {
@@ -254,7 +254,7 @@ func (s *Service) UpdateHostedZoneComment(ctx context.Context, in *awsroute53.Up
 	return &awsroute53.UpdateHostedZoneCommentOutput{HostedZone: out.shown()}, err
 }
 
-// DeleteHostedZone deletes a zone that has only the records with which it began.
+// DeleteHostedZone deletes a zone that has only its own NS and SOA records.
 func (s *Service) DeleteHostedZone(ctx context.Context, in *awsroute53.DeleteHostedZoneInput) (*awsroute53.DeleteHostedZoneOutput, error) {
 	sc := caller(ctx)
 	var change changeRecord
@@ -278,7 +278,7 @@ func (s *Service) DeleteHostedZone(ctx context.Context, in *awsroute53.DeleteHos
 	return &awsroute53.DeleteHostedZoneOutput{ChangeInfo: change.pending()}, err
 }
 
-// GetDNSSEC returns that a zone is not signed.
+// GetDNSSEC reports that a zone is not signed.
 func (s *Service) GetDNSSEC(ctx context.Context, in *awsroute53.GetDNSSECInput) (*awsroute53.GetDNSSECOutput, error) {
 	_, err := s.zone(s.store, caller(ctx), in.HostedZoneId)
 	return &awsroute53.GetDNSSECOutput{KeySigningKeys: []route53types.KeySigningKey{}, Status: &route53types.DNSSECStatus{ServeSignature: aws.String("NOT_SIGNING")}}, err
@@ -318,7 +318,7 @@ func conflicting(r store.Reader, v vpcRecord, z *zoneRecord) error {
 	return nil
 }
 
-// AssociateVPCWithHostedZone lets a private zone answer in another VPC. The zone of another account must have
+// AssociateVPCWithHostedZone lets a private zone answer in another VPC. If another account owns the zone, it must have
 // authorized the VPC.
 func (s *Service) AssociateVPCWithHostedZone(ctx context.Context, in *awsroute53.AssociateVPCWithHostedZoneInput) (*awsroute53.AssociateVPCWithHostedZoneOutput, error) {
 	v, err := s.vpc(ctx, in.VPC)
@@ -357,7 +357,7 @@ func (s *Service) AssociateVPCWithHostedZone(ctx context.Context, in *awsroute53
 	return &awsroute53.AssociateVPCWithHostedZoneOutput{ChangeInfo: change.pending()}, err
 }
 
-// DisassociateVPCFromHostedZone ends that a private zone answers in a VPC. The owners of both may do that.
+// DisassociateVPCFromHostedZone stops a private zone from answering in a VPC. The owner of either may do that.
 func (s *Service) DisassociateVPCFromHostedZone(ctx context.Context, in *awsroute53.DisassociateVPCFromHostedZoneInput) (*awsroute53.DisassociateVPCFromHostedZoneOutput, error) {
 	v := vpcRecord{ID: aws.ToString(in.VPC.VPCId), Region: string(in.VPC.VPCRegion)}
 	if v.ID == "" || v.Region == "" {
