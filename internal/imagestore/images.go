@@ -82,7 +82,7 @@ func (s *Store) Empty(rd store.Reader, r *Repository) bool {
 	return empty
 }
 
-// Tags returns the names of a repository's tags that follow another name, in order.
+// Tags returns the names of a repository's tags that sort after another name, in order.
 func (s *Store) Tags(r *Repository, after string) []string {
 	out := []string{}
 	for _, t := range tags.All(s.store, r.Below(r.ID)) {

@@ -45,8 +45,8 @@ type Store struct {
 // An Owner returns the IDs of a service's repositories.
 type Owner func(store.Reader) (map[string]bool, error)
 
-// Own adds a service whose repositories are in the Store. Sweep removes what is in no service's repositories, so all
-// services must be added before it runs.
+// Own registers a service that keeps its images in the Store. Sweep removes whatever belongs to no registered service,
+// so all services must be registered before it runs.
 func (s *Store) Own(ids Owner) { s.owners = append(s.owners, ids) }
 
 // New returns a Store.
@@ -122,8 +122,8 @@ func (s *Store) remove(ctx context.Context, all []content) error {
 	return nil
 }
 
-// Sweep removes what a crash may have left: blobs without a record, abandoned uploads, and what was in repositories
-// that no longer exist. As long as a record is unreadable, nothing is removed.
+// Sweep removes what a crash may have left: blobs without a record, abandoned uploads, and the contents of repositories
+// that no longer exist. If any record is unreadable, nothing is removed.
 func (s *Store) Sweep(ctx context.Context) error {
 	// All records are read at one moment, because the parts of an upload may become a layer at any time.
 	var all []content

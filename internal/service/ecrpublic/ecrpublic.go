@@ -1,5 +1,5 @@
 // Package ecrpublic implements Amazon ECR Public: the repositories of an account's public registry, and the images in
-// them. Everybody may pull from public.ecr.aws/ALIAS/REPOSITORY; a push needs permissions.
+// them. Anyone may pull from public.ecr.aws/ALIAS/REPOSITORY; pushing requires permissions.
 //
 // Package imagestore holds the images. The registry of Amazon ECR (internal/service/ecr/registry) serves them to
 // registry clients. Package authz makes access decisions, including repository policies. Only the composition root
@@ -85,8 +85,8 @@ func (sc scope) arn(repository string) string {
 	return arn.New("ecr-public", "", sc.Account, "repository/"+repository)
 }
 
-// alias returns the name of the registry in the names of its images. AWS assigns a random one; here it follows from the
-// account, so that it needs no record and the names of images survive a reset.
+// alias returns the registry's name as it appears in the names of its images. AWS assigns a random one; here it is
+// derived from the account, so it needs no record and the names of images survive a reset.
 func (sc scope) alias() string {
 	const letters, all = "abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789"
 	sum := sha256.Sum256([]byte("ECR Public " + sc.Account))
@@ -104,7 +104,7 @@ func (sc scope) contents(r *repositoryRecord) *imagestore.Repository {
 	return &imagestore.Repository{Scope: sc.Scope, ID: r.ID, Name: r.Name, Registry: sc.Account}
 }
 
-// byAlias returns the registry with an alias. Registries without repositories have nothing that others could name.
+// byAlias returns the registry with an alias, if it has repositories. Otherwise there is nothing in it to refer to.
 func (s *Service) byAlias(alias string) (scope, bool) {
 	last := ""
 	for _, r := range repositories.All(s.store, store.Scope{}) {
@@ -174,8 +174,8 @@ func named(resource string) (account, name string, err error) {
 	return a.Account, name, nil
 }
 
-// Repository returns the account of a repository that is named as in public.ecr.aws/ALIAS/REPOSITORY, and where its
-// images are stored. known says whether the alias is that of a registry here.
+// Repository returns where the images of public.ecr.aws/ALIAS/NAME are stored, or nil, and the account that owns them.
+// known reports whether a registry with that alias exists.
 func (s *Service) Repository(alias, name string) (r *imagestore.Repository, account string, known bool) {
 	sc, known := s.byAlias(alias)
 	if !known {
@@ -188,8 +188,8 @@ func (s *Service) Repository(alias, name string) (r *imagestore.Repository, acco
 	return sc.contents(&rec), sc.Account, true
 }
 
-// Exists reports whether a registry with an alias is known here, whether it has a repository, and whether the repository
-// has an image. reference is a tag or a digest.
+// Exists reports whether a registry with an alias exists, whether it has a repository, and whether the repository has
+// an image. reference is a tag or a digest.
 func (s *Service) Exists(alias, name, reference string) (registry, repository, image bool) {
 	r, _, registry := s.Repository(alias, name)
 	if r == nil {

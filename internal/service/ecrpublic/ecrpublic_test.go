@@ -187,7 +187,8 @@ func TestRepositories(t *testing.T) {
 	}
 }
 
-// Everybody may pull. A push needs permissions, which a repository policy can give to other accounts.
+// Anyone may pull. Pushing requires permissions, which a repository policy can give to other
+// accounts.
 func TestPushAndPull(t *testing.T) {
 	w := newWorld(t)
 	account, friend := w.Account(t), w.Account(t)
@@ -251,7 +252,7 @@ func TestPushAndPull(t *testing.T) {
 	}
 	wantText(t, crane.Delete(ref+":theirs", login(t, guest)...), "ecr-public:BatchDeleteImage")
 
-	// Sweeping for what a crash has left keeps what is in public repositories.
+	// Sweep keeps the contents of public repositories.
 	if err := w.images.Sweep(ctx); err != nil {
 		t.Error(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/imagestore"
 )
 
-// The texts that Amazon ECR has, too, are its own (internal/service/ecr/errors.go). The others are from memory.
+// Errors that Amazon ECR also has use its texts (internal/service/ecr/errors.go). The other texts are from memory.
 
 func errNoRepository(name, registry string) error {
 	return awserr.Newf("RepositoryNotFoundException", "The repository with name '%s' does not exist in the registry with id '%s'", name, registry)

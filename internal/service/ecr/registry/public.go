@@ -15,10 +15,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/imagestore"
 )
 
-// Public has the repositories of ECR Public.
+// Public looks up the repositories of ECR Public.
 type Public interface {
-	// Repository returns where the images of public.ecr.aws/ALIAS/NAME are stored, or nil, and whose they are. known says
-	// whether there is a registry with that alias.
+	// Repository returns where the images of public.ecr.aws/ALIAS/NAME are stored, or nil, and the account that owns
+	// them. known reports whether a registry with that alias exists.
 	Repository(alias, name string) (r *imagestore.Repository, account string, known bool)
 }
 
@@ -28,7 +28,7 @@ const (
 	publicRegion = "us-east-1"
 )
 
-// inPublic finds out whether the request is for a public registry (/v2/ALIAS/… at public.ecr.aws, or
+// inPublic checks whether the request is for a public registry (/v2/ALIAS/… at public.ecr.aws, or
 // /v2/public.ecr.aws/ALIAS/… elsewhere) and returns the rest of the path.
 func (x *exchange) inPublic(path string) string {
 	rest := path
@@ -44,11 +44,11 @@ func (x *exchange) inPublic(path string) string {
 		return path
 	}
 	x.alias, x.region, x.base = alias, publicRegion, x.base+alias+"/"
-	x.account = alias // which ECR Public takes instead of an account
+	x.account = alias // which ECR Public accepts instead of an account
 	return rest
 }
 
-// anonymous reports whether the request needs no credentials: everybody may read a public registry.
+// anonymous reports whether the request needs no credentials: anyone may read a public registry.
 // https://docs.aws.amazon.com/AmazonECR/latest/public/docker-pull-ecr-image.html
 func (x *exchange) anonymous() bool {
 	return x.alias != "" && x.r.Header.Get("Authorization") == "" && (x.r.Method == http.MethodGet || x.r.Method == http.MethodHead)

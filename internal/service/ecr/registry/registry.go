@@ -5,8 +5,8 @@
 // for it (BatchGetImage, GetDownloadUrlForLayer, InitiateLayerUpload, …), as the principal that got the token. So the
 // same policies apply as for the API, CloudTrail records the calls, and DescribeImages shows pushed images at once.
 //
-// The public registries of Amazon ECR Public are served here, too. Everybody may read them; what changes them becomes
-// calls of ECR Public (public.go).
+// The package also serves the public registries of Amazon ECR Public. Anyone may read them; requests that change them
+// become calls to ECR Public (public.go).
 //
 // https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 package registry
@@ -93,7 +93,7 @@ type exchange struct {
 	repository      string
 	// alias is the name of the public registry, or empty.
 	alias string
-	ctx   context.Context // of the calls
+	ctx   context.Context // of the calls to the API
 }
 
 // paths are the paths below a repository.
