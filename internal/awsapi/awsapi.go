@@ -28,7 +28,7 @@ const (
 	FederatedUser   PrincipalType = "FederatedUser"
 	AWSService      PrincipalType = "AWSService"
 	AnonymousCaller PrincipalType = "Anonymous" // calls of operations that need no signature
-	// InstanceCaller is an instance that shows its identity document. Its Tags are the instance's.
+	// InstanceCaller is an instance that authenticates with its identity document. Its Tags are the instance's.
 	InstanceCaller PrincipalType = "Unknown"
 )
 

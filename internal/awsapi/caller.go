@@ -40,7 +40,7 @@ func Do[Out any](ctx context.Context, api API, in any) (*Out, error) {
 	return typed, nil
 }
 
-// A CallError is the error of a call between services, with the ID of its request, by which the journal knows it.
+// A CallError is the error of a call between services, with the ID of its request, under which the journal has it.
 type CallError struct {
 	RequestID, Service, Operation string
 	Err                           error

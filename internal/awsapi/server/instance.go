@@ -15,11 +15,11 @@ import (
 // [seen] cfnbootstrap/aws_client.py of aws-cfn-bootstrap
 const instanceScheme = "CFN_V1 "
 
-// instanceOperations are what an instance may call that way. The programs use GET, which is otherwise refused for
-// services with the query protocol.
+// instanceOperations are the operations that an instance may call that way. The programs use GET, which is otherwise
+// refused for services with the query protocol.
 var instanceOperations = map[string]bool{"cloudformation.SignalResource": true, "cloudformation.DescribeStackResource": true}
 
-// routeInstance finds the service of a request by an instance, which is the only one that knows the scheme.
+// routeInstance sets the service of a request by an instance: only CloudFormation knows the scheme.
 func (x *exchange) routeInstance() (err error) {
 	if x.service, err = model.Get("cloudformation"); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (x *exchange) verifyInstance() error {
 	return nil
 }
 
-// notForInstances refuses an operation that instances may not call by their identity document.
+// notForInstances refuses an operation that instances may not call with their identity document.
 func (x *exchange) notForInstances() error {
 	if x.identity == "" || instanceOperations[x.service.Name+"."+x.op.Name] {
 		return nil

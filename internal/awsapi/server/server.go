@@ -132,7 +132,7 @@ type exchange struct {
 	r        *http.Request
 	req      wire.Request
 	auth     *sigv4.Authorization // nil if unsigned
-	identity string               // what an instance sends instead
+	identity string               // the identity document and signature that an instance sends instead
 	authErr  error                // why auth could not be parsed
 	pending  *sigv4.Pending       // the part of auth that is checked before the body is read; nil if the check failed
 	refusal  error                // why pending is nil

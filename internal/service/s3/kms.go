@@ -22,7 +22,7 @@ type KMS interface {
 	GenerateDataKey(context.Context, *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error)
 }
 
-// awsManagedKey is the key of objects for which no other KMS key is named.
+// awsManagedKey is the default KMS key.
 const awsManagedKey = "alias/aws/s3"
 
 // An encryptionRecord says how an object is encrypted. It is zero for S3's own keys.
@@ -58,7 +58,7 @@ func (e *encryptionRecord) bucketKey() *bool {
 	return &e.BucketKey
 }
 
-// An encryptionRequest is what a client asks for. What is empty follows from the bucket's default encryption.
+// An encryptionRequest is what a client asks for. The bucket's default encryption applies to empty fields.
 type encryptionRequest struct {
 	algorithm s3types.ServerSideEncryption
 	key       *string
@@ -106,7 +106,7 @@ func (s *Service) encrypt(ctx context.Context, b *bucket, key string, asked encr
 	return e, nil
 }
 
-// decrypt refuses callers for whom KMS does not decrypt the object's data key.
+// decrypt returns an error unless KMS decrypts the object's data key for the caller.
 func (s *Service) decrypt(ctx context.Context, e *encryptionRecord) error {
 	if e.Key == "" {
 		return nil
@@ -115,7 +115,7 @@ func (s *Service) decrypt(ctx context.Context, e *encryptionRecord) error {
 	return errKMS(err)
 }
 
-// errKMS returns S3's error for one of KMS's.
+// errKMS translates an error of KMS into S3's.
 // https://docs.aws.amazon.com/AmazonS3/latest/userguide/troubleshoot-403-errors.html#access-denied-bucket-encryption
 func errKMS(err error) error {
 	var api smithy.APIError

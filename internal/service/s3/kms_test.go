@@ -48,7 +48,7 @@ func TestKMS(t *testing.T) {
 	_, err = user.CopyObject(ctx, &awss3.CopyObjectInput{Bucket: c.bucket, Key: aws.String("copy"), CopySource: aws.String(*c.bucket + "/mine")})
 	wantError(t, err, "AccessDenied", "kms:Decrypt")
 
-	// The default encryption of the bucket holds for clients that ask for none, also for uploads of several parts.
+	// The bucket's default encryption applies to clients that ask for none, also in multipart uploads.
 	testkit.Must(c.PutBucketEncryption(ctx, &awss3.PutBucketEncryptionInput{Bucket: c.bucket, ServerSideEncryptionConfiguration: &s3types.ServerSideEncryptionConfiguration{
 		Rules: []s3types.ServerSideEncryptionRule{{
 			ApplyServerSideEncryptionByDefault: &s3types.ServerSideEncryptionByDefault{SSEAlgorithm: "aws:kms", KMSMasterKeyID: key.Arn}, BucketKeyEnabled: aws.Bool(true),

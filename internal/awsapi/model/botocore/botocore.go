@@ -126,13 +126,13 @@ func (n *Namespace) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(n))
 }
 
-// additionsJSON has, by service, the operations, the shapes, and the members and enum values of shapes
-// that clients use and that are newer than the models, with the reason for each addition.
+// additionsJSON lists, by service, the operations, shapes, members and enum values that clients use but that are newer
+// than the models, with the reason for each addition.
 //
 //go:embed additions.json
 var additionsJSON []byte
 
-// add completes the model of a service with what additions.json has for it.
+// add adds what additions.json has for a service to the service's model.
 func (a *API) add(name string) error {
 	var all map[string]struct {
 		Why        string                `json:"why"`
