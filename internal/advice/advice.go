@@ -16,7 +16,7 @@ import (
 type Fix struct {
 	// Commands are run in order in one POSIX shell.
 	Commands []string `json:"commands"`
-	// Sketch, if not empty, says that the commands do not fix it as they are, what to fill in, and how to find it.
+	// Sketch, if not empty, says that the commands alone do not fix it, what is missing, and how to find that.
 	Sketch string `json:"sketch,omitempty"`
 	// Replaces says that the fix replaces its subject by another of the same kind.
 	Replaces bool `json:"replaces,omitempty"`
@@ -34,12 +34,12 @@ type Answer struct {
 	Note string `json:"note,omitempty"`
 }
 
-// A Judge makes changes on a copy of the world and asks the engine that refused. It returns nil if what failed works on
-// the copy and what worked before still does, and otherwise says what is still wrong, or no longer works.
+// A Judge applies changes to a copy of the world and asks the engine that refused. It returns nil if what failed works
+// on the copy and what worked before still does. Otherwise its error says what is still wrong, or no longer works.
 type Judge func(changes []Change) error
 
-// Try returns the fix of all the changes, made by the commands, after they have held on a copy. If they have not, the
-// commands are only part of a fix: a sketch says what is missing.
+// Try tries changes on a copy and returns the fix whose commands make them. If the judge objects, the commands are only
+// part of a fix, and its sketch says what is missing.
 func Try(judge Judge, changes []Change, commands ...string) []Fix {
 	f := Fix{Commands: commands, Changes: changes}
 	if err := judge(changes); err != nil {
@@ -50,15 +50,15 @@ func Try(judge Judge, changes []Change, commands ...string) []Fix {
 	return []Fix{f}
 }
 
-// Then adds what has to be done after a fix. The whole is proven if both are.
+// Then appends a fix that has to follow this one. The whole is proven if both are.
 func (f *Fix) Then(next Fix) {
 	f.Commands, f.Changes = slices.Concat(f.Commands, next.Commands), slices.Concat(f.Changes, next.Changes)
 	f.Replaces = f.Replaces || next.Replaces
 	f.Proven, f.Sketch = f.Proven && next.Proven, cmp.Or(f.Sketch, next.Sketch)
 }
 
-// Paste returns a fix whose commands have not been tried: no copy of a stack can be deleted or updated. Everything else
-// uses Try.
+// Paste returns a fix whose commands have not been tried, because a stack cannot be deleted or updated on a copy.
+// Everything else uses Try.
 func Paste(commands ...string) Fix { return Fix{Commands: commands} }
 
 // Sketch returns a fix with something that has to be filled in first.

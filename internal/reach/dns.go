@@ -45,7 +45,7 @@ func (s *Snapshot) Resolve(from Endpoint, name string) Resolution {
 	return s.resolve(from, name, 0)
 }
 
-// resolve resolves a name to which aliases links of a chain of aliases have led.
+// resolve is Resolve for a name at the end of a chain of aliases. aliases is the length of the chain so far.
 func (s *Snapshot) resolve(from Endpoint, name string, aliases int) Resolution {
 	r := Resolution{Name: name}
 	if a, err := netip.ParseAddr(name); err == nil {
@@ -96,8 +96,8 @@ func (s *Snapshot) zoneOf(n, vpc string) *HostedZone {
 	return nil
 }
 
-// unheard returns the most specific private zone with a name that nobody outside its VPCs can resolve, or nil. Names of
-// AWS's services exist in public DNS, whatever private zones there are.
+// unheard returns the most specific private zone that contains a name, or nil. Clients outside its VPCs cannot resolve
+// the name, except for names of AWS's services, which public DNS always has.
 func (s *Snapshot) unheard(n string) *HostedZone {
 	if strings.HasSuffix(n, ".amazonaws.com") || strings.HasSuffix(n, ".amazonaws.com.cn") || strings.HasSuffix(n, ".aws") {
 		return nil
@@ -110,10 +110,10 @@ func (s *Snapshot) unheard(n string) *HostedZone {
 	return nil
 }
 
-// maxAliases is the length of a chain of aliases that a resolver follows.
+// maxAliases is the length of the longest chain of aliases that a resolver follows.
 const maxAliases = 8
 
-// answer answers from a hosted zone. What a private zone does not have, public DNS is not asked for.
+// answer answers from a hosted zone. Names that a private zone does not have are not looked up in public DNS.
 // https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/hosted-zone-private-considerations.html
 func (s *Snapshot) answer(r Resolution, n string, z *HostedZone, from Endpoint, aliases int) Resolution {
 	kind := "public"
@@ -304,7 +304,7 @@ func (s *Snapshot) endpointAddresses(v *VPCEndpoint, zone, only string) []netip.
 	return append(near, far...)
 }
 
-// public answers like the internet's DNS. The names that aliases lead to are resolved for from.
+// public answers like the internet's DNS. The targets of aliases are resolved as for from.
 func (s *Snapshot) public(r Resolution, n string, from Endpoint, aliases int) Resolution {
 	if z := s.zoneOf(n, ""); z != nil {
 		return s.answer(r, n, z, from, aliases)

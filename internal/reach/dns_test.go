@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// Hosted zones answer for their VPCs, the most specific one first, and public ones for everybody.
+// Hosted zones answer for their VPCs, the most specific one first, and public ones for all clients.
 func TestHostedZones(t *testing.T) {
 	s := edit(closed(), &reach.HostedZone{ID: "Z0CORP", Name: "corp.test", VPCs: []string{"vpc-k8s"}, Records: map[string]reach.Record{
 		"corp.test": {}, "db.corp.test": {Addresses: []netip.Addr{ip("10.0.1.10")}}, "www.corp.test": {Target: "db.corp.test"},

@@ -266,8 +266,8 @@ type HostedZone struct {
 	Name string
 	// VPCs are the VPCs in which a private zone answers. A public zone, which has none, answers for the internet.
 	VPCs []string
-	// Records are the records by name, written like Name. A name that begins with *. answers for all names below it that
-	// have no records. A name whose records are of other types has an empty one.
+	// Records are the records by name, written like Name. A name that begins with *. answers for all names below it
+	// that have no records. A name that only has records of other types has an empty Record.
 	Records map[string]Record
 }
 

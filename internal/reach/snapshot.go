@@ -41,7 +41,7 @@ type topology struct {
 	acls      map[string]*ACL        // by subnet
 	owners    map[string]string      // of the interfaces of NAT gateways, endpoints and load balancers
 	hostNames []*HostName
-	zones     []*HostedZone // those with the longest names first
+	zones     []*HostedZone // longest names first
 	endpoints []*VPCEndpoint
 	faults    []*Fault
 }

@@ -94,7 +94,7 @@ func (x *Explainer) replaceable(e *api.NodeExplanation, i *ec2types.Instance) er
 	return nil
 }
 
-// roleMay returns a judge of changes to a role's policies, which asks whether the role may perform an action then.
+// roleMay returns a judge of changes to a role's policies, which asks whether the role could then perform an action.
 func (x *Explainer) roleMay(roleARN, action, resource string) advice.Judge {
 	return func(changes []advice.Change) error {
 		who, err := x.principalOf(roleARN)
@@ -228,8 +228,8 @@ func (x *Explainer) mayLaunch(account, region string, g *ekstypes.Nodegroup) err
 	return last
 }
 
-// keyUsable returns a judge of changes to a key of a cluster, which asks whether the cluster's role may use the key
-// then: it is enabled by what the judge is asked about, and its policy and grants decide.
+// keyUsable returns a judge of changes that enable a cluster's key. It asks whether the cluster's role could then use
+// the key, by its policy and grants.
 func (x *Explainer) keyUsable(role, key, region string) advice.Judge {
 	return func(changes []advice.Change) error {
 		who, err := x.principalOf(role)

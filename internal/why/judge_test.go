@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 )
 
-// A fault that is not the only one of its kind is no fix by itself, and one that is gone is none at all.
+// Removing a fault is not enough if there is another of its kind, and no fix at all if the fault is gone.
 func TestFaultsAreTried(t *testing.T) {
 	const account, region = "000000000000", "us-east-1"
 	isolate := func(id string) fault.Fault {
@@ -62,7 +62,7 @@ func (denyingRole) RoleByARN(context.Context, string) (iam.Role, error) {
 	return iam.Role{Trust: `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"sts:AssumeRole"}]}`}, nil
 }
 
-// A trust policy that denies a service is not mended by a statement that allows it.
+// A statement that allows a service does not fix a trust policy that denies it.
 func TestTrustIsTried(t *testing.T) {
 	x := New(Config{IAM: denyingRole{}})
 	if got := x.trusting("arn:aws:iam::000000000000:role/node", "ec2.amazonaws.com"); len(got) != 1 || got[0].Proven {

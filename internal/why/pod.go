@@ -146,7 +146,7 @@ func (c *podChain) fail(name, evidence string, why *api.Reason) {
 	if s := c.hosted(name); s != nil && s.Decision != nil {
 		own := why
 		if why = c.x.reason(c.facts.Account, c.facts.Region, s.Decision); own != nil && len(why.Fixes) == 0 && why.Note == "" {
-			why.Fixes = own.Fixes // the node knows what it asked for, and not the rest of the pod
+			why.Fixes = own.Fixes // the node only knows what it asked for, not the rest of the pod
 		}
 	}
 	c.Steps = append(c.Steps, api.Step{Name: name, State: api.StepFailed, Evidence: evidence, Reason: paged(why)})

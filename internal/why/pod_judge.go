@@ -25,8 +25,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// This file has the judges of changes to pods and nodes. The scheduler itself runs in the child process of the control
-// plane; its filters are asked here by Kubernetes' own helpers:
+// This file has the judges of changes to pods and nodes. The scheduler itself runs in the control plane's child
+// process; here Kubernetes' own helpers apply its filters:
 // https://kubernetes.io/docs/reference/scheduling/config/#scheduling-plugins
 
 // schedulable returns why none of the nodes would take a pod, or nil.
@@ -43,7 +43,7 @@ func (c *podChain) schedulable(pod *corev1.Pod, nodes []corev1.Node) error {
 	return err
 }
 
-// unjudged returns an error for a pod with rules that are not tried on a copy.
+// unjudged returns an error for a pod with rules that cannot be tried on a copy.
 func unjudged(spec *corev1.PodSpec) error {
 	rules := ""
 	if a := spec.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
@@ -87,7 +87,7 @@ func (c *podChain) admits(pod *corev1.Pod, n *corev1.Node) error {
 	return c.room(pod, n)
 }
 
-// room returns why a node has no room for a pod beside those that it has, or nil.
+// room returns why a node has no room for another pod, or nil.
 func (c *podChain) room(pod *corev1.Pod, n *corev1.Node) error {
 	left := corev1.ResourceList{}
 	maps.Copy(left, n.Status.Allocatable)
@@ -143,8 +143,8 @@ func hostPorts(p *corev1.Pod) (out []string) {
 	return out
 }
 
-// onNodes returns a judge that changes a copy of the pod and of the nodes, and asks whether one of the nodes takes the
-// pod then.
+// onNodes returns a judge that changes a copy of the pod and of the nodes, and asks whether one of the nodes would then
+// take the pod.
 func (c *podChain) onNodes(change func(pod *corev1.Pod, nodes []corev1.Node)) advice.Judge {
 	return func([]advice.Change) error {
 		pod, nodes := c.pod.DeepCopy(), make([]corev1.Node, len(c.facts.Nodes))
@@ -168,8 +168,8 @@ func (c *podChain) nodeNamed(name string, change func(*corev1.Node)) advice.Judg
 	})
 }
 
-// onAnother returns why a new node like one that exists would not take the pod, or nil. Of the pods that the other
-// has, DaemonSets make theirs on the new node, too.
+// onAnother returns why a new node like an existing one would not take the pod, or nil. The new node also gets the
+// existing one's DaemonSet pods.
 func (c *podChain) onAnother(like *corev1.Node) error {
 	n := like.DeepCopy()
 	n.Name, n.Spec.Unschedulable = "a new node", false
@@ -187,8 +187,8 @@ func (c *podChain) onAnother(like *corev1.Node) error {
 	return (&podChain{x: c.x, facts: &own, pod: c.pod}).schedulable(c.pod, []corev1.Node{*n})
 }
 
-// bindable returns a judge of new volumes, which asks Kubernetes' own matching whether each claim takes its volume, and
-// whether a node takes the pod then.
+// bindable returns a judge of new volumes, which asks Kubernetes' own matching whether each claim would bind to its
+// volume, and whether a node would then take the pod.
 func (c *podChain) bindable(claims []*corev1.PersistentVolumeClaim, volumes []*corev1.PersistentVolume) advice.Judge {
 	return func([]advice.Change) error {
 		for i, claim := range claims {
@@ -227,8 +227,8 @@ func (c *podChain) pullable(image string) advice.Judge {
 	}
 }
 
-// podSecurity returns the fix that lowers the level of a namespace to the first one that lets the pods of a template in.
-// It opens the namespace to pods of others as well, so keeping to the level comes to mind first.
+// podSecurity returns the fix that lowers the level of a namespace to the strictest one that admits the pods of a
+// template. This admits other such pods as well, so changing the pods should be considered first.
 func podSecurity(namespace string, template *corev1.PodTemplateSpec) []advice.Fix {
 	command := func(level string) string {
 		return "kubectl label --overwrite namespace " + namespace + " pod-security.kubernetes.io/enforce=" + level

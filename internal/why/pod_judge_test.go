@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// A node takes a pod in the judge's opinion as in the scheduler's.
+// The judge and the scheduler agree on whether a node takes a pod.
 func TestSchedulable(t *testing.T) {
 	const plain = `
 metadata: {name: web, namespace: shop, labels: {app: web}}
@@ -85,7 +85,7 @@ func TestUntaintingIsNotEnough(t *testing.T) {
 	}
 }
 
-// A namespace is opened as little as its pods need.
+// A namespace is opened only as far as its pods need.
 func TestPodSecurityLevel(t *testing.T) {
 	for level, spec := range map[string]string{"baseline": "containers: [{name: c, image: nginx}]", "privileged": "hostNetwork: true, containers: [{name: c, image: nginx}]"} {
 		fixes := podSecurity("shop", read[corev1.PodTemplateSpec](t, "spec: {"+spec+"}"))
@@ -130,12 +130,12 @@ func TestVolumesForClaims(t *testing.T) {
 	}
 }
 
-// unpullable is a machine that gets no image.
+// unpullable is a machine that cannot pull images.
 type unpullable struct{ machineSteps }
 
 func (*unpullable) TryPull(context.Context, string, string) error { return errors.New("no such image") }
 
-// That an image may be pulled is no fix if it cannot be.
+// Permission to pull an image is no fix if the image cannot be pulled.
 func TestPullPolicy(t *testing.T) {
 	pod := read[corev1.Pod](t, waitingPod)
 	c := &podChain{x: New(Config{Machines: &unpullable{}}), facts: &eks.PodFacts{Pod: pod}, pod: pod}

@@ -111,7 +111,7 @@ func (c *podChain) addressFixes() []advice.Fix {
 				"aws ec2 describe-subnets --subnet-ids "+m.SubnetID+" --query 'Subnets[].AvailableIpAddressCount' --region "+c.facts.Region))
 		}
 	}
-	for _, f := range c.moreNodes() { // no node gives this pod an address: another one does, if it is made again there
+	for _, f := range c.moreNodes() { // another node has an address for the pod, if it is recreated there
 		fixes = append(fixes, advice.Sketch("then delete the pod, so that it is made again on a node with free addresses", f.Commands...))
 	}
 	return fixes

@@ -196,8 +196,8 @@ func (c *podChain) moreNodes() []advice.Fix {
 }
 
 // larger returns the fix that adds a node to a managed group that has the given nodes, and that raises the quota of its
-// instances if necessary. If the quota keeps the group from launching the nodes that it already wants, raising the quota
-// is enough. A new node in any zone of the group has to take the pod.
+// instances if necessary. If the quota keeps the group from launching the nodes that it already wants, raising the
+// quota is enough. The pod has to fit on a new node in any zone of the group.
 func (c *podChain) larger(name string, has []corev1.Node) []advice.Fix {
 	account, region := c.facts.Account, c.facts.Region
 	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: account, Region: region, Service: "eks"})

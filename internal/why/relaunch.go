@@ -28,7 +28,7 @@ func (x *Explainer) relaunch(e *api.NodeExplanation, m *machine.Instance, old, n
 	}
 	return x.replaced(e, m, "", nil, "sed -i.wrong "+quoted("s|"+old+"|"+news+"|g")+" user-data", func() error {
 		edited := strings.ReplaceAll(string(m.UserData), old, news)
-		// Scripts are run, not parsed: they name the cluster by what was replaced.
+		// Scripts are run, not parsed: in them, the replaced text is the cluster's name.
 		if c, err := userdata.Parse(m.Image.Family, []byte(edited)); err == nil && c.ClusterName != news {
 			return fmt.Errorf("user data names the cluster %s then", c.ClusterName)
 		}
@@ -57,14 +57,14 @@ func (x *Explainer) thenRelaunch(e *api.NodeExplanation, m *machine.Instance, wh
 	}
 }
 
-// relaunchAfter returns the fix that replaces an instance whose user data is right, but ran too early: before what the
-// other fix mends.
+// relaunchAfter returns the fix that replaces an instance whose user data is correct but ran too early, before the
+// other fix.
 func (x *Explainer) relaunchAfter(e *api.NodeExplanation, m *machine.Instance, before []advice.Fix) []advice.Fix {
 	return x.replaced(e, m, "", before, "", nil)
 }
 
 // replaced returns the fix that launches an instance again, after another fix and an edit of its user data, which judge
-// has to accept. It has to be possible to launch it while the old one still runs.
+// has to accept. It must be possible to launch the new instance while the old one still runs.
 func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch string, first []advice.Fix, edit string, judge func() error) []advice.Fix {
 	at := " --region " + e.Region
 	var before []string

@@ -15,7 +15,7 @@ import (
 )
 
 // requestFixes returns the commands for the suggestions whose changes can all be made by commands. Each is tried on the
-// current policies: those of the request may have changed.
+// current policies, which may have changed since the request.
 func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, who string) []advice.Fix {
 	// If the request itself can be changed, the condition in the trust policy is meant for that.
 	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {

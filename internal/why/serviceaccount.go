@@ -314,7 +314,7 @@ func allows(trust string, more trustStatement, actions []string, req policy.Requ
 	return nil
 }
 
-// createServiceAccount returns the fix that makes a service account, which is all that the API server asks for.
+// createServiceAccount returns the fix that creates a service account, which is all that the API server requires.
 func createServiceAccount(namespace, name, command string) []advice.Fix {
 	wanted := "serviceaccount " + namespace + "/" + name
 	return advice.Try(func(changes []advice.Change) error {

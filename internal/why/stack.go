@@ -62,8 +62,8 @@ type stackQuestion struct {
 	cloudformation.Story
 	out   *api.StackExplanation
 	depth int // of nesting
-	// scope are the events of the operation that is explained and of what followed from it. deletes says that a user
-	// asked for a deletion.
+	// scope are the events of the operation that is explained and of its consequences. deletes means that a user asked
+	// for a deletion.
 	scope   []cloudformation.StoryEvent
 	deletes bool
 }
@@ -140,10 +140,10 @@ func (q *stackQuestion) failed() bool {
 	})
 }
 
-// A progress is what an operation did about a resource.
+// A progress is what an operation did with a resource.
 type progress struct {
 	first, last cloudformation.StoryEvent
-	// bad is the last event about its failure, and undone says that a rollback deleted it.
+	// bad is the last event about its failure, and undone means that a rollback deleted it.
 	bad        *cloudformation.StoryEvent
 	undone     bool
 	physicalID string
@@ -270,7 +270,7 @@ func (q *stackQuestion) steps(ctx context.Context) error {
 	return nil
 }
 
-// did says what the operation did about a resource, and how long that took if it was more than a second.
+// did says what the operation did with a resource, and how long that took if it was more than a second.
 func (q *stackQuestion) did(p *progress) string {
 	out := ""
 	switch {
@@ -304,7 +304,7 @@ func (q *stackQuestion) tookTooLong() bool {
 	})
 }
 
-// whole returns a step for a failure that is of the stack, not of a resource: parameters, exports and outputs.
+// whole returns a step for a failure of the stack rather than of a resource: of its parameters, exports or outputs.
 func (q *stackQuestion) whole(of map[string]*progress) *api.Step {
 	for _, p := range of {
 		if p.bad != nil {
@@ -326,7 +326,7 @@ func (q *stackQuestion) whole(of map[string]*progress) *api.Step {
 	return nil
 }
 
-// notes adds what else matters to somebody who wants to change or delete the stack.
+// notes adds what else matters to a user who wants to change or delete the stack.
 func (q *stackQuestion) notes() {
 	at := " --stack-name " + q.out.Stack + " --region " + q.region
 	if aws.ToBool(q.EnableTerminationProtection) {

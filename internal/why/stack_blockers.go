@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 )
 
-// A blocker is what keeps a resource from being deleted, with the commands that delete it. Without commands it is of
-// another service.
+// A blocker is what keeps a resource from being deleted, with the commands that delete it. Without commands it belongs
+// to another service.
 type blocker struct {
 	text     string
 	commands []string
@@ -131,7 +131,7 @@ func (q *stackQuestion) references(ctx context.Context, group string) (out []blo
 	return out
 }
 
-// inVPC is what a VPC holds that is not the stack's.
+// inVPC are the things in a VPC that are not the stack's.
 func (q *stackQuestion) inVPC(ctx context.Context, vpc string) []blocker {
 	out := q.interfaces(ctx, "vpc-id", vpc)
 	one := func(id *string, kind, command string) {
@@ -166,7 +166,7 @@ func (q *stackQuestion) inVPC(ctx context.Context, vpc string) []blocker {
 	return out
 }
 
-// ofRole is what has to be taken from a role before it can be deleted.
+// ofRole is what has to be removed from a role before it can be deleted.
 func (q *stackQuestion) ofRole(ctx context.Context, role string) (out []blocker) {
 	if found, err := awsapi.Do[awsiam.ListAttachedRolePoliciesOutput](ctx, q.x.cfg.API, &awsiam.ListAttachedRolePoliciesInput{RoleName: &role}); err == nil {
 		for _, p := range found.AttachedPolicies {
@@ -206,7 +206,7 @@ func (q *stackQuestion) inCluster(ctx context.Context, cluster string) (out []bl
 	return out
 }
 
-// templateFixes are sketches for failures that the template or its parameters decide, by AWS's texts.
+// templateFixes are sketches for failures that the template or its parameters cause, recognized by AWS's texts.
 func (q *stackQuestion) templateFixes(text string) []advice.Fix {
 	for _, known := range []struct {
 		text     *regexp.Regexp

@@ -19,8 +19,8 @@ import (
 
 const nestedStack = "AWS::CloudFormation::Stack"
 
-// reason explains the failure of a resource and adds the evidence to what. over reports that it would not happen again
-// and that the stack needs nothing else.
+// reason explains the failure of a resource and adds the evidence to what. over reports that the failure would not
+// happen again and that nothing is left to fix.
 func (q *stackQuestion) reason(ctx context.Context, e *cloudformation.StoryEvent, what *api.StackFailure) (why *api.Reason, over bool, err error) {
 	out := &api.Reason{By: "CloudFormation", Text: e.Reason}
 	if e.Service != "" {
@@ -115,8 +115,8 @@ func (q *stackQuestion) reason(ctx context.Context, e *cloudformation.StoryEvent
 }
 
 // lasting makes fixes hold for the resources that a retry creates: in statements, * stands for the random part of the
-// name of the resource that failed, and for the IDs of those that a rollback has deleted. Statements only become wider
-// by that, so what was proven stays true.
+// name of the resource that failed, and for the IDs of those that a rollback has deleted. This only widens statements,
+// so what was proven stays true.
 func (q *stackQuestion) lasting(e *cloudformation.StoryEvent, fixes []advice.Fix) []advice.Fix {
 	if strings.HasPrefix(e.Status, "DELETE") {
 		return fixes
@@ -143,7 +143,7 @@ func (q *stackQuestion) lasting(e *cloudformation.StoryEvent, fixes []advice.Fix
 	return fixes
 }
 
-// ofNested is the reason of a nested stack's first failure, as that of its parent.
+// ofNested returns the reason for a nested stack's first failure, worded for its parent.
 func (q *stackQuestion) ofNested(nested *api.StackExplanation) *api.Reason {
 	out := &api.Reason{By: "the nested stack " + nested.Stack, Text: nested.Failures[0].LogicalID + ": " + nested.Failures[0].Reason}
 	for _, s := range nested.Steps {
@@ -265,7 +265,7 @@ func (q *stackQuestion) waits(ctx context.Context, id string, p *progress) *api.
 	return nil
 }
 
-// retaining is the fix that deletes the stack and leaves a resource alone.
+// retaining is the fix that deletes the stack but keeps a resource.
 func (q *stackQuestion) retaining(id string) advice.Fix {
 	var all []string
 	for _, r := range q.Resources {

@@ -132,7 +132,7 @@ func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject,
 	return out
 }
 
-// addEntry returns the fix that makes an access entry of a type of nodes for a role.
+// addEntry returns the fix that creates an access entry of a node type for a role.
 func (x *Explainer) addEntry(region string, s *node.Subject, typ string) []advice.Fix {
 	return advice.Try(func([]advice.Change) error {
 		return x.cfg.EKS.TryNodeEntry(context.Background(), s.PlaneID, s.Role, typ, false)
@@ -154,7 +154,7 @@ func (x *Explainer) editAuth(ctx context.Context, s *node.Subject, typ string) [
 	if err != nil {
 		return nil
 	}
-	tried := func([]advice.Change) error { return nil } // MapRoles has parsed its text, and found the role and everybody else there
+	tried := func([]advice.Change) error { return nil } // MapRoles has checked that the role and all others are mapped
 	if !exists {
 		return advice.Try(tried, mapping(s), "kubectl create configmap aws-auth --namespace kube-system --from-literal=mapRoles="+quoted(text))
 	}

@@ -1,7 +1,7 @@
 // Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has come, whether a connection
 // can be made, why a request was refused, why a stack failed, and which chain leads from a service account to a role.
-// It gathers the evidence from services, machines and the journal, says which rule stopped the subject of the question, and which
-// command would change that. It changes nothing and decides nothing by itself.
+// It gathers the evidence from services, machines and the journal, says which rule stopped the subject of the question,
+// and which command would change that. It changes nothing and decides nothing by itself.
 //
 // It uses the services through the interfaces below, and only app imports it.
 package why
@@ -70,7 +70,7 @@ type EKS interface {
 	DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error)
 	// NodegroupLaunchIssue returns why the last launch of a node group failed, or nil if it did not fail.
 	NodegroupLaunchIssue(ctx context.Context, cluster, nodegroup string) (*ekstypes.Issue, error)
-	// VersionNotes says why a change of a cluster's version has not succeeded, or would be refused.
+	// VersionNotes returns why a change of a cluster's version has not succeeded, or would be refused.
 	VersionNotes(ctx context.Context, cluster string) ([]string, error)
 	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
@@ -80,7 +80,7 @@ type EKS interface {
 	FargateRole(ctx context.Context, account, region, cluster, profile string) (role string, byEntry bool, err error)
 	MapRoles(ctx context.Context, planeID, roleARN, typ string) (mapRoles string, exists bool, err error)
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
-	// TryNodeEntry returns why an access entry would not make a role one of nodes, or whom that would take access from.
+	// TryNodeEntry returns why an access entry would not make a role a node role, or whose access it would take away.
 	TryNodeEntry(ctx context.Context, planeID, roleARN, typ string, replace bool) error
 	// TryAddon returns why an add-on could not be installed.
 	TryAddon(ctx context.Context, cluster, name string) error
