@@ -228,8 +228,8 @@ func (x *Explainer) mayLaunch(account, region string, g *ekstypes.Nodegroup) err
 	return last
 }
 
-// keyUsable returns a judge of changes that enable a cluster's key. It asks whether the cluster's role could then use
-// the key, by its policy and grants.
+// keyUsable returns a judge of changes to a cluster's key, which asks whether the cluster's role could then use the key,
+// by its policy and grants. The key is taken to be enabled, because each of these changes leaves it so.
 func (x *Explainer) keyUsable(role, key, region string) advice.Judge {
 	return func(changes []advice.Change) error {
 		who, err := x.principalOf(role)
