@@ -5,8 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
@@ -46,7 +48,10 @@ func (p *plane) writeAuthentication() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config, writeFile(p.dir().Authentication(), config)
+	if err := writeFile(p.dir().Authentication(), config); !errors.Is(err, fs.ErrNotExist) {
+		return config, err
+	}
+	return nil, nil
 }
 
 // authenticationConfig admits the users of an identity provider, if there is one. Since Kubernetes 1.32, EKS lets
@@ -111,5 +116,5 @@ func get(ctx context.Context, client *rest.Config, path string) ([]byte, error) 
 		return nil, err
 	}
 	defer resp.Body.Close()
-	return io.ReadAll(resp.Body)
+	return io.ReadAll(io.LimitReader(resp.Body, 64<<20))
 }

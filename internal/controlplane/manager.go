@@ -451,7 +451,7 @@ func (m *Manager) SetIdentityProvider(ctx context.Context, id string, idp *Ident
 		return err
 	}
 	config, err := p.writeAuthentication()
-	if err != nil {
+	if config == nil {
 		return err
 	}
 	return p.awaitAuthentication(ctx, config)

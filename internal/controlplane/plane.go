@@ -182,6 +182,7 @@ type process struct {
 	// of log streams.
 	pid      int
 	instance string
+	leads    bool // its controllers run
 }
 
 // end stops a process for good. stop is the function that ends it.
@@ -288,15 +289,21 @@ func (p *plane) onReport(proc *process, msg []byte) {
 	switch r.Event {
 	case launch.Listening:
 		p.setStatus(Starting, "its API server is starting")
+	case launch.Serving:
+		// It was restarted as a successor just before it became the plane's process.
+		p.set(func() { p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)) })
+		if err := proc.Send([]byte(launch.Lead)); err != nil {
+			p.m.cfg.Log.Warn("the process of a control plane ended early", "plane", p.id, "err", err)
+		}
 	case launch.Ready:
 		p.set(func() {
+			proc.leads = true
 			now := p.m.cfg.Clock.Now()
 			p.m.cfg.Log.Info("control plane ready", "plane", p.id, "after", now.Sub(p.status.Since).Round(time.Millisecond))
 			p.status = Status{State: Ready, PID: p.status.PID, Restarts: p.status.Restarts, Since: now}
 			p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port))
 		})
 		p.m.wakeSpares()
-		proc.succession.heard(r)
 	case launch.Fatal:
 		p.set(func() { p.status.Reason = r.Reason })
 	}
@@ -308,7 +315,7 @@ func (p *plane) onExit(proc *process, err error) {
 		return
 	}
 	p.set(func() {
-		p.backend = ""
+		p.backend, proc.leads = "", false
 		reason := p.status.Reason // the child's own error, if it was not ready yet
 		if p.status.State == Ready || reason == "" {
 			reason = fmt.Sprintf("its process ended: %v", err)

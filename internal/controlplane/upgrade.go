@@ -39,8 +39,7 @@ func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 	p.upgrading.Lock()
 	defer p.upgrading.Unlock()
 	if p.snapshot().Key.Version == version {
-		_, err := p.waitReady(ctx)
-		return err
+		return p.awaitLeading(ctx)
 	}
 	next, err := p.startSuccessor(ctx, version)
 	if err != nil {
@@ -54,14 +53,13 @@ func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 		p.endSuccessor(next)
 		return fmt.Errorf("starting Kubernetes %s for control plane %s: %w", version, id, err)
 	}
-	return next.awaitLeading(ctx, m.closing)
+	return p.awaitLeading(ctx)
 }
 
 // A succession is the progress of a process that replaces another one.
 type succession struct {
 	version string        // what the process emulates until it is the plane's
 	serving chan int      // gets its port when it serves
-	leading chan struct{} // gets a value when its controllers run
 	failed  chan error    // gets its first error
 }
 
@@ -71,8 +69,6 @@ func (s *succession) heard(r launch.Report) {
 	case s == nil:
 	case r.Event == launch.Serving:
 		offer(s.serving, r.Port)
-	case r.Event == launch.Ready:
-		offer(s.leading, struct{}{})
 	case r.Event == launch.Fatal:
 		s.over(errors.New(r.Reason))
 	}
@@ -106,14 +102,25 @@ func (s *succession) awaitServing(ctx context.Context, closing <-chan struct{}) 
 	}
 }
 
-func (s *succession) awaitLeading(ctx context.Context, closing <-chan struct{}) error {
-	select {
-	case <-s.leading:
-		return nil
-	case <-closing:
-		return errClosed
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the controllers of Kubernetes %s: %w", s.version, ctx.Err())
+// awaitLeading waits until the controllers of the plane's process run.
+func (p *plane) awaitLeading(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		leads, gone, changed := p.process != nil && p.process.leads, p.gone, p.changed
+		p.mu.Unlock()
+		switch {
+		case leads:
+			return nil
+		case gone:
+			return ErrNotFound
+		}
+		select {
+		case <-changed:
+		case <-p.m.closing:
+			return errClosed
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the controllers of control plane %s: %w", p.id, ctx.Err())
+		}
 	}
 }
 
@@ -128,7 +135,7 @@ func (p *plane) startSuccessor(ctx context.Context, version string) (*process, e
 		return nil, fmt.Errorf("control plane %s has not been started", p.id)
 	}
 	next := &process{succession: &succession{
-		version: version, serving: make(chan int, 1), leading: make(chan struct{}, 1), failed: make(chan error, 1),
+		version: version, serving: make(chan int, 1), failed: make(chan error, 1),
 	}}
 	p.start(ctx, next)
 	return next, nil
@@ -150,6 +157,11 @@ func (p *plane) succeed(ctx context.Context, next *process, port int) error {
 	defer p.lifecycle.Unlock()
 	if p.successor != next {
 		return errors.New("the control plane was stopped")
+	}
+	select {
+	case err := <-next.failed: // since it served
+		return err
+	default:
 	}
 	if err := p.update(ctx, func(r *record) error {
 		if r.Releasing {

@@ -364,6 +364,9 @@ func (q *stackQuestion) create() (command, sketch string) {
 	for _, t := range q.Tags {
 		tags = append(tags, tag{aws.ToString(t.Key), aws.ToString(t.Value)})
 	}
+	if q.Long {
+		sketch = "the template is too long for --template-body: save it before you delete the stack, upload it to a bucket, and name it with --template-url"
+	}
 	if len(parameters) > 0 {
 		command += " --parameters " + quotedJSON(parameters)
 	}

@@ -17,8 +17,8 @@ type Story struct {
 	cloudformationtypes.Stack
 	// Caller asked for the last operation.
 	Caller awsapi.Principal
-	// JSON says that the template is JSON, not YAML.
-	JSON bool
+	// JSON says that the template is JSON, not YAML, Long that it is too long for a request.
+	JSON, Long bool
 	// Resources are those of the template, in its order, and after them others that the stack has or had.
 	Resources []StoryResource
 	// Events are those of the stack and its resources, the oldest first.
@@ -57,7 +57,8 @@ func (s *Service) Story(account, region, name string) (Story, bool) {
 	if !ok {
 		return Story{}, false
 	}
-	out := Story{Stack: f.describe(), Caller: f.Operation.Caller, JSON: strings.HasPrefix(strings.TrimSpace(original(s.store, f.key, &f.versionRecord)), "{"), Users: map[string][]string{}}
+	text := original(s.store, f.key, &f.versionRecord)
+	out := Story{Stack: f.describe(), Caller: f.Operation.Caller, JSON: strings.HasPrefix(strings.TrimSpace(text), "{"), Long: len(text) > maxBody, Users: map[string][]string{}}
 	at := map[string]int{}
 	if t, err := template.Parse(processed(s.store, f.key, &f.versionRecord)); err == nil {
 		if instance, err := bindTo(f.key, &f.stackRecord, t); err == nil {

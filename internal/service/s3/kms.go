@@ -67,6 +67,9 @@ type encryptionRequest struct {
 
 // encrypt decides how a new object is encrypted and, with a KMS key, asks KMS for a data key.
 func (s *Service) encrypt(ctx context.Context, b *bucket, key string, asked encryptionRequest) (encryptionRecord, error) {
+	if aws.ToString(asked.key) != "" && asked.algorithm != s3types.ServerSideEncryptionAwsKms {
+		return encryptionRecord{}, errArgument("x-amz-server-side-encryption", string(asked.algorithm), "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption : aws:kms")
+	}
 	algorithm, keyID := asked.algorithm, aws.ToString(asked.key)
 	e := encryptionRecord{BucketKey: aws.ToBool(asked.bucketKey)}
 	if b.Encryption != nil {
@@ -80,9 +83,6 @@ func (s *Service) encrypt(ctx context.Context, b *bucket, key string, asked encr
 	}
 	switch algorithm {
 	case "", s3types.ServerSideEncryptionAes256:
-		if aws.ToString(asked.key) != "" {
-			return e, errArgument("x-amz-server-side-encryption", string(asked.algorithm), "Server Side Encryption with AWS KMS managed key requires HTTP header x-amz-server-side-encryption : aws:kms")
-		}
 		return encryptionRecord{}, nil
 	case s3types.ServerSideEncryptionAwsKms:
 	default:

@@ -192,3 +192,8 @@ func errProviderExists(cluster string) error {
 func errNoProvider(name string) error {
 	return ekserr.NotFound("Identity provider config %s not found.", name)
 }
+
+// The text is from memory.
+func errNoAnswer(why string) error {
+	return &ekstypes.ServerException{Message: new("The cluster's control plane did not answer: " + why + ". Try again.")}
+}

@@ -137,10 +137,9 @@ func (s *Service) changeProviders(ctx context.Context, key store.Key, uid string
 			return store.NotFoundAs(err, ekserr.NoCluster(key.ID))
 		case now.UID != uid:
 			return ekserr.NoCluster(key.ID)
-		case now.Cluster.Status == ekstypes.ClusterStatusUpdating:
-			return s.UpdateInProgress(tx, key, "", string(up.Update.Type))
-		case now.Cluster.Status != ekstypes.ClusterStatusActive:
-			return ekserr.ClusterNotActive(key.ID, now.Cluster.Status)
+		}
+		if err := s.updatable(tx, key, now, up); err != nil {
+			return err
 		}
 		if err := change(tx); err != nil {
 			return err

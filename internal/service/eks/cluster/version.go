@@ -144,6 +144,9 @@ func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.
 	if err != nil {
 		return err
 	}
+	if ev.unknown != "" {
+		return errNoAnswer(ev.unknown)
+	}
 	if behind := ev.nodegroupsBehind(up.Version); len(behind) > 0 {
 		return errNodegroupsBehind(key.ID, behind, *rec.Cluster.Version)
 	}
