@@ -58,9 +58,9 @@ func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 
 // A succession is the progress of a process that replaces another one.
 type succession struct {
-	version string        // what the process emulates until it is the plane's
-	serving chan int      // gets its port when it serves
-	failed  chan error    // gets its first error
+	version string     // what the process emulates until it is the plane's
+	serving chan int   // gets its port when it serves
+	failed  chan error // gets its first error
 }
 
 // heard records a report of the process. s is nil for a process that replaces no other.
