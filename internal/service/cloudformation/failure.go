@@ -3,10 +3,16 @@ package cloudformation
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/ids"
 )
 
 // A failure is the error of the work on a resource, with the evidence for `drydock why`.
@@ -92,4 +98,61 @@ func (r *request) instances() (out []string) {
 		}
 	}
 	return out
+}
+
+// reason returns the error of a failed call as AWS's handlers word it.
+func (r *request) reason(err error) error {
+	var refused smithy.APIError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	status := 400
+	var coded *awserr.Error
+	if errors.As(err, &coded) && coded.Status != 0 {
+		status = coded.Status
+	}
+	code, handlerCode := refused.ErrorCode(), "InvalidRequest"
+	switch {
+	case strings.Contains(code, "AccessDenied") || code == "UnauthorizedOperation":
+		status, handlerCode = 403, "AccessDenied"
+	case notFound(err):
+		handlerCode = "NotFound"
+		if r.service != "Ec2" {
+			status = 404
+		}
+	case strings.Contains(code, "AlreadyExist") || strings.Contains(code, "Duplicate") || code == "ResourceInUseException":
+		status, handlerCode = 409, "AlreadyExists"
+		if r.service == "Ec2" {
+			status = 400
+		}
+	case strings.Contains(code, "LimitExceeded"):
+		handlerCode = "ServiceLimitExceeded"
+	case awsapi.IsThrottle(err):
+		handlerCode = "Throttling"
+	case refused.ErrorFault() == smithy.FaultServer:
+		handlerCode = "InternalFailure"
+	}
+	out := &failure{failureRecord: failureRecord{Calls: callsOf(err), Code: code, Message: refused.ErrorMessage()}}
+	requestID := ids.UUID() // in case no call was made
+	if n := len(out.Calls); n > 0 {
+		requestID = out.Calls[n-1].RequestID
+	}
+	out.error = fmt.Errorf("Resource handler returned message: \"%s (Service: %s, Status Code: %d, Request ID: %s) (SDK Attempt Count: 1)\" (RequestToken: %s, HandlerErrorCode: %s)", //nolint:staticcheck // AWS's words
+		refused.ErrorMessage(), r.service, status, requestID, ids.UUID(), handlerCode)
+	return out
+}
+
+func codeOf(err error) string {
+	var refused smithy.APIError
+	if errors.As(err, &refused) {
+		return refused.ErrorCode()
+	}
+	return ""
+}
+
+// notFound reports whether err is a service's error for something that does not exist.
+func notFound(err error) bool {
+	code := codeOf(err)
+	return strings.HasSuffix(code, "NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
+		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NoSuchBucket", "NoSuchBucketPolicy"}, code)
 }

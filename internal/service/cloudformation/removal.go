@@ -2,11 +2,79 @@ package cloudformation
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 )
+
+// rollBack deletes the resources that were created.
+func (o *operation) rollBack(ctx context.Context) error {
+	bad, err := o.removeAll(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(bad) > 0:
+		return o.setStack(ctx, cloudformationtypes.StackStatusRollbackFailed, failedToDelete(bad), nil)
+	}
+	return o.setStack(ctx, cloudformationtypes.StackStatusRollbackComplete, "", nil)
+}
+
+// remove deletes the stack.
+func (o *operation) remove(ctx context.Context) error {
+	bad, err := o.removeAll(ctx)
+	switch {
+	case err != nil:
+		return err
+	case len(bad) > 0:
+		return o.setStack(ctx, cloudformationtypes.StackStatusDeleteFailed, failedToDelete(bad), nil)
+	}
+	if left := o.rec.Deleted.Add(o.s.cfg.Deleting).Sub(o.s.now()); left > 0 && o.s.cfg.Deleting > 0 {
+		timer := o.s.clock.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return o.setStack(ctx, cloudformationtypes.StackStatusDeleteComplete, "", nil)
+}
+
+// removeAll deletes all resources, each before those that it depends on. If a resource
+// cannot be deleted, those that depend on it are already gone, and those that it depends on stay.
+func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
+	waits := map[string][]string{}
+	for _, item := range resources.All(o.s.store, within(o.key)) {
+		delay(waits, item.Value.LogicalID, item.Value.DependsOn)
+	}
+	var mu sync.Mutex
+	walk(waits, func(id string) bool {
+		r, ok := o.resource(id)
+		if !ok {
+			return true
+		}
+		if !o.removeResource(ctx, r) {
+			mu.Lock()
+			bad = append(bad, id)
+			mu.Unlock()
+			return false
+		}
+		return true
+	}, func() bool { return ctx.Err() != nil })
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	slices.Sort(bad)
+	return bad, nil
+}
+
+func failedToDelete(bad []string) string {
+	return fmt.Sprintf("The following resource(s) failed to delete: [%s]. ", strings.Join(bad, ", "))
+}
 
 // removeResource deletes one resource, including everything that earlier updates left
 // behind, and reports whether it is gone.

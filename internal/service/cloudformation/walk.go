@@ -1,0 +1,57 @@
+package cloudformation
+
+import (
+	"slices"
+)
+
+// walk calls do for every node of a graph, concurrently for all nodes whose dependencies
+// are done, and returns when all calls have returned. It skips nodes that wait for a failed
+// node. A cycle, which two versions of a stack can form together, is entered at an
+// arbitrary node. No calls start after stop has returned true.
+func walk(waits map[string][]string, do func(id string) bool, stop func() bool) {
+	type end struct {
+		id string
+		ok bool
+	}
+	ends := make(chan end)
+	done, begun, running := map[string]bool{}, map[string]bool{}, 0
+	begin := func(id string) {
+		begun[id] = true
+		running++
+		go func() { ends <- end{id, do(id)} }()
+	}
+	for {
+		for id, on := range waits {
+			if !begun[id] && !stop() && !slices.ContainsFunc(on, func(d string) bool { _, known := waits[d]; return known && !done[d] }) {
+				begin(id)
+			}
+		}
+		if running == 0 && len(done) == len(begun) && !stop() {
+			for id := range waits {
+				if !begun[id] {
+					begin(id)
+					break
+				}
+			}
+		}
+		if running == 0 {
+			return
+		}
+		e := <-ends
+		running--
+		if e.ok {
+			done[e.id] = true
+		}
+	}
+}
+
+// delay adds a resource to the graph of deletions: the resources that it depends on wait
+// for it.
+func delay(waits map[string][]string, id string, on []string) {
+	if _, ok := waits[id]; !ok {
+		waits[id] = nil
+	}
+	for _, d := range on {
+		waits[d] = append(waits[d], id)
+	}
+}
