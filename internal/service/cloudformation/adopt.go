@@ -136,32 +136,19 @@ func (o *operation) adopt(ctx context.Context) error {
 	if err != nil {
 		return fail(err.Error())
 	}
-	waits, adopted := map[string][]string{}, map[string]adoptedRecord{}
+	adopted := map[string]adoptedRecord{}
 	for _, a := range set.Adopted {
 		adopted[a.Logical] = a
 	}
-	for _, d := range o.instance.Resources {
-		if _, ok := adopted[d.ID]; ok {
-			waits[d.ID] = d.DependsOn
-		}
-	}
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	walk(waits, func(id string) bool {
-		i := slices.IndexFunc(o.instance.Resources, func(r *template.Resource) bool { return r.ID == id })
-		ok := o.adoptResource(work, o.instance.Resources[i], adopted[id])
-		if !ok {
-			cancel(errSibling)
-		}
-		return ok
-	}, func() bool { return work.Err() != nil })
+	imported := slices.DeleteFunc(slices.Clone(o.instance.Resources), func(d *template.Resource) bool { return adopted[d.ID].Logical == "" })
+	inOrder(ctx, imported, func(ctx context.Context, d *template.Resource) bool { return o.adoptResource(ctx, d, adopted[d.ID]) })
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var bad []string
-	for id := range waits {
-		if rec, _ := o.resource(id); failed(rec.Status) {
-			bad = append(bad, id)
+	for _, d := range imported {
+		if rec, _ := o.resource(d.ID); failed(rec.Status) {
+			bad = append(bad, d.ID)
 		}
 	}
 	if len(bad) > 0 {

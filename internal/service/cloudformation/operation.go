@@ -187,3 +187,8 @@ func (o *operation) bound() (err error) {
 	o.instance, err = bindTo(o.key, &o.rec, o.t)
 	return err
 }
+
+// declares reports whether the stack's version has a resource.
+func (o *operation) declares(id string) bool {
+	return slices.ContainsFunc(o.instance.Resources, func(d *template.Resource) bool { return d.ID == id })
+}

@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
-
-	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
 // create creates all resources, in parallel unless one depends on another.
@@ -26,20 +23,7 @@ func (o *operation) create(ctx context.Context) error {
 			return o.failed(ctx, missing)
 		}
 	}
-	work, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	waits := map[string][]string{}
-	for _, r := range o.instance.Resources {
-		waits[r.ID] = r.DependsOn
-	}
-	walk(waits, func(id string) bool {
-		i := slices.IndexFunc(o.instance.Resources, func(r *template.Resource) bool { return r.ID == id })
-		ok := o.createResource(work, o.instance.Resources[i])
-		if !ok {
-			cancel(errSibling)
-		}
-		return ok
-	}, func() bool { return work.Err() != nil })
+	inOrder(ctx, o.instance.Resources, o.createResource)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTimeout):
 		return o.failed(context.WithoutCancel(ctx), "Stack creation time exceeded the specified timeout")

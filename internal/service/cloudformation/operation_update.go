@@ -29,26 +29,16 @@ func (o *operation) update(ctx context.Context) error {
 	}
 	work, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	waits, declared := map[string][]string{}, map[string]*template.Resource{}
-	for _, r := range o.instance.Resources {
-		waits[r.ID], declared[r.ID] = r.DependsOn, r
-	}
 	for _, item := range resources.All(o.s.store, within(o.key)) {
 		rec := item.Value
-		if declared[rec.LogicalID] == nil && !gone(rec.Status) {
+		if !o.declares(rec.LogicalID) && !gone(rec.Status) {
 			if err := o.permits(actionDelete, rec.LogicalID, rec.Type); err != nil {
 				o.fail(rec.LogicalID, err)
 				cancel(errSibling)
 			}
 		}
 	}
-	walk(waits, func(id string) bool {
-		ok := o.updateResource(work, declared[id])
-		if !ok {
-			cancel(errSibling)
-		}
-		return ok
-	}, func() bool { return work.Err() != nil })
+	inOrder(work, o.instance.Resources, o.updateResource)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -428,10 +418,6 @@ func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackSt
 	if err := o.bound(); err != nil {
 		return err
 	}
-	declared := map[string]bool{}
-	for _, r := range o.instance.Resources {
-		declared[r.ID] = true
-	}
 	waits := map[string][]string{}
 	for _, item := range resources.All(o.s.store, within(o.key)) {
 		rec := item.Value
@@ -450,7 +436,7 @@ func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackSt
 		switch {
 		case !ok:
 			return true
-		case declared[id]:
+		case o.declares(id):
 			if rec.Type == stackTyp {
 				o.finishNested(ctx, rec)
 			}

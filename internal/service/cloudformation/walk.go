@@ -1,7 +1,10 @@
 package cloudformation
 
 import (
+	"context"
 	"slices"
+
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
 // walk calls do for every node of a graph, concurrently for all nodes whose dependencies
@@ -43,6 +46,24 @@ func walk(waits map[string][]string, do func(id string) bool, stop func() bool) 
 			done[e.id] = true
 		}
 	}
+}
+
+// inOrder calls do for every resource, concurrently unless one depends on another. If one fails, it cancels the work on
+// the others and begins no more.
+func inOrder(ctx context.Context, list []*template.Resource, do func(context.Context, *template.Resource) bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	waits, declared := map[string][]string{}, map[string]*template.Resource{}
+	for _, d := range list {
+		waits[d.ID], declared[d.ID] = d.DependsOn, d
+	}
+	walk(waits, func(id string) bool {
+		ok := do(ctx, declared[id])
+		if !ok {
+			cancel(errSibling)
+		}
+		return ok
+	}, func() bool { return ctx.Err() != nil })
 }
 
 // delay adds a resource to the graph of deletions: the resources that it depends on wait
