@@ -62,8 +62,8 @@ func Attached(roleARN, policyARN string) (advice.Change, string) {
 		"aws iam attach-role-policy --role-name " + roleARN[strings.LastIndexByte(roleARN, '/')+1:] + " --policy-arn " + policyARN
 }
 
-// Permitted returns a judge of changes to a role and to a VPC endpoint, which asks whether a request that was refused
-// under policies is allowed then. Statements are only added, and only ones that allow, so that nobody loses anything.
+// Permitted returns a judge of changes to a role and to a VPC endpoint. It reports whether they allow a request that
+// was refused under p. Such changes only add Allow statements, so they cannot take a permission from anyone.
 func Permitted(req policy.Request, p policy.Policies) advice.Judge {
 	return func(changes []advice.Change) error {
 		now := p

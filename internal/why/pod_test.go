@@ -176,7 +176,7 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Filesystem, storageClassName: "
 	explain("a claim whose provisioner has its turn", podScheduling, unscheduled("1", ""), withSSD, claim("gp2", gp2, true))
 	explain("a claim of a class that is not there", podScheduling, unscheduled("1", `running PreBind plugin \"VolumeBinding\": binding volumes: context deadline exceeded`), withSSD, claim("gp9", nil, false))
 	explain("a claim that waits for room for its pod", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu."), withSSD, claim("gp2", gp2, false))
-	explain("a claim that nobody has looked at", "", unscheduled("1", ""), withSSD, claim("gp2", gp2, false))
+	explain("a claim on which nothing has acted yet", "", unscheduled("1", ""), withSSD, claim("gp2", gp2, false))
 	ofFargate = fargateExplanation{Notes: []string{`not of Fargate profile fp: its namespace is "bank"`}}
 	explain("no node, and no profile", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
 	ofFargate = fargateExplanation{Ours: true, Evidence: "Pod not supported on Fargate: invalid SecurityContext fields: Privileged", Reason: &api.Reason{By: "Fargate", Code: "UnsupportedPodSpec", Component: "pod shop/web-1", Text: "Fargate runs no privileged containers"}}

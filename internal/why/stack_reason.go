@@ -209,7 +209,8 @@ func (q *stackQuestion) nodes(ctx context.Context, typ, physicalID string, insta
 	return out
 }
 
-// lastStep returns the last step that succeeded on an instance before it was terminated, or nil if there is none.
+// lastStep returns the last step that succeeded before the instance was terminated. It returns nil if no step
+// succeeded.
 func lastStep(e *api.NodeExplanation) (out *api.Step) {
 	for i := range e.Steps {
 		if s := &e.Steps[i]; s.State == api.StepOK && s.Name != node.StepStop {

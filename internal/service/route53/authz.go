@@ -65,7 +65,7 @@ func tagged(kind route53types.TagResourceType, ids ...*string) []authz.Target {
 	return out
 }
 
-// vpcKey returns the condition key for a VPC, without values if there is none.
+// vpcKey returns the condition key that names a VPC. If v is nil, the key has no values.
 func vpcKey(v *route53types.VPC) map[string][]string {
 	keys := map[string][]string{"route53:vpcs": nil}
 	if v != nil {

@@ -299,7 +299,7 @@ func (r *run) credentials(ctx context.Context) (*aws.Credentials, error) {
 	return nil, nil
 }
 
-// sign signs a request with credentials, or with the instance's identity document if there are none.
+// sign signs a request with the given credentials. If credentials is nil, it uses the instance's identity document.
 func (r *run) sign(ctx context.Context, req *http.Request, credentials *aws.Credentials, region string) error {
 	if credentials != nil {
 		sum := sha256.Sum256(nil)
