@@ -98,3 +98,52 @@ func errLayerSize() error {
 func errFull() error {
 	return awserr.New("LimitExceededException", "The contents of this account have taken all the room that Drydock gives an account. Delete images.")
 }
+
+// ErrNoRepository is the error for a repository that does not exist.
+func ErrNoRepository(name, registry string) error {
+	return awserr.Newf("RepositoryNotFoundException", "The repository with name '%s' does not exist in the registry with id '%s'", name, registry)
+}
+
+// ErrRepositoryExists is the error for a repository whose name is taken.
+func ErrRepositoryExists(name, registry string) error {
+	return awserr.Newf("RepositoryAlreadyExistsException", "The repository with name '%s' already exists in the registry with id '%s'", name, registry)
+}
+
+// ErrNotEmpty is the error for the deletion of a repository that holds images.
+func ErrNotEmpty(name, registry string) error {
+	return awserr.Newf("RepositoryNotEmptyException", "The repository with name '%s' in registry with id '%s' cannot be deleted because it still contains images", name, registry)
+}
+
+// ErrNoPolicy is the error for a repository without a policy.
+func ErrNoPolicy(name, registry string) error {
+	return awserr.Newf("RepositoryPolicyNotFoundException", "Repository policy does not exist for the repository with name '%s' in the registry with id '%s'", name, registry)
+}
+
+// ErrPolicy is the error for a policy that cannot be parsed.
+func ErrPolicy() error { return ErrParameter("PolicyText", "Invalid repository policy provided") }
+
+// The texts below are from memory.
+
+// ErrLockOut is the error for a policy under which the caller could not set another one.
+func ErrLockOut() error {
+	return ErrParameter("PolicyText", "The new policy would prevent the calling user from setting the policy again. Use force to set it")
+}
+
+// ErrPaging is the error for a request that names resources and asks for a page of them.
+func ErrPaging() error {
+	return ErrParameter("maxResults", "maxResults and nextToken cannot be used when resources are named")
+}
+
+func errToken(string) error { return ErrParameter("nextToken", "Invalid token provided") }
+
+func errReservedTag(string) error {
+	return awserr.New("InvalidTagParameterException", "Tag keys that begin with aws: are reserved for AWS use.")
+}
+
+func errTagTwice(string) error {
+	return awserr.New("InvalidTagParameterException", "A request cannot have several tags with the same key.")
+}
+
+func errManyTags() error {
+	return awserr.New("TooManyTagsException", "A repository can have at most 50 tags.")
+}

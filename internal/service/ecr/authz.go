@@ -1,16 +1,16 @@
 package ecr
 
 import (
+	"cmp"
 	"context"
-	"reflect"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
@@ -19,8 +19,6 @@ import (
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
-
-const repositoryType = "repository"
 
 // HoldsPolicies implements authz.PolicyHolder.
 func (resolver) HoldsPolicies() {}
@@ -48,52 +46,22 @@ func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resourc
 }
 
 // Targets implements authz.Targeter. The repositories that a request names may be in another account's registry.
-// Members are found by name, because programs on simulated nodes make calls without the SDK's inputs.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
-	v := reflect.Indirect(reflect.ValueOf(in))
-	member := func(name string) any {
-		if f := v.FieldByName(name); f.IsValid() {
-			return f.Interface()
-		}
-		return nil
-	}
-	sc := scope{regional.At(call.Account, call.Region)}
-	if id, _ := member("RegistryId").(*string); aws.ToString(id) != "" {
-		sc.Account = *id
-	}
-	if resource, ok := member("ResourceArn").(*string); ok {
-		return []authz.Target{tagged(in, authz.Target{Type: repositoryType, ID: aws.ToString(resource)})}, true
-	}
-	if name, ok := member("RepositoryName").(*string); ok {
-		return []authz.Target{tagged(in, authz.Target{Type: repositoryType, ID: sc.arn(aws.ToString(name))})}, true
-	}
-	names, ok := member("RepositoryNames").([]string)
-	if !ok {
-		return nil, false
-	}
-	if len(names) == 0 {
-		names = []string{"*"}
-	}
-	var out []authz.Target
-	for _, name := range names {
-		out = append(out, authz.Target{Type: repositoryType, ID: sc.arn(name)})
-	}
-	return out, true
+	return imagestore.Targets(in, taggingOf(in), func(registry, name string) string {
+		return scope{regional.At(cmp.Or(registry, call.Account), call.Region)}.arn(name)
+	})
 }
 
-// tagged adds the tags of a request to its target.
-func tagged(in any, t authz.Target) authz.Target {
+// taggingOf returns what a request says about tags. The handler reports what is wrong with them.
+func taggingOf(in any) (t imagestore.Tagging) {
 	switch in := in.(type) {
 	case *awsecr.CreateRepositoryInput:
-		t.New = true
-		t.Tags, _ = putTags(nil, in.Tags) // the handler reports what is wrong with them
+		t.Creates = true
+		t.Tags, _ = putTags(nil, in.Tags)
 	case *awsecr.TagResourceInput:
 		t.Tags, _ = putTags(nil, in.Tags)
 	case *awsecr.UntagResourceInput:
-		t.TagKeys = in.TagKeys
-	}
-	for k := range t.Tags {
-		t.TagKeys = append(t.TagKeys, k)
+		t.Keys = in.TagKeys
 	}
 	return t
 }

@@ -10,6 +10,7 @@ import (
 	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -84,7 +85,7 @@ func (s *Service) DescribePullThroughCacheRules(ctx context.Context, in *awsecr.
 		}
 		return out, nil
 	}
-	list, next, err := paging.Cut(pages(sc.Account), cacheRules.All(s.store, sc.All()), func(i store.Item[cacheRuleRecord]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
+	list, next, err := paging.Cut(imagestore.Pages(sc.Account), cacheRules.All(s.store, sc.All()), func(i store.Item[cacheRuleRecord]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
 	for _, i := range list {
 		out.PullThroughCacheRules = append(out.PullThroughCacheRules, sc.rule(&i.Value))
 	}

@@ -116,7 +116,7 @@ func (sc scope) contents(r *repositoryRecord) *imagestore.Repository {
 // repository returns the record of a repository.
 func (s *Service) repository(sc scope, name string) (repositoryRecord, error) {
 	r, err := repositories.Get(s.store, sc.Key(name))
-	return r, store.NotFoundAs(err, errNoRepository(name, sc.Account))
+	return r, store.NotFoundAs(err, imagestore.ErrNoRepository(name, sc.Account))
 }
 
 // within returns the registry and the repository that a request names, and where its images are stored.
@@ -130,7 +130,7 @@ func (s *Service) within(ctx context.Context, registry, name *string) (scope, re
 func (s *Service) change(ctx context.Context, registry, name *string, fn func(*repositoryRecord) error) (scope, error) {
 	sc := registryOf(ctx, registry)
 	err := repositories.UpdateOne(ctx, s.store, sc.Key(*name), fn)
-	return sc, store.NotFoundAs(err, errNoRepository(*name, sc.Account))
+	return sc, store.NotFoundAs(err, imagestore.ErrNoRepository(*name, sc.Account))
 }
 
 // named returns the registry and the name of the repository that an ARN identifies.

@@ -154,7 +154,7 @@ func (s *Service) ListImages(ctx context.Context, in *awsecr.ListImagesInput) (*
 			all = append(all, imagestore.ID{Digest: i.Digest, Tag: name})
 		}
 	}
-	all, next, err := paging.CutInOrder(pages(r.ID), all, func(id imagestore.ID) string { return id.Digest + " " + id.Tag }, in.MaxResults, in.NextToken)
+	all, next, err := paging.CutInOrder(imagestore.Pages(r.ID), all, func(id imagestore.ID) string { return id.Digest + " " + id.Tag }, in.MaxResults, in.NextToken)
 	out := &awsecr.ListImagesOutput{ImageIds: []ecrtypes.ImageIdentifier{}, NextToken: next}
 	for _, id := range all {
 		out.ImageIds = append(out.ImageIds, identifier(id))
@@ -174,7 +174,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsecr.DescribeImagesI
 	out := &awsecr.DescribeImagesOutput{ImageDetails: []ecrtypes.ImageDetail{}}
 	if len(in.ImageIds) > 0 {
 		if in.MaxResults != nil || in.NextToken != nil {
-			return nil, errPaging()
+			return nil, imagestore.ErrPaging()
 		}
 		seen := map[string]bool{}
 		for _, id := range in.ImageIds {
@@ -195,7 +195,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsecr.DescribeImagesI
 			all = append(all, i)
 		}
 	}
-	all, out.NextToken, err = paging.Cut(pages(r.ID), all, func(i imagestore.Image) string { return i.Digest }, in.MaxResults, in.NextToken)
+	all, out.NextToken, err = paging.Cut(imagestore.Pages(r.ID), all, func(i imagestore.Image) string { return i.Digest }, in.MaxResults, in.NextToken)
 	for _, i := range all {
 		out.ImageDetails = append(out.ImageDetails, sc.detail(&r, &i))
 	}
@@ -317,7 +317,7 @@ func (s *Service) ListImageReferrers(ctx context.Context, in *awsecr.ListImageRe
 			all = append(all, i)
 		}
 	}
-	all, next, err := paging.Cut(pages(r.ID), all, func(i imagestore.Image) string { return i.Digest }, in.MaxResults, in.NextToken)
+	all, next, err := paging.Cut(imagestore.Pages(r.ID), all, func(i imagestore.Image) string { return i.Digest }, in.MaxResults, in.NextToken)
 	out := &awsecr.ListImageReferrersOutput{Referrers: []ecrtypes.ImageReferrer{}, NextToken: next}
 	for _, i := range all {
 		out.Referrers = append(out.Referrers, ecrtypes.ImageReferrer{

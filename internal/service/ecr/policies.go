@@ -20,13 +20,13 @@ import (
 func (s *Service) SetRepositoryPolicy(ctx context.Context, in *awsecr.SetRepositoryPolicyInput) (*awsecr.SetRepositoryPolicyOutput, error) {
 	document, err := policy.Parse(policy.Resource, *in.PolicyText)
 	if err != nil {
-		return nil, errPolicy()
+		return nil, imagestore.ErrPolicy()
 	}
 	sc := registryOf(ctx, in.RegistryId)
 	if !in.Force && s.cfg.Allowed != nil {
 		as := authz.Resource{ARN: sc.arn(*in.RepositoryName), Policy: &policy.Source{Name: "the new policy", Document: document}}
-		if !s.cfg.Allowed(ctx, authz.Target{Action: "ecr:SetRepositoryPolicy", Type: repositoryType}, as) {
-			return nil, errLockOut()
+		if !s.cfg.Allowed(ctx, authz.Target{Action: "ecr:SetRepositoryPolicy", Type: imagestore.RepositoryType}, as) {
+			return nil, imagestore.ErrLockOut()
 		}
 	}
 	_, err = s.change(ctx, in.RegistryId, in.RepositoryName, func(r *repositoryRecord) error {
@@ -40,7 +40,7 @@ func (s *Service) SetRepositoryPolicy(ctx context.Context, in *awsecr.SetReposit
 func (s *Service) GetRepositoryPolicy(ctx context.Context, in *awsecr.GetRepositoryPolicyInput) (*awsecr.GetRepositoryPolicyOutput, error) {
 	sc, r, _, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err == nil && r.Policy == "" {
-		err = errNoPolicy(r.Name, sc.Account)
+		err = imagestore.ErrNoPolicy(r.Name, sc.Account)
 	}
 	return &awsecr.GetRepositoryPolicyOutput{PolicyText: &r.Policy, RegistryId: &sc.Account, RepositoryName: &r.Name}, err
 }
@@ -51,7 +51,7 @@ func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *awsecr.DeleteR
 	registry := registryOf(ctx, in.RegistryId).Account
 	_, err := s.change(ctx, in.RegistryId, in.RepositoryName, func(r *repositoryRecord) error {
 		if was = r.Policy; was == "" {
-			return errNoPolicy(r.Name, registry)
+			return imagestore.ErrNoPolicy(r.Name, registry)
 		}
 		r.Policy = ""
 		return nil
@@ -154,7 +154,7 @@ func (s *Service) GetLifecyclePolicyPreview(ctx context.Context, in *awsecr.GetL
 		LifecyclePolicyText: &r.Preview.Policy, RegistryId: &sc.Account, RepositoryName: &r.Name, Status: ecrtypes.LifecyclePolicyPreviewStatusComplete,
 		Summary: &ecrtypes.LifecyclePolicyPreviewSummary{ExpiringImageTotalCount: new(int32(len(expired)))},
 	}
-	out.PreviewResults, out.NextToken, err = paging.CutInOrder(pages(r.ID), results, func(r ecrtypes.LifecyclePolicyPreviewResult) string { return *r.ImageDigest }, in.MaxResults, in.NextToken)
+	out.PreviewResults, out.NextToken, err = paging.CutInOrder(imagestore.Pages(r.ID), results, func(r ecrtypes.LifecyclePolicyPreviewResult) string { return *r.ImageDigest }, in.MaxResults, in.NextToken)
 	return out, err
 }
 

@@ -11,9 +11,9 @@ import (
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 
-	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -69,7 +69,7 @@ func (s *Service) CreateRepository(ctx context.Context, in *awsecr.CreateReposit
 		return nil, err
 	}
 	if _, err := repositories.Get(s.store, sc.Key(r.Name)); err == nil {
-		return nil, errRepositoryExists(r.Name, sc.Account)
+		return nil, imagestore.ErrRepositoryExists(r.Name, sc.Account)
 	}
 	if e := in.EncryptionConfiguration; e != nil && e.EncryptionType != ecrtypes.EncryptionTypeAes256 {
 		r.Encryption, r.KMSKey = string(e.EncryptionType), aws.ToString(e.KmsKey)
@@ -82,7 +82,7 @@ func (s *Service) CreateRepository(ctx context.Context, in *awsecr.CreateReposit
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error { return repositories.Create(tx, sc.Key(r.Name), r) })
 	if errors.Is(err, store.ErrExists) {
-		err = errRepositoryExists(r.Name, sc.Account)
+		err = imagestore.ErrRepositoryExists(r.Name, sc.Account)
 	}
 	return &awsecr.CreateRepositoryOutput{Repository: sc.shown(&r)}, err
 }
@@ -109,41 +109,16 @@ func (sc scope) shown(r *repositoryRecord) *ecrtypes.Repository {
 	return out
 }
 
-func pages(question ...string) paging.Rules {
-	return paging.Rules{Usual: 100, Question: strings.Join(question, "\x00"), BadToken: errToken}
-}
-
 // DescribeRepositories lists repositories by name.
 func (s *Service) DescribeRepositories(ctx context.Context, in *awsecr.DescribeRepositoriesInput) (*awsecr.DescribeRepositoriesOutput, error) {
 	sc := registryOf(ctx, in.RegistryId)
 	out := &awsecr.DescribeRepositoriesOutput{Repositories: []ecrtypes.Repository{}}
-	if len(in.RepositoryNames) > 0 {
-		if in.MaxResults != nil || in.NextToken != nil {
-			return nil, errPaging()
-		}
-		for _, name := range in.RepositoryNames {
-			r, err := s.repository(sc, name)
-			if err != nil {
-				return nil, err
-			}
-			out.Repositories = append(out.Repositories, *sc.shown(&r))
-		}
-		return out, nil
-	}
-	page, err := pages(sc.Account).Start(in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	repositories.Scan(s.store, sc.All(), page.After, func(_ store.Key, r repositoryRecord) bool {
-		if page.Full() {
-			return false
-		}
-		out.Repositories = append(out.Repositories, *sc.shown(&r))
-		page.Add(r.Name)
-		return true
+	listing := imagestore.Listing{Registry: sc.Scope, Names: in.RepositoryNames, MaxResults: in.MaxResults, NextToken: in.NextToken}
+	var err error
+	out.NextToken, err = imagestore.List(s.store, repositories, listing, func(r *repositoryRecord) {
+		out.Repositories = append(out.Repositories, *sc.shown(r))
 	})
-	out.NextToken = page.Next()
-	return out, nil
+	return out, err
 }
 
 // DeleteRepository deletes a repository and, if forced, the images in it.
@@ -152,10 +127,10 @@ func (s *Service) DeleteRepository(ctx context.Context, in *awsecr.DeleteReposit
 	var r repositoryRecord
 	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
 		if r, err = repositories.Get(tx, sc.Key(*in.RepositoryName)); err != nil {
-			return store.NotFoundAs(err, errNoRepository(*in.RepositoryName, sc.Account))
+			return store.NotFoundAs(err, imagestore.ErrNoRepository(*in.RepositoryName, sc.Account))
 		}
 		if !in.Force && !s.images.Empty(tx, sc.contents(&r)) {
-			return errNotEmpty(r.Name, sc.Account)
+			return imagestore.ErrNotEmpty(r.Name, sc.Account)
 		}
 		repositories.Delete(tx, sc.Key(r.Name))
 		return nil
@@ -182,8 +157,7 @@ func (s *Service) PutImageTagMutability(ctx context.Context, in *awsecr.PutImage
 }
 
 func putTags(old map[string]string, more []ecrtypes.Tag) (map[string]string, error) {
-	rules := tagging.Rules{Most: 50, Reserved: errReservedTag, Twice: errTagTwice, TooMany: errManyTags}
-	return tagging.Put(rules, old, more, func(t ecrtypes.Tag) (key, value *string) { return t.Key, t.Value })
+	return tagging.Put(imagestore.TagRules, old, more, func(t ecrtypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
 // TagResource adds or replaces tags of a repository.

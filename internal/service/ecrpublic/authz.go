@@ -2,24 +2,20 @@ package ecrpublic
 
 import (
 	"context"
-	"reflect"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecrpublic "github.com/aws/aws-sdk-go-v2/service/ecrpublic"
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
 type resolver struct{ s *Service }
 
-const (
-	repositoryType = "repository"
-	registryType   = "registry"
-)
+const registryType = "registry"
 
 // HoldsPolicies implements authz.PolicyHolder.
 func (resolver) HoldsPolicies() {}
@@ -55,51 +51,25 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	case "DescribeRegistries", "GetRegistryCatalogData", "PutRegistryCatalogData":
 		return []authz.Target{{Type: registryType, ID: arn.New("ecr-public", "", call.Account, "registry/"+call.Account)}}, true
 	}
-	v := reflect.Indirect(reflect.ValueOf(in))
-	member := func(name string) any {
-		if f := v.FieldByName(name); f.IsValid() {
-			return f.Interface()
+	return imagestore.Targets(in, taggingOf(in), func(id, name string) string {
+		sc, err := r.s.registryFor(call.Account, &id)
+		if err != nil {
+			sc = registry(call.Account) // the handler reports that the registry does not exist
 		}
-		return nil
-	}
-	if resource, ok := member("ResourceArn").(*string); ok {
-		return []authz.Target{tagged(in, authz.Target{Type: repositoryType, ID: aws.ToString(resource)})}, true
-	}
-	id, _ := member("RegistryId").(*string)
-	sc, err := r.s.registryFor(call.Account, id)
-	if err != nil {
-		sc = registry(call.Account) // the handler reports that the registry does not exist
-	}
-	if name, ok := member("RepositoryName").(*string); ok {
-		return []authz.Target{tagged(in, authz.Target{Type: repositoryType, ID: sc.arn(aws.ToString(name))})}, true
-	}
-	names, ok := member("RepositoryNames").([]string)
-	if !ok {
-		return nil, false
-	}
-	if len(names) == 0 {
-		names = []string{"*"}
-	}
-	var out []authz.Target
-	for _, name := range names {
-		out = append(out, authz.Target{Type: repositoryType, ID: sc.arn(name)})
-	}
-	return out, true
+		return sc.arn(name)
+	})
 }
 
-// tagged adds the tags of a request to its target.
-func tagged(in any, t authz.Target) authz.Target {
+// taggingOf returns what a request says about tags. The handler reports what is wrong with them.
+func taggingOf(in any) (t imagestore.Tagging) {
 	switch in := in.(type) {
 	case *awsecrpublic.CreateRepositoryInput:
-		t.New = true
-		t.Tags, _ = putTags(nil, in.Tags) // the handler reports what is wrong with them
+		t.Creates = true
+		t.Tags, _ = putTags(nil, in.Tags)
 	case *awsecrpublic.TagResourceInput:
 		t.Tags, _ = putTags(nil, in.Tags)
 	case *awsecrpublic.UntagResourceInput:
-		t.TagKeys = in.TagKeys
-	}
-	for k := range t.Tags {
-		t.TagKeys = append(t.TagKeys, k)
+		t.Keys = in.TagKeys
 	}
 	return t
 }

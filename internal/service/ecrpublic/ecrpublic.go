@@ -151,7 +151,7 @@ func (s *Service) within(ctx context.Context, id, name *string) (scope, reposito
 
 func (s *Service) repository(sc scope, name string) (repositoryRecord, error) {
 	r, err := repositories.Get(s.store, sc.Key(name))
-	return r, store.NotFoundAs(err, errNoRepository(name, sc.Account))
+	return r, store.NotFoundAs(err, imagestore.ErrNoRepository(name, sc.Account))
 }
 
 // change changes the record of a repository.
@@ -161,7 +161,7 @@ func (s *Service) change(ctx context.Context, id, name *string, fn func(scope, *
 		return sc, err
 	}
 	err = repositories.UpdateOne(ctx, s.store, sc.Key(*name), func(r *repositoryRecord) error { return fn(sc, r) })
-	return sc, store.NotFoundAs(err, errNoRepository(*name, sc.Account))
+	return sc, store.NotFoundAs(err, imagestore.ErrNoRepository(*name, sc.Account))
 }
 
 // named returns the account and the name of the repository that an ARN identifies.

@@ -140,7 +140,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsecrpublic.DescribeI
 	all := s.images.Images(contents)
 	if len(in.ImageIds) > 0 {
 		if in.MaxResults != nil || in.NextToken != nil {
-			return nil, errPaging()
+			return nil, imagestore.ErrPaging()
 		}
 		named := map[string]bool{}
 		for _, id := range in.ImageIds {
@@ -155,7 +155,7 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsecrpublic.DescribeI
 		}
 		all = slices.DeleteFunc(all, func(i imagestore.Image) bool { return !named[i.Digest] })
 	}
-	all, next, err := paging.Cut(pages(r.ID), all, func(i imagestore.Image) string { return i.Digest }, in.MaxResults, in.NextToken)
+	all, next, err := paging.Cut(imagestore.Pages(r.ID), all, func(i imagestore.Image) string { return i.Digest }, in.MaxResults, in.NextToken)
 	out := &awsecrpublic.DescribeImagesOutput{ImageDetails: []publictypes.ImageDetail{}, NextToken: next}
 	for _, i := range all {
 		d := publictypes.ImageDetail{
@@ -186,7 +186,7 @@ func (s *Service) DescribeImageTags(ctx context.Context, in *awsecrpublic.Descri
 		}
 	}
 	slices.SortFunc(all, func(a, b publictypes.ImageTagDetail) int { return cmp.Compare(*a.ImageTag, *b.ImageTag) })
-	all, next, err := paging.Cut(pages(r.ID), all, func(t publictypes.ImageTagDetail) string { return *t.ImageTag }, in.MaxResults, in.NextToken)
+	all, next, err := paging.Cut(imagestore.Pages(r.ID), all, func(t publictypes.ImageTagDetail) string { return *t.ImageTag }, in.MaxResults, in.NextToken)
 	if all == nil {
 		all = []publictypes.ImageTagDetail{}
 	}

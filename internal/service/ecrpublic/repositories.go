@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecrpublic "github.com/aws/aws-sdk-go-v2/service/ecrpublic"
@@ -13,9 +12,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/imagestore"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -38,7 +37,7 @@ func (s *Service) CreateRepository(ctx context.Context, in *awsecrpublic.CreateR
 	}
 	err = s.store.Update(ctx, func(tx *store.Tx) error { return repositories.Create(tx, sc.Key(r.Name), r) })
 	if errors.Is(err, store.ErrExists) {
-		err = errRepositoryExists(r.Name, sc.Account)
+		err = imagestore.ErrRepositoryExists(r.Name, sc.Account)
 	}
 	return &awsecrpublic.CreateRepositoryOutput{Repository: sc.shown(&r), CatalogData: r.Catalog.shown()}, err
 }
@@ -72,10 +71,6 @@ func (c *catalogRecord) shown() *publictypes.RepositoryCatalogData {
 	}
 }
 
-func pages(question ...string) paging.Rules {
-	return paging.Rules{Usual: 100, Question: strings.Join(question, "\x00"), BadToken: errToken}
-}
-
 // DescribeRepositories lists repositories by name.
 func (s *Service) DescribeRepositories(ctx context.Context, in *awsecrpublic.DescribeRepositoriesInput) (*awsecrpublic.DescribeRepositoriesOutput, error) {
 	sc, err := s.registryOf(ctx, in.RegistryId)
@@ -83,33 +78,11 @@ func (s *Service) DescribeRepositories(ctx context.Context, in *awsecrpublic.Des
 		return nil, err
 	}
 	out := &awsecrpublic.DescribeRepositoriesOutput{Repositories: []publictypes.Repository{}}
-	if len(in.RepositoryNames) > 0 {
-		if in.MaxResults != nil || in.NextToken != nil {
-			return nil, errPaging()
-		}
-		for _, name := range in.RepositoryNames {
-			r, err := s.repository(sc, name)
-			if err != nil {
-				return nil, err
-			}
-			out.Repositories = append(out.Repositories, *sc.shown(&r))
-		}
-		return out, nil
-	}
-	page, err := pages(sc.Account).Start(in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	repositories.Scan(s.store, sc.All(), page.After, func(_ store.Key, r repositoryRecord) bool {
-		if page.Full() {
-			return false
-		}
-		out.Repositories = append(out.Repositories, *sc.shown(&r))
-		page.Add(r.Name)
-		return true
+	listing := imagestore.Listing{Registry: sc.Scope, Names: in.RepositoryNames, MaxResults: in.MaxResults, NextToken: in.NextToken}
+	out.NextToken, err = imagestore.List(s.store, repositories, listing, func(r *repositoryRecord) {
+		out.Repositories = append(out.Repositories, *sc.shown(r))
 	})
-	out.NextToken = page.Next()
-	return out, nil
+	return out, err
 }
 
 // DeleteRepository deletes a repository and, if forced, the images in it.
@@ -121,10 +94,10 @@ func (s *Service) DeleteRepository(ctx context.Context, in *awsecrpublic.DeleteR
 	var r repositoryRecord
 	err = s.store.Update(ctx, func(tx *store.Tx) (err error) {
 		if r, err = repositories.Get(tx, sc.Key(*in.RepositoryName)); err != nil {
-			return store.NotFoundAs(err, errNoRepository(*in.RepositoryName, sc.Account))
+			return store.NotFoundAs(err, imagestore.ErrNoRepository(*in.RepositoryName, sc.Account))
 		}
 		if !in.Force && !s.images.Empty(tx, sc.contents(&r)) {
-			return errNotEmpty(r.Name, sc.Account)
+			return imagestore.ErrNotEmpty(r.Name, sc.Account)
 		}
 		repositories.Delete(tx, sc.Key(r.Name))
 		return nil
@@ -155,7 +128,7 @@ func (s *Service) GetRepositoryCatalogData(ctx context.Context, in *awsecrpublic
 func (s *Service) SetRepositoryPolicy(ctx context.Context, in *awsecrpublic.SetRepositoryPolicyInput) (*awsecrpublic.SetRepositoryPolicyOutput, error) {
 	document, err := policy.Parse(policy.Resource, *in.PolicyText)
 	if err != nil {
-		return nil, errPolicy()
+		return nil, imagestore.ErrPolicy()
 	}
 	sc, err := s.registryOf(ctx, in.RegistryId)
 	if err != nil {
@@ -163,8 +136,8 @@ func (s *Service) SetRepositoryPolicy(ctx context.Context, in *awsecrpublic.SetR
 	}
 	if !in.Force && s.cfg.Allowed != nil {
 		as := authz.Resource{ARN: sc.arn(*in.RepositoryName), Policy: &policy.Source{Name: "the new policy", Document: document}}
-		if !s.cfg.Allowed(ctx, authz.Target{Action: "ecr-public:SetRepositoryPolicy", Type: repositoryType}, as) {
-			return nil, errLockOut()
+		if !s.cfg.Allowed(ctx, authz.Target{Action: "ecr-public:SetRepositoryPolicy", Type: imagestore.RepositoryType}, as) {
+			return nil, imagestore.ErrLockOut()
 		}
 	}
 	_, err = s.change(ctx, in.RegistryId, in.RepositoryName, func(_ scope, r *repositoryRecord) error {
@@ -178,7 +151,7 @@ func (s *Service) SetRepositoryPolicy(ctx context.Context, in *awsecrpublic.SetR
 func (s *Service) GetRepositoryPolicy(ctx context.Context, in *awsecrpublic.GetRepositoryPolicyInput) (*awsecrpublic.GetRepositoryPolicyOutput, error) {
 	sc, r, _, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err == nil && r.Policy == "" {
-		err = errNoPolicy(r.Name, sc.Account)
+		err = imagestore.ErrNoPolicy(r.Name, sc.Account)
 	}
 	return &awsecrpublic.GetRepositoryPolicyOutput{PolicyText: &r.Policy, RegistryId: &sc.Account, RepositoryName: &r.Name}, err
 }
@@ -188,7 +161,7 @@ func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *awsecrpublic.D
 	var was string
 	sc, err := s.change(ctx, in.RegistryId, in.RepositoryName, func(sc scope, r *repositoryRecord) error {
 		if was = r.Policy; was == "" {
-			return errNoPolicy(r.Name, sc.Account)
+			return imagestore.ErrNoPolicy(r.Name, sc.Account)
 		}
 		r.Policy = ""
 		return nil
@@ -197,8 +170,7 @@ func (s *Service) DeleteRepositoryPolicy(ctx context.Context, in *awsecrpublic.D
 }
 
 func putTags(old map[string]string, more []publictypes.Tag) (map[string]string, error) {
-	rules := tagging.Rules{Most: 50, Reserved: errReservedTag, Twice: errTagTwice, TooMany: errManyTags}
-	return tagging.Put(rules, old, more, func(t publictypes.Tag) (key, value *string) { return t.Key, t.Value })
+	return tagging.Put(imagestore.TagRules, old, more, func(t publictypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
 // TagResource adds or replaces tags of a repository.
