@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/drydock-dev/drydock/internal/api"
 )
 
@@ -17,17 +19,45 @@ type explanation interface {
 	Verdict() string
 }
 
-// whyChain requests an explanation and shows it. With watch, it shows new steps until the end is reached. Its error
-// has exit code 1 if the chain is not complete, and 2 if there is no answer.
-func whyChain(ctx context.Context, o *globalOptions, output string, watch bool, ask func(context.Context) (explanation, error)) error {
-	if watch {
+// A chainCommand is a command that explains something by a chain of steps. Its flags are those that all such commands
+// have.
+type chainCommand struct {
+	whyNodeFlags
+	fix   applyFlags
+	watch bool
+}
+
+// add adds the flags. watched says what --watch does.
+func (c *chainCommand) add(cmd *cobra.Command, watched string) {
+	c.whyNodeFlags.add(cmd)
+	c.fix.add(cmd)
+	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, watched)
+}
+
+// run asks the daemon and shows its answer. With --apply it also runs the fix, and with --watch it shows new steps
+// until the end is reached. If there is no answer, list is a command that shows what can be asked about. The error has
+// exit code 1 if the chain is not complete, and 2 if there is no answer.
+func (c *chainCommand) run(ctx context.Context, o *globalOptions, list string, question func(context.Context, *api.Client) (explanation, error)) error {
+	daemon, err := o.client()
+	if err != nil {
+		return &ExitError{2, err}
+	}
+	ask := func(ctx context.Context) (explanation, error) {
+		e, err := question(ctx, daemon)
+		return e, o.orHint(err, "drydock status", list)
+	}
+	o.noteAccount(c.account)
+	if c.fix.account = c.account; c.fix.apply {
+		return c.fix.mendChain(ctx, o, ask)
+	}
+	if c.watch {
 		return watchChain(ctx, o, ask)
 	}
 	e, err := ask(ctx)
 	if err != nil {
 		return &ExitError{2, err}
 	}
-	if output == "json" {
+	if c.output == "json" {
 		err = o.printJSON(e)
 	} else {
 		_, err = fmt.Fprint(o.streams.Out, e.Text())

@@ -35,9 +35,7 @@ func checkFlags(account, output string) error {
 }
 
 func newWhyNode(o *globalOptions) *cobra.Command {
-	var f whyNodeFlags
-	var watch bool
-	var fix applyFlags
+	var c chainCommand
 	cmd := &cobra.Command{
 		Use:   "node NAME|INSTANCE-ID",
 		Short: "Show how far an instance got in joining its cluster, and what stops it",
@@ -53,28 +51,17 @@ The exit code is 0 if the node is Ready, 1 if it is not, 2 if there is no such n
   drydock why node i-0123456789abcdef0 --watch`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
+			if err := c.check(); err != nil {
 				return err
 			}
-			daemon, err := o.client()
-			if err != nil {
-				return &ExitError{2, err}
-			}
-			ask := func(ctx context.Context) (explanation, error) {
-				e, err := daemon.WhyNode(ctx, f.place(), args[0])
-				return &e, o.orHint(err, "drydock status", "aws ec2 describe-instances --region "+f.region)
-			}
-			o.noteAccount(f.account)
-			if fix.account = f.account; fix.apply {
-				return fix.mendChain(cmd.Context(), o, ask)
-			}
-			return whyChain(cmd.Context(), o, f.output, watch, ask)
+			return c.run(cmd.Context(), o, "aws ec2 describe-instances --region "+c.region, func(ctx context.Context, daemon *api.Client) (explanation, error) {
+				e, err := daemon.WhyNode(ctx, c.place(), args[0])
+				return &e, err
+			})
 		},
 	}
-	f.add(cmd)
-	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.nodeNames(ctx, f.account, f.region) })
-	fix.add(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the node is Ready")
+	c.add(cmd, "show steps as they happen, until the node is Ready")
+	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.nodeNames(ctx, c.account, c.region) })
 	return cmd
 }
 

@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 func newWhyPod(o *globalOptions) *cobra.Command {
-	var f whyNodeFlags
+	var c chainCommand
 	var cluster, namespace string
-	var watch bool
-	var fix applyFlags
 	cmd := &cobra.Command{
 		Use:   "pod [NAMESPACE/]NAME",
 		Short: "Show how far a pod got, and what keeps it from running",
@@ -29,7 +29,7 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if there is no
   drydock why pod shop/web --watch`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
+			if err := c.check(); err != nil {
 				return err
 			}
 			name := args[0]
@@ -44,30 +44,21 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if there is no
 			if namespace == "" || name == "" || strings.Contains(name, "/") {
 				return &ExitError{2, withHint(fmt.Errorf("%q is not [NAMESPACE/]NAME", args[0]), "drydock why pod default/web")}
 			}
-			daemon, err := o.client()
-			if err != nil {
-				return &ExitError{2, err}
-			}
-			ask := func(ctx context.Context) (explanation, error) {
-				e, err := daemon.WhyPod(ctx, f.place(), cluster, namespace, name)
-				return &e, o.orHint(err, "drydock status", "kubectl get pods --namespace "+namespace)
-			}
-			o.noteAccount(f.account)
-			if fix.account = f.account; fix.apply {
-				return fix.mendChain(cmd.Context(), o, ask)
-			}
-			return whyChain(cmd.Context(), o, f.output, watch, ask)
+			return c.run(cmd.Context(), o, "kubectl get pods --namespace "+namespace, func(ctx context.Context, daemon *api.Client) (explanation, error) {
+				e, err := daemon.WhyPod(ctx, c.place(), cluster, namespace, name)
+				return &e, err
+			})
 		},
 	}
-	f.add(cmd)
+	c.add(cmd, "show steps as they happen, until the pod runs")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		if namespace == "" {
-			return o.podNames(cmd.Context(), f.place(), cluster, false, begun), cobra.ShellCompDirectiveNoFileComp
+			return o.podNames(cmd.Context(), c.place(), cluster, false, begun), cobra.ShellCompDirectiveNoFileComp
 		}
-		names := o.podNames(cmd.Context(), f.place(), cluster, false, namespace+"/"+begun)
+		names := o.podNames(cmd.Context(), c.place(), cluster, false, namespace+"/"+begun)
 		for i := range names {
 			names[i] = strings.TrimPrefix(names[i], namespace+"/")
 		}
@@ -75,7 +66,5 @@ The exit code is 0 if the pod runs and nothing fails, 1 if not, 2 if there is no
 	}
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster (optional if there is only one)")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the namespace (if NAME does not give it: default)")
-	fix.add(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show steps as they happen, until the pod runs")
 	return cmd
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
 )
 
 func newWhyStack(o *globalOptions) *cobra.Command {
-	var f whyNodeFlags
-	var watch bool
-	var fix applyFlags
+	var c chainCommand
 	cmd := &cobra.Command{
 		Use:   "stack NAME|ARN",
 		Short: "Show what a CloudFormation stack did, and why it failed",
@@ -28,27 +28,16 @@ progress, 2 if there is no such stack.`,
   drydock why stack shop --apply`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
+			if err := c.check(); err != nil {
 				return err
 			}
-			daemon, err := o.client()
-			if err != nil {
-				return &ExitError{2, err}
-			}
-			ask := func(ctx context.Context) (explanation, error) {
-				e, err := daemon.WhyStack(ctx, f.place(), args[0])
-				return &e, o.orHint(err, "drydock status", "aws cloudformation list-stacks --region "+f.region)
-			}
-			o.noteAccount(f.account)
-			if fix.account = f.account; fix.apply {
-				return fix.mendChain(cmd.Context(), o, ask)
-			}
-			return whyChain(cmd.Context(), o, f.output, watch, ask)
+			return c.run(cmd.Context(), o, "aws cloudformation list-stacks --region "+c.region, func(ctx context.Context, daemon *api.Client) (explanation, error) {
+				e, err := daemon.WhyStack(ctx, c.place(), args[0])
+				return &e, err
+			})
 		},
 	}
-	f.add(cmd)
-	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.stackNames(ctx, f.account, f.region) })
-	fix.add(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show resources as they are taken, until the stack is complete")
+	c.add(cmd, "show resources as they are taken, until the stack is complete")
+	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.stackNames(ctx, c.account, c.region) })
 	return cmd
 }

@@ -19,15 +19,24 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// getWhyNode explains how far the instance ?name=, an ID or a node's name, has come.
-func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
+// named returns the place and the name that a request is about. If either is missing, it answers the request and
+// returns false.
+func named(w http.ResponseWriter, r *http.Request) (account, region, name string, ok bool) {
 	account, region, err := httpapi.Place(r)
-	name := r.URL.Query().Get("name")
+	name = r.URL.Query().Get("name")
 	if err == nil && name == "" {
 		err = errors.New("name is missing")
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return account, region, name, err == nil
+}
+
+// getWhyNode explains how far the instance ?name=, an ID or a node's name, has come.
+func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
+	account, region, name, ok := named(w, r)
+	if !ok {
 		return
 	}
 	id, ok := x.FindNode(account, region, name)

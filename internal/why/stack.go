@@ -2,7 +2,6 @@ package why
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -35,13 +34,8 @@ func (x *Explainer) getStacks(w http.ResponseWriter, r *http.Request) {
 
 // getWhyStack explains the stack ?name=, which may be an ARN.
 func (x *Explainer) getWhyStack(w http.ResponseWriter, r *http.Request) {
-	account, region, err := httpapi.Place(r)
-	name := r.URL.Query().Get("name")
-	if err == nil && name == "" {
-		err = errors.New("name is missing")
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	account, region, name, ok := named(w, r)
+	if !ok {
 		return
 	}
 	out, ok, err := x.explainStack(r.Context(), account, region, name, 0)
