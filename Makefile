@@ -35,7 +35,8 @@ demo: build ## build, start, and show a cluster with two nodes and a workload
 run: build ## run the daemon in the foreground
 	bin/drydock up
 
-test: build ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
+test: export PATH := $(CURDIR)/bin:$(PATH)
+test: build bin/session-manager-plugin ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
 	$(GO) test -timeout 45m ./...
 
 check: lint verify-generated vulncheck ## everything CI requires besides the tests
@@ -103,7 +104,7 @@ golden: ## rewrite golden files, then show what changed
 
 # The scripts that need clients find them in the PATH, and those that make builds in bin.
 e2e: export PATH := $(CURDIR)/bin:$(PATH)
-e2e: build ## end-to-end scripts with real clients
+e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
@@ -114,6 +115,10 @@ eksctl: ## build bin/eksctl of the release EKSCTL, for e2e: from EKSCTL_SOURCE, 
 		src=$$(mktemp -d); trap "rm -rf $$src" EXIT; \
 		git clone -q --depth 1 --branch $(EKSCTL) https://github.com/eksctl-io/eksctl $$src; fi; \
 	(cd $$src && $(GO) build -ldflags '-s -w' -o $(CURDIR)/bin/eksctl ./cmd/eksctl); bin/eksctl version
+
+# The release of the plugin is the one that its own go.mod names.
+bin/session-manager-plugin: tools/ssmplugin/go.mod
+	cd tools/ssmplugin && $(GO) build -o $(CURDIR)/$@ github.com/aws/session-manager-plugin/src/sessionmanagerplugin-main
 
 CDK     ?= 2.1148.1
 CDK_LIB ?= 2.276.0

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -40,6 +41,7 @@ func Run(t *testing.T, w World) {
 		test    func(*testing.T, World, machine.Machine)
 	}{
 		{machine.Exec, programs},
+		{machine.Terminal, terminals},
 		{machine.FileAccess, files},
 		{machine.Dial, ports},
 		{machine.Interfaces, interfaces},
@@ -277,6 +279,151 @@ func programs(t *testing.T, w World, m machine.Machine) {
 	}
 	if _, err := m.Exec(ctx, machine.Command{Args: []string{"true"}}); !errors.Is(err, machine.ErrOff) {
 		t.Errorf("on a machine that is off: %v, want ErrOff", err)
+	}
+}
+
+// A screen collects what a terminal shows.
+type screen struct {
+	mu      sync.Mutex
+	text    []byte
+	changed chan struct{}
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.text = append(s.text, p...)
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+// await waits until the terminal shows a text, and forgets everything up to its end.
+func (s *screen) await(t *testing.T, text string) {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		s.mu.Lock()
+		i := bytes.Index(s.text, []byte(text))
+		if i >= 0 {
+			s.text = s.text[i+len(text):]
+		}
+		shown := string(s.text)
+		s.mu.Unlock()
+		if i >= 0 {
+			return
+		}
+		select {
+		case <-s.changed:
+		case <-late:
+			t.Fatalf("the terminal does not show %q, but %q", text, shown)
+		}
+	}
+}
+
+func terminals(t *testing.T, w World, m machine.Machine) {
+	ctx := t.Context()
+	open := func(ctx context.Context, c machine.Command) (machine.Process, *screen, io.WriteCloser) {
+		t.Helper()
+		in, keys := io.Pipe()
+		t.Cleanup(func() { _ = keys.Close() })
+		shown := &screen{changed: make(chan struct{}, 1)}
+		c.Stdin, c.Stdout, c.Terminal = in, shown, &machine.TerminalSpec{Type: "xterm", Size: machine.Size{Columns: 200, Rows: 40}}
+		p, err := m.Exec(ctx, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p, shown, keys
+	}
+	p, shown, keys := open(ctx, machine.Command{User: "ec2-user"})
+	for _, step := range []struct{ keys, want string }{
+		{"", "$ "},
+		{"cd /tmp; x=kept; f() { echo \"$x by $1\"; }\r", "$ "},
+		{"f f$(pwd)\r", "kept by f/tmp\r\n"},
+		{"ech\x7fho r\x7fed\"ite\"d\r", "edited\r\n"},
+		{"\x1b[A\r", "edited\r\n"},
+		{"for i in 1 2; do\r", "> "},
+		{"echo n$i; done\r", "n1\r\nn2\r\n"},
+		{"cat\rtyped\r\x04", "typed\r\ntyped\r\n"},
+		{"read a b; echo \"$b,$a\"\rone two\r", "two,one\r\n"},
+		{"sleep 1000\r", "sleep 1000\r\n"},
+		{"\x03", "^C\r\n"},
+		{"echo status $?\r", "status 130\r\n"},
+		{"echo not this\x03", "^C\r\n"},
+		{"false\r", "$ "},
+		{"echo status $?\r", "status 1\r\n"},
+		{"sudo -i\r", "# "},
+		{"echo $(whoami) in $PWD; echo written > /root/by-terminal\r", "root in /root\r\n"},
+		{"exit\r", "logout\r\n"},
+		{"whoami; echo last", "last"},
+		{"\r", "ec2-user\r\nlast\r\n"},
+		{"no-such-program\r", "no-such-program: command not found\r\n"},
+	} {
+		if _, err := io.WriteString(keys, step.keys); err != nil {
+			t.Fatal(err)
+		}
+		shown.await(t, step.want)
+	}
+	if err := p.Resize(machine.Size{Columns: 20, Rows: 5}); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.WriteString(keys, "exit 4\r"); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := p.Wait(); status != 4 || err != nil {
+		t.Errorf("after exit 4: %d, %v", status, err)
+	}
+	f, err := m.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if data, err := f.ReadFile("/root/by-terminal"); string(data) != "written\n" {
+		t.Errorf("the terminal's file is %q (%v)", data, err)
+	}
+
+	p, shown, _ = open(ctx, machine.Command{Args: []string{"sh", "-c", "echo one; exit 3"}})
+	shown.await(t, "one\r\n")
+	if status, err := p.Wait(); status != 3 || err != nil {
+		t.Errorf("a program on a terminal: %d, %v", status, err)
+	}
+
+	// Ways in which a terminal may end.
+	p, shown, keys = open(ctx, machine.Command{User: "ec2-user"})
+	shown.await(t, "$ ")
+	if err := keys.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(); err != nil {
+		t.Errorf("after the client hung up: %v", err)
+	}
+	limited, cancel := context.WithCancel(ctx)
+	p, shown, _ = open(limited, machine.Command{User: "ec2-user"})
+	shown.await(t, "$ ")
+	cancel()
+	if _, err := p.Wait(); !errors.Is(err, context.Canceled) {
+		t.Errorf("after its context ended: %v", err)
+	}
+	p, shown, keys = open(ctx, machine.Command{User: "ec2-user"})
+	shown.await(t, "$ ")
+	if _, err := io.WriteString(keys, "sleep 1000\r"); err != nil {
+		t.Fatal(err)
+	}
+	shown.await(t, "\r\n")
+	if err := p.Signal(machine.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := p.Wait(); status != 128+1 || err != nil {
+		t.Errorf("after SIGHUP: %d, %v", status, err)
+	}
+	p, shown, _ = open(ctx, machine.Command{User: "ec2-user"})
+	shown.await(t, "$ ")
+	if err := m.Stop(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Wait(); !errors.Is(err, machine.ErrOff) {
+		t.Errorf("after the power went: %v, want ErrOff", err)
 	}
 }
 

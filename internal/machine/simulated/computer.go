@@ -75,7 +75,7 @@ func (c *Computer) Abilities() machine.Abilities {
 	if c.image == nil {
 		return machine.Abilities{machine.Dial}
 	}
-	return machine.Abilities{machine.Exec, machine.FileAccess, machine.Dial, machine.Interfaces}
+	return machine.Abilities{machine.Exec, machine.Terminal, machine.FileAccess, machine.Dial, machine.Interfaces}
 }
 
 // Booted implements machine.Machine.

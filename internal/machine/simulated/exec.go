@@ -22,9 +22,6 @@ func (c *Computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proce
 	if c.image == nil {
 		return c.Unsupported.Exec(ctx, cmd)
 	}
-	if cmd.Terminal != nil {
-		return nil, &machine.UnsupportedError{ID: c.in.ID, Ability: machine.Terminal, Reason: "simulated machines have no terminals"}
-	}
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
@@ -36,13 +33,18 @@ func (c *Computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proce
 		return nil, fmt.Errorf("%w: %s", machine.ErrNoUser, cmd.User)
 	}
 	p := &process{ended: make(chan struct{})}
+	run := func(ctx context.Context) (int, error) { return c.run(ctx, user, cmd) }
+	if cmd.Terminal != nil {
+		p.terminal = newTerminal(c, &cmd)
+		run = func(ctx context.Context) (int, error) { return c.onTerminal(ctx, p.terminal, user, cmd) }
+	}
 	ctx, p.cancel = context.WithCancelCause(ctx)
 	unplug := context.AfterFunc(c.ctx, func() { p.cancel(machine.ErrOff) })
 	go func() {
 		defer c.runs.Done()
 		defer close(p.ended)
 		defer unplug()
-		p.status, p.err = c.run(ctx, user, cmd)
+		p.status, p.err = run(ctx)
 		if ctx.Err() != nil {
 			p.status, p.err = 0, context.Cause(ctx)
 			if s, ok := errors.AsType[signalled](p.err); ok {
@@ -71,7 +73,7 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 	job := c.job()
 	job.Script, job.Name, job.Args = []byte(`"$@"`), "bash", args
 	job.User, job.Dir = user.Name, cmp.Or(cmd.Dir, user.Home)
-	job.Env = append([]string{"HOME=" + user.Home, "USER=" + user.Name, "LOGNAME=" + user.Name, "SHELL=" + cmp.Or(user.Shell, "/bin/bash")}, cmd.Env...)
+	job.Env = append(environment(user), cmd.Env...)
 	job.Stdin, job.Stdout, job.Stderr = bytes.NewReader(stdin), orDiscard(cmd.Stdout), orDiscard(cmd.Stderr)
 	before := job.FS.Image()
 	res, err := c.rt.cfg.RunScript(ctx, job)
@@ -124,7 +126,9 @@ type process struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
 	status int
-	err    error
+	// terminal is the terminal that it runs on, nil if it has none.
+	terminal *terminal
+	err      error
 }
 
 // signalled is the cause of a program's end by the signal with that number.
@@ -142,15 +146,25 @@ func (p *process) Wait() (int, error) {
 	return p.status, p.err
 }
 
-// Signal implements machine.Process. Every signal ends a program, because none can be caught.
+// Signal implements machine.Process. Every signal ends a program, because none can be caught; a shell on a terminal
+// survives an interrupt, which is for the command it runs.
 func (p *process) Signal(s machine.Signal) error {
 	number, ok := signals[s]
 	if !ok {
 		return fmt.Errorf("unknown signal %q", s)
 	}
+	if p.terminal != nil && (s == machine.SIGINT || s == machine.SIGQUIT) {
+		p.terminal.stop()
+		return nil
+	}
 	p.cancel(number)
 	return nil
 }
 
-// Resize implements machine.Process. It does nothing, because there is no terminal.
-func (p *process) Resize(machine.Size) error { return nil }
+// Resize implements machine.Process.
+func (p *process) Resize(s machine.Size) error {
+	if p.terminal != nil {
+		p.terminal.resize(s)
+	}
+	return nil
+}

@@ -80,15 +80,20 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan *endMessage, 1)
+	stdin, typed := io.Reader(bytes.NewReader(job.Stdin)), make(chan *inputMessage, 1)
+	if job.Terminal {
+		stdin = &typist{ctx: ctx, typed: typed, want: func() error { return c.tell(message{ID: id, Want: true}) }}
+	}
 	go func() {
 		defer cancel()
 		res, err := shell.Run(ctx, shell.Job{
 			FS: files, Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env, Dir: job.Dir, User: job.User, Host: job.Host,
-			Stdin: bytes.NewReader(job.Stdin), Stdout: output{c, id, false}, Stderr: output{c, id, true},
+			Stdin: stdin, Stdout: output{c, id, false}, Stderr: output{c, id, true},
 			Outside:     func(ctx context.Context, call *shell.Call) (int, bool) { return c.outside(ctx, id, files, call) },
 			MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
+			Terminal: job.Terminal, State: job.State,
 		})
-		ended <- &endMessage{Status: res.Status, Unknown: res.Unknown, Killed: errors.Is(err, shell.ErrTooManyCommands), Busy: res.Busy}
+		ended <- &endMessage{Status: res.Status, Unknown: res.Unknown, Killed: errors.Is(err, shell.ErrTooManyCommands), Busy: res.Busy, State: res.State, Exited: res.Exited, Login: res.Login}
 	}()
 	for {
 		b, err := c.env.Receive(ctx)
@@ -102,6 +107,12 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 		}
 		if m.ID == id && m.Cancel {
 			cancel()
+		}
+		if m.ID == id && m.Input != nil {
+			select {
+			case typed <- m.Input:
+			default: // nobody asked for it
+			}
 		}
 		if m.Answer == nil {
 			continue
@@ -122,7 +133,11 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 
 // outside asks the parent to run a program.
 func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
-	stdin, err := pipedInto(call.Stdin)
+	in := call.Stdin
+	if _, ok := in.(*typist); ok {
+		in = nil // these programs read pipes only
+	}
+	stdin, err := pipedInto(in)
 	if err != nil {
 		return 1, true
 	}
@@ -183,4 +198,36 @@ func (o output) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// A typist reads a terminal for the programs of a job: each read asks the parent for what is typed next.
+type typist struct {
+	ctx   context.Context
+	want  func() error
+	typed chan *inputMessage
+
+	mu   sync.Mutex
+	rest []byte
+}
+
+func (t *typist) Read(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.rest) == 0 {
+		if err := t.want(); err != nil {
+			return 0, err
+		}
+		select {
+		case in := <-t.typed:
+			if in.EOF {
+				return 0, io.EOF
+			}
+			t.rest = in.Text
+		case <-t.ctx.Done():
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, t.rest)
+	t.rest = t.rest[n:]
+	return n, nil
 }

@@ -33,8 +33,8 @@ type Config struct {
 
 // A Pool runs scripts in child processes, which it reuses.
 type Pool struct {
-	cfg   Config
-	slots chan struct{}
+	cfg              Config
+	slots, terminals chan struct{}
 
 	jobs   atomic.Int64
 	mu     sync.Mutex
@@ -51,6 +51,12 @@ const maxIdle = 2
 // processor. Further scripts wait for their turn.
 const maxTotal = 8 << 30
 
+// maxTerminals is how many command lines on terminals run at once, and maxTerminal how long each may take.
+const (
+	maxTerminals = 16
+	maxTerminal  = 20 * time.Minute
+)
+
 // ErrKilled says that a script's process died: the script used too much memory, or recursed without end.
 var ErrKilled = errors.New("the script was killed")
 
@@ -65,7 +71,7 @@ func NewPool(cfg Config) *Pool {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 2 * time.Minute
 	}
-	return &Pool{cfg: cfg, slots: make(chan struct{}, cfg.Size)}
+	return &Pool{cfg: cfg, slots: make(chan struct{}, cfg.Size), terminals: make(chan struct{}, maxTerminals)}
 }
 
 // Close ends all children. Running scripts are only killed when the ctx of their Run ends.
@@ -86,9 +92,15 @@ func (p *Pool) Close() {
 func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
 	p.runs.Add(1)
 	defer p.runs.Done()
+	slots := p.slots
+	if job.Terminal {
+		slots = p.terminals // whoever looks at a terminal must not keep machines from booting
+	}
 	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-job.Interrupt:
+		return shell.Result{Status: 130}, nil
 	case <-ctx.Done():
 		return shell.Result{}, ctx.Err()
 	}
@@ -170,28 +182,47 @@ const grace = 3 * time.Second
 // run sends the job and answers the child until it ends.
 func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	job := c.job
-	stdin, err := pipedInto(job.Stdin)
-	if err != nil {
-		return shell.Result{}, err
+	var stdin []byte
+	timeout := c.pool.cfg.Timeout
+	if job.Terminal {
+		timeout = maxTerminal
+	} else {
+		var err error
+		if stdin, err = pipedInto(job.Stdin); err != nil {
+			return shell.Result{}, err
+		}
 	}
-	limited, cancel := context.WithTimeout(ctx, c.pool.cfg.Timeout+grace)
+	limited, cancel := context.WithTimeout(ctx, timeout+grace)
 	defer cancel()
 	defer context.AfterFunc(limited, c.w.Kill)() // also while a message is being sent
 	if err := c.send(message{Job: &jobMessage{
 		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
 		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
+		Terminal: job.Terminal, State: job.State,
 	}}); err != nil {
 		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 	}
-	late := time.AfterFunc(c.pool.cfg.Timeout, func() { _ = c.send(message{Cancel: true}) }) // Receive below notices a dead child
+	late := time.AfterFunc(timeout, func() { _ = c.send(message{Cancel: true}) }) // Receive below notices a dead child
 	defer late.Stop()
 	calls, stopCalls := context.WithCancel(limited)
 	var running sync.WaitGroup
 	slots := make(chan struct{}, maxPrograms)
 	defer running.Wait()
+	if c, ok := job.Stdin.(io.Closer); ok && job.Terminal {
+		defer c.Close() // a program may still wait for input
+	}
 	defer stopCalls()
+	if job.Interrupt != nil {
+		running.Go(func() {
+			select {
+			case <-job.Interrupt:
+				_ = c.send(message{Cancel: true}) // Receive below notices a dead child
+			case <-calls.Done():
+			}
+		})
+	}
 	begin := time.Now()
-	tooLate := func() bool { return ctx.Err() == nil && time.Since(begin) >= c.pool.cfg.Timeout }
+	tooLate := func() bool { return ctx.Err() == nil && time.Since(begin) >= timeout }
 	for {
 		b, err := c.w.Receive(limited)
 		if err != nil {
@@ -214,6 +245,12 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			if out != nil {
 				_, _ = out.Write(m.Output.Text) // the writer is our own
 			}
+		case m.Want && job.Terminal:
+			running.Go(func() {
+				b := make([]byte, 4<<10)
+				n, err := job.Stdin.Read(b)
+				_ = c.send(message{Input: &inputMessage{Text: b[:n], EOF: n == 0 && err != nil}}) // as above
+			})
 		case m.Call != nil:
 			select {
 			case slots <- struct{}{}:
@@ -228,7 +265,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			})
 		case m.End != nil:
 			c.clean = !m.End.Busy && len(slots) == 0 && !tooLate()
-			res := shell.Result{Status: m.End.Status, Unknown: m.End.Unknown}
+			res := shell.Result{Status: m.End.Status, Unknown: m.End.Unknown, State: m.End.State, Exited: m.End.Exited, Login: m.End.Login}
 			if err := job.FS.Apply(m.End.Changes); err != nil {
 				return res, err
 			}

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"encoding/gob"
 
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
@@ -27,6 +28,8 @@ type message struct {
 	Answer *answerMessage // down: the result of a program that the parent ran
 	Output *outputMessage // up
 	Call   *callMessage   // up: the parent should run this program
+	Want   bool           // up: a program reads the terminal
+	Input  *inputMessage  // down: what was typed
 	End    *endMessage    // up: the script has ended
 }
 
@@ -42,6 +45,13 @@ type jobMessage struct {
 	MaxCommands int64
 	Patience    int
 	Programs    []string
+	Terminal    bool
+	State       *shell.State
+}
+
+type inputMessage struct {
+	Text []byte
+	EOF  bool
 }
 
 type outputMessage struct {
@@ -71,6 +81,9 @@ type endMessage struct {
 	Killed  bool // it ran too many commands
 	Busy    bool // part of it still runs: the process cannot be reused
 	Changes []vfs.Change
+	State   *shell.State
+	Exited  bool
+	Login   *shell.Login
 }
 
 // maxStdin bounds the standard input of a program that the parent runs.

@@ -9,6 +9,7 @@ import (
 func bash(ctx context.Context, m *machine, c *Call) (int, error) {
 	args := c.Args[1:]
 	var options []string
+	login := false
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") && args[0] != "-" {
 		a := args[0]
 		args = args[1:]
@@ -32,9 +33,13 @@ func bash(ctx context.Context, m *machine, c *Call) (int, error) {
 			options, args = append(options, a, args[0]), args[1:]
 			continue
 		}
+		login = login || a == "--login" || !strings.HasPrefix(a, "--") && strings.Contains(a, "l")
 		if a = strings.NewReplacer("l", "", "i", "").Replace(a); a != "-" && !strings.HasPrefix(a, "--") {
 			options = append(options, a)
 		}
+	}
+	if len(args) == 0 && c.isTerminal() {
+		return c.start(login, path.Base(c.Args[0])), nil
 	}
 	if len(args) == 0 || args[0] == "-s" || args[0] == "-" {
 		text, err := c.read("-")

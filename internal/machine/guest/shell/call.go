@@ -23,8 +23,9 @@ type Call struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
-	m   *machine
-	env expand.Environ
+	m    *machine
+	main bool // it stands for the job itself
+	env  expand.Environ
 }
 
 // NewCall returns a call of a program, for code outside the shell that runs such programs.

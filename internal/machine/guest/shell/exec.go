@@ -19,9 +19,13 @@ func (m *machine) exec(ctx context.Context, parent *Call, script string, args []
 	hc := interp.HandlerCtx(ctx)
 	c := &Call{
 		m: m, FS: parent.FS, Dir: hc.Dir, User: parent.User, env: hc.Env,
-		Args: args, Stdin: hc.Stdin, Stdout: hc.Stdout, Stderr: hc.Stderr,
+		Args: args, Stdin: m.terminal.stdin(hc.Stdin), Stdout: hc.Stdout, Stderr: hc.Stderr,
 	}
-	status, err := m.start(ctx, c, fmt.Sprintf("%s: line %d", script, hc.Pos.Line()))
+	where := script
+	if m.terminal == nil || !parent.main { // bash names no lines of what was typed
+		where = fmt.Sprintf("%s: line %d", script, hc.Pos.Line())
+	}
+	status, err := m.start(ctx, c, where)
 	switch {
 	case err != nil:
 		return err

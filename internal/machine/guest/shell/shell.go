@@ -55,6 +55,13 @@ type Job struct {
 	MaxCommands int64
 	// Patience divides the waits of sleep; 0 means 1.
 	Patience int
+	// Terminal means that the job is one command line of a shell on a terminal. Stdin is the terminal, which is read
+	// only when a program reads it, and which package sandbox closes, if it can be closed, when the job ends. State is what the line before has left; nil for the first one.
+	Terminal bool
+	State    *State
+	// Interrupt, when it is closed, ends the job like ctx, but what it has changed is kept: Ctrl-C. Only package
+	// sandbox uses it.
+	Interrupt <-chan struct{}
 }
 
 // Result is how a script ended.
@@ -65,6 +72,11 @@ type Result struct {
 	// Busy says that background commands did not end with the script although they were told to. What they do from
 	// now on belongs to no job.
 	Busy bool
+	// Of a command line on a terminal: what it leaves to the next one, nil if it did not finish; whether it ended its
+	// shell; and the shell that it has started on the terminal.
+	State  *State
+	Exited bool
+	Login  *Login
 }
 
 // Exit statuses of the shell itself.
@@ -123,11 +135,22 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	job.Env = append([]string{"PATH=" + searchPath, "UID=" + uid, "EUID=" + uid, "GID=" + gid, "HOSTNAME=" + job.Host}, job.Env...)
 	var output sync.Mutex
 	c := &Call{
-		m: m, FS: job.FS, Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
+		m: m, main: true, FS: job.FS, Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
 		Args: append([]string{job.Name}, job.Args...), Stdin: job.Stdin, Stdout: lockedWriter{&output, job.Stdout}, Stderr: lockedWriter{&output, job.Stderr},
 	}
 	if c.Stdin == nil {
 		c.Stdin = strings.NewReader("")
+	}
+	if job.Terminal {
+		t, err := newTerminal(&job)
+		if err != nil {
+			return Result{}, err
+		}
+		defer t.close()
+		m.terminal = t
+		if t.state != nil {
+			c.Dir, t.state.Script = t.state.Dir, fmt.Appendf(slices.Clip(t.state.Script), "(exit %d)\n", t.state.Status)
+		}
 	}
 	running, end := context.WithCancel(ctx)
 	defer end()
@@ -138,7 +161,11 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	busy := !m.idle(50 * time.Millisecond)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return Result{Status: status, Unknown: m.unknown, Busy: busy}, err
+	res := Result{Status: status, Unknown: m.unknown, Busy: busy}
+	if t := m.terminal; t != nil && err == nil {
+		res.State, res.Exited, res.Login = t.state, t.exited, t.login
+	}
+	return res, err
 }
 
 // machine is shared by all commands of one job.
@@ -149,6 +176,8 @@ type machine struct {
 	lookup func(name string) (program, bool)
 	left   atomic.Int64 // remaining commands
 	depth  atomic.Int32
+	// terminal is set if the job is a command line on a terminal.
+	terminal *terminal
 
 	active atomic.Int32 // running programs
 	pipes  substitutions
@@ -227,14 +256,14 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 	r, err := interp.New(
 		interp.Env(withEnv(c.env, append(c.homes(), "TMPDIR="+nowhere))),
 		interp.Dir("/"), // a folder of the host, which New checks; the prelude changes to the guest's
-		interp.StdIO(c.Stdin, c.Stdout, c.Stderr),
+		interp.StdIO(m.terminal.file(c.Stdin), c.Stdout, c.Stderr),
 		interp.CallHandler(func(ctx context.Context, args []string) ([]string, error) { return m.count(ctx, c, args) }),
 		interp.ExecHandlers(func(interp.ExecHandlerFunc) interp.ExecHandlerFunc {
 			return func(ctx context.Context, args []string) error { return m.exec(ctx, c, name, args) }
 		}),
 		interp.OpenHandler(func(ctx context.Context, file string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error) {
 			hc := interp.HandlerCtx(ctx)
-			if f := m.device(ctx, &Call{m: m, FS: c.FS, Dir: hc.Dir, User: c.User, env: hc.Env, Args: []string{name}, Stdin: hc.Stdin, Stdout: hc.Stdout, Stderr: hc.Stderr}, file, flag); f != nil {
+			if f := m.device(ctx, &Call{m: m, FS: c.FS, Dir: hc.Dir, User: c.User, env: hc.Env, Args: []string{name}, Stdin: m.terminal.stdin(hc.Stdin), Stdout: hc.Stdout, Stderr: hc.Stderr}, file, flag); f != nil {
 				return f, nil
 			}
 			f, err := c.FS.Open(join(hc.Dir, file), flag, perm)
@@ -255,14 +284,22 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 	if err != nil && ctx.Err() == nil {
 		return c.shellFail(name, err.Error(), statusUsage), nil
 	}
+	line := m.terminal != nil && c.main // not a script that the line runs
+	if line {
+		if err := m.terminal.resume(ctx, r); err != nil && ctx.Err() == nil {
+			return c.shellFail(name, err.Error(), statusUsage), nil
+		}
+	}
 	err = r.Run(ctx, prog)
 	var status interp.ExitStatus
+	finished := err == nil || errors.As(err, &status)
+	if line && finished && ctx.Err() == nil {
+		m.terminal.keep(r, int(status))
+	}
 	switch {
 	case ctx.Err() != nil:
 		return statusKilled, ctx.Err()
-	case err == nil:
-		return 0, nil
-	case errors.As(err, &status):
+	case finished:
 		return int(status), nil
 	case errors.Is(err, ErrTooManyCommands):
 		return statusKilled, ErrTooManyCommands
@@ -276,6 +313,10 @@ func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, 
 		return nil, ErrTooManyCommands
 	}
 	switch args[0] {
+	case "read":
+		if m.terminal != nil && interp.HandlerCtx(ctx).Stdin == io.Reader(m.terminal.r) && !m.terminal.prompt() {
+			return []string{"false"}, ctx.Err() // Ctrl-D
+		}
 	case "umask", "ulimit", "kill", "hash":
 		// The interpreter reserves these names and rejects them.
 		args = append([]string{"/usr/bin/" + args[0]}, args[1:]...)

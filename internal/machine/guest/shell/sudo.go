@@ -9,6 +9,7 @@ import (
 func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
 	d := *c
 	d.User = "root"
+	login, shell := false, false
 	args := c.Args[1:]
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		a := args[0]
@@ -21,7 +22,11 @@ func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
 			}
 			args = args[1:]
 			continue
+		case a == "--login":
+			login = true
+			continue
 		case strings.Trim(a, "-EHinSsk") == "" || strings.HasPrefix(a, "--preserve-env"):
+			login, shell = login || strings.Contains(a, "i"), shell || strings.Contains(a, "s")
 			continue
 		default:
 			return c.Fail("unrecognized option '%s'", a), nil
@@ -38,6 +43,9 @@ func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
 	d.env = withEnv(d.env, args[:assigned])
 	args = args[assigned:]
 	if len(args) == 0 {
+		if login || shell {
+			return m.loginShell(ctx, &d, login)
+		}
 		return 0, nil
 	}
 	return d.run(ctx, m, args)
@@ -47,6 +55,7 @@ func su(ctx context.Context, m *machine, c *Call) (int, error) {
 	d := *c
 	d.User = "root"
 	var command string
+	login := false
 	for i := 1; i < len(c.Args); i++ {
 		switch a := c.Args[i]; {
 		case (a == "-c" || a == "-s" || a == "-u") && i+1 < len(c.Args):
@@ -59,12 +68,14 @@ func su(ctx context.Context, m *machine, c *Call) (int, error) {
 			}
 		case a == "--":
 			return d.run(ctx, m, c.Args[i+1:])
+		case a == "-" || a == "-l" || a == "--login":
+			login = true
 		case !strings.HasPrefix(a, "-"):
 			d.User = a
 		}
 	}
 	if command == "" {
-		return 0, nil
+		return m.loginShell(ctx, &d, login)
 	}
 	return m.bash(ctx, &d, "bash", []byte(command), nil, nil)
 }

@@ -1,0 +1,185 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/interp"
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
+)
+
+// A shell on a terminal is one job for each command line. Between two lines nothing runs; what one line leaves to the
+// next is in a State.
+
+// A State is what a command line leaves to the next one of its shell: the folder, and a script that sets the variables
+// and functions again.
+type State struct {
+	Dir    string
+	Script []byte
+	Status int // of the last command
+}
+
+// A Login is a shell that a command line has started on its terminal: sudo -i, su - ec2-user, bash.
+type Login struct {
+	User  string
+	Login bool   // it reads profiles, and starts in the user's home
+	Name  string // bash or sh
+	Dir   string
+	Env   []string
+}
+
+// maxState bounds the variables and functions that a shell on a terminal keeps, in bytes.
+const maxState = 256 << 10
+
+// A terminal is what the standard input of a job on a terminal is to the interpreter: a pipe, which is filled only when
+// a program reads. What was typed ahead of the next prompt thus stays in the terminal.
+type terminal struct {
+	in     io.Reader
+	r, w   *os.File
+	state  *State // the job's, and then what it leaves
+	exited bool
+	login  *Login
+}
+
+func newTerminal(job *Job) (*terminal, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	return &terminal{in: job.Stdin, r: r, w: w, state: job.State}, nil
+}
+
+func (t *terminal) close() { _, _ = t.r.Close(), t.w.Close() } // they are pipes
+
+// stdin returns what a program reads: the terminal itself instead of the pipe.
+func (t *terminal) stdin(r io.Reader) io.Reader {
+	if t != nil && r == io.Reader(t.r) {
+		return t.in
+	}
+	return r
+}
+
+// isTerminal reports whether a command's standard input is the job's terminal.
+func (c *Call) isTerminal() bool {
+	return c.m != nil && c.m.terminal != nil && c.Stdin == c.m.terminal.in
+}
+
+// file returns the standard input of a script for the interpreter.
+func (t *terminal) file(r io.Reader) io.Reader {
+	if t != nil && r == t.in {
+		return t.r
+	}
+	return r
+}
+
+// prompt fills the pipe with a line for the interpreter's own read. It returns false at the end of input.
+func (t *terminal) prompt() bool {
+	b := make([]byte, 4<<10)
+	n, err := t.in.Read(b)
+	if n == 0 && err != nil {
+		return false
+	}
+	_, err = t.w.Write(b[:n]) // less than the pipe holds
+	return err == nil
+}
+
+// start records that a command starts a shell on the terminal. The shell runs after the command line.
+func (c *Call) start(login bool, name string) int {
+	c.m.terminal.login = &Login{User: c.User, Login: login, Name: name, Dir: c.Dir, Env: c.Environ()}
+	return 0
+}
+
+// loginShell runs a login shell of the command's user: on the terminal, or reading commands from standard input.
+func (m *machine) loginShell(ctx context.Context, c *Call, login bool) (int, error) {
+	name := "bash"
+	if u, ok := accounts.FindUser(c.FS, c.User); ok {
+		switch name = path.Base(u.Shell); {
+		case name == "nologin" || name == "false":
+			_, _ = io.WriteString(c.Stdout, "This account is currently not available.\n") // the reader may be closed
+			return 1, nil
+		case name == "":
+			name = "bash"
+		}
+		if login {
+			c.Dir = u.Home
+		}
+		c.env = withEnv(c.env, []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=" + u.Shell})
+	} else {
+		return c.Fail("unknown user: %s", c.User), nil
+	}
+	if c.isTerminal() {
+		return c.start(login, name), nil
+	}
+	text, err := c.read("-")
+	if err != nil {
+		return c.Fail("%s", reason(err)), nil
+	}
+	return m.bash(ctx, c, name, text, nil, nil)
+}
+
+// resume sets what earlier lines have left.
+func (t *terminal) resume(ctx context.Context, r *interp.Runner) error {
+	if t.state == nil {
+		return nil
+	}
+	prog, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(bytes.NewReader(t.state.Script), "")
+	if err != nil {
+		return err
+	}
+	err = r.Run(ctx, prog)
+	if status := interp.ExitStatus(0); errors.As(err, &status) {
+		return nil // that of the last line
+	}
+	return err
+}
+
+// keep records what a line leaves to the next.
+func (t *terminal) keep(r *interp.Runner, status int) {
+	t.exited = r.Exited()
+	t.state = &State{Dir: r.Dir, Status: status}
+	var b bytes.Buffer
+	for _, name := range slices.Sorted(maps.Keys(r.Vars)) {
+		v := r.Vars[name]
+		if !syntax.ValidName(name) || v.ReadOnly || slices.Contains([]string{"UID", "EUID", "GID", "PWD", "OLDPWD", "IFS", "OPTIND", "PPID", "TMPDIR"}, name) {
+			continue
+		}
+		switch v.Kind {
+		case expand.String:
+			if v.Exported {
+				b.WriteString("export ")
+			}
+			b.WriteString(name + "=" + quote(v.Str) + "\n")
+		case expand.Indexed:
+			b.WriteString(name + "=(")
+			for _, s := range v.List {
+				b.WriteString(quote(s) + " ")
+			}
+			b.WriteString(")\n")
+		case expand.Associative:
+			b.WriteString("declare -A " + name + "\n")
+			for _, k := range slices.Sorted(maps.Keys(v.Map)) {
+				b.WriteString(name + "[" + quote(k) + "]=" + quote(v.Map[k]) + "\n")
+			}
+		}
+	}
+	printer := syntax.NewPrinter()
+	for _, name := range slices.Sorted(maps.Keys(r.Funcs)) {
+		var body bytes.Buffer
+		if printer.Print(&body, r.Funcs[name]) == nil {
+			b.WriteString(name + "() " + strings.TrimSpace(body.String()) + "\n")
+		}
+	}
+	if b.Len() <= maxState {
+		t.state.Script = b.Bytes()
+	}
+}

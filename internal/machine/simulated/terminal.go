@@ -1,0 +1,464 @@
+package simulated
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/term"
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// A terminal is a terminal of the machine with the shells that run on it, one started from another. A shell that waits
+// at its prompt is a goroutine here; only its command lines run in package sandbox.
+type terminal struct {
+	c      *Computer
+	screen *term.Terminal
+	env    []string
+
+	mu        sync.Mutex
+	changed   *sync.Cond
+	typed     []byte
+	hungUp    bool          // nothing more will be typed
+	reading   bool          // a line is being edited
+	edited    bool          // something of it has been typed
+	cancelled int           // how many lines in typed end with Ctrl-C
+	interrupt chan struct{} // of the running command line; nil if none runs
+	history   []string
+}
+
+// Bounds of a terminal.
+const (
+	maxTyped   = 64 << 10 // what is typed ahead
+	maxCommand = 64 << 10 // a command of several lines
+	maxHistory = 500
+	maxShells  = 50 // started from one another
+)
+
+// A loginShell is one of the shells on a terminal.
+type loginShell struct {
+	user  accounts.User
+	name  string // bash or sh
+	login bool
+	env   []string
+	state *shell.State
+}
+
+func newTerminal(c *Computer, cmd *machine.Command) *terminal {
+	t := &terminal{c: c, env: append([]string{"TERM=" + cmp.Or(cmd.Terminal.Type, "xterm-256color")}, cmd.Env...)}
+	t.changed = sync.NewCond(&t.mu)
+	t.screen = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{t, orDiscard(cmd.Stdout)}, "")
+	t.screen.History = lines{t}
+	t.resize(cmd.Terminal.Size)
+	return t
+}
+
+func (t *terminal) resize(s machine.Size) {
+	if s.Columns > 0 && s.Rows > 0 && s.Columns < 10_000 && s.Rows < 10_000 {
+		_ = t.screen.SetSize(s.Columns, s.Rows) // an error is the client's, which stops reading
+	}
+}
+
+// The keys that a terminal's driver handles, not the program that reads.
+const (
+	keyInterrupt = 0x03 // Ctrl-C
+	keyEnd       = 0x04 // Ctrl-D
+	keySuspend   = 0x1a // Ctrl-Z: there is no job control
+	keyQuit      = 0x1c // Ctrl-\
+)
+
+// listen takes what is typed until the client hangs up.
+func (t *terminal) listen(r io.Reader) {
+	b := make([]byte, 4<<10)
+	for {
+		n, err := r.Read(b)
+		for _, key := range b[:n] {
+			t.key(key)
+		}
+		if err != nil {
+			t.hangUp()
+			return
+		}
+	}
+}
+
+func (t *terminal) hangUp() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hungUp = true
+	t.changed.Broadcast()
+}
+
+func (t *terminal) key(key byte) {
+	switch key {
+	case keyInterrupt, keyQuit:
+		t.stop()
+		return
+	case keySuspend:
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.typed) >= maxTyped && !t.hungUp {
+		t.changed.Wait()
+	}
+	t.typed = append(t.typed, key)
+	t.changed.Broadcast()
+}
+
+// stop is Ctrl-C: it ends the command that runs, and the line that is being edited.
+func (t *terminal) stop() {
+	t.mu.Lock()
+	running, reading := t.interrupt, t.reading
+	t.interrupt = nil
+	if reading {
+		t.cancel()
+	} else {
+		t.typed = nil
+	}
+	t.changed.Broadcast()
+	t.mu.Unlock()
+	if !reading {
+		_, _ = io.WriteString(t.screen, "^C\n") // the client may be gone
+	}
+	if running != nil {
+		close(running)
+	}
+}
+
+// cancel ends the line that is being edited, at its end, as bash shows it. t.mu is held.
+func (t *terminal) cancel() {
+	t.typed = append(t.typed, 0x05, '^', 'C', '\r')
+	t.cancelled++
+	t.changed.Broadcast()
+}
+
+// Read gives the line editor what was typed.
+func (t *terminal) Read(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.typed) == 0 {
+		if t.hungUp {
+			return 0, io.EOF
+		}
+		t.changed.Wait()
+	}
+	// At most one line, because the line editor belongs to another reader after it. Ctrl-D ends the input if nothing has
+	// been typed before it; the editor itself would see its own Ctrl-D again and again.
+	defer t.changed.Broadcast()
+	n := bytes.IndexAny(t.typed, "\r\n\x04") + 1
+	switch {
+	case n == 0:
+		n = len(t.typed)
+	case t.typed[n-1] == keyEnd && n == 1:
+		t.typed = t.typed[1:]
+		if t.edited {
+			return 0, nil
+		}
+		return 0, io.EOF
+	case t.typed[n-1] == keyEnd:
+		n--
+	}
+	n = copy(p, t.typed[:n])
+	t.edited = t.typed[n-1] != '\r' && t.typed[n-1] != '\n'
+	t.typed = t.typed[n:]
+	return n, nil
+}
+
+// errCancelled says that a line was ended by Ctrl-C.
+var errCancelled = errors.New("cancelled")
+
+// line reads one line.
+func (t *terminal) line(prompt string) (string, error) {
+	t.screen.SetPrompt(prompt)
+	t.mu.Lock()
+	t.reading = true
+	t.mu.Unlock()
+	text, err := t.screen.ReadLine()
+	if errors.Is(err, term.ErrPasteIndicator) {
+		err = nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.reading = false
+	if strings.HasSuffix(text, "^C") && t.cancelled > 0 {
+		t.cancelled--
+		return "", errCancelled
+	}
+	return text, err
+}
+
+// input is the terminal as the standard input of a command line.
+type input struct{ t *terminal }
+
+func (i input) Read(p []byte) (int, error) {
+	text, err := i.t.line("")
+	if err != nil {
+		return 0, io.EOF
+	}
+	return copy(p, text+"\n"), nil // a line is no longer than the line editor allows, 4,096 bytes
+}
+
+// Close ends a read that nobody waits for any more.
+func (i input) Close() error {
+	i.t.mu.Lock()
+	defer i.t.mu.Unlock()
+	if i.t.reading {
+		i.t.cancel()
+	}
+	return nil
+}
+
+// lines is the history for the line editor: of commands only, not of what programs read.
+type lines struct{ t *terminal }
+
+func (l lines) Add(string) {}
+func (l lines) Len() int   { return len(l.t.history) }
+func (l lines) At(i int) string {
+	return l.t.history[len(l.t.history)-1-i]
+}
+
+func (t *terminal) remember(line string) {
+	if line == "" || len(t.history) > 0 && t.history[len(t.history)-1] == line {
+		return
+	}
+	if len(t.history) >= maxHistory {
+		t.history = slices.Delete(t.history, 0, 1)
+	}
+	t.history = append(t.history, line)
+}
+
+// onTerminal runs a program on a terminal to its end.
+func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.User, cmd machine.Command) (int, error) {
+	defer context.AfterFunc(ctx, t.hangUp)()
+	go t.listen(stdinOf(cmd)) // ends when the client hangs up
+	first := loginShell{user: user, name: path.Base(cmp.Or(user.Shell, "/bin/bash")), login: true, env: t.env}
+	dir := cmp.Or(cmd.Dir, user.Home)
+	switch {
+	case len(cmd.Args) == 0 && (first.name == "nologin" || first.name == "false"):
+		_, _ = io.WriteString(t.screen, "This account is currently not available.\n")
+		return 1, nil
+	case len(cmd.Args) == 0:
+	case len(cmd.Args) == 1 && slices.Contains([]string{"sh", "bash"}, path.Base(cmd.Args[0])):
+		first.name, first.login = path.Base(cmd.Args[0]), false
+	default:
+		first.name, first.login, first.state = "bash", false, &shell.State{Dir: dir}
+		quoted := make([]string, len(cmd.Args))
+		for i, a := range cmd.Args {
+			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		res, err := t.run(ctx, &first, strings.Join(quoted, " "))
+		if err == nil && res.Login != nil {
+			return t.shells(ctx, t.started(res.Login))
+		}
+		return res.Status, err
+	}
+	first.state = &shell.State{Dir: dir}
+	return t.shells(ctx, first)
+}
+
+func stdinOf(cmd machine.Command) io.Reader {
+	if cmd.Stdin == nil {
+		return strings.NewReader("")
+	}
+	return cmd.Stdin
+}
+
+// shells runs a shell, and those started from it, until it exits.
+func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
+	stack := []loginShell{first}
+	for {
+		s := &stack[len(stack)-1]
+		t.screen.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
+			if key != '\t' {
+				return "", 0, false
+			}
+			return t.complete(s.state.Dir, line, pos)
+		}
+		command, err := t.command(s)
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		var res shell.Result
+		switch {
+		case errors.Is(err, errCancelled):
+			s.state.Status = 130
+			continue
+		case err != nil: // Ctrl-D
+			res = shell.Result{Status: s.state.Status, Exited: true}
+		case strings.TrimSpace(command) == "":
+			continue
+		default:
+			if res, err = t.run(ctx, s, command); err != nil {
+				return res.Status, err
+			}
+		}
+		switch {
+		case res.Exited:
+			word := "exit"
+			if s.login {
+				word = "logout"
+			}
+			_, _ = fmt.Fprintln(t.screen, word) // the client may be gone
+			if stack = stack[:len(stack)-1]; len(stack) == 0 {
+				return res.Status, nil
+			}
+			stack[len(stack)-1].state.Status = res.Status
+		case res.Login != nil && len(stack) >= maxShells:
+			_, _ = fmt.Fprintf(t.screen, "%s: fork: retry: Resource temporarily unavailable\n", s.name)
+		case res.Login != nil:
+			stack = append(stack, t.started(res.Login))
+		}
+	}
+}
+
+// started returns a shell that a command line has started.
+func (t *terminal) started(l *shell.Login) loginShell {
+	out := loginShell{user: accounts.User{Name: l.User, Home: "/"}, name: l.Name, login: l.Login, env: l.Env, state: &shell.State{Dir: l.Dir}}
+	if u, ok := accounts.FindUser(t.c.image.FS, l.User); ok {
+		out.user = u
+	}
+	return out
+}
+
+// command reads a command, which may have several lines.
+func (t *terminal) command(s *loginShell) (string, error) {
+	prompt, text := t.prompt(s), ""
+	for {
+		line, err := t.line(prompt)
+		if err != nil {
+			return "", err
+		}
+		text += line
+		_, err = syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text+"\n"), "")
+		if !syntax.IsIncomplete(err) || len(text) > maxCommand {
+			t.remember(text)
+			return text, nil
+		}
+		text += "\n"
+		prompt = "> "
+	}
+}
+
+// prompt is what Amazon Linux's shells have: sh-5.2$ or [ec2-user@ip-10-0-0-1 ~]$.
+func (t *terminal) prompt(s *loginShell) string {
+	sign := "$"
+	if s.user.UID == 0 {
+		sign = "#"
+	}
+	if s.name == "sh" {
+		version := "5.2"
+		if t.c.in.Image.Family == images.AL2 {
+			version = "4.2"
+		}
+		return "sh-" + version + sign + " "
+	}
+	host, _, _ := strings.Cut(t.c.in.PrivateDNSName, ".")
+	dir := path.Base(s.state.Dir)
+	if s.state.Dir == s.user.Home {
+		dir = "~"
+	}
+	return fmt.Sprintf("[%s@%s %s]%s ", s.user.Name, host, dir, sign)
+}
+
+// run runs one command line.
+func (t *terminal) run(ctx context.Context, s *loginShell, command string) (shell.Result, error) {
+	interrupt := make(chan struct{})
+	t.mu.Lock()
+	t.interrupt = interrupt
+	t.mu.Unlock()
+	job := t.c.job()
+	job.Terminal, job.State, job.Interrupt = true, s.state, interrupt
+	job.Script, job.Name, job.User, job.Dir = []byte(command), s.name, s.user.Name, s.state.Dir
+	if s.login {
+		job.Name = "-" + s.name
+	}
+	job.Env = append(slices.Clone(s.env), environment(s.user)...)
+	job.Stdin, job.Stdout, job.Stderr = input{t}, t.screen, t.screen
+	before := job.FS.Image()
+	res, err := t.c.rt.cfg.RunScript(ctx, job)
+	t.mu.Lock()
+	interrupted := t.interrupt == nil
+	t.interrupt = nil
+	t.mu.Unlock()
+	if ctx.Err() != nil {
+		return res, context.Cause(ctx)
+	}
+	switch {
+	case interrupted:
+		res = shell.Result{Status: 130}
+	case err != nil: // too much time, memory or commands
+		_, _ = fmt.Fprintln(t.screen, "Killed")
+		res = shell.Result{Status: 137}
+	}
+	if res.State != nil {
+		s.state = res.State
+	} else {
+		s.state.Status = res.Status
+	}
+	if len(vfs.Diff(before, job.FS.Image())) > 0 {
+		t.c.volume.touch()
+		if err := t.c.save(); err != nil {
+			return res, fmt.Errorf("saving the root volume: %w", err)
+		}
+	}
+	return res, nil
+}
+
+// complete completes the name of a file before the cursor, as far as it is the only one.
+func (t *terminal) complete(dir, line string, pos int) (string, int, bool) {
+	word := line[strings.LastIndexAny(line[:pos], " \t=<>|&;\"'")+1 : pos]
+	folder, start := path.Split(word)
+	at := folder
+	if !path.IsAbs(at) {
+		at = path.Join(dir, at)
+	}
+	list, err := t.c.image.FS.ReadDir(at)
+	if err != nil {
+		return "", 0, false
+	}
+	common, found := "", 0
+	for _, e := range list {
+		name := e.Name()
+		if !strings.HasPrefix(name, start) || start == "" && strings.HasPrefix(name, ".") {
+			continue
+		}
+		if e.IsDir() {
+			name += "/"
+		} else {
+			name += " "
+		}
+		if found++; found == 1 {
+			common = name
+		}
+		for !strings.HasPrefix(name, common) {
+			common = common[:len(common)-1]
+		}
+	}
+	if len(common) <= len(start) {
+		return "", 0, false
+	}
+	added := common[len(start):]
+	return line[:pos] + added + line[pos:], pos + len(added), true
+}
+
+// environment is what a login gives a user's programs.
+func environment(u accounts.User) []string {
+	return []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=" + cmp.Or(u.Shell, "/bin/bash")}
+}
