@@ -22,11 +22,11 @@ import (
 const source = `Generator: tools/cfngen
 Input:     cfn-schemas.jsonl of the project's AWS reference data
 Upstream:  AWS's public resource provider schemas for us-east-1 as shipped in cfn-lint 1.51.0, MIT-0
-Content:   schemas.jsonl: properties, required, create-only and read-only ones of the types in types.txt
+Content:   schemas.jsonl: properties, required, create-only and read-only ones, and the order of replacements, of the types in types.txt
 `
 
 // kept are the parts of a schema that are used.
-var kept = []string{"type", "properties", "definitions", "required", "createOnly", "readOnly", "primaryIdentifier"}
+var kept = []string{"type", "properties", "definitions", "required", "createOnly", "readOnly", "primaryIdentifier", "replacementStrategy"}
 
 // dropped are the parts of a property's schema that are not.
 var dropped = []string{"format", "default", "insertionOrder", "uniqueItems", "minimum", "maximum", "minItems", "maxItems", "requiredXor", "requiredOr", "dependentRequired",

@@ -183,10 +183,10 @@ func (o *operation) adoptResource(ctx context.Context, d *template.Resource, a a
 	if rec.Status == cloudformationtypes.ResourceStatusUpdateComplete {
 		return true
 	}
-	r, attributes, err := o.existing(ctx, d, &rec)
+	r, attributes, metadata, err := o.existing(ctx, d, &rec)
 	if err == nil && rec.Status == cloudformationtypes.ResourceStatusImportInProgress {
 		say(cloudformationtypes.ResourceStatusImportComplete, "Resource import completed.", func(rec *resourceRecord) {
-			rec.Properties, rec.Attributes = []byte(template.JSON(r.props)), addTo(nil, attributes)
+			rec.Properties, rec.Attributes, rec.Metadata, rec.UpdatePolicy = []byte(template.JSON(r.props)), addTo(nil, attributes), metadata, r.updatePolicy
 		})
 	}
 	if err == nil {
@@ -210,45 +210,50 @@ func (o *operation) adoptResource(ctx context.Context, d *template.Resource, a a
 }
 
 // existing checks that a resource to import exists and belongs to no other stack. It returns a request for the resource,
-// and its attributes.
-func (o *operation) existing(ctx context.Context, d *template.Resource, rec *resourceRecord) (*request, map[string]any, error) {
+// its attributes, and its metadata in the template.
+func (o *operation) existing(ctx context.Context, d *template.Resource, rec *resourceRecord) (r *request, attributes map[string]any, metadata string, err error) {
 	for _, item := range resources.All(o.s.store, scopeAt(o.key).All()) {
 		other := item.Value
 		if other.Type != d.Type || other.PhysicalID != rec.PhysicalID || gone(other.Status) || other.Stack == o.rec.ID && other.LogicalID == d.ID {
 			continue
 		}
 		if theirs, err := stacks.Get(o.s.store, scopeAt(o.key).Key(other.Stack)); err == nil && theirs.Status != cloudformationtypes.StackStatusDeleteComplete {
-			return nil, nil, fmt.Errorf("%s already exists in stack %s", rec.PhysicalID, stackARN(scopeAt(o.key).Key(other.Stack), &theirs))
+			return nil, nil, "", fmt.Errorf("%s already exists in stack %s", rec.PhysicalID, stackARN(scopeAt(o.key).Key(other.Stack), &theirs))
 		}
 	}
 	rt, err := o.runtime(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
-	r := o.request(rt.ctx, rec, &rec.resourceState)
+	r = o.request(rt.ctx, rec, &rec.resourceState)
 	if r.props, err = o.instance.Properties(d, rt); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	r.stackTags = o.rec.Tags
+	if metadata, err = o.metadata(d, rt); err != nil {
+		return nil, nil, "", err
+	}
+	if r.updatePolicy, err = o.updatePolicy(d, rt); err != nil {
+		return nil, nil, "", err
+	}
 	if err := schemas()[d.Type].check(d.ID, r.props); err != nil {
-		return nil, nil, err
+		return nil, nil, "", err
 	}
 	_, err = actual[d.Type](r)
 	if errors.Is(err, errNone) || notFound(err) {
-		return nil, nil, fmt.Errorf("Resource handler returned message: \"Resource of type '%s' with identifier '%s' was not found.\" (RequestToken: %s, HandlerErrorCode: NotFound)", d.Type, rec.PhysicalID, ids.UUID()) //nolint:staticcheck // AWS's words
+		return nil, nil, "", fmt.Errorf("Resource handler returned message: \"Resource of type '%s' with identifier '%s' was not found.\" (RequestToken: %s, HandlerErrorCode: NotFound)", d.Type, rec.PhysicalID, ids.UUID()) //nolint:staticcheck // AWS's words
 	}
 	if err != nil {
-		return nil, nil, r.reason(err)
+		return nil, nil, "", r.reason(err)
 	}
 	h, _ := handlerOf(d.Type)
 	if h.read == nil {
-		return r, nil, nil
+		return r, nil, metadata, nil
 	}
-	attributes, err := h.read(r)
-	if err != nil {
+	if attributes, err = h.read(r); err != nil {
 		err = r.reason(err)
 	}
-	return r, attributes, err
+	return r, attributes, metadata, err
 }
 
 // rollBackImport removes the imported resources from the stack and leaves them as they are.

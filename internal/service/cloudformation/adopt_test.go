@@ -1,6 +1,8 @@
 package cloudformation_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,6 +11,7 @@ import (
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -23,7 +26,7 @@ func TestImport(t *testing.T) {
 	queues, parameters := awssqs.NewFromConfig(w.cfg), awsssm.NewFromConfig(w.cfg)
 	url := *testkit.Must(queues.CreateQueue(ctx, &awssqs.CreateQueueInput{QueueName: aws.String("old")}))(t).QueueUrl
 	testkit.Must(parameters.PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("old"), Type: "String", Value: aws.String("v")}))(t)
-	queue := `"Q": {"Type": "AWS::SQS::Queue", "DeletionPolicy": "Delete", "Properties": {"QueueName": "old"}}`
+	queue := `"Q": {"Type": "AWS::SQS::Queue", "DeletionPolicy": "Delete", "Metadata": {"of": {"Ref": "AWS::StackName"}}, "Properties": {"QueueName": "old"}}`
 	parameter := `"P": {"Type": "AWS::SSM::Parameter", "DeletionPolicy": "Retain", "Properties": {"Name": "old", "Type": "String", "Value": "v"}}`
 	body := func(resources ...string) string { return `{"Resources": {` + strings.Join(resources, ", ") + `}}` }
 	in := func(body string, resources ...cloudformationtypes.ResourceToImport) *awscloudformation.CreateChangeSetInput {
@@ -79,6 +82,10 @@ Q UPDATE_COMPLETE
 S IMPORT_COMPLETE`)
 	id := *w.settled(t, *testkit.Must(w.DescribeStacks(ctx, &awscloudformation.DescribeStacksInput{StackName: aws.String("adopting")}))(t).Stacks[0].StackId).StackId
 
+	if r := testkit.Must(w.DescribeStackResource(ctx, &awscloudformation.DescribeStackResourceInput{StackName: &id, LogicalResourceId: aws.String("Q")}))(t).StackResourceDetail; aws.ToString(r.Metadata) != `{"of":"adopting"}` {
+		t.Errorf("metadata %s", aws.ToString(r.Metadata))
+	}
+
 	// A resource that does not exist fails the import, which is rolled back.
 	missing := strings.Replace(parameter, `"Name": "old"`, `"Name": "none"`, 1)
 	fails := in(body(queue, missing), existing("P", "AWS::SSM::Parameter", "Name", "none"))
@@ -125,3 +132,71 @@ S IMPORT_ROLLBACK_COMPLETE`)
 		t.Error(script)
 	}
 }
+
+// TestImportKilledAnywhere kills a daemon before or after each call of an import, and once before the first.
+func TestImportKilledAnywhere(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	parameters := awsssm.NewFromConfig(w.cfg)
+	for _, fails := range []bool{false, true} {
+		for nth, survived := 1, false; !survived; nth++ {
+			for _, after := range []bool{false, true} {
+				name := fmt.Sprintf("i%t%d%t", fails, nth, after)
+				body := `{"Resources": {`
+				var list []cloudformationtypes.ResourceToImport
+				for n := range 3 {
+					id, parameter := fmt.Sprintf("P%d", n), fmt.Sprintf("%s-%d", name, n)
+					body += fmt.Sprintf(`%q: {"Type": "AWS::SSM::Parameter", "DeletionPolicy": "Delete", "Properties": {"Name": %q, "Type": "String", "Value": "v"}}, `, id, parameter)
+					list = append(list, existing(id, "AWS::SSM::Parameter", "Name", parameter))
+					if n < 2 || !fails {
+						testkit.Must(parameters.PutParameter(ctx, &awsssm.PutParameterInput{Name: &parameter, Type: "String", Value: aws.String("v")}))(t)
+					}
+				}
+				body = strings.TrimSuffix(body, ", ") + "}}"
+				var id string
+				w.killed(t, nth, after, func() {
+					id = w.create(t, name, parametersOnly)
+					w.want(t, id, "CREATE_COMPLETE")
+					testkit.Must(w.UpdateStack(ctx, &awscloudformation.UpdateStackInput{StackName: &id, UsePreviousTemplate: aws.Bool(true), Tags: team}))(t)
+					w.want(t, id, "UPDATE_COMPLETE")
+				}, func() {
+					whole := strings.Replace(body, `{"Resources": {`, strings.TrimSuffix(parametersOnly, "}}")+", ", 1)
+					set := testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: &id, ChangeSetName: aws.String("import"), ChangeSetType: "IMPORT", TemplateBody: &whole, ResourcesToImport: list}))(t)
+					testkit.Must(w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: set.Id}))(t)
+				}, func() <-chan struct{} { return w.final(t, id) }, func(lived bool) {
+					survived = survived || lived
+					status, listed, left := cloudformationtypes.StackStatusImportComplete, 4, 0
+					if fails {
+						status, listed, left = "IMPORT_ROLLBACK_COMPLETE", 1, 2
+					}
+					w.want(t, id, status)
+					if have := w.listed(t, id); len(have) != listed {
+						t.Errorf("%d, %t: %v\n%s", nth, after, have, w.script(t, id))
+					}
+					for n := range 3 {
+						if fails {
+							break
+						}
+						tags := testkit.Must(parameters.ListTagsForResource(ctx, &awsssm.ListTagsForResourceInput{ResourceType: "Parameter", ResourceId: aws.String(fmt.Sprintf("%s-%d", name, n))}))(t).TagList
+						if !slices.ContainsFunc(tags, func(tag ssmtypes.Tag) bool { return *tag.Key == "team" }) {
+							t.Errorf("%d, %t: the stack's tags are missing: %+v", nth, after, tags)
+						}
+					}
+					w.delete(t, id)
+					w.want(t, id, "DELETE_COMPLETE")
+					all := testkit.Must(parameters.DescribeParameters(ctx, nil))(t).Parameters
+					if len(all) != left {
+						t.Errorf("%d, %t: %d parameters are left, want %d", nth, after, len(all), left)
+					}
+					for _, p := range all {
+						testkit.Must(parameters.DeleteParameter(ctx, &awsssm.DeleteParameterInput{Name: p.Name}))(t)
+					}
+				})
+				if t.Failed() {
+					return
+				}
+			}
+		}
+	}
+}
+
+const parametersOnly = `{"Resources": {"Own": {"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": "v"}}}}`

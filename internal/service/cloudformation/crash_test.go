@@ -222,3 +222,35 @@ func (w *world) final(t *testing.T, id string) <-chan struct{} {
 	}()
 	return out
 }
+
+// killed runs prepare with a daemon, act with one that is killed before or after its nth call that changes something, and
+// check with another one. ended returns a channel that is closed if the work ends; lived reports whether it ended because
+// there were fewer calls.
+func (w *world) killed(t *testing.T, nth int, after bool, prepare, act func(), ended func() <-chan struct{}, check func(lived bool)) {
+	t.Helper()
+	first, firstEnded := w.run(w.front)
+	prepare()
+	first()
+	<-firstEnded
+	k := &killer{API: w.front, nth: nth, after: after, dead: make(chan struct{})}
+	killed, ready := make(chan struct{}), make(chan struct{})
+	var cancel func()
+	k.kill = func() { <-ready; cancel(); close(killed) }
+	var secondEnded chan error
+	cancel, secondEnded = w.run(k)
+	close(ready)
+	act()
+	lived := false
+	select {
+	case <-killed:
+	case <-ended():
+		lived = true
+	}
+	next, nextEnded := w.run(w.front)
+	check(lived)
+	close(k.dead)
+	cancel()
+	<-secondEnded
+	next()
+	<-nextEnded
+}

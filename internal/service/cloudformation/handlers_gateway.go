@@ -31,27 +31,27 @@ func gatewayHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::VPCGatewayAttachment": {
-			input: &awsec2.AttachInternetGatewayInput{},
-			find: func(r *request) (string, error) {
-				out, err := call[awsec2.DescribeInternetGatewaysOutput](r, &awsec2.DescribeInternetGatewaysInput{InternetGatewayIds: []string{r.text("InternetGatewayId")}})
-				if err != nil || len(out.InternetGateways) == 0 || len(out.InternetGateways[0].Attachments) == 0 {
-					return "", err
+			input: &awsec2.AttachInternetGatewayInput{}, inPlace: "InternetGatewayId",
+			update: func(r *request) error {
+				if err := r.detachGateway(r.was.text("InternetGatewayId")); err != nil {
+					return err
 				}
-				return "IGW|" + aws.ToString(out.InternetGateways[0].Attachments[0].VpcId), nil
+				_, err := create[awsec2.AttachInternetGatewayOutput](r, &awsec2.AttachInternetGatewayInput{}, "")
+				if codeOf(err) == "Resource.AlreadyAssociated" { // by an earlier run
+					if id, ferr := findGateway(r); ferr == nil && id == r.id {
+						return nil
+					}
+				}
+				return err
 			},
+			find: findGateway,
 			create: func(r *request) (string, error) {
 				in := &awsec2.AttachInternetGatewayInput{}
 				_, err := create[awsec2.AttachInternetGatewayOutput](r, in, "")
 				return "IGW|" + r.text("VpcId"), err
 			},
-			read: func(*request) (map[string]any, error) { return map[string]any{"AttachmentType": "IGW"}, nil },
-			remove: func(r *request) error {
-				_, err := call[awsec2.DetachInternetGatewayOutput](r, &awsec2.DetachInternetGatewayInput{InternetGatewayId: aws.String(r.text("InternetGatewayId")), VpcId: aws.String(r.text("VpcId"))})
-				if codeOf(err) == "Gateway.NotAttached" {
-					return nil
-				}
-				return err
-			},
+			read:   func(*request) (map[string]any, error) { return map[string]any{"AttachmentType": "IGW"}, nil },
+			remove: func(r *request) error { return r.detachGateway(r.text("InternetGatewayId")) },
 		},
 		"AWS::EC2::EIP": {
 			input: &awsec2.AllocateAddressInput{}, own: "Tags InstanceId",
@@ -175,4 +175,21 @@ func (r *request) nat() (ec2types.NatGateway, error) {
 		return ec2types.NatGateway{}, err
 	}
 	return out.NatGateways[0], nil
+}
+
+// findGateway returns the ID of the attachment of an internet gateway.
+func findGateway(r *request) (string, error) {
+	out, err := call[awsec2.DescribeInternetGatewaysOutput](r, &awsec2.DescribeInternetGatewaysInput{InternetGatewayIds: []string{r.text("InternetGatewayId")}})
+	if err != nil || len(out.InternetGateways) == 0 || len(out.InternetGateways[0].Attachments) == 0 {
+		return "", err
+	}
+	return "IGW|" + aws.ToString(out.InternetGateways[0].Attachments[0].VpcId), nil
+}
+
+func (r *request) detachGateway(id string) error {
+	_, err := call[awsec2.DetachInternetGatewayOutput](r, &awsec2.DetachInternetGatewayInput{InternetGatewayId: &id, VpcId: aws.String(r.text("VpcId"))})
+	if codeOf(err) == "Gateway.NotAttached" {
+		return nil
+	}
+	return err
 }

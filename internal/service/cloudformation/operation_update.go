@@ -367,11 +367,15 @@ func (o *operation) restore(ctx context.Context, id string) bool {
 		}
 		rec.resourceState, rec.Old, rec.Replaced, rec.Step = old, nil, false, o.step
 	}
+	if rec.OldGone && !slices.Contains(o.rec.Skip, id) {
+		return o.concluded(ctx, id, o.restoreDeleted(ctx, rec))
+	}
 	isNested := rec.Type == stackTyp && rec.Old.PhysicalID == rec.PhysicalID
 	switch untouched := len(r.differences()) == 0 && rec.Old.Metadata == rec.Metadata && !isNested; {
-	case slices.Contains(o.rec.Skip, id) && !rec.Replaced:
+	case slices.Contains(o.rec.Skip, id) && (!rec.Replaced || rec.OldGone):
 		return o.note(id, true, func(rec *resourceRecord) {
-			rec.Old, rec.Status, rec.Reason, rec.Step = nil, cloudformationtypes.ResourceStatusUpdateComplete, "", o.step
+			rec.forget()
+			rec.Status, rec.Reason, rec.Step = cloudformationtypes.ResourceStatusUpdateComplete, "", o.step
 		}) == nil
 	case untouched && !failed(rec.Status) && !rec.Replaced:
 		return o.note(id, false, back) == nil

@@ -14,7 +14,7 @@ var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
 	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
-	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same)
+	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event", store.Same)
 	// changeSets are keyed by STACK/ID.
 	changeSets = store.NewCollection[changeSetRecord]("cloudformation", "changeset", store.Same, store.Same, store.Same, store.Same)
@@ -131,6 +131,10 @@ type resourceRecord struct {
 	// changed it. Replaced is true if another physical resource takes its place.
 	Old      *resourceState `json:",omitempty"`
 	Replaced bool           `json:",omitempty"`
+	// OldGone is true if the old resource was deleted before its replacement was created. Restored is true while a rollback
+	// creates it again.
+	OldGone  bool `json:",omitempty"`
+	Restored bool `json:",omitempty"`
 	// Discarded are physical resources that are deleted when the operation cleans up.
 	Discarded []discardRecord `json:",omitempty"`
 	// Rolling is set while the instances of a group are being replaced.

@@ -98,7 +98,12 @@ func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
 		o.logged(o.note(id, false, (*resourceRecord).forget))
 		rec, _ = o.resource(id)
 	}
-	ok := true
+	return o.removeLeftovers(ctx, rec)
+}
+
+// removeLeftovers deletes the physical resources that a resource's record lists as discarded.
+func (o *operation) removeLeftovers(ctx context.Context, rec resourceRecord) bool {
+	id, ok := rec.LogicalID, true
 	for _, d := range rec.Discarded {
 		about := rec
 		about.Status, about.Discarded, about.resourceState = "", nil, d.resourceState
@@ -121,10 +126,10 @@ func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
 // forget drops the state of a resource before the update, so that the update can no longer
 // be rolled back.
 func (rec *resourceRecord) forget() {
-	if rec.Old != nil && rec.Replaced {
+	if rec.Old != nil && rec.Replaced && !rec.OldGone {
 		rec.Discarded = append(rec.Discarded, discardRecord{*rec.Old, rec.Old.UpdateReplacePolicy == "Retain"})
 	}
-	rec.Old, rec.Replaced = nil, false
+	rec.Old, rec.Replaced, rec.OldGone, rec.Restored = nil, false, false, false
 }
 
 // undoes reports whether the operation rolls back a creation or an update.

@@ -43,7 +43,7 @@ func (o *operation) request(ctx context.Context, rec *resourceRecord, st *resour
 	r := &request{
 		o: o, ctx: ctx, id: st.PhysicalID, logical: rec.LogicalID, typ: rec.Type, token: st.Token, suffix: st.Suffix, props: st.properties(), stackTags: st.Tags,
 	}
-	if rec.Old != nil && rec.Replaced {
+	if rec.Old != nil && rec.Replaced && !rec.OldGone {
 		r.others = append(r.others, rec.Old.PhysicalID)
 	}
 	for _, d := range rec.Discarded {

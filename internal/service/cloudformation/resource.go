@@ -106,7 +106,21 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 		return err
 	}
 	if r.id == "" {
-		if err := o.begin(r, h, rec, d, rt); err != nil {
+		metadata, err := o.metadata(d, rt)
+		if err != nil {
+			return err
+		}
+		policy, err := o.updatePolicy(d, rt)
+		if err != nil {
+			return err
+		}
+		if err := o.makeWay(ctx, rec); err != nil {
+			return err
+		}
+		err = o.begin(r, h, rec, func(rec *resourceRecord) {
+			rec.Properties, rec.Metadata, rec.UpdatePolicy = json.RawMessage(template.JSON(props)), metadata, policy
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -155,38 +169,30 @@ func (rec *resourceRecord) complete(attributes map[string]any) {
 }
 
 // begin makes the call that creates a resource. It records the attempt before the call and
-// the ID right after it, so that a daemon that is killed in between can find the resource.
-func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template.Resource, rt *runtime) error {
+// the ID right after it, so that a daemon that is killed in between can find the resource. describe records what the
+// resource is created from.
+func (o *operation) begin(r *request, h handler, rec resourceRecord, describe func(*resourceRecord)) error {
 	found, err := r.find(h)
 	switch {
 	case err != nil:
 		return r.reason(err)
 	case rec.Begun && found != "":
 		r.id = found
-	case found != "" && o.takesOver(r, d, found):
+	case found != "" && o.takesOver(r, &rec, found):
 		r.id = found
-		err := o.note(d.ID, false, func(rec *resourceRecord) {
-			// A rollback must not delete a resource that existed before.
-			rec.DeletionPolicy, rec.Properties = "Retain", json.RawMessage(template.JSON(r.props))
+		err := o.note(r.logical, false, func(rec *resourceRecord) {
+			describe(rec)
+			rec.DeletionPolicy = "Retain" // a rollback must not delete a resource that existed before
 		})
 		if err != nil {
 			return err
 		}
 	case found != "" && h.adopts:
-		return fmt.Errorf("Resource handler returned message: \"Resource of type '%s' with identifier '%s' already exists.\" (RequestToken: %s, HandlerErrorCode: AlreadyExists)", d.Type, found, ids.UUID()) //nolint:staticcheck // AWS's words
+		return fmt.Errorf("Resource handler returned message: \"Resource of type '%s' with identifier '%s' already exists.\" (RequestToken: %s, HandlerErrorCode: AlreadyExists)", r.typ, found, ids.UUID()) //nolint:staticcheck // AWS's words
 	default:
-		metadata, err := o.metadata(d, rt)
-		if err != nil {
-			return err
-		}
-		policy, err := o.updatePolicy(d, rt)
-		if err != nil {
-			return err
-		}
-		err = o.note(d.ID, false, func(rec *resourceRecord) {
-			rec.UpdatePolicy = policy
-			// An existing resource with that name does not belong to the stack.
-			rec.Begun, rec.Properties, rec.Metadata = found == "", json.RawMessage(template.JSON(r.props)), metadata
+		err := o.note(r.logical, false, func(rec *resourceRecord) {
+			describe(rec)
+			rec.Begun = found == "" // an existing resource with that name does not belong to the stack
 		})
 		if err != nil {
 			return err
@@ -197,11 +203,11 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 		r.id, err = h.create(r)
 		r.ctx = ctx
 		if err != nil {
-			o.logged(o.note(d.ID, false, func(rec *resourceRecord) { rec.Begun = false }))
+			o.logged(o.note(r.logical, false, func(rec *resourceRecord) { rec.Begun = false }))
 			return r.reason(err)
 		}
 	}
-	return o.note(d.ID, true, func(rec *resourceRecord) {
+	return o.note(r.logical, true, func(rec *resourceRecord) {
 		rec.PhysicalID, rec.Reason, rec.Attributes = r.id, "Resource creation Initiated", addTo(nil, r.given)
 	})
 }
@@ -211,11 +217,11 @@ func (o *operation) begin(r *request, h handler, rec resourceRecord, d *template
 //
 // AWS deviation: AWS finds such resources when the change set is created, and the change set lists them.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/import-resources-automatically.html
-func (o *operation) takesOver(r *request, d *template.Resource, id string) bool {
-	if !o.rec.Operation.ImportExisting || d.DeletionPolicy != "Retain" && d.DeletionPolicy != "RetainExceptOnCreate" {
+func (o *operation) takesOver(r *request, rec *resourceRecord, id string) bool {
+	if !o.rec.Operation.ImportExisting || rec.Restored || rec.DeletionPolicy != "Retain" && rec.DeletionPolicy != "RetainExceptOnCreate" {
 		return false
 	}
-	schema := schemas()[d.Type]
+	schema := schemas()[r.typ]
 	if schema == nil { // a custom resource
 		return false
 	}
@@ -225,7 +231,7 @@ func (o *operation) takesOver(r *request, d *template.Resource, id string) bool 
 		}
 	}
 	for _, item := range resources.All(o.s.store, scopeAt(o.key).All()) {
-		if item.Value.Type == d.Type && item.Value.PhysicalID == id && !gone(item.Value.Status) {
+		if item.Value.Type == r.typ && item.Value.PhysicalID == id && !gone(item.Value.Status) {
 			return false
 		}
 	}

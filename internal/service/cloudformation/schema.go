@@ -32,6 +32,13 @@ type schema struct {
 	CreateOnly        []string            `json:"createOnly,omitempty"`
 	ReadOnly          []string            `json:"readOnly,omitempty"`
 	PrimaryIdentifier []string            `json:"primaryIdentifier,omitempty"`
+	// ReplacementStrategy is delete_then_create if the old resource is deleted before its replacement is created.
+	// https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-schema.html#schema-properties-replacementstrategy
+	ReplacementStrategy string `json:"replacementStrategy,omitempty"`
+}
+
+func (s *schema) deletesFirst() bool {
+	return s != nil && s.ReplacementStrategy == "delete_then_create"
 }
 
 // A valueOf describes the values that a property may have.

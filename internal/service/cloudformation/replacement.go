@@ -1,0 +1,92 @@
+package cloudformation
+
+import (
+	"context"
+	"errors"
+
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+)
+
+// An update creates the replacement of a resource first and deletes the old one when it cleans up. For the types of which
+// only one can exist at a time, such as the attachment of a gateway, the order is the reverse: the old resource is deleted
+// as soon as its replacement can be created, and a rollback creates it again. AWS documents the order but not its events,
+// so no events are recorded about these deletions.
+
+// makeWay deletes what must not exist when the replacement of a resource is created. It may run again.
+func (o *operation) makeWay(ctx context.Context, rec resourceRecord) error {
+	if !schemas()[rec.Type].deletesFirst() || rec.Old == nil || !rec.Replaced {
+		return nil
+	}
+	if !o.removeLeftovers(ctx, rec) {
+		return errors.New("a previous replacement of the resource cannot be deleted")
+	}
+	if rec.OldGone || rec.Old.UpdateReplacePolicy == "Retain" {
+		return nil
+	}
+	if err := o.removeSilently(ctx, rec, rec.Old); err != nil {
+		return err
+	}
+	return o.note(rec.LogicalID, false, func(rec *resourceRecord) { rec.OldGone = true })
+}
+
+// removeSilently deletes a physical resource of a logical one without recording events.
+func (o *operation) removeSilently(ctx context.Context, rec resourceRecord, st *resourceState) (err error) {
+	rec.Status, rec.Discarded, rec.Old, rec.resourceState = "", nil, nil, *st
+	gone := o.removeState(ctx, &rec, &rec.resourceState, false, func(_ cloudformationtypes.ResourceStatus, failure error) { err = failure })
+	switch {
+	case err == nil && !gone && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil && !gone:
+		return errors.New("the resource cannot be deleted")
+	}
+	return err
+}
+
+// restoreDeleted creates a resource again that an update deleted before it created the replacement. It may run again.
+func (o *operation) restoreDeleted(ctx context.Context, rec resourceRecord) error {
+	id := rec.LogicalID
+	if rec.Step != o.step {
+		err := o.note(id, true, func(rec *resourceRecord) {
+			rec.Status, rec.Reason, rec.Step = cloudformationtypes.ResourceStatusUpdateInProgress, "", o.step
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !rec.Restored {
+		if rec.PhysicalID != "" || rec.Begun {
+			if err := o.removeSilently(ctx, rec, &rec.resourceState); err != nil {
+				return err
+			}
+		}
+		err := o.note(id, false, func(rec *resourceRecord) {
+			rec.resourceState, rec.Restored = *rec.Old, true
+			rec.PhysicalID, rec.Begun, rec.Attributes, rec.Token, rec.Suffix = "", false, nil, ids.UUID(), newSuffix()
+		})
+		if err != nil {
+			return err
+		}
+		rec, _ = o.resource(id)
+	}
+	as, err := o.as(ctx)
+	if err != nil {
+		return err
+	}
+	h, _ := handlerOf(rec.Type)
+	r := o.request(as, &rec, &rec.resourceState)
+	if r.id == "" {
+		if err := o.begin(r, h, rec, func(*resourceRecord) {}); err != nil {
+			return err
+		}
+	}
+	attributes, err := r.finish(h)
+	if err != nil {
+		return err
+	}
+	return o.note(id, true, func(rec *resourceRecord) {
+		rec.forget()
+		rec.complete(attributes)
+	})
+}
