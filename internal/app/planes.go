@@ -79,6 +79,15 @@ func (p planes) SetLogging(ctx context.Context, id string, components []string) 
 	return p.m.SetLogging(ctx, id, components)
 }
 
+func (p planes) DeprecatedUse(id string) ([]eks.APIUse, error) {
+	uses, err := p.m.DeprecatedUse(id)
+	var out []eks.APIUse
+	for _, u := range uses {
+		out = append(out, eks.APIUse{API: u.API, Removed: u.Removed, UserAgent: u.UserAgent, Requests: u.Requests, Last: u.Last})
+	}
+	return out, err
+}
+
 // SetIdentityProvider applies the defaults of EKS.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_OidcIdentityProviderConfigRequest.html
 func (p planes) SetIdentityProvider(ctx context.Context, id string, in *ekstypes.OidcIdentityProviderConfig) error {

@@ -78,7 +78,7 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 	})
 	mux.HandleFunc("POST /token-review", forward(files.TokenWebhook(), ""))
 	mux.HandleFunc("POST /access-review", forward(files.AuthorizationWebhook(), ""))
-	for _, path := range []string{launch.LoggingPath, launch.LogsPath} {
+	for _, path := range []string{launch.LoggingPath, launch.LogsPath, launch.UsagePath} {
 		mux.HandleFunc("POST "+path, forward(files.TokenWebhook(), path))
 	}
 	mux.HandleFunc("POST /admission-review", admit(files))
@@ -115,6 +115,9 @@ func fakeChild(ctx context.Context, env childproc.Env) int {
 				server.Close()
 				return
 			case launch.Command(msg) != launch.Lead:
+				if _, err := os.Stat(lingerWish(cfg.Dir)); err == nil {
+					select {}
+				}
 				<-time.After(100 * time.Millisecond) // connections to it are still on their way, as child.leaveTime says
 				_ = server.Shutdown(ctx)
 				return
@@ -139,6 +142,9 @@ func lead(dir string) error {
 
 // hangWish is the file by which a test requests that a process never becomes ready.
 func hangWish(dir string) string { return filepath.Join(dir, "hang") }
+
+// lingerWish is the file by which a test requests that a process never retires.
+func lingerWish(dir string) string { return filepath.Join(dir, "linger") }
 
 // forward posts a request on with a kubeconfig, as the API server's webhooks do.
 func forward(kubeconfig, path string) http.HandlerFunc {

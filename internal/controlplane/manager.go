@@ -393,6 +393,7 @@ func (m *Manager) Release(ctx context.Context, id string) error {
 	err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		records.Delete(tx, recordKey(id))
 		secretRecords.Delete(tx, recordKey(id))
+		usages.Delete(tx, recordKey(id))
 		return nil
 	})
 	if err != nil {

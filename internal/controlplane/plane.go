@@ -40,6 +40,7 @@ type plane struct {
 	kms       *unixServer
 	process   *process           // nil before boot and after halt; changing it takes mu, too
 	successor *process           // replaces process during an upgrade, see Manager.Upgrade
+	retiring  *process           // has been replaced, and completes its requests
 	unlog     context.CancelFunc // ends writing the authenticator's log
 
 	// encryption is held while the EncryptionConfiguration is updated to the record's key. Lock it after lifecycle
@@ -340,6 +341,10 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 	if p.successor != nil {
 		p.successor.end(stop)
 		p.successor = nil
+	}
+	if p.retiring != nil {
+		p.retiring.end(stop)
+		p.retiring = nil
 	}
 	if p.process != nil {
 		p.unlog()

@@ -46,13 +46,15 @@ func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 		return err
 	}
 	port, err := next.awaitServing(ctx, m.closing)
+	var old *process
 	if err == nil {
-		err = p.succeed(ctx, next, port)
+		old, err = p.succeed(ctx, next, port)
 	}
 	if err != nil {
 		p.endSuccessor(next)
 		return fmt.Errorf("starting Kubernetes %s for control plane %s: %w", version, id, err)
 	}
+	p.retire(old, next)
 	return p.awaitLeading(ctx)
 }
 
@@ -151,16 +153,16 @@ func (p *plane) endSuccessor(next *process) {
 	}
 }
 
-// succeed replaces the plane's process by its successor, which serves on port.
-func (p *plane) succeed(ctx context.Context, next *process, port int) error {
+// succeed replaces the plane's process by its successor, which serves on port, and returns the old one.
+func (p *plane) succeed(ctx context.Context, next *process, port int) (old *process, err error) {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
 	if p.successor != next {
-		return errors.New("the control plane was stopped")
+		return nil, errors.New("the control plane was stopped")
 	}
 	select {
 	case err := <-next.failed: // since it served
-		return err
+		return nil, err
 	default:
 	}
 	if err := p.update(ctx, func(r *record) error {
@@ -170,10 +172,10 @@ func (p *plane) succeed(ctx context.Context, next *process, port int) error {
 		r.Key.Version = next.version
 		return nil
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	old := p.process
-	p.successor = nil
+	old = p.process
+	p.successor, p.retiring = nil, old
 	p.set(func() {
 		p.process = next
 		p.status = Status{State: Ready, PID: next.pid, Restarts: p.status.Restarts, Since: p.m.cfg.Clock.Now()}
@@ -181,10 +183,20 @@ func (p *plane) succeed(ctx context.Context, next *process, port int) error {
 	})
 	p.clients.closeIdle()
 	old.unboot()
+	return old, nil
+}
+
+// retire ends a process that next has replaced, and lets next start the controllers. It does not hold p.lifecycle, so
+// that the plane can be released meanwhile.
+func (p *plane) retire(old, next *process) {
 	old.Retire([]byte(launch.Retire), retireTime)
+	p.lifecycle.Lock()
+	defer p.lifecycle.Unlock()
+	if p.retiring = nil; p.process != next {
+		return // stopped
+	}
 	if err := next.Send([]byte(launch.Lead)); err != nil {
 		// It has ended. Its supervisor restarts it as the plane's process, with the controllers.
 		p.m.cfg.Log.Warn("the new process of a control plane ended early", "plane", p.id, "err", err)
 	}
-	return nil
 }

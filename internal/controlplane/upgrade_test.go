@@ -126,3 +126,34 @@ func TestAnUpgradeThatFailsLeavesThePlaneAsItWas(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A plane can be released while its old process still completes requests, and both processes end.
+func TestReleaseWhileTheOldProcessRetires(t *testing.T) {
+	w := newWorld(t, nil)
+	p := w.claim("arn", account)
+	old := w.pid(p.ID)
+	if err := os.WriteFile(lingerWish(filepath.Join(w.cfg.Dir, p.ID)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- w.Upgrade(t.Context(), p.ID, "1.35") }()
+	eventually(t, func() error {
+		if now, err := w.Get(p.ID); err != nil || now.Key.Version != "1.35" {
+			return fmt.Errorf("plane %+v, %v", now, err)
+		}
+		return nil
+	})
+	began := time.Now()
+	if err := w.Release(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the release waited %s for the old process", took)
+	}
+	if err := gone(old); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("the upgrade of a released plane succeeded")
+	}
+}

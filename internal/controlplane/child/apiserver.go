@@ -181,6 +181,13 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--profiling=false",
 		"--shutdown-delay-duration=0s",
 	}
+	if cfg.Version != "1.33" {
+		// EKS serves these beta APIs since 1.31 and 1.33.
+		// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html
+		//
+		// AWS deviation: not in 1.33, because these controllers of a later version would need the stable APIs.
+		args = append(args, "--runtime-config=storage.k8s.io/v1beta1=true,resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true")
+	}
 	for flag, value := range map[string]string{
 		"--etcd-cafile":   cfg.Etcd.CAFile,
 		"--etcd-certfile": cfg.Etcd.CertFile,

@@ -126,7 +126,8 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
 	component(serving, launch.APIServer, api.run)
-	group.Go(func() error { logs.run(ctx); return nil })
+	logged := make(chan struct{})
+	group.Go(func() error { defer close(logged); logs.run(ctx); return nil })
 	report(launch.Report{Event: launch.Listening, Port: port})
 	group.Go(func() error {
 		// The controller manager polls /healthz once a second. If it started a moment too early, it would lose a
@@ -184,6 +185,8 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 	}
 	stopControllers()
 	api.retire(ctx, stopServing)
+	cancel()
+	<-logged // the last lines have been sent
 	return errRetired
 }
 

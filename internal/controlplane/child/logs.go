@@ -33,6 +33,7 @@ type logs struct {
 	daemon  *daemonClient
 	queue   *logqueue.Queue
 	enabled atomic.Pointer[[]string]
+	usage   *usage
 	// loggers are the loggers of components, by name. configs are the settings of all loggers.
 	loggers map[string]klog.Logger
 	configs []*textlogger.Config
@@ -41,7 +42,7 @@ type logs struct {
 // captureLogs makes klog, in the whole process, write to the logs that it returns. If code logs without the context of
 // a component, its component is found from the call stack.
 func captureLogs(daemon *daemonClient) *logs {
-	l := &logs{daemon: daemon, queue: logqueue.New(), loggers: map[string]klog.Logger{}}
+	l := &logs{daemon: daemon, queue: logqueue.New(), usage: newUsage(daemon), loggers: map[string]klog.Logger{}}
 	l.enabled.Store(new([]string))
 	for _, c := range []string{launch.ControllerManager, launch.CloudControllerManager, launch.Scheduler} {
 		l.loggers[c] = l.logger(func() string { return c })
@@ -72,6 +73,7 @@ func (l *logs) run(ctx context.Context) {
 	var following sync.WaitGroup
 	defer following.Wait()
 	following.Go(func() { l.follow(ctx) })
+	following.Go(func() { l.usage.run(ctx) })
 	l.queue.Run(ctx, func(ctx context.Context, lines []launch.LogLine) error {
 		answer := launch.Logs{Lines: lines}
 		if err := l.daemon.call(ctx, launch.LogsPath, time.Minute, &answer); err != nil {
@@ -171,7 +173,8 @@ func (l *logs) audit(configs ...*genericapiserver.Config) error {
 		return err
 	}
 	rules := auditEvaluator{auditpolicy.NewPolicyRuleEvaluator(policy), l}
-	backend := truncate.NewBackend(auditBackend{l}, truncate.Config{MaxEventSize: maxAuditEvent, MaxBatchSize: 10 * maxAuditEvent}, auditv1.SchemeGroupVersion)
+	log := truncate.NewBackend(auditBackend{l}, truncate.Config{MaxEventSize: maxAuditEvent, MaxBatchSize: 10 * maxAuditEvent}, auditv1.SchemeGroupVersion)
+	backend := countingBackend{log, l}
 	for _, c := range configs {
 		c.AuditPolicyRuleEvaluator, c.AuditBackend = rules, backend
 	}
@@ -181,7 +184,8 @@ func (l *logs) audit(configs ...*genericapiserver.Config) error {
 // maxAuditEvent is the size above which an event is truncated. CloudWatch Logs accepts events of at most 256 KiB.
 const maxAuditEvent = 256<<10 - 1024
 
-// An auditEvaluator decides what is audited. It audits nothing while the audit log is disabled.
+// An auditEvaluator decides what is audited. While the audit log is disabled, only the use of deprecated APIs is counted,
+// which needs no more than the metadata of completed requests.
 type auditEvaluator struct {
 	audit.PolicyRuleEvaluator
 	logs *logs
@@ -189,10 +193,30 @@ type auditEvaluator struct {
 
 // EvaluatePolicyRule implements audit.PolicyRuleEvaluator.
 func (e auditEvaluator) EvaluatePolicyRule(a authorizer.Attributes) audit.RequestAuditConfig {
-	if !e.logs.on(launch.Audit) {
-		return audit.RequestAuditConfig{Level: auditinternal.LevelNone}
+	config := e.PolicyRuleEvaluator.EvaluatePolicyRule(a)
+	if config.Level != auditinternal.LevelNone && !e.logs.on(launch.Audit) {
+		return countedOnly
 	}
-	return e.PolicyRuleEvaluator.EvaluatePolicyRule(a)
+	return config
+}
+
+var countedOnly = audit.RequestAuditConfig{
+	Level:      auditinternal.LevelMetadata,
+	OmitStages: []auditinternal.Stage{auditinternal.StageRequestReceived, auditinternal.StageResponseStarted, auditinternal.StagePanic},
+}
+
+// A countingBackend counts the use of deprecated APIs and passes events on while the audit log is enabled.
+type countingBackend struct {
+	audit.Backend
+	logs *logs
+}
+
+// ProcessEvents implements audit.Sink.
+func (b countingBackend) ProcessEvents(events ...*auditinternal.Event) bool {
+	for _, e := range events {
+		b.logs.usage.observe(e)
+	}
+	return !b.logs.on(launch.Audit) || b.Backend.ProcessEvents(events...)
 }
 
 // An auditBackend writes audit events as JSON.

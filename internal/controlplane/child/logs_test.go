@@ -59,7 +59,7 @@ func TestAuditRules(t *testing.T) {
 	l := &logs{}
 	l.enabled.Store(new([]string))
 	var off audit.PolicyRuleEvaluator = auditEvaluator{rules, l}
-	if got := off.EvaluatePolicyRule(resource("me", "create", "", "pods", "default", "web")).Level; got != auditinternal.LevelNone {
+	if got := off.EvaluatePolicyRule(resource("me", "create", "", "pods", "default", "web")).Level; got != auditinternal.LevelMetadata {
 		t.Errorf("the audit log is disabled: %s", got)
 	}
 }

@@ -23,6 +23,8 @@ const (
 	perLine = 64
 	// firstRetry and lastRetry are the shortest and the longest pause after a failure.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
+	// lastWrites is how long the remaining lines may take to be written after Run's context has ended.
+	lastWrites = 2 * time.Second
 )
 
 // A Queue is a queue of lines. Use New to create one.
@@ -75,8 +77,18 @@ func (q *Queue) next() (batch []launch.LogLine, lost int) {
 }
 
 // Run writes lines soon after they are added, until ctx ends. If a write fails, it tries again after a pause. It calls
-// report for failed writes and dropped lines.
+// report for failed writes and dropped lines. Lines that are left when ctx ends are written once.
 func (q *Queue) Run(ctx context.Context, write func(context.Context, []launch.LogLine) error, report func(error)) {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+		defer cancel()
+		for {
+			batch, _ := q.next()
+			if len(batch) == 0 || write(ctx, batch) != nil {
+				return
+			}
+		}
+	}()
 	for {
 		select {
 		case <-ctx.Done():

@@ -100,3 +100,29 @@ func TestOldestLinesAreLost(t *testing.T) {
 		}
 	})
 }
+
+func TestTheLastLinesAreWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := logqueue.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		var last []string
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			q.Run(ctx, func(ctx context.Context, lines []launch.LogLine) error {
+				for _, l := range lines {
+					last = append(last, l.Text)
+				}
+				return ctx.Err()
+			}, func(error) {})
+		}()
+		q.Add(line("a"))
+		synctest.Wait() // Run collects lines
+		q.Add(line("b"))
+		cancel()
+		<-done
+		if strings.Join(last, " ") != "a b" {
+			t.Errorf("written: %q", last)
+		}
+	})
+}

@@ -93,6 +93,7 @@ type (
 	PlaneRequest  = plane.Request
 	Plane         = record.Plane
 	Objects       = plane.Objects
+	APIUse        = plane.APIUse
 	LogLine       = plane.LogLine
 	ApplyOptions  = plane.ApplyOptions
 )

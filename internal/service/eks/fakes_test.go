@@ -61,6 +61,7 @@ type fakePlanes struct {
 	owners    map[string]eks.Plane
 	byID      map[string]*fake.Clientset
 	logging   map[string][]string
+	uses      []eks.APIUse // of all planes
 	providers map[string]*ekstypes.OidcIdentityProviderConfig
 	access    map[string]string
 	// notReady makes WaitReady fail.
@@ -224,6 +225,12 @@ func (p *fakePlanes) SetIdentityProvider(_ context.Context, id string, idp *ekst
 	}
 	p.providers[id] = idp
 	return nil
+}
+
+func (p *fakePlanes) DeprecatedUse(string) ([]eks.APIUse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.uses, nil
 }
 
 func (p *fakePlanes) SetLogging(_ context.Context, id string, components []string) error {

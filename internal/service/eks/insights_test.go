@@ -3,6 +3,7 @@ package eks_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -10,7 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	resourcev1beta1 "k8s.io/api/resource/v1beta1"
+	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	storagev1beta1 "k8s.io/api/storage/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // insights returns the insights of the cluster dev as CATEGORY VERSION NAME: STATUS.
@@ -45,7 +51,10 @@ func TestInsights(t *testing.T) {
 		"UPGRADE_READINESS 1.35 Cluster health issues: PASSING",
 		"UPGRADE_READINESS 1.35 EKS add-on version compatibility: PASSING",
 		"UPGRADE_READINESS 1.35 Kubelet version skew: PASSING",
-		"UPGRADE_READINESS 1.35 kube-proxy version skew: PASSING")
+		"UPGRADE_READINESS 1.35 kube-proxy version skew: PASSING",
+		"UPGRADE_READINESS 1.37 Deprecated APIs removed in Kubernetes v1.37: PASSING",
+		"UPGRADE_READINESS 1.38 Deprecated APIs removed in Kubernetes v1.38: PASSING",
+		"UPGRADE_READINESS 1.39 Deprecated APIs removed in Kubernetes v1.39: PASSING")
 	before, err := w.client.DescribeInsightsRefresh(t.Context(), &awseks.DescribeInsightsRefreshInput{ClusterName: dev})
 	if err != nil || before.Status != ekstypes.InsightsRefreshStatusCompleted {
 		t.Fatalf("refresh %+v, %v", before, err)
@@ -56,7 +65,7 @@ func TestInsights(t *testing.T) {
 	_, err = daemons.Create(t.Context(), &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-proxy"},
 		Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			Containers: []corev1.Container{{Name: "kube-proxy", Image: "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/kube-proxy:v1.31.2-minimal-eksbuild.1"}},
+			Containers: []corev1.Container{{Name: "kube-proxy", Image: "registry.local:5000/eks/kube-proxy:v1.31.2-minimal-eksbuild.1@sha256:ab"}, {Name: "sidecar", Image: "sidecar:1.35"}},
 		}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -66,7 +75,10 @@ func TestInsights(t *testing.T) {
 		"UPGRADE_READINESS 1.35 Cluster health issues: PASSING",
 		"UPGRADE_READINESS 1.35 EKS add-on version compatibility: PASSING",
 		"UPGRADE_READINESS 1.35 Kubelet version skew: WARNING",
-		"UPGRADE_READINESS 1.35 kube-proxy version skew: ERROR")
+		"UPGRADE_READINESS 1.35 kube-proxy version skew: ERROR",
+		"UPGRADE_READINESS 1.37 Deprecated APIs removed in Kubernetes v1.37: PASSING",
+		"UPGRADE_READINESS 1.38 Deprecated APIs removed in Kubernetes v1.38: PASSING",
+		"UPGRADE_READINESS 1.39 Deprecated APIs removed in Kubernetes v1.39: PASSING")
 
 	failing, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: dev, Filter: &ekstypes.InsightsFilter{
 		Statuses: []ekstypes.InsightStatusValue{ekstypes.InsightStatusValueError}, KubernetesVersions: []string{"1.35"},
@@ -139,4 +151,89 @@ func onlyFor(t *testing.T, w *world, name, kubernetes, next string) string {
 	}
 	t.Fatalf("every version of %s for %s is also for %s", name, kubernetes, next)
 	return ""
+}
+
+func TestInsightAboutDeprecatedAPIs(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.36")
+	at := time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
+	use := func(api, agent string, n int) eks.APIUse {
+		return eks.APIUse{API: api, UserAgent: agent, Requests: n, Last: at}
+	}
+	w.planes.mu.Lock()
+	w.planes.uses = []eks.APIUse{
+		use("/api/v1/endpoints", "old-controller", 9), // no removal is planned
+		use("/apis/storage.k8s.io/v1beta1/volumeattributesclasses", "csi", 3),
+		use("/apis/resource.k8s.io/v1beta1/resourceclaims", "gpu-operator", 4),
+		use("/apis/resource.k8s.io/v1beta1/resourceclaims", "terraform", 5),
+	}
+	w.planes.mu.Unlock()
+	w.wantInsights(
+		"UPGRADE_READINESS 1.37 Deprecated APIs removed in Kubernetes v1.37: ERROR",
+		"UPGRADE_READINESS 1.38 Deprecated APIs removed in Kubernetes v1.38: WARNING",
+		"UPGRADE_READINESS 1.39 Deprecated APIs removed in Kubernetes v1.39: PASSING")
+	out, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev"), Filter: &ekstypes.InsightsFilter{KubernetesVersions: []string{"1.38"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: out.Insights[0].Id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := *one.Insight.InsightStatus.Reason; got != "Deprecated API usage detected within last 30 days and your cluster is on Kubernetes v1.36" {
+		t.Error(got)
+	}
+	details := one.Insight.CategorySpecificSummary.DeprecationDetails
+	if len(details) != 4 {
+		t.Fatalf("details %s", asJSON(details))
+	}
+	claims := details[1]
+	if *claims.Usage != "/apis/resource.k8s.io/v1beta1/resourceclaims" || *claims.ReplacedWith != "/apis/resource.k8s.io/v1/resourceclaims" ||
+		*claims.StopServingVersion != "1.38" || *claims.StartServingReplacementVersion != "1.34" || len(claims.ClientStats) != 2 {
+		t.Fatalf("details %s", asJSON(claims))
+	}
+	if c := claims.ClientStats[0]; *c.UserAgent != "terraform" || c.NumberOfRequestsLast30Days != 5 || !c.LastRequestTime.Equal(at) {
+		t.Errorf("client %s", asJSON(c))
+	}
+}
+
+// The planned removals are Kubernetes' own.
+func TestRemovalsAreKubernetes(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.36")
+	type lifecycle interface {
+		APILifecycleRemoved() (major, minor int)
+	}
+	want := map[string]lifecycle{
+		"/apis/storage.k8s.io/v1beta1/volumeattributesclasses": &storagev1beta1.VolumeAttributesClass{},
+		"/apis/resource.k8s.io/v1beta1/deviceclasses":          &resourcev1beta1.DeviceClass{},
+		"/apis/resource.k8s.io/v1beta1/resourceclaims":         &resourcev1beta1.ResourceClaim{},
+		"/apis/resource.k8s.io/v1beta1/resourceclaimtemplates": &resourcev1beta1.ResourceClaimTemplate{},
+		"/apis/resource.k8s.io/v1beta1/resourceslices":         &resourcev1beta1.ResourceSlice{},
+		"/apis/resource.k8s.io/v1beta2/deviceclasses":          &resourcev1beta2.DeviceClass{},
+		"/apis/resource.k8s.io/v1beta2/resourceclaims":         &resourcev1beta2.ResourceClaim{},
+		"/apis/resource.k8s.io/v1beta2/resourceclaimtemplates": &resourcev1beta2.ResourceClaimTemplate{},
+		"/apis/resource.k8s.io/v1beta2/resourceslices":         &resourcev1beta2.ResourceSlice{},
+	}
+	out, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range out.Insights {
+		one, err := w.client.DescribeInsight(t.Context(), &awseks.DescribeInsightInput{ClusterName: aws.String("dev"), Id: i.Id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range one.Insight.CategorySpecificSummary.DeprecationDetails {
+			if l := want[*d.Usage]; l == nil {
+				t.Errorf("%s is not deprecated", *d.Usage)
+			} else if major, minor := l.APILifecycleRemoved(); *d.StopServingVersion != fmt.Sprintf("%d.%d", major, minor) {
+				t.Errorf("%s is removed in %d.%d, not %s", *d.Usage, major, minor, *d.StopServingVersion)
+			}
+			delete(want, *d.Usage)
+		}
+	}
+	for api := range want {
+		t.Errorf("no insight names %s", api)
+	}
 }

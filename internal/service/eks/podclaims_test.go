@@ -49,14 +49,19 @@ func TestUnboundClaims(t *testing.T) {
 	)
 	_, err = client.CoreV1().Pods("shop").Create(ctx, pod, metav1.CreateOptions{})
 	must(err)
-	bound := pod.DeepCopy()
-	bound.Name, bound.Spec.NodeName = "bound", "n1"
-	_, err = client.CoreV1().Pods("shop").Create(ctx, bound, metav1.CreateOptions{})
+	_, err = client.CoreV1().Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{})
 	must(err)
+	for name, node := range map[string]string{"bound": "n1", "stranded": "gone"} {
+		p := pod.DeepCopy()
+		p.Name, p.Spec.NodeName = name, node
+		_, err = client.CoreV1().Pods("shop").Create(ctx, p, metav1.CreateOptions{})
+		must(err)
+	}
 
 	for name, want := range map[string][][3]string{
-		"db":    {{"data", "ebs.csi.aws.com", "selected"}, {"odd"}, {"classless"}, {"db-scratch"}},
-		"bound": nil,
+		"db":       {{"data", "ebs.csi.aws.com", "selected"}, {"odd"}, {"classless"}, {"db-scratch"}},
+		"bound":    nil,
+		"stranded": {{"data", "ebs.csi.aws.com", "selected"}, {"odd"}, {"classless"}},
 	} {
 		f, err := w.svc.PodFacts(ctx, "dev", "shop", name)
 		must(err)

@@ -159,6 +159,10 @@ func TestNodesTooOldForTheNextVersion(t *testing.T) {
 	_, err := w.toVersion(in)
 	wantError(t, err, "InvalidRequestException", "Nodegroups workers must be updated to match cluster version 1.35 before updating cluster version")
 
+	notes, err := w.svc.VersionNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+	if err != nil || len(notes) == 0 || notes[0] != "an upgrade to Kubernetes 1.36 would be refused, even if forced: nodegroups workers are too old" {
+		t.Errorf("notes %q, %v", notes, err)
+	}
 	if err := w.kubernetes().CoreV1().Nodes().Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +210,29 @@ func TestVersionUpdateNeedsFreeAddresses(t *testing.T) {
 	if err != nil || len(notes) != 2 || !strings.HasSuffix(notes[0], " failed: InsufficientFreeAddresses: "+text) ||
 		notes[1] != "an upgrade to Kubernetes 1.36 would be refused unless forced: Cluster health issues: "+text {
 		t.Errorf("notes %q, %v", notes, err)
+	}
+}
+
+// If the new control plane serves but its controllers never run, the update fails in the end, and the cluster has the
+// version that serves.
+func TestVersionUpdateWhoseControllersNeverRun(t *testing.T) {
+	w := newWorld(t, withClock)
+	w.pace = time.Minute
+	w.clusterAt("1.35")
+	w.planes.mu.Lock()
+	w.planes.upgrading = func(version string) error {
+		for id := range w.planes.versions {
+			w.planes.versions[id] = version
+		}
+		return errors.New("its controllers do not run")
+	}
+	w.planes.mu.Unlock()
+	up := w.upgraded(version("1.36"))
+	if up.Status != ekstypes.UpdateStatusFailed || len(up.Errors) != 1 || *up.Errors[0].ErrorMessage != "its controllers do not run" {
+		t.Errorf("update %s, errors %s", up.Status, asJSON(up.Errors))
+	}
+	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.36" {
+		t.Errorf("version %s", *c.Version)
 	}
 }
 

@@ -35,6 +35,7 @@ type evidence struct {
 	proxy  int
 	addons []record.Addon
 	issues []ekstypes.ClusterIssue
+	uses   []plane.APIUse // of deprecated APIs
 	// unknown says why the control plane did not answer, or is empty.
 	unknown string
 }
@@ -53,6 +54,9 @@ func (s *Service) gather(ctx context.Context, key store.Key, rec record.Cluster)
 	}
 	if issue != nil {
 		ev.issues = append(ev.issues, *issue)
+	}
+	if ev.uses, err = s.ControlPlanes.DeprecatedUse(rec.Plane.ID); err != nil {
+		return nil, err
 	}
 	if err := s.askPlane(ctx, key, ev); err != nil {
 		ev.unknown = err.Error()
@@ -83,12 +87,19 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 		return err
 	default:
 		for _, c := range proxy.Spec.Template.Spec.Containers {
-			if _, tag, ok := strings.Cut(c.Image, ":"); ok {
-				ev.proxy = cmp.Or(minorOf(tag), ev.proxy)
+			if c.Name == "kube-proxy" {
+				ev.proxy = minorOf(imageTag(c.Image))
 			}
 		}
 	}
 	return nil
+}
+
+// imageTag returns the tag of an image, or "". The registry may have a port, and a digest may follow.
+func imageTag(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
 }
 
 // minorOf returns N of v1.N.P…, or 0.
@@ -116,7 +127,28 @@ func (e *evidence) insights() []ekstypes.Insight {
 	if last := e.cluster.Upgraded; last != nil && e.now.Sub(last.At) <= rollbackWindow {
 		out = append(out, e.readiness(ekstypes.CategoryRollbackReadiness, last.From)...)
 	}
-	return out
+	return append(out, e.deprecations()...)
+}
+
+const docs = "https://docs.aws.amazon.com/eks/latest/userguide/"
+
+// insight returns the insight with a finding.
+func (e *evidence) insight(category ekstypes.Category, version, name, description, recommendation string, found finding) ekstypes.Insight {
+	if found.resources == nil {
+		found.resources = []ekstypes.InsightResourceDetail{}
+	}
+	return ekstypes.Insight{
+		Id:                      new(ids.Derived(e.cluster.UID, string(category), version, name)),
+		Name:                    &name,
+		Category:                category,
+		KubernetesVersion:       &version,
+		Description:             &description,
+		Recommendation:          &recommendation,
+		InsightStatus:           &ekstypes.InsightStatus{Status: found.status, Reason: &found.reason},
+		Resources:               found.resources,
+		CategorySpecificSummary: &found.summary,
+		LastRefreshTime:         &e.now,
+	}
 }
 
 func offered(version string) bool {
@@ -131,24 +163,10 @@ func (e *evidence) readiness(category ekstypes.Category, version string) []eksty
 		what = "rollback"
 	}
 	make := func(name, description, recommendation, doc string, found finding) ekstypes.Insight {
-		if found.resources == nil {
-			found.resources = []ekstypes.InsightResourceDetail{}
-		}
-		return ekstypes.Insight{
-			Id:                      new(ids.Derived(e.cluster.UID, string(category), version, name)),
-			Name:                    &name,
-			Category:                category,
-			KubernetesVersion:       &version,
-			Description:             &description,
-			Recommendation:          &recommendation,
-			AdditionalInfo:          map[string]string{"EKS documentation": doc},
-			InsightStatus:           &ekstypes.InsightStatus{Status: found.status, Reason: &found.reason},
-			Resources:               found.resources,
-			CategorySpecificSummary: &found.summary,
-			LastRefreshTime:         &e.now,
-		}
+		i := e.insight(category, version, name, description, recommendation, found)
+		i.AdditionalInfo = map[string]string{"EKS documentation": doc}
+		return i
 	}
-	const docs = "https://docs.aws.amazon.com/eks/latest/userguide/"
 	return []ekstypes.Insight{
 		make("Kubelet version skew",
 			fmt.Sprintf("Checks for kubelet versions of worker nodes in the cluster to see if %s would cause non compliance with supported Kubernetes kubelet version skew policy.", what),

@@ -235,8 +235,7 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 	}
 	up := items[i].Value
 	failure := s.apply(ctx, key, rec, up)
-	final := up.VPC != nil && issueOf(failure) != nil || failureOf(failure) != nil ||
-		s.Clock.Since(rec.Since) >= timeout && !s.settledVersion(rec, up)
+	final := up.VPC != nil && issueOf(failure) != nil || failureOf(failure) != nil || s.Clock.Since(rec.Since) >= timeout
 	if failure != nil && (ctx.Err() != nil || !final) {
 		return 0, failure
 	}
@@ -267,6 +266,9 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 				c.Grants = append(c.Grants, *up.Encryption)
 			}
 			if failure != nil {
+				if s.settledVersion(rec, up) { // the new version serves, although its controllers do not run
+					s.commitVersion(c, up)
+				}
 				// The plane keeps the key that it has adopted, so the cluster keeps it too.
 				if e := up.Encryption; e != nil && s.ControlPlanes.EncryptionKey(rec.Plane.ID) == e.KeyARN {
 					c.Cluster.EncryptionConfig, c.HalfEncrypted = secretsEncryption(e.KeyARN), true

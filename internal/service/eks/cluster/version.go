@@ -231,7 +231,7 @@ func (s *Service) networkIssue(ctx context.Context, rec record.Cluster) (*ekstyp
 }
 
 // settledVersion reports whether an update changes the version of a control plane that already has
-// the new version, so that the update can no longer fail.
+// the new version, which it keeps even if the update fails.
 func (s *Service) settledVersion(rec record.Cluster, up record.Update) bool {
 	return up.Version != "" && s.ControlPlanes.Version(rec.Plane.ID) == up.Version
 }
@@ -274,9 +274,15 @@ func (s *Service) VersionNotes(ctx context.Context, cluster string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
+	number := eksversions.Number(*rec.Cluster.Version)
+	if next := fmt.Sprintf("1.%d", number+1); offered(next) {
+		if behind := ev.nodegroupsBehind(next); len(behind) > 0 {
+			out = append(out, fmt.Sprintf("an upgrade to Kubernetes %s would be refused, even if forced: nodegroups %s are too old", next, strings.Join(behind, ", ")))
+		}
+	}
 	what := map[ekstypes.Category]string{ekstypes.CategoryUpgradeReadiness: "an upgrade", ekstypes.CategoryRollbackReadiness: "a rollback"}
 	for _, i := range ev.insights() {
-		if i.InsightStatus.Status == ekstypes.InsightStatusValueError {
+		if i.InsightStatus.Status == ekstypes.InsightStatusValueError && offered(*i.KubernetesVersion) {
 			out = append(out, fmt.Sprintf("%s to Kubernetes %s would be refused unless forced: %s: %s", what[i.Category], *i.KubernetesVersion, *i.Name, *i.InsightStatus.Reason))
 		}
 	}

@@ -6,6 +6,7 @@ package plane
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -42,6 +43,15 @@ type LogLine struct {
 	Text      string
 }
 
+// An APIUse counts one client's requests to a deprecated API during the last 30 days.
+type APIUse struct {
+	API       string // such as /apis/resource.k8s.io/v1beta1/resourceclaims
+	Removed   string // the version that no longer serves the API, such as 1.38, or empty
+	UserAgent string
+	Requests  int
+	Last      time.Time
+}
+
 // ControlPlanes runs control planes.
 type ControlPlanes interface {
 	// Claim assigns a control plane to an owner. It may still be booting. Claim is idempotent per
@@ -67,6 +77,8 @@ type ControlPlanes interface {
 	// SetIdentityProvider sets the OIDC provider whose users may authenticate, without a restart;
 	// nil means none.
 	SetIdentityProvider(ctx context.Context, id string, idp *ekstypes.OidcIdentityProviderConfig) error
+	// DeprecatedUse returns which deprecated APIs of a plane are used, and which clients use them.
+	DeprecatedUse(id string) ([]APIUse, error)
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is

@@ -438,9 +438,9 @@ type UnboundClaim struct {
 }
 
 // findUnbound looks up the claims that keep the pod from being scheduled, and the volumes of the others. The scheduler
-// itself reports claims that do not exist.
+// itself reports claims that do not exist. A pod whose node is gone is replaced by one that has to be scheduled.
 func (f *Facts) findUnbound(ctx context.Context, client kubernetes.Interface) error {
-	if f.Pod.Spec.NodeName != "" {
+	if f.Node != nil {
 		return nil
 	}
 	for i := range f.Pod.Spec.Volumes {

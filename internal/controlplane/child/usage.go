@@ -1,0 +1,109 @@
+package child
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/drydock-dev/drydock/internal/controlplane/launch"
+)
+
+const (
+	// usagePause is the shortest time between two messages about the use of deprecated APIs.
+	usagePause = time.Second
+	// maxUses limits how many pairs of API and client are counted between two messages. Others are not counted.
+	maxUses = 256
+	// maxUserAgent is how much of a client's name is kept.
+	maxUserAgent = 256
+)
+
+// The annotations of audit events by which the API server marks requests to deprecated APIs.
+// https://kubernetes.io/docs/reference/labels-annotations-taints/audit-annotations/
+const (
+	deprecatedAnnotation = "k8s.io/deprecated"
+	removedAnnotation    = "k8s.io/removed-release"
+)
+
+// A usage counts the requests of others to deprecated APIs, and sends the counts to the daemon.
+type usage struct {
+	daemon *daemonClient
+	// self begins the user agents of this process's components, which are not counted.
+	self string
+	wake chan struct{}
+
+	mu     sync.Mutex
+	counts map[launch.APIUse]int // with Requests 0
+}
+
+func newUsage(daemon *daemonClient) *usage {
+	return &usage{daemon: daemon, self: rest.DefaultKubernetesUserAgent(), wake: make(chan struct{}, 1), counts: map[launch.APIUse]int{}}
+}
+
+// observe counts an audited request.
+func (u *usage) observe(e *auditinternal.Event) {
+	if e.Annotations[deprecatedAnnotation] != "true" || e.ObjectRef == nil || e.Stage != auditinternal.StageResponseComplete || strings.HasPrefix(e.UserAgent, u.self) {
+		return
+	}
+	path := "/api/"
+	if e.ObjectRef.APIGroup != "" {
+		path = "/apis/" + e.ObjectRef.APIGroup + "/"
+	}
+	u.add(launch.APIUse{
+		API: path + e.ObjectRef.APIVersion + "/" + e.ObjectRef.Resource, Removed: e.Annotations[removedAnnotation],
+		UserAgent: strings.ToValidUTF8(e.UserAgent[:min(len(e.UserAgent), maxUserAgent)], ""),
+	}, 1)
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (u *usage) add(use launch.APIUse, n int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if _, known := u.counts[use]; known || len(u.counts) < maxUses {
+		u.counts[use] += n
+	}
+}
+
+// run sends the counts until ctx ends.
+func (u *usage) run(ctx context.Context) {
+	for {
+		select {
+		case <-u.wake:
+			u.send(ctx)
+		case <-ctx.Done():
+			u.send(context.WithoutCancel(ctx))
+			return
+		}
+		_ = pause(ctx, usagePause)
+	}
+}
+
+func (u *usage) send(ctx context.Context) {
+	u.mu.Lock()
+	var message launch.Usage
+	for use, n := range u.counts {
+		use.Requests = n
+		message.Uses = append(message.Uses, use)
+	}
+	clear(u.counts)
+	u.mu.Unlock()
+	if len(message.Uses) == 0 {
+		return
+	}
+	sent := message.Uses
+	if err := u.daemon.call(ctx, launch.UsagePath, time.Second, &message); err != nil {
+		klog.ErrorS(err, "Reporting the use of deprecated APIs")
+		for _, use := range sent { // to be sent with the next ones
+			n := use.Requests
+			use.Requests = 0
+			u.add(use, n)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package controlplane_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+// uses returns a plane's use of deprecated APIs as CLIENT API REMOVED REQUESTS.
+func (w *world) uses(id string) []string {
+	w.t.Helper()
+	all, err := w.DeprecatedUse(id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []string
+	for _, u := range all {
+		out = append(out, fmt.Sprint(u.UserAgent, " ", u.API, " ", u.Removed, " ", u.Requests))
+	}
+	return out
+}
+
+func (w *world) wantUses(id string, want ...string) {
+	w.t.Helper()
+	if got := w.uses(id); !slices.Equal(got, want) {
+		w.t.Errorf("uses:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestUseOfDeprecatedAPIsIsCountedFor30Days(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	w := newWorld(t, func(cfg *config) { cfg.Clock = clock })
+	p := w.claim("arn", account)
+	use := func(agent string) {
+		w.review(p.ID, "/usage", fmt.Sprintf(`{"Uses":[{"API":"/apis/g/v1beta1/things","Removed":"1.38","UserAgent":%q,"Requests":2}]}`, agent))
+	}
+	use("old")
+	clock.Step(29 * 24 * time.Hour)
+	use("old")
+	use("new")
+	w.reopen()
+	w.ready(p.ID)
+	w.wantUses(p.ID, "new /apis/g/v1beta1/things 1.38 2", "old /apis/g/v1beta1/things 1.38 4")
+	clock.Step(24 * time.Hour)
+	w.wantUses(p.ID, "new /apis/g/v1beta1/things 1.38 2", "old /apis/g/v1beta1/things 1.38 2")
+
+	// New clients replace those that were seen least recently.
+	clock.Step(time.Hour)
+	for i := range 200 {
+		use(fmt.Sprintf("c%03d", i))
+	}
+	if got := w.uses(p.ID); len(got) != 200 || !strings.HasPrefix(got[0], "c000 ") || !strings.HasPrefix(got[199], "c199 ") {
+		t.Errorf("%d uses, from %s to %s", len(got), got[0], got[len(got)-1])
+	}
+	clock.Step(30 * 24 * time.Hour)
+	w.wantUses(p.ID)
+	if err := w.Release(t.Context(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Of the APIs that EKS serves, these are the ones that Kubernetes 1.33 to 1.36 deprecates.
+func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
+	w := newKubernetes(t)
+	key := account
+	key.Version = "1.33"
+	p := w.claim("arn", key)
+	admin, err := w.RESTConfig(p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		version string
+		want    []string // paths, with the version that removes them
+	}{
+		{"1.33", []string{"/api/v1/componentstatuses ", "/api/v1/endpoints "}},
+		{"1.34", []string{"/apis/storage.k8s.io/v1beta1/volumeattributesclasses 1.37"}},
+		{"1.35", []string{"/apis/resource.k8s.io/v1beta1/resourceclaims 1.38"}},
+		{"1.36", []string{"/apis/resource.k8s.io/v1beta2/resourceclaims 1.39"}},
+	} {
+		if err := w.Upgrade(t.Context(), p.ID, tc.version); err != nil {
+			t.Fatal(err)
+		}
+		as := rest.CopyConfig(admin)
+		as.UserAgent = "test-" + tc.version
+		callAll(t, w.clientset(as, nil), tc.version)
+		eventually(t, func() error {
+			got := strings.Join(w.uses(p.ID), "\n")
+			for _, u := range tc.want {
+				if !strings.Contains(got, "test-"+tc.version+" "+u+" 1") && !strings.Contains(got, "test-"+tc.version+" "+u+"1") {
+					return fmt.Errorf("%s is missing in\n%s", u, got)
+				}
+			}
+			if strings.Contains(got, "drydock/") {
+				return errors.New("the control plane's own requests are counted:\n" + got)
+			}
+			return nil
+		})
+	}
+}
+
+// callAll makes a request to each API that a version deprecates.
+func callAll(t *testing.T, client *kubernetes.Clientset, version string) {
+	t.Helper()
+	ctx, list := t.Context(), metav1.ListOptions{}
+	_, err1 := client.CoreV1().ComponentStatuses().List(ctx, list)
+	_, err2 := client.CoreV1().Endpoints("default").List(ctx, list)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if version == "1.33" { // serves no beta APIs here
+		return
+	}
+	_, err3 := client.StorageV1beta1().VolumeAttributesClasses().List(ctx, list)
+	_, err4 := client.ResourceV1beta1().ResourceClaims("default").List(ctx, list)
+	_, err5 := client.ResourceV1beta2().ResourceClaims("default").List(ctx, list)
+	if err := errors.Join(err3, err4, err5); err != nil {
+		t.Fatal(err)
+	}
+}
