@@ -30,6 +30,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/podrun"
+	"github.com/drydock-dev/drydock/internal/service/acm"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
@@ -104,6 +105,7 @@ type daemon struct {
 	ecr     *ecr.Service
 	public  *ecrpublic.Service
 	route53 *route53.Service
+	acm     *acm.Service
 	// registry is where docker pushes images to ECR.
 	registry *registry.Registry
 
@@ -146,6 +148,7 @@ var services = []entry{
 	{new(s3.Service).AWS, func(d *daemon) module.Module {
 		return s3.New(s3.Config{Store: d.store, Blobs: d.blobs, KMS: awscall.KMS{API: d.server}, Authorize: d.authorizer.AuthorizeTargets, Log: d.log}).Module()
 	}},
+	{new(acm.Service).AWS, func(d *daemon) module.Module { return d.acm.Module() }},
 	{new(route53.Service).AWS, func(d *daemon) module.Module { return d.route53.Module() }},
 	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return d.public.Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
@@ -264,11 +267,13 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	}
 
 	d.route53 = route53.New(route53.Config{Store: d.store, EC2: awscall.EC2{API: d.server}})
+	d.acm = acm.New(acm.Config{Store: d.store, CNAME: d.route53.CNAME, Users: d.usersOfCertificate, Log: d.log})
 	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Zones: d.route53.Zones, Faults: d.faults, ControlPlanes: planes{d.planes}, Log: d.log})
 	balancing := elbnet.Config{
 		Store:             d.store,
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
 		EnsureServiceRole: ensureServiceRole,
+		Certificate:       d.acm.State,
 		Timing:            d.timing,
 		Log:               d.log,
 	}
@@ -375,6 +380,11 @@ func (d *daemon) register(context.Context) error {
 	}
 	d.addDaemonAPI()
 	return nil
+}
+
+// usersOfCertificate returns the ARNs of the load balancers of both generations that use a certificate.
+func (d *daemon) usersOfCertificate(account, region, certificate string) []string {
+	return append(d.elb.UsersOfCertificate(account, region, certificate), d.elbv2.UsersOfCertificate(account, region, certificate)...)
 }
 
 // taggings returns what the Resource Groups Tagging API knows of all services.

@@ -48,6 +48,7 @@ var renamed = map[string]string{
 	"sqs:SendMessageBatch":             "sqs:SendMessage",
 	"sqs:DeleteMessageBatch":           "sqs:DeleteMessage",
 	"sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+	"sns:PublishBatch":                 "sns:Publish",
 	// https://docs.aws.amazon.com/kms/latest/APIReference/API_ReEncrypt.html: also kms:ReEncryptTo, which the service
 	// adds
 	"kms:ReEncrypt": "kms:ReEncryptFrom",
@@ -177,6 +178,7 @@ var targeted = map[string]targetRow{
 // aliases are the names that services use for the variable parts of their ARNs, if members have other names: PREFIX
 // VARIABLE → members, best first.
 var aliases = map[string]string{
+	"acm CertificateId":                    "CertificateArn",
 	"autoscaling GroupFriendlyName":        "AutoScalingGroupName",
 	"ec2 FleetId":                          "FleetId FleetIds",
 	"ec2 KeyPairName":                      "KeyName KeyNames",
@@ -202,6 +204,8 @@ var aliases = map[string]string{
 	"route53 Id":                           "HostedZoneId Id",
 	"s3 BucketName":                        "Bucket",
 	"s3 ObjectName":                        "Key",
+	"secretsmanager SecretId":              "SecretId Name",
+	"sns TopicName":                        "TopicArn ResourceArn TargetArn Name",
 	"sqs QueueName":                        "QueueName QueueUrl",
 	"ssm ParameterNameWithoutLeadingSlash": "Name Names",
 }
@@ -345,6 +349,18 @@ var taggers = map[string]tagger{
 	"sqs": {
 		action: func(string) string { return "TagQueue" },
 		source: "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_CreateQueue.html",
+	},
+	"acm": {
+		action: func(string) string { return "AddTagsToCertificate" },
+		source: "https://docs.aws.amazon.com/acm/latest/APIReference/API_RequestCertificate.html",
+	},
+	"secretsmanager": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html",
+	},
+	"sns": {
+		action: func(string) string { return "TagResource" },
+		source: "https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html",
 	},
 	"elasticloadbalancing": {
 		action:    func(string) string { return "AddTags" },

@@ -23,9 +23,12 @@ type Config struct {
 	// EnsureServiceRole makes a service-linked role in the caller's account, for the
 	// caller, unless it exists. nil makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
-	Timing            timing.Timing
-	Clock             clock.WithTicker // nil means the real clock
-	Log               *slog.Logger     // nil means slog.Default
+	// Certificate reports whether a certificate exists in ACM, and whether listeners can use it. nil means that every
+	// certificate that ACM could have created does and can.
+	Certificate func(account, region, arn string) (exists, usable bool)
+	Timing      timing.Timing
+	Clock       clock.WithTicker // nil means the real clock
+	Log         *slog.Logger     // nil means slog.Default
 }
 
 // Base is what the services of both generations are built on.

@@ -6,13 +6,27 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
-// CertificateMayExist reports whether a certificate with that ARN may exist in an account and region. AWS Certificate
-// Manager is not emulated, so every ARN that it could have created is assumed to exist. IAM server certificates
-// cannot be uploaded, so none exist.
-func CertificateMayExist(a arn.ARN, sc regional.Scope) bool {
+// CheckCertificate checks that a listener can use a certificate of an account and region. If there is none, it returns
+// missing. IAM server certificates cannot be uploaded, so none exist.
+func (b *Base) CheckCertificate(sc regional.Scope, a arn.ARN, missing error) error {
 	id, ok := strings.CutPrefix(a.Resource, "certificate/")
-	return ok && a.Service == "acm" && a.Account == sc.Account && a.Region == sc.Region && uuid.Validate(id) == nil
+	if !ok || a.Service != "acm" || a.Account != sc.Account || a.Region != sc.Region || uuid.Validate(id) != nil {
+		return missing
+	}
+	if b.Certificate == nil {
+		return nil
+	}
+	exists, usable := b.Certificate(sc.Account, sc.Region, a.String())
+	switch {
+	case !exists:
+		return missing
+	case !usable:
+		// https://github.com/hashicorp/terraform-provider-aws/issues/8531
+		return awserr.Newf("UnsupportedCertificate", "The certificate '%s' must have a fully-qualified domain name, a supported signature, and a supported key size.", a)
+	}
+	return nil
 }

@@ -24,7 +24,10 @@ func TestPatterns(t *testing.T) {
 		}
 	}
 	slices.Sort(unchecked)
-	want := []string{`ec2-instance-connect InstanceOSUser (^[A-Za-z_][A-Za-z0-9\@\._-]{0,30}[A-Za-z0-9\$_-]?$)|(^(?=.{2,32}$)[0-9]{1,32}[A-Za-z\@\._-][A-Za-z0-9\@\._-]*[A-Za-z0-9\$_-]?$)`}
+	want := []string{
+		`acm DomainNameString (\*\.)?(((?!-)[A-Za-z0-9-]{0,62}[A-Za-z0-9])\.)+((?!-)[A-Za-z0-9-]{1,62}[A-Za-z0-9])`,
+		`ec2-instance-connect InstanceOSUser (^[A-Za-z_][A-Za-z0-9\@\._-]{0,30}[A-Za-z0-9\$_-]?$)|(^(?=.{2,32}$)[0-9]{1,32}[A-Za-z\@\._-][A-Za-z0-9\@\._-]*[A-Za-z0-9\$_-]?$)`,
+	}
 	if diff := cmp.Diff(want, unchecked); diff != "" {
 		t.Errorf("patterns that are not checked (-want +got):\n%s", diff)
 	}

@@ -5,6 +5,7 @@ package wire
 import (
 	"reflect"
 
+	acmtypes "github.com/aws/aws-sdk-go-v2/service/acm/types"
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
@@ -12,6 +13,71 @@ import (
 
 // sdkUnions lists the member types of the SDK's union interfaces.
 var sdkUnions = map[reflect.Type][]reflect.Type{
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilter](): {
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberAcmeAccountId](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberAcmeEndpointArn](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberCertificateKeyPairOrigin](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberExportOption](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberExported](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberInUse](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberManagedBy](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberRenewalStatus](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberStatus](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberType](),
+		reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberValidationMethod](),
+	},
+	reflect.TypeFor[acmtypes.CertificateAuthority](): {
+		reflect.TypeFor[acmtypes.CertificateAuthorityMemberPublicCertificateAuthority](),
+	},
+	reflect.TypeFor[acmtypes.CertificateFilter](): {
+		reflect.TypeFor[acmtypes.CertificateFilterMemberAcmCertificateMetadataFilter](),
+		reflect.TypeFor[acmtypes.CertificateFilterMemberCertificateArn](),
+		reflect.TypeFor[acmtypes.CertificateFilterMemberX509AttributeFilter](),
+	},
+	reflect.TypeFor[acmtypes.CertificateFilterStatement](): {
+		reflect.TypeFor[acmtypes.CertificateFilterStatementMemberAnd](),
+		reflect.TypeFor[acmtypes.CertificateFilterStatementMemberFilter](),
+		reflect.TypeFor[acmtypes.CertificateFilterStatementMemberNot](),
+		reflect.TypeFor[acmtypes.CertificateFilterStatementMemberOr](),
+	},
+	reflect.TypeFor[acmtypes.CertificateMetadata](): {
+		reflect.TypeFor[acmtypes.CertificateMetadataMemberAcmCertificateMetadata](),
+	},
+	reflect.TypeFor[acmtypes.GeneralName](): {
+		reflect.TypeFor[acmtypes.GeneralNameMemberDirectoryName](),
+		reflect.TypeFor[acmtypes.GeneralNameMemberDnsName](),
+		reflect.TypeFor[acmtypes.GeneralNameMemberIpAddress](),
+		reflect.TypeFor[acmtypes.GeneralNameMemberOtherName](),
+		reflect.TypeFor[acmtypes.GeneralNameMemberRegisteredId](),
+		reflect.TypeFor[acmtypes.GeneralNameMemberRfc822Name](),
+		reflect.TypeFor[acmtypes.GeneralNameMemberUniformResourceIdentifier](),
+	},
+	reflect.TypeFor[acmtypes.PrevalidationDetails](): {
+		reflect.TypeFor[acmtypes.PrevalidationDetailsMemberDnsPrevalidation](),
+	},
+	reflect.TypeFor[acmtypes.PrevalidationOptions](): {
+		reflect.TypeFor[acmtypes.PrevalidationOptionsMemberDnsPrevalidation](),
+	},
+	reflect.TypeFor[acmtypes.SubjectAlternativeNameFilter](): {
+		reflect.TypeFor[acmtypes.SubjectAlternativeNameFilterMemberDnsName](),
+	},
+	reflect.TypeFor[acmtypes.SubjectFilter](): {
+		reflect.TypeFor[acmtypes.SubjectFilterMemberCommonName](),
+	},
+	reflect.TypeFor[acmtypes.ValidationChallenge](): {
+		reflect.TypeFor[acmtypes.ValidationChallengeMemberDnsValidationChallenge](),
+		reflect.TypeFor[acmtypes.ValidationChallengeMemberEmailValidationChallenge](),
+	},
+	reflect.TypeFor[acmtypes.X509AttributeFilter](): {
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberExtendedKeyUsage](),
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberKeyAlgorithm](),
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberKeyUsage](),
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberNotAfter](),
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberNotBefore](),
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberSerialNumber](),
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberSubject](),
+		reflect.TypeFor[acmtypes.X509AttributeFilterMemberSubjectAlternativeName](),
+	},
 	reflect.TypeFor[logstypes.IntegrationDetails](): {
 		reflect.TypeFor[logstypes.IntegrationDetailsMemberOpenSearchIntegrationDetails](),
 	},

@@ -11,7 +11,7 @@ import (
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
-	"github.com/drydock-dev/drydock/internal/elbnet"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
 // layer returns the layer of a protocol: 7 for HTTP, 4 for TCP, or 0 if it is neither.
@@ -26,7 +26,7 @@ func layer(protocol string) int {
 }
 
 // checkListener validates the listener at an index in a request and fills in defaults.
-func checkListener(sc scope, index int, l *elbtypes.Listener) error {
+func (s *Service) checkListener(sc scope, index int, l *elbtypes.Listener) error {
 	l.Protocol = aws.String(strings.ToUpper(text(l.Protocol)))
 	if l.InstanceProtocol == nil || *l.InstanceProtocol == "" {
 		back := "TCP"
@@ -47,16 +47,29 @@ func checkListener(sc scope, index int, l *elbtypes.Listener) error {
 		return errPort(l.LoadBalancerPort)
 	}
 	if secure(*l.Protocol) {
-		return checkCertificate(sc, text(l.SSLCertificateId))
+		return s.checkCertificate(sc, text(l.SSLCertificateId))
 	}
 	return nil
 }
 
-func checkCertificate(sc scope, id string) error {
-	if a, err := arn.Parse(id); err != nil || !elbnet.CertificateMayExist(a, sc) {
+func (s *Service) checkCertificate(sc scope, id string) error {
+	a, err := arn.Parse(id)
+	if err != nil {
 		return errCertificate(id)
 	}
-	return nil
+	return s.CheckCertificate(sc, a, errCertificate(id))
+}
+
+// UsersOfCertificate returns the ARNs of the load balancers whose listeners use a certificate.
+func (s *Service) UsersOfCertificate(account, region, certificate string) []string {
+	var out []string
+	for _, item := range loadBalancers.All(s.Store, regional.At(account, region).All()) {
+		uses := func(l listenerRecord) bool { return text(l.Listener.SSLCertificateId) == certificate }
+		if slices.ContainsFunc(item.Value.Listeners, uses) {
+			out = append(out, arn.New("elasticloadbalancing", region, account, "loadbalancer/"+item.Value.Name))
+		}
+	}
+	return out
 }
 
 func sameListener(a, b *elbtypes.Listener) bool {
@@ -65,9 +78,9 @@ func sameListener(a, b *elbtypes.Listener) bool {
 }
 
 // addListeners adds listeners. Identical existing ones are kept.
-func (r *loadBalancerRecord) addListeners(sc scope, in []elbtypes.Listener) error {
+func (s *Service) addListeners(r *loadBalancerRecord, sc scope, in []elbtypes.Listener) error {
 	for n, l := range in {
-		if err := checkListener(sc, n, &l); err != nil {
+		if err := s.checkListener(sc, n, &l); err != nil {
 			return err
 		}
 		i := slices.IndexFunc(r.Listeners, func(o listenerRecord) bool { return o.Listener.LoadBalancerPort == l.LoadBalancerPort })
@@ -90,7 +103,7 @@ func (s *Service) CreateLoadBalancerListeners(ctx context.Context, in *awselb.Cr
 	if len(in.Listeners) == 0 {
 		return nil, errNoListeners()
 	}
-	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error { return r.addListeners(scopeOf(ctx), in.Listeners) })
+	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error { return s.addListeners(r, scopeOf(ctx), in.Listeners) })
 	return &awselb.CreateLoadBalancerListenersOutput{}, err
 }
 
@@ -124,7 +137,7 @@ func (s *Service) SetLoadBalancerListenerSSLCertificate(ctx context.Context, in 
 			return errProtocol(*l.Listener.Protocol)
 		}
 		l.Listener.SSLCertificateId = in.SSLCertificateId
-		return checkCertificate(scopeOf(ctx), text(in.SSLCertificateId))
+		return s.checkCertificate(scopeOf(ctx), text(in.SSLCertificateId))
 	})
 	return &awselb.SetLoadBalancerListenerSSLCertificateOutput{}, err
 }

@@ -47,7 +47,7 @@ func (s *Service) CreateLoadBalancer(ctx context.Context, in *awselb.CreateLoadB
 	if len(in.Listeners) == 0 {
 		return nil, errNoListeners()
 	}
-	if err := r.addListeners(scopeOf(ctx), in.Listeners); err != nil {
+	if err := s.addListeners(&r, scopeOf(ctx), in.Listeners); err != nil {
 		return nil, err
 	}
 	r.HealthCheck.Target = aws.String(fmt.Sprintf("TCP:%d", *in.Listeners[0].InstancePort))

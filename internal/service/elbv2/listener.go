@@ -12,7 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
-	"github.com/drydock-dev/drydock/internal/elbnet"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -98,7 +98,7 @@ func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord
 	if !slices.Contains(protocols, string(l.Protocol)) {
 		return errListenerProtocol(l.Protocol, protocols...)
 	}
-	if err := checkSecure(sc, l); err != nil {
+	if err := s.checkSecure(sc, l); err != nil {
 		return err
 	}
 	var err error
@@ -107,7 +107,7 @@ func (s *Service) checkListener(r store.Reader, sc scope, lb *loadBalancerRecord
 }
 
 // checkSecure checks the members that only TLS listeners have.
-func checkSecure(sc scope, l *elbv2types.Listener) error {
+func (s *Service) checkSecure(sc scope, l *elbv2types.Listener) error {
 	secure := l.Protocol == elbv2types.ProtocolEnumHttps || l.Protocol == elbv2types.ProtocolEnumTls
 	if !secure {
 		switch {
@@ -123,7 +123,7 @@ func checkSecure(sc scope, l *elbv2types.Listener) error {
 	if len(l.Certificates) != 1 {
 		return errCertificateCount(l.Protocol)
 	}
-	if err := checkCertificate(sc, text(l.Certificates[0].CertificateArn)); err != nil {
+	if err := s.checkCertificate(sc, text(l.Certificates[0].CertificateArn)); err != nil {
 		return err
 	}
 	policy := or(l.SslPolicy, defaultSSLPolicy)
@@ -142,15 +142,28 @@ func checkSecure(sc scope, l *elbv2types.Listener) error {
 	return nil
 }
 
-func checkCertificate(sc scope, a string) error {
+func (s *Service) checkCertificate(sc scope, a string) error {
 	p, err := arn.Parse(a)
 	if err != nil || p.Service != "acm" && p.Service != "iam" {
 		return errValidation("Certificate ARN '%s' is not valid", a)
 	}
-	if !elbnet.CertificateMayExist(p, sc) {
-		return errCertificate(a)
+	return s.CheckCertificate(sc, p, errCertificate(a))
+}
+
+// UsersOfCertificate returns the ARNs of the load balancers whose listeners use a certificate.
+func (s *Service) UsersOfCertificate(account, region, certificate string) []string {
+	var out []string
+	for _, item := range listeners.All(s.Store, regional.At(account, region).All()) {
+		r := &item.Value
+		used := slices.Contains(r.Certificates, certificate)
+		for _, c := range r.Listener.Certificates {
+			used = used || text(c.CertificateArn) == certificate
+		}
+		if lb := text(r.Listener.LoadBalancerArn); used && !slices.Contains(out, lb) {
+			out = append(out, lb)
+		}
 	}
-	return nil
+	return out
 }
 
 const defaultSSLPolicy = "ELBSecurityPolicy-2016-08"
@@ -280,7 +293,7 @@ func (s *Service) AddListenerCertificates(ctx context.Context, in *awselbv2.AddL
 		}
 		for _, c := range in.Certificates {
 			a := text(c.CertificateArn)
-			if err := checkCertificate(sc, a); err != nil {
+			if err := s.checkCertificate(sc, a); err != nil {
 				return err
 			}
 			if !slices.Contains(r.Certificates, a) {

@@ -8,6 +8,7 @@ import (
 	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
 
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // resolvable returns a zone in the form that package reach resolves.
@@ -39,6 +40,25 @@ func resolvable(z *zoneRecord, sets []route53types.ResourceRecordSet) *reach.Hos
 		out.Records[name] = rec
 	}
 	return out
+}
+
+// CNAME returns the target of a name's CNAME record in the public zone that is closest to it, without a trailing dot, or
+// "".
+func (s *Service) CNAME(name string) string {
+	name = asked(name)
+	var zone store.Item[zoneRecord]
+	for _, item := range zones.All(s.store, store.Scope{}) {
+		if z := &item.Value; !z.Private && within(name, z.Name) && len(z.Name) > len(zone.Value.Name) {
+			zone = item
+		}
+	}
+	b, _ := buckets.Get(s.store, zone.Key.Below(bucketOf(name)))
+	for _, r := range b.Sets {
+		if r.Name == name && r.Type == string(route53types.RRTypeCname) && len(r.Values) > 0 {
+			return plain(asked(r.Values[0]))
+		}
+	}
+	return ""
 }
 
 // preferred reports whether a record set is preferred to another one with the same name and type.

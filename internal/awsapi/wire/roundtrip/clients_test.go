@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/acm"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
@@ -24,7 +25,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/route53"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	s3types "github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	"github.com/aws/aws-sdk-go-v2/service/servicequotas"
+	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
@@ -33,6 +36,7 @@ import (
 
 // clients makes the SDK's client of a model.
 var clients = map[string]func(aws.Config) any{
+	"acm":                      func(c aws.Config) any { return acm.NewFromConfig(c) },
 	"autoscaling":              func(c aws.Config) any { return autoscaling.NewFromConfig(c) },
 	"cloudformation":           func(c aws.Config) any { return cloudformation.NewFromConfig(c) },
 	"cloudtrail":               func(c aws.Config) any { return cloudtrail.NewFromConfig(c) },
@@ -50,12 +54,14 @@ var clients = map[string]func(aws.Config) any{
 	"pricing":                  func(c aws.Config) any { return pricing.NewFromConfig(c) },
 	"resourcegroupstaggingapi": func(c aws.Config) any { return resourcegroupstaggingapi.NewFromConfig(c) },
 	"route53":                  func(c aws.Config) any { return route53.NewFromConfig(c) },
+	"secretsmanager":           func(c aws.Config) any { return secretsmanager.NewFromConfig(c) },
 	"service-quotas":           func(c aws.Config) any { return servicequotas.NewFromConfig(c) },
 	"ssm":                      func(c aws.Config) any { return awsssm.NewFromConfig(c) },
 	"sts":                      func(c aws.Config) any { return awssts.NewFromConfig(c) },
 	"s3": func(c aws.Config) any {
 		return s3.NewFromConfig(c, func(o *s3.Options) { o.UsePathStyle = true })
 	},
+	"sns": func(c aws.Config) any { return sns.NewFromConfig(c) },
 	"sqs": func(c aws.Config) any {
 		return sqs.NewFromConfig(c, func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })
 	},

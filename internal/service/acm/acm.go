@@ -1,0 +1,204 @@
+// Package acm implements AWS Certificate Manager: certificates that clients request and import, for the listeners of
+// load balancers. Requested certificates are issued once the names are validated by CNAME records in Route 53.
+//
+//	aws acm … ──► operations ──► certificates
+//	Run ──► Route 53: is the CNAME there? ──► issue
+//
+// AWS deviation: no private key is kept, as nothing terminates TLS, and no issuer is one that a browser trusts.
+//
+// Package authz makes access decisions. Only the composition root imports the package.
+package acm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Config is what the service needs.
+type Config struct {
+	Store *store.Store
+	// CNAME returns the target of a CNAME record of a public zone, or "" if there is none.
+	CNAME func(name string) string
+	// Users returns the ARNs of the load balancers that use a certificate.
+	Users func(account, region, certificate string) []string
+	Clock clock.WithTicker // nil means the real clock
+	Log   *slog.Logger     // nil means slog.Default
+}
+
+// Service is AWS Certificate Manager.
+type Service struct {
+	cfg   Config
+	store *store.Store
+	clock clock.WithTicker
+	log   *slog.Logger
+}
+
+// New returns the service. Call Run to issue certificates.
+func New(cfg Config) *Service {
+	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
+	if s.clock == nil {
+		s.clock = clock.RealClock{}
+	}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	return s
+}
+
+func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Second) }
+
+type scope struct{ regional.Scope }
+
+func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
+
+func (sc scope) arn(id string) string {
+	return arn.New("acm", sc.Region, sc.Account, "certificate/"+id)
+}
+
+// find returns the certificate whose ARN is in a request.
+func (s *Service) find(ctx context.Context, name *string) (certificateRecord, error) {
+	key, err := keyOf(scopeOf(ctx), *name)
+	if err != nil {
+		return certificateRecord{}, err
+	}
+	c, err := certificates.Get(s.store, key)
+	return c, store.NotFoundAs(err, errNotFound(*name))
+}
+
+// change changes the certificate whose ARN is in a request.
+func (s *Service) change(ctx context.Context, name *string, fn func(*certificateRecord) error) error {
+	key, err := keyOf(scopeOf(ctx), *name)
+	if err != nil {
+		return err
+	}
+	return store.NotFoundAs(certificates.UpdateOne(ctx, s.store, key, fn), errNotFound(*name))
+}
+
+func keyOf(sc scope, name string) (store.Key, error) {
+	a, err := arn.Parse(name)
+	id, ok := strings.CutPrefix(a.Resource, "certificate/")
+	switch {
+	case err != nil || a.Service != "acm" || !ok || id == "" || strings.Contains(id, "/"):
+		return store.Key{}, errARN(name)
+	case a.Account != sc.Account || a.Region != sc.Region:
+		return store.Key{}, errNotFound(name)
+	}
+	return sc.Key(id), nil
+}
+
+// State reports whether a certificate exists, and whether listeners can use it.
+func (s *Service) State(account, region, name string) (exists, usable bool) {
+	key, err := keyOf(scope{regional.At(account, region)}, name)
+	if err != nil {
+		return false, false
+	}
+	c, err := certificates.Get(s.store, key)
+	return err == nil, err == nil && c.Status == issued
+}
+
+func (s *Service) users(sc scope, id string) []string {
+	if s.cfg.Users == nil {
+		return []string{}
+	}
+	return append([]string{}, s.cfg.Users(sc.Account, sc.Region, sc.arn(id))...)
+}
+
+// validationRecord returns the CNAME record by which an account shows that it controls a domain. It is always the
+// same, also for the wildcard, so that one record serves all certificates and their renewals.
+// https://docs.aws.amazon.com/acm/latest/userguide/dns-validation.html
+func validationRecord(account, domain string) (name, value string) {
+	domain = strings.TrimPrefix(domain, "*.")
+	sum := sha256.Sum256([]byte(account + " " + domain))
+	h := hex.EncodeToString(sum[:])
+	return fmt.Sprintf("_%s.%s.", h[:32], domain), fmt.Sprintf("_%s.%s.acm-validations.aws.", h[32:], letters(sum[:10]))
+}
+
+func letters(b []byte) string {
+	out := make([]byte, len(b))
+	for i, c := range b {
+		out[i] = 'a' + c%26
+	}
+	return string(out)
+}
+
+// validated reports whether the CNAME record for a domain is there.
+func (s *Service) validated(account, domain string) bool {
+	name, value := validationRecord(account, domain)
+	return s.cfg.CNAME != nil && s.cfg.CNAME(name) == strings.TrimSuffix(value, ".")
+}
+
+// pause is the time between two looks at the records of pending certificates.
+const pause = time.Second
+
+// patience is how long a request waits for its records.
+// https://docs.aws.amazon.com/acm/latest/userguide/troubleshooting-DNS-validation.html
+const patience = 72 * time.Hour
+
+// Run issues certificates when their records are there. It looks whenever the store has changed.
+func (s *Service) Run(ctx context.Context) error {
+	for {
+		changed := s.store.Changed()
+		for _, item := range certificates.All(s.store, store.Scope{}) {
+			if item.Value.Status != pending {
+				continue
+			}
+			if err := s.settle(ctx, item.Key); err != nil && ctx.Err() == nil {
+				s.log.ErrorContext(ctx, "issuing a certificate", "certificate", item.Key.String(), "error", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.clock.After(pause):
+		}
+	}
+}
+
+// settle issues a pending certificate if all its names are validated, and gives up on one that has waited too long.
+func (s *Service) settle(ctx context.Context, key store.Key) error {
+	c, err := certificates.Get(s.store, key)
+	if err != nil {
+		return store.IgnoreNotFound(err)
+	}
+	now := s.now()
+	done := true
+	for _, d := range c.Names {
+		done = done && s.validated(key.Account, d)
+	}
+	late := now.Sub(c.Created) > patience
+	if !done && !late {
+		return nil
+	}
+	if done {
+		if err := c.issue(now); err != nil {
+			return err
+		}
+	} else {
+		c.Status = timedOut
+	}
+	err = certificates.UpdateOne(ctx, s.store, key, func(r *certificateRecord) error {
+		if r.Status == pending {
+			tags := r.Tags
+			*r = c
+			r.Tags = tags
+		}
+		return nil
+	})
+	return store.IgnoreNotFound(err)
+}
