@@ -50,6 +50,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/resourcegroupstaggingapi"
 	"github.com/drydock-dev/drydock/internal/service/route53"
 	"github.com/drydock-dev/drydock/internal/service/s3"
+	"github.com/drydock-dev/drydock/internal/service/secretsmanager"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
@@ -150,6 +151,9 @@ var services = []entry{
 	}},
 	{new(acm.Service).AWS, func(d *daemon) module.Module { return d.acm.Module() }},
 	{new(route53.Service).AWS, func(d *daemon) module.Module { return d.route53.Module() }},
+	{new(secretsmanager.Service).AWS, func(d *daemon) module.Module {
+		return secretsmanager.New(secretsmanager.Config{Store: d.store, KMS: awscall.KMS{API: d.server}, API: d.server}).Module()
+	}},
 	{new(ecrpublic.Service).AWS, func(d *daemon) module.Module { return d.public.Module() }},
 	{new(eventbridge.Service).AWS, func(d *daemon) module.Module { return d.events.Module() }},
 	{new(pricing.Service).AWS, func(*daemon) module.Module { return pricing.New().Module() }},

@@ -60,7 +60,8 @@ var storedKeys = map[string]string{
 		x-amz-copy-source x-amz-grant-full-control x-amz-grant-read x-amz-grant-read-acp x-amz-grant-write x-amz-grant-write-acp
 		x-amz-metadata-directive x-amz-object-ownership x-amz-server-side-encryption x-amz-server-side-encryption-aws-kms-key-id
 		x-amz-server-side-encryption-customer-algorithm x-amz-storage-class x-amz-website-redirect-location`,
-	"sts": "awsservicename",
+	"secretsmanager": "addreplicaregions externalsecretrotationrolearn forceoverwritereplicasecret kmskeyarn modifyrotationrules resource/allowrotationlambdaarn resource/type secretid secretprimaryregion type",
+	"sts":            "awsservicename",
 }
 
 // Unresolved lists the service's own condition keys, as AWS writes them, that the reference gives an operation whose

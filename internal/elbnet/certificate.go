@@ -25,8 +25,7 @@ func (b *Base) CheckCertificate(sc regional.Scope, a arn.ARN, missing error) err
 	case !exists:
 		return missing
 	case !usable:
-		// https://github.com/hashicorp/terraform-provider-aws/issues/8531
-		return awserr.Newf("UnsupportedCertificate", "The certificate '%s' must have a fully-qualified domain name, a supported signature, and a supported key size.", a)
+		return awserr.Newf("UnsupportedCertificate", "The certificate '%s' must have a fully-qualified domain name, a supported signature, and a supported key size.", a) // from memory
 	}
 	return nil
 }

@@ -4,11 +4,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// Sources of the texts, as far as they are known:
-//   - https://github.com/hashicorp/terraform-provider-aws/issues/7531 (in use), 4641 (not found)
-//   - https://github.com/hashicorp/terraform-provider-aws/issues/16913 (imports)
-//
-// The others are the descriptions in https://docs.aws.amazon.com/acm/latest/APIReference or from memory.
+// The texts are from memory of what users reported, or worded after the descriptions in
+// https://docs.aws.amazon.com/acm/latest/APIReference.
 
 func errNotFound(arn string) error {
 	return awserr.Newf("ResourceNotFoundException", "Could not find certificate %s.", arn)

@@ -30,8 +30,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/eventpattern"
 	"github.com/drydock-dev/drydock/internal/policy"
-	"github.com/drydock-dev/drydock/internal/service/events/pattern"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -184,23 +184,23 @@ func (s *Service) Reset(_ context.Context, account string) error {
 // parsed are parsed patterns by text.
 type parsed struct {
 	mu       sync.Mutex
-	patterns map[string]*pattern.Pattern
+	patterns map[string]*eventpattern.Pattern
 }
 
 const maxParsed = 1000
 
-func (p *parsed) get(text string) (*pattern.Pattern, error) {
+func (p *parsed) get(text string) (*eventpattern.Pattern, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if known := p.patterns[text]; known != nil {
 		return known, nil
 	}
-	made, err := pattern.Parse(text)
+	made, err := eventpattern.Parse(text)
 	if err != nil {
 		return nil, err
 	}
 	if p.patterns == nil || len(p.patterns) >= maxParsed {
-		p.patterns = map[string]*pattern.Pattern{}
+		p.patterns = map[string]*eventpattern.Pattern{}
 	}
 	p.patterns[text] = made
 	return made, nil

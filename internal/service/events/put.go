@@ -12,8 +12,8 @@ import (
 	eventstypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
 
 	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/eventpattern"
 	"github.com/drydock-dev/drydock/internal/ids"
-	"github.com/drydock-dev/drydock/internal/service/events/pattern"
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 )
 
@@ -161,7 +161,7 @@ func (s *Service) send(sc scope, bus string, e *serviceevents.Event, writes ...b
 	if err != nil {
 		return nil, err
 	}
-	var parsed *pattern.Event
+	var parsed *eventpattern.Event
 	var all []*delivery
 	for _, item := range rules.All(s.store, sc.Below(bus)) {
 		r := &item.Value
@@ -169,7 +169,7 @@ func (s *Service) send(sc scope, bus string, e *serviceevents.Event, writes ...b
 			continue
 		}
 		if parsed == nil {
-			if parsed, err = pattern.ParseEvent(raw); err != nil {
+			if parsed, err = eventpattern.ParseEvent(raw); err != nil {
 				return nil, err
 			}
 		}

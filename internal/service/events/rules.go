@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
-	"github.com/drydock-dev/drydock/internal/service/events/pattern"
+	"github.com/drydock-dev/drydock/internal/eventpattern"
 	"github.com/drydock-dev/drydock/internal/service/events/schedule"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -32,7 +32,7 @@ func (s *Service) PutRule(ctx context.Context, in *awsevents.PutRuleInput) (*aws
 		return nil, errNothingToMatch()
 	}
 	if r.Pattern != "" {
-		if _, err := pattern.Parse(r.Pattern); err != nil {
+		if _, err := eventpattern.Parse(r.Pattern); err != nil {
 			return nil, errPattern(err)
 		}
 	}
@@ -327,11 +327,11 @@ func (s *Service) ListTargetsByRule(ctx context.Context, in *awsevents.ListTarge
 
 // TestEventPattern reports whether an event matches a pattern.
 func (s *Service) TestEventPattern(_ context.Context, in *awsevents.TestEventPatternInput) (*awsevents.TestEventPatternOutput, error) {
-	p, err := pattern.Parse(*in.EventPattern)
+	p, err := eventpattern.Parse(*in.EventPattern)
 	if err != nil {
 		return nil, errPattern(err)
 	}
-	e, err := pattern.ParseEvent([]byte(*in.Event))
+	e, err := eventpattern.ParseEvent([]byte(*in.Event))
 	if err != nil {
 		return nil, errEvent()
 	}

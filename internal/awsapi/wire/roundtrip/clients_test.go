@@ -5,6 +5,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/acm"
+	acmtypes "github.com/aws/aws-sdk-go-v2/service/acm/types"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
@@ -70,6 +71,39 @@ var clients = map[string]func(aws.Config) any{
 // variants are the union members to generate. Package wire has a generated table of all; this one is written by hand,
 // so that each checks the other.
 var variants = typesByName(
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberExportOption](),
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberExported](),
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberInUse](),
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberManagedBy](),
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberRenewalStatus](),
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberStatus](),
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberType](),
+	reflect.TypeFor[acmtypes.AcmCertificateMetadataFilterMemberValidationMethod](),
+	reflect.TypeFor[acmtypes.CertificateFilterMemberAcmCertificateMetadataFilter](),
+	reflect.TypeFor[acmtypes.CertificateFilterMemberCertificateArn](),
+	reflect.TypeFor[acmtypes.CertificateFilterMemberX509AttributeFilter](),
+	reflect.TypeFor[acmtypes.CertificateFilterStatementMemberAnd](),
+	reflect.TypeFor[acmtypes.CertificateFilterStatementMemberFilter](),
+	reflect.TypeFor[acmtypes.CertificateFilterStatementMemberNot](),
+	reflect.TypeFor[acmtypes.CertificateFilterStatementMemberOr](),
+	reflect.TypeFor[acmtypes.CertificateMetadataMemberAcmCertificateMetadata](),
+	reflect.TypeFor[acmtypes.GeneralNameMemberDirectoryName](),
+	reflect.TypeFor[acmtypes.GeneralNameMemberDnsName](),
+	reflect.TypeFor[acmtypes.GeneralNameMemberIpAddress](),
+	reflect.TypeFor[acmtypes.GeneralNameMemberOtherName](),
+	reflect.TypeFor[acmtypes.GeneralNameMemberRegisteredId](),
+	reflect.TypeFor[acmtypes.GeneralNameMemberRfc822Name](),
+	reflect.TypeFor[acmtypes.GeneralNameMemberUniformResourceIdentifier](),
+	reflect.TypeFor[acmtypes.SubjectAlternativeNameFilterMemberDnsName](),
+	reflect.TypeFor[acmtypes.SubjectFilterMemberCommonName](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberExtendedKeyUsage](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberKeyAlgorithm](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberKeyUsage](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberNotAfter](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberNotBefore](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberSerialNumber](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberSubject](),
+	reflect.TypeFor[acmtypes.X509AttributeFilterMemberSubjectAlternativeName](),
 	reflect.TypeFor[logstypes.IntegrationDetailsMemberOpenSearchIntegrationDetails](),
 	reflect.TypeFor[logstypes.ResourceConfigMemberOpenSearchResourceConfig](),
 	reflect.TypeFor[s3types.AnalyticsFilterMemberAnd](),

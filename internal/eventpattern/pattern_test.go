@@ -1,4 +1,4 @@
-package pattern_test
+package eventpattern_test
 
 import (
 	"bufio"
@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/drydock-dev/drydock/internal/service/events/pattern"
+	"github.com/drydock-dev/drydock/internal/eventpattern"
 )
 
 // base is what all events of recorded.jsonl have that do not say otherwise.
@@ -40,9 +40,9 @@ func TestRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, reason := "no", ""
-		if p, err := pattern.Parse(string(row.Pattern)); err != nil {
+		if p, err := eventpattern.Parse(string(row.Pattern)); err != nil {
 			got, reason = "error", err.Error()
-		} else if e, err := pattern.ParseEvent(raw); err != nil {
+		} else if e, err := eventpattern.ParseEvent(raw); err != nil {
 			t.Fatal(err)
 		} else if p.Matches(e) {
 			got = "yes"
@@ -101,12 +101,12 @@ var cases = []struct {
 
 func TestMatches(t *testing.T) {
 	for _, tt := range cases {
-		p, err := pattern.Parse(tt.pattern)
+		p, err := eventpattern.Parse(tt.pattern)
 		if err != nil {
 			t.Errorf("%s: %v", tt.pattern, err)
 			continue
 		}
-		e, err := pattern.ParseEvent([]byte(tt.event))
+		e, err := eventpattern.ParseEvent([]byte(tt.event))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ var malformed = []string{
 func TestMalformed(t *testing.T) {
 	or := `[{"a":["1"]},{"b":["1"]},{"c":["1"]},{"d":["1"]}]`
 	for _, text := range append(malformed, `{"d":{"$or":`+or+`},"e":{"$or":`+or+`},"f":{"$or":`+or+`},"g":{"$or":`+or+`},"h":{"$or":`+or+`}}`) {
-		if _, err := pattern.Parse(text); err == nil {
+		if _, err := eventpattern.Parse(text); err == nil {
 			t.Errorf("%s is accepted", text)
 		}
 	}
@@ -142,11 +142,11 @@ func FuzzMatches(f *testing.F) {
 		if len(text) > 4096 || len(event) > 4096 {
 			return
 		}
-		p, err := pattern.Parse(text)
+		p, err := eventpattern.Parse(text)
 		if err != nil {
 			return
 		}
-		e, err := pattern.ParseEvent([]byte(event))
+		e, err := eventpattern.ParseEvent([]byte(event))
 		if err != nil {
 			return
 		}

@@ -1,11 +1,11 @@
-// Package pattern parses EventBridge's event patterns and matches events with them. It is pure: no
+// Package eventpattern parses EventBridge's event patterns and matches events with them. It is pure: no
 // store, no clock.
 //
 // As in AWS's own matcher (https://github.com/aws/event-ruler), patterns and events are flattened
 // into fields, named by their paths, joined by dots. A pattern matches if each of its fields
 // matches a field of the event; fields of objects in a list must belong to the same object.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html
-package pattern
+package eventpattern
 
 import (
 	"bytes"
