@@ -25,6 +25,8 @@ type Fix struct {
 	Proven bool `json:"proven,omitempty"`
 	// Changes are the same changes as data.
 	Changes []Change `json:"changes,omitempty"`
+	// Cost is that of all changes. Sketches without changes have none.
+	Cost Cost `json:"cost,omitzero"`
 }
 
 // An Answer is what is known about how to fix something.
@@ -41,7 +43,8 @@ type Judge func(changes []Change) error
 // Try tries changes on a copy and returns the fix whose commands make them. If the judge objects, the commands are only
 // part of a fix, and its sketch says what is missing.
 func Try(judge Judge, changes []Change, commands ...string) []Fix {
-	f := Fix{Commands: commands, Changes: changes}
+	f := Fix{Commands: commands, Changes: priced(changes)}
+	f.Cost = costOf(f.Changes)
 	if err := judge(changes); err != nil {
 		f.Sketch = "tried on a copy, this is not enough: " + err.Error()
 	} else {
@@ -53,7 +56,7 @@ func Try(judge Judge, changes []Change, commands ...string) []Fix {
 // Then appends a fix that has to follow this one. The whole is proven if both are.
 func (f *Fix) Then(next Fix) {
 	f.Commands, f.Changes = slices.Concat(f.Commands, next.Commands), slices.Concat(f.Changes, next.Changes)
-	f.Replaces = f.Replaces || next.Replaces
+	f.Replaces, f.Cost = f.Replaces || next.Replaces, costOf(f.Changes)
 	f.Proven, f.Sketch = f.Proven && next.Proven, cmp.Or(f.Sketch, next.Sketch)
 }
 
@@ -82,6 +85,9 @@ func Text(indent string, fixes []Fix) string {
 		for _, c := range f.Commands {
 			b.WriteString(indent + label + c + "\n")
 			label = "     "
+		}
+		if len(f.Changes) > 0 {
+			b.WriteString(indent + "     cost: " + f.Cost.String() + "\n")
 		}
 	}
 	return b.String()

@@ -56,6 +56,8 @@ const (
 	CreateGrant      Kind = "CreateGrant"
 	CreateObject     Kind = "CreateObject"
 	PatchObject      Kind = "PatchObject"
+	SetPodSecurity   Kind = "SetPodSecurity"
+	RemoveTaint      Kind = "RemoveTaint"
 	DeleteObject     Kind = "DeleteObject"
 )
 
@@ -74,13 +76,16 @@ type Change struct {
 	Entry    *reach.Entry `json:"entry,omitempty"`
 	Route    *reach.Route `json:"route,omitempty"`
 	Value    string       `json:"value,omitempty"`
-	// Cost grows with the access that a change to the network opens. Fixes are ranked by it.
-	Cost int `json:"cost,omitempty"`
+	// Cost is complete once the change is part of a Fix.
+	Cost Cost `json:"cost"`
 }
 
 func (c *Change) key() string {
 	return fmt.Sprint(c.Kind, c.Resource, c.VPC, c.Subnets, c.Groups, c.Tables, c.Service, c.Rules, c.Entry, c.Route, c.Value)
 }
+
+// Equal reports whether two changes do the same.
+func (c Change) Equal(o Change) bool { return c.key() == o.key() }
 
 // apply returns the network after the change, or nil if the change cannot be made.
 func (c *Change) apply(s *reach.Snapshot) *reach.Snapshot {

@@ -112,13 +112,13 @@ func (p *proposer) change(x *reach.Explanation) []Change {
 	case reach.CodePublicForEgress, reach.CodePrivateForIngress:
 		return p.address(x)
 	case reach.CodeSourceDestCheck:
-		return []Change{{Kind: DisableCheck, Resource: x.Interface, Cost: costSetting}}
+		return []Change{{Kind: DisableCheck, Resource: x.Interface, Cost: reaches(costSetting)}}
 	case reach.CodeNoDestination, reach.CodeName:
 		return p.destination(x)
 	case reach.CodeBadState:
 		switch {
 		case x.Kind == reach.KindInstance && (x.State == "stopped" || x.State == "stopping"):
-			return []Change{{Kind: StartInstance, Resource: x.Component, Cost: costSetting}}
+			return []Change{{Kind: StartInstance, Resource: x.Component, Cost: effort(costSetting)}}
 		}
 	case reach.CodeFault:
 		if f, ok := p.s.Get(x.Component).(*reach.Fault); ok {
@@ -209,9 +209,9 @@ func (p *proposer) rules(x *reach.Explanation) []Change {
 			if len(x.Ports) > 0 {
 				r.Ports = reach.PortRange{From: x.Ports[0].From, To: x.Ports[len(x.Ports)-1].To}
 			}
-			c := Change{Kind: AddRule, Resource: g, Rules: []reach.Rule{r}, Cost: to.cost + 2*i}
+			c := Change{Kind: AddRule, Resource: g, Rules: []reach.Rule{r}, Cost: reaches(to.cost + 2*i)}
 			if to.cost == costEverywhere && !r.Egress {
-				c.Cost = costWorldIn
+				c.Cost = reaches(costWorldIn)
 			}
 			out = append(out, c)
 		}
@@ -241,7 +241,7 @@ func (p *proposer) entries(x *reach.Explanation) []Change {
 		n--
 	}
 	if n < 1 || taken[n] {
-		return []Change{{Kind: DeleteEntry, Resource: a.ID, Entry: x.Entry, Cost: costDeleteEntry}}
+		return []Change{{Kind: DeleteEntry, Resource: a.ID, Entry: x.Entry, Cost: reaches(costDeleteEntry)}}
 	}
 	var out []Change
 	for _, to := range p.peers(x.VPC, x.Address, false, false) {
@@ -249,7 +249,7 @@ func (p *proposer) entries(x *reach.Explanation) []Change {
 		if len(x.Ports) > 0 {
 			e.Ports = reach.PortRange{From: x.Ports[0].From, To: x.Ports[len(x.Ports)-1].To}
 		}
-		out = append(out, Change{Kind: AddEntry, Resource: a.ID, Entry: &e, Cost: costEntry + to.cost})
+		out = append(out, Change{Kind: AddEntry, Resource: a.ID, Entry: &e, Cost: Cost{Reach: to.cost, Effort: costEntry}})
 	}
 	return out
 }
@@ -282,10 +282,10 @@ func (p *proposer) store(x *reach.Explanation) (Change, bool) {
 		}
 		for _, e := range p.s.Endpoints() {
 			if e.VPC == x.VPC && e.PrefixList == pl.ID {
-				return Change{Kind: AddRouteTable, Resource: e.ID, Tables: []string{x.Component}, Cost: costSetting}, true
+				return Change{Kind: AddRouteTable, Resource: e.ID, Tables: []string{x.Component}, Cost: effort(costSetting)}, true
 			}
 		}
-		return Change{Kind: CreateEndpoint, Resource: "$ENDPOINT-" + service, VPC: x.VPC, Service: service, Tables: []string{x.Component}, Cost: costSetting}, true
+		return Change{Kind: CreateEndpoint, Resource: "$ENDPOINT-" + service, VPC: x.VPC, Service: service, Tables: []string{x.Component}, Cost: ofEndpoint(costSetting)}, true
 	}
 	return Change{}, false
 }
@@ -296,7 +296,7 @@ func (p *proposer) address(x *reach.Explanation) []Change {
 	if !ok || len(e.Addresses) == 0 || e.Addresses[0].Private.Is6() {
 		return nil
 	}
-	c := Change{Kind: AssociateAddress, Resource: e.ID, Cost: costAddress}
+	c := Change{Kind: AssociateAddress, Resource: e.ID, Cost: reaches(costAddress)}
 	if x.Code == reach.CodePublicForEgress && e.Instance != "" {
 		c.Subnets = []string{e.Subnet}
 	}
@@ -306,9 +306,9 @@ func (p *proposer) address(x *reach.Explanation) []Change {
 func (p *proposer) destination(x *reach.Explanation) []Change {
 	switch {
 	case x.Attribute != "":
-		return []Change{{Kind: EnableAttribute, Resource: x.Component, Value: x.Attribute, Cost: costSetting}}
+		return []Change{{Kind: EnableAttribute, Resource: x.Component, Value: x.Attribute, Cost: effort(costSetting)}}
 	case x.Missing == reach.KindInternetGateway:
-		return []Change{{Kind: AttachGateway, Resource: gatewayVariable, VPC: x.VPC, Cost: costGateway}}
+		return []Change{{Kind: AttachGateway, Resource: gatewayVariable, VPC: x.VPC, Cost: reaches(costGateway)}}
 	}
 	return p.publicAccess(x)
 }
@@ -326,7 +326,7 @@ func (p *proposer) publicAccess(x *reach.Explanation) []Change {
 			ranges = append(ranges, c.String())
 		}
 		ranges = append(ranges, netip.PrefixFrom(x.Address, x.Address.BitLen()).String())
-		return []Change{{Kind: AllowPublicAccess, Resource: h.Name, Service: cluster, Value: strings.Join(ranges, ","), Cost: costSubnet}}
+		return []Change{{Kind: AllowPublicAccess, Resource: h.Name, Service: cluster, Value: strings.Join(ranges, ","), Cost: reaches(costSubnet)}}
 	}
 	return nil
 }

@@ -27,12 +27,12 @@ func (p *proposer) endpoints() [][]Change {
 	var out [][]Change
 	var first []Change // the change that private DNS requires
 	if !v.DNSHostnames {
-		first = []Change{{Kind: EnableAttribute, Resource: v.ID, Value: reach.AttributeDNSHostnames, Cost: costSetting}}
+		first = []Change{{Kind: EnableAttribute, Resource: v.ID, Value: reach.AttributeDNSHostnames, Cost: effort(costSetting)}}
 		out = append(out, first)
 	}
 	for _, old := range p.s.Endpoints() {
 		if old.VPC == v.ID && old.Type == reach.InterfaceEndpoint && old.Service == "com.amazonaws."+p.s.Region()+"."+service && len(old.PrivateNames) == 0 {
-			return append(out, append(slices.Clip(first), Change{Kind: EnablePrivateDNS, Resource: old.ID, Cost: costSetting}))
+			return append(out, append(slices.Clip(first), Change{Kind: EnablePrivateDNS, Resource: old.ID, Cost: effort(costSetting)}))
 		}
 	}
 	if slices.ContainsFunc(p.s.Endpoints(), func(old *reach.VPCEndpoint) bool {
@@ -50,7 +50,7 @@ func (p *proposer) endpoints() [][]Change {
 				if s != service && (s == "s3" || s == "dynamodb") {
 					if sn, ok := p.s.Get(e.Subnet).(*reach.Subnet); ok {
 						if t := p.s.Table(sn); t != nil {
-							more = append(more, Change{Kind: CreateEndpoint, Resource: "$ENDPOINT-" + s, VPC: v.ID, Service: s, Tables: []string{t.ID}, Cost: costSetting})
+							more = append(more, Change{Kind: CreateEndpoint, Resource: "$ENDPOINT-" + s, VPC: v.ID, Service: s, Tables: []string{t.ID}, Cost: ofEndpoint(costSetting)})
 						}
 					}
 				} else if s != service {
@@ -63,12 +63,15 @@ func (p *proposer) endpoints() [][]Change {
 	return out
 }
 
+// ofEndpoint returns the cost of an endpoint: little reach, because AWS's services are not strangers, and much effort.
+func ofEndpoint(points int) Cost { return Cost{Reach: 1, Effort: points - 1} }
+
 func (p *proposer) endpoint(e *reach.Interface, service string, groups []string) Change {
 	cost := costEndpoint
 	if !closed(p.s, e.VPC) { // everything in the VPC would then use it
 		cost = costDetour
 	}
-	return Change{Kind: CreateEndpoint, Resource: "$ENDPOINT-" + service, VPC: e.VPC, Service: service, Subnets: p.subnets(e), Groups: groups, Cost: cost}
+	return Change{Kind: CreateEndpoint, Resource: "$ENDPOINT-" + service, VPC: e.VPC, Service: service, Subnets: p.subnets(e), Groups: groups, Cost: ofEndpoint(cost)}
 }
 
 // subnets returns the caller's subnet and, for each other zone with instances, one of their subnets.
@@ -116,7 +119,7 @@ func (p *proposer) endpointGroups(v *reach.VPC) []endpointGroups {
 	if p.s.Get(groupVariable) != nil {
 		return out
 	}
-	c := Change{Kind: CreateGroup, Resource: groupVariable, VPC: v.ID, Value: p.groupName(v), Cost: costVPC}
+	c := Change{Kind: CreateGroup, Resource: groupVariable, VPC: v.ID, Value: p.groupName(v), Cost: reaches(costVPC)}
 	for _, r := range v.CIDRs {
 		c.Rules = append(c.Rules, reach.Rule{Protocol: reach.TCP, Ports: reach.PortRange{From: 443, To: 443}, CIDR: r})
 	}

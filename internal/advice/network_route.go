@@ -18,7 +18,7 @@ func (p *proposer) routes(x *reach.Explanation) []Change {
 	}
 	if pcx, there := p.s.PeeringTo(x.VPC, x.Address); pcx != nil {
 		if pcx.State == "pending-acceptance" {
-			out = append(out, Change{Kind: AcceptPeering, Resource: pcx.ID, Cost: costSetting})
+			out = append(out, Change{Kind: AcceptPeering, Resource: pcx.ID, Cost: reaches(costSetting)})
 		}
 		out = append(out, p.route(x, there, pcx.ID, costSetting))
 	}
@@ -37,7 +37,7 @@ func (p *proposer) routes(x *reach.Explanation) []Change {
 	if g := p.s.Gateway(x.VPC); g != nil {
 		out = append(out, p.route(x, all(x.Address), g.ID, costRoute+1+open))
 	} else {
-		out = append(out, Change{Kind: AttachGateway, Resource: gatewayVariable, VPC: x.VPC, Cost: costGateway + open})
+		out = append(out, Change{Kind: AttachGateway, Resource: gatewayVariable, VPC: x.VPC, Cost: reaches(costGateway + open)})
 	}
 	return out
 }
@@ -45,11 +45,11 @@ func (p *proposer) routes(x *reach.Explanation) []Change {
 // route adds a route to the table that lacks one, or replaces one that leads nowhere. It does not replace a route to
 // more addresses than needed.
 func (p *proposer) route(x *reach.Explanation, to netip.Prefix, target string, cost int) Change {
-	c := Change{Kind: AddRoute, Resource: x.Component, Route: &reach.Route{Destination: to, Target: target}, Cost: cost}
+	c := Change{Kind: AddRoute, Resource: x.Component, Route: &reach.Route{Destination: to, Target: target}, Cost: reaches(cost)}
 	if r := x.Route; r != nil && (r.PrefixList != "" || to.Bits() <= r.Destination.Bits()) {
 		c.Kind = ReplaceRoute
 		c.Route.Destination, c.Route.PrefixList = r.Destination, r.PrefixList
-		c.Cost++
+		c.Cost.Effort++
 	} else if t, ok := p.s.Get(x.Component).(*reach.RouteTable); ok && slices.ContainsFunc(t.Routes, func(r reach.Route) bool { return r.Destination == to }) {
 		c.Kind = ReplaceRoute
 	}
@@ -102,7 +102,7 @@ func (p *proposer) throughNewNAT(x *reach.Explanation) []Change {
 		cost += costOpen
 	}
 	return []Change{
-		{Kind: CreateNATGateway, Resource: natVariable, VPC: x.VPC, Subnets: public[:1], Cost: cost},
+		{Kind: CreateNATGateway, Resource: natVariable, VPC: x.VPC, Subnets: public[:1], Cost: Cost{Reach: cost - costEndpoint, Effort: costEndpoint}},
 		p.route(x, all(x.Address), natVariable, costRoute),
 	}
 }
@@ -132,7 +132,7 @@ func (p *proposer) throughNewPeering(x *reach.Explanation) []Change {
 	if there == nil || overlap(here.CIDRs, there.CIDRs) {
 		return nil
 	}
-	out := []Change{{Kind: CreatePeering, Resource: peeringVariable, VPC: here.ID, Value: there.ID, Cost: costPeering}}
+	out := []Change{{Kind: CreatePeering, Resource: peeringVariable, VPC: here.ID, Value: there.ID, Cost: reaches(costPeering)}}
 	for _, c := range there.CIDRs {
 		if c.Contains(x.Address) {
 			out = append(out, p.route(x, c, peeringVariable, costRoute))
@@ -156,7 +156,7 @@ func (p *proposer) throughNewPeering(x *reach.Explanation) []Change {
 		if t := p.s.Table(sn); t != nil && !seen[t.ID] {
 			seen[t.ID] = true
 			for _, c := range here.CIDRs {
-				out = append(out, Change{Kind: AddRoute, Resource: t.ID, Route: &reach.Route{Destination: c, Target: peeringVariable}, Cost: costRoute})
+				out = append(out, Change{Kind: AddRoute, Resource: t.ID, Route: &reach.Route{Destination: c, Target: peeringVariable}, Cost: reaches(costRoute)})
 			}
 		}
 	}

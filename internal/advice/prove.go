@@ -44,7 +44,8 @@ func Network(s *reach.Snapshot, c Connection) Answer {
 	}
 	var out Answer
 	for _, t := range found {
-		f := Fix{Proven: true, Changes: t.changes}
+		f := Fix{Proven: true, Changes: priced(t.changes)}
+		f.Cost = costOf(f.Changes)
 		for i := range t.changes {
 			f.Commands = append(f.Commands, t.changes[i].commands(s.Region())...)
 		}
@@ -120,7 +121,7 @@ func (p *prover) try(t trial, set []Change) (trial, bool) {
 		if out.net = set[i].apply(out.net); out.net == nil {
 			return trial{}, false
 		}
-		out.cost += set[i].Cost
+		out.cost += set[i].Cost.total()
 	}
 	if len(t.changes) == 0 {
 		p.tried = append(p.tried, set...)
@@ -143,7 +144,7 @@ func (p *prover) least(t trial) (trial, bool) {
 		without := slices.Delete(slices.Clone(t.changes), i, i+1)
 		if s := replay(p.base, without); s != nil {
 			if need, _ := p.c.failing(s); need == nil {
-				t.net, t.changes, t.cost = s, without, t.cost-t.changes[i].Cost
+				t.net, t.changes, t.cost = s, without, t.cost-t.changes[i].Cost.total()
 			}
 		}
 	}

@@ -225,6 +225,8 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 		}
 		if first == nil {
 			first = d
+		} else if len(first.also) < maxAlso {
+			first.also = append(first.also, d)
 		}
 	}
 	if first == nil {

@@ -30,6 +30,7 @@ type Denial struct {
 
 	check    Check
 	endpoint awsapi.VPCEndpoint
+	also     []*Denial // of the same call
 }
 
 // Denied returns the denial of an action on a resource when only the decision is known.
@@ -229,9 +230,14 @@ type Explanation struct {
 	Endpoint awsapi.VPCEndpoint `json:"vpcEndpoint,omitzero"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions,omitempty"`
+	// Also are the call's other checks that were refused: the decision's action and resource, the resource's type, and
+	// the keys.
+	Also []Explanation `json:"also,omitempty"`
 }
 
 const (
+	// maxAlso bounds Also.
+	maxAlso = 16
 	// maxStatements and maxOthers bound the statements kept per layer: those of the action, and those of other
 	// actions.
 	maxStatements = 40
@@ -261,6 +267,25 @@ func (d *Denial) Explain(requestID string) Explanation {
 			out.Keys[d.check.name(k)] = v
 		}
 	}
+	for _, o := range d.also {
+		other := Explanation{ResourceType: o.check.target.Type, Keys: map[string][]string{}}
+		other.Explanation.Decision = policy.Decision{Action: o.Decision.Action, Resource: o.Decision.Resource, UnknownKeys: o.Decision.UnknownKeys}
+		for k, v := range o.Request.Context.Values {
+			if len(v) > 0 {
+				other.Keys[o.check.name(k)] = v
+			}
+		}
+		out.Also = append(out.Also, other)
+	}
+	return out
+}
+
+// Others returns the call's other checks that were refused, as explanations of their own.
+func (e Explanation) Others() []Explanation {
+	out := slices.Clone(e.Also)
+	for i := range out {
+		out[i].RequestID, out[i].Service, out[i].Operation, out[i].Principal, out[i].Endpoint = e.RequestID, e.Service, e.Operation, e.Principal, e.Endpoint
+	}
 	return out
 }
 
@@ -287,10 +312,23 @@ func (e *Explanation) trim(l *policy.LayerExplanation) {
 // Reconsider evaluates a denied request against the current policies (the caller's, the resource's or role's, and the
 // endpoint's) after changes, which are made on a copy.
 func (a *Authorizer) Reconsider(ctx context.Context, e Explanation, changes ...policy.Change) policy.Decision {
-	d := e.Explanation.Decision
-	if narrow(e.Principal, d.Action) {
+	if d := e.Explanation.Decision; narrow(e.Principal, d.Action) {
 		return d
 	}
+	return policy.Evaluate(a.again(ctx, e, changes))
+}
+
+// Suggest returns the smallest changes that would allow a denied request under the current policies after changes.
+func (a *Authorizer) Suggest(ctx context.Context, e Explanation, changes ...policy.Change) []policy.Suggestion {
+	if narrow(e.Principal, e.Explanation.Decision.Action) {
+		return nil
+	}
+	return policy.Suggest(a.again(ctx, e, changes))
+}
+
+// again returns a denied request and the current policies after changes.
+func (a *Authorizer) again(ctx context.Context, e Explanation, changes []policy.Change) (policy.Request, policy.Policies) {
+	d := e.Explanation.Decision
 	values := make(map[string][]string, len(e.Keys))
 	for k, v := range e.Keys {
 		values[strings.ToLower(k)] = v
@@ -299,10 +337,10 @@ func (a *Authorizer) Reconsider(ctx context.Context, e Explanation, changes ...p
 	policies.Endpoint = a.endpointPolicy(ctx, e.Endpoint)
 	stored := a.Stored(ctx, e)
 	stored.bind(d.Action, e.ResourceType, &policies)
-	return policy.Evaluate(policy.Suggestion{Changes: changes}.Apply(policy.Request{
+	return policy.Suggestion{Changes: changes}.Apply(policy.Request{
 		Action: d.Action, Resource: d.Resource, ResourceAccount: stored.Account, Principal: PrincipalOf(e.Principal),
 		Context: policy.Context{Values: values, Unknown: func(key string) bool { return slices.Contains(d.UnknownKeys, key) }},
-	}, policies))
+	}, policies)
 }
 
 // Stored returns what is stored now about the resource of a denied request.
@@ -338,7 +376,7 @@ func (d *Denial) Record(requestID string) map[string]any {
 	why := d.Explain(requestID)
 	b, err := json.Marshal(why)
 	if err == nil && len(b) > maxExplanation {
-		why.Explanation.Layers, why.Suggestions, why.Principal.SessionPolicies = nil, nil, nil
+		why.Explanation.Layers, why.Suggestions, why.Also, why.Principal.SessionPolicies = nil, nil, nil, nil
 		b, err = json.Marshal(why)
 	}
 	if err == nil && len(b) <= maxExplanation {

@@ -55,17 +55,22 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	return err
 }
 
+// host is where a call goes.
+func (g *guestCalls) host(in machine.Instance, c node.Call) string {
+	service, _, _ := strings.Cut(c.Action, ":")
+	return cmp.Or(c.Host, hosts[service]+"."+cmp.Or(c.Region, in.Region)+".amazonaws.com")
+}
+
 // decide is call, which also returns the call as it arrives; nil if AWS does not know who
 // makes it.
 func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Call) (*awsapi.Call, error) {
 	service, operation, _ := strings.Cut(c.Action, ":")
-	region := cmp.Or(c.Region, in.Region)
-	v, err := g.network.decide(ctx, in, cmp.Or(c.Host, hosts[service]+"."+region+".amazonaws.com"), 443)
+	v, err := g.network.decide(ctx, in, g.host(in, c), 443)
 	if err != nil {
 		return nil, wrapped(err, "operation error "+strings.ToUpper(service)+": "+operation+", exceeded maximum number of attempts, 3, https response error StatusCode: 0, request send failed, ")
 	}
 	if service == "s3" { // by a URL that ECR has signed
-		return nil, g.throughEndpoint(ctx, in, v, policy.Request{Action: c.Action, Resource: "arn:aws:s3:::" + c.Bucket + "/layers"})
+		return nil, g.throughEndpoint(ctx, in, v, c).error()
 	}
 	creds := c.Credentials
 	if creds == nil {
@@ -79,23 +84,33 @@ func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Cal
 	if err != nil {
 		return nil, err
 	}
+	call, refused, err := g.permit(ctx, in, c, v, who)
+	if refused != nil {
+		return nil, refused.error()
+	}
+	return call, err
+}
+
+// permit decides about a call that has arrived, and returns it.
+func (g *guestCalls) permit(ctx context.Context, in machine.Instance, c node.Call, v *reach.Verdict, who awsapi.Principal) (*awsapi.Call, *refused, error) {
+	service, operation, _ := strings.Cut(c.Action, ":")
 	call := &awsapi.Call{
-		RequestID: ids.UUID(), Service: service, Operation: operation, Account: in.Account, Region: region, Principal: who,
+		RequestID: ids.UUID(), Service: service, Operation: operation, Account: in.Account, Region: cmp.Or(c.Region, in.Region), Principal: who,
 		SourceIP: v.Source, Time: time.Now(), TLS: true,
 	}
 	call.VPCEndpoint = endpointOf(in, v)
 	if err := g.fault(in, call); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	call.Account = cmp.Or(c.Account, in.Account) // the account of the repositories
-	err = g.authorizer.Authorize(awsapi.WithCall(ctx, call), call, g.input(in, c))
+	err := g.authorizer.Authorize(awsapi.WithCall(ctx, call), call, g.input(in, c))
 	denial, ok := errors.AsType[*authz.Denial](err)
 	if !ok {
-		return call, err
+		return call, nil, err
 	}
 	if service == "ecr" && !g.known(call.Account) {
 		if openToAll(denial.Decision) {
-			return call, nil
+			return call, nil, nil
 		}
 		denial.Policies.Resource = []policy.Source{anybody}
 	}
@@ -104,17 +119,80 @@ func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Cal
 	if service == "ec2" {
 		code = "UnauthorizedOperation"
 	}
-	return nil, &node.Refusal{
-		Err:      fmt.Errorf("operation error %s: %s, https response error StatusCode: %d, api error %s: %s", strings.ToUpper(service), operation, http.StatusForbidden, code, denial.Error()),
-		Decision: g.iamDecision(ctx, in, cmp.Or(who.RoleARN, in.RoleARN), code, v.Endpoint, denial),
+	d := &denial.Decision
+	out := &refused{
+		err:      fmt.Errorf("operation error %s: %s, https response error StatusCode: %d, api error %s: %s", strings.ToUpper(service), operation, http.StatusForbidden, code, denial.Error()),
+		request:  denial.Request,
+		policies: denial.Policies,
 	}
+	role := cmp.Or(who.RoleARN, in.RoleARN)
+	out.decision = node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + role + " may not " + d.Action + ": " + d.Reason}
+	if slices.Contains(d.Missing, policy.VPCEndpoint) && !g.endpointChange(ctx, in, v.Endpoint, d.Action, "*", out) {
+		return nil, out, nil
+	}
+	if slices.Contains(d.Missing, policy.IdentityBased) {
+		out.add(node.Attached(role, node.ManagedPolicy(d.Action, g.fargate)))
+	}
+	return nil, out, nil
+}
+
+// A refused call is one that policies do not allow, with the changes that would.
+type refused struct {
+	err      error
+	decision node.Decision
+	request  policy.Request
+	policies policy.Policies
+	changes  []advice.Change
+	commands []string
+}
+
+func (r *refused) add(c advice.Change, command string) {
+	r.changes, r.commands = append(r.changes, c), append(r.commands, command)
+}
+
+// error returns the error of the call, with the decision behind it.
+func (r *refused) error() error {
+	if r == nil {
+		return nil
+	}
+	if len(r.changes) > 0 {
+		r.decision.Fixes = advice.Try(node.Permitted(r.request, r.policies), r.changes, r.commands...)
+	}
+	return &node.Refusal{Err: r.err, Decision: r.decision}
+}
+
+// permits returns the fixes that let all of several refused calls through: one for each change, and all of them have
+// been tried together.
+func permits(calls []*refused) []advice.Fix {
+	var all []advice.Change
+	var commands []string
+	for _, r := range calls {
+		for i, c := range r.changes {
+			if !slices.ContainsFunc(all, c.Equal) {
+				all, commands = append(all, c), append(commands, r.commands[i])
+			}
+		}
+	}
+	judge := func([]advice.Change) error {
+		for _, r := range calls {
+			if err := node.Permitted(r.request, r.policies)(all); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var out []advice.Fix
+	for i := range all {
+		out = append(out, advice.Try(judge, all[i:i+1], commands[i])...)
+	}
+	return out
 }
 
 // anybody is a policy that allows everything to everybody.
 var anybody = policy.Source{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}
 
-// throughEndpoint decides by the policy of the VPC endpoint that a call went through, if there is one.
-func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v *reach.Verdict, req policy.Request) error {
+// throughEndpoint decides by the policy of the VPC endpoint that a call of S3 went through, if there is one.
+func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v *reach.Verdict, c node.Call) *refused {
 	if v.Endpoint == "" {
 		return nil
 	}
@@ -125,24 +203,26 @@ func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v
 		return nil
 	case ok:
 		var err error
-		if doc, err = policy.Parse(policy.Endpoint, text); err != nil {
-			return fmt.Errorf("policy of %s: %w", v.Endpoint, err)
+		if doc, err = policy.Parse(policy.Endpoint, text); err != nil { // EC2 does not store unreadable policies
+			doc = &policy.Document{}
 		}
 	}
-	req.Context.Values = map[string][]string{"aws:sourcevpce": {v.Endpoint}, "aws:sourcevpc": {in.VPCID}}
-	policies := through(v.Endpoint, doc)
-	d := policy.Evaluate(req, policies)
+	out := &refused{
+		err:      errors.New("403 Forbidden"),
+		request:  policy.Request{Action: c.Action, Resource: "arn:aws:s3:::" + c.Bucket + "/layers"},
+		policies: through(v.Endpoint, doc),
+	}
+	out.request.Context.Values = map[string][]string{"aws:sourcevpce": {v.Endpoint}, "aws:sourcevpc": {in.VPCID}}
+	d := policy.Evaluate(out.request, out.policies)
 	if d.Allowed {
 		return nil
 	}
-	return &node.Refusal{
-		Err: errors.New("403 Forbidden"),
-		Decision: node.Decision{
-			By: node.ByIAM, Code: "AccessDenied", Component: v.Endpoint,
-			Text:  "the policy of the VPC endpoint " + v.Endpoint + " does not allow " + req.Action + " on " + req.Resource + ": " + d.Reason,
-			Fixes: g.endpointFixes(ctx, in, v.Endpoint, req.Action, "arn:aws:s3:::"+bucketOf(req.Resource)+"/*", node.Permitted(req, policies)),
-		},
+	out.decision = node.Decision{
+		By: node.ByIAM, Code: "AccessDenied", Component: v.Endpoint,
+		Text: "the policy of the VPC endpoint " + v.Endpoint + " does not allow " + c.Action + " on " + out.request.Resource + ": " + d.Reason,
 	}
+	g.endpointChange(ctx, in, v.Endpoint, c.Action, "arn:aws:s3:::"+c.Bucket+"/*", out)
+	return out
 }
 
 // Through decides by the policy of a VPC endpoint alone, for URLs that a service of AWS has signed.
@@ -163,62 +243,24 @@ func openToAll(d policy.Decision) bool {
 	return !d.ExplicitDeny && !slices.ContainsFunc(d.Missing, func(t policy.PolicyType) bool { return t != policy.ResourceBased })
 }
 
-// iamDecision returns the denial of a node's role as a decision, with what would have allowed it.
-func (g *guestCalls) iamDecision(ctx context.Context, in machine.Instance, roleARN, code, endpoint string, denial *authz.Denial) node.Decision {
-	d := denial.Decision
-	out := node.Decision{By: node.ByIAM, Code: code, Component: d.Action, Text: "the role " + roleARN + " may not " + d.Action + ": " + d.Reason}
-	judge := node.Permitted(denial.Request, denial.Policies)
-	var changes []advice.Change
-	var commands []string
-	if slices.Contains(d.Missing, policy.VPCEndpoint) {
-		c, command, ok := g.endpointChange(ctx, in, endpoint, d.Action, "*")
-		if !ok {
-			return out
-		}
-		changes, commands = append(changes, c), append(commands, command)
-	}
-	if slices.Contains(d.Missing, policy.IdentityBased) {
-		c, command := node.Attached(roleARN, node.ManagedPolicy(d.Action, g.fargate))
-		changes, commands = append(changes, c), append(commands, command)
-	}
-	if len(changes) > 0 {
-		out.Fixes = advice.Try(judge, changes, commands...)
-	}
-	return out
-}
-
-// endpointFixes let an action of nodes, and those that come with it, through a VPC endpoint.
-func (g *guestCalls) endpointFixes(ctx context.Context, in machine.Instance, endpoint, action, resource string, judge advice.Judge) []advice.Fix {
-	c, command, ok := g.endpointChange(ctx, in, endpoint, action, resource)
-	if !ok {
-		return nil
-	}
-	return advice.Try(judge, []advice.Change{c}, command)
-}
-
-// endpointChange is the change of a VPC endpoint's policy which lets an action of nodes, and those that come with it,
-// through, besides what the policy allows already.
-func (g *guestCalls) endpointChange(ctx context.Context, in machine.Instance, endpoint, action, resource string) (c advice.Change, command string, ok bool) {
+// endpointChange adds the change of a VPC endpoint's policy which lets an action of nodes, and those that come with it,
+// through, besides what the policy allows already. It reports whether there is one.
+func (g *guestCalls) endpointChange(ctx context.Context, in machine.Instance, endpoint, action, resource string, to *refused) bool {
 	text, ok := g.ec2.EndpointPolicy(ctx, in.Account, in.Region, endpoint)
 	if !ok {
-		return c, "", false
+		return false
 	}
 	statement, err := json.Marshal(map[string]any{"Effect": "Allow", "Principal": "*", "Action": node.ActionsOfNodes(action), "Resource": resource})
 	if err != nil {
-		return c, "", false
+		return false
 	}
 	document, err := policy.WithStatement(text, string(statement))
 	if err != nil {
-		return c, "", false
+		return false
 	}
-	return advice.Change{Kind: advice.AddStatement, Resource: endpoint, Value: string(statement)},
-		"aws ec2 modify-vpc-endpoint --vpc-endpoint-id " + endpoint + " --policy-document '" + strings.ReplaceAll(document, "'", `\u0027`) + "' --region " + in.Region, true
-}
-
-// bucketOf is the bucket of an object's ARN.
-func bucketOf(resource string) string {
-	bucket, _, _ := strings.Cut(strings.TrimPrefix(resource, "arn:aws:s3:::"), "/")
-	return bucket
+	to.add(advice.Change{Kind: advice.AddStatement, Resource: endpoint, Value: string(statement)},
+		"aws ec2 modify-vpc-endpoint --vpc-endpoint-id "+endpoint+" --policy-document '"+strings.ReplaceAll(document, "'", `\u0027`)+"' --region "+in.Region)
+	return true
 }
 
 // wrapped puts a program's own words before an error. The decision stays.

@@ -3,13 +3,17 @@ package compute
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/node/simulated/image"
+	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
@@ -81,6 +85,33 @@ func (m *Machines) TryPull(ctx context.Context, id, name string) error {
 		},
 	}.Pull(ctx, n)
 	return err
+}
+
+// Permit returns the fixes that let calls of a machine through that IAM refuses, and faults that make them fail. It
+// decides as if the network let the machine call, and as if it had the credentials of who.
+func (m *Machines) Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision) {
+	g := m.calls()
+	var all []*refused
+	for _, c := range calls {
+		v, err := g.network.decide(ctx, in, g.host(in, c), 443)
+		if err != nil {
+			v = &reach.Verdict{} // endpoints that the network still lacks allow everything
+		}
+		if strings.HasPrefix(c.Action, "s3:") {
+			if r := g.throughEndpoint(ctx, in, v, c); r != nil {
+				all = append(all, r)
+			}
+			continue
+		}
+		_, r, err := g.permit(ctx, in, c, v, who)
+		switch why := node.DecisionOf(err); {
+		case r != nil:
+			all = append(all, r)
+		case why != nil:
+			faults = append(faults, why)
+		}
+	}
+	return permits(all), faults
 }
 
 // AssumeForPod changes the token of a pod on a machine into credentials, as the EKS Pod

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
 	"github.com/drydock-dev/drydock/internal/policy"
 )
@@ -39,6 +40,26 @@ func ActionsOfNodes(action string) []string {
 	}
 	if !slices.Contains(out, action) {
 		out = append(out, action)
+	}
+	return out
+}
+
+// CallsToReady are the calls of AWS APIs without which a node of a region does not become Ready: for its name, for the
+// images of the add-ons that every node runs, and for its pods' addresses, unless aws-node has a role of its own.
+func CallsToReady(region string, cniHasRole bool) []Call {
+	registry := addons.Registry(region)
+	account, _, _ := strings.Cut(registry, ".")
+	image := Call{Account: account, Region: region, Host: registry, Repository: "amazon-k8s-cni"}
+	bucket := "prod-" + region + "-starport-layer-bucket"
+	out := []Call{{Action: ActionDescribeInstances}, {Action: ActionGetToken}}
+	for _, image.Action = range []string{ActionGetImage, ActionGetLayer} {
+		out = append(out, image)
+	}
+	out = append(out, Call{Action: ActionGetObject, Region: region, Host: bucket + ".s3." + region + ".amazonaws.com", Bucket: bucket})
+	if !cniHasRole {
+		for _, a := range []string{ActionDescribeInterfaces, ActionAssignAddresses, ActionCreateInterface, ActionAttachInterface} {
+			out = append(out, Call{Action: a})
+		}
 	}
 	return out
 }
@@ -101,7 +122,10 @@ func applyTo(p *policy.Policies, c *advice.Change) error {
 			return fmt.Errorf("%s has %d managed policies, which is the quota", c.Resource, attached)
 		}
 		p.Identity = append(slices.Clip(p.Identity), policy.Source{Name: c.Value, Document: doc})
-	case advice.AddStatement: // to the endpoint's policy
+	case advice.AddStatement: // to the policy of an endpoint, which may not be the one of this call
+		if !slices.ContainsFunc(p.Endpoint, func(s policy.Source) bool { return s.Name == c.Resource }) {
+			return nil
+		}
 		_, *p = policy.Suggestion{Changes: []policy.Change{{Kind: policy.AddStatement, Type: policy.VPCEndpoint, Statement: c.Value}}}.Apply(policy.Request{}, *p)
 	default:
 		return fmt.Errorf("policies have no change %s", c.Kind)

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -141,6 +142,9 @@ func (x *Explainer) explainNode(account, region, id string, have answers) (api.N
 	}
 	if runs && !e.Ready {
 		outOfTouch(&e)
+		if !e.OutOfTouch {
+			x.whole(context.Background(), &e, machine, steps, have)
+		}
 	}
 	if runs && (failed || !e.Ready) {
 		e.Steps = withPending(e.Steps)

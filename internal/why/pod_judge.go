@@ -252,7 +252,7 @@ func podSecurity(namespace string, template *corev1.PodTemplateSpec) []advice.Fi
 		return nil
 	}
 	for _, level := range []string{"baseline", "privileged"} {
-		fix := advice.Try(judge, []advice.Change{{Kind: advice.PatchObject, Resource: "namespace/" + namespace, Value: level}}, command(level))
+		fix := advice.Try(judge, []advice.Change{{Kind: advice.SetPodSecurity, Resource: "namespace/" + namespace, Value: level}}, command(level))
 		if fix[0].Proven {
 			return fix
 		}

@@ -88,7 +88,7 @@ func (c *podChain) taintedBy(reason string) (text string, fixes []advice.Fix) {
 	}
 	return fmt.Sprintf("%s: %s has %s", reason, n.Name, t.ToString()), append(fixes, advice.Try(c.nodeNamed(n.Name, func(n *corev1.Node) {
 		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(o corev1.Taint) bool { return o.Key == t.Key })
-	}), []advice.Change{{Kind: advice.PatchObject, Resource: "node/" + n.Name, Value: "without taint " + t.Key}}, "kubectl taint nodes "+n.Name+" "+t.Key+"-")...)
+	}), []advice.Change{{Kind: advice.RemoveTaint, Resource: "node/" + n.Name, Value: t.Key}}, "kubectl taint nodes "+n.Name+" "+t.Key+"-")...)
 }
 
 // tolerationOf returns the toleration of a taint.

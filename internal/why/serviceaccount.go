@@ -76,7 +76,32 @@ func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAc
 		c.token("aws-iam-token")
 		c.webIdentityRole(ctx)
 	}
+	c.mendAll()
 	return c.ServiceAccountExplanation
+}
+
+// mendAll extends the fixes of the first broken link by those of the others, because pods need the whole chain.
+func (c *chain) mendAll() {
+	first := c.Broken()
+	if first == nil {
+		return
+	}
+	for i := range c.Links {
+		l := &c.Links[i]
+		if l == first || l.State != api.LinkBroken {
+			continue
+		}
+		for j := range first.Fixes {
+			f := &first.Fixes[j]
+			switch {
+			case !f.Proven:
+			case len(l.Fixes) > 0 && l.Fixes[0].Proven:
+				f.Then(l.Fixes[0])
+			default:
+				f.Proven, f.Sketch = false, "tried on a copy, this is not enough: "+l.Says
+			}
+		}
+	}
 }
 
 func (c *chain) serviceAccount() {
@@ -221,27 +246,30 @@ func (s trustStatement) String() string {
 	return string(b)
 }
 
-// withStatement returns a policy with one more statement, quoted for a shell.
-func withStatement(document string, more any) string {
+// withStatement returns a policy with more statements, quoted for a shell.
+func withStatement(document string, more ...any) string {
 	// An apostrophe can only be inside a JSON string, and would end the string of the shell.
-	return "'" + strings.ReplaceAll(added(document, more), "'", `\u0027`) + "'"
+	return "'" + strings.ReplaceAll(added(document, more...), "'", `\u0027`) + "'"
 }
 
-// added returns a policy with one more statement. It keeps the other statements, because a condition that is wrong here
-// may be meant for other callers.
-func added(document string, more any) string {
-	statement, err := json.Marshal(more)
-	if err != nil { // strings and parsed JSON always encode
-		panic(err)
+// added returns a policy with more statements. It keeps the others, because a condition that is wrong here may be meant
+// for other callers.
+func added(document string, more ...any) string {
+	for _, m := range more {
+		statement, err := json.Marshal(m)
+		if err != nil { // strings and parsed JSON always encode
+			panic(err)
+		}
+		out, err := policy.WithStatement(document, string(statement))
+		if err != nil { // IAM does not store unreadable policies
+			out, err = policy.WithStatement("", string(statement))
+		}
+		if err != nil {
+			panic(err)
+		}
+		document = out
 	}
-	out, err := policy.WithStatement(document, string(statement))
-	if err != nil { // IAM does not store unreadable policies
-		out, err = policy.WithStatement("", string(statement))
-	}
-	if err != nil {
-		panic(err)
-	}
-	return out
+	return document
 }
 
 // createRole returns the fix that creates the role of an ARN, or nil if its name is not valid in IAM.

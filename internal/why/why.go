@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -82,6 +83,8 @@ type EKS interface {
 	KnownPrincipals(ctx context.Context, planeID string) (eks.KnownPrincipals, error)
 	// TryNodeEntry returns why an access entry would not make a role a node role, or whose access it would take away.
 	TryNodeEntry(ctx context.Context, planeID, roleARN, typ string, replace bool) error
+	// TryNode returns an *eks.Refusal if the cluster would not take a role's sessions on instances for nodes.
+	TryNode(ctx context.Context, planeID, roleARN string) error
 	// TryAddon returns why an add-on could not be installed.
 	TryAddon(ctx context.Context, cluster, name string) error
 }
@@ -116,6 +119,8 @@ type Machines interface {
 	PodSteps(id, namespace, pod string) []node.Step
 	// TryPull returns why an instance could not pull an image.
 	TryPull(ctx context.Context, id, image string) error
+	// Permit returns the fixes that let calls of an instance through that IAM refuses, and faults that make them fail.
+	Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision)
 }
 
 // Journal holds what was decided and done.
@@ -126,6 +131,7 @@ type Journal interface {
 // Authorizer evaluates a refused request again.
 type Authorizer interface {
 	Reconsider(ctx context.Context, e authz.Explanation, changes ...policy.Change) policy.Decision
+	Suggest(ctx context.Context, e authz.Explanation, changes ...policy.Change) []policy.Suggestion
 	// Stored returns what is currently stored about the resource of a refused request.
 	Stored(ctx context.Context, e authz.Explanation) authz.Resource
 }

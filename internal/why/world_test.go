@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -55,3 +57,7 @@ func (noMachines) Info(string) (node.Info, bool) { return node.Info{}, false }
 func (noMachines) PodSteps(_, _, _ string) []node.Step { return nil }
 
 func (noMachines) TryPull(context.Context, string, string) error { return nil }
+
+func (noMachines) Permit(context.Context, machine.Instance, awsapi.Principal, []node.Call) ([]advice.Fix, []*node.Decision) {
+	return nil, nil
+}

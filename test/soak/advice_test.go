@@ -331,7 +331,7 @@ const (
 
 // nodePlight launches a node whose role, access entry or user data is wrong.
 func (w *plights) nodePlight(ctx context.Context, name string, r *rand.Rand) (*plight, error) {
-	p := &plight{kind: "identity", about: "node", possible: true}
+	p := &plight{kind: "identity", about: "node", possible: true, once: true}
 	did := func(what string) { p.about += ", " + what }
 	iam, role := awsiam.NewFromConfig(w.config()), "arn:aws:iam::000000000000:role/"+name
 	trust := trustEC2
@@ -705,7 +705,7 @@ func (w *plights) serviceAccountPlight(ctx context.Context, name string, r *rand
 	if err != nil {
 		return p, err
 	}
-	p.kind, p.serviceAccount, p.about = "identity", "shop", "service account"
+	p.kind, p.serviceAccount, p.about, p.once = "identity", "shop", "service account", true
 	iam := awsiam.NewFromConfig(w.config())
 	described, err := w.eks.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: aws.String(cluster)})
 	if err != nil {

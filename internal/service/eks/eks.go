@@ -141,6 +141,9 @@ type (
 const (
 	CauseSignature  = access.CauseSignature
 	CauseStaleEntry = access.CauseStaleEntry
+
+	CauseNotNodeEntry = access.CauseNotNodeEntry
+	CauseNotNode      = access.CauseNotNode
 )
 
 // Errors that callers distinguish.

@@ -233,6 +233,9 @@ const (
 	CauseSignature  = "SignatureOfAnotherCluster" // or of no cluster: the cluster name is signed
 	CauseStaleEntry = "StaleAccessEntry"          // of a deleted identity of the same name
 	CauseNotMapped  = "NotMapped"
+
+	CauseNotNodeEntry = "NotTheEntryOfANode"
+	CauseNotNode      = "NotMappedAsANode" // in aws-auth
 )
 
 func unauthenticated(cause, format string, args ...any) error {

@@ -111,6 +111,35 @@ func (s *Service) TryNodeEntry(ctx context.Context, planeID, roleARN, typ string
 	return nil
 }
 
+// TryNode returns a *Refusal if the cluster of a control plane would not take a role's sessions on instances for nodes.
+func (s *Service) TryNode(ctx context.Context, planeID, roleARN string) error {
+	cluster, rec, err := s.ClusterByPlane(planeID)
+	if err != nil {
+		return err
+	}
+	a, err := checkPrincipal(cluster.ID, roleARN)
+	if err != nil {
+		return err
+	}
+	id, err := s.Identity(awsapi.WithCall(ctx, &awsapi.Call{Account: cluster.Account, Region: cluster.Region, Service: "eks"}), roleARN)
+	if err != nil {
+		return err
+	}
+	to, err := s.MapPrincipal(ctx, cluster, rec, awsapi.Principal{
+		Type: awsapi.AssumedRole, Account: a.Account, RoleARN: roleARN, UserID: id.ID + ":session",
+		ARN: arn.New("sts", "", a.Account, "assumed-role/"+roleARN[strings.LastIndexByte(roleARN, '/')+1:]+"/session"),
+	})
+	if err != nil || IsNode(to) {
+		return err
+	}
+	if rec.UsesAPI() {
+		if _, err := record.AccessEntries.Get(s.Store, cluster.Below(roleARN)); err == nil {
+			return unauthenticated(CauseNotNodeEntry, "the access entry of %s is not that of a node", roleARN)
+		}
+	}
+	return unauthenticated(CauseNotNode, "aws-auth does not map %s as a node", roleARN)
+}
+
 func (s *Service) requested(ctx context.Context, cluster store.Key, in *awseks.CreateAccessEntryInput) (*record.AccessEntry, error) {
 	principal := aws.ToString(in.PrincipalArn)
 	if principal == "" {

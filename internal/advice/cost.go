@@ -1,0 +1,230 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/catalog/managedpolicies"
+	"github.com/drydock-dev/drydock/internal/policy"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// A Cost is what a change costs, in points: the more, the worse. Fixes are ranked by it.
+type Cost struct {
+	// Privilege grows with what somebody may do afterwards.
+	Privilege int `json:"privilege"`
+	// Reach grows with the connections that are possible afterwards.
+	Reach int `json:"reach"`
+	// Effort is the rest: what is made, replaced or restarted.
+	Effort int `json:"effort,omitempty"`
+	// Opens says in words what privilege and reach consist of.
+	Opens string `json:"opens,omitempty"`
+}
+
+func reaches(points int) Cost { return Cost{Reach: points} }
+
+func effort(points int) Cost { return Cost{Effort: points} }
+
+func (c Cost) total() int { return c.Privilege + c.Reach + c.Effort }
+
+func (c Cost) plus(o Cost) Cost {
+	out := Cost{Privilege: c.Privilege + o.Privilege, Reach: c.Reach + o.Reach, Effort: c.Effort + o.Effort, Opens: c.Opens}
+	if o.Opens != "" && !slices.Contains(strings.Split(c.Opens, "; "), o.Opens) {
+		out.Opens = strings.TrimPrefix(c.Opens+"; "+o.Opens, "; ")
+	}
+	return out
+}
+
+// String renders the cost as `drydock why` prints it.
+func (c Cost) String() string {
+	if c.Privilege+c.Reach == 0 {
+		return "no privilege, no reach"
+	}
+	return fmt.Sprintf("privilege %d, reach %d: %s", c.Privilege, c.Reach, c.Opens)
+}
+
+// priced returns the changes with what each of them costs.
+func priced(changes []Change) []Change {
+	out := slices.Clone(changes)
+	for i := range out {
+		out[i].price()
+	}
+	return out
+}
+
+// costOf returns what changes cost together.
+func costOf(changes []Change) (sum Cost) {
+	for i := range changes {
+		sum = sum.plus(changes[i].Cost)
+	}
+	return sum
+}
+
+// Rank sorts fixes that are proven by what they cost, least privilege and least reach first. Sketches follow.
+func Rank(fixes []Fix) []Fix {
+	slices.SortStableFunc(fixes, func(a, b Fix) int {
+		if a.Sketch != "" || b.Sketch != "" {
+			return cmp.Compare(min(len(a.Sketch), 1), min(len(b.Sketch), 1))
+		}
+		return a.Cost.total() - b.Cost.total()
+	})
+	return fixes
+}
+
+// price fills in the cost of a change. Those of the network depend on the network, so their proposers have set the
+// points.
+func (c *Change) price() {
+	role := c.Resource[strings.LastIndexByte(c.Resource, '/')+1:]
+	switch c.Kind {
+	case AddRule:
+		for _, r := range c.Rules {
+			c.opens("%s %s %s, %s", c.Resource, map[bool]string{true: "may connect to", false: "lets in"}[r.Egress], peerOf(r.CIDR.String(), r.Group, r.PrefixList), ports(r.Protocol, r.Ports))
+		}
+	case AddEntry:
+		c.opens("%s lets %s %s, %s", c.Resource, map[bool]string{true: "out to", false: "in from"}[c.Entry.Egress], c.Entry.CIDR, ports(c.Entry.Protocol, c.Entry.Ports))
+	case DeleteEntry:
+		c.opens("%s no longer denies %s %s, %s", c.Resource, way(c.Entry.Egress), c.Entry.CIDR, ports(c.Entry.Protocol, c.Entry.Ports))
+	case AddRoute, ReplaceRoute:
+		c.opens("subnets of %s reach %s by %s", c.Resource, cmp.Or(c.Route.PrefixList, c.Route.Destination.String()), c.Route.Target)
+	case CreateGroup:
+		for _, r := range c.Rules {
+			c.opens("%s lets in %s, %s", c.Resource, peerOf(r.CIDR.String(), r.Group, r.PrefixList), ports(r.Protocol, r.Ports))
+		}
+	case CreateEndpoint:
+		c.opens("%s reaches %s without the internet", c.VPC, c.Service)
+	case AttachGateway:
+		c.opens("%s has a way to the internet", c.VPC)
+	case CreateNATGateway:
+		c.opens("%s has a way to the internet through %s", c.VPC, c.Subnets[0])
+	case AssociateAddress:
+		c.opens("%s has a public address", c.Resource)
+	case DisableCheck:
+		c.opens("%s may forward packets of others", c.Resource)
+	case AllowPublicAccess:
+		c.opens("the public endpoint of %s lets in %s", c.Service, c.Value)
+	case AcceptPeering, CreatePeering:
+		c.opens("%s connects two VPCs", c.Resource)
+	case AddStatement:
+		c.Cost = grants(`{"Version":"2012-10-17","Statement":[`+c.Value+`]}`, short(c.Resource)[0]+": ")
+	case AttachPolicy:
+		if p, ok := managedpolicies.Get(c.Value); ok {
+			c.Cost = grants(p.Document, "")
+			c.Cost.Opens = role + " may do what " + p.Name + " allows"
+		}
+	case CreateRole:
+		c.Cost = grants(`{"Version":"2012-10-17","Statement":[`+c.Value+`]}`, "new role "+role+": ")
+	case CreateProvider, AddAudience:
+		c.Cost = Cost{Privilege: 1, Opens: "roles may trust tokens for " + c.Value}
+	case MapRole, ReplaceMapping:
+		c.Cost = Cost{Privilege: 2, Opens: "instances with role " + c.Value[strings.LastIndexByte(c.Value, '/')+1:] + " may become nodes of " + c.Resource}
+	case EnableMetadata:
+		c.Cost = Cost{Privilege: 1, Effort: 2, Opens: "programs on " + c.Resource + " get the credentials of its role"}
+	case SetHopLimit:
+		c.Cost = Cost{Privilege: 1, Opens: "pods on " + c.Resource + " get the credentials of its role"}
+	case CreateGrant:
+		c.Cost = Cost{Privilege: 3, Opens: c.Value[strings.LastIndexByte(c.Value, '/')+1:] + " may use the key " + c.Resource}
+	case SetPodSecurity:
+		c.Cost = Cost{Privilege: 10, Opens: "pods in " + c.Resource + " may have what the level " + c.Value + " allows"}
+		if c.Value == "baseline" {
+			c.Cost.Privilege = 5
+		}
+	case InstallAddon:
+		c.Cost = Cost{Privilege: 1, Effort: 3, Opens: "the add-on " + c.Value + " gets its permissions in " + c.Resource}
+	case ReplaceInstance, ScaleNodegroup:
+		c.Cost = effort(5)
+	case ReplaceNodegroup:
+		c.Cost = effort(10)
+	case DeleteObject:
+		c.Cost = effort(2)
+	case RaiseQuota, EnableKey, CreateObject, PatchObject, ClearFault, StartInstance, EnablePrivateDNS, AddRouteTable, EnableAttribute:
+		c.Cost.Effort = max(c.Cost.Effort, 1)
+	case RemoveTaint:
+		c.Cost = effort(3) // for all pods
+	}
+}
+
+func (c *Change) opens(format string, args ...any) {
+	c.Cost = c.Cost.plus(Cost{Opens: fmt.Sprintf(format, args...)})
+}
+
+func peerOf(cidr, group, prefixList string) string { return cmp.Or(group, prefixList, cidr) }
+
+func ports(p reach.Protocol, r reach.PortRange) string {
+	switch {
+	case p != reach.TCP && p != reach.UDP:
+		return p.String()
+	case r.From == r.To:
+		return fmt.Sprintf("%s %d", p, r.From)
+	}
+	return fmt.Sprintf("%s %d-%d", p, r.From, r.To)
+}
+
+// grants returns what the statements of a policy cost that allow something: by how many actions and resources they
+// name, and how many callers. who comes before the statements in the text.
+func grants(document, who string) Cost {
+	var out Cost
+	for _, kind := range []policy.Kind{policy.Identity, policy.Resource, policy.Trust, policy.Endpoint} {
+		doc, err := policy.Parse(kind, document)
+		if err != nil {
+			continue
+		}
+		for i := range doc.Statements {
+			s := &doc.Statements[i]
+			if s.Deny {
+				continue
+			}
+			n := 0
+			for _, a := range s.Actions {
+				n += breadth(a, 10)
+			}
+			if s.NotActions != nil {
+				n += 100
+			}
+			widest := 1
+			for _, r := range s.Resources {
+				widest = max(widest, breadth(r, 2))
+			}
+			if s.Principals != nil && s.Principals.All && len(s.Conditions) == 0 {
+				widest *= 3
+			}
+			says := strings.Join(s.Actions, ", ")
+			if len(s.Resources) > 0 {
+				says += " on " + strings.Join(short(s.Resources...), ", ")
+			}
+			if p := s.Principals; p != nil && !p.All {
+				says += " by " + strings.Join(short(slices.Concat(p.AWS, p.Service, p.Federated)...), ", ")
+			}
+			if len(s.Conditions) > 0 {
+				says += " under conditions"
+			}
+			out = out.plus(Cost{Privilege: n * widest, Opens: who + says})
+		}
+		return out
+	}
+	return out
+}
+
+// short returns the resources of ARNs.
+func short(arns ...string) []string {
+	out := make([]string, len(arns))
+	for i, a := range arns {
+		out[i] = a
+		if parts := strings.SplitN(a, ":", 6); len(parts) == 6 && parts[0] == "arn" {
+			out[i] = parts[5]
+		}
+	}
+	return out
+}
+
+// breadth returns 1 for a name, wide for a pattern, and 3 times that for everything.
+func breadth(pattern string, wide int) int {
+	switch {
+	case pattern == "*" || strings.HasSuffix(pattern, ":*") && !strings.HasPrefix(pattern, "arn:"):
+		return 3 * wide
+	case strings.ContainsAny(pattern, "*?"):
+		return wide
+	}
+	return 1
+}

@@ -1,0 +1,155 @@
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+)
+
+// whole extends the fixes of the step at which a node is stuck by what stops it afterwards, so that each of them brings
+// it all the way to Ready. known caches what is ahead of nodes of a kind.
+func (x *Explainer) whole(ctx context.Context, e *api.NodeExplanation, m *machine.Instance, steps []node.Step, known answers) {
+	stuck := e.FirstFailed()
+	if m == nil || m.Fargate || e.Ready || stuck == nil || stuck.Reason == nil || !slices.ContainsFunc(stuck.Reason.Fixes, func(f advice.Fix) bool { return f.Proven }) {
+		return
+	}
+	key := fmt.Sprint("ahead of ", m.RoleARN, m.SubnetID, m.Interfaces[0].SecurityGroupIDs, m.Image.Family, stuck.Name, string(m.UserData))
+	a, ok := known[key]
+	if !ok {
+		ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
+		a = x.ahead(ctx, e, m, steps, stuck.Reason.By == node.ByNetwork)
+		if known != nil && !ofOne(&a) {
+			known[key] = a
+		}
+	}
+	for i := range stuck.Reason.Fixes {
+		if f := &stuck.Reason.Fixes[i]; f.Proven {
+			*f = extended(*f, a)
+		}
+	}
+}
+
+// extended returns a fix followed by those that are ahead, as far as it does not have their changes. A replaced
+// instance may do only once what they allow, so it comes last.
+func extended(f advice.Fix, ahead advice.Answer) advice.Fix {
+	var more []advice.Fix
+	for _, next := range ahead.Fixes {
+		if !slices.ContainsFunc(next.Changes, func(c advice.Change) bool { return slices.ContainsFunc(f.Changes, c.Equal) }) && (!next.Replaces || !f.Replaces) {
+			more = append(more, next)
+		}
+	}
+	chain := append([]advice.Fix{f}, more...)
+	slices.SortStableFunc(chain, func(a, b advice.Fix) int { return replacements(&a) - replacements(&b) })
+	out := chain[0]
+	for _, next := range chain[1:] {
+		out.Then(next)
+	}
+	if ahead.Note != "" && out.Proven {
+		out.Proven, out.Sketch = false, "tried on a copy, this is not enough: "+ahead.Note
+	}
+	return out
+}
+
+func replacements(f *advice.Fix) int {
+	if f.Replaces {
+		return 1
+	}
+	return 0
+}
+
+// ahead returns the fixes of everything that would stop an instance on its way to Ready: the trust policy of its role,
+// the network, the name in its user data, the mapping of its role, the policies of the role, and the CNI plugin. The
+// note says what there is no fix for. networked says that the network has been seen to already.
+func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machine.Instance, steps []node.Step, networked bool) (out advice.Answer) {
+	// One of several alternatives has to do.
+	add := func(what string, alternatives []advice.Fix) {
+		i := slices.IndexFunc(alternatives, func(f advice.Fix) bool { return f.Proven })
+		switch {
+		case i >= 0:
+			out.Fixes = append(out.Fixes, alternatives[i])
+		case len(alternatives) > 0 && out.Note == "":
+			out.Note = what
+			if s := alternatives[0].Sketch; s != "" {
+				out.Note += " (" + strings.TrimPrefix(s, "tried on a copy, this is not enough: ") + ")"
+			}
+		}
+	}
+	if m.RoleARN == "" {
+		return out
+	}
+	add("EC2 may not assume "+m.RoleARN, x.trusting(m.RoleARN, "ec2.amazonaws.com"))
+	who, err := x.principalOf(m.RoleARN)
+	if err != nil {
+		return out
+	}
+	if hosts, err := x.hostsOfNode(ctx, e.Account, e.Region, steps); err == nil && !networked && x.cfg.Network != nil {
+		if a, err := x.connect(ctx, e.Account, e.Region, node.Connection{From: e.Instance, Host: hosts[0], Port: 443}, steps); err == nil {
+			add("the network", a.Fixes)
+			if out.Note == "" {
+				out.Note = a.Note
+			}
+		}
+	}
+	s, named := x.joins(e, m)
+	cniHasRole := false
+	if s != nil {
+		if named != "" && named != s.Cluster {
+			add("its user data names the cluster "+named, x.relaunch(e, m, named, s.Cluster))
+		}
+		add("the cluster does not take its role for a node's", x.admitted(ctx, e.Region, s))
+		if id, err := x.cfg.EKS.ServiceAccountIdentity(ctx, s.Cluster, "kube-system", "aws-node"); err == nil {
+			cniHasRole = id.RoleARN != "" || id.Association != nil
+		}
+		if fix, missing := x.withCNI(ctx, s.Cluster, e.Region); missing {
+			add("the cluster has no CNI plugin", fix)
+		}
+	}
+	who.UserID, who.ARN = strings.TrimSuffix(who.UserID, "session")+m.ID, strings.TrimSuffix(who.ARN, "session")+m.ID
+	permissions, faults := x.cfg.Machines.Permit(ctx, *m, who, node.CallsToReady(e.Region, cniHasRole))
+	for _, f := range permissions {
+		add("the policies of "+m.RoleARN, []advice.Fix{f})
+	}
+	for _, f := range faults {
+		add(f.Text, x.faultFixes(e.Account, e.Region, f.Component))
+	}
+	return out
+}
+
+// joins returns the cluster that an instance is about to join, and the name of a cluster in its user data.
+func (x *Explainer) joins(e *api.NodeExplanation, m *machine.Instance) (s *node.Subject, named string) {
+	if c, err := userdata.Parse(m.Image.Family, m.UserData); err == nil && c.Endpoint != "" {
+		if plane, cluster, ok := x.cfg.PlaneAt(strings.TrimPrefix(c.Endpoint, "https://")); ok {
+			return &node.Subject{PlaneID: plane, Cluster: cluster, Role: m.RoleARN}, c.ClusterName
+		}
+	}
+	if plane, err := x.planeOf(e); err == nil {
+		return &node.Subject{PlaneID: plane, Cluster: e.Cluster, Role: m.RoleARN}, ""
+	}
+	return nil, ""
+}
+
+// admitted returns the fixes with which a cluster takes a role for a node's, or nil if it does.
+func (x *Explainer) admitted(ctx context.Context, region string, s *node.Subject) []advice.Fix {
+	err := x.cfg.EKS.TryNode(ctx, s.PlaneID, s.Role)
+	refused, ok := errors.AsType[*eks.Refusal](err)
+	if !ok {
+		return nil
+	}
+	switch refused.Cause() {
+	case eks.CauseStaleEntry, eks.CauseNotNodeEntry:
+		return x.replaceEntry(region, s)
+	case eks.CauseNotNode:
+		return x.editAuth(ctx, s, "EC2_LINUX")
+	}
+	return x.mapRole(ctx, region, s, "EC2_LINUX")
+}
