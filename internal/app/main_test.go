@@ -3,11 +3,22 @@ package app
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/cli"
+	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 )
+
+// TestMain lets this program be the child in which scripts of machines run.
+func TestMain(m *testing.M) {
+	if code, ok := (childproc.Modes{sandbox.Mode: sandbox.Main}).Dispatch(context.Background(), os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 // A daemon that hangs during shutdown is still ended.
 func TestEndInTime(t *testing.T) {

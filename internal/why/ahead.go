@@ -23,14 +23,18 @@ func (x *Explainer) whole(ctx context.Context, e *api.NodeExplanation, m *machin
 	if m == nil || m.Fargate || e.Ready || stuck == nil || stuck.Reason == nil || !slices.ContainsFunc(stuck.Reason.Fixes, func(f advice.Fix) bool { return f.Proven }) {
 		return
 	}
-	key := fmt.Sprint("ahead of ", m.RoleARN, m.SubnetID, m.Interfaces[0].SecurityGroupIDs, m.Image.Family, stuck.Name, string(m.UserData))
+	key := fmt.Sprint("ahead of ", m.RoleARN, m.SubnetID, m.Interfaces[0].SecurityGroupIDs, m.Image.Family, stuck.Name, stuck.Reason.Component, string(m.UserData))
 	a, ok := known[key]
 	if !ok {
 		ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
-		a = x.ahead(ctx, e, m, steps, stuck.Reason.By == node.ByNetwork)
+		a = x.ahead(ctx, e, m, steps, stuck.Reason)
 		if known != nil && !ofOne(&a) {
 			known[key] = a
 		}
+	}
+	if stuck.Reason.By == node.ByIAM && !slices.ContainsFunc(stuck.Reason.Fixes, func(f advice.Fix) bool { return !permission(&f) || refused(&f, &a) }) {
+		stuck.Reason.Fixes = nil // it has been allowed since, and the node tries again
+		return
 	}
 	for i := range stuck.Reason.Fixes {
 		if f := &stuck.Reason.Fixes[i]; f.Proven {
@@ -39,12 +43,29 @@ func (x *Explainer) whole(ctx context.Context, e *api.NodeExplanation, m *machin
 	}
 }
 
+// permission reports whether a fix only changes what a node's role may do.
+func permission(f *advice.Fix) bool {
+	return !slices.ContainsFunc(f.Changes, func(c advice.Change) bool {
+		return c.Kind != advice.AttachPolicy && (c.Kind != advice.AddStatement || !strings.HasPrefix(c.Resource, "vpce-"))
+	})
+}
+
+// refused reports whether some of what a fix allows is still refused.
+func refused(f *advice.Fix, ahead *advice.Answer) bool {
+	return slices.ContainsFunc(ahead.Fixes, func(o advice.Fix) bool { return overlap(f, &o) })
+}
+
+// overlap reports whether two fixes make the same change.
+func overlap(a, b *advice.Fix) bool {
+	return slices.ContainsFunc(a.Changes, func(c advice.Change) bool { return slices.ContainsFunc(b.Changes, c.Equal) })
+}
+
 // extended returns a fix followed by those that are ahead, as far as it does not have their changes. A replaced
 // instance may do only once what they allow, so it comes last.
 func extended(f advice.Fix, ahead advice.Answer) advice.Fix {
 	var more []advice.Fix
 	for _, next := range ahead.Fixes {
-		if !slices.ContainsFunc(next.Changes, func(c advice.Change) bool { return slices.ContainsFunc(f.Changes, c.Equal) }) && (!next.Replaces || !f.Replaces) {
+		if !overlap(&f, &next) && (!next.Replaces || !f.Replaces) {
 			more = append(more, next)
 		}
 	}
@@ -69,8 +90,8 @@ func replacements(f *advice.Fix) int {
 
 // ahead returns the fixes of everything that would stop an instance on its way to Ready: the trust policy of its role,
 // the network, the name in its user data, the mapping of its role, the policies of the role, and the CNI plugin. The
-// note says what there is no fix for. networked says that the network has been seen to already.
-func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machine.Instance, steps []node.Step, networked bool) (out advice.Answer) {
+// note says what there is no fix for. A fix for a refusal by the network sees to the whole network itself.
+func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machine.Instance, steps []node.Step, why *api.Reason) (out advice.Answer) {
 	// One of several alternatives has to do.
 	add := func(what string, alternatives []advice.Fix) {
 		i := slices.IndexFunc(alternatives, func(f advice.Fix) bool { return f.Proven })
@@ -92,7 +113,7 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 	if err != nil {
 		return out
 	}
-	if hosts, err := x.hostsOfNode(ctx, e.Account, e.Region, steps); err == nil && !networked && x.cfg.Network != nil {
+	if hosts, err := x.hostsOfNode(ctx, e.Account, e.Region, steps); err == nil && why.By != node.ByNetwork && x.cfg.Network != nil {
 		if a, err := x.connect(ctx, e.Account, e.Region, node.Connection{From: e.Instance, Host: hosts[0], Port: 443}, steps); err == nil {
 			add("the network", a.Fixes)
 			if out.Note == "" {
@@ -115,7 +136,11 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 		}
 	}
 	who.UserID, who.ARN = strings.TrimSuffix(who.UserID, "session")+m.ID, strings.TrimSuffix(who.ARN, "session")+m.ID
-	permissions, faults := x.cfg.Machines.Permit(ctx, *m, who, node.CallsToReady(e.Region, cniHasRole))
+	calls := node.CallsToReady(e.Region, cniHasRole)
+	if action := why.Component; why.By == node.ByIAM && strings.HasPrefix(action, "ec2:") && !slices.ContainsFunc(calls, func(c node.Call) bool { return c.Action == action }) {
+		calls = append(calls, node.Call{Action: action})
+	}
+	permissions, faults := x.cfg.Machines.Permit(ctx, *m, who, calls)
 	for _, f := range permissions {
 		add("the policies of "+m.RoleARN, []advice.Fix{f})
 	}

@@ -292,16 +292,19 @@ var nodesModified = regexp.MustCompile(`node "([^"]*)" is not allowed to modify 
 // remap returns the fix that maps the role in aws-auth as a role of nodes.
 func (q *question) remap() []advice.Fix {
 	plane, err := q.x.planeOf(q.e)
-	if err != nil {
+	if err != nil || q.x.cfg.EKS.TryNode(context.Background(), plane, q.e.Role) == nil {
 		return nil
 	}
 	return q.x.editAuth(context.Background(), &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role}, "EC2_LINUX")
 }
 
 // replaceEntry returns the fix that deletes an access entry that has another owner or type,
-// and creates it again.
+// and creates it again. It returns nil if the entry has become right, and the node tries again.
 func (x *Explainer) replaceEntry(region string, s *node.Subject) []advice.Fix {
 	const typ = "EC2_LINUX"
+	if x.cfg.EKS.TryNode(context.Background(), s.PlaneID, s.Role) == nil {
+		return nil
+	}
 	return advice.Try(func([]advice.Change) error {
 		return x.cfg.EKS.TryNodeEntry(context.Background(), s.PlaneID, s.Role, typ, true)
 	},
