@@ -46,7 +46,7 @@ func Try(judge Judge, changes []Change, commands ...string) []Fix {
 	f := Fix{Commands: commands, Changes: priced(changes)}
 	f.Cost = costOf(f.Changes)
 	if err := judge(changes); err != nil {
-		f.Sketch = "tried on a copy, this is not enough: " + err.Error()
+		f.Sketch = notEnough + err.Error()
 	} else {
 		f.Proven = true
 	}
@@ -59,6 +59,16 @@ func (f *Fix) Then(next Fix) {
 	f.Replaces, f.Cost = f.Replaces || next.Replaces, costOf(f.Changes)
 	f.Proven, f.Sketch = f.Proven && next.Proven, cmp.Or(f.Sketch, next.Sketch)
 }
+
+// Lacks makes the fix a sketch, because something else would still fail that there is no fix for.
+func (f *Fix) Lacks(what string) {
+	if f.Proven {
+		f.Proven, f.Sketch = false, notEnough+what
+	}
+}
+
+// notEnough begins the text of a sketch that has been tried.
+const notEnough = "tried on a copy, this is not enough: "
 
 // Paste returns a fix whose commands have not been tried, because a stack cannot be deleted or updated on a copy.
 // Everything else uses Try.

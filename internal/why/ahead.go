@@ -75,8 +75,8 @@ func extended(f advice.Fix, ahead advice.Answer) advice.Fix {
 	for _, next := range chain[1:] {
 		out.Then(next)
 	}
-	if ahead.Note != "" && out.Proven {
-		out.Proven, out.Sketch = false, "tried on a copy, this is not enough: "+ahead.Note
+	if ahead.Note != "" {
+		out.Lacks(ahead.Note)
 	}
 	return out
 }
@@ -101,7 +101,7 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 		case len(alternatives) > 0 && out.Note == "":
 			out.Note = what
 			if s := alternatives[0].Sketch; s != "" {
-				out.Note += " (" + strings.TrimPrefix(s, "tried on a copy, this is not enough: ") + ")"
+				out.Note += " (" + s + ")"
 			}
 		}
 	}

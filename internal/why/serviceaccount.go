@@ -98,7 +98,7 @@ func (c *chain) mendAll() {
 			case len(l.Fixes) > 0 && l.Fixes[0].Proven:
 				f.Then(l.Fixes[0])
 			default:
-				f.Proven, f.Sketch = false, "tried on a copy, this is not enough: "+l.Says
+				f.Lacks(l.Says)
 			}
 		}
 	}
