@@ -93,12 +93,10 @@ func (c *chain) mendAll() {
 		}
 		for j := range first.Fixes {
 			f := &first.Fixes[j]
-			switch {
-			case !f.Proven:
-			case len(l.Fixes) > 0 && l.Fixes[0].Proven:
-				f.Then(l.Fixes[0])
-			default:
+			if len(l.Fixes) == 0 || l.Fixes[0].Sketch != "" {
 				f.Lacks(l.Says)
+			} else if f.Sketch == "" {
+				f.Then(l.Fixes[0])
 			}
 		}
 	}

@@ -39,7 +39,7 @@ import (
 )
 
 // lanes is how many plights are looked at at once: each waits most of the time.
-const lanes = 4
+const lanes = 8
 
 // TestPrintedFixesHold breaks nodes by their identity, permissions and user data, pods by
 // images, quotas and what they refer to, and service accounts by their roles. It asks why,
