@@ -43,7 +43,7 @@ Generated from the tables that stacks are made with. Do not edit. docs/compatibi
 
 A property that is not handled fails the resource with the text of HTTP 501: none is dropped silently. The other columns:
 
-- *in place*: an update changes these without a new resource. A property that AWS's schema calls create-only needs a new one, which the update makes first. A change of any
+- *in place*: an update changes these without a new resource. A property that AWS's schema calls create-only needs a new one, which the update creates first, or last if AWS deletes the old one first. A change of any
   other property fails the update.
 - *values*: what the call that makes the resource refuses.
 

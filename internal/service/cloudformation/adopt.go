@@ -141,7 +141,7 @@ func (o *operation) adopt(ctx context.Context) error {
 		adopted[a.Logical] = a
 	}
 	imported := slices.DeleteFunc(slices.Clone(o.instance.Resources), func(d *template.Resource) bool { return adopted[d.ID].Logical == "" })
-	inOrder(ctx, imported, func(ctx context.Context, d *template.Resource) bool { return o.adoptResource(ctx, d, adopted[d.ID]) })
+	o.inOrder(ctx, imported, func(ctx context.Context, d *template.Resource) bool { return o.adoptResource(ctx, d, adopted[d.ID]) })
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -107,7 +107,7 @@ func supersede(tx *store.Tx, f foundStack, but string) error {
 
 // CreateChangeSet determines what a new version of a stack, or a new stack, would change.
 // AWS does this after the call; here the result is available at once.
-func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.CreateChangeSetInput) (*awscloudformation.CreateChangeSetOutput, error) {
+func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.CreateChangeSetInput) (_ *awscloudformation.CreateChangeSetOutput, err error) {
 	if err := checkMode(in.DeploymentConfig); err != nil {
 		return nil, err
 	}
@@ -120,7 +120,6 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		ID: ids.UUID(), Name: *in.ChangeSetName, Type: in.ChangeSetType, Status: cloudformationtypes.ChangeSetStatusCreateComplete, Execution: cloudformationtypes.ExecutionStatusAvailable,
 		Created: s.now(), Description: aws.ToString(in.Description), OnFailure: string(in.OnStackFailure), ImportExisting: aws.ToBool(in.ImportExistingResources), IncludeNested: aws.ToBool(in.IncludeNestedStacks), Token: aws.ToString(in.ClientToken),
 	}
-	var err error
 	if set.Fingerprint, err = fingerprint(in); err != nil {
 		return nil, err
 	}
@@ -159,6 +158,9 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 			ID: id, Name: *in.StackName, Created: s.now(), OnFailure: "ROLLBACK", Operation: newOperation(call, in.ClientToken), Status: cloudformationtypes.StackStatusReviewInProgress,
 		}}
 	}
+	if slices.ContainsFunc(setsOf(s.store, f), func(other foundSet) bool { return other.Name == set.Name }) {
+		return nil, setExists(set.Name)
+	}
 	n := nestingFrom(ctx)
 	if n != nil {
 		n.link(&set)
@@ -182,8 +184,13 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	if err != nil {
 		return nil, err
 	}
-	failure := ""
+	failure := next.Fault
 	if set.IncludeNested && set.Type != cloudformationtypes.ChangeSetTypeImport {
+		defer func() {
+			if err != nil { // do not leave behind the change sets of nested stacks
+				err = errors.Join(err, s.dropNestedSets(context.WithoutCancel(ctx), &foundSet{f.key, f, set}))
+			}
+		}()
 		same, err := s.nestedSets(ctx, &f, &next, &set, plan.changed)
 		switch {
 		case err != nil && smithyText(err) != "":
@@ -204,7 +211,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 		}
 	}
 	set.Changes = plan.changed
-	if set.Type == cloudformationtypes.ChangeSetTypeImport {
+	if set.Type == cloudformationtypes.ChangeSetTypeImport && failure == "" {
 		if set.Adopted, err = s.adoptions(in, &f, t); err != nil {
 			return nil, err
 		}
@@ -326,17 +333,27 @@ func (s *Service) ListChangeSets(ctx context.Context, in *awscloudformation.List
 // DeleteChangeSet deletes a change set. It succeeds if the change set does not exist, which
 // CDK relies on. A stack that only this change set would have created stays in review.
 func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.DeleteChangeSetInput) (*awscloudformation.DeleteChangeSetOutput, error) {
-	return &awscloudformation.DeleteChangeSetOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
-		f, err := findSet(tx, scopeOf(ctx), in.ChangeSetName, in.StackName)
+	out := &awscloudformation.DeleteChangeSetOutput{}
+	f, err := findSet(s.store, scopeOf(ctx), in.ChangeSetName, in.StackName)
+	switch {
+	case err != nil && awserr.CodeOf(err) == "ChangeSetNotFound":
+		return out, nil
+	case err != nil:
+		return nil, err
+	case f.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
+		return nil, setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
+	}
+	if err := s.dropNestedSets(ctx, &f); err != nil {
+		return nil, err
+	}
+	return out, s.store.Update(ctx, func(tx *store.Tx) error {
+		now, err := findSet(tx, scopeOf(ctx), aws.String(f.arn()), nil)
 		switch {
-		case err != nil && awserr.CodeOf(err) == "ChangeSetNotFound":
-			return nil
 		case err != nil:
-			return err
-		case f.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
+			return nil // another request has deleted it
+		case now.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
 			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
 		}
-		dropNestedSets(tx, &f)
 		changeSets.Delete(tx, f.key)
 		return nil
 	})
@@ -345,21 +362,52 @@ func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.Del
 // ExecuteChangeSet applies a change set.
 func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.ExecuteChangeSetInput) (*awscloudformation.ExecuteChangeSetOutput, error) {
 	op := newOperation(awsapi.CallFrom(ctx), in.ClientRequestToken)
-	return &awscloudformation.ExecuteChangeSetOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
-		f, err := findSet(tx, scopeOf(ctx), in.ChangeSetName, in.StackName)
+	// find returns the change set if it can be executed, or nil if this request has already done so.
+	find := func(r store.Reader) (*foundSet, error) {
+		f, err := findSet(r, scopeOf(ctx), in.ChangeSetName, in.StackName)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case f.Root != "":
-			return invalid("ChangeSet [%s] belongs to a nested stack: execute its root change set [%s]", f.arn(), f.Root) // our own wording
+			return nil, invalid("ChangeSet [%s] belongs to a nested stack: execute its root change set [%s]", f.arn(), f.Root) // our own wording
 		case in.ClientRequestToken != nil && f.stack.ChangeSet == f.arn() && f.stack.Operation.Token == op.Token:
-			return nil // it has already been executed
+			return nil, nil
 		case f.Execution != cloudformationtypes.ExecutionStatusAvailable:
 			status := string(f.Status)
 			if f.Status == cloudformationtypes.ChangeSetStatusCreateComplete {
 				status = string(f.execution())
 			}
-			return setStatus("ChangeSet [%s] cannot be executed in its current status of [%s]", f.arn(), status)
+			return nil, setStatus("ChangeSet [%s] cannot be executed in its current status of [%s]", f.arn(), status)
+		}
+		return &f, nil
+	}
+	out := &awscloudformation.ExecuteChangeSetOutput{}
+	f, err := find(s.store)
+	if err != nil || f == nil {
+		return out, err
+	}
+	// The change sets of nested stacks come first, since there may be more of them than one transaction can write.
+	for some := range slices.Chunk(setsBelow(s.store, f), store.MaxWrites) {
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, below := range some {
+				err := changeSets.Update(tx, below.key, func(rec *changeSetRecord) error {
+					rec.Execution = cloudformationtypes.ExecutionStatusExecuteInProgress
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, s.store.Update(ctx, func(tx *store.Tx) error {
+		f, err := find(tx)
+		if err != nil || f == nil {
+			return err
 		}
 		if err := changeSets.Update(tx, f.key, func(rec *changeSetRecord) error {
 			rec.Execution = cloudformationtypes.ExecutionStatusExecuteInProgress
@@ -367,19 +415,10 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 		}); err != nil {
 			return err
 		}
-		for _, below := range setsBelow(tx, &f) {
-			err := changeSets.Update(tx, below.key, func(rec *changeSetRecord) error {
-				rec.Execution = cloudformationtypes.ExecutionStatusExecuteInProgress
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
 		op.ImportExisting = f.ImportExisting
 		next := f.stack.stackRecord
 		outputs, imports := next.Outputs, next.Imports
-		next.versionRecord, next.RoleARN, next.ChangeSet, next.Operation = f.versionRecord, f.RoleARN, f.arn(), op
+		next.versionRecord, next.RoleARN, next.ChangeSet, next.Operation, next.Fault = f.versionRecord, f.RoleARN, f.arn(), op, ""
 		next.Outputs, next.Imports = outputs, imports
 		if f.Type == cloudformationtypes.ChangeSetTypeImport {
 			return s.beginImport(tx, &f.stack, next)

@@ -38,6 +38,10 @@ type driftRecord struct {
 	Differences      []cloudformationtypes.PropertyDifference
 }
 
+// keptDetections is how many detections on a stack can be described. AWS says that the number may vary.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeStackDriftDetectionStatus.html
+const keptDetections = 20
+
 // A detectionRecord is a detection on a whole stack.
 type detectionRecord struct {
 	ID      string
@@ -55,8 +59,9 @@ var steady = []cloudformationtypes.StackStatus{
 	cloudformationtypes.StackStatusUpdateRollbackFailed, cloudformationtypes.StackStatusImportComplete, cloudformationtypes.StackStatusImportRollbackComplete,
 }
 
-// drifting returns the stack whose drift is to be detected, and an operation that reads its resources as the stack's role
-// or, if it has none, as the caller.
+// drifting returns the stack whose drift is to be detected, and an operation that reads its resources. AWS requires that the
+// caller may read each of them, even if the stack has a role.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-stack-drift.html
 func (s *Service) drifting(ctx context.Context, name string) (*foundStack, *operation, error) {
 	f, ok := find(s.store, scopeOf(ctx), name)
 	if !ok || f.Status == cloudformationtypes.StackStatusDeleteComplete {
@@ -66,7 +71,7 @@ func (s *Service) drifting(ctx context.Context, name string) (*foundStack, *oper
 		return nil, nil, invalid("Drift detection cannot be performed on stack [%s] in the state %s", f.arn(), f.Status) // our own wording
 	}
 	rec := f.stackRecord
-	rec.Operation = newOperation(awsapi.CallFrom(ctx), nil)
+	rec.Operation, rec.RoleARN = newOperation(awsapi.CallFrom(ctx), nil), ""
 	return &f, &operation{s: s, key: f.key, rec: rec, arn: f.arn()}, nil
 }
 
@@ -108,6 +113,11 @@ func (s *Service) DetectStackDrift(ctx context.Context, in *awscloudformation.De
 		}
 	}
 	return &awscloudformation.DetectStackDriftOutput{StackDriftDetectionId: &d.ID}, s.store.Update(ctx, func(tx *store.Tx) error {
+		earlier := detections.All(tx, within(f.key))
+		slices.SortFunc(earlier, func(a, b store.Item[detectionRecord]) int { return b.Value.Begun.Compare(a.Value.Begun) })
+		for _, old := range earlier[min(len(earlier), keptDetections-1):] {
+			detections.Delete(tx, old.Key)
+		}
 		if err := detections.Put(tx, below(f.key, d.ID), d); err != nil {
 			return err
 		}

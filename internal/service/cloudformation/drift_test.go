@@ -114,6 +114,13 @@ Q /Tags/1 ADD null {"Key":"c","Value":"d"}`)
 			t.Errorf("%s: %s", *r.LogicalResourceId, got)
 		}
 	}
+	// Only the last detections are kept.
+	oldest := testkit.Must(w.DetectStackDrift(ctx, &awscloudformation.DetectStackDriftInput{StackName: &id, LogicalResourceIds: []string{"Q"}}))(t)
+	for range 20 {
+		testkit.Must(w.DetectStackDrift(ctx, &awscloudformation.DetectStackDriftInput{StackName: &id, LogicalResourceIds: []string{"Q"}}))(t)
+	}
+	_, err = w.DescribeStackDriftDetectionStatus(ctx, &awscloudformation.DescribeStackDriftDetectionStatusInput{StackDriftDetectionId: oldest.StackDriftDetectionId})
+	testkit.WantErrorWith(t, err, "ValidationError", *oldest.StackDriftDetectionId)
 	// Detecting drift needs permission to read the resources.
 	poor := awscloudformation.NewFromConfig(w.user(t, "poor", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["cloudformation:*","sqs:*","ssm:*","iam:*"],"Resource":"*"}}`))
 	detection := testkit.Must(poor.DetectStackDrift(ctx, &awscloudformation.DetectStackDriftInput{StackName: &id, LogicalResourceIds: []string{"V", "G", "Q"}}))(t)

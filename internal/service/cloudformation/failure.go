@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -155,4 +157,39 @@ func notFound(err error) bool {
 	code := codeOf(err)
 	return strings.HasSuffix(code, "NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
 		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NoSuchBucket", "NoSuchBucketPolicy"}, code)
+}
+
+// errInternal has AWS's text for failures that are not the user's fault.
+var errInternal = errors.New("Internal Failure") //nolint:staticcheck // AWS's words
+
+// panicked records that the work on a resource panicked.
+func (o *operation) panicked(id string, p any) {
+	o.s.log.Error("panic in the work on a resource", "stack", o.arn, "resource", id, "panic", p, "stacktrace", string(debug.Stack()))
+	switch _, ok := o.resource(id); {
+	case !ok, cleansUp(o.rec.Status): // a failed clean-up does not fail the stack
+	case o.rec.Status == cloudformationtypes.StackStatusDeleteInProgress, o.rec.Status == cloudformationtypes.StackStatusRollbackInProgress:
+		o.logged(o.note(id, true, func(rec *resourceRecord) {
+			rec.Status = cloudformationtypes.ResourceStatusDeleteFailed
+			rec.because(errInternal)
+		}))
+	default:
+		o.fail(id, errInternal)
+	}
+}
+
+// giveUp ends an operation that panicked outside the work on a resource. It reports whether the stack's state allows that.
+func (o *operation) giveUp(ctx context.Context) (bool, error) {
+	next, ok := map[cloudformationtypes.StackStatus]cloudformationtypes.StackStatus{
+		cloudformationtypes.StackStatusCreateInProgress:         cloudformationtypes.StackStatusCreateFailed,
+		cloudformationtypes.StackStatusRollbackInProgress:       cloudformationtypes.StackStatusRollbackFailed,
+		cloudformationtypes.StackStatusDeleteInProgress:         cloudformationtypes.StackStatusDeleteFailed,
+		cloudformationtypes.StackStatusUpdateInProgress:         cloudformationtypes.StackStatusUpdateFailed,
+		cloudformationtypes.StackStatusUpdateRollbackInProgress: cloudformationtypes.StackStatusUpdateRollbackFailed,
+		cloudformationtypes.StackStatusImportInProgress:         cloudformationtypes.StackStatusImportRollbackInProgress,
+		cloudformationtypes.StackStatusImportRollbackInProgress: cloudformationtypes.StackStatusImportRollbackFailed,
+	}[o.rec.Status]
+	if !ok {
+		return false, nil
+	}
+	return true, o.setStack(ctx, next, errInternal.Error(), nil)
 }

@@ -334,8 +334,9 @@ func TestNestedChangeSets(t *testing.T) {
 	other := `{"Resources": {"N": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateURL": "` + url + `", "Parameters": {"V": "1"}}}}}`
 	out := testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("dropped"), ChangeSetName: aws.String("set"), ChangeSetType: "CREATE", TemplateBody: &other, IncludeNestedStacks: aws.Bool(true)}))(t)
 	testkit.Must(w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: out.Id}))(t)
-	testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("dropped"), ChangeSetName: aws.String("set"), ChangeSetType: "CREATE", TemplateBody: &other, IncludeNestedStacks: aws.Bool(true)}))(t)
+	out = testkit.Must(w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("dropped"), ChangeSetName: aws.String("set"), ChangeSetType: "CREATE", TemplateBody: &other, IncludeNestedStacks: aws.Bool(true)}))(t)
 	w.delete(t, "dropped")
+	w.want(t, *out.StackId, "DELETE_COMPLETE")
 	for _, st := range testkit.Must(w.DescribeStacks(ctx, nil))(t).Stacks {
 		if strings.HasPrefix(*st.StackName, "dropped-") {
 			t.Errorf("%s is left", *st.StackName)
@@ -345,4 +346,67 @@ func TestNestedChangeSets(t *testing.T) {
 	if bad.Status != "FAILED" || !strings.HasPrefix(aws.ToString(bad.StatusReason), "S3 error: The specified key does not exist.") {
 		t.Errorf("%s: %s", bad.Status, aws.ToString(bad.StatusReason))
 	}
+}
+
+// TestManyNestedChangeSets makes change sets with more nested stacks than one transaction can delete or mark as executed.
+// Two change sets of a stack share the nested stacks that are in review.
+func TestManyNestedChangeSets(t *testing.T) {
+	w, ctx := newRunning(t), t.Context()
+	url := w.put(t, "templates", "inner", inner)
+	many := func(n int) string {
+		body := "Resources:\n"
+		for i := range n {
+			body += fmt.Sprintf("  N%d: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: '%s', Parameters: {V: v}}}\n", i, url)
+		}
+		return body
+	}
+	set := func(stack, name string, n int) (*awscloudformation.CreateChangeSetOutput, error) {
+		return w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: &stack, ChangeSetName: &name, ChangeSetType: "CREATE", TemplateBody: aws.String(many(n)), IncludeNestedStacks: aws.Bool(true)})
+	}
+	review := func(stack string) (n int) {
+		pages := awscloudformation.NewDescribeStacksPaginator(w.Client, nil)
+		for pages.HasMorePages() {
+			for _, st := range testkit.Must(pages.NextPage(ctx))(t).Stacks {
+				if strings.HasPrefix(*st.StackName, stack+"-") {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	first := testkit.Must(set("many", "one", 40))(t)
+	if _, err := set("many", "one", 3); err == nil {
+		t.Error("a second change set has the same name")
+	}
+	if n := review("many"); n != 40 {
+		t.Errorf("%d nested stacks", n)
+	}
+	for _, st := range testkit.Must(w.DescribeStacks(ctx, nil))(t).Stacks {
+		if st.ParentId == nil {
+			continue
+		}
+		if sets := testkit.Must(w.ListChangeSets(ctx, &awscloudformation.ListChangeSetsInput{StackName: st.StackId}))(t).Summaries; len(sets) != 1 {
+			t.Errorf("%s has %d change sets", *st.StackName, len(sets))
+		}
+	}
+	second := testkit.Must(set("many", "two", 2))(t)
+	testkit.Must(w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: first.Id}))(t)
+	if n := review("many"); n != 2 {
+		t.Errorf("%d nested stacks are left, want those of the second change set", n)
+	}
+	testkit.Must(w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: second.Id}))(t)
+	if n := review("many"); n != 0 {
+		t.Errorf("%d nested stacks are left", n)
+	}
+	testkit.Must(set("many", "three", 40))(t)
+	w.delete(t, *first.StackId)
+	w.want(t, *first.StackId, "DELETE_COMPLETE")
+	if n := review("many"); n != 0 {
+		t.Errorf("%d nested stacks are left", n)
+	}
+	large := testkit.Must(set("large", "one", 101))(t)
+	testkit.Must(w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: large.Id}))(t)
+	w.want(t, *large.StackId, "CREATE_COMPLETE")
+	w.delete(t, *large.StackId)
+	w.want(t, *large.StackId, "DELETE_COMPLETE")
 }

@@ -2,6 +2,7 @@ package cloudformation
 
 import (
 	"context"
+	"errors"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -85,27 +86,48 @@ func setsBelow(r store.Reader, f *foundSet) (out []foundSet) {
 	return out
 }
 
-// dropNestedSets deletes the change sets of nested stacks that belong to a change set, and the stacks that exist only for them.
-func dropNestedSets(tx *store.Tx, f *foundSet) {
-	for _, set := range setsBelow(tx, f) {
-		changeSets.Delete(tx, set.key)
-		dropReview(tx, set.stack)
+// dropNestedSets deletes the change sets of nested stacks that belong to a change set, and the stacks that exist only for
+// them. There may be more of them than one transaction can delete.
+func (s *Service) dropNestedSets(ctx context.Context, f *foundSet) error {
+	for _, set := range setsBelow(s.store, f) {
+		if err := s.store.Update(ctx, func(tx *store.Tx) error { changeSets.Delete(tx, set.key); return nil }); err != nil {
+			return err
+		}
+		if err := s.dropReview(ctx, set.stack.key); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-// dropReview deletes a stack that exists only for change sets.
-func dropReview(tx *store.Tx, f foundStack) {
-	if f.Status != cloudformationtypes.StackStatusReviewInProgress {
-		return
+// dropReview deletes a stack that exists only for change sets, unless it still has one.
+func (s *Service) dropReview(ctx context.Context, key store.Key) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		rec, err := stacks.Get(tx, key)
+		if err != nil || rec.Status != cloudformationtypes.StackStatusReviewInProgress || len(setsOf(tx, foundStack{key, rec})) > 0 {
+			return store.IgnoreNotFound(err)
+		}
+		for _, e := range events.All(tx, within(key)) {
+			events.Delete(tx, e.Key)
+		}
+		for _, text := range texts.All(tx, within(key)) {
+			texts.Delete(tx, text.Key)
+		}
+		stacks.Delete(tx, key)
+		return nil
+	})
+}
+
+// dropReviewsBelow deletes the nested stacks of a stack that exist only for change sets, and these change sets.
+func (s *Service) dropReviewsBelow(ctx context.Context, parent *foundStack) error {
+	for _, f := range all(s.store, scopeAt(parent.key)) {
+		if f.Parent != parent.arn() || f.Status != cloudformationtypes.StackStatusReviewInProgress {
+			continue
+		}
+		err := errors.Join(s.dropReviewsBelow(ctx, &f), wipe(ctx, s.store, changeSets, within(f.key)), s.dropReview(ctx, f.key))
+		if err != nil {
+			return err
+		}
 	}
-	for _, e := range events.All(tx, within(f.key)) {
-		events.Delete(tx, e.Key)
-	}
-	for _, set := range changeSets.All(tx, within(f.key)) {
-		changeSets.Delete(tx, set.Key)
-	}
-	for _, text := range texts.All(tx, within(f.key)) {
-		texts.Delete(tx, text.Key)
-	}
-	stacks.Delete(tx, f.key)
+	return nil
 }

@@ -3,6 +3,7 @@ package cloudformation
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -66,7 +67,28 @@ func (s *Service) reconcile(ctx context.Context, key store.Key, depth int) (time
 	defer watching.Wait()
 	defer cancel(nil)
 	watching.Go(func() { o.watch(ctx, cancel) })
-	switch rec.Status {
+	err = o.work(ctx)
+	if errors.Is(context.Cause(ctx), errSuperseded) {
+		return 0, nil // the changed record triggers the next call
+	}
+	return 0, err
+}
+
+// work does what the stack's status says is in progress.
+func (o *operation) work(ctx context.Context) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		ok, failure := o.giveUp(context.WithoutCancel(ctx))
+		if !ok {
+			panic(p) // the reconciler tries again
+		}
+		o.s.log.Error("panic in the work on a stack", "stack", o.arn, "panic", p, "stacktrace", string(debug.Stack()))
+		err = failure
+	}()
+	switch o.rec.Status {
 	case cloudformationtypes.StackStatusCreateInProgress:
 		err = o.create(ctx)
 	case cloudformationtypes.StackStatusRollbackInProgress:
@@ -86,10 +108,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key, depth int) (time
 	case cloudformationtypes.StackStatusUpdateRollbackCompleteCleanupInProgress:
 		err = o.cleanUp(ctx, cloudformationtypes.StackStatusUpdateRollbackComplete)
 	}
-	if errors.Is(context.Cause(ctx), errSuperseded) {
-		return 0, nil // the changed record triggers the next call
-	}
-	return 0, err
+	return err
 }
 
 func cleansUp(s cloudformationtypes.StackStatus) bool {

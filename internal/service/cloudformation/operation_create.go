@@ -11,6 +11,13 @@ import (
 
 // create creates all resources, in parallel unless one depends on another.
 func (o *operation) create(ctx context.Context) error {
+	if o.rec.Fault != "" {
+		// [seen] the events of a user whose part was not YAML
+		if err := o.setStack(ctx, cloudformationtypes.StackStatusCreateInProgress, o.rec.Fault, nil); err != nil {
+			return err
+		}
+		return o.failed(ctx, o.rec.Fault)
+	}
 	if err := o.bound(); err != nil {
 		return o.failed(ctx, err.Error()) // an older version of Drydock accepted the template
 	}
@@ -23,7 +30,7 @@ func (o *operation) create(ctx context.Context) error {
 			return o.failed(ctx, missing)
 		}
 	}
-	inOrder(ctx, o.instance.Resources, o.createResource)
+	o.inOrder(ctx, o.instance.Resources, o.createResource)
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTimeout):
 		return o.failed(context.WithoutCancel(ctx), "Stack creation time exceeded the specified timeout")

@@ -17,6 +17,9 @@ import (
 // update takes the stack to its new version, in parallel unless one resource depends on
 // another. Resources that the new version no longer has are deleted afterwards, in cleanUp.
 func (o *operation) update(ctx context.Context) error {
+	if o.rec.Fault != "" {
+		return o.updateFailed(ctx, o.rec.Fault)
+	}
 	if err := o.bound(); err != nil {
 		return o.updateFailed(ctx, err.Error()) // an older version of Drydock accepted the template
 	}
@@ -38,7 +41,7 @@ func (o *operation) update(ctx context.Context) error {
 			}
 		}
 	}
-	inOrder(work, o.instance.Resources, o.updateResource)
+	o.inOrder(work, o.instance.Resources, o.updateResource)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -327,7 +330,7 @@ func (o *operation) rollBackUpdate(ctx context.Context) error {
 		}
 		waits[rec.LogicalID] = rec.before().DependsOn
 	}
-	walk(waits, func(id string) bool { return o.restore(ctx, id) }, func() bool { return ctx.Err() != nil })
+	o.walk(waits, func(id string) bool { return o.restore(ctx, id) }, func() bool { return ctx.Err() != nil })
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -435,7 +438,7 @@ func (o *operation) cleanUp(ctx context.Context, end cloudformationtypes.StackSt
 	}
 	var mu sync.Mutex
 	var done []string // the resources that the stack no longer has
-	walk(waits, func(id string) bool {
+	o.walk(waits, func(id string) bool {
 		rec, ok := o.resource(id)
 		switch {
 		case !ok:

@@ -46,6 +46,9 @@ const (
 
 // plan compares a stack with its next version. same has the nested stacks that are known not to change.
 func (s *Service) plan(ctx context.Context, key store.Key, now, next *stackRecord, same ...string) (*plan, error) {
+	if next.Fault != "" {
+		return &plan{}, nil
+	}
 	o := &operation{s: s, key: key, rec: *next, arn: stackARN(key, next)}
 	if err := o.bound(); err != nil {
 		return nil, asInvalid(err)

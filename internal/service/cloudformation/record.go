@@ -12,7 +12,7 @@ import (
 
 var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
-	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same)
+	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event", store.Same)
@@ -55,6 +55,8 @@ type stackRecord struct {
 	Depth   int    `json:",omitempty"`
 	// Held is true if the clean-up of an update waits for the parent's.
 	Held bool `json:",omitempty"`
+	// Fault is the reason why the transforms of the last operation's template failed.
+	Fault string `json:",omitempty"`
 	// Drift is the result of the last detection of drift.
 	Drift             cloudformationtypes.StackDriftStatus `json:",omitempty"`
 	DriftChecked      time.Time                            `json:",omitzero"`

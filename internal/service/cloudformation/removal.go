@@ -32,6 +32,9 @@ func (o *operation) remove(ctx context.Context) error {
 	case len(bad) > 0:
 		return o.setStack(ctx, cloudformationtypes.StackStatusDeleteFailed, failedToDelete(bad), nil)
 	}
+	if err := o.s.dropReviewsBelow(ctx, &foundStack{o.key, o.rec}); err != nil {
+		return err
+	}
 	if left := o.rec.Deleted.Add(o.s.cfg.Deleting).Sub(o.s.now()); left > 0 && o.s.cfg.Deleting > 0 {
 		timer := o.s.clock.NewTimer(left)
 		defer timer.Stop()
@@ -52,18 +55,21 @@ func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
 		delay(waits, item.Value.LogicalID, item.Value.DependsOn)
 	}
 	var mu sync.Mutex
-	walk(waits, func(id string) bool {
+	o.walk(waits, func(id string) bool {
 		r, ok := o.resource(id)
 		if !ok {
 			return true
 		}
-		if !o.removeResource(ctx, r) {
-			mu.Lock()
-			bad = append(bad, id)
-			mu.Unlock()
-			return false
-		}
-		return true
+		defer func() {
+			if !ok { // even after a panic
+				mu.Lock()
+				bad = append(bad, id)
+				mu.Unlock()
+			}
+		}()
+		ok = false
+		ok = o.removeResource(ctx, r)
+		return ok
 	}, func() bool { return ctx.Err() != nil })
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -67,9 +67,12 @@ func (o *operation) fail(id string, err error) {
 	var malformed *invalidProperties
 	o.logged(o.note(id, true, func(rec *resourceRecord) {
 		what := "creation"
-		if rec.Status == cloudformationtypes.ResourceStatusCreateInProgress {
+		switch rec.Status {
+		case cloudformationtypes.ResourceStatusCreateInProgress:
 			rec.Status = cloudformationtypes.ResourceStatusCreateFailed
-		} else {
+		case cloudformationtypes.ResourceStatusImportInProgress:
+			rec.Status = cloudformationtypes.ResourceStatusImportFailed
+		default:
 			what = "update"
 			rec.Status = cloudformationtypes.ResourceStatusUpdateFailed
 			if rec.Old == nil {

@@ -215,5 +215,5 @@ func (s *Service) include(ctx context.Context, key store.Key, rec *stackRecord, 
 	if err == nil && len(text) > maxObject {
 		return "", invalid("Template may not exceed %d bytes in size.", maxObject)
 	}
-	return text, asInvalid(err)
+	return text, err
 }

@@ -168,8 +168,41 @@ Resources:
 		{"s3://parts/none", "The specified key does not exist."},
 	} {
 		bad := strings.Replace(body, "s3://parts/resource", tt.location, 1)
-		_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("bad"), TemplateBody: &bad, Parameters: bucket})
-		testkit.WantError(t, err, "ValidationError", "Transform AWS::Include failed with: "+tt.text)
+		// The events and the state of the change set are those that users of AWS report.
+		text := "Transform AWS::Include failed with: " + tt.text
+		broken := w.create(t, "bad", bad, func(in *awscloudformation.CreateStackInput) { in.Parameters = bucket })
+		w.want(t, broken, "ROLLBACK_COMPLETE")
+		wantScript(t, w.script(t, broken), "S CREATE_IN_PROGRESS User Initiated\nS CREATE_IN_PROGRESS "+text+"\nS ROLLBACK_IN_PROGRESS "+strings.TrimSuffix(text, ".")+". Rollback requested by user.\nS ROLLBACK_COMPLETE")
+		w.delete(t, broken)
+		w.want(t, broken, "DELETE_COMPLETE")
+		set := w.set(t, "set", "badset", "CREATE", bad, func(in *awscloudformation.CreateChangeSetInput) { in.Parameters = bucket })
+		if set.Status != "FAILED" || set.ExecutionStatus != "UNAVAILABLE" || aws.ToString(set.StatusReason) != text {
+			t.Errorf("%s, %s: %s", set.Status, set.ExecutionStatus, aws.ToString(set.StatusReason))
+		}
+		if st := testkit.Must(w.DescribeStacks(ctx, &awscloudformation.DescribeStacksInput{StackName: set.StackId}))(t).Stacks[0]; st.StackStatus != "REVIEW_IN_PROGRESS" {
+			t.Error(st.StackStatus)
+		}
+		testkit.Must(w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: set.ChangeSetId}))(t)
+		_, script := w.update(t, id, bad, "UPDATE_ROLLBACK_COMPLETE", func(in *awscloudformation.UpdateStackInput) { in.Parameters = bucket })
+		if !strings.HasPrefix(script, "S UPDATE_IN_PROGRESS User Initiated\nS UPDATE_ROLLBACK_IN_PROGRESS "+text+"\n") {
+			t.Error(script)
+		}
+	}
+	long := "Value: v\n#" + strings.Repeat("x", 600_000)
+	w.put(t, "parts", "long.yaml", long)
+	body2 := strings.ReplaceAll(strings.Replace(body, "s3://parts/resource", "s3://parts/long.yaml", 1), "s3://${Bucket}/value.yaml", "s3://${Bucket}/long.yaml")
+	if set := w.set(t, "long", "badset", "CREATE", body2, func(in *awscloudformation.CreateChangeSetInput) { in.Parameters = bucket }); aws.ToString(set.StatusReason) != "Transform AWS::Include failed with: the included parts are too long" {
+		t.Errorf("%s: %s", set.Status, aws.ToString(set.StatusReason))
+	}
+	// What needs Lambda fails in the same way.
+	serverless := `{"Transform": "AWS::Serverless-2016-10-31", "Globals": {}, "Resources": {"F": {"Type": "AWS::Serverless::Function"}}}`
+	_, err := w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("sam"), ChangeSetName: aws.String("sam"), ChangeSetType: "CREATE", TemplateBody: &serverless})
+	testkit.WantErrorWith(t, err, "InsufficientCapabilitiesException", "CAPABILITY_AUTO_EXPAND")
+	set := w.set(t, "sam", "sam", "CREATE", serverless, func(in *awscloudformation.CreateChangeSetInput) {
+		in.Capabilities = []cloudformationtypes.Capability{"CAPABILITY_AUTO_EXPAND"}
+	})
+	if set.Status != "FAILED" || !strings.HasPrefix(aws.ToString(set.StatusReason), "Drydock does not implement the transform AWS::Serverless-2016-10-31: ") {
+		t.Errorf("%s: %s", set.Status, aws.ToString(set.StatusReason))
 	}
 	out := testkit.Must(w.ValidateTemplate(ctx, &awscloudformation.ValidateTemplateInput{TemplateBody: aws.String(body)}))(t)
 	if len(out.Parameters) != 1 || len(out.DeclaredTransforms) != 1 {

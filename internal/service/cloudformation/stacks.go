@@ -84,21 +84,23 @@ func parsed(body *string) (*template.Template, error) {
 
 // asInvalid turns a template's error into the error of the call.
 func asInvalid(err error) error {
-	var fault template.Error
-	if errors.As(err, &fault) {
+	if fault, ok := errors.AsType[template.Error](err); ok {
+		return invalid("%s", string(fault))
+	}
+	if fault, ok := errors.AsType[template.TransformError](err); ok {
 		return invalid("%s", string(fault))
 	}
 	return err
 }
 
-// checkTransforms refuses transforms that need Lambda.
-func checkTransforms(t *template.Template) error {
+// unknownTransform returns the first transform of a template that needs Lambda, or "".
+func unknownTransform(t *template.Template) string {
 	for _, name := range t.Transforms {
 		if name != template.LanguageExtensions && name != template.Include {
-			return invalid("Drydock does not implement the transform %s: AWS::Serverless and macros run in Lambda; docs/compatibility.md lists what it implements.", name)
+			return name
 		}
 	}
-	return nil
+	return ""
 }
 
 // CreateStack begins the creation of a stack.
@@ -197,7 +199,8 @@ type submission struct {
 }
 
 // submit checks a submission and makes it the stack's version, in rec. AWS makes these
-// checks before the call returns.
+// checks before the call returns. If a transform of the template fails, which AWS finds out
+// after that, it sets rec.Fault instead of checking the rest.
 func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, in submission) (*template.Template, error) {
 	body, err := s.source(ctx, in.body, in.url)
 	if err != nil {
@@ -213,11 +216,12 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTransforms(t); err != nil {
-		return nil, err
-	}
-	if err := checkTypes(t); err != nil {
-		return nil, err
+	rec.Fault = ""
+	macro := unknownTransform(t)
+	if macro == "" {
+		if err := checkTypes(t); err != nil {
+			return nil, err
+		}
 	}
 	if in.role != nil {
 		rec.RoleARN = *in.role
@@ -238,10 +242,26 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 		return nil, err
 	}
 	rec.setTemplate(*body, "")
+	rec.Description = t.Description
+	if in.role != nil {
+		if _, err := s.cfg.Assume(ctx, rec.RoleARN, stackARN(key, rec)); err != nil {
+			return nil, badRole(rec.RoleARN)
+		}
+	}
+	if macro != "" {
+		if !slices.Contains(rec.Capabilities, string(cloudformationtypes.CapabilityCapabilityAutoExpand)) {
+			return nil, insufficientCapabilities(string(cloudformationtypes.CapabilityCapabilityAutoExpand))
+		}
+		rec.Fault = fmt.Sprintf("Drydock does not implement the transform %s: AWS::Serverless and macros run in Lambda; docs/compatibility.md lists what it implements", macro)
+		return t, nil
+	}
 	if t.Includes() {
 		processed, err := s.include(ctx, key, rec, t)
+		if rec.failsTransform(err) {
+			return t, nil
+		}
 		if err != nil {
-			return nil, err
+			return nil, asInvalid(err)
 		}
 		if t, err = parsed(&processed); err != nil {
 			return nil, err
@@ -253,6 +273,9 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 	}
 	rec.Description = t.Description
 	instance, err := bindTo(key, rec, t)
+	if rec.failsTransform(err) {
+		return t, nil
+	}
 	if err != nil {
 		return nil, asInvalid(err)
 	}
@@ -262,12 +285,16 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 	if _, needed, _ := capabilities(t, instance.Resources); !granted(rec.Capabilities, needed) {
 		return nil, insufficientCapabilities(needed)
 	}
-	if in.role != nil {
-		if _, err := s.cfg.Assume(ctx, rec.RoleARN, stackARN(key, rec)); err != nil {
-			return nil, badRole(rec.RoleARN)
-		}
-	}
 	return t, nil
+}
+
+// failsTransform reports whether err is that of a failed transform, and records it.
+func (rec *stackRecord) failsTransform(err error) bool {
+	fault, ok := errors.AsType[template.TransformError](err)
+	if ok {
+		rec.Fault = string(fault)
+	}
+	return ok
 }
 
 func newOperation(call *awsapi.Call, token *string) operationRecord {
@@ -391,11 +418,6 @@ func (s *Service) DeleteStack(ctx context.Context, in *awscloudformation.DeleteS
 				if o.Export != "" && slices.Contains(other.Imports, o.Export) && other.ID != f.ID && other.Status != cloudformationtypes.StackStatusDeleteComplete {
 					return exportInUse(o.Export, other.Name)
 				}
-			}
-		}
-		for _, other := range all(tx, sc) {
-			if other.Parent == f.arn() {
-				dropReview(tx, other)
 			}
 		}
 		err := stacks.Update(tx, f.key, func(rec *stackRecord) error {

@@ -69,7 +69,7 @@ func (s *Service) UpdateStack(ctx context.Context, in *awscloudformation.UpdateS
 	if err != nil {
 		return nil, err
 	}
-	if !plan.changes() && f.Status != cloudformationtypes.StackStatusUpdateFailed && f.Status != cloudformationtypes.StackStatusCreateFailed {
+	if !plan.changes() && next.Fault == "" && f.Status != cloudformationtypes.StackStatusUpdateFailed && f.Status != cloudformationtypes.StackStatusCreateFailed {
 		return nil, noUpdates()
 	}
 	out.OperationId = &op.ID

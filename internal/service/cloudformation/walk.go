@@ -10,8 +10,8 @@ import (
 // walk calls do for every node of a graph, concurrently for all nodes whose dependencies
 // are done, and returns when all calls have returned. It skips nodes that wait for a failed
 // node. A cycle, which two versions of a stack can form together, is entered at an
-// arbitrary node. No calls start after stop has returned true.
-func walk(waits map[string][]string, do func(id string) bool, stop func() bool) {
+// arbitrary node. No calls start after stop has returned true. A panic fails the resource: no template may end the daemon.
+func (o *operation) walk(waits map[string][]string, do func(id string) bool, stop func() bool) {
 	type end struct {
 		id string
 		ok bool
@@ -21,7 +21,17 @@ func walk(waits map[string][]string, do func(id string) bool, stop func() bool) 
 	begin := func(id string) {
 		begun[id] = true
 		running++
-		go func() { ends <- end{id, do(id)} }()
+		go func() {
+			ok := false
+			defer func() {
+				if p := recover(); p != nil {
+					ok = false
+					o.panicked(id, p)
+				}
+				ends <- end{id, ok}
+			}()
+			ok = do(id)
+		}()
 	}
 	for {
 		for id, on := range waits {
@@ -50,14 +60,14 @@ func walk(waits map[string][]string, do func(id string) bool, stop func() bool) 
 
 // inOrder calls do for every resource, concurrently unless one depends on another. If one fails, it cancels the work on
 // the others and begins no more.
-func inOrder(ctx context.Context, list []*template.Resource, do func(context.Context, *template.Resource) bool) {
+func (o *operation) inOrder(ctx context.Context, list []*template.Resource, do func(context.Context, *template.Resource) bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	waits, declared := map[string][]string{}, map[string]*template.Resource{}
 	for _, d := range list {
 		waits[d.ID], declared[d.ID] = d.DependsOn, d
 	}
-	walk(waits, func(id string) bool {
+	o.walk(waits, func(id string) bool {
 		ok := do(ctx, declared[id])
 		if !ok {
 			cancel(errSibling)

@@ -5,6 +5,11 @@ import "slices"
 // transform is the function that applies a transform to a part of a template.
 const transform = "Fn::Transform"
 
+// A TransformError is the failure of a transform. Unlike other errors of templates, AWS finds it after the call.
+type TransformError string
+
+func (e TransformError) Error() string { return string(e) }
+
 // nameOf returns the name of the transform in a declaration.
 func nameOf(v any) string {
 	if m, ok := v.(*Map); ok {
@@ -97,17 +102,22 @@ func merged(a, b *Map) *Map {
 type includer struct {
 	i     *Instance
 	fetch func(location string) (string, error)
-	parts int
+	// parts, size and values are what has been included so far.
+	parts, size, values int
 }
 
 // A message of AWS that third parties recorded; see also https://github.com/awsdocs/aws-cloudformation-user-guide/pull/232.
 const notText = "The specified S3 object's content should be valid Yaml/JSON"
 
-// maxParts is how many parts a template may include. AWS limits only the size of the result.
-const maxParts = 100
+// maxParts and maxIncluded are how many parts a template may include, and how long all of them may be. AWS limits only the
+// size of the result, which is the same as maxIncluded.
+const (
+	maxParts    = 100
+	maxIncluded = 1_000_000
+)
 
 func (x *includer) failed(why string) error {
-	return errorf("Transform AWS::Include failed with: %s", why)
+	return TransformError("Transform AWS::Include failed with: " + why)
 }
 
 // value returns a value with all the parts that it includes inserted.
@@ -174,9 +184,31 @@ func (x *includer) part(v any) (any, error) {
 		}
 		return nil, err
 	}
+	if x.size += len(text); x.size > maxIncluded {
+		return nil, x.failed("the included parts are too long")
+	}
 	part, err := readPlain(text)
 	if err != nil || includes(part) {
 		return nil, x.failed(notText) // AWS's answer also if a part includes another one
 	}
+	if x.values += count(part); x.values > maxValues {
+		return nil, x.failed("the included parts have too many values")
+	}
 	return part, nil
+}
+
+// count returns how many values a value consists of, with what aliases expand to.
+func count(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			n += count(e)
+		}
+	case *Map:
+		for _, k := range v.Keys() {
+			n += count(v.Get(k))
+		}
+	}
+	return n
 }

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -72,7 +73,7 @@ func (t *Template) bind(env Environment, params map[string]any) (*Instance, erro
 		for _, m := range []**Map{&i.conditions, &resources, &outputs} {
 			out, err := x.section(*m)
 			if err != nil {
-				return nil, errorf("Transform AWS::LanguageExtensions failed with: %s", err)
+				return nil, TransformError(fmt.Sprintf("Transform AWS::LanguageExtensions failed with: %s", err))
 			}
 			*m = out
 		}

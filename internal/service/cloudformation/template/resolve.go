@@ -262,7 +262,7 @@ func (r *resolver) unary(name string, v any) (any, error) {
 	case "Fn::Length":
 		list, ok := v.([]any)
 		if !ok {
-			return nil, errorf("Transform AWS::LanguageExtensions failed with: Fn::Length layout is incorrect")
+			return nil, TransformError("Transform AWS::LanguageExtensions failed with: Fn::Length layout is incorrect")
 		}
 		return Number(strconv.Itoa(len(list))), nil
 	}

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -78,6 +79,10 @@ func Parse(body string) (*Template, error) {
 	for _, k := range root.Keys() {
 		switch k {
 		case "AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Mappings", "Conditions", "Transform", "Resources", "Outputs", "Hooks", transform:
+		case "Globals": // of AWS::Serverless
+			if !root.Has("Transform") {
+				stray = append(stray, k)
+			}
 		default:
 			stray = append(stray, k)
 		}
@@ -132,7 +137,8 @@ func Parse(body string) (*Template, error) {
 	}
 	if !t.extended() || !hasLoops(resources) && !hasLoops(t.outputs) && !hasLoops(t.conditions) {
 		// Without loops everything can be checked without parameters.
-		if _, err := t.static(); err != nil {
+		_, err := t.static()
+		if _, ok := errors.AsType[TransformError](err); err != nil && !ok { // Bind returns that one
 			return nil, err
 		}
 	}
