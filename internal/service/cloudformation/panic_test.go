@@ -3,7 +3,6 @@ package cloudformation_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -29,7 +28,7 @@ func (p panicker) Call(ctx context.Context, in any) (any, error) {
 // TestPanic checks that a panic in the work on a resource fails the resource and nothing else.
 func TestPanic(t *testing.T) {
 	w, ctx := newWorld(t), t.Context()
-	w.config.Log = slog.New(slog.DiscardHandler) // errors in the test's log fail it
+	w.config.Log = testkit.Log(t, "panic in the work on a resource")
 	with := func(types string, do func()) {
 		cancel, ended := w.run(panicker{w.front, types})
 		do()

@@ -1,9 +1,12 @@
 package cloudformation_test
 
 import (
+	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
@@ -94,4 +97,107 @@ S UPDATE_COMPLETE`)
 	}
 	w.delete(t, id)
 	w.want(t, id, "DELETE_COMPLETE")
+}
+
+// TestGroupSignals covers golden scenario 16: a group whose creation waits for the signals of its instances, and whose
+// rolling update does.
+func TestGroupSignals(t *testing.T) {
+	w, ctx := newWide(t), t.Context()
+	image, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
+	if !ok {
+		t.Fatal("no image")
+	}
+	given := []cloudformationtypes.Parameter{{ParameterKey: aws.String("Image"), ParameterValue: &image.ID}}
+	body := func(machine string) string {
+		return strings.Replace(rollingGroup(machine, "{MinInstancesInService: 1, WaitOnResourceSignals: true, PauseTime: PT1H}"), "    UpdatePolicy:", "    CreationPolicy: {ResourceSignal: {Count: 2, Timeout: PT1H}}\n    UpdatePolicy:", 1)
+	}
+	create := func(name string) string {
+		return w.create(t, name, body("t3.micro"), func(in *awscloudformation.CreateStackInput) { in.Parameters = given })
+	}
+	ofGroup := func(script string) string {
+		var out []string
+		for line := range strings.Lines(regexp.MustCompile(`i-[0-9a-f]+`).ReplaceAllString(script, "i")) {
+			if strings.HasPrefix(line, "G ") || strings.HasPrefix(line, "S ") {
+				out = append(out, strings.TrimSuffix(line, "\n"))
+			}
+		}
+		return strings.Join(out, "\n")
+	}
+	instances := func(id string) (out []string) {
+		t.Helper()
+		testkit.Eventually(t, 20*time.Second, func() error {
+			r, err := w.DescribeStackResource(ctx, &awscloudformation.DescribeStackResourceInput{StackName: &id, LogicalResourceId: aws.String("G")})
+			if err != nil || r.StackResourceDetail.PhysicalResourceId == nil {
+				return fmt.Errorf("the group has not been created: %w", err)
+			}
+			groups, err := awsautoscaling.NewFromConfig(w.cfg).DescribeAutoScalingGroups(ctx, &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{*r.StackResourceDetail.PhysicalResourceId}})
+			if err != nil || len(groups.AutoScalingGroups) == 0 || len(groups.AutoScalingGroups[0].Instances) < 2 {
+				return fmt.Errorf("the group has no instances: %w", err)
+			}
+			out = nil
+			for _, i := range groups.AutoScalingGroups[0].Instances {
+				out = append(out, *i.InstanceId)
+			}
+			return nil
+		})
+		return out
+	}
+	bad := create("bad")
+	list := instances(bad)
+	w.signal(t, bad, "G", list[0], "SUCCESS")
+	w.signal(t, bad, "G", list[1], "FAILURE")
+	w.want(t, bad, "ROLLBACK_COMPLETE")
+	wantScript(t, ofGroup(w.script(t, bad)), `S CREATE_IN_PROGRESS User Initiated
+G CREATE_IN_PROGRESS
+G CREATE_IN_PROGRESS Resource creation Initiated
+G CREATE_IN_PROGRESS Received SUCCESS signal with UniqueId i
+G CREATE_FAILED Received FAILURE signal with UniqueId i
+S ROLLBACK_IN_PROGRESS The following resource(s) failed to create: [G]. Rollback requested by user.
+G DELETE_IN_PROGRESS
+G DELETE_COMPLETE
+S ROLLBACK_COMPLETE`)
+
+	good := create("good")
+	list = instances(good)
+	for _, i := range list {
+		w.signal(t, good, "G", i, "SUCCESS")
+	}
+	w.want(t, good, "CREATE_COMPLETE")
+	_, err := w.SignalResource(ctx, &awscloudformation.SignalResourceInput{StackName: &good, LogicalResourceId: aws.String("G"), UniqueId: &list[0], Status: "FAILURE"})
+	testkit.WantError(t, err, "ValidationError", "Stack "+good+" is in CREATE_COMPLETE state and cannot be signaled")
+
+	before := w.script(t, good)
+	testkit.Must(w.UpdateStack(ctx, &awscloudformation.UpdateStackInput{StackName: &good, TemplateBody: aws.String(body("t3.small")), Parameters: given}))(t)
+	signalled := map[string]bool{list[0]: true, list[1]: true}
+	for range 2 { // one batch after the other
+		testkit.Eventually(t, 20*time.Second, func() error {
+			if n := strings.Count(w.script(t, good), "New instance(s) added to autoscaling group"); n < len(signalled)-1 {
+				return fmt.Errorf("%d batches have begun", n)
+			}
+			for _, i := range instances(good) {
+				if !signalled[i] {
+					signalled[i] = true
+					w.signal(t, good, "G", i, "SUCCESS")
+					return nil
+				}
+			}
+			return errors.New("there is no new instance")
+		})
+	}
+	w.want(t, good, "UPDATE_COMPLETE")
+	wantScript(t, ofGroup(strings.TrimPrefix(w.script(t, good), before+"\n")), `S UPDATE_IN_PROGRESS User Initiated
+G UPDATE_IN_PROGRESS
+G UPDATE_IN_PROGRESS Rolling update initiated. Terminating 2 obsolete instance(s) in batches of 1, while keeping at least 1 instance(s) in service. Waiting on resource signals with a timeout of PT1H when new instances are added to the autoscaling group.
+G UPDATE_IN_PROGRESS Temporarily setting autoscaling group MinSize and DesiredCapacity to 2.
+G UPDATE_IN_PROGRESS Terminating instance(s) [i]; replacing with 1 new instance(s).
+G UPDATE_IN_PROGRESS Successfully terminated instance(s) [i] (Progress 50%).
+G UPDATE_IN_PROGRESS New instance(s) added to autoscaling group - Waiting on 1 resource signal(s) with a timeout of PT1H.
+G UPDATE_IN_PROGRESS Received SUCCESS signal with UniqueId i
+G UPDATE_IN_PROGRESS Terminating instance(s) [i]; replacing with 1 new instance(s).
+G UPDATE_IN_PROGRESS Successfully terminated instance(s) [i] (Progress 100%).
+G UPDATE_IN_PROGRESS New instance(s) added to autoscaling group - Waiting on 1 resource signal(s) with a timeout of PT1H.
+G UPDATE_IN_PROGRESS Received SUCCESS signal with UniqueId i
+G UPDATE_COMPLETE
+S UPDATE_COMPLETE_CLEANUP_IN_PROGRESS
+S UPDATE_COMPLETE`)
 }
