@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -373,10 +374,10 @@ func (s *Service) ListResourceRecordSets(ctx context.Context, in *awsroute53.Lis
 	case in.StartRecordType != "" && in.StartRecordName == nil:
 		return nil, errTypeWithoutName()
 	}
-	all := setsOf(s.store, sc, z.ID)
+	all := s.view(&z, sc).sets
 	if in.StartRecordName != nil {
 		from := route53types.ResourceRecordSet{Name: aws.String(asked(*in.StartRecordName)), Type: in.StartRecordType, SetIdentifier: in.StartRecordIdentifier}
-		all = slices.DeleteFunc(all, func(o route53types.ResourceRecordSet) bool { return compareSets(&o, &from) < 0 })
+		all = all[sort.Search(len(all), func(i int) bool { return compareSets(&all[i], &from) >= 0 }):]
 	}
 	some, next, most, err := page(all, in.MaxItems, 300)
 	if some == nil {

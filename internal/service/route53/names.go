@@ -14,7 +14,8 @@ func (p *problem) String() string {
 }
 
 // normalized returns a domain name as Route 53 stores it: in lower case, with a trailing dot, and with characters other
-// than letters, digits, hyphens and underscores as \ooo. A wildcard is \052.
+// than letters, digits, hyphens and underscores as \ooo. A wildcard is \052. Spaces and what is not ASCII must be given
+// like that.
 // https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DomainNameFormat.html
 func normalized(name string) (string, *problem) {
 	var out strings.Builder
@@ -33,9 +34,10 @@ func normalized(name string) (string, *problem) {
 			out.WriteByte('.')
 			continue
 		}
+		escaped := false
 		if c == '\\' && i+3 < len(in) {
 			if n, err := strconv.ParseUint(in[i+1:i+4], 8, 8); err == nil {
-				c, i = byte(n), i+3
+				c, i, escaped = byte(n), i+3, true
 			}
 		}
 		if 'A' <= c && c <= 'Z' {
@@ -44,7 +46,7 @@ func normalized(name string) (string, *problem) {
 		switch {
 		case 'a' <= c && c <= 'z', '0' <= c && c <= '9', c == '-', c == '_':
 			out.WriteByte(c)
-		case c <= ' ' || c > '~':
+		case !escaped && (c <= ' ' || c > '~'):
 			return "", &problem{"UnsupportedCharacter", "Value contains unsupported characters", string(rune(c))}
 		default:
 			fmt.Fprintf(&out, `\%03o`, c)

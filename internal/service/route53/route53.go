@@ -17,6 +17,7 @@ import (
 	"time"
 
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -44,13 +45,14 @@ type Service struct {
 	clock clock.PassiveClock
 
 	mu sync.Mutex
-	// views are the zones as Zones has returned them, by ID.
+	// views are the zones as they were last read, by ID.
 	views map[string]view
 }
 
 type view struct {
 	serial int64
 	zone   *reach.HostedZone
+	sets   []route53types.ResourceRecordSet // in Route 53's order, shared by all readers
 }
 
 // New returns the service.
@@ -117,7 +119,7 @@ func (s *Service) Zones(region string) []reach.Resource {
 			continue
 		}
 		seen[z.ID] = true
-		out = append(out, s.view(&z, ofAccount(item.Key.Account)))
+		out = append(out, s.view(&z, ofAccount(item.Key.Account)).zone)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,14 +131,16 @@ func (s *Service) Zones(region string) []reach.Resource {
 	return out
 }
 
-// view returns a zone as package reach needs it. It is computed again when the zone has changed.
-func (s *Service) view(z *zoneRecord, in regional.Scope) *reach.HostedZone {
+// view returns a zone's record sets, and the zone as package reach needs it. Both are computed again when the zone has
+// changed.
+func (s *Service) view(z *zoneRecord, in regional.Scope) view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if v, ok := s.views[z.ID]; ok && v.serial == z.Serial {
-		return v.zone
+		return v
 	}
-	out := resolvable(z, setsOf(s.store, in, z.ID))
-	s.views[z.ID] = view{z.Serial, out}
+	sets := setsOf(s.store, in, z.ID)
+	out := view{z.Serial, resolvable(z, sets), sets}
+	s.views[z.ID] = out
 	return out
 }
