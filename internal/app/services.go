@@ -52,6 +52,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/secretsmanager"
 	"github.com/drydock-dev/drydock/internal/service/servicequotas"
+	"github.com/drydock-dev/drydock/internal/service/sns"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/service/sts"
@@ -141,6 +142,9 @@ var services = []entry{
 	{new(sts.Service).AWS, func(d *daemon) module.Module { return d.sts.Module() }},
 	{new(kms.Service).AWS, func(d *daemon) module.Module { return d.kms.Module() }},
 	{new(ssm.Service).AWS, func(d *daemon) module.Module { return d.ssm.Module() }},
+	{new(sns.Service).AWS, func(d *daemon) module.Module {
+		return sns.New(sns.Config{Store: d.store, SQS: awscall.SQS{API: d.server}, Log: d.log}).Module()
+	}},
 	{new(sqs.Service).AWS, func(d *daemon) module.Module { return d.newSQS().Module() }},
 	{new(logs.Service).AWS, func(d *daemon) module.Module {
 		return logs.New(logs.Config{Store: d.store, Bytes: d.bytes, KMS: awscall.KMS{API: d.server}, Log: d.log}).Module()
@@ -322,7 +326,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
+	d.events = eventbridge.New(eventbridge.Config{Store: d.store, Bytes: d.bytes, SQS: awscall.SQS{API: d.server}, SNS: awscall.SNS{API: d.server}, Logs: awscall.Logs{API: d.server}, Log: d.log})
 	images := imagestore.New(imagestore.Config{Store: d.store, Blobs: d.blobs, Clock: clocks.RealClock{}})
 	d.ecr = ecr.New(ecr.Config{Store: d.store, Images: images, KMS: awscall.KMS{API: d.server}, Allowed: d.authorizer.Allowed, Emit: d.imageAction, Log: d.log})
 	d.public = ecrpublic.New(ecrpublic.Config{Store: d.store, Images: images, Token: d.ecr.Token, Allowed: d.authorizer.Allowed})

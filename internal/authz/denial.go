@@ -169,6 +169,9 @@ func (d *Denial) Render() *awserr.Error {
 	if d.hiddenKey() {
 		text = "The ciphertext refers to a customer master key that does not exist, does not exist in this region, or you are not allowed to access."
 	}
+	if d.Service == "sns" { // which has its own code, and writes the action in capitals
+		return awserr.New("AuthorizationError", strings.ReplaceAll(text, " sns:", " SNS:")).WithStatus(http.StatusForbidden)
+	}
 	switch protocolOf(d.Service) {
 	case model.ProtocolEC2:
 		return awserr.New("UnauthorizedOperation", text).WithStatus(http.StatusForbidden)

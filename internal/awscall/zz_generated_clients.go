@@ -10,6 +10,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 
@@ -254,6 +255,14 @@ func (c Logs) CreateLogStream(ctx context.Context, in *awscloudwatchlogs.CreateL
 // PutLogEvents calls the operation of that name.
 func (c Logs) PutLogEvents(ctx context.Context, in *awscloudwatchlogs.PutLogEventsInput) (*awscloudwatchlogs.PutLogEventsOutput, error) {
 	return awsapi.Do[awscloudwatchlogs.PutLogEventsOutput](ctx, c.API, in)
+}
+
+// SNS calls operations of the service whose SDK package is sns.
+type SNS struct{ API awsapi.API }
+
+// Publish calls the operation of that name.
+func (c SNS) Publish(ctx context.Context, in *awssns.PublishInput) (*awssns.PublishOutput, error) {
+	return awsapi.Do[awssns.PublishOutput](ctx, c.API, in)
 }
 
 // SQS calls operations of the service whose SDK package is sqs.

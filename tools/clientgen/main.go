@@ -31,6 +31,7 @@ var clients = []client{
 		RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},
 	{"Logs", "cloudwatchlogs", `CreateLogGroup CreateLogStream PutLogEvents`},
+	{"SNS", "sns", `Publish`},
 	{"SQS", "sqs", `SendMessage`},
 	{"STS", "sts", `AssumeRole`},
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
@@ -228,6 +229,10 @@ func (s *Service) call(ctx context.Context, d *delivery, now time.Time) error {
 	if a.Service == "sqs" {
 		in := &awssqs.SendMessageInput{QueueUrl: &d.Target.ARN, MessageBody: &d.Body, MessageGroupId: text(d.Target.Group)}
 		_, err := s.cfg.SQS.SendMessage(ctx, in)
+		return err
+	}
+	if a.Service == "sns" {
+		_, err := s.cfg.SNS.Publish(ctx, &awssns.PublishInput{TopicArn: &d.Target.ARN, Message: &d.Body})
 		return err
 	}
 	group := strings.TrimSuffix(strings.TrimPrefix(a.Resource, "log-group:"), ":*")

@@ -1,5 +1,5 @@
 // Package events answers Amazon EventBridge: event buses, rules with patterns and schedules, and
-// deliveries to SQS queues and CloudWatch Logs log groups.
+// deliveries to SQS queues, SNS topics and CloudWatch Logs log groups.
 //
 // Buses and rules are records in the store. Deliveries in progress are in the byte store, so that
 // an event that PutEvents has accepted survives a crash.
@@ -24,6 +24,7 @@ import (
 	"time"
 
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"k8s.io/utils/clock"
 
@@ -40,6 +41,11 @@ type SQS interface {
 	SendMessage(context.Context, *awssqs.SendMessageInput) (*awssqs.SendMessageOutput, error)
 }
 
+// SNS are the operations of SNS that EventBridge calls.
+type SNS interface {
+	Publish(context.Context, *awssns.PublishInput) (*awssns.PublishOutput, error)
+}
+
 // Logs are the operations of CloudWatch Logs that EventBridge calls.
 type Logs interface {
 	CreateLogStream(context.Context, *awslogs.CreateLogStreamInput) (*awslogs.CreateLogStreamOutput, error)
@@ -51,6 +57,7 @@ type Config struct {
 	Store *store.Store
 	Bytes *bytestore.Store
 	SQS   SQS
+	SNS   SNS
 	Logs  Logs
 	Clock clock.WithTicker // nil means the real clock
 	Log   *slog.Logger     // nil means slog.Default

@@ -11,6 +11,7 @@ import (
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsevents "github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	eventstypes "github.com/aws/aws-sdk-go-v2/service/eventbridge/types"
+	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/google/go-cmp/cmp"
@@ -405,6 +406,25 @@ func TestDeadLetters(t *testing.T) {
 }
 
 // TestLogGroup: a log group gets events if a resource policy lets EventBridge write them.
+func TestTopic(t *testing.T) {
+	w := newWorld(t, options{})
+	testkit.Run(t, w.events.Run)
+	a := w.account(t)
+	topics := awssns.NewFromConfig(w.AWSConfig(a.id))
+	arn := "arn:aws:sns:us-east-1:" + a.id + ":news"
+	policy := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"events.amazonaws.com"},"Action":"sns:Publish","Resource":"` + arn + `"}}`
+	testkit.Must(topics.CreateTopic(t.Context(), &awssns.CreateTopicInput{Name: aws.String("news"), Attributes: map[string]string{"Policy": policy}}))(t)
+	q := a.queue("q", false)
+	allow := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"sns.amazonaws.com"},"Action":"sqs:SendMessage","Resource":"*"}}`
+	testkit.Must(a.sqs.SetQueueAttributes(t.Context(), &awssqs.SetQueueAttributesInput{QueueUrl: &q.url, Attributes: map[string]string{"Policy": allow}}))(t)
+	testkit.Must(topics.Subscribe(t.Context(), &awssns.SubscribeInput{TopicArn: &arn, Protocol: aws.String("sqs"), Endpoint: &q.arn, Attributes: map[string]string{"RawMessageDelivery": "true"}}))(t)
+	a.rule("r", everything, eventstypes.Target{Id: aws.String("1"), Arn: &arn})
+	id := a.put("s", "t", "{}")
+	if got := parse(t, *q.messages(1)[0].Body); got["id"] != id {
+		t.Errorf("%v", got)
+	}
+}
+
 func TestLogGroup(t *testing.T) {
 	w := newWorld(t, options{})
 	testkit.Run(t, w.events.Run)

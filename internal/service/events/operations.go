@@ -31,7 +31,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "ListRules", Members: "EventBusName Limit NamePrefix NextToken"},
 			{Name: "ListRuleNamesByTarget", Members: "EventBusName Limit NextToken TargetArn"},
 			{Name: "PutTargets", Members: "EventBusName Rule Targets.Arn Targets.DeadLetterConfig Targets.Id Targets.Input Targets.InputPath Targets.InputTransformer Targets.RetryPolicy Targets.SqsParameters",
-				Except: "targets other than queues of SQS and log groups of CloudWatch Logs"},
+				Except: "targets other than queues of SQS, topics of SNS and log groups of CloudWatch Logs"},
 			{Name: "RemoveTargets", Members: "EventBusName Force Ids Rule"},
 			{Name: "ListTargetsByRule", Members: "EventBusName Limit NextToken Rule"},
 			{Name: "PutEvents", Members: "Entries", DataEvent: true},

@@ -243,9 +243,10 @@ func newTarget(in *eventstypes.Target) (target, error) {
 		if strings.HasSuffix(t.ARN, ".fifo") && t.Group == "" {
 			return t, errGroup(t.ID)
 		}
+	case a.Service == "sns":
 	case a.Service == "logs" && strings.HasPrefix(a.Resource, "log-group:"):
 	default:
-		return t, awserr.NotImplemented("targets of EventBridge other than queues of SQS and log groups of CloudWatch Logs, such as " + t.ARN)
+		return t, awserr.NotImplemented("targets of EventBridge other than queues of SQS, topics of SNS and log groups of CloudWatch Logs, such as " + t.ARN)
 	}
 	given := 0
 	if in.Input != nil {

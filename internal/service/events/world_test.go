@@ -29,12 +29,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/events"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/logs"
+	"github.com/drydock-dev/drydock/internal/service/sns"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A world is an AWS API server with IAM, SQS, CloudWatch Logs and EventBridge behind it,
+// A world is an AWS API server with IAM, SQS, SNS, CloudWatch Logs and EventBridge behind it,
 // connected as the daemon connects them.
 type world struct {
 	*testkit.Server
@@ -74,19 +75,20 @@ func newWorld(t testing.TB, o options) *world {
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
 			queues := sqs.New(sqs.Config{Store: st, Bytes: w.bytes, Clock: w.clock, Draining: server.Draining, Log: testkit.Log(t)})
+			topics := sns.New(sns.Config{Store: st, SQS: awscall.SQS{API: front}, Clock: w.clock, Log: testkit.Log(t)})
 			groups := logs.New(logs.Config{Store: st, Bytes: w.bytes, Clock: w.clock, Log: testkit.Log(t)})
 			w.events = events.New(events.Config{
-				Store: st, Bytes: w.bytes, SQS: awscall.SQS{API: front}, Logs: awscall.Logs{API: front}, Clock: w.clock,
+				Store: st, Bytes: w.bytes, SQS: awscall.SQS{API: front}, SNS: awscall.SNS{API: front}, Logs: awscall.Logs{API: front}, Clock: w.clock,
 				Log: testkit.Log(t),
 			})
 			w.authorizer = authz.New(authz.Config{
 				Policies:  users.PoliciesOf,
-				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "sqs": queues.Authz(), "logs": groups.Authz(), "events": w.events.Authz()},
+				Resolvers: map[string]authz.Resolver{"iam": users.Authz(), "sqs": queues.Authz(), "sns": topics.Module().Resolver, "logs": groups.Authz(), "events": w.events.Authz()},
 				Store:     st,
 
 				EndpointPolicy: func(context.Context, string, string, string) (string, bool) { return o.endpoint, true },
 			})
-			return []awsapi.Service{users.AWS(), queues.AWS(), groups.AWS(), w.events.AWS()}
+			return []awsapi.Service{users.AWS(), queues.AWS(), topics.AWS(), groups.AWS(), w.events.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := users.LookupAccessKey(ctx, key)
