@@ -3,6 +3,8 @@
 //
 //	go run ./tools/cfngen -in cfn-schemas.jsonl -out internal/service/cloudformation
 //
+// route53.jsonl has those that the reference data lacks, written from AWS's template reference.
+//
 // The types are the lines of types.txt there. What is not used (formats, expressions,
 // tagging) is left out. The same input gives the same bytes.
 package main
@@ -10,9 +12,11 @@ package main
 import (
 	"bufio"
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +25,7 @@ import (
 
 const source = `Generator: tools/cfngen
 Input:     cfn-schemas.jsonl of the project's AWS reference data
-Upstream:  AWS's public resource provider schemas for us-east-1 as shipped in cfn-lint 1.51.0, MIT-0
+Upstream:  tools/cfngen/route53.jsonl (from AWS's template reference), and AWS's public resource provider schemas for us-east-1 as shipped in cfn-lint 1.51.0, MIT-0
 Content:   schemas.jsonl: properties, required, create-only and read-only ones, and the order of replacements, of the types in types.txt
 `
 
@@ -31,6 +35,9 @@ var kept = []string{"type", "properties", "definitions", "required", "createOnly
 // dropped are the parts of a property's schema that are not.
 var dropped = []string{"format", "default", "insertionOrder", "uniqueItems", "minimum", "maximum", "minItems", "maxItems", "requiredXor", "requiredOr", "dependentRequired",
 	"dependentExcluded", "oneOf", "anyOf", "allOf", "deprecated", "$comment"}
+
+//go:embed route53.jsonl
+var route53 string
 
 func main() {
 	in := flag.String("in", "", "cfn-schemas.jsonl")
@@ -54,7 +61,7 @@ func run(in, out string) error {
 	}
 	defer f.Close()
 	lines := map[string][]byte{}
-	scanner := bufio.NewScanner(f)
+	scanner := bufio.NewScanner(io.MultiReader(f, strings.NewReader(route53)))
 	scanner.Buffer(nil, 16<<20)
 	for scanner.Scan() {
 		var s map[string]any

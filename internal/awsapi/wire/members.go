@@ -10,12 +10,20 @@ import (
 // MembersOf returns the members that in, the SDK's input struct of op, carries: what Decode would return for a
 // request that a client makes from in.
 func MembersOf(op *model.Operation, in any) awsapi.Members {
-	return membersOf(op, in, reflect.Value.IsZero)
+	return membersOf(op, in, func(f *field, v reflect.Value) bool {
+		switch v.Kind() {
+		case reflect.Bool, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64:
+			return v.IsZero() && !f.m.Required // clients send required ones even if they are zero
+		}
+		return v.IsZero()
+	})
 }
 
 // Filled returns the members of in that are not empty: not false, 0 or "", nor lists and structures that contain only
 // such values.
-func Filled(op *model.Operation, in any) awsapi.Members { return membersOf(op, in, empty) }
+func Filled(op *model.Operation, in any) awsapi.Members {
+	return membersOf(op, in, func(_ *field, v reflect.Value) bool { return empty(v) })
+}
 
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
@@ -41,7 +49,7 @@ func empty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-func membersOf(op *model.Operation, in any, absent func(reflect.Value) bool) awsapi.Members {
+func membersOf(op *model.Operation, in any, absent func(*field, reflect.Value) bool) awsapi.Members {
 	members := awsapi.Members{}
 	v := reflect.ValueOf(in)
 	if op.Input != nil && v.Kind() == reflect.Pointer && !v.IsNil() {
@@ -50,7 +58,7 @@ func membersOf(op *model.Operation, in any, absent func(reflect.Value) bool) aws
 	return members
 }
 
-func addMembers(members awsapi.Members, absent func(reflect.Value) bool, path string, p *plan, v reflect.Value, depth int) {
+func addMembers(members awsapi.Members, absent func(*field, reflect.Value) bool, path string, p *plan, v reflect.Value, depth int) {
 	if p == nil || depth > maxDepth {
 		return
 	}
@@ -60,7 +68,7 @@ func addMembers(members awsapi.Members, absent func(reflect.Value) bool, path st
 	switch p.kind {
 	case kindStruct:
 		for _, f := range p.fields {
-			if f.plan == nil || f.index < 0 || absent(v.Field(f.index)) {
+			if f.plan == nil || f.index < 0 || absent(f, v.Field(f.index)) {
 				continue
 			}
 			name := join(path, f.m.Name)

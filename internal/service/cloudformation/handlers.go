@@ -51,7 +51,7 @@ var handlers = func() map[string]handler {
 	for _, some := range []map[string]handler{
 		vpcHandlers(), gatewayHandlers(), routeHandlers(), securityGroupHandlers(), vpcEndpointHandlers(), launchTemplateHandlers(),
 		iamHandlers(), eksHandlers(), otherHandlers(),
-		instanceHandlers(), networkHandlers(), eventHandlers(), scalingHandlers(), balancerHandlers(), userHandlers(), customHandlers(), s3Handlers(), ecrHandlers(),
+		instanceHandlers(), networkHandlers(), eventHandlers(), scalingHandlers(), balancerHandlers(), userHandlers(), customHandlers(), s3Handlers(), ecrHandlers(), route53Handlers(),
 	} {
 		maps.Copy(out, some)
 	}

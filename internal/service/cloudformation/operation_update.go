@@ -238,9 +238,10 @@ func (r *request) differences() (out []string) {
 			out = append(out, k)
 		}
 	}
-	if s := schemas()[r.typ]; s != nil && s.Properties["Tags"] != nil && !slices.Contains(out, "Tags") {
+	tags := tagsProperty(r.typ)
+	if s := schemas()[r.typ]; s != nil && s.Properties[tags] != nil && !slices.Contains(out, tags) {
 		if set, gone := r.tagChanges(); len(set)+len(gone) > 0 {
-			out = append(out, "Tags")
+			out = append(out, tags)
 		}
 	}
 	return out

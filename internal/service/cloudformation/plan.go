@@ -141,7 +141,7 @@ func (p *planner) resource(d *template.Resource, now, next *stackRecord) (planne
 	slices.Sort(changed)
 	for _, name := range changed {
 		details, scope := p.details(d, name, now, next), cloudformationtypes.ResourceAttributeProperties
-		if name == "Tags" {
+		if name == tagsProperty(d.Type) {
 			scope = cloudformationtypes.ResourceAttributeTags
 		}
 		for _, detail := range details {

@@ -64,7 +64,7 @@ func call[Out any](r *request, in any) (*Out, error) {
 // serviceNames has the services whose name in error texts is not just the SDK package's
 // name with a capital letter.
 var serviceNames = map[string]string{
-	"autoscaling": "AutoScaling", "cloudwatchlogs": "CloudWatchLogs", "elasticloadbalancing": "ElasticLoadBalancing", "elasticloadbalancingv2": "ElasticLoadBalancingV2", "eventbridge": "EventBridge",
+	"autoscaling": "AutoScaling", "cloudwatchlogs": "CloudWatchLogs", "elasticloadbalancing": "ElasticLoadBalancing", "elasticloadbalancingv2": "ElasticLoadBalancingV2", "eventbridge": "EventBridge", "route53": "Route53",
 }
 
 // serviceOf returns the service of an SDK input, as error texts name it.

@@ -220,9 +220,17 @@ func (r *request) checkTags() error {
 	return nil
 }
 
+// tagsProperty returns the name of the property with the tags of a type.
+func tagsProperty(typ string) string {
+	if typ == hostedZone {
+		return "HostedZoneTags"
+	}
+	return "Tags"
+}
+
 // ownTags returns the resource's tags in the template, which may be a list or a map.
 func (r *request) ownTags() (out []tagRecord) {
-	switch tags := r.props.Get("Tags").(type) {
+	switch tags := r.props.Get(tagsProperty(r.typ)).(type) {
 	case []any:
 		for _, e := range tags {
 			if m, ok := e.(*template.Map); ok {

@@ -23,6 +23,7 @@ import (
 	awsevents "github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
@@ -46,6 +47,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/logs"
+	"github.com/drydock-dev/drydock/internal/service/route53"
 	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
@@ -95,12 +97,13 @@ func newWide(t *testing.T) *world {
 				return func(context.Context, elbnet.Probe) elbnet.Finding { return elbnet.Answers }
 			},
 		}}
+		names := route53.New(route53.Config{Store: st, EC2: machines})
 		classic, balancers := elb.New(balancing), elbv2.New(balancing)
 		scaling := autoscaling.New(autoscaling.Config{Store: st, EC2: machines, Instances: machines, Sources: map[string]autoscaling.Sources{"elb": classic, "elbv2": balancers}, Log: log})
 		w.config = cloudformation.Config{Store: st, API: front, Log: log}
 		stacks := cloudformation.New(w.config)
 		run = append(run, machines.Run, classic.Run, balancers.Run, scaling.Run, stacks.Run)
-		return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), groups.AWS(), buses.AWS(), keys.AWS(), classic.AWS(), balancers.AWS(), scaling.AWS(), buckets.AWS(), registry.AWS(), stacks.AWS()}
+		return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), groups.AWS(), buses.AWS(), keys.AWS(), classic.AWS(), balancers.AWS(), scaling.AWS(), buckets.AWS(), registry.AWS(), names.AWS(), stacks.AWS()}
 	}})
 	w.account = w.Account(t)
 	w.cfg = w.AWSConfig(w.account)
@@ -203,6 +206,9 @@ func (w *world) everything(t *testing.T) map[string]bool {
 	for _, v := range testkit.Must(registry.DescribePullThroughCacheRules(ctx, nil))(t).PullThroughCacheRules {
 		add(v.EcrRepositoryPrefix)
 	}
+	for _, v := range testkit.Must(awsroute53.NewFromConfig(w.cfg).ListHostedZones(ctx, nil))(t).HostedZones {
+		add(v.Id)
+	}
 	scaling := awsautoscaling.NewFromConfig(w.cfg)
 	for _, v := range testkit.Must(scaling.DescribeAutoScalingGroups(ctx, nil))(t).AutoScalingGroups {
 		add(v.AutoScalingGroupName)
@@ -254,6 +260,60 @@ const net = `
 `
 
 var typesTests = map[string]typesTest{
+	"names": {body: `
+Resources:
+  V: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.0.0.0/16, EnableDnsHostnames: true}}
+  W: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.1.0.0/16, EnableDnsHostnames: true}}
+  Public: {Type: AWS::Route53::HostedZone, Properties: {Name: names.test}}
+  Private:
+    Type: AWS::Route53::HostedZone
+    Properties:
+      Name: inside.test
+      HostedZoneConfig: {Comment: one}
+      HostedZoneTags: [{Key: k, Value: v}]
+      VPCs: [{VPCId: !Ref V, VPCRegion: !Ref 'AWS::Region'}]
+  A: {Type: AWS::Route53::RecordSet, Properties: {HostedZoneId: !Ref Private, Name: a.inside.test, Type: A, TTL: '60', ResourceRecords: [10.0.0.1]}}
+  Alias: {Type: AWS::Route53::RecordSet, DependsOn: A, Properties: {HostedZoneName: inside.test., Name: alias.inside.test., Type: A, AliasTarget: {DNSName: a.inside.test, HostedZoneId: !Ref Private}}}
+  Group:
+    Type: AWS::Route53::RecordSetGroup
+    Properties:
+      HostedZoneId: !Ref Public
+      Comment: c
+      RecordSets:
+        - {Name: one.names.test, Type: CNAME, TTL: '300', ResourceRecords: [two.names.test]}
+        - {Name: weighted.names.test, Type: A, TTL: '5', SetIdentifier: x, Weight: 10, ResourceRecords: [192.0.2.1, 192.0.2.2]}
+Outputs:
+  Public: {Value: !Ref Public}
+  Servers: {Value: !Join [',', !GetAtt Public.NameServers]}
+  Private: {Value: !GetAtt Private.Id}
+  A: {Value: !Ref A}
+  Group: {Value: !Ref Group}
+`, outputs: map[string]string{"Public": "Z", "Servers": "ns-", "Private": "Z", "A": "a.inside.test", "Group": "names-Group-"},
+		changes: []string{"10.0.0.1]", "10.0.0.2]", "Comment: one", "Comment: two", "Name: one.names.test, Type: CNAME", "Name: three.names.test, Type: CNAME", "Weight: 10", "Weight: 20",
+			"VPCs: [{VPCId: !Ref V,", "VPCs: [{VPCId: !Ref W, VPCRegion: !Ref 'AWS::Region'}, {VPCId: !Ref V,"},
+		tags: team,
+		changed: func(t *testing.T, w *world, out map[string]string) {
+			client := awsroute53.NewFromConfig(w.cfg)
+			z := testkit.Must(client.GetHostedZone(t.Context(), &awsroute53.GetHostedZoneInput{Id: aws.String(out["Private"])}))(t)
+			if len(z.VPCs) != 2 || *z.HostedZone.Config.Comment != "two" || *z.HostedZone.ResourceRecordSetCount != 4 {
+				t.Errorf("%+v %+v", z.HostedZone, z.VPCs)
+			}
+			tags := testkit.Must(client.ListTagsForResource(t.Context(), &awsroute53.ListTagsForResourceInput{ResourceId: aws.String(out["Private"]), ResourceType: "hostedzone"}))(t).ResourceTagSet.Tags
+			if len(tags) != 2 {
+				t.Errorf("%+v", tags)
+			}
+			var have []string
+			for _, set := range testkit.Must(client.ListResourceRecordSets(t.Context(), &awsroute53.ListResourceRecordSetsInput{HostedZoneId: aws.String(out["Public"])}))(t).ResourceRecordSets {
+				have = append(have, *set.Name+" "+string(set.Type))
+				if set.Weight != nil && *set.Weight != 20 {
+					t.Errorf("weight %d", *set.Weight)
+				}
+			}
+			if got := strings.Join(have, ", "); got != "names.test. NS, names.test. SOA, three.names.test. CNAME, weighted.names.test. A" {
+				t.Error(got)
+			}
+		},
+	},
 	"network": {body: `
 Resources:` + net + `
   Other: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.8.0.0/16}}
