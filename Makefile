@@ -12,7 +12,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk soak advice race race-e2e bench fuzz clean
+.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk karpenter soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,7 @@ e2e: export PATH := $(CURDIR)/bin:$(PATH)
 e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
+	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar IS NOT RUN: there is no karpenter: make karpenter"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
 
 EKSCTL ?= v0.230.0
@@ -126,6 +127,15 @@ cdk: ## install CDK's program and library of the releases CDK and CDK_LIB into b
 	npm install --prefix bin/cdk-npm --no-save --no-audit --no-fund aws-cdk@$(CDK) aws-cdk-lib@$(CDK_LIB) constructs@10
 	ln -sfn cdk-npm/node_modules/aws-cdk/bin/cdk bin/cdk
 	bin/cdk --version
+
+KARPENTER ?= v1.14.1
+karpenter: ## build bin/karpenter, the controller of the release KARPENTER, for e2e: from the Go module proxy
+	@set -e; src=$$(mktemp -d); trap "chmod -R u+w $$src; rm -rf $$src" EXIT; \
+	dir=$$($(GO) mod download -json github.com/aws/karpenter-provider-aws@$(KARPENTER) | sed -n 's/^.*"Dir": "\(.*\)",$$/\1/p'); \
+	cp -r $$dir/. $$src; chmod -R u+w $$src; cd $$src; \
+	$(GO) mod edit -replace sigs.k8s.io/karpenter=sigs.k8s.io/karpenter@$(KARPENTER); \
+	$(GO) build -mod=mod -ldflags '-s -w' -o $(CURDIR)/bin/karpenter ./cmd/controller; \
+	rm -rf $(CURDIR)/bin/karpenter-crds; cp -r pkg/apis/crds $(CURDIR)/bin/karpenter-crds
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
