@@ -74,7 +74,7 @@ Other types are refused as AWS refuses types that it does not know. It differs f
 - Stacks can be nested in at most ten levels.
 - DeletionPolicy Snapshot is refused.
 - TemplateURL also takes URLs below Drydock's own address, to which the AWS CLI uploads.
-- Of transforms there are AWS::LanguageExtensions and AWS::Include; AWS::Serverless and macros are refused, as are Hooks, and Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.
+- Of transforms there are AWS::LanguageExtensions and AWS::Include; AWS::Serverless and macros fail the stack or the change set. Refused are Hooks, and Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.
   What a transform fails with is the error of CreateStack, UpdateStack and CreateChangeSet. AWS fails the stack or the change set later.
 - On instances there are cfn-signal and cfn-get-metadata, with or without credentials; cfn-init and cfn-hup say that they are not supported.
 - Dynamic references resolve parameters of SSM, not those that are SecureString, and no secrets.
