@@ -177,14 +177,14 @@ func grants(document, who string) Cost {
 			}
 			n := 0
 			for _, a := range s.Actions {
-				n += breadth(a, 10)
+				n += actionCost(a)
 			}
 			if s.NotActions != nil {
-				n += 100
+				n += actionCost("*")
 			}
 			widest := 1
 			for _, r := range s.Resources {
-				widest = max(widest, breadth(r, 2))
+				widest = max(widest, resourceCost(r))
 			}
 			if s.Principals != nil && s.Principals.All && len(s.Conditions) == 0 {
 				widest *= 3
@@ -218,13 +218,25 @@ func short(arns ...string) []string {
 	return out
 }
 
-// breadth returns 1 for a name, wide for a pattern, and 3 times that for everything.
-func breadth(pattern string, wide int) int {
+// actionCost returns 1 for an action, and more for patterns than for any list of what they might match.
+func actionCost(pattern string) int {
 	switch {
-	case pattern == "*" || strings.HasSuffix(pattern, ":*") && !strings.HasPrefix(pattern, "arn:"):
-		return 3 * wide
+	case strings.Trim(pattern, "*") == "":
+		return 1_000_000
+	case strings.HasSuffix(pattern, ":*"):
+		return 500
 	case strings.ContainsAny(pattern, "*?"):
-		return wide
+		return 50
+	}
+	return 1
+}
+
+func resourceCost(pattern string) int {
+	switch {
+	case pattern == "*":
+		return 6
+	case strings.ContainsAny(pattern, "*?"):
+		return 2
 	}
 	return 1
 }

@@ -37,6 +37,7 @@ func TestPermitted(t *testing.T) {
 		{"a role that is full", policy.Policies{Identity: ten}, []advice.Change{attach}, "which is the quota"},
 		{"an endpoint, too", policy.Policies{Endpoint: closed}, []advice.Change{attach}, "no VPC endpoint policy allows"},
 		{"both", policy.Policies{Endpoint: closed}, []advice.Change{attach, open}, ""},
+		{"another call's endpoint", policy.Policies{}, []advice.Change{attach, open}, ""},
 		{"no such policy", policy.Policies{}, []advice.Change{{Kind: advice.AttachPolicy, Value: "arn:aws:iam::aws:policy/None"}}, "there is no policy"},
 	} {
 		req := policy.Request{Action: ActionDescribeInstances, Resource: "*", Principal: policy.Principal{Account: "000000000000", ARN: "arn:aws:sts::000000000000:assumed-role/node/i-1", RoleARN: role, ID: "AROA:i-1"}}

@@ -193,6 +193,14 @@ func TestTryNodeEntry(t *testing.T) {
 			t.Errorf("%s, %t: %s, want %s", typ, replace, got, want)
 		}
 	}
+	isNode := func(want string) {
+		t.Helper()
+		refused, _ := errors.AsType[*eks.Refusal](w.svc.TryNode(t.Context(), plane.ID, role))
+		if got := refused; got == nil && want != "" || got != nil && got.Cause() != want {
+			t.Errorf("TryNode: %v, want %s", got, want)
+		}
+	}
+	isNode(eks.CauseNotMapped)
 	try("EC2_LINUX", false, "<nil>")
 	try("STANDARD", false, "would not be a node's role")
 	if _, err := w.client.DescribeAccessEntry(t.Context(), &awseks.DescribeAccessEntryInput{ClusterName: dev, PrincipalArn: &role}); err == nil {
@@ -201,10 +209,18 @@ func TestTryNodeEntry(t *testing.T) {
 	if _, err := w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: &role}); err != nil {
 		t.Fatal(err)
 	}
+	isNode(eks.CauseNotNodeEntry)
 	try("EC2_LINUX", false, "already in use on this cluster")
 	try("EC2_LINUX", true, "<nil>")
 	if _, err := w.client.UpdateAccessEntry(t.Context(), &awseks.UpdateAccessEntryInput{ClusterName: dev, PrincipalArn: &role, KubernetesGroups: []string{"devs"}}); err != nil {
 		t.Fatal(err)
 	}
 	try("EC2_LINUX", true, "people who use the role lose")
+	if _, err := w.client.DeleteAccessEntry(t.Context(), &awseks.DeleteAccessEntryInput{ClusterName: dev, PrincipalArn: &role}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: dev, PrincipalArn: &role, Type: aws.String("EC2_LINUX")}); err != nil {
+		t.Fatal(err)
+	}
+	isNode("")
 }
