@@ -33,7 +33,8 @@ func (x *Explainer) whole(ctx context.Context, e *api.NodeExplanation, m *machin
 		}
 	}
 	if stuck.Reason.By == node.ByIAM && !slices.ContainsFunc(stuck.Reason.Fixes, func(f advice.Fix) bool { return !permission(&f) || refused(&f, &a) }) {
-		stuck.Reason.Fixes = nil // it has been allowed since, and the node tries again
+		stuck.Reason.Fixes = nil
+		stuck.Reason.Text += "\nThis has been allowed since, and the node tries again."
 		return
 	}
 	for i := range stuck.Reason.Fixes {
@@ -130,9 +131,6 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 		add("the cluster does not take its role for a node's", x.admitted(ctx, e.Region, s))
 		if id, err := x.cfg.EKS.ServiceAccountIdentity(ctx, s.Cluster, "kube-system", "aws-node"); err == nil {
 			cniHasRole = id.RoleARN != "" || id.Association != nil
-		}
-		if fix, missing := x.withCNI(ctx, s.Cluster, e.Region); missing {
-			add("the cluster has no CNI plugin", fix)
 		}
 	}
 	who.UserID, who.ARN = strings.TrimSuffix(who.UserID, "session")+m.ID, strings.TrimSuffix(who.ARN, "session")+m.ID

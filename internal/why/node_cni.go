@@ -29,25 +29,16 @@ func (x *Explainer) missingCNI(ctx context.Context, e *api.NodeExplanation, now 
 		return // Fargate has its own network
 	}
 	ctx = awsapi.WithCall(ctx, &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
-	fixes, missing := x.withCNI(ctx, e.Cluster, e.Region)
-	if !missing {
-		return
+	facts, err := x.cfg.EKS.PodFacts(ctx, e.Cluster, "kube-system", "aws-node")
+	if err != nil || facts.Pod != nil || len(facts.Events) > 0 {
+		return // it exists, or that is unknown
 	}
 	e.Steps[image].State = api.StepFailed
 	e.Steps[image].Evidence = "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"
 	e.Steps[image].Reason = &api.Reason{
 		By: node.ByCluster, Code: codeNoCNI, Component: "DaemonSet kube-system/aws-node",
-		Text:  "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes do not become Ready",
-		Fixes: fixes,
+		Text: "the cluster has no pods of aws-node, the VPC CNI plugin: without it nodes do not become Ready",
+		Fixes: advice.Try(func(changes []advice.Change) error { return x.cfg.EKS.TryAddon(ctx, e.Cluster, changes[0].Value) },
+			[]advice.Change{{Kind: advice.InstallAddon, Resource: e.Cluster, Value: "vpc-cni"}}, "aws eks create-addon --cluster-name "+e.Cluster+" --addon-name vpc-cni --region "+e.Region),
 	}
-}
-
-// withCNI returns the fix that installs the CNI plugin, and whether a cluster has none.
-func (x *Explainer) withCNI(ctx context.Context, cluster, region string) (fixes []advice.Fix, missing bool) {
-	facts, err := x.cfg.EKS.PodFacts(ctx, cluster, "kube-system", "aws-node")
-	if err != nil || facts.Pod != nil || len(facts.Events) > 0 {
-		return nil, false // it exists, or that is unknown
-	}
-	return advice.Try(func(changes []advice.Change) error { return x.cfg.EKS.TryAddon(ctx, cluster, changes[0].Value) },
-		[]advice.Change{{Kind: advice.InstallAddon, Resource: cluster, Value: "vpc-cni"}}, "aws eks create-addon --cluster-name "+cluster+" --addon-name vpc-cni --region "+region), true
 }
