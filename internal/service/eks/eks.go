@@ -142,6 +142,7 @@ const (
 	CauseSignature  = access.CauseSignature
 	CauseStaleEntry = access.CauseStaleEntry
 
+	CauseNotMapped    = access.CauseNotMapped
 	CauseNotNodeEntry = access.CauseNotNodeEntry
 	CauseNotNode      = access.CauseNotNode
 )
