@@ -63,6 +63,7 @@ func sample(in reflect.Value) {
 			name = arn.New("elasticloadbalancing", "us-east-1", "111122223333", a)
 		}
 		switch {
+		case !f.CanSet():
 		case f.Type() == reflect.TypeFor[*string]():
 			f.Set(reflect.ValueOf(&name))
 		case f.Type() == reflect.TypeFor[[]string]():

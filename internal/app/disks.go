@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,37 +14,51 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
-// disks stores the root volumes of instances as files.
+// disks stores the root volumes of instances and their snapshots as files, by ID.
 type disks struct{ dir string }
 
-var _ compute.Disks = disks{}
+var (
+	_ compute.Disks = disks{}
+	_ ec2.Disks     = disks{}
+)
 
-// newDisks opens the disks of the existing instances.
-func newDisks(dataDir string, instances *ec2.Service) (disks, error) {
-	d := disks{filepath.Join(dataDir, "disks")}
+func disksIn(dataDir string) disks { return disks{filepath.Join(dataDir, "disks")} }
+
+// open creates the folder, and removes what belongs to no instance and no snapshot.
+func (d disks) open(of *ec2.Service) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		return d, err
+		return err
 	}
-	known, err := instances.InstanceIDs()
+	known, err := of.InstanceIDs()
 	if err == nil {
+		maps.Copy(known, of.SnapshotIDs())
 		err = d.sweep(known)
 	}
 	if err != nil {
-		return d, fmt.Errorf("removing the disks of ended instances: %w", err)
+		return fmt.Errorf("removing the disks of ended instances: %w", err)
 	}
-	return d, nil
+	return nil
 }
 
-func (d disks) file(instanceID string) (string, error) {
-	if !strings.HasPrefix(instanceID, "i-") || strings.ContainsAny(instanceID, "/\\.") {
-		return "", fmt.Errorf("bad instance ID %q", instanceID)
+func (d disks) file(id string) (string, error) {
+	if !strings.HasPrefix(id, "i-") && !strings.HasPrefix(id, "snap-") || strings.ContainsAny(id, "/\\.") {
+		return "", fmt.Errorf("%q is the ID of neither an instance nor a snapshot", id)
 	}
-	return filepath.Join(d.dir, instanceID), nil
+	return filepath.Join(d.dir, id), nil
+}
+
+// Copy implements ec2.Disks.
+func (d disks) Copy(from, to string) error {
+	data, ok, err := d.Load(from)
+	if err != nil || !ok {
+		return err
+	}
+	return d.Save(to, data)
 }
 
 // Load implements compute.Disks.
-func (d disks) Load(instanceID string) ([]byte, bool, error) {
-	name, err := d.file(instanceID)
+func (d disks) Load(id string) ([]byte, bool, error) {
+	name, err := d.file(id)
 	if err != nil {
 		return nil, false, err
 	}
@@ -63,8 +78,8 @@ func (d disks) Save(instanceID string, data []byte) error {
 	return atomicfile.Write(name, data, 0o600)
 }
 
-// sweep removes the disks of unknown instances: a crash may come between the end of an instance and the removal of
-// its disk.
+// sweep removes the disks of unknown instances and snapshots: a crash may come between the end of an instance and the
+// removal of its disk.
 func (d disks) sweep(known map[string]bool) error {
 	list, err := os.ReadDir(d.dir)
 	if err != nil {
@@ -79,9 +94,9 @@ func (d disks) sweep(known map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// Remove implements compute.Disks.
-func (d disks) Remove(instanceID string) error {
-	name, err := d.file(instanceID)
+// Remove implements compute.Disks and ec2.Disks.
+func (d disks) Remove(id string) error {
+	name, err := d.file(id)
 	if err != nil {
 		return err
 	}

@@ -257,6 +257,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	ensureServiceRole := awscall.IAM{API: d.server}.EnsureServiceRole
 	quotas := newQuotaTables(d.store, d.cfg.Quotas)
 	d.ec2 = ec2.New(ec2.Config{
+		Disks:     disksIn(d.cfg.DataDir),
 		Store:     d.store,
 		Timing:    d.timing,
 		Profiles:  identities{d.iam},
@@ -339,8 +340,8 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 // makeMachines builds what runs instances and pods, and what explains and breaks it. EC2 gets its machines when it
 // starts to run.
 func (d *daemon) makeMachines(ctx context.Context) error {
-	volumes, err := newDisks(d.cfg.DataDir, d.ec2)
-	if err != nil {
+	volumes := disksIn(d.cfg.DataDir)
+	if err := volumes.open(d.ec2); err != nil {
 		return err
 	}
 	endpoint, trusted, err := d.endpoint()

@@ -5,6 +5,7 @@
 package images
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -78,14 +79,23 @@ type Image struct {
 	Created        time.Time
 	RootDevice     string
 	Devices        []Device
+	// Base is the name of the catalogue image that a user's image descends from. It is empty in the catalogue.
+	Base string
 }
 
-// A Device is a block device in an image's mapping.
+// BaseName is the name of the catalogue image that has the image's operating system.
+func (i Image) BaseName() string { return cmp.Or(i.Base, i.Name) }
+
+// A Device is a block device in an image's mapping. The last five members are only set in images of users.
 type Device struct {
 	Name      string
 	SizeGiB   int32
 	Type      string // gp2, gp3
 	Encrypted bool
+
+	IOPS, Throughput     int32
+	KMSKeyID, SnapshotID string
+	Keep                 bool // the volume outlives its instance
 }
 
 // A Parameter is a public SSM parameter.

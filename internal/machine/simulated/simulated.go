@@ -44,10 +44,10 @@ type Config struct {
 	Log      *slog.Logger     // nil means slog.Default()
 }
 
-// Disks stores the root volumes of instances.
+// Disks stores the root volumes of instances and their snapshots.
 type Disks interface {
-	// Load returns what Save last saved, or false if it saved nothing.
-	Load(instanceID string) ([]byte, bool, error)
+	// Load returns what Save last saved for an instance, or what a snapshot holds, or false if there is nothing.
+	Load(id string) ([]byte, bool, error)
 	Save(instanceID string, data []byte) error
 }
 

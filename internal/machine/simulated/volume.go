@@ -31,7 +31,7 @@ func (v *volume) touch() {
 	v.written = true
 }
 
-// load restores the contents of the machine's root volume. first means that the machine has never booted, resumed
+// load restores the contents of the machine's root volume, or those of the snapshot that it was created from. first means that the machine has never booted, resumed
 // that it continues after a restart of the daemon.
 func (c *Computer) load() (first, resumed bool, err error) {
 	if c.before != nil { // after a reboot
@@ -41,6 +41,10 @@ func (c *Computer) load() (first, resumed bool, err error) {
 		return true, false, nil
 	}
 	data, ok, err := c.rt.cfg.Disks.Load(c.in.ID)
+	if !ok && err == nil && c.in.RootSnapshot != "" {
+		first = true
+		data, ok, err = c.rt.cfg.Disks.Load(c.in.RootSnapshot)
+	}
 	if err != nil || !ok {
 		return true, false, err
 	}
@@ -52,10 +56,10 @@ func (c *Computer) load() (first, resumed bool, err error) {
 		c.reboots = d.Reboots
 	}
 	if len(d.Files) == 0 {
-		return false, resumed, nil
+		return first, resumed, nil
 	}
 	c.volume.touch()
-	return false, resumed, c.image.FS.Restore(d.Files)
+	return first, resumed, c.image.FS.Restore(d.Files)
 }
 
 // groupTag marks the instances of Auto Scaling groups, which are never started again.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -128,6 +129,7 @@ var authzKinds = map[string]authzKind{
 	"prefix-list":                  stored(record.PrefixLists, noKeys),
 	"vpc-flow-log":                 stored(record.FlowLogs, noKeys),
 	"image":                        authzImage,
+	"snapshot":                     authzSnapshot,
 }
 
 func authzGroup(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
@@ -184,9 +186,9 @@ func authzTemplate(s *Service, sc resource.Scope, _, id string) (authz.Resource,
 	return authz.Resource{ARN: sc.ARN("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", "")}, true
 }
 
-// authzImage resolves an image. Images belong to AWS, so their ARNs have no account.
+// authzImage resolves an image. The ARNs of images and snapshots have no account.
 func authzImage(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
-	img, ok := s.LookupImage(sc, id)
+	img, public, tags, ok := s.ImageOf(sc, id)
 	if !ok {
 		return authz.Resource{}, false
 	}
@@ -195,8 +197,20 @@ func authzImage(s *Service, sc resource.Scope, _, id string) (authz.Resource, bo
 		owner = img.OwnerID
 	}
 	return authz.Resource{
-		ARN:  "arn:" + awsapi.Partition + ":ec2:" + sc.Region + "::image/" + img.ID,
-		Keys: keyed("ec2:imageid", img.ID, "ec2:imagetype", "machine", "ec2:owner", owner, "ec2:public", "true", "ec2:rootdevicetype", "ebs"),
+		ARN: "arn:" + awsapi.Partition + ":ec2:" + sc.Region + "::image/" + img.ID, Tags: tags,
+		Keys: keyed("ec2:imageid", img.ID, "ec2:imagetype", "machine", "ec2:owner", owner, "ec2:public", strconv.FormatBool(public), "ec2:rootdevicetype", "ebs"),
+	}, true
+}
+
+func authzSnapshot(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
+	v, owner, err := storage.FindSnapshot(s.Store, sc, id)
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{
+		ARN: "arn:" + awsapi.Partition + ":ec2:" + sc.Region + "::snapshot/" + id, Tags: v.Tags,
+		Keys: keyed("ec2:snapshotid", id, "ec2:owner", owner, "ec2:parentvolume", sc.ARN("volume", v.VolumeID), "ec2:volumesize", itoa(&v.SizeGiB),
+			"ec2:snapshottime", v.Started.Format(time.RFC3339), "ec2:encrypted", strconv.FormatBool(v.Encrypted)),
 	}, true
 }
 

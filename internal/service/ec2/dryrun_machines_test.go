@@ -21,8 +21,26 @@ func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.
 	fleet := must(w.CreateFleet(ctx, &awsec2.CreateFleetInput{LaunchTemplateConfigs: configs, TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(0)}}))(t).FleetId
 	other := w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.InstanceMarketOptions = spot(nil) })[0]
 	sir := other.SpotInstanceRequestId
+	snap := must(w.CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: data1}))(t).SnapshotId
+	golden := must(w.CreateImage(ctx, &awsec2.CreateImageInput{InstanceId: instance.InstanceId, Name: aws.String("golden")}))(t).ImageId
+	root := must(w.DescribeImages(ctx, &awsec2.DescribeImagesInput{ImageIds: []string{*golden}}))(t).Images[0].BlockDeviceMappings[:1]
 	w.quiet(t)
 	return map[string]any{
+		"CreateSnapshot":                    &awsec2.CreateSnapshotInput{VolumeId: data1},
+		"CreateSnapshots":                   &awsec2.CreateSnapshotsInput{InstanceSpecification: &ec2types.InstanceSpecification{InstanceId: instance.InstanceId}},
+		"CopySnapshot":                      &awsec2.CopySnapshotInput{SourceRegion: aws.String("us-east-1"), SourceSnapshotId: snap},
+		"DeleteSnapshot":                    &awsec2.DeleteSnapshotInput{SnapshotId: snap},
+		"DescribeSnapshots":                 &awsec2.DescribeSnapshotsInput{},
+		"ModifySnapshotAttribute":           &awsec2.ModifySnapshotAttributeInput{SnapshotId: snap, OperationType: "add", UserIds: []string{"111122223333"}},
+		"ResetSnapshotAttribute":            &awsec2.ResetSnapshotAttributeInput{SnapshotId: snap, Attribute: "createVolumePermission"},
+		"DescribeSnapshotAttribute":         &awsec2.DescribeSnapshotAttributeInput{SnapshotId: snap, Attribute: "createVolumePermission"},
+		"CreateImage":                       &awsec2.CreateImageInput{InstanceId: instance.InstanceId, Name: aws.String("other")},
+		"RegisterImage":                     &awsec2.RegisterImageInput{Name: aws.String("other"), RootDeviceName: instance.RootDeviceName, BlockDeviceMappings: []ec2types.BlockDeviceMapping{{DeviceName: root[0].DeviceName, Ebs: &ec2types.EbsBlockDevice{SnapshotId: root[0].Ebs.SnapshotId}}}},
+		"CopyImage":                         &awsec2.CopyImageInput{Name: aws.String("other"), SourceImageId: golden, SourceRegion: aws.String("us-east-1")},
+		"DeregisterImage":                   &awsec2.DeregisterImageInput{ImageId: golden},
+		"ModifyImageAttribute":              &awsec2.ModifyImageAttributeInput{ImageId: golden, Description: &ec2types.AttributeValue{Value: aws.String("other")}},
+		"ResetImageAttribute":               &awsec2.ResetImageAttributeInput{ImageId: golden, Attribute: "launchPermission"},
+		"DescribeImageAttribute":            &awsec2.DescribeImageAttributeInput{ImageId: golden, Attribute: "launchPermission"},
 		"ModifyInstanceAttribute":           &awsec2.ModifyInstanceAttributeInput{InstanceId: instance.InstanceId, DisableApiStop: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}},
 		"ResetInstanceAttribute":            &awsec2.ResetInstanceAttributeInput{InstanceId: other.InstanceId, Attribute: "sourceDestCheck"},
 		"DescribeInstanceAttribute":         &awsec2.DescribeInstanceAttributeInput{InstanceId: instance.InstanceId, Attribute: "userData"},

@@ -4,8 +4,8 @@
 //	ec2         operation tables, what authorization asks, tags of every kind, Run
 //	fleet       insights
 //	instance
-//	keypair  instancetype  launchtemplate  storage   endpoint  vpc  routing
-//	                       image                     eni  firewall  ipam  quota
+//	keypair  instancetype  launchtemplate            endpoint  vpc  routing
+//	                       image  storage            eni  firewall  ipam  quota
 //	record      the stored network and instances
 //	resource    scopes, IDs, pages, client tokens; filter, tag, ec2err
 //
@@ -54,6 +54,7 @@ type (
 	PodInterface     = eni.PodInterface
 	PodInterfaceSpec = eni.PodInterfaceSpec
 	Tags             = tag.Set
+	Disks            = storage.Disks
 )
 
 // DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region, unless Config
@@ -85,6 +86,8 @@ type Config struct {
 	// VCPUQuota returns how many vCPUs an account may run in the bucket with a Service Quotas code
 	// (VCPUQuotaCode). nil means DefaultVCPUQuota for each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
+	// Disks has what instances write to their root volumes. If nil, snapshots hold no data.
+	Disks Disks
 	// Faults determine which pools have no capacity. nil means that all have.
 	Faults *fault.Set
 	Log    *slog.Logger
@@ -139,7 +142,8 @@ func New(cfg Config) *Service {
 		core.Log = slog.Default()
 	}
 	interfaces := eni.New(core)
-	images := image.New(core, cfg.Parameter)
+	volumes := storage.New(core, cfg.Disks)
+	images := image.New(core, volumes, cfg.Parameter)
 	instances := instance.New(core, instance.Config{
 		Images: images, Interfaces: interfaces, Profiles: cfg.Profiles,
 		VCPUQuota: cfg.VCPUQuota, Faults: cfg.Faults, Launcher: cfg.Launcher, Ended: fleet.Poke,
@@ -151,7 +155,7 @@ func New(cfg Config) *Service {
 		routingService:      routing.New(core, interfaces),
 		vpcService:          vpc.New(core),
 		endpointService:     endpoint.New(core, interfaces),
-		storageService:      storage.New(core),
+		storageService:      volumes,
 		imageService:        images,
 		templateService:     launchtemplate.New(core, images),
 		instanceTypeService: instancetype.New(core),

@@ -179,7 +179,7 @@ func TestRunInstancesRefuses(t *testing.T) {
 			in.CpuOptions = &ec2types.CpuOptionsRequest{CoreCount: aws.Int32(1)}
 		},
 			"MissingParameter", "When specifying CpuOptions you must specify both CoreCount and ThreadsPerCore."},
-		{"a volume of another snapshot", volume(ec2types.EbsBlockDevice{SnapshotId: aws.String("snap-0123456789abcdef0")}), "NotImplemented", ""},
+		{"a volume of another snapshot", volume(ec2types.EbsBlockDevice{SnapshotId: aws.String("snap-0123456789abcdef0")}), "InvalidSnapshot.NotFound", "The snapshot 'snap-0123456789abcdef0' does not exist."},
 		{"a device twice", func(in *awsec2.RunInstancesInput) {
 			d := ec2types.BlockDeviceMapping{DeviceName: aws.String("/dev/sdb"), Ebs: &ec2types.EbsBlockDevice{VolumeSize: aws.Int32(1)}}
 			in.BlockDeviceMappings = []ec2types.BlockDeviceMapping{d, d}

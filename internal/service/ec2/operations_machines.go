@@ -3,10 +3,15 @@ package ec2
 import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/ec2/fleet"
+	"github.com/drydock-dev/drydock/internal/service/ec2/image"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
 )
+
+// ebs are the members of a block device mapping's volume.
+const ebs = "BlockDeviceMappings.Ebs.DeleteOnTermination BlockDeviceMappings.Ebs.Encrypted BlockDeviceMappings.Ebs.Iops BlockDeviceMappings.Ebs.KmsKeyId " +
+	"BlockDeviceMappings.Ebs.SnapshotId BlockDeviceMappings.Ebs.Throughput BlockDeviceMappings.Ebs.VolumeSize BlockDeviceMappings.Ebs.VolumeType"
 
 // machineOperations are the operations on machines and on the catalogues behind them.
 func machineOperations() []awsapi.Operation {
@@ -54,8 +59,8 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeIamInstanceProfileAssociations", Members: "AssociationIds Filters MaxResults NextToken"},
 		{Name: "DescribeCapacityReservations", Members: "CapacityReservationIds" + paged},
 		{Name: "DescribePlacementGroups", Members: "DryRun Filters GroupIds GroupNames"},
-		// Volumes. Snapshots are refused because there is no data to copy.
-		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "SnapshotId, MultiAttachEnabled=true, " + storage.CreateExcept},
+		// Volumes and snapshots.
+		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "MultiAttachEnabled=true, " + storage.CreateExcept},
 		{Name: "DeleteVolume", Members: "DryRun VolumeId"},
 		{Name: "AttachVolume", Members: "Device DryRun InstanceId VolumeId"},
 		{Name: "DetachVolume", Members: "Device DryRun Force InstanceId VolumeId"},
@@ -63,6 +68,14 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeVolumes", Members: "VolumeIds" + paged, FromStore: true},
 		{Name: "DescribeVolumeStatus", Members: "VolumeIds" + paged},
 		{Name: "DescribeVolumesModifications", Members: "VolumeIds" + paged},
+		{Name: "CreateSnapshot", Members: "Description DryRun TagSpecifications VolumeId"},
+		{Name: "CreateSnapshots", Members: "CopyTagsFromSource Description DryRun InstanceSpecification.ExcludeBootVolume InstanceSpecification.ExcludeDataVolumeIds InstanceSpecification.InstanceId TagSpecifications"},
+		{Name: "CopySnapshot", Members: "Description DryRun Encrypted KmsKeyId PresignedUrl SourceRegion SourceSnapshotId TagSpecifications", Except: storage.CreateExcept},
+		{Name: "DeleteSnapshot", Members: "DryRun SnapshotId"},
+		{Name: "DescribeSnapshots", Members: "OwnerIds RestorableByUserIds SnapshotIds" + paged},
+		{Name: "ModifySnapshotAttribute", Members: "Attribute CreateVolumePermission DryRun GroupNames OperationType SnapshotId UserIds"},
+		{Name: "ResetSnapshotAttribute", Members: "Attribute DryRun SnapshotId"},
+		{Name: "DescribeSnapshotAttribute", Members: "Attribute DryRun SnapshotId"},
 		{Name: "EnableEbsEncryptionByDefault", Members: "DryRun"},
 		{Name: "DisableEbsEncryptionByDefault", Members: "DryRun"},
 		{Name: "GetEbsEncryptionByDefault", Members: "DryRun"},
@@ -83,6 +96,14 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeInstanceTypes", Members: "InstanceTypes" + paged},
 		{Name: "GetInstanceTypesFromInstanceRequirements", Members: "ArchitectureTypes DryRun InstanceRequirements MaxResults NextToken VirtualizationTypes", Except: instancetype.RequirementsExcept},
 		{Name: "DescribeInstanceTypeOfferings", Members: "LocationType" + paged},
+		// Images.
 		{Name: "DescribeImages", Members: "ExecutableUsers ImageIds IncludeDeprecated IncludeDisabled Owners" + paged},
+		{Name: "CreateImage", Members: "BlockDeviceMappings.DeviceName " + ebs + " BlockDeviceMappings.NoDevice Description DryRun InstanceId Name NoReboot TagSpecifications", Except: image.CreateExcept},
+		{Name: "RegisterImage", Members: "Architecture BlockDeviceMappings.DeviceName " + ebs + " BlockDeviceMappings.NoDevice Description DryRun EnaSupport Name RootDeviceName SriovNetSupport TagSpecifications VirtualizationType", Except: image.RegisterExcept},
+		{Name: "CopyImage", Members: "ClientToken CopyImageTags Description DryRun Encrypted KmsKeyId Name SourceImageId SourceRegion TagSpecifications", Except: storage.CreateExcept},
+		{Name: "DeregisterImage", Members: "DeleteAssociatedSnapshots DryRun ImageId"},
+		{Name: "ModifyImageAttribute", Members: "Attribute Description DryRun ImageId LaunchPermission.Add.Group LaunchPermission.Add.UserId LaunchPermission.Remove.Group LaunchPermission.Remove.UserId OperationType UserGroups UserIds Value"},
+		{Name: "ResetImageAttribute", Members: "Attribute DryRun ImageId"},
+		{Name: "DescribeImageAttribute", Members: "Attribute DryRun ImageId", Except: "attributes tpmSupport, uefiData, lastLaunchedTime, deregistrationProtection"},
 	}
 }

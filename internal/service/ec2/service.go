@@ -19,8 +19,7 @@ func (s *Service) AWS() awsapi.Service {
 		HandlesDryRun: true,
 		Operations:    slices.Concat(networkOperations(), machineOperations(), insightsOperations()),
 		Refused: []awsapi.Refusal{
-			{Operations: "CreateSnapshot CreateSnapshots CopySnapshot DeleteSnapshot DescribeSnapshots ModifySnapshotAttribute EnableFastSnapshotRestores CreateImage RegisterImage CopyImage",
-				Why: "volumes hold no data that a snapshot could save"},
+			{Operations: "EnableFastSnapshotRestores", Why: "volumes need no time to load a snapshot"},
 			{Operations: "CreatePlacementGroup DeletePlacementGroup", Why: "instances have no hosts to be placed on; DescribePlacementGroups returns none"},
 			{Operations: "CreateCapacityReservation ModifyCapacityReservation CancelCapacityReservation", Why: "capacity is limited only by faults that the user sets; DescribeCapacityReservations returns none"},
 			{Operations: "CreateTransitGateway DeleteTransitGateway DescribeTransitGateways CreateTransitGatewayVpcAttachment DescribeTransitGatewayVpcAttachments CreateTransitGatewayRouteTable",

@@ -13,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
 	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
 	"github.com/drydock-dev/drydock/internal/service/ec2/fleet"
+	"github.com/drydock-dev/drydock/internal/service/ec2/image"
 	"github.com/drydock-dev/drydock/internal/service/ec2/insights"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
 	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
@@ -50,6 +51,8 @@ func taggables() []resource.Taggable {
 		keypair.Tagged(),
 		resource.Tagged(ec2types.ResourceTypeLaunchTemplate, launchtemplate.Templates),
 		resource.Tagged(ec2types.ResourceTypeVolume, storage.Volumes),
+		resource.Tagged(ec2types.ResourceTypeSnapshot, storage.Snapshots),
+		resource.Tagged(ec2types.ResourceTypeImage, image.Images),
 		resource.Tagged(ec2types.ResourceTypeSpotInstancesRequest, instance.SpotRequests),
 		resource.Tagged(ec2types.ResourceTypeFleet, fleet.Fleets),
 	}

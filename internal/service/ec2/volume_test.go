@@ -79,7 +79,7 @@ func TestVolumeLifecycle(t *testing.T) {
 	wantError(t, err, "InvalidVolume.NotFound", "The volume '"+*root[0].VolumeId+"' does not exist.")
 	must(w.DeleteVolume(ctx, &awsec2.DeleteVolumeInput{VolumeId: &v}))(t)
 	_, err = w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: zone, SnapshotId: aws.String("snap-0123456789abcdef0")})
-	wantError(t, err, "NotImplemented", "")
+	wantError(t, err, "InvalidSnapshot.NotFound", "The snapshot 'snap-0123456789abcdef0' does not exist.")
 	_, err = w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1z"), Size: aws.Int32(1)})
 	wantError(t, err, "InvalidZone.NotFound", "The zone 'us-east-1z' does not exist.")
 	_, err = w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: zone, Size: aws.Int32(1), KmsKeyId: aws.String("alias/mine")})

@@ -59,32 +59,49 @@ func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// ResolveImage returns the region's image for an ID or alias, or false if there is none.
-func (s *Service) ResolveImage(region, id string) (images.Image, bool) {
-	if img, ok := images.ByID(region, id); ok {
-		return img, true
+// ResolveImage returns the image for an ID or alias, or false if there is none that the account may
+// use.
+func (s *Service) ResolveImage(sc resource.Scope, id string) (images.Image, bool) {
+	e, ok := s.resolve(sc, id)
+	return e.Image, ok
+}
+
+func (s *Service) resolve(sc resource.Scope, id string) (entry, bool) {
+	if img, ok := images.ByID(sc.Region, id); ok {
+		return entry{Image: img}, true
+	}
+	if e, ok := s.find(s.Store, sc, id); ok {
+		return e, true
 	}
 	alias, err := imageAliases.Get(s.Store, aliasKey(id))
 	if err != nil {
-		return images.Image{}, false
+		return entry{}, false
 	}
-	img, ok := images.ByName(region, alias.Name)
+	img, ok := images.ByName(sc.Region, alias.Name)
 	img.ID = id
-	return img, ok
+	return entry{Image: img}, ok
 }
 
 // LookupImage is ResolveImage, and also resolves resolve:ssm:PARAMETER, where the parameter is the
 // account's own or public.
 func (s *Service) LookupImage(sc resource.Scope, id string) (images.Image, bool) {
+	img, _, _, ok := s.ImageOf(sc, id)
+	return img, ok
+}
+
+// ImageOf is LookupImage, and also says whether the image is public and which tags it has.
+func (s *Service) ImageOf(sc resource.Scope, id string) (img images.Image, public bool, tags tag.Set, ok bool) {
 	if parameter, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
 		if s.parameter == nil {
-			return images.ByName(sc.Region, parameter)
+			img, ok := images.ByName(sc.Region, parameter)
+			return img, true, nil, ok
 		}
 		if id, ok = s.parameter(sc.Account, sc.Region, parameter); !ok {
-			return images.Image{}, false
+			return images.Image{}, false, nil, false
 		}
 	}
-	return s.ResolveImage(sc.Region, id)
+	e, ok := s.resolve(sc, id)
+	return e.Image, e.public(), e.tags(), ok
 }
 
 func sdkImage(img images.Image) ec2types.Image {
@@ -108,7 +125,7 @@ func sdkImage(img images.Image) ec2types.Image {
 			DeviceName: aws.String(d.Name),
 			Ebs: &ec2types.EbsBlockDevice{
 				VolumeSize: aws.Int32(d.SizeGiB), VolumeType: ec2types.VolumeType(d.Type), Encrypted: aws.Bool(d.Encrypted),
-				DeleteOnTermination: aws.Bool(true), SnapshotId: aws.String(SnapshotOf(img.ID, i)),
+				DeleteOnTermination: aws.Bool(!d.Keep), SnapshotId: resource.Optional(SnapshotOf(img, i)),
 			},
 		})
 	}
@@ -122,14 +139,18 @@ func bootMode(img images.Image) ec2types.BootModeValues {
 	return ec2types.BootModeValuesUefiPreferred
 }
 
-// SnapshotOf derives a stable snapshot ID for an image's device.
-func SnapshotOf(image string, device int) string {
-	hex := strings.TrimPrefix(image, "ami-")
+// SnapshotOf returns the snapshot of an image's device. For images of the catalogue, it is a stable
+// ID of no snapshot that can be listed; for images of users it may be empty.
+func SnapshotOf(img images.Image, device int) string {
+	if img.Base != "" {
+		return img.Devices[device].SnapshotID
+	}
+	hex := strings.TrimPrefix(img.ID, "ami-")
 	return "snap-" + hex[:len(hex)-1] + strconv.FormatInt(int64(device%16), 16)
 }
 
-func imageFields(region string) filter.Fields[images.Image] {
-	type v = images.Image
+func imageFields(region string) filter.Fields[entry] {
+	type v = entry
 	parameters := sync.OnceValue(func() map[string][]string {
 		byImage := map[string][]string{}
 		for _, p := range images.Parameters(region) {
@@ -148,45 +169,59 @@ func imageFields(region string) filter.Fields[images.Image] {
 			return out
 		}
 	}
+	own := func(get func(*Image) string) func(v) []string {
+		return filter.One(func(i v) string {
+			if i.own == nil {
+				return ""
+			}
+			return get(i.own)
+		})
+	}
 	constant := func(s string) func(v) []string { return func(v) []string { return []string{s} } }
 	out := filter.Fields[v]{
-		"boot-mode":                 filter.One(func(i v) string { return string(bootMode(i)) }),
+		"boot-mode":                 filter.One(func(i v) string { return string(bootMode(i.Image)) }),
 		"public-ssm-parameter-name": func(i v) []string { return parameters()[i.ID] },
 		"architecture":              filter.One(func(i v) string { return i.Architecture }),
-		"block-device-mapping.delete-on-termination": constant("true"),
+		"block-device-mapping.delete-on-termination": device(func(d images.Device) string { return strconv.FormatBool(!d.Keep) }),
 		"block-device-mapping.device-name":           device(func(d images.Device) string { return d.Name }),
-		"block-device-mapping.snapshot-id":           func(i v) []string { return []string{SnapshotOf(i.ID, 0)} },
-		"block-device-mapping.volume-size":           device(func(d images.Device) string { return strconv.Itoa(int(d.SizeGiB)) }),
-		"block-device-mapping.volume-type":           device(func(d images.Device) string { return d.Type }),
-		"block-device-mapping.encrypted":             device(func(d images.Device) string { return strconv.FormatBool(d.Encrypted) }),
-		"creation-date":                              filter.One(func(i v) string { return resource.TimeText(i.Created) }),
-		"description":                                filter.One(func(i v) string { return i.Description }),
-		"ena-support":                                constant("true"),
-		"free-tier-eligible":                         constant("false"),
-		"hypervisor":                                 constant("xen"),
-		"image-allowed":                              constant("true"),
-		"image-id":                                   filter.One(func(i v) string { return i.ID }),
-		"image-type":                                 constant("machine"),
-		"is-public":                                  constant("true"),
-		"kernel-id":                                  filter.Never[v],
-		"manifest-location":                          filter.One(func(i v) string { return "amazon/" + i.Name }),
-		"name":                                       filter.One(func(i v) string { return i.Name }),
-		"owner-alias":                                filter.One(func(i v) string { return i.OwnerAlias }),
-		"owner-id":                                   filter.One(func(i v) string { return i.OwnerID }),
-		"platform":                                   filter.Never[v],
-		"product-code":                               filter.Never[v],
-		"product-code.type":                          filter.Never[v],
-		"ramdisk-id":                                 filter.Never[v],
-		"root-device-name":                           filter.One(func(i v) string { return i.RootDevice }),
-		"root-device-type":                           constant("ebs"),
-		"source-image-id":                            filter.Never[v],
-		"source-image-region":                        filter.Never[v],
-		"source-instance-id":                         filter.Never[v],
-		"state":                                      constant("available"),
-		"state-reason-code":                          filter.Never[v],
-		"state-reason-message":                       filter.Never[v],
-		"sriov-net-support":                          constant("simple"),
-		"virtualization-type":                        constant("hvm"),
+		"block-device-mapping.snapshot-id": func(i v) []string {
+			var out []string
+			for n := range i.Devices {
+				out = append(out, SnapshotOf(i.Image, n))
+			}
+			return out
+		},
+		"block-device-mapping.volume-size": device(func(d images.Device) string { return strconv.Itoa(int(d.SizeGiB)) }),
+		"block-device-mapping.volume-type": device(func(d images.Device) string { return d.Type }),
+		"block-device-mapping.encrypted":   device(func(d images.Device) string { return strconv.FormatBool(d.Encrypted) }),
+		"creation-date":                    filter.One(func(i v) string { return resource.TimeText(i.Created) }),
+		"description":                      filter.One(func(i v) string { return i.Description }),
+		"ena-support":                      constant("true"),
+		"free-tier-eligible":               constant("false"),
+		"hypervisor":                       constant("xen"),
+		"image-allowed":                    constant("true"),
+		"image-id":                         filter.One(func(i v) string { return i.ID }),
+		"image-type":                       constant("machine"),
+		"is-public":                        filter.Flag(func(i v) bool { return i.public() }),
+		"kernel-id":                        filter.Never[v],
+		"manifest-location":                filter.One(func(i v) string { return *i.sdk().ImageLocation }),
+		"name":                             filter.One(func(i v) string { return i.Name }),
+		"owner-alias":                      filter.One(func(i v) string { return i.OwnerAlias }),
+		"owner-id":                         filter.One(func(i v) string { return i.OwnerID }),
+		"platform":                         filter.Never[v],
+		"product-code":                     filter.Never[v],
+		"product-code.type":                filter.Never[v],
+		"ramdisk-id":                       filter.Never[v],
+		"root-device-name":                 filter.One(func(i v) string { return i.RootDevice }),
+		"root-device-type":                 constant("ebs"),
+		"source-image-id":                  own(func(i *Image) string { return i.SourceImage }),
+		"source-image-region":              own(func(i *Image) string { return i.SourceRegion }),
+		"source-instance-id":               own(func(i *Image) string { return i.SourceInstance }),
+		"state":                            constant("available"),
+		"state-reason-code":                filter.Never[v],
+		"state-reason-message":             filter.Never[v],
+		"sriov-net-support":                constant("simple"),
+		"virtualization-type":              constant("hvm"),
 	}
 	for _, name := range strings.Fields(unusedImageFields) {
 		out[name] = filter.Never[v]
@@ -201,11 +236,11 @@ const unusedImageFields = `image-watermark.source-image-creation-time image-wate
 	scan-result.high-fix-available-since scan-result.highest-finding-severity-label scan-result.informational-fix-available-since
 	scan-result.low-fix-available-since scan-result.medium-fix-available-since`
 
-// DescribeImages lists the catalogue's images and the aliases. They are public and belong to AWS,
-// so there are none for the owner "self".
+// DescribeImages lists the catalogue's images, which are public and belong to AWS, their aliases, the
+// account's own images and those that others share with it.
 func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	match, err := filter.Compile(in.Filters, imageFields(sc.Region), func(images.Image) tag.Set { return nil })
+	match, err := filter.Compile(in.Filters, imageFields(sc.Region), func(e entry) tag.Set { return e.tags() })
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +250,10 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesI
 	if err := resource.CheckPageOfIDs(in.ImageIds, "imageIds", in.MaxResults); err != nil {
 		return nil, err
 	}
-	candidates := images.All(sc.Region)
+	candidates := s.visible(sc)
+	for _, img := range images.All(sc.Region) {
+		candidates = append(candidates, entry{Image: img})
+	}
 	if len(in.ImageIds) > 0 {
 		candidates = nil
 		var missing []string
@@ -223,8 +261,8 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesI
 			if err := resource.ImageID.Check(id); err != nil {
 				return nil, err
 			}
-			if img, ok := s.ResolveImage(sc.Region, id); ok {
-				candidates = append(candidates, img)
+			if e, ok := s.resolve(sc, id); ok {
+				candidates = append(candidates, e)
 			} else {
 				missing = append(missing, id)
 			}
@@ -233,24 +271,32 @@ func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesI
 			return nil, resource.ImageID.NotFound(missing...)
 		}
 	}
-	var found []images.Image
+	var found []entry
 	for _, img := range candidates {
 		owned := len(in.Owners) == 0 || slices.ContainsFunc(in.Owners, func(o string) bool {
 			return o == img.OwnerID || o != "" && o == img.OwnerAlias || o == "self" && img.OwnerID == sc.Account
 		})
-		executable := len(in.ExecutableUsers) == 0 || slices.Contains(in.ExecutableUsers, "all")
+		executable := len(in.ExecutableUsers) == 0 || slices.ContainsFunc(in.ExecutableUsers, func(by string) bool {
+			switch by {
+			case "all":
+				return img.public()
+			case "self": // shared with the caller by name
+				by = sc.Account
+			}
+			return img.own != nil && slices.Contains(img.own.Shared.Accounts, by)
+		})
 		if owned && executable && match(img) {
 			found = append(found, img)
 		}
 	}
-	slices.SortFunc(found, func(a, b images.Image) int { return strings.Compare(a.ID, b.ID) })
-	found, next, err := resource.Paginate(found, func(i images.Image) string { return i.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 1000})
+	slices.SortFunc(found, func(a, b entry) int { return strings.Compare(a.ID, b.ID) })
+	found, next, err := resource.Paginate(found, func(e entry) string { return e.ID }, in.MaxResults, in.NextToken, resource.Limits{Min: 1, Max: 1000})
 	if err != nil {
 		return nil, err
 	}
 	out := &awsec2.DescribeImagesOutput{NextToken: next, Images: make([]ec2types.Image, len(found))}
 	for i, img := range found {
-		out.Images[i] = sdkImage(img)
+		out.Images[i] = img.sdk()
 	}
 	return out, nil
 }

@@ -276,9 +276,14 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	}
 	m.Type, _ = instancetypes.Lookup(i.Type)
 	m.Type.VCPU = i.VCPUs()
-	m.Image, _ = s.images.ResolveImage(sc.Region, i.ImageID)
+	if i.BaseImage == "" { // launched by an old version of Drydock
+		m.Image, _ = s.images.ResolveImage(sc, i.ImageID)
+	} else {
+		m.Image, _ = images.ByName(sc.Region, i.BaseImage)
+	}
 	m.Image.ID = i.ImageID // set even if the image no longer exists
-	m.DiskGiB = s.diskSize(sc, i, m.Image)
+	m.DiskGiB = s.volume(sc, i, dataDevice(i, m.Image)).SizeGiB
+	m.RootSnapshot = s.volume(sc, i, i.RootDevice).SnapshotID
 	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
 	if i.Profile != nil {
 		m.ProfileARN, m.RoleARN = i.Profile.ARN, i.Profile.RoleARN
@@ -309,23 +314,25 @@ func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []mach
 	return out
 }
 
-// diskSize returns the size of the volume with the operating system's data, or 0 if there is none.
-// Bottlerocket keeps images, containers and logs on a volume other than its root volume.
+// dataDevice returns the device of the volume with the operating system's data. Bottlerocket keeps
+// images, containers and logs on a volume other than its root volume.
 // https://github.com/bottlerocket-os/bottlerocket#default-volumes
-func (s *Service) diskSize(sc resource.Scope, i record.Instance, img images.Image) int32 {
-	device := i.RootDevice
+func dataDevice(i record.Instance, img images.Image) string {
 	if img.Family == images.Bottlerocket {
-		device = bottlerocketData
+		return bottlerocketData
 	}
+	return i.RootDevice
+}
+
+// volume returns the volume that is attached as a device, or the zero Volume if there is none.
+func (s *Service) volume(sc resource.Scope, i record.Instance, device string) storage.Volume {
 	for _, d := range i.Devices {
-		if d.Name != device {
-			continue
-		}
-		if v, err := storage.Volumes.Get(s.Store, sc.Key(d.VolumeID)); err == nil {
-			return v.SizeGiB
+		if d.Name == device {
+			v, _ := storage.Volumes.Get(s.Store, sc.Key(d.VolumeID))
+			return v
 		}
 	}
-	return 0
+	return storage.Volume{}
 }
 
 // bottlerocketData is the device name of Bottlerocket's data volume.

@@ -265,7 +265,7 @@ func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.R
 	if err := planTags(ctx, &l); err != nil {
 		return l, err
 	}
-	if l.devices, err = planDevices(l.image, in.BlockDeviceMappings); err != nil {
+	if l.devices, err = s.planDevices(sc, l.image, in.BlockDeviceMappings); err != nil {
 		return l, err
 	}
 	if err := s.planNetwork(sc, &l); err != nil {

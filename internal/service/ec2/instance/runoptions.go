@@ -22,7 +22,7 @@ import (
 )
 
 // RunExcept lists the values of supported members that RunInstances refuses.
-const RunExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, volumes from snapshots other than the image's, " +
+const RunExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, " +
 	"instances with more than 82 interfaces, volumes and IPv6 addresses in total, " + storage.CreateExcept
 
 func planTags(ctx context.Context, l *launch) error {

@@ -30,6 +30,7 @@ type Instance struct {
 	Requester     string `json:",omitempty"` // the AWS service that launched it
 	LaunchIndex   int32  `json:",omitempty"`
 	ImageID       string
+	BaseImage     string `json:",omitempty"` // the name of the catalogue image whose operating system it runs
 	Type          string
 	Architecture  string
 	RootDevice    string

@@ -84,6 +84,8 @@ func (k IDKind) NotFound(ids ...string) error {
 var (
 	VolumeID = IDKind{"vol", "InvalidVolumeID.Malformed", "InvalidVolume.NotFound",
 		"The volume '%s' does not exist.", "The volumes '%s' do not exist."}
+	SnapshotID = IDKind{"snap", "InvalidSnapshotID.Malformed", "InvalidSnapshot.NotFound",
+		"The snapshot '%s' does not exist.", "The snapshots '%s' do not exist."}
 	SpotRequestID = IDKind{"sir", "InvalidSpotInstanceRequestID.Malformed", "InvalidSpotInstanceRequestID.NotFound",
 		"The spot instance request ID '%s' does not exist", "The spot instance request IDs '%s' do not exist"}
 	FleetID = IDKind{"fleet", "", "InvalidFleetId.NotFound",

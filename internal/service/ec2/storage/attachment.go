@@ -9,7 +9,6 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
@@ -155,11 +154,60 @@ type DeviceSpec struct {
 	DeleteOnTermination bool
 }
 
-// Overlay applies a request's settings for the volume.
-func (d *DeviceSpec) Overlay(ebs *ec2types.EbsBlockDevice) error {
-	if id := aws.ToString(ebs.SnapshotId); id != "" && id != d.SnapshotID {
-		return awserr.NotImplemented("volumes from snapshots other than the image's in EC2 RunInstances")
+// Mapped merges the block device mappings of a request into the devices of an image. root is the image's root device,
+// or empty if there is no image.
+func Mapped(r store.Reader, sc resource.Scope, devices []DeviceSpec, root string, mappings []ec2types.BlockDeviceMapping) ([]DeviceSpec, error) {
+	out := devices
+	seen := map[string]bool{}
+	for _, m := range mappings {
+		name := aws.ToString(m.DeviceName)
+		switch {
+		case name == "":
+			return nil, ec2err.Missing("deviceName")
+		case seen[name]:
+			return nil, ec2err.New("InvalidBlockDeviceMapping", "The device '%s' is used in more than one block-device mapping", name)
+		}
+		seen[name] = true
+		i := slices.IndexFunc(out, func(d DeviceSpec) bool { return d.Name == name })
+		switch {
+		case m.NoDevice != nil && name == root:
+			return nil, ec2err.New("InvalidBlockDeviceMapping", "The root device '%s' cannot be omitted.", name) // from memory
+		case m.NoDevice != nil:
+			if i >= 0 {
+				out = slices.Delete(out, i, i+1)
+			}
+			continue
+		case m.Ebs == nil:
+			continue // the request does not change the volume
+		}
+		if i < 0 {
+			i = len(out)
+			out = append(out, DeviceSpec{Name: name, DeleteOnTermination: true})
+		}
+		if id := aws.ToString(m.Ebs.SnapshotId); id != "" && id != out[i].SnapshotID {
+			if name == root {
+				return nil, ec2err.New("InvalidBlockDeviceMapping", "snapshotId cannot be modified on root device")
+			}
+			from, _, err := FindSnapshot(r, sc, id)
+			if err != nil {
+				return nil, err
+			}
+			out[i].SnapshotID, out[i].SizeGiB, out[i].Encrypted, out[i].KMSKeyID = id, from.SizeGiB, from.Encrypted, from.KMSKeyID
+		}
+		if err := out[i].overlay(m.Ebs); err != nil {
+			return nil, err
+		}
 	}
+	for i := range out {
+		if err := out[i].Check("gp2"); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// overlay applies a request's settings for the volume.
+func (d *DeviceSpec) overlay(ebs *ec2types.EbsBlockDevice) error {
 	if ebs.VolumeSize != nil {
 		if *ebs.VolumeSize < d.SizeGiB && d.SnapshotID != "" {
 			return ec2err.New("InvalidBlockDeviceMapping", "Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB", *ebs.VolumeSize, d.SnapshotID, d.SizeGiB)
@@ -187,6 +235,6 @@ func (d *DeviceSpec) Overlay(ebs *ec2types.EbsBlockDevice) error {
 		return ec2err.New("InvalidBlockDeviceMapping", "the encrypted flag cannot be set to false since device %s has an encrypted snapshot specified.", d.Name)
 	}
 	d.Encrypted = d.Encrypted || aws.ToBool(ebs.Encrypted)
-	d.KMSKeyID = aws.ToString(ebs.KmsKeyId)
+	d.KMSKeyID = resource.Or(aws.ToString(ebs.KmsKeyId), d.KMSKeyID)
 	return nil
 }

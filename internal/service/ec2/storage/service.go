@@ -1,13 +1,14 @@
-// Package storage has volumes, their modifications and their attachments. Volumes are records
-// without data, so there are no snapshots.
+// Package storage has volumes, their modifications and attachments, and their snapshots. A root volume's data are the
+// files that its instance has written; other volumes are records without data.
 package storage
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"
 
-// Service handles the operations on volumes.
+// Service handles the operations on volumes and snapshots.
 type Service struct {
 	*resource.Core
+	disks Disks
 }
 
-// New returns the service on top of core.
-func New(core *resource.Core) *Service { return &Service{Core: core} }
+// New returns the service on top of core. If disks is nil, snapshots hold no data.
+func New(core *resource.Core, disks Disks) *Service { return &Service{Core: core, disks: disks} }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -18,7 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Volume is an EBS volume. It holds no data. The record of the instance that it is attached to
+// A Volume is an EBS volume. The record of the instance that it is attached to
 // refers to it as well (record.BlockDevice).
 type Volume struct {
 	ID string
@@ -75,12 +76,9 @@ func positive(n int32) *int32 {
 	return &n
 }
 
-// CreateVolume creates an empty volume.
+// CreateVolume creates a volume, empty or from a snapshot.
 func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput) (*awsec2.CreateVolumeOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	if in.SnapshotId != nil && *in.SnapshotId != "" {
-		return nil, awserr.NotImplemented("volumes of snapshots in EC2 CreateVolume")
-	}
 	if aws.ToBool(in.MultiAttachEnabled) {
 		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 CreateVolume")
 	}
@@ -91,12 +89,24 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 	if invalid != nil {
 		return nil, ec2err.New("InvalidZone.NotFound", "The zone '%s' does not exist.", aws.ToString(in.AvailabilityZone)+aws.ToString(in.AvailabilityZoneId))
 	}
-	if in.Size == nil {
+	if in.Size == nil && aws.ToString(in.SnapshotId) == "" {
 		return nil, ec2err.New("MissingParameter", "The request must contain the parameter size/snapshot")
 	}
 	spec := Spec{
-		SizeGiB: *in.Size, Type: string(in.VolumeType), IOPS: aws.ToInt32(in.Iops), Throughput: aws.ToInt32(in.Throughput),
+		SizeGiB: aws.ToInt32(in.Size), SnapshotID: aws.ToString(in.SnapshotId), Type: string(in.VolumeType), IOPS: aws.ToInt32(in.Iops), Throughput: aws.ToInt32(in.Throughput),
 		Encrypted: aws.ToBool(in.Encrypted), KMSKeyID: aws.ToString(in.KmsKeyId),
+	}
+	if spec.SnapshotID != "" {
+		from, _, err := FindSnapshot(s.Store, sc, spec.SnapshotID)
+		if err != nil {
+			return nil, err
+		}
+		if spec.SizeGiB = cmp.Or(spec.SizeGiB, from.SizeGiB); spec.SizeGiB < from.SizeGiB {
+			return nil, ec2err.InvalidParameterValue("Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB", spec.SizeGiB, from.ID, from.SizeGiB)
+		}
+		if from.Encrypted {
+			spec.Encrypted, spec.KMSKeyID = true, resource.Or(spec.KMSKeyID, from.KMSKeyID)
+		}
 	}
 	if err := spec.Check("gp2"); err != nil {
 		return nil, err
