@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/aws/smithy-go"
+
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -38,6 +40,7 @@ func (d *daemon) addDaemonAPI() {
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
 	mux.HandleFunc("GET /_drydock/instance-identity.pem", d.machines.GetCertificate)
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
+	mux.HandleFunc("POST /_drydock/rehearse/upgrade", d.postRehearseUpgrade)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
 	(&keeper.API{Keeper: d.keeper, EC2: d.ec2, Services: operations, Instances: d.machines.IDs, SpotWarning: d.timing.SpotWarning}).Handle(mux)
@@ -63,6 +66,26 @@ func (d *daemon) access() *httpapi.Access {
 // countPatience is how long the status request waits for the number of keys: less than any client waits for the
 // status.
 const countPatience = 2 * time.Second
+
+// postRehearseUpgrade upgrades a copy of ?cluster= and answers with what would break.
+func (d *daemon) postRehearseUpgrade(w http.ResponseWriter, r *http.Request) {
+	account, region, err := httpapi.Place(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
+	out, err := d.eks.Rehearse(ctx, r.URL.Query().Get("cluster"))
+	if err == nil {
+		httpapi.Answer(w, out)
+		return
+	}
+	status, text := http.StatusInternalServerError, err.Error()
+	if api, ok := errors.AsType[smithy.APIError](err); ok { // a refusal of EKS
+		status, text = http.StatusBadRequest, api.ErrorMessage()
+	}
+	http.Error(w, text, status)
+}
 
 // getProfile returns a CPU profile of the daemon for go tool pprof. It covers the next ?seconds=, 10 by default.
 func getProfile(w http.ResponseWriter, r *http.Request) {

@@ -88,6 +88,11 @@ func (p planes) DeprecatedUse(id string) ([]eks.APIUse, error) {
 	return out, err
 }
 
+func (p planes) Copy(ctx context.Context, id string) (string, error) {
+	pl, err := p.m.Copy(ctx, id)
+	return pl.ID, err
+}
+
 // SetIdentityProvider applies the defaults of EKS.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_OidcIdentityProviderConfigRequest.html
 func (p planes) SetIdentityProvider(ctx context.Context, id string, in *ekstypes.OidcIdentityProviderConfig) error {

@@ -245,6 +245,7 @@ when AWS would.
 		newReset(o),
 		newAMI(o),
 		newFault(o),
+		newRehearse(o),
 		newKubeconfig(o),
 		newToken(o),
 		newKubectl(o.streams),

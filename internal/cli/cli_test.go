@@ -95,7 +95,7 @@ func TestHintsNameOnlyAnUnusualDataFolder(t *testing.T) {
 // A group alone shows its commands, as --help does.
 func TestGroupsShowTheirCommands(t *testing.T) {
 	dir := t.TempDir()
-	for _, group := range [][]string{nil, {"why"}, {"fault"}, {"fault", "set"}, {"ami"}, {"support"}} {
+	for _, group := range [][]string{nil, {"why"}, {"fault"}, {"fault", "set"}, {"rehearse"}, {"ami"}, {"support"}} {
 		code, stdout, stderr := run(t, dir, group...)
 		_, help, _ := run(t, dir, append(group, "--help")...)
 		if code != 0 || stderr != "" || stdout != help || !strings.Contains(stdout, "Available Commands:") {

@@ -15,7 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// admissionConfig makes the API server present its certificate to the daemon's webhook. It presents none to other
+// admissionConfig makes the API server present its certificate to the daemon's webhooks. It presents none to other
 // webhooks.
 const admissionConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
@@ -24,7 +24,12 @@ plugins:
   configuration:
     apiVersion: apiserver.config.k8s.io/v1
     kind: WebhookAdmissionConfiguration
-    kubeConfigFile: %q
+    kubeConfigFile: %[1]q
+- name: ValidatingAdmissionWebhook
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: WebhookAdmissionConfiguration
+    kubeConfigFile: %[1]q
 `
 
 // admissionKubeconfig names the daemon by HOST:PORT, by which the API server finds the credentials for a webhook.

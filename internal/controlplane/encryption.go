@@ -40,6 +40,9 @@ resources:
   - identity: {}
 `
 
+// kmsProvider is the name of EKS's KMS plugin.
+const kmsProvider = "aws-encryption-provider"
+
 // EKS encrypts all data of the Kubernetes API, not only secrets.
 // https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html
 const kmsConfig = `apiVersion: apiserver.config.k8s.io/v1
@@ -49,7 +52,7 @@ resources:
   providers:
   - kms:
       apiVersion: v2
-      name: aws-encryption-provider
+      name: ` + kmsProvider + `
       endpoint: %q
       timeout: 10s
   - identity: {}
@@ -100,7 +103,7 @@ func (p *plane) serveKMS(ctx context.Context) error {
 		return errors.New("controlplane.Config lacks KMS")
 	}
 	var err error
-	if p.kms, err = serveKMSPlugin(ctx, p.kmsSocket(), p.id, key, p.m.hooks.KMS, p.heardKMS); err != nil {
+	if p.kms, err = serveKMSPlugin(ctx, p.kmsSocket(), p.cluster(), key, p.m.hooks.KMS, p.heardKMS); err != nil {
 		return fmt.Errorf("KMS plugin of control plane %s: %w", p.id, err)
 	}
 	return nil
@@ -114,7 +117,7 @@ func (p *plane) awaitKey(ctx context.Context, keyARN string) error {
 	}
 	for pause, told := keyPause, false; ; pause, told = min(2*pause, p.m.cfg.KeyPause), true {
 		try, cancel := context.WithTimeout(ctx, keyTimeout)
-		err := tryKMS(try, p.m.hooks.KMS, p.id, keyARN)
+		err := tryKMS(try, p.m.hooks.KMS, p.cluster(), keyARN)
 		cancel()
 		p.heardKMS(err)
 		if err == nil {

@@ -143,7 +143,7 @@ func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 	m.removeStrayFolders()
 	for _, p := range m.all() {
 		rec := p.snapshot()
-		if rec.Releasing {
+		if rec.Releasing || rec.CopyOf != "" { // a rehearsal ends with the daemon
 			m.wg.Go(func() {
 				if err := m.Release(m.ctx, p.id); err != nil && !m.isClosed() {
 					m.cfg.Log.Error("finishing the release of a control plane", "plane", p.id, "err", err)
@@ -340,11 +340,11 @@ func (m *Manager) Get(id string) (Plane, error) {
 	return p.describe(), nil
 }
 
-// Planes returns all claimed planes, ordered by ID.
+// Planes returns all claimed planes except copies, ordered by ID.
 func (m *Manager) Planes() []Plane {
 	var out []Plane
 	for _, p := range m.all() {
-		if p.snapshot().Owner != "" {
+		if rec := p.snapshot(); rec.Owner != "" && rec.CopyOf == "" {
 			out = append(out, p.describe())
 		}
 	}

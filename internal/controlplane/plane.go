@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,7 +58,8 @@ type plane struct {
 	gone    bool   // released
 	// kmsError is the last error from KMS, for a plane with encryption.
 	kmsError error
-	changed  chan struct{} // closed at the next change of the above
+	stubbed  map[string]int // calls of a copy's admission webhooks
+	changed  chan struct{}  // closed at the next change of the above
 
 	// authenticator has the lines of the authenticator's log, which the daemon writes itself.
 	authenticator *logqueue.Queue
@@ -81,6 +83,9 @@ func (p *plane) snapshot() record {
 	defer p.mu.Unlock()
 	return p.rec
 }
+
+// cluster returns the ID of the plane that the cluster has, which differs from a copy's.
+func (p *plane) cluster() string { return cmp.Or(p.snapshot().CopyOf, p.id) }
 
 // set changes the guarded fields and wakes everyone who waits for a change.
 func (p *plane) set(fn func()) {
@@ -152,6 +157,9 @@ func (p *plane) boot(ctx context.Context) error {
 	}
 	if p.egress == nil {
 		e, err := serveEgress(ctx, p.m.socketPath(p.id), func(ctx context.Context, address string) (net.Conn, error) {
+			if p.snapshot().CopyOf != "" {
+				return nil, errCopy
+			}
 			return p.m.cfg.DialCluster(ctx, p.id, address)
 		})
 		if err != nil {
@@ -263,6 +271,7 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 		ServiceCIDR: rec.Key.ServiceCIDR,
 		Issuer:      rec.issuer(),
 		AWSHost:     rec.awsHost(),
+		Copy:        rec.CopyOf != "",
 		Successor:   successor,
 	})
 }

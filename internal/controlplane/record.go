@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -31,6 +32,8 @@ type record struct {
 	Logging []string `json:",omitempty"`
 	// IdentityProvider is the OIDC provider whose tokens the API server accepts, or nil.
 	IdentityProvider *IdentityProvider `json:",omitempty"`
+	// CopyOf is the ID of the plane that this one is a copy of, for a rehearsal, or empty.
+	CopyOf string `json:",omitempty"`
 	// Releasing is set in the first step of a release, so that a crash during the release does not bring the plane
 	// back.
 	Releasing bool
@@ -51,7 +54,7 @@ func recordKey(id string) store.Key { return store.Key{Account: systemAccount, I
 
 // The collections.
 var (
-	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider
+	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider, 4 CopyOf
 	secretRecords = store.NewCollection[secrets]("controlplane", "secret")
 	// lastKeys holds one record: the key that was claimed last, for which spares are kept running.
 	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")
@@ -121,10 +124,11 @@ func (r record) awsHost() string {
 	return fmt.Sprintf("%s.%s.%s.eks.%s", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region, r.Key.dnsSuffix())
 }
 
-// issuer returns https://oidc.eks.us-east-1.amazonaws.com/id/0123….
+// issuer returns the issuer of service account tokens. That of a copy is the original's, so that tokens are still valid:
+// https://oidc.eks.us-east-1.amazonaws.com/id/0123….
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-iam-roles-for-service-accounts.html
 func (r record) issuer() string {
-	return fmt.Sprintf("https://oidc.eks.%s.%s/id/%s", r.Key.Region, r.Key.dnsSuffix(), r.ID)
+	return fmt.Sprintf("https://oidc.eks.%s.%s/id/%s", r.Key.Region, r.Key.dnsSuffix(), cmp.Or(r.CopyOf, r.ID))
 }
 
 // hosts returns the names and addresses for which the API server's certificate is valid.

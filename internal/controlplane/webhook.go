@@ -67,10 +67,10 @@ func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, find func(id st
 		}
 	}))
 	mux.Handle("POST "+mutatePath, reviewHandler(find, func(req *http.Request, p *plane, r *admissionv1.AdmissionReview) {
-		mutate(req.Context(), cfg.Log, hooks.MutatePod, p.id, r)
+		mutate(req.Context(), cfg.Log, p.unlessCopy(hooks.MutatePod), p.id, r)
 	}))
 	mux.Handle("POST "+mutateFargatePath, reviewHandler(find, func(req *http.Request, p *plane, r *admissionv1.AdmissionReview) {
-		mutate(req.Context(), cfg.Log, hooks.MutateFargatePod, p.id, r)
+		mutate(req.Context(), cfg.Log, p.unlessCopy(hooks.MutateFargatePod), p.id, r)
 	}))
 	mux.Handle("POST "+launch.CloudPath, reviewHandler(find, func(req *http.Request, p *plane, c *Cloud) {
 		*c = cloud(req.Context(), hooks, p.id)
@@ -90,6 +90,9 @@ func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, find func(id st
 			cfg.Log.Warn("storing the use of deprecated APIs", "plane", p.id, "err", err)
 		}
 		*u = launch.Usage{}
+	}))
+	mux.Handle("POST "+stubPath, reviewHandler(find, func(req *http.Request, p *plane, r *admissionv1.AdmissionReview) {
+		p.stub(req.PathValue("webhook"), r)
 	}))
 	w := &webhooks{ca: ca, url: "https://" + l.Addr().String(), done: make(chan struct{})}
 	w.server = &http.Server{

@@ -163,6 +163,10 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 			return fmt.Errorf("pod identity webhook: %w", err)
 		}
 		report(launch.Report{Event: launch.Ready, Port: port})
+		if cfg.Copy {
+			tendIdleness(ctx, gc)
+			return nil
+		}
 		group.Go(func() error {
 			// A cluster without load balancers is better than no cluster.
 			for controllers.Err() == nil {

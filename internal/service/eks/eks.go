@@ -94,6 +94,8 @@ type (
 	Plane         = record.Plane
 	Objects       = plane.Objects
 	APIUse        = plane.APIUse
+	Rehearsal     = cluster.Rehearsal
+	Finding       = cluster.Finding
 	LogLine       = plane.LogLine
 	ApplyOptions  = plane.ApplyOptions
 )

@@ -227,6 +227,15 @@ func (p *fakePlanes) SetIdentityProvider(_ context.Context, id string, idp *ekst
 	return nil
 }
 
+// Copy shares the objects of the original.
+func (p *fakePlanes) Copy(_ context.Context, id string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	copied := "COPY" + id[4:]
+	p.byID[copied], p.versions[copied] = p.byID[id], p.versions[id]
+	return copied, nil
+}
+
 func (p *fakePlanes) DeprecatedUse(string) ([]eks.APIUse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

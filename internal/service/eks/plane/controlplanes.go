@@ -79,6 +79,9 @@ type ControlPlanes interface {
 	SetIdentityProvider(ctx context.Context, id string, idp *ekstypes.OidcIdentityProviderConfig) error
 	// DeprecatedUse returns which deprecated APIs of a plane are used, and which clients use them.
 	DeprecatedUse(id string) ([]APIUse, error)
+	// Copy creates a copy of a plane for a rehearsal, and returns its ID. It may still be booting. It
+	// calls no AWS API and no webhooks of the user's, and does not outlive the daemon.
+	Copy(ctx context.Context, id string) (string, error)
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// A Rehearsal is the result of upgrading a copy of a cluster.
+type Rehearsal struct {
+	Cluster       string    `json:"cluster"`
+	From          string    `json:"from"`
+	To            string    `json:"to"`
+	Findings      []Finding `json:"findings"` // errors first
+	UpgradeMillis int64     `json:"upgradeMillis"`
+}
+
+// A Finding is something that an upgrade would break or leave behind.
+type Finding struct {
+	Check    string `json:"check"`
+	Severity string `json:"severity"` // error or warning
+	Subject  string `json:"subject"`
+	Text     string `json:"text"`
+	Fix      string `json:"fix,omitempty"`
+}
+
+// Breaks reports whether the upgrade would be refused or break something.
+func (r *Rehearsal) Breaks() bool {
+	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Severity == "error" })
+}
+
+// Text renders the result as a table.
+func (r *Rehearsal) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Upgraded a copy of cluster %s from Kubernetes %s to %s in %s.\n", r.Cluster, r.From, r.To, time.Duration(r.UpgradeMillis)*time.Millisecond)
+	if len(r.Findings) == 0 {
+		b.WriteString("Nothing would break.\n")
+		return b.String()
+	}
+	b.WriteString("\n")
+	w := tabwriter.NewWriter(&b, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(w, "SEVERITY\tCHECK\tSUBJECT\tFINDING")
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Severity, f.Check, f.Subject, f.Text)
+	}
+	_ = w.Flush() // a Builder does not fail
+	b.WriteString("\n")
+	seen := map[string]bool{}
+	for _, f := range r.Findings {
+		if line := f.Subject + ": " + f.Fix; f.Fix != "" && !seen[line] {
+			seen[line] = true
+			b.WriteString("to mend " + line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// rehearsalPatience is how long a rehearsal may take.
+const rehearsalPatience = 5 * time.Minute
+
+// RehearseUpgrade upgrades a copy of a cluster to the next Kubernetes version.
+func (c *Client) RehearseUpgrade(ctx context.Context, p Place, cluster string) (Rehearsal, error) {
+	ctx, cancel := context.WithTimeout(ctx, rehearsalPatience)
+	defer cancel()
+	var out Rehearsal
+	resp, err := c.do(ctx, http.MethodPost, "rehearse/upgrade", p.values("cluster", cluster), nil)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	return out, nil
+}

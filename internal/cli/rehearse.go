@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
+)
+
+func newRehearse(o *globalOptions) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rehearse",
+		Short: "Try a change on a copy of a cluster",
+		Args:  cobra.NoArgs,
+	}
+	cmd.AddCommand(newRehearseUpgrade(o))
+	return cmd
+}
+
+func newRehearseUpgrade(o *globalOptions) *cobra.Command {
+	var place api.Place
+	var output string
+	cmd := &cobra.Command{
+		Use:   "upgrade NAME",
+		Short: "Upgrade a copy of a cluster, and show what would break",
+		Long: `Copy a cluster's control plane as it is at this moment, upgrade the copy to the next
+Kubernetes version, and show what the upgrade would break: use of deprecated APIs,
+APIs that are gone, pod disruption budgets that keep nodes from draining, add-ons
+without a version for the new Kubernetes, webhooks that cannot be called, and node
+groups left behind. The cluster itself stays as it is. The copy calls no AWS API
+and no webhooks, and is removed at the end.
+
+The exit code is 0 if nothing would break, 1 if something would, 2 if there is no such cluster or
+the rehearsal failed.`,
+		Example: `  drydock rehearse upgrade dev
+  drydock rehearse upgrade dev --output json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			daemon, err := o.client()
+			if err != nil {
+				return &ExitError{2, err}
+			}
+			o.noteAccount(place.Account)
+			out, err := daemon.RehearseUpgrade(cmd.Context(), place, args[0])
+			if err != nil {
+				return &ExitError{2, o.orHint(err, "drydock status", "drydock why cluster "+args[0])}
+			}
+			if output == "json" {
+				err = o.printJSON(out)
+			} else {
+				_, err = fmt.Fprint(o.streams.Out, out.Text())
+			}
+			if err == nil && out.Breaks() {
+				return &ExitError{Code: 1}
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&place.Account, "account", defaultAccount(), accountUsage)
+	cmd.Flags().StringVar(&place.Region, "region", defaultRegion(), "the region")
+	outputFlag(cmd, &output)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return o.clusterNames(cmd.Context(), place.Account, place.Region), cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}

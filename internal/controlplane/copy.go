@@ -1,0 +1,214 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/storage/value/encrypt/envelope/kmsv2"
+	"k8s.io/client-go/kubernetes/scheme"
+	kmsservice "k8s.io/kms/pkg/service"
+
+	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// errCopy is the answer to connections from a copy to the cluster's network.
+var errCopy = errors.New("this control plane is a copy for a rehearsal, and is not connected to the cluster's network")
+
+// stubPath is where the admission webhooks of copies are, each below it by its name.
+const stubPath = "/stub/{webhook}"
+
+// Copy creates a control plane that has the Kubernetes state of another one, as it is at one moment, the same keys and
+// the same issuer. Its admission webhooks are stubs that allow everything; it calls no AWS API and does not reach the
+// cluster's network. Release it after use. It does not outlive the Manager.
+func (m *Manager) Copy(ctx context.Context, id string) (Plane, error) {
+	source := m.find(id)
+	if source == nil {
+		return Plane{}, ErrNotFound
+	}
+	if m.isClosed() {
+		return Plane{}, errClosed
+	}
+	of := source.snapshot()
+	rec := newRecord(of.Key, "copy of "+id+" "+ids.Hex(8), m.cfg.Clock.Now())
+	rec.CopyOf, rec.KMSKey, rec.Encrypted = id, of.KMSKey, of.Encrypted
+	if err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
+		return errors.Join(
+			records.Create(tx, recordKey(rec.ID), rec),
+			secretRecords.Create(tx, recordKey(rec.ID), source.secrets),
+		)
+	}); err != nil {
+		return Plane{}, err
+	}
+	p := newPlane(m, rec, source.secrets)
+	m.mu.Lock()
+	m.planes[rec.ID] = p
+	m.mu.Unlock()
+	err := p.copyState(ctx, of)
+	if err == nil {
+		err = p.listen(ctx)
+	}
+	if err == nil {
+		err = p.boot(ctx)
+	}
+	if err != nil {
+		return Plane{}, errors.Join(fmt.Errorf("copying control plane %s: %w", id, err), m.Release(context.WithoutCancel(ctx), rec.ID))
+	}
+	return p.describe(), nil
+}
+
+// copyState copies the Kubernetes state of another plane, except for its events, which would never expire.
+func (p *plane) copyState(ctx context.Context, of record) error {
+	var codec value.Transformer
+	if of.KMSKey != "" {
+		var err error
+		if codec, err = p.m.kmsTransformer(ctx, of); err != nil {
+			return err
+		}
+	}
+	from := p.m.cfg.Store.ClusterPrefix(of.ID) + "/"
+	_, err := p.m.cfg.Store.CopyCluster(ctx, of.ID, p.id, func(fromKey, toKey string, v []byte) ([]byte, bool, error) {
+		name := strings.TrimPrefix(fromKey, from)
+		if strings.HasPrefix(name, "events/") {
+			return nil, false, nil
+		}
+		// What is encrypted is bound to its key in etcd.
+		sealed, encrypted := bytes.CutPrefix(v, []byte(kmsPrefix))
+		if encrypted {
+			if codec == nil {
+				return nil, false, fmt.Errorf("%s is encrypted and the control plane has no key", fromKey)
+			}
+			var err error
+			if v, _, err = codec.TransformFromStorage(ctx, sealed, value.DefaultContext(fromKey)); err != nil {
+				return nil, false, fmt.Errorf("decrypting %s: %w", fromKey, err)
+			}
+		}
+		if strings.HasPrefix(name, "validatingwebhookconfigurations/") || strings.HasPrefix(name, "mutatingwebhookconfigurations/") {
+			var err error
+			if v, err = p.stubWebhooks(v); err != nil {
+				return nil, false, fmt.Errorf("%s: %w", fromKey, err)
+			}
+		}
+		if encrypted {
+			out, err := codec.TransformToStorage(ctx, v, value.DefaultContext(toKey))
+			if err != nil {
+				return nil, false, fmt.Errorf("encrypting %s: %w", toKey, err)
+			}
+			v = append([]byte(kmsPrefix), out...)
+		}
+		return v, true, nil
+	})
+	return err
+}
+
+// kmsPrefix begins the values that the API server's provider has encrypted, see kmsConfig.
+const kmsPrefix = encryptedPrefix + kmsProvider + ":"
+
+// kmsTransformer returns what encrypts and decrypts values as the API server of a plane does.
+func (m *Manager) kmsTransformer(ctx context.Context, rec record) (value.Transformer, error) {
+	service := kmsClient{m.hooks.KMS, rec}
+	transformer, object, cacheKey, err := kmsv2.GenerateTransformer(ctx, ids.UUID(), service, true)
+	if err != nil {
+		return nil, err
+	}
+	state := kmsv2.State{
+		Transformer: transformer, CacheKey: cacheKey, KMSProviderName: kmsProvider,
+		EncryptedObjectKeyID: object.KeyID, EncryptedObjectEncryptedDEKSource: object.EncryptedDEKSource,
+		EncryptedObjectAnnotations: object.Annotations, EncryptedObjectEncryptedDEKSourceType: object.EncryptedDEKSourceType,
+		ExpirationTimestamp: time.Now().Add(time.Hour),
+	}
+	return kmsv2.NewEnvelopeTransformer(service, kmsProvider, func() (kmsv2.State, error) { return state, nil }, rec.ID), nil
+}
+
+// kmsClient calls KMS as the cluster of a plane.
+type kmsClient struct {
+	kms KMS
+	rec record
+}
+
+// Encrypt, Decrypt and Status implement kmsservice.Service.
+func (k kmsClient) Encrypt(ctx context.Context, _ string, data []byte) (*kmsservice.EncryptResponse, error) {
+	out, err := k.kms.Encrypt(ctx, k.rec.ID, k.rec.KMSKey, data)
+	return &kmsservice.EncryptResponse{Ciphertext: out, KeyID: k.rec.KMSKey}, err
+}
+
+func (k kmsClient) Decrypt(ctx context.Context, _ string, in *kmsservice.DecryptRequest) ([]byte, error) {
+	return k.kms.Decrypt(ctx, k.rec.ID, k.rec.KMSKey, in.Ciphertext)
+}
+
+func (k kmsClient) Status(context.Context) (*kmsservice.StatusResponse, error) {
+	return &kmsservice.StatusResponse{Version: "v2", Healthz: "ok", KeyID: k.rec.KMSKey}, nil
+}
+
+// stubWebhooks returns a stored webhook configuration whose webhooks are stubs.
+func (p *plane) stubWebhooks(stored []byte) ([]byte, error) {
+	o, kind, err := scheme.Codecs.UniversalDeserializer().Decode(stored, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	stub := func(name string, c *admissionregistrationv1.WebhookClientConfig) {
+		*c = admissionregistrationv1.WebhookClientConfig{
+			URL: new(p.m.webhooks.url + strings.Replace(stubPath, "{webhook}", name, 1)), CABundle: p.m.webhooks.ca.CertPEM,
+		}
+	}
+	switch o := o.(type) {
+	case *admissionregistrationv1.ValidatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			stub(o.Webhooks[i].Name, &o.Webhooks[i].ClientConfig)
+		}
+	case *admissionregistrationv1.MutatingWebhookConfiguration:
+		for i := range o.Webhooks {
+			stub(o.Webhooks[i].Name, &o.Webhooks[i].ClientConfig)
+		}
+	default:
+		return nil, fmt.Errorf("unexpected %s", kind)
+	}
+	o.GetObjectKind().SetGroupVersionKind(*kind)
+	var out bytes.Buffer
+	err = runtime.Encoder(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme)).Encode(o, &out)
+	return out.Bytes(), err
+}
+
+// stub answers for a webhook of a copy.
+func (p *plane) stub(webhook string, r *admissionv1.AdmissionReview) {
+	if r.Request == nil {
+		return
+	}
+	r.Response = &admissionv1.AdmissionResponse{UID: r.Request.UID, Allowed: true}
+	r.Request = nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stubbed == nil {
+		p.stubbed = map[string]int{}
+	}
+	p.stubbed[webhook]++
+}
+
+// unlessCopy returns fn, or nil for a copy, whose pods belong to no cluster.
+func (p *plane) unlessCopy(fn podMutation) podMutation {
+	if p.snapshot().CopyOf != "" {
+		return nil
+	}
+	return fn
+}
+
+// StubbedCalls returns how often each admission webhook of a copy would have been called.
+func (m *Manager) StubbedCalls(id string) map[string]int {
+	p := m.find(id)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.stubbed)
+}

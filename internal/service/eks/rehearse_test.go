@@ -1,0 +1,97 @@
+package eks_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+func (w *world) rehearse() (eks.Rehearsal, error) {
+	return w.svc.Rehearse(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+}
+
+func TestRehearsal(t *testing.T) {
+	w := newWorld(t)
+	_, err := w.rehearse()
+	wantError(t, err, "ResourceNotFoundException", "No cluster found for name: dev.")
+	w.clusterAt("1.35")
+	if out, err := w.rehearse(); err != nil || len(out.Findings) > 0 || out.From != "1.35" || out.To != "1.36" {
+		t.Errorf("rehearsal %s, %v", asJSON(out), err)
+	}
+
+	// What would break.
+	client, ctx := w.kubernetes(), t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	labels := map[string]string{"app": "web"}
+	_, err = client.PolicyV1().PodDisruptionBudgets("shop").Create(ctx, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}, metav1.CreateOptions{})
+	must(err)
+	for name, node := range map[string]string{"web-1": "n", "web-2": ""} {
+		_, err := client.CoreV1().Pods("shop").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", Labels: labels}, Spec: corev1.PodSpec{NodeName: node}}, metav1.CreateOptions{})
+		must(err)
+	}
+	fail, ignore := admissionregistrationv1.Fail, admissionregistrationv1.Ignore
+	service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "shop", Name: "policy"}}
+	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "policy"},
+		Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "a.shop", ClientConfig: service, FailurePolicy: &fail}, {Name: "b.shop", ClientConfig: service, FailurePolicy: &ignore}},
+	}, metav1.CreateOptions{})
+	must(err)
+	w.node("worker", "v1.33.0-eks-1234567", "")
+	w.planes.mu.Lock()
+	w.planes.protected = map[string]bool{"web-1": true, "web-2": true}
+	w.planes.uses = []eks.APIUse{{API: "/apis/storage.k8s.io/v1beta1/volumeattributesclasses", UserAgent: "csi", Requests: 3}}
+	w.planes.mu.Unlock()
+	want := []string{
+		"error pod-disruption-budget shop/web: node groups cannot drain pod web-1: Cannot evict pod as it would violate the pod's disruption budget.",
+		"error webhook validating policy: a.shop: its service shop/policy does not exist; requests that it matches are refused",
+		"warning deprecated-api /apis/storage.k8s.io/v1beta1/volumeattributesclasses: removed in Kubernetes 1.37; csi made 3 requests in the last 30 days",
+		"warning kubelet-version-skew /api/v1/nodes/worker: kubelet version 1.33 is 3 minor versions older than Kubernetes version 1.36, the most that is supported.",
+		"warning webhook validating policy: b.shop: its service shop/policy does not exist; it is skipped",
+	}
+	w.eventually(func() error {
+		out, err := w.rehearse()
+		if err != nil {
+			return err
+		}
+		var got []string
+		for _, f := range out.Findings {
+			got = append(got, fmt.Sprintf("%s %s %s: %s", f.Severity, f.Check, f.Subject, f.Text))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("findings (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+	w.planes.mu.Lock()
+	for id := range w.planes.byID {
+		if strings.HasPrefix(id, "COPY") {
+			t.Errorf("the copy %s is left", id)
+		}
+	}
+	w.planes.upgrading = func(string) error { return errors.New("no luck") }
+	w.planes.mu.Unlock()
+	out, err := w.rehearse()
+	must(err)
+	if !slices.ContainsFunc(out.Findings, func(f eks.Finding) bool { return f.Check == "upgrade" && f.Text == "the upgrade failed: no luck" }) {
+		t.Errorf("findings %s", asJSON(out.Findings))
+	}
+}
