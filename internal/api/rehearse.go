@@ -54,7 +54,7 @@ func (r *Rehearsal) Text() string {
 	for _, f := range r.Findings {
 		if line := f.Subject + ": " + f.Fix; f.Fix != "" && !seen[line] {
 			seen[line] = true
-			b.WriteString("to mend " + line + "\n")
+			b.WriteString("to fix " + line + "\n")
 		}
 	}
 	return b.String()
