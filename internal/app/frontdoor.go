@@ -79,6 +79,10 @@ func (d *daemon) serveAWS(w http.ResponseWriter, r *http.Request) {
 		d.registry.ServeHTTP(w, r)
 		return
 	}
+	if d.ssm.ServesChannel(r) {
+		d.ssm.ServeChannel(w, r)
+		return
+	}
 	if cloudformation.ServesHandle(r) {
 		if !server.RefuseBrowser(w, r, d.cfg.AllowHosts) {
 			d.serveHandle(w, r)

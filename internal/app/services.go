@@ -141,7 +141,7 @@ var services = []entry{
 	{new(iam.Service).AWS, func(d *daemon) module.Module { return d.iam.Module() }},
 	{new(sts.Service).AWS, func(d *daemon) module.Module { return d.sts.Module() }},
 	{new(kms.Service).AWS, func(d *daemon) module.Module { return d.kms.Module() }},
-	{new(ssm.Service).AWS, func(d *daemon) module.Module { return d.ssm.Module() }},
+	{new(ssm.Service).AWS, func(d *daemon) module.Module { return d.ssm.Module(d.machines) }},
 	{new(sns.Service).AWS, func(d *daemon) module.Module {
 		return sns.New(sns.Config{Store: d.store, SQS: awscall.SQS{API: d.server}, Log: d.log}).Module()
 	}},
@@ -253,7 +253,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 // makeServices builds the AWS services that need more than a line of the list, and the network that they form
 // together, which load balancers ask about their targets' health.
 func (d *daemon) makeServices(ctx context.Context) (err error) {
-	d.ssm = ssm.New(ssm.Config{Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Log: d.log})
+	d.ssm = ssm.New(ssm.Config{Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, EndpointURL: d.info.URL, Log: d.log})
 	ensureServiceRole := awscall.IAM{API: d.server}.EnsureServiceRole
 	quotas := newQuotaTables(d.store, d.cfg.Quotas)
 	d.ec2 = ec2.New(ec2.Config{

@@ -116,6 +116,9 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 	prefix, _ := split(c.Action)
 	if c.offers("aws:resourcetag/${tagkey}") {
 		SetTags(values, c.stored.Tags, "aws:resourcetag/", cmp.Or(owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/")
+		if owners[prefix+"/"+c.target.Type] != "" && c.offers(prefix+":resourcetag/${tagkey}") {
+			SetTags(values, c.stored.Tags, prefix+":resourcetag/")
+		}
 	}
 	if len(c.target.TagKeys) > 0 && c.offers("aws:tagkeys") {
 		values["aws:tagkeys"] = slices.Sorted(slices.Values(c.target.TagKeys))

@@ -111,6 +111,16 @@ var targeted = map[string]targetRow{
 	"ssm:GetParameterHistory":    {"parameter=Name", "SAR"},
 	"ssm:DescribeParameters":     {"", "SAR: no resource"},
 
+	// The document is checked if the request names it; the default one would only be for policies with
+	// ssm:SessionDocumentAccessCheck.
+	// https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html
+	"ssm:StartSession":                {"instance=Target document?=DocumentName", "SAR"},
+	"ssm:ResumeSession":               {"session=SessionId", "SAR"},
+	"ssm:TerminateSession":            {"session=SessionId", "SAR"},
+	"ssm:GetConnectionStatus":         {"instance=Target", "SAR"},
+	"ssm:DescribeSessions":            {"", "SAR: no resource"},
+	"ssm:DescribeInstanceInformation": {"", "SAR: no resource"},
+
 	// EKS: creating something in a cluster is checked against the cluster.
 	"eks:ListUpdates":                        {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
 	"eks:DescribeUpdate":                     {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
@@ -212,7 +222,7 @@ var aliases = map[string]string{
 
 // owners map resource types to the service that owns them, if it is another one.
 var owners = map[string]string{
-	"sts/role": "iam",
+	"sts/role": "iam", "ssm/instance": "ec2",
 }
 
 // arnRules fix ARNs that the pattern alone gets wrong.

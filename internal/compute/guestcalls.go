@@ -46,7 +46,7 @@ type guestCalls struct {
 }
 
 // hosts are the parts of the services' endpoints before the region.
-var hosts = map[string]string{"ec2": "ec2", "ecr": "api.ecr", "eks": "eks", "sts": "sts"}
+var hosts = map[string]string{"ec2": "ec2", "ecr": "api.ecr", "eks": "eks", "ssm": "ssm", "ssmmessages": "ssmmessages", "sts": "sts"}
 
 // call decides at once about a call of an instance. Its error is that of the AWS SDK for Go, and a *node.Refusal if
 // there is a decision behind it.
@@ -307,6 +307,8 @@ func (g *guestCalls) input(in machine.Instance, c node.Call) any {
 		return &awsec2.DeleteNetworkInterfaceInput{NetworkInterfaceId: &eni}
 	case node.ActionGetImage, node.ActionGetLayer:
 		return &struct{ RepositoryName *string }{&c.Repository}
+	case node.ActionRegisterAgent:
+		return &struct{ InstanceId *string }{&in.ID}
 	case node.ActionAssumeForPod:
 		return &eksauth.AssumeRoleForPodIdentityInput{ClusterName: &c.Cluster}
 	}

@@ -96,4 +96,6 @@ const (
 	ActionGetToken           = "ecr:GetAuthorizationToken"
 	ActionGetImage           = "ecr:BatchGetImage"
 	ActionGetLayer           = "ecr:GetDownloadUrlForLayer"
+	ActionRegisterAgent      = "ssm:UpdateInstanceInformation" // Systems Manager's agent
+	ActionControlChannel     = "ssmmessages:CreateControlChannel"
 )

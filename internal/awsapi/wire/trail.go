@@ -357,7 +357,7 @@ func (t *trailer) secret(m *model.Member) (words string, secret bool) {
 // trailSecrets are secrets that no model marks as sensitive.
 var trailSecrets = map[string]bool{
 	"userdata": true, "keymaterial": true, "plaintext": true, "webidentitytoken": true, "sessiontoken": true, "secretbinary": true,
-	"authorizationtoken": true, "token": true, "granttoken": true, "granttokens": true, "encodedmessage": true, "decodedmessage": true,
+	"authorizationtoken": true, "tokenvalue": true, "token": true, "granttoken": true, "granttokens": true, "encodedmessage": true, "decodedmessage": true,
 }
 
 // liftInstances moves the members of RunInstances to where the WSDL has them.

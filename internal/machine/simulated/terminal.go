@@ -37,6 +37,7 @@ type terminal struct {
 	edited    bool          // something of it has been typed
 	cancelled int           // how many lines in typed end with Ctrl-C
 	interrupt chan struct{} // of the running command line; nil if none runs
+	pending   bool          // Ctrl-C came while neither was the case
 	history   []string
 }
 
@@ -130,7 +131,7 @@ func (t *terminal) stop() {
 	if reading {
 		t.cancel()
 	} else {
-		t.typed = nil
+		t.typed, t.pending = nil, running == nil
 	}
 	t.changed.Broadcast()
 	t.mu.Unlock()
@@ -177,6 +178,7 @@ func (t *terminal) Read(p []byte) (int, error) {
 	}
 	n = copy(p, t.typed[:n])
 	t.edited = t.typed[n-1] != '\r' && t.typed[n-1] != '\n'
+	t.reading = t.reading && t.edited
 	t.typed = t.typed[n:]
 	return n, nil
 }
@@ -188,8 +190,12 @@ var errCancelled = errors.New("cancelled")
 func (t *terminal) line(prompt string) (string, error) {
 	t.screen.SetPrompt(prompt)
 	t.mu.Lock()
-	t.reading = true
+	cancelled := t.pending
+	t.pending, t.reading = false, !cancelled
 	t.mu.Unlock()
+	if cancelled {
+		return "", errCancelled
+	}
 	text, err := t.screen.ReadLine()
 	if errors.Is(err, term.ErrPasteIndicator) {
 		err = nil
@@ -381,7 +387,12 @@ func (t *terminal) prompt(s *loginShell) string {
 func (t *terminal) run(ctx context.Context, s *loginShell, command string) (shell.Result, error) {
 	interrupt := make(chan struct{})
 	t.mu.Lock()
-	t.interrupt = interrupt
+	if t.pending {
+		t.pending = false
+		close(interrupt)
+	} else {
+		t.interrupt = interrupt
+	}
 	t.mu.Unlock()
 	job := t.c.job()
 	job.Terminal, job.State, job.Interrupt = true, s.state, interrupt

@@ -203,3 +203,11 @@ func (m *Machine) names() []string {
 	slices.Sort(out)
 	return out
 }
+
+// Active reports whether a unit is running.
+func (m *Machine) Active(unit string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.services[unit]
+	return u != nil && u.state == active
+}

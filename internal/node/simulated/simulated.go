@@ -153,3 +153,9 @@ func (r *Runtime) Info(instanceID string) (node.Info, bool) {
 	node.SortSteps(info.Steps)
 	return info, true
 }
+
+// Active reports whether a service of a machine's image is running.
+func (r *Runtime) Active(instanceID, unit string) bool {
+	m := r.instance(instanceID)
+	return m != nil && m.ami != nil && m.ami.Active(unit)
+}

@@ -3,6 +3,7 @@ package ssm
 import (
 	"context"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
@@ -12,8 +13,23 @@ func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
+// session returns a session's ARN, and its condition key for who started it.
+func (r resolver) session(account, region, id string) (authz.Resource, bool) {
+	rec, err := sessions.Get(r.s.store, regional.At(account, region).Key(id))
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{
+		ARN:  arn.New("ssm", region, account, "session/"+id),
+		Keys: map[string][]string{"ssm:resourcetag/aws:ssmmessages:session-id": {rec.UserID}, "ssm:resourcetag/aws:ssmmessages:target-id": {rec.Target}},
+	}, true
+}
+
 // Resource implements authz.Resolver. A parameter is identified by NAME, NAME:VERSION or its ARN.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
+	if kind == "session" {
+		return r.session(account, region, id)
+	}
 	if kind != "parameter" {
 		return authz.Resource{}, false
 	}

@@ -1,6 +1,7 @@
-// Package ssm answers the Parameter Store of Systems Manager: an account's own parameters, and the
+// Package ssm answers two parts of Systems Manager. Parameter Store has an account's own parameters, and the
 // public ones below /aws/service for machine images (catalog/images) and regions. SecureString
-// parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Only the
+// parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
+// opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go). Only the
 // composition root imports the package.
 package ssm
 
@@ -9,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -29,9 +31,13 @@ type Config struct {
 	Image func(ctx context.Context, account, region, id string) (bool, error)
 	// KMS encrypts SecureStrings as the caller of ctx. If it is nil, the service uses a key of its
 	// own as alias/aws/ssm, and there are no other keys.
-	KMS   KMS
-	Clock clock.Clock // nil means the real clock
-	Log   *slog.Logger
+	KMS KMS
+	// Fleet are the instances; nil means none. Module sets those of a daemon.
+	Fleet Fleet
+	// EndpointURL is the URL of the AWS endpoint, where clients open data channels.
+	EndpointURL string
+	Clock       clock.Clock // nil means the real clock
+	Log         *slog.Logger
 }
 
 // Service is the Systems Manager service.
@@ -40,11 +46,22 @@ type Service struct {
 	image func(ctx context.Context, account, region, id string) (bool, error)
 	kms   KMS
 	clock clock.Clock
+	log   *slog.Logger
+
+	fleet    Fleet
+	endpoint string
+
+	mu   sync.Mutex
+	seen map[string]time.Time // when an instance's agent was last connected
+	live map[string]*live     // sessions by ID
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
-	s := &Service{store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{})}
+	s := &Service{
+		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}),
+		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[string]time.Time{}, live: map[string]*live{},
+	}
 	if s.image == nil {
 		s.image = func(_ context.Context, _, region, id string) (bool, error) {
 			_, ok := images.ByID(region, id)
@@ -60,8 +77,11 @@ func (s *Service) AWS() awsapi.Service {
 		Name:    "ssm",
 		Handler: s,
 		Refused: []awsapi.Refusal{{
-			Operations: "StartSession TerminateSession ResumeSession DescribeSessions DescribeInstanceInformation SendCommand GetCommandInvocation ListCommandInvocations",
-			Why:        "instances do not run the SSM agent yet",
+			Operations: "SendCommand CancelCommand GetCommandInvocation ListCommands ListCommandInvocations",
+			Why:        "agents do not run commands yet; sessions work",
+		}, {
+			Operations: "CreateDocument GetDocument DescribeDocument UpdateDocument DeleteDocument ListDocuments",
+			Why:        "sessions know AWS's own documents only",
 		}},
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},
@@ -77,6 +97,12 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "AddTagsToResource", Members: "ResourceId ResourceType Tags"},
 			{Name: "RemoveTagsFromResource", Members: "ResourceId ResourceType TagKeys"},
 			{Name: "ListTagsForResource", Members: "ResourceId ResourceType"},
+			{Name: "DescribeInstanceInformation", Members: "Filters InstanceInformationFilterList MaxResults NextToken", Except: "filters other than InstanceIds, AgentVersion, PingStatus, PlatformTypes, ResourceType and tags"},
+			{Name: "GetConnectionStatus", Members: "Target"},
+			{Name: "StartSession", Members: "DocumentName Parameters Reason Target", Except: "the document AWS-StartSSHSession; documents of one's own do not exist"},
+			{Name: "ResumeSession", Members: "SessionId"},
+			{Name: "TerminateSession", Members: "SessionId"},
+			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State", Except: "the filter AccessType"},
 		},
 	}
 }

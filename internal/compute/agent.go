@@ -1,0 +1,47 @@
+package compute
+
+import (
+	"context"
+	"errors"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// Why an agent is not connected, besides the network and the role.
+var (
+	errNoAgent      = errors.New("its image runs no agent of Systems Manager here")
+	errAgentStopped = errors.New("the service amazon-ssm-agent is not running on it")
+)
+
+// Agent returns why the agent of Systems Manager on an instance is not connected, or nil if it is. The agent registers
+// with ssm and then opens its control channel at ssmmessages. The agents of all images here are newer than 3.3.40.0,
+// so they need no ec2messages.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html
+func (m *Machines) Agent(ctx context.Context, instanceID string) error {
+	in, err := m.Instance(instanceID)
+	if err != nil {
+		return err
+	}
+	computer, ok := m.runtime.Machine(instanceID)
+	if !ok {
+		return machine.ErrOff
+	}
+	select {
+	case <-computer.Booted():
+	default:
+		return machine.ErrBooting
+	}
+	if !computer.Abilities().Has(machine.Terminal) {
+		return errNoAgent
+	}
+	if !m.kubelets.Active(instanceID, "amazon-ssm-agent") {
+		return errAgentStopped
+	}
+	for _, action := range []string{node.ActionRegisterAgent, node.ActionControlChannel} {
+		if err := m.Call(ctx, in, node.Call{Action: action}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package ssm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
+)
+
+// A Fleet is the instances on which agents of Systems Manager may run.
+type Fleet interface {
+	// Instances returns the running instances of an account and region by ID.
+	Instances(account, region string) []machine.Instance
+	Machine(instanceID string) (machine.Machine, bool)
+	// Agent returns why the agent on an instance is not connected, or nil if it is.
+	Agent(ctx context.Context, instanceID string) error
+}
+
+// noFleet has no instances.
+type noFleet struct{}
+
+func (noFleet) Instances(string, string) []machine.Instance { return nil }
+func (noFleet) Machine(string) (machine.Machine, bool)      { return nil, false }
+func (noFleet) Agent(_ context.Context, instanceID string) error {
+	return fmt.Errorf("there is no %s", instanceID)
+}
+
+// agentVersion is the version of the agents on all images.
+// https://github.com/aws/amazon-ssm-agent/blob/mainline/RELEASENOTES.md
+const agentVersion = "3.3.3050.0"
+
+// ping returns the state of an instance's agent: online, lost since the last time it was seen, or false if it has
+// never registered. The times are forgotten when the daemon ends.
+func (s *Service) ping(ctx context.Context, in *machine.Instance) (status ssmtypes.PingStatus, at time.Time, registered bool) {
+	now := s.now()
+	connected := s.fleet.Agent(ctx, in.ID) == nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if connected {
+		s.seen[in.ID] = now
+		return ssmtypes.PingStatusOnline, now, true
+	}
+	at, registered = s.seen[in.ID]
+	return ssmtypes.PingStatusConnectionLost, at, registered
+}
+
+// DescribeInstanceInformation lists the instances whose agents have registered.
+func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.DescribeInstanceInformationInput) (*awsssm.DescribeInstanceInformationOutput, error) {
+	sc := scopeOf(ctx)
+	filters := map[string][]string{}
+	for _, f := range in.Filters {
+		filters[aws.ToString(f.Key)] = f.Values
+	}
+	for _, f := range in.InstanceInformationFilterList {
+		filters[string(f.Key)] = f.ValueSet
+	}
+	for key := range filters {
+		switch key {
+		case "InstanceIds", "AgentVersion", "PingStatus", "PlatformTypes", "ResourceType", "tag-key":
+		default:
+			if !strings.HasPrefix(key, "tag:") {
+				return nil, &ssmtypes.InvalidFilterKey{Message: aws.String("The specified filter key isn't valid: " + key)}
+			}
+		}
+	}
+	var all []ssmtypes.InstanceInformation
+	for _, i := range s.fleet.Instances(sc.Account, sc.Region) {
+		status, at, registered := s.ping(ctx, &i)
+		if !registered {
+			continue
+		}
+		info := ssmtypes.InstanceInformation{
+			InstanceId: aws.String(i.ID), PingStatus: status, LastPingDateTime: aws.Time(at), AgentVersion: aws.String(agentVersion), IsLatestVersion: aws.Bool(true),
+			PlatformType: ssmtypes.PlatformTypeLinux, ResourceType: ssmtypes.ResourceTypeEc2Instance, IPAddress: aws.String(i.PrivateIP.String()),
+			ComputerName: aws.String(i.PrivateDNSName), SourceId: aws.String(i.ID), SourceType: ssmtypes.SourceTypeAwsEc2Instance,
+		}
+		info.PlatformName, info.PlatformVersion = platform(i.Image.Family)
+		if matches(&i, &info, filters) {
+			all = append(all, info)
+		}
+	}
+	list, next, err := paging.Cut(paging.Rules{Usual: 50, BadToken: func(string) error { return errNextToken() }}, all, func(i ssmtypes.InstanceInformation) string { return *i.InstanceId }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	return &awsssm.DescribeInstanceInformationOutput{InstanceInformationList: append([]ssmtypes.InstanceInformation{}, list...), NextToken: next}, nil
+}
+
+func platform(f images.Family) (name, version *string) {
+	switch f {
+	case images.AL2:
+		return aws.String("Amazon Linux"), aws.String("2")
+	case images.Ubuntu:
+		return aws.String("Ubuntu"), aws.String("24.04")
+	}
+	return aws.String("Amazon Linux"), aws.String("2023")
+}
+
+// matches reports whether an instance passes all filters.
+func matches(i *machine.Instance, info *ssmtypes.InstanceInformation, filters map[string][]string) bool {
+	for key, values := range filters {
+		var have string
+		switch key {
+		case "InstanceIds":
+			have = i.ID
+		case "AgentVersion":
+			have = agentVersion
+		case "PingStatus":
+			have = string(info.PingStatus)
+		case "PlatformTypes":
+			have = string(info.PlatformType)
+		case "ResourceType":
+			have = string(info.ResourceType)
+		case "tag-key":
+			if !slices.ContainsFunc(values, func(v string) bool { _, ok := i.Tags[v]; return ok }) {
+				return false
+			}
+			continue
+		default:
+			var ok bool
+			if have, ok = i.Tags[strings.TrimPrefix(key, "tag:")]; !ok {
+				return false
+			}
+		}
+		if !slices.Contains(values, have) {
+			return false
+		}
+	}
+	return true
+}
+
+// target returns an instance of an account whose agent is connected.
+func (s *Service) target(ctx context.Context, sc scope, id string) (machine.Instance, bool) {
+	list := s.fleet.Instances(sc.Account, sc.Region)
+	i := slices.IndexFunc(list, func(in machine.Instance) bool { return in.ID == id })
+	if i < 0 {
+		return machine.Instance{}, false
+	}
+	status, _, _ := s.ping(ctx, &list[i])
+	return list[i], status == ssmtypes.PingStatusOnline
+}
+
+// GetConnectionStatus says whether a session with an instance can be started.
+func (s *Service) GetConnectionStatus(ctx context.Context, in *awsssm.GetConnectionStatusInput) (*awsssm.GetConnectionStatusOutput, error) {
+	out := &awsssm.GetConnectionStatusOutput{Target: in.Target, Status: ssmtypes.ConnectionStatusNotConnected}
+	if _, ok := s.target(ctx, scopeOf(ctx), aws.ToString(in.Target)); ok {
+		out.Status = ssmtypes.ConnectionStatusConnected
+	}
+	return out, nil
+}

@@ -1,0 +1,331 @@
+// Package datachannel is the agent's end of a session's data channel, as AWS's session-manager-plugin speaks it over a
+// WebSocket: numbered frames that are acknowledged and sent again, so that a session survives a broken connection.
+//
+// It knows no sessions and no machines. Clients are hostile: whatever they send ends their own channel only. Only
+// package ssm imports it.
+package datachannel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/websocket"
+)
+
+// MaxPayload is how much a frame carries, like the agent's.
+const MaxPayload = 1024
+
+// Bounds of a channel.
+const (
+	maxFrame  = 64 << 10 // a client's largest frame
+	window    = 128      // frames that are sent but not acknowledged, and frames that came too early
+	resendIn  = 300 * time.Millisecond
+	writeIn   = 10 * time.Second // a client that reads nothing for so long is disconnected
+	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
+)
+
+// ErrClosed means that the channel is closed.
+var ErrClosed = errors.New("the data channel is closed")
+
+// A Channel is the agent's end of one session.
+type Channel struct {
+	// receive handles what the client sends, in order. An error closes the channel.
+	receive func(payload uint32, data []byte) error
+
+	serving sync.Mutex // one connection at a time
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	conn     *websocket.Conn // nil while no client is connected
+	closed   bool
+	next     int64 // the next frame's number
+	unacked  []sent
+	expected int64 // the client's next frame
+	early    map[int64]message
+
+	writing sync.Mutex
+}
+
+type sent struct {
+	number int64
+	frame  []byte
+	at     time.Time
+}
+
+// New returns a channel without a client.
+func New(receive func(payload uint32, data []byte) error) *Channel {
+	c := &Channel{receive: receive, early: map[int64]message{}}
+	c.changed = sync.NewCond(&c.mu)
+	return c
+}
+
+// Prepare limits what a client may send before it has been admitted.
+func Prepare(conn *websocket.Conn) {
+	conn.SetReadLimit(maxFrame)
+	_ = conn.SetReadDeadline(time.Now().Add(writeIn)) // a closed connection fails at the next read
+}
+
+// Serve serves a client until its connection ends. An earlier client is disconnected.
+func (c *Channel) Serve(conn *websocket.Conn) error {
+	c.mu.Lock()
+	if c.conn != nil {
+		_ = c.conn.Close() // its Serve returns
+	}
+	c.mu.Unlock()
+	c.serving.Lock()
+	defer c.serving.Unlock()
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	c.conn = conn
+	for i := range c.unacked {
+		c.unacked[i].at = time.Time{} // the new client has not seen them
+	}
+	c.mu.Unlock()
+	stop := make(chan struct{})
+	var resending sync.WaitGroup
+	resending.Go(func() { c.resend(conn, stop) })
+	defer func() {
+		close(stop)
+		resending.Wait()
+		c.mu.Lock()
+		c.conn = nil
+		c.mu.Unlock()
+	}()
+	alive := func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closed {
+			return nil // until the deadline that Close has set
+		}
+		return conn.SetReadDeadline(time.Now().Add(keepAlive))
+	}
+	pong := conn.PingHandler()
+	conn.SetPingHandler(func(data string) error { return errors.Join(alive(), pong(data)) })
+	for {
+		if err := alive(); err != nil {
+			return err
+		}
+		kind, b, err := conn.ReadMessage()
+		if err != nil {
+			return err
+		}
+		if kind != websocket.BinaryMessage {
+			continue
+		}
+		m, err := parse(b)
+		if err == nil {
+			err = c.handle(conn, m)
+		}
+		if err != nil {
+			c.Close("", "")
+			return err
+		}
+	}
+}
+
+// handle handles one frame. Only Serve calls it.
+func (c *Channel) handle(conn *websocket.Conn, m message) error {
+	switch m.kind {
+	case typeAck:
+		var ack acknowledgement
+		if err := json.Unmarshal(m.data, &ack); err != nil {
+			return fmt.Errorf("%w: %w", errFrame, err)
+		}
+		c.acknowledged(ack.Sequence)
+		return nil
+	case typeInput:
+	default:
+		return nil // nothing else is for the agent
+	}
+	if m.sequence > c.expected+window || m.sequence > c.expected && len(c.early) >= window {
+		return nil // not acknowledged, so it comes again
+	}
+	if m.sequence > c.expected {
+		c.early[m.sequence] = m
+	}
+	if m.sequence == c.expected {
+		if err := c.receive(m.payload, m.data); err != nil {
+			return err
+		}
+		c.expected++
+	}
+	if err := c.acknowledge(conn, m); err != nil {
+		return nil //nolint:nilerr // the next read reports that the connection is broken
+	}
+	for {
+		next, ok := c.early[c.expected]
+		if !ok {
+			return nil
+		}
+		delete(c.early, c.expected)
+		if err := c.receive(next.payload, next.data); err != nil {
+			return err
+		}
+		c.expected++
+	}
+}
+
+type acknowledgement struct {
+	Type       string `json:"AcknowledgedMessageType"`
+	ID         string `json:"AcknowledgedMessageId"`
+	Sequence   int64  `json:"AcknowledgedMessageSequenceNumber"`
+	Sequential bool   `json:"IsSequentialMessage"`
+}
+
+func (c *Channel) acknowledge(conn *websocket.Conn, m message) error {
+	data, err := json.Marshal(acknowledgement{m.kind, m.id.String(), m.sequence, true})
+	if err != nil {
+		return err
+	}
+	return c.write(conn, (&message{kind: typeAck, flags: 3, id: uuid.New(), data: data}).bytes())
+}
+
+func (c *Channel) acknowledged(number int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.unacked {
+		if c.unacked[i].number == number {
+			c.unacked = append(c.unacked[:i], c.unacked[i+1:]...)
+			c.changed.Broadcast()
+			return
+		}
+	}
+}
+
+func (c *Channel) write(conn *websocket.Conn, frame []byte) error {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	if err := conn.SetWriteDeadline(time.Now().Add(writeIn)); err != nil {
+		return err
+	}
+	err := conn.WriteMessage(websocket.BinaryMessage, frame)
+	if err != nil {
+		_ = conn.Close() // Serve returns
+	}
+	return err
+}
+
+// resend sends again what the client does not acknowledge in time. The plugin ignores frames that come before it is
+// ready for them.
+func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
+	tick := time.NewTicker(resendIn / 3)
+	defer tick.Stop()
+	for {
+		var late [][]byte
+		c.mu.Lock()
+		for i := range c.unacked[:min(len(c.unacked), 16)] {
+			if time.Since(c.unacked[i].at) > resendIn {
+				c.unacked[i].at = time.Now()
+				late = append(late, c.unacked[i].frame)
+			}
+		}
+		c.mu.Unlock()
+		for _, f := range late {
+			if c.write(conn, f) != nil {
+				return
+			}
+		}
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// Send sends a payload, waiting while too much is not acknowledged yet, or no client is connected.
+func (c *Channel) Send(payload uint32, data []byte) error {
+	c.mu.Lock()
+	for len(c.unacked) >= window && !c.closed {
+		c.changed.Wait()
+	}
+	if c.closed {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	m := message{kind: typeOutput, sequence: c.next, id: uuid.New(), payload: payload, data: data}
+	if c.next == 0 {
+		m.flags = 1
+	}
+	frame := m.bytes()
+	c.unacked = append(c.unacked, sent{c.next, frame, time.Now()})
+	c.next++
+	conn := c.conn
+	c.mu.Unlock()
+	if conn != nil {
+		_ = c.write(conn, frame) // if it fails, the next client gets it
+	}
+	return nil
+}
+
+// Drain waits until the client has acknowledged everything, at most for the given time.
+func (c *Channel) Drain(atMost time.Duration) {
+	late := time.AfterFunc(atMost, func() { c.changed.Broadcast() })
+	defer late.Stop()
+	deadline := time.Now().Add(atMost)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.unacked) > 0 && !c.closed && c.conn != nil && time.Now().Before(deadline) {
+		c.changed.Wait()
+	}
+}
+
+// Connected reports whether a client is connected.
+func (c *Channel) Connected() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn != nil
+}
+
+// Close closes the channel. If session is not empty, the client is told that it has ended, and why.
+func (c *Channel) Close(session, output string) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	c.changed.Broadcast()
+	conn := c.conn
+	c.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	if session != "" {
+		id := uuid.New()
+		data, err := json.Marshal(map[string]any{
+			"MessageId": id.String(), "CreatedDate": time.Now().UTC().Format(time.RFC3339), "DestinationId": session, "SessionId": session,
+			"MessageType": typeClosed, "SchemaVersion": 1, "Output": output,
+		})
+		if err == nil {
+			_ = c.write(conn, (&message{kind: typeClosed, id: id, data: data}).bytes()) // the client may be gone
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(writeIn)) // until then the client closes the connection
+		return
+	}
+	_ = conn.Close() // as above
+}
+
+// A Writer sends what is written to it as payloads of one kind.
+type Writer struct {
+	Channel *Channel
+	Payload uint32
+}
+
+func (w Writer) Write(p []byte) (int, error) {
+	for done := 0; done < len(p); {
+		n := min(len(p)-done, MaxPayload)
+		if err := w.Channel.Send(w.Payload, append([]byte(nil), p[done:done+n]...)); err != nil {
+			return done, err
+		}
+		done += n
+	}
+	return len(p), nil
+}

@@ -1,0 +1,244 @@
+package datachannel
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/gorilla/websocket"
+)
+
+// A peer is a client of a channel.
+type peer struct {
+	t    *testing.T
+	conn *websocket.Conn
+	over chan error // what Serve returned
+}
+
+func connect(t *testing.T, c *Channel) *peer {
+	t.Helper()
+	p := &peer{t: t, over: make(chan error, 1)}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := new(websocket.Upgrader).Upgrade(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		Prepare(conn)
+		p.over <- c.Serve(conn)
+	}))
+	t.Cleanup(srv.Close)
+	var err error
+	if p.conn, _, err = websocket.DefaultDialer.Dial(strings.Replace(srv.URL, "http", "ws", 1), nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.conn.Close() })
+	return p
+}
+
+func (p *peer) send(number int64, text string) {
+	p.t.Helper()
+	m := message{kind: typeInput, sequence: number, id: uuid.New(), payload: Output, data: []byte(text)}
+	if err := p.conn.WriteMessage(websocket.BinaryMessage, m.bytes()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// next returns the next frame of a kind.
+func (p *peer) next(kind string) message {
+	p.t.Helper()
+	for {
+		_ = p.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_, b, err := p.conn.ReadMessage()
+		if err != nil {
+			p.t.Fatalf("waiting for %s: %v", kind, err)
+		}
+		m, err := parse(b)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if m.kind == kind {
+			return m
+		}
+	}
+}
+
+func (p *peer) acknowledge(number int64) {
+	p.t.Helper()
+	data, _ := json.Marshal(acknowledgement{Type: typeOutput, Sequence: number, Sequential: true})
+	if err := p.conn.WriteMessage(websocket.BinaryMessage, (&message{kind: typeAck, id: uuid.New(), data: data}).bytes()); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *peer) ended() error {
+	p.t.Helper()
+	select {
+	case err := <-p.over:
+		return err
+	case <-time.After(10 * time.Second):
+		p.t.Fatal("the connection does not end")
+		return nil
+	}
+}
+
+func TestInputIsInOrder(t *testing.T) {
+	var mu sync.Mutex
+	var got bytes.Buffer
+	p := connect(t, New(func(_ uint32, data []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		got.Write(data)
+		return nil
+	}))
+	for _, f := range []struct {
+		number int64
+		text   string
+	}{{1, "b"}, {0, "a"}, {0, "again"}, {3, "d"}, {2, "c"}} {
+		p.send(f.number, f.text)
+		var ack acknowledgement
+		if m := p.next(typeAck); json.Unmarshal(m.data, &ack) != nil || ack.Sequence != f.number || !ack.Sequential || ack.Type != typeInput || m.flags != 3 {
+			t.Errorf("frame %d is acknowledged as %+v", f.number, ack)
+		}
+	}
+	p.send(1000, "too early") // not acknowledged
+	p.send(4, "e")
+	var ack acknowledgement
+	if m := p.next(typeAck); json.Unmarshal(m.data, &ack) != nil || ack.Sequence != 4 {
+		t.Errorf("after a frame that is far too early: %+v", ack)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got.String() != "abcde" {
+		t.Errorf("received %q", &got)
+	}
+}
+
+func TestOutputSurvivesAConnection(t *testing.T) {
+	c := New(func(uint32, []byte) error { return nil })
+	p := connect(t, c)
+	if _, err := (Writer{c, Output}).Write(bytes.Repeat([]byte("x"), MaxPayload+1)); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []int{MaxPayload, 1} {
+		if m := p.next(typeOutput); m.sequence != int64(n) || len(m.data) != want || m.payload != Output {
+			t.Errorf("frame %d has %d bytes and number %d", n, len(m.data), m.sequence)
+		}
+	}
+	if m := p.next(typeOutput); m.sequence != 0 {
+		t.Errorf("frame %d is sent again first", m.sequence)
+	}
+	p.acknowledge(0)
+	_ = p.conn.Close()
+	_ = p.ended()
+	if err := c.Send(StdErr, []byte("while nobody listened")); err != nil {
+		t.Fatal(err)
+	}
+	again := connect(t, c)
+	for _, want := range []int64{1, 2} {
+		if m := again.next(typeOutput); m.sequence != want {
+			t.Errorf("the next client gets frame %d, want %d", m.sequence, want)
+		}
+		again.acknowledge(want)
+	}
+	c.Drain(10 * time.Second)
+	c.Close("s-1", "why")
+	var closed struct{ SessionId, Output string }
+	if m := again.next(typeClosed); json.Unmarshal(m.data, &closed) != nil || closed.SessionId != "s-1" || closed.Output != "why" {
+		t.Errorf("the end is %+v", closed)
+	}
+	if err := c.Send(Output, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestSlowReaders: a client that acknowledges nothing stops the sender, which ends with the channel.
+func TestSlowReaders(t *testing.T) {
+	c := New(func(uint32, []byte) error { return nil })
+	connect(t, c)
+	sent := make(chan int, 2*window)
+	go func() {
+		defer close(sent)
+		for n := range 2 * window {
+			if c.Send(Output, []byte("x")) != nil {
+				return
+			}
+			sent <- n
+		}
+	}()
+	last := -1
+	for n := range window {
+		last = <-sent
+		if last != n {
+			t.Fatalf("frame %d instead of %d", last, n)
+		}
+	}
+	c.Close("", "")
+	for n := range sent {
+		t.Errorf("frame %d was sent beyond the window", n)
+	}
+}
+
+func TestHostileFrames(t *testing.T) {
+	good := (&message{kind: typeInput, id: uuid.New(), payload: Output, data: []byte("x")}).bytes()
+	change := func(at int, b ...byte) []byte {
+		return append(append(bytes.Clone(good[:at]), b...), good[at+len(b):]...)
+	}
+	for name, frame := range map[string][]byte{
+		"empty":                   {},
+		"short":                   good[:50],
+		"a wrong header":          change(0, 0xff, 0xff, 0xff, 0xff),
+		"a wrong digest":          change(80, 1, 2, 3),
+		"a wrong length":          change(headerLength, binary.BigEndian.AppendUint32(nil, 1<<31)...),
+		"a huge frame":            append(bytes.Clone(good), make([]byte, 1<<20)...),
+		"a false acknowledgement": (&message{kind: typeAck, data: []byte("{")}).bytes(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New(func(uint32, []byte) error { return nil })
+			p := connect(t, c)
+			_ = p.conn.WriteMessage(websocket.BinaryMessage, frame) // the other end may close it
+			if err := p.ended(); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+	for name, m := range map[string]message{
+		"before the first": {kind: typeInput, sequence: -1, payload: Output},
+		"an unknown type":  {kind: "start_publication"},
+		"a false number":   {kind: typeAck, data: []byte(`{"AcknowledgedMessageSequenceNumber":77}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := New(func(uint32, []byte) error { return nil })
+			p := connect(t, c)
+			if err := p.conn.WriteMessage(websocket.BinaryMessage, m.bytes()); err != nil {
+				t.Fatal(err)
+			}
+			p.send(0, "x")
+			var ack acknowledgement
+			for ack.Sequence = -1; ack.Sequence != 0; {
+				if json.Unmarshal(p.next(typeAck).data, &ack) != nil {
+					t.Fatal("not an acknowledgement")
+				}
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add((&message{kind: typeInput, id: uuid.New(), payload: Output, data: []byte("x")}).bytes())
+	f.Add([]byte{0, 0, 0, headerLength})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if m, err := parse(b); err == nil && len(m.data) > len(b) {
+			t.Error("more data than bytes")
+		}
+	})
+}

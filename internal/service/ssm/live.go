@@ -1,0 +1,346 @@
+package ssm
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/service/ssm/datachannel"
+)
+
+// A live is a session that has not ended.
+type live struct {
+	s       *Service
+	sc      scope
+	rec     sessionRecord
+	plan    plan
+	channel *datachannel.Channel
+	ctx     context.Context // ends with the session
+	cancel  context.CancelFunc
+	begin   sync.Once
+	finish  sync.Once
+
+	shaken chan struct{} // closed when the client has answered the handshake
+	answer sync.Once
+	keys   *io.PipeReader // what the client sends to a program
+	typed  *io.PipeWriter
+
+	mu         sync.Mutex
+	token      [32]byte
+	tokenUntil time.Time
+	active     time.Time
+	size       machine.Size
+	program    machine.Process // nil until it runs
+	conn       net.Conn        // of a port session; nil while there is none
+}
+
+func newLive(s *Service, sc scope, rec sessionRecord, p plan) *live {
+	l := &live{s: s, sc: sc, rec: rec, plan: p, shaken: make(chan struct{}), active: s.clock.Now(), size: machine.Size{Columns: 80, Rows: 24}}
+	l.ctx, l.cancel = context.WithTimeout(context.Background(), longest)
+	l.keys, l.typed = io.Pipe()
+	l.channel = datachannel.New(l.receive)
+	return l
+}
+
+// ServesChannel reports whether a request opens a data channel.
+func (s *Service) ServesChannel(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, channelPath) && websocket.IsWebSocketUpgrade(r)
+}
+
+// ServeChannel serves a data channel until its connection ends. The first message must have the session's token.
+func (s *Service) ServeChannel(w http.ResponseWriter, r *http.Request) {
+	// Browsers send an Origin, and the plugin none.
+	upgrader := websocket.Upgrader{HandshakeTimeout: 10 * time.Second, CheckOrigin: func(r *http.Request) bool { return r.Header.Get("Origin") == "" }}
+	conn, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		return // Upgrade has answered
+	}
+	defer conn.Close()
+	datachannel.Prepare(conn)
+	var open struct{ TokenValue string }
+	if err := conn.ReadJSON(&open); err != nil {
+		return
+	}
+	id, err := url.PathUnescape(strings.TrimPrefix(r.URL.EscapedPath(), channelPath))
+	s.mu.Lock()
+	l := s.live[id]
+	s.mu.Unlock()
+	if err != nil || l == nil || !l.admit(open.TokenValue) {
+		_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.ClosePolicyViolation, "invalid token"), time.Now().Add(time.Second))
+		return
+	}
+	l.touch()
+	l.begin.Do(func() { go l.run() })
+	_ = l.channel.Serve(conn) // the client may come back
+	l.touch()
+}
+
+// touch records that the client is there.
+func (l *live) touch() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.active = l.s.clock.Now()
+}
+
+// watch ends the session when nothing has been typed for too long, or when nobody has opened its channel.
+func (l *live) watch() {
+	for limit := tokenLife; ; {
+		l.mu.Lock()
+		left := limit - l.s.clock.Since(l.active)
+		l.mu.Unlock()
+		if left <= 0 {
+			l.end("Your session timed out due to inactivity.")
+			return
+		}
+		timer := l.s.clock.NewTimer(left)
+		select {
+		case <-l.ctx.Done():
+			timer.Stop()
+			l.end("Your session timed out due to maximum session duration.")
+			return
+		case <-l.shaken:
+			limit = idleTime
+			timer.Stop()
+			select { // shaken stays closed
+			case <-l.ctx.Done():
+			case <-l.idle():
+			}
+		case <-timer.C():
+		}
+	}
+}
+
+// idle returns a channel that is sent to when the session may have been idle for too long.
+func (l *live) idle() <-chan time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.s.clock.After(idleTime - l.s.clock.Since(l.active))
+}
+
+// end ends the session, once. The client prints text.
+func (l *live) end(text string) {
+	l.finish.Do(func() {
+		l.s.mu.Lock()
+		delete(l.s.live, l.rec.ID)
+		l.s.mu.Unlock()
+		l.channel.Close(l.rec.ID, text)
+		l.cancel()
+		_ = l.typed.Close() // it is a pipe
+		l.hangUp()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		err := sessions.UpdateOne(ctx, l.s.store, l.sc.Key(l.rec.ID), func(r *sessionRecord) error {
+			r.Ended = l.s.now()
+			return nil
+		})
+		if err != nil {
+			l.s.log.Warn("the end of a session could not be stored", "session", l.rec.ID, "error", err)
+		}
+	})
+}
+
+// receive handles what the client sends.
+func (l *live) receive(payload uint32, data []byte) error {
+	switch payload {
+	case datachannel.Output:
+		l.touch()
+		switch {
+		case l.plan.port != 0:
+			return l.toPort(data)
+		case l.plan.document == documentNonInteractive:
+			return nil // its command reads nothing
+		}
+		if _, err := l.typed.Write(data); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			return err
+		}
+	case datachannel.Size:
+		var size struct{ Cols, Rows int }
+		if err := json.Unmarshal(data, &size); err != nil {
+			return err
+		}
+		l.mu.Lock()
+		l.size = machine.Size{Columns: size.Cols, Rows: size.Rows}
+		program := l.program
+		l.mu.Unlock()
+		if program != nil {
+			return program.Resize(machine.Size{Columns: size.Cols, Rows: size.Rows})
+		}
+	case datachannel.HandshakeResponse:
+		l.answer.Do(func() { close(l.shaken) })
+	case datachannel.Flag:
+		if len(data) != 4 {
+			return nil
+		}
+		switch binary.BigEndian.Uint32(data) {
+		case datachannel.TerminateSession:
+			go l.end("") // it waits for this function's caller
+		case datachannel.DisconnectToPort:
+			l.hangUp()
+		}
+	}
+	return nil
+}
+
+// run shakes hands with the client, and runs what the session is for.
+func (l *live) run() {
+	began := time.Now()
+	kind, version := "Standard_Stream", agentVersion
+	var properties any
+	switch {
+	case l.plan.port != 0:
+		// Newer agents multiplex connections.
+		kind, version = "Port", "3.0.196.0"
+		properties = map[string]string{"portNumber": "", "localPortNumber": l.plan.local, "type": "LocalPortForwarding"}
+	case l.plan.document == documentInteractive:
+		kind = "InteractiveCommands"
+	case l.plan.document == documentNonInteractive:
+		kind = "NonInteractiveCommands"
+	}
+	action := map[string]any{"ActionType": "SessionType", "ActionParameters": map[string]any{"SessionType": kind, "Properties": properties}}
+	if l.send(datachannel.HandshakeRequest, map[string]any{"AgentVersion": version, "RequestedClientActions": []any{action}}) != nil {
+		return
+	}
+	select {
+	case <-l.shaken:
+	case <-l.ctx.Done():
+		return
+	}
+	if l.send(datachannel.HandshakeComplete, map[string]any{"HandshakeTimeToComplete": time.Since(began), "CustomerMessage": ""}) != nil {
+		return
+	}
+	if l.plan.port != 0 {
+		return // until the client ends it
+	}
+	err := l.runProgram()
+	text := ""
+	if err != nil && l.ctx.Err() == nil {
+		text = "----------ERROR-------\n" + err.Error()
+	}
+	l.channel.Drain(5 * time.Second)
+	l.end(text)
+}
+
+func (l *live) send(payload uint32, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return l.channel.Send(payload, b)
+}
+
+// runProgram runs the shell or the command of a session as ssm-user.
+func (l *live) runProgram() error {
+	m, ok := l.s.fleet.Machine(l.rec.Target)
+	if !ok {
+		return machine.ErrOff
+	}
+	l.mu.Lock()
+	size := l.size
+	l.mu.Unlock()
+	out := datachannel.Writer{Channel: l.channel, Payload: datachannel.Output}
+	c := machine.Command{
+		User: ssmUser, Args: []string{"sh"}, Dir: "/usr/bin", Stdin: l.keys, Stdout: out,
+		Terminal: &machine.TerminalSpec{Type: "xterm-256color", Size: size},
+	}
+	switch l.plan.document {
+	case documentInteractive:
+		c.Args = []string{"sh", "-c", l.plan.command}
+	case documentNonInteractive:
+		c.Args, c.Stdin, c.Terminal = []string{"sh", "-c", l.plan.command}, nil, nil
+		c.Stderr = out
+	}
+	p, err := m.Exec(l.ctx, c)
+	if errors.Is(err, machine.ErrNoUser) {
+		if err = addUser(l.ctx, m); err == nil {
+			p, err = m.Exec(l.ctx, c)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.program = p
+	resized := l.size != size
+	size = l.size
+	l.mu.Unlock()
+	if resized {
+		if err := p.Resize(size); err != nil {
+			return err
+		}
+	}
+	_, err = p.Wait()
+	return err
+}
+
+// ssmUser is the user of sessions, whom the agent creates at the first one.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-ssm-user-permissions.html
+const ssmUser = "ssm-user"
+
+func addUser(ctx context.Context, m machine.Machine) error {
+	status, err := machine.Run(ctx, m, machine.Command{Args: []string{"sh", "-c", `useradd -m -c "" ` + ssmUser + ` && mkdir -p /etc/sudoers.d && {
+echo "# User rules for ssm-user"; echo "ssm-user ALL=(ALL) NOPASSWD:ALL"; } > /etc/sudoers.d/ssm-agent-users && chmod 440 /etc/sudoers.d/ssm-agent-users`}})
+	if err == nil && status != 0 {
+		err = errors.New("the user ssm-user could not be created")
+	}
+	return err
+}
+
+// toPort sends data to the port, connecting first if the client has a new connection.
+func (l *live) toPort(data []byte) error {
+	l.mu.Lock()
+	conn := l.conn
+	l.mu.Unlock()
+	if conn == nil {
+		m, ok := l.s.fleet.Machine(l.rec.Target)
+		if !ok {
+			return machine.ErrOff
+		}
+		host := l.plan.host
+		if host == "" {
+			host = "localhost"
+		}
+		var err error
+		if conn, err = m.Dial(l.ctx, host, l.plan.port); err != nil {
+			return l.channel.Send(datachannel.Flag, binary.BigEndian.AppendUint32(nil, datachannel.ConnectToPortError))
+		}
+		l.mu.Lock()
+		l.conn = conn
+		l.mu.Unlock()
+		go l.fromPort(conn) // ends when the connection is closed
+	}
+	if _, err := conn.Write(data); err != nil {
+		l.hangUp()
+	}
+	return nil
+}
+
+func (l *live) fromPort(conn net.Conn) {
+	_, _ = io.Copy(datachannel.Writer{Channel: l.channel, Payload: datachannel.Output}, conn) // either end may close it
+	_ = conn.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn == conn {
+		l.conn = nil
+	}
+}
+
+// hangUp closes the connection of a port session.
+func (l *live) hangUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conn != nil {
+		_ = l.conn.Close() // fromPort ends
+		l.conn = nil
+	}
+}

@@ -1,0 +1,350 @@
+package ssm
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base32"
+	"encoding/base64"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// Bounds of sessions.
+const (
+	tokenLife    = time.Minute
+	idleTime     = 20 * time.Minute // Session Manager's default
+	longest      = 24 * time.Hour
+	maxPerTarget = 50
+	maxEnded     = 200 // ended sessions that are kept per account and region
+)
+
+// A sessionRecord is a session as DescribeSessions shows it. What runs is in Service.live.
+type sessionRecord struct {
+	ID       string
+	Target   string
+	Owner    string // the caller's ARN
+	UserID   string // the caller's aws:userid
+	Document string
+	Reason   string `json:",omitempty"`
+	Started  time.Time
+	Ended    time.Time
+}
+
+var sessions = store.NewCollection[sessionRecord]("ssm", "session")
+
+// The documents of sessions that AWS provides.
+const (
+	documentShell          = "SSM-SessionManagerRunShell"
+	documentInteractive    = "AWS-StartInteractiveCommand"
+	documentNonInteractive = "AWS-StartNonInteractiveCommand"
+	documentPort           = "AWS-StartPortForwardingSession"
+	documentRemotePort     = "AWS-StartPortForwardingSessionToRemoteHost"
+	documentSSH            = "AWS-StartSSHSession"
+)
+
+func errInvalidDocument(name string) error {
+	return &ssmtypes.InvalidDocument{Message: aws.String("Document with name " + name + " does not exist.")}
+}
+
+// errNotConnected is AWS's text: aws ssm start-session, (TargetNotConnected): i-… is not connected.
+func errNotConnected(target string) error {
+	return &ssmtypes.TargetNotConnected{Message: aws.String(target + " is not connected.")}
+}
+
+func errNoSession(id string) error {
+	return &ssmtypes.DoesNotExistException{Message: aws.String("Session " + id + " does not exist.")}
+}
+
+// A plan is what a session does, by its document and parameters.
+type plan struct {
+	document string
+	command  string // of the two documents with commands
+	host     string // of a port session; localhost if empty
+	port     int
+	local    string // localPortNumber
+}
+
+// sessionParameters are those of each document that a session must or may have.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-schema.html
+var sessionParameters = map[string][]string{
+	documentShell: {}, documentInteractive: {"command"}, documentNonInteractive: {"command"},
+	documentPort: {"portNumber", "localPortNumber"}, documentRemotePort: {"host", "portNumber", "localPortNumber"},
+}
+
+func planOf(document string, given map[string][]string) (plan, error) {
+	if document == "" {
+		document = documentShell
+	}
+	if document == documentSSH {
+		return plan{}, awserr.NotImplemented("sessions with the document " + document + ", because instances run no sshd yet")
+	}
+	known, ok := sessionParameters[document]
+	if !ok {
+		return plan{}, errInvalidDocument(document)
+	}
+	p := plan{document: document, local: "0"}
+	for name, values := range given {
+		if !slices.Contains(known, name) || len(values) == 0 {
+			return p, errValidation("Parameter %q is not valid for document %s.", name, document)
+		}
+		switch value := strings.Join(values, " "); name {
+		case "command":
+			p.command = value
+		case "host":
+			p.host = value
+		case "localPortNumber":
+			p.local = value
+		case "portNumber":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > 65535 {
+				return p, errValidation("Parameter \"portNumber\" has the value %s, which is not a port.", value)
+			}
+			p.port = n
+		}
+	}
+	switch {
+	case len(known) > 0 && known[0] == "command" && p.command == "":
+		return p, errValidation("Document %s needs the parameter \"command\".", document)
+	case document == documentRemotePort && p.host == "":
+		return p, errValidation("Document %s needs the parameter \"host\".", document)
+	case p.port == 0 && slices.Contains(known, "portNumber"):
+		p.port = 80 // the documents' default
+	}
+	return p, nil
+}
+
+// StartSession starts a session with an instance. What it runs starts when the client has opened the data channel.
+func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput) (*awsssm.StartSessionOutput, error) {
+	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
+	p, err := planOf(aws.ToString(in.DocumentName), in.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	target, connected := s.target(ctx, sc, aws.ToString(in.Target))
+	if !connected {
+		return nil, errNotConnected(aws.ToString(in.Target))
+	}
+	rec := sessionRecord{
+		ID: sessionName(&call.Principal), Target: target.ID, Owner: call.Principal.ARN, UserID: call.Principal.UserID, Document: p.document, Reason: aws.ToString(in.Reason), Started: s.now(),
+	}
+	l := newLive(s, sc, rec, p)
+	token, err := l.newToken()
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	count := 0
+	for _, other := range s.live {
+		if other.rec.Target == target.ID {
+			count++
+		}
+	}
+	if count < maxPerTarget {
+		s.live[rec.ID] = l
+	}
+	s.mu.Unlock()
+	if count >= maxPerTarget {
+		return nil, awserr.New("ThrottlingException", "Rate exceeded")
+	}
+	if err := s.record(ctx, sc, rec); err != nil {
+		l.end("")
+		return nil, err
+	}
+	go l.watch() // ends with the session
+	return &awsssm.StartSessionOutput{SessionId: aws.String(rec.ID), TokenValue: &token, StreamUrl: aws.String(s.streamURL(rec.ID))}, nil
+}
+
+// sessionName returns a session's ID: the caller's name and 26 characters, as AWS makes them. Policies refer to the
+// name: session/${aws:username}-*.
+func sessionName(p *awsapi.Principal) string {
+	name := p.Name
+	switch {
+	case p.SessionName != "":
+		name = p.SessionName
+	case p.Type == awsapi.Root || name == "":
+		name = "root"
+	}
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
+}
+
+// record writes the record of a new session, and removes the oldest ended ones.
+func (s *Service) record(ctx context.Context, sc scope, rec sessionRecord) error {
+	var ended []store.Item[sessionRecord]
+	for _, i := range sessions.All(s.store, sc.All()) {
+		if !s.isLive(i.Value.ID) {
+			ended = append(ended, i)
+		}
+	}
+	slices.SortFunc(ended, func(a, b store.Item[sessionRecord]) int { return a.Value.Started.Compare(b.Value.Started) })
+	ended = ended[:max(0, len(ended)-maxEnded)]
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		for _, i := range ended[:min(len(ended), 50)] {
+			sessions.Delete(tx, i.Key)
+		}
+		return sessions.Create(tx, sc.Key(rec.ID), rec)
+	})
+}
+
+func (s *Service) isLive(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.live[id] != nil
+}
+
+// channelPath is the path of data channels, as on AWS.
+const channelPath = "/v1/data-channel/"
+
+func (s *Service) streamURL(id string) string {
+	u := strings.Replace(s.endpoint, "http", "ws", 1)
+	return u + channelPath + url.PathEscape(id) + "?role=publish_subscribe"
+}
+
+// own returns a session of the caller's account and region.
+func (s *Service) own(ctx context.Context, id *string) (*live, error) {
+	sc := scopeOf(ctx)
+	s.mu.Lock()
+	l := s.live[aws.ToString(id)]
+	s.mu.Unlock()
+	if l != nil && l.sc == sc {
+		return l, nil
+	}
+	_, err := sessions.Get(s.store, sc.Key(aws.ToString(id)))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, errNoSession(aws.ToString(id))
+	}
+	return nil, err
+}
+
+// ResumeSession gives the client of a broken data channel a new token. For a session that has ended it gives none,
+// which the plugin takes as a time-out.
+func (s *Service) ResumeSession(ctx context.Context, in *awsssm.ResumeSessionInput) (*awsssm.ResumeSessionOutput, error) {
+	l, err := s.own(ctx, in.SessionId)
+	if err != nil || l == nil {
+		return &awsssm.ResumeSessionOutput{SessionId: in.SessionId}, err
+	}
+	token, err := l.newToken()
+	if err != nil {
+		return nil, err
+	}
+	return &awsssm.ResumeSessionOutput{SessionId: in.SessionId, TokenValue: &token, StreamUrl: aws.String(s.streamURL(l.rec.ID))}, nil
+}
+
+// TerminateSession ends a session.
+func (s *Service) TerminateSession(ctx context.Context, in *awsssm.TerminateSessionInput) (*awsssm.TerminateSessionOutput, error) {
+	l, err := s.own(ctx, in.SessionId)
+	if err != nil {
+		return nil, err
+	}
+	if l != nil {
+		l.end("")
+	}
+	return &awsssm.TerminateSessionOutput{SessionId: in.SessionId}, nil
+}
+
+// DescribeSessions lists the account's sessions, newest first.
+func (s *Service) DescribeSessions(ctx context.Context, in *awsssm.DescribeSessionsInput) (*awsssm.DescribeSessionsOutput, error) {
+	sc := scopeOf(ctx)
+	var all []ssmtypes.Session
+	for _, i := range sessions.All(s.store, sc.All()) {
+		r := i.Value
+		active := s.isLive(r.ID)
+		if active != (in.State == ssmtypes.SessionStateActive) {
+			continue
+		}
+		out := ssmtypes.Session{
+			SessionId: aws.String(r.ID), Target: aws.String(r.Target), Owner: aws.String(r.Owner), DocumentName: aws.String(r.Document), StartDate: aws.Time(r.Started),
+			Reason: optional(r.Reason), Status: ssmtypes.SessionStatusConnected, OutputUrl: &ssmtypes.SessionManagerOutputUrl{},
+		}
+		if !active {
+			out.Status = ssmtypes.SessionStatusTerminated
+			out.EndDate = aws.Time(r.Started) // if the daemon ended during the session
+			if !r.Ended.IsZero() {
+				out.EndDate = aws.Time(r.Ended)
+			}
+		}
+		ok, err := passes(&out, in.Filters)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, out)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b ssmtypes.Session) int { return b.StartDate.Compare(*a.StartDate) })
+	list, next, err := paging.CutInOrder(paging.Rules{Usual: 50, BadToken: func(string) error { return errNextToken() }}, all,
+		func(x ssmtypes.Session) string { return *x.SessionId }, in.MaxResults, in.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	return &awsssm.DescribeSessionsOutput{Sessions: append([]ssmtypes.Session{}, list...), NextToken: next}, nil
+}
+
+func passes(x *ssmtypes.Session, filters []ssmtypes.SessionFilter) (bool, error) {
+	for _, f := range filters {
+		value, ok := aws.ToString(f.Value), false
+		switch f.Key {
+		case ssmtypes.SessionFilterKeyTargetId:
+			ok = *x.Target == value
+		case ssmtypes.SessionFilterKeyOwner:
+			ok = *x.Owner == value
+		case ssmtypes.SessionFilterKeyStatus:
+			ok = string(x.Status) == value
+		case ssmtypes.SessionFilterKeySessionId:
+			ok = *x.SessionId == value
+		case ssmtypes.SessionFilterKeyInvokedAfter, ssmtypes.SessionFilterKeyInvokedBefore:
+			t, err := time.Parse(time.RFC3339, value)
+			if err != nil {
+				return false, errValidation("The filter %s has the value %s, which is not a time.", f.Key, value)
+			}
+			ok = x.StartDate.After(t) == (f.Key == ssmtypes.SessionFilterKeyInvokedAfter)
+		default:
+			return false, awserr.NotImplemented("the filter " + string(f.Key) + " of DescribeSessions")
+		}
+		if !ok {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// newToken returns a token that opens the data channel once, within a minute. Earlier tokens lose their use.
+func (l *live) newToken() (string, error) {
+	var b [48]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return "", err
+	}
+	token := base64.StdEncoding.EncodeToString(b[:])
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.token, l.tokenUntil = sha256.Sum256([]byte(token)), l.s.clock.Now().Add(tokenLife)
+	return token, nil
+}
+
+// admit reports whether a token opens the data channel now, and uses it up.
+func (l *live) admit(token string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := sha256.Sum256([]byte(token))
+	ok := subtle.ConstantTimeCompare(sum[:], l.token[:]) == 1 && l.s.clock.Now().Before(l.tokenUntil)
+	if ok {
+		l.tokenUntil = time.Time{}
+	}
+	return ok
+}

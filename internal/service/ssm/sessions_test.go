@@ -1,0 +1,187 @@
+package ssm_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	"github.com/gorilla/websocket"
+
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// A fleet has one instance.
+type fleet struct {
+	account string
+	agent   error
+}
+
+const instanceID = "i-0123456789abcdef0"
+
+func (f *fleet) Instances(account, region string) []machine.Instance {
+	if account != f.account || region != testkit.Region {
+		return nil
+	}
+	return []machine.Instance{{ID: instanceID, Account: account, Region: region, PrivateIP: netip.MustParseAddr("10.0.0.9"), Tags: map[string]string{"team": "shop"}}}
+}
+
+func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{}, true }
+
+func (f *fleet) Agent(context.Context, string) error { return f.agent }
+
+// A computer prints who uses it, and repeats what is typed.
+type computer struct{ machine.Machine }
+
+func (computer) Exec(_ context.Context, cmd machine.Command) (machine.Process, error) {
+	p := program{ended: make(chan error, 1)}
+	go func() {
+		_, err := io.WriteString(cmd.Stdout, cmd.User+" "+strings.Join(cmd.Args, " "))
+		if err == nil {
+			_, err = io.Copy(cmd.Stdout, cmd.Stdin)
+		}
+		p.ended <- err
+	}()
+	return p, nil
+}
+
+type program struct {
+	machine.Process
+	ended chan error
+}
+
+func (p program) Wait() (int, error) { return 0, <-p.ended }
+
+func (p program) Resize(machine.Size) error { return nil }
+
+func TestSessions(t *testing.T) {
+	f := &fleet{}
+	var service *ssm.Service
+	channels := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !service.ServesChannel(r) {
+			t.Errorf("not a channel: %s", r.URL)
+		}
+		service.ServeChannel(w, r)
+	}))
+	t.Cleanup(channels.Close)
+	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		service = ssm.New(ssm.Config{Store: st, Fleet: f, EndpointURL: channels.URL})
+		return []awsapi.Service{service.AWS()}
+	}})
+	f.account = srv.Account(t)
+	c, ctx := awsssm.NewFromConfig(srv.AWSConfig(f.account)), t.Context()
+	start := func(in *awsssm.StartSessionInput) (*awsssm.StartSessionOutput, error) {
+		if in.Target == nil {
+			in.Target = aws.String(instanceID)
+		}
+		return c.StartSession(ctx, in)
+	}
+	list := func(filter string) int {
+		t.Helper()
+		out, err := c.DescribeInstanceInformation(ctx, &awsssm.DescribeInstanceInformationInput{Filters: []ssmtypes.InstanceInformationStringFilter{{Key: aws.String("tag:team"), Values: []string{filter}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(out.InstanceInformationList)
+	}
+
+	f.agent = errors.New("it cannot reach ssm")
+	_, err := start(&awsssm.StartSessionInput{})
+	testkit.WantError(t, err, "TargetNotConnected", instanceID+" is not connected.")
+	if n := list("shop"); n != 0 {
+		t.Errorf("%d instances have registered", n)
+	}
+	f.agent = nil
+	if list("shop") != 1 || list("other") != 0 {
+		t.Error("filters by tags")
+	}
+	for _, status := range []ssmtypes.ConnectionStatus{ssmtypes.ConnectionStatusConnected, ssmtypes.ConnectionStatusNotConnected} {
+		out, err := c.GetConnectionStatus(ctx, &awsssm.GetConnectionStatusInput{Target: aws.String(instanceID)})
+		if err != nil || out.Status != status {
+			t.Errorf("%v, %v; want %s", out, err, status)
+		}
+		f.agent = errors.New("the network changed")
+	}
+	lost, err := c.DescribeInstanceInformation(ctx, &awsssm.DescribeInstanceInformationInput{})
+	if err != nil || len(lost.InstanceInformationList) != 1 || lost.InstanceInformationList[0].PingStatus != ssmtypes.PingStatusConnectionLost {
+		t.Errorf("an agent that was there: %+v, %v", lost, err)
+	}
+	f.agent = nil
+	_, err = start(&awsssm.StartSessionInput{DocumentName: aws.String("nothing")})
+	testkit.WantError(t, err, "InvalidDocument", "Document with name nothing does not exist.")
+	_, err = start(&awsssm.StartSessionInput{Target: aws.String("i-00000000000000000")})
+	testkit.WantError(t, err, "TargetNotConnected", "i-00000000000000000 is not connected.")
+	_, err = c.TerminateSession(ctx, &awsssm.TerminateSessionInput{SessionId: aws.String("nobody-0123")})
+	testkit.WantError(t, err, "DoesNotExistException", "Session nobody-0123 does not exist.")
+
+	session, err := start(&awsssm.StartSessionInput{DocumentName: aws.String("AWS-StartInteractiveCommand"), Parameters: map[string][]string{"command": {"top"}}, Reason: aws.String("to look")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(out *awsssm.StartSessionOutput, token string, header http.Header) (*websocket.Conn, error) {
+		conn, _, err := websocket.DefaultDialer.Dial(*out.StreamUrl, header)
+		if err != nil {
+			return nil, err
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if err := conn.WriteJSON(map[string]string{"MessageSchemaVersion": "1.0", "TokenValue": token}); err != nil {
+			return nil, err
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_, _, err = conn.ReadMessage()
+		return conn, err
+	}
+	if _, err := open(session, *session.TokenValue, http.Header{"Origin": {"https://example.com"}}); err == nil {
+		t.Error("a page in a browser opened the channel")
+	}
+	if _, err := open(session, "guessed", nil); !websocket.IsCloseError(err, websocket.ClosePolicyViolation) {
+		t.Errorf("a guessed token: %v", err)
+	}
+	if _, err := open(session, *session.TokenValue, nil); err != nil {
+		t.Errorf("the token: %v", err)
+	}
+	if _, err := open(session, *session.TokenValue, nil); !websocket.IsCloseError(err, websocket.ClosePolicyViolation) {
+		t.Errorf("the token again: %v", err)
+	}
+	resumed, err := c.ResumeSession(ctx, &awsssm.ResumeSessionInput{SessionId: session.SessionId})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(session, *resumed.TokenValue, nil); err != nil {
+		t.Errorf("the token of ResumeSession: %v", err)
+	}
+	sessions := func(state ssmtypes.SessionState) []ssmtypes.Session {
+		t.Helper()
+		out, err := c.DescribeSessions(ctx, &awsssm.DescribeSessionsInput{State: state, Filters: []ssmtypes.SessionFilter{{Key: ssmtypes.SessionFilterKeyTargetId, Value: aws.String(instanceID)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.Sessions
+	}
+	if s := sessions(ssmtypes.SessionStateActive); len(s) != 1 || *s[0].SessionId != *session.SessionId || *s[0].Reason != "to look" || s[0].Status != ssmtypes.SessionStatusConnected {
+		t.Errorf("active: %+v", s)
+	}
+	for range 2 { // ending it twice does nothing
+		if _, err := c.TerminateSession(ctx, &awsssm.TerminateSessionInput{SessionId: session.SessionId}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := sessions(ssmtypes.SessionStateHistory); len(s) != 1 || s[0].Status != ssmtypes.SessionStatusTerminated || s[0].EndDate == nil || len(sessions(ssmtypes.SessionStateActive)) != 0 {
+		t.Errorf("history: %+v", s)
+	}
+	if out, err := c.ResumeSession(ctx, &awsssm.ResumeSessionInput{SessionId: session.SessionId}); err != nil || out.TokenValue != nil {
+		t.Errorf("resuming a session that has ended: %+v, %v", out, err)
+	}
+}
