@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
@@ -44,4 +46,14 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 		}
 	}
 	return nil
+}
+
+// Tags returns an instance's tags, which may have changed since it booted.
+func (m *Machines) Tags(account, region, instanceID string) map[string]string {
+	i, _ := m.cfg.EC2.InstanceByID(account, region, instanceID)
+	out := map[string]string{}
+	for _, t := range i.Tags {
+		out[aws.ToString(t.Key)] = aws.ToString(t.Value)
+	}
+	return out
 }

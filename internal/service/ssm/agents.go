@@ -20,6 +20,8 @@ import (
 type Fleet interface {
 	// Instances returns the running instances of an account and region by ID.
 	Instances(account, region string) []machine.Instance
+	// Tags returns an instance's tags, which may have changed since it booted.
+	Tags(account, region, instanceID string) map[string]string
 	Machine(instanceID string) (machine.Machine, bool)
 	// Agent returns why the agent on an instance is not connected, or nil if it is.
 	Agent(ctx context.Context, instanceID string) error
@@ -28,8 +30,9 @@ type Fleet interface {
 // noFleet has no instances.
 type noFleet struct{}
 
-func (noFleet) Instances(string, string) []machine.Instance { return nil }
-func (noFleet) Machine(string) (machine.Machine, bool)      { return nil, false }
+func (noFleet) Instances(string, string) []machine.Instance   { return nil }
+func (noFleet) Tags(string, string, string) map[string]string { return nil }
+func (noFleet) Machine(string) (machine.Machine, bool)        { return nil, false }
 func (noFleet) Agent(_ context.Context, instanceID string) error {
 	return fmt.Errorf("there is no %s", instanceID)
 }
@@ -84,7 +87,7 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 			ComputerName: aws.String(i.PrivateDNSName), SourceId: aws.String(i.ID), SourceType: ssmtypes.SourceTypeAwsEc2Instance,
 		}
 		info.PlatformName, info.PlatformVersion = platform(i.Image.Family)
-		if matches(&i, &info, filters) {
+		if matches(s.fleet.Tags(i.Account, i.Region, i.ID), &info, filters) {
 			all = append(all, info)
 		}
 	}
@@ -106,12 +109,12 @@ func platform(f images.Family) (name, version *string) {
 }
 
 // matches reports whether an instance passes all filters.
-func matches(i *machine.Instance, info *ssmtypes.InstanceInformation, filters map[string][]string) bool {
+func matches(tags map[string]string, info *ssmtypes.InstanceInformation, filters map[string][]string) bool {
 	for key, values := range filters {
 		var have string
 		switch key {
 		case "InstanceIds":
-			have = i.ID
+			have = *info.InstanceId
 		case "AgentVersion":
 			have = agentVersion
 		case "PingStatus":
@@ -121,13 +124,13 @@ func matches(i *machine.Instance, info *ssmtypes.InstanceInformation, filters ma
 		case "ResourceType":
 			have = string(info.ResourceType)
 		case "tag-key":
-			if !slices.ContainsFunc(values, func(v string) bool { _, ok := i.Tags[v]; return ok }) {
+			if !slices.ContainsFunc(values, func(v string) bool { _, ok := tags[v]; return ok }) {
 				return false
 			}
 			continue
 		default:
 			var ok bool
-			if have, ok = i.Tags[strings.TrimPrefix(key, "tag:")]; !ok {
+			if have, ok = tags[strings.TrimPrefix(key, "tag:")]; !ok {
 				return false
 			}
 		}

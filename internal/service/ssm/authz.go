@@ -2,9 +2,15 @@ package ssm
 
 import (
 	"context"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
@@ -12,6 +18,25 @@ import (
 func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
+
+// Targets implements authz.Targeter: a command is checked on each instance that its targets name, so that conditions
+// on tags hold for all of them.
+func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
+	send, ok := in.(*awsssm.SendCommandInput)
+	if !ok {
+		return nil, false
+	}
+	out := []authz.Target{{Type: "document", ID: aws.ToString(send.DocumentName)}}
+	for _, id := range send.InstanceIds {
+		out = append(out, authz.Target{Type: "instance", ID: id})
+	}
+	for _, i := range r.s.fleet.Instances(call.Account, call.Region) {
+		if len(send.Targets) > 0 && !slices.ContainsFunc(send.Targets, func(t ssmtypes.Target) bool { return !r.s.targeted(&i, &t) }) {
+			out = append(out, authz.Target{Type: "instance", ID: i.ID})
+		}
+	}
+	return out, true
+}
 
 // session returns a session's ARN, and its condition key for who started it.
 func (r resolver) session(account, region, id string) (authz.Resource, bool) {

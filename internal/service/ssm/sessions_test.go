@@ -35,7 +35,11 @@ func (f *fleet) Instances(account, region string) []machine.Instance {
 	if account != f.account || region != testkit.Region {
 		return nil
 	}
-	return []machine.Instance{{ID: instanceID, Account: account, Region: region, PrivateIP: netip.MustParseAddr("10.0.0.9"), Tags: map[string]string{"team": "shop"}}}
+	return []machine.Instance{{ID: instanceID, Account: account, Region: region, PrivateIP: netip.MustParseAddr("10.0.0.9")}}
+}
+
+func (f *fleet) Tags(string, string, string) map[string]string {
+	return map[string]string{"team": "shop"}
 }
 
 func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{}, true }
@@ -45,8 +49,24 @@ func (f *fleet) Agent(context.Context, string) error { return f.agent }
 // A computer prints who uses it, and repeats what is typed.
 type computer struct{ machine.Machine }
 
-func (computer) Exec(_ context.Context, cmd machine.Command) (machine.Process, error) {
+func (computer) Exec(ctx context.Context, cmd machine.Command) (machine.Process, error) {
 	p := program{ended: make(chan error, 1)}
+	if cmd.Stdin == nil { // of Run Command
+		go func() {
+			switch script := cmd.Args[2]; script {
+			case "hang":
+				<-ctx.Done()
+				p.ended <- ctx.Err()
+			case "much":
+				_, err := io.WriteString(cmd.Stdout, strings.Repeat("x", 100_000))
+				p.ended <- err
+			default:
+				_, err := io.WriteString(cmd.Stdout, cmd.User+script)
+				p.ended <- err
+			}
+		}()
+		return p, nil
+	}
 	go func() {
 		_, err := io.WriteString(cmd.Stdout, cmd.User+" "+strings.Join(cmd.Args, " "))
 		if err == nil {
@@ -184,4 +204,84 @@ func TestSessions(t *testing.T) {
 	if out, err := c.ResumeSession(ctx, &awsssm.ResumeSessionInput{SessionId: session.SessionId}); err != nil || out.TokenValue != nil {
 		t.Errorf("resuming a session that has ended: %+v, %v", out, err)
 	}
+}
+
+func TestCommands(t *testing.T) {
+	f := &fleet{}
+	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		return []awsapi.Service{ssm.New(ssm.Config{Store: st, Fleet: f}).AWS()}
+	}})
+	f.account = srv.Account(t)
+	c, ctx := awsssm.NewFromConfig(srv.AWSConfig(f.account)), t.Context()
+	send := func(in *awsssm.SendCommandInput, script string, more ...string) (string, error) {
+		in.DocumentName, in.Parameters = aws.String("AWS-RunShellScript"), map[string][]string{"commands": {script}}
+		if more != nil {
+			in.Parameters["executionTimeout"] = more
+		}
+		out, err := c.SendCommand(ctx, in)
+		if err != nil {
+			return "", err
+		}
+		return *out.Command.CommandId, nil
+	}
+	await := func(id string, want ssmtypes.CommandInvocationStatus) *awsssm.GetCommandInvocationOutput {
+		t.Helper()
+		var out *awsssm.GetCommandInvocationOutput
+		testkit.Eventually(t, 10*time.Second, func() (err error) {
+			out, err = c.GetCommandInvocation(ctx, &awsssm.GetCommandInvocationInput{CommandId: &id, InstanceId: aws.String(instanceID)})
+			if err == nil && out.Status != want {
+				err = errors.New("the status is " + string(out.Status))
+			}
+			return err
+		})
+		return out
+	}
+	tagged := func(value string) *awsssm.SendCommandInput {
+		return &awsssm.SendCommandInput{Targets: []ssmtypes.Target{{Key: aws.String("tag:team"), Values: []string{value}}}}
+	}
+
+	id, err := send(tagged("shop"), "date")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := await(id, "Success"); *out.StandardOutputContent != "date" || out.ResponseCode != 0 {
+		t.Errorf("%q, %d", *out.StandardOutputContent, out.ResponseCode)
+	}
+	if id, err = send(&awsssm.SendCommandInput{InstanceIds: []string{instanceID}}, "much"); err != nil {
+		t.Fatal(err)
+	}
+	if out := await(id, "Success"); len(*out.StandardOutputContent) != 24_000 {
+		t.Errorf("%d characters are kept", len(*out.StandardOutputContent))
+	}
+	details, err := c.ListCommandInvocations(ctx, &awsssm.ListCommandInvocationsInput{CommandId: &id, Details: true})
+	if err != nil || len(details.CommandInvocations) != 1 || len(*details.CommandInvocations[0].CommandPlugins[0].Output) != 2500 {
+		t.Errorf("%+v, %v", details, err)
+	}
+	if id, err = send(&awsssm.SendCommandInput{InstanceIds: []string{instanceID}}, "hang"); err != nil {
+		t.Fatal(err)
+	}
+	await(id, "InProgress")
+	if _, err := c.CancelCommand(ctx, &awsssm.CancelCommandInput{CommandId: &id}); err != nil {
+		t.Fatal(err)
+	}
+	await(id, "Cancelled")
+	if id, err = send(&awsssm.SendCommandInput{InstanceIds: []string{instanceID}}, "hang", "1"); err != nil {
+		t.Fatal(err)
+	}
+	await(id, "TimedOut")
+	if id, err = send(tagged("nobody"), "date"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.GetCommandInvocation(ctx, &awsssm.GetCommandInvocationInput{CommandId: &id, InstanceId: aws.String(instanceID)})
+	testkit.WantError(t, err, "InvocationDoesNotExist", "")
+	if all, err := c.ListCommands(ctx, &awsssm.ListCommandsInput{}); err != nil || len(all.Commands) != 5 || *all.Commands[0].CommandId != id {
+		t.Errorf("%+v, %v", all, err)
+	}
+
+	_, err = send(&awsssm.SendCommandInput{InstanceIds: []string{"i-00000000000000000"}}, "date")
+	testkit.WantError(t, err, "InvalidInstanceId", "Instances [[i-00000000000000000]] not in a valid state for account "+f.account)
+	_, err = c.SendCommand(ctx, &awsssm.SendCommandInput{DocumentName: aws.String("nothing"), InstanceIds: []string{instanceID}})
+	testkit.WantError(t, err, "InvalidDocument", "Document with name nothing does not exist.")
+	_, err = c.SendCommand(ctx, &awsssm.SendCommandInput{DocumentName: aws.String("AWS-RunShellScript"), InstanceIds: []string{instanceID}, Parameters: map[string][]string{"command": {"x"}}})
+	testkit.WantErrorWith(t, err, "InvalidParameters", "has no parameter command")
 }

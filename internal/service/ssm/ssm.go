@@ -1,7 +1,8 @@
 // Package ssm answers two parts of Systems Manager. Parameter Store has an account's own parameters, and the
 // public ones below /aws/service for machine images (catalog/images) and regions. SecureString
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
-// opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go). Only the
+// opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and
+// Run Command runs scripts on them (commands.go). Only the
 // composition root imports the package.
 package ssm
 
@@ -54,13 +55,16 @@ type Service struct {
 	mu   sync.Mutex
 	seen map[string]time.Time // when an instance's agent was last connected
 	live map[string]*live     // sessions by ID
+	// cancels end the commands that are running, by ID, and running is how many invocations they have together.
+	cancels map[string]context.CancelFunc
+	running int
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
 	s := &Service{
 		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}),
-		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[string]time.Time{}, live: map[string]*live{},
+		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[string]time.Time{}, live: map[string]*live{}, cancels: map[string]context.CancelFunc{},
 	}
 	if s.image == nil {
 		s.image = func(_ context.Context, _, region, id string) (bool, error) {
@@ -77,11 +81,8 @@ func (s *Service) AWS() awsapi.Service {
 		Name:    "ssm",
 		Handler: s,
 		Refused: []awsapi.Refusal{{
-			Operations: "SendCommand CancelCommand GetCommandInvocation ListCommands ListCommandInvocations",
-			Why:        "agents do not run commands yet; sessions work",
-		}, {
 			Operations: "CreateDocument GetDocument DescribeDocument UpdateDocument DeleteDocument ListDocuments",
-			Why:        "sessions know AWS's own documents only",
+			Why:        "sessions and commands know AWS's own documents only",
 		}},
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},
@@ -102,6 +103,11 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "StartSession", Members: "DocumentName Parameters Reason Target", Except: "the document AWS-StartSSHSession; documents of one's own do not exist"},
 			{Name: "ResumeSession", Members: "SessionId"},
 			{Name: "TerminateSession", Members: "SessionId"},
+			{Name: "SendCommand", Members: "Comment DocumentName InstanceIds Parameters Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript"},
+			{Name: "CancelCommand", Members: "CommandId"},
+			{Name: "GetCommandInvocation", Members: "CommandId InstanceId"},
+			{Name: "ListCommands", Members: "CommandId InstanceId MaxResults NextToken"},
+			{Name: "ListCommandInvocations", Members: "CommandId Details InstanceId MaxResults NextToken"},
 			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State", Except: "the filter AccessType"},
 		},
 	}
