@@ -77,7 +77,7 @@ func (s *Service) ServeChannel(w http.ResponseWriter, r *http.Request) {
 	l := s.live[id]
 	s.mu.Unlock()
 	if err != nil || l == nil || !l.admit(open.TokenValue) {
-		_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.ClosePolicyViolation, "invalid token"), time.Now().Add(time.Second))
+		_ = conn.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.ClosePolicyViolation, "invalid token"), datachannel.Deadline())
 		return
 	}
 	l.touch()
@@ -194,7 +194,7 @@ func (l *live) receive(payload uint32, data []byte) error {
 
 // run shakes hands with the client, and runs what the session is for.
 func (l *live) run() {
-	began := time.Now()
+	began := l.s.clock.Now()
 	kind, version := "Standard_Stream", agentVersion
 	var properties any
 	switch {
@@ -216,7 +216,7 @@ func (l *live) run() {
 	case <-l.ctx.Done():
 		return
 	}
-	if l.send(datachannel.HandshakeComplete, map[string]any{"HandshakeTimeToComplete": time.Since(began), "CustomerMessage": ""}) != nil {
+	if l.send(datachannel.HandshakeComplete, map[string]any{"HandshakeTimeToComplete": l.s.clock.Since(began), "CustomerMessage": ""}) != nil {
 		return
 	}
 	if l.plan.port != 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
+	"k8s.io/utils/clock"
 )
 
 // MaxPayload is how much a frame carries, like the agent's.
@@ -27,6 +28,10 @@ const (
 	writeIn   = 10 * time.Second // a client that reads nothing for so long is disconnected
 	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
 )
+
+// wall is the real clock, whatever the service's is: deadlines of sockets are the kernel's, and a client that does not
+// acknowledge is a matter of the network.
+var wall = clock.RealClock{}
 
 // ErrClosed means that the channel is closed.
 var ErrClosed = errors.New("the data channel is closed")
@@ -66,8 +71,11 @@ func New(receive func(payload uint32, data []byte) error) *Channel {
 // Prepare limits what a client may send before it has been admitted.
 func Prepare(conn *websocket.Conn) {
 	conn.SetReadLimit(maxFrame)
-	_ = conn.SetReadDeadline(time.Now().Add(writeIn)) // a closed connection fails at the next read
+	_ = conn.SetReadDeadline(wall.Now().Add(writeIn)) // a closed connection fails at the next read
 }
+
+// Deadline is when a client must have read the last message of a connection.
+func Deadline() time.Time { return wall.Now().Add(time.Second) }
 
 // Serve serves a client until its connection ends. An earlier client is disconnected.
 func (c *Channel) Serve(conn *websocket.Conn) error {
@@ -104,7 +112,7 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 		if c.closed {
 			return nil // until the deadline that Close has set
 		}
-		return conn.SetReadDeadline(time.Now().Add(keepAlive))
+		return conn.SetReadDeadline(wall.Now().Add(keepAlive))
 	}
 	pong := conn.PingHandler()
 	conn.SetPingHandler(func(data string) error { return errors.Join(alive(), pong(data)) })
@@ -202,7 +210,7 @@ func (c *Channel) acknowledged(number int64) {
 func (c *Channel) write(conn *websocket.Conn, frame []byte) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	if err := conn.SetWriteDeadline(time.Now().Add(writeIn)); err != nil {
+	if err := conn.SetWriteDeadline(wall.Now().Add(writeIn)); err != nil {
 		return err
 	}
 	err := conn.WriteMessage(websocket.BinaryMessage, frame)
@@ -215,14 +223,14 @@ func (c *Channel) write(conn *websocket.Conn, frame []byte) error {
 // resend sends again what the client does not acknowledge in time. The plugin ignores frames that come before it is
 // ready for them.
 func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
-	tick := time.NewTicker(resendIn / 3)
+	tick := wall.NewTicker(resendIn / 3)
 	defer tick.Stop()
 	for {
 		var late [][]byte
 		c.mu.Lock()
 		for i := range c.unacked[:min(len(c.unacked), 16)] {
-			if time.Since(c.unacked[i].at) > resendIn {
-				c.unacked[i].at = time.Now()
+			if wall.Since(c.unacked[i].at) > resendIn {
+				c.unacked[i].at = wall.Now()
 				late = append(late, c.unacked[i].frame)
 			}
 		}
@@ -235,7 +243,7 @@ func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-tick.C:
+		case <-tick.C():
 		}
 	}
 }
@@ -255,7 +263,7 @@ func (c *Channel) Send(payload uint32, data []byte) error {
 		m.flags = 1
 	}
 	frame := m.bytes()
-	c.unacked = append(c.unacked, sent{c.next, frame, time.Now()})
+	c.unacked = append(c.unacked, sent{c.next, frame, wall.Now()})
 	c.next++
 	conn := c.conn
 	c.mu.Unlock()
@@ -267,12 +275,12 @@ func (c *Channel) Send(payload uint32, data []byte) error {
 
 // Drain waits until the client has acknowledged everything, at most for the given time.
 func (c *Channel) Drain(atMost time.Duration) {
-	late := time.AfterFunc(atMost, func() { c.changed.Broadcast() })
+	late := wall.AfterFunc(atMost, func() { c.changed.Broadcast() })
 	defer late.Stop()
-	deadline := time.Now().Add(atMost)
+	deadline := wall.Now().Add(atMost)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.unacked) > 0 && !c.closed && c.conn != nil && time.Now().Before(deadline) {
+	for len(c.unacked) > 0 && !c.closed && c.conn != nil && wall.Now().Before(deadline) {
 		c.changed.Wait()
 	}
 }
@@ -301,13 +309,13 @@ func (c *Channel) Close(session, output string) {
 	if session != "" {
 		id := uuid.New()
 		data, err := json.Marshal(map[string]any{
-			"MessageId": id.String(), "CreatedDate": time.Now().UTC().Format(time.RFC3339), "DestinationId": session, "SessionId": session,
+			"MessageId": id.String(), "CreatedDate": wall.Now().UTC().Format(time.RFC3339), "DestinationId": session, "SessionId": session,
 			"MessageType": typeClosed, "SchemaVersion": 1, "Output": output,
 		})
 		if err == nil {
 			_ = c.write(conn, (&message{kind: typeClosed, id: id, data: data}).bytes()) // the client may be gone
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(writeIn)) // until then the client closes the connection
+		_ = conn.SetReadDeadline(wall.Now().Add(writeIn)) // until then the client closes the connection
 		return
 	}
 	_ = conn.Close() // as above

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -86,7 +85,7 @@ func (m *message) bytes() []byte {
 	binary.BigEndian.PutUint32(b, headerLength)
 	copy(b[4:4+typeLength], m.kind+strings.Repeat(" ", typeLength))
 	binary.BigEndian.PutUint32(b[36:], 1)
-	binary.BigEndian.PutUint64(b[40:], uint64(time.Now().UnixMilli())) //nolint:gosec // after 1970
+	binary.BigEndian.PutUint64(b[40:], uint64(wall.Now().UnixMilli())) //nolint:gosec // after 1970
 	binary.BigEndian.PutUint64(b[48:], uint64(m.sequence))             //nolint:gosec // never negative
 	binary.BigEndian.PutUint64(b[56:], m.flags)
 	copy(b[64:72], m.id[8:])
