@@ -4,7 +4,7 @@
 //	go run ./tools/modelgen -models DIR -out internal/awsapi/model/data
 //	go run ./tools/modelgen -unions internal/awsapi/wire/zz_generated_unions.go
 //
-// DIR holds botocore's API models, one NAME.json per service. The output depends only on the input.
+// DIR holds botocore's API models, one NAME.json per service. Models of other services stay as they are.
 package main
 
 import (
@@ -61,16 +61,6 @@ func compactAll(from, to string) error {
 	if len(files) == 0 {
 		return fmt.Errorf("no models (*.json) in %s", from)
 	}
-	old, err := filepath.Glob(filepath.Join(to, "*.jsonl"))
-	if err != nil {
-		return err
-	}
-	for _, f := range old {
-		if err := os.Remove(f); err != nil {
-			return err
-		}
-	}
-	var sums strings.Builder
 	for _, f := range files {
 		name := strings.TrimSuffix(filepath.Base(f), ".json")
 		in, err := os.ReadFile(f)
@@ -84,7 +74,18 @@ func compactAll(from, to string) error {
 		if err := os.WriteFile(filepath.Join(to, name+".jsonl"), compact, 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(&sums, "%x  %s.jsonl\n", sha256.Sum256(compact), name)
+	}
+	all, err := filepath.Glob(filepath.Join(to, "*.jsonl")) // models that the folder does not have stay as they are
+	if err != nil {
+		return err
+	}
+	var sums strings.Builder
+	for _, f := range all {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(data), filepath.Base(f))
 	}
 	if err := os.WriteFile(filepath.Join(to, "SHA256SUMS"), []byte(sums.String()), 0o644); err != nil {
 		return err
