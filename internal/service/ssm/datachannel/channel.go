@@ -22,7 +22,7 @@ const MaxPayload = 1024
 
 // Bounds of a channel.
 const (
-	maxFrame  = 64 << 10 // a client's largest frame
+	maxFrame  = 16 << 10 // a client's largest frame; the plugin's carry 1,024 bytes
 	window    = 128      // frames that are sent but not acknowledged, and frames that came too early
 	resendIn  = 300 * time.Millisecond
 	writeIn   = 10 * time.Second // a client that reads nothing for so long is disconnected
@@ -38,10 +38,13 @@ var ErrClosed = errors.New("the data channel is closed")
 
 // A Channel is the agent's end of one session.
 type Channel struct {
-	// receive handles what the client sends, in order. An error closes the channel.
+	// receive handles what the client sends, in order. It may block until the session reads. An error closes the channel.
 	receive func(payload uint32, data []byte) error
 
-	serving sync.Mutex // one connection at a time
+	serving sync.Mutex    // one connection at a time
+	consume sync.Once     // starts the goroutine that calls receive
+	input   chan message  // what the client has sent
+	done    chan struct{} // closed with the channel
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -49,6 +52,8 @@ type Channel struct {
 	closed   bool
 	next     int64 // the next frame's number
 	unacked  []sent
+
+	// Of the goroutine that calls receive.
 	expected int64 // the client's next frame
 	early    map[int64]message
 
@@ -63,7 +68,7 @@ type sent struct {
 
 // New returns a channel without a client.
 func New(receive func(payload uint32, data []byte) error) *Channel {
-	c := &Channel{receive: receive, early: map[int64]message{}}
+	c := &Channel{receive: receive, input: make(chan message, window), done: make(chan struct{}), early: map[int64]message{}}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -96,6 +101,7 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 		c.unacked[i].at = time.Time{} // the new client has not seen them
 	}
 	c.mu.Unlock()
+	c.consume.Do(func() { go c.receiveAll() }) // ends when the channel is closed
 	stop := make(chan struct{})
 	var resending sync.WaitGroup
 	resending.Go(func() { c.resend(conn, stop) })
@@ -129,7 +135,7 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 		}
 		m, err := parse(b)
 		if err == nil {
-			err = c.handle(conn, m)
+			err = c.handle(m)
 		}
 		if err != nil {
 			c.Close("", "")
@@ -138,8 +144,9 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 	}
 }
 
-// handle handles one frame. Only Serve calls it.
-func (c *Channel) handle(conn *websocket.Conn, m message) error {
+// handle handles one frame without blocking: acknowledgements must get through while the session reads no input,
+// because it may be waiting for them.
+func (c *Channel) handle(m message) error {
 	switch m.kind {
 	case typeAck:
 		var ack acknowledgement
@@ -147,11 +154,32 @@ func (c *Channel) handle(conn *websocket.Conn, m message) error {
 			return fmt.Errorf("%w: %w", errFrame, err)
 		}
 		c.acknowledged(ack.Sequence)
-		return nil
 	case typeInput:
-	default:
-		return nil // nothing else is for the agent
+		select {
+		case c.input <- m:
+		default: // not acknowledged, so it comes again
+		}
 	}
+	return nil // nothing else is for the agent
+}
+
+// receiveAll hands over what clients send until the channel is closed.
+func (c *Channel) receiveAll() {
+	for {
+		select {
+		case <-c.done:
+			return
+		case m := <-c.input:
+			if c.inOrder(m) != nil {
+				c.Close("", "")
+				return
+			}
+		}
+	}
+}
+
+// inOrder hands over a frame and those that came before their turn, and acknowledges it.
+func (c *Channel) inOrder(m message) error {
 	if m.sequence > c.expected+window || m.sequence > c.expected && len(c.early) >= window {
 		return nil // not acknowledged, so it comes again
 	}
@@ -164,9 +192,7 @@ func (c *Channel) handle(conn *websocket.Conn, m message) error {
 		}
 		c.expected++
 	}
-	if err := c.acknowledge(conn, m); err != nil {
-		return nil //nolint:nilerr // the next read reports that the connection is broken
-	}
+	c.acknowledge(m)
 	for {
 		next, ok := c.early[c.expected]
 		if !ok {
@@ -187,12 +213,15 @@ type acknowledgement struct {
 	Sequential bool   `json:"IsSequentialMessage"`
 }
 
-func (c *Channel) acknowledge(conn *websocket.Conn, m message) error {
+// acknowledge acknowledges a frame. If that fails, the client sends the frame again.
+func (c *Channel) acknowledge(m message) {
+	c.mu.Lock()
+	conn := c.conn
+	c.mu.Unlock()
 	data, err := json.Marshal(acknowledgement{m.kind, m.id.String(), m.sequence, true})
-	if err != nil {
-		return err
+	if err == nil && conn != nil {
+		_ = c.write(conn, (&message{kind: typeAck, flags: 3, id: uuid.New(), data: data}).bytes())
 	}
-	return c.write(conn, (&message{kind: typeAck, flags: 3, id: uuid.New(), data: data}).bytes())
 }
 
 func (c *Channel) acknowledged(number int64) {
@@ -300,6 +329,7 @@ func (c *Channel) Close(session, output string) {
 		return
 	}
 	c.closed = true
+	close(c.done)
 	c.changed.Broadcast()
 	conn := c.conn
 	c.mu.Unlock()

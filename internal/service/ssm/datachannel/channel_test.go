@@ -242,3 +242,38 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestAcknowledgementsPassWhileInputBlocks: a program that prints much and reads nothing must not stop, whatever the
+// client types.
+func TestAcknowledgementsPassWhileInputBlocks(t *testing.T) {
+	release := make(chan struct{})
+	c := New(func(uint32, []byte) error {
+		<-release
+		return nil
+	})
+	t.Cleanup(func() { close(release); c.Close("", "") })
+	p := connect(t, c)
+	for n := range int64(3) {
+		p.send(n, "typed")
+	}
+	const frames = 3 * window
+	printed := make(chan error, 1)
+	go func() {
+		for range frames {
+			if err := c.Send(Output, []byte("y\n")); err != nil {
+				printed <- err
+				return
+			}
+		}
+		printed <- nil
+	}()
+	seen := map[int64]bool{}
+	for len(seen) < frames {
+		m := p.next(typeOutput)
+		seen[m.sequence] = true
+		p.acknowledge(m.sequence)
+	}
+	if err := <-printed; err != nil {
+		t.Fatal(err)
+	}
+}
