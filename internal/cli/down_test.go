@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,14 +20,22 @@ import (
 )
 
 // TestMain is also the daemon of TestDown.
-// It is also the program that drydock run --pod starts first.
+// It is also the program that drydock run --pod starts first, and one that runs such a program (TestPodDiesWithRun).
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == podViewCommand {
-		os.Exit(Run(context.Background(), os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Config{}))
+		runtime.LockOSThread()
+		go func() { // on another thread than the first, as it may happen
+			os.Exit(Run(context.Background(), os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Config{}))
+		}()
+		select {}
 	}
 	switch os.Getenv("TEST_DAEMON") {
 	case "":
 		os.Exit(m.Run())
+	case "run":
+		o := &globalOptions{streams: Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
+		_ = o.runChild(podFiles{os.Getenv("TEST_DIR")}.ways("/bin/sh", []string{"sh", "-c", "echo $$; exec sleep 1000"}, nil)...) // it is killed
+		os.Exit(1)
 	case "deaf":
 		signal.Ignore(syscall.SIGTERM)
 	}

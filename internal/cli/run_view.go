@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"syscall"
@@ -25,7 +26,12 @@ func newPodView() *cobra.Command {
 		Args:               cobra.MinimumNArgs(3),
 		RunE: func(_ *cobra.Command, args []string) error {
 			runtime.LockOSThread() // exec takes the privileges of its thread
+			parent := os.Getppid()
 			_ = enterPodView(podFiles{args[0]}.file(secretsDir))
+			keepParent()
+			if os.Getppid() != parent {
+				return &ExitError{126, errors.New("drydock has ended")}
+			}
 			if err := syscall.Exec(args[1], args[2:], os.Environ()); err != nil {
 				return &ExitError{126, err}
 			}

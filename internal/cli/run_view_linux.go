@@ -84,3 +84,7 @@ func mountPodView(secrets string) (err error) {
 	}
 	return os.Symlink(secrets, filepath.Join(run, filepath.Base(secretsDir)))
 }
+
+// keepParent makes the kernel kill the program that this thread becomes when its parent dies. The child's own setting
+// (withParent) is lost if another than the first thread becomes the program, because each thread has its own.
+func keepParent() { _ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0) } // it cannot fail
