@@ -36,6 +36,9 @@ import (
 var anyOfItsKind = map[string]string{
 	"ec2:DeleteTags":                                  "the sample's resource is of no kind",
 	"ec2:StartNetworkInsightsAnalysis":                "makes the analysis",
+	"ec2:CopyImage":                                   "makes the image and its snapshots",
+	"ec2:CopySnapshot":                                "makes the snapshot",
+	"ec2:RegisterImage":                               "makes the image",
 	"autoscaling:SetInstanceHealth":                   "the sample's instance is in no group",
 	"autoscaling:TerminateInstanceInAutoScalingGroup": "as above",
 	"iam:GetAccessKeyLastUsed":                        "the sample's key is nobody's",

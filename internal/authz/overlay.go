@@ -181,6 +181,7 @@ var targeted = map[string]targetRow{
 	"ec2:AttachNetworkInterface":               {"instance=InstanceId network-interface=NetworkInterfaceId", "SAR"},
 	"ec2:CreateSecurityGroup":                  {"security-group= vpc?=VpcId", "SAR: the group has no ID yet"},
 	"ec2:CreateLaunchTemplate":                 {"launch-template=", "SAR: the template has no ID yet"},
+	"ec2:RegisterImage":                        {"image= snapshot?=BlockDeviceMappings.Ebs.SnapshotId", "SAR: the image has no ID yet"},
 	"ec2:CreateKeyPair":                        {"key-pair=KeyName", "SAR"},
 	"ec2:ImportKeyPair":                        {"key-pair=KeyName", "SAR"},
 }

@@ -40,8 +40,8 @@ var storedKeys = map[string]string{
 		instanceautorecovery instancebandwidthweighting instanceid instancemarkettype instancemetadatatags
 		instanceprofile instancetype internetgatewayid islaunchtemplateresource keypairname keypairtype kmskeyid
 		launchtemplate managedresourceoperator metadatahttpendpoint metadatahttpputresponsehoplimit metadatahttptokens
-		networkaclid networkinterfaceid owner parentsnapshot permission placementgroup productcode public region
-		rootdevicetype routetableid securitygroupid subnet subnetid tenancy volumeid volumeinitializationrate
+		networkaclid networkinterfaceid owner parentsnapshot parentvolume permission placementgroup productcode public region
+		rootdevicetype routetableid securitygroupid snapshotid snapshottime subnet subnetid tenancy volumeid volumeinitializationrate
 		volumeiops volumesize volumethroughput volumetype vpc vpcid vpcpeeringconnectionid`,
 	"eks": "accessentrytype clustername kubernetesgroups principalarn username",
 	"events": "creatoraccount detail-type detail.eventtypecode detail.service detail.useridentity.principalid " +
@@ -61,6 +61,7 @@ var storedKeys = map[string]string{
 		x-amz-metadata-directive x-amz-object-ownership x-amz-server-side-encryption x-amz-server-side-encryption-aws-kms-key-id
 		x-amz-server-side-encryption-customer-algorithm x-amz-storage-class x-amz-website-redirect-location`,
 	"secretsmanager": "addreplicaregions externalsecretrotationrolearn forceoverwritereplicasecret kmskeyarn modifyrotationrules resource/allowrotationlambdaarn resource/type secretid secretprimaryregion type",
+	"ssm": "resourcetag/aws:ssmmessages:session-id resourcetag/aws:ssmmessages:target-id",
 	"sts":            "awsservicename",
 }
 

@@ -184,6 +184,9 @@ func (o *operation) adoptResource(ctx context.Context, d *template.Resource, a a
 		return true
 	}
 	r, attributes, metadata, err := o.existing(ctx, d, &rec)
+	if ctx.Err() != nil && !errors.Is(context.Cause(ctx), errSibling) {
+		return false // another operation or daemon continues
+	}
 	if err == nil && rec.Status == cloudformationtypes.ResourceStatusImportInProgress {
 		say(cloudformationtypes.ResourceStatusImportComplete, "Resource import completed.", func(rec *resourceRecord) {
 			rec.Properties, rec.Attributes, rec.Metadata, rec.UpdatePolicy = []byte(template.JSON(r.props)), addTo(nil, attributes), metadata, r.updatePolicy

@@ -39,7 +39,14 @@ type killer struct {
 func (k *killer) Call(ctx context.Context, in any) (any, error) {
 	_, name, _ := strings.Cut(fmt.Sprintf("%T", in), ".")
 	if strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List") {
-		return k.API.Call(ctx, in)
+		out, err := k.API.Call(ctx, in)
+		k.mu.Lock()
+		gone := k.killed
+		k.mu.Unlock()
+		if gone { // a dead daemon does nothing with an answer
+			<-k.dead
+		}
+		return out, err
 	}
 	k.mu.Lock()
 	k.calls++

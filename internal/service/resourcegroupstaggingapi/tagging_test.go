@@ -65,7 +65,7 @@ func newServer(t *testing.T) *testkit.Server {
 			authorizer = authz.New(authz.Config{Policies: users.PoliciesOf, Store: st})
 			modules := []module.Module{
 				users.Module(), ec2.New(ec2.Config{Store: st, Log: log}).Module(nil), sqs.New(sqs.Config{Store: st, Bytes: bytes, Log: log}).Module(),
-				ssm.New(ssm.Config{Store: st, Log: log}).Module(), logs.New(logs.Config{Store: st, Bytes: bytes, Log: log}).Module(),
+				ssm.New(ssm.Config{Store: st, Log: log}).Module(nil), logs.New(logs.Config{Store: st, Bytes: bytes, Log: log}).Module(),
 				kms.New(kms.Config{Store: st, Allowed: authorizer.Allowed, Log: log}).Module(), events.New(events.Config{Store: st, Bytes: bytes, Log: log}).Module(),
 				cloudtrail.New(cloudtrail.Config{Store: st, Log: log}).Module(), elbv2.New(elbnet.Config{Store: st, Network: elbnet.Network{EC2: awscall.EC2{API: front}}, Log: log}).Module(),
 				ecr.New(ecr.Config{Store: st, Log: log}).Module(),
