@@ -105,7 +105,7 @@ func (m text) matches(v any) bool {
 
 func fold(s string) string { return strings.ToLower(s) }
 
-// parseEnd parses the value of prefix or suffix: a string, or an object if case is to be ignored.
+// parseEnd parses the value of prefix or suffix: a string, or an object with equals-ignore-case.
 func parseEnd(operator string, v any, has func(s, end string) bool) (matcher, error) {
 	if o, ok := v.(object); ok && len(o) == 1 && o[0].name == "equals-ignore-case" {
 		s, ok := o[0].value.(string)
@@ -139,13 +139,13 @@ func parseFold(operator string, v any) (matcher, error) {
 	return text(func(s string) bool { return fold(s) == want }), nil
 }
 
-// maxAlike is how many wildcards of a text may be followed by the same character. AWS rejects
-// patterns for which its matcher would have to follow many possibilities at once. It does not
-// document the limit.
+// maxAlike is how many wildcards in a pattern may be followed by the same character. AWS rejects
+// patterns that would make its matcher track many possibilities at once, but does not document
+// the limit.
 const maxAlike = 4
 
-// parseWildcard parses a text in which an asterisk matches any characters, unless preceded by a
-// backslash.
+// parseWildcard parses a pattern in which an asterisk matches any sequence of characters, unless a
+// backslash precedes it.
 func parseWildcard(_ string, v any) (matcher, error) {
 	s, ok := v.(string)
 	if !ok {

@@ -1,9 +1,9 @@
-// Package eventpattern parses EventBridge's event patterns and matches events with them. It is pure: no
-// store, no clock.
+// Package eventpattern parses EventBridge's event patterns and matches events against them. It uses neither
+// the store nor a clock.
 //
 // As in AWS's own matcher (https://github.com/aws/event-ruler), patterns and events are flattened
-// into fields, named by their paths, joined by dots. A pattern matches if each of its fields
-// matches a field of the event; fields of objects in a list must belong to the same object.
+// into fields, whose names are their paths, joined by dots. A pattern matches if each of its fields
+// matches a field of the event. Fields from a list of objects must come from the same object.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html
 package eventpattern
 
@@ -35,7 +35,7 @@ type Pattern struct {
 	alternatives [][]field
 }
 
-// A field is a field that an event must have, with one of several values.
+// A field is a condition on one field of an event: one of the matchers must match its value.
 type field struct {
 	path string
 	any  []matcher
@@ -63,7 +63,7 @@ type member struct {
 	value any
 }
 
-// decode decodes JSON to an object, []any, string, json.Number, bool or nil.
+// decode decodes JSON into an object, []any, string, json.Number, bool or nil.
 func decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
@@ -167,7 +167,7 @@ func parseObject(path string, o object, depth int) ([][]field, error) {
 }
 
 // isOr reports whether the value of a member named $or makes it the operator: a list of at least
-// two objects, none of which is a match expression. Otherwise it is a field.
+// two objects, none of which is a match expression. Otherwise $or is the name of a field.
 func isOr(list []any) bool {
 	for _, v := range list {
 		o, ok := v.(object)
@@ -203,11 +203,11 @@ type leaf struct {
 	places []place
 }
 
-// A place is an element of a list, identified by the list's path and the element's number in the
-// event.
+// A place is an element of a list, identified by the list's number in the event and the element's
+// index.
 type place struct{ list, element int }
 
-// maxLeaves limits how many values of an event are considered. Events have up to 1 MiB.
+// maxLeaves limits how many values of an event are considered. An event can be up to 1 MiB.
 const maxLeaves = 200_000
 
 // ParseEvent parses an event.
@@ -277,13 +277,13 @@ func (e *Event) has(fields []field, chosen []place, budget *int) bool {
 			return true
 		}
 		if len(l.places) == 0 {
-			return false // another value would not choose different places
+			return false // this value adds no places, so no other one can do better
 		}
 	}
 	return false
 }
 
-// agree reports whether two sets of places never contain different elements of the same list.
+// agree reports whether two sets of places do not contain different elements of the same list.
 func agree(a, b []place) bool {
 	for _, x := range a {
 		for _, y := range b {

@@ -10,12 +10,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/eventpattern"
 )
 
-// base is what all events of recorded.jsonl have that do not say otherwise.
+// base has the fields of all events in recorded.jsonl. An event's own fields override them.
 var base = map[string]any{
 	"id": "1", "source": "test-source", "detail-type": "test-detail-type", "account": "123456789012", "region": "us-east-2", "time": "2022-07-13T13:48:01Z",
 }
 
-// TestRecorded compares with what AWS answered to TestEventPattern, as recorded by
+// TestRecorded compares our results with AWS's answers to TestEventPattern, as recorded by
 // LocalStack's tests (https://github.com/localstack/localstack,
 // tests/aws/services/events/test_events_patterns.snapshot.json).
 func TestRecorded(t *testing.T) {
@@ -53,7 +53,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// cases are AWS's documented examples, and what follows from them.
+// cases are AWS's documented examples, and cases derived from them.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html
 var cases = []struct {
 	pattern, event string
@@ -81,7 +81,7 @@ var cases = []struct {
 	{`{"detail":{"ip":[{"cidr":"10.0.0.7/24"}]}}`, `{"detail":{"ip":"10.0.0.1"}}`, true},
 	{`{"detail":{"a":[{"exists":false}],"b":[{"exists":true}]}}`, `{"detail":{"b":null}}`, true},
 	{`{"detail":{"a":[{"exists":false},"x"]}}`, `{"detail":{"a":"x"}}`, true},
-	// Lists: any of the event's values, and the fields of one object.
+	// Lists: any value may match, but fields must come from the same object.
 	{`{"resources":["b","c"]}`, `{"resources":["a","b"]}`, true},
 	{`{"resources":[{"anything-but":"a"}]}`, `{"resources":["a","b"]}`, true},
 	{`{"d":{"l":{"k":["x"],"v":["1"]}}}`, `{"d":{"l":[{"k":"x","v":"1"},{"k":"y","v":"2"}]}}`, true},

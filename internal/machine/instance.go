@@ -22,8 +22,8 @@ type Instance struct {
 
 	Type  instancetypes.Type // name, vCPUs, memory, limits of interfaces and addresses
 	Image images.Image       // family, architecture, and kubelet version if it has one
-	// RootSnapshot is the snapshot that the root volume was created from. What was written before it was taken is on
-	// the disk at the first boot.
+	// RootSnapshot is the snapshot that the root volume was created from. Its contents are on the disk at the first
+	// boot.
 	RootSnapshot string
 	// DiskGiB is the size of the volume on which the operating system keeps its data: the root volume or, on
 	// Bottlerocket, the data volume. 0 means 20.

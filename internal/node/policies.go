@@ -46,8 +46,8 @@ func ActionsOfNodes(action string) []string {
 	return out
 }
 
-// CallsToReady are the calls of AWS APIs without which a node of a region does not become Ready: for its name, for the
-// images of the add-ons that every node runs, and for its pods' addresses, unless aws-node has a role of its own.
+// CallsToReady returns the AWS API calls that a node in a region needs to become Ready. They are for its name, for the
+// images of the add-ons that every node runs and, unless aws-node has a role of its own, for its pods' addresses.
 func CallsToReady(region string, cniHasRole bool) []Call {
 	registry := addons.Registry(region)
 	account, _, _ := strings.Cut(registry, ".")
@@ -124,7 +124,7 @@ func applyTo(p *policy.Policies, c *advice.Change) error {
 			return fmt.Errorf("%s has %d managed policies, which is the quota", c.Resource, attached)
 		}
 		p.Identity = append(slices.Clip(p.Identity), policy.Source{Name: c.Value, Document: doc})
-	case advice.AddStatement: // to the policy of an endpoint, which may not be the one of this call
+	case advice.AddStatement: // to the policy of an endpoint, which may be another call's
 		if !slices.ContainsFunc(p.Endpoint, func(s policy.Source) bool { return s.Name == c.Resource }) {
 			return nil
 		}

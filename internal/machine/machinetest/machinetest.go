@@ -300,7 +300,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// await waits until the terminal shows a text, and forgets everything up to its end.
+// await waits until the terminal shows a text, and discards everything up to its end.
 func (s *screen) await(t *testing.T, text string) {
 	t.Helper()
 	late := time.After(patience)
@@ -389,7 +389,7 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 		t.Errorf("a program on a terminal: %d, %v", status, err)
 	}
 
-	// Ways in which a terminal may end.
+	// The ways in which a terminal can end.
 	p, shown, keys = open(ctx, machine.Command{User: "ec2-user"})
 	shown.await(t, "$ ")
 	if err := keys.Close(); err != nil {

@@ -126,7 +126,7 @@ type process struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
 	status int
-	// terminal is the terminal that it runs on, nil if it has none.
+	// terminal is the terminal that the program runs on, or nil.
 	terminal *terminal
 	err      error
 }
@@ -146,8 +146,8 @@ func (p *process) Wait() (int, error) {
 	return p.status, p.err
 }
 
-// Signal implements machine.Process. Every signal ends a program, because none can be caught; a shell on a terminal
-// survives an interrupt, which is for the command it runs.
+// Signal implements machine.Process. Every signal ends a program, because programs cannot catch signals. The exception
+// is an interrupt to a shell on a terminal, which ends only the command that the shell runs.
 func (p *process) Signal(s machine.Signal) error {
 	number, ok := signals[s]
 	if !ok {

@@ -46,7 +46,8 @@ type Config struct {
 
 // Disks stores the root volumes of instances and their snapshots.
 type Disks interface {
-	// Load returns what Save last saved for an instance, or what a snapshot holds, or false if there is nothing.
+	// Load returns what Save last saved for an instance, or the contents of a snapshot. It returns false if there is
+	// nothing.
 	Load(id string) ([]byte, bool, error)
 	Save(instanceID string, data []byte) error
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// A terminal is a terminal of the machine with the shells that run on it, one started from another. A shell that waits
-// at its prompt is a goroutine here; only its command lines run in package sandbox.
+// A terminal is a terminal of the machine with the shells that run on it, each started from the previous one. A shell
+// that waits at its prompt is a goroutine of this package. Only its command lines run in package sandbox.
 type terminal struct {
 	c      *Computer
 	screen *term.Terminal
@@ -34,17 +34,17 @@ type terminal struct {
 	typed     []byte
 	hungUp    bool          // nothing more will be typed
 	reading   bool          // a line is being edited
-	edited    bool          // something of it has been typed
+	edited    bool          // part of that line has been typed
 	cancelled int           // how many lines in typed end with Ctrl-C
-	interrupt chan struct{} // of the running command line; nil if none runs
-	pending   bool          // Ctrl-C came while neither was the case
+	interrupt chan struct{} // interrupts the running command line; nil if none is running
+	pending   bool          // Ctrl-C was typed while no line was being edited and no command was running
 	history   []string
 }
 
 // Bounds of a terminal.
 const (
-	maxTyped   = 64 << 10 // what is typed ahead
-	maxCommand = 64 << 10 // a command of several lines
+	maxTyped   = 64 << 10 // bytes typed ahead
+	maxCommand = 64 << 10 // bytes of a command with several lines
 	maxHistory = 500
 	maxShells  = 50 // started from one another
 )
@@ -72,19 +72,19 @@ func newTerminal(c *Computer, cmd *machine.Command) *terminal {
 
 func (t *terminal) resize(s machine.Size) {
 	if s.Columns > 0 && s.Rows > 0 && s.Columns < 10_000 && s.Rows < 10_000 {
-		_ = t.screen.SetSize(s.Columns, s.Rows) // an error is the client's, which stops reading
+		_ = t.screen.SetSize(s.Columns, s.Rows) // it fails only if the client has stopped reading
 	}
 }
 
-// The keys that a terminal's driver handles, not the program that reads.
+// A terminal's driver handles these keys. Programs do not read them.
 const (
 	keyInterrupt = 0x03 // Ctrl-C
 	keyEnd       = 0x04 // Ctrl-D
-	keySuspend   = 0x1a // Ctrl-Z: there is no job control
+	keySuspend   = 0x1a // Ctrl-Z; ignored because there is no job control
 	keyQuit      = 0x1c // Ctrl-\
 )
 
-// listen takes what is typed until the client hangs up.
+// listen reads what is typed until the client hangs up.
 func (t *terminal) listen(r io.Reader) {
 	b := make([]byte, 4<<10)
 	for {
@@ -123,7 +123,7 @@ func (t *terminal) key(key byte) {
 	t.changed.Broadcast()
 }
 
-// stop is Ctrl-C: it ends the command that runs, and the line that is being edited.
+// stop handles Ctrl-C. It ends the running command and the line that is being edited.
 func (t *terminal) stop() {
 	t.mu.Lock()
 	running, reading := t.interrupt, t.reading
@@ -143,7 +143,7 @@ func (t *terminal) stop() {
 	}
 }
 
-// cancel ends the line that is being edited, at its end, as bash shows it. t.mu is held.
+// cancel ends the line that is being edited and shows ^C at its end, as bash does. The caller holds t.mu.
 func (t *terminal) cancel() {
 	t.typed = append(t.typed, 0x05, '^', 'C', '\r')
 	t.cancelled++
@@ -160,8 +160,8 @@ func (t *terminal) Read(p []byte) (int, error) {
 		}
 		t.changed.Wait()
 	}
-	// At most one line, because the line editor belongs to another reader after it. Ctrl-D ends the input if nothing has
-	// been typed before it; the editor itself would see its own Ctrl-D again and again.
+	// Return at most one line, because the next one may be for another reader. Ctrl-D ends the input if nothing has
+	// been typed before it. It is handled here because the editor would see the same Ctrl-D again and again.
 	defer t.changed.Broadcast()
 	n := bytes.IndexAny(t.typed, "\r\n\x04") + 1
 	switch {
@@ -221,7 +221,7 @@ func (i input) Read(p []byte) (int, error) {
 	return copy(p, text+"\n"), nil // a line is no longer than the line editor allows, 4,096 bytes
 }
 
-// Close ends a read that nobody waits for any more.
+// Close ends a pending read whose result is no longer needed.
 func (i input) Close() error {
 	i.t.mu.Lock()
 	defer i.t.mu.Unlock()
@@ -231,7 +231,7 @@ func (i input) Close() error {
 	return nil
 }
 
-// lines is the history for the line editor: of commands only, not of what programs read.
+// lines is the line editor's history. It has commands only, not the input of programs.
 type lines struct{ t *terminal }
 
 func (l lines) Add(string) {}
@@ -250,7 +250,7 @@ func (t *terminal) remember(line string) {
 	t.history = append(t.history, line)
 }
 
-// onTerminal runs a program on a terminal to its end.
+// onTerminal runs a program on a terminal until it ends.
 func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.User, cmd machine.Command) (int, error) {
 	defer context.AfterFunc(ctx, t.hangUp)()
 	go t.listen(stdinOf(cmd)) // ends when the client hangs up
@@ -362,7 +362,7 @@ func (t *terminal) command(s *loginShell) (string, error) {
 	}
 }
 
-// prompt is what Amazon Linux's shells have: sh-5.2$ or [ec2-user@ip-10-0-0-1 ~]$.
+// prompt returns a prompt like that of Amazon Linux's shells: sh-5.2$ or [ec2-user@ip-10-0-0-1 ~]$.
 func (t *terminal) prompt(s *loginShell) string {
 	sign := "$"
 	if s.user.UID == 0 {
@@ -414,7 +414,7 @@ func (t *terminal) run(ctx context.Context, s *loginShell, command string) (shel
 	switch {
 	case interrupted:
 		res = shell.Result{Status: 130}
-	case err != nil: // too much time, memory or commands
+	case err != nil: // it took too long, used too much memory or ran too many commands
 		_, _ = fmt.Fprintln(t.screen, "Killed")
 		res = shell.Result{Status: 137}
 	}
@@ -432,7 +432,7 @@ func (t *terminal) run(ctx context.Context, s *loginShell, command string) (shel
 	return res, nil
 }
 
-// complete completes the name of a file before the cursor, as far as it is the only one.
+// complete completes the file name before the cursor as far as it is unambiguous.
 func (t *terminal) complete(dir, line string, pos int) (string, int, bool) {
 	word := line[strings.LastIndexAny(line[:pos], " \t=<>|&;\"'")+1 : pos]
 	folder, start := path.Split(word)
@@ -469,7 +469,7 @@ func (t *terminal) complete(dir, line string, pos int) (string, int, bool) {
 	return line[:pos] + added + line[pos:], pos + len(added), true
 }
 
-// environment is what a login gives a user's programs.
+// environment returns the variables that a login sets for a user's programs.
 func environment(u accounts.User) []string {
 	return []string{"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=" + cmp.Or(u.Shell, "/bin/bash")}
 }

@@ -31,8 +31,8 @@ func (v *volume) touch() {
 	v.written = true
 }
 
-// load restores the contents of the machine's root volume, or those of the snapshot that it was created from. first means that the machine has never booted, resumed
-// that it continues after a restart of the daemon.
+// load restores the contents of the machine's root volume, or those of the snapshot that the volume was created from.
+// first means that the machine has never booted, and resumed that it continues after a restart of the daemon.
 func (c *Computer) load() (first, resumed bool, err error) {
 	if c.before != nil { // after a reboot
 		return false, false, c.image.FS.Restore(c.before)

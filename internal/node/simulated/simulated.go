@@ -154,7 +154,7 @@ func (r *Runtime) Info(instanceID string) (node.Info, bool) {
 	return info, true
 }
 
-// Active reports whether a service of a machine's image is running.
+// Active reports whether a systemd unit is running on an instance.
 func (r *Runtime) Active(instanceID, unit string) bool {
 	m := r.instance(instanceID)
 	return m != nil && m.ami != nil && m.ami.Active(unit)

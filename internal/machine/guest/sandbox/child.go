@@ -111,7 +111,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 		if m.ID == id && m.Input != nil {
 			select {
 			case typed <- m.Input:
-			default: // nobody asked for it
+			default: // no program has asked for input
 			}
 		}
 		if m.Answer == nil {
@@ -135,7 +135,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
 	in := call.Stdin
 	if _, ok := in.(*typist); ok {
-		in = nil // these programs read pipes only
+		in = nil // programs that the parent runs read only pipes
 	}
 	stdin, err := pipedInto(in)
 	if err != nil {
@@ -200,7 +200,7 @@ func (o output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A typist reads a terminal for the programs of a job: each read asks the parent for what is typed next.
+// A typist lets the programs of a job read the terminal. Each Read asks the parent for the next input.
 type typist struct {
 	ctx   context.Context
 	want  func() error

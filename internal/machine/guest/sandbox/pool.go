@@ -51,7 +51,7 @@ const maxIdle = 2
 // processor. Further scripts wait for their turn.
 const maxTotal = 8 << 30
 
-// maxTerminals is how many command lines on terminals run at once, and maxTerminal how long each may take.
+// maxTerminals is how many command lines run on terminals at once, and maxTerminal is how long each may take.
 const (
 	maxTerminals = 16
 	maxTerminal  = 20 * time.Minute
@@ -94,7 +94,7 @@ func (p *Pool) Run(ctx context.Context, job shell.Job) (shell.Result, error) {
 	defer p.runs.Done()
 	slots := p.slots
 	if job.Terminal {
-		slots = p.terminals // whoever looks at a terminal must not keep machines from booting
+		slots = p.terminals // open terminals must not keep machines from booting
 	}
 	select {
 	case slots <- struct{}{}:
@@ -209,7 +209,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	slots := make(chan struct{}, maxPrograms)
 	defer running.Wait()
 	if c, ok := job.Stdin.(io.Closer); ok && job.Terminal {
-		defer c.Close() // a program may still wait for input
+		defer c.Close() // a program may still be waiting for input
 	}
 	defer stopCalls()
 	if job.Interrupt != nil {

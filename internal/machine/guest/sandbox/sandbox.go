@@ -28,7 +28,7 @@ type message struct {
 	Answer *answerMessage // down: the result of a program that the parent ran
 	Output *outputMessage // up
 	Call   *callMessage   // up: the parent should run this program
-	Want   bool           // up: a program reads the terminal
+	Want   bool           // up: a program is reading the terminal
 	Input  *inputMessage  // down: what was typed
 	End    *endMessage    // up: the script has ended
 }

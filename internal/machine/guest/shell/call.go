@@ -24,7 +24,7 @@ type Call struct {
 	Stdout, Stderr io.Writer
 
 	m    *machine
-	main bool // it stands for the job itself
+	main bool // it runs the job's own script
 	env  expand.Environ
 }
 

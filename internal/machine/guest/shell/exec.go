@@ -22,7 +22,7 @@ func (m *machine) exec(ctx context.Context, parent *Call, script string, args []
 		Args: args, Stdin: m.terminal.stdin(hc.Stdin), Stdout: hc.Stdout, Stderr: hc.Stderr,
 	}
 	where := script
-	if m.terminal == nil || !parent.main { // bash names no lines of what was typed
+	if m.terminal == nil || !parent.main { // bash prints no line numbers for typed commands
 		where = fmt.Sprintf("%s: line %d", script, hc.Pos.Line())
 	}
 	status, err := m.start(ctx, c, where)

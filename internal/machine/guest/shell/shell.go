@@ -55,12 +55,13 @@ type Job struct {
 	MaxCommands int64
 	// Patience divides the waits of sleep; 0 means 1.
 	Patience int
-	// Terminal means that the job is one command line of a shell on a terminal. Stdin is the terminal, which is read
-	// only when a program reads it, and which package sandbox closes, if it can be closed, when the job ends. State is what the line before has left; nil for the first one.
+	// Terminal means that the job is one command line of a shell on a terminal. Stdin is the terminal. It is read only
+	// when a program reads it, and package sandbox closes it when the job ends if it is an io.Closer. State is what the
+	// previous line has left. It is nil for the first line.
 	Terminal bool
 	State    *State
-	// Interrupt, when it is closed, ends the job like ctx, but what it has changed is kept: Ctrl-C. Only package
-	// sandbox uses it.
+	// Closing Interrupt ends the job as Ctrl-C does: like the end of ctx, except that the job's changes are kept. Only
+	// package sandbox uses it.
 	Interrupt <-chan struct{}
 }
 
@@ -72,8 +73,8 @@ type Result struct {
 	// Busy says that background commands did not end with the script although they were told to. What they do from
 	// now on belongs to no job.
 	Busy bool
-	// Of a command line on a terminal: what it leaves to the next one, nil if it did not finish; whether it ended its
-	// shell; and the shell that it has started on the terminal.
+	// These are set for a command line on a terminal. State is what it leaves to the next line, or nil if it did not
+	// finish. Exited reports whether it ended its shell. Login is the shell that it started on the terminal, or nil.
 	State  *State
 	Exited bool
 	Login  *Login

@@ -18,21 +18,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// A shell on a terminal is one job for each command line. Between two lines nothing runs; what one line leaves to the
-// next is in a State.
+// A shell on a terminal runs one job per command line. Nothing runs between two lines. A State carries what one line
+// leaves to the next.
 
-// A State is what a command line leaves to the next one of its shell: the folder, and a script that sets the variables
-// and functions again.
+// A State is what a command line leaves to the next one of its shell: the folder, and a script that restores the
+// variables and functions.
 type State struct {
 	Dir    string
 	Script []byte
 	Status int // of the last command
 }
 
-// A Login is a shell that a command line has started on its terminal: sudo -i, su - ec2-user, bash.
+// A Login is a shell that a command line has started on its terminal, as sudo -i, su - ec2-user and bash do.
 type Login struct {
 	User  string
-	Login bool   // it reads profiles, and starts in the user's home
+	Login bool   // a login shell, which reads profiles and starts in the user's home
 	Name  string // bash or sh
 	Dir   string
 	Env   []string
@@ -41,12 +41,12 @@ type Login struct {
 // maxState bounds the variables and functions that a shell on a terminal keeps, in bytes.
 const maxState = 256 << 10
 
-// A terminal is what the standard input of a job on a terminal is to the interpreter: a pipe, which is filled only when
-// a program reads. What was typed ahead of the next prompt thus stays in the terminal.
+// A terminal connects a job's terminal with the interpreter. The interpreter's standard input is a pipe, which is
+// filled only when a program reads. What is typed ahead of the next prompt thus stays in the terminal.
 type terminal struct {
 	in     io.Reader
 	r, w   *os.File
-	state  *State // the job's, and then what it leaves
+	state  *State // at first the job's, in the end what the line leaves
 	exited bool
 	login  *Login
 }
@@ -61,7 +61,7 @@ func newTerminal(job *Job) (*terminal, error) {
 
 func (t *terminal) close() { _, _ = t.r.Close(), t.w.Close() } // they are pipes
 
-// stdin returns what a program reads: the terminal itself instead of the pipe.
+// stdin returns the standard input of a program: the terminal itself instead of the pipe.
 func (t *terminal) stdin(r io.Reader) io.Reader {
 	if t != nil && r == io.Reader(t.r) {
 		return t.in
@@ -74,7 +74,7 @@ func (c *Call) isTerminal() bool {
 	return c.m != nil && c.m.terminal != nil && c.Stdin == c.m.terminal.in
 }
 
-// file returns the standard input of a script for the interpreter.
+// file returns the standard input of a script for the interpreter: the pipe instead of the terminal.
 func (t *terminal) file(r io.Reader) io.Reader {
 	if t != nil && r == t.in {
 		return t.r
@@ -82,14 +82,14 @@ func (t *terminal) file(r io.Reader) io.Reader {
 	return r
 }
 
-// prompt fills the pipe with a line for the interpreter's own read. It returns false at the end of input.
+// prompt writes a line into the pipe for the interpreter's own read command. It returns false at the end of input.
 func (t *terminal) prompt() bool {
 	b := make([]byte, 4<<10)
 	n, err := t.in.Read(b)
 	if n == 0 && err != nil {
 		return false
 	}
-	_, err = t.w.Write(b[:n]) // less than the pipe holds
+	_, err = t.w.Write(b[:n]) // it fits into the pipe
 	return err == nil
 }
 
@@ -99,7 +99,8 @@ func (c *Call) start(login bool, name string) int {
 	return 0
 }
 
-// loginShell runs a login shell of the command's user: on the terminal, or reading commands from standard input.
+// loginShell starts a shell as the command's user. If standard input is not the terminal, it runs the commands that it
+// reads from there instead. login means a login shell.
 func (m *machine) loginShell(ctx context.Context, c *Call, login bool) (int, error) {
 	name := "bash"
 	if u, ok := accounts.FindUser(c.FS, c.User); ok {
@@ -127,7 +128,7 @@ func (m *machine) loginShell(ctx context.Context, c *Call, login bool) (int, err
 	return m.bash(ctx, c, name, text, nil, nil)
 }
 
-// resume sets what earlier lines have left.
+// resume restores what earlier lines have left.
 func (t *terminal) resume(ctx context.Context, r *interp.Runner) error {
 	if t.state == nil {
 		return nil
@@ -138,7 +139,7 @@ func (t *terminal) resume(ctx context.Context, r *interp.Runner) error {
 	}
 	err = r.Run(ctx, prog)
 	if status := interp.ExitStatus(0); errors.As(err, &status) {
-		return nil // that of the last line
+		return nil // the status of the last line
 	}
 	return err
 }
