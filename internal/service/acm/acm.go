@@ -1,10 +1,10 @@
 // Package acm implements AWS Certificate Manager: certificates that clients request and import, for the listeners of
-// load balancers. Requested certificates are issued once the names are validated by CNAME records in Route 53.
+// load balancers. Requested certificates are issued once CNAME records in Route 53 validate their names.
 //
 //	aws acm … ──► operations ──► certificates
-//	Run ──► Route 53: is the CNAME there? ──► issue
+//	Run ──► Route 53: does the CNAME exist? ──► issue
 //
-// AWS deviation: no private key is kept, as nothing terminates TLS, and no issuer is one that a browser trusts.
+// AWS deviation: private keys are not kept, because nothing terminates TLS, and browsers do not trust the issuers.
 //
 // Package authz makes access decisions. Only the composition root imports the package.
 package acm
@@ -28,7 +28,7 @@ import (
 // Config is what the service needs.
 type Config struct {
 	Store *store.Store
-	// CNAME returns the target of a CNAME record of a public zone, or "" if there is none.
+	// CNAME returns the target of a name's CNAME record in a public zone, or "" if there is no such record.
 	CNAME func(name string) string
 	// Users returns the ARNs of the load balancers that use a certificate.
 	Users func(account, region, certificate string) []string
@@ -114,8 +114,8 @@ func (s *Service) users(sc scope, id string) []string {
 	return append([]string{}, s.cfg.Users(sc.Account, sc.Region, sc.arn(id))...)
 }
 
-// validationRecord returns the CNAME record by which an account shows that it controls a domain. It is always the
-// same, also for the wildcard, so that one record serves all certificates and their renewals.
+// validationRecord returns the CNAME record that proves an account's control of a domain. An account always gets the
+// same record for a domain and its wildcard, so one record serves all certificates and their renewals.
 // https://docs.aws.amazon.com/acm/latest/userguide/dns-validation.html
 func validationRecord(account, domain string) (name, value string) {
 	domain = strings.TrimPrefix(domain, "*.")
@@ -132,20 +132,20 @@ func letters(b []byte) string {
 	return string(out)
 }
 
-// validated reports whether the CNAME record for a domain is there.
+// validated reports whether the CNAME record for a domain exists.
 func (s *Service) validated(account, domain string) bool {
 	name, value := validationRecord(account, domain)
 	return s.cfg.CNAME != nil && s.cfg.CNAME(name) == strings.TrimSuffix(value, ".")
 }
 
-// pause is the time between two looks at the records of pending certificates.
+// pause is the time between two checks of pending certificates.
 const pause = time.Second
 
 // patience is how long a request waits for its records.
 // https://docs.aws.amazon.com/acm/latest/userguide/troubleshooting-DNS-validation.html
 const patience = 72 * time.Hour
 
-// Run issues certificates when their records are there. It looks whenever the store has changed.
+// Run issues certificates once their records exist. It checks whenever the store has changed.
 func (s *Service) Run(ctx context.Context) error {
 	for {
 		changed := s.store.Changed()
@@ -170,7 +170,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// settle issues a pending certificate if all its names are validated, and gives up on one that has waited too long.
+// settle issues a pending certificate if all its names are validated. A certificate that has waited too long times out.
 func (s *Service) settle(ctx context.Context, key store.Key) error {
 	c, err := certificates.Get(s.store, key)
 	if err != nil {

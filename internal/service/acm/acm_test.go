@@ -95,7 +95,7 @@ func (w *world) describe(arn string) *acmtypes.CertificateDetail {
 	return testkit.Must(w.c.DescribeCertificate(w.t.Context(), &awsacm.DescribeCertificateInput{CertificateArn: &arn}))(w.t).Certificate
 }
 
-// validate makes a zone with the records that a certificate asks for.
+// validate creates a zone with the records that a certificate asks for.
 func (w *world) validate(zone string, options []acmtypes.DomainValidation) {
 	w.t.Helper()
 	dns := awsroute53.NewFromConfig(w.AWSConfig(w.account))
@@ -143,7 +143,7 @@ func TestACertificateIsIssuedWhenItsRecordsAreThere(t *testing.T) {
 		t.Error(err)
 	}
 
-	// It serves imports as well, but not as a replacement of one that was requested.
+	// Importing it needs its private key.
 	_, err = w.c.ImportCertificate(t.Context(), &awsacm.ImportCertificateInput{Certificate: []byte(*got.Certificate), PrivateKey: []byte("mine")})
 	testkit.WantErrorWith(t, err, "ValidationException", "private key")
 }

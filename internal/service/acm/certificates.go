@@ -44,7 +44,7 @@ const life = 198 * 24 * time.Hour
 
 var domainForm = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
-// keys make the private keys of requested certificates, by algorithm.
+// keys generate the private keys of requested certificates, by algorithm.
 // https://docs.aws.amazon.com/acm/latest/APIReference/API_RequestCertificate.html
 var keys = map[string]func() (crypto.Signer, error){
 	"RSA_2048":      func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) },
@@ -106,7 +106,7 @@ func (s *Service) RequestCertificate(ctx context.Context, in *awsacm.RequestCert
 	return &awsacm.RequestCertificateOutput{CertificateArn: aws.String(sc.arn(c.ID))}, nil
 }
 
-// issue makes the certificate. The keys of the certificate and of its issuer are forgotten.
+// issue creates the certificate. The private keys of the certificate and of its issuer are not kept.
 func (c *certificateRecord) issue(now time.Time) error {
 	ca, err := keys["EC_prime256v1"]()
 	if err != nil {
@@ -162,12 +162,12 @@ func (c *certificateRecord) x509() *x509.Certificate {
 	return out
 }
 
-// shownAlgorithm is an algorithm as answers write it: RSA-2048 for RSA_2048, but EC_prime256v1.
+// shownAlgorithm returns the algorithm as responses spell it: RSA-2048 instead of RSA_2048, but still EC_prime256v1.
 func (c *certificateRecord) shownAlgorithm() acmtypes.KeyAlgorithm {
 	return acmtypes.KeyAlgorithm(strings.Replace(c.Algorithm, "RSA_", "RSA-", 1))
 }
 
-// usages are the names of key usages and extended key usages, in AWS's order.
+// usages are the names of key usages, in AWS's order.
 var usages = []struct {
 	bit  x509.KeyUsage
 	name acmtypes.KeyUsageName
@@ -266,7 +266,7 @@ func extendedUsagesOf(x *x509.Certificate) []acmtypes.ExtendedKeyUsage {
 	return out
 }
 
-// ListCertificates lists certificates. Without a filter of key types it lists those with RSA keys up to 2048 bits.
+// ListCertificates lists certificates. Without a filter by key type, it lists those with RSA keys of up to 2048 bits.
 func (s *Service) ListCertificates(ctx context.Context, in *awsacm.ListCertificatesInput) (*awsacm.ListCertificatesOutput, error) {
 	sc := scopeOf(ctx)
 	types := []string{"RSA_1024", "RSA_2048"}
@@ -333,7 +333,7 @@ func (s *Service) GetCertificate(ctx context.Context, in *awsacm.GetCertificateI
 	return out, err
 }
 
-// UpdateCertificateOptions changes whether the certificate is logged.
+// UpdateCertificateOptions changes the preference for certificate transparency logs.
 func (s *Service) UpdateCertificateOptions(ctx context.Context, in *awsacm.UpdateCertificateOptionsInput) (*awsacm.UpdateCertificateOptionsOutput, error) {
 	return &awsacm.UpdateCertificateOptionsOutput{}, s.change(ctx, in.CertificateArn, func(c *certificateRecord) error {
 		if c.Imported {
@@ -393,7 +393,7 @@ func (s *Service) ImportCertificate(ctx context.Context, in *awsacm.ImportCertif
 	return &awsacm.ImportCertificateOutput{CertificateArn: aws.String(sc.arn(c.ID))}, err
 }
 
-// imported checks what a request imports.
+// imported checks the certificate in an import request and returns its record.
 // https://docs.aws.amazon.com/acm/latest/userguide/import-certificate-prerequisites.html
 func imported(in *awsacm.ImportCertificateInput, now time.Time) (certificateRecord, error) {
 	var none certificateRecord

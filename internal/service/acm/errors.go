@@ -4,7 +4,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// The texts are from memory of what users reported, or worded after the descriptions in
+// The texts are from memory of what users have reported, or follow the descriptions in
 // https://docs.aws.amazon.com/acm/latest/APIReference.
 
 func errNotFound(arn string) error {

@@ -21,17 +21,17 @@ const (
 type certificateRecord struct {
 	ID       string
 	Domain   string
-	Names    []string // sorted, with Domain
+	Names    []string // sorted; includes Domain
 	Status   string
 	Imported bool `json:",omitempty"`
-	// Algorithm is as in requests: RSA_2048. Requests default to it.
+	// Algorithm is spelled as in requests, for example RSA_2048, which is their default.
 	Algorithm string
 	// Logging is the preference for certificate transparency logs.
 	Logging string
 	Token   string `json:",omitempty"` // IdempotencyToken of the request
 	Created time.Time
 	Issued  time.Time `json:",omitzero"` // or imported
-	// PEM is the certificate, once issued, and Chain those of its issuers.
+	// PEM is the certificate, once it is issued, and Chain has the certificates of its issuers.
 	PEM   string            `json:",omitempty"`
 	Chain string            `json:",omitempty"`
 	Tags  map[string]string `json:",omitempty"`

@@ -405,7 +405,7 @@ func TestDeadLetters(t *testing.T) {
 	shut.messages(0)
 }
 
-// TestLogGroup: a log group gets events if a resource policy lets EventBridge write them.
+// TestTopic: a topic gets events if its policy lets EventBridge publish them.
 func TestTopic(t *testing.T) {
 	w := newWorld(t, options{})
 	testkit.Run(t, w.events.Run)
@@ -425,6 +425,7 @@ func TestTopic(t *testing.T) {
 	}
 }
 
+// TestLogGroup: a log group gets events if a resource policy lets EventBridge write them.
 func TestLogGroup(t *testing.T) {
 	w := newWorld(t, options{})
 	testkit.Run(t, w.events.Run)

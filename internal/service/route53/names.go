@@ -14,8 +14,8 @@ func (p *problem) String() string {
 }
 
 // normalized returns a domain name as Route 53 stores it: in lower case, with a trailing dot, and with characters other
-// than letters, digits, hyphens and underscores as \ooo. A wildcard is \052. Spaces and what is not ASCII must be given
-// like that.
+// than letters, digits, hyphens and underscores as \ooo. A wildcard is \052. Spaces and non-ASCII characters must be
+// given in this form.
 // https://docs.aws.amazon.com/Route53/latest/DeveloperGuide/DomainNameFormat.html
 func normalized(name string) (string, *problem) {
 	var out strings.Builder

@@ -42,8 +42,8 @@ func resolvable(z *zoneRecord, sets []route53types.ResourceRecordSet) *reach.Hos
 	return out
 }
 
-// CNAME returns the target of a name's CNAME record in the public zone that is closest to it, without a trailing dot, or
-// "".
+// CNAME returns the target of a name's CNAME record, without a trailing dot, or "" if the record does not exist. It
+// looks in the most specific public zone that contains the name.
 func (s *Service) CNAME(name string) string {
 	name = asked(name)
 	var zone store.Item[zoneRecord]

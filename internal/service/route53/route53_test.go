@@ -268,7 +268,7 @@ func TestChanges(t *testing.T) {
 		{[]string{"CREATE TXT txt.shop.test \"" + strings.Repeat("x", 256) + "\""}, "InvalidChangeBatch",
 			"[Invalid Resource Record: 'FATAL problem: CharacterStringTooLong (Value is too long) encountered with '\"" + strings.Repeat("x", 256) + "\"'']"},
 		{[]string{"CREATE TXT txt.shop.test \"" + strings.Repeat("x", 255) + "\" \"y\"", "CREATE MX shop.test 10 mail.shop.test", "CREATE SRV _s._tcp.shop.test 1 2 3 www.shop.test", "CREATE CAA shop.test 0 issue \"amazon.com\"", "CREATE AAAA www.shop.test 2001:db8::1"}, "", ""},
-		{[]string{`CREATE A a\040b\344.shop.test 192.0.2.9`}, "", ""}, // a space and what is not ASCII
+		{[]string{`CREATE A a\040b\344.shop.test 192.0.2.9`}, "", ""}, // a space and a non-ASCII character
 		{[]string{"DELETE A \\052.shop.test 192.0.2.4", `CREATE A \052.shop.test 192.0.2.4`}, "", ""},
 		{[]string{"UPSERT A a.shop.test 192.0.2.1", "UPSERT A a.shop.test 192.0.2.2"}, "InvalidChangeBatch", "[The request contains an invalid set of changes for a resource record set 'A a.shop.test.']"},
 		{[]string{"CREATE A alias.shop.test alias:" + zone + ":www.shop.test", "CREATE A lb.shop.test alias:Z35SXDOTRQ7X7K:dualstack.LB-1.us-east-1.elb.amazonaws.com"}, "", ""},

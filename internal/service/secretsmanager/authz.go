@@ -41,13 +41,13 @@ func (r resolver) Resource(_ context.Context, account, region, _, id string) (au
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	tags, tagKeys := authz.RequestTags(in)
 	keys := map[string][]string{
-		// No secret has these properties, and no handled request has these members.
+		// No secret has these properties, and no supported request has these members.
 		"secretsmanager:resource/type": nil, "secretsmanager:type": nil, "secretsmanager:addreplicaregions": nil, "secretsmanager:forceoverwritereplicasecret": nil,
 		"secretsmanager:externalsecretrotationrolearn": nil,
 	}
 	switch in := in.(type) {
 	case *awssm.CreateSecretInput:
-		// The name that policies match already has the random end, which nobody knows yet.
+		// Policies match the name with its random suffix, which has not been chosen yet.
 		id := arn.New("secretsmanager", call.Region, call.Account, "secret:"+*in.Name+"-??????")
 		setKeyARN(keys, call, in.KmsKeyId)
 		return []authz.Target{{Type: secretType, ID: id, New: true, Tags: tags, TagKeys: tagKeys, Keys: keys}}, true
@@ -74,7 +74,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	return nil, false
 }
 
-// setKeyARN sets the condition key of a KMS key's ARN, as far as the request has it.
+// setKeyARN sets the condition key for the ARN of a KMS key, if the request names one.
 func setKeyARN(keys map[string][]string, call *awsapi.Call, id *string) {
 	keys["secretsmanager:kmskeyarn"] = nil
 	if id == nil {

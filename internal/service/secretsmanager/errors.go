@@ -125,7 +125,7 @@ func errDecryption() error {
 	return awserr.New("DecryptionFailure", "Secrets Manager can't decrypt the protected secret text using the provided KMS key.")
 }
 
-// errKMS is what Secrets Manager says when KMS refuses.
+// errKMS returns Secrets Manager's error for an error from KMS. It calls other unless KMS has denied access.
 func errKMS(err error, other func() error) error {
 	var api smithy.APIError
 	switch {

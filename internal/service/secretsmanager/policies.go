@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// checkPolicy parses a resource policy. broad says that it allows access to everybody, without a condition.
+// checkPolicy parses a resource policy. broad means that it allows access to everyone without a condition.
 func checkPolicy(text string) (broad bool, err error) {
 	doc, err := policy.Parse(policy.Resource, text)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Service) DeleteResourcePolicy(ctx context.Context, in *awssm.DeleteReso
 	return &awssm.DeleteResourcePolicyOutput{ARN: aws.String(sc.arn(&rec)), Name: &rec.Name}, err
 }
 
-// ValidateResourcePolicy says what is wrong with a policy.
+// ValidateResourcePolicy reports what is wrong with a policy.
 func (s *Service) ValidateResourcePolicy(_ context.Context, in *awssm.ValidateResourcePolicyInput) (*awssm.ValidateResourcePolicyOutput, error) {
 	out := &awssm.ValidateResourcePolicyOutput{ValidationErrors: []smtypes.ValidationErrorsEntry{}}
 	broad, err := checkPolicy(*in.ResourcePolicy)
@@ -81,7 +81,7 @@ const (
 	punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 )
 
-// GetRandomPassword makes a password.
+// GetRandomPassword generates a password.
 func (s *Service) GetRandomPassword(_ context.Context, in *awssm.GetRandomPasswordInput) (*awssm.GetRandomPasswordOutput, error) {
 	var kinds []string
 	for _, k := range []struct {

@@ -19,13 +19,13 @@ type secretRecord struct {
 	// ID distinguishes the secret from earlier and later ones with the same name.
 	ID          string
 	Name        string
-	Suffix      string // the random end of the ARN
+	Suffix      string // the random suffix of the ARN
 	Description string `json:",omitempty"`
 	Key         string `json:",omitempty"` // the KMS key; empty for AWS's own
 	Created     time.Time
 	Changed     time.Time
-	Accessed    time.Time `json:",omitzero"` // the day
-	// Deleted is when the deletion was requested, and Until when it happens.
+	Accessed    time.Time `json:",omitzero"` // truncated to the day
+	// Deleted is when the deletion was requested, and Until is when the recovery window ends.
 	Deleted  time.Time `json:",omitzero"`
 	Until    time.Time `json:",omitzero"`
 	Policy   string    `json:",omitempty"`
@@ -50,11 +50,11 @@ type versionRecord struct {
 	ID       string
 	Stages   []string `json:",omitempty"`
 	Created  time.Time
-	Accessed time.Time `json:",omitzero"` // the day
+	Accessed time.Time `json:",omitzero"` // truncated to the day
 	Key      string    `json:",omitempty"`
 }
 
-// A valueRecord is the value of a version, encrypted with DataKey, which KMS has encrypted.
+// A valueRecord is the value of a version, encrypted with a data key. DataKey is that key, encrypted by KMS.
 type valueRecord struct {
 	Sealed, DataKey []byte
 	Binary          bool `json:",omitempty"`
@@ -105,7 +105,7 @@ const (
 // https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html
 const maxVersions = 100
 
-// prune returns the IDs of the versions that it removes.
+// prune removes the versions beyond maxVersions and returns their IDs.
 func (r *secretRecord) prune() []string {
 	var gone []string
 	r.Versions = slices.DeleteFunc(r.Versions, func(v versionRecord) bool {

@@ -33,7 +33,7 @@ func (s *Service) CreateSecret(ctx context.Context, in *awssm.CreateSecretInput)
 	if rec.Tags, err = putTags(nil, in.Tags); err != nil {
 		return nil, err
 	}
-	// A repeated request has the same token. Its values are compared by PutSecretValue.
+	// A repeated request has the same token. PutSecretValue compares the values.
 	if old, err := s.get(s.store, sc, rec.Name); err == nil {
 		if in.ClientRequestToken != nil && old.Deleted.IsZero() && len(old.Versions) > 0 && old.Versions[0].ID == *in.ClientRequestToken {
 			out, err := s.PutSecretValue(ctx, &awssm.PutSecretValueInput{SecretId: in.Name, ClientRequestToken: in.ClientRequestToken, SecretString: in.SecretString, SecretBinary: in.SecretBinary})
@@ -73,7 +73,7 @@ func (s *Service) CreateSecret(ctx context.Context, in *awssm.CreateSecretInput)
 	return out, err
 }
 
-// taken is the error for a name that a secret already has.
+// taken returns the error for a name that is already in use.
 func taken(old *secretRecord) error {
 	if !old.Deleted.IsZero() {
 		return errDeletionScheduled()
@@ -134,7 +134,7 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-// DescribeSecret describes a secret, also one that was deleted.
+// DescribeSecret describes a secret, including one that is marked for deletion.
 func (s *Service) DescribeSecret(ctx context.Context, in *awssm.DescribeSecretInput) (*awssm.DescribeSecretOutput, error) {
 	rec, sc, err := s.lookup(s.store, scope{regional.Of(ctx)}, *in.SecretId)
 	e := s.entry(sc, &rec)
@@ -145,7 +145,7 @@ func (s *Service) DescribeSecret(ctx context.Context, in *awssm.DescribeSecretIn
 	}, err
 }
 
-// ListSecrets lists secrets by their time of creation.
+// ListSecrets lists secrets in the order of their creation.
 func (s *Service) ListSecrets(ctx context.Context, in *awssm.ListSecretsInput) (*awssm.ListSecretsOutput, error) {
 	sc := scope{regional.Of(ctx)}
 	found := s.filtered(sc, in.Filters, aws.ToBool(in.IncludePlannedDeletion))
@@ -178,8 +178,8 @@ func (s *Service) filtered(sc scope, filters []smtypes.Filter, deleted bool) []s
 	return out
 }
 
-// matches reports whether a secret matches a filter: whether one of its values is the beginning of what it filters by. A
-// value that begins with ! must not be. Only names and tags are case-sensitive.
+// matches reports whether a secret matches one of a filter's values. It matches a value if one of its texts begins with
+// the value or, for a value that starts with !, if none does. Only names and tags are case-sensitive.
 // https://docs.aws.amazon.com/secretsmanager/latest/userguide/manage_search-secret.html
 func matches(sc scope, r *secretRecord, f smtypes.Filter) bool {
 	words := func(text string) []string { return strings.Fields(strings.ToLower(text)) }
@@ -238,7 +238,7 @@ func (s *Service) DeleteSecret(ctx context.Context, in *awssm.DeleteSecretInput)
 			return nil
 		})
 		out := &awssm.DeleteSecretOutput{ARN: aws.String(sc.arn(&rec)), Name: &rec.Name, DeletionDate: &now}
-		// Deleting one that does not exist succeeds.
+		// Deleting a secret that does not exist succeeds.
 		// https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DeleteSecret.html
 		if err != nil && rec.Name == "" {
 			out.ARN, out.Name, err = in.SecretId, in.SecretId, nil
@@ -282,7 +282,7 @@ func (s *Service) UntagResource(ctx context.Context, in *awssm.UntagResourceInpu
 	return &awssm.UntagResourceOutput{}, err
 }
 
-// RotateSecret stores how a secret is to be rotated. Nothing rotates it.
+// RotateSecret stores a secret's rotation settings. Nothing acts on them.
 func (s *Service) RotateSecret(ctx context.Context, in *awssm.RotateSecretInput) (*awssm.RotateSecretOutput, error) {
 	rec, sc, err := s.change(ctx, in.SecretId, false, func(_ *store.Tx, _ scope, r *secretRecord) error {
 		rot := &r.Rotation

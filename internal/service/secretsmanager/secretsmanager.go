@@ -1,6 +1,6 @@
 // Package secretsmanager implements AWS Secrets Manager: secrets with versions and staging labels, encrypted by KMS on
-// their caller's behalf, with resource policies and a recovery window. Rotation is stored and not run, because there
-// are no Lambda functions.
+// the caller's behalf, with resource policies and a recovery window. Rotation settings are stored but have no effect,
+// because there are no Lambda functions.
 //
 //	aws secretsmanager … ──► operations ──► secrets ── values
 //	                              └──► KMS, as the caller
@@ -29,7 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// KMS are the operations that Secrets Manager calls on its caller's behalf.
+// KMS are the operations that Secrets Manager calls on the caller's behalf.
 type KMS interface {
 	Decrypt(context.Context, *awskms.DecryptInput) (*awskms.DecryptOutput, error)
 	GenerateDataKey(context.Context, *awskms.GenerateDataKeyInput) (*awskms.GenerateDataKeyOutput, error)
@@ -72,8 +72,8 @@ func (sc scope) arn(r *secretRecord) string {
 
 var suffixed = regexp.MustCompile(`^(.+)-([A-Za-z0-9]{6})$`)
 
-// lookup finds a secret by its name, its ARN, or its ARN without the random end. Those whose recovery window is over
-// are gone.
+// lookup finds a secret by its name, its ARN, or its ARN without the random suffix. It does not find secrets whose
+// recovery window is over.
 func (s *Service) lookup(r store.Reader, sc scope, id string) (secretRecord, scope, error) {
 	name := id
 	if strings.HasPrefix(id, "arn:") {
@@ -103,7 +103,7 @@ func (s *Service) get(r store.Reader, sc scope, name string) (secretRecord, erro
 
 func (s *Service) gone(r *secretRecord) bool { return !r.Deleted.IsZero() && !s.now().Before(r.Until) }
 
-// find returns the secret that a request names, unless it was deleted.
+// find returns the secret that a request names, unless it is marked for deletion.
 func (s *Service) find(ctx context.Context, id *string) (secretRecord, scope, error) {
 	r, sc, err := s.lookup(s.store, scope{regional.Of(ctx)}, *id)
 	if err == nil && !r.Deleted.IsZero() {
@@ -112,7 +112,7 @@ func (s *Service) find(ctx context.Context, id *string) (secretRecord, scope, er
 	return r, sc, err
 }
 
-// change changes the secret that a request names, also one that was deleted if deleted is set, and returns it.
+// change changes the secret that a request names and returns it. deleted allows a secret that is marked for deletion.
 func (s *Service) change(ctx context.Context, id *string, deleted bool, fn func(*store.Tx, scope, *secretRecord) error) (secretRecord, scope, error) {
 	var out secretRecord
 	sc := scope{regional.Of(ctx)}
@@ -166,7 +166,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// defaultKey is AWS's own key.
+// defaultKey is the alias of the AWS managed key.
 const defaultKey = "alias/aws/secretsmanager"
 
 // encryptionContext binds a data key to a version.
@@ -214,7 +214,7 @@ func newAEAD(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// keyOf returns a secret's KMS key in a form that the caller can use, who may be in another account.
+// keyOf returns a secret's KMS key in a form that the caller can use even from another account.
 func keyOf(ctx context.Context, sc scope, key string) string {
 	switch {
 	case key == "" && sc.Account == awsapi.CallFrom(ctx).Account:

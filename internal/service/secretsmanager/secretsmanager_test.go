@@ -110,7 +110,7 @@ func TestVersions(t *testing.T) {
 	name := aws.String("app/db")
 	two := testkit.Must(w.c.PutSecretValue(t.Context(), &awssm.PutSecretValueInput{SecretId: made.ARN, SecretString: aws.String("two")}))(t)
 	w.want("app/db", "AWSCURRENT", "two")
-	w.want(strings.TrimSuffix(*made.ARN, (*made.ARN)[len(*made.ARN)-7:]), "AWSPREVIOUS", "one") // the ARN without its random end
+	w.want(strings.TrimSuffix(*made.ARN, (*made.ARN)[len(*made.ARN)-7:]), "AWSPREVIOUS", "one") // the ARN without its random suffix
 	three := testkit.Must(w.c.PutSecretValue(t.Context(), &awssm.PutSecretValueInput{SecretId: name, SecretString: aws.String("three"), VersionStages: []string{"NEXT"}}))(t)
 	w.want("app/db", "NEXT", "three")
 	w.want("app/db", "AWSCURRENT", "two")
@@ -226,7 +226,7 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("%+v", batch)
 	}
 
-	// A resource policy lets the user in, and a statement for everybody is a public one.
+	// A resource policy can allow the user. A policy that allows everyone is a public one.
 	policy := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + w.account + `:user/u"},"Action":"secretsmanager:GetSecretValue","Resource":"*"}]}`
 	testkit.Must(w.c.PutResourcePolicy(t.Context(), &awssm.PutResourcePolicyInput{SecretId: other.ARN, ResourcePolicy: &policy, BlockPublicPolicy: aws.Bool(true)}))(t)
 	testkit.Must(u.GetSecretValue(t.Context(), &awssm.GetSecretValueInput{SecretId: aws.String("other")}))(t)

@@ -23,7 +23,7 @@ type draft struct {
 	id, key string
 	value   valueRecord
 	at      time.Time
-	exists  bool // with the same value
+	exists  bool // the version exists already, with the same value
 }
 
 // draft encrypts the value in a request for a new version of a secret. It returns nil if the request has no value.
@@ -111,8 +111,8 @@ func (s *Service) PutSecretValue(ctx context.Context, in *awssm.PutSecretValueIn
 	return &awssm.PutSecretValueOutput{ARN: aws.String(sc.arn(&rec)), Name: &rec.Name, VersionId: &d.id, VersionStages: rec.Versions[rec.at(d.id)].Stages}, nil
 }
 
-// UpdateSecret changes a secret, and adds a version if the request has a value. With another key, the versions that have
-// a staging label are encrypted again.
+// UpdateSecret changes a secret, and adds a version if the request has a value. If the key changes, the versions that
+// have a staging label are encrypted again.
 func (s *Service) UpdateSecret(ctx context.Context, in *awssm.UpdateSecretInput) (*awssm.UpdateSecretOutput, error) {
 	rec, sc, err := s.find(ctx, in.SecretId)
 	if err != nil {
@@ -221,8 +221,8 @@ func (s *Service) GetSecretValue(ctx context.Context, in *awssm.GetSecretValueIn
 	return out, nil
 }
 
-// BatchGetSecretValue decrypts the current versions of several secrets. What the caller may not decrypt is an error in
-// the answer.
+// BatchGetSecretValue decrypts the current versions of several secrets. The response has an error for each secret that
+// the caller may not decrypt.
 func (s *Service) BatchGetSecretValue(ctx context.Context, in *awssm.BatchGetSecretValueInput) (*awssm.BatchGetSecretValueOutput, error) {
 	if (len(in.SecretIdList) > 0) == (len(in.Filters) > 0) {
 		return nil, errBatch()
@@ -256,7 +256,7 @@ func (s *Service) BatchGetSecretValue(ctx context.Context, in *awssm.BatchGetSec
 	return out, nil
 }
 
-// ListSecretVersionIds lists versions, those without a staging label only on request.
+// ListSecretVersionIds lists versions. It includes those without a staging label only on request.
 func (s *Service) ListSecretVersionIds(ctx context.Context, in *awssm.ListSecretVersionIdsInput) (*awssm.ListSecretVersionIdsOutput, error) {
 	rec, sc, err := s.find(ctx, in.SecretId)
 	if err != nil {

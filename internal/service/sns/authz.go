@@ -32,7 +32,7 @@ func (r resolver) Resource(_ context.Context, account, region, _, id string) (au
 	return out, true
 }
 
-// Targets implements authz.Targeter. What concerns a subscription is checked on its topic.
+// Targets implements authz.Targeter. Operations on a subscription are authorized on its topic.
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	name, ok := authz.Named(in, "SubscriptionArn")
 	if !ok {

@@ -27,15 +27,15 @@ const principal = "sns.amazonaws.com"
 // https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
 const maxMessage = 256 << 10
 
-// A message is a message of a topic.
+// A message is a message that is published to a topic.
 type message struct {
 	ID, Text, Subject string
 	Attributes        map[string]snstypes.MessageAttributeValue
 }
 
-// A notification is a message as a queue gets it, unless its subscription has raw delivery.
+// A notification is the body that a queue receives, unless its subscription has raw delivery.
 //
-// AWS deviation: it is not signed, so there are no Signature and SigningCertURL.
+// AWS deviation: it is not signed, so it has no Signature or SigningCertURL.
 type notification struct {
 	Type              string
 	MessageID         string `json:"MessageId"`
@@ -51,7 +51,7 @@ type shownAttribute struct{ Type, Value string }
 
 var attributeTypes = regexp.MustCompile(`^(String|String\.Array|Number|Binary)(\.[A-Za-z0-9_.-]+)?$`)
 
-// newMessage checks a message.
+// newMessage returns a message, or an error if it is invalid.
 func newMessage(text, structure, subject *string, attributes map[string]snstypes.MessageAttributeValue) (message, error) {
 	m := message{ID: ids.UUID(), Text: deref(text), Subject: deref(subject), Attributes: attributes}
 	if m.Text == "" {
@@ -93,7 +93,7 @@ func newMessage(text, structure, subject *string, attributes map[string]snstypes
 	return m, nil
 }
 
-// Publish sends a message to the queues that have subscribed.
+// Publish sends a message to the queues that are subscribed to a topic.
 func (s *Service) Publish(ctx context.Context, in *awssns.PublishInput) (*awssns.PublishOutput, error) {
 	name := in.TopicArn
 	if name == nil {
@@ -147,8 +147,7 @@ func (s *Service) PublishBatch(ctx context.Context, in *awssns.PublishBatchInput
 	return out, nil
 }
 
-// deliver sends a message to all queues whose subscriptions it matches. A queue that refuses it does not keep others
-// from getting it.
+// deliver sends a message to all queues whose subscriptions it matches. If a queue refuses it, the others still get it.
 func (s *Service) deliver(ctx context.Context, at scope, t *topicRecord, m *message) {
 	asSNS := awsapi.AsServicePrincipal(ctx, at.Account, at.Region, principal, at.arn(t.Name), s.now())
 	for _, item := range subscriptions.All(s.store, at.Below(t.Name)) {
@@ -182,7 +181,7 @@ func (s *Service) matches(r *subscriptionRecord, m *message) bool {
 	}
 	p, err := s.filter(text)
 	if err != nil {
-		return false // checked when it was set
+		return false // the policy was checked when it was set
 	}
 	raw := []byte(m.Text)
 	if r.Attributes["FilterPolicyScope"] != bodyScope {
@@ -204,14 +203,14 @@ func (m *message) filtered() []byte {
 				all[name] = json.RawMessage(value)
 			}
 		default:
-			all[name], _ = json.Marshal(value) // a string can be marshalled
+			all[name], _ = json.Marshal(value) // marshaling a string cannot fail
 		}
 	}
 	out, _ := json.Marshal(all) // as above
 	return out
 }
 
-// envelope returns the message as a subscription's queue gets it.
+// envelope returns the request that sends the message to a subscription's queue.
 // https://docs.aws.amazon.com/sns/latest/dg/sns-large-payload-raw-message-delivery.html
 func (s *Service) envelope(at scope, r *subscriptionRecord, m *message) (*awssqs.SendMessageInput, error) {
 	out := &awssqs.SendMessageInput{QueueUrl: &r.Queue, MessageBody: &m.Text}

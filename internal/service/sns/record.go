@@ -19,7 +19,7 @@ type topicRecord struct {
 	Created time.Time
 	Display string            `json:",omitempty"`
 	Policy  string            `json:",omitempty"` // empty for the default policy
-	Deleted int               `json:",omitempty"` // subscriptions
+	Deleted int               `json:",omitempty"` // how many subscriptions were deleted
 	Tags    map[string]string `json:",omitempty"`
 }
 
@@ -28,6 +28,6 @@ type subscriptionRecord struct {
 	ID, Topic string
 	Queue     string // ARN
 	Owner     string // the account that subscribed
-	// Attributes are those that were set, by name.
+	// Attributes are the attributes that were set, by name.
 	Attributes map[string]string `json:",omitempty"`
 }

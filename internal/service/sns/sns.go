@@ -1,6 +1,6 @@
 // Package sns implements the part of Amazon SNS that connects services: standard topics, their policies, and
-// subscriptions of SQS queues, with filter policies and raw delivery. A message is in all queues when the call that
-// publishes it returns.
+// subscriptions of SQS queues, with filter policies and raw delivery. A message has reached all queues by the time the
+// call that publishes it returns.
 //
 //	aws sns publish ──► filter policies ──► SQS, as sns.amazonaws.com
 //	                                        └─ refused ──► the subscription's dead-letter queue
@@ -25,7 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// SQS is the operation by which SNS delivers.
+// SQS has the operation that SNS uses to deliver messages.
 type SQS interface {
 	SendMessage(context.Context, *awssqs.SendMessageInput) (*awssqs.SendMessageOutput, error)
 }
@@ -47,7 +47,7 @@ type Service struct {
 	docs  policy.Documents
 
 	mu sync.Mutex
-	// filters are the parsed filter policies, by their texts.
+	// filters are parsed filter policies, by text.
 	filters map[string]*eventpattern.Pattern
 }
 
@@ -71,7 +71,7 @@ func scopeOf(ctx context.Context) scope { return scope{regional.Of(ctx)} }
 
 func (sc scope) arn(topic string) string { return arn.New("sns", sc.Region, sc.Account, topic) }
 
-// parse returns the account, the topic and the subscription in an ARN. The subscription is empty in a topic's.
+// parse returns the account, the topic and the subscription in an ARN. The ARN of a topic has no subscription.
 func (sc scope) parse(name string) (at scope, topic, subscription string, ok bool) {
 	a, err := arn.Parse(name)
 	if err != nil || a.Service != "sns" || a.Region != sc.Region || a.Account == "" {
@@ -115,7 +115,7 @@ func (s *Service) subscription(r store.Reader, sc scope, name *string) (subscrip
 	return out, at, store.NotFoundAs(err, errNoSubscription())
 }
 
-// filter returns a filter policy.
+// filter parses a filter policy, or returns one that was parsed before.
 func (s *Service) filter(text string) (*eventpattern.Pattern, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

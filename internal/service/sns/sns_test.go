@@ -214,7 +214,7 @@ func TestPolicies(t *testing.T) {
 	_, err = u.PublishBatch(t.Context(), &awssns.PublishBatchInput{TopicArn: topic, PublishBatchRequestEntries: []snstypes.PublishBatchRequestEntry{{Id: aws.String("1"), Message: aws.String("m")}}})
 	testkit.WantErrorWith(t, err, "AuthorizationError", "SNS:Publish")
 
-	// The topic's own policy lets the user in, and shuts out the owner.
+	// The topic's own policy allows the user, and denies even the owner.
 	policy := fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::%s:user/u"},"Action":"sns:Publish","Resource":%q},{"Effect":"Deny","Principal":"*","Action":"sns:DeleteTopic","Resource":%q}]}`, w.account, *topic, *topic)
 	testkit.Must(w.c.SetTopicAttributes(t.Context(), &awssns.SetTopicAttributesInput{TopicArn: topic, AttributeName: aws.String("Policy"), AttributeValue: &policy}))(t)
 	testkit.Must(u.Publish(t.Context(), publish))(t)

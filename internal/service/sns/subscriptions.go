@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// bodyScope says that a filter policy is about the message's body and not its attributes.
+// bodyScope is the scope of filter policies that apply to the message's body instead of its attributes.
 const bodyScope = "MessageBody"
 
 func (sc scope) subscriptionARN(r *subscriptionRecord) string {
@@ -65,7 +65,7 @@ func (s *Service) set(r *subscriptionRecord, name, value string) error {
 	return nil
 }
 
-// deadLetter returns the ARN of the queue in a redrive policy, or "".
+// deadLetter returns the ARN of the queue in a redrive policy, or "" if the policy is invalid.
 func deadLetter(text string) string {
 	var p struct {
 		Target string `json:"deadLetterTargetArn"`
@@ -128,7 +128,7 @@ func (s *Service) Subscribe(ctx context.Context, in *awssns.SubscribeInput) (*aw
 	return &awssns.SubscribeOutput{SubscriptionArn: &out}, err
 }
 
-// checkFilters checks the number of a topic's filter policies.
+// checkFilters checks that a subscription does not exceed its topic's quota of filter policies.
 func checkFilters(all []store.Item[subscriptionRecord], r *subscriptionRecord) error {
 	n := 0
 	for _, o := range all {
@@ -142,7 +142,7 @@ func checkFilters(all []store.Item[subscriptionRecord], r *subscriptionRecord) e
 	return nil
 }
 
-// Unsubscribe ends a subscription. Ending one that does not exist succeeds.
+// Unsubscribe deletes a subscription. Deleting one that does not exist succeeds.
 func (s *Service) Unsubscribe(ctx context.Context, in *awssns.UnsubscribeInput) (*awssns.UnsubscribeOutput, error) {
 	return &awssns.UnsubscribeOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
 		r, at, err := s.subscription(tx, scopeOf(ctx), in.SubscriptionArn)

@@ -18,7 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// These are default quotas, but for the number of subscriptions, which is 12.5 million on AWS.
+// These are default quotas, except for maxSubscriptions: AWS allows 12.5 million per topic.
 // https://docs.aws.amazon.com/general/latest/gr/sns.html
 const (
 	maxTopics        = 100_000
@@ -114,7 +114,7 @@ func (s *Service) ListTopics(ctx context.Context, in *awssns.ListTopicsInput) (*
 	return out, err
 }
 
-// The default policy and the retries of a topic are as AWS shows them. Drydock does not retry.
+// The default policy and delivery policy of a topic, as AWS shows them. Drydock does not retry deliveries.
 const (
 	defaultPolicy = `{"Version":"2008-10-17","Id":"__default_policy_ID","Statement":[{"Sid":"__default_statement_ID","Effect":"Allow","Principal":{"AWS":"*"},` +
 		`"Action":["SNS:GetTopicAttributes","SNS:SetTopicAttributes","SNS:AddPermission","SNS:RemovePermission","SNS:DeleteTopic","SNS:Subscribe",` +
@@ -180,7 +180,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awssns.ListTagsFo
 	return &awssns.ListTagsForResourceOutput{Tags: tagList(t.Tags)}, resourceError(err)
 }
 
-// resourceError is err as the operations on tags say it.
+// resourceError returns err as the operations on tags report it.
 func resourceError(err error) error {
 	if awserr.CodeOf(err) == "NotFound" {
 		return errNoResource()

@@ -16,14 +16,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// A Fleet is the instances on which agents of Systems Manager may run.
+// A Fleet is the set of instances on which agents of Systems Manager may run.
 type Fleet interface {
 	// Instances returns the running instances of an account and region by ID.
 	Instances(account, region string) []machine.Instance
 	// Tags returns an instance's tags, which may have changed since it booted.
 	Tags(account, region, instanceID string) map[string]string
 	Machine(instanceID string) (machine.Machine, bool)
-	// Agent returns why the agent on an instance is not connected, or nil if it is.
+	// Agent returns an error that says why the agent on an instance is not connected, or nil if it is connected.
 	Agent(ctx context.Context, instanceID string) error
 }
 
@@ -41,8 +41,8 @@ func (noFleet) Agent(_ context.Context, instanceID string) error {
 // https://github.com/aws/amazon-ssm-agent/blob/mainline/RELEASENOTES.md
 const agentVersion = "3.3.3050.0"
 
-// ping returns the state of an instance's agent: online, lost since the last time it was seen, or false if it has
-// never registered. The times are forgotten when the daemon ends.
+// ping returns the state of an instance's agent, and when it was last connected. registered is false if it has not been
+// connected since the daemon started.
 func (s *Service) ping(ctx context.Context, in *machine.Instance) (status ssmtypes.PingStatus, at time.Time, registered bool) {
 	now := s.now()
 	connected := s.fleet.Agent(ctx, in.ID) == nil
@@ -141,7 +141,8 @@ func matches(tags map[string]string, info *ssmtypes.InstanceInformation, filters
 	return true
 }
 
-// target returns an instance of an account whose agent is connected.
+// target returns an instance of an account. It returns false if the instance is not running or its agent is not
+// connected.
 func (s *Service) target(ctx context.Context, sc scope, id string) (machine.Instance, bool) {
 	list := s.fleet.Instances(sc.Account, sc.Region)
 	i := slices.IndexFunc(list, func(in machine.Instance) bool { return in.ID == id })
@@ -152,7 +153,7 @@ func (s *Service) target(ctx context.Context, sc scope, id string) (machine.Inst
 	return list[i], status == ssmtypes.PingStatusOnline
 }
 
-// GetConnectionStatus says whether a session with an instance can be started.
+// GetConnectionStatus reports whether a session with an instance can be started.
 func (s *Service) GetConnectionStatus(ctx context.Context, in *awsssm.GetConnectionStatusInput) (*awsssm.GetConnectionStatusOutput, error) {
 	out := &awsssm.GetConnectionStatusOutput{Target: in.Target, Status: ssmtypes.ConnectionStatusNotConnected}
 	if _, ok := s.target(ctx, scopeOf(ctx), aws.ToString(in.Target)); ok {

@@ -19,8 +19,8 @@ func (s *Service) Authz() authz.Resolver { return resolver{s} }
 
 type resolver struct{ s *Service }
 
-// Targets implements authz.Targeter: a command is checked on each instance that its targets name, so that conditions
-// on tags hold for all of them.
+// Targets implements authz.Targeter. A command is authorized on each of its instances, so that conditions on tags apply
+// to all of them.
 func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	send, ok := in.(*awsssm.SendCommandInput)
 	if !ok {
@@ -38,7 +38,7 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 	return out, true
 }
 
-// session returns a session's ARN, and its condition key for who started it.
+// session returns a session's ARN, and the condition keys for its caller and target.
 func (r resolver) session(account, region, id string) (authz.Resource, bool) {
 	rec, err := sessions.Get(r.s.store, regional.At(account, region).Key(id))
 	if err != nil {

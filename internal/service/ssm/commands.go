@@ -22,10 +22,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// documentScript is the document of Run Command that there is.
+// documentScript is the only document that Run Command supports.
 const documentScript = "AWS-RunShellScript"
 
-// Bounds of commands. How much output is kept is AWS's.
+// Bounds of commands. maxStdout and maxStderr are AWS's.
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetCommandInvocation.html
 const (
 	maxStdout   = 24_000
@@ -62,8 +62,8 @@ func errInstanceState(account string, instances []string) error {
 	return &ssmtypes.InvalidInstanceId{Message: aws.String(fmt.Sprintf("Instances [[%s]] not in a valid state for account %s", strings.Join(instances, ", "), account))}
 }
 
-// commandTargets returns the instances that a command is for: those named, which must be connected, and those of its
-// targets that are.
+// commandTargets returns the instances that a command runs on: the named ones, which must all be connected, and the
+// connected ones that match its targets.
 func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, targets []ssmtypes.Target) ([]string, error) {
 	var out, bad []string
 	for _, id := range named {
@@ -86,7 +86,7 @@ func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, 
 	return slices.Compact(out), nil
 }
 
-// targeted reports whether an instance is among those of a target: InstanceIds, tag:KEY or tag-key.
+// targeted reports whether an instance matches a target. The target's key is InstanceIds, tag:KEY or tag-key.
 func (s *Service) targeted(i *machine.Instance, t *ssmtypes.Target) bool {
 	key, tags := aws.ToString(t.Key), s.fleet.Tags(i.Account, i.Region, i.ID)
 	if name, ok := strings.CutPrefix(key, "tag:"); ok {
@@ -170,7 +170,8 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 	return &awsssm.SendCommandOutput{Command: &out}, nil
 }
 
-// began makes room for a command, and returns the context that CancelCommand ends.
+// began reserves room for a command and returns its context, which CancelCommand ends. It returns false if too many
+// invocations are running.
 func (s *Service) began(id string, invocations int) (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +184,7 @@ func (s *Service) began(id string, invocations int) (context.Context, bool) {
 	return ctx, true
 }
 
-// done forgets a command that does not run any more.
+// done removes a command that has ended.
 func (s *Service) done(id string, invocations int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *Service) done(id string, invocations int) {
 	delete(s.cancels, id)
 }
 
-// keepCommand writes the record of a new command, and removes the oldest ones.
+// keepCommand stores the record of a new command and removes the oldest ones.
 func (s *Service) keepCommand(ctx context.Context, sc scope, c commandRecord) error {
 	all := commands.All(s.store, sc.All())
 	slices.SortFunc(all, func(a, b store.Item[commandRecord]) int { return a.Value.Requested.Compare(b.Value.Requested) })
@@ -271,7 +272,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// status returns the state of a whole command.
+// status returns the state of a whole command, and how many of its invocations have completed and failed.
 func (c *commandRecord) status() (status string, completed, failed int32) {
 	status = "Success"
 	for _, i := range c.Invocations {
@@ -310,8 +311,8 @@ func (c *commandRecord) sdk(now time.Time) ssmtypes.Command {
 	}
 }
 
-// found returns the commands of the caller that a request asks for. A command that ran when the daemon ended has
-// failed.
+// found returns the caller's commands that a request asks for. Invocations that were running when the daemon ended have
+// timed out.
 func (s *Service) found(ctx context.Context, id, instance *string) []commandRecord {
 	var out []commandRecord
 	for _, i := range commands.All(s.store, scopeOf(ctx).All()) {
@@ -421,7 +422,7 @@ func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCom
 	return &awsssm.ListCommandInvocationsOutput{CommandInvocations: append([]ssmtypes.CommandInvocation{}, list...), NextToken: next}, nil
 }
 
-// CancelCommand ends what still runs of a command.
+// CancelCommand ends the invocations of a command that are still running.
 func (s *Service) CancelCommand(ctx context.Context, in *awsssm.CancelCommandInput) (*awsssm.CancelCommandOutput, error) {
 	if len(s.found(ctx, in.CommandId, nil)) == 0 {
 		return nil, &ssmtypes.InvalidCommandId{Message: aws.String("")}

@@ -42,7 +42,7 @@ type live struct {
 	active     time.Time
 	size       machine.Size
 	program    machine.Process // nil until it runs
-	conn       net.Conn        // of a port session; nil while there is none
+	conn       net.Conn        // of a port session; nil while it has no connection
 }
 
 func newLive(s *Service, sc scope, rec sessionRecord, p plan) *live {
@@ -58,13 +58,13 @@ func (s *Service) ServesChannel(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, channelPath) && websocket.IsWebSocketUpgrade(r)
 }
 
-// ServeChannel serves a data channel until its connection ends. The first message must have the session's token.
+// ServeChannel serves a data channel until its connection ends. The first message must contain the session's token.
 func (s *Service) ServeChannel(w http.ResponseWriter, r *http.Request) {
-	// Browsers send an Origin, and the plugin none.
+	// Browsers send an Origin header. The plugin does not.
 	upgrader := websocket.Upgrader{HandshakeTimeout: 10 * time.Second, CheckOrigin: func(r *http.Request) bool { return r.Header.Get("Origin") == "" }}
 	conn, err := upgrader.Upgrade(w, r, nil)
 	if err != nil {
-		return // Upgrade has answered
+		return // Upgrade has written the response
 	}
 	defer conn.Close()
 	datachannel.Prepare(conn)
@@ -82,18 +82,19 @@ func (s *Service) ServeChannel(w http.ResponseWriter, r *http.Request) {
 	}
 	l.touch()
 	l.begin.Do(func() { go l.run() })
-	_ = l.channel.Serve(conn) // the client may come back
+	_ = l.channel.Serve(conn) // the client may reconnect
 	l.touch()
 }
 
-// touch records that the client is there.
+// touch records that the client is active.
 func (l *live) touch() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.active = l.s.clock.Now()
 }
 
-// watch ends the session when nothing has been typed for too long, or when nobody has opened its channel.
+// watch ends the session if the client does not open its channel in time, if nothing has been typed for too long, or if
+// the session has lasted too long.
 func (l *live) watch() {
 	for limit := tokenLife; ; {
 		l.mu.Lock()
@@ -121,14 +122,14 @@ func (l *live) watch() {
 	}
 }
 
-// idle returns a channel that is sent to when the session may have been idle for too long.
+// idle returns a channel that receives a value when the session may have been idle for too long.
 func (l *live) idle() <-chan time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.s.clock.After(idleTime - l.s.clock.Since(l.active))
 }
 
-// end ends the session, once. The client prints text.
+// end ends the session. Only the first call has an effect. The client prints text.
 func (l *live) end(text string) {
 	l.finish.Do(func() {
 		l.s.mu.Lock()
@@ -184,7 +185,7 @@ func (l *live) receive(payload uint32, data []byte) error {
 		}
 		switch binary.BigEndian.Uint32(data) {
 		case datachannel.TerminateSession:
-			go l.end("") // it waits for this function's caller
+			go l.end("") // end may wait for this function's caller
 		case datachannel.DisconnectToPort:
 			l.hangUp()
 		}
@@ -192,14 +193,14 @@ func (l *live) receive(payload uint32, data []byte) error {
 	return nil
 }
 
-// run shakes hands with the client, and runs what the session is for.
+// run performs the handshake with the client and then runs the session's program.
 func (l *live) run() {
 	began := l.s.clock.Now()
 	kind, version := "Standard_Stream", agentVersion
 	var properties any
 	switch {
 	case l.plan.port != 0:
-		// Newer agents multiplex connections.
+		// The plugin multiplexes connections if the agent is newer.
 		kind, version = "Port", "3.0.196.0"
 		properties = map[string]string{"portNumber": "", "localPortNumber": l.plan.local, "type": "LocalPortForwarding"}
 	case l.plan.document == documentInteractive:
@@ -220,7 +221,7 @@ func (l *live) run() {
 		return
 	}
 	if l.plan.port != 0 {
-		return // until the client ends it
+		return // the session lasts until the client ends it
 	}
 	err := l.runProgram()
 	text := ""
@@ -283,7 +284,7 @@ func (l *live) runProgram() error {
 	return err
 }
 
-// ssmUser is the user of sessions, whom the agent creates at the first one.
+// ssmUser is the user that sessions run as. The agent creates it for the first session.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-ssm-user-permissions.html
 const ssmUser = "ssm-user"
 
@@ -296,7 +297,7 @@ echo "# User rules for ssm-user"; echo "ssm-user ALL=(ALL) NOPASSWD:ALL"; } > /e
 	return err
 }
 
-// toPort sends data to the port, connecting first if the client has a new connection.
+// toPort sends data to the port. It connects first if the client has a new connection.
 func (l *live) toPort(data []byte) error {
 	l.mu.Lock()
 	conn := l.conn

@@ -33,7 +33,7 @@ const (
 	maxEnded     = 200 // ended sessions that are kept per account and region
 )
 
-// A sessionRecord is a session as DescribeSessions shows it. What runs is in Service.live.
+// A sessionRecord is a session as DescribeSessions shows it. Service.live has the sessions that are running.
 type sessionRecord struct {
 	ID       string
 	Target   string
@@ -61,7 +61,7 @@ func errInvalidDocument(name string) error {
 	return &ssmtypes.InvalidDocument{Message: aws.String("Document with name " + name + " does not exist.")}
 }
 
-// errNotConnected is AWS's text: aws ssm start-session, (TargetNotConnected): i-… is not connected.
+// errNotConnected has AWS's text. aws ssm start-session prints it as (TargetNotConnected): i-… is not connected.
 func errNotConnected(target string) error {
 	return &ssmtypes.TargetNotConnected{Message: aws.String(target + " is not connected.")}
 }
@@ -70,7 +70,7 @@ func errNoSession(id string) error {
 	return &ssmtypes.DoesNotExistException{Message: aws.String("Session " + id + " does not exist.")}
 }
 
-// A plan is what a session does, by its document and parameters.
+// A plan is what a session does according to its document and parameters.
 type plan struct {
 	document string
 	command  string // of the two documents with commands
@@ -79,7 +79,7 @@ type plan struct {
 	local    string // localPortNumber
 }
 
-// sessionParameters are those of each document that a session must or may have.
+// sessionParameters are the parameters that each document accepts.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-schema.html
 var sessionParameters = map[string][]string{
 	documentShell: {}, documentInteractive: {"command"}, documentNonInteractive: {"command"},
@@ -128,7 +128,7 @@ func planOf(document string, given map[string][]string) (plan, error) {
 	return p, nil
 }
 
-// StartSession starts a session with an instance. What it runs starts when the client has opened the data channel.
+// StartSession starts a session with an instance. Its program starts once the client has opened the data channel.
 func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput) (*awsssm.StartSessionOutput, error) {
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
 	p, err := planOf(aws.ToString(in.DocumentName), in.Parameters)
@@ -169,8 +169,8 @@ func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput
 	return &awsssm.StartSessionOutput{SessionId: aws.String(rec.ID), TokenValue: &token, StreamUrl: aws.String(s.streamURL(rec.ID))}, nil
 }
 
-// sessionName returns a session's ID: the caller's name and 26 characters, as AWS makes them. Policies refer to the
-// name: session/${aws:username}-*.
+// sessionName returns a session's ID: the caller's name and 26 random characters, as on AWS. Policies refer to the
+// name, as in session/${aws:username}-*.
 func sessionName(p *awsapi.Principal) string {
 	name := p.Name
 	switch {
@@ -184,7 +184,7 @@ func sessionName(p *awsapi.Principal) string {
 	return name + "-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
 }
 
-// record writes the record of a new session, and removes the oldest ended ones.
+// record stores the record of a new session and removes those of the oldest ended ones.
 func (s *Service) record(ctx context.Context, sc scope, rec sessionRecord) error {
 	var ended []store.Item[sessionRecord]
 	for _, i := range sessions.All(s.store, sc.All()) {
@@ -216,7 +216,7 @@ func (s *Service) streamURL(id string) string {
 	return u + channelPath + url.PathEscape(id) + "?role=publish_subscribe"
 }
 
-// own returns a session of the caller's account and region.
+// own returns a session of the caller's account and region, or nil if the session has ended.
 func (s *Service) own(ctx context.Context, id *string) (*live, error) {
 	sc := scopeOf(ctx)
 	s.mu.Lock()
@@ -232,8 +232,8 @@ func (s *Service) own(ctx context.Context, id *string) (*live, error) {
 	return nil, err
 }
 
-// ResumeSession gives the client of a broken data channel a new token. For a session that has ended it gives none,
-// which the plugin takes as a time-out.
+// ResumeSession gives the client of a broken data channel a new token. If the session has ended, it returns no token.
+// The plugin takes that for a timeout.
 func (s *Service) ResumeSession(ctx context.Context, in *awsssm.ResumeSessionInput) (*awsssm.ResumeSessionOutput, error) {
 	l, err := s.own(ctx, in.SessionId)
 	if err != nil || l == nil {
@@ -324,7 +324,7 @@ func passes(x *ssmtypes.Session, filters []ssmtypes.SessionFilter) (bool, error)
 	return true, nil
 }
 
-// newToken returns a token that opens the data channel once, within a minute. Earlier tokens lose their use.
+// newToken returns a token that opens the data channel once, within a minute. Earlier tokens become invalid.
 func (l *live) newToken() (string, error) {
 	var b [48]byte
 	if _, err := rand.Read(b[:]); err != nil {
@@ -337,7 +337,7 @@ func (l *live) newToken() (string, error) {
 	return token, nil
 }
 
-// admit reports whether a token opens the data channel now, and uses it up.
+// admit reports whether a token opens the data channel now. If so, it uses the token up.
 func (l *live) admit(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

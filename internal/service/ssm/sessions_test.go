@@ -46,7 +46,7 @@ func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{}, tru
 
 func (f *fleet) Agent(context.Context, string) error { return f.agent }
 
-// A computer prints who uses it, and repeats what is typed.
+// A computer prints its user and command, and echoes what is typed.
 type computer struct{ machine.Machine }
 
 func (computer) Exec(ctx context.Context, cmd machine.Command) (machine.Process, error) {

@@ -1,9 +1,8 @@
-// Package ssm answers two parts of Systems Manager. Parameter Store has an account's own parameters, and the
+// Package ssm answers three parts of Systems Manager. Parameter Store has an account's own parameters, and the
 // public ones below /aws/service for machine images (catalog/images) and regions. SecureString
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
-// opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and
-// Run Command runs scripts on them (commands.go). Only the
-// composition root imports the package.
+// opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
+// runs scripts on them (commands.go). Only the composition root imports the package.
 package ssm
 
 import (
@@ -33,7 +32,7 @@ type Config struct {
 	// KMS encrypts SecureStrings as the caller of ctx. If it is nil, the service uses a key of its
 	// own as alias/aws/ssm, and there are no other keys.
 	KMS KMS
-	// Fleet are the instances; nil means none. Module sets those of a daemon.
+	// Fleet has the instances; nil means none. Module replaces it with the daemon's.
 	Fleet Fleet
 	// EndpointURL is the URL of the AWS endpoint, where clients open data channels.
 	EndpointURL string
@@ -55,7 +54,7 @@ type Service struct {
 	mu   sync.Mutex
 	seen map[string]time.Time // when an instance's agent was last connected
 	live map[string]*live     // sessions by ID
-	// cancels end the commands that are running, by ID, and running is how many invocations they have together.
+	// cancels has the cancel functions of the running commands by ID. running is the number of their invocations.
 	cancels map[string]context.CancelFunc
 	running int
 }

@@ -1,7 +1,8 @@
-// Package datachannel is the agent's end of a session's data channel, as AWS's session-manager-plugin speaks it over a
-// WebSocket: numbered frames that are acknowledged and sent again, so that a session survives a broken connection.
+// Package datachannel implements the agent's end of a session's data channel, in the protocol of AWS's
+// session-manager-plugin: numbered frames over a WebSocket. Frames are acknowledged and resent, so that a session
+// survives a broken connection.
 //
-// It knows no sessions and no machines. Clients are hostile: whatever they send ends their own channel only. Only
+// It knows nothing of sessions and machines. Clients may be hostile: an invalid frame ends only its own channel. Only
 // package ssm imports it.
 package datachannel
 
@@ -17,20 +18,20 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// MaxPayload is how much a frame carries, like the agent's.
+// MaxPayload is the largest payload that a Writer puts into a frame, as in AWS's agent.
 const MaxPayload = 1024
 
 // Bounds of a channel.
 const (
 	maxFrame  = 16 << 10 // a client's largest frame; the plugin's carry 1,024 bytes
-	window    = 128      // frames that are sent but not acknowledged, and frames that came too early
+	window    = 128      // unacknowledged frames, and frames that arrived early
 	resendIn  = 300 * time.Millisecond
-	writeIn   = 10 * time.Second // a client that reads nothing for so long is disconnected
+	writeIn   = 10 * time.Second // a client that reads nothing for this long is disconnected
 	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
 )
 
-// wall is the real clock, whatever the service's is: deadlines of sockets are the kernel's, and a client that does not
-// acknowledge is a matter of the network.
+// wall is the real clock, even if the service has another one: the kernel enforces the deadlines of sockets, and
+// clients acknowledge frames in real time.
 var wall = clock.RealClock{}
 
 // ErrClosed means that the channel is closed.
@@ -73,13 +74,13 @@ func New(receive func(payload uint32, data []byte) error) *Channel {
 	return c
 }
 
-// Prepare limits what a client may send before it has been admitted.
+// Prepare limits what a client may send, and for how long, before it has been admitted.
 func Prepare(conn *websocket.Conn) {
 	conn.SetReadLimit(maxFrame)
 	_ = conn.SetReadDeadline(wall.Now().Add(writeIn)) // a closed connection fails at the next read
 }
 
-// Deadline is when a client must have read the last message of a connection.
+// Deadline returns the deadline for writing the last message of a connection.
 func Deadline() time.Time { return wall.Now().Add(time.Second) }
 
 // Serve serves a client until its connection ends. An earlier client is disconnected.
@@ -116,7 +117,7 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.closed {
-			return nil // until the deadline that Close has set
+			return nil // Close has set the deadline
 		}
 		return conn.SetReadDeadline(wall.Now().Add(keepAlive))
 	}
@@ -157,10 +158,10 @@ func (c *Channel) handle(m message) error {
 	case typeInput:
 		select {
 		case c.input <- m:
-		default: // not acknowledged, so it comes again
+		default: // not acknowledged, so the client sends it again
 		}
 	}
-	return nil // nothing else is for the agent
+	return nil // other messages are not for the agent
 }
 
 // receiveAll hands over what clients send until the channel is closed.
@@ -181,7 +182,7 @@ func (c *Channel) receiveAll() {
 // inOrder hands over a frame and those that came before their turn, and acknowledges it.
 func (c *Channel) inOrder(m message) error {
 	if m.sequence > c.expected+window || m.sequence > c.expected && len(c.early) >= window {
-		return nil // not acknowledged, so it comes again
+		return nil // not acknowledged, so the client sends it again
 	}
 	if m.sequence > c.expected {
 		c.early[m.sequence] = m
@@ -249,8 +250,8 @@ func (c *Channel) write(conn *websocket.Conn, frame []byte) error {
 	return err
 }
 
-// resend sends again what the client does not acknowledge in time. The plugin ignores frames that come before it is
-// ready for them.
+// resend resends the frames that the client has not acknowledged in time. The plugin ignores frames that arrive before
+// it is ready for them.
 func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 	tick := wall.NewTicker(resendIn / 3)
 	defer tick.Stop()
@@ -277,7 +278,8 @@ func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 	}
 }
 
-// Send sends a payload, waiting while too much is not acknowledged yet, or no client is connected.
+// Send sends a payload. It blocks while too many frames are unacknowledged. If no client is connected, the next one
+// gets the payload.
 func (c *Channel) Send(payload uint32, data []byte) error {
 	c.mu.Lock()
 	for len(c.unacked) >= window && !c.closed {
@@ -302,7 +304,7 @@ func (c *Channel) Send(payload uint32, data []byte) error {
 	return nil
 }
 
-// Drain waits until the client has acknowledged everything, at most for the given time.
+// Drain waits until the client has acknowledged everything or atMost has passed.
 func (c *Channel) Drain(atMost time.Duration) {
 	late := wall.AfterFunc(atMost, func() { c.changed.Broadcast() })
 	defer late.Stop()
@@ -321,7 +323,8 @@ func (c *Channel) Connected() bool {
 	return c.conn != nil
 }
 
-// Close closes the channel. If session is not empty, the client is told that it has ended, and why.
+// Close closes the channel. If session is not empty, Close tells the client that the session has ended. The client
+// prints output.
 func (c *Channel) Close(session, output string) {
 	c.mu.Lock()
 	if c.closed {
@@ -345,10 +348,10 @@ func (c *Channel) Close(session, output string) {
 		if err == nil {
 			_ = c.write(conn, (&message{kind: typeClosed, id: id, data: data}).bytes()) // the client may be gone
 		}
-		_ = conn.SetReadDeadline(wall.Now().Add(writeIn)) // until then the client closes the connection
+		_ = conn.SetReadDeadline(wall.Now().Add(writeIn)) // the client closes the connection before that
 		return
 	}
-	_ = conn.Close() // as above
+	_ = conn.Close() // the client may be gone
 }
 
 // A Writer sends what is written to it as payloads of one kind.

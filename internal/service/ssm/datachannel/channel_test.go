@@ -20,7 +20,7 @@ import (
 type peer struct {
 	t    *testing.T
 	conn *websocket.Conn
-	over chan error // what Serve returned
+	over chan error // receives the result of Serve
 }
 
 func connect(t *testing.T, c *Channel) *peer {
@@ -161,7 +161,7 @@ func TestOutputSurvivesAConnection(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: a client that acknowledges nothing stops the sender, which ends with the channel.
+// TestSlowReaders: a client that acknowledges nothing blocks the sender until the channel is closed.
 func TestSlowReaders(t *testing.T) {
 	c := New(func(uint32, []byte) error { return nil })
 	connect(t, c)

@@ -37,7 +37,7 @@ const (
 	typeClosed = "channel_closed"
 )
 
-// A frame is laid out as the plugin's messageparser.go has it. The header's length does not count the field of the
+// Frames are laid out as in the plugin's messageparser.go. The header's length does not include the field with the
 // payload's length.
 const (
 	headerLength  = 116
@@ -51,7 +51,7 @@ type message struct {
 	sequence int64
 	flags    uint64
 	id       uuid.UUID
-	payload  uint32 // its kind
+	payload  uint32 // the kind of payload
 	data     []byte
 }
 
@@ -63,7 +63,7 @@ func parse(b []byte) (message, error) {
 	}
 	m := message{
 		kind:     strings.TrimRight(string(b[4:4+typeLength]), " \x00"),
-		sequence: int64(binary.BigEndian.Uint64(b[48:])), //nolint:gosec // checked by whoever uses it
+		sequence: int64(binary.BigEndian.Uint64(b[48:])), //nolint:gosec // checked by the caller
 		flags:    binary.BigEndian.Uint64(b[56:]),
 		payload:  binary.BigEndian.Uint32(b[112:]),
 		data:     b[payloadOffset:],
