@@ -25,7 +25,7 @@ type Fix struct {
 	Proven bool `json:"proven,omitempty"`
 	// Changes are the same changes as data.
 	Changes []Change `json:"changes,omitempty"`
-	// Cost is that of all changes. Sketches without changes have none.
+	// Cost is the total cost of Changes. It is zero for a sketch without changes.
 	Cost Cost `json:"cost,omitzero"`
 }
 
@@ -53,21 +53,21 @@ func Try(judge Judge, changes []Change, commands ...string) []Fix {
 	return []Fix{f}
 }
 
-// Then appends a fix that has to follow this one. The whole is proven if both are.
+// Then appends a fix that has to follow this one. The combined fix is proven if both are.
 func (f *Fix) Then(next Fix) {
 	f.Commands, f.Changes = slices.Concat(f.Commands, next.Commands), slices.Concat(f.Changes, next.Changes)
 	f.Replaces, f.Cost = f.Replaces || next.Replaces, costOf(f.Changes)
 	f.Proven, f.Sketch = f.Proven && next.Proven, cmp.Or(f.Sketch, next.Sketch)
 }
 
-// Lacks makes the fix a sketch, because something else would still fail that there is no fix for.
+// Lacks turns a proven fix into a sketch because something else, described by what, would still fail and has no fix.
 func (f *Fix) Lacks(what string) {
 	if f.Proven {
 		f.Proven, f.Sketch = false, notEnough+what
 	}
 }
 
-// notEnough begins the text of a sketch that has been tried.
+// notEnough is the prefix of a sketch's text if the changes were tried and did not suffice.
 const notEnough = "tried on a copy, this is not enough: "
 
 // Paste returns a fix whose commands have not been tried, because a stack cannot be deleted or updated on a copy.

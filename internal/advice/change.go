@@ -84,7 +84,7 @@ func (c *Change) key() string {
 	return fmt.Sprint(c.Kind, c.Resource, c.VPC, c.Subnets, c.Groups, c.Tables, c.Service, c.Rules, c.Entry, c.Route, c.Value)
 }
 
-// Equal reports whether two changes do the same.
+// Equal reports whether two changes are the same, regardless of their cost.
 func (c Change) Equal(o Change) bool { return c.key() == o.key() }
 
 // apply returns the network after the change, or nil if the change cannot be made.

@@ -11,15 +11,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// A Cost is what a change costs, in points: the more, the worse. Fixes are ranked by it.
+// A Cost is the cost of a change in points. Fixes are ranked by it, lowest first.
 type Cost struct {
-	// Privilege grows with what somebody may do afterwards.
+	// Privilege grows with the permissions that the change grants.
 	Privilege int `json:"privilege"`
-	// Reach grows with the connections that are possible afterwards.
+	// Reach grows with the connections that the change makes possible.
 	Reach int `json:"reach"`
-	// Effort is the rest: what is made, replaced or restarted.
+	// Effort covers everything else: what has to be created, replaced or restarted.
 	Effort int `json:"effort,omitempty"`
-	// Opens says in words what privilege and reach consist of.
+	// Opens describes the new permissions and connections in words.
 	Opens string `json:"opens,omitempty"`
 }
 
@@ -37,7 +37,7 @@ func (c Cost) plus(o Cost) Cost {
 	return out
 }
 
-// String renders the cost as `drydock why` prints it.
+// String formats the cost as `drydock why` prints it.
 func (c Cost) String() string {
 	if c.Privilege+c.Reach == 0 {
 		return "no privilege, no reach"
@@ -45,7 +45,7 @@ func (c Cost) String() string {
 	return fmt.Sprintf("privilege %d, reach %d: %s", c.Privilege, c.Reach, c.Opens)
 }
 
-// priced returns the changes with what each of them costs.
+// priced returns a copy of changes with their costs filled in.
 func priced(changes []Change) []Change {
 	out := slices.Clone(changes)
 	for i := range out {
@@ -54,7 +54,7 @@ func priced(changes []Change) []Change {
 	return out
 }
 
-// costOf returns what changes cost together.
+// costOf returns the total cost of changes.
 func costOf(changes []Change) (sum Cost) {
 	for i := range changes {
 		sum = sum.plus(changes[i].Cost)
@@ -62,7 +62,7 @@ func costOf(changes []Change) (sum Cost) {
 	return sum
 }
 
-// Rank sorts fixes that are proven by what they cost, least privilege and least reach first. Sketches follow.
+// Rank sorts fixes by total cost, lowest first, and puts sketches last.
 func Rank(fixes []Fix) []Fix {
 	slices.SortStableFunc(fixes, func(a, b Fix) int {
 		if a.Sketch != "" || b.Sketch != "" {
@@ -73,8 +73,8 @@ func Rank(fixes []Fix) []Fix {
 	return fixes
 }
 
-// price fills in the cost of a change. Those of the network depend on the network, so their proposers have set the
-// points.
+// price fills in the cost of a change. The points of a change to the network depend on that network, so its proposer
+// has already set them.
 func (c *Change) price() {
 	role := c.Resource[strings.LastIndexByte(c.Resource, '/')+1:]
 	switch c.Kind {
@@ -141,7 +141,7 @@ func (c *Change) price() {
 	case RaiseQuota, EnableKey, CreateObject, PatchObject, ClearFault, StartInstance, EnablePrivateDNS, AddRouteTable, EnableAttribute:
 		c.Cost.Effort = max(c.Cost.Effort, 1)
 	case RemoveTaint:
-		c.Cost = effort(3) // for all pods
+		c.Cost = effort(3) // affects all pods
 	}
 }
 
@@ -161,8 +161,8 @@ func ports(p reach.Protocol, r reach.PortRange) string {
 	return fmt.Sprintf("%s %d-%d", p, r.From, r.To)
 }
 
-// grants returns what the statements of a policy cost that allow something: by how many actions and resources they
-// name, and how many callers. who comes before the statements in the text.
+// grants returns the cost of a policy's Allow statements, which depends on their actions, resources and principals.
+// Each statement's text begins with who.
 func grants(document, who string) Cost {
 	var out Cost
 	for _, kind := range []policy.Kind{policy.Identity, policy.Resource, policy.Trust, policy.Endpoint} {
@@ -206,7 +206,7 @@ func grants(document, who string) Cost {
 	return out
 }
 
-// short returns the resources of ARNs.
+// short returns the resource part of each ARN.
 func short(arns ...string) []string {
 	out := make([]string, len(arns))
 	for i, a := range arns {
@@ -218,7 +218,7 @@ func short(arns ...string) []string {
 	return out
 }
 
-// actionCost returns 1 for an action, and more for patterns than for any list of what they might match.
+// actionCost returns 1 for a single action. A pattern costs more than listing the actions that it matches.
 func actionCost(pattern string) int {
 	switch {
 	case strings.Trim(pattern, "*") == "":

@@ -7,7 +7,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// Every kind of change says what it costs, and who gets more pays more.
+// TestCosts checks that a change describes its cost and that a broader change costs more.
 func TestCosts(t *testing.T) {
 	fix := func(changes ...Change) Fix {
 		return Try(func([]Change) error { return nil }, changes, "command")[0]

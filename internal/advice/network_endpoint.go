@@ -63,7 +63,8 @@ func (p *proposer) endpoints() [][]Change {
 	return out
 }
 
-// ofEndpoint returns the cost of an endpoint: little reach, because AWS's services are not strangers, and much effort.
+// ofEndpoint returns the cost of an endpoint. It is almost all effort, because the endpoint leads only to an AWS
+// service.
 func ofEndpoint(points int) Cost { return Cost{Reach: 1, Effort: points - 1} }
 
 func (p *proposer) endpoint(e *reach.Interface, service string, groups []string) Change {

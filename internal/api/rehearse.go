@@ -60,10 +60,10 @@ func (r *Rehearsal) Text() string {
 	return b.String()
 }
 
-// rehearsalPatience is how long a rehearsal may take.
+// rehearsalPatience is the timeout of a rehearsal.
 const rehearsalPatience = 5 * time.Minute
 
-// RehearseUpgrade upgrades a copy of a cluster to the next Kubernetes version.
+// RehearseUpgrade upgrades a copy of a cluster to the next Kubernetes version and returns what would break.
 func (c *Client) RehearseUpgrade(ctx context.Context, p Place, cluster string) (Rehearsal, error) {
 	ctx, cancel := context.WithTimeout(ctx, rehearsalPatience)
 	defer cancel()

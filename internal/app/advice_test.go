@@ -472,7 +472,7 @@ func TestPrintedFixesHold(t *testing.T) {
 	t.Logf("%d worlds were broken; a fix was possible for %d, offered for %d, and held for %d", sum.broken, sum.possible, sum.offered, sum.held)
 }
 
-// A call that needs several permissions, such as a launch with a role, gets all of them by one fix.
+// A call that needs several permissions, such as a launch with a role, gets all of them from one fix.
 func TestPrintedFixesOfOneCall(t *testing.T) {
 	info, account := startDaemon(t), "111122223333"
 	ctx, daemon := t.Context(), &api.Client{Daemon: info}

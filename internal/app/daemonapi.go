@@ -67,7 +67,7 @@ func (d *daemon) access() *httpapi.Access {
 // status.
 const countPatience = 2 * time.Second
 
-// postRehearseUpgrade upgrades a copy of ?cluster= and answers with what would break.
+// postRehearseUpgrade upgrades a copy of the cluster ?cluster= and returns what would break.
 func (d *daemon) postRehearseUpgrade(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *daemon) postRehearseUpgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status, text := http.StatusInternalServerError, err.Error()
-	if api, ok := errors.AsType[smithy.APIError](err); ok { // a refusal of EKS
+	if api, ok := errors.AsType[smithy.APIError](err); ok { // EKS refused the request
 		status, text = http.StatusBadRequest, api.ErrorMessage()
 	}
 	http.Error(w, text, status)

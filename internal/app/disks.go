@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
-// disks stores the root volumes of instances and their snapshots as files, by ID.
+// disks stores the data of root volumes and of their snapshots in files that are named by instance or snapshot ID.
 type disks struct{ dir string }
 
 var (
@@ -24,7 +24,7 @@ var (
 
 func disksIn(dataDir string) disks { return disks{filepath.Join(dataDir, "disks")} }
 
-// open creates the folder, and removes what belongs to no instance and no snapshot.
+// open creates the folder and removes files that belong to neither an instance nor a snapshot.
 func (d disks) open(of *ec2.Service) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (d disks) Save(instanceID string, data []byte) error {
 	return atomicfile.Write(name, data, 0o600)
 }
 
-// sweep removes the disks of unknown instances and snapshots: a crash may come between the end of an instance and the
-// removal of its disk.
+// sweep removes the disks of unknown instances and snapshots. Such disks exist if Drydock crashed after an instance
+// ended but before its disk was removed.
 func (d disks) sweep(known map[string]bool) error {
 	list, err := os.ReadDir(d.dir)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 )
 
-// TestMain lets this program be the child in which scripts of machines run.
+// TestMain lets the test binary act as the child process that runs the scripts of machines.
 func TestMain(m *testing.M) {
 	if code, ok := (childproc.Modes{sandbox.Mode: sandbox.Main}).Dispatch(context.Background(), os.Args); ok {
 		os.Exit(code)

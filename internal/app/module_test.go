@@ -125,7 +125,7 @@ func startDaemon(t *testing.T) api.DaemonInfo {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	started, ended := make(chan api.DaemonInfo, 1), make(chan error, 1)
-	dir := t.TempDir() // here and not in the goroutine: it is removed after the cleanup below
+	dir := t.TempDir() // not created in the goroutine, so that it is removed after the cleanup below
 	go func() {
 		ended <- runDaemon(ctx, cli.DaemonConfig{
 			DataDir: dir, Listen: netip.MustParseAddrPort("127.0.0.1:0"), Ephemeral: true, ClientAddress: netip.MustParseAddr("203.0.113.10"),

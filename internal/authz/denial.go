@@ -30,7 +30,7 @@ type Denial struct {
 
 	check    Check
 	endpoint awsapi.VPCEndpoint
-	also     []*Denial // of the same call
+	also     []*Denial // other denials of the same call
 }
 
 // Denied returns the denial of an action on a resource when only the decision is known.
@@ -169,7 +169,7 @@ func (d *Denial) Render() *awserr.Error {
 	if d.hiddenKey() {
 		text = "The ciphertext refers to a customer master key that does not exist, does not exist in this region, or you are not allowed to access."
 	}
-	if d.Service == "sns" { // which has its own code, and writes the action in capitals
+	if d.Service == "sns" { // SNS has its own error code, and writes SNS: in actions
 		return awserr.New("AuthorizationError", strings.ReplaceAll(text, " sns:", " SNS:")).WithStatus(http.StatusForbidden)
 	}
 	switch protocolOf(d.Service) {
@@ -233,8 +233,8 @@ type Explanation struct {
 	Endpoint awsapi.VPCEndpoint `json:"vpcEndpoint,omitzero"`
 	// Suggestions are the smallest changes that would have allowed it.
 	Suggestions []policy.Suggestion `json:"suggestions,omitempty"`
-	// Also are the call's other checks that were refused: the decision's action and resource, the resource's type, and
-	// the keys.
+	// Also holds the call's other denied checks. They have only the action and resource of the decision, the
+	// resource's type, and the keys.
 	Also []Explanation `json:"also,omitempty"`
 }
 
@@ -283,7 +283,7 @@ func (d *Denial) Explain(requestID string) Explanation {
 	return out
 }
 
-// Others returns the call's other checks that were refused, as explanations of their own.
+// Others returns the call's other denied checks as separate explanations.
 func (e Explanation) Others() []Explanation {
 	out := slices.Clone(e.Also)
 	for i := range out {
@@ -321,7 +321,8 @@ func (a *Authorizer) Reconsider(ctx context.Context, e Explanation, changes ...p
 	return policy.Evaluate(a.again(ctx, e, changes))
 }
 
-// Suggest returns the smallest changes that would allow a denied request under the current policies after changes.
+// Suggest returns the smallest changes that would allow a denied request after changes have been made to the current
+// policies.
 func (a *Authorizer) Suggest(ctx context.Context, e Explanation, changes ...policy.Change) []policy.Suggestion {
 	if narrow(e.Principal, e.Explanation.Decision.Action) {
 		return nil
@@ -329,7 +330,7 @@ func (a *Authorizer) Suggest(ctx context.Context, e Explanation, changes ...poli
 	return policy.Suggest(a.again(ctx, e, changes))
 }
 
-// again returns a denied request and the current policies after changes.
+// again returns a denied request and the current policies with changes applied.
 func (a *Authorizer) again(ctx context.Context, e Explanation, changes []policy.Change) (policy.Request, policy.Policies) {
 	d := e.Explanation.Decision
 	values := make(map[string][]string, len(e.Keys))

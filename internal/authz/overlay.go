@@ -111,8 +111,8 @@ var targeted = map[string]targetRow{
 	"ssm:GetParameterHistory":    {"parameter=Name", "SAR"},
 	"ssm:DescribeParameters":     {"", "SAR: no resource"},
 
-	// The document is checked if the request names it; the default one would only be for policies with
-	// ssm:SessionDocumentAccessCheck.
+	// The document is checked if the request names it. AWS also checks the default document, but only for policies
+	// with ssm:SessionDocumentAccessCheck.
 	// https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html
 	"ssm:StartSession":                {"instance=Target document?=DocumentName", "SAR"},
 	"ssm:ResumeSession":               {"session=SessionId", "SAR"},

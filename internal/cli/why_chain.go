@@ -19,24 +19,23 @@ type explanation interface {
 	Verdict() string
 }
 
-// A chainCommand is a command that explains something by a chain of steps. Its flags are those that all such commands
-// have.
+// A chainCommand holds the flags that all commands have that explain something as a chain of steps.
 type chainCommand struct {
 	whyNodeFlags
 	fix   applyFlags
 	watch bool
 }
 
-// add adds the flags. watched says what --watch does.
+// add adds the flags to cmd. watched is the help text of --watch.
 func (c *chainCommand) add(cmd *cobra.Command, watched string) {
 	c.whyNodeFlags.add(cmd)
 	c.fix.add(cmd)
 	cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, watched)
 }
 
-// run asks the daemon and shows its answer. With --apply it also runs the fix, and with --watch it shows new steps
-// until the end is reached. If there is no answer, list is a command that shows what can be asked about. The error has
-// exit code 1 if the chain is not complete, and 2 if there is no answer.
+// run asks the daemon and prints its answer. With --apply it also runs the fix, and with --watch it prints new steps
+// until the chain is complete. If the request fails, the error suggests the command list, which lists valid names.
+// The exit code of the error is 1 if the chain is not complete, and 2 if the request failed.
 func (c *chainCommand) run(ctx context.Context, o *globalOptions, list string, question func(context.Context, *api.Client) (explanation, error)) error {
 	daemon, err := o.client()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// Why an agent is not connected, besides the network and the role.
+// The reasons for a disconnected agent other than the network and the role.
 var (
 	errNoAgent      = errors.New("its image runs no agent of Systems Manager here")
 	errAgentStopped = errors.New("the service amazon-ssm-agent is not running on it")
 )
 
-// Agent returns why the agent of Systems Manager on an instance is not connected, or nil if it is. The agent registers
+// Agent returns why the Systems Manager agent on an instance is not connected, or nil if it is. The agent registers
 // with ssm and then opens its control channel at ssmmessages. The agents of all images here are newer than 3.3.40.0,
-// so they need no ec2messages.
+// so they do not need ec2messages.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html
 func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 	in, err := m.Instance(instanceID)

@@ -55,7 +55,7 @@ func (g *guestCalls) call(ctx context.Context, in machine.Instance, c node.Call)
 	return err
 }
 
-// host is where a call goes.
+// host returns the host name that a call is sent to.
 func (g *guestCalls) host(in machine.Instance, c node.Call) string {
 	service, _, _ := strings.Cut(c.Action, ":")
 	return cmp.Or(c.Host, hosts[service]+"."+cmp.Or(c.Region, in.Region)+".amazonaws.com")
@@ -91,7 +91,7 @@ func (g *guestCalls) decide(ctx context.Context, in machine.Instance, c node.Cal
 	return call, err
 }
 
-// permit decides about a call that has arrived, and returns it.
+// permit decides whether policies allow a call that has arrived. It returns the call, or why it was refused.
 func (g *guestCalls) permit(ctx context.Context, in machine.Instance, c node.Call, v *reach.Verdict, who awsapi.Principal) (*awsapi.Call, *refused, error) {
 	service, operation, _ := strings.Cut(c.Action, ":")
 	call := &awsapi.Call{
@@ -136,7 +136,7 @@ func (g *guestCalls) permit(ctx context.Context, in machine.Instance, c node.Cal
 	return nil, out, nil
 }
 
-// A refused call is one that policies do not allow, with the changes that would.
+// A refused is a call that policies do not allow, with the changes that would allow it.
 type refused struct {
 	err      error
 	decision node.Decision
@@ -150,7 +150,7 @@ func (r *refused) add(c advice.Change, command string) {
 	r.changes, r.commands = append(r.changes, c), append(r.commands, command)
 }
 
-// error returns the error of the call, with the decision behind it.
+// error returns the call's error with the decision that caused it.
 func (r *refused) error() error {
 	if r == nil {
 		return nil
@@ -161,8 +161,8 @@ func (r *refused) error() error {
 	return &node.Refusal{Err: r.err, Decision: r.decision}
 }
 
-// permits returns the fixes that let all of several refused calls through: one for each change, and all of them have
-// been tried together.
+// permits returns fixes that together allow all of the refused calls, one for each change. They have been tried
+// together.
 func permits(calls []*refused) []advice.Fix {
 	var all []advice.Change
 	var commands []string
@@ -191,7 +191,7 @@ func permits(calls []*refused) []advice.Fix {
 // anybody is a policy that allows everything to everybody.
 var anybody = policy.Source{Name: "anybody", Document: &policy.Document{Statements: []policy.Statement{{Actions: []string{"*"}, Resources: []string{"*"}, Principals: &policy.Principals{All: true}}}}}
 
-// throughEndpoint decides by the policy of the VPC endpoint that a call of S3 went through, if there is one.
+// throughEndpoint checks a call to S3 against the policy of the VPC endpoint that it went through, if any.
 func (g *guestCalls) throughEndpoint(ctx context.Context, in machine.Instance, v *reach.Verdict, c node.Call) *refused {
 	if v.Endpoint == "" {
 		return nil
@@ -243,8 +243,8 @@ func openToAll(d policy.Decision) bool {
 	return !d.ExplicitDeny && !slices.ContainsFunc(d.Missing, func(t policy.PolicyType) bool { return t != policy.ResourceBased })
 }
 
-// endpointChange adds the change of a VPC endpoint's policy which lets an action of nodes, and those that come with it,
-// through, besides what the policy allows already. It reports whether there is one.
+// endpointChange adds the change that makes a VPC endpoint's policy also allow an action of nodes and its related
+// actions. It reports whether such a change exists.
 func (g *guestCalls) endpointChange(ctx context.Context, in machine.Instance, endpoint, action, resource string, to *refused) bool {
 	text, ok := g.ec2.EndpointPolicy(ctx, in.Account, in.Region, endpoint)
 	if !ok {

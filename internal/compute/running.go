@@ -87,15 +87,15 @@ func (m *Machines) TryPull(ctx context.Context, id, name string) error {
 	return err
 }
 
-// Permit returns the fixes that let calls of a machine through that IAM refuses, and faults that make them fail. It
-// decides as if the network let the machine call, and as if it had the credentials of who.
+// Permit returns fixes for the calls of a machine that IAM refuses, and the faults that make calls fail. It assumes
+// that the network lets the calls through and that the machine has the credentials of who.
 func (m *Machines) Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision) {
 	g := m.calls()
 	var all []*refused
 	for _, c := range calls {
 		v, err := g.network.decide(ctx, in, g.host(in, c), 443)
 		if err != nil {
-			v = &reach.Verdict{} // endpoints that the network still lacks allow everything
+			v = &reach.Verdict{} // an endpoint that does not exist yet allows everything
 		}
 		if strings.HasPrefix(c.Action, "s3:") {
 			if r := g.throughEndpoint(ctx, in, v, c); r != nil {

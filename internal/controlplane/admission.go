@@ -15,8 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
-// admissionConfig makes the API server present its certificate to the daemon's webhooks. It presents none to other
-// webhooks.
+// admissionConfig makes the API server present its client certificate to the daemon's webhooks, and to no others.
 const admissionConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
 plugins:

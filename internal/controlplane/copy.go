@@ -22,15 +22,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// errCopy is the answer to connections from a copy to the cluster's network.
+// errCopy is the error for connections from a copy to the cluster's network.
 var errCopy = errors.New("this control plane is a copy for a rehearsal, and is not connected to the cluster's network")
 
-// stubPath is where the admission webhooks of copies are, each below it by its name.
+// stubPath is the path of the stubs that replace the admission webhooks of copies.
 const stubPath = "/stub/{webhook}"
 
-// Copy creates a control plane that has the Kubernetes state of another one, as it is at one moment, the same keys and
-// the same issuer. Its admission webhooks are stubs that allow everything; it calls no AWS API and does not reach the
-// cluster's network. Release it after use. It does not outlive the Manager.
+// Copy creates a copy of a control plane, with a consistent snapshot of its Kubernetes state, its keys and its
+// issuer. The copy's admission webhooks are stubs that allow everything. The copy calls no AWS APIs and cannot reach
+// the cluster's network. Release it after use. It does not outlive the Manager.
 func (m *Manager) Copy(ctx context.Context, id string) (Plane, error) {
 	source := m.find(id)
 	if source == nil {
@@ -67,7 +67,7 @@ func (m *Manager) Copy(ctx context.Context, id string) (Plane, error) {
 	return p.describe(), nil
 }
 
-// copyState copies the Kubernetes state of another plane, except for its events, which would never expire.
+// copyState copies the Kubernetes state of another plane. It leaves out events, which would never expire in the copy.
 func (p *plane) copyState(ctx context.Context, of record) error {
 	var codec value.Transformer
 	if of.KMSKey != "" {
@@ -82,7 +82,7 @@ func (p *plane) copyState(ctx context.Context, of record) error {
 		if strings.HasPrefix(name, "events/") {
 			return nil, false, nil
 		}
-		// What is encrypted is bound to its key in etcd.
+		// An encrypted value is bound to its etcd key.
 		sealed, encrypted := bytes.CutPrefix(v, []byte(kmsPrefix))
 		if encrypted {
 			if codec == nil {
@@ -111,10 +111,10 @@ func (p *plane) copyState(ctx context.Context, of record) error {
 	return err
 }
 
-// kmsPrefix begins the values that the API server's provider has encrypted, see kmsConfig.
+// kmsPrefix is the prefix of values that the API server's KMS provider has encrypted. See kmsConfig.
 const kmsPrefix = encryptedPrefix + kmsProvider + ":"
 
-// kmsTransformer returns what encrypts and decrypts values as the API server of a plane does.
+// kmsTransformer returns a transformer that encrypts and decrypts values as a plane's API server does.
 func (m *Manager) kmsTransformer(ctx context.Context, rec record) (value.Transformer, error) {
 	service := kmsClient{m.hooks.KMS, rec}
 	transformer, object, cacheKey, err := kmsv2.GenerateTransformer(ctx, ids.UUID(), service, true)
@@ -130,7 +130,7 @@ func (m *Manager) kmsTransformer(ctx context.Context, rec record) (value.Transfo
 	return kmsv2.NewEnvelopeTransformer(service, kmsProvider, func() (kmsv2.State, error) { return state, nil }, rec.ID), nil
 }
 
-// kmsClient calls KMS as the cluster of a plane.
+// kmsClient calls KMS on behalf of a plane's cluster.
 type kmsClient struct {
 	kms KMS
 	rec record
@@ -150,7 +150,7 @@ func (k kmsClient) Status(context.Context) (*kmsservice.StatusResponse, error) {
 	return &kmsservice.StatusResponse{Version: "v2", Healthz: "ok", KeyID: k.rec.KMSKey}, nil
 }
 
-// stubWebhooks returns a stored webhook configuration whose webhooks are stubs.
+// stubWebhooks returns a stored webhook configuration with its webhooks replaced by stubs.
 func (p *plane) stubWebhooks(stored []byte) ([]byte, error) {
 	o, kind, err := scheme.Codecs.UniversalDeserializer().Decode(stored, nil, nil)
 	if err != nil {
@@ -179,7 +179,7 @@ func (p *plane) stubWebhooks(stored []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// stub answers for a webhook of a copy.
+// stub allows a request to a webhook of a copy, and counts it.
 func (p *plane) stub(webhook string, r *admissionv1.AdmissionReview) {
 	if r.Request == nil {
 		return
@@ -194,7 +194,7 @@ func (p *plane) stub(webhook string, r *admissionv1.AdmissionReview) {
 	p.stubbed[webhook]++
 }
 
-// unlessCopy returns fn, or nil for a copy, whose pods belong to no cluster.
+// unlessCopy returns fn, or nil if the plane is a copy, because a copy's pods do not belong to a cluster.
 func (p *plane) unlessCopy(fn podMutation) podMutation {
 	if p.snapshot().CopyOf != "" {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 )
 
-// A copy of an encrypted control plane has its objects, keys and issuer, encrypts them, calls no webhook of the user's,
-// can be upgraded, and leaves the original as it is.
+// A copy of an encrypted control plane has the same objects, keys and issuer, encrypts its objects, calls none of the
+// user's webhooks, can be upgraded, and does not change the original.
 func TestCopyOfAControlPlane(t *testing.T) {
 	w := newKubernetes(t)
 	w.cfg.KMS = &fakeKMS{}
@@ -75,7 +75,7 @@ func TestCopyOfAControlPlane(t *testing.T) {
 			t.Errorf("the copy is a plane of a cluster: %+v", other)
 		}
 	}
-	// A copy ends with its Manager.
+	// A copy does not outlive its Manager.
 	w.reopen()
 	w.ready(p.ID)
 	eventually(t, func() error {

@@ -143,7 +143,7 @@ func lead(dir string) error {
 // hangWish is the file by which a test requests that a process never becomes ready.
 func hangWish(dir string) string { return filepath.Join(dir, "hang") }
 
-// lingerWish is the file by which a test requests that a process never retires.
+// lingerWish is the file with which a test makes a process never retire.
 func lingerWish(dir string) string { return filepath.Join(dir, "linger") }
 
 // forward posts a request on with a kubeconfig, as the API server's webhooks do.

@@ -143,7 +143,7 @@ func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 	m.removeStrayFolders()
 	for _, p := range m.all() {
 		rec := p.snapshot()
-		if rec.Releasing || rec.CopyOf != "" { // a rehearsal ends with the daemon
+		if rec.Releasing || rec.CopyOf != "" { // a rehearsal does not survive a restart
 			m.wg.Go(func() {
 				if err := m.Release(m.ctx, p.id); err != nil && !m.isClosed() {
 					m.cfg.Log.Error("finishing the release of a control plane", "plane", p.id, "err", err)

@@ -84,7 +84,7 @@ func (p *plane) snapshot() record {
 	return p.rec
 }
 
-// cluster returns the ID of the plane that the cluster has, which differs from a copy's.
+// cluster returns the ID of the cluster's own plane. For a copy, that is the original.
 func (p *plane) cluster() string { return cmp.Or(p.snapshot().CopyOf, p.id) }
 
 // set changes the guarded fields and wakes everyone who waits for a change.

@@ -32,7 +32,7 @@ type record struct {
 	Logging []string `json:",omitempty"`
 	// IdentityProvider is the OIDC provider whose tokens the API server accepts, or nil.
 	IdentityProvider *IdentityProvider `json:",omitempty"`
-	// CopyOf is the ID of the plane that this one is a copy of, for a rehearsal, or empty.
+	// CopyOf is the ID of the original if this plane is a copy for a rehearsal, and otherwise empty.
 	CopyOf string `json:",omitempty"`
 	// Releasing is set in the first step of a release, so that a crash during the release does not bring the plane
 	// back.
@@ -124,7 +124,8 @@ func (r record) awsHost() string {
 	return fmt.Sprintf("%s.%s.%s.eks.%s", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region, r.Key.dnsSuffix())
 }
 
-// issuer returns the issuer of service account tokens. That of a copy is the original's, so that tokens are still valid:
+// issuer returns the issuer of service account tokens. A copy has the issuer of the original, so that existing tokens
+// stay valid:
 // https://oidc.eks.us-east-1.amazonaws.com/id/0123….
 // https://docs.aws.amazon.com/eks/latest/userguide/enable-iam-roles-for-service-accounts.html
 func (r record) issuer() string {

@@ -153,7 +153,7 @@ func (p *plane) endSuccessor(next *process) {
 	}
 }
 
-// succeed replaces the plane's process by its successor, which serves on port, and returns the old one.
+// succeed replaces the plane's process with its successor, which serves on port, and returns the old one.
 func (p *plane) succeed(ctx context.Context, next *process, port int) (old *process, err error) {
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
@@ -186,8 +186,8 @@ func (p *plane) succeed(ctx context.Context, next *process, port int) (old *proc
 	return old, nil
 }
 
-// retire ends a process that next has replaced, and lets next start the controllers. It does not hold p.lifecycle, so
-// that the plane can be released meanwhile.
+// retire ends the process that next has replaced, and lets next start the controllers. It does not hold p.lifecycle
+// while it waits, so that the plane can be released.
 func (p *plane) retire(old, next *process) {
 	old.Retire([]byte(launch.Retire), retireTime)
 	p.lifecycle.Lock()

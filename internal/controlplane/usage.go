@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// usageDays is for how many days the use of deprecated APIs is remembered.
+	// usageDays is the number of days for which the use of deprecated APIs is kept.
 	usageDays = 30
-	// maxUses limits how many pairs of API and client are remembered for a plane. New ones replace those that were used
-	// least recently.
+	// maxUses is the maximum number of API and client pairs kept for a plane. New pairs replace the least recently
+	// used ones.
 	maxUses = 200
 )
 
@@ -24,7 +24,7 @@ type APIUse struct {
 	Last time.Time
 }
 
-// A usage is what is stored about a plane's use of deprecated APIs.
+// A usage is the stored record of a plane's use of deprecated APIs.
 type usage struct{ Uses []storedUse }
 
 type storedUse struct {
@@ -42,7 +42,7 @@ var usages = store.NewCollection[usage]("controlplane", "usage")
 
 func dayOf(t time.Time) int64 { return t.Unix() / (24 * 60 * 60) }
 
-// addUses adds what the plane's process has counted.
+// addUses adds the requests that the plane's process has counted.
 func (p *plane) addUses(ctx context.Context, uses []launch.APIUse) error {
 	now := p.m.cfg.Clock.Now().UTC()
 	return p.m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
@@ -79,7 +79,7 @@ func (u *usage) add(use launch.APIUse, now time.Time) {
 	s.Days[len(s.Days)-1].Requests += use.Requests
 }
 
-// DeprecatedUse returns which deprecated APIs of a plane were used during the last 30 days, and by which clients.
+// DeprecatedUse returns the deprecated APIs of a plane that were used during the last 30 days, and their clients.
 func (m *Manager) DeprecatedUse(id string) ([]APIUse, error) {
 	stored, err := usages.Get(m.cfg.Store, recordKey(id))
 	if err != nil {

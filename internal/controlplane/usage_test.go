@@ -52,7 +52,7 @@ func TestUseOfDeprecatedAPIsIsCountedFor30Days(t *testing.T) {
 	clock.Step(24 * time.Hour)
 	w.wantUses(p.ID, "new /apis/g/v1beta1/things 1.38 2", "old /apis/g/v1beta1/things 1.38 2")
 
-	// New clients replace those that were seen least recently.
+	// New clients replace the least recently seen ones.
 	clock.Step(time.Hour)
 	for i := range 200 {
 		use(fmt.Sprintf("c%03d", i))
@@ -67,7 +67,7 @@ func TestUseOfDeprecatedAPIsIsCountedFor30Days(t *testing.T) {
 	}
 }
 
-// Of the APIs that EKS serves, these are the ones that Kubernetes 1.33 to 1.36 deprecates.
+// These are the APIs of EKS that Kubernetes 1.33 to 1.36 deprecates.
 func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
 	w := newKubernetes(t)
 	key := account
@@ -116,7 +116,7 @@ func callAll(t *testing.T, client *kubernetes.Clientset, version string) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	if version == "1.33" { // serves no beta APIs here
+	if version == "1.33" { // our 1.33 serves no beta APIs
 		return
 	}
 	_, err3 := client.StorageV1beta1().VolumeAttributesClasses().List(ctx, list)

@@ -10,8 +10,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
-// CheckCertificate checks that a listener can use a certificate of an account and region. If there is none, it returns
-// missing. IAM server certificates cannot be uploaded, so none exist.
+// CheckCertificate checks that a listener can use a certificate of an account and region. If the certificate does not
+// exist, it returns missing. IAM server certificates do not exist, because they cannot be uploaded.
 func (b *Base) CheckCertificate(sc regional.Scope, a arn.ARN, missing error) error {
 	id, ok := strings.CutPrefix(a.Resource, "certificate/")
 	if !ok || a.Service != "acm" || a.Account != sc.Account || a.Region != sc.Region || uuid.Validate(id) != nil {

@@ -124,12 +124,12 @@ func ErrPolicy() error { return ErrParameter("PolicyText", "Invalid repository p
 
 // The texts below are from memory.
 
-// ErrLockOut is the error for a policy under which the caller could not set another one.
+// ErrLockOut is the error for a policy that would keep the caller from setting another one.
 func ErrLockOut() error {
 	return ErrParameter("PolicyText", "The new policy would prevent the calling user from setting the policy again. Use force to set it")
 }
 
-// ErrPaging is the error for a request that names resources and asks for a page of them.
+// ErrPaging is the error for a request that both names resources and asks for a page.
 func ErrPaging() error {
 	return ErrParameter("maxResults", "maxResults and nextToken cannot be used when resources are named")
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// What follows are the rules for repositories that Amazon ECR and Amazon ECR Public share.
+// The rules for repositories below are common to Amazon ECR and Amazon ECR Public.
 
 // TagRules are the rules for the tags of a repository.
 var TagRules = tagging.Rules{Most: 50, Reserved: errReservedTag, Twice: errTagTwice, TooMany: errManyTags}
 
-// Pages returns the rules for the pages of an answer. A token is valid only for the question that it was issued for.
+// Pages returns the rules for the pages of a response. A token is valid only for the question that it was issued for.
 func Pages(question ...string) paging.Rules {
 	return paging.Rules{Usual: 100, Question: strings.Join(question, "\x00"), BadToken: errToken}
 }
@@ -31,8 +31,8 @@ type Listing struct {
 	NextToken  *string
 }
 
-// List calls show for each repository of a listing and returns the token for the next page. Repositories are stored
-// by name.
+// List calls show for each repository of a listing and returns the token for the next page. The keys of repositories
+// are their names.
 func List[R any](s *store.Store, repositories store.Collection[R], l Listing, show func(*R)) (next *string, err error) {
 	if len(l.Names) > 0 {
 		if l.MaxResults != nil || l.NextToken != nil {
@@ -62,16 +62,16 @@ func List[R any](s *store.Store, repositories store.Collection[R], l Listing, sh
 	return page.Next(), nil
 }
 
-// A Tagging is what a request says about tags.
+// A Tagging holds the tags in a request.
 type Tagging struct {
 	Creates bool // the request creates the repository that it names
 	Tags    map[string]string
-	Keys    []string // of tags to be removed
+	Keys    []string // keys of tags to remove
 }
 
-// Targets returns the repositories that a request names, for its authorization, or false if it has no member for
-// them. A request without names is about all repositories. arnOf returns the ARN of a repository; registry is empty if
-// the request does not name one.
+// Targets returns the repositories in a request as targets for authorization. It returns false if the operation has
+// no member for repositories. A request without names refers to all repositories. arnOf returns the ARN of a
+// repository; registry is empty if the request does not name one.
 //
 // Members are found by name, because programs on simulated nodes make calls without the SDK's inputs.
 func Targets(in any, tags Tagging, arnOf func(registry, name string) string) ([]authz.Target, bool) {
@@ -110,5 +110,5 @@ func Targets(in any, tags Tagging, arnOf func(registry, name string) string) ([]
 	return out, true
 }
 
-// RepositoryType is the type of repositories in the authorization reference.
+// RepositoryType is the resource type of repositories in the authorization reference.
 const RepositoryType = "repository"

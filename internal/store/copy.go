@@ -7,13 +7,13 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// copyKeys and copyBytes limit the transactions of CopyCluster. etcd does not answer other requests during one, and
-// rejects large ones.
+// copyKeys and copyBytes limit the transactions of CopyCluster. etcd serves no other requests during a transaction,
+// and rejects large transactions.
 const copyKeys, copyBytes = 64, 512 << 10
 
-// CopyCluster copies a cluster's Kubernetes state, as it is at one revision, to an ID that has none. convert returns
-// the value of a copied key, and false for keys that are not copied. Both keys are complete. It returns the number of
-// copied keys.
+// CopyCluster copies a cluster's Kubernetes state at a single revision to an ID that has no state. convert returns
+// the value for the copy of a key, or false if the key is not copied. fromKey and toKey are full etcd keys.
+// CopyCluster returns the number of copied keys.
 func (s *Store) CopyCluster(ctx context.Context, from, to string, convert func(fromKey, toKey string, value []byte) ([]byte, bool, error)) (int, error) {
 	start, end, err := s.clusterRange(from)
 	if err != nil {

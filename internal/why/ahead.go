@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
-// whole extends the fixes of the step at which a node is stuck by what stops it afterwards, so that each of them brings
-// it all the way to Ready. known caches what is ahead of nodes of a kind.
+// whole extends each fix of the step at which a node is stuck with fixes for the problems that the node would meet
+// next, so that it becomes Ready. known caches these fixes for similar nodes.
 func (x *Explainer) whole(ctx context.Context, e *api.NodeExplanation, m *machine.Instance, steps []node.Step, known answers) {
 	stuck := e.FirstFailed()
 	if m == nil || m.Fargate || e.Ready || stuck == nil || stuck.Reason == nil || !slices.ContainsFunc(stuck.Reason.Fixes, func(f advice.Fix) bool { return f.Proven }) {
@@ -44,25 +44,25 @@ func (x *Explainer) whole(ctx context.Context, e *api.NodeExplanation, m *machin
 	}
 }
 
-// permission reports whether a fix only changes what a node's role may do.
+// permission reports whether a fix only changes the policies of a node's role.
 func permission(f *advice.Fix) bool {
 	return !slices.ContainsFunc(f.Changes, func(c advice.Change) bool {
 		return c.Kind != advice.AttachPolicy && (c.Kind != advice.AddStatement || !strings.HasPrefix(c.Resource, "vpce-"))
 	})
 }
 
-// refused reports whether some of what a fix allows is still refused.
+// refused reports whether anything that a fix allows is still denied.
 func refused(f *advice.Fix, ahead *advice.Answer) bool {
 	return slices.ContainsFunc(ahead.Fixes, func(o advice.Fix) bool { return overlap(f, &o) })
 }
 
-// overlap reports whether two fixes make the same change.
+// overlap reports whether two fixes have a change in common.
 func overlap(a, b *advice.Fix) bool {
 	return slices.ContainsFunc(a.Changes, func(c advice.Change) bool { return slices.ContainsFunc(b.Changes, c.Equal) })
 }
 
-// extended returns a fix followed by those that are ahead, as far as it does not have their changes. A replaced
-// instance may do only once what they allow, so it comes last.
+// extended returns a fix followed by the fixes ahead that share no change with it. A fix that replaces the instance
+// comes last, because the new instance needs what the others allow.
 func extended(f advice.Fix, ahead advice.Answer) advice.Fix {
 	var more []advice.Fix
 	for _, next := range ahead.Fixes {
@@ -89,11 +89,12 @@ func replacements(f *advice.Fix) int {
 	return 0
 }
 
-// ahead returns the fixes of everything that would stop an instance on its way to Ready: the trust policy of its role,
-// the network, the name in its user data, the mapping of its role, the policies of the role, and the CNI plugin. The
-// note says what there is no fix for. A fix for a refusal by the network sees to the whole network itself.
+// ahead returns fixes for everything that would keep an instance from becoming Ready: its role's trust policy, the
+// network, the cluster name in its user data, the mapping of its role, the role's policies, and the CNI plugin. The
+// note names the first problem that has no fix. If the network is what stopped the instance, its fix already covers
+// the whole network.
 func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machine.Instance, steps []node.Step, why *api.Reason) (out advice.Answer) {
-	// One of several alternatives has to do.
+	// Use the first proven alternative.
 	add := func(what string, alternatives []advice.Fix) {
 		i := slices.IndexFunc(alternatives, func(f advice.Fix) bool { return f.Proven })
 		switch {
@@ -148,7 +149,7 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 	return out
 }
 
-// joins returns the cluster that an instance is about to join, and the name of a cluster in its user data.
+// joins returns the cluster that an instance tries to join, and the cluster name in its user data.
 func (x *Explainer) joins(e *api.NodeExplanation, m *machine.Instance) (s *node.Subject, named string) {
 	if c, err := userdata.Parse(m.Image.Family, m.UserData); err == nil && c.Endpoint != "" {
 		if plane, cluster, ok := x.cfg.PlaneAt(strings.TrimPrefix(c.Endpoint, "https://")); ok {
@@ -161,7 +162,8 @@ func (x *Explainer) joins(e *api.NodeExplanation, m *machine.Instance) (s *node.
 	return nil, ""
 }
 
-// admitted returns the fixes with which a cluster takes a role for a node's, or nil if it does.
+// admitted returns fixes that make a cluster accept a role as a node role. It returns nil if the cluster already
+// does.
 func (x *Explainer) admitted(ctx context.Context, region string, s *node.Subject) []advice.Fix {
 	err := x.cfg.EKS.TryNode(ctx, s.PlaneID, s.Role)
 	refused, ok := errors.AsType[*eks.Refusal](err)

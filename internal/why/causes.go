@@ -298,8 +298,8 @@ func (q *question) remap() []advice.Fix {
 	return q.x.editAuth(context.Background(), &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role}, "EC2_LINUX")
 }
 
-// replaceEntry returns the fix that deletes an access entry that has another owner or type,
-// and creates it again. It returns nil if the entry has become right, and the node tries again.
+// replaceEntry returns the fix that deletes an access entry that has another owner or type, and creates it again. It
+// returns nil if the entry has been corrected since, because the node then retries.
 func (x *Explainer) replaceEntry(region string, s *node.Subject) []advice.Fix {
 	const typ = "EC2_LINUX"
 	if x.cfg.EKS.TryNode(context.Background(), s.PlaneID, s.Role) == nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// named returns the place and the name that a request is about. If either is missing, it answers the request and
-// returns false.
+// named returns the account, region and name in a request. If one is missing or invalid, it responds with an error
+// and returns false.
 func named(w http.ResponseWriter, r *http.Request) (account, region, name string, ok bool) {
 	account, region, err := httpapi.Place(r)
 	name = r.URL.Query().Get("name")
@@ -34,7 +34,8 @@ func named(w http.ResponseWriter, r *http.Request) (account, region, name string
 	return account, region, name, err == nil
 }
 
-// getWhyNode explains how far the instance ?name=, an ID or a node's name, has come.
+// getWhyNode explains how far an instance got in joining its cluster. ?name= is the instance ID or the name of its
+// node.
 func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 	account, region, name, ok := named(w, r)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/policy"
 )
 
-// requestFixes returns the commands for the suggestions whose changes can all be made by commands, and for what else the
-// same call was refused. Each is tried on the current policies, which may have changed since the request.
+// requestFixes returns fixes for the suggestions whose changes commands can make. Each fix also allows the other
+// denied checks of the same call. It is tried on the current policies, which may have changed since the request.
 func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, who string) []advice.Fix {
 	// If the request itself can be changed, the condition in the trust policy is meant for that.
 	byRequest := slices.ContainsFunc(why.Suggestions, func(s policy.Suggestion) bool {
@@ -57,7 +57,7 @@ func (x *Explainer) requestFixes(ctx context.Context, why *authz.Explanation, wh
 	return advice.Rank(out)
 }
 
-// edits are changes of policies, and the policies as they become.
+// edits collects changes to policies, and the statements that they add to each policy.
 type edits struct {
 	x         *Explainer
 	why       *authz.Explanation
@@ -69,7 +69,7 @@ type edits struct {
 	docs    []edit
 }
 
-// An edit collects the statements that one policy gets.
+// An edit holds the statements to add to one policy.
 type edit struct {
 	typ        policy.PolicyType
 	resource   string
@@ -77,7 +77,8 @@ type edit struct {
 	statements []string
 }
 
-// add adds the changes that a request needs, or none of them if there is one that no command can make.
+// add adds the changes that a request needs and reports whether it did. If no command can make one of them, it adds
+// none.
 func (e *edits) add(ctx context.Context, why *authz.Explanation, changes []policy.Change) bool {
 	was, docs := *e, slices.Clone(e.docs)
 	for i := range changes {
@@ -104,8 +105,8 @@ func (e *edits) add(ctx context.Context, why *authz.Explanation, changes []polic
 	return len(changes) > 0
 }
 
-// merged returns statements with another one: if it differs from one of them by its resource only, that one gets the
-// resource.
+// merged adds a statement to statements. If only the resource differs from that of an existing statement, it adds the
+// resource to that statement instead.
 func merged(statements []string, more string) []string {
 	parse := func(s string) (m map[string]any, resources []any) {
 		if json.Unmarshal([]byte(s), &m) != nil {
@@ -139,14 +140,15 @@ func merged(statements []string, more string) []string {
 	return append(out, more)
 }
 
-// A statement has its elements in the usual order.
+// A statement is encoded with its elements in the usual order.
 type statement struct {
 	Effect                      string
 	Principal, Action, Resource any `json:",omitempty"`
 	Condition                   any `json:",omitempty"`
 }
 
-// fix returns the commands and the changes. If another account has to run one of them, it is a sketch.
+// fix returns the commands and changes as a fix. If another account has to run one of the commands, the fix is a
+// sketch.
 func (e *edits) fix(ctx context.Context) advice.Fix {
 	var f advice.Fix
 	for i := range e.docs {
@@ -160,8 +162,8 @@ func (e *edits) fix(ctx context.Context) advice.Fix {
 	return f
 }
 
-// command returns the command that adds the statements to their policy, or "". If another account owns the resource,
-// sketch says so.
+// command returns the command that adds an edit's statements to the policy, or "" if no command can. If another
+// account owns the resource, sketch says so.
 func (e *edits) command(ctx context.Context, d *edit) (command, sketch string) {
 	switch d.typ {
 	case policy.IdentityBased:
@@ -213,12 +215,12 @@ func (x *Explainer) addToResource(ctx context.Context, why *authz.Explanation, s
 	return "", ""
 }
 
-// about returns statements with another resource, or without any if it is "".
+// about returns statements with their Resource replaced, or removed if resource is "".
 func about(resource string, statements []string) []any {
 	var out []any
 	for _, s := range statements {
 		var more map[string]any
-		if json.Unmarshal([]byte(s), &more) != nil { // they were made by this program
+		if json.Unmarshal([]byte(s), &more) != nil { // Drydock generated them
 			continue
 		}
 		delete(more, "Resource")

@@ -80,7 +80,8 @@ func (x *Explainer) explainServiceAccount(ctx context.Context, sa *eks.ServiceAc
 	return c.ServiceAccountExplanation
 }
 
-// mendAll extends the fixes of the first broken link by those of the others, because pods need the whole chain.
+// mendAll extends the fixes of the first broken link with those of the other broken links, because pods need the
+// whole chain.
 func (c *chain) mendAll() {
 	first := c.Broken()
 	if first == nil {
@@ -250,8 +251,8 @@ func withStatement(document string, more ...any) string {
 	return "'" + strings.ReplaceAll(added(document, more...), "'", `\u0027`) + "'"
 }
 
-// added returns a policy with more statements. It keeps the others, because a condition that is wrong here may be meant
-// for other callers.
+// added returns a policy with more statements. It keeps the existing ones, because a condition that is wrong here may
+// be meant for other callers.
 func added(document string, more ...any) string {
 	for _, m := range more {
 		statement, err := json.Marshal(m)

@@ -119,7 +119,7 @@ type Machines interface {
 	PodSteps(id, namespace, pod string) []node.Step
 	// TryPull returns why an instance could not pull an image.
 	TryPull(ctx context.Context, id, image string) error
-	// Permit returns the fixes that let calls of an instance through that IAM refuses, and faults that make them fail.
+	// Permit returns fixes for the calls of an instance that IAM refuses, and the faults that make calls fail.
 	Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision)
 }
 

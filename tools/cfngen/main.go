@@ -3,7 +3,7 @@
 //
 //	go run ./tools/cfngen -in cfn-schemas.jsonl -out internal/service/cloudformation
 //
-// route53.jsonl has those that the reference data lacks, written from AWS's template reference.
+// route53.jsonl has the schemas that the reference data lacks, written from AWS's template reference.
 //
 // The types are the lines of types.txt there. What is not used (formats, expressions,
 // tagging) is left out. The same input gives the same bytes.

@@ -4,7 +4,7 @@
 //	go run ./tools/modelgen -models DIR -out internal/awsapi/model/data
 //	go run ./tools/modelgen -unions internal/awsapi/wire/zz_generated_unions.go
 //
-// DIR holds botocore's API models, one NAME.json per service. Models of other services stay as they are.
+// DIR holds botocore's API models, one NAME.json per service. The models of services that DIR lacks are not changed.
 package main
 
 import (
@@ -75,7 +75,7 @@ func compactAll(from, to string) error {
 			return err
 		}
 	}
-	all, err := filepath.Glob(filepath.Join(to, "*.jsonl")) // models that the folder does not have stay as they are
+	all, err := filepath.Glob(filepath.Join(to, "*.jsonl")) // including models that the folder does not have
 	if err != nil {
 		return err
 	}

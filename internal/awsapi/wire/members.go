@@ -13,7 +13,7 @@ func MembersOf(op *model.Operation, in any) awsapi.Members {
 	return membersOf(op, in, func(f *field, v reflect.Value) bool {
 		switch v.Kind() {
 		case reflect.Bool, reflect.Int32, reflect.Int64, reflect.Float32, reflect.Float64:
-			return v.IsZero() && !f.m.Required // clients send required ones even if they are zero
+			return v.IsZero() && !f.m.Required // clients send required members even if they are zero
 		}
 		return v.IsZero()
 	})

@@ -79,14 +79,14 @@ type Image struct {
 	Created        time.Time
 	RootDevice     string
 	Devices        []Device
-	// Base is the name of the catalogue image that a user's image descends from. It is empty in the catalogue.
+	// Base is the name of the catalogue image that a user's image derives from. It is empty for catalogue images.
 	Base string
 }
 
-// BaseName is the name of the catalogue image that has the image's operating system.
+// BaseName returns the name of the catalogue image with the same operating system.
 func (i Image) BaseName() string { return cmp.Or(i.Base, i.Name) }
 
-// A Device is a block device in an image's mapping. The last five members are only set in images of users.
+// A Device is a block device in an image's mapping. Only users' images set the last five fields.
 type Device struct {
 	Name      string
 	SizeGiB   int32

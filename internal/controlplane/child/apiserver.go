@@ -182,7 +182,7 @@ func apiServerArgs(cfg launch.Config) []string {
 		"--shutdown-delay-duration=0s",
 	}
 	if cfg.Version != "1.33" {
-		// EKS serves these beta APIs since 1.31 and 1.33.
+		// EKS has served these beta APIs since 1.31 and 1.33.
 		// https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions-standard.html
 		//
 		// AWS deviation: not in 1.33, because these controllers of a later version would need the stable APIs.

@@ -190,7 +190,7 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 	stopControllers()
 	api.retire(ctx, stopServing)
 	cancel()
-	<-logged // the last lines have been sent
+	<-logged // wait until the last lines have been sent
 	return errRetired
 }
 

@@ -184,8 +184,8 @@ func (l *logs) audit(configs ...*genericapiserver.Config) error {
 // maxAuditEvent is the size above which an event is truncated. CloudWatch Logs accepts events of at most 256 KiB.
 const maxAuditEvent = 256<<10 - 1024
 
-// An auditEvaluator decides what is audited. While the audit log is disabled, only the use of deprecated APIs is counted,
-// which needs no more than the metadata of completed requests.
+// An auditEvaluator decides what is audited. While the audit log is disabled, events only serve to count the use of
+// deprecated APIs, for which the metadata of completed requests is enough.
 type auditEvaluator struct {
 	audit.PolicyRuleEvaluator
 	logs *logs

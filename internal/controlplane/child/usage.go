@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// usagePause is the shortest time between two messages about the use of deprecated APIs.
+	// usagePause is the minimum time between two messages about the use of deprecated APIs.
 	usagePause = time.Second
-	// maxUses limits how many pairs of API and client are counted between two messages. Others are not counted.
+	// maxUses is the maximum number of API and client pairs counted between two messages. Further pairs are ignored.
 	maxUses = 256
-	// maxUserAgent is how much of a client's name is kept.
+	// maxUserAgent is the length to which user agents are truncated.
 	maxUserAgent = 256
 )
 
-// The annotations of audit events by which the API server marks requests to deprecated APIs.
+// The annotations of audit events with which the API server marks requests to deprecated APIs.
 // https://kubernetes.io/docs/reference/labels-annotations-taints/audit-annotations/
 const (
 	deprecatedAnnotation = "k8s.io/deprecated"
 	removedAnnotation    = "k8s.io/removed-release"
 )
 
-// A usage counts the requests of others to deprecated APIs, and sends the counts to the daemon.
+// A usage counts requests to deprecated APIs, except those of this process, and sends the counts to the daemon.
 type usage struct {
 	daemon *daemonClient
-	// self begins the user agents of this process's components, which are not counted.
+	// self is the prefix of the user agents of this process's components, which are not counted.
 	self string
 	wake chan struct{}
 
 	mu     sync.Mutex
-	counts map[launch.APIUse]int // with Requests 0
+	counts map[launch.APIUse]int // the Requests field of keys is 0
 }
 
 func newUsage(daemon *daemonClient) *usage {
@@ -100,7 +100,7 @@ func (u *usage) send(ctx context.Context) {
 	sent := message.Uses
 	if err := u.daemon.call(ctx, launch.UsagePath, time.Second, &message); err != nil {
 		klog.ErrorS(err, "Reporting the use of deprecated APIs")
-		for _, use := range sent { // to be sent with the next ones
+		for _, use := range sent { // retry with the next message
 			n := use.Requests
 			use.Requests = 0
 			u.add(use, n)

@@ -26,7 +26,7 @@ type Config struct {
 	Issuer string
 	// AWSHost is the endpoint's name on AWS.
 	AWSHost string
-	// Copy means that the plane is a copy for a rehearsal, whose cloud controller does not run.
+	// Copy is true if the plane is a copy for a rehearsal. Its cloud controller does not run.
 	Copy bool `json:",omitempty"`
 	// Successor means that another process still runs the plane's controllers. This one only answers requests until it
 	// is sent Lead.

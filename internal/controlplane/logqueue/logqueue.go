@@ -23,7 +23,7 @@ const (
 	perLine = 64
 	// firstRetry and lastRetry are the shortest and the longest pause after a failure.
 	firstRetry, lastRetry = time.Second, 30 * time.Second
-	// lastWrites is how long the remaining lines may take to be written after Run's context has ended.
+	// lastWrites is the time limit for writing the remaining lines after Run's context has ended.
 	lastWrites = 2 * time.Second
 )
 
@@ -76,8 +76,8 @@ func (q *Queue) next() (batch []launch.LogLine, lost int) {
 	return batch, lost
 }
 
-// Run writes lines soon after they are added, until ctx ends. If a write fails, it tries again after a pause. It calls
-// report for failed writes and dropped lines. Lines that are left when ctx ends are written once.
+// Run writes lines soon after they are added, until ctx ends. If a write fails, it tries again after a pause. It
+// calls report for failed writes and dropped lines. When ctx ends, it tries once to write the remaining lines.
 func (q *Queue) Run(ctx context.Context, write func(context.Context, []launch.LogLine) error, report func(error)) {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)

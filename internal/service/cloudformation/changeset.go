@@ -187,7 +187,7 @@ func (s *Service) CreateChangeSet(ctx context.Context, in *awscloudformation.Cre
 	failure := next.Fault
 	if set.IncludeNested && set.Type != cloudformationtypes.ChangeSetTypeImport {
 		defer func() {
-			if err != nil { // do not leave behind the change sets of nested stacks
+			if err != nil { // remove the change sets of nested stacks
 				err = errors.Join(err, s.dropNestedSets(context.WithoutCancel(ctx), &foundSet{f.key, f, set}))
 			}
 		}()
@@ -362,7 +362,7 @@ func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.Del
 // ExecuteChangeSet applies a change set.
 func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.ExecuteChangeSetInput) (*awscloudformation.ExecuteChangeSetOutput, error) {
 	op := newOperation(awsapi.CallFrom(ctx), in.ClientRequestToken)
-	// find returns the change set if it can be executed, or nil if this request has already done so.
+	// find returns the change set if it can be executed, or nil if this request has already started its execution.
 	find := func(r store.Reader) (*foundSet, error) {
 		f, err := findSet(r, scopeOf(ctx), in.ChangeSetName, in.StackName)
 		switch {
@@ -386,7 +386,7 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 	if err != nil || f == nil {
 		return out, err
 	}
-	// The change sets of nested stacks come first, since there may be more of them than one transaction can write.
+	// Update the change sets of nested stacks first, because there may be too many of them for one transaction.
 	for some := range slices.Chunk(setsBelow(s.store, f), store.MaxWrites) {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			for _, below := range some {

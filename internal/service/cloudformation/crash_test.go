@@ -230,9 +230,9 @@ func (w *world) final(t *testing.T, id string) <-chan struct{} {
 	return out
 }
 
-// killed runs prepare with a daemon, act with one that is killed before or after its nth call that changes something, and
-// check with another one. ended returns a channel that is closed if the work ends; lived reports whether it ended because
-// there were fewer calls.
+// killed runs prepare with one daemon, act with a second one that is killed before or after its nth mutating call,
+// and check with a third. ended returns a channel that is closed when the work ends. lived reports whether the work
+// ended because there were fewer than n calls.
 func (w *world) killed(t *testing.T, nth int, after bool, prepare, act func(), ended func() <-chan struct{}, check func(lived bool)) {
 	t.Helper()
 	first, firstEnded := w.run(w.front)

@@ -38,7 +38,7 @@ type driftRecord struct {
 	Differences      []cloudformationtypes.PropertyDifference
 }
 
-// keptDetections is how many detections on a stack can be described. AWS says that the number may vary.
+// keptDetections is the number of detections that are kept for a stack. AWS says that the number may vary.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_DescribeStackDriftDetectionStatus.html
 const keptDetections = 20
 
@@ -59,8 +59,8 @@ var steady = []cloudformationtypes.StackStatus{
 	cloudformationtypes.StackStatusUpdateRollbackFailed, cloudformationtypes.StackStatusImportComplete, cloudformationtypes.StackStatusImportRollbackComplete,
 }
 
-// drifting returns the stack whose drift is to be detected, and an operation that reads its resources. AWS requires that the
-// caller may read each of them, even if the stack has a role.
+// drifting returns a stack and an operation that reads its resources to detect drift. The operation acts as the
+// caller, because AWS requires the caller's permission to read each resource, even if the stack has a role.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/using-cfn-stack-drift.html
 func (s *Service) drifting(ctx context.Context, name string) (*foundStack, *operation, error) {
 	f, ok := find(s.store, scopeOf(ctx), name)

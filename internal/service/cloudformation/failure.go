@@ -102,7 +102,7 @@ func (r *request) instances() (out []string) {
 	return out
 }
 
-// reason returns the error of a failed call as AWS's handlers word it.
+// reason returns the error of a failed call with the text that AWS's handlers use.
 func (r *request) reason(err error) error {
 	var refused smithy.APIError
 	if !errors.As(err, &refused) {
@@ -135,7 +135,7 @@ func (r *request) reason(err error) error {
 		handlerCode = "InternalFailure"
 	}
 	out := &failure{failureRecord: failureRecord{Calls: callsOf(err), Code: code, Message: refused.ErrorMessage()}}
-	requestID := ids.UUID() // in case no call was made
+	requestID := ids.UUID() // used if no call was made
 	if n := len(out.Calls); n > 0 {
 		requestID = out.Calls[n-1].RequestID
 	}
@@ -152,7 +152,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// notFound reports whether err is a service's error for something that does not exist.
+// notFound reports whether err is a service's error for a resource that does not exist.
 func notFound(err error) bool {
 	code := codeOf(err)
 	return strings.HasSuffix(code, "NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
@@ -162,7 +162,7 @@ func notFound(err error) bool {
 // errInternal has AWS's text for failures that are not the user's fault.
 var errInternal = errors.New("Internal Failure") //nolint:staticcheck // AWS's words
 
-// panicked records that the work on a resource panicked.
+// panicked records a panic during the work on a resource.
 func (o *operation) panicked(id string, p any) {
 	o.s.log.Error("panic in the work on a resource", "stack", o.arn, "resource", id, "panic", p, "stacktrace", string(debug.Stack()))
 	switch _, ok := o.resource(id); {
@@ -177,7 +177,8 @@ func (o *operation) panicked(id string, p any) {
 	}
 }
 
-// giveUp ends an operation that panicked outside the work on a resource. It reports whether the stack's state allows that.
+// giveUp ends an operation after a panic outside the work on a resource. It returns false if no failed status exists
+// for the operation.
 func (o *operation) giveUp(ctx context.Context) (bool, error) {
 	next, ok := map[cloudformationtypes.StackStatus]cloudformationtypes.StackStatus{
 		cloudformationtypes.StackStatusCreateInProgress:         cloudformationtypes.StackStatusCreateFailed,

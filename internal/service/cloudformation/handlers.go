@@ -7,31 +7,30 @@ import (
 
 // A handler implements one type of resource. Its calls are made as the stack's caller or role.
 type handler struct {
-	// find returns the ID of the resource if an interrupted call has created it, or "" if
-	// not. It is nil if creating the resource twice does no harm.
+	// find returns the ID of the resource if an interrupted call has already created it, and otherwise "". It is nil
+	// if creating the resource twice does no harm.
 	find func(r *request) (string, error)
 	// adopts is true if create succeeds for a resource that already exists.
 	adopts bool
-	// input is the input of the call that creates the resource. Its members are properties.
-	// own are the properties that the handler turns into something else.
+	// input is the input of the call that creates the resource. Its members are properties. own lists the properties
+	// that the handler converts itself.
 	input any
 	own   string
 	// create creates the resource and returns its physical ID.
 	create func(r *request) (string, error)
-	// settle completes the resource and waits until it can be used. It may run again, and
-	// it also runs after updates.
+	// settle completes the resource and waits until it can be used. It runs after creations and updates, and may run
+	// more than once.
 	settle func(r *request) error
-	// inPlace are the properties of an existing resource that can be changed, or anyProperty.
-	// Any other change fails the resource, unless the schema, or createOnly for a type without
-	// one, says that it needs a new resource.
+	// inPlace lists the properties that can be changed on an existing resource, or is anyProperty. Changing any other
+	// property fails the resource, unless the schema says that the change requires replacement. createOnly says so
+	// for types without a schema.
 	inPlace, createOnly string
-	// update changes an existing resource from the state in r.was to the state in r. It may
-	// run again after doing part of its work. It is nil if settle makes all changes.
+	// update changes an existing resource from the state in r.was to the state in r. It may run again after
+	// completing part of its work. It is nil if settle makes all changes.
 	update func(r *request) error
 	// read returns the attributes for Fn::GetAtt other than the properties.
 	read func(r *request) (map[string]any, error)
-	// live are the attributes that other resources change. They are read each time they are
-	// requested.
+	// live lists the attributes that other resources change. They are read each time they are requested.
 	live string
 	// remove deletes the resource and waits until it is gone.
 	remove func(r *request) error

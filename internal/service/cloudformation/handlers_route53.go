@@ -23,7 +23,7 @@ func route53Handlers() map[string]handler {
 			settle: settleZone,
 			read: func(r *request) (map[string]any, error) {
 				z, err := call[awsroute53.GetHostedZoneOutput](r, &awsroute53.GetHostedZoneInput{Id: &r.id})
-				if err != nil || z.DelegationSet == nil { // a private zone has none
+				if err != nil || z.DelegationSet == nil { // a private zone has no delegation set
 					return map[string]any{"Id": r.id}, err
 				}
 				return map[string]any{"Id": r.id, "NameServers": z.DelegationSet.NameServers}, nil
@@ -31,7 +31,7 @@ func route53Handlers() map[string]handler {
 			remove: one[awsroute53.DeleteHostedZoneOutput](func(r *request) any { return &awsroute53.DeleteHostedZoneInput{Id: &r.id} }),
 		}, "HostedZoneTags VPCs", func(r *request, in *awsroute53.CreateHostedZoneInput) {
 			in.CallerReference = &r.token
-			if all := r.zoneVPCs(); len(all) > 0 { // settleZone associates the others
+			if all := r.zoneVPCs(); len(all) > 0 { // settleZone associates the other VPCs
 				in.VPC = &all[0]
 			}
 		}, func(_ *request, out *awsroute53.CreateHostedZoneOutput) *string { return zoneID(out.HostedZone.Id) }),
@@ -57,7 +57,7 @@ func route53Handlers() map[string]handler {
 	}
 }
 
-// zoneID returns the ID of a zone, which Route 53 returns as a path.
+// zoneID returns the ID in the path that Route 53 returns for a zone.
 func zoneID(id *string) *string {
 	return aws.String(strings.TrimPrefix(aws.ToString(id), "/hostedzone/"))
 }
@@ -139,7 +139,7 @@ func updateZone(r *request) error {
 	return err
 }
 
-// recordZone returns the ID of the zone that a record set names.
+// recordZone returns the ID of the zone in a record set's properties.
 func (r *request) recordZone() (*string, error) {
 	if id := r.text("HostedZoneId"); id != "" {
 		return zoneID(&id), nil
@@ -223,7 +223,8 @@ func sameRecord(a, b *route53types.ResourceRecordSet) bool {
 	return name(a) == name(b) && a.Type == b.Type && aws.ToString(a.SetIdentifier) == aws.ToString(b.SetIdentifier)
 }
 
-// existingRecord returns the record set that exists in place of another one, or nil.
+// existingRecord returns the record set in the zone that has the name, type and identifier of set, or nil if there is
+// none.
 func (r *request) existingRecord(zone *string, set *route53types.ResourceRecordSet) (*route53types.ResourceRecordSet, error) {
 	out, err := call[awsroute53.ListResourceRecordSetsOutput](r, &awsroute53.ListResourceRecordSetsInput{
 		HostedZoneId: zone, StartRecordName: set.Name, StartRecordType: set.Type, StartRecordIdentifier: set.SetIdentifier, MaxItems: aws.Int32(1),
@@ -251,7 +252,8 @@ func (r *request) findRecords(id string) (string, error) {
 	return id, nil
 }
 
-// updateRecords sets the record sets of the new version and deletes the others of the old one, in one change.
+// updateRecords sets the record sets of the new version and deletes those that only the old version has, in one
+// change batch.
 func updateRecords(r *request) error {
 	before, err := r.was.recordSets()
 	if err != nil {

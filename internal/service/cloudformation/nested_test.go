@@ -348,8 +348,8 @@ func TestNestedChangeSets(t *testing.T) {
 	}
 }
 
-// TestManyNestedChangeSets makes change sets with more nested stacks than one transaction can delete or mark as executed.
-// Two change sets of a stack share the nested stacks that are in review.
+// TestManyNestedChangeSets makes change sets with more nested stacks than one transaction can delete or mark as
+// executed. Two change sets of one stack share the nested stacks in review.
 func TestManyNestedChangeSets(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	url := w.put(t, "templates", "inner", inner)

@@ -86,8 +86,8 @@ func setsBelow(r store.Reader, f *foundSet) (out []foundSet) {
 	return out
 }
 
-// dropNestedSets deletes the change sets of nested stacks that belong to a change set, and the stacks that exist only for
-// them. There may be more of them than one transaction can delete.
+// dropNestedSets deletes the nested change sets of a change set, and the stacks that exist only for them. It uses
+// several transactions, because there may be too many for one.
 func (s *Service) dropNestedSets(ctx context.Context, f *foundSet) error {
 	for _, set := range setsBelow(s.store, f) {
 		if err := s.store.Update(ctx, func(tx *store.Tx) error { changeSets.Delete(tx, set.key); return nil }); err != nil {
@@ -100,7 +100,7 @@ func (s *Service) dropNestedSets(ctx context.Context, f *foundSet) error {
 	return nil
 }
 
-// dropReview deletes a stack that exists only for change sets, unless it still has one.
+// dropReview deletes a stack in review, unless it still has a change set.
 func (s *Service) dropReview(ctx context.Context, key store.Key) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		rec, err := stacks.Get(tx, key)
@@ -118,7 +118,7 @@ func (s *Service) dropReview(ctx context.Context, key store.Key) error {
 	})
 }
 
-// dropReviewsBelow deletes the nested stacks of a stack that exist only for change sets, and these change sets.
+// dropReviewsBelow deletes the nested stacks of a stack that are in review, and their change sets.
 func (s *Service) dropReviewsBelow(ctx context.Context, parent *foundStack) error {
 	for _, f := range all(s.store, scopeAt(parent.key)) {
 		if f.Parent != parent.arn() || f.Status != cloudformationtypes.StackStatusReviewInProgress {

@@ -65,7 +65,7 @@ func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationty
 	return events.Create(tx, below(key, fmt.Sprintf("%08d", n)), e)
 }
 
-// note changes a resource's record. If said is true, it also records an event.
+// note changes a resource's record, and also records an event if said is true.
 func (o *operation) note(id string, said bool, change func(*resourceRecord)) error {
 	return o.write(id, func(rec *resourceRecord) *resourceRecord {
 		change(rec)
@@ -82,7 +82,7 @@ func (o *operation) note(id string, said bool, change func(*resourceRecord)) err
 func (o *operation) write(id string, change func(*resourceRecord) *resourceRecord) error {
 	o.writing.Lock()
 	defer o.writing.Unlock()
-	// Results are recorded even if the work ends early.
+	// Record the result even if the work was cancelled.
 	return o.s.store.Update(context.Background(), func(tx *store.Tx) error {
 		var r resourceRecord
 		key := below(o.key, id)
@@ -122,8 +122,8 @@ func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord
 	return events.Create(tx, below(stack, fmt.Sprintf("%08d", n)), e)
 }
 
-// shown returns the physical ID that clients see, which is the old one until a replacement
-// has its own.
+// shown returns the physical ID that clients see. Until a replacement has its own ID, this is the ID of the old
+// resource.
 func (rec *resourceRecord) shown() string {
 	if rec.PhysicalID == "" && rec.Old != nil {
 		return rec.Old.PhysicalID
@@ -140,7 +140,7 @@ func masked(properties json.RawMessage, parameters []parameterRecord) json.RawMe
 				continue
 			}
 			escaped := template.JSON(secret)
-			for _, form := range []string{escaped[1 : len(escaped)-1], secret} { // as in JSON, and as it is
+			for _, form := range []string{escaped[1 : len(escaped)-1], secret} { // escaped as in JSON, and unescaped
 				text = strings.ReplaceAll(text, form, "****")
 			}
 		}

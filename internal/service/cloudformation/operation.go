@@ -74,7 +74,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key, depth int) (time
 	return 0, err
 }
 
-// work does what the stack's status says is in progress.
+// work performs the operation that the stack's status says is in progress.
 func (o *operation) work(ctx context.Context) (err error) {
 	defer func() {
 		p := recover()
@@ -207,7 +207,7 @@ func (o *operation) bound() (err error) {
 	return err
 }
 
-// declares reports whether the stack's version has a resource.
+// declares reports whether the template has a resource.
 func (o *operation) declares(id string) bool {
 	return slices.ContainsFunc(o.instance.Resources, func(d *template.Resource) bool { return d.ID == id })
 }

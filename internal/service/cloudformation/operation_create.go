@@ -61,7 +61,7 @@ func (o *operation) create(ctx context.Context) error {
 	return err
 }
 
-// cancelRest marks as cancelled the resources that a killed daemon was working on and that this one did not continue,
+// cancelRest marks resources as cancelled that a killed daemon was working on. This daemon did not continue them,
 // because another resource failed.
 func (o *operation) cancelRest() {
 	for _, item := range resources.All(o.s.store, within(o.key)) {
@@ -71,7 +71,7 @@ func (o *operation) cancelRest() {
 	}
 }
 
-// failed ends a failed creation in the way that the stack's creator requested.
+// failed ends a failed creation as the stack's creator requested in OnFailure.
 func (o *operation) failed(ctx context.Context, cause string) error {
 	cause = strings.TrimSuffix(cause, ".")
 	switch o.rec.OnFailure {

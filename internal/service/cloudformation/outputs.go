@@ -12,7 +12,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// publish sets the outputs and the status of the stack. If it cannot, refusal is the reason.
+// publish sets the outputs and the status of the stack. If the outputs are not allowed, it returns the reason as
+// refusal.
 func (o *operation) publish(ctx context.Context, status cloudformationtypes.StackStatus) (refusal string, err error) {
 	outputs, err := o.outputs(ctx)
 	if err != nil {
@@ -78,8 +79,8 @@ func (o *operation) outputs(ctx context.Context) ([]outputRecord, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A stack's imports are those of all its values, including those of resources that
-	// another daemon created or that an update left alone.
+	// Resolve the imports of all resources, including those that an earlier daemon created and those that an update
+	// did not change.
 	for _, d := range o.instance.Resources {
 		if len(o.rec.Imports) > 0 && template.Imports(d.Properties) {
 			if _, err := o.instance.Properties(d, rt); err != nil {

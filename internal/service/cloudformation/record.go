@@ -55,7 +55,7 @@ type stackRecord struct {
 	Depth   int    `json:",omitempty"`
 	// Held is true if the clean-up of an update waits for the parent's.
 	Held bool `json:",omitempty"`
-	// Fault is the reason why the transforms of the last operation's template failed.
+	// Fault is the reason why a transform of the last operation's template failed.
 	Fault string `json:",omitempty"`
 	// Drift is the result of the last detection of drift.
 	Drift             cloudformationtypes.StackDriftStatus `json:",omitempty"`
@@ -133,8 +133,8 @@ type resourceRecord struct {
 	// changed it. Replaced is true if another physical resource takes its place.
 	Old      *resourceState `json:",omitempty"`
 	Replaced bool           `json:",omitempty"`
-	// OldGone is true if the old resource was deleted before its replacement was created. Restored is true while a rollback
-	// creates it again.
+	// OldGone is true if the old resource was deleted before its replacement was created. Restored is true while a
+	// rollback recreates it.
 	OldGone  bool `json:",omitempty"`
 	Restored bool `json:",omitempty"`
 	// Discarded are physical resources that are deleted when the operation cleans up.

@@ -47,8 +47,8 @@ func (o *operation) remove(ctx context.Context) error {
 	return o.setStack(ctx, cloudformationtypes.StackStatusDeleteComplete, "", nil)
 }
 
-// removeAll deletes all resources, each before those that it depends on. If a resource
-// cannot be deleted, those that depend on it are already gone, and those that it depends on stay.
+// removeAll deletes all resources, each of them before its dependencies. If a resource cannot be deleted, its
+// dependencies stay.
 func (o *operation) removeAll(ctx context.Context) (bad []string, err error) {
 	waits := map[string][]string{}
 	for _, item := range resources.All(o.s.store, within(o.key)) {
@@ -107,7 +107,7 @@ func (o *operation) removeDiscarded(ctx context.Context, id string) bool {
 	return o.removeLeftovers(ctx, rec)
 }
 
-// removeLeftovers deletes the physical resources that a resource's record lists as discarded.
+// removeLeftovers deletes the discarded physical resources in a resource's record.
 func (o *operation) removeLeftovers(ctx context.Context, rec resourceRecord) bool {
 	id, ok := rec.LogicalID, true
 	for _, d := range rec.Discarded {

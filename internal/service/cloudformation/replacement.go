@@ -9,12 +9,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
-// An update creates the replacement of a resource first and deletes the old one when it cleans up. For the types of which
-// only one can exist at a time, such as the attachment of a gateway, the order is the reverse: the old resource is deleted
-// as soon as its replacement can be created, and a rollback creates it again. AWS documents the order but not its events,
-// so no events are recorded about these deletions.
+// An update usually creates the replacement of a resource first and deletes the old resource during clean-up. If only
+// one resource of a type can exist at a time, such as the attachment of a gateway, the order is reversed: the old
+// resource is deleted just before its replacement is created, and a rollback recreates it. AWS documents the order
+// but not the events, so these deletions have no events.
 
-// makeWay deletes what must not exist when the replacement of a resource is created. It may run again.
+// makeWay deletes the old resource if it must not exist when its replacement is created. It may run more than once.
 func (o *operation) makeWay(ctx context.Context, rec resourceRecord) error {
 	if !schemas()[rec.Type].deletesFirst() || rec.Old == nil || !rec.Replaced {
 		return nil
@@ -31,7 +31,7 @@ func (o *operation) makeWay(ctx context.Context, rec resourceRecord) error {
 	return o.note(rec.LogicalID, false, func(rec *resourceRecord) { rec.OldGone = true })
 }
 
-// removeSilently deletes a physical resource of a logical one without recording events.
+// removeSilently deletes a physical resource without recording events.
 func (o *operation) removeSilently(ctx context.Context, rec resourceRecord, st *resourceState) (err error) {
 	rec.Status, rec.Discarded, rec.Old, rec.resourceState = "", nil, nil, *st
 	gone := o.removeState(ctx, &rec, &rec.resourceState, false, func(_ cloudformationtypes.ResourceStatus, failure error) { err = failure })
@@ -44,7 +44,8 @@ func (o *operation) removeSilently(ctx context.Context, rec resourceRecord, st *
 	return err
 }
 
-// restoreDeleted creates a resource again that an update deleted before it created the replacement. It may run again.
+// restoreDeleted recreates a resource that an update deleted to make way for its replacement. It may run more than
+// once.
 func (o *operation) restoreDeleted(ctx context.Context, rec resourceRecord) error {
 	id := rec.LogicalID
 	if rec.Step != o.step {

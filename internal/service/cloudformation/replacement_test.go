@@ -14,7 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// gateways has resources of which only one can exist at a time: an internet gateway's VPC and a subnet's route table.
+// gateways is a template with resources of which only one can exist at a time: the attachment of an internet gateway
+// and the association of a subnet with a route table.
 func gateways(vpc, table, more string) string {
 	return `
 Resources:
@@ -54,11 +55,11 @@ func (w *world) links(t *testing.T, id string) string {
 	return strings.Join(found, " ")
 }
 
-// fails is a subnet outside its VPC, which is created after everything else.
+// fails is a subnet outside its VPC's range, which is created after everything else.
 const fails = `  Z: {Type: AWS::EC2::Subnet, DependsOn: L, Properties: {VpcId: !Ref V, CidrBlock: 10.9.0.0/24}}`
 
-// TestDeletedFirst replaces resources that must be deleted before their replacements are created. A rollback creates
-// the old ones again.
+// TestDeletedFirst replaces resources that must be deleted before their replacements are created. A rollback
+// recreates the old ones.
 func TestDeletedFirst(t *testing.T) {
 	w := newRunning(t)
 	before := w.what(t)

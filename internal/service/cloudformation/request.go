@@ -25,7 +25,7 @@ type request struct {
 	props   *template.Map
 	// stackTags are the stack's tags.
 	stackTags []tagRecord
-	// was is the resource before the update, or nil if the resource is created or removed.
+	// was is the resource before the update. It is nil if the resource is created or removed.
 	was *request
 	// updatePolicy says how an update replaces the instances of a group.
 	updatePolicy json.RawMessage
@@ -33,8 +33,8 @@ type request struct {
 	others []string
 	// token makes creations idempotent, and suffix makes names unique.
 	token, suffix string
-	service       string // the one called last, for the text of an error
-	// given are attributes that only the response to the creation has.
+	service       string // the service called last, for error texts
+	// given holds the attributes that only the response to the creation has.
 	given map[string]any
 }
 
@@ -61,8 +61,7 @@ func call[Out any](r *request, in any) (*Out, error) {
 	return awsapi.Do[Out](r.ctx, r.o.s.cfg.API, in)
 }
 
-// serviceNames has the services whose name in error texts is not just the SDK package's
-// name with a capital letter.
+// serviceNames has the names of services in error texts, unless it is the SDK package's name with a capital letter.
 var serviceNames = map[string]string{
 	"autoscaling": "AutoScaling", "cloudwatchlogs": "CloudWatchLogs", "elasticloadbalancing": "ElasticLoadBalancing", "elasticloadbalancingv2": "ElasticLoadBalancingV2", "eventbridge": "EventBridge", "route53": "Route53",
 }
@@ -77,8 +76,7 @@ func serviceOf(in any) string {
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
-// name returns the physical name in the template, or generates one: STACK-LOGICAL-RANDOM,
-// not longer than most.
+// name returns the physical name in the template, or generates STACK-LOGICAL-RANDOM, no longer than most.
 func (r *request) name(property string, most int) string {
 	if text, ok := template.Text(r.props.Get(property)); ok && text != "" {
 		return text
@@ -162,8 +160,7 @@ func (r *request) wait(check func() (bool, error)) error {
 	}
 }
 
-// find looks for a resource that an earlier call may have created, with CloudFormation's
-// own permissions.
+// find looks for a resource that an earlier call may have created. It uses CloudFormation's own permissions.
 func (r *request) find(h handler) (string, error) {
 	if h.find == nil {
 		return "", nil

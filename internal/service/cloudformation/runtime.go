@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// A runtime resolves what the values of a running stack refer to.
+// A runtime resolves references in the values of a stack.
 type runtime struct {
 	o   *operation
 	ctx context.Context
@@ -87,8 +87,8 @@ func (rt *runtime) Import(name string) (string, error) {
 	return "", template.Error("No export named " + name + " found.")
 }
 
-// Zones implements template.Runtime. It returns the zones with a default subnet, or all
-// zones if none has one.
+// Zones implements template.Runtime. It returns the zones with a default subnet. If there are no default subnets, it
+// returns all zones.
 func (rt *runtime) Zones(region string) ([]string, error) {
 	if region != rt.o.key.Region {
 		return nil, template.Error("Template error: Fn::GetAZs of the region " + region + " is not supported in " + rt.o.key.Region)

@@ -220,7 +220,7 @@ func (r *request) checkTags() error {
 	return nil
 }
 
-// tagsProperty returns the name of the property with the tags of a type.
+// tagsProperty returns the name of the property that holds the tags of a type.
 func tagsProperty(typ string) string {
 	if typ == hostedZone {
 		return "HostedZoneTags"

@@ -168,7 +168,7 @@ Resources:
 		{"s3://parts/none", "The specified key does not exist."},
 	} {
 		bad := strings.Replace(body, "s3://parts/resource", tt.location, 1)
-		// The events and the state of the change set are those that users of AWS report.
+		// The events and the state of the change set match what users of AWS report.
 		text := "Transform AWS::Include failed with: " + tt.text
 		broken := w.create(t, "bad", bad, func(in *awscloudformation.CreateStackInput) { in.Parameters = bucket })
 		w.want(t, broken, "ROLLBACK_COMPLETE")
@@ -194,7 +194,7 @@ Resources:
 	if set := w.set(t, "long", "badset", "CREATE", body2, func(in *awscloudformation.CreateChangeSetInput) { in.Parameters = bucket }); aws.ToString(set.StatusReason) != "Transform AWS::Include failed with: the included parts are too long" {
 		t.Errorf("%s: %s", set.Status, aws.ToString(set.StatusReason))
 	}
-	// What needs Lambda fails in the same way.
+	// Transforms that need Lambda fail in the same way.
 	serverless := `{"Transform": "AWS::Serverless-2016-10-31", "Globals": {}, "Resources": {"F": {"Type": "AWS::Serverless::Function"}}}`
 	_, err := w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: aws.String("sam"), ChangeSetName: aws.String("sam"), ChangeSetType: "CREATE", TemplateBody: &serverless})
 	testkit.WantErrorWith(t, err, "InsufficientCapabilitiesException", "CAPABILITY_AUTO_EXPAND")

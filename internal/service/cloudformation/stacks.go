@@ -198,9 +198,9 @@ type submission struct {
 	role             *string
 }
 
-// submit checks a submission and makes it the stack's version, in rec. AWS makes these
-// checks before the call returns. If a transform of the template fails, which AWS finds out
-// after that, it sets rec.Fault instead of checking the rest.
+// submit checks a submission and makes it the stack's version, in rec. AWS makes these checks before the call
+// returns, but runs transforms afterwards. If a transform fails, submit sets rec.Fault and skips the remaining
+// checks.
 func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, in submission) (*template.Template, error) {
 	body, err := s.source(ctx, in.body, in.url)
 	if err != nil {
@@ -288,7 +288,7 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 	return t, nil
 }
 
-// failsTransform reports whether err is that of a failed transform, and records it.
+// failsTransform reports whether err comes from a failed transform, and if so records it.
 func (rec *stackRecord) failsTransform(err error) bool {
 	fault, ok := errors.AsType[template.TransformError](err)
 	if ok {

@@ -397,7 +397,7 @@ func TestUpdateKilledAnywhere(t *testing.T) {
 				}, func() <-chan struct{} { return w.final(t, id) }, func(lived bool) {
 					survived = survived || lived
 					w.want(t, id, want)
-					// L is deleted before its replacement is created, so the rollback creates it again.
+					// L is deleted before its replacement is created, so the rollback recreates it.
 					listed := slices.DeleteFunc(w.listed(t, id), func(r string) bool { return strings.HasPrefix(r, "L=") })
 					if created = slices.DeleteFunc(created, func(r string) bool { return strings.HasPrefix(r, "L=") }); fails && !slices.Equal(listed, created) {
 						t.Errorf("%d, %t: %v, was %v\n%s", nth, after, listed, created, w.script(t, id))

@@ -7,10 +7,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// walk calls do for every node of a graph, concurrently for all nodes whose dependencies
-// are done, and returns when all calls have returned. It skips nodes that wait for a failed
-// node. A cycle, which two versions of a stack can form together, is entered at an
-// arbitrary node. No calls start after stop has returned true. A panic fails the resource: no template may end the daemon.
+// walk calls do for every node of a graph, concurrently for all nodes whose dependencies are done, and returns when
+// all calls have returned. It skips nodes that depend on a failed node. The resources of two versions of a stack can
+// form a cycle, which is entered at an arbitrary node. No calls start after stop has returned true. A panic in do
+// fails only the resource, so that no template can crash the daemon.
 func (o *operation) walk(waits map[string][]string, do func(id string) bool, stop func() bool) {
 	type end struct {
 		id string
@@ -58,8 +58,8 @@ func (o *operation) walk(waits map[string][]string, do func(id string) bool, sto
 	}
 }
 
-// inOrder calls do for every resource, concurrently unless one depends on another. If one fails, it cancels the work on
-// the others and begins no more.
+// inOrder calls do for every resource, concurrently unless one depends on another. If a call fails, inOrder cancels
+// the running calls and starts no more.
 func (o *operation) inOrder(ctx context.Context, list []*template.Resource, do func(context.Context, *template.Resource) bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -76,8 +76,7 @@ func (o *operation) inOrder(ctx context.Context, list []*template.Resource, do f
 	}, func() bool { return ctx.Err() != nil })
 }
 
-// delay adds a resource to the graph of deletions: the resources that it depends on wait
-// for it.
+// delay adds a resource to the graph of deletions, in which its dependencies wait for it.
 func delay(waits map[string][]string, id string, on []string) {
 	if _, ok := waits[id]; !ok {
 		waits[id] = nil

@@ -86,7 +86,7 @@ type Config struct {
 	// VCPUQuota returns how many vCPUs an account may run in the bucket with a Service Quotas code
 	// (VCPUQuotaCode). nil means DefaultVCPUQuota for each.
 	VCPUQuota func(ctx context.Context, account, region, code string) int
-	// Disks has what instances write to their root volumes. If nil, snapshots hold no data.
+	// Disks stores what instances write to their root volumes. If it is nil, snapshots hold no data.
 	Disks Disks
 	// Faults determine which pools have no capacity. nil means that all have.
 	Faults *fault.Set

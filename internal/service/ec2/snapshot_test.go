@@ -48,7 +48,7 @@ func TestSnapshotLifecycle(t *testing.T) {
 		t.Errorf("Amazon owns %v", got)
 	}
 
-	// A volume from the snapshot is at least as large, and encrypted like it.
+	// A volume from a snapshot is at least as large, and encrypted if the snapshot is.
 	_, err = w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1a"), SnapshotId: &id, Size: aws.Int32(8)})
 	wantError(t, err, "InvalidParameterValue", "Volume of size 8GB is smaller than snapshot '"+id+"', expect size >= 20GB")
 	restored := must(w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1b"), SnapshotId: &id}))(t)
@@ -125,7 +125,7 @@ func TestImageLifecycle(t *testing.T) {
 		t.Errorf("launched %+v with %+v", j, v)
 	}
 
-	// Copies and images of snapshots descend from the same operating system.
+	// Copies, and images of snapshots, keep the operating system.
 	twin := *must(w.CopyImage(ctx, &awsec2.CopyImageInput{
 		Name: aws.String("shop-1-encrypted"), SourceImageId: &id, SourceRegion: aws.String("us-east-1"), Encrypted: aws.Bool(true), CopyImageTags: aws.Bool(true), ClientToken: aws.String("once"),
 	}))(t).ImageId

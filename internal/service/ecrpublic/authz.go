@@ -60,7 +60,7 @@ func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz
 	})
 }
 
-// taggingOf returns what a request says about tags. The handler reports what is wrong with them.
+// taggingOf returns the tags in a request. The handler reports invalid tags.
 func taggingOf(in any) (t imagestore.Tagging) {
 	switch in := in.(type) {
 	case *awsecrpublic.CreateRepositoryInput:

@@ -2,7 +2,7 @@ package ecrpublic
 
 import "github.com/drydock-dev/drydock/internal/awsapi/awserr"
 
-// Package imagestore has the errors that Amazon ECR also has. The texts below are from memory.
+// The errors that Amazon ECR also has are in package imagestore. The texts below are from memory.
 
 func errNoRegistry(id string) error {
 	return awserr.Newf("RegistryNotFoundException", "The registry with id '%s' does not exist", id)

@@ -197,7 +197,7 @@ func TestInsightAboutDeprecatedAPIs(t *testing.T) {
 	}
 }
 
-// The planned removals are Kubernetes' own.
+// The planned removals match those of Kubernetes.
 func TestRemovalsAreKubernetes(t *testing.T) {
 	w := newWorld(t)
 	w.clusterAt("1.36")

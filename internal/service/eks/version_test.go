@@ -213,8 +213,8 @@ func TestVersionUpdateNeedsFreeAddresses(t *testing.T) {
 	}
 }
 
-// If the new control plane serves but its controllers never run, the update fails in the end, and the cluster has the
-// version that serves.
+// If the new control plane serves requests but its controllers never run, the update eventually fails, and the
+// cluster keeps the new version.
 func TestVersionUpdateWhoseControllersNeverRun(t *testing.T) {
 	w := newWorld(t, withClock)
 	w.pace = time.Minute

@@ -26,7 +26,7 @@ func (s *Service) DeleteObject(ctx context.Context, in *awss3.DeleteObjectInput)
 	return &awss3.DeleteObjectOutput{DeleteMarker: done.marker, VersionId: done.version}, nil
 }
 
-// maxDeleted is the maximum number of keys that one request may delete.
+// maxDeleted is the maximum number of keys that a request can delete.
 const maxDeleted = 1000
 
 // DeleteObjects deletes several objects. Each deletion is authorized individually.

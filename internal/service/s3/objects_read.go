@@ -231,7 +231,7 @@ func (r *read) head(in *awss3.GetObjectInput) *awss3.HeadObjectOutput {
 		//lint:ignore SA1019 ExpiresString is not a member of the API model
 		out.Expires = in.ResponseExpires
 	}
-	if o.StorageClass != string(s3types.StorageClassStandard) { // which is not shown
+	if o.StorageClass != string(s3types.StorageClassStandard) { // S3 does not show STANDARD
 		out.StorageClass = s3types.StorageClass(o.StorageClass)
 	}
 	if in.ChecksumMode != "" && in.Range == nil {

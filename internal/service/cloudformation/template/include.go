@@ -5,7 +5,8 @@ import "slices"
 // transform is the function that applies a transform to a part of a template.
 const transform = "Fn::Transform"
 
-// A TransformError is the failure of a transform. Unlike other errors of templates, AWS finds it after the call.
+// A TransformError is the failure of a transform. AWS reports it after the call returns, unlike other template
+// errors.
 type TransformError string
 
 func (e TransformError) Error() string { return string(e) }
@@ -102,15 +103,15 @@ func merged(a, b *Map) *Map {
 type includer struct {
 	i     *Instance
 	fetch func(location string) (string, error)
-	// parts, size and values are what has been included so far.
+	// parts, size and values count what has been included so far.
 	parts, size, values int
 }
 
 // A message of AWS that third parties recorded; see also https://github.com/awsdocs/aws-cloudformation-user-guide/pull/232.
 const notText = "The specified S3 object's content should be valid Yaml/JSON"
 
-// maxParts and maxIncluded are how many parts a template may include, and how long all of them may be. AWS limits only the
-// size of the result, which is the same as maxIncluded.
+// maxParts limits how many parts a template may include, and maxIncluded limits their total size. AWS limits only the
+// size of the result, to the same value.
 const (
 	maxParts    = 100
 	maxIncluded = 1_000_000
@@ -197,7 +198,7 @@ func (x *includer) part(v any) (any, error) {
 	return part, nil
 }
 
-// count returns how many values a value consists of, with what aliases expand to.
+// count returns the number of values in a value after the expansion of aliases.
 func count(v any) int {
 	n := 1
 	switch v := v.(type) {

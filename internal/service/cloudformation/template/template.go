@@ -138,7 +138,7 @@ func Parse(body string) (*Template, error) {
 	if !t.extended() || !hasLoops(resources) && !hasLoops(t.outputs) && !hasLoops(t.conditions) {
 		// Without loops everything can be checked without parameters.
 		_, err := t.static()
-		if _, ok := errors.AsType[TransformError](err); err != nil && !ok { // Bind returns that one
+		if _, ok := errors.AsType[TransformError](err); err != nil && !ok { // Bind returns a TransformError
 			return nil, err
 		}
 	}

@@ -48,7 +48,7 @@ func (s *Service) ModifyImageAttribute(ctx context.Context, in *awsec2.ModifyIma
 	return &awsec2.ModifyImageAttributeOutput{}, err
 }
 
-// ResetImageAttribute makes an image launchable by its owner alone.
+// ResetImageAttribute removes all launch permissions, so that only the owner can launch the image.
 func (s *Service) ResetImageAttribute(ctx context.Context, in *awsec2.ResetImageAttributeInput) (*awsec2.ResetImageAttributeOutput, error) {
 	if in.Attribute != ec2types.ResetImageAttributeNameLaunchPermission {
 		return nil, ec2err.InvalidValue(string(in.Attribute), "attribute", "")
@@ -60,7 +60,7 @@ func (s *Service) ResetImageAttribute(ctx context.Context, in *awsec2.ResetImage
 	return &awsec2.ResetImageAttributeOutput{}, err
 }
 
-// DescribeImageAttribute returns an attribute of the account's image.
+// DescribeImageAttribute returns an attribute of one of the account's images.
 func (s *Service) DescribeImageAttribute(ctx context.Context, in *awsec2.DescribeImageAttributeInput) (*awsec2.DescribeImageAttributeOutput, error) {
 	if err := resource.CheckDryRun(in.DryRun); err != nil {
 		return nil, err

@@ -19,10 +19,10 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// CreateExcept says what CreateImage does not do.
+// CreateExcept is the text in the compatibility page about what CreateImage does not do.
 const CreateExcept = "the instance is not restarted first: its files are consistent without that"
 
-// RegisterExcept says what RegisterImage cannot do.
+// RegisterExcept is the text in the compatibility page about what RegisterImage does not support.
 const RegisterExcept = "root snapshots that are not of an instance's root volume"
 
 // imageName matches the names that EC2 accepts.
@@ -39,7 +39,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// create stores an image in a transaction. An account's image names are unique in a region.
+// create stores an image in a transaction. Image names are unique within an account and region.
 func create(tx *store.Tx, sc resource.Scope, img Image) error {
 	for _, it := range Images.All(tx, sc.All()) {
 		if it.Value.Name == img.Name {
@@ -52,7 +52,7 @@ func create(tx *store.Tx, sc resource.Scope, img Image) error {
 	return uses(tx, sc, &img, true)
 }
 
-// tagsOf returns the tags that a request gives the new image and its snapshots.
+// tagsOf returns the tags in a request for the new image and for its snapshots.
 func tagsOf(ctx context.Context, specs []ec2types.TagSpecification) (image, snapshot tag.Set, err error) {
 	if image, err = tag.Specified(ctx, specs, ec2types.ResourceTypeImage, ec2types.ResourceTypeSnapshot); err != nil {
 		return nil, nil, err
@@ -61,7 +61,8 @@ func tagsOf(ctx context.Context, specs []ec2types.TagSpecification) (image, snap
 	return image, snapshot, err
 }
 
-// CreateImage creates an image of an instance: snapshots of its volumes, with what was written to its root volume.
+// CreateImage creates an image from an instance. It takes snapshots of the instance's volumes, including the data on
+// its root volume.
 func (s *Service) CreateImage(ctx context.Context, in *awsec2.CreateImageInput) (*awsec2.CreateImageOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if err := checkName(aws.ToString(in.Name)); err != nil {
@@ -108,7 +109,7 @@ func (s *Service) CreateImage(ctx context.Context, in *awsec2.CreateImageInput) 
 	for _, d := range img.Devices {
 		kept[d.SnapshotID] = true
 	}
-	for n := len(made) - 1; n >= 0; n-- { // a device that the request leaves out gets no snapshot
+	for n := len(made) - 1; n >= 0; n-- { // take no snapshots of devices that the request omits
 		if !kept[made[n].ID] {
 			made, data = slices.Delete(made, n, n+1), slices.Delete(data, n, n+1)
 		}
@@ -174,7 +175,7 @@ func (s *Service) RegisterImage(ctx context.Context, in *awsec2.RegisterImageInp
 	return &awsec2.RegisterImageOutput{ImageId: &img.ID}, err
 }
 
-// CopyImage copies an image, also from another region.
+// CopyImage copies an image within a region or from another one.
 func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*awsec2.CopyImageOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if err := checkName(aws.ToString(in.Name)); err != nil {
@@ -243,7 +244,7 @@ func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*aw
 	return &awsec2.CopyImageOutput{ImageId: &img.ID}, err
 }
 
-// DeregisterImage removes an image and, if asked to, its snapshots. Its instances keep running.
+// DeregisterImage removes an image and, if requested, its snapshots. Its instances keep running.
 func (s *Service) DeregisterImage(ctx context.Context, in *awsec2.DeregisterImageInput) (*awsec2.DeregisterImageOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	out := &awsec2.DeregisterImageOutput{Return: aws.Bool(true)}

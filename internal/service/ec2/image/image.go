@@ -59,8 +59,8 @@ func (s *Service) ImageAliases(context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// ResolveImage returns the image for an ID or alias, or false if there is none that the account may
-// use.
+// ResolveImage returns the image with an ID or alias. It returns false if no such image exists or the account may not
+// use it.
 func (s *Service) ResolveImage(sc resource.Scope, id string) (images.Image, bool) {
 	e, ok := s.resolve(sc, id)
 	return e.Image, ok
@@ -89,7 +89,7 @@ func (s *Service) LookupImage(sc resource.Scope, id string) (images.Image, bool)
 	return img, ok
 }
 
-// ImageOf is LookupImage, and also says whether the image is public and which tags it has.
+// ImageOf is like LookupImage. It also returns whether the image is public, and its tags.
 func (s *Service) ImageOf(sc resource.Scope, id string) (img images.Image, public bool, tags tag.Set, ok bool) {
 	if parameter, ok := strings.CutPrefix(id, "resolve:ssm:"); ok {
 		if s.parameter == nil {
@@ -139,8 +139,8 @@ func bootMode(img images.Image) ec2types.BootModeValues {
 	return ec2types.BootModeValuesUefiPreferred
 }
 
-// SnapshotOf returns the snapshot of an image's device. For images of the catalogue, it is a stable
-// ID of no snapshot that can be listed; for images of users it may be empty.
+// SnapshotOf returns the snapshot ID of an image's device. For catalogue images, the ID is stable, but no snapshot
+// with it is listed. For images that users made, it may be empty.
 func SnapshotOf(img images.Image, device int) string {
 	if img.Base != "" {
 		return img.Devices[device].SnapshotID
@@ -236,8 +236,8 @@ const unusedImageFields = `image-watermark.source-image-creation-time image-wate
 	scan-result.high-fix-available-since scan-result.highest-finding-severity-label scan-result.informational-fix-available-since
 	scan-result.low-fix-available-since scan-result.medium-fix-available-since`
 
-// DescribeImages lists the catalogue's images, which are public and belong to AWS, their aliases, the
-// account's own images and those that others share with it.
+// DescribeImages lists the catalogue images, which are public and belong to AWS, their aliases, the account's own
+// images, and the images that other accounts share with it.
 func (s *Service) DescribeImages(ctx context.Context, in *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, imageFields(sc.Region), func(e entry) tag.Set { return e.tags() })

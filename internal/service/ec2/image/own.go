@@ -13,15 +13,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// An Image is an image that a user has made. Its operating system is that of the catalogue image
-// from which it descends.
+// An Image is an image that a user made. It has the operating system of the catalogue image that it derives from.
 type Image struct {
 	ID, Name    string
 	Description string `json:",omitempty"`
 	Created     time.Time
 	BaseImage   string // the catalogue image's name
 	Devices     []device
-	// What it was made from, if that is known.
+	// The source of the image, if known.
 	SourceInstance string           `json:",omitempty"`
 	SourceImage    string           `json:",omitempty"`
 	SourceRegion   string           `json:",omitempty"`
@@ -29,14 +28,14 @@ type Image struct {
 	Tags           tag.Set          `json:",omitempty"`
 }
 
-// A device is a block device of an image's mapping.
+// A device is a block device in an image's mapping.
 type device struct {
 	Name string
 	storage.Spec
 	DeleteOnTermination bool
 }
 
-// Images is the collection of images that users have made.
+// Images is the collection of images that users made.
 var Images = resource.NewKind("image", resource.ImageID, func(v *Image) (string, *tag.Set) { return v.ID, &v.Tags })
 
 // An entry is an image as DescribeImages lists it. own is nil for images of the catalogue.
@@ -54,7 +53,8 @@ func (e *entry) tags() tag.Set {
 
 func (e *entry) public() bool { return e.own == nil || e.own.Shared.Public }
 
-// asEntry returns an image that belongs to owner, or false if its base is not in the catalogue.
+// asEntry returns the entry for an image that belongs to owner. It returns false if the catalogue does not have the
+// image's base.
 func asEntry(region, owner string, own Image) (entry, bool) {
 	img, ok := images.ByName(region, own.BaseImage)
 	img.Base = own.BaseImage
@@ -69,7 +69,7 @@ func asEntry(region, owner string, own Image) (entry, bool) {
 	return entry{img, &own}, ok
 }
 
-// find returns the image that users made with an ID, if the scope's account may use it.
+// find returns the user-made image with an ID, if the scope's account may use it.
 func (s *Service) find(r store.Reader, sc resource.Scope, id string) (entry, bool) {
 	if own, err := Images.Get(r, sc.Key(id)); err == nil {
 		return asEntry(sc.Region, sc.Account, own)
@@ -82,7 +82,7 @@ func (s *Service) find(r store.Reader, sc resource.Scope, id string) (entry, boo
 	return entry{}, false
 }
 
-// visible returns the images that users made and that the scope's account may use.
+// visible returns the user-made images that the scope's account may use.
 func (s *Service) visible(sc resource.Scope) []entry {
 	var out []entry
 	for _, it := range Images.All(s.Store, store.Scope{}) {
@@ -108,7 +108,7 @@ func (e *entry) sdk() ec2types.Image {
 	return out
 }
 
-// uses notes in each snapshot of an image's devices that the image uses it, or with false that it no longer does.
+// uses records in the snapshots of an image's devices whether the image uses them.
 func uses(tx *store.Tx, sc resource.Scope, img *Image, use bool) error {
 	for _, d := range img.Devices {
 		err := storage.Snapshots.Update(tx, sc.Key(d.SnapshotID), func(v *storage.Snapshot) error {

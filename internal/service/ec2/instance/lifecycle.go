@@ -276,7 +276,7 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	}
 	m.Type, _ = instancetypes.Lookup(i.Type)
 	m.Type.VCPU = i.VCPUs()
-	if i.BaseImage == "" { // launched by an old version of Drydock
+	if i.BaseImage == "" { // launched by an older version of Drydock
 		m.Image, _ = s.images.ResolveImage(sc, i.ImageID)
 	} else {
 		m.Image, _ = images.ByName(sc.Region, i.BaseImage)
@@ -314,8 +314,8 @@ func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []mach
 	return out
 }
 
-// dataDevice returns the device of the volume with the operating system's data. Bottlerocket keeps
-// images, containers and logs on a volume other than its root volume.
+// dataDevice returns the device of the volume that holds the operating system's data. Bottlerocket keeps images,
+// containers and logs on a separate volume.
 // https://github.com/bottlerocket-os/bottlerocket#default-volumes
 func dataDevice(i record.Instance, img images.Image) string {
 	if img.Family == images.Bottlerocket {
@@ -324,7 +324,7 @@ func dataDevice(i record.Instance, img images.Image) string {
 	return i.RootDevice
 }
 
-// volume returns the volume that is attached as a device, or the zero Volume if there is none.
+// volume returns the volume attached as a device, or the zero Volume if no volume is attached there.
 func (s *Service) volume(sc resource.Scope, i record.Instance, device string) storage.Volume {
 	for _, d := range i.Devices {
 		if d.Name == device {

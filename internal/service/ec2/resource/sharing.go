@@ -6,21 +6,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 )
 
-// Sharing says which accounts besides its owner may use a snapshot or an image.
+// Sharing lists the accounts, besides the owner, that may use a snapshot or an image.
 type Sharing struct {
 	Public   bool     `json:",omitempty"`
 	Accounts []string `json:",omitempty"` // sorted
 }
 
-// Allows reports whether an account may use what owner shares.
+// Allows reports whether an account may use something that belongs to owner.
 func (s Sharing) Allows(owner, account string) bool {
 	return s.Public || owner == account || slices.Contains(s.Accounts, account)
 }
 
-// A Permission is one permission of a request: for an account or for a group, of which only "all" exists.
+// A Permission is a permission in a request, for an account or for a group. The only group is "all".
 type Permission struct{ Account, Group string }
 
-// Change returns the sharing after permissions are added and removed.
+// Change returns the sharing with permissions added and removed.
 func (s Sharing) Change(add, remove []Permission) (Sharing, error) {
 	s.Accounts = slices.Clone(s.Accounts)
 	for n, p := range slices.Concat(add, remove) {
@@ -63,8 +63,8 @@ func isDigits(s string) bool {
 	return s != ""
 }
 
-// Requested returns the permissions that an attribute request changes: with an operation ("add" or "remove") and
-// lists of accounts and groups, or with the permissions to add and remove themselves.
+// Requested returns the permissions that an attribute request adds and removes. A request has either an operation
+// ("add" or "remove") and lists of accounts and groups, or lists of permissions to add and remove.
 func Requested(operation string, accounts, groups []string, add, remove []Permission) (more, fewer []Permission, err error) {
 	var listed []Permission
 	for _, a := range accounts {

@@ -1,5 +1,5 @@
-// Package storage has volumes, their modifications and attachments, and their snapshots. A root volume's data are the
-// files that its instance has written; other volumes are records without data.
+// Package storage has volumes, their modifications and attachments, and their snapshots. The data of a root volume is
+// the files that its instance has written. Other volumes are records without data.
 package storage
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

@@ -21,15 +21,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Snapshot is an EBS snapshot. The snapshot of a root volume holds what the instance has written
-// to it (Disks); other volumes have no data.
+// A Snapshot is an EBS snapshot. The snapshot of a root volume holds the files that the instance has written to it;
+// see Disks. Other volumes have no data.
 type Snapshot struct {
 	ID, VolumeID string
 	SizeGiB      int32
 	Encrypted    bool      `json:",omitempty"`
 	KMSKeyID     string    `json:",omitempty"`
 	Description  string    `json:",omitempty"`
-	Started      time.Time // it is complete at once
+	Started      time.Time // also the time of completion
 	// BaseImage is the name of the catalogue image whose operating system the volume holds. Only
 	// snapshots of root volumes have one.
 	BaseImage string           `json:",omitempty"`
@@ -41,12 +41,11 @@ type Snapshot struct {
 // Snapshots is the collection of snapshots.
 var Snapshots = resource.NewKind("snapshot", resource.SnapshotID, func(v *Snapshot) (string, *tag.Set) { return v.ID, &v.Tags })
 
-// Disks stores what instances have written to their root volumes, by the ID of the instance or of
-// the snapshot.
+// Disks stores what instances have written to their root volumes. The keys are the IDs of instances and snapshots.
 type Disks interface {
-	// Copy copies what is stored under one ID to another. If nothing is stored, it does nothing.
+	// Copy copies the data stored under one ID to another ID. If there is no data, it does nothing.
 	Copy(from, to string) error
-	// Remove removes what is stored under an ID, if anything is.
+	// Remove removes the data stored under an ID, if any.
 	Remove(id string) error
 }
 
@@ -54,7 +53,7 @@ type Disks interface {
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CopySnapshot.html
 const copiedVolume = "vol-ffffffff"
 
-// SnapshotIDs returns the IDs of all snapshots of all accounts and regions.
+// SnapshotIDs returns the IDs of all snapshots in all accounts and regions.
 func (s *Service) SnapshotIDs() map[string]bool {
 	out := map[string]bool{}
 	for _, k := range Snapshots.Unreadable(s.Store, store.Scope{}) {
@@ -66,7 +65,7 @@ func (s *Service) SnapshotIDs() map[string]bool {
 	return out
 }
 
-// An ownedSnapshot is a snapshot and the account that it belongs to.
+// An ownedSnapshot is a snapshot and the account that owns it.
 type ownedSnapshot struct {
 	Snapshot
 	owner string
@@ -80,8 +79,7 @@ func (v ownedSnapshot) sdk() ec2types.Snapshot {
 	}
 }
 
-// FindSnapshot returns a snapshot of the scope's account, or one of another account that the account may use, and its
-// owner.
+// FindSnapshot returns a snapshot that belongs to the scope's account or is shared with it, and the snapshot's owner.
 func FindSnapshot(r store.Reader, sc resource.Scope, id string) (v Snapshot, owner string, err error) {
 	if v, err = resource.Get(r, Snapshots, sc, id); err == nil {
 		return v, sc.Account, nil
@@ -94,29 +92,29 @@ func FindSnapshot(r store.Reader, sc resource.Scope, id string) (v Snapshot, own
 	return v, "", err
 }
 
-// NewSnapshot returns a new snapshot of a volume, and the ID under which Disks stores the volume's data: that of the
-// instance whose root volume it is, or otherwise of the snapshot that it was created from.
+// NewSnapshot returns a new snapshot of a volume, and the ID under which Disks stores the volume's data. For the root
+// volume of an instance, this is the instance's ID, and otherwise the ID of the snapshot that the volume was created
+// from.
 func (s *Service) NewSnapshot(r store.Reader, sc resource.Scope, v Volume, description string, tags tag.Set) (out Snapshot, data string, err error) {
 	out = Snapshot{
 		ID: ids.Resource("snap"), VolumeID: v.ID, SizeGiB: v.SizeGiB, Encrypted: v.Encrypted, KMSKeyID: v.KMSKeyID, Description: description, Started: s.Now(), Tags: tags,
 	}
 	if i, err := record.Instances.Get(r, sc.Key(v.Attachment.InstanceID)); err == nil && i.RootDevice == v.Attachment.Device {
 		out.BaseImage = i.BaseImage
-		if img, ok := images.ByID(sc.Region, i.ImageID); ok && out.BaseImage == "" { // launched by an old version of Drydock
+		if img, ok := images.ByID(sc.Region, i.ImageID); ok && out.BaseImage == "" { // launched by an older version of Drydock
 			out.BaseImage = img.Name
 		}
 		return out, i.ID, nil
 	} else if err != nil && !resource.NotFound(err) {
 		return out, "", err
 	}
-	if from, _, err := FindSnapshot(r, sc, v.SnapshotID); err == nil { // AWS's own snapshots hold nothing
+	if from, _, err := FindSnapshot(r, sc, v.SnapshotID); err == nil { // AWS's own snapshots hold no data
 		out.BaseImage = from.BaseImage
 	}
 	return out, v.SnapshotID, nil
 }
 
-// SaveSnapshots stores new snapshots and their data, which Disks has under the IDs in data. with is the rest of the
-// transaction.
+// SaveSnapshots stores new snapshots, and copies their data from the IDs in data. with runs in the same transaction.
 func (s *Service) SaveSnapshots(ctx context.Context, dryRun *bool, made []Snapshot, data []string, with func(*store.Tx) error) error {
 	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckDryRun(dryRun); err != nil {
@@ -235,7 +233,7 @@ func (s *Service) CreateSnapshots(ctx context.Context, in *awsec2.CreateSnapshot
 	})}, nil
 }
 
-// userTags returns the tags that may be copied: not those of AWS.
+// userTags returns the tags that may be copied, which are those without the prefix aws:.
 func userTags(t tag.Set) tag.Set {
 	out := tag.Set{}
 	for k, v := range t {
@@ -246,7 +244,7 @@ func userTags(t tag.Set) tag.Set {
 	return out
 }
 
-// CopySnapshot copies a snapshot, also from another region.
+// CopySnapshot copies a snapshot within a region or from another one.
 func (s *Service) CopySnapshot(ctx context.Context, in *awsec2.CopySnapshotInput) (*awsec2.CopySnapshotOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeSnapshot)
@@ -271,8 +269,8 @@ func (s *Service) CopySnapshot(ctx context.Context, in *awsec2.CopySnapshotInput
 	return &awsec2.CopySnapshotOutput{SnapshotId: &made.ID, Tags: made.Tags.SDK()}, nil
 }
 
-// Copied returns a new snapshot that is a copy of source. A copy is encrypted if source is, if the request says so or
-// by default.
+// Copied returns a new snapshot that is a copy of source. The copy is encrypted if source is, if encrypted is true,
+// or if encryption is the account's default.
 func (s *Service) Copied(sc resource.Scope, source Snapshot, encrypted bool, key string) (Snapshot, error) {
 	spec := Spec{Encrypted: encrypted || source.Encrypted, KMSKeyID: key}
 	if key != "" && !spec.Encrypted {
@@ -285,7 +283,7 @@ func (s *Service) Copied(sc resource.Scope, source Snapshot, encrypted bool, key
 	}, err
 }
 
-// DeleteSnapshot deletes a snapshot that no image uses.
+// DeleteSnapshot deletes a snapshot, unless an image uses it.
 func (s *Service) DeleteSnapshot(ctx context.Context, in *awsec2.DeleteSnapshotInput) (*awsec2.DeleteSnapshotOutput, error) {
 	gone, err := resource.Delete(ctx, s.Core, Snapshots, in.DryRun, in.SnapshotId, func(_ *store.Tx, v *Snapshot) error {
 		if len(v.Images) > 0 {
@@ -320,8 +318,8 @@ func snapshotFields() filter.Fields[ownedSnapshot] {
 	}
 }
 
-// DescribeSnapshots lists the account's snapshots and those that others share with it. AWS's own
-// images have no snapshots that can be listed.
+// DescribeSnapshots lists the account's snapshots and those that other accounts share with it. The snapshots of AWS's
+// own images are not listed.
 func (s *Service) DescribeSnapshots(ctx context.Context, in *awsec2.DescribeSnapshotsInput) (*awsec2.DescribeSnapshotsOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	match, err := filter.Compile(in.Filters, snapshotFields(), func(v ownedSnapshot) tag.Set { return v.Tags })
@@ -393,7 +391,7 @@ func (s *Service) ModifySnapshotAttribute(ctx context.Context, in *awsec2.Modify
 	return &awsec2.ModifySnapshotAttributeOutput{}, err
 }
 
-// ResetSnapshotAttribute shares a snapshot with nobody.
+// ResetSnapshotAttribute stops sharing a snapshot.
 func (s *Service) ResetSnapshotAttribute(ctx context.Context, in *awsec2.ResetSnapshotAttributeInput) (*awsec2.ResetSnapshotAttributeOutput, error) {
 	if in.Attribute != ec2types.SnapshotAttributeNameCreateVolumePermission {
 		return nil, ec2err.InvalidValue(string(in.Attribute), "attribute", "")

@@ -76,7 +76,7 @@ func positive(n int32) *int32 {
 	return &n
 }
 
-// CreateVolume creates a volume, empty or from a snapshot.
+// CreateVolume creates an empty volume, or one from a snapshot.
 func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput) (*awsec2.CreateVolumeOutput, error) {
 	sc := resource.ScopeOf(ctx)
 	if aws.ToBool(in.MultiAttachEnabled) {

@@ -111,7 +111,7 @@ func (s *Service) TryNodeEntry(ctx context.Context, planeID, roleARN, typ string
 	return nil
 }
 
-// TryNode returns a *Refusal if the cluster of a control plane would not take a role's sessions on instances for nodes.
+// TryNode returns a *Refusal if the cluster of a control plane would not accept instances with a role as nodes.
 func (s *Service) TryNode(ctx context.Context, planeID, roleARN string) error {
 	cluster, rec, err := s.ClusterByPlane(planeID)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 )
 
-// A removal is a Kubernetes version that no longer serves some APIs of EKS.
+// A removal lists the APIs of EKS that a Kubernetes version removes.
 type removal struct {
 	version string
 	apis    []removedAPI
@@ -34,8 +34,8 @@ var removals = []removal{
 	{"1.39", []removedAPI{{"resource.k8s.io", "v1beta2", "v1", "1.34", draResources}}},
 }
 
-// deprecations returns the insights about deprecated APIs: one for each version that removes some. The
-// names, descriptions and reasons are EKS's.
+// deprecations returns the insights about deprecated APIs, one for each Kubernetes version that removes APIs. The
+// names, descriptions and reasons are those of EKS.
 // https://docs.aws.amazon.com/eks/latest/userguide/view-cluster-insights.html
 func (e *evidence) deprecations() []ekstypes.Insight {
 	var out []ekstypes.Insight
@@ -84,10 +84,10 @@ func (e *evidence) details(r removal) []ekstypes.DeprecationDetail {
 	return out
 }
 
-// maxClients is how many clients of an API an insight names.
+// maxClients is the maximum number of clients that an insight names for an API.
 const maxClients = 10
 
-// clientStats returns the clients of an API, those with most requests first.
+// clientStats returns the clients of an API, those with the most requests first.
 func clientStats(uses []plane.APIUse, api string) []ekstypes.ClientStat {
 	out := []ekstypes.ClientStat{}
 	for _, u := range uses {

@@ -95,7 +95,8 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 	return nil
 }
 
-// imageTag returns the tag of an image, or "". The registry may have a port, and a digest may follow.
+// imageTag returns the tag of an image, or "" if it has none. The registry may have a port, and a digest may follow
+// the tag.
 func imageTag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
@@ -132,7 +133,7 @@ func (e *evidence) insights() []ekstypes.Insight {
 
 const docs = "https://docs.aws.amazon.com/eks/latest/userguide/"
 
-// insight returns the insight with a finding.
+// insight returns an insight with a finding.
 func (e *evidence) insight(category ekstypes.Category, version, name, description, recommendation string, found finding) ekstypes.Insight {
 	if found.resources == nil {
 		found.resources = []ekstypes.InsightResourceDetail{}

@@ -26,7 +26,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
-// leaseTick is how often a rehearsal renews the leases of nodes, whose kubelets do not know the copy.
+// leaseTick is the interval at which a rehearsal renews the leases of nodes. Their kubelets do not connect to the
+// copy.
 const leaseTick = 5 * time.Second
 
 // A Rehearsal is the result of upgrading a copy of a cluster.
@@ -58,8 +59,8 @@ func (r *Rehearsal) found(check, severity, subject, fix, text string, args ...an
 	r.Findings = append(r.Findings, Finding{check, severity, subject, fmt.Sprintf(text, args...), fix})
 }
 
-// Rehearse upgrades a copy of a cluster to the next Kubernetes version and reports what would break. The
-// cluster itself stays as it is.
+// Rehearse upgrades a copy of a cluster to the next Kubernetes version and reports what would break. The cluster
+// itself does not change.
 func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) {
 	key, rec, err := s.ActiveCluster(ctx, &name)
 	if err != nil {
@@ -107,7 +108,7 @@ func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) 
 	return out, err
 }
 
-// readInsights adds what the cluster's insights say.
+// readInsights adds findings from the cluster's insights.
 func (r *Rehearsal) readInsights(ev *evidence) {
 	for _, group := range ev.nodegroupsBehind(r.To) {
 		r.found("node-group", SeverityError, group, "", "its kubelets are more than %d minor versions older than Kubernetes %s; EKS refuses the upgrade, even if forced", kubeletSkew, r.To)
@@ -137,7 +138,7 @@ func (r *Rehearsal) readInsights(ev *evidence) {
 	}
 }
 
-// rehearseOn upgrades the copy and looks at what has become of it.
+// rehearseOn upgrades the copy and checks the result.
 func (s *Service) rehearseOn(ctx context.Context, id string, out *Rehearsal) error {
 	if err := s.ControlPlanes.WaitReady(ctx, id); err != nil {
 		return err
@@ -181,7 +182,7 @@ func (s *Service) keepNodesAlive(ctx context.Context, client kubernetes.Interfac
 			for i := range list.Items {
 				l := &list.Items[i]
 				l.Spec.RenewTime = &metav1.MicroTime{Time: s.Clock.Now()}
-				_, _ = leases.Update(ctx, l, metav1.UpdateOptions{}) // tried again at the next tick
+				_, _ = leases.Update(ctx, l, metav1.UpdateOptions{}) // retried at the next tick
 			}
 		}
 		timer := s.Clock.NewTimer(leaseTick)
@@ -197,7 +198,7 @@ func (s *Service) keepNodesAlive(ctx context.Context, client kubernetes.Interfac
 // servedResources lists the paths of an API server's resources.
 func servedResources(client discovery.DiscoveryInterface) ([]string, error) {
 	_, lists, err := client.ServerGroupsAndResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // an aggregated API server is not reached from a copy
+	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) { // a copy cannot reach aggregated API servers
 		return nil, err
 	}
 	var out []string
@@ -211,8 +212,8 @@ func servedResources(client discovery.DiscoveryInterface) ([]string, error) {
 	return out, nil
 }
 
-// drain tries to evict each pod that a pod disruption budget protects, as an update of its node group would.
-// Nothing is evicted.
+// drain tries to evict each pod that a pod disruption budget protects, as an update of its node group would. The
+// evictions are dry runs.
 func (r *Rehearsal) drain(ctx context.Context, client kubernetes.Interface) error {
 	budgets, err := client.PolicyV1().PodDisruptionBudgets("").List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -262,7 +263,7 @@ func shortList(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// checkWebhooks reports the admission webhooks that cannot be called.
+// checkWebhooks adds findings for admission webhooks that cannot be called.
 func (r *Rehearsal) checkWebhooks(ctx context.Context, client kubernetes.Interface, now time.Time) error {
 	check := func(kind, config, name string, c admissionregistrationv1.WebhookClientConfig, policy *admissionregistrationv1.FailurePolicyType) error {
 		problem, err := webhookProblem(ctx, client, c, now)
@@ -301,7 +302,7 @@ func (r *Rehearsal) checkWebhooks(ctx context.Context, client kubernetes.Interfa
 	return nil
 }
 
-// webhookProblem says why a webhook's service cannot be called, or returns "".
+// webhookProblem returns why a webhook's service cannot be called, or "" if it can.
 func webhookProblem(ctx context.Context, client kubernetes.Interface, c admissionregistrationv1.WebhookClientConfig, now time.Time) (string, error) {
 	if c.Service == nil {
 		return "", nil

@@ -46,7 +46,7 @@ type LogLine struct {
 // An APIUse counts one client's requests to a deprecated API during the last 30 days.
 type APIUse struct {
 	API       string // such as /apis/resource.k8s.io/v1beta1/resourceclaims
-	Removed   string // the version that no longer serves the API, such as 1.38, or empty
+	Removed   string // the version that removes the API, such as 1.38, or empty
 	UserAgent string
 	Requests  int
 	Last      time.Time
@@ -77,10 +77,10 @@ type ControlPlanes interface {
 	// SetIdentityProvider sets the OIDC provider whose users may authenticate, without a restart;
 	// nil means none.
 	SetIdentityProvider(ctx context.Context, id string, idp *ekstypes.OidcIdentityProviderConfig) error
-	// DeprecatedUse returns which deprecated APIs of a plane are used, and which clients use them.
+	// DeprecatedUse returns the deprecated APIs of a plane that were used during the last 30 days, and their clients.
 	DeprecatedUse(id string) ([]APIUse, error)
-	// Copy creates a copy of a plane for a rehearsal, and returns its ID. It may still be booting. It
-	// calls no AWS API and no webhooks of the user's, and does not outlive the daemon.
+	// Copy creates a copy of a plane for a rehearsal and returns its ID. The copy may still be booting. It calls no
+	// AWS APIs and none of the user's webhooks, and does not outlive the daemon.
 	Copy(ctx context.Context, id string) (string, error)
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
