@@ -13,6 +13,7 @@ import (
 	awssm "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
 	smtypes "github.com/aws/aws-sdk-go-v2/service/secretsmanager/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/awsapi/tagging"
@@ -240,7 +241,7 @@ func (s *Service) DeleteSecret(ctx context.Context, in *awssm.DeleteSecretInput)
 		out := &awssm.DeleteSecretOutput{ARN: aws.String(sc.arn(&rec)), Name: &rec.Name, DeletionDate: &now}
 		// Deleting a secret that does not exist succeeds.
 		// https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DeleteSecret.html
-		if err != nil && rec.Name == "" {
+		if awserr.CodeOf(err) == awserr.CodeOf(errNoSecret()) {
 			out.ARN, out.Name, err = in.SecretId, in.SecretId, nil
 		}
 		return out, err

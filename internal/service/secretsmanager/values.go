@@ -108,7 +108,11 @@ func (s *Service) PutSecretValue(ctx context.Context, in *awssm.PutSecretValueIn
 	if err != nil {
 		return nil, err
 	}
-	return &awssm.PutSecretValueOutput{ARN: aws.String(sc.arn(&rec)), Name: &rec.Name, VersionId: &d.id, VersionStages: rec.Versions[rec.at(d.id)].Stages}, nil
+	out := &awssm.PutSecretValueOutput{ARN: aws.String(sc.arn(&rec)), Name: &rec.Name, VersionId: &d.id}
+	if i := rec.at(d.id); i >= 0 { // another request may have removed it again
+		out.VersionStages = rec.Versions[i].Stages
+	}
+	return out, nil
 }
 
 // UpdateSecret changes a secret, and adds a version if the request has a value. If the key changes, the versions that

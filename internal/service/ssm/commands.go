@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -315,16 +316,17 @@ func (c *commandRecord) sdk(now time.Time) ssmtypes.Command {
 // timed out.
 func (s *Service) found(ctx context.Context, id, instance *string) []commandRecord {
 	var out []commandRecord
+	s.mu.Lock()
+	running := maps.Clone(s.cancels) // before the records are read, which say how the others have ended
+	s.mu.Unlock()
 	for _, i := range commands.All(s.store, scopeOf(ctx).All()) {
 		c := i.Value
 		if id != nil && c.ID != *id || instance != nil && !slices.ContainsFunc(c.Invocations, func(i invocation) bool { return i.InstanceID == *instance }) {
 			continue
 		}
-		s.mu.Lock()
-		running := s.cancels[c.ID] != nil
-		s.mu.Unlock()
+		c.Invocations = slices.Clone(c.Invocations) // the store shares them with other readers
 		for n := range c.Invocations {
-			if i := &c.Invocations[n]; !running && (i.Status == "Pending" || i.Status == "InProgress") {
+			if i := &c.Invocations[n]; running[c.ID] == nil && (i.Status == "Pending" || i.Status == "InProgress") {
 				i.Status, i.Code = "TimedOut", -1
 			}
 		}

@@ -83,6 +83,10 @@ func (s *Service) ServeChannel(w http.ResponseWriter, r *http.Request) {
 	l.touch()
 	l.begin.Do(func() { go l.run() })
 	_ = l.channel.Serve(conn) // the client may reconnect
+	if l.channel.Closed() {
+		l.end("") // a session without a channel is over
+		return
+	}
 	l.touch()
 }
 

@@ -218,7 +218,10 @@ func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*aw
 	var data []string
 	for n, d := range source.Devices {
 		old, _, err := storage.FindSnapshot(s.Store, from, SnapshotOf(source, n))
-		if err != nil { // AWS's own snapshots are not in the store, and a snapshot need not be shared with its image
+		if err != nil && source.Base != "" {
+			return nil, ec2err.New("InvalidRequest", "You do not have permission to access the storage of this ami")
+		}
+		if err != nil { // AWS's own snapshots are not in the store
 			old = storage.Snapshot{SizeGiB: d.SizeGiB, Encrypted: d.Encrypted}
 			if d.Name == source.RootDevice {
 				old.BaseImage = source.BaseName()

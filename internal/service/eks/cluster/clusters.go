@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -34,11 +35,13 @@ type Service struct {
 	*base.Service
 	access *access.Service
 	addons *addon.Service
+
+	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
 }
 
 // New returns the part of EKS that manages clusters.
 func New(b *base.Service, a *access.Service, addons *addon.Service) *Service {
-	return &Service{b, a, addons}
+	return &Service{Service: b, access: a, addons: addons}
 }
 
 // CreateCluster records a cluster. The cluster reconciler creates it.

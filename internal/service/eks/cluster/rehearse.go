@@ -93,6 +93,11 @@ func (s *Service) Rehearse(ctx context.Context, name string) (Rehearsal, error) 
 				"its nodes stay at Kubernetes %s until you update it", version)
 		}
 	}
+	s.rehearsing.Lock()
+	defer s.rehearsing.Unlock()
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
 	copied, err := s.ControlPlanes.Copy(ctx, rec.Plane.ID)
 	if err != nil {
 		return out, err

@@ -306,14 +306,26 @@ func (c *Channel) Send(payload uint32, data []byte) error {
 
 // Drain waits until the client has acknowledged everything or atMost has passed.
 func (c *Channel) Drain(atMost time.Duration) {
-	late := wall.AfterFunc(atMost, func() { c.changed.Broadcast() })
-	defer late.Stop()
-	deadline := wall.Now().Add(atMost)
+	late := false
+	timer := wall.AfterFunc(atMost, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		late = true
+		c.changed.Broadcast()
+	})
+	defer timer.Stop()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.unacked) > 0 && !c.closed && c.conn != nil && wall.Now().Before(deadline) {
+	for len(c.unacked) > 0 && !c.closed && c.conn != nil && !late {
 		c.changed.Wait()
 	}
+}
+
+// Closed reports whether the channel is closed, which a client's bad frame causes too.
+func (c *Channel) Closed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
 }
 
 // Connected reports whether a client is connected.
