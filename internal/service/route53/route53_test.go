@@ -301,7 +301,7 @@ TXT www.shop.test. "heritage=external-dns"`)
 	if got := a.records(zone, 2); got != want {
 		t.Errorf("records:\n%s\nwant:\n%s", got, want)
 	}
-	if n := *testkit.Must(a.c.GetHostedZone(t.Context(), &awsroute53.GetHostedZoneInput{Id: &zone}))(t).HostedZone.ResourceRecordSetCount; n != 13 {
+	if n := *testkit.Must(a.c.GetHostedZone(t.Context(), &awsroute53.GetHostedZoneInput{Id: &zone}))(t).HostedZone.ResourceRecordSetCount; n != 14 {
 		t.Errorf("%d record sets", n)
 	}
 

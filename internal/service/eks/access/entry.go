@@ -129,7 +129,7 @@ func (s *Service) TryNode(ctx context.Context, planeID, roleARN string) error {
 		Type: awsapi.AssumedRole, Account: a.Account, RoleARN: roleARN, UserID: id.ID + ":session",
 		ARN: arn.New("sts", "", a.Account, "assumed-role/"+roleARN[strings.LastIndexByte(roleARN, '/')+1:]+"/session"),
 	})
-	if err != nil || IsNode(to) {
+	if err != nil || IsNode(to) && strings.Contains(to.Username, "{{EC2PrivateDNSName}}") { // what instances call their nodes
 		return err
 	}
 	if rec.UsesAPI() {
