@@ -47,12 +47,12 @@ type Channel struct {
 	input   chan message  // what the client has sent
 	done    chan struct{} // closed with the channel
 
-	mu       sync.Mutex
-	changed  *sync.Cond
-	conn     *websocket.Conn // nil while no client is connected
-	closed   bool
-	next     int64 // the next frame's number
-	unacked  []sent
+	mu      sync.Mutex
+	changed *sync.Cond
+	conn    *websocket.Conn // nil while no client is connected
+	closed  bool
+	next    int64 // the next frame's number
+	unacked []sent
 
 	// Of the goroutine that calls receive.
 	expected int64 // the client's next frame
