@@ -64,9 +64,8 @@ type edits struct {
 	who       string
 	byRequest bool
 
-	all     []policy.Change
-	changes []advice.Change
-	docs    []edit
+	all  []policy.Change
+	docs []edit
 }
 
 // An edit holds the statements to add to one policy.

@@ -39,7 +39,9 @@ func (resolver) Targets(_ context.Context, _ *awsapi.Call, in any) ([]authz.Targ
 		"acm:export":                         nil,
 		"acm:certificateauthority":           nil,
 	}
+	//lint:ignore SA1019 clients still send it, and policies still have its key
 	if req.Options != nil && req.Options.CertificateTransparencyLoggingPreference != "" {
+		//lint:ignore SA1019 clients still send it, and policies still have its key
 		keys["acm:certificatetransparencylogging"] = []string{string(req.Options.CertificateTransparencyLoggingPreference)}
 	}
 	tags, tagKeys := authz.RequestTags(in)

@@ -63,6 +63,7 @@ func (s *Service) RequestCertificate(ctx context.Context, in *awsacm.RequestCert
 		return nil, errValidation(fmt.Sprintf("The key algorithm %s is not supported for public certificates.", c.Algorithm))
 	}
 	if in.Options != nil {
+		//lint:ignore SA1019 clients still send it, and policies still have its key
 		c.Logging = or(string(in.Options.CertificateTransparencyLoggingPreference), c.Logging)
 	}
 	for _, n := range append([]string{c.Domain}, in.SubjectAlternativeNames...) {
@@ -194,6 +195,7 @@ func (s *Service) DescribeCertificate(ctx context.Context, in *awsacm.DescribeCe
 		Issuer: aws.String("Amazon"), Subject: aws.String("CN=" + c.Domain), KeyAlgorithm: c.shownAlgorithm(), SignatureAlgorithm: aws.String("SHA256WITHRSA"),
 		Type: acmtypes.CertificateTypeAmazonIssued, InUseBy: s.users(sc, c.ID), RenewalEligibility: acmtypes.RenewalEligibilityIneligible,
 		KeyUsages: []acmtypes.KeyUsage{}, ExtendedKeyUsages: []acmtypes.ExtendedKeyUsage{},
+		//lint:ignore SA1019 clients still send it, and policies still have its key
 		Options: &acmtypes.CertificateOptions{CertificateTransparencyLoggingPreference: acmtypes.CertificateTransparencyLoggingPreference(c.Logging)},
 	}
 	for _, n := range c.Names {
@@ -339,6 +341,7 @@ func (s *Service) UpdateCertificateOptions(ctx context.Context, in *awsacm.Updat
 		if c.Imported {
 			return errOptions(*in.CertificateArn)
 		}
+		//lint:ignore SA1019 clients still send it, and policies still have its key
 		c.Logging = or(string(in.Options.CertificateTransparencyLoggingPreference), c.Logging)
 		return nil
 	})

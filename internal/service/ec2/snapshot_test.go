@@ -82,6 +82,9 @@ func TestSnapshotLifecycle(t *testing.T) {
 		t.Errorf("still shared with %+v", got)
 	}
 
+	wantError(t, share(&awsec2.ModifySnapshotAttributeInput{OperationType: "add", UserIds: []string{"me"}}), "InvalidAMIAttributeItemValue", `Invalid attribute item value "me" for userId item type.`)
+	_, err = w.DeleteSnapshot(ctx, &awsec2.DeleteSnapshotInput{SnapshotId: aws.String("nightly")})
+	wantError(t, err, "InvalidSnapshotID.Malformed", `Invalid id: "nightly" (expecting "snap-...")`)
 	twin := must(w.CopySnapshot(ctx, &awsec2.CopySnapshotInput{SourceRegion: aws.String("us-east-1"), SourceSnapshotId: &id, Description: aws.String("twin")}))(t)
 	if got := must(w.DescribeSnapshots(ctx, &awsec2.DescribeSnapshotsInput{SnapshotIds: []string{*twin.SnapshotId}}))(t).Snapshots[0]; *got.VolumeId != "vol-ffffffff" || !*got.Encrypted || *got.VolumeSize != 20 {
 		t.Errorf("the copy is %+v", got)
@@ -142,7 +145,30 @@ func TestImageLifecycle(t *testing.T) {
 	registered := *must(w.RegisterImage(ctx, &awsec2.RegisterImageInput{Name: aws.String("registered"), RootDeviceName: i.RootDeviceName, Architecture: "x86_64", BlockDeviceMappings: mapping}))(t).ImageId
 	w.launch(t, 1, func(in *awsec2.RunInstancesInput) { in.ImageId = &registered })
 
-	// Sharing.
+	// Sharing. Another account can launch the image, and copy it if its snapshots are shared too.
+	other := w.server.Account(t)
+	cfg := w.server.AWSConfig(other)
+	cfg.HTTPClient = codeRecorder{cfg.HTTPClient, answered}
+	theirs := awsec2.NewFromConfig(cfg)
+	for _, c := range []struct{ image, snapshot, code, text string }{
+		{"", "", "InvalidAMIID.NotFound", "The image id '[" + id + "]' does not exist"},
+		{id, "", "InvalidRequest", "You do not have permission to access the storage of this ami"},
+		{id, snap, "", ""},
+	} {
+		if c.image != "" {
+			must(w.ModifyImageAttribute(ctx, &awsec2.ModifyImageAttributeInput{ImageId: &id, OperationType: "add", UserIds: []string{other}}))(t)
+		}
+		if c.snapshot != "" {
+			must(w.ModifySnapshotAttribute(ctx, &awsec2.ModifySnapshotAttributeInput{SnapshotId: &snap, OperationType: "add", UserIds: []string{other}}))(t)
+		}
+		if _, err := theirs.CopyImage(ctx, &awsec2.CopyImageInput{Name: aws.String("theirs"), SourceImageId: &id, SourceRegion: aws.String("us-east-1")}); c.code != "" {
+			wantError(t, err, c.code, c.text)
+		} else if err != nil {
+			t.Error(err)
+		}
+	}
+	must(theirs.RunInstances(ctx, &awsec2.RunInstancesInput{ImageId: &id, InstanceType: "t3.micro", MinCount: aws.Int32(1), MaxCount: aws.Int32(1)}))(t)
+	must(w.ResetImageAttribute(ctx, &awsec2.ResetImageAttributeInput{ImageId: &id, Attribute: "launchPermission"}))(t)
 	must(w.ModifyImageAttribute(ctx, &awsec2.ModifyImageAttributeInput{ImageId: &id, LaunchPermission: &ec2types.LaunchPermissionModifications{Add: []ec2types.LaunchPermission{{UserId: aws.String("111122223333")}}}}))(t)
 	if got := must(w.DescribeImageAttribute(ctx, &awsec2.DescribeImageAttributeInput{ImageId: &id, Attribute: "launchPermission"}))(t).LaunchPermissions; len(got) != 1 {
 		t.Errorf("shared with %+v", got)

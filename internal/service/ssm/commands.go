@@ -338,22 +338,24 @@ func (s *Service) found(ctx context.Context, id, instance *string) []commandReco
 
 // GetCommandInvocation returns the result of a command on one instance.
 func (s *Service) GetCommandInvocation(ctx context.Context, in *awsssm.GetCommandInvocationInput) (*awsssm.GetCommandInvocationOutput, error) {
-	for _, c := range s.found(ctx, in.CommandId, in.InstanceId) {
-		i := c.Invocations[slices.IndexFunc(c.Invocations, func(i invocation) bool { return i.InstanceID == *in.InstanceId })]
-		out := &awsssm.GetCommandInvocationOutput{
-			CommandId: in.CommandId, InstanceId: in.InstanceId, Comment: aws.String(c.Comment), DocumentName: aws.String(documentScript), DocumentVersion: aws.String("$DEFAULT"),
-			PluginName: aws.String("aws:runShellScript"), ResponseCode: i.Code, Status: ssmtypes.CommandInvocationStatus(i.Status), StatusDetails: aws.String(i.Status),
-			StandardOutputContent: aws.String(i.Stdout), StandardErrorContent: aws.String(i.Stderr), StandardOutputUrl: aws.String(""), StandardErrorUrl: aws.String(""),
-			ExecutionStartDateTime: aws.String(stamp(i.Started)), ExecutionEndDateTime: aws.String(stamp(i.Ended)), ExecutionElapsedTime: aws.String(""),
-		}
-		if i.Ended.IsZero() {
-			out.ResponseCode = -1
-		} else {
-			out.ExecutionElapsedTime = aws.String(fmt.Sprintf("PT%.3fS", i.Ended.Sub(i.Started).Seconds()))
-		}
-		return out, nil
+	found := s.found(ctx, in.CommandId, in.InstanceId)
+	if len(found) == 0 {
+		return nil, &ssmtypes.InvocationDoesNotExist{Message: aws.String("")}
 	}
-	return nil, &ssmtypes.InvocationDoesNotExist{Message: aws.String("")}
+	c := found[0]
+	i := c.Invocations[slices.IndexFunc(c.Invocations, func(i invocation) bool { return i.InstanceID == *in.InstanceId })]
+	out := &awsssm.GetCommandInvocationOutput{
+		CommandId: in.CommandId, InstanceId: in.InstanceId, Comment: aws.String(c.Comment), DocumentName: aws.String(documentScript), DocumentVersion: aws.String("$DEFAULT"),
+		PluginName: aws.String("aws:runShellScript"), ResponseCode: i.Code, Status: ssmtypes.CommandInvocationStatus(i.Status), StatusDetails: aws.String(i.Status),
+		StandardOutputContent: aws.String(i.Stdout), StandardErrorContent: aws.String(i.Stderr), StandardOutputUrl: aws.String(""), StandardErrorUrl: aws.String(""),
+		ExecutionStartDateTime: aws.String(stamp(i.Started)), ExecutionEndDateTime: aws.String(stamp(i.Ended)), ExecutionElapsedTime: aws.String(""),
+	}
+	if i.Ended.IsZero() {
+		out.ResponseCode = -1
+	} else {
+		out.ExecutionElapsedTime = aws.String(fmt.Sprintf("PT%.3fS", i.Ended.Sub(i.Started).Seconds()))
+	}
+	return out, nil
 }
 
 func stamp(t time.Time) string {
