@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
@@ -150,8 +153,18 @@ func startDaemon(t *testing.T) api.DaemonInfo {
 func configFor(info api.DaemonInfo, key, secret string) aws.Config {
 	return aws.Config{
 		Region: "us-east-1", BaseEndpoint: &info.URL, Credentials: credentials.NewStaticCredentialsProvider(key, secret, ""),
-		Retryer: func() aws.Retryer { return aws.NopRetryer{} },
+		Retryer: func() aws.Retryer { return retry.NewStandard(onlyTorn) },
 	}
+}
+
+// onlyTorn retries calls whose connection was torn, and no others. The SDK closes a request's body as soon as the
+// response begins. If net/http is then still looking for the body's end, it drops the connection in the middle of a
+// long response.
+func onlyTorn(o *retry.StandardOptions) {
+	o.RateLimiter = ratelimit.None
+	o.Retryables = []retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
+		return aws.BoolTernary(errors.Is(err, net.ErrClosed))
+	})}
 }
 
 // trailEvent is the part of CloudTrail's records that the tests check.

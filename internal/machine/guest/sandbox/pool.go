@@ -199,7 +199,9 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 		Files: job.FS.Image(), Limits: job.FS.Limits(), Script: job.Script, Name: job.Name, Args: job.Args, Env: job.Env,
 		Dir: job.Dir, User: job.User, Host: job.Host, Stdin: stdin, MaxCommands: job.MaxCommands, Patience: job.Patience, Programs: job.Programs,
 		Terminal: job.Terminal, State: job.State,
-	}}); err != nil {
+	}}); ctx.Err() != nil {
+		return shell.Result{}, ctx.Err()
+	} else if err != nil {
 		return shell.Result{Status: 137}, fmt.Errorf("%w: %w", ErrKilled, err)
 	}
 	late := time.AfterFunc(timeout, func() { _ = c.send(message{Cancel: true}) }) // Receive below notices a dead child
