@@ -10,6 +10,7 @@
 package acm
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -46,14 +47,7 @@ type Service struct {
 
 // New returns the service. Call Run to issue certificates.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	return s
+	return &Service{cfg: cfg, store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 }
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Second) }

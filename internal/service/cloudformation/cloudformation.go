@@ -20,6 +20,7 @@
 package cloudformation
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -60,14 +61,7 @@ type Service struct {
 
 // New returns the service. Call Run to work on stacks.
 func New(cfg Config) *Service {
-	s := &Service{cfg: cfg, store: cfg.Store, clock: cfg.Clock, log: cfg.Log}
-	if s.clock == nil {
-		s.clock = clock.RealClock{}
-	}
-	if s.log == nil {
-		s.log = slog.Default()
-	}
-	return s
+	return &Service{cfg: cfg, store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: cmp.Or(cfg.Log, slog.Default())}
 }
 
 // stacksAtOnce is how many stacks of one depth are worked on at the same time.

@@ -143,8 +143,8 @@ func TestSessions(t *testing.T) {
 	testkit.WantError(t, err, "InvalidDocument", "Document with name nothing does not exist.")
 	_, err = start(&awsssm.StartSessionInput{Target: aws.String("i-00000000000000000")})
 	testkit.WantError(t, err, "TargetNotConnected", "i-00000000000000000 is not connected.")
-	_, err = c.TerminateSession(ctx, &awsssm.TerminateSessionInput{SessionId: aws.String("nobody-0123")})
-	testkit.WantError(t, err, "DoesNotExistException", "Session nobody-0123 does not exist.")
+	_, err = c.TerminateSession(ctx, &awsssm.TerminateSessionInput{SessionId: aws.String("missing-0123")})
+	testkit.WantError(t, err, "DoesNotExistException", "Session missing-0123 does not exist.")
 
 	session, err := start(&awsssm.StartSessionInput{DocumentName: aws.String("AWS-StartInteractiveCommand"), Parameters: map[string][]string{"command": {"top"}}, Reason: aws.String("to look")})
 	if err != nil {
@@ -269,7 +269,7 @@ func TestCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(id, "TimedOut")
-	if id, err = send(tagged("nobody"), "date"); err != nil {
+	if id, err = send(tagged("unmatched"), "date"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = c.GetCommandInvocation(ctx, &awsssm.GetCommandInvocationInput{CommandId: &id, InstanceId: aws.String(instanceID)})

@@ -52,23 +52,24 @@ func create(tx *store.Tx, sc resource.Scope, img Image) error {
 	return uses(tx, sc, &img, true)
 }
 
-// tagsOf returns the tags in a request for the new image and for its snapshots.
-func tagsOf(ctx context.Context, specs []ec2types.TagSpecification) (image, snapshot tag.Set, err error) {
-	if image, err = tag.Specified(ctx, specs, ec2types.ResourceTypeImage, ec2types.ResourceTypeSnapshot); err != nil {
-		return nil, nil, err
+// draft returns a new image with the name, description and tags of a request, and the tags for its snapshots.
+func (s *Service) draft(ctx context.Context, name, description *string, specs []ec2types.TagSpecification) (img Image, snapshotTags tag.Set, err error) {
+	img = Image{ID: ids.Resource("ami"), Name: aws.ToString(name), Description: aws.ToString(description), Created: s.Now()}
+	if err = checkName(img.Name); err != nil {
+		return img, nil, err
 	}
-	snapshot, err = tag.Specified(ctx, specs, ec2types.ResourceTypeSnapshot, ec2types.ResourceTypeImage)
-	return image, snapshot, err
+	if img.Tags, err = tag.Specified(ctx, specs, ec2types.ResourceTypeImage, ec2types.ResourceTypeSnapshot); err != nil {
+		return img, nil, err
+	}
+	snapshotTags, err = tag.Specified(ctx, specs, ec2types.ResourceTypeSnapshot, ec2types.ResourceTypeImage)
+	return img, snapshotTags, err
 }
 
 // CreateImage creates an image from an instance. It takes snapshots of the instance's volumes, including the data on
 // its root volume.
 func (s *Service) CreateImage(ctx context.Context, in *awsec2.CreateImageInput) (*awsec2.CreateImageOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	if err := checkName(aws.ToString(in.Name)); err != nil {
-		return nil, err
-	}
-	tags, snapshotTags, err := tagsOf(ctx, in.TagSpecifications)
+	img, snapshotTags, err := s.draft(ctx, in.Name, in.Description, in.TagSpecifications)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +80,7 @@ func (s *Service) CreateImage(ctx context.Context, in *awsec2.CreateImageInput) 
 	if i.State != record.Running && i.State != record.Stopped && i.State != record.Stopping {
 		return nil, ec2err.New("IncorrectState", "The instance '%s' is not in the 'running' or 'stopped' state.", i.ID) // from memory
 	}
-	img := Image{
-		ID: ids.Resource("ami"), Name: *in.Name, Description: aws.ToString(in.Description), Created: s.Now(), SourceInstance: i.ID, Tags: tags,
-	}
-	img.SourceImage, img.SourceRegion = i.ImageID, sc.Region
+	img.SourceInstance, img.SourceImage, img.SourceRegion = i.ID, i.ImageID, sc.Region
 	var made []storage.Snapshot
 	var data []string
 	for _, d := range i.Devices {
@@ -137,10 +135,7 @@ func (s *Service) mapped(sc resource.Scope, devices []device, root string, mappi
 // RegisterImage creates an image from a snapshot of a root volume.
 func (s *Service) RegisterImage(ctx context.Context, in *awsec2.RegisterImageInput) (*awsec2.RegisterImageOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	if err := checkName(aws.ToString(in.Name)); err != nil {
-		return nil, err
-	}
-	tags, _, err := tagsOf(ctx, in.TagSpecifications)
+	img, _, err := s.draft(ctx, in.Name, in.Description, in.TagSpecifications)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +143,6 @@ func (s *Service) RegisterImage(ctx context.Context, in *awsec2.RegisterImageInp
 	if root == "" {
 		return nil, ec2err.Missing("rootDeviceName")
 	}
-	img := Image{ID: ids.Resource("ami"), Name: *in.Name, Description: aws.ToString(in.Description), Created: s.Now(), Tags: tags}
 	if img.Devices, err = s.mapped(sc, nil, "", in.BlockDeviceMappings); err != nil {
 		return nil, err
 	}
@@ -178,10 +172,7 @@ func (s *Service) RegisterImage(ctx context.Context, in *awsec2.RegisterImageInp
 // CopyImage copies an image within a region or from another one.
 func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*awsec2.CopyImageOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	if err := checkName(aws.ToString(in.Name)); err != nil {
-		return nil, err
-	}
-	tags, snapshotTags, err := tagsOf(ctx, in.TagSpecifications)
+	img, snapshotTags, err := s.draft(ctx, in.Name, in.Description, in.TagSpecifications)
 	if err != nil {
 		return nil, err
 	}
@@ -207,12 +198,9 @@ func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*aw
 	if err != nil || earlier != nil {
 		return earlier, err
 	}
-	img := Image{
-		ID: ids.Resource("ami"), Name: *in.Name, Description: aws.ToString(in.Description), Created: s.Now(), BaseImage: source.BaseName(),
-		SourceImage: source.ID, SourceRegion: from.Region, Tags: tags,
-	}
+	img.BaseImage, img.SourceImage, img.SourceRegion = source.BaseName(), source.ID, from.Region
 	if own, ok := s.find(s.Store, from, source.ID); ok && aws.ToBool(in.CopyImageTags) && own.OwnerID == sc.Account {
-		img.Tags = own.tags().With(tags)
+		img.Tags = own.tags().With(img.Tags)
 	}
 	var made []storage.Snapshot
 	var data []string

@@ -140,7 +140,7 @@ func TestOutputSurvivesAConnection(t *testing.T) {
 	p.acknowledge(0)
 	_ = p.conn.Close()
 	_ = p.ended()
-	if err := c.Send(StdErr, []byte("while nobody listened")); err != nil {
+	if err := c.Send(StdErr, []byte("sent while disconnected")); err != nil {
 		t.Fatal(err)
 	}
 	again := connect(t, c)
