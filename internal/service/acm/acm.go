@@ -23,6 +23,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -156,10 +157,8 @@ func (s *Service) Run(ctx context.Context) error {
 			return nil
 		case <-changed:
 		}
-		select {
-		case <-ctx.Done():
+		if !timing.Sleep(ctx, s.clock, pause) {
 			return nil
-		case <-s.clock.After(pause):
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (s *Service) AWS() awsapi.Service {
 		Handler: s,
 		Operations: []awsapi.Operation{
 			{Name: "RequestCertificate", Members: "DomainName DomainValidationOptions IdempotencyToken KeyAlgorithm Options.CertificateTransparencyLoggingPreference SubjectAlternativeNames Tags ValidationMethod",
-				Except: "a ValidationMethod other than DNS, which is to be given: without one AWS sends mail"},
+				Except: "every ValidationMethod but DNS; requests must specify it, because the default on AWS is EMAIL"},
 			{Name: "DescribeCertificate", Members: "CertificateArn", Settled: awsapi.SettledWhen(func(out *awsacm.DescribeCertificateOutput) bool { return string(out.Certificate.Status) != pending })},
 			{Name: "ListCertificates", Members: "CertificateStatuses Includes.keyTypes MaxItems NextToken SortBy SortOrder"},
 			{Name: "GetCertificate", Members: "CertificateArn"},
@@ -32,7 +32,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "ListTagsForCertificate", Members: "CertificateArn"},
 		},
 		Refused: []awsapi.Refusal{
-			{Operations: "ExportCertificate RevokeCertificate", Why: "No private key is kept, and no issuer is one that anyone trusts."},
+			{Operations: "ExportCertificate RevokeCertificate", Why: "Drydock keeps no private keys, and clients do not trust its issuer."},
 			{Operations: "RenewCertificate", Why: "There is no AWS Private CA. Public certificates are not renewed: no daemon runs for months."},
 			{Operations: "ResendValidationEmail", Why: "No mail is sent: certificates are validated by DNS."},
 			{Operations: "GetAccountConfiguration PutAccountConfiguration", Why: "No event is sent when a certificate is about to expire."},
