@@ -328,13 +328,6 @@ func (c *Channel) Closed() bool {
 	return c.closed
 }
 
-// Connected reports whether a client is connected.
-func (c *Channel) Connected() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.conn != nil
-}
-
 // Close closes the channel. If session is not empty, Close tells the client that the session has ended. The client
 // prints output.
 func (c *Channel) Close(session, output string) {
