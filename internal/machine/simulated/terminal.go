@@ -119,6 +119,9 @@ func (t *terminal) key(key byte) {
 	for len(t.typed) >= maxTyped && !t.hungUp {
 		t.changed.Wait()
 	}
+	if t.hungUp {
+		return
+	}
 	t.typed = append(t.typed, key)
 	t.changed.Broadcast()
 }
@@ -253,6 +256,7 @@ func (t *terminal) remember(line string) {
 // onTerminal runs a program on a terminal until it ends.
 func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.User, cmd machine.Command) (int, error) {
 	defer context.AfterFunc(ctx, t.hangUp)()
+	defer t.hangUp()          // or listen would wait for room in typed for good
 	go t.listen(stdinOf(cmd)) // ends when the client hangs up
 	first := loginShell{user: user, name: path.Base(cmp.Or(user.Shell, "/bin/bash")), login: true, env: t.env}
 	dir := cmp.Or(cmd.Dir, user.Home)

@@ -3,6 +3,7 @@ package ssm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 )
@@ -41,18 +43,35 @@ func (noFleet) Agent(_ context.Context, instanceID string) error {
 // https://github.com/aws/amazon-ssm-agent/blob/mainline/RELEASENOTES.md
 const agentVersion = "3.3.3050.0"
 
+// instances returns the running instances of an account and region. It forgets when the agents of others were connected.
+func (s *Service) instances(sc scope) []machine.Instance {
+	list := s.fleet.Instances(sc.Account, sc.Region)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.seen[sc], func(id string, _ time.Time) bool {
+		return !slices.ContainsFunc(list, func(i machine.Instance) bool { return i.ID == id })
+	})
+	if len(s.seen[sc]) == 0 {
+		delete(s.seen, sc)
+	}
+	return list
+}
+
 // ping returns the state of an instance's agent, and when it was last connected. registered is false if it has not been
 // connected since the daemon started.
 func (s *Service) ping(ctx context.Context, in *machine.Instance) (status ssmtypes.PingStatus, at time.Time, registered bool) {
-	now := s.now()
+	sc, now := scope{regional.At(in.Account, in.Region)}, s.now()
 	connected := s.fleet.Agent(ctx, in.ID) == nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if connected {
-		s.seen[in.ID] = now
+		if s.seen[sc] == nil {
+			s.seen[sc] = map[string]time.Time{}
+		}
+		s.seen[sc][in.ID] = now
 		return ssmtypes.PingStatusOnline, now, true
 	}
-	at, registered = s.seen[in.ID]
+	at, registered = s.seen[sc][in.ID]
 	return ssmtypes.PingStatusConnectionLost, at, registered
 }
 
@@ -76,7 +95,7 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 		}
 	}
 	var all []ssmtypes.InstanceInformation
-	for _, i := range s.fleet.Instances(sc.Account, sc.Region) {
+	for _, i := range s.instances(sc) {
 		status, at, registered := s.ping(ctx, &i)
 		if !registered {
 			continue
@@ -144,7 +163,7 @@ func matches(tags map[string]string, info *ssmtypes.InstanceInformation, filters
 // target returns an instance of an account. It returns false if the instance is not running or its agent is not
 // connected.
 func (s *Service) target(ctx context.Context, sc scope, id string) (machine.Instance, bool) {
-	list := s.fleet.Instances(sc.Account, sc.Region)
+	list := s.instances(sc)
 	i := slices.IndexFunc(list, func(in machine.Instance) bool { return in.ID == id })
 	if i < 0 {
 		return machine.Instance{}, false

@@ -158,7 +158,7 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 	for _, id := range targets {
 		c.Invocations = append(c.Invocations, invocation{InstanceID: id, Status: "Pending"})
 	}
-	running, ok := s.began(c.ID, len(targets))
+	running, ok := s.began(sc, c.ID, len(targets))
 	if !ok {
 		return nil, awserr.New("ThrottlingException", "Rate exceeded")
 	}
@@ -171,17 +171,24 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 	return &awsssm.SendCommandOutput{Command: &out}, nil
 }
 
+// A runningCommand is a command that has not ended.
+type runningCommand struct {
+	account string
+	cancel  context.CancelCauseFunc
+}
+
 // began reserves room for a command and returns its context, which CancelCommand ends. It returns false if too many
 // invocations are running.
-func (s *Service) began(id string, invocations int) (context.Context, bool) {
+func (s *Service) began(sc scope, id string, invocations int) (context.Context, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running+invocations > maxRunning {
+	if s.ending || s.running+invocations > maxRunning {
 		return nil, false
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	s.running += invocations
-	s.cancels[id] = cancel
+	s.cancels[id] = runningCommand{sc.Account, cancel}
+	s.working.Add(1)
 	return ctx, true
 }
 
@@ -190,13 +197,20 @@ func (s *Service) done(id string, invocations int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running -= invocations
-	s.cancels[id]()
+	s.cancels[id].cancel(nil)
 	delete(s.cancels, id)
+	s.working.Done()
 }
 
-// keepCommand stores the record of a new command and removes the oldest ones.
+// keepCommand stores the record of a new command and removes the oldest ones that have ended.
 func (s *Service) keepCommand(ctx context.Context, sc scope, c commandRecord) error {
-	all := commands.All(s.store, sc.All())
+	s.mu.Lock()
+	running := maps.Clone(s.cancels)
+	s.mu.Unlock()
+	all := slices.DeleteFunc(commands.All(s.store, sc.All()), func(i store.Item[commandRecord]) bool {
+		_, ok := running[i.Value.ID]
+		return ok
+	})
 	slices.SortFunc(all, func(a, b store.Item[commandRecord]) int { return a.Value.Requested.Compare(b.Value.Requested) })
 	return s.store.Update(ctx, func(tx *store.Tx) error {
 		for _, i := range all[:min(max(0, len(all)-maxCommands+1), 20)] {
@@ -242,6 +256,8 @@ func (s *Service) runOne(ctx context.Context, sc scope, id string, n int, target
 	update(func(i *invocation) {
 		i.Ended, i.Code, i.Stdout, i.Stderr = s.now(), int32(status), stdout.text.String(), stderr.text.String() //nolint:gosec // a byte
 		switch {
+		case errors.Is(context.Cause(ctx), errEnding):
+			i.Status, i.Code = "TimedOut", -1
 		case ctx.Err() != nil:
 			i.Status, i.Code = "Cancelled", -1
 		case errors.Is(err, context.DeadlineExceeded):
@@ -325,8 +341,9 @@ func (s *Service) found(ctx context.Context, id, instance *string) []commandReco
 			continue
 		}
 		c.Invocations = slices.Clone(c.Invocations) // the store shares them with other readers
+		_, isRunning := running[c.ID]
 		for n := range c.Invocations {
-			if i := &c.Invocations[n]; running[c.ID] == nil && (i.Status == "Pending" || i.Status == "InProgress") {
+			if i := &c.Invocations[n]; !isRunning && (i.Status == "Pending" || i.Status == "InProgress") {
 				i.Status, i.Code = "TimedOut", -1
 			}
 		}
@@ -433,8 +450,8 @@ func (s *Service) CancelCommand(ctx context.Context, in *awsssm.CancelCommandInp
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if cancel := s.cancels[*in.CommandId]; cancel != nil {
-		cancel()
+	if c, ok := s.cancels[*in.CommandId]; ok {
+		c.cancel(nil)
 	}
 	return &awsssm.CancelCommandOutput{}, nil
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ssm/datachannel"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A live is a session that has not ended.
@@ -31,10 +34,12 @@ type live struct {
 	begin   sync.Once
 	finish  sync.Once
 
-	shaken chan struct{} // closed when the client has answered the handshake
+	shaken chan struct{} // closed when the client has answered the handshake, with response
 	answer sync.Once
-	keys   *io.PipeReader // what the client sends to a program
-	typed  *io.PipeWriter
+	// response is set before shaken is closed.
+	response handshakeResponse
+	keys     *io.PipeReader // what the client sends to a program or a port
+	typed    *io.PipeWriter
 
 	mu         sync.Mutex
 	token      [32]byte
@@ -42,7 +47,7 @@ type live struct {
 	active     time.Time
 	size       machine.Size
 	program    machine.Process // nil until it runs
-	conn       net.Conn        // of a port session; nil while it has no connection
+	conn       net.Conn        // of a port session that carries one connection at a time; nil while it has none
 }
 
 func newLive(s *Service, sc scope, rec sessionRecord, p plan) *live {
@@ -149,10 +154,38 @@ func (l *live) end(text string) {
 			r.Ended = l.s.now()
 			return nil
 		})
-		if err != nil {
+		if store.IgnoreNotFound(err) != nil { // there is no record if it could not be stored or its account was reset
 			l.s.log.Warn("the end of a session could not be stored", "session", l.rec.ID, "error", err)
 		}
 	})
+}
+
+// A handshakeResponse is what the client answers to the handshake's request.
+type handshakeResponse struct{ ClientVersion string }
+
+// muxed reports whether the client carries several connections of a port session at once.
+func (l *live) muxed() bool {
+	select {
+	case <-l.shaken:
+		return newer(l.response.ClientVersion, muxedAfter)
+	default:
+		return false
+	}
+}
+
+// newer reports whether a version, such as 1.2.707.0, is newer than another.
+func newer(version, than string) bool {
+	numbers := func(v string) (out []int) {
+		for part := range strings.SplitSeq(v, ".") {
+			n, err := strconv.Atoi(part)
+			if err != nil {
+				return out
+			}
+			out = append(out, n)
+		}
+		return out
+	}
+	return slices.Compare(numbers(version), numbers(than)) > 0
 }
 
 // receive handles what the client sends.
@@ -161,7 +194,7 @@ func (l *live) receive(payload uint32, data []byte) error {
 	case datachannel.Output:
 		l.touch()
 		switch {
-		case l.plan.port != 0:
+		case l.plan.port != 0 && !l.muxed():
 			return l.toPort(data)
 		case l.plan.document == documentNonInteractive:
 			return nil // its command reads nothing
@@ -182,7 +215,12 @@ func (l *live) receive(payload uint32, data []byte) error {
 			return program.Resize(machine.Size{Columns: size.Cols, Rows: size.Rows})
 		}
 	case datachannel.HandshakeResponse:
-		l.answer.Do(func() { close(l.shaken) })
+		var err error
+		l.answer.Do(func() {
+			err = json.Unmarshal(data, &l.response)
+			close(l.shaken)
+		})
+		return err
 	case datachannel.Flag:
 		if len(data) != 4 {
 			return nil
@@ -200,12 +238,11 @@ func (l *live) receive(payload uint32, data []byte) error {
 // run performs the handshake with the client and then runs the session's program.
 func (l *live) run() {
 	began := l.s.clock.Now()
-	kind, version := "Standard_Stream", agentVersion
+	kind := "Standard_Stream"
 	var properties any
 	switch {
 	case l.plan.port != 0:
-		// The plugin multiplexes connections if the agent is newer.
-		kind, version = "Port", "3.0.196.0"
+		kind = "Port"
 		properties = map[string]string{"portNumber": "", "localPortNumber": l.plan.local, "type": "LocalPortForwarding"}
 	case l.plan.document == documentInteractive:
 		kind = "InteractiveCommands"
@@ -213,7 +250,7 @@ func (l *live) run() {
 		kind = "NonInteractiveCommands"
 	}
 	action := map[string]any{"ActionType": "SessionType", "ActionParameters": map[string]any{"SessionType": kind, "Properties": properties}}
-	if l.send(datachannel.HandshakeRequest, map[string]any{"AgentVersion": version, "RequestedClientActions": []any{action}}) != nil {
+	if l.send(datachannel.HandshakeRequest, map[string]any{"AgentVersion": agentVersion, "RequestedClientActions": []any{action}}) != nil {
 		return
 	}
 	select {
@@ -224,10 +261,15 @@ func (l *live) run() {
 	if l.send(datachannel.HandshakeComplete, map[string]any{"HandshakeTimeToComplete": l.s.clock.Since(began), "CustomerMessage": ""}) != nil {
 		return
 	}
-	if l.plan.port != 0 {
-		return // the session lasts until the client ends it
+	var err error
+	switch {
+	case l.plan.port == 0:
+		err = l.runProgram()
+	case l.muxed():
+		err = l.runMuxed()
+	default:
+		return // receive does the rest until the client ends the session
 	}
-	err := l.runProgram()
 	text := ""
 	if err != nil && l.ctx.Err() == nil {
 		text = "----------ERROR-------\n" + err.Error()
@@ -299,53 +341,4 @@ echo "# User rules for ssm-user"; echo "ssm-user ALL=(ALL) NOPASSWD:ALL"; } > /e
 		err = errors.New("the user ssm-user could not be created")
 	}
 	return err
-}
-
-// toPort sends data to the port. It connects first if the client has a new connection.
-func (l *live) toPort(data []byte) error {
-	l.mu.Lock()
-	conn := l.conn
-	l.mu.Unlock()
-	if conn == nil {
-		m, ok := l.s.fleet.Machine(l.rec.Target)
-		if !ok {
-			return machine.ErrOff
-		}
-		host := l.plan.host
-		if host == "" {
-			host = "localhost"
-		}
-		var err error
-		if conn, err = m.Dial(l.ctx, host, l.plan.port); err != nil {
-			return l.channel.Send(datachannel.Flag, binary.BigEndian.AppendUint32(nil, datachannel.ConnectToPortError))
-		}
-		l.mu.Lock()
-		l.conn = conn
-		l.mu.Unlock()
-		go l.fromPort(conn) // ends when the connection is closed
-	}
-	if _, err := conn.Write(data); err != nil {
-		l.hangUp()
-	}
-	return nil
-}
-
-func (l *live) fromPort(conn net.Conn) {
-	_, _ = io.Copy(datachannel.Writer{Channel: l.channel, Payload: datachannel.Output}, conn) // either end may close it
-	_ = conn.Close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn == conn {
-		l.conn = nil
-	}
-}
-
-// hangUp closes the connection of a port session.
-func (l *live) hangUp() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn != nil {
-		_ = l.conn.Close() // fromPort ends
-		l.conn = nil
-	}
 }

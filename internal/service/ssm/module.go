@@ -1,11 +1,52 @@
 package ssm
 
 import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
 	"github.com/drydock-dev/drydock/internal/module"
 )
 
 // Module declares the service to the daemon. fleet has the daemon's instances.
 func (s *Service) Module(fleet Fleet) module.Module {
 	s.fleet = fleet
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable()}
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.run, Reset: s.reset}
+}
+
+// errEnding is why commands end when the daemon does.
+var errEnding = errors.New("the daemon ends")
+
+// run waits for the end of the daemon, and then ends all sessions and commands and stores how they ended.
+func (s *Service) run(ctx context.Context) error {
+	<-ctx.Done()
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
+	s.endAll("")
+	s.working.Wait()
+	return nil
+}
+
+// reset ends the sessions and commands of an account, or of all accounts if account is empty.
+func (s *Service) reset(_ context.Context, account string) error {
+	s.endAll(account)
+	return nil
+}
+
+func (s *Service) endAll(account string) {
+	s.mu.Lock()
+	sessions := slices.Collect(maps.Values(s.live))
+	for _, c := range s.cancels {
+		if account == "" || c.account == account {
+			c.cancel(errEnding)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range sessions {
+		if account == "" || l.sc.Account == account {
+			l.end("")
+		}
+	}
 }

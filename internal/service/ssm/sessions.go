@@ -142,31 +142,35 @@ func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput
 	rec := sessionRecord{
 		ID: sessionName(&call.Principal), Target: target.ID, Owner: call.Principal.ARN, UserID: call.Principal.UserID, Document: p.document, Reason: aws.ToString(in.Reason), Started: s.now(),
 	}
-	l := newLive(s, sc, rec, p)
-	token, err := l.newToken()
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	count := 0
-	for _, other := range s.live {
-		if other.rec.Target == target.ID {
-			count++
-		}
-	}
-	if count < maxPerTarget {
-		s.live[rec.ID] = l
-	}
-	s.mu.Unlock()
-	if count >= maxPerTarget {
+	l := s.admit(sc, rec, p)
+	if l == nil {
 		return nil, awserr.New("ThrottlingException", "Rate exceeded")
 	}
+	token := l.newToken()
 	if err := s.record(ctx, sc, rec); err != nil {
 		l.end("")
 		return nil, err
 	}
 	go l.watch() // ends with the session
 	return &awsssm.StartSessionOutput{SessionId: aws.String(rec.ID), TokenValue: &token, StreamUrl: aws.String(s.streamURL(rec.ID))}, nil
+}
+
+// admit returns a new session, or nil if its target has too many or the daemon ends.
+func (s *Service) admit(sc scope, rec sessionRecord, p plan) *live {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := 0
+	for _, other := range s.live {
+		if other.rec.Target == rec.Target {
+			count++
+		}
+	}
+	if count >= maxPerTarget || s.ending {
+		return nil
+	}
+	l := newLive(s, sc, rec, p)
+	s.live[rec.ID] = l
+	return l
 }
 
 // sessionName returns a session's ID: the caller's name and 26 random characters, as on AWS. Policies refer to the
@@ -239,10 +243,7 @@ func (s *Service) ResumeSession(ctx context.Context, in *awsssm.ResumeSessionInp
 	if err != nil || l == nil {
 		return &awsssm.ResumeSessionOutput{SessionId: in.SessionId}, err
 	}
-	token, err := l.newToken()
-	if err != nil {
-		return nil, err
-	}
+	token := l.newToken()
 	return &awsssm.ResumeSessionOutput{SessionId: in.SessionId, TokenValue: &token, StreamUrl: aws.String(s.streamURL(l.rec.ID))}, nil
 }
 
@@ -325,16 +326,14 @@ func passes(x *ssmtypes.Session, filters []ssmtypes.SessionFilter) (bool, error)
 }
 
 // newToken returns a token that opens the data channel once, within a minute. Earlier tokens become invalid.
-func (l *live) newToken() (string, error) {
+func (l *live) newToken() string {
 	var b [48]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return "", err
-	}
+	_, _ = rand.Read(b[:]) // never fails
 	token := base64.StdEncoding.EncodeToString(b[:])
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.token, l.tokenUntil = sha256.Sum256([]byte(token)), l.s.clock.Now().Add(tokenLife)
-	return token, nil
+	return token
 }
 
 // admit reports whether a token opens the data channel now. If so, it uses the token up.

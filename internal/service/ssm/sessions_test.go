@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	"github.com/gorilla/websocket"
+	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -27,12 +29,14 @@ import (
 type fleet struct {
 	account string
 	agent   error
+	gone    bool // the instance is not running
+	dial    func(ctx context.Context, host string, port int) (net.Conn, error)
 }
 
 const instanceID = "i-0123456789abcdef0"
 
 func (f *fleet) Instances(account, region string) []machine.Instance {
-	if account != f.account || region != testkit.Region {
+	if f.gone || account != f.account || region != testkit.Region {
 		return nil
 	}
 	return []machine.Instance{{ID: instanceID, Account: account, Region: region, PrivateIP: netip.MustParseAddr("10.0.0.9")}}
@@ -42,12 +46,19 @@ func (f *fleet) Tags(string, string, string) map[string]string {
 	return map[string]string{"team": "shop"}
 }
 
-func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{}, true }
+func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{dial: f.dial}, true }
 
 func (f *fleet) Agent(context.Context, string) error { return f.agent }
 
 // A computer prints its user and command, and echoes what is typed.
-type computer struct{ machine.Machine }
+type computer struct {
+	machine.Machine
+	dial func(ctx context.Context, host string, port int) (net.Conn, error)
+}
+
+func (c computer) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
+	return c.dial(ctx, host, port)
+}
 
 func (computer) Exec(ctx context.Context, cmd machine.Command) (machine.Process, error) {
 	p := program{ended: make(chan error, 1)}
@@ -86,22 +97,38 @@ func (p program) Wait() (int, error) { return 0, <-p.ended }
 
 func (p program) Resize(machine.Size) error { return nil }
 
-func TestSessions(t *testing.T) {
-	f := &fleet{}
-	var service *ssm.Service
-	channels := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !service.ServesChannel(r) {
+// A world is an API server with the service, a server for data channels and one instance.
+type world struct {
+	*testkit.Server
+	fleet   *fleet
+	service *ssm.Service
+	client  *awsssm.Client
+	stop    func() // ends the service as the daemon does
+}
+
+func newWorld(t testing.TB, clock clock.Clock) *world {
+	t.Helper()
+	w := &world{fleet: &fleet{}}
+	channels := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if !w.service.ServesChannel(r) {
 			t.Errorf("not a channel: %s", r.URL)
 		}
-		service.ServeChannel(w, r)
+		w.service.ServeChannel(rw, r)
 	}))
 	t.Cleanup(channels.Close)
-	srv := testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		service = ssm.New(ssm.Config{Store: st, Fleet: f, EndpointURL: channels.URL})
-		return []awsapi.Service{service.AWS()}
+	w.Server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		w.service = ssm.New(ssm.Config{Store: st, Fleet: w.fleet, EndpointURL: channels.URL, Clock: clock})
+		return []awsapi.Service{w.service.AWS()}
 	}})
-	f.account = srv.Account(t)
-	c, ctx := awsssm.NewFromConfig(srv.AWSConfig(f.account)), t.Context()
+	w.stop = testkit.Run(t, w.service.Module(w.fleet).Run)
+	w.fleet.account = w.Account(t)
+	w.client = awsssm.NewFromConfig(w.AWSConfig(w.fleet.account))
+	return w
+}
+
+func TestSessions(t *testing.T) {
+	w := newWorld(t, nil)
+	f, c, ctx := w.fleet, w.client, t.Context()
 	start := func(in *awsssm.StartSessionInput) (*awsssm.StartSessionOutput, error) {
 		if in.Target == nil {
 			in.Target = aws.String(instanceID)
@@ -284,4 +311,35 @@ func TestCommands(t *testing.T) {
 	testkit.WantError(t, err, "InvalidDocument", "Document with name nothing does not exist.")
 	_, err = c.SendCommand(ctx, &awsssm.SendCommandInput{DocumentName: aws.String("AWS-RunShellScript"), InstanceIds: []string{instanceID}, Parameters: map[string][]string{"command": {"x"}}})
 	testkit.WantErrorWith(t, err, "InvalidParameters", "has no parameter command")
+}
+
+// TestRunningCommandsAreKept checks that the record of a command that is still running outlives any number of others.
+func TestRunningCommandsAreKept(t *testing.T) {
+	w := newWorld(t, nil)
+	send := func(script string, targets ...string) string {
+		t.Helper()
+		in := &awsssm.SendCommandInput{DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {script}}, InstanceIds: targets}
+		if targets == nil {
+			in.Targets = []ssmtypes.Target{{Key: aws.String("tag:team"), Values: []string{"nobody"}}} // a command that ends at once
+		}
+		out, err := w.client.SendCommand(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *out.Command.CommandId
+	}
+	hanging := send("hang", instanceID)
+	for range 205 {
+		send("date")
+	}
+	if _, err := w.client.CancelCommand(t.Context(), &awsssm.CancelCommandInput{CommandId: &hanging}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		out, err := w.client.GetCommandInvocation(t.Context(), &awsssm.GetCommandInvocationInput{CommandId: &hanging, InstanceId: aws.String(instanceID)})
+		if err == nil && out.Status != "Cancelled" {
+			err = errors.New("the status is " + string(out.Status))
+		}
+		return err
+	})
 }

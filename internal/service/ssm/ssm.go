@@ -51,19 +51,20 @@ type Service struct {
 	fleet    Fleet
 	endpoint string
 
-	mu   sync.Mutex
-	seen map[string]time.Time // when an instance's agent was last connected
-	live map[string]*live     // sessions by ID
-	// cancels has the cancel functions of the running commands by ID. running is the number of their invocations.
-	cancels map[string]context.CancelFunc
-	running int
+	mu      sync.Mutex
+	seen    map[scope]map[string]time.Time // when the agents of instances that run were last connected
+	live    map[string]*live               // sessions by ID
+	cancels map[string]runningCommand      // by ID
+	running int                            // the number of their invocations
+	ending  bool                           // the daemon ends, so nothing new starts
+	working sync.WaitGroup
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
 	s := &Service{
 		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}),
-		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[string]time.Time{}, live: map[string]*live{}, cancels: map[string]context.CancelFunc{},
+		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[scope]map[string]time.Time{}, live: map[string]*live{}, cancels: map[string]runningCommand{},
 	}
 	if s.image == nil {
 		s.image = func(_ context.Context, _, region, id string) (bool, error) {

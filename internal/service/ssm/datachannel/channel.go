@@ -25,6 +25,7 @@ const MaxPayload = 1024
 const (
 	maxFrame  = 16 << 10 // a client's largest frame; the plugin's carry 1,024 bytes
 	window    = 128      // unacknowledged frames, and frames that arrived early
+	maxQueued = 1 << 20  // bytes that the session has not read; the plugin resends one frame in 100 ms, so losing any is slow
 	resendIn  = 300 * time.Millisecond
 	writeIn   = 10 * time.Second // a client that reads nothing for this long is disconnected
 	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
@@ -42,13 +43,13 @@ type Channel struct {
 	// receive handles what the client sends, in order. It may block until the session reads. An error closes the channel.
 	receive func(payload uint32, data []byte) error
 
-	serving sync.Mutex    // one connection at a time
-	consume sync.Once     // starts the goroutine that calls receive
-	input   chan message  // what the client has sent
-	done    chan struct{} // closed with the channel
+	serving sync.Mutex // one connection at a time
+	consume sync.Once  // starts the goroutine that calls receive
 
 	mu      sync.Mutex
 	changed *sync.Cond
+	input   []message       // what the client has sent
+	queued  int             // its bytes
 	conn    *websocket.Conn // nil while no client is connected
 	closed  bool
 	next    int64 // the next frame's number
@@ -69,7 +70,7 @@ type sent struct {
 
 // New returns a channel without a client.
 func New(receive func(payload uint32, data []byte) error) *Channel {
-	c := &Channel{receive: receive, input: make(chan message, window), done: make(chan struct{}), early: map[int64]message{}}
+	c := &Channel{receive: receive, early: map[int64]message{}}
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -156,9 +157,11 @@ func (c *Channel) handle(m message) error {
 		}
 		c.acknowledged(ack.Sequence)
 	case typeInput:
-		select {
-		case c.input <- m:
-		default: // not acknowledged, so the client sends it again
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if size := len(m.data) + payloadOffset; c.queued+size <= maxQueued { // else it is not acknowledged, so the client sends it again
+			c.input, c.queued = append(c.input, m), c.queued+size
+			c.changed.Broadcast()
 		}
 	}
 	return nil // other messages are not for the agent
@@ -167,14 +170,23 @@ func (c *Channel) handle(m message) error {
 // receiveAll hands over what clients send until the channel is closed.
 func (c *Channel) receiveAll() {
 	for {
-		select {
-		case <-c.done:
+		c.mu.Lock()
+		for len(c.input) == 0 && !c.closed {
+			c.changed.Wait()
+		}
+		if c.closed {
+			c.mu.Unlock()
 			return
-		case m := <-c.input:
-			if c.inOrder(m) != nil {
-				c.Close("", "")
-				return
-			}
+		}
+		m := c.input[0]
+		c.input, c.queued = c.input[1:], c.queued-len(m.data)-payloadOffset
+		if len(c.input) == 0 {
+			c.input = nil // free the array
+		}
+		c.mu.Unlock()
+		if c.inOrder(m) != nil {
+			c.Close("", "")
+			return
 		}
 	}
 }
@@ -336,8 +348,7 @@ func (c *Channel) Close(session, output string) {
 		c.mu.Unlock()
 		return
 	}
-	c.closed = true
-	close(c.done)
+	c.closed, c.input = true, nil
 	c.changed.Broadcast()
 	conn := c.conn
 	c.mu.Unlock()
