@@ -360,6 +360,16 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 		{"whoami; echo last", "last"},
 		{"\r", "ec2-user\r\nlast\r\n"},
 		{"no-such-program\r", "no-such-program: command not found\r\n"},
+		// Lines longer than a line editor takes at once.
+		{"echo " + strings.Repeat("é", 5000) + "|wc -c\r", "10001\r\n"},
+		{"cat > long\r" + strings.Repeat("x", 9000) + "\ry\r\x04", "y\r\n"},
+		{"wc -c < long\r", "9003\r\n"},
+		{strings.Repeat("x", 3998) + "\x03", "^C\r\n"},
+		{strings.Repeat("x", 5000) + "\x03", "^C\r\n"},
+		{"echo status $?\r", "status 130\r\n"},
+		{"sleep 1000\r", "sleep 1000\r\n"},
+		{strings.Repeat("x\r", 40<<10) + "\x03", "^C\r\n"},
+		{"echo status $?\r", "status 130\r\n"},
 	} {
 		if _, err := io.WriteString(keys, step.keys); err != nil {
 			t.Fatal(err)

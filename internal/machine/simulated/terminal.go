@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"golang.org/x/term"
 	"mvdan.cc/sh/v3/syntax"
@@ -35,7 +36,10 @@ type terminal struct {
 	hungUp    bool          // nothing more will be typed
 	reading   bool          // a line is being edited
 	edited    bool          // part of that line has been typed
-	cancelled int           // how many lines in typed end with Ctrl-C
+	fed       int           // the bytes of it that the line editor has
+	escape    int           // how many of the next bytes may belong to a key's sequence
+	part      bool          // the editor's last line goes on in the next one
+	cancelled bool          // the editor's last line was ended by Ctrl-C
 	interrupt chan struct{} // interrupts the running command line; nil if none is running
 	pending   bool          // Ctrl-C was typed while no line was being edited and no command was running
 	history   []string
@@ -43,7 +47,8 @@ type terminal struct {
 
 // Bounds of a terminal.
 const (
-	maxTyped   = 64 << 10 // bytes typed ahead
+	maxTyped   = 1 << 20  // bytes typed ahead
+	maxEdited  = 4000     // bytes of a line that the line editor gets at once; it drops what is beyond 4,096 characters
 	maxCommand = 64 << 10 // bytes of a command with several lines
 	maxHistory = 500
 	maxShells  = 50 // started from one another
@@ -134,7 +139,7 @@ func (t *terminal) stop() {
 	if reading {
 		t.cancel()
 	} else {
-		t.typed, t.pending = nil, running == nil
+		t.typed, t.pending, t.fed, t.escape, t.edited = nil, running == nil, 0, 0, false
 	}
 	t.changed.Broadcast()
 	t.mu.Unlock()
@@ -148,8 +153,7 @@ func (t *terminal) stop() {
 
 // cancel ends the line that is being edited and shows ^C at its end, as bash does. The caller holds t.mu.
 func (t *terminal) cancel() {
-	t.typed = append(t.typed, 0x05, '^', 'C', '\r')
-	t.cancelled++
+	t.typed = append(t.typed, 0x05, '^', 'C', keyInterrupt)
 	t.changed.Broadcast()
 }
 
@@ -166,7 +170,7 @@ func (t *terminal) Read(p []byte) (int, error) {
 	// Return at most one line, because the next one may be for another reader. Ctrl-D ends the input if nothing has
 	// been typed before it. It is handled here because the editor would see the same Ctrl-D again and again.
 	defer t.changed.Broadcast()
-	n := bytes.IndexAny(t.typed, "\r\n\x04") + 1
+	n := bytes.IndexAny(t.typed, "\r\n\x03\x04") + 1
 	switch {
 	case n == 0:
 		n = len(t.typed)
@@ -179,9 +183,27 @@ func (t *terminal) Read(p []byte) (int, error) {
 	case t.typed[n-1] == keyEnd:
 		n--
 	}
+	if room := maxEdited - t.fed; room > 0 {
+		n = min(n, room)
+	} else if n = 1; t.escape == 0 && t.typed[0] >= ' ' && t.typed[0] != 0x7f && utf8.RuneStart(t.typed[0]) {
+		t.fed, t.part = 0, true
+		return copy(p, "\r"), nil
+	}
 	n = copy(p, t.typed[:n])
-	t.edited = t.typed[n-1] != '\r' && t.typed[n-1] != '\n'
-	t.reading = t.reading && t.edited
+	for _, key := range p[:n] {
+		t.escape = max(t.escape-1, 0)
+		if key == 0x1b {
+			t.escape = 8
+		}
+	}
+	t.fed, t.edited = t.fed+n, true
+	switch p[n-1] {
+	case keyInterrupt:
+		p[n-1], t.cancelled = '\r', true
+		fallthrough
+	case '\r', '\n':
+		t.fed, t.edited, t.reading = 0, false, false
+	}
 	t.typed = t.typed[n:]
 	return n, nil
 }
@@ -189,43 +211,53 @@ func (t *terminal) Read(p []byte) (int, error) {
 // errCancelled says that a line was ended by Ctrl-C.
 var errCancelled = errors.New("cancelled")
 
-// line reads one line.
-func (t *terminal) line(prompt string) (string, error) {
+// line reads one line. If it is long, line returns a part of it, and whole is false.
+func (t *terminal) line(prompt string) (text string, whole bool, err error) {
 	t.screen.SetPrompt(prompt)
 	t.mu.Lock()
 	cancelled := t.pending
 	t.pending, t.reading = false, !cancelled
 	t.mu.Unlock()
 	if cancelled {
-		return "", errCancelled
+		return "", true, errCancelled
 	}
-	text, err := t.screen.ReadLine()
+	text, err = t.screen.ReadLine()
 	if errors.Is(err, term.ErrPasteIndicator) {
 		err = nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.reading = false
-	if strings.HasSuffix(text, "^C") && t.cancelled > 0 {
-		t.cancelled--
-		return "", errCancelled
+	whole, cancelled = !t.part, t.cancelled
+	t.part, t.cancelled, t.reading = false, false, false
+	if cancelled {
+		return "", true, errCancelled
 	}
-	return text, err
+	return text, whole, err
 }
 
 // input is the terminal as the standard input of a command line.
-type input struct{ t *terminal }
+type input struct {
+	t    *terminal
+	rest string
+}
 
-func (i input) Read(p []byte) (int, error) {
-	text, err := i.t.line("")
-	if err != nil {
-		return 0, io.EOF
+func (i *input) Read(p []byte) (int, error) {
+	if i.rest == "" {
+		text, whole, err := i.t.line("")
+		if err != nil {
+			return 0, io.EOF
+		}
+		if i.rest = text; whole {
+			i.rest += "\n"
+		}
 	}
-	return copy(p, text+"\n"), nil // a line is no longer than the line editor allows, 4,096 bytes
+	n := copy(p, i.rest)
+	i.rest = i.rest[n:]
+	return n, nil
 }
 
 // Close ends a pending read whose result is no longer needed.
-func (i input) Close() error {
+func (i *input) Close() error {
 	i.t.mu.Lock()
 	defer i.t.mu.Unlock()
 	if i.t.reading {
@@ -351,13 +383,23 @@ func (t *terminal) started(l *shell.Login) loginShell {
 func (t *terminal) command(s *loginShell) (string, error) {
 	prompt, text := t.prompt(s), ""
 	for {
-		line, err := t.line(prompt)
+		line, whole, err := t.line(prompt)
 		if err != nil {
 			return "", err
 		}
-		text += line
+		if len(text) <= maxCommand {
+			text += line
+		}
+		if !whole {
+			prompt = ""
+			continue
+		}
+		if len(text) > maxCommand {
+			_, _ = fmt.Fprintf(t.screen, "%s: the command is too long for this terminal\n", s.name) // the client may be gone
+			return "", errCancelled
+		}
 		_, err = syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text+"\n"), "")
-		if !syntax.IsIncomplete(err) || len(text) > maxCommand {
+		if !syntax.IsIncomplete(err) {
 			t.remember(text)
 			return text, nil
 		}
@@ -405,7 +447,7 @@ func (t *terminal) run(ctx context.Context, s *loginShell, command string) (shel
 		job.Name = "-" + s.name
 	}
 	job.Env = append(slices.Clone(s.env), environment(s.user)...)
-	job.Stdin, job.Stdout, job.Stderr = input{t}, t.screen, t.screen
+	job.Stdin, job.Stdout, job.Stderr = &input{t: t}, t.screen, t.screen
 	before := job.FS.Image()
 	res, err := t.c.rt.cfg.RunScript(ctx, job)
 	t.mu.Lock()

@@ -223,6 +223,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			}
 		})
 	}
+	var reading atomic.Bool // the terminal; a child asks only once at a time
 	begin := time.Now()
 	tooLate := func() bool { return ctx.Err() == nil && time.Since(begin) >= timeout }
 	for {
@@ -248,9 +249,13 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 				_, _ = out.Write(m.Output.Text) // the writer is our own
 			}
 		case m.Want && job.Terminal:
+			if !reading.CompareAndSwap(false, true) {
+				continue
+			}
 			running.Go(func() {
 				b := make([]byte, 4<<10)
 				n, err := job.Stdin.Read(b)
+				reading.Store(false)                                                              // before the child can ask again
 				_ = c.send(message{Input: &inputMessage{Text: b[:n], EOF: n == 0 && err != nil}}) // as above
 			})
 		case m.Call != nil:

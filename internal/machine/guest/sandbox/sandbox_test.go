@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,11 +22,18 @@ import (
 
 // The test binary is the child as well.
 func TestMain(m *testing.M) {
-	if code, ok := (childproc.Modes{sandbox.Mode: sandbox.Main}).Dispatch(context.Background(), os.Args); ok {
+	main := sandbox.Main
+	if len(os.Args) > 1 && os.Args[1] == greedy {
+		main = sandbox.Greedy
+	}
+	if code, ok := (childproc.Modes{sandbox.Mode: main}).Dispatch(context.Background(), os.Args); ok {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())
 }
+
+// greedy is the argument that makes a child sandbox.Greedy.
+const greedy = "greedy"
 
 func newPool(t testing.TB, cfg sandbox.Config) *sandbox.Pool {
 	t.Helper()
@@ -300,4 +308,37 @@ func TestQueriesOfTheAWSCLIRunInTheChild(t *testing.T) {
 	if !errors.Is(err, sandbox.ErrKilled) && !errors.Is(err, sandbox.ErrTimeout) {
 		t.Errorf("%.100q, %v", out, err)
 	}
+}
+
+// A child that asks for input again and again has one reader of the terminal.
+func TestOneReaderOfATerminal(t *testing.T) {
+	p := newPool(t, sandbox.Config{Args: []string{greedy}})
+	asked, keys := make(chan struct{}), &counted{typed: make(chan struct{})}
+	go func() {
+		<-asked
+		close(keys.typed)
+	}()
+	res, err := p.Run(t.Context(), shell.Job{FS: newFS(t), Terminal: true, Name: "s", Stdin: keys, Stdout: onWrite(func() { close(asked) })})
+	if n := keys.readers.Load(); err != nil || res.Status != 0 || n != 1 {
+		t.Errorf("%d readers at once: %+v, %v", n, res, err)
+	}
+}
+
+// counted is a terminal at which nothing is typed at first.
+type counted struct {
+	typed   chan struct{}
+	readers atomic.Int32
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	c.readers.Add(1)
+	<-c.typed
+	return copy(p, "x\n"), nil
+}
+
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
 }

@@ -1,0 +1,36 @@
+package sandbox
+
+import (
+	"context"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+)
+
+// Greedy is a child that asks for the terminal's input many times at once, and ends when it has it.
+func Greedy(ctx context.Context, env childproc.Env) int {
+	for {
+		b, err := env.Receive(ctx)
+		if err != nil {
+			return 0
+		}
+		m, err := decode(b)
+		if err != nil {
+			return 1
+		}
+		var out []message
+		switch {
+		case m.Job != nil:
+			for range 500 {
+				out = append(out, message{ID: m.ID, Want: true})
+			}
+			out = append(out, message{ID: m.ID, Output: &outputMessage{Text: []byte("asked\n")}})
+		case m.Input != nil:
+			out = append(out, message{ID: m.ID, End: &endMessage{}})
+		}
+		for _, o := range out {
+			if b, err = encode(o); err != nil || env.Report(b) != nil {
+				return 1
+			}
+		}
+	}
+}
