@@ -48,6 +48,7 @@ const (
 	EnableMetadata   Kind = "EnableMetadata"
 	SetHopLimit      Kind = "SetHopLimit"
 	ReplaceInstance  Kind = "ReplaceInstance"
+	RebootInstance   Kind = "RebootInstance"
 	RaiseQuota       Kind = "RaiseQuota"
 	ScaleNodegroup   Kind = "ScaleNodegroup"
 	ReplaceNodegroup Kind = "ReplaceNodegroup"

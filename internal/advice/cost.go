@@ -140,7 +140,7 @@ func (c *Change) price() {
 		c.Cost = effort(2)
 	case RaiseQuota, EnableKey, CreateObject, PatchObject, ClearFault, StartInstance, EnablePrivateDNS, AddRouteTable, EnableAttribute:
 		c.Cost.Effort = max(c.Cost.Effort, 1)
-	case RemoveTaint:
+	case RemoveTaint, RebootInstance:
 		c.Cost = effort(3) // affects all pods
 	}
 }

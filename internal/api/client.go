@@ -151,6 +151,20 @@ func (c *Client) WhyStack(ctx context.Context, p Place, name string) (StackExpla
 	return get[StackExplanation](ctx, c, "why/stack", p.values("name", name))
 }
 
+// A Caller is the owner of an access key.
+type Caller struct{ AccessKeyID, SessionToken string }
+
+// WhySession explains whether a caller can start a session with an instance. name may be its node's. An empty document
+// is the default one.
+func (c *Client) WhySession(ctx context.Context, p Place, name, by, document string, who Caller) (SessionExplanation, error) {
+	return get[SessionExplanation](ctx, c, "why/session", p.values("name", name, "by", by, "document", document, "key", who.AccessKeyID, "token", who.SessionToken))
+}
+
+// Try returns the commands that explain requests with an access key that have failed since a time.
+func (c *Client) Try(ctx context.Context, accessKeyID string, since time.Time) ([]string, error) {
+	return get[[]string](ctx, c, "why/try", url.Values{"key": {accessKeyID}, "since": {since.Format(time.RFC3339Nano)}})
+}
+
 // Stacks returns the names of the stacks that exist.
 func (c *Client) Stacks(ctx context.Context, p Place) ([]string, error) {
 	return get[[]string](ctx, c, "stacks", p.values())

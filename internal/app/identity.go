@@ -57,6 +57,12 @@ func (k keys) lookup(ctx context.Context, accessKeyID, sessionToken string) (sig
 	return sigv4.Credential{SecretKey: secret, SkipSignature: root, Principal: p}, nil
 }
 
+// caller returns the owner of an access key.
+func (k keys) caller(ctx context.Context, accessKeyID, sessionToken string) (awsapi.Principal, error) {
+	c, err := k.lookup(ctx, accessKeyID, sessionToken)
+	return c.Principal, err
+}
+
 // wellKnownKey is both the access key ID and the secret of the default user.
 const wellKnownKey = "test"
 

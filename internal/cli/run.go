@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -93,7 +94,26 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { newForwarder(info.URL, api.Bearer+info.Token, "").serve(ctx, ln) })
-	return o.runChild(child(path, args, childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())))
+	began := time.Now()
+	err = o.runChild(child(path, args, childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())))
+	if _, failed := errors.AsType[*ExitError](err); failed {
+		o.suggest(ctx, info, began)
+	}
+	return err
+}
+
+// suggest prints what explains the requests of a program that have failed, where AWS itself gives no reason.
+func (o *globalOptions) suggest(ctx context.Context, info api.DaemonInfo, began time.Time) {
+	daemon, err := o.client()
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	list, _ := daemon.Try(ctx, info.AccessKeyID, began) // the program's own error has been printed
+	for _, try := range list {
+		o.progress("Try: %s", try)
+	}
 }
 
 // childEnv returns base with the daemon's variables, its proxy and a CA bundle replacing the caller's own.

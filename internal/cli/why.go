@@ -15,5 +15,5 @@ func newWhy(o *globalOptions) *cobra.Command {
 }
 
 func whyCommands(o *globalOptions) []*cobra.Command {
-	return []*cobra.Command{newWhyReach(o), newWhyRequest(o), newWhyServiceAccount(o), newWhyNode(o), newWhyNodegroup(o), newWhyCluster(o), newWhyPod(o), newWhyStack(o)}
+	return []*cobra.Command{newWhyReach(o), newWhyRequest(o), newWhyServiceAccount(o), newWhyNode(o), newWhyNodegroup(o), newWhyCluster(o), newWhyPod(o), newWhySession(o), newWhyStack(o)}
 }

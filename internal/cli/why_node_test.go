@@ -54,6 +54,9 @@ func TestWhyNode(t *testing.T) {
 				return
 			}
 			_ = json.NewEncoder(w).Encode(brokenStack(name))
+		case "/_drydock/why/session":
+			asked = r.URL.Query().Encode()
+			_ = json.NewEncoder(w).Encode(api.SessionExplanation{Instance: name, Open: name == "i-2", Steps: []api.Step{{Name: "role", State: map[bool]string{true: api.StepOK, false: api.StepFailed}[name == "i-2"]}}})
 		case "/_drydock/why/nodes":
 			asked = r.URL.Query().Encode()
 			_ = json.NewEncoder(w).Encode(api.NodesExplanation{Cluster: "dev", Status: "ACTIVE", Nodes: []api.NodeExplanation{readyNode("i-2"), brokenNode("i-1")}})
@@ -84,6 +87,10 @@ func TestWhyNode(t *testing.T) {
 		{"a stack", []string{"stack", "shop"}, 1, "ROLLBACK_COMPLETE. First failed: Name.", "account=&name=shop&region=us-east-1"},
 		{"a healthy stack", []string{"stack", "well"}, 0, "CREATE_COMPLETE.", "account=&name=well&region=us-east-1"},
 		{"a stack as data", []string{"stack", "shop", "-o", "json"}, 1, `"logicalId": "Name"`, "account=&name=shop&region=us-east-1"},
+		{"no session", []string{"session", "i-1"}, 1, "No session: role fails.", "account=&by=ssm&document=&key=test&name=i-1&region=us-east-1&token="},
+		{"a session", []string{"session", "i-2", "--document", "mine"}, 0, "A session can be started.", "account=&by=ssm&document=mine&key=test&name=i-2&region=us-east-1&token="},
+		{"a session of another account", []string{"session", "i-1", "--account", "111122223333", "-o", "json"}, 1, `"open": false`, "account=111122223333&by=ssm&document=&key=111122223333&name=i-1&region=us-east-1&token="},
+		{"no way", []string{"session", "i-1", "--by", "telnet"}, 2, "--by \"telnet\" is not ssm", ""},
 		{"no such stack", []string{"stack", "none"}, 2, "drydock: no stack none is in us-east-1; a deleted stack is known by its ARN\nTry: aws cloudformation list-stacks --region us-east-1", "account=&name=none&region=us-east-1"},
 		{"a pod of two namespaces", []string{"pod", "shop/web", "-n", "bank"}, 2, "name different namespaces", ""},
 		{"no pod's name", []string{"pod", "a/b/c"}, 2, "is not [NAMESPACE/]NAME", ""},

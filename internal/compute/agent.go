@@ -37,7 +37,7 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 	if !computer.Abilities().Has(machine.Terminal) {
 		return errNoAgent
 	}
-	if !m.kubelets.Active(instanceID, "amazon-ssm-agent") {
+	if active, _ := m.Unit(instanceID, "amazon-ssm-agent"); !active {
 		return errAgentStopped
 	}
 	for _, action := range []string{node.ActionRegisterAgent, node.ActionControlChannel} {
@@ -46,6 +46,11 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 		}
 	}
 	return nil
+}
+
+// Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots.
+func (m *Machines) Unit(instanceID, unit string) (active, boots bool) {
+	return m.kubelets.Unit(instanceID, unit)
 }
 
 // Tags returns an instance's tags, which may have changed since it booted.

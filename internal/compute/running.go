@@ -130,6 +130,21 @@ func (m *Machines) Reach(ctx context.Context, in machine.Instance, host string, 
 	return (&guestConn{in: in, verdict: v}).origin(), nil
 }
 
+// Connect returns why the network refuses a connection of an instance, at once, or nil.
+func (m *Machines) Connect(ctx context.Context, in machine.Instance, host string, port int) error {
+	return m.calls().connect(ctx, in, host, port)
+}
+
+// Identity returns whose credentials the programs of an instance have.
+func (m *Machines) Identity(ctx context.Context, in machine.Instance) (awsapi.Principal, error) {
+	creds, err := m.credentials(ctx, in.ID)
+	if err != nil {
+		return awsapi.Principal{}, err
+	}
+	_, who, err := m.cfg.STS.OpenSession(ctx, creds.AccessKeyID, creds.SessionToken)
+	return who, err
+}
+
 // Metadata returns access to an instance's metadata service for a program that is the given number of hops away: 1 on
 // the instance itself.
 func (m *Machines) Metadata(instanceID string, hops int) http.RoundTripper {

@@ -17,6 +17,7 @@ const (
 	NotReady Outcome = "the node registers but stays NotReady"
 	Warned   Outcome = "the node is Ready; `drydock why` warns"
 	Pod      Outcome = "the node is Ready, but a pod does not run"
+	Session  Outcome = "the node is Ready, but nobody can start a session on it"
 )
 
 // World is a network with a cluster in which a row runs.
@@ -111,6 +112,7 @@ func All() []Failure {
 		{&Class{"boot", "Boot and user data", "User data tells an EKS image which cluster to join. It runs only once, when the instance first boots: to fix wrong user data, replace the instance."}, boot()},
 		{&Class{"versions", "Versions and tags", "Problems that do not keep a node out, but should still be fixed."}, versions()},
 		{&Class{"pods", "Pods that do not run", "The node is Ready, but a pod on it is not."}, pods()},
+		{&Class{"sessions", "Sessions that cannot be started", "`aws ssm start-session` says TargetNotConnected, whatever the reason is: the agent of the instance has no connection to Systems Manager."}, sessions()},
 	} {
 		for _, f := range class.rows {
 			f.Class = class.class
@@ -180,5 +182,6 @@ const (
 	docMaxPods   = "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html"
 	docIRSA      = "https://docs.aws.amazon.com/eks/latest/userguide/iam-roles-for-service-accounts.html"
 	docVPCDNS    = "https://docs.aws.amazon.com/vpc/latest/userguide/AmazonDNS-concepts.html"
+	docSSM       = "https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-troubleshooting.html"
 	docPods      = "https://kubernetes.io/docs/tasks/debug/debug-application/debug-pods/"
 )

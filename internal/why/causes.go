@@ -198,7 +198,7 @@ func causes() []cause {
 
 		// What IAM has decided: the policies of nodes that AWS manages, or internal/policy.
 		{by: node.ByIAM, code: "UnauthorizedOperation", rows: []string{"no-worker-policy", "no-cni-policy", "endpoint-policy"}},
-		{by: node.ByIAM, code: "AccessDeniedException", rows: []string{"no-registry-policy"}},
+		{by: node.ByIAM, code: "AccessDeniedException", rows: []string{"no-registry-policy", "session-policy"}},
 		{by: node.ByIAM, code: "provider", rows: []string{"pod-provider"}},
 
 		// What Kubernetes reports about nodes and pods.
@@ -218,6 +218,11 @@ func causes() []cause {
 		{by: byFargate, code: fargate.ReasonUnsupported, tests: "fargate.txtar"},
 		{by: byFargate, code: fargate.ReasonTooLarge, tests: "fargate.txtar"},
 		{by: byFargate, code: fargate.ReasonStorage, tests: "fargate.txtar"},
+
+		// What prevents sessions.
+		{by: byInstance, code: codeInstanceOff, tests: "TestWhySession"},
+		{by: byInstance, code: codeAgentStopped, tests: "TestWhySession"},
+		{by: node.ByImage, code: codeNoAgent, tests: "TestWhySession"},
 	}
 }
 

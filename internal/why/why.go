@@ -1,5 +1,5 @@
 // Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has come, whether a connection
-// can be made, why a request was refused, why a stack failed, and which chain leads from a service account to a role.
+// can be made, why a request was refused, why a stack failed, why no session can be started, and which chain leads from a service account to a role.
 // It gathers the evidence from services, machines and the journal, says which rule stopped the subject of the question,
 // and which command would change that. It changes nothing and decides nothing by itself.
 //
@@ -44,6 +44,8 @@ type Config struct {
 	Authorizer Authorizer
 	// API lists what keeps a stack's resources from being deleted.
 	API awsapi.API
+	// Caller returns the owner of an access key, and of a session token if there is one.
+	Caller func(ctx context.Context, accessKeyID, sessionToken string) (awsapi.Principal, error)
 	// Faults are the faults in force.
 	Faults *fault.Set
 	// Network returns the current network of an account and region.
@@ -119,6 +121,18 @@ type Machines interface {
 	PodSteps(id, namespace, pod string) []node.Step
 	// TryPull returns why an instance could not pull an image.
 	TryPull(ctx context.Context, id, image string) error
+	// Machine returns the computer behind an instance that is on.
+	Machine(id string) (machine.Machine, bool)
+	// Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots.
+	Unit(instanceID, unit string) (active, boots bool)
+	// Identity returns whose credentials the programs of an instance have.
+	Identity(ctx context.Context, in machine.Instance) (awsapi.Principal, error)
+	// Connect returns why the network refuses a connection from an instance, or nil.
+	Connect(ctx context.Context, in machine.Instance, host string, port int) error
+	// Call returns why a call of an instance's program would fail, or nil.
+	Call(ctx context.Context, in machine.Instance, c node.Call) error
+	// Agent returns why an instance's agent of Systems Manager is not connected, or nil.
+	Agent(ctx context.Context, instanceID string) error
 	// Permit returns fixes for the calls of an instance that IAM refuses, and the faults that make calls fail.
 	Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision)
 }
@@ -128,8 +142,9 @@ type Journal interface {
 	Query(f journal.Filter) iter.Seq2[journal.Entry, error]
 }
 
-// Authorizer evaluates a refused request again.
+// Authorizer evaluates a refused request again, or one that has not been made.
 type Authorizer interface {
+	Authorize(ctx context.Context, call *awsapi.Call, in any) error
 	Reconsider(ctx context.Context, e authz.Explanation, changes ...policy.Change) policy.Decision
 	Suggest(ctx context.Context, e authz.Explanation, changes ...policy.Change) []policy.Suggestion
 	// Stored returns what is currently stored about the resource of a refused request.
@@ -151,6 +166,8 @@ func (x *Explainer) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET /_drydock/why/reach", x.getWhyReach)
 	mux.HandleFunc("GET /_drydock/why/request", x.getWhyRequest)
 	mux.HandleFunc("GET /_drydock/why/serviceaccount", x.getWhyServiceAccount)
+	mux.HandleFunc("GET /_drydock/why/session", x.getWhySession)
+	mux.HandleFunc("GET /_drydock/why/try", x.getTry)
 	mux.HandleFunc("GET /_drydock/stacks", x.getStacks)
 	mux.HandleFunc("GET /_drydock/why/stack", x.getWhyStack)
 }

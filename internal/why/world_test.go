@@ -58,6 +58,20 @@ func (noMachines) PodSteps(_, _, _ string) []node.Step { return nil }
 
 func (noMachines) TryPull(context.Context, string, string) error { return nil }
 
+func (noMachines) Machine(string) (machine.Machine, bool) { return nil, false }
+
+func (noMachines) Unit(_, _ string) (active, boots bool) { return false, false }
+
+func (noMachines) Identity(context.Context, machine.Instance) (awsapi.Principal, error) {
+	return awsapi.Principal{}, errors.New("it does not run")
+}
+
+func (noMachines) Connect(context.Context, machine.Instance, string, int) error { return nil }
+
+func (noMachines) Call(context.Context, machine.Instance, node.Call) error { return nil }
+
+func (noMachines) Agent(context.Context, string) error { return errors.New("it does not run") }
+
 func (noMachines) Permit(context.Context, machine.Instance, awsapi.Principal, []node.Call) ([]advice.Fix, []*node.Decision) {
 	return nil, nil
 }

@@ -191,7 +191,7 @@ func (f *failure) launch(t *testing.T) {
 	}
 	f.writeUserData(t, f.UserData)
 	f.launchBy(t, f.Launch)
-	if len(f.After) > 0 {
+	if len(f.After) > 0 || f.Outcome == failures.Session {
 		f.waitReady(t)
 		f.run(t, f.After)
 	}
@@ -291,7 +291,7 @@ func (w *failureWorld) compareNodes(t *testing.T, phase string, rows []*failure)
 		want := "Ready"
 		if phase == "explain" {
 			want = map[failures.Outcome]string{failures.Out: "", failures.NotReady: "NotReady"}[f.Outcome]
-			if f.Outcome == failures.Warned || f.Outcome == failures.Pod {
+			if f.Outcome == failures.Warned || f.Outcome == failures.Pod || f.Outcome == failures.Session {
 				want = "Ready"
 			}
 		}

@@ -104,7 +104,9 @@ func title(name string) string {
 // StartServices starts the services that the image starts at boot and those enabled since.
 func (m *Machine) StartServices() {
 	for _, name := range atBoot() {
-		m.start(name)
+		if !masked(m.FS, name) {
+			m.start(name)
+		}
 	}
 	list, _ := m.FS.ReadDir(wants) // if it does not exist, nothing was enabled
 	for _, e := range list {
@@ -203,6 +205,9 @@ func (m *Machine) names() []string {
 	slices.Sort(out)
 	return out
 }
+
+// Boots reports whether a unit starts when the machine boots.
+func (m *Machine) Boots(unit string) bool { return enabledWord(m.FS, unit) == "enabled" }
 
 // Active reports whether a unit is running.
 func (m *Machine) Active(unit string) bool {

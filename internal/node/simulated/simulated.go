@@ -154,8 +154,11 @@ func (r *Runtime) Info(instanceID string) (node.Info, bool) {
 	return info, true
 }
 
-// Active reports whether a systemd unit is running on an instance.
-func (r *Runtime) Active(instanceID, unit string) bool {
+// Unit reports whether a systemd unit is running on an instance, and whether it starts when the instance boots.
+func (r *Runtime) Unit(instanceID, unit string) (active, boots bool) {
 	m := r.instance(instanceID)
-	return m != nil && m.ami != nil && m.ami.Active(unit)
+	if m == nil || m.ami == nil {
+		return false, false
+	}
+	return m.ami.Active(unit), m.ami.Boots(unit)
 }

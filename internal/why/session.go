@@ -1,0 +1,361 @@
+package why
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// BySSM is the way onto an instance that getWhySession explains: Session Manager.
+const BySSM = "ssm"
+
+// The codes of the reasons that are about a machine itself.
+const (
+	byInstance       = "instance"
+	codeInstanceOff  = "InstanceOff"
+	codeNoAgent      = "NoAgent"
+	codeAgentStopped = "AgentStopped"
+)
+
+// agentUnit is the agent's service.
+const agentUnit = "amazon-ssm-agent"
+
+// The steps of a session, in order.
+const (
+	sessionPermission = "permission" // the caller may start it
+	sessionInstance   = "instance"   // the instance is on
+	sessionAgent      = "agent"      // its image has the agent
+	sessionService    = "service"    // the agent runs
+	sessionRole       = "role"       // the instance has credentials
+	sessionNetwork    = "network"    // the agent reaches its endpoints
+	sessionPolicies   = "policies"   // the role, and the endpoints' policies, let it register
+	sessionConnected  = "connected"  // the agent has opened its control channel
+)
+
+// getWhySession explains whether the owner of the access key ?key= (with ?token=) can start a session with the instance
+// or node ?name=, with the document ?document=.
+func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
+	account, region, name, ok := named(w, r)
+	if !ok {
+		return
+	}
+	q := r.URL.Query()
+	if by := q.Get("by"); by != BySSM {
+		http.Error(w, fmt.Sprintf("a session by %q cannot be explained; want %s", by, BySSM), http.StatusBadRequest)
+		return
+	}
+	id, ok := x.FindNode(account, region, name)
+	if _, fargate := x.cfg.Machines.Fargate(id); !ok || fargate {
+		http.Error(w, "no instance "+name+" is known in "+region, http.StatusNotFound)
+		return
+	}
+	who, err := x.cfg.Caller(r.Context(), q.Get("key"), q.Get("token"))
+	if err != nil {
+		http.Error(w, "the access key "+q.Get("key")+": "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	c := &sessionChain{x: x, who: who, SessionExplanation: api.SessionExplanation{
+		Instance: id, Account: account, Region: region, By: BySSM, Principal: who.ARN, Steps: []api.Step{},
+	}}
+	c.explain(r.Context(), q.Get("document"))
+	httpapi.Answer(w, c.SessionExplanation)
+}
+
+// A sessionChain is a session that is being explained.
+type sessionChain struct {
+	x   *Explainer
+	who awsapi.Principal
+	in  machine.Instance
+	api.SessionExplanation
+}
+
+func (c *sessionChain) add(name, state, evidence string, why *api.Reason) {
+	c.Steps = append(c.Steps, api.Step{Name: name, State: state, Evidence: evidence, Reason: paged(why)})
+}
+
+func (c *sessionChain) ok(name, evidence string) { c.add(name, api.StepOK, evidence, nil) }
+
+func (c *sessionChain) fail(name, evidence string, why *api.Reason) {
+	c.add(name, api.StepFailed, evidence, why)
+}
+
+// pending adds the steps after the last one that cannot be looked at yet.
+func (c *sessionChain) pending() {
+	order := []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionRole, sessionNetwork, sessionPolicies, sessionConnected}
+	for _, name := range order[slices.Index(order, c.Steps[len(c.Steps)-1].Name)+1:] {
+		c.add(name, api.StepPending, "", nil)
+	}
+}
+
+// explain follows the chain. The steps do not depend on each other, so all that fail are shown, and the fix of the
+// first one includes those of the others.
+func (c *sessionChain) explain(ctx context.Context, document string) {
+	c.permission(ctx, document)
+	if !c.instance() || !c.agent() {
+		c.pending()
+		return
+	}
+	agent := c.x.cfg.Machines.Agent(ctx, c.Instance)
+	c.service()
+	if agent == nil { // however it got there: the role is not the only way
+		c.ok(sessionRole, c.Role)
+		c.ok(sessionNetwork, strings.Join(c.hosts(), ", "))
+		c.ok(sessionPolicies, "")
+		c.ok(sessionConnected, "the agent is connected")
+		c.Open = c.FirstFailed() == nil
+		c.mendAll()
+		return
+	}
+	who, identified := c.role(ctx)
+	reached := c.network(ctx)
+	if !identified {
+		c.pending()
+	} else if c.policies(ctx, who, reached) && c.FirstFailed() == nil {
+		c.fail(sessionConnected, agent.Error(), nil)
+	} else {
+		c.pending()
+	}
+	c.mendAll()
+}
+
+// permission checks what the caller needs: ssm:StartSession on the instance and, if the request names one, on the
+// document. https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-quickstart.html
+func (c *sessionChain) permission(ctx context.Context, document string) {
+	in := &awsssm.StartSessionInput{Target: &c.Instance}
+	if document != "" {
+		in.DocumentName = &document
+	}
+	client := c.x.cfg.ClientAddress
+	if !client.IsValid() {
+		client = reach.Client
+	}
+	call := &awsapi.Call{
+		// The policy that a fix adds is named after the request.
+		RequestID: string(uuid.NewUUID()),
+		Service:   "ssm", Operation: "StartSession", Account: c.who.Account, Region: c.Region, Principal: c.who, SourceIP: client, TLS: true, Time: time.Now(),
+	}
+	err := c.x.cfg.Authorizer.Authorize(awsapi.WithCall(ctx, call), call, in)
+	if err == nil {
+		c.ok(sessionPermission, "ssm:StartSession")
+		return
+	}
+	why := &api.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: "ssm:StartSession", Text: err.Error()}
+	if denial, ok := errors.AsType[*authz.Denial](err); ok {
+		e := denial.Explain(call.RequestID)
+		why.Text = denial.Decision.Reason
+		why.Fixes = c.x.requestFixes(ctx, &e, cmp.Or(c.who.RoleARN, c.who.ARN))
+	}
+	c.fail(sessionPermission, err.Error(), why)
+}
+
+// instance checks that the machine is on and has booted. It returns false if there is nothing to look at.
+func (c *sessionChain) instance() bool {
+	in, err := c.x.cfg.Machines.Instance(c.Instance)
+	if err != nil {
+		state := "terminated"
+		if i, ok := c.x.cfg.EC2.InstanceByID(c.Account, c.Region, c.Instance); ok && i.State != nil {
+			state = string(i.State.Name)
+		}
+		why := &api.Reason{By: byInstance, Code: codeInstanceOff, Component: c.Instance, Text: "the instance is " + state, Fixes: c.x.startFixes(c.Account, c.Region, c.Instance)}
+		if len(why.Fixes) == 0 {
+			why.Note = "an instance that is " + state + " cannot be started"
+		}
+		c.fail(sessionInstance, state, why)
+		return false
+	}
+	c.in, c.Role = in, in.RoleARN
+	c.Notes = c.x.faultNotes(c.Account, c.Region, c.Instance, in.AvailabilityZone, in.VPCID)
+	m, ok := c.x.cfg.Machines.Machine(c.Instance)
+	if ok {
+		select {
+		case <-m.Booted():
+			c.ok(sessionInstance, "running, "+in.Image.ID)
+			return true
+		default:
+		}
+	}
+	c.add(sessionInstance, api.StepPending, "it is booting", nil)
+	return false
+}
+
+// agent checks that the image has an agent.
+func (c *sessionChain) agent() bool {
+	m, ok := c.x.cfg.Machines.Machine(c.Instance)
+	if ok && m.Abilities().Has(machine.Terminal) {
+		c.ok(sessionAgent, string(c.in.Image.Family))
+		return true
+	}
+	c.fail(sessionAgent, string(c.in.Image.Family), &api.Reason{
+		By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "its image runs no agent of Systems Manager here",
+		Fixes: oneSketch("launch an instance of an image of Amazon Linux or of EKS instead; this is one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
+	})
+	return false
+}
+
+// service checks that the agent runs.
+func (c *sessionChain) service() {
+	active, boots := c.x.cfg.Machines.Unit(c.Instance, agentUnit)
+	if active {
+		c.ok(sessionService, agentUnit+".service is active")
+		return
+	}
+	c.fail(sessionService, agentUnit+".service is not active", &api.Reason{
+		By: byInstance, Code: codeAgentStopped, Component: agentUnit, Text: "the service was stopped on the instance",
+		Fixes: advice.Try(func([]advice.Change) error {
+			if !boots {
+				return fmt.Errorf("%s.service does not start at boot either: it is masked", agentUnit)
+			}
+			return nil
+		}, []advice.Change{{Kind: advice.RebootInstance, Resource: c.Instance}}, "aws ec2 reboot-instances --instance-ids "+c.Instance+" --region "+c.Region),
+	})
+}
+
+// role checks that the instance's programs have credentials, and returns whose.
+func (c *sessionChain) role(ctx context.Context) (awsapi.Principal, bool) {
+	who, err := c.x.cfg.Machines.Identity(ctx, c.in)
+	if err == nil {
+		c.ok(sessionRole, who.RoleARN)
+		return who, true
+	}
+	s := node.Step{Name: sessionRole, Evidence: err.Error(), Cause: node.CauseOf(err), Decision: node.DecisionOf(err)}
+	if s.Cause == "" {
+		s.Name = node.StepMetadata
+	}
+	why := c.x.reason(c.Account, c.Region, s.Decision)
+	if why == nil {
+		why = c.x.hint(&api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region, Role: c.Role}, &c.in, &s)
+	}
+	c.fail(sessionRole, err.Error(), why)
+	return who, false
+}
+
+// hosts are the endpoints that the agent needs.
+func (c *sessionChain) hosts() []string {
+	return []string{"ssm." + c.Region + ".amazonaws.com", "ssmmessages." + c.Region + ".amazonaws.com"}
+}
+
+// network checks the connections to the agent's endpoints. A fix makes both possible.
+func (c *sessionChain) network(ctx context.Context) bool {
+	q := advice.Connection{Through: c.x.through(ctx, c.Account, c.Region)}
+	for _, h := range c.hosts() {
+		q.Needs = append(q.Needs, need(c.Instance, h, 443))
+	}
+	for _, h := range c.hosts() {
+		err := c.x.cfg.Machines.Connect(ctx, c.in, h, 443)
+		if err == nil {
+			continue
+		}
+		var why *api.Reason
+		if d := node.DecisionOf(err); d != nil {
+			alone := *d
+			alone.Connection = nil
+			why = c.x.reason(c.Account, c.Region, &alone)
+			if s, err := c.x.cfg.Network(ctx, c.Account, c.Region); err == nil && d.Connection != nil && d.By == node.ByNetwork {
+				a := advice.Network(s, q)
+				why.Fixes, why.Note = a.Fixes, a.Note
+			}
+		}
+		c.fail(sessionNetwork, h+": "+err.Error(), why)
+		return false
+	}
+	c.ok(sessionNetwork, strings.Join(c.hosts(), ", "))
+	return true
+}
+
+// policies checks that the role and the policies of VPC endpoints let the agent register.
+func (c *sessionChain) policies(ctx context.Context, who awsapi.Principal, reached bool) bool {
+	calls := []node.Call{{Action: node.ActionRegisterAgent}, {Action: node.ActionControlChannel}}
+	fixes, faults := c.x.cfg.Machines.Permit(ctx, c.in, who, calls)
+	why, evidence := (*api.Reason)(nil), ""
+	for i := 0; reached && i < len(calls) && why == nil; i++ {
+		if err := c.x.cfg.Machines.Call(ctx, c.in, calls[i]); err != nil {
+			evidence, why = err.Error(), c.x.reason(c.Account, c.Region, node.DecisionOf(err))
+		}
+	}
+	switch {
+	case why == nil && len(faults) > 0:
+		evidence, why = faults[0].Text, c.x.reason(c.Account, c.Region, faults[0])
+	case why == nil && len(fixes) > 0:
+		evidence = "the role " + who.RoleARN + " may not register the agent"
+		why = &api.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: node.ActionRegisterAgent, Text: evidence}
+	case why == nil && evidence == "":
+		c.ok(sessionPolicies, node.ActionRegisterAgent+", "+node.ActionControlChannel)
+		return true
+	}
+	if why != nil && why.By == node.ByIAM && len(fixes) > 0 {
+		f := fixes[0]
+		for _, next := range fixes[1:] {
+			f.Then(next)
+		}
+		why.Fixes = []advice.Fix{f}
+	}
+	c.fail(sessionPolicies, evidence, why)
+	return false
+}
+
+// mendAll extends the fixes of the first step that fails with those of the others, because a session needs all.
+func (c *sessionChain) mendAll() {
+	first := c.FirstFailed()
+	if first == nil || first.Reason == nil {
+		return
+	}
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		if s == first || s.State != api.StepFailed {
+			continue
+		}
+		for j := range first.Reason.Fixes {
+			f := &first.Reason.Fixes[j]
+			k := -1
+			if s.Reason != nil {
+				k = slices.IndexFunc(s.Reason.Fixes, func(g advice.Fix) bool { return g.Proven })
+			}
+			switch {
+			case k < 0:
+				f.Lacks(s.Name + " fails, too")
+			case f.Sketch == "":
+				f.Then(s.Reason.Fixes[k])
+			}
+		}
+	}
+}
+
+// getTry returns the commands that explain why requests of ?account= since ?since= have failed, for `drydock run`.
+func (x *Explainer) getTry(w http.ResponseWriter, r *http.Request) {
+	since, err := time.Parse(time.RFC3339Nano, r.URL.Query().Get("since"))
+	if err != nil {
+		http.Error(w, "since: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	out := []string{}
+	filter := journal.Filter{Kind: journal.KindCall, Since: since, Fields: map[string]string{"errorCode": "TargetNotConnected", "accessKeyId": r.URL.Query().Get("key")}}
+	for e, err := range x.cfg.Journal.Query(filter) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		target, _, _ := strings.Cut(text(e, "errorMessage"), " ")
+		if try := "drydock why session " + target + " --region " + e.Region; strings.HasPrefix(target, "i-") && !slices.Contains(out, try) {
+			out = append(out, try)
+		}
+	}
+	httpapi.Answer(w, out)
+}
