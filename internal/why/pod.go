@@ -265,7 +265,13 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 		_, quota, _ := strings.Cut(m, "exceeded quota: ")
 		quota, rest, _ := strings.Cut(quota, ",")
 		why.Code, why.Text = "ExceededQuota", "ResourceQuota "+quota+" is used up:"+rest
-		why.Fixes = raisedQuota(quota, rest, namespace, c.facts.Wanting)
+		i := slices.IndexFunc(c.facts.Quotas, func(q corev1.ResourceQuota) bool { return q.Name == quota })
+		if i >= 0 {
+			why.Fixes = raisedQuota(&c.facts.Quotas[i], rest, namespace, c.facts.Wanting)
+		}
+		if len(why.Fixes) == 0 {
+			why.Text = "ResourceQuota " + quota + " was used up; there is room now, and " + maker + " will try again"
+		}
 	case strings.Contains(m, "violates PodSecurity"):
 		why.Code, why.Text = "PodSecurity", m[strings.Index(m, "violates PodSecurity"):]
 		why.Fixes = podSecurity(c.Namespace, c.facts.Template)
@@ -282,11 +288,10 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 	c.fail(podAdmission, e.Message, why)
 }
 
-// raisedQuota returns the fix that raises a quota by the request of one pod for each missing pod, and by no more. says
-// is the API server's " requested: pods=1, used: pods=0, limited: pods=0".
+// raisedQuota returns the fix that raises a quota by the request of one pod for each missing pod, and by no more, or
+// nothing if it has that much room by now. says is the API server's " requested: pods=1, used: pods=0, limited: pods=0".
 // https://github.com/kubernetes/apiserver/blob/master/pkg/admission/plugin/resourcequota/controller.go
-func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
-	hard := map[string]string{}
+func raisedQuota(quota *corev1.ResourceQuota, says, namespace string, wanting int) []advice.Fix {
 	amounts := func(name string) map[string]resource.Quantity {
 		out := map[string]resource.Quantity{}
 		_, list, _ := strings.Cut(says, name+": ")
@@ -299,18 +304,23 @@ func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 		}
 		return out
 	}
-	used := amounts("used")
-	all := amounts("requested")
-	for name, wanted := range all {
+	used, requested := amounts("used"), amounts("requested")
+	if len(requested) == 0 {
+		return oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota.Name+namespace)
+	}
+	hard := map[corev1.ResourceName]resource.Quantity{}
+	for name, wanted := range requested {
 		wanted.Mul(int64(max(1, wanting)))
 		wanted.Add(used[name])
-		all[name], hard[name] = wanted, wanted.String()
+		if limit, ok := quota.Spec.Hard[corev1.ResourceName(name)]; ok && wanted.Cmp(limit) > 0 {
+			hard[corev1.ResourceName(name)] = wanted
+		}
 	}
 	if len(hard) == 0 {
-		return oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota+namespace)
+		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"hard": hard}})
-	if err != nil { // strings always encode
+	if err != nil { // quantities always encode
 		panic(err)
 	}
 	return advice.Try(func(changes []advice.Change) error {
@@ -318,13 +328,13 @@ func raisedQuota(quota, says, namespace string, wanting int) []advice.Fix {
 		if err := json.Unmarshal([]byte(changes[0].Value), &after); err != nil {
 			return err
 		}
-		for name, wanted := range all {
-			if limit := after.Spec.Hard[corev1.ResourceName(name)]; wanted.Cmp(limit) > 0 {
+		for name, wanted := range hard {
+			if limit := after.Spec.Hard[name]; wanted.Cmp(limit) > 0 {
 				return fmt.Errorf("all pods together want %s of %s", wanted.String(), name)
 			}
 		}
 		return nil
-	}, []advice.Change{{Kind: advice.RaiseQuota, Resource: quota, Value: string(patch)}}, "kubectl patch resourcequota "+quota+namespace+" --type merge --patch "+quoted(string(patch)))
+	}, []advice.Change{{Kind: advice.RaiseQuota, Resource: quota.Name, Value: string(patch)}}, "kubectl patch resourcequota "+quota.Name+namespace+" --type merge --patch "+quoted(string(patch)))
 }
 
 // quotedAfter returns the first quoted word after a text.

@@ -12,6 +12,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -126,7 +127,15 @@ func TestWhyPod(t *testing.T) {
 
 	explain("it runs", "", runningPod, readyNode, nil)
 	explain("no service account", podAdmission, "", "", event("FailedCreate", `Error creating: pods "web-" is forbidden: error looking up service account shop/cart: serviceaccount "cart" not found`))
-	explain("a quota", podAdmission, "", "", event("FailedCreate", `Error creating: pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`))
+	quota := func(pods string) func(*eks.PodFacts) {
+		return func(f *eks.PodFacts) {
+			event("FailedCreate", `Error creating: pods "web-1" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2`)(f)
+			hard := corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}
+			f.Quotas = []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard}}}
+		}
+	}
+	explain("a quota", podAdmission, "", "", quota("2"))
+	explain("a quota that has been raised", podAdmission, "", "", quota("3"))
 	explain("a webhook", podAdmission, "", "", event("FailedCreate", `Error creating: admission webhook "policy.example" denied the request: no latest`))
 	explain("no nodes", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
 	explain("a node more would do", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."), withSSD, nil)
@@ -236,16 +245,35 @@ func (nodegroups) DescribeNodegroup(context.Context, *awseks.DescribeNodegroupIn
 	return &awseks.DescribeNodegroupOutput{Nodegroup: &ekstypes.Nodegroup{ScalingConfig: &ekstypes.NodegroupScalingConfig{MaxSize: aws.Int32(10), DesiredSize: aws.Int32(2)}}}, nil
 }
 
-// A quota is raised by the requested amount of each resource, for all missing pods.
+// A quota is raised by the requested amount of each resource, for all missing pods, and never lowered.
 func TestRaisedQuota(t *testing.T) {
+	quota := func(cpu, pods string) *corev1.ResourceQuota {
+		return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			"limits.cpu": resource.MustParse(cpu), corev1.ResourcePods: resource.MustParse(pods),
+		}}}
+	}
 	const says = " requested: limits.cpu=500m,pods=1, used: limits.cpu=2,pods=4, limited: limits.cpu=2,pods=4"
-	for wanting, want := range map[int]string{0: `"limits.cpu":"2500m","pods":"5"`, 1: `"limits.cpu":"2500m","pods":"5"`, 3: `"limits.cpu":"3500m","pods":"7"`} {
-		want = `kubectl patch resourcequota q --namespace shop --type merge --patch '{"spec":{"hard":{` + want + `}}}'`
-		if got := raisedQuota("q", says, " --namespace shop", wanting); len(got) != 1 || got[0].Shell() != want {
-			t.Errorf("%d pods are wanting: %+v, want %s", wanting, got, want)
+	for _, tt := range []struct {
+		quota   *corev1.ResourceQuota
+		wanting int
+		want    string
+	}{
+		{quota("2", "4"), 0, `"limits.cpu":"2500m","pods":"5"`},
+		{quota("2", "4"), 1, `"limits.cpu":"2500m","pods":"5"`},
+		{quota("2", "4"), 3, `"limits.cpu":"3500m","pods":"7"`},
+		{quota("3", "4"), 1, `"pods":"5"`},
+		{quota("2500m", "5"), 1, ""},
+		{quota("3500m", "7"), 1, ""}, // the event is older than the fix
+	} {
+		got, want := raisedQuota(tt.quota, says, " --namespace shop", tt.wanting), ""
+		if tt.want != "" {
+			want = `kubectl patch resourcequota q --namespace shop --type merge --patch '{"spec":{"hard":{` + tt.want + `}}}'`
+		}
+		if (len(got) == 1) != (want != "") || want != "" && got[0].Shell() != want {
+			t.Errorf("%v, %d pods are wanting: %+v, want %s", tt.quota.Spec.Hard, tt.wanting, got, want)
 		}
 	}
-	if got := raisedQuota("q", "", " --namespace shop", 1); len(got) != 1 || got[0].Sketch == "" {
+	if got := raisedQuota(quota("2", "4"), "", " --namespace shop", 1); len(got) != 1 || got[0].Sketch == "" {
 		t.Errorf("of nothing known: %+v", got)
 	}
 }

@@ -295,7 +295,7 @@ func (w *plights) run(ctx context.Context, p *plight, res *result) error {
 	w.mapping.Lock()
 	defer w.mapping.Unlock()
 	a, err := w.ask(ctx, p)
-	if err != nil || len(a.fixes) == 0 {
+	if err != nil || len(a.fixes) == 0 || a.fixes[0].Sketch != "" { // something else is in the way now
 		return err
 	}
 	sh := paste.Shell{

@@ -41,10 +41,11 @@ type Facts struct {
 	Pod *corev1.Pod
 	// Events are about the pod, or about the failure to create it, oldest first.
 	Events []corev1.Event
-	// If the pod was not created, Wanting is how many pods its controller still has to create, and Template is their
-	// template, if known.
+	// If the pod was not created, Wanting is how many pods its controller still has to create, Template is their
+	// template, if known, and Quotas are those of the namespace.
 	Wanting  int
 	Template *corev1.PodTemplateSpec
+	Quotas   []corev1.ResourceQuota
 	// Node is the node that the pod is bound to, or nil if it does not exist.
 	Node *corev1.Node
 	// If the pod is not bound to a node that exists, Nodes are all nodes of the cluster, Scheduled are the pods on them
@@ -109,7 +110,14 @@ func (s *Service) PodFacts(ctx context.Context, cluster, namespace, name string)
 	if f.Pod == nil {
 		if n := len(f.Events); n > 0 {
 			f.Wanting, f.Template, err = wanting(ctx, ses.Client, namespace, &f.Events[n-1].InvolvedObject)
-			return f, err
+			if err != nil {
+				return f, err
+			}
+			quotas, err := ses.Client.CoreV1().ResourceQuotas(namespace).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return f, err
+			}
+			f.Quotas = quotas.Items
 		}
 		return f, nil
 	}
