@@ -14,6 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -30,7 +33,8 @@ func newRun(o *globalOptions) *cobra.Command {
 Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
 AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to other
 hosts, and a bundle of CA certificates that includes Drydock's. So programs that cannot
-be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. The proxy
+be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. Your own
+AWS_ACCESS_KEY_ID is kept if Drydock knows it. The proxy
 stops with the command; on Linux it refuses other users' programs. On macOS, Go programs
 trust only the system's certificates; elsewhere calls to S3 go over https, because many
 buckets' policies refuse http.
@@ -94,8 +98,14 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { newForwarder(info.URL, api.Bearer+info.Token, "").serve(ctx, ln) })
+	keys := o.callerKeys(ctx, info)
+	info.AccessKeyID, info.SecretAccessKey = keys.AccessKeyID, keys.SecretAccessKey
+	env := childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())
+	if keys.SessionToken != "" {
+		env = append(env, "AWS_SESSION_TOKEN="+keys.SessionToken)
+	}
 	began := time.Now()
-	err = o.runChild(child(path, args, childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())))
+	err = o.runChild(child(path, args, env))
 	if _, failed := errors.AsType[*ExitError](err); failed {
 		o.suggest(ctx, info, began)
 	}
@@ -114,6 +124,21 @@ func (o *globalOptions) suggest(ctx context.Context, info api.DaemonInfo, began 
 	for _, try := range list {
 		o.progress("Try: %s", try)
 	}
+}
+
+// callerKeys returns the keys of the environment if they are of a user or role of Drydock's, or of an account, and
+// otherwise those of the daemon's default user: keys of AWS's own would only be refused.
+func (o *globalOptions) callerKeys(ctx context.Context, info api.DaemonInfo) aws.Credentials {
+	keys := aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN")}
+	cfg := awsConfig(info)
+	if keys.AccessKeyID != "" && keys.SecretAccessKey != "" {
+		cfg.Credentials = credentials.StaticCredentialsProvider{Value: keys}
+		if _, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{}); err == nil {
+			return keys
+		}
+		o.progress("Note: Drydock does not know the key in AWS_ACCESS_KEY_ID; the command runs as its default user")
+	}
+	return aws.Credentials{AccessKeyID: info.AccessKeyID, SecretAccessKey: info.SecretAccessKey}
 }
 
 // childEnv returns base with the daemon's variables, its proxy and a CA bundle replacing the caller's own.
