@@ -63,6 +63,8 @@ type Config struct {
 	StrictImages bool
 	// Faults are the faults in force.
 	Faults *fault.Set
+	// ConnectKeys returns the public keys that EC2 Instance Connect has sent to an instance, by user. Nil means none.
+	ConnectKeys func(instanceID string) map[string][]string
 	// Origins records the connections of machines to Endpoint.
 	Origins *Origins
 	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted the CAs that sign its certificates.
@@ -169,6 +171,7 @@ type Machines struct {
 	network  *guestNetwork
 	scripts  *sandbox.Pool
 	fargates *fargates
+	secret   []byte // of the installation, from which machines' host keys are derived
 
 	mu      sync.Mutex
 	running map[string]machine.Instance // by instance ID
@@ -200,7 +203,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		Step:                cfg.Step,
 		Log:                 cfg.Log,
 	}, simulated.Options{
-		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks,
+		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks, HostKeys: m.secret,
 		BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
 	m.runtime = machine.NewManager(nil, m.kubelets)
 	m.fargates = newFargates(m)

@@ -152,6 +152,11 @@ func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host stri
 	if refused == nil {
 		return v, nil
 	}
+	return nil, n.timeOut(ctx, refused)
+}
+
+// timeOut returns a refusal after the time in which a program would have given up, if packets are dropped.
+func (n *guestNetwork) timeOut(ctx context.Context, refused error) error {
 	var ne net.Error
 	if errors.As(refused, &ne) && ne.Timeout() {
 		t := time.NewTimer(n.patience)
@@ -159,10 +164,10 @@ func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host stri
 		select {
 		case <-t.C:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return nil, refused
+	return refused
 }
 
 // decide is allow without waiting.

@@ -41,6 +41,13 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 	if err != nil {
 		return nil, err
 	}
+	if id, address, ok := instanceAt(v); ok {
+		conn, err := g.machines.enter(ctx, id, address, port, v)
+		if err != nil {
+			return nil, err
+		}
+		return g.machines.network.track(conn, in, host, v), nil
+	}
 	if r := v.Resolution; r != nil && r.LoadBalancer != "" {
 		return nil, &node.Refusal{Err: io.EOF, Decision: node.Decision{
 			By: node.ByNetwork, Component: r.LoadBalancer,
@@ -48,7 +55,7 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 		}}
 	}
 	if !strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {
-		// A simulated machine only reaches AWS and its clusters. The second kind of names belongs to deleted
+		// A simulated machine only reaches AWS, its clusters and other instances. The second kind of names belongs to deleted
 		// clusters.
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}

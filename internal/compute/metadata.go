@@ -53,6 +53,7 @@ func (m *Machines) connectMetadata(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("the secret of instance metadata: %w", err)
 	}
+	m.secret = secret.Secret
 	var mu sync.Mutex
 	var known *imds.Identity
 	m.metadata = imds.New(imds.Config{
@@ -213,6 +214,9 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 			return out, err
 		}
 		out.RoleName = role.Name
+	}
+	if s.m.cfg.ConnectKeys != nil {
+		out.ActiveKeys = s.m.cfg.ConnectKeys(instanceID)
 	}
 	if out.KeyName != "" {
 		keys, err := s.m.cfg.EC2.DescribeKeyPairs(call(ctx, m), &awsec2.DescribeKeyPairsInput{KeyNames: []string{out.KeyName}, IncludePublicKey: aws.Bool(true)})

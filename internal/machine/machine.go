@@ -18,6 +18,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 	"slices"
 )
 
@@ -130,6 +131,9 @@ type Command struct {
 	// Terminal is the terminal that the program has as standard input, output and error. Stdin is then what is typed,
 	// Stdout what is shown, and Stderr is not used. Nil means no terminal.
 	Terminal *TerminalSpec
+	// Streamed says that a program without a terminal reads Stdin while it runs, as far as it wants to. Otherwise Stdin
+	// is read to its end before the program starts.
+	Streamed bool
 }
 
 // TerminalSpec describes a terminal when a program starts on it.
@@ -163,6 +167,19 @@ type Process interface {
 	Signal(s Signal) error
 	// Resize changes the size of the program's terminal, if it has one.
 	Resize(s Size) error
+}
+
+type sourceKey struct{}
+
+// WithSource returns a context with which Machine.Dial connects to the machine itself as if from another host.
+func WithSource(ctx context.Context, source netip.Addr) context.Context {
+	return context.WithValue(ctx, sourceKey{}, source)
+}
+
+// SourceFrom returns the address that WithSource has set, or the zero Addr.
+func SourceFrom(ctx context.Context) netip.Addr {
+	a, _ := ctx.Value(sourceKey{}).(netip.Addr)
+	return a
 }
 
 // Run runs a program and waits for its end.

@@ -89,6 +89,8 @@ type Instance struct {
 	// TargetState is the state that an Auto Scaling group wants for the instance: InService, Standby, Terminated,
 	// Detached. Nil means that it is in no group.
 	TargetState func(ctx context.Context) (string, error)
+	// ActiveKeys are the public keys that EC2 Instance Connect has sent, by user.
+	ActiveKeys map[string][]string
 }
 
 // An Interface is a network interface of an instance.

@@ -85,8 +85,11 @@ func (s *Service) metadata(in *Instance) tree {
 	return t
 }
 
-// keys adds the public key of the key pair. Its folder lists it as 0=NAME.
+// keys adds the public key of the key pair, whose folder lists it as 0=NAME, and those of EC2 Instance Connect.
 func (s *Service) keys(t tree, in *Instance) {
+	for user, keys := range in.ActiveKeys {
+		t.list("managed-ssh-keys/active-keys/"+user, keys)
+	}
 	if in.KeyName == "" || in.PublicKey == "" {
 		return
 	}

@@ -9,12 +9,14 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/cloudinit"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/sshd"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
 )
@@ -39,10 +41,11 @@ type Computer struct {
 	done   chan struct{}  // closed when it has ended
 	runs   sync.WaitGroup // running programs and connection handlers
 
-	mu         sync.Mutex
-	off        bool // nothing more may start
-	listeners  map[int]Listener
-	interfaces []machine.Interface
+	connections atomic.Uint32 // made to it so far
+	mu          sync.Mutex
+	off         bool // nothing more may start
+	listeners   map[int]Listener
+	interfaces  []machine.Interface
 }
 
 var _ machine.Machine = (*Computer)(nil)
@@ -244,6 +247,9 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := c.listenSSH(); err != nil {
+		return err
+	}
 	c.image.Boot()
 	if resumed { // the machine never stopped
 		close(c.up)
@@ -253,7 +259,11 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 		return ctx.Err()
 	}
 	close(c.up)
-	if err := c.cloudInit(ctx, userData, first); err != nil {
+	err = c.cloudInit(ctx, userData, first)
+	if c.image.SSH != nil {
+		_, _ = io.WriteString(c.console, sshd.Announce(c.image.FS)) // a console takes everything
+	}
+	if err != nil {
 		return err
 	}
 	return c.save()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
@@ -58,11 +59,20 @@ func (c *Computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proce
 
 // run runs a program to its end.
 func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Command) (int, error) {
-	stdin, err := readAll(ctx, cmd.Stdin)
-	if err != nil {
-		return 0, err
-	}
 	args := cmd.Args
+	streamed := cmd.Streamed && len(args) > 0 // a shell without arguments reads its commands to the end anyway
+	var stdin io.Reader
+	var typed *feed
+	if streamed {
+		typed = newFeed(ctx, stdinOf(cmd))
+		stdin = typed
+	} else {
+		b, err := readAll(ctx, cmd.Stdin)
+		if err != nil {
+			return 0, err
+		}
+		stdin = bytes.NewReader(b)
+	}
 	if len(args) == 0 {
 		if base := path.Base(user.Shell); base == "nologin" || base == "false" {
 			fmt.Fprintln(orDiscard(cmd.Stdout), "This account is currently not available.")
@@ -74,7 +84,10 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 	job.Script, job.Name, job.Args = []byte(`"$@"`), "bash", args
 	job.User, job.Dir = user.Name, cmp.Or(cmd.Dir, user.Home)
 	job.Env = append(environment(user), cmd.Env...)
-	job.Stdin, job.Stdout, job.Stderr = bytes.NewReader(stdin), orDiscard(cmd.Stdout), orDiscard(cmd.Stderr)
+	job.Stdin, job.Stdout, job.Stderr = stdin, orDiscard(cmd.Stdout), orDiscard(cmd.Stderr)
+	if streamed { // its programs read like those on a terminal: only when they want to
+		job.Terminal, job.State = true, &shell.State{Dir: job.Dir}
+	}
 	before := job.FS.Image()
 	res, err := c.rt.cfg.RunScript(ctx, job)
 	if len(vfs.Diff(before, job.FS.Image())) > 0 {
@@ -86,8 +99,70 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 	if err != nil {
 		return res.Status, fmt.Errorf("%w: %w", machine.ErrKilled, err)
 	}
+	if l := res.Login; l != nil { // a shell that reads what follows: ssh HOST sudo -i < script
+		if u, ok := accounts.FindUser(c.image.FS, l.User); ok {
+			user = u
+		}
+		typed.reopen()
+		return c.run(ctx, user, machine.Command{Env: l.Env, Dir: l.Dir, Stdin: typed, Stdout: cmd.Stdout, Stderr: cmd.Stderr})
+	}
 	return res.Status, nil
 }
+
+// A feed is the standard input of a program that reads it while it runs. Close abandons a pending Read without losing
+// what arrives later.
+type feed struct {
+	blocks    chan []byte // closed at the end of the input
+	rest      []byte
+	abandoned chan struct{}
+}
+
+func newFeed(ctx context.Context, r io.Reader) *feed {
+	f := &feed{blocks: make(chan []byte), abandoned: make(chan struct{})}
+	go func() {
+		defer close(f.blocks)
+		for {
+			b := make([]byte, 4<<10)
+			n, err := r.Read(b)
+			if n > 0 {
+				select {
+				case f.blocks <- b[:n]:
+				case <-ctx.Done():
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return f
+}
+
+// Read implements io.Reader.
+func (f *feed) Read(p []byte) (int, error) {
+	if len(f.rest) == 0 {
+		select {
+		case f.rest = <-f.blocks:
+		case <-f.abandoned:
+		}
+		if len(f.rest) == 0 {
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, f.rest)
+	f.rest = f.rest[n:]
+	return n, nil
+}
+
+// Close implements io.Closer. No more than one Read may be pending.
+func (f *feed) Close() error {
+	close(f.abandoned)
+	return nil
+}
+
+// reopen lets the next program read.
+func (f *feed) reopen() { f.abandoned = make(chan struct{}) }
 
 // readAll reads a program's standard input, or as much of it as arrives before ctx ends.
 func readAll(ctx context.Context, r io.Reader) ([]byte, error) {

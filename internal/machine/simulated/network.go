@@ -18,6 +18,8 @@ import (
 type Listener struct {
 	// Local means that it only listens on localhost.
 	Local bool
+	// Up reports whether the program is running now. Nil means that it always is.
+	Up func() bool
 	// Serve handles one client until it or the client closes the connection.
 	Serve func(net.Conn)
 }
@@ -40,7 +42,7 @@ func (c *Computer) Dial(ctx context.Context, host string, port int) (net.Conn, e
 		return nil, err
 	}
 	if local, self := c.addressed(host); self {
-		return c.dialSelf(host, port, local)
+		return c.dialSelf(ctx, host, port, local)
 	}
 	defer c.runs.Done()
 	if c.rt.cfg.Dial == nil {
@@ -77,22 +79,46 @@ func (c *Computer) addressed(host string) (local, self bool) {
 }
 
 // dialSelf connects to a program on the machine. The caller has called begin.
-func (c *Computer) dialSelf(host string, port int, local bool) (net.Conn, error) {
+func (c *Computer) dialSelf(ctx context.Context, host string, port int, local bool) (net.Conn, error) {
 	c.mu.Lock()
 	l, ok := c.listeners[port]
 	c.mu.Unlock()
-	if !ok || l.Local && !local {
+	if !ok || l.Local && !local || l.Up != nil && !l.Up() {
 		c.runs.Done()
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address{net.JoinHostPort(host, fmt.Sprint(port))}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
+	source := machine.SourceFrom(ctx)
+	switch {
+	case source.IsValid():
+	case local:
+		source = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	default:
+		source = c.in.PrivateIP
+	}
+	from := address{netip.AddrPortFrom(source, firstPort+uint16(c.connections.Add(1)%portCount)).String()}
 	client, server := net.Pipe()
 	go func() {
 		defer c.runs.Done()
 		defer server.Close()
-		l.Serve(server)
+		l.Serve(incoming{server, from})
 	}()
 	return c.plug(client), nil
 }
+
+// The ports from which Linux connects.
+const (
+	firstPort = 32768
+	portCount = 28232
+)
+
+// An incoming connection is what a listener accepts.
+type incoming struct {
+	net.Conn
+	from address
+}
+
+// RemoteAddr implements net.Conn.
+func (i incoming) RemoteAddr() net.Addr { return i.from }
 
 type address struct{ text string }
 

@@ -36,6 +36,8 @@ type Config struct {
 	// Disks stores what machines have written across restarts of the daemon and stops of the instance. If nil, it is
 	// lost then, and user data runs again.
 	Disks Disks
+	// HostKeys is the secret from which the SSH host keys of machines are derived.
+	HostKeys []byte
 	// Boot is how long a machine takes until cloud-init starts.
 	Boot time.Duration
 	// Patience divides the waits of the guest's programs between their attempts; 0 means 1.
@@ -72,8 +74,17 @@ type Image struct {
 	CloudInit, DefaultUser string
 	// Boot starts the image's services.
 	Boot func()
+	// SSH is the image's SSH server. Nil means that it has none.
+	SSH *SSH
 	// InterfaceName returns the name of the network interface with a device index: ens5, eth0.
 	InterfaceName func(device int) string
+}
+
+// An SSH is an image's SSH server.
+type SSH struct {
+	Version string      // OpenSSH_8.7
+	Running func() bool // whether its service is running
+	Log     func(text string)
 }
 
 // Runtime is a machine.Runtime of simulated computers.

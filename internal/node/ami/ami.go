@@ -67,6 +67,14 @@ func CloudInitVersion(f images.Family) string {
 	return "22.2.2"
 }
 
+// SSHVersion returns the version that sshd announces in images of that family.
+func SSHVersion(f images.Family) string {
+	if f == images.AL2 {
+		return "OpenSSH_7.4"
+	}
+	return "OpenSSH_8.7"
+}
+
 // New builds the machine's file system as its image has it.
 func New(in machine.Instance, world World) (*Machine, error) {
 	if world.Clock == nil {

@@ -39,11 +39,12 @@ import (
 
 // Options tune what is simulated. Zero values mean the defaults.
 type Options struct {
-	// Metadata, RunScript, Dial and Disks are the computers' own: see computers.Config.
+	// Metadata, RunScript, Dial, Disks and HostKeys are the computers' own: see computers.Config.
 	Metadata  func(instanceID string) http.RoundTripper
 	RunScript func(ctx context.Context, job shell.Job) (shell.Result, error)
 	Dial      func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	Disks     computers.Disks
+	HostKeys  []byte
 	// HTTP is an instance's way to reach AWS and everything else by HTTP. An error says why its network does not
 	// allow that. If nil, the instance has no network.
 	HTTP func(in machine.Instance) http.RoundTripper
@@ -111,7 +112,7 @@ func New(cfg node.Config, options Options) *Runtime {
 	}
 	r.Runtime = computers.New(computers.Config{
 		Guest:    func(c *computers.Computer) computers.Guest { return r.guest(c) },
-		Metadata: options.Metadata, RunScript: options.RunScript, Dial: options.Dial, Disks: options.Disks,
+		Metadata: options.Metadata, RunScript: options.RunScript, Dial: options.Dial, Disks: options.Disks, HostKeys: options.HostKeys,
 		Boot: options.BootDuration, Patience: options.Patience, Clock: cfg.Clock, Log: cfg.Log,
 	})
 	return r

@@ -55,6 +55,10 @@ func (m *instance) Image() (*computers.Image, error) {
 	return &computers.Image{
 		FS: programs.FS, Outside: programs.Outside, Programs: programs.Programs(), Boot: programs.StartServices,
 		CloudInit: ami.CloudInitVersion(m.in.Image.Family), DefaultUser: "ec2-user",
+		SSH: &computers.SSH{
+			Version: ami.SSHVersion(m.in.Image.Family), Running: func() bool { return programs.Active("sshd") },
+			Log: func(text string) { programs.Log("sshd", text) },
+		},
 		InterfaceName: func(device int) string {
 			if m.in.Image.Family == images.AL2 {
 				return fmt.Sprintf("eth%d", device)

@@ -194,7 +194,7 @@ func (l *live) receive(payload uint32, data []byte) error {
 	case datachannel.Output:
 		l.touch()
 		switch {
-		case l.plan.port != 0 && !l.muxed():
+		case l.plan.port != 0 && l.plan.document != documentSSH && !l.muxed():
 			return l.toPort(data)
 		case l.plan.document == documentNonInteractive:
 			return nil // its command reads nothing
@@ -241,6 +241,8 @@ func (l *live) run() {
 	kind := "Standard_Stream"
 	var properties any
 	switch {
+	case l.plan.document == documentSSH: // without a type, the plugin connects its standard input and output
+		kind, properties = "Port", map[string]string{"portNumber": strconv.Itoa(l.plan.port)}
 	case l.plan.port != 0:
 		kind = "Port"
 		properties = map[string]string{"portNumber": "", "localPortNumber": l.plan.local, "type": "LocalPortForwarding"}
@@ -265,6 +267,8 @@ func (l *live) run() {
 	switch {
 	case l.plan.port == 0:
 		err = l.runProgram()
+	case l.plan.document == documentSSH:
+		err = l.runSSH()
 	case l.muxed():
 		err = l.runMuxed()
 	default:

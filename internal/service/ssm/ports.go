@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 
@@ -89,6 +90,23 @@ func (l *live) connect(stream *smux.Stream) {
 		_ = conn.Close()
 	}()
 	_, _ = io.Copy(stream, conn)
+}
+
+// runSSH connects the client with the port until either end closes the connection.
+// https://github.com/aws/amazon-ssm-agent/blob/mainline/agent/session/plugins/port/basicportsession.go
+func (l *live) runSSH() error {
+	conn, err := l.dialPort()
+	if err != nil {
+		return fmt.Errorf("Unable to connect to specified port: %w", err) //nolint:staticcheck // the agent's text
+	}
+	defer conn.Close()
+	defer context.AfterFunc(l.ctx, func() { _ = conn.Close() })()
+	go func() { // ends with the session
+		_, _ = io.Copy(conn, l.keys) // either end may close it
+		_ = conn.Close()
+	}()
+	_, _ = io.Copy(carrier{l: l}, conn) // as above
+	return nil
 }
 
 // toPort sends data to the port of a session that carries one connection at a time. It connects first if the client has

@@ -272,3 +272,30 @@ func TestAgentsThatAreGone(t *testing.T) {
 		t.Errorf("an instance that never connected since it was started is listed")
 	}
 }
+
+// TestSSHSessions checks that a session of AWS-StartSSHSession is one connection to the port 22, which ends with it.
+func TestSSHSessions(t *testing.T) {
+	w := newWorld(t, nil)
+	w.fleet.dial = greeter
+	p := w.openPort(t, "AWS-StartSSHSession", nil, "1.2.707.0")
+	if properties := p.request["Properties"].(map[string]any); p.request["SessionType"] != "Port" || properties["portNumber"] != "22" || properties["type"] != nil {
+		t.Errorf("the handshake says %v", p.request)
+	}
+	if got := say(t, struct {
+		io.Reader
+		io.Writer
+	}{p.output, p}, "hello"); got != "localhost:22" {
+		t.Errorf("connected to %q", got)
+	}
+	w.fleet.dial = func(context.Context, string, int) (net.Conn, error) {
+		near, far := net.Pipe()
+		return near, far.Close()
+	}
+	if why := w.openPort(t, "AWS-StartSSHSession", nil, "1.2.707.0").ended(); why != "" {
+		t.Errorf("after the end of the connection: %q", why)
+	}
+	w.fleet.dial = greeter
+	if why := w.openPort(t, "AWS-StartSSHSession", map[string][]string{"portNumber": {"1"}}, "1.2.707.0").ended(); why != "----------ERROR-------\nUnable to connect to specified port: connection refused" {
+		t.Errorf("a closed port: %q", why)
+	}
+}

@@ -83,15 +83,12 @@ type plan struct {
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-schema.html
 var sessionParameters = map[string][]string{
 	documentShell: {}, documentInteractive: {"command"}, documentNonInteractive: {"command"},
-	documentPort: {"portNumber", "localPortNumber"}, documentRemotePort: {"host", "portNumber", "localPortNumber"},
+	documentPort: {"portNumber", "localPortNumber"}, documentRemotePort: {"host", "portNumber", "localPortNumber"}, documentSSH: {"portNumber"},
 }
 
 func planOf(document string, given map[string][]string) (plan, error) {
 	if document == "" {
 		document = documentShell
-	}
-	if document == documentSSH {
-		return plan{}, awserr.NotImplemented("sessions with the document " + document + ", because instances run no sshd yet")
 	}
 	known, ok := sessionParameters[document]
 	if !ok {
@@ -122,6 +119,8 @@ func planOf(document string, given map[string][]string) (plan, error) {
 		return p, errValidation("Document %s needs the parameter \"command\".", document)
 	case document == documentRemotePort && p.host == "":
 		return p, errValidation("Document %s needs the parameter \"host\".", document)
+	case p.port == 0 && document == documentSSH:
+		p.port = 22
 	case p.port == 0 && slices.Contains(known, "portNumber"):
 		p.port = 80 // the documents' default
 	}

@@ -100,7 +100,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "ListTagsForResource", Members: "ResourceId ResourceType"},
 			{Name: "DescribeInstanceInformation", Members: "Filters InstanceInformationFilterList MaxResults NextToken", Except: "filters other than InstanceIds, AgentVersion, PingStatus, PlatformTypes, ResourceType and tags"},
 			{Name: "GetConnectionStatus", Members: "Target"},
-			{Name: "StartSession", Members: "DocumentName Parameters Reason Target", Except: "the document AWS-StartSSHSession; documents of one's own do not exist"},
+			{Name: "StartSession", Members: "DocumentName Parameters Reason Target", Except: "documents of one's own, which do not exist"},
 			{Name: "ResumeSession", Members: "SessionId"},
 			{Name: "TerminateSession", Members: "SessionId"},
 			{Name: "SendCommand", Members: "Comment DocumentName InstanceIds Parameters Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript"},

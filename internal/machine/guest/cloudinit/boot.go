@@ -123,12 +123,22 @@ func (b *boot) moduleFailed(module, what string, err error) {
 	b.warn("util.py", "Running module %s failed: %s", module, err)
 }
 
+// disableRoot are the options of keys for root. https://github.com/canonical/cloud-init/blob/main/cloudinit/ssh_util.py
+const disableRoot = `no-port-forwarding,no-agent-forwarding,no-X11-forwarding,command="echo 'Please login as the user \"%s\" rather than the user \"root\".';echo;sleep 10;exit 142"`
+
 func (b *boot) run(ctx context.Context, userData []byte, first bool) {
 	b.stage("init-local")
 	b.stage("init")
 	if first {
 		if err := addUser(b.FS, b.User, b.Keys); err != nil {
 			b.moduleFailed("ssh", b.User, err)
+		}
+		var keys []string
+		for _, k := range b.Keys {
+			keys = append(keys, fmt.Sprintf(disableRoot, b.User)+" "+k)
+		}
+		if err := addUser(b.FS, "root", keys); err != nil {
+			b.moduleFailed("ssh", "root", err)
 		}
 	}
 	parts, err := Parse(userData)

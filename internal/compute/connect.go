@@ -1,0 +1,88 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// ConnectFrom connects a client outside of the machines with a TCP port of an instance, if the network of an account and
+// region lets it: from is the client's address on the internet, or an Instance Connect endpoint with it. to is an
+// instance ID, an address or a name. A refusal is a *node.Refusal. If packets are dropped, it comes after the time in
+// which a program would have given up.
+func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from reach.Endpoint, to string, port int) (net.Conn, error) {
+	v, err := m.network.admit(ctx, account, region, from, to, port)
+	if err != nil {
+		return nil, err
+	}
+	id, address, ok := instanceAt(v)
+	if !ok {
+		return nil, refusedBy(to, port) // what AWS manages accepts no such connections here
+	}
+	return m.enter(ctx, id, address, port, v)
+}
+
+// admit returns the verdict that lets a client connect.
+func (n *guestNetwork) admit(ctx context.Context, account, region string, from reach.Endpoint, to string, port int) (*reach.Verdict, error) {
+	flow := reach.Flow{From: from, Protocol: reach.TCP, Port: uint16(port)}
+	check := func(s *reach.Snapshot) *reach.Verdict { return s.CheckName(flow, to) }
+	if address, err := netip.ParseAddr(to); err == nil {
+		flow.To = reach.Addr(address)
+		check = func(s *reach.Snapshot) *reach.Verdict { return s.Check(flow) }
+	} else if strings.HasPrefix(to, "i-") && !strings.Contains(to, ".") {
+		flow.To = reach.At(to)
+		check = func(s *reach.Snapshot) *reach.Verdict { return s.Check(flow) }
+	}
+	now := time.Now()
+	var v *reach.Verdict
+	for _, t := range []time.Time{now.Add(-recentEnough), now} {
+		s, err := n.since(ctx, account, region, t)
+		if err != nil {
+			return nil, err
+		}
+		if v = check(s); v.Reachable {
+			return v, nil
+		}
+	}
+	err := refusal(v, machine.Instance{}, to, port)
+	return nil, n.timeOut(ctx, err)
+}
+
+// instanceAt returns the instance at the end of a connection's path, and its private address.
+func instanceAt(v *reach.Verdict) (id string, address netip.Addr, ok bool) {
+	if len(v.Forward) == 0 {
+		return "", address, false
+	}
+	last := v.Forward[len(v.Forward)-1]
+	if last.Kind != reach.KindInstance || last.In == nil {
+		return "", address, false
+	}
+	return last.ID, last.In.Destination, true
+}
+
+// enter connects to a port of an instance that packets reach.
+func (m *Machines) enter(ctx context.Context, id string, address netip.Addr, port int, v *reach.Verdict) (net.Conn, error) {
+	computer, ok := m.runtime.Machine(id)
+	if !ok {
+		return nil, refusedBy(address.String(), port)
+	}
+	ctx = machine.WithSource(ctx, v.Forward[len(v.Forward)-1].In.Source)
+	conn, err := computer.Dial(ctx, address.String(), port)
+	if errors.Is(err, machine.ErrBooting) || errors.Is(err, machine.ErrOff) {
+		err = refusedBy(address.String(), port) // nothing listens yet, or any more
+	}
+	return conn, err
+}
+
+func refusedBy(host string, port int) error {
+	a, _ := netip.ParseAddr(host)
+	return &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, uint16(port))), Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+}

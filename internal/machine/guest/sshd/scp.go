@@ -1,0 +1,329 @@
+package sshd
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"mvdan.cc/sh/v3/shell"
+
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+// scpArgs are the options with which clients before OpenSSH 9.0 run scp on the server: scp -t FILE receives, and
+// scp -f FILE... sends.
+type scpArgs struct {
+	to, from, recursive, preserve, folder bool
+	names                                 []string
+}
+
+// scpCommand parses a command that runs scp as a server.
+func scpCommand(command string) (out scpArgs, ok bool) {
+	if !strings.HasPrefix(command, "scp ") {
+		return out, false
+	}
+	words, err := shell.Fields(command, func(string) string { return "" })
+	if err != nil || len(words) == 0 {
+		return out, false
+	}
+	for i, w := range words[1:] {
+		if w == "--" {
+			out.names = append(out.names, words[i+2:]...)
+			break
+		}
+		if len(w) < 2 || w[0] != '-' {
+			out.names = append(out.names, w)
+			continue
+		}
+		for _, o := range w[1:] {
+			switch o {
+			case 't':
+				out.to = true
+			case 'f':
+				out.from = true
+			case 'r':
+				out.recursive = true
+			case 'p':
+				out.preserve = true
+			case 'd':
+				out.folder = true
+			case 'v', 'q':
+			default:
+				return out, false
+			}
+		}
+	}
+	return out, out.to != out.from && len(out.names) > 0
+}
+
+// An scp is one run of the old scp protocol.
+type scp struct {
+	*files
+	args scpArgs
+	in   *bufio.Reader
+	out  io.Writer
+	home string
+	bad  bool // something failed, and the client knows
+}
+
+// maxDepth bounds how deeply folders are nested.
+const maxDepth = 64
+
+func (s *session) scp(_ context.Context, args scpArgs) (int, error) {
+	c := s.c.s.cfg
+	x := &scp{
+		files: &files{fs: c.FS, user: s.c.user, changed: c.Changed}, args: args,
+		in: bufio.NewReaderSize(s.channel, 64<<10), out: s.channel, home: s.c.user.Home,
+	}
+	var err error
+	if args.to {
+		err = x.receive(x.absolute(args.names[0]))
+	} else if err = x.answer(); err == nil {
+		for _, name := range args.names {
+			if err = x.send(x.absolute(name), 0); err != nil {
+				break
+			}
+		}
+	}
+	if x.bad || err != nil && !errors.Is(err, io.EOF) {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+func (x *scp) absolute(name string) string {
+	if path.IsAbs(name) {
+		return path.Clean(name)
+	}
+	return path.Join(x.home, name)
+}
+
+func (x *scp) ack() error {
+	_, err := x.out.Write([]byte{0})
+	return err
+}
+
+// fail tells the client about an error, after which the next file may come.
+func (x *scp) fail(err error) error {
+	x.bad = true
+	text := err.Error()
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		text = pe.Path + ": " + pe.Err.Error()
+	}
+	_, err = fmt.Fprintf(x.out, "\x01scp: %s\n", text)
+	return err
+}
+
+// line reads a line of the client's, without its end.
+func (x *scp) line() (string, error) {
+	b, err := x.in.ReadSlice('\n')
+	if err != nil {
+		return "", err
+	}
+	return string(b[:len(b)-1]), nil
+}
+
+// answer reads the client's answer: 0, or an error with a text.
+func (x *scp) answer() error {
+	b, err := x.in.ReadByte()
+	if err != nil || b == 0 {
+		return err
+	}
+	x.bad = true
+	if _, err := x.line(); err != nil || b != 1 {
+		return errors.New("the client has given up")
+	}
+	return nil
+}
+
+// receive receives files into target.
+func (x *scp) receive(target string) error {
+	info, err := x.stat(target)
+	if x.args.folder && (err != nil || !info.IsDir()) {
+		return x.fail(&fs.PathError{Op: "open", Path: target, Err: errors.New("Not a directory")}) //nolint:staticcheck // scp's text
+	}
+	folders := []string{target}
+	var modified time.Time
+	if err := x.ack(); err != nil {
+		return err
+	}
+	for {
+		l, err := x.line()
+		if err != nil {
+			return err
+		}
+		switch {
+		case l == "E":
+			if len(folders) < 2 {
+				return errors.New("expected control record")
+			}
+			folders = folders[:len(folders)-1]
+		case strings.HasPrefix(l, "T"):
+			seconds, _, _ := strings.Cut(l[1:], " ")
+			if n, err := strconv.ParseInt(seconds, 10, 64); err == nil {
+				modified = time.Unix(n, 0)
+			}
+		case strings.HasPrefix(l, "C") || strings.HasPrefix(l, "D"):
+			mode, size, name, err := record(l[1:])
+			if err != nil {
+				return x.fail(err)
+			}
+			at := folders[len(folders)-1]
+			if i, err := x.stat(at); err == nil && i.IsDir() {
+				at = path.Join(at, name)
+			}
+			if l[0] == 'D' {
+				if len(folders) > maxDepth {
+					return x.fail(errors.New("too many folders"))
+				}
+				if err := x.folder(at, mode); err != nil {
+					return x.fail(err)
+				}
+				folders = append(folders, at)
+				break
+			}
+			if err := x.file(at, mode, size, modified); err != nil {
+				return err
+			}
+			modified = time.Time{}
+			continue
+		default:
+			return x.fail(errors.New("protocol error: unexpected control record"))
+		}
+		if err := x.ack(); err != nil {
+			return err
+		}
+	}
+}
+
+// record parses 0644 SIZE NAME.
+func record(l string) (mode fs.FileMode, size int64, name string, err error) {
+	m, rest, _ := strings.Cut(l, " ")
+	n, name, ok := strings.Cut(rest, " ")
+	bits, err1 := strconv.ParseUint(m, 8, 32)
+	size, err2 := strconv.ParseInt(n, 10, 64)
+	if !ok || err1 != nil || err2 != nil || size < 0 || name == "" || strings.Contains(name, "/") || name == ".." || name == "." {
+		return 0, 0, "", errors.New("protocol error: unexpected record")
+	}
+	return fs.FileMode(bits) & fs.ModePerm, size, name, nil
+}
+
+func (x *scp) stat(name string) (fs.FileInfo, error) {
+	at, err := x.resolve(name, true)
+	if err != nil {
+		return nil, err
+	}
+	return x.fs.Stat(at)
+}
+
+func (x *scp) folder(name string, mode fs.FileMode) error {
+	if i, err := x.stat(name); err == nil && i.IsDir() {
+		return nil
+	}
+	at, err := x.place(name)
+	if err == nil {
+		err = x.fs.Mkdir(at, mode&^umask)
+	}
+	if err == nil {
+		err = x.fs.Chown(at, x.user.UID, x.user.GID)
+	}
+	return errors.Join(err, x.changed())
+}
+
+// file receives a file. It returns an error only if the connection cannot continue.
+func (x *scp) file(name string, mode fs.FileMode, size int64, modified time.Time) error {
+	f, err := x.openAs(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return x.fail(err)
+	}
+	if err := x.ack(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	data := io.LimitReader(x.in, size)
+	_, failed := io.Copy(io.NewOffsetWriter(f, 0), data)
+	if _, err := io.Copy(io.Discard, data); err != nil { // what the disk had no room for
+		return errors.Join(err, f.Close())
+	}
+	if at, err := x.resolve(name, true); err == nil && failed == nil && !modified.IsZero() {
+		failed = x.fs.Chtime(at, modified)
+	}
+	failed = errors.Join(failed, f.Close())
+	if err := x.answer(); err != nil {
+		return err
+	}
+	if failed != nil {
+		return x.fail(failed)
+	}
+	return x.ack()
+}
+
+// send sends a file or, with -r, a folder.
+func (x *scp) send(name string, depth int) error {
+	at, err := x.resolve(name, true)
+	var i fs.FileInfo
+	if err == nil {
+		i, err = x.fs.Stat(at)
+	}
+	switch {
+	case err != nil:
+		return x.fail(err)
+	case i.IsDir() && !x.args.recursive:
+		return x.fail(&fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")})
+	case i.IsDir() && depth > maxDepth:
+		return x.fail(errors.New("too many folders"))
+	case !x.allowed(i, mayRead):
+		return x.fail(refused(name))
+	}
+	if x.args.preserve {
+		if _, err := fmt.Fprintf(x.out, "T%d 0 %d 0\n", i.ModTime().Unix(), i.ModTime().Unix()); err != nil {
+			return err
+		}
+		if err := x.answer(); err != nil {
+			return err
+		}
+	}
+	mode := vfs.UnixMode(i.Mode())
+	if i.IsDir() {
+		entries, err := x.fs.ReadDir(at)
+		if err != nil {
+			return x.fail(err)
+		}
+		if _, err := fmt.Fprintf(x.out, "D%04o 0 %s\n", mode, path.Base(name)); err != nil {
+			return err
+		}
+		if err := x.answer(); err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := x.send(path.Join(name, e.Name()), depth+1); err != nil {
+				return err
+			}
+		}
+		if _, err := io.WriteString(x.out, "E\n"); err != nil {
+			return err
+		}
+		return x.answer()
+	}
+	data, err := x.fs.ReadFile(at)
+	if err != nil {
+		return x.fail(err)
+	}
+	if _, err := fmt.Fprintf(x.out, "C%04o %d %s\n", mode, len(data), path.Base(name)); err != nil {
+		return err
+	}
+	if err := x.answer(); err != nil {
+		return err
+	}
+	if _, err := x.out.Write(append(data, 0)); err != nil {
+		return err
+	}
+	return x.answer()
+}
