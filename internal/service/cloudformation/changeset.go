@@ -35,8 +35,14 @@ func setARN(key store.Key, name, id string) string {
 func (f *foundSet) arn() string { return setARN(f.key, f.Name, f.ID) }
 
 // execution returns the execution status of the change set. Once it has been executed, the
-// status follows from that of the stack.
-func (f *foundSet) execution() cloudformationtypes.ExecutionStatus {
+// status follows from that of the stack. The change sets of nested stacks are executed with their root's.
+func (f *foundSet) execution(r store.Reader) cloudformationtypes.ExecutionStatus {
+	if f.Root != "" {
+		root, err := findSet(r, scopeAt(f.key), &f.Root, nil)
+		if err == nil && root.Execution == cloudformationtypes.ExecutionStatusExecuteInProgress {
+			return root.execution(r)
+		}
+	}
 	switch {
 	case f.Execution != cloudformationtypes.ExecutionStatusExecuteInProgress:
 		return f.Execution
@@ -293,7 +299,7 @@ func (s *Service) DescribeChangeSet(ctx context.Context, in *awscloudformation.D
 	shown := like.describe()
 	out := &awscloudformation.DescribeChangeSetOutput{
 		ChangeSetId: aws.String(f.arn()), ChangeSetName: &f.Name, StackId: aws.String(f.stack.arn()), StackName: &f.stack.Name, Status: f.Status, StatusReason: nonEmpty(f.Reason),
-		ExecutionStatus: f.execution(), CreationTime: &f.Created, Description: nonEmpty(f.Description), Parameters: shown.Parameters, Tags: shown.Tags, Capabilities: shown.Capabilities,
+		ExecutionStatus: f.execution(s.store), CreationTime: &f.Created, Description: nonEmpty(f.Description), Parameters: shown.Parameters, Tags: shown.Tags, Capabilities: shown.Capabilities,
 		NotificationARNs: shown.NotificationARNs, RollbackConfiguration: &cloudformationtypes.RollbackConfiguration{}, IncludeNestedStacks: &f.IncludeNested, ParentChangeSetId: nonEmpty(f.Parent), RootChangeSetId: nonEmpty(f.Root),
 		OnStackFailure: cloudformationtypes.OnStackFailure(f.OnFailure), ImportExistingResources: aws.Bool(f.ImportExisting), Changes: []cloudformationtypes.Change{},
 	}
@@ -324,7 +330,7 @@ func (s *Service) ListChangeSets(ctx context.Context, in *awscloudformation.List
 	for _, set := range page {
 		out.Summaries = append(out.Summaries, cloudformationtypes.ChangeSetSummary{
 			ChangeSetId: aws.String(set.arn()), ChangeSetName: &set.Name, StackId: aws.String(f.arn()), StackName: &f.Name, Status: set.Status, StatusReason: nonEmpty(set.Reason),
-			ExecutionStatus: set.execution(), CreationTime: &set.Created, Description: nonEmpty(set.Description), IncludeNestedStacks: &set.IncludeNested, ParentChangeSetId: nonEmpty(set.Parent), RootChangeSetId: nonEmpty(set.Root),
+			ExecutionStatus: set.execution(s.store), CreationTime: &set.Created, Description: nonEmpty(set.Description), IncludeNestedStacks: &set.IncludeNested, ParentChangeSetId: nonEmpty(set.Parent), RootChangeSetId: nonEmpty(set.Root),
 		})
 	}
 	return out, err
@@ -334,80 +340,50 @@ func (s *Service) ListChangeSets(ctx context.Context, in *awscloudformation.List
 // CDK relies on. A stack that only this change set would have created stays in review.
 func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.DeleteChangeSetInput) (*awscloudformation.DeleteChangeSetOutput, error) {
 	out := &awscloudformation.DeleteChangeSetOutput{}
-	f, err := findSet(s.store, scopeOf(ctx), in.ChangeSetName, in.StackName)
+	var f foundSet
+	err := s.store.Update(ctx, func(tx *store.Tx) (err error) {
+		if f, err = findSet(tx, scopeOf(ctx), in.ChangeSetName, in.StackName); err != nil {
+			return err
+		}
+		if f.execution(tx) == cloudformationtypes.ExecutionStatusExecuteInProgress {
+			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
+		}
+		// From here on it cannot be executed. If the daemon is killed, the next request completes the deletion.
+		return changeSets.Update(tx, f.key, func(rec *changeSetRecord) error {
+			rec.Status, rec.Execution = cloudformationtypes.ChangeSetStatusDeleteInProgress, cloudformationtypes.ExecutionStatusUnavailable
+			return nil
+		})
+	})
 	switch {
-	case err != nil && awserr.CodeOf(err) == "ChangeSetNotFound":
+	case awserr.CodeOf(err) == "ChangeSetNotFound":
 		return out, nil
 	case err != nil:
 		return nil, err
-	case f.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
-		return nil, setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
 	}
 	if err := s.dropNestedSets(ctx, &f); err != nil {
 		return nil, err
 	}
-	return out, s.store.Update(ctx, func(tx *store.Tx) error {
-		now, err := findSet(tx, scopeOf(ctx), aws.String(f.arn()), nil)
-		switch {
-		case err != nil:
-			return nil // another request has deleted it
-		case now.execution() == cloudformationtypes.ExecutionStatusExecuteInProgress:
-			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
-		}
-		changeSets.Delete(tx, f.key)
-		return nil
-	})
+	return out, s.store.Update(ctx, func(tx *store.Tx) error { changeSets.Delete(tx, f.key); return nil })
 }
 
 // ExecuteChangeSet applies a change set.
 func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.ExecuteChangeSetInput) (*awscloudformation.ExecuteChangeSetOutput, error) {
 	op := newOperation(awsapi.CallFrom(ctx), in.ClientRequestToken)
-	// find returns the change set if it can be executed, or nil if this request has already started its execution.
-	find := func(r store.Reader) (*foundSet, error) {
-		f, err := findSet(r, scopeOf(ctx), in.ChangeSetName, in.StackName)
+	return &awscloudformation.ExecuteChangeSetOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
+		f, err := findSet(tx, scopeOf(ctx), in.ChangeSetName, in.StackName)
 		switch {
 		case err != nil:
-			return nil, err
+			return err
 		case f.Root != "":
-			return nil, invalid("ChangeSet [%s] belongs to a nested stack: execute its root change set [%s]", f.arn(), f.Root) // our own wording
+			return invalid("ChangeSet [%s] belongs to a nested stack: execute its root change set [%s]", f.arn(), f.Root) // our own wording
 		case in.ClientRequestToken != nil && f.stack.ChangeSet == f.arn() && f.stack.Operation.Token == op.Token:
-			return nil, nil
+			return nil // an earlier request has done it
 		case f.Execution != cloudformationtypes.ExecutionStatusAvailable:
 			status := string(f.Status)
 			if f.Status == cloudformationtypes.ChangeSetStatusCreateComplete {
-				status = string(f.execution())
+				status = string(f.execution(tx))
 			}
-			return nil, setStatus("ChangeSet [%s] cannot be executed in its current status of [%s]", f.arn(), status)
-		}
-		return &f, nil
-	}
-	out := &awscloudformation.ExecuteChangeSetOutput{}
-	f, err := find(s.store)
-	if err != nil || f == nil {
-		return out, err
-	}
-	// Update the change sets of nested stacks first, because there may be too many of them for one transaction.
-	for some := range slices.Chunk(setsBelow(s.store, f), store.MaxWrites) {
-		err := s.store.Update(ctx, func(tx *store.Tx) error {
-			for _, below := range some {
-				err := changeSets.Update(tx, below.key, func(rec *changeSetRecord) error {
-					rec.Execution = cloudformationtypes.ExecutionStatusExecuteInProgress
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return out, s.store.Update(ctx, func(tx *store.Tx) error {
-		f, err := find(tx)
-		if err != nil || f == nil {
-			return err
+			return setStatus("ChangeSet [%s] cannot be executed in its current status of [%s]", f.arn(), status)
 		}
 		if err := changeSets.Update(tx, f.key, func(rec *changeSetRecord) error {
 			rec.Execution = cloudformationtypes.ExecutionStatusExecuteInProgress

@@ -52,6 +52,12 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldOn(t, nil)
+}
+
+// newWorldOn returns a world with its state in st, or in a new store if st is nil.
+func newWorldOn(t *testing.T, st *store.Store) *world {
+	t.Helper()
 	w := &world{stackOf: map[string]string{}}
 	bytes, err := bytestore.Open(bytestore.Config{Dir: t.TempDir(), Ephemeral: true})
 	if err != nil {
@@ -65,6 +71,7 @@ func newWorld(t *testing.T) *world {
 	var users *iam.Service
 	var authorizer *authz.Authorizer
 	w.Server = testkit.NewServer(t, testkit.Config{
+		Store: st,
 		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
 			w.front = front
 			users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})

@@ -251,7 +251,7 @@ func (o *operation) drift(ctx context.Context, rec resourceRecord) (driftRecord,
 		if k == "Tags" && have != nil {
 			have = r.withoutStackTags(have)
 		}
-		if have == nil || alike(want, have) {
+		if have == nil || refers(want) || alike(want, have) {
 			continue
 		}
 		now.Set(k, have)

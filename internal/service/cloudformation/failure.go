@@ -108,6 +108,7 @@ func (r *request) reason(err error) error {
 	if !errors.As(err, &refused) {
 		return err
 	}
+	message := r.hidden(refused.ErrorMessage())
 	status := 400
 	var coded *awserr.Error
 	if errors.As(err, &coded) && coded.Status != 0 {
@@ -134,13 +135,13 @@ func (r *request) reason(err error) error {
 	case refused.ErrorFault() == smithy.FaultServer:
 		handlerCode = "InternalFailure"
 	}
-	out := &failure{failureRecord: failureRecord{Calls: callsOf(err), Code: code, Message: refused.ErrorMessage()}}
+	out := &failure{failureRecord: failureRecord{Calls: callsOf(err), Code: code, Message: message}}
 	requestID := ids.UUID() // used if no call was made
 	if n := len(out.Calls); n > 0 {
 		requestID = out.Calls[n-1].RequestID
 	}
 	out.error = fmt.Errorf("Resource handler returned message: \"%s (Service: %s, Status Code: %d, Request ID: %s) (SDK Attempt Count: 1)\" (RequestToken: %s, HandlerErrorCode: %s)", //nolint:staticcheck // AWS's words
-		refused.ErrorMessage(), r.service, status, requestID, ids.UUID(), handlerCode)
+		message, r.service, status, requestID, ids.UUID(), handlerCode)
 	return out
 }
 

@@ -90,10 +90,11 @@ func setsBelow(r store.Reader, f *foundSet) (out []foundSet) {
 // several transactions, because there may be too many for one.
 func (s *Service) dropNestedSets(ctx context.Context, f *foundSet) error {
 	for _, set := range setsBelow(s.store, f) {
-		if err := s.store.Update(ctx, func(tx *store.Tx) error { changeSets.Delete(tx, set.key); return nil }); err != nil {
-			return err
-		}
-		if err := s.dropReview(ctx, set.stack.key); err != nil {
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			changeSets.Delete(tx, set.key)
+			return dropReview(tx, set.stack.key)
+		})
+		if err != nil {
 			return err
 		}
 	}
@@ -101,21 +102,19 @@ func (s *Service) dropNestedSets(ctx context.Context, f *foundSet) error {
 }
 
 // dropReview deletes a stack in review, unless it still has a change set.
-func (s *Service) dropReview(ctx context.Context, key store.Key) error {
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		rec, err := stacks.Get(tx, key)
-		if err != nil || rec.Status != cloudformationtypes.StackStatusReviewInProgress || len(setsOf(tx, foundStack{key, rec})) > 0 {
-			return store.IgnoreNotFound(err)
-		}
-		for _, e := range events.All(tx, within(key)) {
-			events.Delete(tx, e.Key)
-		}
-		for _, text := range texts.All(tx, within(key)) {
-			texts.Delete(tx, text.Key)
-		}
-		stacks.Delete(tx, key)
-		return nil
-	})
+func dropReview(tx *store.Tx, key store.Key) error {
+	rec, err := stacks.Get(tx, key)
+	if err != nil || rec.Status != cloudformationtypes.StackStatusReviewInProgress || len(setsOf(tx, foundStack{key, rec})) > 0 {
+		return store.IgnoreNotFound(err)
+	}
+	for _, e := range events.All(tx, within(key)) {
+		events.Delete(tx, e.Key)
+	}
+	for _, text := range texts.All(tx, within(key)) {
+		texts.Delete(tx, text.Key)
+	}
+	stacks.Delete(tx, key)
+	return nil
 }
 
 // dropReviewsBelow deletes the nested stacks of a stack that are in review, and their change sets.
@@ -124,7 +123,8 @@ func (s *Service) dropReviewsBelow(ctx context.Context, parent *foundStack) erro
 		if f.Parent != parent.arn() || f.Status != cloudformationtypes.StackStatusReviewInProgress {
 			continue
 		}
-		err := errors.Join(s.dropReviewsBelow(ctx, &f), wipe(ctx, s.store, changeSets, within(f.key)), s.dropReview(ctx, f.key))
+		err := errors.Join(s.dropReviewsBelow(ctx, &f), wipe(ctx, s.store, changeSets, within(f.key)),
+			s.store.Update(ctx, func(tx *store.Tx) error { return dropReview(tx, f.key) }))
 		if err != nil {
 			return err
 		}

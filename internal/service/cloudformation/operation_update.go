@@ -176,7 +176,11 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	if d.Type == waitCondition && len(changed) > 0 {
 		return errors.New("Update to resource type AWS::CloudFormation::WaitCondition is not supported.") //nolint:staticcheck // AWS's words
 	}
-	if err := schemas()[d.Type].check(d.ID, r.props); err != nil {
+	revealed, err := r.reveal(r.props)
+	if err != nil {
+		return err
+	}
+	if err := schemas()[d.Type].check(d.ID, revealed); err != nil {
 		return err
 	}
 	if err := r.checkTags(); err != nil {
@@ -258,15 +262,21 @@ func replaces(typ string, changed []string) bool {
 }
 
 // updateInPlace changes a resource from the state in r.was to the state in r, and returns
-// its attributes.
+// its attributes. Properties that refer to secrets count as changed for the handler, because the secrets may have changed.
 func (r *request) updateInPlace() (map[string]any, error) {
 	h, _ := handlerOf(r.typ)
-	changed := r.differences()
+	changed, plain := r.differences(), r.props
+	revealed, err := r.reveal(plain)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { r.props = plain }()
 	for _, p := range changed {
 		if h.inPlace != anyProperty && !slices.Contains(strings.Fields(h.inPlace), p) {
 			return nil, r.reason(r.notHonoured(p + ", changed by an update"))
 		}
 	}
+	r.props = revealed
 	if h.update != nil && (len(changed) > 0 || r.typ == stackTyp) {
 		if err := h.update(r); err != nil {
 			return nil, r.reason(err)

@@ -2,6 +2,7 @@ package cloudformation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
@@ -52,8 +55,8 @@ func (s *Service) parameters(ctx context.Context, t *template.Template, in []clo
 	return out, nil
 }
 
-// stored reads a parameter from Parameter Store. The texts were recorded on AWS by third
-// parties.
+// stored reads a parameter from Parameter Store, which must be a list if typ is, or may be either if typ is "". The
+// texts were recorded on AWS by third parties.
 func (s *Service) stored(ctx context.Context, name, typ string) (string, error) {
 	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
 	if err != nil || len(out.Parameters) == 0 {
@@ -63,7 +66,7 @@ func (s *Service) stored(ctx context.Context, name, typ string) (string, error) 
 	switch list := strings.HasPrefix(typ, "List<") || typ == "CommaDelimitedList"; {
 	case p.Type == ssmtypes.ParameterTypeSecureString:
 		return "", invalid("Parameters [%s] referenced by template have types not supported by CloudFormation.", name)
-	case list != (p.Type == ssmtypes.ParameterTypeStringList):
+	case typ != "" && list != (p.Type == ssmtypes.ParameterTypeStringList):
 		return "", invalid("Types for SSM parameters [%s] defined in CFN template and SSM are incompatible", name)
 	}
 	return aws.ToString(p.Value), nil
@@ -95,7 +98,7 @@ func (s *Service) missing(ctx context.Context, t *template.Template, rec *stackR
 	return ""
 }
 
-// exists reports whether EC2 has something. If the caller may not describe it, the result
+// exists reports whether an AWS-specific value exists. If the caller may not describe it, the result
 // is the same as if it did not exist.
 func (s *Service) exists(ctx context.Context, typ, v string) bool {
 	if v == "" {
@@ -107,6 +110,8 @@ func (s *Service) exists(ctx context.Context, typ, v string) bool {
 	}
 	one := []string{v}
 	switch typ {
+	case "AWS::Route53::HostedZone::Id":
+		return ask(&awsroute53.GetHostedZoneInput{Id: &v})
 	case "AWS::EC2::AvailabilityZone::Name":
 		return ask(&awsec2.DescribeAvailabilityZonesInput{ZoneNames: one})
 	case "AWS::EC2::Image::Id":
@@ -126,5 +131,78 @@ func (s *Service) exists(ctx context.Context, typ, v string) bool {
 	case "AWS::EC2::VPC::Id":
 		return ask(&awsec2.DescribeVpcsInput{VpcIds: one})
 	}
-	return false // Drydock does not implement Route 53
+	return false
+}
+
+// attributes returns the attributes of VPCs, subnets and security groups for the rules of a template, as the caller
+// sees them.
+func (s *Service) attributes(ctx context.Context) template.Attribute {
+	return func(typ, id, attribute string) (_ string, err error) {
+		defer func() {
+			if text := smithyText(err); text != "" {
+				err = errors.New(text)
+			}
+		}()
+		one := []string{id}
+		ofVPC := []ec2types.Filter{{Name: aws.String("vpc-id"), Values: one}}
+		var tags []ec2types.Tag
+		switch {
+		case attribute == "DefaultNetworkAcl":
+			out, err := awsapi.Do[awsec2.DescribeNetworkAclsOutput](ctx, s.cfg.API, &awsec2.DescribeNetworkAclsInput{Filters: append(ofVPC, ec2types.Filter{Name: aws.String("default"), Values: []string{"true"}})})
+			if err != nil {
+				return "", err
+			}
+			acl, err := first(out.NetworkAcls)
+			return aws.ToString(acl.NetworkAclId), err
+		case attribute == "DefaultSecurityGroup":
+			out, err := awsapi.Do[awsec2.DescribeSecurityGroupsOutput](ctx, s.cfg.API, &awsec2.DescribeSecurityGroupsInput{Filters: append(ofVPC, ec2types.Filter{Name: aws.String("group-name"), Values: []string{"default"}})})
+			if err != nil {
+				return "", err
+			}
+			group, err := first(out.SecurityGroups)
+			return aws.ToString(group.GroupId), err
+		case typ == "AWS::EC2::Subnet::Id":
+			out, err := awsapi.Do[awsec2.DescribeSubnetsOutput](ctx, s.cfg.API, &awsec2.DescribeSubnetsInput{SubnetIds: one})
+			if err != nil {
+				return "", err
+			}
+			subnet, err := first(out.Subnets)
+			switch {
+			case err != nil:
+				return "", err
+			case attribute == "VpcId":
+				return aws.ToString(subnet.VpcId), nil
+			case attribute == "AvailabilityZone":
+				return aws.ToString(subnet.AvailabilityZone), nil
+			}
+			tags = subnet.Tags
+		case typ == "AWS::EC2::VPC::Id":
+			out, err := awsapi.Do[awsec2.DescribeVpcsOutput](ctx, s.cfg.API, &awsec2.DescribeVpcsInput{VpcIds: one})
+			if err != nil {
+				return "", err
+			}
+			vpc, err := first(out.Vpcs)
+			if err != nil {
+				return "", err
+			}
+			tags = vpc.Tags
+		default:
+			out, err := awsapi.Do[awsec2.DescribeSecurityGroupsOutput](ctx, s.cfg.API, &awsec2.DescribeSecurityGroupsInput{GroupIds: one})
+			if err != nil {
+				return "", err
+			}
+			group, err := first(out.SecurityGroups)
+			if err != nil {
+				return "", err
+			}
+			tags = group.Tags
+		}
+		key := strings.TrimPrefix(attribute, template.TagPrefix)
+		for _, t := range tags {
+			if aws.ToString(t.Key) == key {
+				return aws.ToString(t.Value), nil
+			}
+		}
+		return "", nil
+	}
 }

@@ -182,6 +182,9 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 	if rec.Status != cloudformationtypes.ResourceStatusDeleteInProgress {
 		say(cloudformationtypes.ResourceStatusDeleteInProgress, nil)
 	}
+	if props, err := r.reveal(r.props); err == nil { // a secret that no longer exists does not prevent the deletion
+		r.props = props
+	}
 	if r.id != "" && h.remove != nil {
 		err = r.retried(h.remove)
 		if ctx.Err() != nil {

@@ -36,6 +36,8 @@ type request struct {
 	service       string // the service called last, for error texts
 	// given holds the attributes that only the response to the creation has.
 	given map[string]any
+	// secrets are those that calls on the resource contain.
+	secrets []string
 }
 
 // request returns a request for a physical resource.
@@ -63,7 +65,7 @@ func call[Out any](r *request, in any) (*Out, error) {
 
 // serviceNames has the names of services in error texts, unless it is the SDK package's name with a capital letter.
 var serviceNames = map[string]string{
-	"autoscaling": "AutoScaling", "cloudwatchlogs": "CloudWatchLogs", "elasticloadbalancing": "ElasticLoadBalancing", "elasticloadbalancingv2": "ElasticLoadBalancingV2", "eventbridge": "EventBridge", "route53": "Route53",
+	"autoscaling": "AutoScaling", "cloudwatchlogs": "CloudWatchLogs", "elasticloadbalancing": "ElasticLoadBalancing", "elasticloadbalancingv2": "ElasticLoadBalancingV2", "ecrpublic": "EcrPublic", "eventbridge": "EventBridge", "route53": "Route53", "secretsmanager": "SecretsManager",
 }
 
 // serviceOf returns the service of an SDK input, as error texts name it.

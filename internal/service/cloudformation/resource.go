@@ -100,8 +100,11 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 		return err
 	}
 	r := o.request(rt.ctx, &rec, &rec.resourceState)
-	r.props, r.stackTags = props, o.rec.Tags
-	if err := schemas()[d.Type].check(d.ID, props); err != nil {
+	if r.props, err = r.reveal(props); err != nil {
+		return err
+	}
+	r.stackTags = o.rec.Tags
+	if err := schemas()[d.Type].check(d.ID, r.props); err != nil {
 		o.logged(o.note(d.ID, false, func(rec *resourceRecord) { rec.Properties = json.RawMessage(template.JSON(props)) }))
 		return err
 	}

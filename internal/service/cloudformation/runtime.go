@@ -116,12 +116,3 @@ func (rt *runtime) Zones(region string) ([]string, error) {
 	sort.Strings(some)
 	return slices.Compact(some), nil
 }
-
-// Dynamic implements template.Runtime.
-func (rt *runtime) Dynamic(reference string) (string, error) {
-	service, name, _ := strings.Cut(reference, ":")
-	if service != "ssm" {
-		return "", template.Error("Drydock does not implement dynamic references to " + service + "; docs/compatibility.md lists what it implements.")
-	}
-	return rt.o.s.stored(rt.ctx, name, "String")
-}

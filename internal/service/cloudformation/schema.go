@@ -68,11 +68,12 @@ var schemas = sync.OnceValue(func() map[string]*schema {
 	return out
 })
 
-// checkTypes refuses types without a handler, as AWS refuses unknown types.
-func checkTypes(t *template.Template) error {
+// checkTypes refuses types without a handler, as AWS refuses unknown types. more are resources that only the processed
+// template has.
+func checkTypes(t *template.Template, more ...*template.Resource) error {
 	var unknown []string
 	serving := providers(t)
-	for _, d := range t.Declared() {
+	for _, d := range append(t.Declared(), more...) {
 		if _, ok := handlerOf(d.Type); (!ok || d.Type == lambdaFunction && !serving[d.ID]) && !slices.Contains(unknown, d.Type) {
 			unknown = append(unknown, d.Type)
 		}

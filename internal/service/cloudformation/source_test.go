@@ -209,3 +209,32 @@ Resources:
 		t.Errorf("%+v", out)
 	}
 }
+
+// TestInvalidAfterTransforms submits templates that are invalid only once their transforms have run: then AWS has
+// already accepted the request.
+func TestInvalidAfterTransforms(t *testing.T) {
+	w, ctx := newRunning(t), t.Context()
+	w.put(t, "parts", "reference", `{"Type": "String", "Value": {"Ref": "Nothing"}}`)
+	const extended = "Transform: AWS::LanguageExtensions\nResources:\n"
+	id := w.create(t, "good", extended+"  P: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: {'Fn::ToJsonString': [1]}}}")
+	w.want(t, id, "CREATE_COMPLETE")
+	for name, tt := range map[string]struct{ body, want string }{
+		"include":    {"Resources:\n  P: {Type: AWS::SSM::Parameter, Properties: {'Fn::Transform': {Name: 'AWS::Include', Parameters: {Location: 's3://parts/reference'}}}}", "Template format error: Unresolved resource dependencies [Nothing] in the Resources block of the template"},
+		"reference":  {extended + "  P: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: !Ref Nothing}}", "Template format error: Unresolved resource dependencies [Nothing] in the Resources block of the template"},
+		"output":     {extended + "  P: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: a}}\nOutputs: {O: {Value: !Ref Nothing}}", "Unresolved resource dependencies [Nothing] in the Outputs block of the template"},
+		"type":       {extended + "  'Fn::ForEach::Loop': [I, [A, B], {'X${I}': {Type: 'AWS::X::Y'}}]", "Template format error: Unrecognized resource types: [AWS::X::Y]"},
+		"capability": {extended + "  'Fn::ForEach::Loop': [I, [A], {'R${I}': {Type: 'AWS::IAM::Role', Properties: {AssumeRolePolicyDocument: {}}}}]", "Requires capabilities : [CAPABILITY_IAM]"},
+	} {
+		broken := w.create(t, name, tt.body, func(in *awscloudformation.CreateStackInput) { in.Capabilities = nil })
+		w.want(t, broken, "ROLLBACK_COMPLETE")
+		if script := w.script(t, broken); !strings.Contains(script, "\nS ROLLBACK_IN_PROGRESS "+tt.want+". Rollback requested by user.\n") {
+			t.Errorf("%s: %s", name, script)
+		}
+		set := w.set(t, name, name+"-set", "CREATE", tt.body)
+		if set.Status != "FAILED" || set.ExecutionStatus != "UNAVAILABLE" || aws.ToString(set.StatusReason) != tt.want {
+			t.Errorf("%s: %s, %s: %s", name, set.Status, set.ExecutionStatus, aws.ToString(set.StatusReason))
+		}
+		testkit.Must(w.UpdateStack(ctx, &awscloudformation.UpdateStackInput{StackName: &id, TemplateBody: &tt.body}))(t)
+		w.want(t, id, "UPDATE_ROLLBACK_COMPLETE")
+	}
+}

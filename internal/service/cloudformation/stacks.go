@@ -199,8 +199,11 @@ type submission struct {
 }
 
 // submit checks a submission and makes it the stack's version, in rec. AWS makes these checks before the call
-// returns, but runs transforms afterwards. If a transform fails, submit sets rec.Fault and skips the remaining
-// checks.
+// returns, but runs transforms and checks their result afterwards. If that fails, submit sets rec.Fault.
+//
+// [seen] change sets of AWS SAM, whose StatusReason is "Template format error: Unresolved resource dependencies […] in
+// the Resources block of the template" (https://github.com/singledigit/sessions-with-sam/issues/1) or "Requires
+// capabilities : [CAPABILITY_NAMED_IAM]" (https://github.com/aws-samples/serverless-patterns/issues/622).
 func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, in submission) (*template.Template, error) {
 	body, err := s.source(ctx, in.body, in.url)
 	if err != nil {
@@ -217,8 +220,8 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 		return nil, err
 	}
 	rec.Fault = ""
-	macro := unknownTransform(t)
-	if macro == "" {
+	transformed := t.Transformed()
+	if !transformed {
 		if err := checkTypes(t); err != nil {
 			return nil, err
 		}
@@ -248,35 +251,45 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 			return nil, badRole(rec.RoleARN)
 		}
 	}
-	if macro != "" {
+	if macro := unknownTransform(t); macro != "" {
 		if !slices.Contains(rec.Capabilities, string(cloudformationtypes.CapabilityCapabilityAutoExpand)) {
 			return nil, insufficientCapabilities(string(cloudformationtypes.CapabilityCapabilityAutoExpand))
 		}
 		rec.Fault = fmt.Sprintf("Drydock does not implement the transform %s: AWS::Serverless and macros run in Lambda; docs/compatibility.md lists what it implements", macro)
 		return t, nil
 	}
+	out, err := s.process(ctx, key, rec, t)
+	if fault := smithyText(err); transformed && fault != "" {
+		rec.Fault = fault
+		return t, nil
+	}
+	return out, err
+}
+
+// process applies the transforms of a stack's template and checks the result.
+func (s *Service) process(ctx context.Context, key store.Key, rec *stackRecord, t *template.Template) (*template.Template, error) {
 	if t.Includes() {
 		processed, err := s.include(ctx, key, rec, t)
-		if rec.failsTransform(err) {
-			return t, nil
-		}
 		if err != nil {
 			return nil, asInvalid(err)
 		}
 		if t, err = parsed(&processed); err != nil {
 			return nil, err
 		}
-		if err := checkTypes(t); err != nil {
-			return nil, err
-		}
-		rec.setTemplate(*body, processed)
+		rec.setTemplate(rec.Template, processed)
+		rec.Description = t.Description
 	}
-	rec.Description = t.Description
 	instance, err := bindTo(key, rec, t)
-	if rec.failsTransform(err) {
-		return t, nil
-	}
 	if err != nil {
+		return nil, asInvalid(err)
+	}
+	if err := checkTypes(t, instance.Resources...); err != nil { // loops may have added some
+		return nil, err
+	}
+	if err := instance.CheckRules(s.attributes(ctx)); err != nil {
+		return nil, asInvalid(err)
+	}
+	if err := checkReferences(instance); err != nil {
 		return nil, asInvalid(err)
 	}
 	if err := checkPolicies(instance); err != nil {
@@ -286,15 +299,6 @@ func (s *Service) submit(ctx context.Context, key store.Key, rec *stackRecord, i
 		return nil, insufficientCapabilities(needed)
 	}
 	return t, nil
-}
-
-// failsTransform reports whether err comes from a failed transform, and if so records it.
-func (rec *stackRecord) failsTransform(err error) bool {
-	fault, ok := errors.AsType[template.TransformError](err)
-	if ok {
-		rec.Fault = string(fault)
-	}
-	return ok
 }
 
 func newOperation(call *awsapi.Call, token *string) operationRecord {

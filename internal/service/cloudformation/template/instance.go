@@ -88,9 +88,6 @@ func (t *Template) bind(env Environment, params map[string]any) (*Instance, erro
 	if err := i.checkConditions(); err != nil {
 		return nil, err
 	}
-	if err := i.checkRules(); err != nil {
-		return nil, err
-	}
 	holds := func(condition, what string) (bool, error) {
 		if condition == "" {
 			return true, nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/big"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,14 +23,20 @@ type resolver struct {
 	i    *Instance
 	rt   Runtime
 	made int
+	// attribute is set while rules are evaluated.
+	attribute Attribute
 }
 
 func (i *Instance) resolver(rt Runtime) *resolver { return &resolver{i: i, rt: rt} }
 
-// Properties resolves the properties of a resource.
+// Properties resolves the properties of a resource. Functions may have put dynamic references together, so these are
+// resolved last.
 func (i *Instance) Properties(r *Resource, rt Runtime) (*Map, error) {
 	v, err := i.Value(r.Properties, rt)
 	if err != nil {
+		return nil, err
+	}
+	if v, err = Resolve(v, rt.Dynamic); err != nil {
 		return nil, err
 	}
 	m, ok := v.(*Map)
@@ -99,29 +104,14 @@ func (r *resolver) value(v any, depth int) (any, error) {
 
 // dynamic replaces {{resolve:…}} in a text.
 func (r *resolver) dynamic(text string) (any, error) {
-	const mark, end = "{{resolve:", "}}"
-	if r.rt == nil || !strings.Contains(text, mark) {
+	if r.rt == nil {
 		return r.text(text)
 	}
-	var b strings.Builder
-	for {
-		before, rest, ok := strings.Cut(text, mark)
-		b.WriteString(before)
-		if !ok {
-			return r.text(b.String())
-		}
-		reference, after, ok := strings.Cut(rest, end)
-		if !ok {
-			b.WriteString(mark + rest)
-			return r.text(b.String())
-		}
-		v, err := r.rt.Dynamic(reference)
-		if err != nil {
-			return nil, err
-		}
-		b.WriteString(v)
-		text = after
+	text, err := replace(text, r.rt.Dynamic)
+	if err != nil {
+		return nil, err
 	}
+	return r.text(text)
 }
 
 var errNoRuntime = errors.New("the value is known only when the stack is")
@@ -209,6 +199,11 @@ func (r *resolver) function(name string, arg any, depth int) (any, error) {
 		m := &Map{}
 		m.Set(name, arg)
 		return r.boolean(m, depth)
+	case "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll":
+		if r.attribute == nil {
+			return nil, templateErrUnsupported(name)
+		}
+		return r.ofParameters(name, arg)
 	case "Fn::FindInMap":
 		list, _ := arg.([]any)
 		if len(list) == 4 { // the default is resolved only if it is needed
@@ -488,79 +483,4 @@ func (r *resolver) boolean(v any, depth int) (bool, error) {
 		return name == "Fn::And", nil
 	}
 	return r.rule(name, list, depth)
-}
-
-// rule evaluates the functions that exist only in rules.
-// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference-rules.html
-func (r *resolver) rule(name string, list []any, depth int) (bool, error) {
-	var args [2][]any
-	switch name {
-	case "Fn::Contains", "Fn::EachMemberIn", "Fn::EachMemberEquals":
-		if len(list) != 2 {
-			return false, templateErr("every %s object requires two parameters.", name) // our own wording
-		}
-		for n, e := range list {
-			v, err := r.value(e, depth+1)
-			if err != nil {
-				return false, err
-			}
-			var isList bool
-			if args[n], isList = v.([]any); !isList {
-				args[n] = []any{v}
-			}
-		}
-	default:
-		return false, templateErrUnsupported(name)
-	}
-	has := func(in []any, v any) bool {
-		return slices.ContainsFunc(in, func(e any) bool { return Equal(e, v) })
-	}
-	switch name {
-	case "Fn::Contains":
-		return len(args[1]) > 0 && has(args[0], args[1][0]), nil
-	case "Fn::EachMemberIn":
-		return !slices.ContainsFunc(args[0], func(e any) bool { return !has(args[1], e) }), nil
-	}
-	return len(args[1]) > 0 && !slices.ContainsFunc(args[0], func(e any) bool { return !Equal(e, args[1][0]) }), nil
-}
-
-// checkRules evaluates the assertions of rules for the values of the parameters.
-func (i *Instance) checkRules() error {
-	if i.params == nil {
-		return nil
-	}
-	for _, name := range i.t.rules.Keys() {
-		rule, ok := i.t.rules.Get(name).(*Map)
-		assertions, isList := rule.Get("Assertions").([]any)
-		if !ok || !isList {
-			return formatErr("Rule %s must have a list of Assertions", name) // our own wording
-		}
-		if c := rule.Get("RuleCondition"); c != nil {
-			applies, err := i.resolver(nil).boolean(c, 0)
-			if err != nil {
-				return err
-			}
-			if !applies {
-				continue
-			}
-		}
-		for _, a := range assertions {
-			assertion, ok := a.(*Map)
-			if !ok || !assertion.Has("Assert") {
-				return formatErr("Rule %s: every assertion must have an Assert", name) // our own wording
-			}
-			if uses(assertion.Get("Assert"), "Fn::RefAll", "Fn::ValueOf", "Fn::ValueOfAll") {
-				return errorf("Drydock does not implement Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll in rules.")
-			}
-			holds, err := i.resolver(nil).boolean(assertion.Get("Assert"), 0)
-			if err != nil {
-				return err
-			}
-			if !holds {
-				text, _ := Text(assertion.Get("AssertDescription"))
-				return templateErr("%s", text) // [?]
-			}
-		}
-	}
-	return nil
 }

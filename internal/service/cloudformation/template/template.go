@@ -1,7 +1,6 @@
 package template
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -132,18 +131,15 @@ func Parse(body string) (*Template, error) {
 	if err := t.checkMappings(); err != nil {
 		return nil, err
 	}
-	if t.Includes() {
-		return t, nil // the rest is checked when the parts have been inserted
+	if t.Transformed() {
+		return t, nil // Bind checks the rest
 	}
-	if !t.extended() || !hasLoops(resources) && !hasLoops(t.outputs) && !hasLoops(t.conditions) {
-		// Without loops everything can be checked without parameters.
-		_, err := t.static()
-		if _, ok := errors.AsType[TransformError](err); err != nil && !ok { // Bind returns a TransformError
-			return nil, err
-		}
-	}
-	return t, nil
+	_, err = t.static()
+	return t, err
 }
+
+// Transformed reports whether the template has transforms. Their result is what must be valid.
+func (t *Template) Transformed() bool { return len(t.Transforms) > 0 || t.Includes() }
 
 func (t *Template) extended() bool { return slices.Contains(t.Transforms, LanguageExtensions) }
 

@@ -32,7 +32,16 @@ func bind(body string, given map[string]string) (*template.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Bind(env, values)
+	i, err := t.Bind(env, values)
+	if err != nil {
+		return nil, err
+	}
+	return i, i.CheckRules(func(typ, id, attribute string) (string, error) {
+		if id == "vpc-none" {
+			return "", errors.New("it does not exist")
+		}
+		return map[string]string{"subnet-a VpcId": "vpc-1", "subnet-b VpcId": "vpc-1", "subnet-c VpcId": "vpc-2", "vpc-1 Tags.Team": "red"}[id+" "+attribute], nil
+	})
 }
 
 // value resolves the property V of the only resource.
@@ -170,6 +179,46 @@ var faults = []struct{ body, want string }{
 	{"Parameters: {P: {Type: String, Default: x, AllowedPattern: '[a-b]+'}}\nResources: {A: {Type: T}}", "Parameter 'P' must match pattern [a-b]+"},
 	{"Parameters: {P: {Type: String, Default: x, AllowedValues: [a], ConstraintDescription: say a}}\nResources: {A: {Type: T}}", "Parameter P failed to satisfy constraint: say a"},
 	{"Rules: {R: {Assertions: [{Assert: !Equals [a, b], AssertDescription: a is not b}]}}\nResources: {A: {Type: T}}", "Template error: a is not b"},
+}
+
+// TestRules evaluates the functions that only rules have, with two subnets of a VPC and one of another.
+func TestRules(t *testing.T) {
+	const body = `
+Parameters:
+  VPC: {Type: 'AWS::EC2::VPC::Id', Default: vpc-1}
+  One: {Type: 'AWS::EC2::Subnet::Id', Default: subnet-a}
+  More: {Type: 'List<AWS::EC2::Subnet::Id>', Default: 'subnet-b, subnet-c'}
+Rules:
+  R:
+    RuleCondition: !Equals [!Ref VPC, vpc-1]
+    Assertions: [{Assert: %s, AssertDescription: no}]
+Resources: {A: {Type: T}}
+`
+	for _, tt := range []struct{ assertion, want string }{
+		{"{'Fn::EachMemberIn': [{'Fn::ValueOf': [One, VpcId]}, {'Fn::RefAll': 'AWS::EC2::VPC::Id'}]}", ""},
+		{"{'Fn::EachMemberIn': [{'Fn::ValueOf': [More, VpcId]}, {'Fn::RefAll': 'AWS::EC2::VPC::Id'}]}", "Template error: no"},
+		{"{'Fn::EachMemberEquals': [{'Fn::ValueOfAll': ['AWS::EC2::Subnet::Id', VpcId]}, vpc-1]}", "Template error: no"},
+		{"{'Fn::Contains': [{'Fn::ValueOfAll': ['AWS::EC2::Subnet::Id', VpcId]}, vpc-2]}", ""},
+		{"{'Fn::EachMemberEquals': [{'Fn::ValueOfAll': ['AWS::EC2::VPC::Id', Tags.Team]}, red]}", ""},
+		{"{'Fn::Equals': [{'Fn::ValueOf': [VPC, Tags.Team]}, blue]}", "Template error: no"},
+		{"{'Fn::And': [{'Fn::Contains': [{'Fn::RefAll': 'AWS::EC2::Subnet::Id'}, subnet-c]}, {'Fn::Not': [{'Fn::Contains': [{'Fn::RefAll': 'List<AWS::EC2::Subnet::Id>'}, subnet-a]}]}]}", ""},
+		{"{'Fn::Contains': [[a], {'Fn::ValueOf': [VPC, CidrBlock]}]}", "Template error: The attribute CidrBlock of the parameter VPC, which has the type AWS::EC2::VPC::Id, cannot be used in rules."},
+		{"{'Fn::Contains': [[a], {'Fn::ValueOf': [A, VpcId]}]}", "Template format error: Unresolved dependencies [A]. Cannot reference resources in the Rules block of the template"},
+		{"{'Fn::Contains': [[a], {'Fn::ValueOf': [!Ref VPC, VpcId]}]}", "Template error: the parameters of Fn::ValueOf must be strings, not functions."},
+		{"{'Fn::Contains': [[a], {'Fn::ValueOfAll': [VpcId]}]}", "Template error: every Fn::ValueOfAll object requires two string parameters."},
+	} {
+		if _, err := bind(fmt.Sprintf(body, tt.assertion), nil); fmt.Sprint(err) != tt.want && (err != nil || tt.want != "") {
+			t.Errorf("%s\n got %v\nwant %s", tt.assertion, err, tt.want)
+		}
+	}
+	missing := fmt.Sprintf(body, "{'Fn::Equals': [{'Fn::ValueOf': [VPC, DefaultNetworkAcl]}, a]}")
+	missing = strings.ReplaceAll(missing, "vpc-1", "vpc-none")
+	if _, err := bind(missing, nil); fmt.Sprint(err) != "Template error: Unable to retrieve the attribute DefaultNetworkAcl of vpc-none: it does not exist" {
+		t.Error(err)
+	}
+	if _, err := bind("Resources: {A: {Type: T, Properties: {V: {'Fn::RefAll': 'AWS::EC2::VPC::Id'}}}}", nil); err == nil || !strings.Contains(err.Error(), "unsupported function: Fn::RefAll") {
+		t.Errorf("outside of rules: %v", err)
+	}
 }
 
 func TestFaults(t *testing.T) {

@@ -1,0 +1,185 @@
+package cloudformation
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awssm "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
+)
+
+// Dynamic references to plain parameters are resolved whenever a resource's properties are. Those to secrets stay as they
+// are in records, events and comparisons, and are resolved only for the calls on the resource: no secret is stored, and a
+// changed secret does not by itself change a resource.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html
+
+// maxReferences is how many dynamic references a template may have.
+const maxReferences = 60
+
+// takesSecure are the properties that can refer to secure strings, of the types that Drydock implements.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-ssm-secure-strings.html
+var takesSecure = []string{"AWS::IAM::User/Properties/LoginProfile/Password"}
+
+var ssmReference = regexp.MustCompile(`^ssm(-secure)?:[a-zA-Z0-9_.\-/]+(:[0-9]+)?$`)
+
+// [seen] https://github.com/aws/aws-cdk/issues/18747
+func badReference(reference string) error {
+	return template.Error("Incorrect format is used in the following SSM reference: [" + template.MakeReference(reference) + "]")
+}
+
+// checkReferences checks the dynamic references that a template contains literally.
+func checkReferences(i *template.Instance) error {
+	n := 0
+	var insecure []string
+	for _, r := range i.Resources {
+		for _, ref := range r.DynamicReferences() {
+			n++
+			switch service, _, _ := strings.Cut(ref.Text, ":"); {
+			case service != "ssm" && service != "ssm-secure":
+			case !strings.Contains(ref.Text, "${") && !ssmReference.MatchString(ref.Text):
+				return badReference(ref.Text)
+			case service == "ssm-secure" && !slices.Contains(takesSecure, ref.Path):
+				insecure = append(insecure, ref.Path)
+			}
+		}
+	}
+	switch {
+	case len(insecure) > 0: // [seen] https://github.com/aws/serverless-application-model/issues/1528
+		return template.Error("SSM Secure reference is not supported in: [" + strings.Join(insecure, ",") + "]")
+	case n > maxReferences:
+		return template.Error(fmt.Sprintf("Template error: the template has %d dynamic references, more than the maximum of %d", n, maxReferences)) // our own wording
+	}
+	return nil
+}
+
+// Dynamic implements template.Runtime. It leaves references to secrets as they are.
+func (rt *runtime) Dynamic(reference string) (string, error) {
+	switch service, name, _ := strings.Cut(reference, ":"); service {
+	case "secretsmanager":
+		return template.MakeReference(reference), nil
+	case "ssm", "ssm-secure":
+		if !ssmReference.MatchString(reference) {
+			return "", badReference(reference)
+		}
+		if service == "ssm-secure" {
+			return template.MakeReference(reference), nil
+		}
+		return rt.o.s.stored(rt.ctx, name, "")
+	default:
+		return "", template.Error("Drydock does not implement dynamic references to " + service + "; docs/compatibility.md lists what it implements.")
+	}
+}
+
+// reveal returns properties with the secrets that they refer to. A nested stack gets the references, because it would
+// store the secrets.
+func (r *request) reveal(props *template.Map) (*template.Map, error) {
+	if r.typ == stackTyp {
+		return props, nil
+	}
+	v, err := template.Resolve(props, func(reference string) (string, error) {
+		secret, err := r.secret(reference)
+		if err == nil && secret != "" {
+			r.secrets = append(r.secrets, secret)
+		}
+		return secret, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return v.(*template.Map), nil
+}
+
+// hidden returns a text without the secrets that the request has revealed.
+func (r *request) hidden(text string) string {
+	for _, secret := range r.secrets {
+		text = strings.ReplaceAll(text, secret, "****")
+	}
+	return text
+}
+
+func (r *request) secret(reference string) (string, error) {
+	service, name, _ := strings.Cut(reference, ":")
+	switch service {
+	case "ssm-secure":
+		out, err := call[awsssm.GetParameterOutput](r, &awsssm.GetParameterInput{Name: &name, WithDecryption: aws.Bool(true)})
+		switch {
+		case err != nil:
+			return "", r.legacyReason(err, "AWSSimpleSystemsManagement")
+		case out.Parameter.Type != ssmtypes.ParameterTypeSecureString:
+			return "", fmt.Errorf("the parameter %s is not a SecureString", name) // our own wording
+		}
+		return aws.ToString(out.Parameter.Value), nil
+	case "secretsmanager":
+		return r.secretValue(name)
+	}
+	return template.MakeReference(reference), nil
+}
+
+// secretValue returns the value that a reference ID:SecretString:KEY:STAGE:VERSION names. All parts but the first may
+// be missing or empty.
+func (r *request) secretValue(reference string) (string, error) {
+	parts := strings.Split(reference, ":")
+	const inARN = 7
+	if parts[0] == "arn" && len(parts) >= inARN {
+		parts = append([]string{strings.Join(parts[:inARN], ":")}, parts[inARN:]...)
+	}
+	parts = append(parts, make([]string, 4)...)
+	id, kind, key, stage, version := parts[0], parts[1], parts[2], parts[3], parts[4]
+	if kind != "" && kind != "SecretString" {
+		return "", fmt.Errorf("the dynamic reference %s must name SecretString, not %s", template.MakeReference("secretsmanager:"+reference), kind) // our own wording
+	}
+	out, err := call[awssm.GetSecretValueOutput](r, &awssm.GetSecretValueInput{SecretId: &id, VersionStage: nonEmpty(stage), VersionId: nonEmpty(version)})
+	switch {
+	case err != nil:
+		return "", r.legacyReason(err, "AWSSecretsManager")
+	case out.SecretString == nil:
+		return "", fmt.Errorf("the secret %s is binary; dynamic references can name only text", id) // our own wording
+	case key == "":
+		return *out.SecretString, nil
+	}
+	var values map[string]json.RawMessage
+	if json.Unmarshal([]byte(*out.SecretString), &values) != nil {
+		return "", errors.New("Could not parse SecretString JSON") //nolint:staticcheck // AWS's words
+	}
+	raw, ok := values[key]
+	if !ok { // [seen] https://github.com/aws/aws-sam-cli/issues/2153
+		return "", errors.New("Could not find a value associated with JSONKey in SecretString") //nolint:staticcheck // AWS's words
+	}
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw)
+	}
+	return text, nil
+}
+
+// legacyReason returns the error of a failed call with the text that CloudFormation itself uses.
+// [seen] many reports of "Secrets Manager can't find the specified secret. (Service: AWSSecretsManager; …"
+func (r *request) legacyReason(err error, service string) error {
+	var refused smithy.APIError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	out := &failure{failureRecord: failureRecord{Calls: callsOf(err), Code: refused.ErrorCode(), Message: refused.ErrorMessage()}}
+	requestID := ""
+	if n := len(out.Calls); n > 0 {
+		requestID = out.Calls[n-1].RequestID
+	}
+	out.error = fmt.Errorf("%s (Service: %s; Status Code: 400; Error Code: %s; Request ID: %s; Proxy: null)", refused.ErrorMessage(), service, refused.ErrorCode(), requestID)
+	return out
+}
+
+// refers reports whether a value contains a dynamic reference.
+func refers(v any) bool {
+	found := false
+	_, _ = template.Resolve(v, func(string) (string, error) { found = true; return "", nil }) // it returns no error
+	return found
+}

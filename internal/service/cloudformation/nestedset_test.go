@@ -1,0 +1,90 @@
+package cloudformation_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// TestSetsFailTogether interrupts the execution and the deletion of a change set at each of their transactions. A change
+// set that can still be executed must have those of its nested stacks, which no other state may differ from.
+func TestSetsFailTogether(t *testing.T) {
+	var left atomic.Int64 // the number of transactions until one fails, if positive
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, BeforeCommit: func(context.Context) error {
+		if left.Add(-1) == 0 {
+			return awserr.New("Interrupted", "the daemon was killed")
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = st.Close() })
+	w, ctx := newWorldOn(t, st), t.Context()
+	url := w.put(t, "templates", "inner", inner)
+	body := fmt.Sprintf("Resources:\n  N: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: '%s', Parameters: {V: v}}}\n  M: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: '%[1]s', Parameters: {V: v}}}\n", url)
+	// states returns the execution status of a change set and of those of its nested stacks.
+	states := func(id *string) string {
+		set, err := w.DescribeChangeSet(ctx, &awscloudformation.DescribeChangeSetInput{ChangeSetName: id})
+		if err != nil {
+			return "gone"
+		}
+		out := string(set.ExecutionStatus)
+		for _, c := range set.Changes {
+			inner, err := w.DescribeChangeSet(ctx, &awscloudformation.DescribeChangeSetInput{ChangeSetName: c.ResourceChange.ChangeSetId})
+			if err != nil {
+				out += " gone"
+				continue
+			}
+			out += " " + string(inner.ExecutionStatus)
+		}
+		return out
+	}
+	const whole, executed = "AVAILABLE AVAILABLE AVAILABLE", "EXECUTE_IN_PROGRESS EXECUTE_IN_PROGRESS EXECUTE_IN_PROGRESS"
+	for nth := 1; ; nth++ {
+		stack := fmt.Sprintf("s%d", nth)
+		set := w.set(t, "set", stack, "CREATE", body, func(in *awscloudformation.CreateChangeSetInput) { in.IncludeNestedStacks = aws.Bool(true) })
+		left.Store(int64(nth))
+		_, err := w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: set.ChangeSetId})
+		left.Store(0)
+		if err == nil {
+			if nth < 3 {
+				t.Errorf("a deletion has %d transactions", nth-1)
+			}
+			break
+		}
+		if now := states(set.ChangeSetId); strings.HasPrefix(now, "AVAILABLE") && now != whole {
+			t.Errorf("interrupted at transaction %d: %s", nth, now)
+		}
+		testkit.Must(w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: set.ChangeSetId}))(t)
+		for _, st := range testkit.Must(w.DescribeStacks(ctx, nil))(t).Stacks {
+			if st.ParentId != nil {
+				t.Errorf("interrupted at transaction %d: %s is left", nth, *st.StackName)
+			}
+		}
+	}
+	set := w.set(t, "set", "executed", "CREATE", body, func(in *awscloudformation.CreateChangeSetInput) { in.IncludeNestedStacks = aws.Bool(true) })
+	for nth := 1; ; nth++ {
+		left.Store(int64(nth))
+		_, err := w.ExecuteChangeSet(ctx, &awscloudformation.ExecuteChangeSetInput{ChangeSetName: set.ChangeSetId})
+		left.Store(0)
+		if err == nil {
+			break
+		}
+		if now := states(set.ChangeSetId); now != whole {
+			t.Fatalf("interrupted at transaction %d: %s", nth, now)
+		}
+	}
+	if now := states(set.ChangeSetId); now != executed {
+		t.Error(now)
+	}
+}
