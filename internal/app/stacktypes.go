@@ -34,6 +34,9 @@ func WriteStackTypes(w io.Writer) error {
 			pkg = name
 		}
 		op := byName[pkg+"."+strings.TrimSuffix(t.Name(), "Input")]
+		if op.State == server.None && op.Why != "" {
+			return nil, "all of them. " + op.Why
+		}
 		return op.Refused, op.Except
 	}
 	var b strings.Builder

@@ -3,7 +3,7 @@
 //
 //	go run ./tools/cfngen -in cfn-schemas.jsonl -out internal/service/cloudformation
 //
-// route53.jsonl has the schemas that the reference data lacks, written from AWS's template reference.
+// lacking.jsonl has the schemas that the reference data lacks, written from AWS's template reference.
 //
 // The types are the lines of types.txt there. What is not used (formats, expressions,
 // tagging) is left out. The same input gives the same bytes.
@@ -25,7 +25,7 @@ import (
 
 const source = `Generator: tools/cfngen
 Input:     cfn-schemas.jsonl of the project's AWS reference data
-Upstream:  tools/cfngen/route53.jsonl (from AWS's template reference), and AWS's public resource provider schemas for us-east-1 as shipped in cfn-lint 1.51.0, MIT-0
+Upstream:  tools/cfngen/lacking.jsonl (from AWS's template reference), and AWS's public resource provider schemas for us-east-1 as shipped in cfn-lint 1.51.0, MIT-0
 Content:   schemas.jsonl: properties, required, create-only and read-only ones, and the order of replacements, of the types in types.txt
 `
 
@@ -36,8 +36,8 @@ var kept = []string{"type", "properties", "definitions", "required", "createOnly
 var dropped = []string{"format", "default", "insertionOrder", "uniqueItems", "minimum", "maximum", "minItems", "maxItems", "requiredXor", "requiredOr", "dependentRequired",
 	"dependentExcluded", "oneOf", "anyOf", "allOf", "deprecated", "$comment"}
 
-//go:embed route53.jsonl
-var route53 string
+//go:embed lacking.jsonl
+var lacking string
 
 func main() {
 	in := flag.String("in", "", "cfn-schemas.jsonl")
@@ -61,7 +61,7 @@ func run(in, out string) error {
 	}
 	defer f.Close()
 	lines := map[string][]byte{}
-	scanner := bufio.NewScanner(io.MultiReader(f, strings.NewReader(route53)))
+	scanner := bufio.NewScanner(io.MultiReader(f, strings.NewReader(lacking)))
 	scanner.Buffer(nil, 16<<20)
 	for scanner.Scan() {
 		var s map[string]any

@@ -10,7 +10,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/wire"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
@@ -30,7 +29,7 @@ const (
 func (s *Server) Call(ctx context.Context, in any) (any, error) {
 	op := s.registry.inputs[reflect.TypeOf(in)]
 	if op == nil {
-		return nil, awserr.NotImplemented(fmt.Sprintf("the operation of %T", in))
+		return nil, s.registry.unhandled(in)
 	}
 	if store.InTransaction() {
 		err := fmt.Errorf("%s is called inside a store transaction, which may run several times", op.action())

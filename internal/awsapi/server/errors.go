@@ -62,6 +62,23 @@ func notHandled(svc *model.Service, op string) error {
 	return awserr.NotImplemented(actionName(svc, op))
 }
 
+// unhandled is the error for a call between services whose operation is not handled. It says why, if that is known.
+func (r *registry) unhandled(in any) error {
+	pkg, name, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", in), "*"), ".")
+	name = strings.TrimSuffix(name, "Input")
+	for _, svc := range r.services {
+		if svc.model.Package != pkg {
+			continue
+		}
+		what := actionName(svc.model, name)
+		if why := svc.refused[name]; why != "" {
+			what += ". " + why
+		}
+		return awserr.NotImplemented(what)
+	}
+	return awserr.NotImplemented("the service " + pkg)
+}
+
 // methodNotAllowed is the error for a query-protocol request that a link could have sent. AWS deviation: AWS accepts
 // GET for every operation of the query protocols.
 func methodNotAllowed(svc *model.Service, op, method string) error {

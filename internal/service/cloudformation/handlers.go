@@ -51,6 +51,7 @@ var handlers = func() map[string]handler {
 		vpcHandlers(), gatewayHandlers(), routeHandlers(), securityGroupHandlers(), vpcEndpointHandlers(), launchTemplateHandlers(),
 		iamHandlers(), eksHandlers(), otherHandlers(),
 		instanceHandlers(), networkHandlers(), eventHandlers(), scalingHandlers(), balancerHandlers(), userHandlers(), customHandlers(), s3Handlers(), ecrHandlers(), route53Handlers(),
+		secretHandlers(), snsHandlers(), acmHandlers(),
 	} {
 		maps.Copy(out, some)
 	}

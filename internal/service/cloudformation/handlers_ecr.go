@@ -6,6 +6,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	ecrtypes "github.com/aws/aws-sdk-go-v2/service/ecr/types"
+	awsecrpublic "github.com/aws/aws-sdk-go-v2/service/ecrpublic"
+	publictypes "github.com/aws/aws-sdk-go-v2/service/ecrpublic/types"
 
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
@@ -48,6 +50,40 @@ func ecrHandlers() map[string]handler {
 			read:   idAs("RegistryId"),
 			remove: one[awsecr.DeleteRegistryPolicyOutput](func(*request) any { return &awsecr.DeleteRegistryPolicyInput{} }),
 		},
+		"AWS::ECR::RegistryScanningConfiguration": again("Rules ScanType", made(handler{
+			read: idAs("RegistryId"),
+			remove: one[awsecr.PutRegistryScanningConfigurationOutput](func(*request) any {
+				return &awsecr.PutRegistryScanningConfigurationInput{ScanType: ecrtypes.ScanTypeBasic, Rules: []ecrtypes.RegistryScanningRule{}}
+			}),
+		}, "", func(*request, *awsecr.PutRegistryScanningConfigurationInput) {}, func(r *request, _ *awsecr.PutRegistryScanningConfigurationOutput) *string {
+			return &r.o.key.Account
+		})),
+		"AWS::ECR::PublicRepository": madeWith(handler{
+			inPlace: "RepositoryCatalogData RepositoryPolicyText Tags", update: updatePublicRepository,
+			find: func(r *request) (string, error) {
+				_, err := r.publicRepository(r.repositoryName())
+				return r.repositoryName(), err
+			},
+			settle: func(r *request) error {
+				if !r.props.Has("RepositoryPolicyText") || r.was != nil && !r.changed("RepositoryPolicyText") {
+					return nil
+				}
+				_, err := call[awsecrpublic.SetRepositoryPolicyOutput](r, &awsecrpublic.SetRepositoryPolicyInput{RepositoryName: &r.id, PolicyText: aws.String(r.document("RepositoryPolicyText"))})
+				return err
+			},
+			read: func(r *request) (map[string]any, error) {
+				repo, err := r.publicRepository(r.id)
+				return map[string]any{"RepositoryName": r.id, "Arn": repo.RepositoryArn}, err
+			},
+			remove: one[awsecrpublic.DeleteRepositoryOutput](func(r *request) any { return &awsecrpublic.DeleteRepositoryInput{RepositoryName: &r.id} }),
+		}, "RepositoryCatalogData RepositoryName RepositoryPolicyText Tags", func(r *request, in *awsecrpublic.CreateRepositoryInput) error {
+			in.RepositoryName, in.Tags = aws.String(r.repositoryName()), publicTags(r.tags())
+			var err error
+			in.CatalogData, err = r.catalogData()
+			return err
+		}, func(_ *request, out *awsecrpublic.CreateRepositoryOutput) *string {
+			return out.Repository.RepositoryName
+		}),
 		"AWS::ECR::PullThroughCacheRule": made(handler{
 			find: func(r *request) (string, error) {
 				prefix := r.text("EcrRepositoryPrefix")
@@ -170,5 +206,58 @@ func updateRepository(r *request) error {
 		return nil
 	}
 	_, err = call[awsecr.TagResourceOutput](r, &awsecr.TagResourceInput{ResourceArn: repo.RepositoryArn, Tags: r.ecrTags(set)})
+	return err
+}
+
+func publicTags(tags []tagRecord) (out []publictypes.Tag) {
+	for _, t := range tags {
+		out = append(out, publictypes.Tag{Key: &t.Key, Value: &t.Value})
+	}
+	return out
+}
+
+func (r *request) publicRepository(name string) (publictypes.Repository, error) {
+	out, err := call[awsecrpublic.DescribeRepositoriesOutput](r, &awsecrpublic.DescribeRepositoriesInput{RepositoryNames: []string{name}})
+	if err != nil {
+		return publictypes.Repository{}, err
+	}
+	return first(out.Repositories)
+}
+
+// catalogData returns what the gallery shows about a repository.
+func (r *request) catalogData() (*publictypes.RepositoryCatalogDataInput, error) {
+	out := &publictypes.RepositoryCatalogDataInput{}
+	return out, r.fillWith(out, rename(r.mapOf("RepositoryCatalogData"), "RepositoryDescription", "Description"), nil, "RepositoryCatalogData.")
+}
+
+func updatePublicRepository(r *request) error {
+	if r.was.props.Has("RepositoryPolicyText") && !r.props.Has("RepositoryPolicyText") {
+		if _, err := call[awsecrpublic.DeleteRepositoryPolicyOutput](r, &awsecrpublic.DeleteRepositoryPolicyInput{RepositoryName: &r.id}); unlessGone(err) != nil {
+			return err
+		}
+	}
+	if r.changed("RepositoryCatalogData") {
+		data, err := r.catalogData()
+		if err != nil {
+			return err
+		}
+		if _, err := call[awsecrpublic.PutRepositoryCatalogDataOutput](r, &awsecrpublic.PutRepositoryCatalogDataInput{RepositoryName: &r.id, CatalogData: data}); err != nil {
+			return err
+		}
+	}
+	repo, err := r.publicRepository(r.id)
+	if err != nil {
+		return err
+	}
+	set, gone := r.tagChanges()
+	if len(gone) > 0 {
+		if _, err := call[awsecrpublic.UntagResourceOutput](r, &awsecrpublic.UntagResourceInput{ResourceArn: repo.RepositoryArn, TagKeys: gone}); err != nil {
+			return err
+		}
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	_, err = call[awsecrpublic.TagResourceOutput](r, &awsecrpublic.TagResourceInput{ResourceArn: repo.RepositoryArn, Tags: publicTags(set)})
 	return err
 }

@@ -118,6 +118,16 @@ func eventHandlers() map[string]handler {
 		}, func(r *request, _ *awslogs.CreateLogStreamOutput) *string {
 			return aws.String(r.name("LogStreamName", 512))
 		}),
+		// CloudWatch Logs refuses it and says why.
+		"AWS::Logs::SubscriptionFilter": again("ApplyOnTransformedLogs DestinationArn Distribution EmitSystemFields FieldSelectionCriteria FilterPattern RoleArn", made(handler{
+			remove: one[awslogs.DeleteSubscriptionFilterOutput](func(r *request) any {
+				return &awslogs.DeleteSubscriptionFilterInput{LogGroupName: aws.String(r.text("LogGroupName")), FilterName: aws.String(r.name("FilterName", 512))}
+			}),
+		}, "FilterName", func(r *request, in *awslogs.PutSubscriptionFilterInput) {
+			in.FilterName = aws.String(r.name("FilterName", 512))
+		}, func(r *request, _ *awslogs.PutSubscriptionFilterOutput) *string {
+			return aws.String(r.name("FilterName", 512))
+		})),
 		"AWS::Logs::ResourcePolicy": again("PolicyDocument", made(handler{
 			remove: one[awslogs.DeleteResourcePolicyOutput](func(r *request) any { return &awslogs.DeleteResourcePolicyInput{PolicyName: &r.id} }),
 		}, "", func(*request, *awslogs.PutResourcePolicyInput) {}, func(r *request, _ *awslogs.PutResourcePolicyOutput) *string {

@@ -2,6 +2,7 @@ package cloudformation_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsacm "github.com/aws/aws-sdk-go-v2/service/acm"
+	acmtypes "github.com/aws/aws-sdk-go-v2/service/acm/types"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -18,6 +21,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
+	awsecrpublic "github.com/aws/aws-sdk-go-v2/service/ecrpublic"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsevents "github.com/aws/aws-sdk-go-v2/service/eventbridge"
@@ -25,22 +29,27 @@ import (
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	awssm "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/imagestore"
+	"github.com/drydock-dev/drydock/internal/service/acm"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/ecr"
+	"github.com/drydock-dev/drydock/internal/service/ecrpublic"
 	"github.com/drydock-dev/drydock/internal/service/elb"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/service/events"
@@ -49,6 +58,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/logs"
 	"github.com/drydock-dev/drydock/internal/service/route53"
 	"github.com/drydock-dev/drydock/internal/service/s3"
+	"github.com/drydock-dev/drydock/internal/service/secretsmanager"
+	"github.com/drydock-dev/drydock/internal/service/sns"
 	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -98,12 +109,16 @@ func newWide(t *testing.T) *world {
 			},
 		}}
 		names := route53.New(route53.Config{Store: st, EC2: machines})
+		secrets := secretsmanager.New(secretsmanager.Config{Store: st, KMS: awscall.KMS{API: front}, API: front})
+		topics := sns.New(sns.Config{Store: st, SQS: awscall.SQS{API: front}, Log: log})
+		certificates := acm.New(acm.Config{Store: st, CNAME: names.CNAME, Log: log})
+		public := ecrpublic.New(ecrpublic.Config{Store: st, Images: imagestore.New(imagestore.Config{Store: st, Blobs: blobs})})
 		classic, balancers := elb.New(balancing), elbv2.New(balancing)
 		scaling := autoscaling.New(autoscaling.Config{Store: st, EC2: machines, Instances: machines, Sources: map[string]autoscaling.Sources{"elb": classic, "elbv2": balancers}, Log: log})
 		w.config = cloudformation.Config{Store: st, API: front, Log: log}
 		stacks := cloudformation.New(w.config)
-		run = append(run, machines.Run, classic.Run, balancers.Run, scaling.Run, stacks.Run)
-		return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), groups.AWS(), buses.AWS(), keys.AWS(), classic.AWS(), balancers.AWS(), scaling.AWS(), buckets.AWS(), registry.AWS(), names.AWS(), stacks.AWS()}
+		run = append(run, machines.Run, classic.Run, balancers.Run, scaling.Run, certificates.Run, stacks.Run)
+		return []awsapi.Service{users.AWS(), machines.AWS(), queues.AWS(), parameters.AWS(), groups.AWS(), buses.AWS(), keys.AWS(), classic.AWS(), balancers.AWS(), scaling.AWS(), buckets.AWS(), registry.AWS(), names.AWS(), secrets.AWS(), topics.AWS(), certificates.AWS(), public.AWS(), stacks.AWS()}
 	}})
 	w.account = w.Account(t)
 	w.cfg = w.AWSConfig(w.account)
@@ -205,6 +220,24 @@ func (w *world) everything(t *testing.T) map[string]bool {
 	}
 	for _, v := range testkit.Must(registry.DescribePullThroughCacheRules(ctx, nil))(t).PullThroughCacheRules {
 		add(v.EcrRepositoryPrefix)
+	}
+	for _, v := range testkit.Must(awsecrpublic.NewFromConfig(w.cfg).DescribeRepositories(ctx, nil))(t).Repositories {
+		add(v.RepositoryArn)
+	}
+	for _, v := range testkit.Must(registry.GetRegistryScanningConfiguration(ctx, nil))(t).ScanningConfiguration.Rules {
+		add(aws.String("scanning " + string(v.ScanFrequency)))
+	}
+	for _, v := range testkit.Must(awssm.NewFromConfig(w.cfg).ListSecrets(ctx, &awssm.ListSecretsInput{IncludePlannedDeletion: aws.Bool(true)}))(t).SecretList {
+		add(v.ARN)
+	}
+	for _, v := range testkit.Must(awssns.NewFromConfig(w.cfg).ListTopics(ctx, nil))(t).Topics {
+		add(v.TopicArn)
+	}
+	for _, v := range testkit.Must(awssns.NewFromConfig(w.cfg).ListSubscriptions(ctx, nil))(t).Subscriptions {
+		add(v.SubscriptionArn)
+	}
+	for _, v := range testkit.Must(awsacm.NewFromConfig(w.cfg).ListCertificates(ctx, &awsacm.ListCertificatesInput{Includes: &acmtypes.Filters{KeyTypes: acmtypes.KeyAlgorithm("").Values()}}))(t).CertificateSummaryList {
+		add(v.CertificateArn)
 	}
 	for _, v := range testkit.Must(awsroute53.NewFromConfig(w.cfg).ListHostedZones(ctx, nil))(t).HostedZones {
 		add(v.Id)
@@ -697,6 +730,88 @@ Outputs:
 		_, err = registry.GetRepositoryPolicy(t.Context(), &awsecr.GetRepositoryPolicyInput{RepositoryName: repo.RepositoryName})
 		testkit.WantError(t, err, "RepositoryPolicyNotFoundException", "…")
 	}},
+	"neighbours": {body: `
+Resources:
+  Generated:
+    Type: AWS::SecretsManager::Secret
+    Properties:
+      Description: d
+      GenerateSecretString: {SecretStringTemplate: '{"user": "admin"}', GenerateStringKey: password, PasswordLength: 20, ExcludePunctuation: true}
+      Tags: [{Key: k, Value: v}]
+  Given: {Type: AWS::SecretsManager::Secret, Properties: {Name: team/given, SecretString: hush-hush, KmsKeyId: !Ref Key}}
+  Key: {Type: AWS::KMS::Key, Properties: {PendingWindowInDays: 7}}
+  SecretPolicy: {Type: AWS::SecretsManager::ResourcePolicy, Properties: {SecretId: !Ref Given, BlockPublicPolicy: true, ResourcePolicy: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {AWS: !Sub 'arn:aws:iam::${AWS::AccountId}:root'}, Action: 'secretsmanager:GetSecretValue', Resource: '*'}]}}}
+  Schedule: {Type: AWS::SecretsManager::RotationSchedule, Properties: {SecretId: !Ref Generated, RotationLambdaARN: !Sub 'arn:aws:lambda:${AWS::Region}:${AWS::AccountId}:function:rotate', RotationRules: {AutomaticallyAfterDays: 30}}}
+  Queue: {Type: AWS::SQS::Queue}
+  Other: {Type: AWS::SQS::Queue}
+  Topic: {Type: AWS::SNS::Topic, Properties: {DisplayName: shown, Subscription: [{Protocol: sqs, Endpoint: !GetAtt Queue.Arn}], Tags: [{Key: k, Value: v}]}}
+  Named: {Type: AWS::SNS::Topic, Properties: {TopicName: named, FifoTopic: false}}
+  Subscription: {Type: AWS::SNS::Subscription, Properties: {TopicArn: !Ref Named, Protocol: sqs, Endpoint: !GetAtt Other.Arn, RawMessageDelivery: true, FilterPolicy: {color: [red]}}}
+  TopicPolicy: {Type: AWS::SNS::TopicPolicy, Properties: {Topics: [!Ref Topic], PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {Service: events.amazonaws.com}, Action: 'sns:Publish', Resource: !Ref Topic}]}}}
+  InlinePolicy: {Type: AWS::SNS::TopicInlinePolicy, Properties: {TopicArn: !Ref Named, PolicyDocument: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: {AWS: !Ref AWS::AccountId}, Action: 'sns:Publish', Resource: !Ref Named}]}}}
+  Public:
+    Type: AWS::ECR::PublicRepository
+    Properties:
+      RepositoryName: team/public
+      RepositoryCatalogData: {RepositoryDescription: r, AboutText: about, Architectures: [ARM 64]}
+      RepositoryPolicyText: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: '*', Action: 'ecr-public:BatchGetImage'}]}
+      Tags: [{Key: k, Value: v}]
+  Scanning: {Type: AWS::ECR::RegistryScanningConfiguration, Properties: {ScanType: BASIC, Rules: [{ScanFrequency: SCAN_ON_PUSH, RepositoryFilters: [{Filter: 'team/*', FilterType: WILDCARD}]}]}}
+Outputs:
+  Generated: {Value: !Ref Generated}
+  Given: {Value: !GetAtt Given.Id}
+  SecretPolicy: {Value: !Ref SecretPolicy}
+  Schedule: {Value: !Ref Schedule}
+  Topic: {Value: !Ref Topic}
+  TopicName: {Value: !GetAtt Topic.TopicName}
+  Subscription: {Value: !Ref Subscription}
+  TopicPolicy: {Value: !Ref TopicPolicy}
+  InlinePolicy: {Value: !Ref InlinePolicy}
+  Public: {Value: !GetAtt Public.Arn}
+  Scanning: {Value: !Ref Scanning}
+`, outputs: map[string]string{
+		"Generated": "arn:aws:secretsmanager:us-east-1:", "Given": "arn:aws:secretsmanager:us-east-1:", "SecretPolicy": "arn:aws:secretsmanager:", "Schedule": "arn:aws:secretsmanager:", "Topic": "arn:aws:sns:us-east-1:",
+		"TopicName": "neighbours-Topic-", "Subscription": "arn:aws:sns:", "TopicPolicy": "neighbours-TopicPolicy-", "InlinePolicy": "arn:aws:sns:", "Public": "arn:aws:ecr-public::", "Scanning": "",
+	}, look: func(t *testing.T, w *world, out map[string]string) {
+		secrets := awssm.NewFromConfig(w.cfg)
+		value := *testkit.Must(secrets.GetSecretValue(t.Context(), &awssm.GetSecretValueInput{SecretId: aws.String(out["Generated"])}))(t).SecretString
+		var fields map[string]string
+		if err := json.Unmarshal([]byte(value), &fields); err != nil || fields["user"] != "admin" || len(fields["password"]) != 20 {
+			t.Errorf("%s: %v", value, err)
+		}
+		if _, name, _ := strings.Cut(out["Generated"], ":secret:"); !strings.HasPrefix(name, "Generated-") {
+			t.Error(name)
+		}
+		topics := awssns.NewFromConfig(w.cfg)
+		attributes := testkit.Must(topics.GetTopicAttributes(t.Context(), &awssns.GetTopicAttributesInput{TopicArn: aws.String(out["Topic"])}))(t).Attributes
+		if attributes["DisplayName"] != "shown" || attributes["SubscriptionsConfirmed"] != "1" || !strings.Contains(attributes["Policy"], "events.amazonaws.com") {
+			t.Errorf("%v", attributes)
+		}
+		data := testkit.Must(awsecrpublic.NewFromConfig(w.cfg).GetRepositoryCatalogData(t.Context(), &awsecrpublic.GetRepositoryCatalogDataInput{RepositoryName: aws.String("team/public")}))(t).CatalogData
+		if aws.ToString(data.Description) != "r" || aws.ToString(data.AboutText) != "about" || len(data.Architectures) != 1 {
+			t.Errorf("%+v", data)
+		}
+	}, tags: team, changes: []string{
+		"Description: d\n", "Description: e\n", "PasswordLength: 20", "PasswordLength: 24", "SecretString: hush-hush, KmsKeyId: !Ref Key", "SecretString: other", "{Key: k, Value: v}", "{Key: k, Value: w}",
+		"Action: 'secretsmanager:GetSecretValue'", "Action: 'secretsmanager:DescribeSecret'", "AutomaticallyAfterDays: 30", "AutomaticallyAfterDays: 60", "DisplayName: shown, Subscription: [{Protocol: sqs, Endpoint: !GetAtt Queue.Arn}], ", "",
+		"RawMessageDelivery: true, FilterPolicy: {color: [red]}", "FilterPolicy: {color: [blue]}", "Principal: {Service: events.amazonaws.com}, Action: 'sns:Publish'", "Principal: {Service: s3.amazonaws.com}, Action: 'sns:Publish'",
+		"Principal: {AWS: !Ref AWS::AccountId}, Action: 'sns:Publish'", "Principal: {AWS: !Ref AWS::AccountId}, Action: 'sns:Subscribe'", "RepositoryDescription: r, ", "",
+		"      RepositoryPolicyText: {Version: 2012-10-17, Statement: [{Effect: Allow, Principal: '*', Action: 'ecr-public:BatchGetImage'}]}\n", "", "Filter: 'team/*'", "Filter: 'other/*'",
+	}, changed: func(t *testing.T, w *world, out map[string]string) {
+		secrets := awssm.NewFromConfig(w.cfg)
+		value := *testkit.Must(secrets.GetSecretValue(t.Context(), &awssm.GetSecretValueInput{SecretId: aws.String(out["Generated"])}))(t).SecretString
+		given := testkit.Must(secrets.GetSecretValue(t.Context(), &awssm.GetSecretValueInput{SecretId: aws.String("team/given")}))(t)
+		described := testkit.Must(secrets.DescribeSecret(t.Context(), &awssm.DescribeSecretInput{SecretId: aws.String(out["Generated"])}))(t)
+		if len(value) != len(`{"user":"admin","password":"012345678901234567890123"}`) || *given.SecretString != "other" || *described.Description != "e" || len(described.Tags) != 2 || *described.RotationRules.AutomaticallyAfterDays != 60 {
+			t.Errorf("%s %s %+v", value, *given.SecretString, described)
+		}
+		topics := awssns.NewFromConfig(w.cfg)
+		attributes := testkit.Must(topics.GetTopicAttributes(t.Context(), &awssns.GetTopicAttributesInput{TopicArn: aws.String(out["Topic"])}))(t).Attributes
+		subscription := testkit.Must(topics.GetSubscriptionAttributes(t.Context(), &awssns.GetSubscriptionAttributesInput{SubscriptionArn: aws.String(out["Subscription"])}))(t).Attributes
+		if attributes["DisplayName"] != "" || attributes["SubscriptionsConfirmed"] != "0" || !strings.Contains(attributes["Policy"], "s3.amazonaws.com") || subscription["RawMessageDelivery"] != "false" || !strings.Contains(subscription["FilterPolicy"], "blue") {
+			t.Errorf("%v %v", attributes, subscription)
+		}
+	}},
 	"services": {body: `
 Resources:
   Nothing: {Type: AWS::CloudFormation::WaitConditionHandle}
@@ -811,7 +926,7 @@ func TestTypes(t *testing.T) {
 // need clusters: the scripts of test/e2e create some of them.
 func TestEveryTypeIsTested(t *testing.T) {
 	for _, typ := range cloudformation.Types() {
-		tested := strings.HasPrefix(typ, "AWS::EKS::") || ofCustomResources(typ) || strings.Contains(outer("", "", ""), "Type: "+typ+",")
+		tested := strings.HasPrefix(typ, "AWS::EKS::") || ofCustomResources(typ) || strings.Contains(validated+refused, "Type: "+typ+",") || strings.Contains(outer("", "", ""), "Type: "+typ+",")
 		for tt := range maps.Values(typesTests) {
 			tested = tested || strings.Contains(tt.body, "Type: "+typ+"}") || strings.Contains(tt.body, "Type: "+typ+",") || strings.Contains(tt.body, "Type: "+typ+"\n")
 		}

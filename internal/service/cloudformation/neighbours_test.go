@@ -1,0 +1,191 @@
+package cloudformation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
+	awssm "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+const validated = `
+Parameters: {Zone: {Type: 'AWS::Route53::HostedZone::Id'}}
+Resources:
+  C: {Type: AWS::CertificateManager::Certificate, Properties: {DomainName: shop.drydock.test, SubjectAlternativeNames: ['*.shop.drydock.test'], ValidationMethod: DNS, KeyAlgorithm: EC_prime256v1, DomainValidationOptions: [{DomainName: shop.drydock.test, HostedZoneId: !Ref Zone}]}}
+Outputs: {C: {Value: !Ref C}}
+`
+
+// TestCertificate validates a certificate by a record in a hosted zone, which the certificate's deletion leaves behind,
+// as on AWS.
+func TestCertificate(t *testing.T) {
+	w, ctx := newWide(t), t.Context()
+	names := awsroute53.NewFromConfig(w.cfg)
+	zone := testkit.Must(names.CreateHostedZone(ctx, &awsroute53.CreateHostedZoneInput{Name: aws.String("drydock.test"), CallerReference: aws.String("one")}))(t).HostedZone.Id
+	records := func() int {
+		return len(testkit.Must(names.ListResourceRecordSets(ctx, &awsroute53.ListResourceRecordSetsInput{HostedZoneId: zone}))(t).ResourceRecordSets)
+	}
+	before := records()
+	given := []cloudformationtypes.Parameter{{ParameterKey: aws.String("Zone"), ParameterValue: aws.String(strings.TrimPrefix(*zone, "/hostedzone/"))}}
+	id := w.create(t, "certificate", validated, func(in *awscloudformation.CreateStackInput) { in.Parameters = given })
+	out := w.outputs(w.want(t, id, "CREATE_COMPLETE"))
+	if !strings.HasPrefix(out["C"], "arn:aws:acm:us-east-1:") || records() != before+1 {
+		t.Errorf("%v, %d records", out, records())
+	}
+	if script := w.script(t, id); strings.Count(script, "C CREATE_IN_PROGRESS Content of DNS Record is: {Name: _") != 1 || !strings.Contains(script, ".shop.drydock.test.,Type: CNAME,Value: _") {
+		t.Error(script)
+	}
+	changed := strings.Replace(validated, "KeyAlgorithm", "CertificateTransparencyLoggingPreference: DISABLED, KeyAlgorithm", 1)
+	if _, script := w.update(t, id, changed, "UPDATE_COMPLETE", func(in *awscloudformation.UpdateStackInput) {
+		in.Parameters, in.Tags = given, []cloudformationtypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}}
+	}); strings.Contains(script, "Requested update requires") {
+		t.Error(script)
+	}
+	w.delete(t, id)
+	w.want(t, id, "DELETE_COMPLETE")
+	if records() != before+1 {
+		t.Error("the record is deleted")
+	}
+	given[0].ParameterValue = aws.String("Z0")
+	missing := w.create(t, "missing", validated, func(in *awscloudformation.CreateStackInput) { in.Parameters = given })
+	if st := w.want(t, missing, "ROLLBACK_COMPLETE"); !strings.Contains(w.script(t, missing), "Parameter validation failed: parameter value Z0 for parameter name Zone does not exist") {
+		t.Errorf("%+v", st)
+	}
+}
+
+const refused = `
+Resources:
+  G: {Type: AWS::Logs::LogGroup}
+  F: {Type: AWS::Logs::SubscriptionFilter, Properties: {LogGroupName: !Ref G, FilterPattern: '', DestinationArn: 'arn:aws:lambda:us-east-1:111122223333:function:f'}}
+`
+
+// TestRefusedByService fails resources with the services' own reasons.
+func TestRefusedByService(t *testing.T) {
+	w := newWide(t)
+	for name, tt := range map[string]struct{ body, want string }{
+		"filter":    {refused, "PutSubscriptionFilter. Drydock does not have the services that a subscription filter sends events to: Kinesis, Firehose and Lambda."},
+		"protocol":  {"Resources: {T: {Type: AWS::SNS::Topic, Properties: {Subscription: [{Protocol: email, Endpoint: a@example.com}]}}}", "Drydock does not implement The protocol email"},
+		"fifo":      {"Resources: {T: {Type: AWS::SNS::Topic, Properties: {FifoTopic: true}}}", "Drydock does not implement FIFO topics"},
+		"encrypted": {"Resources: {T: {Type: AWS::SNS::Topic, Properties: {KmsMasterKeyId: alias/a}}}", "Drydock does not implement the property KmsMasterKeyId of AWS::SNS::Topic"},
+		"email":     {"Resources: {C: {Type: AWS::CertificateManager::Certificate, Properties: {DomainName: example.com}}}", "Drydock does not implement The validation method EMAIL"},
+		"replicas":  {"Resources: {S: {Type: AWS::SecretsManager::Secret, Properties: {ReplicaRegions: [{Region: us-west-2}]}}}", "Drydock does not implement the property ReplicaRegions of AWS::SecretsManager::Secret"},
+		"both":      {"Resources: {S: {Type: AWS::SecretsManager::Secret, Properties: {SecretString: a, GenerateSecretString: {}}}}", "You can't specify both GenerateSecretString and SecretString"},
+	} {
+		id := w.create(t, name, tt.body)
+		w.want(t, id, "ROLLBACK_COMPLETE")
+		if script := w.script(t, id); !strings.Contains(script, tt.want) {
+			t.Errorf("%s: %s", name, script)
+		}
+	}
+}
+
+// TestSecretReferences refers to secrets, which no record, event or description may show.
+func TestSecretReferences(t *testing.T) {
+	w, ctx := newWide(t), t.Context()
+	secrets := awssm.NewFromConfig(w.cfg)
+	secret := testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("db"), SecretString: aws.String(`{"password": "hush-1", "port": 5432}`)}))(t).ARN
+	parameters := awsssm.NewFromConfig(w.cfg)
+	put := func(name, value, typ string) {
+		t.Helper()
+		testkit.Must(parameters.PutParameter(ctx, &awsssm.PutParameterInput{Name: &name, Value: &value, Type: "String", Overwrite: aws.Bool(typ == "")}))(t)
+	}
+	put("/plain", "one", "String")
+	testkit.Must(parameters.PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/login"), Value: aws.String("Secret-hush-9"), Type: "SecureString"}))(t)
+	body := `
+Parameters: {Secret: {Type: String}, Note: {Type: String, Default: a}}
+Resources:
+  Q: {Type: AWS::SQS::Queue, Properties: {Tags: [
+    {Key: key, Value: '{{resolve:secretsmanager:db:SecretString:password}}'},
+    {Key: number, Value: !Join ['', ['{{resolve:secretsmanager:', !Ref Secret, ':SecretString:port}}']]},
+    {Key: stage, Value: !Sub '${Note}-{{resolve:secretsmanager:${Secret}:SecretString:password:AWSCURRENT}}'},
+    {Key: plain, Value: '{{resolve:ssm:/plain}}'}, {Key: version, Value: '{{resolve:ssm:/plain:1}}'}]}}
+  U: {Type: AWS::IAM::User, Properties: {LoginProfile: {Password: '{{resolve:ssm-secure:/login:1}}'}}}
+Outputs: {Q: {Value: !Ref Q}, Hidden: {Value: !Sub '{{resolve:secretsmanager:${Secret}:SecretString:password}}'}}
+`
+	given := []cloudformationtypes.Parameter{{ParameterKey: aws.String("Secret"), ParameterValue: secret}}
+	id := w.create(t, "refers", body, func(in *awscloudformation.CreateStackInput) { in.Parameters = given })
+	out := w.outputs(w.want(t, id, "CREATE_COMPLETE"))
+	queues := awssqs.NewFromConfig(w.cfg)
+	tags := func() string {
+		got := testkit.Must(queues.ListQueueTags(ctx, &awssqs.ListQueueTagsInput{QueueUrl: aws.String(out["Q"])}))(t).Tags
+		return fmt.Sprint(got["key"], " ", got["number"], " ", got["stage"], " ", got["plain"], " ", got["version"])
+	}
+	if got := tags(); got != "hush-1 5432 a-hush-1 one one" {
+		t.Error(got)
+	}
+	// [seen] https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/689
+	if out["Hidden"] != "{{resolve:secretsmanager:"+*secret+":SecretString:password}}" {
+		t.Error(out["Hidden"])
+	}
+	if users := testkit.Must(awsiam.NewFromConfig(w.cfg).ListUsers(ctx, nil))(t).Users; len(users) != 1 {
+		t.Errorf("%+v", users)
+	}
+	// A changed secret by itself does not change the stack; a changed plain parameter does.
+	testkit.Must(secrets.PutSecretValue(ctx, &awssm.PutSecretValueInput{SecretId: secret, SecretString: aws.String(`{"password": "hush-2", "port": 5432}`)}))(t)
+	update := &awscloudformation.UpdateStackInput{StackName: &id, TemplateBody: &body, Parameters: given, Capabilities: []cloudformationtypes.Capability{"CAPABILITY_NAMED_IAM"}}
+	_, err := w.UpdateStack(ctx, update)
+	testkit.WantError(t, err, "ValidationError", "No updates are to be performed.")
+	put("/plain", "two", "")
+	testkit.Must(w.UpdateStack(ctx, update))(t)
+	w.want(t, id, "UPDATE_COMPLETE")
+	if got := tags(); got != "hush-2 5432 a-hush-2 two one" {
+		t.Errorf("after the update: %s", got)
+	}
+	if status, lines := w.drift(t, id); status != "IN_SYNC" {
+		t.Errorf("%s:\n%s", status, lines)
+	}
+	shown := w.script(t, id) + fmt.Sprint(testkit.Must(w.DescribeStackResource(ctx, &awscloudformation.DescribeStackResourceInput{StackName: &id, LogicalResourceId: aws.String("Q")}))(t).StackResourceDetail)
+	for _, e := range testkit.Must(w.DescribeStackEvents(ctx, &awscloudformation.DescribeStackEventsInput{StackName: &id}))(t).StackEvents {
+		shown += aws.ToString(e.ResourceProperties)
+	}
+	if strings.Contains(shown, "hush") || !strings.Contains(shown, "{{resolve:secretsmanager:db:SecretString:password}}") {
+		t.Error(shown)
+	}
+	// The stack can be deleted without the secret.
+	testkit.Must(secrets.DeleteSecret(ctx, &awssm.DeleteSecretInput{SecretId: secret, ForceDeleteWithoutRecovery: aws.Bool(true)}))(t)
+	w.delete(t, id)
+	w.want(t, id, "DELETE_COMPLETE")
+
+	queue := func(value string) string {
+		return `{"Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"Tags": [{"Key": "k", "Value": "` + value + `"}]}}}}`
+	}
+	for value, want := range map[string]string{
+		"{{resolve:ssm-secure:/login:}}":             "Incorrect format is used in the following SSM reference: [{{resolve:ssm-secure:/login:}}]",
+		"{{resolve:ssm:/a b}}":                       "Incorrect format is used in the following SSM reference: [{{resolve:ssm:/a b}}]",
+		"{{resolve:ssm-secure:/login:1}}":            "SSM Secure reference is not supported in: [AWS::SQS::Queue/Properties/Tags]",
+		strings.Repeat("{{resolve:ssm:/plain}}", 61): "Template error: the template has 61 dynamic references, more than the maximum of 60",
+	} {
+		_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("bad"), TemplateBody: aws.String(queue(value))})
+		testkit.WantError(t, err, "ValidationError", want)
+	}
+	testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("text"), SecretString: aws.String("hush-3")}))(t)
+	testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("json"), SecretString: aws.String("{}")}))(t)
+	n := 0
+	for value, want := range map[string]string{
+		"{{resolve:secretsmanager:none}}":                  "Q CREATE_FAILED Secrets Manager can't find the specified secret. (Service: AWSSecretsManager; Status Code: 400; Error Code: ResourceNotFoundException; Request ID: ",
+		"{{resolve:secretsmanager:text:SecretString:key}}": "Q CREATE_FAILED Could not parse SecretString JSON",
+		"{{resolve:secretsmanager:json:SecretString:key}}": "Q CREATE_FAILED Could not find a value associated with JSONKey in SecretString",
+		"{{resolve:secretsmanager:text:SecretBinary}}":     "Q CREATE_FAILED the dynamic reference {{resolve:secretsmanager:text:SecretBinary}} must name SecretString, not SecretBinary",
+	} {
+		n++
+		id := w.create(t, fmt.Sprintf("bad%d", n), queue(value))
+		w.want(t, id, "ROLLBACK_COMPLETE")
+		if script := w.script(t, id); !strings.Contains(script, want) {
+			t.Errorf("%s: %s", value, script)
+		}
+	}
+	// A service's message does not repeat the secret.
+	id = w.create(t, "echo", `{"Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "{{resolve:secretsmanager:text}} "}}}}`)
+	w.want(t, id, "ROLLBACK_COMPLETE")
+	if script := w.script(t, id); strings.Contains(script, "hush") {
+		t.Error(script)
+	}
+}
