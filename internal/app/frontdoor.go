@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -42,6 +43,7 @@ func (d *daemon) ownHost(host string) bool {
 // from programs that run as pods are handled the same way.
 func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 	oidc, access := d.planes.OIDCHandler(), d.access()
+	connect := access.Guard(d.connectTo(proxy))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.podRuns.Serve(w, r, proxy) {
 			return
@@ -63,6 +65,10 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 				}
 			}
 			proxy.ServeHTTP(w, r)
+			return
+		}
+		if r.URL.Path == api.Prefix+"connect" {
+			connect.ServeHTTP(w, r)
 			return
 		}
 		if strings.HasPrefix(r.Host, "oidc.eks.") {

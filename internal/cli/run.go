@@ -32,7 +32,8 @@ func newRun(o *globalOptions) *cobra.Command {
 
 Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
 AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to other
-hosts, and a bundle of CA certificates that includes Drydock's. So programs that cannot
+hosts, and a bundle of CA certificates that includes Drydock's. Its ssh, scp and sftp
+reach instances as "drydock ssh" does. So programs that cannot
 be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. Your own
 AWS_ACCESS_KEY_ID is kept if Drydock knows it. The proxy
 stops with the command; on Linux it refuses other users' programs. On macOS, Go programs
@@ -101,6 +102,15 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	keys := o.callerKeys(ctx, info)
 	info.AccessKeyID, info.SecretAccessKey = keys.AccessKeyID, keys.SecretAccessKey
 	env := childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())
+	// ssh knows no proxies; a configuration takes it to instances.
+	bin, err := o.writeSSH(info, api.Place{})
+	if err != nil {
+		return err
+	}
+	env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if ours := filepath.Join(bin, filepath.Base(path)); slices.Contains(sshPrograms, filepath.Base(path)) {
+		path = ours
+	}
 	if keys.SessionToken != "" {
 		env = append(env, "AWS_SESSION_TOKEN="+keys.SessionToken)
 	}

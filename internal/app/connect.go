@@ -1,0 +1,110 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/api/httpapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// connectTo serves the path with which drydock ssh connects to ?port= of ?to=, an instance, an address or a name, from
+// the laptop's address. The connection is then the caller's. Texts of errors are those with which ssh ends its own.
+func (d *daemon) connectTo(proxy *server.Proxy) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		account, region, err := httpapi.Place(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		q := r.URL.Query()
+		to := q.Get("to")
+		port, err := strconv.ParseUint(q.Get("port"), 10, 16)
+		hijacker, ok := w.(http.Hijacker)
+		if err != nil || port == 0 || to == "" || !ok {
+			http.Error(w, fmt.Sprintf("invalid destination %q, port %q", to, q.Get("port")), http.StatusBadRequest)
+			return
+		}
+		client := reach.Addr(cmp.Or(d.cfg.ClientAddress, reach.Client))
+		s, err := d.network.Snapshot(r.Context(), account, region)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		if !ofAWS(s, client, to) {
+			http.Error(w, to+" is not in the network of account "+account+" in "+region, http.StatusMisdirectedRequest)
+			return
+		}
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the answer may take long
+		far, err := d.machines.ConnectFrom(r.Context(), account, region, client, to, int(port))
+		if err != nil {
+			status, text := dialError(err)
+			http.Error(w, text, status)
+			return
+		}
+		proxy.Tunnel(w, hijacker, far)
+	}
+}
+
+// ofAWS reports whether a destination is in the simulated network, and not elsewhere on the internet or on the user's
+// own network.
+func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
+	a, err := netip.ParseAddr(to)
+	if err != nil {
+		if strings.HasPrefix(to, "i-") && !strings.Contains(to, ".") || server.AWSHost(to) || strings.HasSuffix(to, ".internal") {
+			return true
+		}
+		for _, a := range s.Resolve(from, to).Addresses {
+			if hasAddress(s, a) { // of a hosted zone
+				return true
+			}
+		}
+		return false
+	}
+	return hasAddress(s, a)
+}
+
+// hasAddress reports whether an address is in a VPC, or is the public address of something in one.
+func hasAddress(s *reach.Snapshot, a netip.Addr) bool {
+	for r := range s.All {
+		switch r := r.(type) {
+		case *reach.VPC:
+			for _, c := range r.CIDRs {
+				if c.Contains(a) {
+					return true
+				}
+			}
+		case *reach.Interface:
+			for _, own := range r.Addresses {
+				if own.Public == a || own.Private == a {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// dialError returns the status and the text of an error, in the words of the C library.
+func dialError(err error) (status int, text string) {
+	var dns *net.DNSError
+	var ne net.Error
+	switch {
+	case errors.As(err, &dns):
+		return http.StatusNotFound, "Name or service not known"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return http.StatusBadGateway, "Connection refused"
+	case errors.As(err, &ne) && ne.Timeout():
+		return http.StatusGatewayTimeout, "Connection timed out"
+	}
+	return http.StatusInternalServerError, err.Error()
+}

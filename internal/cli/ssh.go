@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/spf13/cobra"
+
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/atomicfile"
+)
+
+func newSSH(o *globalOptions) *cobra.Command {
+	var place api.Place
+	cmd := &cobra.Command{
+		Use:   "ssh [USER@]INSTANCE|ADDRESS [SSH OPTIONS] [COMMAND]",
+		Short: "Run ssh to an instance",
+		Long: `Run ssh to an instance, by its ID, its public address or its public DNS name.
+
+This is your own ssh, with a ProxyCommand that connects to the instance as from this
+machine's address on AWS (--client-address of drydock up). Public addresses, security
+groups, network ACLs and routes decide whether it gets there, as on AWS. "drydock why
+reach --from laptop --to i-…:22" explains a time-out. An instance without a public
+address is reached through a bastion (ssh -J), Session Manager or an Instance Connect
+endpoint.
+
+The user is ec2-user for instance IDs, unless you name another. The key is one of
+your agent, or that of -i.
+
+"drydock run -- ssh ..." does the same, also for the ssh, scp and sftp that a script
+runs. "drydock ssh-config" prints the configuration for ~/.ssh/config.`,
+		Example: `  drydock ssh i-0123456789abcdef0 -i key.pem
+  drydock ssh ec2-user@3.80.12.7 -i key.pem -L 8080:localhost:80
+  drydock ssh i-0123456789abcdef0 -i key.pem -- sudo journalctl -u kubelet
+  drydock run -- scp -i key.pem backup.tar ec2-user@3.80.12.7:`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			info, err := o.readInfo()
+			if err != nil {
+				return err
+			}
+			bin, err := o.writeSSH(info, place)
+			if err != nil {
+				return err
+			}
+			path := filepath.Join(bin, "ssh")
+			if _, err := os.Stat(path); err != nil {
+				return &ExitError{127, withHint(errors.New("ssh is not installed"), "ssh -V")}
+			}
+			return o.runChild(child(path, append([]string{"ssh"}, args...), os.Environ()))
+		},
+	}
+	cmd.Flags().SetInterspersed(false) // what follows the destination is ssh's
+	placeFlags(cmd, &place)
+	return cmd
+}
+
+func placeFlags(cmd *cobra.Command, p *api.Place) {
+	cmd.Flags().StringVar(&p.Account, "account", defaultAccount(), accountUsage)
+	cmd.Flags().StringVar(&p.Region, "region", defaultRegion(), "the region")
+}
+
+func newSSHConfig(o *globalOptions) *cobra.Command {
+	var place api.Place
+	cmd := &cobra.Command{
+		Use:   "ssh-config",
+		Short: "Print the configuration with which ssh reaches instances",
+		Long: `Print the configuration with which ssh reaches instances: a ProxyCommand for
+instance IDs, the names of instances, the addresses of the account's VPCs and the
+public addresses of its running instances. Print it again after instances have got
+other addresses.
+
+"drydock run -- ssh ..." needs no configuration.`,
+		Example: `  drydock ssh-config >> ~/.ssh/config
+  drydock ssh-config > drydock.conf && ssh -F drydock.conf i-0123456789abcdef0`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), sshPatience)
+			defer cancel()
+			hosts, err := o.addressPatterns(ctx, place)
+			if err != nil {
+				return err
+			}
+			text, err := o.sshConfig(place, strings.Join(hosts, " "))
+			if err == nil {
+				_, err = io.WriteString(o.streams.Out, text)
+			}
+			return err
+		},
+	}
+	placeFlags(cmd, &place)
+	return cmd
+}
+
+// instanceNames are the patterns of instances' IDs and names.
+var instanceNames = []string{"i-*", "ec2-*.amazonaws.com", "ip-*.ec2.internal", "ip-*.compute.internal", "i-*.ec2.internal", "i-*.compute.internal"}
+
+// addressPatterns returns the patterns of instances' IDs, names and addresses.
+func (o *globalOptions) addressPatterns(ctx context.Context, place api.Place) ([]string, error) {
+	cfg, err := o.callerConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Region = cmp.Or(place.Region, cfg.Region)
+	ec2 := awsec2.NewFromConfig(cfg)
+	vpcs, err := ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{})
+	if err != nil {
+		return nil, err
+	}
+	out := slices.Clone(instanceNames)
+	for _, v := range vpcs.Vpcs {
+		for _, c := range v.CidrBlockAssociationSet {
+			out = append(out, rangePatterns(*c.CidrBlock)...)
+		}
+	}
+	pages := awsec2.NewDescribeInstancesPaginator(ec2, &awsec2.DescribeInstancesInput{})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page.Reservations {
+			for _, i := range r.Instances {
+				if i.PublicIpAddress != nil {
+					out = append(out, *i.PublicIpAddress)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// rangePatterns returns the patterns for the addresses of an IPv4 range, whose size is that of a VPC: from /16 to /28.
+func rangePatterns(cidr string) (out []string) {
+	p, err := netip.ParsePrefix(cidr)
+	if err != nil || !p.Addr().Is4() {
+		return nil
+	}
+	whole := p.Bits() / 8 // octets
+	free := 8 - p.Bits()%8
+	octets := p.Masked().Addr().As4()
+	if free == 8 {
+		return []string{join(octets[:whole]) + strings.Repeat(".*", min(4-whole, 1))}
+	}
+	for i := range 1 << free {
+		last := append(append([]byte{}, octets[:whole]...), octets[whole]+byte(i))
+		out = append(out, join(last)+strings.Repeat(".*", min(3-whole, 1)))
+	}
+	return out
+}
+
+func join(octets []byte) string {
+	parts := make([]string, len(octets))
+	for i, b := range octets {
+		parts[i] = fmt.Sprint(b)
+	}
+	return strings.Join(parts, ".")
+}
+
+// sshConfig returns a configuration of ssh for hosts that match patterns.
+func (o *globalOptions) sshConfig(place api.Place, patterns string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	data, err := filepath.Abs(o.dataDir)
+	if err != nil {
+		return "", err
+	}
+	quoted := func(s string) string { return strings.ReplaceAll(shellQuote(s), "%", "%%") }
+	proxy := quoted(self) + " ssh-proxy --data-dir " + quoted(data)
+	if place.Account != "" {
+		proxy += " --account " + quoted(place.Account)
+	}
+	if place.Region != "" {
+		proxy += " --region " + quoted(place.Region)
+	}
+	known := filepath.Join(data, "ssh", "known_hosts")
+	return fmt.Sprintf(`# Written by drydock.
+Host i-*
+    User ec2-user
+Host %s
+    ProxyCommand %s %%h %%p
+    UserKnownHostsFile "%s" ~/.ssh/known_hosts
+`, patterns, proxy, known), nil
+}
+
+// writeSSH writes the configuration of ssh for all hosts, and the programs that use it, into the data folder. It
+// returns the folder of the programs.
+func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place) (string, error) {
+	dir := filepath.Join(info.DataDir, "ssh")
+	bin := filepath.Join(dir, "bin")
+	if err := os.MkdirAll(bin, 0o700); err != nil {
+		return "", err
+	}
+	text, err := o.sshConfig(place, "*")
+	if err != nil {
+		return "", err
+	}
+	// With -F, ssh does not read its usual files. What the user has said about a host comes first.
+	text = "Include ~/.ssh/config\n" + text + "Host *\nInclude /etc/ssh/ssh_config\n"
+	config := filepath.Join(dir, "config")
+	if err := rewrite(config, text, 0o600); err != nil {
+		return "", err
+	}
+	for _, name := range sshPrograms {
+		found, err := lookOutside(name, bin)
+		if err != nil {
+			continue // it is not installed
+		}
+		script := "#!/bin/sh\nexec " + shellQuote(found) + " -F " + shellQuote(config) + " \"$@\"\n"
+		if err := rewrite(filepath.Join(bin, name), script, 0o700); err != nil {
+			return "", err
+		}
+	}
+	return bin, nil
+}
+
+// sshPrograms are the programs that take the configuration with -F.
+var sshPrograms = []string{"ssh", "scp", "sftp"}
+
+// lookOutside finds a program in $PATH, except in a folder.
+func lookOutside(name, not string) (string, error) {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		if dir == not || dir == "" {
+			continue
+		}
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return filepath.Abs(path)
+		}
+	}
+	return "", exec.ErrNotFound
+}
+
+// rewrite replaces a file, unless it has that content. Another program may be reading it.
+func rewrite(file, text string, perm os.FileMode) error {
+	if old, err := os.ReadFile(file); err == nil && string(old) == text {
+		return nil
+	}
+	return atomicfile.Write(file, []byte(text), perm)
+}
+
+// newSSHProxy is the ProxyCommand of the configuration.
+func newSSHProxy(o *globalOptions) *cobra.Command {
+	var place api.Place
+	cmd := &cobra.Command{
+		Use:    "ssh-proxy HOST PORT",
+		Short:  "Connect standard input and output to a port of an instance",
+		Hidden: true,
+		Args:   cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			daemon, err := o.client()
+			if err != nil {
+				return &ExitError{255, err}
+			}
+			conn, err := daemon.Connect(cmd.Context(), place, args[0], args[1])
+			if said, ok := errors.AsType[*api.Error](err); ok && said.Status == http.StatusMisdirectedRequest {
+				conn, err = (&net.Dialer{Timeout: outsidePatience}).DialContext(cmd.Context(), "tcp", net.JoinHostPort(args[0], args[1]))
+			} else if ok { // in ssh's own words
+				_, _ = fmt.Fprintf(o.streams.Err, "ssh: connect to host %s port %s: %s\n", args[0], args[1], said.Message)
+				return &ExitError{Code: 255}
+			}
+			if err != nil {
+				return &ExitError{255, err}
+			}
+			defer conn.Close()
+			go func() { // ends with the process
+				_, _ = io.Copy(conn, o.streams.In)
+				if half, ok := conn.(interface{ CloseWrite() error }); ok {
+					_ = half.CloseWrite() // the other end may be gone
+				}
+			}()
+			_, err = io.Copy(o.streams.Out, conn)
+			if err != nil && !errors.Is(err, net.ErrClosed) {
+				return &ExitError{255, err}
+			}
+			return nil
+		},
+	}
+	placeFlags(cmd, &place)
+	return cmd
+}
+
+// sshPatience bounds the calls of drydock ssh-config.
+const sshPatience = 30 * time.Second
