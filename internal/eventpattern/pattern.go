@@ -10,7 +10,9 @@ package eventpattern
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 )
@@ -68,10 +70,13 @@ func decode(text string) (any, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	v, err := decodeValue(d, 0)
-	if err == nil && d.More() {
-		err = fmt.Errorf("unexpected text after the JSON value")
+	if err != nil {
+		return nil, err
 	}
-	return v, err
+	if _, err = d.Token(); err != io.EOF {
+		return nil, errors.New("unexpected text after the JSON value")
+	}
+	return v, nil
 }
 
 func decodeValue(d *json.Decoder, depth int) (any, error) {

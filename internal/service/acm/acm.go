@@ -187,9 +187,7 @@ func (s *Service) settle(ctx context.Context, key store.Key) error {
 	}
 	err = certificates.UpdateOne(ctx, s.store, key, func(r *certificateRecord) error {
 		if r.Status == pending {
-			tags := r.Tags
-			*r = c
-			r.Tags = tags
+			r.PEM, r.Chain, r.Status, r.Issued = c.PEM, c.Chain, c.Status, c.Issued
 		}
 		return nil
 	})

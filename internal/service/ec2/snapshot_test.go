@@ -55,6 +55,13 @@ func TestSnapshotLifecycle(t *testing.T) {
 	if *restored.Size != 20 || *restored.SnapshotId != id || !*restored.Encrypted {
 		t.Errorf("restored %+v", restored)
 	}
+	brief := must(w.CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: &v}))(t).SnapshotId
+	once := &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1b"), SnapshotId: brief, ClientToken: aws.String("once")}
+	first := must(w.CreateVolume(ctx, once))(t)
+	must(w.DeleteSnapshot(ctx, &awsec2.DeleteSnapshotInput{SnapshotId: brief}))(t)
+	if again := must(w.CreateVolume(ctx, once))(t); *again.VolumeId != *first.VolumeId {
+		t.Errorf("the token made %s, and then %s", *first.VolumeId, *again.VolumeId)
+	}
 	_, err = w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: aws.String("us-east-1a"), SnapshotId: aws.String("snap-0123456789abcdef0")})
 	wantError(t, err, "InvalidSnapshot.NotFound", "The snapshot 'snap-0123456789abcdef0' does not exist.")
 

@@ -244,6 +244,9 @@ func newTarget(in *eventstypes.Target) (target, error) {
 			return t, errGroup(t.ID)
 		}
 	case a.Service == "sns":
+		if a.Account == "" || a.Region == "" || a.Resource == "" || strings.Contains(a.Resource, ":") { // subscriptions have a colon
+			return t, errTargetARN(t.ARN)
+		}
 	case a.Service == "logs" && strings.HasPrefix(a.Resource, "log-group:"):
 	default:
 		return t, awserr.NotImplemented("targets of EventBridge other than queues of SQS, topics of SNS and log groups of CloudWatch Logs, such as " + t.ARN)

@@ -43,19 +43,26 @@ func resolvable(z *zoneRecord, sets []route53types.ResourceRecordSet) *reach.Hos
 }
 
 // CNAME returns the target of a name's CNAME record, without a trailing dot, or "" if the record does not exist. It
-// looks in the most specific public zone that contains the name.
+// looks in the most specific public zones that contain the name; there is no telling which one of several zones of one
+// name is delegated to.
 func (s *Service) CNAME(name string) string {
 	name = asked(name)
-	var zone store.Item[zoneRecord]
+	var closest []store.Item[zoneRecord]
 	for _, item := range zones.All(s.store, store.Scope{}) {
-		if z := &item.Value; !z.Private && within(name, z.Name) && len(z.Name) > len(zone.Value.Name) {
-			zone = item
+		switch z := &item.Value; {
+		case z.Private || !within(name, z.Name) || len(closest) > 0 && len(z.Name) < len(closest[0].Value.Name):
+		case len(closest) > 0 && len(z.Name) == len(closest[0].Value.Name):
+			closest = append(closest, item)
+		default:
+			closest = []store.Item[zoneRecord]{item}
 		}
 	}
-	b, _ := buckets.Get(s.store, zone.Key.Below(bucketOf(name)))
-	for _, r := range b.Sets {
-		if r.Name == name && r.Type == string(route53types.RRTypeCname) && len(r.Values) > 0 {
-			return plain(asked(r.Values[0]))
+	for _, zone := range closest {
+		b, _ := buckets.Get(s.store, zone.Key.Below(bucketOf(name)))
+		for _, r := range b.Sets {
+			if r.Name == name && r.Type == string(route53types.RRTypeCname) && len(r.Values) > 0 {
+				return plain(asked(r.Values[0]))
+			}
 		}
 	}
 	return ""

@@ -34,14 +34,12 @@ func (s *Service) CreateSecret(ctx context.Context, in *awssm.CreateSecretInput)
 	if rec.Tags, err = putTags(nil, in.Tags); err != nil {
 		return nil, err
 	}
-	// A repeated request has the same token. PutSecretValue compares the values.
+	// A repeated request has the token and the value of the first version, and changes nothing.
 	if old, err := s.get(s.store, sc, rec.Name); err == nil {
 		if in.ClientRequestToken != nil && old.Deleted.IsZero() && len(old.Versions) > 0 && old.Versions[0].ID == *in.ClientRequestToken {
-			out, err := s.PutSecretValue(ctx, &awssm.PutSecretValueInput{SecretId: in.Name, ClientRequestToken: in.ClientRequestToken, SecretString: in.SecretString, SecretBinary: in.SecretBinary})
-			if err != nil {
-				return nil, errExists(rec.Name)
+			if d, err := s.draft(ctx, sc, &old, in.ClientRequestToken, in.SecretString, in.SecretBinary); err == nil && d != nil {
+				return &awssm.CreateSecretOutput{ARN: aws.String(sc.arn(&old)), Name: &old.Name, VersionId: &d.id}, nil
 			}
-			return &awssm.CreateSecretOutput{ARN: out.ARN, Name: out.Name, VersionId: out.VersionId}, nil
 		}
 		return nil, taken(&old)
 	}

@@ -139,6 +139,16 @@ func TestVersions(t *testing.T) {
 	testkit.WantErrorWith(t, err, "ResourceExistsException", *two.VersionId)
 	_, err = w.c.CreateSecret(t.Context(), &awssm.CreateSecretInput{Name: name})
 	testkit.WantError(t, err, "ResourceExistsException", "The operation failed because the secret app/db already exists.")
+
+	// A repeated CreateSecret changes nothing, even if there are newer versions.
+	create := &awssm.CreateSecretInput{Name: name, ClientRequestToken: made.VersionId, SecretString: aws.String("one")}
+	if out := testkit.Must(w.c.CreateSecret(t.Context(), create))(t); *out.VersionId != *made.VersionId || *out.ARN != *made.ARN {
+		t.Errorf("%+v", out)
+	}
+	w.want("app/db", "AWSCURRENT", "three")
+	create.SecretString = aws.String("another")
+	_, err = w.c.CreateSecret(t.Context(), create)
+	testkit.WantError(t, err, "ResourceExistsException", "The operation failed because the secret app/db already exists.")
 }
 
 func TestManyVersions(t *testing.T) {

@@ -151,7 +151,10 @@ func (s *Service) UpdateSecret(ctx context.Context, in *awssm.UpdateSecretInput)
 		if in.Description != nil {
 			r.Description = *in.Description
 		}
-		r.Key, r.Changed, r.Versions = key, s.now(), slices.Clone(r.Versions)
+		if in.KmsKeyId != nil {
+			r.Key = key
+		}
+		r.Changed, r.Versions = s.now(), slices.Clone(r.Versions)
 		for id, v := range again {
 			if i := r.at(id); i >= 0 {
 				r.Versions[i].Key = key

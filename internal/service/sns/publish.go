@@ -51,13 +51,21 @@ type shownAttribute struct{ Type, Value string }
 
 var attributeTypes = regexp.MustCompile(`^(String|String\.Array|Number|Binary)(\.[A-Za-z0-9_.-]+)?$`)
 
+// sizeOf returns the size of a message with its attributes, in bytes.
+func sizeOf(text *string, attributes map[string]snstypes.MessageAttributeValue) int {
+	size := len(deref(text))
+	for name, v := range attributes {
+		size += len(name) + len(deref(v.DataType)) + len(deref(v.StringValue)) + len(v.BinaryValue)
+	}
+	return size
+}
+
 // newMessage returns a message, or an error if it is invalid.
 func newMessage(text, structure, subject *string, attributes map[string]snstypes.MessageAttributeValue) (message, error) {
 	m := message{ID: ids.UUID(), Text: deref(text), Subject: deref(subject), Attributes: attributes}
 	if m.Text == "" {
 		return m, errMessage("Empty message")
 	}
-	size := len(m.Text)
 	for name, v := range attributes {
 		if !attributeTypes.MatchString(deref(v.DataType)) {
 			return m, errMessage(fmt.Sprintf("The message attribute '%s' has an invalid message attribute type, the set of supported type prefixes is Binary, Number, and String.", name))
@@ -65,9 +73,8 @@ func newMessage(text, structure, subject *string, attributes map[string]snstypes
 		if deref(v.StringValue) == "" && len(v.BinaryValue) == 0 {
 			return m, errMessage(fmt.Sprintf("The message attribute '%s' must contain non-empty message attribute value for message attribute type '%s'.", name, deref(v.DataType)))
 		}
-		size += len(name) + len(deref(v.DataType)) + len(deref(v.StringValue)) + len(v.BinaryValue)
 	}
-	if size > maxMessage {
+	if sizeOf(text, attributes) > maxMessage {
 		return m, errMessage("Message too long")
 	}
 	if len(m.Subject) > 100 || strings.ContainsAny(m.Subject, "\n\r") || subject != nil && m.Subject == "" {
@@ -129,7 +136,7 @@ func (s *Service) PublishBatch(ctx context.Context, in *awssns.PublishBatchInput
 			return nil, errBatch("BatchEntryIdsNotDistinct", "Two or more batch entries in the request have the same Id.")
 		}
 		seen[*e.Id] = true
-		size += len(*e.Message)
+		size += sizeOf(e.Message, e.MessageAttributes)
 	}
 	if size > maxMessage {
 		return nil, errBatch("BatchRequestTooLong", "The length of all the batch messages put together is more than the limit.")

@@ -158,6 +158,13 @@ func TestMessagesReachTheQueuesThatWantThem(t *testing.T) {
 	if len(batch.Successful) != 1 || len(batch.Failed) != 1 || *batch.Failed[0].Code != "InvalidParameter" {
 		t.Errorf("%+v", batch)
 	}
+	large := snstypes.PublishBatchRequestEntry{Message: aws.String("m"), MessageAttributes: map[string]snstypes.MessageAttributeValue{
+		"a": {DataType: aws.String("String"), StringValue: aws.String(strings.Repeat("x", 200_000))},
+	}}
+	one, two := large, large
+	one.Id, two.Id = aws.String("1"), aws.String("2")
+	_, err := w.c.PublishBatch(t.Context(), &awssns.PublishBatchInput{TopicArn: topic, PublishBatchRequestEntries: []snstypes.PublishBatchRequestEntry{one, two}})
+	testkit.WantErrorWith(t, err, "BatchRequestTooLong", "")
 }
 
 func TestTopicsAndSubscriptions(t *testing.T) {

@@ -165,7 +165,17 @@ func (s *Service) RegisterImage(ctx context.Context, in *awsec2.RegisterImageInp
 	case root != base.RootDevice:
 		return nil, ec2err.InvalidParameterValue("The root device of the snapshot's operating system is '%s', not '%s'.", base.RootDevice, root)
 	}
-	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error { return create(tx, sc, img) })
+	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
+		for _, d := range img.Devices {
+			if d.SnapshotID == "" {
+				continue
+			}
+			if _, _, err := storage.FindSnapshot(tx, sc, d.SnapshotID); err != nil { // deleted meanwhile
+				return err
+			}
+		}
+		return create(tx, sc, img)
+	})
 	return &awsec2.RegisterImageOutput{ImageId: &img.ID}, err
 }
 

@@ -96,26 +96,27 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 		SizeGiB: aws.ToInt32(in.Size), SnapshotID: aws.ToString(in.SnapshotId), Type: string(in.VolumeType), IOPS: aws.ToInt32(in.Iops), Throughput: aws.ToInt32(in.Throughput),
 		Encrypted: aws.ToBool(in.Encrypted), KMSKeyID: aws.ToString(in.KmsKeyId),
 	}
-	if spec.SnapshotID != "" {
-		from, _, err := FindSnapshot(s.Store, sc, spec.SnapshotID)
-		if err != nil {
-			return nil, err
-		}
-		if spec.SizeGiB = cmp.Or(spec.SizeGiB, from.SizeGiB); spec.SizeGiB < from.SizeGiB {
-			return nil, ec2err.InvalidParameterValue("Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB", spec.SizeGiB, from.ID, from.SizeGiB)
-		}
-		if from.Encrypted {
-			spec.Encrypted, spec.KMSKeyID = true, resource.Or(spec.KMSKeyID, from.KMSKeyID)
-		}
-	}
-	if err := spec.Check("gp2"); err != nil {
-		return nil, err
-	}
 	tags, err := tag.Specified(ctx, in.TagSpecifications, ec2types.ResourceTypeVolume)
 	if err != nil {
 		return nil, err
 	}
 	v, err := resource.Create(ctx, s.Core, Volumes, in.DryRun, in.ClientToken, in, func(tx *store.Tx, v *Volume) error {
+		spec := spec
+		if spec.SnapshotID != "" {
+			from, _, err := FindSnapshot(tx, sc, spec.SnapshotID)
+			if err != nil {
+				return err
+			}
+			if spec.SizeGiB = cmp.Or(spec.SizeGiB, from.SizeGiB); spec.SizeGiB < from.SizeGiB {
+				return ec2err.InvalidParameterValue("Volume of size %dGB is smaller than snapshot '%s', expect size >= %dGB", spec.SizeGiB, from.ID, from.SizeGiB)
+			}
+			if from.Encrypted {
+				spec.Encrypted, spec.KMSKeyID = true, resource.Or(spec.KMSKeyID, from.KMSKeyID)
+			}
+		}
+		if err := spec.Check("gp2"); err != nil {
+			return err
+		}
 		defaults, err := encryptionOf(tx, sc)
 		if err != nil {
 			return err
