@@ -195,7 +195,9 @@ func TestRules(t *testing.T) {
 		{target(func(t *eventstypes.Target) { t.Input = aws.String("{") }), "ValidationException", ""},
 		{target(func(t *eventstypes.Target) { t.InputPath = aws.String("detail") }), "ValidationException", ""},
 		{put(awsevents.PutRuleInput{EventPattern: aws.String(`{"a":["x"]}}`)}), "InvalidEventPatternException", "Event pattern is not valid. Reason: unexpected text after the JSON value"},
-		{target(func(t *eventstypes.Target) { t.Arn = aws.String("arn:aws:sns:us-east-1:000000000000:t:5be8f5b8-6f1f-4a5a-9d5e-0d2b9e4c0a11") }), "ValidationException", "Parameter arn:aws:sns:us-east-1:000000000000:t:5be8f5b8-6f1f-4a5a-9d5e-0d2b9e4c0a11 is not valid. Reason: Provided Arn is not in correct format."},
+		{target(func(t *eventstypes.Target) {
+			t.Arn = aws.String("arn:aws:sns:us-east-1:000000000000:t:5be8f5b8-6f1f-4a5a-9d5e-0d2b9e4c0a11")
+		}), "ValidationException", "Parameter arn:aws:sns:us-east-1:000000000000:t:5be8f5b8-6f1f-4a5a-9d5e-0d2b9e4c0a11 is not valid. Reason: Provided Arn is not in correct format."},
 		{target(func(t *eventstypes.Target) { t.Arn = aws.String("queue") }), "ValidationException", "Parameter queue is not valid. Reason: Provided Arn is not in correct format."},
 		{target(func(t *eventstypes.Target) { t.Arn = aws.String(q.arn + ".fifo") }), "ValidationException", ""},
 		{target(func(t *eventstypes.Target) { t.Arn = aws.String("arn:aws:lambda:us-east-1:" + a.id + ":function:f") }), "NotImplemented", ""},
