@@ -170,7 +170,7 @@ func (s *Service) RegisterImage(ctx context.Context, in *awsec2.RegisterImageInp
 			if d.SnapshotID == "" {
 				continue
 			}
-			if _, _, err := storage.FindSnapshot(tx, sc, d.SnapshotID); err != nil { // deleted meanwhile
+			if _, _, err := storage.FindSnapshot(tx, sc, d.SnapshotID); err != nil { // deleted in the meantime
 				return err
 			}
 		}
