@@ -358,8 +358,25 @@ Resources:
 	if st := w.want(t, id, "CREATE_FAILED"); *st.StackStatusReason != "The following resource(s) failed to create: [N]. " {
 		t.Errorf("%q", *st.StackStatusReason)
 	}
+	stays := func() bool {
+		return slices.ContainsFunc(testkit.Must(network.DescribeVpcs(ctx, nil))(t).Vpcs, func(v ec2types.Vpc) bool { return *v.CidrBlock == "10.0.0.0/16" })
+	}
+	if !stays() {
+		t.Error("the VPC is deleted")
+	}
 	w.delete(t, id)
 	w.want(t, id, "DELETE_COMPLETE")
+	if stays() {
+		t.Error("the VPC is left")
+	}
+	// A sibling in progress is cancelled.
+	id = w.create(t, "siblings", outside+`
+  H: {Type: AWS::CloudFormation::WaitConditionHandle}
+  W: {Type: AWS::CloudFormation::WaitCondition, Properties: {Handle: !Ref H, Timeout: 3600}}`)
+	w.want(t, id, "ROLLBACK_COMPLETE")
+	if script := w.script(t, id); !strings.Contains(script, "W CREATE_FAILED Resource creation cancelled\n") || !strings.Contains(script, "S ROLLBACK_IN_PROGRESS The following resource(s) failed to create: [N, W]. Rollback requested by user.\n") {
+		t.Error(script)
+	}
 	id = w.create(t, "goes", outside, func(in *awscloudformation.CreateStackInput) { in.OnFailure = "DELETE" })
 	w.want(t, id, "DELETE_COMPLETE")
 }
@@ -465,7 +482,29 @@ func TestRights(t *testing.T) {
 	id = *testkit.Must(passer.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("role"), TemplateBody: aws.String(queue), RoleARN: role.Arn}))(t).StackId
 	w.want(t, id, "CREATE_COMPLETE")
 
+	// A caller who may create queues, but neither roles nor deletions: the rollback has the same permissions and fails.
+	half := user("half", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["cloudformation:*","sqs:CreateQueue","sqs:Get*"],"Resource":"*"}}`)
+	kept := id
+	id = *testkit.Must(half.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("half"), Capabilities: []cloudformationtypes.Capability{"CAPABILITY_IAM"}, TemplateBody: aws.String(
+		`{"Resources": {"Q": {"Type": "AWS::SQS::Queue"}, "R": {"Type": "AWS::IAM::Role", "DependsOn": "Q", "Properties": {"AssumeRolePolicyDocument": ` + trust + `}}}}`)}))(t).StackId
+	if st := w.want(t, id, "ROLLBACK_FAILED"); *st.StackStatusReason != "The following resource(s) failed to delete: [Q]. " {
+		t.Errorf("%q", *st.StackStatusReason)
+	}
+	script := w.script(t, id)
+	if want := `R CREATE_FAILED Resource handler returned message: "User: arn:aws:iam::` + w.account + `:user/half is not authorized to perform: iam:CreateRole on resource: arn:aws:iam::` + w.account + `:role/half-R-`; !strings.Contains(script, want) ||
+		!strings.Contains(script, " because no identity-based policy allows the iam:CreateRole action (Service: Iam, Status Code: 403, Request ID: ") {
+		t.Error(script)
+	}
+	testkit.Must(half.DeleteStack(ctx, &awscloudformation.DeleteStackInput{StackName: &id}))(t)
+	w.want(t, id, "DELETE_FAILED")
+	testkit.Must(half.DeleteStack(ctx, &awscloudformation.DeleteStackInput{StackName: &id, RetainResources: []string{"Q"}}))(t)
+	w.want(t, id, "DELETE_COMPLETE")
+	if script := w.script(t, id); !strings.Contains(script, "Q DELETE_SKIPPED\nS DELETE_COMPLETE") {
+		t.Error(script)
+	}
+
 	// Without permission to delete its resource, the stack stays until the resource is retained.
+	id = kept
 	testkit.Must(users.PutRolePolicy(ctx, &awsiam.PutRolePolicyInput{RoleName: role.RoleName, PolicyName: aws.String("p"),
 		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":"sqs:Get*","Resource":"*"}}`)}))(t)
 	testkit.Must(passer.DeleteStack(ctx, &awscloudformation.DeleteStackInput{StackName: &id}))(t)

@@ -22,8 +22,12 @@ import (
 // changed secret does not by itself change a resource.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html
 
-// maxReferences is how many dynamic references a template may have.
-const maxReferences = 60
+const (
+	// maxReferences is how many dynamic references a template may have.
+	maxReferences = 60
+	// maxResolved bounds the calls for references that functions make of a few.
+	maxResolved = 10 * maxReferences
+)
 
 // takesSecure are the properties that can refer to secure strings, of the types that Drydock implements.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-ssm-secure-strings.html
@@ -63,6 +67,9 @@ func checkReferences(i *template.Instance) error {
 
 // Dynamic implements template.Runtime. It leaves references to secrets as they are.
 func (rt *runtime) Dynamic(reference string) (string, error) {
+	if rt.references++; rt.references > maxResolved {
+		return "", template.Error(fmt.Sprintf("Template error: more than %d dynamic references", maxResolved)) // our own wording
+	}
 	switch service, name, _ := strings.Cut(reference, ":"); service {
 	case "secretsmanager":
 		return template.MakeReference(reference), nil

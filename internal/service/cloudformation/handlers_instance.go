@@ -64,9 +64,10 @@ func instanceHandlers() map[string]handler {
 			func(_ *request, out *awsec2.RunInstancesOutput) *string { return out.Instances[0].InstanceId }),
 		"AWS::EC2::Volume": made(handler{
 			inPlace: "Iops Size Tags Throughput VolumeType", update: updateVolume,
-			find:   byTags("volume"),
-			settle: func(r *request) error { return r.until(r.volumeState, "available", "error") },
-			read:   idAs("VolumeId"),
+			find:     byTags("volume"),
+			settle:   func(r *request) error { return r.until(r.volumeState, "available", "error") },
+			read:     idAs("VolumeId"),
+			snapshot: snapshotVolume,
 			remove: func(r *request) error {
 				if _, err := call[awsec2.DeleteVolumeOutput](r, &awsec2.DeleteVolumeInput{VolumeId: &r.id}); err != nil {
 					return err
@@ -292,4 +293,36 @@ func (r *request) keyPair(name string) (ec2types.KeyPairInfo, error) {
 		return ec2types.KeyPairInfo{}, err
 	}
 	return first(out.KeyPairs)
+}
+
+// snapshotVolume makes a snapshot of a volume, unless an earlier run has made it.
+func snapshotVolume(r *request) error {
+	description := "Created by CloudFormation before the deletion of " + r.id + ", " + r.logical + " of " + r.o.rec.Name // our own wording
+	find := func() (ec2types.SnapshotState, error) {
+		out, err := call[awsec2.DescribeSnapshotsOutput](r, &awsec2.DescribeSnapshotsInput{Filters: []ec2types.Filter{{Name: aws.String("volume-id"), Values: []string{r.id}}}})
+		if err != nil {
+			return "", err
+		}
+		for _, s := range out.Snapshots {
+			if aws.ToString(s.Description) == description {
+				return s.State, nil
+			}
+		}
+		return "", nil
+	}
+	state, err := find()
+	if err == nil && state == "" {
+		in := &awsec2.CreateSnapshotInput{VolumeId: &r.id, Description: &description}
+		if tags := r.tags(); len(tags) > 0 {
+			in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeSnapshot}}
+			for _, t := range tags {
+				in.TagSpecifications[0].Tags = append(in.TagSpecifications[0].Tags, ec2types.Tag{Key: &t.Key, Value: &t.Value})
+			}
+		}
+		_, err = call[awsec2.CreateSnapshotOutput](r, in)
+	}
+	if err != nil {
+		return err
+	}
+	return r.until(func() (string, error) { state, err := find(); return string(state), err }, "completed", "error")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awssm "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
@@ -58,6 +59,41 @@ func TestCertificate(t *testing.T) {
 	missing := w.create(t, "missing", validated, func(in *awscloudformation.CreateStackInput) { in.Parameters = given })
 	if st := w.want(t, missing, "ROLLBACK_COMPLETE"); !strings.Contains(w.script(t, missing), "Parameter validation failed: parameter value Z0 for parameter name Zone does not exist") {
 		t.Errorf("%+v", st)
+	}
+}
+
+// TestSnapshots makes a snapshot of a volume that is deleted. Other types ignore the policy, as on AWS. A change that a
+// volume does not support is rolled back.
+func TestSnapshots(t *testing.T) {
+	w, ctx := newWide(t), t.Context()
+	body := func(more string) string {
+		return `
+Resources:
+  V: {Type: AWS::EC2::Volume, DeletionPolicy: Snapshot, Properties: {AvailabilityZone: us-east-1a, Size: 1` + more + `, Tags: [{Key: k, Value: v}]}}
+  W: {Type: AWS::EC2::Volume, Properties: {AvailabilityZone: us-east-1a, Size: 1}}
+  Q: {Type: AWS::SQS::Queue, DeletionPolicy: Snapshot}
+`
+	}
+	snapshots := func() int {
+		t.Helper()
+		all := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeSnapshots(ctx, &awsec2.DescribeSnapshotsInput{OwnerIds: []string{"self"}}))(t).Snapshots
+		for _, s := range all {
+			if len(s.Tags) != 1 || !strings.Contains(*s.Description, *s.VolumeId) {
+				t.Errorf("%+v", s)
+			}
+		}
+		return len(all)
+	}
+	id := w.create(t, "volumes", body(""))
+	w.want(t, id, "CREATE_COMPLETE")
+	_, script := w.update(t, id, body(", Encrypted: true"), "UPDATE_ROLLBACK_COMPLETE")
+	if !strings.Contains(script, "V UPDATE_FAILED Resource handler returned message: \"Drydock does not implement changes of the property Encrypted of an existing AWS::EC2::Volume") {
+		t.Error(script)
+	}
+	w.delete(t, id)
+	w.want(t, id, "DELETE_COMPLETE")
+	if n := snapshots(); n != 1 {
+		t.Errorf("%d snapshots after the deletion", n)
 	}
 }
 
@@ -181,6 +217,11 @@ Outputs: {Q: {Value: !Ref Q}, Hidden: {Value: !Sub '{{resolve:secretsmanager:${S
 		if script := w.script(t, id); !strings.Contains(script, want) {
 			t.Errorf("%s: %s", value, script)
 		}
+	}
+	many := w.create(t, "many", `{"Parameters": {"P": {"Type": "String", "Default": "`+strings.Repeat("{{resolve:ssm:/plain}}", 100)+`"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": {"Fn::Join": ["", [`+strings.Repeat(`{"Ref": "P"}, `, 99)+`"x"]]}}}}}`)
+	w.want(t, many, "ROLLBACK_COMPLETE")
+	if script := w.script(t, many); !strings.Contains(script, "Q CREATE_FAILED Template error: more than 600 dynamic references") {
+		t.Error(script)
 	}
 	// A service's message does not repeat the secret.
 	id = w.create(t, "echo", `{"Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "{{resolve:secretsmanager:text}} "}}}}`)

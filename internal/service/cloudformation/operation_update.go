@@ -10,6 +10,7 @@ import (
 
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -197,6 +198,10 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 		return err
 	}
 	if !again {
+		// Before the resource counts as changed, so that a rollback has nothing to change back.
+		if err := r.changeable(changed); err != nil {
+			return err
+		}
 		err := o.note(d.ID, true, func(rec *resourceRecord) {
 			rec.remember()
 			set(rec)
@@ -261,6 +266,17 @@ func replaces(typ string, changed []string) bool {
 	return slices.ContainsFunc(changed, func(p string) bool { return slices.Contains(createOnly, p) })
 }
 
+// changeable returns an error if any of the properties cannot be changed on an existing resource.
+func (r *request) changeable(changed []string) error {
+	h, _ := handlerOf(r.typ)
+	for _, p := range changed {
+		if h.inPlace != anyProperty && !slices.Contains(strings.Fields(h.inPlace), p) {
+			return r.reason(awserr.NotImplemented("changes of the property " + p + " of an existing " + r.typ))
+		}
+	}
+	return nil
+}
+
 // updateInPlace changes a resource from the state in r.was to the state in r, and returns
 // its attributes. Properties that refer to secrets count as changed for the handler, because the secrets may have changed.
 func (r *request) updateInPlace() (map[string]any, error) {
@@ -271,10 +287,8 @@ func (r *request) updateInPlace() (map[string]any, error) {
 		return nil, err
 	}
 	defer func() { r.props = plain }()
-	for _, p := range changed {
-		if h.inPlace != anyProperty && !slices.Contains(strings.Fields(h.inPlace), p) {
-			return nil, r.reason(r.notHonoured(p + ", changed by an update"))
-		}
+	if err := r.changeable(changed); err != nil {
+		return nil, err
 	}
 	r.props = revealed
 	if h.update != nil && (len(changed) > 0 || r.typ == stackTyp) {

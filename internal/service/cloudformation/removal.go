@@ -185,8 +185,13 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 	if props, err := r.reveal(r.props); err == nil { // a secret that no longer exists does not prevent the deletion
 		r.props = props
 	}
+	if r.id != "" && h.snapshot != nil && st.DeletionPolicy == "Snapshot" {
+		err = h.snapshot(r)
+	}
 	if r.id != "" && h.remove != nil {
-		err = r.retried(h.remove)
+		if err == nil {
+			err = r.retried(h.remove)
+		}
 		if ctx.Err() != nil {
 			return false
 		}

@@ -20,11 +20,13 @@ import (
 type runtime struct {
 	o   *operation
 	ctx context.Context
+	// references is the number of dynamic references so far.
+	references int
 }
 
 func (o *operation) runtime(ctx context.Context) (*runtime, error) {
 	as, err := o.as(ctx)
-	return &runtime{o, as}, err
+	return &runtime{o: o, ctx: as}, err
 }
 
 // Ref implements template.Runtime.

@@ -376,9 +376,6 @@ func checkPolicies(i *template.Instance) error {
 		if r.CreationPolicy != nil && !slices.Contains(signalable, r.Type) {
 			return invalid("CreationPolicy is not supported for resource type %s (resource %s)", r.Type, r.ID) // from memory
 		}
-		if r.DeletionPolicy == "Snapshot" {
-			return invalid("Drydock does not implement DeletionPolicy Snapshot (resource %s); docs/compatibility.md lists what it implements.", r.ID)
-		}
 	}
 	return nil
 }
