@@ -253,7 +253,10 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 // makeServices builds the AWS services that need more than a line of the list, and the network that they form
 // together, which load balancers ask about their targets' health.
 func (d *daemon) makeServices(ctx context.Context) (err error) {
-	d.ssm = ssm.New(ssm.Config{Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, EndpointURL: d.info.URL, Log: d.log})
+	d.ssm = ssm.New(ssm.Config{
+		Store: d.store, Image: d.imageExists, KMS: awscall.KMS{API: d.server}, Logs: awscall.Logs{API: d.server}, S3: awscall.S3{API: d.server},
+		Allowed: d.authorizer.Allowed, EndpointURL: d.info.URL, Log: d.log,
+	})
 	ensureServiceRole := awscall.IAM{API: d.server}.EnsureServiceRole
 	quotas := newQuotaTables(d.store, d.cfg.Quotas)
 	d.ec2 = ec2.New(ec2.Config{

@@ -103,7 +103,7 @@ var targeted = map[string]targetRow{
 
 	// A parameter is identified by its name or its ARN, and a list of paths by its path.
 	"ssm:GetParametersByPath":    {"parameter=Path", "SAR, https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-access.html"},
-	"ssm:AddTagsToResource":      {"parameter=ResourceId", "SAR: of ResourceType Parameter, the only one there is here"},
+	"ssm:AddTagsToResource":      {"parameter=ResourceId", "SAR: of ResourceType Parameter; the service knows those of documents"},
 	"ssm:RemoveTagsFromResource": {"parameter=ResourceId", "SAR, as above"},
 	"ssm:ListTagsForResource":    {"parameter=ResourceId", "SAR, as above"},
 	"ssm:GetParameter":           {"parameter=Name", "SAR"},
@@ -111,10 +111,8 @@ var targeted = map[string]targetRow{
 	"ssm:GetParameterHistory":    {"parameter=Name", "SAR"},
 	"ssm:DescribeParameters":     {"", "SAR: no resource"},
 
-	// The document is checked if the request names it. AWS also checks the default document, but only for policies
-	// with ssm:SessionDocumentAccessCheck.
-	// https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html
-	"ssm:StartSession":                {"instance=Target document?=DocumentName", "SAR"},
+	"ssm:CreateDocument":              {"document=Name", "SAR"},
+	"ssm:ListDocuments":               {"", "SAR: no resource"},
 	"ssm:ResumeSession":               {"session=SessionId", "SAR"},
 	"ssm:TerminateSession":            {"session=SessionId", "SAR"},
 	"ssm:GetConnectionStatus":         {"instance=Target", "SAR"},
@@ -218,6 +216,7 @@ var aliases = map[string]string{
 	"secretsmanager SecretId":              "SecretId Name",
 	"sns TopicName":                        "TopicArn ResourceArn TargetArn Name",
 	"sqs QueueName":                        "QueueName QueueUrl",
+	"ssm DocumentName":                     "Name DocumentName",
 	"ssm ParameterNameWithoutLeadingSlash": "Name Names",
 }
 

@@ -10,6 +10,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
@@ -252,9 +253,27 @@ func (c Logs) CreateLogStream(ctx context.Context, in *awscloudwatchlogs.CreateL
 	return awsapi.Do[awscloudwatchlogs.CreateLogStreamOutput](ctx, c.API, in)
 }
 
+// DescribeLogGroups calls the operation of that name.
+func (c Logs) DescribeLogGroups(ctx context.Context, in *awscloudwatchlogs.DescribeLogGroupsInput) (*awscloudwatchlogs.DescribeLogGroupsOutput, error) {
+	return awsapi.Do[awscloudwatchlogs.DescribeLogGroupsOutput](ctx, c.API, in)
+}
+
 // PutLogEvents calls the operation of that name.
 func (c Logs) PutLogEvents(ctx context.Context, in *awscloudwatchlogs.PutLogEventsInput) (*awscloudwatchlogs.PutLogEventsOutput, error) {
 	return awsapi.Do[awscloudwatchlogs.PutLogEventsOutput](ctx, c.API, in)
+}
+
+// S3 calls operations of the service whose SDK package is s3.
+type S3 struct{ API awsapi.API }
+
+// GetBucketEncryption calls the operation of that name.
+func (c S3) GetBucketEncryption(ctx context.Context, in *awss3.GetBucketEncryptionInput) (*awss3.GetBucketEncryptionOutput, error) {
+	return awsapi.Do[awss3.GetBucketEncryptionOutput](ctx, c.API, in)
+}
+
+// PutObject calls the operation of that name.
+func (c S3) PutObject(ctx context.Context, in *awss3.PutObjectInput) (*awss3.PutObjectOutput, error) {
+	return awsapi.Do[awss3.PutObjectOutput](ctx, c.API, in)
 }
 
 // SNS calls operations of the service whose SDK package is sns.

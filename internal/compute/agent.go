@@ -3,9 +3,12 @@ package compute
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 )
@@ -51,6 +54,31 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 // Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots.
 func (m *Machines) Unit(instanceID, unit string) (active, boots bool) {
 	return m.kubelets.Unit(instanceID, unit)
+}
+
+// As returns a context for calls to a service of AWS, such as logs, that a program on an instance makes as the
+// instance's role. It returns an error if the instance has no credentials or does not reach the service.
+func (m *Machines) As(ctx context.Context, instanceID, service string) (context.Context, error) {
+	in, err := m.Instance(instanceID)
+	if err != nil {
+		return nil, err
+	}
+	g := m.calls()
+	v, err := g.network.decide(ctx, in, service+"."+in.Region+".amazonaws.com", 443)
+	if err != nil {
+		return nil, err
+	}
+	creds, err := g.credentials(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	_, who, err := g.sts.OpenSession(ctx, creds.AccessKeyID, creds.SessionToken)
+	if err != nil {
+		return nil, err
+	}
+	return awsapi.WithCall(ctx, &awsapi.Call{
+		RequestID: ids.UUID(), Account: in.Account, Region: in.Region, Principal: who, SourceIP: v.Source, VPCEndpoint: endpointOf(in, v), Time: time.Now(), TLS: true, UserAgent: "amazon-ssm-agent",
+	}), nil
 }
 
 // Tags returns an instance's tags, which may have changed since it booted.

@@ -30,7 +30,8 @@ var clients = []client{
 	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile CreateServiceLinkedRole DeleteInstanceProfile GetInstanceProfile GetRole
 		RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},
-	{"Logs", "cloudwatchlogs", `CreateLogGroup CreateLogStream PutLogEvents`},
+	{"Logs", "cloudwatchlogs", `CreateLogGroup CreateLogStream DescribeLogGroups PutLogEvents`},
+	{"S3", "s3", `GetBucketEncryption PutObject`},
 	{"SNS", "sns", `Publish`},
 	{"SQS", "sqs", `SendMessage`},
 	{"STS", "sts", `AssumeRole`},

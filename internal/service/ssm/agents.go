@@ -25,6 +25,9 @@ type Fleet interface {
 	// Tags returns an instance's tags, which may have changed since it booted.
 	Tags(account, region, instanceID string) map[string]string
 	Machine(instanceID string) (machine.Machine, bool)
+	// As returns a context for calls to an AWS service, such as logs, that a program on an instance makes as the
+	// instance's role. It returns an error if the instance has no credentials or does not reach the service.
+	As(ctx context.Context, instanceID, service string) (context.Context, error)
 	// Agent returns an error that says why the agent on an instance is not connected, or nil if it is connected.
 	Agent(ctx context.Context, instanceID string) error
 }
@@ -35,6 +38,9 @@ type noFleet struct{}
 func (noFleet) Instances(string, string) []machine.Instance   { return nil }
 func (noFleet) Tags(string, string, string) map[string]string { return nil }
 func (noFleet) Machine(string) (machine.Machine, bool)        { return nil, false }
+func (noFleet) As(_ context.Context, instanceID, _ string) (context.Context, error) {
+	return nil, fmt.Errorf("there is no %s", instanceID)
+}
 func (noFleet) Agent(_ context.Context, instanceID string) error {
 	return fmt.Errorf("there is no %s", instanceID)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/service/ssm/document"
 )
 
 // Authz provides package authz with the stored attributes of parameters.
@@ -22,10 +23,27 @@ type resolver struct{ s *Service }
 // Targets implements authz.Targeter. A command is authorized on each of its instances, so that conditions on tags apply
 // to all of them.
 func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
-	send, ok := in.(*awsssm.SendCommandInput)
-	if !ok {
-		return nil, false
+	switch in := in.(type) {
+	case *awsssm.SendCommandInput:
+		return r.command(call, in), true
+	case *awsssm.StartSessionInput:
+		return r.start(awsapi.WithCall(ctx, call), call, in), true
+	case *awsssm.AddTagsToResourceInput:
+		target := authz.Target{Type: "document", ID: aws.ToString(in.ResourceId), Tags: map[string]string{}}
+		for _, t := range in.Tags {
+			target.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+			target.TagKeys = append(target.TagKeys, aws.ToString(t.Key))
+		}
+		return []authz.Target{target}, in.ResourceType == ssmtypes.ResourceTypeForTaggingDocument
+	case *awsssm.RemoveTagsFromResourceInput:
+		return []authz.Target{{Type: "document", ID: aws.ToString(in.ResourceId), TagKeys: in.TagKeys}}, in.ResourceType == ssmtypes.ResourceTypeForTaggingDocument
+	case *awsssm.ListTagsForResourceInput:
+		return []authz.Target{{Type: "document", ID: aws.ToString(in.ResourceId)}}, in.ResourceType == ssmtypes.ResourceTypeForTaggingDocument
 	}
+	return nil, false
+}
+
+func (r resolver) command(call *awsapi.Call, send *awsssm.SendCommandInput) []authz.Target {
 	out := []authz.Target{{Type: "document", ID: aws.ToString(send.DocumentName)}}
 	for _, id := range send.InstanceIds {
 		out = append(out, authz.Target{Type: "instance", ID: id})
@@ -35,7 +53,33 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 			out = append(out, authz.Target{Type: "instance", ID: i.ID})
 		}
 	}
-	return out, true
+	return out
+}
+
+// accessCheck is the condition key ssm:SessionDocumentAccessCheck.
+const accessCheck = "ssm:sessiondocumentaccesscheck"
+
+// start authorizes a session on its instance, and on the document if the request names one. If policies allow the
+// instance only with ssm:SessionDocumentAccessCheck, the default document is checked too.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html
+func (r resolver) start(ctx context.Context, call *awsapi.Call, in *awsssm.StartSessionInput) []authz.Target {
+	id, name := aws.ToString(in.Target), aws.ToString(in.DocumentName)
+	on := func(checked string) authz.Target {
+		return authz.Target{Type: "instance", ID: id, Keys: map[string][]string{accessCheck: {checked}}}
+	}
+	as := authz.Resource{ARN: arn.New("ec2", call.Region, call.Account, "instance/"+id), Tags: r.s.fleet.Tags(call.Account, call.Region, id)}
+	asks := func(checked string) bool {
+		t := on(checked)
+		t.Action = "ssm:StartSession"
+		return r.s.allowed == nil || r.s.allowed(ctx, t, as)
+	}
+	if name == "" {
+		if asks("false") || !asks("true") {
+			return []authz.Target{on("false")}
+		}
+		name = document.Shell
+	}
+	return []authz.Target{on("true"), {Type: "document", ID: name, Keys: map[string][]string{accessCheck: {"true"}}}}
 }
 
 // session returns a session's ARN, and the condition keys for its caller and target.
@@ -50,10 +94,23 @@ func (r resolver) session(account, region, id string) (authz.Resource, bool) {
 	}, true
 }
 
-// Resource implements authz.Resolver. A parameter is identified by NAME, NAME:VERSION or its ARN.
+// document returns a document's ARN and tags.
+func (r resolver) document(account, region, id string) (authz.Resource, bool) {
+	d, err := r.s.document(scope{regional.At(account, region)}, id, "", "")
+	if err != nil {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{ARN: d.arn, Tags: d.rec.Tags, Keys: map[string][]string{"ssm:documenttype": {d.rec.Type}, "ssm:documentcategories": nil}}, true
+}
+
+// Resource implements authz.Resolver. A parameter is identified by NAME, NAME:VERSION or its ARN, and a document by its
+// name or its ARN.
 func (r resolver) Resource(_ context.Context, account, region, kind, id string) (authz.Resource, bool) {
-	if kind == "session" {
+	switch kind {
+	case "session":
 		return r.session(account, region, id)
+	case "document":
+		return r.document(account, region, id)
 	}
 	if kind != "parameter" {
 		return authz.Resource{}, false

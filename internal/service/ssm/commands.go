@@ -2,10 +2,12 @@ package ssm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,47 +19,63 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
-	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/service/ssm/document"
 	"github.com/drydock-dev/drydock/internal/store"
 )
-
-// documentScript is the only document that Run Command supports.
-const documentScript = "AWS-RunShellScript"
 
 // Bounds of commands. maxStdout and maxStderr are AWS's.
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetCommandInvocation.html
 const (
 	maxStdout   = 24_000
 	maxStderr   = 8_000
+	maxOutput   = 600_000 // bytes of all steps of an invocation
+	maxUploaded = 4 << 20 // bytes of a step's output for S3 and CloudWatch Logs
 	maxScript   = 64 << 10
 	maxTargets  = 50
 	maxCommands = 200 // kept per account and region
 	maxRunning  = 500 // invocations of all accounts
 )
 
-// A commandRecord is a command with its invocations.
+// A commandRecord is a command. Its invocations have records of their own.
 type commandRecord struct {
-	ID         string
-	Comment    string `json:",omitempty"`
-	Parameters map[string][]string
-	Requested  time.Time
-	Timeout    int32 // seconds
-	Targets    []ssmtypes.Target
-	// Invocations are in the order of their instances' IDs.
-	Invocations []invocation
+	ID                string
+	Document, Version string
+	Comment           string `json:",omitempty"`
+	Parameters        map[string][]string
+	Requested         time.Time
+	Timeout           int32 // seconds until an invocation must have started
+	Targets           []ssmtypes.Target
+	Concurrency       string
+	Errors            string
+	Bucket, Prefix    string   `json:",omitempty"`
+	CloudWatch        bool     `json:",omitempty"`
+	Group             string   `json:",omitempty"`
+	Instances         []string // sorted
 }
 
-type invocation struct {
-	InstanceID     string
-	Started, Ended time.Time
-	Status         string // Pending, InProgress, Success, Failed, Cancelled, TimedOut
-	Code           int32
-	Stdout, Stderr string
+// An invocationRecord is a command on one instance.
+type invocationRecord struct {
+	InstanceID      string
+	Started, Ended  time.Time
+	Status, Details string
+	Steps           []stepRecord
 }
 
-var commands = store.NewCollection[commandRecord]("ssm", "command")
+type stepRecord struct {
+	Name, Action    string
+	Started, Ended  time.Time
+	Status, Details string
+	Code            int32
+	Stdout, Stderr  string
+}
+
+var (
+	// Version 1 had the invocations in the record of the command; they are not kept.
+	commands    = store.NewCollection[commandRecord]("ssm", "command", store.Same)
+	invocations = store.NewCollection[invocationRecord]("ssm", "command-invocation") // COMMAND/INSTANCE
+)
 
 func errInstanceState(account string, instances []string) error {
 	return &ssmtypes.InvalidInstanceId{Message: aws.String(fmt.Sprintf("Instances [[%s]] not in a valid state for account %s", strings.Join(instances, ", "), account))}
@@ -100,47 +118,45 @@ func (s *Service) targeted(i *machine.Instance, t *ssmtypes.Target) bool {
 	return strings.EqualFold(key, "InstanceIds") && slices.Contains(t.Values, i.ID)
 }
 
-// A script is what a command runs on each instance.
-type script struct {
-	text, dir string
-	timeout   time.Duration
-}
-
-// scriptOf reads the parameters of AWS-RunShellScript.
-func scriptOf(given map[string][]string) (script, error) {
-	out := script{timeout: time.Hour}
-	for name, values := range given {
-		switch value := strings.Join(values, "\n"); name {
-		case "commands":
-			out.text = value
-		case "workingDirectory":
-			out.dir = value
-		case "executionTimeout":
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > 172_800 {
-				return out, &ssmtypes.InvalidParameters{Message: aws.String("executionTimeout must be between 1 and 172800 seconds")}
-			}
-			out.timeout = time.Duration(n) * time.Second
-		default:
-			return out, &ssmtypes.InvalidParameters{Message: aws.String("document " + documentScript + " has no parameter " + name)}
+// scripts returns what a command runs on each instance, and the document as answers name it.
+func (s *Service) scripts(sc scope, in *awsssm.SendCommandInput) (name string, out []document.Script, err error) {
+	ref := aws.ToString(in.DocumentName)
+	d, err := s.document(sc, ref, aws.ToString(in.DocumentVersion), "")
+	if err != nil {
+		if _, name := splitDocument(sc, ref); strings.HasPrefix(name, "AWS-") && awserr.CodeOf(err) == "InvalidDocument" {
+			err = awserr.NotImplemented("commands with the document " + ref)
+		}
+		return "", nil, err
+	}
+	if d.rec.Type != document.Command {
+		return "", nil, &ssmtypes.InvalidDocument{Message: aws.String("Document type " + d.rec.Type + " is not supported for commands.")}
+	}
+	values, err := d.Values(in.Parameters)
+	if err == nil {
+		out, err = d.Scripts(values)
+	}
+	for i := range out {
+		if n := len(out[i].Text); err == nil && (n > maxScript || n == 0 && out[i].Skipped == "") {
+			err = &ssmtypes.InvalidParameters{Message: aws.String(fmt.Sprintf("commands must have between 1 and %d bytes", maxScript))}
 		}
 	}
-	if out.text == "" || len(out.text) > maxScript {
-		return out, &ssmtypes.InvalidParameters{Message: aws.String(fmt.Sprintf("commands must have between 1 and %d bytes", maxScript))}
-	}
-	return out, nil
+	return d.name, out, errDocument(err)
 }
 
-// SendCommand runs a script on instances.
+// limitOf returns a limit given as a number or a percentage of all.
+func limitOf(text string, all int) int {
+	if percent, ok := strings.CutSuffix(text, "%"); ok {
+		n, _ := strconv.Atoi(percent) // the model has checked its form
+		return int(math.Ceil(float64(all) * float64(n) / 100))
+	}
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// SendCommand runs a document on instances.
 func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) (*awsssm.SendCommandOutput, error) {
-	sc, name := scopeOf(ctx), aws.ToString(in.DocumentName)
-	if name != documentScript && name != "arn:aws:ssm:"+sc.Region+"::document/"+documentScript {
-		if strings.HasPrefix(name, "AWS-") {
-			return nil, awserr.NotImplemented("commands with the document " + name)
-		}
-		return nil, &ssmtypes.InvalidDocument{Message: aws.String("Document with name " + name + " does not exist.")}
-	}
-	what, err := scriptOf(in.Parameters)
+	sc := scopeOf(ctx)
+	name, what, err := s.scripts(sc, in)
 	if err != nil {
 		return nil, err
 	}
@@ -151,12 +167,17 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 	if err != nil {
 		return nil, err
 	}
-	c := commandRecord{ID: ids.UUID(), Comment: aws.ToString(in.Comment), Parameters: in.Parameters, Requested: s.now(), Timeout: 3600, Targets: in.Targets}
+	c := commandRecord{
+		ID: ids.UUID(), Document: name, Version: cmp.Or(aws.ToString(in.DocumentVersion), "$DEFAULT"), Comment: aws.ToString(in.Comment), Parameters: in.Parameters, Requested: s.now(),
+		Timeout: 3600, Targets: in.Targets, Concurrency: cmp.Or(aws.ToString(in.MaxConcurrency), "50"), Errors: cmp.Or(aws.ToString(in.MaxErrors), "0"),
+		Bucket: aws.ToString(in.OutputS3BucketName), Prefix: aws.ToString(in.OutputS3KeyPrefix), Instances: targets,
+	}
 	if in.TimeoutSeconds != nil {
 		c.Timeout = *in.TimeoutSeconds
 	}
-	for _, id := range targets {
-		c.Invocations = append(c.Invocations, invocation{InstanceID: id, Status: "Pending"})
+	if w := in.CloudWatchOutputConfig; w != nil && w.CloudWatchOutputEnabled {
+		_, plain := splitDocument(sc, name)
+		c.CloudWatch, c.Group = true, cmp.Or(aws.ToString(w.CloudWatchLogGroupName), "/aws/ssm/"+plain)
 	}
 	running, ok := s.began(sc, c.ID, len(targets))
 	if !ok {
@@ -166,8 +187,9 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 		s.done(c.ID, len(targets))
 		return nil, err
 	}
-	go s.runAll(running, sc, c.ID, targets, what)
-	out := c.sdk(s.now())
+	go s.runAll(running, sc, &c, what)
+	out := c.sdk(nil)
+	out.Status, out.StatusDetails = ssmtypes.CommandStatusPending, aws.String("Pending")
 	return &awsssm.SendCommandOutput{Command: &out}, nil
 }
 
@@ -204,6 +226,10 @@ func (s *Service) done(id string, invocations int) {
 
 // keepCommand stores the record of a new command and removes the oldest ones that have ended.
 func (s *Service) keepCommand(ctx context.Context, sc scope, c commandRecord) error {
+	err := s.store.Update(ctx, func(tx *store.Tx) error { return commands.Create(tx, sc.Key(c.ID), c) })
+	if err != nil {
+		return err
+	}
 	s.mu.Lock()
 	running := maps.Clone(s.cancels)
 	s.mu.Unlock()
@@ -212,67 +238,198 @@ func (s *Service) keepCommand(ctx context.Context, sc scope, c commandRecord) er
 		return ok
 	})
 	slices.SortFunc(all, func(a, b store.Item[commandRecord]) int { return a.Value.Requested.Compare(b.Value.Requested) })
-	return s.store.Update(ctx, func(tx *store.Tx) error {
-		for _, i := range all[:min(max(0, len(all)-maxCommands+1), 20)] {
-			commands.Delete(tx, i.Key)
+	for _, old := range all[:min(max(0, len(all)-maxCommands), 20)] {
+		for chunk := range slices.Chunk(invocations.All(s.store, old.Key.AllBelow()), 90) {
+			err := s.store.Update(ctx, func(tx *store.Tx) error {
+				for _, i := range chunk {
+					invocations.Delete(tx, i.Key)
+				}
+				return nil
+			})
+			if err != nil {
+				return err
+			}
 		}
-		return commands.Create(tx, sc.Key(c.ID), c)
-	})
+		if err := s.store.Update(ctx, func(tx *store.Tx) error { commands.Delete(tx, old.Key); return nil }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// concurrent is how many invocations of one command run at once: AWS's default for MaxConcurrency.
-const concurrent = 50
-
-func (s *Service) runAll(ctx context.Context, sc scope, id string, targets []string, what script) {
-	defer s.done(id, len(targets))
-	slots := make(chan struct{}, concurrent)
+// runAll runs a command on its instances, as many at once as it allows. When too many have failed, it does not start
+// more.
+func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what []document.Script) {
+	defer s.done(c.ID, len(c.Instances))
+	slots := make(chan struct{}, max(1, limitOf(c.Concurrency, len(c.Instances))))
+	most := limitOf(c.Errors, len(c.Instances))
+	var mu sync.Mutex
+	failed := 0
 	var running sync.WaitGroup
-	for n, target := range targets {
+	for _, target := range c.Instances {
 		slots <- struct{}{}
+		mu.Lock()
+		stop := failed > most
+		mu.Unlock()
 		running.Go(func() {
 			defer func() { <-slots }()
-			s.runOne(ctx, sc, id, n, target, what)
+			if !s.runOne(ctx, sc, c, target, what, stop) {
+				mu.Lock()
+				failed++
+				mu.Unlock()
+			}
 		})
 	}
 	running.Wait()
 }
 
-func (s *Service) runOne(ctx context.Context, sc scope, id string, n int, target string, what script) {
-	update := func(change func(*invocation)) {
+// runOne runs a command on one instance, and reports whether it was successful. stop says that too many others have
+// failed.
+func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target string, what []document.Script, stop bool) bool {
+	rec := invocationRecord{InstanceID: target, Status: "InProgress", Details: "InProgress", Started: s.now()}
+	for _, w := range what {
+		rec.Steps = append(rec.Steps, stepRecord{Name: w.Name, Action: w.Action, Status: "Pending", Details: "Pending", Code: -1})
+	}
+	keep := func() {
 		store, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err := commands.UpdateOne(store, s.store, sc.Key(id), func(c *commandRecord) error { change(&c.Invocations[n]); return nil }); err != nil {
-			s.log.Warn("the state of a command could not be stored", "command", id, "instance", target, "error", err)
+		if err := s.keepInvocation(store, sc, c.ID, rec); err != nil {
+			s.log.Warn("the state of a command could not be stored", "command", c.ID, "instance", target, "error", err)
 		}
 	}
-	update(func(i *invocation) { i.Status, i.Started = "InProgress", s.now() })
-	stdout, stderr := &head{left: maxStdout}, &head{left: maxStderr}
-	limited, cancel := context.WithTimeout(ctx, what.timeout)
+	end := func(status, details string) {
+		rec.Status, rec.Details, rec.Ended = status, details, s.now()
+		for i := range rec.Steps {
+			if st := &rec.Steps[i]; st.Status == "Pending" {
+				st.Status, st.Details = status, details
+			}
+		}
+		keep()
+	}
+	switch {
+	case stop:
+		end("Cancelled", "Terminated")
+		return false
+	case ctx.Err() != nil:
+		end(cancelled(ctx))
+		return false
+	case rec.Started.Sub(c.Requested) > time.Duration(c.Timeout)*time.Second:
+		end("TimedOut", "DeliveryTimedOut")
+		return false
+	}
+	keep()
+	status, details := "Success", "Success"
+	for i := range what {
+		s.runStep(ctx, c, target, &what[i], &rec.Steps[i], maxOutput/len(what))
+		st := &rec.Steps[i]
+		if st.Status != "Success" {
+			status, details = st.Status, st.Details
+		}
+		if status == "Cancelled" || st.Status != "Success" && what[i].ExitOnFailure || st.Status == "Success" && st.Ended != (time.Time{}) && what[i].ExitOnSuccess {
+			break
+		}
+		keep()
+	}
+	for i := range rec.Steps {
+		if st := &rec.Steps[i]; st.Status == "Pending" && status == "Success" {
+			st.Status, st.Details, st.Code = "Success", "Success", 0 // skipped
+		}
+	}
+	end(status, details)
+	return status == "Success"
+}
+
+// cancelled returns the state of what ended with ctx.
+func cancelled(ctx context.Context) (status, details string) {
+	if errors.Is(context.Cause(ctx), errEnding) {
+		return "TimedOut", "ExecutionTimedOut"
+	}
+	return "Cancelled", "Cancelled"
+}
+
+// runStep runs a script of a command on an instance.
+func (s *Service) runStep(ctx context.Context, c *commandRecord, target string, what *document.Script, st *stepRecord, most int) {
+	st.Started = s.now()
+	if what.Skipped != "" {
+		st.Status, st.Details, st.Code, st.Stdout, st.Ended = "Success", "Success", 0, what.Skipped, s.now()
+		return
+	}
+	uploaded := 0
+	if c.Bucket != "" || c.CloudWatch {
+		uploaded = maxUploaded
+	}
+	stdout, stderr := &head{left: max(min(maxStdout, most/2), uploaded)}, &head{left: max(min(maxStderr, most/2), uploaded)}
+	limited, cancel := context.WithTimeout(ctx, time.Duration(what.TimeoutSeconds)*time.Second)
 	defer cancel()
 	status, err := 1, machine.ErrOff
 	if m, ok := s.fleet.Machine(target); ok {
-		status, err = machine.Run(limited, m, machine.Command{Args: []string{"sh", "-c", what.text}, Dir: what.dir, Stdout: stdout, Stderr: stderr})
+		status, err = machine.Run(limited, m, machine.Command{Args: []string{"sh", "-c", what.Text}, Dir: what.Dir, Stdout: stdout, Stderr: stderr})
 	}
-	update(func(i *invocation) {
-		i.Ended, i.Code, i.Stdout, i.Stderr = s.now(), int32(status), stdout.text.String(), stderr.text.String() //nolint:gosec // a byte
-		switch {
-		case errors.Is(context.Cause(ctx), errEnding):
-			i.Status, i.Code = "TimedOut", -1
-		case ctx.Err() != nil:
-			i.Status, i.Code = "Cancelled", -1
-		case errors.Is(err, context.DeadlineExceeded):
-			i.Status, i.Code = "TimedOut", -1
-		case err == nil && status == 0:
-			i.Status = "Success"
-		default:
-			i.Status = "Failed"
-			if status != 0 && err == nil {
-				i.Stderr += "failed to run commands: exit status " + strconv.Itoa(status)
-			} else if err != nil {
-				i.Code = 1
-				i.Stderr += "failed to run commands: " + err.Error()
-			}
+	st.Ended, st.Code = s.now(), int32(status) //nolint:gosec // a byte
+	switch {
+	case ctx.Err() != nil:
+		st.Status, st.Details = cancelled(ctx)
+		st.Code = -1
+	case errors.Is(err, context.DeadlineExceeded):
+		st.Status, st.Details, st.Code = "TimedOut", "ExecutionTimedOut", -1
+	case err == nil && status == 0:
+		st.Status, st.Details = "Success", "Success"
+	default:
+		st.Status, st.Details = "Failed", "Failed"
+		if status != 0 && err == nil {
+			fmt.Fprintf(&stderr.text, "failed to run commands: exit status %d", status)
+		} else if err != nil {
+			st.Code = 1
+			fmt.Fprintf(&stderr.text, "failed to run commands: %v", err)
 		}
+	}
+	s.upload(c, target, what, stdout.text.String(), stderr.text.String())
+	cut := func(text string, n int) string { return strings.ToValidUTF8(text[:min(n, len(text))], "") }
+	st.Stdout, st.Stderr = cut(stdout.text.String(), min(maxStdout, most/2)), cut(stderr.text.String(), min(maxStderr, most/2))
+}
+
+// outputPath is where the output of a step is in S3, and outputStream in CloudWatch Logs.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-rc-setting-up-cwlogs.html
+func (c *commandRecord) outputPath(target, step, kind string) string {
+	if step == document.RunShellScript {
+		step = "0.awsrunShellScript"
+	}
+	return strings.TrimPrefix(strings.TrimSuffix(c.Prefix, "/")+"/"+c.ID+"/"+target+"/awsrunShellScript/"+step+"/"+kind, "/")
+}
+
+func (c *commandRecord) outputStream(target, step, kind string) string {
+	return c.ID + "/" + target + "/" + strings.ReplaceAll(step, ":", "-") + "/" + kind
+}
+
+// upload writes the output of a step to S3 and CloudWatch Logs, as the agent does: as the instance's role, and without
+// an effect on the command if that fails.
+func (s *Service) upload(c *commandRecord, target string, what *document.Script, stdout, stderr string) {
+	ctx, cancel := context.WithTimeout(context.Background(), logPatience) // also of a cancelled command
+	defer cancel()
+	for kind, text := range map[string]string{"stdout": stdout, "stderr": stderr} {
+		if text == "" {
+			continue
+		}
+		var errs [2]error
+		if c.Bucket != "" {
+			errs[0] = s.putObject(ctx, target, c.Bucket, c.outputPath(target, what.Name, kind), text)
+		}
+		if c.CloudWatch {
+			errs[1] = s.putLog(ctx, target, c.Group, c.outputStream(target, what.Name, kind), text)
+		}
+		if err := errors.Join(errs[:]...); err != nil {
+			s.log.Warn("the output of a command could not be written", "command", c.ID, "instance", target, "error", err)
+		}
+	}
+}
+
+// keepInvocation stores the state of a command on an instance, unless the command's record is gone.
+func (s *Service) keepInvocation(ctx context.Context, sc scope, id string, rec invocationRecord) error {
+	return s.store.Update(ctx, func(tx *store.Tx) error {
+		if _, err := commands.Get(tx, sc.Key(id)); err != nil {
+			return store.IgnoreNotFound(err)
+		}
+		return invocations.Put(tx, sc.Key(id).Below(rec.InstanceID), rec)
 	})
 }
 
@@ -289,164 +446,10 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// status returns the state of a whole command, and how many of its invocations have completed and failed.
-func (c *commandRecord) status() (status string, completed, failed int32) {
-	status = "Success"
-	for _, i := range c.Invocations {
-		switch i.Status {
-		case "Pending", "InProgress":
-			status = "InProgress"
-			continue
-		case "Success":
-		default:
-			failed++
-			if status == "Success" {
-				status = i.Status
-			}
-		}
-		completed++
-	}
-	return status, completed, failed
-}
-
-func (c *commandRecord) sdk(now time.Time) ssmtypes.Command {
-	status, completed, failed := c.status()
-	var instances []string
-	if len(c.Targets) == 0 {
-		for _, i := range c.Invocations {
-			instances = append(instances, i.InstanceID)
-		}
-	}
-	if status == "InProgress" && c.Requested.Equal(now) {
-		status = "Pending"
-	}
-	return ssmtypes.Command{
-		CommandId: aws.String(c.ID), Comment: aws.String(c.Comment), DocumentName: aws.String(documentScript), DocumentVersion: aws.String("$DEFAULT"), Parameters: c.Parameters,
-		RequestedDateTime: aws.Time(c.Requested), ExpiresAfter: aws.Time(c.Requested.Add(time.Duration(c.Timeout) * time.Second)), TimeoutSeconds: aws.Int32(c.Timeout),
-		InstanceIds: append([]string{}, instances...), Targets: append([]ssmtypes.Target{}, c.Targets...), Status: ssmtypes.CommandStatus(status), StatusDetails: aws.String(status),
-		TargetCount: int32(len(c.Invocations)), CompletedCount: completed, ErrorCount: failed, MaxConcurrency: aws.String("50"), MaxErrors: aws.String("0"), //nolint:gosec // few
-	}
-}
-
-// found returns the caller's commands that a request asks for. Invocations that were running when the daemon ended have
-// timed out.
-func (s *Service) found(ctx context.Context, id, instance *string) []commandRecord {
-	var out []commandRecord
-	s.mu.Lock()
-	running := maps.Clone(s.cancels) // before the records are read, which say how the others have ended
-	s.mu.Unlock()
-	for _, i := range commands.All(s.store, scopeOf(ctx).All()) {
-		c := i.Value
-		if id != nil && c.ID != *id || instance != nil && !slices.ContainsFunc(c.Invocations, func(i invocation) bool { return i.InstanceID == *instance }) {
-			continue
-		}
-		c.Invocations = slices.Clone(c.Invocations) // the store shares them with other readers
-		_, isRunning := running[c.ID]
-		for n := range c.Invocations {
-			if i := &c.Invocations[n]; !isRunning && (i.Status == "Pending" || i.Status == "InProgress") {
-				i.Status, i.Code = "TimedOut", -1
-			}
-		}
-		out = append(out, c)
-	}
-	slices.SortFunc(out, func(a, b commandRecord) int { return b.Requested.Compare(a.Requested) })
-	return out
-}
-
-// GetCommandInvocation returns the result of a command on one instance.
-func (s *Service) GetCommandInvocation(ctx context.Context, in *awsssm.GetCommandInvocationInput) (*awsssm.GetCommandInvocationOutput, error) {
-	found := s.found(ctx, in.CommandId, in.InstanceId)
-	if len(found) == 0 {
-		return nil, &ssmtypes.InvocationDoesNotExist{Message: aws.String("")}
-	}
-	c := found[0]
-	i := c.Invocations[slices.IndexFunc(c.Invocations, func(i invocation) bool { return i.InstanceID == *in.InstanceId })]
-	out := &awsssm.GetCommandInvocationOutput{
-		CommandId: in.CommandId, InstanceId: in.InstanceId, Comment: aws.String(c.Comment), DocumentName: aws.String(documentScript), DocumentVersion: aws.String("$DEFAULT"),
-		PluginName: aws.String("aws:runShellScript"), ResponseCode: i.Code, Status: ssmtypes.CommandInvocationStatus(i.Status), StatusDetails: aws.String(i.Status),
-		StandardOutputContent: aws.String(i.Stdout), StandardErrorContent: aws.String(i.Stderr), StandardOutputUrl: aws.String(""), StandardErrorUrl: aws.String(""),
-		ExecutionStartDateTime: aws.String(stamp(i.Started)), ExecutionEndDateTime: aws.String(stamp(i.Ended)), ExecutionElapsedTime: aws.String(""),
-	}
-	if i.Ended.IsZero() {
-		out.ResponseCode = -1
-	} else {
-		out.ExecutionElapsedTime = aws.String(fmt.Sprintf("PT%.3fS", i.Ended.Sub(i.Started).Seconds()))
-	}
-	return out, nil
-}
-
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
-// ListCommands lists commands, newest first.
-func (s *Service) ListCommands(ctx context.Context, in *awsssm.ListCommandsInput) (*awsssm.ListCommandsOutput, error) {
-	var all []ssmtypes.Command
-	for _, c := range s.found(ctx, in.CommandId, in.InstanceId) {
-		all = append(all, c.sdk(s.now()))
-	}
-	list, next, err := paging.CutInOrder(paging.Rules{Usual: 50, BadToken: func(string) error { return errNextToken() }}, all,
-		func(c ssmtypes.Command) string { return *c.CommandId }, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	return &awsssm.ListCommandsOutput{Commands: append([]ssmtypes.Command{}, list...), NextToken: next}, nil
-}
-
-// maxDetail is how much output ListCommandInvocations returns.
-// https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_CommandPlugin.html
-const maxDetail = 2500
-
-// ListCommandInvocations lists the results of commands on instances.
-func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCommandInvocationsInput) (*awsssm.ListCommandInvocationsOutput, error) {
-	var all []ssmtypes.CommandInvocation
-	for _, c := range s.found(ctx, in.CommandId, in.InstanceId) {
-		for _, i := range c.Invocations {
-			if in.InstanceId != nil && i.InstanceID != *in.InstanceId {
-				continue
-			}
-			out := ssmtypes.CommandInvocation{
-				CommandId: aws.String(c.ID), InstanceId: aws.String(i.InstanceID), InstanceName: aws.String(""), Comment: aws.String(c.Comment), DocumentName: aws.String(documentScript),
-				DocumentVersion: aws.String("$DEFAULT"), RequestedDateTime: aws.Time(c.Requested), Status: ssmtypes.CommandInvocationStatus(i.Status), StatusDetails: aws.String(i.Status),
-				StandardOutputUrl: aws.String(""), StandardErrorUrl: aws.String(""), CommandPlugins: []ssmtypes.CommandPlugin{},
-			}
-			if in.Details {
-				text := i.Stdout
-				if i.Stderr != "" {
-					text += "\n----------ERROR-------\n" + i.Stderr
-				}
-				if len(text) > maxDetail {
-					text = text[:maxDetail]
-				}
-				p := ssmtypes.CommandPlugin{
-					Name: aws.String("aws:runShellScript"), Output: aws.String(strings.ToValidUTF8(text, "")), ResponseCode: i.Code, Status: ssmtypes.CommandPluginStatus(i.Status), StatusDetails: aws.String(i.Status),
-				}
-				if !i.Started.IsZero() {
-					p.ResponseStartDateTime = aws.Time(i.Started)
-				}
-				if !i.Ended.IsZero() {
-					p.ResponseFinishDateTime = aws.Time(i.Ended)
-				}
-				out.CommandPlugins = append(out.CommandPlugins, p)
-			}
-			all = append(all, out)
-		}
-	}
-	list, next, err := paging.CutInOrder(paging.Rules{Usual: 50, BadToken: func(string) error { return errNextToken() }}, all,
-		func(i ssmtypes.CommandInvocation) string { return *i.CommandId + "/" + *i.InstanceId }, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
-	}
-	return &awsssm.ListCommandInvocationsOutput{CommandInvocations: append([]ssmtypes.CommandInvocation{}, list...), NextToken: next}, nil
-}
-
 // CancelCommand ends the invocations of a command that are still running.
 func (s *Service) CancelCommand(ctx context.Context, in *awsssm.CancelCommandInput) (*awsssm.CancelCommandOutput, error) {
-	if len(s.found(ctx, in.CommandId, nil)) == 0 {
-		return nil, &ssmtypes.InvalidCommandId{Message: aws.String("")}
+	if _, err := commands.Get(s.store, scopeOf(ctx).Key(aws.ToString(in.CommandId))); err != nil {
+		return nil, store.NotFoundAs(err, &ssmtypes.InvalidCommandId{Message: aws.String("")})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

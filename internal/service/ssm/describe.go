@@ -155,25 +155,31 @@ func addTags(have map[string]string, tags []ssmtypes.Tag) (map[string]string, er
 	return tagging.Put(tagRules, have, tags, func(t ssmtypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
-// editTags changes the tags of the parameter in a tagging request.
+// editTags changes the tags of the parameter or document in a tagging request.
 func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTagging, id *string, fn func(map[string]string) (map[string]string, error)) error {
-	if kind != ssmtypes.ResourceTypeForTaggingParameter {
-		return &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(kind))}
-	}
-	err := parameters.UpdateOne(ctx, s.store, scopeOf(ctx).Key(aws.ToString(id)), func(p *parameterRecord) error {
-		tags, err := fn(p.Tags)
+	edit := func(have *map[string]string) error {
+		tags, err := fn(*have)
 		if err == nil {
-			p.Tags = tags
+			*have = tags
 		}
 		return err
-	})
+	}
+	var err error
+	switch key := scopeOf(ctx).Key(aws.ToString(id)); kind {
+	case ssmtypes.ResourceTypeForTaggingParameter:
+		err = parameters.UpdateOne(ctx, s.store, key, func(p *parameterRecord) error { return edit(&p.Tags) })
+	case ssmtypes.ResourceTypeForTaggingDocument:
+		err = documents.UpdateOne(ctx, s.store, key, func(d *documentRecord) error { return edit(&d.Tags) })
+	default:
+		return &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(kind))}
+	}
 	if errors.Is(err, store.ErrNotFound) {
 		return errResourceID()
 	}
 	return err
 }
 
-// AddTagsToResource adds or replaces tags of a parameter.
+// AddTagsToResource adds or replaces tags of a parameter or document.
 func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToResourceInput) (*awsssm.AddTagsToResourceOutput, error) {
 	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
 		return addTags(have, in.Tags)
@@ -181,7 +187,7 @@ func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToRes
 	return &awsssm.AddTagsToResourceOutput{}, err
 }
 
-// RemoveTagsFromResource removes tags of a parameter.
+// RemoveTagsFromResource removes tags of a parameter or document.
 func (s *Service) RemoveTagsFromResource(ctx context.Context, in *awsssm.RemoveTagsFromResourceInput) (*awsssm.RemoveTagsFromResourceOutput, error) {
 	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
 		left := maps.Clone(have)
@@ -193,12 +199,22 @@ func (s *Service) RemoveTagsFromResource(ctx context.Context, in *awsssm.RemoveT
 	return &awsssm.RemoveTagsFromResourceOutput{}, err
 }
 
-// ListTagsForResource lists the tags of a parameter, sorted by key.
+// ListTagsForResource lists the tags of a parameter or document, sorted by key.
 func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsForResourceInput) (*awsssm.ListTagsForResourceOutput, error) {
-	if in.ResourceType != ssmtypes.ResourceTypeForTaggingParameter {
+	var tags map[string]string
+	var err error
+	switch key := scopeOf(ctx).Key(aws.ToString(in.ResourceId)); in.ResourceType {
+	case ssmtypes.ResourceTypeForTaggingParameter:
+		var p parameterRecord
+		p, err = parameters.Get(s.store, key)
+		tags = p.Tags
+	case ssmtypes.ResourceTypeForTaggingDocument:
+		var d documentRecord
+		d, err = documents.Get(s.store, key)
+		tags = d.Tags
+	default:
 		return nil, &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(in.ResourceType))}
 	}
-	p, err := parameters.Get(s.store, scopeOf(ctx).Key(aws.ToString(in.ResourceId)))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, errResourceID()
 	}
@@ -206,6 +222,6 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsFo
 		return nil, err
 	}
 	return &awsssm.ListTagsForResourceOutput{
-		TagList: tagging.List(p.Tags, func(k, v *string) ssmtypes.Tag { return ssmtypes.Tag{Key: k, Value: v} }),
+		TagList: tagging.List(tags, func(k, v *string) ssmtypes.Tag { return ssmtypes.Tag{Key: k, Value: v} }),
 	}, nil
 }

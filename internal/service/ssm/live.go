@@ -1,6 +1,7 @@
 package ssm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ssm/datachannel"
+	"github.com/drydock-dev/drydock/internal/service/ssm/document"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -38,6 +40,7 @@ type live struct {
 	answer sync.Once
 	// response is set before shaken is closed.
 	response handshakeResponse
+	proof    chan []byte    // receives the client's answer to the challenge of encryption
 	keys     *io.PipeReader // what the client sends to a program or a port
 	typed    *io.PipeWriter
 
@@ -52,10 +55,16 @@ type live struct {
 
 func newLive(s *Service, sc scope, rec sessionRecord, p plan) *live {
 	l := &live{s: s, sc: sc, rec: rec, plan: p, shaken: make(chan struct{}), active: s.clock.Now(), size: machine.Size{Columns: 80, Rows: 24}}
-	l.ctx, l.cancel = context.WithTimeout(context.Background(), longest)
+	l.proof = make(chan []byte, 1)
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.keys, l.typed = io.Pipe()
 	l.channel = datachannel.New(l.receive)
 	return l
+}
+
+// minutes returns a number of minutes, or otherwise if it is 0.
+func minutes(n int, otherwise time.Duration) time.Duration {
+	return cmp.Or(time.Duration(n)*time.Minute, otherwise)
 }
 
 // ServesChannel reports whether a request opens a data channel.
@@ -86,7 +95,13 @@ func (s *Service) ServeChannel(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	l.touch()
-	l.begin.Do(func() { go l.run() })
+	l.begin.Do(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.ending {
+			s.working.Go(l.run) // until the session ends
+		}
+	})
 	_ = l.channel.Serve(conn) // the client may reconnect
 	if l.channel.Closed() {
 		l.end("") // a session without a channel is over
@@ -105,37 +120,33 @@ func (l *live) touch() {
 // watch ends the session if the client does not open its channel in time, if nothing has been typed for too long, or if
 // the session has lasted too long.
 func (l *live) watch() {
-	for limit := tokenLife; ; {
+	limit, shaken := tokenLife, l.shaken
+	over := l.s.clock.Now().Add(minutes(int(l.plan.preferences.MaxSessionDuration), longest))
+	for {
+		now := l.s.clock.Now()
 		l.mu.Lock()
-		left := limit - l.s.clock.Since(l.active)
+		left := limit - now.Sub(l.active)
 		l.mu.Unlock()
-		if left <= 0 {
+		switch {
+		case !now.Before(over):
+			l.end("Your session timed out due to maximum session duration.")
+			return
+		case left <= 0:
 			l.end("Your session timed out due to inactivity.")
 			return
 		}
-		timer := l.s.clock.NewTimer(left)
+		timer := l.s.clock.NewTimer(min(left, over.Sub(now)))
 		select {
 		case <-l.ctx.Done():
-			timer.Stop()
-			l.end("Your session timed out due to maximum session duration.")
-			return
-		case <-l.shaken:
-			limit = idleTime
-			timer.Stop()
-			select { // shaken stays closed
-			case <-l.ctx.Done():
-			case <-l.idle():
-			}
+		case <-shaken:
+			limit, shaken = minutes(int(l.plan.preferences.IdleSessionTimeout), idleTime), nil
 		case <-timer.C():
 		}
+		timer.Stop()
+		if l.ctx.Err() != nil {
+			return
+		}
 	}
-}
-
-// idle returns a channel that receives a value when the session may have been idle for too long.
-func (l *live) idle() <-chan time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.s.clock.After(idleTime - l.s.clock.Since(l.active))
 }
 
 // end ends the session. Only the first call has an effect. The client prints text.
@@ -159,9 +170,6 @@ func (l *live) end(text string) {
 		}
 	})
 }
-
-// A handshakeResponse is what the client answers to the handshake's request.
-type handshakeResponse struct{ ClientVersion string }
 
 // muxed reports whether the client carries several connections of a port session at once.
 func (l *live) muxed() bool {
@@ -194,9 +202,9 @@ func (l *live) receive(payload uint32, data []byte) error {
 	case datachannel.Output:
 		l.touch()
 		switch {
-		case l.plan.port != 0 && l.plan.document != documentSSH && !l.muxed():
+		case l.plan.kind == document.Port && l.plan.port.Type != "" && !l.muxed():
 			return l.toPort(data)
-		case l.plan.document == documentNonInteractive:
+		case l.plan.kind == document.NonInteractiveCommands:
 			return nil // its command reads nothing
 		}
 		if _, err := l.typed.Write(data); err != nil && !errors.Is(err, io.ErrClosedPipe) {
@@ -221,6 +229,15 @@ func (l *live) receive(payload uint32, data []byte) error {
 			close(l.shaken)
 		})
 		return err
+	case datachannel.EncChallengeResponse:
+		var answer struct{ Challenge []byte }
+		if err := json.Unmarshal(data, &answer); err != nil {
+			return err
+		}
+		select {
+		case l.proof <- answer.Challenge:
+		default: // only the first counts
+		}
 	case datachannel.Flag:
 		if len(data) != 4 {
 			return nil
@@ -233,116 +250,4 @@ func (l *live) receive(payload uint32, data []byte) error {
 		}
 	}
 	return nil
-}
-
-// run performs the handshake with the client and then runs the session's program.
-func (l *live) run() {
-	began := l.s.clock.Now()
-	kind := "Standard_Stream"
-	var properties any
-	switch {
-	case l.plan.document == documentSSH: // without a type, the plugin connects its standard input and output
-		kind, properties = "Port", map[string]string{"portNumber": strconv.Itoa(l.plan.port)}
-	case l.plan.port != 0:
-		kind = "Port"
-		properties = map[string]string{"portNumber": "", "localPortNumber": l.plan.local, "type": "LocalPortForwarding"}
-	case l.plan.document == documentInteractive:
-		kind = "InteractiveCommands"
-	case l.plan.document == documentNonInteractive:
-		kind = "NonInteractiveCommands"
-	}
-	action := map[string]any{"ActionType": "SessionType", "ActionParameters": map[string]any{"SessionType": kind, "Properties": properties}}
-	if l.send(datachannel.HandshakeRequest, map[string]any{"AgentVersion": agentVersion, "RequestedClientActions": []any{action}}) != nil {
-		return
-	}
-	select {
-	case <-l.shaken:
-	case <-l.ctx.Done():
-		return
-	}
-	if l.send(datachannel.HandshakeComplete, map[string]any{"HandshakeTimeToComplete": l.s.clock.Since(began), "CustomerMessage": ""}) != nil {
-		return
-	}
-	var err error
-	switch {
-	case l.plan.port == 0:
-		err = l.runProgram()
-	case l.plan.document == documentSSH:
-		err = l.runSSH()
-	case l.muxed():
-		err = l.runMuxed()
-	default:
-		return // receive does the rest until the client ends the session
-	}
-	text := ""
-	if err != nil && l.ctx.Err() == nil {
-		text = "----------ERROR-------\n" + err.Error()
-	}
-	l.channel.Drain(5 * time.Second)
-	l.end(text)
-}
-
-func (l *live) send(payload uint32, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return l.channel.Send(payload, b)
-}
-
-// runProgram runs the shell or the command of a session as ssm-user.
-func (l *live) runProgram() error {
-	m, ok := l.s.fleet.Machine(l.rec.Target)
-	if !ok {
-		return machine.ErrOff
-	}
-	l.mu.Lock()
-	size := l.size
-	l.mu.Unlock()
-	out := datachannel.Writer{Channel: l.channel, Payload: datachannel.Output}
-	c := machine.Command{
-		User: ssmUser, Args: []string{"sh"}, Dir: "/usr/bin", Stdin: l.keys, Stdout: out,
-		Terminal: &machine.TerminalSpec{Type: "xterm-256color", Size: size},
-	}
-	switch l.plan.document {
-	case documentInteractive:
-		c.Args = []string{"sh", "-c", l.plan.command}
-	case documentNonInteractive:
-		c.Args, c.Stdin, c.Terminal = []string{"sh", "-c", l.plan.command}, nil, nil
-		c.Stderr = out
-	}
-	p, err := m.Exec(l.ctx, c)
-	if errors.Is(err, machine.ErrNoUser) {
-		if err = addUser(l.ctx, m); err == nil {
-			p, err = m.Exec(l.ctx, c)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	l.program = p
-	resized := l.size != size
-	size = l.size
-	l.mu.Unlock()
-	if resized {
-		if err := p.Resize(size); err != nil {
-			return err
-		}
-	}
-	_, err = p.Wait()
-	return err
-}
-
-// ssmUser is the user that sessions run as. The agent creates it for the first session.
-// https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-ssm-user-permissions.html
-const ssmUser = "ssm-user"
-
-func addUser(ctx context.Context, m machine.Machine) error {
-	status, err := machine.Run(ctx, m, machine.Command{Args: []string{"sh", "-c", `useradd -m -c "" ` + ssmUser + ` && mkdir -p /etc/sudoers.d && {
-echo "# User rules for ssm-user"; echo "ssm-user ALL=(ALL) NOPASSWD:ALL"; } > /etc/sudoers.d/ssm-agent-users && chmod 440 /etc/sudoers.d/ssm-agent-users`}})
-	if err == nil && status != 0 {
-		err = errors.New("the user ssm-user could not be created")
-	}
-	return err
 }

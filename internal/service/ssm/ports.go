@@ -27,7 +27,7 @@ func (l *live) dialPort() (net.Conn, error) {
 	if !ok {
 		return nil, machine.ErrOff
 	}
-	conn, err := m.Dial(l.ctx, cmp.Or(l.plan.host, "localhost"), l.plan.port)
+	conn, err := m.Dial(l.ctx, cmp.Or(l.plan.port.Host, "localhost"), l.plan.port.Port)
 	if err != nil {
 		_ = l.channel.Send(datachannel.Flag, binary.BigEndian.AppendUint32(nil, datachannel.ConnectToPortError)) // the client may be gone
 		return nil, err

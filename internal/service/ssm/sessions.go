@@ -1,6 +1,7 @@
 package ssm
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,7 +11,6 @@ import (
 	"errors"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -27,8 +27,8 @@ import (
 // Bounds of sessions.
 const (
 	tokenLife    = time.Minute
-	idleTime     = 20 * time.Minute // Session Manager's default
-	longest      = 24 * time.Hour
+	idleTime     = 20 * time.Minute // unless preferences have another one; Session Manager's default
+	longest      = 24 * time.Hour   // likewise
 	maxPerTarget = 50
 	maxEnded     = 200 // ended sessions that are kept per account and region
 )
@@ -47,20 +47,6 @@ type sessionRecord struct {
 
 var sessions = store.NewCollection[sessionRecord]("ssm", "session")
 
-// The documents of sessions that AWS provides.
-const (
-	documentShell          = "SSM-SessionManagerRunShell"
-	documentInteractive    = "AWS-StartInteractiveCommand"
-	documentNonInteractive = "AWS-StartNonInteractiveCommand"
-	documentPort           = "AWS-StartPortForwardingSession"
-	documentRemotePort     = "AWS-StartPortForwardingSessionToRemoteHost"
-	documentSSH            = "AWS-StartSSHSession"
-)
-
-func errInvalidDocument(name string) error {
-	return &ssmtypes.InvalidDocument{Message: aws.String("Document with name " + name + " does not exist.")}
-}
-
 // errNotConnected has AWS's text. aws ssm start-session prints it as (TargetNotConnected): i-… is not connected.
 func errNotConnected(target string) error {
 	return &ssmtypes.TargetNotConnected{Message: aws.String(target + " is not connected.")}
@@ -70,69 +56,15 @@ func errNoSession(id string) error {
 	return &ssmtypes.DoesNotExistException{Message: aws.String("Session " + id + " does not exist.")}
 }
 
-// A plan is what a session does according to its document and parameters.
-type plan struct {
-	document string
-	command  string // of the two documents with commands
-	host     string // of a port session; localhost if empty
-	port     int
-	local    string // localPortNumber
-}
-
-// sessionParameters are the parameters that each document accepts.
-// https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-schema.html
-var sessionParameters = map[string][]string{
-	documentShell: {}, documentInteractive: {"command"}, documentNonInteractive: {"command"},
-	documentPort: {"portNumber", "localPortNumber"}, documentRemotePort: {"host", "portNumber", "localPortNumber"}, documentSSH: {"portNumber"},
-}
-
-func planOf(document string, given map[string][]string) (plan, error) {
-	if document == "" {
-		document = documentShell
-	}
-	known, ok := sessionParameters[document]
-	if !ok {
-		return plan{}, errInvalidDocument(document)
-	}
-	p := plan{document: document, local: "0"}
-	for name, values := range given {
-		if !slices.Contains(known, name) || len(values) == 0 {
-			return p, errValidation("Parameter %q is not valid for document %s.", name, document)
-		}
-		switch value := strings.Join(values, " "); name {
-		case "command":
-			p.command = value
-		case "host":
-			p.host = value
-		case "localPortNumber":
-			p.local = value
-		case "portNumber":
-			n, err := strconv.Atoi(value)
-			if err != nil || n < 1 || n > 65535 {
-				return p, errValidation("Parameter \"portNumber\" has the value %s, which is not a port.", value)
-			}
-			p.port = n
-		}
-	}
-	switch {
-	case len(known) > 0 && known[0] == "command" && p.command == "":
-		return p, errValidation("Document %s needs the parameter \"command\".", document)
-	case document == documentRemotePort && p.host == "":
-		return p, errValidation("Document %s needs the parameter \"host\".", document)
-	case p.port == 0 && document == documentSSH:
-		p.port = 22
-	case p.port == 0 && slices.Contains(known, "portNumber"):
-		p.port = 80 // the documents' default
-	}
-	return p, nil
-}
-
 // StartSession starts a session with an instance. Its program starts once the client has opened the data channel.
 func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput) (*awsssm.StartSessionOutput, error) {
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
-	p, err := planOf(aws.ToString(in.DocumentName), in.Parameters)
+	p, err := s.planOf(sc, aws.ToString(in.DocumentName), in.Parameters)
 	if err != nil {
 		return nil, err
+	}
+	if p.preferences.RunAsEnabled && !p.program.Elevated {
+		p.user = cmp.Or(call.Principal.Tags["SSMSessionRunAs"], p.preferences.RunAsDefaultUser)
 	}
 	target, connected := s.target(ctx, sc, aws.ToString(in.Target))
 	if !connected {

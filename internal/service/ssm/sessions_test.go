@@ -18,8 +18,18 @@ import (
 	"github.com/gorilla/websocket"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
+	"github.com/drydock-dev/drydock/internal/awscall"
+	"github.com/drydock-dev/drydock/internal/blobstore"
+	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/kms"
+	"github.com/drydock-dev/drydock/internal/service/logs"
+	"github.com/drydock-dev/drydock/internal/service/s3"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -29,7 +39,10 @@ import (
 type fleet struct {
 	account string
 	agent   error
-	gone    bool // the instance is not running
+	gone    bool     // the instance is not running
+	more    []string // IDs of other instances
+	role    awsapi.Principal
+	missing string // a user that the instance does not have
 	dial    func(ctx context.Context, host string, port int) (net.Conn, error)
 }
 
@@ -39,32 +52,46 @@ func (f *fleet) Instances(account, region string) []machine.Instance {
 	if f.gone || account != f.account || region != testkit.Region {
 		return nil
 	}
-	return []machine.Instance{{ID: instanceID, Account: account, Region: region, PrivateIP: netip.MustParseAddr("10.0.0.9")}}
+	var out []machine.Instance
+	for _, id := range append([]string{instanceID}, f.more...) {
+		out = append(out, machine.Instance{ID: id, Account: account, Region: region, PrivateIP: netip.MustParseAddr("10.0.0.9")})
+	}
+	return out
 }
 
 func (f *fleet) Tags(string, string, string) map[string]string {
 	return map[string]string{"team": "shop"}
 }
 
-func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{dial: f.dial}, true }
+func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{fleet: f}, true }
 
 func (f *fleet) Agent(context.Context, string) error { return f.agent }
 
 // A computer prints its user and command, and echoes what is typed.
 type computer struct {
 	machine.Machine
-	dial func(ctx context.Context, host string, port int) (net.Conn, error)
+	fleet *fleet
 }
 
 func (c computer) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
-	return c.dial(ctx, host, port)
+	return c.fleet.dial(ctx, host, port)
 }
 
-func (computer) Exec(ctx context.Context, cmd machine.Command) (machine.Process, error) {
+func (f *fleet) As(ctx context.Context, _, _ string) (context.Context, error) {
+	return awsapi.WithCall(ctx, &awsapi.Call{RequestID: "r", Account: f.account, Region: testkit.Region, Principal: f.role, Time: time.Now(), TLS: true}), nil
+}
+
+func (c computer) Exec(ctx context.Context, cmd machine.Command) (machine.Process, error) {
+	if cmd.User != "" && cmd.User == c.fleet.missing {
+		return nil, machine.ErrNoUser
+	}
 	p := program{ended: make(chan error, 1)}
 	if cmd.Stdin == nil { // of Run Command
 		go func() {
 			switch script := cmd.Args[2]; script {
+			case "fail":
+				_, err := io.WriteString(cmd.Stderr, "no such file")
+				p.ended <- errors.Join(err, errors.New("it failed"))
 			case "hang":
 				<-ctx.Done()
 				p.ended <- ctx.Err()
@@ -102,7 +129,8 @@ type world struct {
 	*testkit.Server
 	fleet   *fleet
 	service *ssm.Service
-	client  *awsssm.Client
+	client  *awsssm.Client // of the account's root user
+	users   *iam.Service
 	stop    func() // ends the service as the daemon does
 }
 
@@ -116,12 +144,45 @@ func newWorld(t testing.TB, clock clock.Clock) *world {
 		w.service.ServeChannel(rw, r)
 	}))
 	t.Cleanup(channels.Close)
-	w.Server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
-		w.service = ssm.New(ssm.Config{Store: st, Fleet: w.fleet, EndpointURL: channels.URL, Clock: clock})
-		return []awsapi.Service{w.service.AWS()}
-	}})
+	blobs, err := blobstore.Open(blobstore.Config{Dir: t.TempDir(), Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := bytestore.Open(bytestore.Config{Dir: t.TempDir(), Ephemeral: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = events.Close() }) // the test is over
+	var authorizer *authz.Authorizer
+	w.Server = testkit.NewServer(t, testkit.Config{
+		Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
+			w.users = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
+			authorizer = authz.New(authz.Config{Policies: w.users.PoliciesOf, Store: st})
+			keys := kms.New(kms.Config{Store: st, Log: testkit.Log(t)})
+			groups := logs.New(logs.Config{Store: st, Bytes: events, KMS: awscall.KMS{API: front}, Log: testkit.Log(t)})
+			buckets := s3.New(s3.Config{Store: st, Blobs: blobs, KMS: awscall.KMS{API: front}, Authorize: authorizer.AuthorizeTargets, Log: testkit.Log(t)})
+			w.service = ssm.New(ssm.Config{
+				Store: st, Fleet: w.fleet, EndpointURL: channels.URL, Clock: clock, KMS: awscall.KMS{API: front}, Logs: awscall.Logs{API: front}, S3: awscall.S3{API: front}, Allowed: authorizer.Allowed,
+			})
+			authorizer.Register("iam", w.users.Authz())
+			authorizer.Register("kms", keys.Authz())
+			authorizer.Register("logs", groups.Authz())
+			authorizer.Register("s3", buckets.Authz())
+			authorizer.Register("ssm", w.service.Authz())
+			return []awsapi.Service{w.users.AWS(), keys.AWS(), groups.AWS(), buckets.AWS(), w.service.AWS()}
+		},
+		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
+			secret, p, err := w.users.LookupAccessKey(ctx, key)
+			if err != nil {
+				return sigv4.Credential{}, sigv4.ErrUnknownKey
+			}
+			return sigv4.Credential{SecretKey: secret, Principal: p}, nil
+		},
+		AuthorizeInput: func(ctx context.Context, call *awsapi.Call, in any) error { return authorizer.Authorize(ctx, call, in) },
+	})
 	w.stop = testkit.Run(t, w.service.Module(w.fleet).Run)
 	w.fleet.account = w.Account(t)
+	w.fleet.role = awsapi.Principal{Type: awsapi.Root, Account: w.fleet.account, ARN: "arn:aws:iam::" + w.fleet.account + ":root"}
 	w.client = awsssm.NewFromConfig(w.AWSConfig(w.fleet.account))
 	return w
 }

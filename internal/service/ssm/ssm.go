@@ -1,8 +1,8 @@
-// Package ssm answers three parts of Systems Manager. Parameter Store has an account's own parameters, and the
+// Package ssm answers four parts of Systems Manager. Parameter Store has an account's own parameters, and the
 // public ones below /aws/service for machine images (catalog/images) and regions. SecureString
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
 // opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
-// runs scripts on them (commands.go). Only the composition root imports the package.
+// runs scripts on them (commands.go), according to documents (documents.go). Only the composition root imports the package.
 package ssm
 
 import (
@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -32,6 +33,13 @@ type Config struct {
 	// KMS encrypts SecureStrings as the caller of ctx. If it is nil, the service uses a key of its
 	// own as alias/aws/ssm, and there are no other keys.
 	KMS KMS
+	// Logs and S3 take the logs of sessions and the output of commands. They are required if preferences or commands use
+	// them.
+	Logs Logs
+	S3   S3
+	// Allowed reports whether the caller of ctx could do something to a resource with the given attributes. Nil allows
+	// everything.
+	Allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
 	// Fleet has the instances; nil means none. Module replaces it with the daemon's.
 	Fleet Fleet
 	// EndpointURL is the URL of the AWS endpoint, where clients open data channels.
@@ -45,8 +53,13 @@ type Service struct {
 	store *store.Store
 	image func(ctx context.Context, account, region, id string) (bool, error)
 	kms   KMS
+	logs  Logs
+	s3    S3
 	clock clock.Clock
-	log   *slog.Logger
+
+	allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
+
+	log *slog.Logger
 
 	fleet    Fleet
 	endpoint string
@@ -63,7 +76,7 @@ type Service struct {
 // New returns the service.
 func New(cfg Config) *Service {
 	s := &Service{
-		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}),
+		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, logs: cfg.Logs, s3: cfg.S3, allowed: cfg.Allowed, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}),
 		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[scope]map[string]time.Time{}, live: map[string]*live{}, cancels: map[string]runningCommand{},
 	}
 	if s.image == nil {
@@ -81,8 +94,11 @@ func (s *Service) AWS() awsapi.Service {
 		Name:    "ssm",
 		Handler: s,
 		Refused: []awsapi.Refusal{{
-			Operations: "CreateDocument GetDocument DescribeDocument UpdateDocument DeleteDocument ListDocuments",
-			Why:        "sessions and commands know AWS's own documents only",
+			Operations: "CreateAssociation DescribeAssociation ListAssociations UpdateAssociation DeleteAssociation",
+			Why:        "State Manager does not run; send a command instead",
+		}, {
+			Operations: "GetInventory PutInventory ListInventoryEntries",
+			Why:        "instances collect no inventory",
 		}},
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},
@@ -100,12 +116,22 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "ListTagsForResource", Members: "ResourceId ResourceType"},
 			{Name: "DescribeInstanceInformation", Members: "Filters InstanceInformationFilterList MaxResults NextToken", Except: "filters other than InstanceIds, AgentVersion, PingStatus, PlatformTypes, ResourceType and tags"},
 			{Name: "GetConnectionStatus", Members: "Target"},
-			{Name: "StartSession", Members: "DocumentName Parameters Reason Target", Except: "documents of one's own, which do not exist"},
+			{Name: "StartSession", Members: "DocumentName Parameters Reason Target"},
+			{Name: "CreateDocument", Members: "Content DisplayName DocumentFormat DocumentType Name Tags TargetType VersionName", Except: "types other than Command and Session, the format TEXT, and actions of Command documents other than aws:runShellScript"},
+			{Name: "GetDocument", Members: "DocumentFormat DocumentVersion Name VersionName", Except: "another format than the document's"},
+			{Name: "DescribeDocument", Members: "DocumentVersion Name VersionName"},
+			{Name: "ListDocuments", Members: "DocumentFilterList Filters MaxResults NextToken"},
+			{Name: "ListDocumentVersions", Members: "MaxResults Name NextToken"},
+			{Name: "UpdateDocument", Members: "Content DisplayName DocumentFormat DocumentVersion Name TargetType VersionName", Except: "as for CreateDocument"},
+			{Name: "UpdateDocumentDefaultVersion", Members: "DocumentVersion Name"},
+			{Name: "DeleteDocument", Members: "DocumentVersion Force Name VersionName"},
+			{Name: "ModifyDocumentPermission", Members: "AccountIdsToAdd AccountIdsToRemove Name PermissionType"},
+			{Name: "DescribeDocumentPermission", Members: "MaxResults Name NextToken PermissionType"},
 			{Name: "ResumeSession", Members: "SessionId"},
 			{Name: "TerminateSession", Members: "SessionId"},
-			{Name: "SendCommand", Members: "Comment DocumentName InstanceIds Parameters Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript"},
+			{Name: "SendCommand", Members: "CloudWatchOutputConfig Comment DocumentName DocumentVersion InstanceIds MaxConcurrency MaxErrors OutputS3BucketName OutputS3KeyPrefix OutputS3Region Parameters Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript"},
 			{Name: "CancelCommand", Members: "CommandId"},
-			{Name: "GetCommandInvocation", Members: "CommandId InstanceId"},
+			{Name: "GetCommandInvocation", Members: "CommandId InstanceId PluginName"},
 			{Name: "ListCommands", Members: "CommandId InstanceId MaxResults NextToken"},
 			{Name: "ListCommandInvocations", Members: "CommandId Details InstanceId MaxResults NextToken"},
 			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State", Except: "the filter AccessType"},

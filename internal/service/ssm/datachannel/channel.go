@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,6 +61,7 @@ type Channel struct {
 	early    map[int64]message
 
 	writing sync.Mutex
+	sealer  atomic.Pointer[Sealer] // nil if the session is not encrypted
 }
 
 type sent struct {
@@ -73,6 +75,20 @@ func New(receive func(payload uint32, data []byte) error) *Channel {
 	c := &Channel{receive: receive, early: map[int64]message{}}
 	c.changed = sync.NewCond(&c.mu)
 	return c
+}
+
+// Encrypt encrypts all output from now on, and expects encrypted input.
+func (c *Channel) Encrypt(s *Sealer) { c.sealer.Store(s) }
+
+// deliver hands over the payload of a frame.
+func (c *Channel) deliver(m message) error {
+	if s := c.sealer.Load(); s != nil && m.payload == Output {
+		var err error
+		if m.data, err = s.Open(m.data); err != nil {
+			return err
+		}
+	}
+	return c.receive(m.payload, m.data)
 }
 
 // Prepare limits what a client may send, and for how long, before it has been admitted.
@@ -200,7 +216,7 @@ func (c *Channel) inOrder(m message) error {
 		c.early[m.sequence] = m
 	}
 	if m.sequence == c.expected {
-		if err := c.receive(m.payload, m.data); err != nil {
+		if err := c.deliver(m); err != nil {
 			return err
 		}
 		c.expected++
@@ -212,7 +228,7 @@ func (c *Channel) inOrder(m message) error {
 			return nil
 		}
 		delete(c.early, c.expected)
-		if err := c.receive(next.payload, next.data); err != nil {
+		if err := c.deliver(next); err != nil {
 			return err
 		}
 		c.expected++
@@ -293,6 +309,9 @@ func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 // Send sends a payload. It blocks while too many frames are unacknowledged. If no client is connected, the next one
 // gets the payload.
 func (c *Channel) Send(payload uint32, data []byte) error {
+	if s := c.sealer.Load(); s != nil && (payload == Output || payload == StdErr) {
+		data = s.Seal(data)
+	}
 	c.mu.Lock()
 	for len(c.unacked) >= window && !c.closed {
 		c.changed.Wait()

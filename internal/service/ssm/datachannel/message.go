@@ -18,8 +18,12 @@ const (
 	HandshakeRequest  uint32 = 5
 	HandshakeResponse uint32 = 6
 	HandshakeComplete uint32 = 7
-	Flag              uint32 = 10
-	StdErr            uint32 = 11
+	// The client proves that it has the keys of an encrypted session.
+	EncChallengeRequest  uint32 = 8
+	EncChallengeResponse uint32 = 9
+
+	Flag   uint32 = 10
+	StdErr uint32 = 11
 )
 
 // The flags of port sessions.

@@ -1,0 +1,142 @@
+package ssm_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/drydock-dev/drydock/internal/testkit"
+)
+
+// command sends a command and waits for its end on each of the instances.
+func (w *world) command(t testing.TB, in *awsssm.SendCommandInput) (*ssmtypes.Command, []ssmtypes.CommandInvocation) {
+	t.Helper()
+	if in.InstanceIds == nil {
+		in.InstanceIds = []string{instanceID}
+	}
+	sent, err := w.client.SendCommand(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out *awsssm.ListCommandsOutput
+	testkit.Eventually(t, 20*time.Second, func() (err error) {
+		out, err = w.client.ListCommands(t.Context(), &awsssm.ListCommandsInput{CommandId: sent.Command.CommandId})
+		if err == nil && out.Commands[0].CompletedCount < out.Commands[0].TargetCount {
+			err = errors.New("the command is running")
+		}
+		return err
+	})
+	all, err := w.client.ListCommandInvocations(t.Context(), &awsssm.ListCommandInvocationsInput{CommandId: sent.Command.CommandId, Details: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &out.Commands[0], all.CommandInvocations
+}
+
+func TestCommandsOfDocuments(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create(t, "greeting", "Command", greeting)
+	c, all := w.command(t, &awsssm.SendCommandInput{DocumentName: aws.String("greeting"), Parameters: map[string][]string{"more": {"date", "id"}}})
+	if c.Status != "Success" || *c.DocumentName != "greeting" || len(all) != 1 || len(all[0].CommandPlugins) != 2 {
+		t.Fatalf("%+v, %+v", c, all)
+	}
+	if skipped, ran := all[0].CommandPlugins[0], all[0].CommandPlugins[1]; *ran.Name != "greet" || *ran.Output != "echo hello world\ndate\nid\necho bye" || !strings.Contains(*skipped.Output, "skipped due to unsatisfied preconditions") {
+		t.Errorf("%+v, %+v", skipped, ran)
+	}
+	get := &awsssm.GetCommandInvocationInput{CommandId: c.CommandId, InstanceId: aws.String(instanceID)}
+	_, err := w.client.GetCommandInvocation(t.Context(), get)
+	testkit.WantError(t, err, "InvalidPluginName", "")
+	get.PluginName = aws.String("greet")
+	if out, err := w.client.GetCommandInvocation(t.Context(), get); err != nil || !strings.HasSuffix(*out.StandardOutputContent, "echo bye") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	send := func(document string, parameters map[string][]string) error {
+		_, err := w.client.SendCommand(t.Context(), &awsssm.SendCommandInput{DocumentName: &document, InstanceIds: []string{instanceID}, Parameters: parameters})
+		return err
+	}
+	testkit.WantError(t, send("greeting", map[string][]string{"who": {"x; rm"}}), "InvalidParameters", `Parameter "who" has value "x; rm" not matching "^[a-z]+$".`)
+	testkit.WantErrorWith(t, send("greeting", map[string][]string{"whom": {"x"}}), "InvalidParameters", "has no parameter whom")
+	testkit.WantErrorWith(t, send("AWS-RunPatchBaseline", nil), "NotImplemented", "AWS-RunPatchBaseline")
+	testkit.WantErrorWith(t, send("AWS-StartSSHSession", nil), "InvalidDocument", "Document type Session")
+	_, err = w.client.SendCommand(t.Context(), &awsssm.SendCommandInput{DocumentName: aws.String("greeting"), InstanceIds: []string{instanceID}, NotificationConfig: &ssmtypes.NotificationConfig{NotificationArn: aws.String("arn:aws:sns:us-east-1:123456789012:t")}})
+	testkit.WantError(t, err, "NotImplemented", "")
+
+	w.create(t, "steps", "Command", `{"schemaVersion":"2.2","mainSteps":[
+		{"name":"a","action":"aws:runShellScript","inputs":{"runCommand":["fail"]}},
+		{"name":"b","action":"aws:runShellScript","inputs":{"runCommand":["fail"],"onFailure":"exit"}},
+		{"name":"c","action":"aws:runShellScript","inputs":{"runCommand":["date"]}}]}`)
+	c, all = w.command(t, &awsssm.SendCommandInput{DocumentName: aws.String("steps")})
+	var states []string
+	for _, p := range all[0].CommandPlugins {
+		states = append(states, *p.Name+" "+string(p.Status)+" "+*p.Output)
+	}
+	if got := strings.Join(states, "; "); c.Status != "Failed" || !strings.HasPrefix(got, "a Failed \n----------ERROR-------\nno such file") || !strings.Contains(got, "b Failed") || !strings.HasSuffix(got, "c Failed ") {
+		t.Errorf("%s: %s", c.Status, got)
+	}
+}
+
+func TestOutputOfCommands(t *testing.T) {
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	buckets := awss3.NewFromConfig(w.AWSConfig(w.fleet.account), func(o *awss3.Options) { o.UsePathStyle = true })
+	bucket := aws.String("output-" + w.fleet.account)
+	if _, err := buckets.CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: bucket}); err != nil {
+		t.Fatal(err)
+	}
+	c, all := w.command(t, &awsssm.SendCommandInput{
+		DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {"much"}}, OutputS3BucketName: bucket, OutputS3KeyPrefix: aws.String("runs"),
+		CloudWatchOutputConfig: &ssmtypes.CloudWatchOutputConfig{CloudWatchOutputEnabled: true},
+	})
+	key := "runs/" + *c.CommandId + "/" + instanceID + "/awsrunShellScript/0.awsrunShellScript/stdout"
+	if got := *all[0].CommandPlugins[0].StandardOutputUrl; got != "https://s3.us-east-1.amazonaws.com/"+*bucket+"/"+key {
+		t.Errorf("the output is at %s", got)
+	}
+	object, err := buckets.GetObject(ctx, &awss3.GetObjectInput{Bucket: bucket, Key: &key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(object.Body); err != nil || len(b) != 100_000 {
+		t.Errorf("%d bytes in S3, %v", len(b), err)
+	}
+	out, err := awslogs.NewFromConfig(w.AWSConfig(w.fleet.account)).GetLogEvents(ctx, &awslogs.GetLogEventsInput{
+		LogGroupName: aws.String("/aws/ssm/AWS-RunShellScript"), LogStreamName: aws.String(*c.CommandId + "/" + instanceID + "/aws-runShellScript/stdout"), StartFromHead: aws.Bool(true),
+	})
+	if err != nil || len(out.Events) != 1 || len(*out.Events[0].Message) != 100_000 {
+		t.Errorf("%d events, %v", len(out.Events), err)
+	}
+}
+
+// TestErrorsOfCommands checks that a command stops when too many of its invocations have failed, and how many run at
+// once.
+func TestErrorsOfCommands(t *testing.T) {
+	w := newWorld(t, nil)
+	w.fleet.more = []string{"i-11111111", "i-22222222", "i-33333333"}
+	everywhere := func(script, concurrency, errs string) (string, *ssmtypes.Command) {
+		c, all := w.command(t, &awsssm.SendCommandInput{
+			DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {script}}, InstanceIds: []string{instanceID, "i-11111111", "i-22222222", "i-33333333"},
+			MaxConcurrency: &concurrency, MaxErrors: &errs,
+		})
+		var details []string
+		for _, i := range all {
+			details = append(details, *i.StatusDetails)
+		}
+		return strings.Join(details, " "), c
+	}
+	if got, c := everywhere("fail", "1", "1"); got != "Failed Failed Terminated Terminated" || c.Status != "Failed" || c.ErrorCount != 4 {
+		t.Errorf("%s, %+v", got, c)
+	}
+	if got, _ := everywhere("fail", "25%", "100%"); got != "Failed Failed Failed Failed" {
+		t.Error(got)
+	}
+	if got, _ := everywhere("date", "100%", "0"); got != "Success Success Success Success" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,67 @@
+package document
+
+import (
+	"embed"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The documents that AWS provides, as far as they are implemented. Their contents are written after AWS's
+// documentation: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html
+//
+//go:embed aws/*.json
+var files embed.FS
+
+// A Provided is a document of AWS's.
+type Provided struct {
+	*Document
+	Name, Type, Content string
+	Created             time.Time
+}
+
+// Shell is the name of the document of sessions that name none. An account may have its own document of the name, with
+// its preferences.
+const Shell = "SSM-SessionManagerRunShell"
+
+var provided = func() map[string]*Provided {
+	out := map[string]*Provided{}
+	entries, err := files.ReadDir("aws")
+	if err != nil {
+		panic(err)
+	}
+	for _, e := range entries {
+		b, err := files.ReadFile("aws/" + e.Name())
+		if err != nil {
+			panic(err)
+		}
+		p := &Provided{Name: strings.TrimSuffix(e.Name(), ".json"), Type: Session, Content: string(b), Created: time.Date(2019, 8, 1, 0, 0, 0, 0, time.UTC)}
+		if strings.HasPrefix(p.Name, "AWS-Run") {
+			p.Type = Command
+		}
+		if p.Document, err = Parse(p.Type, "JSON", p.Content); err != nil {
+			panic(p.Name + ": " + err.Error())
+		}
+		out[p.Name] = p
+	}
+	return out
+}()
+
+// ByName returns a document that AWS provides.
+func ByName(name string) (*Provided, bool) {
+	p, ok := provided[name]
+	return p, ok
+}
+
+// All returns the documents that AWS provides, sorted by name. That of sessions that name none is not among them: no
+// account has it until somebody changes its preferences.
+func All() []*Provided {
+	out := []*Provided{}
+	for _, name := range slices.Sorted(maps.Keys(provided)) {
+		if name != Shell {
+			out = append(out, provided[name])
+		}
+	}
+	return out
+}
