@@ -314,7 +314,7 @@ func TestLogsOfSessions(t *testing.T) {
 	if _, why := session("x"); !strings.HasPrefix(why, "----------ERROR-------\nCouldn't start the session because we are unable to validate encryption on Amazon S3 bucket. Error: NoSuchBucket: ") {
 		t.Errorf("ended with %q", why)
 	}
-	// The role of the instance may not write. The session works all the same.
+	// The role of the instance may not write. The session still works.
 	w.as(t, w.user(t, "carl", `{"Effect":"Deny","Action":"*","Resource":"*"}`))
 	w.prefer(t, `{"cloudWatchLogGroupName":"plain"}`)
 	if _, why := session("x"); why != "" {
