@@ -76,7 +76,9 @@ func (s *Service) Run(ctx context.Context) error {
 			Reconcile: func(ctx context.Context, key store.Key) (time.Duration, error) { return s.reconcile(ctx, key, depth) },
 		})
 	}
-	return reconcile.Run(ctx, levels...)
+	return reconcile.Run(ctx, append(levels, reconcile.Config{
+		Name: "cloudformation/notifications", Watcher: stacks.Watch(s.store, store.Scope{}), Workers: stacksAtOnce, Log: s.log, Clock: s.clock, Reconcile: s.notify,
+	})...)
 }
 
 func (s *Service) now() time.Time { return s.clock.Now().UTC().Truncate(time.Millisecond) }

@@ -26,6 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/iam"
@@ -349,6 +350,10 @@ Resources:
 	if strings.Contains(script, "Z ") || st.DeletionTime == nil {
 		t.Errorf("%s\n%+v", script, st)
 	}
+	// The stack still has its tags.
+	if !slices.ContainsFunc(cloudformation.New(w.config).Module().Tagging.Resources(w.account, testkit.Region), func(r module.Resource) bool { return r.ARN == id }) {
+		t.Error("the stack cannot be found by its tags")
+	}
 	network := awsec2.NewFromConfig(w.cfg)
 	if vpcs := testkit.Must(network.DescribeVpcs(ctx, nil))(t); slices.ContainsFunc(vpcs.Vpcs, func(v ec2types.Vpc) bool { return *v.CidrBlock == "10.0.0.0/16" }) {
 		t.Errorf("%+v", vpcs.Vpcs)
@@ -555,8 +560,14 @@ func TestSSMParametersAndNoEcho(t *testing.T) {
 			t.Errorf("%s", *e.ResourceProperties)
 		}
 	}
-	_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("n"), TemplateBody: aws.String(`{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "/none"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`)})
-	testkit.WantError(t, err, "ValidationError", "Unable to fetch parameters [/none] from parameter store for this account.")
+	for _, typ := range []string{"Value<String>", "Name"} {
+		_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("n"), TemplateBody: aws.String(`{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::` + typ + `", "Default": "/none"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`)})
+		testkit.WantError(t, err, "ValidationError", "Unable to fetch parameters [/none] from parameter store for this account.")
+	}
+	id = w.create(t, "named", `{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::Name", "Default": "/a"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}, "Outputs": {"O": {"Value": {"Ref": "A"}}}}`)
+	if out := w.outputs(w.want(t, id, "CREATE_COMPLETE")); out["O"] != "/a" {
+		t.Errorf("%v", out)
+	}
 }
 
 func TestValidateTemplate(t *testing.T) {

@@ -2,8 +2,10 @@ package cloudformation_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -12,6 +14,7 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awssm "github.com/aws/aws-sdk-go-v2/service/secretsmanager"
+	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
@@ -94,6 +97,60 @@ Resources:
 	w.want(t, id, "DELETE_COMPLETE")
 	if n := snapshots(); n != 1 {
 		t.Errorf("%d snapshots after the deletion", n)
+	}
+}
+
+// TestNotifications sends all events of a stack to a topic, and none of others.
+func TestNotifications(t *testing.T) {
+	w, ctx := newWide(t), t.Context()
+	topics, queues := awssns.NewFromConfig(w.cfg), awssqs.NewFromConfig(w.cfg)
+	topic := testkit.Must(topics.CreateTopic(ctx, &awssns.CreateTopicInput{Name: aws.String("events")}))(t).TopicArn
+	queue := testkit.Must(queues.CreateQueue(ctx, &awssqs.CreateQueueInput{QueueName: aws.String("events")}))(t).QueueUrl
+	testkit.Must(topics.Subscribe(ctx, &awssns.SubscribeInput{TopicArn: topic, Protocol: aws.String("sqs"), Endpoint: aws.String("arn:aws:sqs:us-east-1:" + w.account + ":events"), Attributes: map[string]string{"RawMessageDelivery": "true"}}))(t)
+	id := w.create(t, "told", parameterTemplate, func(in *awscloudformation.CreateStackInput) {
+		in.NotificationARNs, in.ClientRequestToken = []string{*topic}, aws.String("token")
+	})
+	w.want(t, id, "CREATE_COMPLETE")
+	w.delete(t, id)
+	w.want(t, id, "DELETE_COMPLETE")
+	script := strings.Split(w.script(t, id), "\n")
+	var got []string
+	var first string
+	testkit.Eventually(t, 20*time.Second, func() error {
+		for _, m := range testkit.Must(queues.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{QueueUrl: queue, MaxNumberOfMessages: 10}))(t).Messages {
+			fields := map[string]string{}
+			for line := range strings.Lines(*m.Body) {
+				name, value, _ := strings.Cut(strings.TrimSuffix(line, "'\n"), "='")
+				fields[name] = value
+			}
+			if first == "" {
+				first = *m.Body
+			}
+			name := fields["LogicalResourceId"]
+			if name == "told" {
+				name = "S"
+			}
+			got = append(got, strings.TrimSpace(name+" "+fields["ResourceStatus"]+" "+fields["ResourceStatusReason"]))
+		}
+		if len(got) < len(script) {
+			return fmt.Errorf("%d of %d events", len(got), len(script))
+		}
+		return nil
+	})
+	slices.Sort(got)
+	slices.Sort(script)
+	if !slices.Equal(got, script) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(script, "\n"))
+	}
+	for _, want := range []string{"StackId='" + id + "'\nTimestamp='", "'\nNamespace='" + w.account + "'\n", "'\nStackName='told'\nClientRequestToken='"} {
+		if !strings.Contains(first, want) {
+			t.Errorf("%q is not in %s", want, first)
+		}
+	}
+	quiet := w.create(t, "quiet", parameterTemplate)
+	w.want(t, quiet, "CREATE_COMPLETE")
+	if more := testkit.Must(queues.ReceiveMessage(ctx, &awssqs.ReceiveMessageInput{QueueUrl: queue}))(t).Messages; len(more) != 0 {
+		t.Errorf("%+v", more)
 	}
 }
 

@@ -51,8 +51,7 @@ func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationty
 		if status == cloudformationtypes.StackStatusDeleteComplete || status == cloudformationtypes.StackStatusRollbackInProgress || status == cloudformationtypes.StackStatusDeleteInProgress {
 			rec.Deleted = s.now()
 		}
-		rec.Events++
-		n = rec.Events
+		n = rec.nextEvent()
 		e = eventRecord{
 			ID: ids.UUID(), LogicalID: rec.Name, PhysicalID: stackARN(key, rec), Type: stackTyp, Time: s.now(), Status: string(status), Reason: reason,
 			Token: rec.Operation.Token, Operation: rec.Operation.ID,
@@ -62,8 +61,19 @@ func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationty
 	if err != nil {
 		return err
 	}
-	return events.Create(tx, below(key, fmt.Sprintf("%08d", n)), e)
+	return events.Create(tx, eventKey(key, n), e)
 }
+
+// nextEvent returns the number of the stack's next event.
+func (rec *stackRecord) nextEvent() int64 {
+	if rec.Events++; len(rec.NotificationARNs) > 0 {
+		rec.Unpublished++
+	}
+	return rec.Events
+}
+
+// eventKey returns the key of a stack's nth event.
+func eventKey(stack store.Key, n int64) store.Key { return below(stack, fmt.Sprintf("%08d", n)) }
 
 // note changes a resource's record, and also records an event if said is true.
 func (o *operation) note(id string, said bool, change func(*resourceRecord)) error {
@@ -102,7 +112,7 @@ func (o *operation) write(id string, change func(*resourceRecord) *resourceRecor
 // noteResource records an event about a resource.
 func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord, said *resourceRecord, parameters []parameterRecord) error {
 	var n int64
-	if err := stacks.Update(tx, stack, func(rec *stackRecord) error { rec.Events++; n = rec.Events; return nil }); err != nil {
+	if err := stacks.Update(tx, stack, func(rec *stackRecord) error { n = rec.nextEvent(); return nil }); err != nil {
 		return err
 	}
 	now := s.now()
@@ -119,7 +129,7 @@ func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord
 	if said.Invalid && said.Status == cloudformationtypes.ResourceStatusCreateFailed {
 		e.Detailed = string(cloudformationtypes.DetailedStatusValidationFailed)
 	}
-	return events.Create(tx, below(stack, fmt.Sprintf("%08d", n)), e)
+	return events.Create(tx, eventKey(stack, n), e)
 }
 
 // shown returns the physical ID that clients see. Until a replacement has its own ID, this is the ID of the old

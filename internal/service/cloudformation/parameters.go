@@ -45,14 +45,27 @@ func (s *Service) parameters(ctx context.Context, t *template.Template, in []clo
 	var out []parameterRecord
 	for _, p := range t.Parameters {
 		rec := parameterRecord{Name: p.Name, Value: values[p.Name], NoEcho: p.NoEcho}
-		if typ, ok := p.SSM(); ok {
-			if rec.Resolved, err = s.stored(ctx, rec.Value, typ); err != nil {
-				return nil, err
-			}
+		switch typ, ok := p.SSM(); {
+		case ok:
+			rec.Resolved, err = s.stored(ctx, rec.Value, typ)
+		case p.Type == "AWS::SSM::Parameter::Name" && !s.isStored(ctx, rec.Value): // the name of an existing parameter
+			err = notStored(rec.Value) // [?]
+		}
+		if err != nil {
+			return nil, err
 		}
 		out = append(out, rec)
 	}
 	return out, nil
+}
+
+func notStored(name string) error {
+	return invalid("Unable to fetch parameters [%s] from parameter store for this account.", name)
+}
+
+func (s *Service) isStored(ctx context.Context, name string) bool {
+	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
+	return err == nil && len(out.Parameters) > 0
 }
 
 // stored reads a parameter from Parameter Store, which must be a list if typ is, or may be either if typ is "". The
@@ -60,7 +73,7 @@ func (s *Service) parameters(ctx context.Context, t *template.Template, in []clo
 func (s *Service) stored(ctx context.Context, name, typ string) (string, error) {
 	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
 	if err != nil || len(out.Parameters) == 0 {
-		return "", invalid("Unable to fetch parameters [%s] from parameter store for this account.", name)
+		return "", notStored(name)
 	}
 	p := out.Parameters[0]
 	switch list := strings.HasPrefix(typ, "List<") || typ == "CommaDelimitedList"; {

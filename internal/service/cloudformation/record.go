@@ -12,7 +12,7 @@ import (
 
 var (
 	// stacks are keyed by the unique part of their ID, because names can be reused.
-	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same, store.Same)
+	stacks = store.NewCollection[stackRecord]("cloudformation", "stack", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same)
 	// resources are keyed by STACK/LOGICAL, events by STACK/NUMBER.
 	resources = store.NewCollection[resourceRecord]("cloudformation", "resource", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same)
 	events    = store.NewCollection[eventRecord]("cloudformation", "event", store.Same)
@@ -39,9 +39,11 @@ type stackRecord struct {
 	Timeout    time.Duration `json:",omitempty"`
 	Protected  bool          `json:",omitempty"`
 	Events     int64         // how many there have been
-	RoleARN    string        `json:",omitempty"`
-	Retain     []string      `json:",omitempty"` // of the running deletion
-	Skip       []string      `json:",omitempty"` // of the running rollback
+	// Unpublished is how many of the last events have not been sent to the stack's topics.
+	Unpublished int64    `json:",omitempty"`
+	RoleARN     string   `json:",omitempty"`
+	Retain      []string `json:",omitempty"` // of the running deletion
+	Skip        []string `json:",omitempty"` // of the running rollback
 	// Policy is the stack policy, and PolicyOnce the one of the running update.
 	Policy     string `json:",omitempty"`
 	PolicyOnce string `json:",omitempty"`

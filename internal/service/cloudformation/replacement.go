@@ -77,6 +77,9 @@ func (o *operation) restoreDeleted(ctx context.Context, rec resourceRecord) erro
 	}
 	h, _ := handlerOf(rec.Type)
 	r := o.request(as, &rec, &rec.resourceState)
+	if r.props, err = r.reveal(r.props); err != nil {
+		return err
+	}
 	if r.id == "" {
 		if err := o.begin(r, h, rec, func(*resourceRecord) {}); err != nil {
 			return err

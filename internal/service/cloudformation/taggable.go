@@ -1,6 +1,8 @@
 package cloudformation
 
 import (
+	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
+
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -9,7 +11,7 @@ import (
 func (s *Service) taggable() module.Tagging {
 	return module.Tagging{Resources: func(account, region string) []module.Resource {
 		return module.Resources(s.cfg.Store, stacks, account, region, func(k store.Key, r *stackRecord) (string, map[string]string) {
-			if !r.Deleted.IsZero() {
+			if r.Status == cloudformationtypes.StackStatusDeleteComplete {
 				return "", nil
 			}
 			tags := map[string]string{}
