@@ -56,15 +56,25 @@ func (m *Manager) Copy(ctx context.Context, id string) (Plane, error) {
 	m.mu.Unlock()
 	err := p.copyState(ctx, of)
 	if err == nil {
-		err = p.listen(ctx)
-	}
-	if err == nil {
-		err = p.boot(ctx)
+		err = m.startCopy(ctx, p)
 	}
 	if err != nil {
 		return Plane{}, errors.Join(fmt.Errorf("copying control plane %s: %w", id, err), m.Release(context.WithoutCancel(ctx), rec.ID))
 	}
 	return p.describe(), nil
+}
+
+// startCopy starts a copy, unless the Manager has been closed.
+func (m *Manager) startCopy(ctx context.Context, p *plane) error {
+	m.birth.Lock()
+	defer m.birth.Unlock()
+	if m.isClosed() {
+		return errClosed
+	}
+	if err := p.listen(ctx); err != nil {
+		return err
+	}
+	return p.boot(ctx)
 }
 
 // copyState copies the Kubernetes state of another plane. It leaves out events, which would never expire in the copy.

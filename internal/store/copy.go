@@ -38,10 +38,12 @@ func (s *Store) CopyCluster(ctx context.Context, from, to string, convert func(f
 			if len(puts) == 0 {
 				return nil
 			}
-			_, err := s.client.Txn(ctx).Then(puts...).Commit()
+			if _, err := s.client.Txn(ctx).Then(puts...).Commit(); err != nil {
+				return err
+			}
 			copied += len(puts)
 			puts, size = nil, 0
-			return err
+			return nil
 		}
 		for _, kv := range resp.Kvs {
 			key := string(kv.Key)

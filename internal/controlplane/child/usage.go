@@ -57,10 +57,6 @@ func (u *usage) observe(e *auditinternal.Event) {
 		API: path + e.ObjectRef.APIVersion + "/" + e.ObjectRef.Resource, Removed: e.Annotations[removedAnnotation],
 		UserAgent: strings.ToValidUTF8(e.UserAgent[:min(len(e.UserAgent), maxUserAgent)], ""),
 	}, 1)
-	select {
-	case u.wake <- struct{}{}:
-	default:
-	}
 }
 
 func (u *usage) add(use launch.APIUse, n int) {
@@ -68,6 +64,10 @@ func (u *usage) add(use launch.APIUse, n int) {
 	defer u.mu.Unlock()
 	if _, known := u.counts[use]; known || len(u.counts) < maxUses {
 		u.counts[use] += n
+	}
+	select {
+	case u.wake <- struct{}{}:
+	default:
 	}
 }
 

@@ -1,11 +1,18 @@
 package eks_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,6 +27,13 @@ import (
 
 func (w *world) rehearse() (eks.Rehearsal, error) {
 	return w.svc.Rehearse(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+}
+
+// certificateUntil returns a certificate.
+func certificateUntil(t *testing.T, end time.Time) []byte {
+	key := testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: end}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: testkit.Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)})
 }
 
 func TestRehearsal(t *testing.T) {
@@ -48,11 +62,19 @@ func TestRehearsal(t *testing.T) {
 		_, err := client.CoreV1().Pods("shop").Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", Labels: labels}, Spec: corev1.PodSpec{NodeName: node}}, metav1.CreateOptions{})
 		must(err)
 	}
+	_, err = client.CoreV1().Services("shop").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Namespace: "shop"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "policy.example"}}, metav1.CreateOptions{})
+	must(err)
+	expired := time.Now().Add(-time.Hour)
+	old, valid := certificateUntil(t, expired), certificateUntil(t, time.Now().Add(time.Hour))
+	external := func(bundle []byte) admissionregistrationv1.WebhookClientConfig {
+		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "shop", Name: "elsewhere"}, CABundle: bundle}
+	}
 	fail, ignore := admissionregistrationv1.Fail, admissionregistrationv1.Ignore
 	service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "shop", Name: "policy"}}
 	_, err = client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Create(ctx, &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "policy"},
-		Webhooks:   []admissionregistrationv1.ValidatingWebhook{{Name: "a.shop", ClientConfig: service, FailurePolicy: &fail}, {Name: "b.shop", ClientConfig: service, FailurePolicy: &ignore}},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{Name: "a.shop", ClientConfig: service, FailurePolicy: &fail}, {Name: "b.shop", ClientConfig: service, FailurePolicy: &ignore},
+			{Name: "c.shop", ClientConfig: external(slices.Concat(old, valid)), FailurePolicy: &fail}, {Name: "d.shop", ClientConfig: external(old), FailurePolicy: &ignore}},
 	}, metav1.CreateOptions{})
 	must(err)
 	w.node("worker", "v1.33.0-eks-1234567", "")
@@ -66,6 +88,7 @@ func TestRehearsal(t *testing.T) {
 		"warning deprecated-api /apis/storage.k8s.io/v1beta1/volumeattributesclasses: removed in Kubernetes 1.37; csi made 3 requests in the last 30 days",
 		"warning kubelet-version-skew /api/v1/nodes/worker: kubelet version 1.33 is 3 minor versions older than Kubernetes version 1.36, the most that is supported.",
 		"warning webhook validating policy: b.shop: its service shop/policy does not exist; it is skipped",
+		"warning webhook validating policy: d.shop: its CA bundle expired at " + expired.UTC().Format(time.RFC3339) + "; it is skipped",
 	}
 	w.eventually(func() error {
 		out, err := w.rehearse()

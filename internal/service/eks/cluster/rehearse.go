@@ -312,22 +312,24 @@ func webhookProblem(ctx context.Context, client kubernetes.Interface, c admissio
 	if c.Service == nil {
 		return "", nil
 	}
-	for rest := c.CABundle; ; {
-		block, more := pem.Decode(rest)
-		if block == nil {
-			break
+	var last time.Time // one certificate that is valid may be the one that matters
+	for block, rest := pem.Decode(c.CABundle); block != nil; block, rest = pem.Decode(rest) {
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && cert.NotAfter.After(last) {
+			last = cert.NotAfter
 		}
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && now.After(cert.NotAfter) {
-			return "its CA bundle expired at " + cert.NotAfter.Format(time.RFC3339), nil
-		}
-		rest = more
+	}
+	if !last.IsZero() && now.After(last) {
+		return "its CA bundle expired at " + last.Format(time.RFC3339), nil
 	}
 	name := c.Service.Namespace + "/" + c.Service.Name
-	_, err := client.CoreV1().Services(c.Service.Namespace).Get(ctx, c.Service.Name, metav1.GetOptions{})
+	service, err := client.CoreV1().Services(c.Service.Namespace).Get(ctx, c.Service.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return "its service " + name + " does not exist", nil
 	} else if err != nil {
 		return "", err
+	}
+	if service.Spec.Type == corev1.ServiceTypeExternalName { // it has no endpoints
+		return "", nil
 	}
 	slicesOf, err := client.DiscoveryV1().EndpointSlices(c.Service.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + c.Service.Name})
 	if err != nil {
