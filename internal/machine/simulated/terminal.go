@@ -185,7 +185,8 @@ func (t *terminal) Read(p []byte) (int, error) {
 	}
 	if room := maxEdited - t.fed; room > 0 {
 		n = min(n, room)
-	} else if n = 1; t.escape == 0 && t.typed[0] >= ' ' && t.typed[0] != 0x7f && utf8.RuneStart(t.typed[0]) {
+	} else if n = 1; t.escape == 0 && t.typed[0] >= ' ' && t.typed[0] != 0x7f && utf8.RuneStart(t.typed[0]) &&
+		!bytes.HasPrefix(t.typed, []byte("^C\x03")) && !bytes.HasPrefix(t.typed, []byte("C\x03")) {
 		t.fed, t.part = 0, true
 		return copy(p, "\r"), nil
 	}

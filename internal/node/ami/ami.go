@@ -52,11 +52,14 @@ type Machine struct {
 	FS    *vfs.FS
 	world World
 
-	mu       sync.Mutex
-	services map[string]*service
-	pids     int // the number of PIDs assigned so far
-	journal  []entry
-	kubelet  chan struct{} // signalled when the kubelet must be (re)started or stopped
+	mu           sync.Mutex
+	services     map[string]*service
+	pids         int // the number of PIDs assigned so far
+	journal      []entry
+	logged       int             // lines that the journal has had
+	grown        chan struct{}   // closed when it has more; nil if nobody waits
+	nodeadmFiles []userdata.File // as nodeadm last wrote them
+	kubelet      chan struct{}   // signalled when the kubelet must be (re)started or stopped
 }
 
 // CloudInitVersion returns the version of cloud-init in images of that family.
@@ -184,11 +187,55 @@ func (m *Machine) Kubelet() (*userdata.Config, error) {
 		return nil, ErrNotStarted
 	}
 	cfg, err := userdata.FromKubeletFiles(m.FS.ReadFile)
+	m.failedToStart(err)
+	return cfg, err
+}
+
+// Configure writes the kubelet's files as nodeadm does at every boot, and starts the kubelet. It does nothing on other
+// images.
+func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int) error {
+	if m.In.Image.Family != images.AL2023 {
+		return nil
+	}
+	files, err := cfg.NodeadmFiles(m.In.Region, name, m.In.PrivateIP.String(), "aws:///"+m.In.AvailabilityZone+"/"+m.In.ID, maxPods)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if err := m.FS.MkdirAll(path.Dir(f.Name), 0o755); err != nil {
+			return err
+		}
+		if err := m.FS.WriteFile(f.Name, []byte(f.Text), f.Mode); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	m.nodeadmFiles = files
+	m.mu.Unlock()
+	m.NodeadmDone()
+	m.begin("kubelet")
+	return nil
+}
+
+// Reread returns the configuration of a kubelet that starts again, which Configure has configured with cfg.
+func (m *Machine) Reread(cfg *userdata.Config) (*userdata.Config, error) {
+	if !m.Active("kubelet") {
+		return nil, ErrNotStarted
+	}
+	m.mu.Lock()
+	files := m.nodeadmFiles
+	m.mu.Unlock()
+	out, err := cfg.FromNodeadmFiles(m.FS.ReadFile, files)
+	m.failedToStart(err)
+	return out, err
+}
+
+// failedToStart logs why a kubelet exits at once.
+func (m *Machine) failedToStart(err error) {
 	if err != nil {
 		m.Klog("kubelet", 'E', "run.go:72", "command failed", "err", err) // k8s.io/component-base/cli, 1.36
 		m.setState("kubelet", restarting)
 	}
-	return cfg, err
 }
 
 // wait sleeps between the attempts of a program.

@@ -141,7 +141,10 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 		fmt.Fprintln(r.c.Stderr, err)
 		return 1
 	}
-	m.apply(r.c) // the kubelet reads the machine's files
+	if r.c.FS != m.FS {
+		_ = enable(m.FS, "kubelet") // a full disk has already been reported
+	}
+	m.apply(r.c)
 	m.start("kubelet")
 	r.log("INFO: complete!")
 	return 0
@@ -150,10 +153,9 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 // apply copies the kubelet's files from a running program's view to the machine before the program ends, because a
 // service that it starts reads them.
 func (m *Machine) apply(c *shell.Call) {
-	if c.FS != m.FS {
-		_ = enable(m.FS, "kubelet") // a full disk has already been reported
-	}
-	for _, name := range []string{userdata.KubeconfigFile, userdata.KubeletConfigFile, userdata.KubeletArgsFile, userdata.KubeletExtraFile, userdata.ClusterCAFile} {
+	for _, name := range []string{
+		userdata.KubeconfigFile, userdata.KubeletConfigFile, userdata.KubeletArgsFile, userdata.KubeletExtraFile, userdata.ClusterCAFile, userdata.NodeadmConfigFile,
+	} {
 		if b, err := c.FS.ReadFile(name); err == nil && c.FS != m.FS {
 			_ = m.FS.MkdirAll(path.Dir(name), 0o755)
 			_ = m.FS.WriteFile(name, b, 0o644) // a full disk has already been reported

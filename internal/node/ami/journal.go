@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,6 +48,11 @@ func (m *Machine) log(unit, from, text string) {
 		m.journal = slices.Delete(m.journal, 0, maxJournal/4)
 	}
 	m.journal = append(m.journal, entry{m.world.Clock.Now(), unit, from, pid, text[:min(len(text), maxEntry)]})
+	m.logged++
+	if m.grown != nil {
+		close(m.grown)
+		m.grown = nil
+	}
 }
 
 // tell logs what systemd writes about a unit: since version 250 with the unit's name, on Amazon Linux 2 (version 219)
@@ -65,57 +71,90 @@ func (m *Machine) tell(unit, what, rest string) {
 	m.log(unit, "systemd", what+" "+name+rest)
 }
 
-// A selection says which part of the journal to return.
+// A selection says which part of the journal to return, and how.
 type selection struct {
 	units      map[string]bool // empty means all
 	since      time.Time
 	identifier string
-	cat        bool // only the messages
-	json       bool
+	grep       *regexp.Regexp
+	after      int    // only the lines after that many
+	format     string // of -o
 }
 
-// lines returns the journal of units, or of all units if none are given.
-func (m *Machine) lines(s selection) []string {
+// lines returns the journal of units, or of all units if none are given. logged is how many lines there have been so
+// far, and grown is closed when there are more.
+func (m *Machine) lines(s selection) (out []string, logged int, grown <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.grown == nil {
+		m.grown = make(chan struct{})
+	}
 	host, _, _ := strings.Cut(m.In.PrivateDNSName, ".")
-	var out []string
-	for _, e := range m.journal {
-		switch {
-		case len(s.units) > 0 && !s.units[e.unit] || e.at.Before(s.since) || s.identifier != "" && s.identifier != e.from:
-		case s.cat:
+	for _, e := range m.journal[max(0, len(m.journal)-(m.logged-s.after)):] {
+		if len(s.units) > 0 && !s.units[e.unit] || e.at.Before(s.since) || s.identifier != "" && s.identifier != e.from || s.grep != nil && !s.grep.MatchString(e.text) {
+			continue
+		}
+		at := ""
+		switch s.format {
+		case "cat":
 			out = append(out, e.text)
-		case s.json:
+			continue
+		case "json":
 			b, _ := json.Marshal(map[string]string{ // strings always encode
 				"MESSAGE": e.text, "_SYSTEMD_UNIT": e.unit + ".service", "SYSLOG_IDENTIFIER": e.from, "_PID": strconv.Itoa(e.pid), "_HOSTNAME": host,
 				"__REALTIME_TIMESTAMP": strconv.FormatInt(e.at.UnixMicro(), 10),
 			})
 			out = append(out, string(b))
+			continue
+		case "short-iso":
+			at = e.at.UTC().Format("2006-01-02T15:04:05-0700")
+		case "short-precise":
+			at = e.at.UTC().Format("Jan 02 15:04:05.000000")
 		default:
-			out = append(out, fmt.Sprintf("%s %s %s[%d]: %s", e.at.UTC().Format("Jan 02 15:04:05"), host, e.from, e.pid, e.text))
+			at = e.at.UTC().Format("Jan 02 15:04:05")
+		}
+		out = append(out, fmt.Sprintf("%s %s %s[%d]: %s", at, host, e.from, e.pid, e.text))
+	}
+	return out, m.logged, m.grown
+}
+
+// Journal returns the journal of a unit, oldest line first; of all units for "".
+func (m *Machine) Journal(unit string) []string {
+	s := selection{}
+	if unit != "" {
+		s.units = map[string]bool{unit: true}
+	}
+	out, _, _ := m.lines(s)
+	return out
+}
+
+// separated returns a command's arguments with combined short options separated: -fu kubelet becomes -f -u kubelet.
+// An option in valued takes the rest of its word.
+func separated(args []string, valued string) []string {
+	var out []string
+	for _, a := range args {
+		if len(a) < 3 || a[0] != '-' || a[1] == '-' {
+			out = append(out, a)
+			continue
+		}
+		for i := 1; i < len(a); i++ {
+			out = append(out, "-"+a[i:i+1])
+			if strings.IndexByte(valued, a[i]) >= 0 && i+1 < len(a) {
+				out = append(out, a[i+1:])
+				break
+			}
 		}
 	}
 	return out
 }
 
-// Journal returns the journal of a unit, oldest line first; of all units for "".
-func (m *Machine) Journal(unit string) []string {
-	if unit == "" {
-		return m.lines(selection{})
-	}
-	return m.lines(selection{units: map[string]bool{unit: true}})
-}
-
-// journalctl shows the journal of this boot; -f shows the existing lines and exits.
-func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
+// journalctl shows the journal of this boot. With -f it goes on until ctx ends, if its output is read meanwhile.
+func (m *Machine) journalctl(ctx context.Context, c *shell.Call) int {
 	s := selection{units: map[string]bool{}}
-	n, reverse := -1, false
-	args := c.Args[1:]
+	n, reverse, follow := -1, false, false
+	args := separated(c.Args[1:], "untopSUg")
 	for i := 0; i < len(args); i++ {
 		name, value, given := strings.Cut(args[i], "=")
-		if short := args[i]; len(short) > 2 && short[0] == '-' && strings.IndexByte("untopS", short[1]) >= 0 && short[1] != '-' {
-			name, value, given = short[:2], short[2:], true
-		}
 		take := func() string {
 			if !given && i+1 < len(args) {
 				i++
@@ -128,22 +167,27 @@ func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 			s.units[strings.TrimSuffix(take(), ".service")] = true
 		case "-t", "--identifier":
 			s.identifier = take()
+		case "-g", "--grep":
+			var err error
+			if s.grep, err = regexp.Compile(take()); err != nil {
+				return c.Fail("Bad pattern: %s", err)
+			}
 		case "-n", "--lines":
-			if v := take(); v != "all" {
+			v := "10"
+			if given || i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+				v = take()
+			}
+			if v != "all" {
 				var err error
 				if n, err = strconv.Atoi(strings.TrimPrefix(v, "+")); err != nil || n < 0 {
 					return c.Fail("Failed to parse lines '%s'", v)
 				}
 			}
 		case "-o", "--output":
-			switch v := take(); v {
-			case "cat":
-				s.cat = true
-			case "json":
-				s.json = true
-			case "short", "short-iso", "short-precise", "with-unit":
+			switch s.format = take(); s.format {
+			case "cat", "json", "short", "short-iso", "short-precise", "with-unit":
 			default:
-				return c.Fail("Unknown output format '%s'.", v)
+				return c.Fail("Unknown output format '%s'.", s.format)
 			}
 		case "-S", "--since":
 			v := take()
@@ -159,13 +203,9 @@ func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 		case "-k", "--dmesg":
 			fmt.Fprintln(c.Stdout, "-- No entries --")
 			return 0
-		case "-f", "--follow", "-b", "--boot", "-e", "--pager-end", "-x", "--catalog", "-xe", "-xeu", "-xu", "-fu", "-l", "--full", "-a", "--all", "-q", "--quiet", "-m", "--no-pager", "--no-hostname", "--utc", "--flush", "--sync":
-			if strings.HasSuffix(name, "u") {
-				s.units[strings.TrimSuffix(take(), ".service")] = true
-			}
-			if name == "-f" || name == "--follow" || name == "-fu" {
-				n = max(n, 10)
-			}
+		case "-f", "--follow":
+			follow = true
+		case "-b", "--boot", "-e", "--pager-end", "-x", "--catalog", "-l", "--full", "-a", "--all", "-q", "--quiet", "-m", "--no-pager", "--no-hostname", "--no-tail", "--utc", "--flush", "--sync":
 		default:
 			if strings.HasPrefix(name, "-") {
 				return c.Fail("unrecognized option '%s'", name)
@@ -173,8 +213,12 @@ func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 			return c.Fail("Failed to add match '%s': Invalid argument", args[i])
 		}
 	}
-	lines := m.lines(s)
-	if len(lines) == 0 {
+	flusher, streams := c.Stdout.(shell.Flusher)
+	if follow && n < 0 {
+		n = 10
+	}
+	lines, logged, grown := m.lines(s)
+	if len(lines) == 0 && !follow {
 		fmt.Fprintln(c.Stdout, "-- No entries --")
 		return 0
 	}
@@ -184,12 +228,26 @@ func (m *Machine) journalctl(_ context.Context, c *shell.Call) int {
 	if reverse {
 		slices.Reverse(lines)
 	}
-	for _, l := range lines {
-		if _, err := fmt.Fprintln(c.Stdout, l); err != nil {
+	for {
+		for _, l := range lines {
+			if _, err := fmt.Fprintln(c.Stdout, l); err != nil {
+				return 1
+			}
+		}
+		if !follow || !streams {
+			return 0
+		}
+		if flusher.Flush() != nil {
 			return 1
 		}
+		select {
+		case <-grown:
+		case <-ctx.Done():
+			return 130
+		}
+		s.after = logged
+		lines, logged, grown = m.lines(s)
 	}
-	return 0
 }
 
 // since parses the argument of --since: a date, or a time span before now.

@@ -108,6 +108,9 @@ func (x *control) do(verb, name string) int {
 	m.mu.Lock()
 	is := svc.state
 	m.mu.Unlock()
+	if name == "kubelet" {
+		m.apply(c)
+	}
 	switch verb {
 	case "start":
 		m.start(name)
@@ -249,7 +252,7 @@ func (x *control) status(name string) int {
 	if svc.state == active {
 		fmt.Fprintf(c.Stdout, "   Main PID: %d (%s)\n", svc.pid, name)
 	}
-	if lines := m.lines(selection{units: map[string]bool{name: true}}); len(lines) > 0 {
+	if lines := m.Journal(name); len(lines) > 0 {
 		fmt.Fprintln(c.Stdout)
 		for _, l := range lines[max(0, len(lines)-statusLines):] {
 			fmt.Fprintln(c.Stdout, l)

@@ -130,16 +130,22 @@ func (m *Machine) setState(unit string, s state) {
 
 // start starts a unit. It does nothing if the unit is running.
 func (m *Machine) start(unit string) {
+	if m.begin(unit) {
+		m.changed(unit)
+	}
+}
+
+// begin marks a unit as started, and reports whether it was not.
+func (m *Machine) begin(unit string) bool {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	u := m.services[unit]
 	if u.state == active {
-		m.mu.Unlock()
-		return
+		return false
 	}
 	u.state, u.since, u.pid = active, m.world.Clock.Now(), m.nextPID()
 	m.tell(unit, "Started", "")
-	m.mu.Unlock()
-	m.changed(unit)
+	return true
 }
 
 func (m *Machine) stop(unit string) {

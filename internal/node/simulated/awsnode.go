@@ -152,8 +152,6 @@ func (k *kubelet) failedNetwork(ctx context.Context, err error) {
 	k.m.step(ctx, node.StepNetwork, err, "")
 	k.m.phase(node.PhaseRegistered, err.Error())
 	k.m.tries(k.networkDue)
-	// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet.go; the message is containerd's.
-	k.os.klog('I', "kubelet.go:3262", "Container runtime network not ready", "networkReady", "NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")
 }
 
 // markCNI sets whether the daemon's container is ready.

@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
@@ -137,20 +139,30 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 	}
 	for ctx.Err() == nil {
 		m.live(ctx, os, userData)
+		if os.stopped() && ctx.Err() == nil {
+			m.step(ctx, node.StepBootstrap, errKubeletStopped, "")
+			m.phase(node.PhaseRunning, errKubeletStopped.Error())
+		}
 		if !os.awaitKubelet(ctx) {
 			return
 		}
 	}
 }
 
+// errKubeletStopped says that someone has stopped the kubelet on the machine.
+var errKubeletStopped = errors.New("kubelet.service is not running on the instance")
+
 // live runs one kubelet: from its configuration until something on the machine restarts it, or ctx ends. It returns
 // early if the kubelet cannot start.
 func (m *instance) live(ctx context.Context, os *system, userData []byte) {
 	cfg, err := os.configuration(m.in.Image.Family, userData)
+	if os.began && errors.Is(err, ami.ErrNotStarted) {
+		return
+	}
 	if err != nil {
 		m.step(ctx, node.StepUserData, err, "")
 		m.phase(node.PhaseRunning, err.Error())
-		if os.ami != nil {
+		if os.ami != nil && os.booted == nil {
 			os.ami.NodeadmFailed(err, false)
 		}
 		return
@@ -185,10 +197,17 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) 
 	m.mu.Unlock()
 	m.step(ctx, node.StepBootstrap, nil, "node "+k.name+", kubelet "+kubeletVersion(m.in.Image.KubeletVersion))
 	m.phase(node.PhaseJoining, "")
-	if os.ami != nil {
-		os.ami.NodeadmDone()
+	os.began = true
+	if os.ami != nil && os.booted == nil && m.in.Image.Family == images.AL2023 {
+		if err := os.ami.Configure(cfg, k.name, k.maxPods); err != nil {
+			m.step(ctx, node.StepBootstrap, err, "")
+			m.phase(node.PhaseRunning, err.Error())
+			return
+		}
+		os.booted = cfg
 	}
 	k.os = os
+	os.klog('I', "server.go:526", "Kubelet version", "kubeletVersion", kubeletVersion(m.in.Image.KubeletVersion))
 	defer m.computer.Listen(healthPort, computers.Listener{Local: true, Serve: serveHealth})()
 	if m.join(ctx, os, k) {
 		k.run(ctx)

@@ -98,6 +98,7 @@ func (m *instance) join(ctx context.Context, os *system, k *kubelet) bool {
 			m.phase(node.PhaseRegistered, "")
 			return true
 		}
+		os.logFailure(k, err)
 		err = explain(err, m.in)
 		name := node.StepRegister
 		if se, ok := errors.AsType[*stepError](err); ok {
@@ -113,7 +114,6 @@ func (m *instance) join(ctx context.Context, os *system, k *kubelet) bool {
 		}
 		m.step(ctx, name, err, "")
 		m.phase(node.PhaseJoining, err.Error())
-		os.logFailure(k, err)
 		if !m.pause(ctx, delay+rand.N(delay)) {
 			return false
 		}

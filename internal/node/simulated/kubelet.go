@@ -37,6 +37,8 @@ const (
 	// networkRetryFirst.
 	networkRetry      = 10 * time.Second
 	networkRetryFirst = time.Second
+	// complaintInterval is how often the kubelet logs that there is no network.
+	complaintInterval = 5 * time.Second
 	// eventsAfter is how long a node that is not Ready yet delays its events: becoming Ready comes first.
 	eventsAfter = 3 * time.Second
 	// notFoundRetry is how often a kubelet looks for its Node object after it was deleted.
@@ -83,6 +85,8 @@ type kubelet struct {
 	leaseDue   time.Time
 	statusDue  time.Time
 	networkDue time.Time
+	// complaintDue is when the kubelet next logs that there is no network.
+	complaintDue time.Time
 }
 
 // pod is a pod and what the kubelet has not told the API server about it yet.
@@ -189,6 +193,8 @@ func (k *kubelet) run(ctx context.Context) {
 		k.networkDue = now
 	}
 	k.network = k.ready // by an earlier run
+	k.complaintDue = now
+	k.os.klog('I', "kubelet.go:2458", "Starting kubelet main sync loop")
 	k.statusDue = now.Add(statusInterval)
 	if k.ready { // by an earlier run: report now, because the last report may be old
 		k.statusDue = now
@@ -250,6 +256,16 @@ func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 		return 0, true
 	}
 	next := k.leaseDue
+	if !k.network {
+		if !now.Before(k.complaintDue) {
+			// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet.go; the message is containerd's.
+			k.os.klog('E', "kubelet.go:3262", "Container runtime network not ready", "networkReady", "NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")
+			k.complaintDue = now.Add(complaintInterval)
+		}
+		if k.complaintDue.Before(next) {
+			next = k.complaintDue
+		}
+	}
 	if k.statusDue.Before(next) {
 		next = k.statusDue
 	}
@@ -304,6 +320,8 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		err = k.client.do(ctx, http.MethodPatch, k.nodePath()+"/status", nil, body, nil)
 	}
 	if err != nil {
+		k.os.klog('E', "kubelet_node_status.go:548", "Error updating node status, will retry",
+			"err", fmt.Sprintf("error getting node %q: %s", k.name, k.said(err, "Get", k.nodePath()+"?resourceVersion=0&timeout=10s")))
 		// As with the kubelet, a node whose object was deleted is not registered again.
 		k.trouble(ctx, "reporting the node's status", err)
 		delay := k.retryDelay()
@@ -323,6 +341,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 	if changed {
 		k.ready = k.network
 		if k.ready {
+			k.os.klog('I', "kubelet_node_status.go:512", "Fast updating node status as it just became ready")
 			k.events.nodeEvent(k.now(), corev1.EventTypeNormal, "NodeReady", fmt.Sprintf("Node %s status is now: NodeReady", k.name))
 		}
 	}
@@ -377,6 +396,9 @@ func (k *kubelet) renewLease(ctx context.Context) {
 		}
 	case apierrors.IsNotFound(err):
 		k.lease = nil
+	}
+	if ctx.Err() == nil {
+		k.os.klog('E', "controller.go:195", "Failed to update lease", "err", k.said(err, "Put", leasePath+"/"+k.name+"?timeout=10s"))
 	}
 	k.trouble(ctx, "renewing the node's lease", err)
 	k.leaseDue = k.now().Add(k.retryDelay())
@@ -465,6 +487,11 @@ func (k *kubelet) follow(ctx context.Context, updates chan<- update) {
 			continue
 		case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
 			relist = true
+		}
+		if err != nil {
+			// https://github.com/kubernetes/kubernetes/blob/v1.36.3/staging/src/k8s.io/client-go/tools/cache/reflector.go
+			k.os.klog('E', "reflector.go:205", "Failed to watch", "err", "failed to list *v1.Pod: "+k.said(err, "Get", "/api/v1/pods?fieldSelector=spec.nodeName%3D"+k.name),
+				"logger", "UnhandledError", "reflector", "pkg/kubelet/config/apiserver.go:66", "type", "*v1.Pod")
 		}
 		k.m.rt.log.Debug("simulated node: watching pods", "instance", k.m.in.ID, "node", k.name, "err", err)
 		delay = min(max(delay*2, 200*time.Millisecond), 10*time.Second)

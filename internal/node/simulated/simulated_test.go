@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -45,6 +46,7 @@ type bench struct {
 	credsErr error
 	cni      string // environment of aws-node
 	metadata func(string) http.RoundTripper
+	script   func(context.Context, shell.Job) (shell.Result, error) // nil means that machines have no shell
 	// call and connect decide about AWS APIs and connections; nil allows all.
 	call    func(node.Call) error
 	connect func(host string) error
@@ -129,7 +131,7 @@ func (b *bench) start() {
 			b.steps = append(b.steps, s)
 		},
 		Log: testkit.Log(b.t),
-	}, simulated.Options{Metadata: b.metadata})
+	}, simulated.Options{Metadata: b.metadata, RunScript: b.script})
 	b.rt = rt
 }
 

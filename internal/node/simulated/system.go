@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
@@ -19,6 +23,9 @@ type system struct {
 	m     *instance
 	ami   *ami.Machine
 	again bool // the kubelet was restarted while it ran
+	began bool // a kubelet has run in this boot
+	// booted is the configuration with which nodeadm has started the kubelet in this boot, or nil.
+	booted *userdata.Config
 }
 
 // Image implements computers.Guest.
@@ -78,7 +85,10 @@ func (noMetadata) RoundTrip(*http.Request) (*http.Response, error) {
 // configuration returns how the kubelet is to join: from the kubelet's files if a script writes them, or from user
 // data if nodeadm or Bottlerocket reads it.
 func (os *system) configuration(family images.Family, userData []byte) (*userdata.Config, error) {
-	if os.ami == nil || family != images.AL2 {
+	switch {
+	case os.booted != nil:
+		return os.ami.Reread(os.booted)
+	case os.ami == nil || family != images.AL2:
 		return userdata.Parse(family, userData)
 	}
 	cfg, err := os.ami.Kubelet()
@@ -87,6 +97,9 @@ func (os *system) configuration(family images.Family, userData []byte) (*userdat
 	}
 	return cfg, err
 }
+
+// stopped reports whether a kubelet has run and was stopped.
+func (os *system) stopped() bool { return os.began && os.ami != nil && !os.ami.Active("kubelet") }
 
 // awaitKubelet waits until something on the machine starts or restarts the kubelet. It returns false if nothing can,
 // or ctx ended.
@@ -132,10 +145,24 @@ func (os *system) untilRestart(ctx context.Context) (limited context.Context, st
 // logFailure writes to the kubelet's log what the kubelet writes when it cannot join.
 // https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubelet_node_status.go
 func (os *system) logFailure(k *kubelet, err error) {
+	os.klog('E', "kubelet_node_status.go:108", "Unable to register node with API server", "err", k.said(err, "Post", "/api/v1/nodes"), "node", k.name)
+}
+
+// said words an error of a call of the API as client-go does.
+func (k *kubelet) said(err error, verb, path string) string {
+	if _, ok := errors.AsType[*credentialsError](err); ok {
+		return fmt.Sprintf("%s %q: getting credentials: exec: executable aws failed with exit code 255", verb, k.endpoint+path)
+	}
 	if se, ok := errors.AsType[*stepError](err); ok {
 		err = se.err
 	}
-	os.klog('E', "kubelet_node_status.go:108", "Unable to register node with API server", "err", err, "node", k.name)
+	if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		return err.Error()
+	}
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		err = ue.Err
+	}
+	return fmt.Sprintf("%s %q: %s", verb, k.endpoint+path, err)
 }
 
 // klog writes to the kubelet's log, if there is one.

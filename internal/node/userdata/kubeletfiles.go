@@ -43,32 +43,11 @@ type kubeconfig struct {
 // is what the kubelet's log would say.
 func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	cfg := &Config{}
-	text, err := read(KubeconfigFile)
-	if err != nil {
-		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: stat %s: no such file or directory", KubeconfigFile)
+	if err := cfg.applyKubeconfig(read); err != nil {
+		return cfg, err
 	}
-	var kc kubeconfig
-	if err := yamlsafe.Unmarshal(text, &kc); err != nil {
-		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: %w", err)
-	}
-	if len(kc.Clusters) == 0 || len(kc.Users) == 0 {
-		return cfg, errors.New("failed to run Kubelet: invalid kubeconfig: invalid configuration: no configuration has been provided")
-	}
-	cluster := kc.Clusters[0].Cluster
-	if u, err := url.Parse(cluster.Server); err != nil || u.Host == "" {
-		return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: the server %q is not a URL", cluster.Server)
-	}
-	cfg.Endpoint, cfg.CA = cluster.Server, cluster.CAData
-	if len(cfg.CA) == 0 {
-		if cfg.CA, err = read(cluster.CAFile); err != nil {
-			return cfg, fmt.Errorf("failed to run Kubelet: invalid kubeconfig: unable to read certificate-authority %s: open %s: no such file or directory", cluster.CAFile, cluster.CAFile)
-		}
-	}
-	args := kc.Users[0].User.Exec.Args
-	if i := slices.Index(args, "-i"); i >= 0 && i+1 < len(args) {
-		cfg.ClusterName = args[i+1]
-	}
-	if text, err = read(KubeletConfigFile); err == nil {
+	text, err := read(KubeletConfigFile)
+	if err == nil {
 		var doc map[string]any
 		if err := json.Unmarshal(text, &doc); err != nil {
 			return cfg, fmt.Errorf("failed to load kubelet config file, path: %s, error: %w", KubeletConfigFile, err)
@@ -97,4 +76,34 @@ func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	slices.Sort(cfg.Ignored)
 	cfg.Ignored = slices.Compact(cfg.Ignored)
 	return cfg, cfg.validateLabels()
+}
+
+// applyKubeconfig reads the kubelet's kubeconfig: the endpoint, its authority, and the cluster that tokens name.
+func (c *Config) applyKubeconfig(read func(name string) ([]byte, error)) error {
+	text, err := read(KubeconfigFile)
+	if err != nil {
+		return fmt.Errorf("failed to run Kubelet: invalid kubeconfig: stat %s: no such file or directory", KubeconfigFile)
+	}
+	var kc kubeconfig
+	if err := yamlsafe.Unmarshal(text, &kc); err != nil {
+		return fmt.Errorf("failed to run Kubelet: invalid kubeconfig: %w", err)
+	}
+	if len(kc.Clusters) == 0 || len(kc.Users) == 0 {
+		return errors.New("failed to run Kubelet: invalid kubeconfig: invalid configuration: no configuration has been provided")
+	}
+	cluster := kc.Clusters[0].Cluster
+	if u, err := url.Parse(cluster.Server); err != nil || u.Host == "" {
+		return fmt.Errorf("failed to run Kubelet: invalid kubeconfig: the server %q is not a URL", cluster.Server)
+	}
+	c.Endpoint, c.CA = cluster.Server, cluster.CAData
+	if len(c.CA) == 0 {
+		if c.CA, err = read(cluster.CAFile); err != nil {
+			return fmt.Errorf("failed to run Kubelet: invalid kubeconfig: unable to read certificate-authority %s: open %s: no such file or directory", cluster.CAFile, cluster.CAFile)
+		}
+	}
+	args := kc.Users[0].User.Exec.Args // of aws-iam-authenticator, or of the AWS CLI
+	if i := slices.IndexFunc(args, func(a string) bool { return a == "-i" || a == "--cluster-name" }); i >= 0 && i+1 < len(args) {
+		c.ClusterName = args[i+1]
+	}
+	return nil
 }

@@ -52,12 +52,19 @@ func Main(ctx context.Context, env childproc.Env) int {
 	}
 }
 
+// A called is a program that the parent runs for the child: its answers, and what is closed when nothing waits for them
+// any more.
+type called struct {
+	answers chan *answerMessage
+	left    chan struct{}
+}
+
 type child struct {
 	env childproc.Env
 
 	mu      sync.Mutex
 	calls   int64
-	answers map[int64]chan *answerMessage
+	answers map[int64]called
 	slots   chan struct{} // one is held for each program that the parent runs
 }
 
@@ -76,7 +83,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 		return err
 	}
 	c.mu.Lock()
-	c.answers, c.slots = map[int64]chan *answerMessage{}, make(chan struct{}, maxPrograms) // answers for earlier scripts are dropped
+	c.answers, c.slots = map[int64]called{}, make(chan struct{}, maxPrograms) // answers for earlier scripts are dropped
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan *endMessage, 1)
@@ -118,11 +125,19 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 			continue
 		}
 		c.mu.Lock()
-		answer := c.answers[m.Answer.ID]
-		delete(c.answers, m.Answer.ID)
+		called, ok := c.answers[m.Answer.ID]
+		if !m.Answer.More {
+			delete(c.answers, m.Answer.ID)
+		}
 		c.mu.Unlock()
-		if answer != nil {
-			answer <- m.Answer
+		if !ok {
+			continue
+		}
+		select {
+		case called.answers <- m.Answer:
+		case <-called.left:
+		}
+		if !m.Answer.More {
 			<-c.slots
 		}
 	}
@@ -151,19 +166,39 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		return 1, true
 	}
 	image := files.Image()
-	answer := make(chan *answerMessage, 1)
+	answer, left := make(chan *answerMessage), make(chan struct{})
+	defer close(left)
 	c.mu.Lock()
 	c.calls++
 	id := c.calls
-	c.answers[id] = answer
+	c.answers[id] = called{answer, left}
 	c.mu.Unlock()
 	if err := c.tell(message{ID: job, Call: &callMessage{
 		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Files: image,
 	}}); err != nil {
 		return 1, true
 	}
-	select {
-	case a := <-answer:
+	dropped := false
+	drop := func() {
+		if !dropped {
+			dropped = true
+			_ = c.tell(message{ID: job, Drop: id}) // a parent that is gone runs nothing
+		}
+	}
+	for {
+		var a *answerMessage
+		select {
+		case a = <-answer:
+		case <-ctx.Done():
+			drop()
+			return 1, true
+		}
+		if a.More {
+			if _, err := call.Stdout.Write(a.Stdout); err != nil {
+				drop()
+			}
+			continue
+		}
 		if err := files.Apply(a.Changes); err != nil {
 			fmt.Fprintln(call.Stderr, err)
 		}
@@ -173,8 +208,6 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		}
 		_, _ = call.Stdout.Write(a.Stdout)
 		return a.Status, a.Found
-	case <-ctx.Done():
-		return 1, true
 	}
 }
 

@@ -208,7 +208,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	defer late.Stop()
 	calls, stopCalls := context.WithCancel(limited)
 	var running sync.WaitGroup
-	slots := make(chan struct{}, maxPrograms)
+	slots, drop := make(chan struct{}, maxPrograms), map[int64]context.CancelFunc{}
 	defer running.Wait()
 	if c, ok := job.Stdin.(io.Closer); ok && job.Terminal {
 		defer c.Close() // a program may still be waiting for input
@@ -264,12 +264,19 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			default: // the child limits them, too; waiting here would keep us from receiving
 				return shell.Result{Status: 137}, fmt.Errorf("%w: more than %d programs at once", ErrKilled, maxPrograms)
 			}
+			called, cancel := context.WithCancel(calls)
+			drop[m.Call.ID] = cancel
 			running.Go(func() {
-				a := answer(calls, job, m.Call)
+				defer cancel()
+				a := answer(called, job, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
 				<-slots // before the child learns that it may send the next one
 				// A dead child needs no answer; Receive notices it.
 				_ = c.send(message{Answer: a})
 			})
+		case m.Drop != 0:
+			if cancel := drop[m.Drop]; cancel != nil {
+				cancel()
+			}
 		case m.End != nil:
 			c.clean = !m.End.Busy && len(slots) == 0 && !tooLate()
 			res := shell.Result{Status: m.End.Status, Unknown: m.End.Unknown, State: m.End.State, Exited: m.End.Exited, Login: m.End.Login}
@@ -287,8 +294,8 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 }
 
-// answer runs a program for the child.
-func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
+// answer runs a program for the child. more sends what it has printed while it still runs.
+func answer(ctx context.Context, job shell.Job, m *callMessage, more func(*answerMessage) error) *answerMessage {
 	a := &answerMessage{ID: m.ID}
 	if job.Outside == nil {
 		return a
@@ -309,7 +316,7 @@ func answer(ctx context.Context, job shell.Job, m *callMessage) *answerMessage {
 	var stdout, stderr bytes.Buffer
 	c := shell.NewCall(m.Args, m.Env)
 	c.FS, c.Dir, c.User = files, m.Dir, m.User
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), limit(&stdout), limit(&stderr)
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), stream{limited{&stdout}, m.ID, more}, limit(&stderr)
 	func() {
 		defer func() {
 			if p := recover(); p != nil { // no guest may end the daemon
@@ -335,6 +342,23 @@ const maxPrograms = 4
 const maxProgramOutput = 4 << 20
 
 func limit(b *bytes.Buffer) io.Writer { return limited{b} }
+
+// A stream is the standard output of a program that may print something while it runs.
+type stream struct {
+	limited
+	id   int64
+	more func(*answerMessage) error
+}
+
+// Flush implements shell.Flusher.
+func (s stream) Flush() error {
+	if s.b.Len() == 0 {
+		return nil
+	}
+	err := s.more(&answerMessage{ID: s.id, More: true, Stdout: bytes.Clone(s.b.Bytes())})
+	s.b.Reset()
+	return err
+}
 
 type limited struct{ b *bytes.Buffer }
 

@@ -28,6 +28,7 @@ type message struct {
 	Answer *answerMessage // down: the result of a program that the parent ran
 	Output *outputMessage // up
 	Call   *callMessage   // up: the parent should run this program
+	Drop   int64          // up: nobody reads the output of the program with this ID any more
 	Want   bool           // up: a program is reading the terminal
 	Input  *inputMessage  // down: what was typed
 	End    *endMessage    // up: the script has ended
@@ -69,6 +70,7 @@ type callMessage struct {
 
 type answerMessage struct {
 	ID             int64
+	More           bool // the program goes on: this is what it has printed so far
 	Status         int
 	Found          bool
 	Stdout, Stderr []byte

@@ -342,3 +342,42 @@ func (f onWrite) Write(p []byte) (int, error) {
 	f()
 	return len(p), nil
 }
+
+// What a program prints is seen while it runs, and it ends when nobody reads it any more.
+func TestProgramsThatGoOn(t *testing.T) {
+	p := newPool(t, sandbox.Config{})
+	ended := make(chan struct{}, 4)
+	goesOn := func(ctx context.Context, c *shell.Call) (int, bool) {
+		if c.Args[0] != "follow" {
+			return 0, false
+		}
+		defer func() { ended <- struct{}{} }()
+		for n := 0; ; n++ {
+			fmt.Fprintln(c.Stdout, "line", n)
+			if err := c.Stdout.(shell.Flusher).Flush(); err != nil || ctx.Err() != nil {
+				return 1, true
+			}
+			select {
+			case <-time.After(time.Millisecond):
+			case <-ctx.Done():
+				return 130, true
+			}
+		}
+	}
+	for _, script := range []string{"follow | head -n 3", "timeout 0.2 follow | head -n 1; follow | grep -m 1 'line 7'"} {
+		out, _, err := run(t, p, newFS(t), script, goesOn)
+		if err != nil || !strings.HasPrefix(out, "line ") {
+			t.Errorf("%s: %q, %v", script, out, err)
+		}
+		<-ended
+	}
+	interrupt, shown := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	_, err := p.Run(t.Context(), shell.Job{FS: newFS(t), Script: []byte("follow"), Name: "s", Terminal: true, Stdin: strings.NewReader(""), Outside: goesOn, Interrupt: interrupt,
+		Stdout: onWrite(func() { once.Do(func() { close(shown); close(interrupt) }) })})
+	select {
+	case <-shown:
+	default:
+		t.Errorf("nothing was shown: %v", err)
+	}
+}

@@ -28,6 +28,12 @@ type Call struct {
 	env  expand.Environ
 }
 
+// A Flusher is the standard output of a program that goes on after it has printed something, such as journalctl -f.
+type Flusher interface {
+	// Flush shows what was printed so far. Its error says that nothing reads it any more.
+	Flush() error
+}
+
 // NewCall returns a call of a program, for code outside the shell that runs such programs.
 func NewCall(args, environ []string) *Call { return &Call{Args: args, env: withEnv(nil, environ)} }
 

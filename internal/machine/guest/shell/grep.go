@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -184,6 +185,10 @@ func (g *grepper) tree(name, shown string, depth int) {
 
 // file searches one file and prints what was asked for.
 func (g *grepper) file(name, shown string) {
+	if name == "-" && g.before+g.after == 0 {
+		g.follow()
+		return
+	}
 	data, err := g.c.read(name)
 	if err != nil {
 		g.c.Fail("%s: %s", name, reason(err))
@@ -219,6 +224,36 @@ func (g *grepper) file(name, shown string) {
 			printed = i
 		}
 	}
+	g.summary(shown, n)
+}
+
+// follow searches the standard input line by line, because the program before it may go on forever.
+func (g *grepper) follow() {
+	const shown = "(standard input)"
+	in, n := bufio.NewReader(g.c.Stdin), 0
+	for i := 0; g.most < 0 || n < g.most; i++ {
+		l, err := in.ReadString('\n')
+		if l == "" && err != nil {
+			break
+		}
+		l = strings.TrimSuffix(l, "\n")
+		if g.re.MatchString(l) == g.invert {
+			continue
+		}
+		n++
+		g.found = true
+		if g.quiet || g.list || g.listWithout {
+			break
+		}
+		if !g.count {
+			g.match(shown, i, l)
+		}
+	}
+	g.summary(shown, n)
+}
+
+// summary prints what is known of a file at its end.
+func (g *grepper) summary(shown string, n int) {
 	switch {
 	case g.quiet:
 	case g.list && n > 0, g.listWithout && n == 0:

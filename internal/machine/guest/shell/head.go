@@ -1,8 +1,10 @@
 package shell
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +48,16 @@ func head(_ context.Context, c *Call) int {
 	count, size, args, ok := ends(c)
 	if !ok {
 		return 1
+	}
+	if len(args) == 0 && size == 0 && count >= 0 { // the program before it may go on forever
+		in := bufio.NewReader(c.Stdin)
+		for ; count > 0; count-- {
+			line, err := in.ReadString('\n')
+			if _, werr := io.WriteString(c.Stdout, line); err != nil || werr != nil {
+				break
+			}
+		}
+		return 0
 	}
 	return c.inputs(args, func(_ string, data []byte) error {
 		if size > 0 {

@@ -1,0 +1,96 @@
+package simulated_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// The kubelet's journal has its story, in its own words, and goes on after boot. Its files are nodeadm's, and a
+// restart reads them again.
+func TestKubeletsStory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.script = func(ctx context.Context, job shell.Job) (shell.Result, error) { return shell.Run(ctx, job) }
+		if err := b.rt.Shutdown(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		in := b.instance()
+		b.dialErr = &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.0.0.9:443")), Err: os.ErrDeadlineExceeded}
+		b.launch(in)
+		after(10 * time.Second)
+		b.mu.Lock()
+		b.dialErr = nil
+		b.mu.Unlock()
+		after(30 * time.Second)
+		m, ok := b.rt.Machine(in.ID)
+		if !ok {
+			t.Fatal("the machine is not on")
+		}
+		sh := func(script string) string {
+			t.Helper()
+			out, _ := run(t, m, script)
+			return out
+		}
+		logged := func(want ...string) {
+			t.Helper()
+			log := sh("journalctl -u kubelet -o cat")
+			for _, w := range want {
+				if !strings.Contains(log, w) {
+					t.Errorf("the kubelet's journal lacks %s:\n%s", w, log)
+				}
+			}
+		}
+		logged(`"Attempting to register node" node="`+nodeName+`"`,
+			`kubelet_node_status.go:108] "Unable to register node with API server" err="Post \"https://`+endpointHost+`/api/v1/nodes\": dial tcp 10.0.0.9:443: i/o timeout" node="`+nodeName+`"`,
+			`"Successfully registered node"`, `] "Fast updating node status as it just became ready"`,
+			`NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized`)
+		for script, want := range map[string]string{
+			"systemctl is-active kubelet":                                        "active\n",
+			"jq -r .providerID /etc/kubernetes/kubelet/config.json":              "aws:///us-east-1a/i-0123456789abcdef0\n",
+			"grep -c node-labels=eks.amazonaws.com /etc/eks/kubelet/environment": "1\n",
+			"grep server: /var/lib/kubelet/kubeconfig":                           "      server: https://" + endpointHost + "\n",
+		} {
+			if out := sh(script); out != want {
+				t.Errorf("%s: %q, want %q", script, out, want)
+			}
+		}
+
+		b.api.refusing(func(string, string) *apierrors.StatusError { return apierrors.NewUnauthorized("Unauthorized") })
+		after(time.Minute)
+		logged(`controller.go:195] "Failed to update lease" err="Unauthorized"`)
+		b.api.endWatches(nil)
+		after(10 * time.Second)
+		logged(`"Failed to watch" err="failed to list *v1.Pod: Unauthorized"`)
+		b.api.refusing(nil)
+		after(time.Minute)
+
+		sh("systemctl stop kubelet")
+		after(10 * time.Second)
+		if got := b.info(); got.Phase != node.PhaseRunning || got.Problem != "kubelet.service is not running on the instance" || sh("systemctl is-active kubelet") != "inactive\n" {
+			t.Errorf("after systemctl stop kubelet: %+v", got)
+		}
+		sh(`sed -i 's/"dev"/"other"/' /var/lib/kubelet/kubeconfig && systemctl start kubelet`)
+		after(10 * time.Second)
+		if got := b.info(); got.Cluster != "other" {
+			t.Errorf("the kubelet's tokens are for %q", got.Cluster)
+		}
+		sh("rm /var/lib/kubelet/kubeconfig; systemctl restart kubelet")
+		after(10 * time.Second)
+		logged(`run.go:72] "command failed" err="failed to run Kubelet: invalid kubeconfig: stat /var/lib/kubelet/kubeconfig: no such file or directory"`)
+		if out := sh("systemctl is-active kubelet"); out != "activating\n" {
+			t.Errorf("the kubelet is %s", out)
+		}
+	})
+}
