@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -53,6 +54,12 @@ func (d *daemon) connectTo(proxy *server.Proxy) http.HandlerFunc {
 		}
 		proxy.Tunnel(w, hijacker, far)
 	}
+}
+
+// dialFromEndpoint connects to a private address from an Instance Connect endpoint, whose client is the laptop.
+func (d *daemon) dialFromEndpoint(ctx context.Context, account, region, endpoint string, address netip.Addr, port int) (net.Conn, error) {
+	from := reach.Endpoint{ID: endpoint, Address: cmp.Or(d.cfg.ClientAddress, reach.Client)}
+	return d.machines.ConnectFrom(ctx, account, region, from, address.String(), port)
 }
 
 // ofAWS reports whether a destination is in the simulated network, and not elsewhere on the internet or on the user's

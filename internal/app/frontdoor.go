@@ -89,6 +89,10 @@ func (d *daemon) serveAWS(w http.ResponseWriter, r *http.Request) {
 		d.ssm.ServeChannel(w, r)
 		return
 	}
+	if d.connect.ServesTunnel(r) {
+		d.connect.ServeTunnel(w, r)
+		return
+	}
 	if cloudformation.ServesHandle(r) {
 		if !server.RefuseBrowser(w, r, d.cfg.AllowHosts) {
 			d.serveHandle(w, r)

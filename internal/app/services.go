@@ -35,6 +35,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
+	"github.com/drydock-dev/drydock/internal/service/ec2instanceconnect"
 	"github.com/drydock-dev/drydock/internal/service/ecr"
 	"github.com/drydock-dev/drydock/internal/service/ecr/registry"
 	"github.com/drydock-dev/drydock/internal/service/ecrpublic"
@@ -95,6 +96,7 @@ type daemon struct {
 	ssm     *ssm.Service
 	stacks  *cloudformation.Service
 	ec2     *ec2.Service
+	connect *ec2instanceconnect.Service
 	quotas  *servicequotas.Service
 	network *accountnet.Balanced
 	elb     *elb.Service
@@ -135,6 +137,7 @@ var services = []entry{
 	{new(eks.Service).AWS, func(d *daemon) module.Module { return d.eks.Module() }},
 	{new(eksauth.Service).AWS, func(d *daemon) module.Module { return d.eksAuth.Module() }},
 	{new(ec2.Service).AWS, func(d *daemon) module.Module { return d.ec2.Module(d.machines) }},
+	{new(ec2instanceconnect.Service).AWS, func(d *daemon) module.Module { return d.connect.Module(d.dialFromEndpoint) }},
 	{new(autoscaling.Service).AWS, func(d *daemon) module.Module { return d.scaling.Module() }},
 	{new(elb.Service).AWS, func(d *daemon) module.Module { return d.elb.Module() }},
 	{new(elbv2.Service).AWS, func(d *daemon) module.Module { return d.elbv2.Module() }},
@@ -273,6 +276,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Faults: d.faults,
 		Log:    d.log,
 	})
+	d.connect = ec2instanceconnect.New(ec2instanceconnect.Config{EC2: d.ec2, Calls: d.server, Authorize: d.authorizer.AuthorizeTargets})
 	d.quotas = servicequotas.New(servicequotas.Config{Store: d.store, Providers: quotas.providers(d.ec2)})
 	if err := d.quotas.Resume(ctx); err != nil {
 		return err
@@ -354,7 +358,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.machines, err = compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
-		Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
+		ConnectKeys: d.connect.Keys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
 	})
 	if err != nil {

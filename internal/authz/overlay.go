@@ -222,7 +222,7 @@ var aliases = map[string]string{
 
 // owners map resource types to the service that owns them, if it is another one.
 var owners = map[string]string{
-	"sts/role": "iam", "ssm/instance": "ec2",
+	"sts/role": "iam", "ssm/instance": "ec2", "ec2-instance-connect/instance": "ec2", "ec2-instance-connect/instance-connect-endpoint": "ec2",
 }
 
 // arnRules fix ARNs that the pattern alone gets wrong.

@@ -110,6 +110,11 @@ func (i *invocation) record(status int, out any, err error) {
 	if i.s.cfg.Journal == nil {
 		return
 	}
+	i.write(status, i.trail(out, err), err, i.handler != nil && (i.handler.readOnly || i.handler.DataEvent))
+}
+
+// write records a call. event is what CloudTrail records, or nil. Successful reads may be dropped.
+func (i *invocation) write(status int, event *trailEvent, err error, read bool) {
 	fields := map[string]any{
 		"requestId": i.call.RequestID, "service": i.call.Service, "operation": i.call.Operation,
 		"principal": i.call.Principal.ARN, "accessKeyId": i.call.Principal.AccessKeyID,
@@ -129,9 +134,9 @@ func (i *invocation) record(status int, out any, err error) {
 	if by := i.call.By(); by != "" {
 		fields["invokedBy"] = by
 	}
-	if e := i.trail(out, err); e != nil {
-		fields["event"] = e
-		if owners := e.shared(); owners != nil {
+	if event != nil {
+		fields["event"] = event
+		if owners := event.shared(); owners != nil {
 			i.s.cfg.Journal.Append(journal.Entry{
 				Time: i.start, Account: owners.RecipientAccountID, Region: i.call.Region, Kind: journal.KindCall,
 				Fields: map[string]any{"requestId": i.call.RequestID, "service": i.call.Service, "operation": i.call.Operation, "event": owners},
@@ -140,6 +145,6 @@ func (i *invocation) record(status int, out any, err error) {
 	}
 	i.s.cfg.Journal.Append(journal.Entry{
 		Time: i.start, Account: i.account(), Region: i.call.Region, Kind: journal.KindCall,
-		Minor: err == nil && i.handler != nil && (i.handler.readOnly || i.handler.DataEvent), Fields: fields,
+		Minor: err == nil && read, Fields: fields,
 	})
 }

@@ -97,33 +97,45 @@ func (i *invocation) trail(out any, err error) *trailEvent {
 	if i.handler == nil || account == "" || i.handler.DataEvent || i.handler.readOnly && i.denial == nil && i.fault == nil {
 		return nil
 	}
-	e := &trailEvent{
-		EventVersion: "1.11", UserIdentity: i.identity(out),
-		EventTime: timeText(i.start), EventSource: i.service.SigningName + ".amazonaws.com", EventName: i.call.Operation,
-		AWSRegion: i.call.Region, SourceIPAddress: sourceText(&i.call), UserAgent: clipped(i.call.UserAgent),
-		RequestParameters: bounded("requestParameters", i.parameters(err)),
-		RequestID:         i.call.RequestID, EventID: ids.UUID(), ReadOnly: i.handler.readOnly || trailReads[i.service.Name+"."+i.call.Operation],
-		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: account,
-		VPCEndpointID: i.call.VPCEndpoint.ID, EventCategory: "Management", TLSDetails: i.tlsDetails(),
-	}
-	var api smithy.APIError
-	switch {
-	case errors.As(err, &api):
-		e.ErrorCode, e.ErrorMessage = i.errorName(api.ErrorCode()), clipped(api.ErrorMessage())
-		switch { // both as seen in records of EC2 and other services
-		case i.service.Protocol == model.ProtocolEC2:
-			e.ErrorCode = ec2Side(err) + "." + e.ErrorCode
-		case i.denial != nil:
-			e.ErrorCode = "AccessDenied"
-		}
-	case out != nil:
+	e := i.event()
+	e.UserIdentity, e.RecipientAccountID = i.identity(out), account
+	e.RequestParameters = bounded("requestParameters", i.parameters(err))
+	e.ReadOnly = i.handler.readOnly || trailReads[i.service.Name+"."+i.call.Operation]
+	if !i.fail(e, err) && out != nil {
 		e.Resources = i.resources(out)
-		if e.ReadOnly && i.service.Name != "sts" {
-			break
+		if !e.ReadOnly || i.service.Name == "sts" {
+			e.ResponseElements = bounded("responseElements", wire.TrailResponse(i.handler.model, out, i.call.RequestID))
 		}
-		e.ResponseElements = bounded("responseElements", wire.TrailResponse(i.handler.model, out, i.call.RequestID))
 	}
 	return e
+}
+
+// event returns what is known of a call without its operation.
+func (i *invocation) event() *trailEvent {
+	return &trailEvent{
+		EventVersion: "1.11", UserIdentity: identityOf(&i.call),
+		EventTime: timeText(i.start), EventSource: i.service.SigningName + ".amazonaws.com", EventName: i.call.Operation,
+		AWSRegion: i.call.Region, SourceIPAddress: sourceText(&i.call), UserAgent: clipped(i.call.UserAgent),
+		RequestID: i.call.RequestID, EventID: ids.UUID(),
+		EventType: "AwsApiCall", ManagementEvent: true, RecipientAccountID: i.call.Account,
+		VPCEndpointID: i.call.VPCEndpoint.ID, EventCategory: "Management", TLSDetails: i.tlsDetails(),
+	}
+}
+
+// fail adds an error of AWS's to an event. It reports whether err is one.
+func (i *invocation) fail(e *trailEvent, err error) bool {
+	var api smithy.APIError
+	if !errors.As(err, &api) {
+		return false
+	}
+	e.ErrorCode, e.ErrorMessage = i.errorName(api.ErrorCode()), clipped(api.ErrorMessage())
+	switch { // both as seen in records of EC2 and other services
+	case i.service.Protocol == model.ProtocolEC2:
+		e.ErrorCode = ec2Side(err) + "." + e.ErrorCode
+	case i.denial != nil:
+		e.ErrorCode = "AccessDenied"
+	}
+	return true
 }
 
 // shared returns e as the account that owns the resource gets it, or nil if that is the caller's own account. All

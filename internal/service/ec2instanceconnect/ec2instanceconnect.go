@@ -1,0 +1,204 @@
+// Package ec2instanceconnect answers the EC2 Instance Connect API. SendSSHPublicKey gives a user of an instance a public key
+// for a minute: the instance's metadata has it, and its SSH server asks there. OpenTunnel, which is a WebSocket and not a
+// request of the API, connects a client through an Instance Connect endpoint (tunnel.go).
+//
+// Keys are in memory only, because they live so short. The package knows the network and machines through its Config. Only
+// the composition root imports it.
+package ec2instanceconnect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsconnect "github.com/aws/aws-sdk-go-v2/service/ec2instanceconnect"
+	connecttypes "github.com/aws/aws-sdk-go-v2/service/ec2instanceconnect/types"
+	"golang.org/x/crypto/ssh"
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/module"
+)
+
+// keyLife is how long a key is valid.
+// https://docs.aws.amazon.com/ec2-instance-connect/latest/APIReference/API_SendSSHPublicKey.html
+const keyLife = time.Minute
+
+// maxKeys is how many keys of an instance are valid at once.
+const maxKeys = 100
+
+// EC2 is the part of EC2 that is needed here.
+type EC2 interface {
+	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	DescribeInstanceConnectEndpoints(ctx context.Context, in *awsec2.DescribeInstanceConnectEndpointsInput) (*awsec2.DescribeInstanceConnectEndpointsOutput, error)
+}
+
+// Config is what the service needs. EC2 is required, and for OpenTunnel also Calls and Authorize.
+type Config struct {
+	EC2 EC2
+	// Calls identifies and records the callers of OpenTunnel.
+	Calls Calls
+	// Authorize authorizes a call on targets.
+	Authorize func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error
+	Clock     clock.WithDelayedExecution // nil means the real clock
+}
+
+// Service answers the operations.
+type Service struct {
+	cfg  Config
+	dial Dial
+
+	mu      sync.Mutex
+	keys    map[string][]key // by instance ID
+	tunnels map[string]int   // the number of open ones, by endpoint
+}
+
+// A key is one that was sent to an instance.
+type key struct {
+	user, line string
+	until      time.Time
+}
+
+// New returns the service.
+func New(cfg Config) *Service {
+	cfg.Clock = cmp.Or[clock.WithDelayedExecution](cfg.Clock, clock.RealClock{})
+	return &Service{cfg: cfg, keys: map[string][]key{}, tunnels: map[string]int{}}
+}
+
+// Module declares the service to the daemon. dial connects to instances.
+func (s *Service) Module(dial Dial) module.Module {
+	s.dial = dial
+	return module.Module{Service: s.AWS(), Resolver: resolver{}}
+}
+
+// AWS returns the service's registration with the AWS API server.
+func (s *Service) AWS() awsapi.Service {
+	return awsapi.Service{
+		Name:    "ec2-instance-connect",
+		Handler: s,
+		Operations: []awsapi.Operation{
+			{Name: "SendSSHPublicKey", Members: "AvailabilityZone InstanceId InstanceOSUser SSHPublicKey"},
+			{Name: "SendSerialConsoleSSHPublicKey", Members: "InstanceId SSHPublicKey SerialPort", Except: "there is no serial console: access to it is always disabled for the account, as it is on AWS at first"},
+		},
+	}
+}
+
+// A resolver tells authorization the condition key of SendSSHPublicKey. The instances are EC2's.
+type resolver struct{}
+
+// Resource implements authz.Resolver.
+func (resolver) Resource(context.Context, string, string, string, string) (authz.Resource, bool) {
+	return authz.Resource{}, false
+}
+
+// Targets implements authz.Targeter.
+func (resolver) Targets(_ context.Context, _ *awsapi.Call, in any) ([]authz.Target, bool) {
+	send, ok := in.(*awsconnect.SendSSHPublicKeyInput)
+	if !ok {
+		return nil, false
+	}
+	return []authz.Target{{Type: "instance", ID: *send.InstanceId, Keys: map[string][]string{"ec2:osuser": {*send.InstanceOSUser}}}}, true
+}
+
+// The texts are those of the API reference.
+// https://docs.aws.amazon.com/ec2-instance-connect/latest/APIReference/API_SendSerialConsoleSSHPublicKey.html
+
+func errNotFound() error {
+	return &connecttypes.EC2InstanceNotFoundException{Message: aws.String("The specified instance was not found.")}
+}
+
+func errState() error {
+	return &connecttypes.EC2InstanceStateInvalidException{Message: aws.String("Unable to connect because the instance is not in a valid state. Connecting to a stopped or terminated instance is not supported. If the instance is stopped, start your instance, and try to connect again.")}
+}
+
+func errArgs(text string) error {
+	return &connecttypes.InvalidArgsException{Message: aws.String(text)}
+}
+
+// running returns an instance of the caller's that is running.
+func (s *Service) running(ctx context.Context, id string) (ec2types.Instance, error) {
+	call := awsapi.CallFrom(ctx)
+	i, ok := s.cfg.EC2.InstanceByID(call.Account, call.Region, id)
+	if !ok || i.State == nil {
+		return i, errNotFound()
+	}
+	if i.State.Name != ec2types.InstanceStateNameRunning {
+		return i, errState()
+	}
+	return i, nil
+}
+
+// publicKey checks a key and returns its line for authorized_keys.
+func publicKey(text *string) (string, error) {
+	k, comment, options, rest, err := ssh.ParseAuthorizedKey([]byte(aws.ToString(text)))
+	if err != nil || len(options) > 0 || len(strings.TrimSpace(string(rest))) > 0 || k.Type() != ssh.KeyAlgoRSA && k.Type() != ssh.KeyAlgoED25519 {
+		return "", errArgs("Invalid SSH public key") // from memory
+	}
+	return strings.TrimSpace(strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k))) + " " + comment), nil
+}
+
+// SendSSHPublicKey lets a key log in to an instance as a user for a minute.
+func (s *Service) SendSSHPublicKey(ctx context.Context, in *awsconnect.SendSSHPublicKeyInput) (*awsconnect.SendSSHPublicKeyOutput, error) {
+	i, err := s.running(ctx, *in.InstanceId)
+	if err != nil {
+		return nil, err
+	}
+	if zone := aws.ToString(in.AvailabilityZone); zone != "" && (i.Placement == nil || aws.ToString(i.Placement.AvailabilityZone) != zone) {
+		return nil, errNotFound()
+	}
+	line, err := publicKey(in.SSHPublicKey)
+	if err != nil {
+		return nil, err
+	}
+	now := s.cfg.Clock.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.keys {
+		s.valid(id, now)
+	}
+	list := s.keys[*in.InstanceId]
+	s.keys[*in.InstanceId] = append(list[max(0, len(list)-maxKeys+1):], key{*in.InstanceOSUser, line, now.Add(keyLife)})
+	return &awsconnect.SendSSHPublicKeyOutput{RequestId: aws.String(awsapi.CallFrom(ctx).RequestID), Success: true}, nil
+}
+
+// valid removes the keys of an instance that have expired, and returns the others. The caller holds the lock.
+func (s *Service) valid(instanceID string, now time.Time) []key {
+	list := slices.DeleteFunc(s.keys[instanceID], func(k key) bool { return !now.Before(k.until) })
+	if s.keys[instanceID] = list; len(list) == 0 {
+		delete(s.keys, instanceID)
+	}
+	return list
+}
+
+// Keys returns the keys that may log in to an instance now, by user.
+func (s *Service) Keys(instanceID string) map[string][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out map[string][]string
+	for _, k := range s.valid(instanceID, s.cfg.Clock.Now()) {
+		if out == nil {
+			out = map[string][]string{}
+		}
+		out[k.user] = append(out[k.user], k.line)
+	}
+	return out
+}
+
+// SendSerialConsoleSSHPublicKey refuses, because EC2's EnableSerialConsoleAccess is not handled: access is disabled for
+// every account, as it is on AWS until someone enables it.
+func (s *Service) SendSerialConsoleSSHPublicKey(ctx context.Context, in *awsconnect.SendSerialConsoleSSHPublicKeyInput) (*awsconnect.SendSerialConsoleSSHPublicKeyOutput, error) {
+	if _, err := s.running(ctx, *in.InstanceId); err != nil {
+		return nil, err
+	}
+	if _, err := publicKey(in.SSHPublicKey); err != nil {
+		return nil, err
+	}
+	return nil, &connecttypes.SerialConsoleAccessDisabledException{Message: aws.String("Your account is not authorized to use the EC2 Serial Console. To authorize your account, run the EnableSerialConsoleAccess API. For more information, see EnableSerialConsoleAccess in the Amazon EC2 API Reference.")}
+}
