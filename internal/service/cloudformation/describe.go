@@ -193,7 +193,7 @@ func (s *Service) DescribeStackResources(ctx context.Context, in *awscloudformat
 		}
 	case in.PhysicalResourceId != nil:
 		for _, item := range resources.All(s.store, sc.All()) {
-			if item.Value.PhysicalID == *in.PhysicalResourceId && item.Value.Status != cloudformationtypes.ResourceStatusDeleteComplete {
+			if item.Value.shown() == *in.PhysicalResourceId && item.Value.Status != cloudformationtypes.ResourceStatusDeleteComplete {
 				if rec, err := stacks.Get(s.store, sc.Key(item.Value.Stack)); err == nil {
 					f, ok = foundStack{sc.Key(item.Value.Stack), rec}, true
 				}

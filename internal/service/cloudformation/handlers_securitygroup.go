@@ -12,9 +12,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
+const securityGroup = "AWS::EC2::SecurityGroup"
+
 func securityGroupHandlers() map[string]handler {
 	return map[string]handler{
-		"AWS::EC2::SecurityGroup": {
+		securityGroup: {
 			input: &awsec2.CreateSecurityGroupInput{}, own: "Tags GroupDescription GroupName SecurityGroupIngress SecurityGroupEgress",
 			find:    byTags("security-group"),
 			inPlace: "SecurityGroupIngress SecurityGroupEgress Tags",
@@ -29,6 +31,7 @@ func securityGroupHandlers() map[string]handler {
 				if err != nil {
 					return "", err
 				}
+				r.given = map[string]any{"GroupName": *in.GroupName}
 				return *out.GroupId, nil
 			},
 			settle: func(r *request) error {

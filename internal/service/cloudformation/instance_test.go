@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -11,6 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -84,4 +90,41 @@ func TestSignalsOfInstances(t *testing.T) {
 	if status, body := w.asInstance(t, "i-1", signed, signal...); status != 400 || !strings.Contains(body, `"Code":"ValidationError","Message":"Stack `+id+` is in CREATE_COMPLETE state and cannot be signaled"`) {
 		t.Errorf("%d %s", status, body)
 	}
+}
+
+// TestGroupWithoutVPC refers to a security group of the default VPC by its name, as old templates do.
+func TestGroupWithoutVPC(t *testing.T) {
+	w, ctx := newWide(t), t.Context()
+	image, ok := images.EKS(testkit.Region, images.AL2023, "1.36", "x86_64", "")
+	if !ok {
+		t.Fatal("no image")
+	}
+	body := func(port int) string {
+		return fmt.Sprintf(`
+Resources:
+  G: {Type: AWS::EC2::SecurityGroup, Properties: {GroupDescription: ssh, SecurityGroupIngress: [{IpProtocol: tcp, FromPort: %d, ToPort: 22, CidrIp: 0.0.0.0/0}]}}
+  I: {Type: AWS::EC2::Instance, Properties: {ImageId: %s, InstanceType: t3.micro, SecurityGroups: [!Ref G]}}
+Outputs:
+  Name: {Value: !Ref G}
+  ID: {Value: !GetAtt G.GroupId}
+`, port, image.ID)
+	}
+	id := w.create(t, "old", body(22))
+	out := w.outputs(w.want(t, id, "CREATE_COMPLETE"))
+	if !strings.HasPrefix(out["Name"], "old-G-") || !strings.HasPrefix(out["ID"], "sg-") {
+		t.Errorf("%v", out)
+	}
+	r := testkit.Must(w.DescribeStackResources(ctx, &awscloudformation.DescribeStackResourcesInput{PhysicalResourceId: aws.String(out["Name"])}))(t).StackResources
+	if len(r) != 2 || *r[0].PhysicalResourceId != out["Name"] {
+		t.Errorf("%+v", r)
+	}
+	i := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{*r[1].PhysicalResourceId}}))(t).Reservations[0].Instances[0]
+	if len(i.SecurityGroups) != 1 || *i.SecurityGroups[0].GroupId != out["ID"] {
+		t.Errorf("%+v", i.SecurityGroups)
+	}
+	if _, script := w.update(t, id, body(20), "UPDATE_COMPLETE"); strings.Contains(script, "I UPDATE") {
+		t.Error(script)
+	}
+	w.delete(t, id)
+	w.want(t, id, "DELETE_COMPLETE")
 }

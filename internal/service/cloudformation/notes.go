@@ -136,9 +136,21 @@ func (s *Service) noteResource(tx *store.Tx, stack store.Key, op operationRecord
 // resource.
 func (rec *resourceRecord) shown() string {
 	if rec.PhysicalID == "" && rec.Old != nil {
-		return rec.Old.PhysicalID
+		return rec.Old.shownAs(rec.Type)
 	}
-	return rec.PhysicalID
+	return rec.shownAs(rec.Type)
+}
+
+// shownAs returns the physical ID that clients see and that Ref returns. A security group without a VpcId is known by
+// its name. https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-ec2-securitygroup.html
+func (st *resourceState) shownAs(typ string) string {
+	if typ == securityGroup && st.PhysicalID != "" && !st.properties().Has("VpcId") {
+		attributes := &resourceState{Properties: st.Attributes}
+		if name, ok := template.Text(attributes.properties().Get("GroupName")); ok {
+			return name
+		}
+	}
+	return st.PhysicalID
 }
 
 // masked hides the values of NoEcho parameters.

@@ -277,7 +277,7 @@ func parameter(rec *stackRecord, name string) string {
 // Ref implements template.Runtime.
 func (p *planner) Ref(id string) (string, error) {
 	if had, ok := p.had[id]; ok && p.fates[id] < replaced && had.PhysicalID != "" {
-		return had.PhysicalID, nil
+		return had.shownAs(had.Type), nil
 	}
 	return unknown, nil
 }

@@ -35,7 +35,7 @@ func (rt *runtime) Ref(id string) (string, error) {
 	if !ok || rec.PhysicalID == "" {
 		return "", fmt.Errorf("resource %s is not there", id)
 	}
-	return rec.PhysicalID, nil
+	return rec.shownAs(rec.Type), nil
 }
 
 // GetAtt implements template.Runtime.
