@@ -20,8 +20,8 @@ func (s *Service) AWS() awsapi.Service {
 				resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
 				kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.ipFamily
 				kubernetesNetworkConfig.elasticLoadBalancing.enabled computeConfig.enabled storageConfig.blockStorage.enabled
-				zonalShiftConfig.enabled bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
-			Except: "Auto Mode or zonal shift switched on, ipFamily ipv6",
+				zonalShiftConfig.enabled controlPlaneScalingConfig.tier bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
+			Except: "Auto Mode switched on, ipFamily ipv6. The scaling tier and the switch for zonal shifts are stored; control planes have one size, and no zonal shift can be started",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {
@@ -34,7 +34,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "DeleteCluster", Members: "name"},
 		{
 			Name: "UpdateClusterConfig",
-			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection
+			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection zonalShiftConfig.enabled controlPlaneScalingConfig.tier
 				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.endpointPrivateAccess
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds`,
 		},

@@ -139,6 +139,24 @@ func TestDeletionProtection(t *testing.T) {
 	wantError(t, err, "InvalidRequestException", "Cluster dev has deletion protection enabled. Disable deletion protection before deleting the cluster.")
 }
 
+func TestSettingsThatAreStored(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	up := w.mustUpdate(&awseks.UpdateClusterConfigInput{ZonalShiftConfig: &ekstypes.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}})
+	if up.Type != ekstypes.UpdateTypeZonalShiftConfigUpdate || *up.Params[0].Value != `{"enabled":true}` {
+		t.Errorf("%+v", up)
+	}
+	up = w.mustUpdate(&awseks.UpdateClusterConfigInput{ControlPlaneScalingConfig: &ekstypes.ControlPlaneScalingConfig{Tier: ekstypes.ProvisionedControlPlaneTierTierXl}})
+	if up.Type != ekstypes.UpdateTypeControlPlaneScalingConfigUpdate || *up.Params[0].Value != "standard" || *up.Params[1].Value != "tier-xl" {
+		t.Errorf("%+v", up)
+	}
+	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); !*c.ZonalShiftConfig.Enabled || c.ControlPlaneScalingConfig.Tier != "tier-xl" {
+		t.Errorf("%+v %+v", c.ZonalShiftConfig, c.ControlPlaneScalingConfig)
+	}
+	_, err := w.update(&awseks.UpdateClusterConfigInput{ControlPlaneScalingConfig: &ekstypes.ControlPlaneScalingConfig{Tier: "tier-9xl"}})
+	wantError(t, err, "InvalidParameterException", "")
+}
+
 func TestTags(t *testing.T) {
 	w := newWorld(t)
 	c := w.cluster("dev", ekstypes.AuthenticationModeApi)

@@ -171,27 +171,36 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	if err != nil {
 		return nil, err
 	}
+	if err := checkTier(name, in.ControlPlaneScalingConfig); err != nil {
+		return nil, err
+	}
+	var zonalShift *ekstypes.ZonalShiftConfigResponse
+	if in.ZonalShiftConfig != nil {
+		zonalShift = &ekstypes.ZonalShiftConfigResponse{Enabled: new(aws.ToBool(in.ZonalShiftConfig.Enabled))}
+	}
 	now := s.Now()
 	creatorARN, creatorID := access.IdentityOf(call.Principal)
 	return &record.Cluster{
 		Cluster: ekstypes.Cluster{
-			Name:                    &name,
-			Arn:                     new(arn.New("eks", call.Region, call.Account, "cluster/"+name)),
-			CreatedAt:               &now,
-			Version:                 &version,
-			PlatformVersion:         &v.PlatformVersion,
-			RoleArn:                 in.RoleArn,
-			ResourcesVpcConfig:      vpc,
-			KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: &cidr, IpFamily: ekstypes.IpFamilyIpv4, ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: new(false)}},
-			Logging:                 loggingOf(logs),
-			Status:                  ekstypes.ClusterStatusCreating,
-			CertificateAuthority:    &ekstypes.Certificate{},
-			AccessConfig:            config,
-			UpgradePolicy:           upgrade,
-			DeletionProtection:      new(in.DeletionProtection != nil && *in.DeletionProtection),
-			Health:                  &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
-			EncryptionConfig:        encryption,
-			Tags:                    base.TagsOrEmpty(in.Tags),
+			Name:                      &name,
+			Arn:                       new(arn.New("eks", call.Region, call.Account, "cluster/"+name)),
+			CreatedAt:                 &now,
+			Version:                   &version,
+			PlatformVersion:           &v.PlatformVersion,
+			RoleArn:                   in.RoleArn,
+			ResourcesVpcConfig:        vpc,
+			KubernetesNetworkConfig:   &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: &cidr, IpFamily: ekstypes.IpFamilyIpv4, ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: new(false)}},
+			Logging:                   loggingOf(logs),
+			Status:                    ekstypes.ClusterStatusCreating,
+			CertificateAuthority:      &ekstypes.Certificate{},
+			AccessConfig:              config,
+			UpgradePolicy:             upgrade,
+			DeletionProtection:        new(in.DeletionProtection != nil && *in.DeletionProtection),
+			Health:                    &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
+			EncryptionConfig:          encryption,
+			ZonalShiftConfig:          zonalShift,
+			ControlPlaneScalingConfig: in.ControlPlaneScalingConfig,
+			Tags:                      base.TagsOrEmpty(in.Tags),
 		},
 		UID:               ids.UUID(),
 		Creator:           record.Identity{ARN: creatorARN, ID: creatorID},
@@ -281,8 +290,6 @@ func refuseSwitches(in *awseks.CreateClusterInput) error {
 		return awserr.NotImplemented("EKS Auto Mode (storageConfig.blockStorage.enabled)")
 	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.ElasticLoadBalancing != nil && on(in.KubernetesNetworkConfig.ElasticLoadBalancing.Enabled):
 		return awserr.NotImplemented("EKS Auto Mode (kubernetesNetworkConfig.elasticLoadBalancing.enabled)")
-	case in.ZonalShiftConfig != nil && on(in.ZonalShiftConfig.Enabled):
-		return awserr.NotImplemented("zonal shift (zonalShiftConfig.enabled)")
 	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.IpFamily == ekstypes.IpFamilyIpv6:
 		return awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
 	}

@@ -319,6 +319,12 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, u
 	if up.DeletionProtection != nil {
 		c.Cluster.DeletionProtection = up.DeletionProtection
 	}
+	if up.ZonalShift != nil {
+		c.Cluster.ZonalShiftConfig = &ekstypes.ZonalShiftConfigResponse{Enabled: up.ZonalShift}
+	}
+	if up.Tier != "" {
+		c.Cluster.ControlPlaneScalingConfig = &ekstypes.ControlPlaneScalingConfig{Tier: up.Tier}
+	}
 	if up.AuthenticationMode == "" {
 		return nil
 	}

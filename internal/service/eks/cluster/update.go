@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -29,7 +30,7 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 		return &awseks.UpdateClusterConfigOutput{Update: done}, err
 	}
 	kinds := 0
-	for _, given := range []bool{in.AccessConfig != nil, in.ResourcesVpcConfig != nil, in.Logging != nil, in.UpgradePolicy != nil, in.DeletionProtection != nil} {
+	for _, given := range []bool{in.AccessConfig != nil, in.ResourcesVpcConfig != nil, in.Logging != nil, in.UpgradePolicy != nil, in.DeletionProtection != nil, in.ZonalShiftConfig != nil, in.ControlPlaneScalingConfig != nil} {
 		if given {
 			kinds++
 		}
@@ -96,9 +97,36 @@ func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *a
 		up := s.NewUpdate(ekstypes.UpdateTypeDeletionProtectionUpdate, base.UpdateParam(ekstypes.UpdateParamTypeDeletionProtection, strconv.FormatBool(*in.DeletionProtection)))
 		up.DeletionProtection = in.DeletionProtection
 		return up, nil
+	case in.ZonalShiftConfig != nil:
+		on := aws.ToBool(in.ZonalShiftConfig.Enabled)
+		up := s.NewUpdate(ekstypes.UpdateTypeZonalShiftConfigUpdate, base.UpdateParam(ekstypes.UpdateParamTypeZonalShiftConfig, base.JSON(map[string]any{"enabled": on})))
+		up.ZonalShift = &on
+		return up, nil
+	case in.ControlPlaneScalingConfig != nil:
+		if err := checkTier(name, in.ControlPlaneScalingConfig); err != nil {
+			return nil, err
+		}
+		to := cmp.Or(in.ControlPlaneScalingConfig.Tier, ekstypes.ProvisionedControlPlaneTierStandard)
+		from := ekstypes.ProvisionedControlPlaneTierStandard
+		if c := rec.Cluster.ControlPlaneScalingConfig; c != nil {
+			from = cmp.Or(c.Tier, from)
+		}
+		up := s.NewUpdate(ekstypes.UpdateTypeControlPlaneScalingConfigUpdate,
+			base.UpdateParam(ekstypes.UpdateParamTypePreviousTier, string(from)), base.UpdateParam(ekstypes.UpdateParamTypeUpdatedTier, string(to)))
+		up.Tier = to
+		return up, nil
 	default:
 		return s.loggingChange(rec, in.Logging)
 	}
+}
+
+// checkTier checks the scaling tier of a control plane, which is optional.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_ControlPlaneScalingConfig.html
+func checkTier(cluster string, in *ekstypes.ControlPlaneScalingConfig) error {
+	if in != nil && in.Tier != "" && !slices.Contains(in.Tier.Values(), in.Tier) {
+		return ekserr.InvalidParameter(cluster, "Invalid control plane scaling tier: %s", in.Tier)
+	}
+	return nil
 }
 
 // accessChange checks a change of the authentication mode, which can advance by one step and never

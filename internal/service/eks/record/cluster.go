@@ -126,12 +126,14 @@ type Update struct {
 	Token     string
 	Request   string
 	// Changes to the cluster record that take effect when the update succeeds.
-	VPC                *VPCChange                  `json:",omitempty"`
-	AuthenticationMode ekstypes.AuthenticationMode `json:",omitempty"`
-	SupportType        ekstypes.SupportType        `json:",omitempty"`
-	DeletionProtection *bool                       `json:",omitempty"`
-	Encryption         *KeyGrant                   `json:",omitempty"`
-	Logging            *LoggingChange              `json:",omitempty"`
+	VPC                *VPCChange                           `json:",omitempty"`
+	AuthenticationMode ekstypes.AuthenticationMode          `json:",omitempty"`
+	SupportType        ekstypes.SupportType                 `json:",omitempty"`
+	DeletionProtection *bool                                `json:",omitempty"`
+	ZonalShift         *bool                                `json:",omitempty"`
+	Tier               ekstypes.ProvisionedControlPlaneTier `json:",omitempty"`
+	Encryption         *KeyGrant                            `json:",omitempty"`
+	Logging            *LoggingChange                       `json:",omitempty"`
 	// Version is the Kubernetes version to change to, up or down.
 	Version          string `json:",omitempty"`
 	IdentityProvider string `json:",omitempty"` // the name of the one that Update.Type adds or removes

@@ -24,7 +24,7 @@ var (
 	Clusters      = store.NewCollection[Cluster]("eks", "cluster", store.Same) // version 2 has Upgraded
 	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup")
 	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
-	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider
+	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider, 5 ZonalShift and Tier
 )
 
 // ClusterKey returns the key of the caller's cluster with a name.
