@@ -27,7 +27,11 @@ func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from
 	if !ok {
 		return nil, refusedBy(to, port) // what AWS manages accepts no such connections here
 	}
-	return m.enter(ctx, id, address, port, v)
+	conn, err := m.enter(ctx, id, address, port, v)
+	if err != nil {
+		return nil, err
+	}
+	return m.network.track(conn, machine.Instance{Account: account, Region: region}, to, v), nil
 }
 
 // admit returns the verdict that lets a client connect.
