@@ -69,6 +69,9 @@ const stacksAtOnce = 64
 
 // Run works on stacks until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
+	if err := s.dropOrphans(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
 	var levels []reconcile.Config
 	for depth := range maxDepth { // each has its own workers, because stacks wait for those nested in them
 		levels = append(levels, reconcile.Config{

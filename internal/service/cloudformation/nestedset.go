@@ -9,6 +9,7 @@ import (
 	cloudformationtypes "github.com/aws/aws-sdk-go-v2/service/cloudformation/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -93,6 +94,29 @@ func (s *Service) dropNestedSets(ctx context.Context, f *foundSet) error {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			changeSets.Delete(tx, set.key)
 			return dropReview(tx, set.stack.key)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropOrphans deletes the change sets of nested stacks whose root was not stored, because an earlier daemon was killed
+// while it created them.
+func (s *Service) dropOrphans(ctx context.Context) error {
+	begun := s.now()
+	for _, item := range changeSets.All(s.store, store.Scope{}) {
+		if item.Value.Root == "" || !item.Value.Created.Before(begun) {
+			continue
+		}
+		sc := scopeAt(item.Key)
+		if _, err := findSet(s.store, sc, &item.Value.Root, nil); awserr.CodeOf(err) != "ChangeSetNotFound" {
+			continue
+		}
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			changeSets.Delete(tx, item.Key)
+			return dropReview(tx, sc.Key(item.Value.Stack))
 		})
 		if err != nil {
 			return err

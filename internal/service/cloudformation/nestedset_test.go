@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
@@ -19,8 +20,13 @@ import (
 // set that can still be executed must have those of its nested stacks, which no other state may differ from.
 func TestSetsFailTogether(t *testing.T) {
 	var left atomic.Int64 // the number of transactions until one fails, if positive
+	var dead atomic.Bool  // whether all fail
+	var kill atomic.Pointer[func()]
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, BeforeCommit: func(context.Context) error {
-		if left.Add(-1) == 0 {
+		if fn := kill.Load(); fn != nil {
+			(*fn)()
+		}
+		if left.Add(-1) == 0 || dead.Load() {
 			return awserr.New("Interrupted", "the daemon was killed")
 		}
 		return nil
@@ -86,5 +92,43 @@ func TestSetsFailTogether(t *testing.T) {
 	}
 	if now := states(set.ChangeSetId); now != executed {
 		t.Error(now)
+	}
+
+	// A daemon that is killed while it creates the change sets leaves nothing behind.
+	for nth := 1; ; nth++ {
+		stack := fmt.Sprintf("killed%d", nth)
+		var commits atomic.Int64
+		kill.Store(new(func() {
+			if commits.Add(1) == int64(nth) {
+				dead.Store(true)
+			}
+		}))
+		_, err := w.CreateChangeSet(ctx, &awscloudformation.CreateChangeSetInput{StackName: &stack, ChangeSetName: aws.String("set"), ChangeSetType: "CREATE", TemplateBody: &body, IncludeNestedStacks: aws.Bool(true)})
+		kill.Store(nil)
+		dead.Store(false)
+		want := 0
+		if err == nil {
+			want = 3 // the root and its nested stacks
+		}
+		stop, ended := w.run(w.front)
+		testkit.Eventually(t, 20*time.Second, func() error {
+			n := 0
+			for _, st := range testkit.Must(w.DescribeStacks(ctx, nil))(t).Stacks {
+				if strings.HasPrefix(*st.StackName, stack) {
+					n++
+				}
+			}
+			if n != want {
+				return fmt.Errorf("killed at transaction %d: %d stacks are left", nth, n)
+			}
+			return nil
+		})
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err == nil {
+			break
+		}
 	}
 }
