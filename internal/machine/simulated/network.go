@@ -36,6 +36,24 @@ func (c *Computer) Listen(port int, l Listener) (stop func()) {
 	}
 }
 
+// Ports returns the TCP ports on which programs listen, and whether only on localhost.
+func (c *Computer) Ports() map[int]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := map[int]bool{}
+	for port, l := range c.listeners {
+		out[port] = l.Local
+	}
+	return out
+}
+
+// Attached returns the network interfaces that the machine has now.
+func (c *Computer) Attached() []machine.Interface {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.interfaces)
+}
+
 // Dial implements machine.Machine.
 func (c *Computer) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
 	if err := c.begin(); err != nil {

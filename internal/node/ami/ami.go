@@ -7,6 +7,7 @@
 package ami
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -41,7 +42,9 @@ type World struct {
 	// PrivateDNSName gets the instance's private DNS name from EC2 as the instance's role, by DescribeInstances. If
 	// nil, Instance.PrivateDNSName is used.
 	PrivateDNSName func(ctx context.Context) (string, error)
-	Clock          clock.Clock
+	// Surroundings are for the programs that look at the machine.
+	Surroundings Surroundings
+	Clock        clock.Clock
 	// Patience divides the waits between the attempts of programs. 1 waits as long as AWS's programs do.
 	Patience int
 }
@@ -51,6 +54,7 @@ type Machine struct {
 	In    machine.Instance
 	FS    *vfs.FS
 	world World
+	born  time.Time // when it booted
 
 	mu           sync.Mutex
 	services     map[string]*service
@@ -87,7 +91,7 @@ func New(in machine.Instance, world World) (*Machine, error) {
 		world.Patience = 1
 	}
 	m := &Machine{
-		In: in, FS: vfs.New(vfs.DefaultLimits, world.Clock.Now), world: world,
+		In: in, FS: vfs.New(vfs.DefaultLimits, world.Clock.Now), world: world, born: world.Clock.Now(),
 		services: map[string]*service{}, kubelet: make(chan struct{}, 1),
 	}
 	for _, name := range services(in.Image.Family) {
@@ -143,6 +147,9 @@ func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 		}
 	case "kubelet":
 		return m.kubeletCommand
+	}
+	if p := m.inspector(name); p != nil {
+		return p
 	}
 	if slices.Contains(cfnbootstrap.Programs, path.Base(name)) && (path.Dir(name) == "." || path.Dir(name) == "/opt/aws/bin") {
 		return m.cfn
@@ -236,6 +243,11 @@ func (m *Machine) failedToStart(err error) {
 		m.Klog("kubelet", 'E', "run.go:72", "command failed", "err", err) // k8s.io/component-base/cli, 1.36
 		m.setState("kubelet", restarting)
 	}
+}
+
+// Disk returns the size of the root volume in bytes, and how much of it a view of its files takes.
+func (m *Machine) Disk(files *vfs.FS) (total, used int64) {
+	return int64(cmp.Or(m.In.DiskGiB, 20)) << 30, files.Used()
 }
 
 // wait sleeps between the attempts of a program.

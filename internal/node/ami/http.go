@@ -45,6 +45,11 @@ func (m *Machine) Programs() []string {
 	if m.In.Image.Family == images.AL2023 {
 		out = append(out, "nodeadm")
 	}
+	for name := range inspectors {
+		if m.inspector(name) != nil && name != "getent" { // the shell has its own
+			out = append(out, name)
+		}
+	}
 	for _, name := range []string{"yum", "dnf", "rpm", "amazon-linux-extras"} {
 		if m.packageManager(name) != nil {
 			out = append(out, name)

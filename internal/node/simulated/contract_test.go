@@ -167,8 +167,23 @@ func TestProgramsSeeTheirMachine(t *testing.T) {
 		"journalctl -u containerd -o cat | tail -n 1": "Started containerd.service - containerd container runtime.\n",
 		"curl -s localhost:9 || echo $?":              "7\n",
 		"sudo -u ec2-user id -un":                     "ec2-user\n",
+		"ip -br a | awk '{print $1, $3}'":             "lo 127.0.0.1/8\nens5 10.0.0.1/32\n",
+		"ip link show dev ens5 | grep -c 'link/ether 02:00:00:00:00:01 '":            "1\n",
+		"ip route | awk '/^default/{print $5}'":                                      "ens5\n",
+		"ss -ltn | awk 'NR==1{print $1, $4, $5}'":                                    "State Local Address:Port\n",
+		"ps -e | grep -c containerd; ps aux | awk '$NF==\"aux\"{print $1}'":          "1\nroot\n",
+		"top -b -n1 | awk '/^Tasks/{print $3, $4}'":                                  "total, 1\n",
+		"free -m | awk '/^Mem/{print $2, $3}'":                                       "8192 0\n",
+		"df -h / | awk 'NR==2{print $1, $2, $6}'":                                    "/dev/nvme0n1p1 20G /\n",
+		"hostnamectl | grep -c 'Static hostname: " + nodeName + "'":                  "1\n",
+		"uptime | grep -c 'load average'":                                            "1\n",
+		"nc -z localhost 9":                                                          "Ncat: Connection refused.\n",
+		"iptables -S 2>/dev/null | head -n 1":                                        "-P INPUT ACCEPT\n",
+		"getent hosts localhost":                                                     "127.0.0.1       localhost localhost.localdomain localhost4 localhost4.localdomain4\n",
+		"dig +short example.com | head -n 1":                                         ";; communications error to 169.254.169.253#53: timed out\n",
+		"crictl pods; sudo -u ec2-user crictl ps 2>&1 | grep -c 'permission denied'": "POD ID              CREATED             STATE               NAME                NAMESPACE           ATTEMPT             RUNTIME\n1\n",
 	} {
-		if out, status := run(t, m, script); out != want || status != 0 {
+		if out, status := run(t, m, script); out != want || status != 0 && script[:2] != "nc" {
 			t.Errorf("%s: %q, status %d; want %q", script, out, status, want)
 		}
 	}

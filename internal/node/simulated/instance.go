@@ -40,6 +40,9 @@ type instance struct {
 	steps map[string]node.Step
 	// podSteps are what holds pods back, by namespace/name.
 	podSteps map[string][]node.Step
+	// current is the kubelet that runs, or nil, and sandboxes are the pods of the last one.
+	current   *kubelet
+	sandboxes []ami.Sandbox
 }
 
 func (m *instance) phase(p node.Phase, problem string) {

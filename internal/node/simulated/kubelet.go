@@ -77,6 +77,8 @@ type kubelet struct {
 	ipam           *ipamd
 	pods           map[types.UID]*pod
 	events         eventQueue
+	asks           chan func() // run by the goroutine of run
+	ended          chan struct{}
 
 	ready      bool // as the Node object says
 	lease      *coordinationv1.Lease
@@ -109,7 +111,7 @@ func newKubelet(m *instance, c *client, cfg *userdata.Config, sz size) *kubelet 
 		object:  nodeObject(m.in, cfg, name, sz, m.rt.clock.Now()),
 		hostIP:  m.in.PrivateIP,
 		maxPods: int(sz.maxPods),
-		pods:    map[types.UID]*pod{},
+		pods:    map[types.UID]*pod{}, asks: make(chan func()), ended: make(chan struct{}),
 	}
 	k.refs.k = k
 	k.allocatable = requests{
@@ -200,6 +202,8 @@ func (k *kubelet) run(ctx context.Context) {
 		k.statusDue = now
 	}
 
+	k.m.show(k)
+	defer k.m.hide(k)
 	updates := make(chan update, 16)
 	followed := make(chan struct{})
 	go func() {
@@ -215,6 +219,9 @@ func (k *kubelet) run(ctx context.Context) {
 		select {
 		case u := <-updates:
 			k.apply(u)
+			continue
+		case ask := <-k.asks:
+			ask()
 			continue
 		default:
 		}
@@ -232,6 +239,8 @@ func (k *kubelet) run(ctx context.Context) {
 		select {
 		case u := <-updates:
 			k.apply(u)
+		case ask := <-k.asks:
+			ask()
 		case <-timer.C():
 		case <-ctx.Done():
 		}

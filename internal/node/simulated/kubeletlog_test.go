@@ -57,6 +57,10 @@ func TestKubeletsStory(t *testing.T) {
 			`"Successfully registered node"`, `] "Fast updating node status as it just became ready"`,
 			`NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized`)
 		for script, want := range map[string]string{
+			"crictl ps | awk 'NR>1{print $(NF-4), $NF}'":                         "aws-node kube-system\n",
+			"crictl images | awk 'NR>1{print $2}'":                               "v1.20.4-eksbuild.2\n",
+			"ctr -n k8s.io c ls | grep -c amazon-k8s-cni":                        "1\n",
+			"ss -ltnp | grep -c '127.0.0.1:10248.*\"kubelet\"'":                  "1\n",
 			"systemctl is-active kubelet":                                        "active\n",
 			"jq -r .providerID /etc/kubernetes/kubelet/config.json":              "aws:///us-east-1a/i-0123456789abcdef0\n",
 			"grep -c node-labels=eks.amazonaws.com /etc/eks/kubelet/environment": "1\n",

@@ -24,6 +24,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -48,6 +49,10 @@ type Options struct {
 	// HTTP is an instance's way to reach AWS and everything else by HTTP. An error says why its network does not
 	// allow that. If nil, the instance has no network.
 	HTTP func(in machine.Instance) http.RoundTripper
+	// Resolve, Ping and Subnet show an instance its network: see ami.Surroundings. They may be nil.
+	Resolve func(ctx context.Context, in machine.Instance, name string) ([]netip.Addr, error)
+	Ping    func(ctx context.Context, in machine.Instance, host string) (netip.Addr, error)
+	Subnet  func(in machine.Instance, id string) netip.Prefix
 	// DescribeCluster calls EKS as the instance's role, through its network, for what a node needs to know about a
 	// cluster. If nil, EKS cannot be reached.
 	DescribeCluster func(ctx context.Context, in machine.Instance, region, name string) (node.ClusterInfo, error)

@@ -54,6 +54,13 @@ func (m *instance) Image() (*computers.Image, error) {
 		m.step(ctx, node.StepName, err, m.in.PrivateDNSName)
 		return m.in.PrivateDNSName, err
 	}
+	interfaceName := func(device int) string {
+		if m.in.Image.Family == images.AL2 {
+			return fmt.Sprintf("eth%d", device)
+		}
+		return fmt.Sprintf("ens%d", device+5)
+	}
+	world.Surroundings = m.surroundings(interfaceName)
 	programs, err := ami.New(m.in, world)
 	if err != nil {
 		return nil, err
@@ -66,12 +73,7 @@ func (m *instance) Image() (*computers.Image, error) {
 			Version: ami.SSHVersion(m.in.Image.Family), Running: func() bool { return programs.Active("sshd") },
 			Log: func(text string) { programs.Log("sshd", text) },
 		},
-		InterfaceName: func(device int) string {
-			if m.in.Image.Family == images.AL2 {
-				return fmt.Sprintf("eth%d", device)
-			}
-			return fmt.Sprintf("ens%d", device+5)
-		},
+		InterfaceName: interfaceName,
 	}, nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// getent supports the databases passwd, group and hosts, the last from /etc/hosts only.
-func getent(_ context.Context, c *Call) int {
+// getent supports the databases passwd, group and hosts. What is not in /etc/hosts is left to the machine.
+func getent(ctx context.Context, c *Call) int {
 	if len(c.Args) < 2 {
 		c.Fail("wrong number of arguments")
 		return 1
@@ -44,6 +44,11 @@ func getent(_ context.Context, c *Call) int {
 		return 1
 	}
 	if len(keys) > found {
+		if strings.Contains(c.Args[1], "hosts") && c.m != nil && c.m.outside != nil {
+			if status, ok := c.m.outside(ctx, c); ok { // by DNS
+				return status
+			}
+		}
 		return 2
 	}
 	return 0

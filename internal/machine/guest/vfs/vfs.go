@@ -61,6 +61,13 @@ func New(limits Limits, now func() time.Time) *FS {
 	return &FS{limits: limits, now: now, root: &inode{mode: fs.ModeDir | 0o755, modTime: now(), children: map[string]*inode{}}, files: 1}
 }
 
+// Used returns how many bytes the files have.
+func (f *FS) Used() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.bytes
+}
+
 // Limits returns the file system's limits.
 func (f *FS) Limits() Limits { return f.limits }
 

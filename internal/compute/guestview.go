@@ -1,0 +1,70 @@
+package compute
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// now returns the current network of an instance.
+func (g *guests) now(ctx context.Context, in machine.Instance) (*reach.Snapshot, error) {
+	return g.machines.network.since(ctx, in.Account, in.Region, time.Now())
+}
+
+// resolve answers as the DNS server of an instance's VPC does.
+func (g *guests) resolve(ctx context.Context, in machine.Instance, name string) ([]netip.Addr, error) {
+	s, err := g.now(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	r := s.Resolve(reach.At(in.ID), name)
+	if r.Silent {
+		return nil, noAnswer(in.PrivateIP, name)
+	}
+	if len(r.Addresses) == 0 {
+		return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+	}
+	return r.Addresses, nil
+}
+
+// errNoEcho says that nothing answers.
+var errNoEcho = errors.New("no echo")
+
+// ping reports whether a host answers an ICMP echo of an instance, and its address. Public addresses do not: no host of
+// the internet is reached.
+func (g *guests) ping(ctx context.Context, in machine.Instance, host string) (netip.Addr, error) {
+	s, err := g.now(ctx, in)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	v := s.CheckName(reach.Flow{From: reach.At(in.ID), Protocol: reach.ICMP}, host)
+	switch {
+	case v.Reachable && v.Destination.IsPrivate():
+		return v.Destination, nil
+	case v.Reachable:
+		return v.Destination, errNoEcho
+	}
+	return v.Destination, os.ErrDeadlineExceeded
+}
+
+// subnet returns the IPv4 range of a subnet.
+func (g *guests) subnet(in machine.Instance, id string) netip.Prefix {
+	s, err := g.now(context.Background(), in)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	if sn, ok := s.Get(id).(*reach.Subnet); ok {
+		for _, p := range sn.CIDRs {
+			if p.Addr().Is4() {
+				return p
+			}
+		}
+	}
+	return netip.Prefix{}
+}
