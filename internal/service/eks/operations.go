@@ -10,7 +10,11 @@ import (
 
 // AWS returns the service's table of operations for the AWS API server.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "eks", Handler: s, Refused: []awsapi.Refusal{
+		{Operations: "CreateCapability DescribeCapability ListCapabilities UpdateCapability DeleteCapability", Why: "capabilities are Argo CD, ACK and kro run by AWS, which are not part of Drydock; install their charts in the cluster instead"},
+		{Operations: "CreateEksAnywhereSubscription DescribeEksAnywhereSubscription ListEksAnywhereSubscriptions UpdateEksAnywhereSubscription DeleteEksAnywhereSubscription", Why: "a subscription buys support from AWS for clusters on your own hardware"},
+		{Operations: "RegisterCluster DeregisterCluster", Why: "the connector shows clusters from elsewhere in AWS's console only"},
+	}, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
 			// The handler answers the EKS Auto Mode switches: Drydock supports only off, and
