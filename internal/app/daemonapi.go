@@ -7,8 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strconv"
@@ -172,6 +175,10 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 		}
 	}
 	err = errors.Join(err, d.bytes.Reset(ctx, account), d.blobs.Reset(ctx, account))
+	// Other instances get the same addresses; drydock ssh must not take them for the old ones.
+	if gone := os.Remove(filepath.Join(d.cfg.DataDir, "ssh", "known_hosts")); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
 	if account == "" || account == awsapi.DefaultAccount {
 		err = errors.Join(err, d.iam.EnsureAccount(ctx, awsapi.DefaultAccount))
 		if !d.cfg.Listen.Addr().IsLoopback() { // keep the key that drydock env exported
