@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// maxOpen is how many files a client may have open, as OpenSSH's sftp-server allows.
+// maxOpen is how many files and folders a client may have open.
 const maxOpen = 128
 
 // umask is that of Amazon Linux.
@@ -405,13 +405,29 @@ func (f *files) Filelist(r *sftp.Request) (sftp.ListerAt, error) {
 	if err != nil {
 		return nil, err
 	}
+	if f.open.Add(1) > maxOpen {
+		f.open.Add(-1)
+		return nil, syscall.EMFILE
+	}
 	out := make(listing, 0, len(entries))
 	for _, e := range entries {
 		if i, err := e.Info(); err == nil {
 			out = append(out, i)
 		}
 	}
-	return out, nil
+	return &openFolder{out, f}, nil
+}
+
+// An openFolder is a listing that counts as an open file.
+type openFolder struct {
+	listing
+	f *files
+}
+
+// Close implements io.Closer.
+func (o *openFolder) Close() error {
+	o.f.open.Add(-1)
+	return nil
 }
 
 func (f *files) list(i fs.FileInfo, err error) (sftp.ListerAt, error) {

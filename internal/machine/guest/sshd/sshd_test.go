@@ -375,6 +375,37 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestOpenFiles: a client cannot have any number of files open, and closing some lets it open others.
+func TestOpenFiles(t *testing.T) {
+	c, err := sftp.NewClient(newWorld(t, Limits{}).mustLogin("ec2-user"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var open []*sftp.File
+	for range maxOpen {
+		f, err := c.Open("/etc/passwd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, f)
+	}
+	if _, err := c.Open("/etc/passwd"); err == nil {
+		t.Error("one more file")
+	}
+	if _, err := c.ReadDir("/etc"); err == nil {
+		t.Error("one more folder")
+	}
+	if err := open[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a listing is closed, too
+		if _, err := c.ReadDir("/etc"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestLimits: a client beyond a limit is turned away, and the others stay.
 func TestLimits(t *testing.T) {
 	w := newWorld(t, Limits{Connections: 2, Sessions: 1, Forwards: 1, Idle: 200 * time.Millisecond})
