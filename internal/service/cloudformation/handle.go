@@ -30,8 +30,8 @@ const (
 	bucketPrefix = "cloudformation-waitcondition-"
 	// handleLife is how long the URL can be used.
 	handleLife = 12 * time.Hour
-	// maxSignal bounds the size of a signal, maxSignals the number of signals to one handle, and
-	// maxReceived what its record keeps of them.
+	// maxSignal bounds the size of a signal to a handle, maxSignals the number of signals to one resource, and
+	// maxReceived what a handle's record keeps of them.
 	maxSignal   = 64 << 10
 	maxSignals  = 1000
 	maxReceived = 1 << 20

@@ -176,7 +176,7 @@ func (s *Service) SignalResource(ctx context.Context, in *awscloudformation.Sign
 		switch {
 		case !slices.Contains(signalable, rec.Type) || !strings.HasSuffix(string(rec.Status), "_IN_PROGRESS"):
 			return cannotSignal("Resource "+rec.LogicalID, string(rec.Status))
-		case slices.ContainsFunc(rec.Signals, func(have signalRecord) bool { return have.ID == *in.UniqueId }):
+		case len(rec.Signals) == maxSignals, slices.ContainsFunc(rec.Signals, func(have signalRecord) bool { return have.ID == *in.UniqueId }):
 			return nil
 		}
 		rec.Signals = append(slices.Clone(rec.Signals), signalRecord{ID: aws.ToString(in.UniqueId), Success: in.Status == cloudformationtypes.ResourceSignalStatusSuccess})

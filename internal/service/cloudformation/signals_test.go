@@ -103,3 +103,18 @@ func TestSignalTimeout(t *testing.T) {
 		t.Error(script)
 	}
 }
+
+// TestManySignals sends more signals than a record keeps.
+func TestManySignals(t *testing.T) {
+	w, ctx := newRunning(t), t.Context()
+	id := w.create(t, "many", waiting(`, "CreationPolicy": {"ResourceSignal": {"Count": 2000, "Timeout": "PT1H"}}`))
+	w.signal(t, id, "W", "0", "SUCCESS")
+	for n := range 1010 {
+		testkit.Must(w.SignalResource(ctx, &awscloudformation.SignalResourceInput{StackName: &id, LogicalResourceId: aws.String("W"), UniqueId: aws.String(fmt.Sprint(n)), Status: "SUCCESS"}))(t)
+	}
+	if n := strings.Count(w.script(t, id), "Received SUCCESS signal"); n != 1000 {
+		t.Errorf("%d signals are kept", n)
+	}
+	w.delete(t, id)
+	w.want(t, id, "DELETE_COMPLETE")
+}
