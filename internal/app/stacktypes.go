@@ -66,6 +66,17 @@ A property that is not handled fails the resource with the text of HTTP 501: non
 	fmt.Fprintf(&b, "\nThere are %d types.\n", len(types))
 	fmt.Fprintf(&b, "\n## Drift and imports\n\nDrift is looked for in %s, and change sets of the type IMPORT take them. Resources of other types stay NOT_CHECKED, and a property that the type's reader does not know counts as equal.\n", quoted(cloudformation.TypesRead()))
 	b.WriteString(`
+## Templates
+
+All functions, sections and policies of templates work, except for these. Each fails with an error that says so:
+
+- the section Hooks, and transforms other than AWS::Include and AWS::LanguageExtensions: AWS::Serverless and macros run in Lambda
+- functions in Ref, which AWS::LanguageExtensions allows
+- Fn::GetAZs of another region than the stack's
+- dynamic references to services other than ssm, ssm-secure and secretsmanager
+
+DeletionPolicy Snapshot makes a snapshot of an AWS::EC2::Volume. For other types it has no effect, as on AWS.
+
 ## Custom resources
 
 AWS sends the requests of custom resources to Lambda functions and SNS topics. Drydock does not: AWS::CloudFormation::CustomResource and Custom::* fail with a reason that names the

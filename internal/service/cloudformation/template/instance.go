@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,6 +112,9 @@ func (t *Template) bind(env Environment, params map[string]any) (*Instance, erro
 	if err := i.checkResources(rs); err != nil {
 		return nil, err
 	}
+	if err := i.resolvePolicies(); err != nil {
+		return nil, err
+	}
 	for _, o := range os {
 		ok, err := holds(o.condition, "Outputs")
 		if err != nil {
@@ -124,6 +128,29 @@ func (t *Template) bind(env Environment, params map[string]any) (*Instance, erro
 		return nil, err
 	}
 	return i, i.checkCycles()
+}
+
+// resolvePolicies resolves the functions in DeletionPolicy and UpdateReplacePolicy.
+// https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/transform-aws-languageextensions.html
+func (i *Instance) resolvePolicies() error {
+	for _, r := range i.Resources {
+		for n, name := range r.policies {
+			if !i.t.extended() { // [seen] https://github.com/awslabs/aws-servicebroker/pull/22
+				return formatErr("Every %s member must be a string.", name)
+			}
+			v, err := i.Value(r.functions[n], nil)
+			if errors.Is(err, errNoRuntime) {
+				return formatErr("%s of resource %s must not depend on resources.", name, r.ID) // our own wording
+			}
+			if err != nil {
+				return err
+			}
+			if err := r.setPolicy(name, textOf(v)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (i *Instance) checkResources(all []*Resource) error {

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
@@ -20,7 +21,11 @@ func (i *Instance) CheckRules(attribute Attribute) error {
 		holds := func(v any) (bool, error) {
 			r := i.resolver(nil)
 			r.attribute = attribute
-			return r.boolean(v, 0)
+			ok, err := r.boolean(v, 0)
+			if errors.Is(err, errNoRuntime) {
+				err = formatErr("Rule %s can only refer to parameters", name) // our own wording
+			}
+			return ok, err
 		}
 		if c := rule.Get("RuleCondition"); c != nil {
 			applies, err := holds(c)

@@ -54,6 +54,22 @@ type Resource struct {
 
 	condition string
 	explicit  []string
+	// policies are those of DeletionPolicy and UpdateReplacePolicy that functions give. functions has the functions.
+	policies  []string
+	functions []any
+}
+
+// setPolicy sets DeletionPolicy or UpdateReplacePolicy.
+func (r *Resource) setPolicy(name, text string) error {
+	if !slices.Contains([]string{"Delete", "Retain", "Snapshot"}, text) && (name != "DeletionPolicy" || text != "RetainExceptOnCreate") {
+		return formatErr("Unrecognized %s %s for resource %s", name, text, r.ID)
+	}
+	if name == "DeletionPolicy" {
+		r.DeletionPolicy = text
+	} else {
+		r.UpdateReplacePolicy = text
+	}
+	return nil
 }
 
 // An Output is an output that the template declares.
@@ -275,17 +291,14 @@ func readResource(id string, v any) (*Resource, error) {
 				return nil, formatErr("Every Condition member must be a string.")
 			}
 		case "DeletionPolicy", "UpdateReplacePolicy":
-			text, _ := v.(string)
-			if !slices.Contains([]string{"Delete", "Retain", "Snapshot"}, text) && (k != "DeletionPolicy" || text != "RetainExceptOnCreate") {
-				if _, isMap := v.(*Map); !isMap { // a function of the language extensions
-					return nil, formatErr("Unrecognized %s %s for resource %s", k, text, id)
-				}
-				return nil, errorf("Drydock does not implement functions in %s.", k)
+			if _, isMap := v.(*Map); isMap { // a function of the language extensions
+				r.policies = append(r.policies, k)
+				r.functions = append(r.functions, v)
+				continue
 			}
-			if k == "DeletionPolicy" {
-				r.DeletionPolicy = text
-			} else {
-				r.UpdateReplacePolicy = text
+			text, _ := v.(string)
+			if err := r.setPolicy(k, text); err != nil {
+				return nil, err
 			}
 		case "CreationPolicy", "UpdatePolicy":
 			policy, ok := v.(*Map)

@@ -181,6 +181,36 @@ var faults = []struct{ body, want string }{
 	{"Rules: {R: {Assertions: [{Assert: !Equals [a, b], AssertDescription: a is not b}]}}\nResources: {A: {Type: T}}", "Template error: a is not b"},
 }
 
+// TestPolicies resolves functions in the policies of resources, which need the language extensions.
+func TestPolicies(t *testing.T) {
+	const body = `
+Parameters: {Stage: {Type: String, Default: prod}}
+Mappings: {Keep: {prod: {P: Retain}, test: {P: Delete}}}
+Conditions: {Prod: !Equals [!Ref Stage, prod]}
+Resources: {A: {Type: T, DeletionPolicy: !FindInMap [Keep, !Ref Stage, P], UpdateReplacePolicy: !If [Prod, Snapshot, Delete]}}
+`
+	for stage, want := range map[string]string{"prod": "Retain Snapshot", "test": "Delete Delete"} {
+		i, err := bind("Transform: AWS::LanguageExtensions"+body, map[string]string{"Stage": stage})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := i.Resources[0].DeletionPolicy + " " + i.Resources[0].UpdateReplacePolicy; got != want {
+			t.Errorf("%s: %s", stage, got)
+		}
+	}
+	for body, want := range map[string]string{
+		body: "Template format error: Every DeletionPolicy member must be a string.",
+		"Transform: AWS::LanguageExtensions\nResources: {A: {Type: T, DeletionPolicy: !Ref AWS::Region}}": "Template format error: Unrecognized DeletionPolicy us-east-1 for resource A",
+		"Transform: AWS::LanguageExtensions\nResources: {A: {Type: T, UpdateReplacePolicy: !GetAtt B.C}}": "Template format error: UpdateReplacePolicy of resource A must not depend on resources.",
+		"Transform: AWS::LanguageExtensions\nResources: {A: {Type: T, DeletionPolicy: {Retain: Retain}}}": "Template format error: Unrecognized DeletionPolicy  for resource A",
+		"Resources: {A: {Type: T, DeletionPolicy: Keep}}":                                                 "Template format error: Unrecognized DeletionPolicy Keep for resource A",
+	} {
+		if _, err := bind(body, nil); err == nil || err.Error() != want {
+			t.Errorf("%s\n got %v\nwant %s", body, err, want)
+		}
+	}
+}
+
 // TestRules evaluates the functions that only rules have, with two subnets of a VPC and one of another.
 func TestRules(t *testing.T) {
 	const body = `
@@ -205,6 +235,8 @@ Resources: {A: {Type: T}}
 		{"{'Fn::Contains': [[a], {'Fn::ValueOf': [VPC, CidrBlock]}]}", "Template error: The attribute CidrBlock of the parameter VPC, which has the type AWS::EC2::VPC::Id, cannot be used in rules."},
 		{"{'Fn::Contains': [[a], {'Fn::ValueOf': [A, VpcId]}]}", "Template format error: Unresolved dependencies [A]. Cannot reference resources in the Rules block of the template"},
 		{"{'Fn::Contains': [[a], {'Fn::ValueOf': [!Ref VPC, VpcId]}]}", "Template error: the parameters of Fn::ValueOf must be strings, not functions."},
+		{"!Equals [!Ref A, a]", "Template format error: Rule R can only refer to parameters"},
+		{"!Equals [!GetAtt A.Arn, a]", "Template format error: Rule R can only refer to parameters"},
 		{"{'Fn::Contains': [[a], {'Fn::ValueOfAll': [VpcId]}]}", "Template error: every Fn::ValueOfAll object requires two string parameters."},
 	} {
 		if _, err := bind(fmt.Sprintf(body, tt.assertion), nil); fmt.Sprint(err) != tt.want && (err != nil || tt.want != "") {
