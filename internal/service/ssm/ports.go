@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"time"
 
 	"github.com/xtaci/smux"
 
@@ -106,8 +107,17 @@ func (l *live) runSSH() error {
 		_ = conn.Close()
 	}()
 	_, _ = io.Copy(carrier{l: l}, conn) // as above
+	// ssh ends its ProxyCommand by itself. If the session ends first, the plugin prints that to the closed pipe, and the
+	// aws CLI reports how the plugin died.
+	select {
+	case <-l.ctx.Done():
+	case <-l.s.clock.After(hangUpTime):
+	}
 	return nil
 }
+
+// hangUpTime is how long a client has to end by itself after its connection has ended.
+const hangUpTime = time.Second
 
 // toPort sends data to the port of a session that carries one connection at a time. It connects first if the client has
 // a new connection.
