@@ -14,6 +14,7 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -157,6 +158,15 @@ func TestWhySession(t *testing.T) {
 		t.Errorf("%v, want TargetNotConnected", err)
 	}
 	w.mend(t, w.failed(t, w.why(t, id, ""), "service", "AgentStopped"))
+	w.until(t, id, isOpen)
+
+	// A fault kills it.
+	f := testkit.Must(w.daemon.SetFault(t.Context(), fault.Fault{Kind: fault.Agent, Account: w.account, Region: "us-east-1", Instance: id}))(t)
+	w.until(t, id, func(e *api.SessionExplanation) bool { return !e.Open })
+	if s := w.failed(t, w.why(t, id, ""), "service", "agent"); len(s.Reason.Fixes) != 1 || s.Reason.Fixes[0].Shell() != f.Fix() {
+		t.Errorf("%s", s.Text())
+	}
+	testkit.Must(w.daemon.ClearFaults(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, fault.Agent))(t)
 	w.until(t, id, isOpen)
 
 	// The instance is off.

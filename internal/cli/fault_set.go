@@ -85,6 +85,18 @@ it is to look unavailable, or with any code and message.`,
 user data, and whatever needs the instance role's credentials fails. An instance that
 booted without its user data must be rebooted after the fault is cleared.`,
 			"  drydock fault set imds i-0123456789abcdef0", instance, nil, instances),
+		faultCommand(o, fault.Agent, "INSTANCE-ID", "Kill an instance's agent of Systems Manager",
+			`Kill the agent of Systems Manager on an instance whenever it runs: no session and no command
+reaches the instance. It starts again when the fault is cleared.`,
+			"  drydock fault set agent i-0123456789abcdef0", instance, nil, instances),
+		faultCommand(o, fault.Kubelet, "INSTANCE-ID", "Kill an instance's kubelet",
+			`Kill the kubelet on an instance whenever it runs. Its node becomes NotReady when its lease
+has expired, after about 40 seconds, and Ready again when the fault is cleared.`,
+			"  drydock fault set kubelet i-0123456789abcdef0 --for 5m", instance, nil, instances),
+		faultCommand(o, fault.Disk, "INSTANCE-ID", "Fill an instance's root volume",
+			`Fill the root volume of an instance: programs get "No space left on device", the node reports
+DiskPressure, and the kubelet evicts pods, except those of kube-system.`,
+			"  drydock fault set disk i-0123456789abcdef0", instance, nil, instances),
 		faultCommand(o, fault.DNS, "VPC-ID|INSTANCE-ID", "Keep AmazonProvidedDNS from answering",
 			"Keep AmazonProvidedDNS from answering a VPC or one instance: no name resolves there.",
 			"  drydock fault set dns vpc-0123456789abcdef0", func(f *fault.Fault, arg string) {

@@ -8,9 +8,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/ami"
 )
 
 // The reasons for a disconnected agent other than the network and the role.
@@ -49,6 +51,16 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 		}
 	}
 	return nil
+}
+
+// broken returns the fault that kills a unit of an instance, or that fills its disk, or nil.
+func (m *Machines) broken(in machine.Instance, unit string) *fault.Fault {
+	kinds := map[string]fault.Kind{"amazon-ssm-agent": fault.Agent, "kubelet": fault.Kubelet, ami.DiskFull: fault.Disk}
+	kind, ok := kinds[unit]
+	if !ok {
+		return nil
+	}
+	return m.cfg.Faults.Instance(kind, in.Account, in.Region, in.ID)
 }
 
 // Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots.

@@ -204,7 +204,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		Log:                 cfg.Log,
 	}, simulated.Options{
 		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks, HostKeys: m.secret,
-		Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
+		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
 	m.runtime = machine.NewManager(nil, m.kubelets)
 	m.fargates = newFargates(m)
 	return m, nil

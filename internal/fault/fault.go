@@ -32,11 +32,14 @@ const (
 	Error     Kind = "error"     // calls of the API fail
 	IMDS      Kind = "imds"      // an instance's metadata service does not answer
 	DNS       Kind = "dns"       // AmazonProvidedDNS does not answer
+	Agent     Kind = "agent"     // an instance's agent of Systems Manager is killed again and again
+	Kubelet   Kind = "kubelet"   // an instance's kubelet is killed again and again
+	Disk      Kind = "disk"      // an instance's root volume is full
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{Terminate, Stop, Isolate, Zone, Capacity, Throttle, Latency, Error, IMDS, DNS}
+	return []Kind{Terminate, Stop, Isolate, Zone, Capacity, Throttle, Latency, Error, IMDS, DNS, Agent, Kubelet, Disk}
 }
 
 // Once reports whether a fault of this kind happens only once, so that it is in force only until then.
@@ -56,7 +59,7 @@ type Fault struct {
 	// happens at that time.
 	Until time.Time `json:"until,omitzero"`
 
-	// Instance is the target of Terminate, Stop, Isolate and IMDS, and of DNS unless VPC is set.
+	// Instance is the target of Terminate, Stop, Isolate, IMDS, Agent, Kubelet and Disk, and of DNS unless VPC is set.
 	Instance string `json:"instance,omitempty"`
 	VPC      string `json:"vpc,omitempty"`
 	// Zone is the name of a zone for Zone, and a pattern for Capacity.
@@ -108,7 +111,7 @@ func (f *Fault) Check() error {
 	}
 	api := []Kind{Throttle, Latency, Error}
 	for _, p := range []part{
-		{"instance", f.Instance != "", []Kind{Terminate, Stop, Isolate, IMDS}, []Kind{DNS}},
+		{"instance", f.Instance != "", []Kind{Terminate, Stop, Isolate, IMDS, Agent, Kubelet, Disk}, []Kind{DNS}},
 		{"VPC", f.VPC != "", nil, []Kind{DNS}},
 		{"zone", f.Zone != "", []Kind{Zone}, []Kind{Capacity}},
 		{"instance type", f.InstanceType != "", nil, []Kind{Capacity}},

@@ -18,6 +18,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -215,6 +216,11 @@ func (c *sessionChain) service() {
 	active, boots := c.x.cfg.Machines.Unit(c.Instance, agentUnit)
 	if active {
 		c.ok(sessionService, agentUnit+".service is active")
+		return
+	}
+	if f := c.x.cfg.Faults.Instance(fault.Agent, c.Account, c.Region, c.Instance); f != nil {
+		d := node.FaultDecision(f, "the agent is killed whenever it runs")
+		c.fail(sessionService, agentUnit+".service is not active", c.x.reason(c.Account, c.Region, &d))
 		return
 	}
 	c.fail(sessionService, agentUnit+".service is not active", &api.Reason{

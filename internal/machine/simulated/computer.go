@@ -322,10 +322,14 @@ func (c *Computer) runScript(ctx context.Context, file string, env []string, out
 
 // job returns the part of a job that all programs of the machine share.
 func (c *Computer) job() shell.Job {
+	c.image.FS.Fill(c.full())
 	return shell.Job{
 		FS: c.image.FS, Host: c.in.PrivateDNSName, Outside: c.image.Outside, Programs: c.image.Programs, Patience: c.rt.cfg.Patience,
 	}
 }
+
+// full reports whether the disk is full.
+func (c *Computer) full() bool { return c.image.Full != nil && c.image.Full() }
 
 // sleep waits, and returns false if the wait was cut short.
 func (c *Computer) sleep(ctx context.Context, d time.Duration) bool {

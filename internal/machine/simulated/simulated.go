@@ -72,6 +72,8 @@ type Image struct {
 	Programs []string
 	// CloudInit is cloud-init's version, and DefaultUser is the user who gets the key pair's public key.
 	CloudInit, DefaultUser string
+	// Full reports whether the disk is full; nil means that it is not.
+	Full func() bool
 	// Boot starts the image's services.
 	Boot func()
 	// SSH is the image's SSH server. Nil means that it has none.

@@ -5,6 +5,7 @@ import (
 	"encoding/gob"
 	"io/fs"
 	"sync"
+	"syscall"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
@@ -129,6 +130,9 @@ func (f files) ReadDir(name string) (list []fs.DirEntry, err error) {
 }
 
 func (f files) WriteFile(name string, data []byte, perm fs.FileMode) error {
+	if len(data) > 0 && f.c.full() {
+		return &fs.PathError{Op: "write", Path: name, Err: syscall.ENOSPC}
+	}
 	return f.write(func(v *vfs.FS) error { return v.WriteFile(name, data, perm) })
 }
 

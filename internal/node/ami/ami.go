@@ -42,6 +42,8 @@ type World struct {
 	// PrivateDNSName gets the instance's private DNS name from EC2 as the instance's role, by DescribeInstances. If
 	// nil, Instance.PrivateDNSName is used.
 	PrivateDNSName func(ctx context.Context) (string, error)
+	// Broken reports whether a fault kills a service whenever it runs. Nil means that none does.
+	Broken func(unit string) bool
 	// Surroundings are for the programs that look at the machine.
 	Surroundings Surroundings
 	Clock        clock.Clock
@@ -247,8 +249,15 @@ func (m *Machine) failedToStart(err error) {
 
 // Disk returns the size of the root volume in bytes, and how much of it a view of its files takes.
 func (m *Machine) Disk(files *vfs.FS) (total, used int64) {
-	return int64(cmp.Or(m.In.DiskGiB, 20)) << 30, files.Used()
+	total = int64(cmp.Or(m.In.DiskGiB, 20)) << 30
+	if m.world.Broken != nil && m.world.Broken(DiskFull) {
+		return total, total
+	}
+	return total, files.Used()
 }
+
+// DiskFull is what World.Broken is asked about the root volume.
+const DiskFull = "disk"
 
 // wait sleeps between the attempts of a program.
 func (m *Machine) wait(ctx context.Context, d time.Duration) bool {

@@ -105,6 +105,7 @@ func (x *control) do(verb, name string) int {
 		fmt.Fprintf(c.Stderr, "Failed to %s %s.service: Unit %s.service is masked.\n", verb, name, name)
 		return 1
 	}
+	m.Refresh(name)
 	m.mu.Lock()
 	is := svc.state
 	m.mu.Unlock()
@@ -135,7 +136,7 @@ func (x *control) do(verb, name string) int {
 	case "is-active":
 		return x.answer(is.short(), is == active, 3)
 	case "is-failed":
-		return x.answer(is.short(), is == crashed, 1)
+		return x.answer(is.short(), is == crashed || is == killed, 1)
 	case "is-enabled":
 		word := enabledWord(c.FS, name)
 		return x.answer(word, word == "enabled", 1)
@@ -241,7 +242,7 @@ func (x *control) status(name string) int {
 	switch svc.state {
 	case active, restarting:
 		dot = "●"
-	case crashed:
+	case crashed, killed:
 		dot = "×"
 	}
 	fmt.Fprintf(c.Stdout, "%s %s.service - %s\n     Loaded: loaded (%s%s.service; %s; preset: disabled)\n     Active: %s", dot, name, title(name), machineUnits, name, enabledWord(c.FS, name), svc.state)
@@ -314,7 +315,7 @@ func (x *control) list() int {
 		x.m.mu.Lock()
 		s := x.m.services[name].state
 		x.m.mu.Unlock()
-		if x.failedOnly && s != crashed || s == inactive {
+		if x.failedOnly && s != crashed && s != killed || s == inactive {
 			continue
 		}
 		n++

@@ -17,6 +17,7 @@ const (
 	active     state = "active (running)"
 	restarting state = "activating (auto-restart) (Result: exit-code)"
 	crashed    state = "failed (Result: exit-code)"
+	killed     state = "failed (Result: signal)"
 )
 
 // short returns the word that is-active prints for a state.
@@ -29,7 +30,7 @@ func (s state) short() string {
 func (s state) sub() string {
 	_, rest, _ := strings.Cut(string(s), "(")
 	word, _, _ := strings.Cut(rest, ")")
-	if s == crashed {
+	if s == crashed || s == killed {
 		return "failed"
 	}
 	return word
@@ -215,8 +216,33 @@ func (m *Machine) names() []string {
 // Boots reports whether a unit starts when the machine boots.
 func (m *Machine) Boots(unit string) bool { return enabledWord(m.FS, unit) == "enabled" }
 
+// Refresh kills a unit that a fault does not let run, and starts it again when the fault is over, as systemd does.
+func (m *Machine) Refresh(unit string) {
+	if m.world.Broken == nil {
+		return
+	}
+	broken := m.world.Broken(unit)
+	m.mu.Lock()
+	u := m.services[unit]
+	die := u != nil && broken && u.state == active
+	if die {
+		u.state, u.since = killed, m.world.Clock.Now()
+		m.log(unit, "systemd", unit+".service: Main process exited, code=killed, status=9/KILL")
+		m.log(unit, "systemd", unit+".service: Failed with result 'signal'.")
+	}
+	revive := u != nil && !broken && u.state == killed
+	m.mu.Unlock()
+	switch {
+	case die:
+		m.changed(unit)
+	case revive:
+		m.start(unit)
+	}
+}
+
 // Active reports whether a unit is running.
 func (m *Machine) Active(unit string) bool {
+	m.Refresh(unit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u := m.services[unit]

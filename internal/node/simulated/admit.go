@@ -19,6 +19,9 @@ func requestsOf(p *corev1.Pod) requests {
 // node bypasses the scheduler.
 // https://github.com/kubernetes/kubernetes/blob/master/pkg/kubelet/lifecycle/predicate.go
 func (k *kubelet) admit(p *pod) (reason, message string, ok bool) {
+	if k.pressure && p.namespace != "kube-system" {
+		return "Evicted", "The node had condition: [DiskPressure]. ", false
+	}
 	var pods int64
 	var used requests
 	for _, other := range k.pods {

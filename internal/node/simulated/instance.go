@@ -17,6 +17,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -143,7 +144,11 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 	for ctx.Err() == nil {
 		m.live(ctx, os, userData)
 		if os.stopped() && ctx.Err() == nil {
-			m.step(ctx, node.StepBootstrap, errKubeletStopped, "")
+			err := errKubeletStopped
+			if f := m.broken("kubelet"); f != nil {
+				err = &node.Refusal{Err: err, Decision: node.FaultDecision(f, "the kubelet is killed whenever it runs")}
+			}
+			m.step(ctx, node.StepBootstrap, err, "")
 			m.phase(node.PhaseRunning, errKubeletStopped.Error())
 		}
 		if !os.awaitKubelet(ctx) {
@@ -154,6 +159,17 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 
 // errKubeletStopped says that someone has stopped the kubelet on the machine.
 var errKubeletStopped = errors.New("kubelet.service is not running on the instance")
+
+// broken returns the fault that kills a unit, or nil.
+func (m *instance) broken(unit string) *fault.Fault {
+	if m.rt.options.Broken == nil {
+		return nil
+	}
+	return m.rt.options.Broken(m.in, unit)
+}
+
+// diskFull reports whether a fault fills the disk.
+func (m *instance) diskFull() bool { return m.broken(ami.DiskFull) != nil }
 
 // live runs one kubelet: from its configuration until something on the machine restarts it, or ctx ends. It returns
 // early if the kubelet cannot start.

@@ -89,6 +89,11 @@ type kubelet struct {
 	networkDue time.Time
 	// complaintDue is when the kubelet next logs that there is no network.
 	complaintDue time.Time
+
+	pressure        bool // the node reports that its disk is full
+	pressureChanged bool // since the last status that was written
+	fullAt          time.Time
+	evictDue        time.Time
 }
 
 // pod is a pod and what the kubelet has not told the API server about it yet.
@@ -137,7 +142,7 @@ func (k *kubelet) nodePath() string { return "/api/v1/nodes/" + k.name }
 // register creates the Node object, or takes over the existing one.
 func (k *kubelet) register(ctx context.Context) error {
 	now := k.now()
-	k.object.Status.Conditions = nodeConditions(false, networkNotReady, now, now)
+	k.object.Status.Conditions = nodeConditions(false, false, networkNotReady, now, now)
 	var created corev1.Node
 	err := k.client.do(ctx, http.MethodPost, "/api/v1/nodes", nil, k.object, &created)
 	if apierrors.IsAlreadyExists(err) {
@@ -225,6 +230,7 @@ func (k *kubelet) run(ctx context.Context) {
 			continue
 		default:
 		}
+		k.faults()
 		wait, busy := k.work(ctx)
 		if busy {
 			continue
@@ -322,8 +328,8 @@ func (k *kubelet) work(ctx context.Context) (wait time.Duration, busy bool) {
 // heartbeat reports the node's status.
 func (k *kubelet) heartbeat(ctx context.Context) {
 	changed := k.network != k.ready
-	body, err := heartbeatPatch(k.network, networkNotReady, func(t corev1.NodeConditionType) bool {
-		return k.givenUp || changed && t == corev1.NodeReady
+	body, err := heartbeatPatch(k.network, k.pressure, networkNotReady, func(t corev1.NodeConditionType) bool {
+		return k.givenUp || changed && t == corev1.NodeReady || k.pressureChanged && t == corev1.NodeDiskPressure
 	}, k.now())
 	if err == nil {
 		err = k.client.do(ctx, http.MethodPatch, k.nodePath()+"/status", nil, body, nil)
@@ -345,7 +351,7 @@ func (k *kubelet) heartbeat(ctx context.Context) {
 		return
 	}
 	k.recovered(ctx)
-	k.givenUp = false
+	k.givenUp, k.pressureChanged = false, false
 	k.statusDue = k.now().Add(statusInterval - rand.N(statusInterval/10))
 	if changed {
 		k.ready = k.network

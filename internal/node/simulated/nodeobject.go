@@ -43,7 +43,7 @@ func nodeObject(in machine.Instance, cfg *userdata.Config, name string, sz size,
 		Status: corev1.NodeStatus{
 			Capacity: sz.capacity, Allocatable: sz.allocatable,
 			Addresses:       nodeAddresses(in, name),
-			Conditions:      nodeConditions(false, networkNotReady, now, now),
+			Conditions:      nodeConditions(false, false, networkNotReady, now, now),
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}},
 			NodeInfo:        nodeInfo(in),
 			Features:        &corev1.NodeFeatures{SupplementalGroupsPolicy: ptr(true)},
@@ -93,7 +93,7 @@ func nodeAddresses(in machine.Instance, name string) []corev1.NodeAddress {
 }
 
 // nodeConditions returns the kubelet's conditions, with its texts. since is when Ready last changed.
-func nodeConditions(ready bool, problem string, since, now time.Time) []corev1.NodeCondition {
+func nodeConditions(ready, diskFull bool, problem string, since, now time.Time) []corev1.NodeCondition {
 	heartbeat := metav1.NewTime(now)
 	quiet := func(t corev1.NodeConditionType, reason, message string) corev1.NodeCondition {
 		return corev1.NodeCondition{
@@ -105,9 +105,13 @@ func nodeConditions(ready bool, problem string, since, now time.Time) []corev1.N
 	if ready {
 		r.Status, r.Reason, r.Message = corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"
 	}
+	disk := quiet(corev1.NodeDiskPressure, "KubeletHasNoDiskPressure", "kubelet has no disk pressure")
+	if diskFull {
+		disk.Status, disk.Reason, disk.Message = corev1.ConditionTrue, "KubeletHasDiskPressure", "kubelet has disk pressure"
+	}
 	return []corev1.NodeCondition{
 		quiet(corev1.NodeMemoryPressure, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-		quiet(corev1.NodeDiskPressure, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+		disk,
 		quiet(corev1.NodePIDPressure, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 		r,
 	}
@@ -116,7 +120,7 @@ func nodeConditions(ready bool, problem string, since, now time.Time) []corev1.N
 // heartbeatPatch returns the status patch of a heartbeat. It reports all conditions each time, because the controller
 // manager may have set any of them to Unknown in the meantime. changed lists the conditions that changed since the
 // last report.
-func heartbeatPatch(ready bool, problem string, changed func(corev1.NodeConditionType) bool, now time.Time) ([]byte, error) {
+func heartbeatPatch(ready, diskFull bool, problem string, changed func(corev1.NodeConditionType) bool, now time.Time) ([]byte, error) {
 	type condition struct {
 		Type               corev1.NodeConditionType `json:"type"`
 		Status             corev1.ConditionStatus   `json:"status"`
@@ -126,7 +130,7 @@ func heartbeatPatch(ready bool, problem string, changed func(corev1.NodeConditio
 		LastTransitionTime *metav1.Time             `json:"lastTransitionTime,omitempty"`
 	}
 	var conditions []condition
-	for _, c := range nodeConditions(ready, problem, now, now) {
+	for _, c := range nodeConditions(ready, diskFull, problem, now, now) {
 		p := condition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message, LastHeartbeatTime: c.LastHeartbeatTime}
 		if changed(c.Type) {
 			p.LastTransitionTime = &c.LastTransitionTime

@@ -32,6 +32,7 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
@@ -53,6 +54,8 @@ type Options struct {
 	Resolve func(ctx context.Context, in machine.Instance, name string) ([]netip.Addr, error)
 	Ping    func(ctx context.Context, in machine.Instance, host string) (netip.Addr, error)
 	Subnet  func(in machine.Instance, id string) netip.Prefix
+	// Broken returns the fault that kills a systemd unit of an instance, or that fills its disk (ami.DiskFull), or nil.
+	Broken func(in machine.Instance, unit string) *fault.Fault
 	// DescribeCluster calls EKS as the instance's role, through its network, for what a node needs to know about a
 	// cluster. If nil, EKS cannot be reached.
 	DescribeCluster func(ctx context.Context, in machine.Instance, region, name string) (node.ClusterInfo, error)

@@ -24,6 +24,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -47,6 +48,7 @@ type bench struct {
 	cni      string // environment of aws-node
 	metadata func(string) http.RoundTripper
 	script   func(context.Context, shell.Job) (shell.Result, error) // nil means that machines have no shell
+	broken   func(machine.Instance, string) *fault.Fault
 	// call and connect decide about AWS APIs and connections; nil allows all.
 	call    func(node.Call) error
 	connect func(host string) error
@@ -131,7 +133,7 @@ func (b *bench) start() {
 			b.steps = append(b.steps, s)
 		},
 		Log: testkit.Log(b.t),
-	}, simulated.Options{Metadata: b.metadata, RunScript: b.script})
+	}, simulated.Options{Metadata: b.metadata, RunScript: b.script, Broken: b.broken})
 	b.rt = rt
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,6 +62,7 @@ func (m *instance) Image() (*computers.Image, error) {
 		return fmt.Sprintf("ens%d", device+5)
 	}
 	world.Surroundings = m.surroundings(interfaceName)
+	world.Broken = func(unit string) bool { return m.broken(unit) != nil }
 	programs, err := ami.New(m.in, world)
 	if err != nil {
 		return nil, err
@@ -73,7 +75,7 @@ func (m *instance) Image() (*computers.Image, error) {
 			Version: ami.SSHVersion(m.in.Image.Family), Running: func() bool { return programs.Active("sshd") },
 			Log: func(text string) { programs.Log("sshd", text) },
 		},
-		InterfaceName: interfaceName,
+		InterfaceName: interfaceName, Full: m.diskFull,
 	}, nil
 }
 
@@ -113,11 +115,21 @@ func (os *system) awaitKubelet(ctx context.Context) bool {
 		os.again = false
 		return ctx.Err() == nil
 	}
-	select {
-	case <-os.ami.KubeletChanged():
-		return true
-	case <-ctx.Done():
-		return false
+	for {
+		var again <-chan time.Time
+		if os.m.rt.options.Broken != nil { // the end of a fault is not signalled
+			timer := os.m.rt.clock.NewTimer(time.Second)
+			defer timer.Stop()
+			again = timer.C()
+		}
+		select {
+		case <-os.ami.KubeletChanged():
+			return true
+		case <-again:
+			os.ami.Refresh("kubelet")
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 

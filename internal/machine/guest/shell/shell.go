@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"mvdan.cc/sh/v3/interp"
@@ -268,7 +269,10 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 				return f, nil
 			}
 			f, err := c.FS.Open(join(hc.Dir, file), flag, perm)
-			return f, worded(name, file, err)
+			if err != nil {
+				return nil, worded(name, file, err)
+			}
+			return &redirected{ReadWriteCloser: f, failed: func(err error) { fmt.Fprintf(hc.Stderr, "%s: write error: %s\n", path.Base(name), reason(err)) }}, nil
 		}),
 		interp.ReadDirHandler2(func(ctx context.Context, dir string) ([]fs.DirEntry, error) {
 			return c.FS.ReadDir(join(interp.HandlerCtx(ctx).Dir, dir))
@@ -306,6 +310,23 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 		return statusKilled, ErrTooManyCommands
 	}
 	return c.shellFail(name, err.Error(), 1), nil
+}
+
+// A redirected is a file that the shell has opened for a command. The interpreter's own commands do not report that a
+// disk is full.
+type redirected struct {
+	io.ReadWriteCloser
+	failed func(error)
+	told   bool
+}
+
+func (r *redirected) Write(p []byte) (int, error) {
+	n, err := r.ReadWriteCloser.Write(p)
+	if errors.Is(err, syscall.ENOSPC) && !r.told {
+		r.told = true
+		r.failed(err)
+	}
+	return n, err
 }
 
 // count runs before every command, including builtins and functions.

@@ -41,6 +41,7 @@ type FS struct {
 	mu    sync.RWMutex
 	root  *inode
 	bytes int64
+	full  bool
 	files int
 }
 
@@ -69,7 +70,22 @@ func (f *FS) Used() int64 {
 }
 
 // Limits returns the file system's limits.
-func (f *FS) Limits() Limits { return f.limits }
+func (f *FS) Limits() Limits {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.limits
+	if f.full {
+		out.Bytes = f.bytes
+	}
+	return out
+}
+
+// Fill makes copies of the file system full: see Limits.
+func (f *FS) Fill(full bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full = full
+}
 
 func fail(op, name string, errno syscall.Errno) error {
 	return &fs.PathError{Op: op, Path: name, Err: errno}
