@@ -71,7 +71,6 @@ A property that is not handled fails the resource with the text of HTTP 501: non
 All functions, sections and policies of templates work, except for these. Each fails with an error that says so:
 
 - the section Hooks, and transforms other than AWS::Include and AWS::LanguageExtensions: AWS::Serverless and macros run in Lambda
-- functions in Ref, which AWS::LanguageExtensions allows
 - Fn::GetAZs of another region than the stack's
 - dynamic references to services other than ssm, ssm-secure and secretsmanager
 

@@ -119,9 +119,6 @@ func (c *checker) function(name string, arg any) error {
 	case "Ref":
 		id, ok := arg.(string)
 		if !ok {
-			if c.i.t.extended() && isFunction {
-				return errorf("Drydock does not implement functions in Ref.")
-			}
 			return formatErr("Every Ref object must have a single String value.") // [?]
 		}
 		c.ref(id)

@@ -311,8 +311,49 @@ func hasLoops(v any) bool {
 	return false
 }
 
+// computes reports whether a value has a Ref or a Fn::GetAtt whose arguments are functions.
+func computes(v any) bool {
+	switch v := v.(type) {
+	case *Map:
+		if name, arg, ok := function(v); ok && (name == "Ref" || name == "Fn::GetAtt") {
+			list, isList := arg.([]any)
+			if !isList {
+				list = []any{arg}
+			}
+			return slices.ContainsFunc(list, func(e any) bool { _, isMap := e.(*Map); return isMap })
+		}
+		return slices.ContainsFunc(v.Keys(), func(k string) bool { return computes(v.Get(k)) })
+	case []any:
+		return slices.ContainsFunc(v, computes)
+	}
+	return false
+}
+
+// computed returns the argument of a Ref or a Fn::GetAtt with the functions in it resolved, as far as they do not depend
+// on resources.
+func (x *expander) computed(arg any) (any, error) {
+	switch arg := arg.(type) {
+	case *Map:
+		v, err := x.i.Value(arg, nil)
+		if errors.Is(err, errNoRuntime) {
+			err = Error("the arguments of Ref and Fn::GetAtt must not depend on resources") // our own wording
+		}
+		return v, err
+	case []any:
+		out := make([]any, len(arg))
+		for n, e := range arg {
+			var err error
+			if out[n], err = x.computed(e); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return arg, nil
+}
+
 func (x *expander) section(m *Map) (*Map, error) {
-	if m == nil || !hasLoops(m) {
+	if m == nil || !hasLoops(m) && !computes(m) {
 		return m, nil
 	}
 	v, err := x.value(m, nil, 0)
@@ -353,6 +394,9 @@ func (x *expander) value(v any, vars map[string]string, depth int) (any, error) 
 				arg = deepSubstitute(arg, vars)
 			}
 			arg, err := x.value(arg, vars, depth+1)
+			if err == nil && (name == "Ref" || name == "Fn::GetAtt") {
+				arg, err = x.computed(arg)
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -211,6 +211,35 @@ Resources: {A: {Type: T, DeletionPolicy: !FindInMap [Keep, !Ref Stage, P], Updat
 	}
 }
 
+// TestComputedReferences resolves functions in the arguments of Ref and Fn::GetAtt, which need the language extensions.
+func TestComputedReferences(t *testing.T) {
+	const body = `
+Transform: AWS::LanguageExtensions
+Parameters: {Which: {Type: String, Default: B}, What: {Type: String, Default: Arn}}
+Mappings: {M: {B: {Name: B}}}
+Resources:
+  A:
+    Type: T
+    Properties:
+      V: [!Ref {'Fn::FindInMap': [M, !Ref Which, Name]}, !GetAtt [!Sub '${Which}', !Ref What], {'Fn::Join': ['-', [!Ref {'Fn::Sub': 'Wh${Rest}'}]]}]
+  B: {Type: T}
+`
+	got, err := value(strings.ReplaceAll(body, "Wh${Rest}", "Which"), nil)
+	if err != nil || got != `["ref-B","B-Arn","B"]` {
+		t.Errorf("%s, %v", got, err)
+	}
+	i, err := bind(strings.ReplaceAll(body, "Wh${Rest}", "Which"), nil)
+	if err != nil || fmt.Sprint(i.Resources[0].DependsOn) != "[B]" {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if _, err := value(strings.ReplaceAll(body, "Wh${Rest}", "${B}"), nil); fmt.Sprint(err) != "Transform AWS::LanguageExtensions failed with: the arguments of Ref and Fn::GetAtt must not depend on resources" {
+		t.Error(err)
+	}
+	if _, err := value(strings.Replace(strings.ReplaceAll(body, "Wh${Rest}", "Which"), "Transform: AWS::LanguageExtensions", "", 1), nil); fmt.Sprint(err) != "Template format error: Every Ref object must have a single String value." {
+		t.Error(err)
+	}
+}
+
 // TestRules evaluates the functions that only rules have, with two subnets of a VPC and one of another.
 func TestRules(t *testing.T) {
 	const body = `
