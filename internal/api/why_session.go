@@ -5,7 +5,7 @@ type SessionExplanation struct {
 	Instance  string `json:"instance"`
 	Account   string `json:"account"`
 	Region    string `json:"region"`
-	By        string `json:"by"`        // ssm
+	By        string `json:"by"`        // ssm, eic or ssh
 	Principal string `json:"principal"` // the caller
 	Role      string `json:"role,omitempty"`
 	// Open says that a session can be started now.

@@ -66,7 +66,7 @@ func (w *sessionWorld) run(t *testing.T, image, profile string) string {
 
 func (w *sessionWorld) why(t *testing.T, id, document string) api.SessionExplanation {
 	t.Helper()
-	return testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssm", document, w.user))(t)
+	return testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssm", document, "", w.user))(t)
 }
 
 func (w *sessionWorld) until(t *testing.T, id string, ok func(*api.SessionExplanation) bool) {
@@ -179,6 +179,19 @@ func TestWhySession(t *testing.T) {
 	})
 	w.mend(t, w.failed(t, w.why(t, id, ""), "instance", "InstanceOff"))
 	w.until(t, id, isOpen)
+
+	// By SSH there is no way into the closed network, and no key.
+	ssh := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssh", "", "", w.user))(t)
+	if s := ssh.FirstFailed(); s == nil || s.Name != "network" || s.Reason.By != "network" {
+		t.Errorf("%s", ssh.Text())
+	}
+	if s := ssh.Steps[len(ssh.Steps)-1]; s.Name != "key" || s.Reason == nil || s.Reason.Code != "NoKey" {
+		t.Errorf("%s", ssh.Text())
+	}
+	eic := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "eic", "", "", w.user))(t)
+	if s := eic.FirstFailed(); s == nil || s.Name != "permission" || !strings.Contains(s.Evidence, "ec2-instance-connect:SendSSHPublicKey") {
+		t.Errorf("%s", eic.Text())
+	}
 
 	// What only a person can mend.
 	w.user = api.Caller{AccessKeyID: w.account}

@@ -222,6 +222,7 @@ func causes() []cause {
 		// What prevents sessions.
 		{by: byInstance, code: codeInstanceOff, tests: "TestWhySession"},
 		{by: byInstance, code: codeAgentStopped, tests: "TestWhySession"},
+		{by: byInstance, code: codeNoKey, tests: "TestWhySession"},
 		{by: node.ByImage, code: codeNoAgent, tests: "TestWhySession"},
 	}
 }

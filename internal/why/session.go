@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2instanceconnect"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -25,8 +27,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// BySSM is the way onto an instance that getWhySession explains: Session Manager.
-const BySSM = "ssm"
+// The ways onto an instance that getWhySession explains.
+const (
+	bySSM = "ssm" // Session Manager
+	byEIC = "eic" // SSH with a key that EC2 Instance Connect sends
+	bySSH = "ssh" // SSH with a key that is on the instance
+)
 
 // The codes of the reasons that are about a machine itself.
 const (
@@ -34,6 +40,7 @@ const (
 	codeInstanceOff  = "InstanceOff"
 	codeNoAgent      = "NoAgent"
 	codeAgentStopped = "AgentStopped"
+	codeNoKey        = "NoKey"
 )
 
 // agentUnit is the agent's service.
@@ -49,6 +56,7 @@ const (
 	sessionNetwork    = "network"    // the agent reaches its endpoints
 	sessionPolicies   = "policies"   // the role, and the endpoints' policies, let it register
 	sessionConnected  = "connected"  // the agent has opened its control channel
+	sessionKey        = "key"        // a key is on the instance
 )
 
 // getWhySession explains whether the owner of the access key ?key= (with ?token=) can start a session with the instance
@@ -59,8 +67,9 @@ func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := r.URL.Query()
-	if by := q.Get("by"); by != BySSM {
-		http.Error(w, fmt.Sprintf("a session by %q cannot be explained; want %s", by, BySSM), http.StatusBadRequest)
+	by := q.Get("by")
+	if by != bySSM && by != byEIC && by != bySSH {
+		http.Error(w, fmt.Sprintf("a session by %q cannot be explained; want ssm, eic or ssh", by), http.StatusBadRequest)
 		return
 	}
 	id, ok := x.FindNode(account, region, name)
@@ -74,9 +83,13 @@ func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &sessionChain{x: x, who: who, SessionExplanation: api.SessionExplanation{
-		Instance: id, Account: account, Region: region, By: BySSM, Principal: who.ARN, Steps: []api.Step{},
+		Instance: id, Account: account, Region: region, By: by, Principal: who.ARN, Steps: []api.Step{},
 	}}
-	c.explain(r.Context(), q.Get("document"))
+	if by == bySSM {
+		c.explain(r.Context(), q.Get("document"))
+	} else {
+		c.explainSSH(r.Context(), q.Get("from"))
+	}
 	httpapi.Answer(w, c.SessionExplanation)
 }
 
@@ -101,6 +114,9 @@ func (c *sessionChain) fail(name, evidence string, why *api.Reason) {
 // pending adds the steps after the last one that cannot be looked at yet.
 func (c *sessionChain) pending() {
 	order := []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionRole, sessionNetwork, sessionPolicies, sessionConnected}
+	if c.By != bySSM {
+		order = []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionNetwork, sessionKey}
+	}
 	for _, name := range order[slices.Index(order, c.Steps[len(c.Steps)-1].Name)+1:] {
 		c.add(name, api.StepPending, "", nil)
 	}
@@ -115,7 +131,7 @@ func (c *sessionChain) explain(ctx context.Context, document string) {
 		return
 	}
 	agent := c.x.cfg.Machines.Agent(ctx, c.Instance)
-	c.service()
+	c.service(agentUnit)
 	if agent == nil { // however it got there: the role is not the only way
 		c.ok(sessionRole, c.Role)
 		c.ok(sessionNetwork, strings.Join(c.hosts(), ", "))
@@ -144,6 +160,12 @@ func (c *sessionChain) permission(ctx context.Context, document string) {
 	if document != "" {
 		in.DocumentName = &document
 	}
+	c.mayCall(ctx, "ssm", "ssm:StartSession", in)
+}
+
+// mayCall checks whether the caller may make a call.
+func (c *sessionChain) mayCall(ctx context.Context, service, action string, in any) {
+	_, operation, _ := strings.Cut(action, ":")
 	client := c.x.cfg.ClientAddress
 	if !client.IsValid() {
 		client = reach.Client
@@ -151,14 +173,14 @@ func (c *sessionChain) permission(ctx context.Context, document string) {
 	call := &awsapi.Call{
 		// The policy that a fix adds is named after the request.
 		RequestID: string(uuid.NewUUID()),
-		Service:   "ssm", Operation: "StartSession", Account: c.who.Account, Region: c.Region, Principal: c.who, SourceIP: client, TLS: true, Time: time.Now(),
+		Service:   service, Operation: operation, Account: c.who.Account, Region: c.Region, Principal: c.who, SourceIP: client, TLS: true, Time: time.Now(),
 	}
 	err := c.x.cfg.Authorizer.Authorize(awsapi.WithCall(ctx, call), call, in)
 	if err == nil {
-		c.ok(sessionPermission, "ssm:StartSession")
+		c.ok(sessionPermission, action)
 		return
 	}
-	why := &api.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: "ssm:StartSession", Text: err.Error()}
+	why := &api.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: action, Text: err.Error()}
 	if denial, ok := errors.AsType[*authz.Denial](err); ok {
 		e := denial.Explain(call.RequestID)
 		why.Text = denial.Decision.Reason
@@ -204,21 +226,25 @@ func (c *sessionChain) agent() bool {
 		c.ok(sessionAgent, string(c.in.Image.Family))
 		return true
 	}
+	what := "agent of Systems Manager"
+	if c.By != bySSM {
+		what = "sshd"
+	}
 	c.fail(sessionAgent, string(c.in.Image.Family), &api.Reason{
-		By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "its image runs no agent of Systems Manager here",
+		By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "its image runs no " + what + " here",
 		Fixes: oneSketch("launch an instance of an image of Amazon Linux or of EKS instead; this is one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
 	})
 	return false
 }
 
-// service checks that the agent runs.
-func (c *sessionChain) service() {
+// service checks that the agent or sshd runs.
+func (c *sessionChain) service(agentUnit string) {
 	active, boots := c.x.cfg.Machines.Unit(c.Instance, agentUnit)
 	if active {
 		c.ok(sessionService, agentUnit+".service is active")
 		return
 	}
-	if f := c.x.cfg.Faults.Instance(fault.Agent, c.Account, c.Region, c.Instance); f != nil {
+	if f := c.x.cfg.Faults.Instance(fault.Agent, c.Account, c.Region, c.Instance); f != nil && c.By == bySSM {
 		d := node.FaultDecision(f, "the agent is killed whenever it runs")
 		c.fail(sessionService, agentUnit+".service is not active", c.x.reason(c.Account, c.Region, &d))
 		return
@@ -342,6 +368,90 @@ func (c *sessionChain) mendAll() {
 			}
 		}
 	}
+}
+
+// explainSSH follows the chain of an SSH connection from the laptop, or through the Connect endpoint from.
+func (c *sessionChain) explainSSH(ctx context.Context, from string) {
+	if c.By == byEIC {
+		c.mayCall(ctx, "ec2-instance-connect", "ec2-instance-connect:SendSSHPublicKey", &ec2instanceconnect.SendSSHPublicKeyInput{InstanceId: &c.Instance, InstanceOSUser: aws.String(sshUser)})
+	} else {
+		c.ok(sessionPermission, "none is needed")
+	}
+	if !c.instance() || !c.agent() {
+		c.pending()
+		return
+	}
+	c.service("sshd")
+	c.port22(ctx, from)
+	if c.By == byEIC {
+		c.ok(sessionKey, "Instance Connect sends one, which is valid for 60 seconds")
+	} else {
+		c.keys()
+	}
+	c.Open = c.FirstFailed() == nil
+	c.mendAll()
+}
+
+// sshUser is the default user of the images that run sshd.
+const sshUser = "ec2-user"
+
+// port22 checks the connection to sshd.
+func (c *sessionChain) port22(ctx context.Context, from string) {
+	client := c.x.cfg.ClientAddress
+	if !client.IsValid() {
+		client = reach.Client
+	}
+	source := reach.Addr(client)
+	if from != "" {
+		source = reach.Endpoint{ID: from, Address: client}
+	}
+	s, err := c.x.cfg.Network(ctx, c.Account, c.Region)
+	if err != nil {
+		c.fail(sessionNetwork, err.Error(), nil)
+		return
+	}
+	says := cmp.Or(from, "laptop ("+client.String()+")") + " to " + c.Instance + ":22"
+	flow := reach.Flow{From: source, To: reach.At(c.Instance), Protocol: reach.TCP, Port: 22}
+	v := s.Check(flow)
+	if v.Reachable {
+		c.ok(sessionNetwork, says)
+		return
+	}
+	why := &api.Reason{By: node.ByNetwork}
+	if len(v.Explanations) > 0 {
+		e := v.Explanations[0]
+		why.Code, why.Component, why.Text = e.Code, e.Component, e.Text
+		if e.Code == reach.CodeFault {
+			why.By = node.ByFault
+		}
+	}
+	a := advice.Network(s, advice.Connection{Needs: []advice.Need{{Flow: flow}}, Through: c.x.through(ctx, c.Account, c.Region)})
+	why.Fixes, why.Note = a.Fixes, a.Note
+	c.fail(sessionNetwork, says, why)
+}
+
+// keys checks that a public key is on the instance.
+func (c *sessionChain) keys() {
+	const file = "/home/" + sshUser + "/.ssh/authorized_keys"
+	n := 0
+	if m, ok := c.x.cfg.Machines.Machine(c.Instance); ok {
+		if files, err := m.Files(); err == nil {
+			data, _ := files.ReadFile(file) // a missing file has no keys
+			for line := range strings.Lines(string(data)) {
+				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+					n++
+				}
+			}
+		}
+	}
+	if n > 0 {
+		c.ok(sessionKey, fmt.Sprintf("%s in %s", counted(n, "key"), file))
+		return
+	}
+	c.fail(sessionKey, "no key is in "+file, &api.Reason{
+		By: byInstance, Code: codeNoKey, Component: file, Text: "the instance was launched without a key pair, and nothing has added a key since",
+		Fixes: oneSketch("EC2 Instance Connect sends a key for 60 seconds; set KEY to the file of your public key", "aws ec2-instance-connect send-ssh-public-key --instance-id "+c.Instance+" --instance-os-user "+sshUser+" --ssh-public-key file://$KEY --region "+c.Region),
+	})
 }
 
 // getTry returns the commands that explain why requests of ?account= since ?since= have failed, for `drydock run`.
