@@ -51,3 +51,17 @@ func (d *daemon) imageAction(a ecr.Action) {
 		d.log.Warn("sending the event of an image", "repository", a.Repository, "err", err)
 	}
 }
+
+// hostRole returns a session of the role of default host management, if it trusts Systems Manager.
+func (d *daemon) hostRole(ctx context.Context, account, region, instanceID string) (awsapi.Principal, bool) {
+	name := d.ssm.HostRole(account, region)
+	if name == "" {
+		return awsapi.Principal{}, false
+	}
+	role, err := d.iam.RoleByARN(ctx, name)
+	if err != nil || !d.iam.TrustsService(role, "ssm.amazonaws.com") {
+		return awsapi.Principal{}, false
+	}
+	session, err := d.sts.RoleSession(ctx, role.ARN, instanceID)
+	return session, err == nil
+}

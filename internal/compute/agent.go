@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -45,8 +46,17 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 	if active, _ := m.Unit(instanceID, "amazon-ssm-agent"); !active {
 		return errAgentStopped
 	}
+	err = m.registers(ctx, in, m.Call)
+	if who, ok := m.hostRole(ctx, in); err != nil && ok && m.registers(ctx, in, m.callAs(who)) == nil {
+		return nil // as AWS's agent, which tries the instance's own role first
+	}
+	return err
+}
+
+// registers returns the error of the first call that an agent needs, made in the given way.
+func (m *Machines) registers(ctx context.Context, in machine.Instance, call func(context.Context, machine.Instance, node.Call) error) error {
 	for _, action := range []string{node.ActionRegisterAgent, node.ActionControlChannel} {
-		if err := m.Call(ctx, in, node.Call{Action: action}); err != nil {
+		if err := call(ctx, in, node.Call{Action: action}); err != nil {
 			return err
 		}
 	}
@@ -63,13 +73,39 @@ func (m *Machines) broken(in machine.Instance, unit string) *fault.Fault {
 	return m.cfg.Faults.Instance(kind, in.Account, in.Region, in.ID)
 }
 
+// callAs is Call with credentials of who.
+func (m *Machines) callAs(who awsapi.Principal) func(context.Context, machine.Instance, node.Call) error {
+	return func(ctx context.Context, in machine.Instance, c node.Call) error {
+		g := m.calls()
+		v, err := g.network.decide(ctx, in, g.host(in, c), 443)
+		if err != nil {
+			return err
+		}
+		_, refused, err := g.permit(ctx, in, c, v, who)
+		if refused != nil {
+			return refused.error()
+		}
+		return err
+	}
+}
+
+// hostRole returns a session of the role of default host management. Its agents identify the instance by the metadata
+// service.
+func (m *Machines) hostRole(ctx context.Context, in machine.Instance) (awsapi.Principal, bool) {
+	i, ok := m.cfg.EC2.InstanceByID(in.Account, in.Region, in.ID)
+	if !ok || m.cfg.HostRole == nil || i.MetadataOptions != nil && i.MetadataOptions.HttpEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
+		return awsapi.Principal{}, false
+	}
+	return m.cfg.HostRole(ctx, in.Account, in.Region, in.ID)
+}
+
 // Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots.
 func (m *Machines) Unit(instanceID, unit string) (active, boots bool) {
 	return m.kubelets.Unit(instanceID, unit)
 }
 
-// As returns a context for calls to a service of AWS, such as logs, that a program on an instance makes as the
-// instance's role. It returns an error if the instance has no credentials or does not reach the service.
+// As returns a context for calls to a service of AWS, such as logs, that the agent on an instance makes as the
+// instance's role or, if it has none, as that of default host management. It returns an error if the instance has no credentials or does not reach the service.
 func (m *Machines) As(ctx context.Context, instanceID, service string) (context.Context, error) {
 	in, err := m.Instance(instanceID)
 	if err != nil {
@@ -80,11 +116,13 @@ func (m *Machines) As(ctx context.Context, instanceID, service string) (context.
 	if err != nil {
 		return nil, err
 	}
+	var who awsapi.Principal
 	creds, err := g.credentials(ctx, in.ID)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, who, err = g.sts.OpenSession(ctx, creds.AccessKeyID, creds.SessionToken)
+	} else if role, ok := m.hostRole(ctx, in); ok {
+		who, err = role, nil
 	}
-	_, who, err := g.sts.OpenSession(ctx, creds.AccessKeyID, creds.SessionToken)
 	if err != nil {
 		return nil, err
 	}

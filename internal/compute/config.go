@@ -70,6 +70,9 @@ type Config struct {
 	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted the CAs that sign its certificates.
 	Endpoint string
 	Trusted  *x509.CertPool
+	// HostRole returns a session of the role with which Systems Manager manages the instances of an account and region
+	// by default, for one of them. It returns false if there is no such role. Nil means that there is none.
+	HostRole func(ctx context.Context, account, region, instanceID string) (awsapi.Principal, bool)
 	// WhyUnauthorized says why a cluster does not accept a machine's token. named is the cluster that the token was
 	// made for, if known. Step is passed to the runtimes: see [node.Config].
 	WhyUnauthorized func(ctx context.Context, in machine.Instance, named, host, token string) *node.Decision

@@ -139,7 +139,7 @@ func (s *Service) DescribeParameters(ctx context.Context, in *awsssm.DescribePar
 		out.Parameters = append(out.Parameters, ssmtypes.ParameterMetadata{
 			ARN: aws.String(sc.arn(p.Name)), Name: aws.String(p.Name), Type: ssmtypes.ParameterType(p.Type), Version: p.Version,
 			LastModifiedDate: aws.Time(p.Modified), LastModifiedUser: optional(p.ModifiedBy), Description: optional(p.Description),
-			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), KeyId: keyOf(p), Tier: ssmtypes.ParameterTier(p.Tier), Policies: []ssmtypes.ParameterInlinePolicy{},
+			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), KeyId: keyOf(p), Tier: ssmtypes.ParameterTier(p.Tier), Policies: p.policies(s.clock.Now()),
 		})
 	}
 	return out, nil
@@ -206,7 +206,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsFo
 	switch key := scopeOf(ctx).Key(aws.ToString(in.ResourceId)); in.ResourceType {
 	case ssmtypes.ResourceTypeForTaggingParameter:
 		var p parameterRecord
-		p, err = parameters.Get(s.store, key)
+		p, err = s.parameter(s.store, key)
 		tags = p.Tags
 	case ssmtypes.ResourceTypeForTaggingDocument:
 		var d documentRecord

@@ -38,13 +38,14 @@ type parameterRecord struct {
 	Pattern     string            `json:",omitempty"`
 	Tags        map[string]string `json:",omitempty"`
 	// Labels are the labels of this version. Only records of versions have labels.
-	Labels []string `json:",omitempty"`
+	Labels   []string          `json:",omitempty"`
+	Policies []parameterPolicy `json:",omitempty"`
 }
 
 var (
-	parameters = store.NewCollection[parameterRecord]("ssm", "parameter")
+	parameters = store.NewCollection[parameterRecord]("ssm", "parameter", store.Same)
 	// versions has current and past versions under NAME:VERSION.
-	versions = store.NewCollection[parameterRecord]("ssm", "parameter-version")
+	versions = store.NewCollection[parameterRecord]("ssm", "parameter-version", store.Same)
 )
 
 func versionKey(sc scope, name string, n int64) store.Key {
@@ -83,7 +84,7 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 		}
 		return p, selector, nil
 	}
-	p, err := parameters.Get(s.store, sc.Key(name))
+	p, err := s.parameter(s.store, sc.Key(name))
 	if errors.Is(err, store.ErrNotFound) {
 		return p, nil, errNotFound()
 	}
@@ -158,7 +159,9 @@ func (s *Service) all(sc scope, published bool) []parameterRecord {
 		return publicParameters(sc.Region)
 	}
 	for _, it := range parameters.All(s.store, store.Scope{Account: sc.Account, Region: sc.Region}) {
-		out = append(out, it.Value)
+		if !it.Value.expired(s.clock.Now()) {
+			out = append(out, it.Value)
+		}
 	}
 	return out
 }

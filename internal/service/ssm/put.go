@@ -62,8 +62,15 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	if overwrite && len(in.Tags) > 0 {
 		return nil, errTagsWithOverwrite()
 	}
+	var policies []parameterPolicy
+	if in.Policies != nil {
+		var err error
+		if policies, err = policiesOf(*in.Policies); err != nil {
+			return nil, err
+		}
+	}
 	tier, limit := "Standard", 4096
-	if in.Tier == ssmtypes.ParameterTierAdvanced || in.Tier == ssmtypes.ParameterTierIntelligentTiering && len(value) > limit {
+	if in.Tier == ssmtypes.ParameterTierAdvanced || in.Tier == ssmtypes.ParameterTierIntelligentTiering && (len(value) > limit || policies != nil) {
 		tier, limit = "Advanced", 8192
 	}
 	if len(value) > limit {
@@ -105,7 +112,7 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	}
 	var rec parameterRecord
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		old, err := parameters.Get(tx, sc.Key(name))
+		old, err := s.parameter(tx, sc.Key(name))
 		switch {
 		case errors.Is(err, store.ErrNotFound):
 			if in.Type == "" {
@@ -149,6 +156,12 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 		}
 		rec.Value, rec.Version, rec.Modified, rec.ModifiedBy = value, rec.Version+1, s.now(), awsapi.CallFrom(ctx).Principal.ARN
 		rec.DataType, rec.Tier = dataType, tier
+		if in.Policies != nil {
+			rec.Policies = policies
+		}
+		if len(rec.Policies) > 0 && tier != string(ssmtypes.ParameterTierAdvanced) {
+			return errValidation("Parameter policies are available for parameters of the advanced tier only.")
+		}
 		if in.Description != nil {
 			rec.Description = *in.Description
 		}

@@ -30,7 +30,7 @@ func history(r store.Reader, sc scope, name string) []parameterRecord {
 func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParameterHistoryInput) (*awsssm.GetParameterHistoryOutput, error) {
 	sc := scopeOf(ctx)
 	name := aws.ToString(in.Name)
-	if _, err := parameters.Get(s.store, sc.Key(name)); err != nil {
+	if _, err := s.parameter(s.store, sc.Key(name)); err != nil {
 		if errors.Is(err, store.ErrNotFound) {
 			err = errNotFound()
 		}
@@ -53,7 +53,7 @@ func (s *Service) GetParameterHistory(ctx context.Context, in *awsssm.GetParamet
 		out.Parameters = append(out.Parameters, ssmtypes.ParameterHistory{
 			Name: aws.String(name), Type: ssmtypes.ParameterType(p.Type), Value: aws.String(p.Value), Version: p.Version, Labels: append([]string{}, p.Labels...), KeyId: keyOf(p),
 			LastModifiedDate: aws.Time(p.Modified), LastModifiedUser: aws.String(p.ModifiedBy), Description: optional(p.Description),
-			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), Tier: ssmtypes.ParameterTier(p.Tier), Policies: []ssmtypes.ParameterInlinePolicy{},
+			AllowedPattern: optional(p.Pattern), DataType: aws.String(p.DataType), Tier: ssmtypes.ParameterTier(p.Tier), Policies: p.policies(s.clock.Now()),
 		})
 	}
 	return out, nil
@@ -98,7 +98,7 @@ func (s *Service) editLabels(ctx context.Context, name string, n *int64, edit fu
 	sc := scopeOf(ctx)
 	var version int64
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		current, err := parameters.Get(tx, sc.Key(name))
+		current, err := s.parameter(tx, sc.Key(name))
 		if errors.Is(err, store.ErrNotFound) {
 			return errNotFound()
 		}

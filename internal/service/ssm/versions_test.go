@@ -231,7 +231,7 @@ func TestBadParameters(t *testing.T) {
 		{"downgrade", "ValidationException", put("/advanced", "x", func(in *awsssm.PutParameterInput) {
 			in.Overwrite, in.Tier = aws.Bool(true), "Standard"
 		})},
-		{"policies", "NotImplemented", put("/x", "x", func(in *awsssm.PutParameterInput) { in.Policies = aws.String("[]") })},
+		{"policies", "InvalidPolicyAttributeException", put("/x", "x", func(in *awsssm.PutParameterInput) { in.Policies = aws.String("[1]") })},
 		// tags
 		{"tags with overwrite", "ValidationException", put("/x", "x", func(in *awsssm.PutParameterInput) { in.Overwrite, in.Tags = aws.Bool(true), tags(1) })},
 		{"51 tags", "TooManyTagsError", put("/x", "x", func(in *awsssm.PutParameterInput) { in.Tags = tags(51) })},
