@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -180,8 +181,26 @@ func nullServer(t *testing.T, size int, done chan<- struct{}) *httptest.Server {
 		if _, _, err := conn.ReadMessage(); err != nil {
 			return
 		}
-		send := func(b []byte) { _ = conn.WriteMessage(websocket.BinaryMessage, b) } // the next read fails
-		send(sessionFrame("output_stream_data", 0, 5, []byte(`{"AgentVersion":"3.3.3050.0","RequestedClientActions":[{"ActionType":"SessionType","ActionParameters":{"SessionType":"Port","Properties":{"portNumber":"22"}}}]}`)))
+		var writing sync.Mutex
+		send := func(b []byte) {
+			writing.Lock()
+			defer writing.Unlock()
+			_ = conn.WriteMessage(websocket.BinaryMessage, b) // the next read fails
+		}
+		shaken := make(chan struct{})
+		go func() { // the plugin drops what it is not ready for
+			for {
+				send(sessionFrame("output_stream_data", 0, 5, []byte(`{"AgentVersion":"3.3.3050.0","RequestedClientActions":[{"ActionType":"SessionType","ActionParameters":{"SessionType":"Port","Properties":{"portNumber":"22"}}}]}`)))
+				select {
+				case <-shaken:
+					return
+				case <-r.Context().Done():
+					return
+				case <-time.After(200 * time.Millisecond):
+				}
+			}
+		}()
+		answered := sync.OnceFunc(func() { close(shaken) })
 		for left := size; ; {
 			_, b, err := conn.ReadMessage()
 			if err != nil {
@@ -191,6 +210,7 @@ func nullServer(t *testing.T, size int, done chan<- struct{}) *httptest.Server {
 				send(acknowledgement(kind, int64(binary.BigEndian.Uint64(b[48:]))))
 				switch binary.BigEndian.Uint32(b[112:]) {
 				case 6:
+					answered()
 					send(sessionFrame("output_stream_data", 1, 7, []byte(`{"HandshakeTimeToComplete":1,"CustomerMessage":""}`)))
 				case 1:
 					if left -= len(b) - 120; left <= 0 {
