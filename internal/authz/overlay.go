@@ -112,6 +112,9 @@ var targeted = map[string]targetRow{
 	"ssm:DescribeParameters":     {"", "SAR: no resource"},
 
 	"ssm:CreateDocument":              {"document=Name", "SAR"},
+	"ssm:GetServiceSetting":           {"servicesetting=SettingId", "SAR"},
+	"ssm:UpdateServiceSetting":        {"servicesetting=SettingId", "SAR; the service adds the role that it passes"},
+	"ssm:ResetServiceSetting":         {"servicesetting=SettingId", "SAR"},
 	"ssm:ListDocuments":               {"", "SAR: no resource"},
 	"ssm:ResumeSession":               {"session=SessionId", "SAR"},
 	"ssm:TerminateSession":            {"session=SessionId", "SAR"},
@@ -231,7 +234,8 @@ var arnRules = map[string]func(string) string{
 	"ssm/parameter": func(arn string) string {
 		return publicParameter(strings.Replace(arn, ":parameter//", ":parameter/", 1))
 	},
-	"iam/user": oneSlash, "iam/group": oneSlash, "iam/role": oneSlash, "iam/policy": oneSlash, "iam/instance-profile": oneSlash,
+	"ssm/servicesetting": func(arn string) string { return strings.Replace(arn, ":servicesetting//", ":servicesetting/", 1) },
+	"iam/user":           oneSlash, "iam/group": oneSlash, "iam/role": oneSlash, "iam/policy": oneSlash, "iam/instance-profile": oneSlash,
 	"iam/oidc-provider": func(arn string) string { return strings.Replace(arn, ":oidc-provider/https://", ":oidc-provider/", 1) },
 	"sqs/queue":         queueARN,
 }

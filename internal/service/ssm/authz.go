@@ -29,12 +29,8 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 		return r.command(call, in), true
 	case *awsssm.StartSessionInput:
 		return r.start(awsapi.WithCall(ctx, call), call, in), true
-	case *awsssm.GetServiceSettingInput:
-		return []authz.Target{settingTarget(in.SettingId)}, true
-	case *awsssm.ResetServiceSettingInput:
-		return []authz.Target{settingTarget(in.SettingId)}, true
 	case *awsssm.UpdateServiceSettingInput:
-		out := []authz.Target{settingTarget(in.SettingId)}
+		out := []authz.Target{{Type: "servicesetting", ID: aws.ToString(in.SettingId)}}
 		if role := roleOf(call.Account, aws.ToString(in.SettingValue)); role != "" && strings.HasSuffix(aws.ToString(in.SettingId), hostRole) {
 			out = append(out, authz.Target{Action: "iam:PassRole", Type: "role", ID: role, Keys: map[string][]string{"iam:passedtoservice": {"ssm.amazonaws.com"}}})
 		}
@@ -52,11 +48,6 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 		return []authz.Target{{Type: "document", ID: aws.ToString(in.ResourceId)}}, in.ResourceType == ssmtypes.ResourceTypeForTaggingDocument
 	}
 	return nil, false
-}
-
-// settingTarget returns a service setting, which a request names by its ID or ARN.
-func settingTarget(id *string) authz.Target {
-	return authz.Target{Type: "servicesetting", ID: strings.TrimPrefix(aws.ToString(id), "/")}
 }
 
 func (r resolver) command(call *awsapi.Call, send *awsssm.SendCommandInput) []authz.Target {
