@@ -27,6 +27,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/drydock-dev/drydock/internal/testkit"
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
 // managed starts instances that Session Manager reaches.
@@ -231,7 +232,7 @@ func TestBenchPortSession(t *testing.T) {
 	measure(t)
 	for _, program := range []string{"session-manager-plugin", "sftp", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s: make bin/session-manager-plugin", program)
+			needs.Missing(t, "needs %s: make bin/session-manager-plugin", program)
 		}
 	}
 	const size = 64 << 20
