@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -32,13 +33,12 @@ func newRun(o *globalOptions) *cobra.Command {
 
 Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
 AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to other
-hosts, and a bundle of CA certificates that includes Drydock's. Its ssh, scp and sftp
-reach instances as "drydock ssh" does. So programs that cannot
-be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. Your own
-AWS_ACCESS_KEY_ID is kept if Drydock knows it. The proxy
-stops with the command; on Linux it refuses other users' programs. On macOS, Go programs
-trust only the system's certificates; elsewhere calls to S3 go over https, because many
-buckets' policies refuse http.
+hosts, and a bundle of CA certificates that includes Drydock's, so programs that cannot
+be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. ssh, scp
+and sftp in it reach instances as "drydock ssh" does. Your own AWS_ACCESS_KEY_ID is kept
+if Drydock knows it. The proxy stops with the command; on Linux it refuses other users'
+programs. On macOS, Go programs trust only the system's certificates; elsewhere calls to
+S3 go over https, because many buckets' policies refuse http.
 
 With --pod the command runs on this machine, but as a container of a running pod: it has
 the container's variables and fresh tokens of the pod's service account, renewed as the
@@ -99,17 +99,20 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { newForwarder(info.URL, api.Bearer+info.Token, "").serve(ctx, ln) })
-	keys := o.callerKeys(ctx, info)
-	info.AccessKeyID, info.SecretAccessKey = keys.AccessKeyID, keys.SecretAccessKey
-	env := childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())
-	// ssh knows no proxies; a configuration takes it to instances.
-	bin, err := o.writeSSH(info, api.Place{})
+	keys, err := o.callerKeys(ctx, info)
 	if err != nil {
 		return err
 	}
-	env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	if ours := filepath.Join(bin, filepath.Base(path)); slices.Contains(sshPrograms, filepath.Base(path)) {
-		path = ours
+	info.AccessKeyID, info.SecretAccessKey = keys.AccessKeyID, keys.SecretAccessKey
+	env := childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())
+	// ssh knows no proxies; a configuration takes it to instances.
+	if bin, err := o.writeSSH(info, api.Place{}); err != nil {
+		o.progress("Note: ssh does not reach instances: %v", err)
+	} else {
+		env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		if slices.Contains(sshPrograms, args[0]) {
+			path = filepath.Join(bin, args[0])
+		}
 	}
 	if keys.SessionToken != "" {
 		env = append(env, "AWS_SESSION_TOKEN="+keys.SessionToken)
@@ -136,19 +139,26 @@ func (o *globalOptions) suggest(ctx context.Context, info api.DaemonInfo, began 
 	}
 }
 
-// callerKeys returns the keys of the environment if they are of a user or role of Drydock's, or of an account, and
-// otherwise those of the daemon's default user: keys of AWS's own would only be refused.
-func (o *globalOptions) callerKeys(ctx context.Context, info api.DaemonInfo) aws.Credentials {
+// callerKeys returns the keys of the environment, or those of the daemon's default user if Drydock does not know them:
+// keys of AWS's own would only be refused.
+func (o *globalOptions) callerKeys(ctx context.Context, info api.DaemonInfo) (aws.Credentials, error) {
 	keys := aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN")}
 	cfg := awsConfig(info)
 	if keys.AccessKeyID != "" && keys.SecretAccessKey != "" {
 		cfg.Credentials = credentials.StaticCredentialsProvider{Value: keys}
-		if _, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{}); err == nil {
-			return keys
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		_, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+		if refused, ok := errors.AsType[smithy.APIError](err); !ok || refused.ErrorCode() != "InvalidClientTokenId" {
+			// Any other refusal, such as ExpiredToken, is the program's to see.
+			if ok {
+				err = nil
+			}
+			return keys, err
 		}
 		o.progress("Note: Drydock does not know the key in AWS_ACCESS_KEY_ID; the command runs as its default user")
 	}
-	return aws.Credentials{AccessKeyID: info.AccessKeyID, SecretAccessKey: info.SecretAccessKey}
+	return aws.Credentials{AccessKeyID: info.AccessKeyID, SecretAccessKey: info.SecretAccessKey}, nil
 }
 
 // childEnv returns base with the daemon's variables, its proxy and a CA bundle replacing the caller's own.

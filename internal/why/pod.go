@@ -305,17 +305,25 @@ func raisedQuota(quota *corev1.ResourceQuota, says, namespace string, wanting in
 		return out
 	}
 	used, requested := amounts("used"), amounts("requested")
+	for name, now := range quota.Status.Used { // the event may be old
+		used[string(name)] = now
+	}
 	if len(requested) == 0 {
 		return oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota.Name+namespace)
 	}
-	hard := map[corev1.ResourceName]resource.Quantity{}
-	for name, wanted := range requested {
-		wanted.Mul(int64(max(1, wanting)))
-		wanted.Add(used[name])
-		if limit, ok := quota.Spec.Hard[corev1.ResourceName(name)]; ok && wanted.Cmp(limit) > 0 {
-			hard[corev1.ResourceName(name)] = wanted
+	// lacking returns what all pods together need where a limit is lower.
+	lacking := func(limits corev1.ResourceList) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for name, wanted := range requested {
+			wanted.Mul(int64(max(1, wanting)))
+			wanted.Add(used[name])
+			if limit, ok := limits[corev1.ResourceName(name)]; ok && wanted.Cmp(limit) > 0 {
+				out[corev1.ResourceName(name)] = wanted
+			}
 		}
+		return out
 	}
+	hard := lacking(quota.Spec.Hard)
 	if len(hard) == 0 {
 		return nil
 	}
@@ -324,14 +332,12 @@ func raisedQuota(quota *corev1.ResourceQuota, says, namespace string, wanting in
 		panic(err)
 	}
 	return advice.Try(func(changes []advice.Change) error {
-		var after struct{ Spec corev1.ResourceQuotaSpec }
-		if err := json.Unmarshal([]byte(changes[0].Value), &after); err != nil {
+		after := quota.DeepCopy()
+		if err := json.Unmarshal([]byte(changes[0].Value), after); err != nil { // merges, as kubectl's patch does
 			return err
 		}
-		for name, wanted := range hard {
-			if limit := after.Spec.Hard[name]; wanted.Cmp(limit) > 0 {
-				return fmt.Errorf("all pods together want %s of %s", wanted.String(), name)
-			}
+		if more := lacking(after.Spec.Hard); len(more) > 0 {
+			return fmt.Errorf("all pods together want more than the quota: %v", more)
 		}
 		return nil
 	}, []advice.Change{{Kind: advice.RaiseQuota, Resource: quota.Name, Value: string(patch)}}, "kubectl patch resourcequota "+quota.Name+namespace+" --type merge --patch "+quoted(string(patch)))

@@ -273,6 +273,12 @@ func TestRaisedQuota(t *testing.T) {
 			t.Errorf("%v, %d pods are wanting: %+v, want %s", tt.quota.Spec.Hard, tt.wanting, got, want)
 		}
 	}
+	// Others have used it since.
+	full := quota("2500m", "5")
+	full.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")}
+	if got := raisedQuota(full, says, " --namespace shop", 1); len(got) != 1 || !got[0].Proven || !strings.Contains(got[0].Shell(), `{"pods":"6"}`) {
+		t.Errorf("a quota that is full again: %+v", got)
+	}
 	if got := raisedQuota(quota("2", "4"), "", " --namespace shop", 1); len(got) != 1 || got[0].Sketch == "" {
 		t.Errorf("of nothing known: %+v", got)
 	}

@@ -55,7 +55,7 @@ var keys = map[string]func() (crypto.Signer, error){
 // RequestCertificate requests a certificate, which is issued once its names are validated.
 func (s *Service) RequestCertificate(ctx context.Context, in *awsacm.RequestCertificateInput) (*awsacm.RequestCertificateOutput, error) {
 	if in.ValidationMethod != acmtypes.ValidationMethodDns {
-		return nil, awserr.NotImplemented("The validation method " + or(string(in.ValidationMethod), "EMAIL"))
+		return nil, awserr.NotImplemented("the validation method " + or(string(in.ValidationMethod), "EMAIL"))
 	}
 	sc := scopeOf(ctx)
 	c := certificateRecord{ID: ids.UUID(), Domain: strings.ToLower(*in.DomainName), Status: pending, Algorithm: or(string(in.KeyAlgorithm), "RSA_2048"), Logging: "ENABLED", Token: aws.ToString(in.IdempotencyToken), Created: s.now()}

@@ -50,7 +50,7 @@ func (s *Service) set(r *subscriptionRecord, name, value string) error {
 		}
 	case "DeliveryPolicy", "SubscriptionRoleArn", "ReplayPolicy":
 		if value != "" {
-			return awserr.NotImplemented("The subscription attribute " + name)
+			return awserr.NotImplemented("the subscription attribute " + name)
 		}
 	default:
 		return errAttribute()
@@ -85,11 +85,11 @@ func (s *Service) Subscribe(ctx context.Context, in *awssns.SubscribeInput) (*aw
 	queue, err := arn.Parse(deref(in.Endpoint))
 	switch {
 	case *in.Protocol != "sqs":
-		return nil, awserr.NotImplemented("The protocol " + *in.Protocol)
+		return nil, awserr.NotImplemented("the protocol " + *in.Protocol)
 	case err != nil || queue.Service != "sqs":
 		return nil, errParameter("SQS endpoint ARN")
 	case queue.Account != sc.Account:
-		return nil, awserr.NotImplemented("A subscription of a queue of another account")
+		return nil, awserr.NotImplemented("subscriptions of queues of other accounts")
 	case strings.HasSuffix(queue.Resource, ".fifo"):
 		return nil, errParameter("Endpoint Reason: FIFO SQS Queues can not be subscribed to standard SNS topics")
 	}

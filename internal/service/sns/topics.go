@@ -45,7 +45,7 @@ func (t *topicRecord) set(name, value string) error {
 	case "KmsMasterKeyId", "SignatureVersion", "TracingConfig", "DeliveryPolicy", "ContentBasedDeduplication", "ArchivePolicy", "FifoThroughputScope",
 		"SQSSuccessFeedbackRoleArn", "SQSSuccessFeedbackSampleRate", "SQSFailureFeedbackRoleArn":
 		if value != "" {
-			return awserr.NotImplemented("The topic attribute " + name)
+			return awserr.NotImplemented("the topic attribute " + name)
 		}
 	default:
 		return errAttribute()
