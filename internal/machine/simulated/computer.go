@@ -322,6 +322,9 @@ func (c *Computer) runScript(ctx context.Context, file string, env []string, out
 
 // job returns the part of a job that all programs of the machine share.
 func (c *Computer) job() shell.Job {
+	if c.image.Prepare != nil {
+		c.image.Prepare()
+	}
 	c.image.FS.Fill(c.full())
 	return shell.Job{
 		FS: c.image.FS, Host: c.in.PrivateDNSName, Outside: c.image.Outside, Programs: c.image.Programs, Patience: c.rt.cfg.Patience,

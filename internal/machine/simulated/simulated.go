@@ -74,6 +74,8 @@ type Image struct {
 	CloudInit, DefaultUser string
 	// Full reports whether the disk is full; nil means that it is not.
 	Full func() bool
+	// Prepare updates files that other programs of the machine write all the time, before a program runs. It may be nil.
+	Prepare func()
 	// Boot starts the image's services.
 	Boot func()
 	// SSH is the image's SSH server. Nil means that it has none.

@@ -15,6 +15,7 @@ import (
 	"path"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -63,6 +64,7 @@ type Machine struct {
 	pids         int // the number of PIDs assigned so far
 	journal      []entry
 	logged       int             // lines that the journal has had
+	written      atomic.Int64    // lines that rsyslog has written
 	grown        chan struct{}   // closed when it has more; nil if nobody waits
 	nodeadmFiles []userdata.File // as nodeadm last wrote them
 	kubelet      chan struct{}   // signalled when the kubelet must be (re)started or stopped

@@ -128,6 +128,21 @@ func (m *Machine) Journal(unit string) []string {
 	return out
 }
 
+// messagesLog is where rsyslog writes the journal, and maxMessages how many of its last lines are kept here.
+const (
+	messagesLog = "/var/log/messages"
+	maxMessages = 500
+)
+
+// WriteMessages writes rsyslog's log if the journal has grown and rsyslog runs.
+func (m *Machine) WriteMessages() {
+	lines, logged, _ := m.lines(selection{})
+	if !m.Active("rsyslog") || m.written.Swap(int64(logged)) == int64(logged) {
+		return
+	}
+	_ = m.FS.WriteFile(messagesLog, []byte(strings.Join(lines[max(0, len(lines)-maxMessages):], "\n")+"\n"), 0o600) // a full disk has no log
+}
+
 // separated returns a command's arguments with combined short options separated: -fu kubelet becomes -f -u kubelet.
 // An option in valued takes the rest of its word.
 func separated(args []string, valued string) []string {

@@ -161,13 +161,14 @@ func TestProgramsSeeTheirMachine(t *testing.T) {
 		return nil
 	})
 	for script, want := range map[string]string{
-		"hostname":                                    nodeName + "\n",
-		"ls /sys/class/net":                           "ens5\nlo\n",
-		"systemctl is-active containerd":              "active\n",
-		"journalctl -u containerd -o cat | tail -n 1": "Started containerd.service - containerd container runtime.\n",
-		"curl -s localhost:9 || echo $?":              "7\n",
-		"sudo -u ec2-user id -un":                     "ec2-user\n",
-		"ip -br a | awk '{print $1, $3}'":             "lo 127.0.0.1/8\nens5 10.0.0.1/32\n",
+		"hostname":                                                                   nodeName + "\n",
+		"ls /sys/class/net":                                                          "ens5\nlo\n",
+		"systemctl is-active containerd":                                             "active\n",
+		"journalctl -u containerd -o cat | tail -n 1":                                "Started containerd.service - containerd container runtime.\n",
+		"curl -s localhost:9 || echo $?":                                             "7\n",
+		"sudo -u ec2-user id -un":                                                    "ec2-user\n",
+		"grep -c 'Started containerd.service' /var/log/messages":                     "1\n",
+		"ip -br a | awk '{print $1, $3}'":                                            "lo 127.0.0.1/8\nens5 10.0.0.1/32\n",
 		"ip link show dev ens5 | grep -c 'link/ether 02:00:00:00:00:01 '":            "1\n",
 		"ip route | awk '/^default/{print $5}'":                                      "ens5\n",
 		"ss -ltn | awk 'NR==1{print $1, $4, $5}'":                                    "State Local Address:Port\n",
