@@ -191,7 +191,7 @@ func (f *FS) resize(n *inode, size int64) syscall.Errno {
 	}
 	f.bytes += grow
 	if grow <= 0 {
-		n.data = n.data[:size]
+		n.data = append([]byte(nil), n.data[:size]...) // a slice of the old content would keep all of its memory
 	} else {
 		n.data = append(n.data, make([]byte, grow)...)
 	}
