@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -156,6 +157,14 @@ type plugged struct {
 func (p *plugged) Close() error {
 	p.unplug()
 	return p.Conn.Close()
+}
+
+// CloseWrite lets tunnels half-close.
+func (p *plugged) CloseWrite() error {
+	if half, ok := p.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
 }
 
 // interfacesDir is where Linux shows network interfaces.

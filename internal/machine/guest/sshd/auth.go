@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"path"
+	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -45,35 +46,66 @@ var errDenied = errors.New("permission denied")
 // authenticate decides whether a key may log in as a user. Clients ask before they sign, so this does not mean that
 // they have the key.
 func (c *connection) authenticate(ctx context.Context, user string, key ssh.PublicKey) (*ssh.Permissions, error) {
-	c.tried = user
+	c.tried = printable(user)
 	u, ok := accounts.FindUser(c.s.cfg.FS, user)
 	if !ok || u.Name != user {
-		c.s.cfg.Log(fmt.Sprintf("Invalid user %.64q from %s", user, c.from))
+		c.s.cfg.Log("Invalid user " + c.tried + " from " + c.from)
 		return nil, errDenied
 	}
 	for _, line := range c.s.keys(ctx, u) {
 		known, _, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
-		if err != nil || !bytes.Equal(known.Marshal(), key.Marshal()) || !fromAllowed(options, c.from) {
+		if err != nil || !bytes.Equal(known.Marshal(), key.Marshal()) {
+			continue
+		}
+		extensions, err := allows(options, c.from)
+		if err != nil {
+			c.s.cfg.Log(fmt.Sprintf("A key of %s is refused: %s", u.Name, err))
 			continue
 		}
 		c.user = u
-		p := &ssh.Permissions{Extensions: map[string]string{extKey: strings.ToUpper(strings.TrimPrefix(key.Type(), "ssh-")) + " " + ssh.FingerprintSHA256(key)}}
-		for _, o := range options {
-			name, value, _ := strings.Cut(o, "=")
-			switch strings.ToLower(name) {
-			case "command":
-				p.Extensions[extCommand] = unquote(value)
-			case "no-pty":
-				p.Extensions[extNoTerminal] = ""
-			case "no-port-forwarding":
-				p.Extensions[extNoForward] = ""
-			case "restrict":
-				p.Extensions[extNoTerminal], p.Extensions[extNoForward] = "", ""
-			}
-		}
-		return p, nil
+		extensions[extKey] = strings.ToUpper(strings.TrimPrefix(key.Type(), "ssh-")) + " " + ssh.FingerprintSHA256(key)
+		return &ssh.Permissions{Extensions: extensions}, nil
 	}
 	return nil, errDenied
+}
+
+// printable returns a name from a client that may be anybody as the journal shows it.
+func printable(name string) string {
+	quoted := strconv.Quote(name[:min(len(name), 64)])
+	return quoted[1 : len(quoted)-1]
+}
+
+// allows returns what the options of a line allow a client, or why its key may not log in. As with sshd, the names of
+// options are case-insensitive, and a line with an unknown option is of no use.
+func allows(options []string, remote string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, o := range options {
+		name, value, _ := strings.Cut(o, "=")
+		switch strings.ToLower(name) {
+		case "from":
+			if !fromAllowed(unquote(value), remote) {
+				return nil, fmt.Errorf("it is not permitted from %s", remote)
+			}
+		case "command":
+			out[extCommand] = unquote(value)
+		case "no-pty":
+			out[extNoTerminal] = ""
+		case "pty":
+			delete(out, extNoTerminal)
+		case "no-port-forwarding":
+			out[extNoForward] = ""
+		case "port-forwarding":
+			delete(out, extNoForward)
+		case "restrict":
+			out[extNoTerminal], out[extNoForward] = "", ""
+		case "agent-forwarding", "no-agent-forwarding", "x11-forwarding", "no-x11-forwarding", "user-rc", "no-user-rc",
+			"permitlisten", "tunnel", "environment", "no-touch-required":
+			// The server has none of these, and environment is off in Amazon Linux's sshd_config.
+		default: // expiry-time, permitopen, cert-authority and others that limit what a key may do
+			return nil, fmt.Errorf("the option %.64q is not supported", name)
+		}
+	}
+	return out, nil
 }
 
 // keys returns the lines of a user's authorized_keys and the further keys.
@@ -111,31 +143,22 @@ func strictly(files *vfs.FS, u accounts.User) ([]byte, error) {
 }
 
 // fromAllowed reports whether the option from="PATTERN,…" admits a client's address.
-func fromAllowed(options []string, remote string) bool {
+func fromAllowed(list, remote string) bool {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		host = remote
 	}
-	for _, o := range options {
-		list, ok := strings.CutPrefix(o, "from=")
-		if !ok {
+	allowed := false
+	for p := range strings.SplitSeq(list, ",") {
+		if refused, ok := strings.CutPrefix(p, "!"); ok {
+			if matches(refused, host) {
+				return false
+			}
 			continue
 		}
-		allowed := false
-		for p := range strings.SplitSeq(unquote(list), ",") {
-			if refused, ok := strings.CutPrefix(p, "!"); ok {
-				if matches(refused, host) {
-					return false
-				}
-				continue
-			}
-			allowed = allowed || matches(p, host)
-		}
-		if !allowed {
-			return false
-		}
+		allowed = allowed || matches(p, host)
 	}
-	return true
+	return allowed
 }
 
 func matches(pattern, host string) bool {

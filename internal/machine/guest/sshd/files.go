@@ -28,7 +28,7 @@ const umask = 0o022
 
 // sftp serves the subsystem of that name.
 func (s *session) sftp(ctx context.Context) (int, error) {
-	f := &files{fs: s.c.s.cfg.FS, user: s.c.user, changed: s.c.s.cfg.Changed}
+	f := s.c.files()
 	server := sftp.NewRequestServer(unclosed{s.channel}, sftp.Handlers{FileGet: f, FilePut: f, FileCmd: f, FileList: f}, sftp.WithStartDirectory(s.c.user.Home))
 	err := server.Serve() // returns when the client closes the channel
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -48,6 +48,10 @@ type files struct {
 	user    accounts.User
 	changed func() error
 	open    atomic.Int64
+}
+
+func (c *connection) files() *files {
+	return &files{fs: c.s.cfg.FS, user: c.user, changed: c.s.cfg.Changed}
 }
 
 const (
@@ -325,6 +329,9 @@ func (f *files) rename(r *sftp.Request) error {
 	return f.fs.Rename(from, to)
 }
 
+// extended is the flag of attributes that only some clients and servers know. There are none here.
+const extended = 0x80000000
+
 // setAttributes changes a file as its owner or root.
 func (f *files) setAttributes(r *sftp.Request) error {
 	at, err := f.resolve(r.Filepath, true)
@@ -336,7 +343,13 @@ func (f *files) setAttributes(r *sftp.Request) error {
 		return err
 	}
 	own, ok := i.(*vfs.Info)
+	if r.Flags&extended != 0 { // the library allocates as many as the client says
+		return sftp.ErrSSHFxBadMessage
+	}
 	a, set := r.Attributes(), r.AttrFlags()
+	if a == nil { // the packet is too short
+		return sftp.ErrSSHFxBadMessage
+	}
 	if !ok || f.user.UID != 0 && own.UID != f.user.UID && (set.Permissions || set.Acmodtime || set.UidGid) {
 		return &fs.PathError{Op: "setstat", Path: r.Filepath, Err: syscall.EPERM}
 	}

@@ -2,6 +2,7 @@ package sshd
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
-	"mvdan.cc/sh/v3/shell"
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
@@ -25,12 +29,12 @@ type scpArgs struct {
 	names                                 []string
 }
 
-// scpCommand parses a command that runs scp as a server.
-func scpCommand(command string) (out scpArgs, ok bool) {
+// scpCommand parses a command that runs scp as a server, as the user's shell would.
+func scpCommand(f *files, command string) (out scpArgs, ok bool) {
 	if !strings.HasPrefix(command, "scp ") {
 		return out, false
 	}
-	words, err := shell.Fields(command, func(string) string { return "" })
+	words, err := f.words(command)
 	if err != nil || len(words) == 0 {
 		return out, false
 	}
@@ -64,6 +68,83 @@ func scpCommand(command string) (out scpArgs, ok bool) {
 	return out, out.to != out.from && len(out.names) > 0
 }
 
+var errExpansion = errors.New("an expansion that scp's clients do not need")
+
+// maxMatched bounds how many files the patterns of a command are compared with.
+const maxMatched = 10_000
+
+// words splits a command into words. Home folders are those of the machine's users, and patterns match its files. All
+// other expansions are refused, because some take any amount of time or memory.
+func (f *files) words(command string) ([]string, error) {
+	var words []*syntax.Word
+	for w, err := range syntax.NewParser().WordsSeq(strings.NewReader(command)) {
+		if err != nil {
+			return nil, err
+		}
+		if split := *w; syntax.SplitBraces(&split) {
+			return nil, errExpansion
+		}
+		simple := true
+		syntax.Walk(w, func(n syntax.Node) bool {
+			switch n := n.(type) {
+			case nil, *syntax.Word, *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
+			case *syntax.ParamExp:
+				simple = simple && n.Short && n.Param != nil && n.Param.Value == "HOME"
+			default:
+				simple = false
+			}
+			return simple
+		})
+		if !simple {
+			return nil, errExpansion
+		}
+		words = append(words, w)
+	}
+	seen := 0
+	out, err := expand.Fields(&expand.Config{
+		Env: expand.FuncEnviron(f.variable),
+		ReadDir2: func(name string) ([]fs.DirEntry, error) {
+			if seen > maxMatched {
+				return nil, errExpansion
+			}
+			at, err := f.resolve(name, true)
+			if err != nil {
+				return nil, err
+			}
+			i, err := f.fs.Stat(at)
+			if err == nil && !f.allowed(i, mayRead) {
+				err = refused(name)
+			}
+			if err != nil {
+				return nil, err
+			}
+			list, err := f.fs.ReadDir(at)
+			seen += len(list) + 1
+			return list, err
+		},
+	}, words...)
+	if seen > maxMatched {
+		return nil, errExpansion
+	}
+	return out, err
+}
+
+// variable returns what the words of a command need. "HOME NAME" is for ~NAME, which stays as it is if there is no such
+// user; without a value, package expand would ask the host for the user.
+func (f *files) variable(name string) string {
+	user, other := strings.CutPrefix(name, "HOME ")
+	switch {
+	case other:
+		if u, ok := accounts.FindUser(f.fs, user); ok && u.Name == user && u.Home != "" {
+			return u.Home
+		}
+		return "~" + user
+	case name == "HOME", name == "PWD":
+		return cmp.Or(f.user.Home, "/")
+	}
+	return ""
+}
+
 // An scp is one run of the old scp protocol.
 type scp struct {
 	*files
@@ -77,10 +158,9 @@ type scp struct {
 // maxDepth bounds how deeply folders are nested.
 const maxDepth = 64
 
-func (s *session) scp(_ context.Context, args scpArgs) (int, error) {
-	c := s.c.s.cfg
+func (s *session) scp(_ context.Context, f *files, args scpArgs) (int, error) {
 	x := &scp{
-		files: &files{fs: c.FS, user: s.c.user, changed: c.Changed}, args: args,
+		files: f, args: args,
 		in: bufio.NewReaderSize(s.channel, 64<<10), out: s.channel, home: s.c.user.Home,
 	}
 	var err error
@@ -118,7 +198,7 @@ func (x *scp) fail(err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		text = pe.Path + ": " + pe.Err.Error()
 	}
-	_, err = fmt.Fprintf(x.out, "\x01scp: %s\n", text)
+	_, err = fmt.Fprintf(x.out, "\x01scp: %s\n", shown(text))
 	return err
 }
 
@@ -210,7 +290,7 @@ func record(l string) (mode fs.FileMode, size int64, name string, err error) {
 	n, name, ok := strings.Cut(rest, " ")
 	bits, err1 := strconv.ParseUint(m, 8, 32)
 	size, err2 := strconv.ParseInt(n, 10, 64)
-	if !ok || err1 != nil || err2 != nil || size < 0 || name == "" || strings.Contains(name, "/") || name == ".." || name == "." {
+	if !ok || err1 != nil || err2 != nil || size < 0 || name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == '/' || unicode.IsControl(r) }) || name == ".." || name == "." {
 		return 0, 0, "", errors.New("protocol error: unexpected record")
 	}
 	return fs.FileMode(bits) & fs.ModePerm, size, name, nil
@@ -296,7 +376,7 @@ func (x *scp) send(name string, depth int) error {
 		if err != nil {
 			return x.fail(err)
 		}
-		if _, err := fmt.Fprintf(x.out, "D%04o 0 %s\n", mode, path.Base(name)); err != nil {
+		if _, err := fmt.Fprintf(x.out, "D%04o 0 %s\n", mode, shown(path.Base(name))); err != nil {
 			return err
 		}
 		if err := x.answer(); err != nil {
@@ -312,18 +392,31 @@ func (x *scp) send(name string, depth int) error {
 		}
 		return x.answer()
 	}
-	data, err := x.fs.ReadFile(at)
+	data, err := x.openAs(at, os.O_RDONLY, 0)
 	if err != nil {
 		return x.fail(err)
 	}
-	if _, err := fmt.Fprintf(x.out, "C%04o %d %s\n", mode, len(data), path.Base(name)); err != nil {
+	defer data.Close()
+	if _, err := fmt.Fprintf(x.out, "C%04o %d %s\n", mode, i.Size(), shown(path.Base(name))); err != nil {
 		return err
 	}
 	if err := x.answer(); err != nil {
 		return err
 	}
-	if _, err := x.out.Write(append(data, 0)); err != nil {
+	// The file may change while it is sent, but not the size that the client knows.
+	sent, err := io.Copy(x.out, io.NewSectionReader(data, 0, i.Size()))
+	if err != nil {
+		return err
+	}
+	if sent < i.Size() {
+		return errors.New("the file has become shorter")
+	}
+	if err := x.ack(); err != nil {
 		return err
 	}
 	return x.answer()
 }
+
+// shown returns the name of a file for a line of the protocol. As scp does, it replaces line breaks: what follows one
+// would be another line.
+func shown(name string) string { return strings.ReplaceAll(name, "\n", `\^J`) }

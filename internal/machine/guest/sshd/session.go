@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -46,9 +47,9 @@ func (c *connection) session(ctx context.Context, n ssh.NewChannel) {
 		ok := false
 		switch r.Type {
 		case "env":
-			ok = s.setVariable(r.Payload)
+			ok = !running && s.setVariable(r.Payload)
 		case "pty-req":
-			ok = s.setTerminal(r.Payload)
+			ok = !running && s.setTerminal(r.Payload)
 		case "shell", "exec", "subsystem":
 			if running {
 				break
@@ -137,8 +138,10 @@ func (s *session) program(kind string, payload []byte) func(context.Context) (in
 	case kind == "subsystem":
 		return nil
 	}
-	if to, ok := scpCommand(text.Value); ok {
-		return func(ctx context.Context) (int, error) { return s.scp(ctx, to) }
+	if f := s.c.files(); strings.HasPrefix(text.Value, "scp ") {
+		if to, ok := scpCommand(f, text.Value); ok {
+			return func(ctx context.Context) (int, error) { return s.scp(ctx, f, to) }
+		}
 	}
 	return s.shell([]string{shell, "-c", text.Value}, "")
 }
@@ -204,6 +207,9 @@ func reason(err error) string {
 	return err.Error()
 }
 
+// drainIn is how long what the client sent before it closed a channel may take to arrive.
+const drainIn = 10 * time.Second
+
 // forward connects a channel to a port that the machine reaches.
 func (c *connection) forward(ctx context.Context, n ssh.NewChannel) {
 	var to struct {
@@ -230,7 +236,11 @@ func (c *connection) forward(ctx context.Context, n ssh.NewChannel) {
 	if err != nil {
 		return
 	}
-	go answer(requests) // ends with the channel
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the client is gone
+	go func() {                                                 // ends with the channel
+		answer(requests)
+		_ = conn.SetDeadline(time.Now().Add(drainIn)) // a closed connection needs none
+	}()
 	join(channel, conn)
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,9 @@ func (host) Dial(_ context.Context, host string, port int) (net.Conn, error) {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	case host == "slow":
 		return nil, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}
+	case port == 9: // nothing is read there
+		near, _ := net.Pipe()
+		return near, nil
 	case port != 7:
 		return nil, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	}
@@ -255,7 +259,19 @@ func TestWhoMayLogIn(t *testing.T) {
 			w.write("/home/ec2-user/.ssh/authorized_keys", `from="10.0.0.0/8,192.168.*" `+w.public, 0o600)
 		}, false},
 		"this address": {"ec2-user", func(w *world) {
-			w.write("/home/ec2-user/.ssh/authorized_keys", `from="10.0.0.0/8,127.*" `+w.public, 0o600)
+			w.write("/home/ec2-user/.ssh/authorized_keys", `FROM="10.0.0.0/8,127.*" `+w.public, 0o600)
+		}, true},
+		"another address in capitals": {"ec2-user", func(w *world) {
+			w.write("/home/ec2-user/.ssh/authorized_keys", `FROM="10.0.0.0/8" `+w.public, 0o600)
+		}, false},
+		"an expired key": {"ec2-user", func(w *world) {
+			w.write("/home/ec2-user/.ssh/authorized_keys", `expiry-time="20200101" `+w.public, 0o600)
+		}, false},
+		"a certificate authority": {"ec2-user", func(w *world) {
+			w.write("/home/ec2-user/.ssh/authorized_keys", "cert-authority "+w.public, 0o600)
+		}, false},
+		"harmless options": {"ec2-user", func(w *world) {
+			w.write("/home/ec2-user/.ssh/authorized_keys", "no-X11-forwarding,no-agent-forwarding "+w.public, 0o600)
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,6 +301,111 @@ func TestForcedCommand(t *testing.T) {
 	}
 	if _, err := c.Dial("tcp", "there:7"); err == nil {
 		t.Error("port forwarding")
+	}
+}
+
+// TestRestricted: an option may switch on again what restrict has switched off.
+func TestRestricted(t *testing.T) {
+	w := newWorld(t, Limits{})
+	w.write("/home/ec2-user/.ssh/authorized_keys", "restrict,pty,Port-Forwarding "+w.public, 0o600)
+	c := w.mustLogin("ec2-user")
+	s, err := c.NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RequestPty("xterm", 25, 80, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Dial("tcp", "there:7"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestJournal: a client that has not logged in cannot write what it likes into the journal.
+func TestJournal(t *testing.T) {
+	w := newWorld(t, Limits{})
+	if _, err := w.login("x\n" + strings.Repeat("y", 10_000)); err == nil {
+		t.Fatal("logged in")
+	}
+	w.wait.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.log.Len() > 500 || !strings.Contains(w.log.String(), `Invalid user x\nyy`) || strings.Contains(w.log.String(), "\ny") {
+		t.Errorf("%q", w.log.String())
+	}
+}
+
+// TestStarted: the environment and the terminal of a program that runs cannot change.
+func TestStarted(t *testing.T) {
+	s, err := newWorld(t, Limits{}).mustLogin("ec2-user").NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start("hang"); err != nil {
+		t.Fatal(err)
+	}
+	if s.Setenv("LANG", "C") == nil || s.RequestPty("xterm", 25, 80, nil) == nil {
+		t.Error("the session has changed")
+	}
+}
+
+// TestGoneClient: a connection ends with its client even if nobody reads what the client has sent.
+func TestGoneClient(t *testing.T) {
+	w := newWorld(t, Limits{})
+	c := w.mustLogin("ec2-user")
+	conn, err := c.Dial("tcp", "there:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.wait.Wait()
+}
+
+// TestBrokenAttributes: a packet that lacks its attributes, or has no end of them, is an error for its client.
+func TestBrokenAttributes(t *testing.T) {
+	s, err := newWorld(t, Limits{}).mustLogin("ec2-user").NewSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RequestSubsystem("sftp"); err != nil {
+		t.Fatal(err)
+	}
+	const setstat, status, badMessage = 9, 101, 5
+	call := func(b ...byte) []byte {
+		t.Helper()
+		if _, err := in.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)); err != nil {
+			t.Fatal(err)
+		}
+		size := make([]byte, 4)
+		if _, err := io.ReadFull(out, size); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, binary.BigEndian.Uint32(size))
+		if _, err := io.ReadFull(out, answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	call(1, 0, 0, 0, 3) // version 3
+	for name, attributes := range map[string][]byte{
+		"a size": {0, 0, 0, 1}, "owners": {0, 0, 0, 2, 0}, "extensions": {0x80, 0, 0, 0, 0xff, 0xff, 0xff, 0xff},
+	} {
+		if got := call(append([]byte{setstat, 0, 0, 0, 1, 0, 0, 0, 4, '/', 't', 'm', 'p'}, attributes...)...); got[0] != status || got[8] != badMessage {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 
@@ -457,7 +578,23 @@ func TestOldSCP(t *testing.T) {
 	if out := run("scp -f dir/f", "\x00\x00\x00"); out != "C0640 3 f\nabc\x00" {
 		t.Errorf("%q", out)
 	}
+	w.write("/home/ec2-user/dir/g.log", "d", 0o644)
+	w.write("/home/ec2-user/dir/a\nb", "e", 0o644)
+	for command, want := range map[string]string{
+		"scp -f dir/*.log": "C0644 1 g.log\nd\x00", "scp -f ~/dir/f": "C0640 3 f\nabc\x00", "scp -f ~ec2-user/dir/g.log": "C0644 1 g.log\nd\x00",
+		"scp -f $HOME/d*/f": "C0640 3 f\nabc\x00", "scp -f dir/a*b": "C0644 1 a\\^Jb\ne\x00", "scp -f ~daemon": "\x01scp: /home/ec2-user/~daemon: no such file or directory\n",
+	} {
+		if out := run(command, "\x00\x00\x00"); out != want {
+			t.Errorf("%s: %q", command, out)
+		}
+	}
+	for _, command := range []string{"scp -t <(id)", "scp -t {1..9}", "scp -t {1..999999999}", "scp -t $((9**9))", "scp -t $(id)", "scp -t ${x:=y}"} {
+		if out := run(command, ""); !strings.HasPrefix(out, "ec2-user [") { // the shell's
+			t.Errorf("%s: %q", command, out)
+		}
+	}
 	for command, in := range map[string]string{
+		"scp -t /tmp/x": "C0644 1 x\x1b[2J\nx\x00",
 		"scp -t /etc/x": "C0644 1 x\nx\x00", "scp -t .": "C0644 -1 x\n", "scp -t x": "C0644 1 ../x\n", "scp -f /none": "\x00", "scp -f dir": "\x00",
 	} {
 		if out := run(command, in); !strings.Contains(out, "\x01scp: ") {
