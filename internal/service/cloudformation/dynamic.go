@@ -86,13 +86,13 @@ func (rt *runtime) Dynamic(reference string) (string, error) {
 	}
 }
 
-// reveal returns properties with the secrets that they refer to. A nested stack gets the references, because it would
+// reveal puts the secrets that the properties refer to into them. A nested stack gets the references, because it would
 // store the secrets.
-func (r *request) reveal(props *template.Map) (*template.Map, error) {
+func (r *request) reveal() error {
 	if r.typ == stackTyp {
-		return props, nil
+		return nil
 	}
-	v, err := template.Resolve(props, func(reference string) (string, error) {
+	v, err := template.Resolve(r.props, func(reference string) (string, error) {
 		secret, err := r.secret(reference)
 		if err == nil && secret != "" {
 			r.secrets = append(r.secrets, secret)
@@ -100,17 +100,54 @@ func (r *request) reveal(props *template.Map) (*template.Map, error) {
 		return secret, err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return v.(*template.Map), nil
+	r.plain, r.props = r.props, v.(*template.Map)
+	return nil
+}
+
+// unrevealed returns the request with the references instead of the secrets, for what is recorded or compared.
+func (r *request) unrevealed() *request {
+	if r.plain == nil {
+		return r
+	}
+	out := *r
+	out.props, out.plain = r.plain, nil
+	return &out
 }
 
 // hidden returns a text without the secrets that the request has revealed.
 func (r *request) hidden(text string) string {
-	for _, secret := range r.secrets {
+	secrets := slices.Clone(r.secrets)
+	if r.was != nil {
+		secrets = append(secrets, r.was.secrets...)
+	}
+	// A secret may be a part of another one.
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "****")
 	}
 	return text
+}
+
+// A censored error has the text of another error without secrets.
+type censored struct {
+	error
+	text string
+}
+
+func (e *censored) Error() string { return e.text }
+func (e *censored) Unwrap() error { return e.error }
+
+// censor returns the error without the secrets that the request has revealed.
+func (r *request) censor(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := r.hidden(err.Error()); text != err.Error() {
+		return &censored{err, text}
+	}
+	return err
 }
 
 func (r *request) secret(reference string) (string, error) {

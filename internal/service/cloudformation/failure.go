@@ -106,7 +106,7 @@ func (r *request) instances() (out []string) {
 func (r *request) reason(err error) error {
 	var refused smithy.APIError
 	if !errors.As(err, &refused) {
-		return err
+		return r.censor(err)
 	}
 	message := r.hidden(refused.ErrorMessage())
 	status := 400

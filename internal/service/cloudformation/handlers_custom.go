@@ -55,14 +55,14 @@ var standIns = map[string]standIn{
 	"Custom::AWSCDKCfnJson": {"parses a JSON text", handler{
 		create: own,
 		read: func(r *request) (map[string]any, error) {
-			v, err := template.ReadJSON(r.text("Value"))
+			v, err := template.ReadJSON(r.unrevealed().text("Value"))
 			return map[string]any{"Value": v}, err
 		},
 	}},
 	"Custom::AWSCDKCfnJsonStringify": {"writes a value as JSON", handler{
 		create: own,
 		read: func(r *request) (map[string]any, error) {
-			return map[string]any{"Value": template.JSON(asStrings(r.props.Get("Value")))}, nil
+			return map[string]any{"Value": template.JSON(asStrings(r.unrevealed().props.Get("Value")))}, nil
 		},
 	}},
 	"Custom::S3AutoDeleteObjects": {"empties a bucket with the tag aws-cdk:auto-delete-objects before its deletion", handler{

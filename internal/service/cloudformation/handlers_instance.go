@@ -295,23 +295,23 @@ func (r *request) keyPair(name string) (ec2types.KeyPairInfo, error) {
 	return first(out.KeyPairs)
 }
 
-// snapshotVolume makes a snapshot of a volume, unless an earlier run has made it.
+// snapshotVolume makes a snapshot of a volume, unless an earlier run has made it or the volume is gone.
 func snapshotVolume(r *request) error {
 	description := "Created by CloudFormation before the deletion of " + r.id + ", " + r.logical + " of " + r.o.rec.Name // our own wording
-	find := func() (ec2types.SnapshotState, error) {
-		out, err := call[awsec2.DescribeSnapshotsOutput](r, &awsec2.DescribeSnapshotsInput{Filters: []ec2types.Filter{{Name: aws.String("volume-id"), Values: []string{r.id}}}})
+	find := func(in *awsec2.DescribeSnapshotsInput) (id, state string, err error) {
+		out, err := call[awsec2.DescribeSnapshotsOutput](r, in)
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		for _, s := range out.Snapshots {
-			if aws.ToString(s.Description) == description {
-				return s.State, nil
+			if aws.ToString(s.Description) == description && (s.State != ec2types.SnapshotStateError || in.SnapshotIds != nil) {
+				return *s.SnapshotId, string(s.State), nil
 			}
 		}
-		return "", nil
+		return "", "", nil
 	}
-	state, err := find()
-	if err == nil && state == "" {
+	id, _, err := find(&awsec2.DescribeSnapshotsInput{Filters: []ec2types.Filter{{Name: aws.String("volume-id"), Values: []string{r.id}}}})
+	if err == nil && id == "" {
 		in := &awsec2.CreateSnapshotInput{VolumeId: &r.id, Description: &description}
 		if tags := r.tags(); len(tags) > 0 {
 			in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeSnapshot}}
@@ -319,10 +319,19 @@ func snapshotVolume(r *request) error {
 				in.TagSpecifications[0].Tags = append(in.TagSpecifications[0].Tags, ec2types.Tag{Key: &t.Key, Value: &t.Value})
 			}
 		}
-		_, err = call[awsec2.CreateSnapshotOutput](r, in)
+		var out *awsec2.CreateSnapshotOutput
+		if out, err = call[awsec2.CreateSnapshotOutput](r, in); err == nil {
+			id = *out.SnapshotId
+		}
 	}
-	if err != nil {
+	switch {
+	case codeOf(err) == "InvalidVolume.NotFound":
+		return nil
+	case err != nil:
 		return err
 	}
-	return r.until(func() (string, error) { state, err := find(); return string(state), err }, "completed", "error")
+	return r.until(func() (string, error) {
+		_, state, err := find(&awsec2.DescribeSnapshotsInput{SnapshotIds: []string{id}})
+		return state, err
+	}, "completed", "error")
 }

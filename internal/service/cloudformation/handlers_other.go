@@ -300,7 +300,8 @@ func otherHandlers() map[string]handler {
 				return *in.Name, err
 			},
 			read: func(r *request) (map[string]any, error) {
-				return map[string]any{"Name": r.id, "Type": r.text("Type"), "Value": r.text("Value")}, nil
+				plain := r.unrevealed() // attributes are recorded
+				return map[string]any{"Name": r.id, "Type": plain.text("Type"), "Value": plain.text("Value")}, nil
 			},
 			remove: func(r *request) error {
 				_, err := call[awsssm.DeleteParameterOutput](r, &awsssm.DeleteParameterInput{Name: &r.id})

@@ -42,7 +42,9 @@ func routeHandlers() map[string]handler {
 				_, err := create[awsec2.CreateRouteOutput](r, in, "")
 				return r.routeID(), err
 			},
-			read: func(r *request) (map[string]any, error) { return map[string]any{"CidrBlock": r.destination()}, nil },
+			read: func(r *request) (map[string]any, error) {
+				return map[string]any{"CidrBlock": r.unrevealed().destination()}, nil
+			},
 			remove: func(r *request) error {
 				in := &awsec2.DeleteRouteInput{RouteTableId: aws.String(r.text("RouteTableId")), DestinationCidrBlock: nonEmpty(r.text("DestinationCidrBlock")),
 					DestinationIpv6CidrBlock: nonEmpty(r.text("DestinationIpv6CidrBlock")), DestinationPrefixListId: nonEmpty(r.text("DestinationPrefixListId"))}

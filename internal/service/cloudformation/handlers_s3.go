@@ -210,7 +210,7 @@ func settleBucket(r *request) error {
 	}
 	tags := r.tags()
 	switch {
-	case r.was == nil && len(tags) == 0, r.was != nil && slices.Equal(tags, r.was.tags()):
+	case r.was == nil && len(tags) == 0, r.was != nil && slices.Equal(tags, r.was.unrevealed().tags()):
 		return nil
 	case len(tags) == 0:
 		_, err := call[awss3.DeleteBucketTaggingOutput](r, &awss3.DeleteBucketTaggingInput{Bucket: &r.id})

@@ -53,7 +53,7 @@ func scalingHandlers() map[string]handler {
 				return aws.ToString(out.ScalingPolicies[0].PolicyARN), nil
 			},
 			read: func(r *request) (map[string]any, error) {
-				return map[string]any{"Arn": r.id, "PolicyName": r.name("PolicyName", 255)}, nil
+				return map[string]any{"Arn": r.id, "PolicyName": r.unrevealed().name("PolicyName", 255)}, nil
 			},
 			remove: one[awsautoscaling.DeletePolicyOutput](func(r *request) any {
 				return &awsautoscaling.DeletePolicyInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), PolicyName: &r.id}

@@ -12,7 +12,8 @@ import (
 
 // changed reports whether the update changes any of the properties.
 func (r *request) changed(properties ...string) bool {
-	return slices.ContainsFunc(properties, func(p string) bool { return !same(r.props.Get(p), r.was.props.Get(p)) })
+	now, before := r.unrevealed().props, r.was.unrevealed().props
+	return slices.ContainsFunc(properties, func(p string) bool { return !same(now.Get(p), before.Get(p)) })
 }
 
 // same reports whether two values, which may be missing, are equal.
@@ -23,15 +24,16 @@ func same(a, b any) bool {
 	return template.Equal(a, b)
 }
 
-// tagChanges returns the tags that an update adds or changes, and the keys of those that it removes.
+// tagChanges returns the tags that an update adds or changes, and the keys of those that it removes. Those that refer to
+// secrets, which may have changed, count as changed, because setting a tag again does no harm.
 func (r *request) tagChanges() (set []tagRecord, gone []string) {
-	now, before := r.tags(), r.was.tags()
+	now, before := r.tags(), r.was.unrevealed().tags()
 	for _, t := range now {
 		if !slices.Contains(before, t) {
 			set = append(set, t)
 		}
 	}
-	for _, b := range before {
+	for _, b := range r.was.tags() {
 		if !slices.ContainsFunc(now, func(t tagRecord) bool { return t.Key == b.Key }) {
 			gone = append(gone, b.Key)
 		}

@@ -18,6 +18,7 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -97,6 +98,36 @@ Resources:
 	w.want(t, id, "DELETE_COMPLETE")
 	if n := snapshots(); n != 1 {
 		t.Errorf("%d snapshots after the deletion", n)
+	}
+}
+
+// TestSnapshotRefused keeps a volume whose snapshot cannot be made, whatever the reason.
+func TestSnapshotRefused(t *testing.T) {
+	w := newWorld(t)
+	api := &refuser{API: w.front}
+	cancel, ended := w.run(api)
+	defer func() { cancel(); <-ended }()
+	id := w.create(t, "volume", "Resources: {V: {Type: AWS::EC2::Volume, DeletionPolicy: Snapshot, Properties: {AvailabilityZone: us-east-1a, Size: 1}}}")
+	w.want(t, id, "CREATE_COMPLETE")
+	volumes := func() int {
+		return len(testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeVolumes(t.Context(), nil))(t).Volumes)
+	}
+	api.refuse.Store(func(in any) error {
+		if _, ok := in.(*awsec2.CreateSnapshotInput); ok {
+			return awserr.New("KMS.NotFoundException", "The key is gone")
+		}
+		return nil
+	})
+	w.delete(t, id)
+	w.want(t, id, "DELETE_FAILED")
+	if script := w.script(t, id); volumes() != 1 || !strings.Contains(script, "V DELETE_FAILED") || !strings.Contains(script, "The key is gone") {
+		t.Error(script)
+	}
+	api.refuse.Store(func(any) error { return nil })
+	w.delete(t, id)
+	w.want(t, id, "DELETE_COMPLETE")
+	if volumes() != 0 {
+		t.Error("the volume is still there")
 	}
 }
 
@@ -201,7 +232,10 @@ Resources:
     {Key: stage, Value: !Sub '${Note}-{{resolve:secretsmanager:${Secret}:SecretString:password:AWSCURRENT}}'},
     {Key: plain, Value: '{{resolve:ssm:/plain}}'}, {Key: version, Value: '{{resolve:ssm:/plain:1}}'}]}}
   U: {Type: AWS::IAM::User, Properties: {LoginProfile: {Password: '{{resolve:ssm-secure:/login:1}}'}}}
-Outputs: {Q: {Value: !Ref Q}, Hidden: {Value: !Sub '{{resolve:secretsmanager:${Secret}:SecretString:password}}'}}
+  P: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: '{{resolve:secretsmanager:db:SecretString:password}}'}}
+  Copy: {Type: AWS::SSM::Parameter, Properties: {Type: String, Value: !GetAtt P.Value}}
+  G: {Type: AWS::SecretsManager::Secret, Properties: {GenerateSecretString: {SecretStringTemplate: '{"user": "{{resolve:secretsmanager:db:SecretString:password}}"}', GenerateStringKey: made}, Tags: [{Key: plain, Value: '{{resolve:ssm:/plain}}'}]}}
+Outputs: {Q: {Value: !Ref Q}, G: {Value: !Ref G}, Copy: {Value: !Ref Copy}, P: {Value: !GetAtt P.Value}, Hidden: {Value: !Sub '{{resolve:secretsmanager:${Secret}:SecretString:password}}'}}
 `
 	given := []cloudformationtypes.Parameter{{ParameterKey: aws.String("Secret"), ParameterValue: secret}}
 	id := w.create(t, "refers", body, func(in *awscloudformation.CreateStackInput) { in.Parameters = given })
@@ -218,6 +252,13 @@ Outputs: {Q: {Value: !Ref Q}, Hidden: {Value: !Sub '{{resolve:secretsmanager:${S
 	if out["Hidden"] != "{{resolve:secretsmanager:"+*secret+":SecretString:password}}" {
 		t.Error(out["Hidden"])
 	}
+	if value := *testkit.Must(parameters.GetParameter(ctx, &awsssm.GetParameterInput{Name: aws.String(out["Copy"])}))(t).Parameter.Value; value != "hush-1" || out["P"] != "{{resolve:secretsmanager:db:SecretString:password}}" {
+		t.Errorf("the attribute of a parameter: %q, the parameter with its value: %q", out["P"], value)
+	}
+	generated := func() string {
+		return *testkit.Must(secrets.GetSecretValue(ctx, &awssm.GetSecretValueInput{SecretId: aws.String(out["G"])}))(t).SecretString
+	}
+	before := generated()
 	if users := testkit.Must(awsiam.NewFromConfig(w.cfg).ListUsers(ctx, nil))(t).Users; len(users) != 1 {
 		t.Errorf("%+v", users)
 	}
@@ -231,6 +272,9 @@ Outputs: {Q: {Value: !Ref Q}, Hidden: {Value: !Sub '{{resolve:secretsmanager:${S
 	w.want(t, id, "UPDATE_COMPLETE")
 	if got := tags(); got != "hush-2 5432 a-hush-2 two one" {
 		t.Errorf("after the update: %s", got)
+	}
+	if got := generated(); got != before || !strings.Contains(got, "hush-1") {
+		t.Errorf("an update of a secret's tags has replaced %s by %s", before, got)
 	}
 	if status, lines := w.drift(t, id); status != "IN_SYNC" {
 		t.Errorf("%s:\n%s", status, lines)
@@ -280,10 +324,21 @@ Outputs: {Q: {Value: !Ref Q}, Hidden: {Value: !Sub '{{resolve:secretsmanager:${S
 	if script := w.script(t, many); !strings.Contains(script, "Q CREATE_FAILED Template error: more than 600 dynamic references") {
 		t.Error(script)
 	}
-	// A service's message does not repeat the secret.
-	id = w.create(t, "echo", `{"Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": "{{resolve:secretsmanager:text}} "}}}}`)
-	w.want(t, id, "ROLLBACK_COMPLETE")
-	if script := w.script(t, id); strings.Contains(script, "hush") {
-		t.Error(script)
+	// No message repeats a secret, not even one that contains another one.
+	testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("long"), SecretString: aws.String("hush-3-and-more")}))(t)
+	testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("reserved"), SecretString: aws.String("aws:hush")}))(t)
+	for i, tt := range []struct{ properties, plain, secret, want string }{
+		{"AWS::SNS::Subscription, Properties: {TopicArn: !Ref T, Protocol: sqs, Endpoint: 'arn:aws:sqs:us-east-1:" + w.account + ":q', FilterPolicyScope: '%s'}", "loud", "{{resolve:secretsmanager:text}} {{resolve:secretsmanager:long}}", "FilterPolicyScope: Invalid value [%s]"},
+		{"AWS::SSM::Parameter, Properties: {Type: '%s', Value: v}", "loud", "{{resolve:secretsmanager:text}}", "%s is not a valid enum value"},
+		{"AWS::SQS::Queue, Properties: {Tags: [{Key: '%s', Value: v}]}", "aws:loud", "{{resolve:secretsmanager:reserved}}", "aws: prefixed tag key names are not allowed for external use: %s"},
+	} {
+		for j, given := range []string{tt.plain, tt.secret} {
+			shown := []string{tt.plain, strings.Join(slices.Repeat([]string{"****"}, strings.Count(tt.secret, "{{")), " ")}[j]
+			id := w.create(t, fmt.Sprintf("echo%d%d", i, j), "Resources:\n  T: {Type: AWS::SNS::Topic}\n  E: {Type: "+fmt.Sprintf(tt.properties, given)+"}\n")
+			w.want(t, id, "ROLLBACK_COMPLETE")
+			if script := w.script(t, id); strings.Contains(script, "hush") || !strings.Contains(script, fmt.Sprintf(tt.want, shown)) {
+				t.Error(script)
+			}
+		}
 	}
 }

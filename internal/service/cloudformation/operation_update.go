@@ -177,15 +177,15 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 	if d.Type == waitCondition && len(changed) > 0 {
 		return errors.New("Update to resource type AWS::CloudFormation::WaitCondition is not supported.") //nolint:staticcheck // AWS's words
 	}
-	revealed, err := r.reveal(r.props)
-	if err != nil {
+	revealed := *r
+	if err := revealed.reveal(); err != nil {
 		return err
 	}
-	if err := schemas()[d.Type].check(d.ID, revealed); err != nil {
-		return err
+	if err := schemas()[d.Type].check(d.ID, revealed.props); err != nil {
+		return revealed.censor(err)
 	}
-	if err := r.checkTags(); err != nil {
-		return err
+	if err := revealed.checkTags(); err != nil {
+		return revealed.censor(err)
 	}
 	another := d.Type == scalingGroup && willReplace(r.updatePolicy) && r.changed(launching...)
 	if rec.Replaced && unfinished || another || replaces(d.Type, changed) {
@@ -278,19 +278,19 @@ func (r *request) changeable(changed []string) error {
 }
 
 // updateInPlace changes a resource from the state in r.was to the state in r, and returns
-// its attributes. Properties that refer to secrets count as changed for the handler, because the secrets may have changed.
+// its attributes. A property has changed if its references to secrets have: an update for another reason must not restart
+// an instance or make another password.
 func (r *request) updateInPlace() (map[string]any, error) {
 	h, _ := handlerOf(r.typ)
 	changed, plain := r.differences(), r.props
-	revealed, err := r.reveal(plain)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { r.props = plain }()
 	if err := r.changeable(changed); err != nil {
 		return nil, err
 	}
-	r.props = revealed
+	if err := r.reveal(); err != nil {
+		return nil, err
+	}
+	defer func() { r.props, r.plain = plain, nil }()
+	_ = r.was.reveal() // a secret that the properties no longer name may be gone
 	if h.update != nil && (len(changed) > 0 || r.typ == stackTyp) {
 		if err := h.update(r); err != nil {
 			return nil, r.reason(err)

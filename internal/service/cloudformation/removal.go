@@ -182,16 +182,17 @@ func (o *operation) removeState(ctx context.Context, rec *resourceRecord, st *re
 	if rec.Status != cloudformationtypes.ResourceStatusDeleteInProgress {
 		say(cloudformationtypes.ResourceStatusDeleteInProgress, nil)
 	}
-	if props, err := r.reveal(r.props); err == nil { // a secret that no longer exists does not prevent the deletion
-		r.props = props
-	}
+	_ = r.reveal() // a secret that no longer exists does not prevent the deletion
 	if r.id != "" && h.snapshot != nil && st.DeletionPolicy == "Snapshot" {
-		err = h.snapshot(r)
+		if err := h.snapshot(r); err != nil {
+			if ctx.Err() == nil {
+				say(cloudformationtypes.ResourceStatusDeleteFailed, r.reason(err))
+			}
+			return false
+		}
 	}
 	if r.id != "" && h.remove != nil {
-		if err == nil {
-			err = r.retried(h.remove)
-		}
+		err = r.retried(h.remove)
 		if ctx.Err() != nil {
 			return false
 		}

@@ -77,7 +77,7 @@ func (o *operation) restoreDeleted(ctx context.Context, rec resourceRecord) erro
 	}
 	h, _ := handlerOf(rec.Type)
 	r := o.request(as, &rec, &rec.resourceState)
-	if r.props, err = r.reveal(r.props); err != nil {
+	if err := r.reveal(); err != nil {
 		return err
 	}
 	if r.id == "" {

@@ -23,6 +23,8 @@ type request struct {
 	logical string
 	typ     string
 	props   *template.Map
+	// plain is what props were before reveal. It is nil if no secrets were revealed.
+	plain *template.Map
 	// stackTags are the stack's tags.
 	stackTags []tagRecord
 	// was is the resource before the update. It is nil if the resource is created or removed.

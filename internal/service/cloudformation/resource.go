@@ -100,16 +100,17 @@ func (o *operation) bringUp(ctx context.Context, d *template.Resource) error {
 		return err
 	}
 	r := o.request(rt.ctx, &rec, &rec.resourceState)
-	if r.props, err = r.reveal(props); err != nil {
+	r.props = props
+	if err := r.reveal(); err != nil {
 		return err
 	}
 	r.stackTags = o.rec.Tags
 	if err := schemas()[d.Type].check(d.ID, r.props); err != nil {
 		o.logged(o.note(d.ID, false, func(rec *resourceRecord) { rec.Properties = json.RawMessage(template.JSON(props)) }))
-		return err
+		return r.censor(err)
 	}
 	if err := r.checkTags(); err != nil {
-		return err
+		return r.censor(err)
 	}
 	if r.id == "" {
 		metadata, err := o.metadata(d, rt)

@@ -90,7 +90,7 @@ func (s *Service) beginUpdate(tx *store.Tx, f *foundStack, next stackRecord) err
 		if rec.Previous == nil && rec.Status != cloudformationtypes.StackStatusCreateFailed {
 			next.Previous = new(rec.versionRecord)
 		}
-		next.Events, next.Protected, next.Updated = rec.Events, rec.Protected, s.now()
+		next.Events, next.Unpublished, next.Protected, next.Updated = rec.Events, rec.Unpublished, rec.Protected, s.now()
 		next.Outputs, next.Imports = rec.Outputs, rec.Imports
 		*rec = next
 		return nil
