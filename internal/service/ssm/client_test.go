@@ -34,6 +34,7 @@ type plugin struct {
 	t       testing.TB
 	conn    *websocket.Conn
 	version string // of the plugin
+	mute    bool   // it does not answer the handshake
 
 	// action handles the handshake's KMS action. Nil means that the plugin does not know it.
 	action func(keyID string) (result any, err error)
@@ -191,6 +192,9 @@ func (p *plugin) handle(payload uint32, data []byte) {
 }
 
 func (p *plugin) handshake(data []byte) {
+	if p.mute {
+		return
+	}
 	var request struct {
 		AgentVersion           string
 		RequestedClientActions []struct {

@@ -137,7 +137,7 @@ func (s *Service) scripts(sc scope, in *awsssm.SendCommandInput) (name string, o
 	}
 	for i := range out {
 		if n := len(out[i].Text); err == nil && (n > maxScript || n == 0 && out[i].Skipped == "") {
-			err = &ssmtypes.InvalidParameters{Message: aws.String(fmt.Sprintf("commands must have between 1 and %d bytes", maxScript))}
+			err = &ssmtypes.InvalidParameters{Message: aws.String(fmt.Sprintf("commands must be between 1 and %d bytes long", maxScript))}
 		}
 	}
 	return d.name, out, errDocument(err)

@@ -97,6 +97,7 @@ func (l *live) shake() error {
 			return failure("Encountered error while initiating handshake. " + err.Error())
 		}
 	}
+	close(l.ready) // first, because the client may answer at once
 	return l.send(datachannel.HandshakeComplete, map[string]any{"HandshakeTimeToComplete": l.s.clock.Since(began), "CustomerMessage": customerMessage(key)})
 }
 

@@ -40,6 +40,7 @@ type live struct {
 	answer sync.Once
 	// response is set before shaken is closed.
 	response handshakeResponse
+	ready    chan struct{}  // closed when the handshake is complete; what the client types or sends to a port before that is ignored
 	proof    chan []byte    // receives the client's answer to the challenge of encryption
 	keys     *io.PipeReader // what the client sends to a program or a port
 	typed    *io.PipeWriter
@@ -54,7 +55,7 @@ type live struct {
 }
 
 func newLive(s *Service, sc scope, rec sessionRecord, p plan) *live {
-	l := &live{s: s, sc: sc, rec: rec, plan: p, shaken: make(chan struct{}), active: s.clock.Now(), size: machine.Size{Columns: 80, Rows: 24}}
+	l := &live{s: s, sc: sc, rec: rec, plan: p, shaken: make(chan struct{}), ready: make(chan struct{}), active: s.clock.Now(), size: machine.Size{Columns: 80, Rows: 24}}
 	l.proof = make(chan []byte, 1)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.keys, l.typed = io.Pipe()
@@ -117,10 +118,10 @@ func (l *live) touch() {
 	l.active = l.s.clock.Now()
 }
 
-// watch ends the session if the client does not open its channel in time, if nothing has been typed for too long, or if
-// the session has lasted too long.
+// watch ends the session if the client does not open its channel and complete the handshake in time, if nothing has been
+// typed for too long, or if the session has lasted too long.
 func (l *live) watch() {
-	limit, shaken := tokenLife, l.shaken
+	limit, ready := tokenLife, l.ready
 	over := l.s.clock.Now().Add(minutes(int(l.plan.preferences.MaxSessionDuration), longest))
 	for {
 		now := l.s.clock.Now()
@@ -138,8 +139,8 @@ func (l *live) watch() {
 		timer := l.s.clock.NewTimer(min(left, over.Sub(now)))
 		select {
 		case <-l.ctx.Done():
-		case <-shaken:
-			limit, shaken = minutes(int(l.plan.preferences.IdleSessionTimeout), idleTime), nil
+		case <-ready:
+			limit, ready = minutes(int(l.plan.preferences.IdleSessionTimeout), idleTime), nil
 		case <-timer.C():
 		}
 		timer.Stop()
@@ -200,6 +201,11 @@ func newer(version, than string) bool {
 func (l *live) receive(payload uint32, data []byte) error {
 	switch payload {
 	case datachannel.Output:
+		select {
+		case <-l.ready:
+		default:
+			return nil // a client must not get around the handshake, which may demand encryption
+		}
 		l.touch()
 		switch {
 		case l.plan.kind == document.Port && l.plan.port.Type != "" && !l.muxed():

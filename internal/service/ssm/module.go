@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/drydock-dev/drydock/internal/module"
 )
@@ -16,7 +17,7 @@ func (s *Service) Module(fleet Fleet) module.Module {
 }
 
 // errEnding is why commands end when the daemon does.
-var errEnding = errors.New("the daemon ends")
+var errEnding = errors.New("the daemon is shutting down")
 
 // run waits for the end of the daemon, and then ends all sessions and commands and stores how they ended.
 func (s *Service) run(ctx context.Context) error {
@@ -44,9 +45,11 @@ func (s *Service) endAll(account string) {
 		}
 	}
 	s.mu.Unlock()
+	var ends sync.WaitGroup
 	for _, l := range sessions {
 		if account == "" || l.sc.Account == account {
-			l.end("")
+			ends.Go(func() { l.end("") }) // each takes a while if its client does not read
 		}
 	}
+	ends.Wait()
 }

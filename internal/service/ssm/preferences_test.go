@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -220,6 +221,22 @@ func TestEncryptedSessions(t *testing.T) {
 	await(t, "the handshake is not completed", port.complete)
 	if got := say(t, stream(t, port.mux()), "hello"); got != "localhost:80" {
 		t.Errorf("connected to %q", got)
+	}
+
+	// A client that does not answer the handshake reaches no port.
+	w.fleet.dial = func(context.Context, string, int) (net.Conn, error) {
+		t.Error("a session without a handshake is connected to its port")
+		return nil, errors.New("refused")
+	}
+	mute := w.open(t, w.client, &awsssm.StartSessionInput{DocumentName: aws.String("AWS-StartPortForwardingSession")}, func(p *plugin, _ *awsssm.StartSessionOutput) { p.mute = true })
+	if _, err := io.WriteString(mute, "in clear text"); err != nil {
+		t.Fatal(err)
+	}
+	if err := mute.write(payloadFlag, []byte{0, 0, 0, 2}); err != nil { // TerminateSession
+		t.Fatal(err)
+	}
+	if why := mute.ended(); why != "" {
+		t.Errorf("ended with %q", why)
 	}
 
 	// A client with another key.

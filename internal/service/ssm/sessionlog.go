@@ -212,7 +212,7 @@ func (g *sessionLog) close() {
 	g.mu.Lock()
 	text := plain(g.text.Bytes())
 	if g.lost {
-		text += fmt.Sprintf("\n[The log ends here: it has %d MiB.]\n", maxLogged>>20)
+		text += fmt.Sprintf("\n[Log truncated at %d MiB.]\n", maxLogged>>20)
 	}
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), logPatience) // the session's context has ended

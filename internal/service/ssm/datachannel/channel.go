@@ -28,6 +28,7 @@ const (
 	window    = 128      // unacknowledged frames, and frames that arrived early
 	maxQueued = 1 << 20  // bytes that the session has not read; the plugin resends one frame in 100 ms, so losing any is slow
 	resendIn  = 300 * time.Millisecond
+	patience  = 5 * time.Second  // before HandshakeComplete is sent again, which the plugin never ignores
 	writeIn   = 10 * time.Second // a client that reads nothing for this long is disconnected
 	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
 )
@@ -59,15 +60,26 @@ type Channel struct {
 	// Of the goroutine that calls receive.
 	expected int64 // the client's next frame
 	early    map[int64]message
+	shook    *websocket.Conn // that the client's part of the handshake was acknowledged on
+	shaken   int64           // the last frame of that part
 
 	writing sync.Mutex
 	sealer  atomic.Pointer[Sealer] // nil if the session is not encrypted
 }
 
 type sent struct {
-	number int64
-	frame  []byte
-	at     time.Time
+	number  int64
+	payload uint32
+	frame   []byte
+	at      time.Time // zero if the connected client has not seen it
+}
+
+// late reports whether the client should have acknowledged the frame by now.
+func (s *sent) late() bool {
+	if s.payload == HandshakeComplete && !s.at.IsZero() {
+		return wall.Since(s.at) > patience
+	}
+	return wall.Since(s.at) > resendIn
 }
 
 // New returns a channel without a client.
@@ -207,6 +219,15 @@ func (c *Channel) receiveAll() {
 	}
 }
 
+// shakes reports whether a frame is the client's part of the handshake.
+//
+// The plugin's listener dies without a word if any frame arrives while it sets up a port session, right after
+// HandshakeComplete. So these frames are acknowledged before that is sent, and once per connection.
+// https://github.com/aws/session-manager-plugin/blob/mainline/src/sessionmanagerplugin/session/portsession/muxportforwarding.go
+func (m *message) shakes() bool {
+	return m.payload == HandshakeResponse || m.payload == EncChallengeResponse
+}
+
 // inOrder hands over a frame and those that came before their turn, and acknowledges it.
 func (c *Channel) inOrder(m message) error {
 	if m.sequence > c.expected+window || m.sequence > c.expected && len(c.early) >= window {
@@ -216,6 +237,9 @@ func (c *Channel) inOrder(m message) error {
 		c.early[m.sequence] = m
 	}
 	if m.sequence == c.expected {
+		if m.shakes() {
+			c.acknowledge(m)
+		}
 		if err := c.deliver(m); err != nil {
 			return err
 		}
@@ -247,6 +271,12 @@ func (c *Channel) acknowledge(m message) {
 	c.mu.Lock()
 	conn := c.conn
 	c.mu.Unlock()
+	if m.shakes() {
+		if conn == c.shook && m.sequence <= c.shaken {
+			return
+		}
+		c.shook, c.shaken = conn, m.sequence
+	}
 	data, err := json.Marshal(acknowledgement{m.kind, m.id.String(), m.sequence, true})
 	if err == nil && conn != nil {
 		_ = c.write(conn, (&message{kind: typeAck, flags: 3, id: uuid.New(), data: data}).bytes())
@@ -287,7 +317,7 @@ func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 		var late [][]byte
 		c.mu.Lock()
 		for i := range c.unacked[:min(len(c.unacked), 16)] {
-			if wall.Since(c.unacked[i].at) > resendIn {
+			if c.unacked[i].late() {
 				c.unacked[i].at = wall.Now()
 				late = append(late, c.unacked[i].frame)
 			}
@@ -325,7 +355,7 @@ func (c *Channel) Send(payload uint32, data []byte) error {
 		m.flags = 1
 	}
 	frame := m.bytes()
-	c.unacked = append(c.unacked, sent{c.next, frame, wall.Now()})
+	c.unacked = append(c.unacked, sent{c.next, payload, frame, wall.Now()})
 	c.next++
 	conn := c.conn
 	c.mu.Unlock()

@@ -5,8 +5,10 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -275,5 +277,46 @@ func TestAcknowledgementsPassWhileInputBlocks(t *testing.T) {
 	}
 	if err := <-printed; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestHandshakeIsQuiet checks that the client gets no frame between HandshakeComplete and what it does next: the plugin
+// does not survive one while it sets up a port session.
+func TestHandshakeIsQuiet(t *testing.T) {
+	var c *Channel
+	c = New(func(payload uint32, _ []byte) error {
+		if payload == HandshakeResponse {
+			return c.Send(HandshakeComplete, []byte("{}"))
+		}
+		return nil
+	})
+	p := connect(t, c)
+	send := func(number int64, payload uint32) {
+		t.Helper()
+		m := message{kind: typeInput, sequence: number, id: uuid.New(), payload: payload}
+		if err := p.conn.WriteMessage(websocket.BinaryMessage, m.bytes()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(0, HandshakeResponse)
+	send(0, HandshakeResponse) // the plugin has not seen the acknowledgement yet
+	send(1, Output)
+	var got []string
+	for range 3 {
+		_ = p.conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		_, b, err := p.conn.ReadMessage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ack acknowledgement
+		_ = json.Unmarshal(m.data, &ack) // only acknowledgements have a number
+		got = append(got, fmt.Sprint(m.kind, " ", m.payload, " ", ack.Sequence))
+	}
+	if want := []string{typeAck + " 0 0", fmt.Sprint(typeOutput, " ", HandshakeComplete, " 0"), typeAck + " 0 1"}; !slices.Equal(got, want) {
+		t.Errorf("the client gets %q, not %q", got, want)
 	}
 }
