@@ -125,6 +125,7 @@ CDK     ?= 2.1148.1
 CDK_LIB ?= 2.276.0
 cdk: ## install CDK's program and library of the releases CDK and CDK_LIB into bin, for e2e: by npm
 	npm install --prefix bin/cdk-npm --no-save --no-audit --no-fund aws-cdk@$(CDK) aws-cdk-lib@$(CDK_LIB) constructs@10
+	echo 'module cdk-npm' > bin/cdk-npm/go.mod # go's ./... leaves out CDK's templates
 	ln -sfn cdk-npm/node_modules/aws-cdk/bin/cdk bin/cdk
 	bin/cdk --version
 
