@@ -2,8 +2,8 @@
 // for a minute: the instance's metadata has it, and its SSH server asks there. OpenTunnel, which is a WebSocket and not a
 // request of the API, connects a client through an Instance Connect endpoint (tunnel.go).
 //
-// Keys are in memory only, because they live so short. The package knows the network and machines through its Config. Only
-// the composition root imports it.
+// Keys are kept in memory only, since they expire after a minute. The package knows the network and machines through its
+// Config. Only the composition root imports it.
 package ec2instanceconnect
 
 import (
@@ -57,25 +57,45 @@ type Service struct {
 
 	mu      sync.Mutex
 	keys    map[string][]key // by instance ID
-	tunnels map[string]int   // the number of open ones, by endpoint
+	tunnels map[*tunnel]bool // the open ones
 }
 
 // A key is one that was sent to an instance.
 type key struct {
-	user, line string
-	until      time.Time
+	account, user, line string
+	until               time.Time
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
 	cfg.Clock = cmp.Or[clock.WithDelayedExecution](cfg.Clock, clock.RealClock{})
-	return &Service{cfg: cfg, keys: map[string][]key{}, tunnels: map[string]int{}}
+	return &Service{cfg: cfg, keys: map[string][]key{}, tunnels: map[*tunnel]bool{}}
 }
 
 // Module declares the service to the daemon. dial connects to instances.
 func (s *Service) Module(dial Dial) module.Module {
 	s.dial = dial
-	return module.Module{Service: s.AWS(), Resolver: resolver{}}
+	return module.Module{Service: s.AWS(), Resolver: resolver{}, Run: s.run, Reset: s.reset}
+}
+
+// run ends the tunnels when the daemon stops.
+func (s *Service) run(ctx context.Context) error {
+	<-ctx.Done()
+	s.endTunnels("")
+	return nil
+}
+
+// reset implements module.Module's Reset.
+func (s *Service) reset(_ context.Context, account string) error {
+	s.endTunnels(account)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, list := range s.keys {
+		if account == "" || list[0].account == account {
+			delete(s.keys, id)
+		}
+	}
+	return nil
 }
 
 // AWS returns the service's registration with the AWS API server.
@@ -164,7 +184,7 @@ func (s *Service) SendSSHPublicKey(ctx context.Context, in *awsconnect.SendSSHPu
 		s.valid(id, now)
 	}
 	list := s.keys[*in.InstanceId]
-	s.keys[*in.InstanceId] = append(list[max(0, len(list)-maxKeys+1):], key{*in.InstanceOSUser, line, now.Add(keyLife)})
+	s.keys[*in.InstanceId] = append(list[max(0, len(list)-maxKeys+1):], key{awsapi.CallFrom(ctx).Account, *in.InstanceOSUser, line, now.Add(keyLife)})
 	return &awsconnect.SendSSHPublicKeyOutput{RequestId: aws.String(awsapi.CallFrom(ctx).RequestID), Success: true}, nil
 }
 

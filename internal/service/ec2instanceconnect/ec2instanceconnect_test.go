@@ -146,11 +146,16 @@ func TestTunnels(t *testing.T) {
 			return nil
 		},
 	})
-	s.Module(func(_ context.Context, account, region, from string, address netip.Addr, port int) (net.Conn, error) {
+	stuck := make(chan net.Conn, 10)
+	m := s.Module(func(_ context.Context, account, region, from string, address netip.Addr, port int) (net.Conn, error) {
 		if address.String() != "10.0.0.9" || account != "000000000000" || region != "us-east-1" || from != endpoint {
 			return nil, errors.New("unreachable")
 		}
 		near, far := net.Pipe()
+		if port == 3389 { // nothing is read there
+			stuck <- far
+			return near, nil
+		}
 		go func() {
 			defer far.Close()
 			_, _ = io.Copy(far, far)
@@ -228,6 +233,40 @@ func TestTunnels(t *testing.T) {
 		}
 		if got > 128<<10 {
 			t.Errorf("%d bytes of a huge frame pass", got)
+		}
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	// What ends a tunnel also ends one whose target reads nothing.
+	for name, end := range map[string]func(){
+		"time":             func() { clock.Step(time.Hour) },
+		"a reset":          func() { _ = m.Reset(t.Context(), "000000000000") },
+		"a reset of all":   func() { _ = m.Reset(t.Context(), "") },
+		"the daemon stops": func() { _ = m.Run(canceled) },
+	} {
+		conn, why := open(strings.Replace(good, "=22", "=3389", 1), nil)
+		if conn == nil {
+			t.Fatal(why)
+		}
+		far := <-stuck
+		if err := conn.WriteMessage(websocket.BinaryMessage, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := far.Read(make([]byte, 1)); err != nil { // the tunnel writes the others
+			t.Fatal(err)
+		}
+		if err := m.Reset(t.Context(), "111111111111"); err != nil { // another's
+			t.Fatal(err)
+		}
+		end()
+		ended(conn, websocket.CloseNormalClosure, "")
+		_ = far.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		var err error
+		for err == nil {
+			_, err = far.Write([]byte("x"))
+		}
+		if !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for query, want := range map[string]string{

@@ -105,8 +105,12 @@ func (s *Service) ServeTunnel(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.authorize(r.Context(), call, &o)
 	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	t := &tunnel{call.Account, o.Endpoint, cancel}
 	if err == nil {
-		err = s.enter(awsapi.WithCall(r.Context(), call), o.Endpoint)
+		err = s.enter(awsapi.WithCall(r.Context(), call), t)
+		defer s.leave(t)
 	}
 	if err = s.cfg.Calls.RecordPresigned(r, service, call, o, err); err != nil {
 		api, ok := errors.AsType[smithy.APIError](err)
@@ -120,7 +124,6 @@ func (s *Service) ServeTunnel(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	defer s.leave(o.Endpoint)
 	w.Header().Set("X-Amzn-Requestid", call.RequestID)
 	// Browsers send an Origin header. The aws CLI does not.
 	upgrader := websocket.Upgrader{HandshakeTimeout: 10 * time.Second, CheckOrigin: func(r *http.Request) bool { return r.Header.Get("Origin") == "" }}
@@ -130,15 +133,15 @@ func (s *Service) ServeTunnel(w http.ResponseWriter, r *http.Request) {
 	}
 	defer client.Close()
 	client.SetReadLimit(maxFrame)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
-	defer cancel()
-	ended := s.cfg.Clock.AfterFunc(time.Duration(o.Duration)*time.Second, func() { bye(client, websocket.CloseNormalClosure, "") })
+	ended := s.cfg.Clock.AfterFunc(time.Duration(o.Duration)*time.Second, cancel)
 	defer ended.Stop()
+	defer context.AfterFunc(ctx, func() { bye(client, websocket.CloseNormalClosure, "") })()
 	conn, err := s.dial(ctx, call.Account, call.Region, o.Endpoint, o.address, o.Port)
 	if err != nil {
 		bye(client, websocket.CloseInternalServerErr, "Unable to connect to target") // from memory
 		return
 	}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the target may be reading nothing
 	carry(client, conn)
 }
 
@@ -158,9 +161,15 @@ func (s *Service) authorize(ctx context.Context, call *awsapi.Call, o *opening) 
 	})
 }
 
-// enter counts a tunnel of an endpoint that can have one more.
-func (s *Service) enter(ctx context.Context, endpoint string) error {
-	out, err := s.cfg.EC2.DescribeInstanceConnectEndpoints(ctx, &awsec2.DescribeInstanceConnectEndpointsInput{InstanceConnectEndpointIds: []string{endpoint}})
+// A tunnel is one that is open.
+type tunnel struct {
+	account, endpoint string
+	end               context.CancelFunc
+}
+
+// enter adds a tunnel to those of its endpoint, if that can have one more.
+func (s *Service) enter(ctx context.Context, t *tunnel) error {
+	out, err := s.cfg.EC2.DescribeInstanceConnectEndpoints(ctx, &awsec2.DescribeInstanceConnectEndpointsInput{InstanceConnectEndpointIds: []string{t.endpoint}})
 	if err != nil {
 		return err
 	}
@@ -170,18 +179,33 @@ func (s *Service) enter(ctx context.Context, endpoint string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tunnels[endpoint] >= maxTunnels {
+	open := 0
+	for other := range s.tunnels {
+		if other.endpoint == t.endpoint {
+			open++
+		}
+	}
+	if open >= maxTunnels {
 		return awserr.New("ThrottlingException", "The maximum number of concurrent connections of the EC2 Instance Connect Endpoint has been reached.") // from memory
 	}
-	s.tunnels[endpoint]++
+	s.tunnels[t] = true
 	return nil
 }
 
-func (s *Service) leave(endpoint string) {
+func (s *Service) leave(t *tunnel) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tunnels[endpoint]--; s.tunnels[endpoint] == 0 {
-		delete(s.tunnels, endpoint)
+	delete(s.tunnels, t)
+}
+
+// endTunnels ends the tunnels of an account, or of all accounts if account is empty.
+func (s *Service) endTunnels(account string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t := range s.tunnels {
+		if account == "" || t.account == account {
+			t.end()
+		}
 	}
 }
 
