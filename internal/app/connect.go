@@ -16,10 +16,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
-// connectTo serves the path with which drydock ssh connects to ?port= of ?to=, an instance, an address or a name, from
-// the laptop's address. The connection is then the caller's. Texts of errors are those with which ssh ends its own.
+// connectTo serves the path that drydock ssh uses to connect to port ?port= of ?to=, an instance, an address or a name,
+// from the laptop's address. The connection is then the caller's. Texts of errors are those with which ssh ends its own.
 func (d *daemon) connectTo(proxy *server.Proxy) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		account, region, err := httpapi.Place(r)
@@ -36,6 +37,9 @@ func (d *daemon) connectTo(proxy *server.Proxy) http.HandlerFunc {
 			return
 		}
 		client := reach.Addr(cmp.Or(d.cfg.ClientAddress, reach.Client))
+		if a, err := netip.ParseAddr(to); err == nil {
+			region = cmp.Or(ec2.PublicRegion(a), region) // public addresses are reached from everywhere
+		}
 		s, err := d.network.Snapshot(r.Context(), account, region)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -67,6 +71,7 @@ func (d *daemon) dialFromEndpoint(ctx context.Context, account, region, endpoint
 func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
 	a, err := netip.ParseAddr(to)
 	if err != nil {
+		to = strings.ToLower(strings.TrimSuffix(to, "."))
 		if strings.HasPrefix(to, "i-") && !strings.Contains(to, ".") || server.AWSHost(to) || strings.HasSuffix(to, ".internal") {
 			return true
 		}
@@ -80,8 +85,12 @@ func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
 	return hasAddress(s, a)
 }
 
-// hasAddress reports whether an address is in a VPC, or is the public address of something in one.
+// hasAddress reports whether an address is in a VPC, or is a public one that something in a VPC has or could have: on
+// the internet, somebody else has that address.
 func hasAddress(s *reach.Snapshot, a netip.Addr) bool {
+	if a = a.Unmap(); ec2.PublicRegion(a) != "" {
+		return true
+	}
 	for r := range s.All {
 		switch r := r.(type) {
 		case *reach.VPC:

@@ -106,7 +106,7 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	info.AccessKeyID, info.SecretAccessKey = keys.AccessKeyID, keys.SecretAccessKey
 	env := childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())
 	// ssh knows no proxies; a configuration takes it to instances.
-	if bin, err := o.writeSSH(info, api.Place{}); err != nil {
+	if bin, err := o.writeSSH(info, api.Place{}, true); err != nil {
 		o.progress("Note: ssh does not reach instances: %v", err)
 	} else {
 		env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))

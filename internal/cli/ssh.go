@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +39,8 @@ reach --from laptop --to i-…:22" explains a time-out. An instance without a pu
 address is reached through a bastion (ssh -J), Session Manager or an Instance Connect
 endpoint.
 
-The user is ec2-user for instance IDs, unless you name another. The key is one of
-your agent, or that of -i.
+The user is ec2-user for instance IDs, unless you name another. The key comes from
+your agent or from -i.
 
 "drydock run -- ssh ..." does the same, also for the ssh, scp and sftp that a script
 runs. "drydock ssh-config" prints the configuration for ~/.ssh/config.`,
@@ -52,7 +54,7 @@ runs. "drydock ssh-config" prints the configuration for ~/.ssh/config.`,
 			if err != nil {
 				return err
 			}
-			bin, err := o.writeSSH(info, place)
+			bin, err := o.writeSSH(info, place, false)
 			if err != nil {
 				return err
 			}
@@ -80,8 +82,8 @@ func newSSHConfig(o *globalOptions) *cobra.Command {
 		Short: "Print the configuration with which ssh reaches instances",
 		Long: `Print the configuration with which ssh reaches instances: a ProxyCommand for
 instance IDs, the names of instances, the addresses of the account's VPCs and the
-public addresses of its running instances. Print it again after instances have got
-other addresses.
+public addresses of its running instances. Run it again when instances' addresses
+have changed.
 
 "drydock run -- ssh ..." needs no configuration.`,
 		Example: `  drydock ssh-config >> ~/.ssh/config
@@ -94,7 +96,10 @@ other addresses.
 			if err != nil {
 				return err
 			}
-			text, err := o.sshConfig(place, strings.Join(hosts, " "))
+			text, err := o.sshConfig(place, strings.Join(hosts, " "), "")
+			if err == nil {
+				err = os.MkdirAll(filepath.Join(o.dataDir, "ssh"), 0o700) // for known_hosts
+			}
 			if err == nil {
 				_, err = io.WriteString(o.streams.Out, text)
 			}
@@ -170,8 +175,8 @@ func join(octets []byte) string {
 	return strings.Join(parts, ".")
 }
 
-// sshConfig returns a configuration of ssh for hosts that match patterns.
-func (o *globalOptions) sshConfig(place api.Place, patterns string) (string, error) {
+// sshConfig returns a configuration of ssh for hosts that match patterns, with further flags of ssh-proxy.
+func (o *globalOptions) sshConfig(place api.Place, patterns, flags string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
@@ -188,36 +193,41 @@ func (o *globalOptions) sshConfig(place api.Place, patterns string) (string, err
 	if place.Region != "" {
 		proxy += " --region " + quoted(place.Region)
 	}
-	known := filepath.Join(data, "ssh", "known_hosts")
+	known := strings.ReplaceAll(filepath.Join(data, "ssh", "known_hosts"), "%", "%%")
 	return fmt.Sprintf(`# Written by drydock.
 Host i-*
     User ec2-user
 Host %s
-    ProxyCommand %s %%h %%p
+    ProxyCommand %s%s -- '%%h' '%%p'
     UserKnownHostsFile "%s" ~/.ssh/known_hosts
-`, patterns, proxy, known), nil
+`, patterns, proxy, flags, known), nil
 }
 
-// writeSSH writes the configuration of ssh for all hosts, and the programs that use it, into the data folder. It
-// returns the folder of the programs.
-func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place) (string, error) {
-	dir := filepath.Join(info.DataDir, "ssh")
+// writeSSH writes the configuration of ssh for all hosts, and the programs that use it, into a folder of the place. It
+// returns the folder of the programs. anywhere means that they also connect to hosts that are not in the network of the
+// place, which is then that of the environment.
+func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place, anywhere bool) (string, error) {
+	root := filepath.Join(info.DataDir, "ssh")
+	dir, flags := filepath.Join(root, url.PathEscape(place.Account+"-"+place.Region)), ""
+	if anywhere {
+		dir, flags = filepath.Join(root, "run"), " --anywhere"
+	}
 	bin := filepath.Join(dir, "bin")
 	if err := os.MkdirAll(bin, 0o700); err != nil {
 		return "", err
 	}
-	text, err := o.sshConfig(place, "*")
+	text, err := o.sshConfig(place, "*", flags)
 	if err != nil {
 		return "", err
 	}
-	// With -F, ssh does not read its usual files. What the user has said about a host comes first.
+	// With -F, ssh does not read its usual files. The user's own settings for a host take precedence.
 	text = "Include ~/.ssh/config\n" + text + "Host *\nInclude /etc/ssh/ssh_config\n"
 	config := filepath.Join(dir, "config")
 	if err := rewrite(config, text, 0o600); err != nil {
 		return "", err
 	}
 	for _, name := range sshPrograms {
-		found, err := lookOutside(name, bin)
+		found, err := lookOutside(name, root)
 		if err != nil {
 			continue // it is not installed
 		}
@@ -232,10 +242,10 @@ func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place) (string, 
 // sshPrograms are the programs that take the configuration with -F.
 var sshPrograms = []string{"ssh", "scp", "sftp"}
 
-// lookOutside finds a program in $PATH, except in a folder.
+// lookOutside finds a program in $PATH, except below a folder.
 func lookOutside(name, not string) (string, error) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		if dir == not || dir == "" {
+		if dir == "" || strings.HasPrefix(dir, not+string(filepath.Separator)) {
 			continue
 		}
 		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
@@ -256,18 +266,22 @@ func rewrite(file, text string, perm os.FileMode) error {
 // newSSHProxy is the ProxyCommand of the configuration.
 func newSSHProxy(o *globalOptions) *cobra.Command {
 	var place api.Place
+	var anywhere bool
 	cmd := &cobra.Command{
 		Use:    "ssh-proxy HOST PORT",
 		Short:  "Connect standard input and output to a port of an instance",
 		Hidden: true,
 		Args:   cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !proxyHost.MatchString(args[0]) {
+				return &ExitError{255, fmt.Errorf("%q is not the name of a host", args[0])}
+			}
 			daemon, err := o.client()
 			if err != nil {
 				return &ExitError{255, err}
 			}
 			conn, err := daemon.Connect(cmd.Context(), place, args[0], args[1])
-			if said, ok := errors.AsType[*api.Error](err); ok && said.Status == http.StatusMisdirectedRequest {
+			if said, ok := errors.AsType[*api.Error](err); ok && anywhere && said.Status == http.StatusMisdirectedRequest {
 				conn, err = (&net.Dialer{Timeout: outsidePatience}).DialContext(cmd.Context(), "tcp", net.JoinHostPort(args[0], args[1]))
 			} else if ok { // in ssh's own words
 				_, _ = fmt.Fprintf(o.streams.Err, "ssh: connect to host %s port %s: %s\n", args[0], args[1], said.Message)
@@ -291,8 +305,12 @@ func newSSHProxy(o *globalOptions) *cobra.Command {
 		},
 	}
 	placeFlags(cmd, &place)
+	cmd.Flags().BoolVar(&anywhere, "anywhere", false, "connect directly to hosts that are not in the simulated network")
 	return cmd
 }
+
+// proxyHost matches what may be the name or the address of a host. ssh leaves names to its ProxyCommand unchecked.
+var proxyHost = regexp.MustCompile(`^[A-Za-z0-9._:][A-Za-z0-9._:-]*$`)
 
 // sshPatience bounds the calls of drydock ssh-config.
 const sshPatience = 30 * time.Second

@@ -37,7 +37,7 @@ func TestSSHPrograms(t *testing.T) {
 	o := &globalOptions{dataDir: filepath.Join(dir, "it's 100%")}
 	t.Setenv("PATH", real)
 	for range 2 {
-		bin, err := o.writeSSH(api.DaemonInfo{DataDir: o.dataDir}, api.Place{Region: "eu-west-1"})
+		bin, err := o.writeSSH(api.DaemonInfo{DataDir: o.dataDir}, api.Place{Account: "111111111111", Region: "eu-west-1"}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,10 +48,28 @@ func TestSSHPrograms(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(bin, "scp")); err == nil {
 			t.Error("there is no scp")
 		}
-		config, err := os.ReadFile(filepath.Join(o.dataDir, "ssh", "config"))
-		if err != nil || !strings.Contains(string(config), `it'\''s 100%%' --region eu-west-1 %h %p`) {
+		config, err := os.ReadFile(filepath.Join(o.dataDir, "ssh", "111111111111-eu-west-1", "config"))
+		if err != nil || !strings.Contains(string(config), `it'\''s 100%%' --account 111111111111 --region eu-west-1 -- '%h' '%p'`) || !strings.Contains(string(config), `/it's 100%%/ssh/known_hosts"`) {
 			t.Errorf("%s, %v", config, err)
 		}
+		if bin, err = o.writeSSH(api.DaemonInfo{DataDir: o.dataDir}, api.Place{}, true); err != nil {
+			t.Fatal(err)
+		}
+		other, err := os.ReadFile(filepath.Join(o.dataDir, "ssh", "run", "config"))
+		if err != nil || !strings.Contains(string(other), "--anywhere") || strings.Contains(string(config), "--anywhere") {
+			t.Errorf("drydock run: %s, %v", other, err)
+		}
 		t.Setenv("PATH", bin+":"+real)
+	}
+}
+
+// TestSSHProxyHost: a name that could mean something to a shell or as an option is refused before anything else.
+func TestSSHProxyHost(t *testing.T) {
+	for _, host := range []string{"a b", "$(id)", "x';id;'", "", "-x"} {
+		cmd := newSSHProxy(&globalOptions{})
+		cmd.SetArgs([]string{"--", host, "22"})
+		if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "is not the name of a host") {
+			t.Errorf("%q: %v", host, err)
+		}
 	}
 }

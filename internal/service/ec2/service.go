@@ -2,9 +2,11 @@ package ec2
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/ec2/ipam"
 )
 
 // paged are the members that every Describe call with pages and filters has.
@@ -37,3 +39,6 @@ func (s *Service) before(ctx context.Context) error {
 	call := awsapi.CallFrom(ctx)
 	return s.Prepare(ctx, call.Account, call.Region)
 }
+
+// PublicRegion returns the region whose range of public addresses has an address, or "".
+func PublicRegion(a netip.Addr) string { return ipam.RegionOf(a) }

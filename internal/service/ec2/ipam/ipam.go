@@ -58,6 +58,16 @@ func Public(region string) Pool {
 	return Pool{id: "public", key: key, prefix: netip.PrefixFrom(base, 14), first: 1, last: 1}
 }
 
+// RegionOf returns the region whose range of public addresses has an address, or "".
+func RegionOf(a netip.Addr) string {
+	for _, r := range regions.All() {
+		if Public(r.Name).prefix.Contains(a) || amazonPool6(r.Name).Contains(a) {
+			return r.Name
+		}
+	}
+	return ""
+}
+
 func (p Pool) size() int { return 1 << (32 - p.prefix.Bits()) }
 
 func (p Pool) pages() int { return (p.size() + record.AddressesPerPage - 1) / record.AddressesPerPage }
