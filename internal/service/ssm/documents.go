@@ -145,7 +145,8 @@ func (s *Service) document(sc scope, ref, version, versionName string) (*foundDo
 		}
 		d.name = d.arn
 	}
-	if d.version, err = s.versionOf(at, rec, version, versionName); err != nil {
+	d.rec.Latest = latestVersion(s.store, at, rec)
+	if d.version, err = versionOf(s.store, at, rec, version, versionName); err != nil {
 		return nil, err
 	}
 	if d.Document, err = document.Parse(rec.Type, d.version.Format, d.version.Content); err != nil {
@@ -154,11 +155,23 @@ func (s *Service) document(sc scope, ref, version, versionName string) (*foundDo
 	return d, nil
 }
 
-func (s *Service) versionOf(sc scope, rec documentRecord, version, name string) (documentVersion, error) {
+// latestVersion returns the number of a document's latest version. The record has that of the last one created, which
+// may have been deleted.
+func latestVersion(r store.Reader, sc scope, rec documentRecord) int64 {
+	if _, err := documentVersions.Get(r, documentVersionKey(sc, rec.Name, rec.Latest)); err == nil {
+		return rec.Latest
+	}
+	if all := documentHistory(r, sc, rec.Name); len(all) > 0 {
+		return all[len(all)-1].Number
+	}
+	return rec.Latest
+}
+
+func versionOf(r store.Reader, sc scope, rec documentRecord, version, name string) (documentVersion, error) {
 	n := rec.Default
 	switch version {
 	case "$LATEST":
-		n = rec.Latest
+		n = latestVersion(r, sc, rec)
 	case "", "$DEFAULT":
 	default:
 		var err error
@@ -167,14 +180,14 @@ func (s *Service) versionOf(sc scope, rec documentRecord, version, name string) 
 		}
 	}
 	if name != "" {
-		all := documentHistory(s.store, sc, rec.Name)
+		all := documentHistory(r, sc, rec.Name)
 		i := slices.IndexFunc(all, func(v documentVersion) bool { return v.VersionName == name && (version == "" || v.Number == n) })
 		if i < 0 {
 			return documentVersion{}, errDocumentVersion()
 		}
 		return all[i], nil
 	}
-	v, err := documentVersions.Get(s.store, documentVersionKey(sc, rec.Name, n))
+	v, err := documentVersions.Get(r, documentVersionKey(sc, rec.Name, n))
 	return v, store.NotFoundAs(err, errDocumentVersion())
 }
 
@@ -227,6 +240,9 @@ func (s *Service) CreateDocument(ctx context.Context, in *awsssm.CreateDocumentI
 	if err != nil {
 		return nil, err
 	}
+	if name == document.Shell && kind != document.Session {
+		return nil, errValidation("The document %s must have the type Session, because it contains the preferences of Session Manager.", name)
+	}
 	content, err := document.Parse(kind, format, aws.ToString(in.Content))
 	if err != nil {
 		return nil, errDocument(err)
@@ -275,7 +291,7 @@ func (s *Service) UpdateDocument(ctx context.Context, in *awsssm.UpdateDocumentI
 		if d.rec, err = documents.Get(tx, sc.Key(name)); err != nil {
 			return store.NotFoundAs(err, errInvalidDocument(name))
 		}
-		if v := aws.ToString(in.DocumentVersion); v != "" && v != "$LATEST" && v != strconv.FormatInt(d.rec.Latest, 10) {
+		if v := aws.ToString(in.DocumentVersion); v != "" && v != "$LATEST" && v != strconv.FormatInt(latestVersion(tx, sc, d.rec), 10) {
 			return errDocumentVersion()
 		}
 		if d.Document, err = document.Parse(d.rec.Type, format, aws.ToString(in.Content)); err != nil {
@@ -319,15 +335,19 @@ func (s *Service) UpdateDocument(ctx context.Context, in *awsssm.UpdateDocumentI
 func (s *Service) UpdateDocumentDefaultVersion(ctx context.Context, in *awsssm.UpdateDocumentDefaultVersionInput) (*awsssm.UpdateDocumentDefaultVersionOutput, error) {
 	sc, name := scopeOf(ctx), aws.ToString(in.Name)
 	var v documentVersion
-	err := documents.UpdateOne(ctx, s.store, sc.Key(name), func(rec *documentRecord) error {
-		var err error
-		if v, err = s.versionOf(sc, *rec, aws.ToString(in.DocumentVersion), ""); err == nil {
-			rec.Default = v.Number
+	err := s.store.Update(ctx, func(tx *store.Tx) error {
+		rec, err := documents.Get(tx, sc.Key(name))
+		if err != nil {
+			return store.NotFoundAs(err, errInvalidDocument(name))
 		}
-		return err
+		if v, err = versionOf(tx, sc, rec, aws.ToString(in.DocumentVersion), ""); err != nil {
+			return err
+		}
+		rec.Default = v.Number
+		return documents.Put(tx, sc.Key(name), rec)
 	})
 	if err != nil {
-		return nil, store.NotFoundAs(err, errInvalidDocument(name))
+		return nil, err
 	}
 	return &awsssm.UpdateDocumentDefaultVersionOutput{Description: &ssmtypes.DocumentDefaultVersionDescription{
 		Name: in.Name, DefaultVersion: aws.String(strconv.FormatInt(v.Number, 10)), DefaultVersionName: optional(v.VersionName),
@@ -337,42 +357,48 @@ func (s *Service) UpdateDocumentDefaultVersion(ctx context.Context, in *awsssm.U
 // DeleteDocument deletes a document or one of its versions.
 func (s *Service) DeleteDocument(ctx context.Context, in *awsssm.DeleteDocumentInput) (*awsssm.DeleteDocumentOutput, error) {
 	sc, name := scopeOf(ctx), aws.ToString(in.Name)
-	rec, err := documents.Get(s.store, sc.Key(name))
-	if err != nil {
-		return nil, store.NotFoundAs(err, errInvalidDocument(name))
-	}
 	if in.DocumentVersion != nil || in.VersionName != nil {
-		v, err := s.versionOf(sc, rec, aws.ToString(in.DocumentVersion), aws.ToString(in.VersionName))
-		if err != nil {
-			return nil, err
-		}
-		if v.Number == rec.Default {
-			return nil, &ssmtypes.InvalidDocumentOperation{Message: aws.String("Default version of the document can't be deleted.")}
-		}
 		return &awsssm.DeleteDocumentOutput{}, s.store.Update(ctx, func(tx *store.Tx) error {
-			documentVersions.Delete(tx, documentVersionKey(sc, name, v.Number))
-			return nil
+			rec, err := documents.Get(tx, sc.Key(name))
+			if err != nil {
+				return store.NotFoundAs(err, errInvalidDocument(name))
+			}
+			v, err := versionOf(tx, sc, rec, aws.ToString(in.DocumentVersion), aws.ToString(in.VersionName))
+			if err == nil && v.Number == rec.Default {
+				err = &ssmtypes.InvalidDocumentOperation{Message: aws.String("Default version of the document can't be deleted.")}
+			}
+			if err == nil {
+				documentVersions.Delete(tx, documentVersionKey(sc, name, v.Number))
+			}
+			return err
 		})
 	}
-	if len(rec.Accounts) > 0 {
-		return nil, &ssmtypes.InvalidDocumentOperation{Message: aws.String("Must unshare document first before deleting")}
-	}
-	err = s.store.Update(ctx, func(tx *store.Tx) error {
-		documents.Delete(tx, sc.Key(name))
-		return nil
-	})
-	for chunk := range slices.Chunk(documentHistory(s.store, sc, name), 90) {
-		if err != nil {
-			break
-		}
-		err = s.store.Update(ctx, func(tx *store.Tx) error {
-			for _, v := range chunk {
-				documentVersions.Delete(tx, documentVersionKey(sc, name, v.Number))
+	// A transaction is too small for a thousand versions. The record and its default version go in the last one.
+	for done := false; !done; {
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			rec, err := documents.Get(tx, sc.Key(name))
+			if err != nil {
+				return store.NotFoundAs(err, errInvalidDocument(name))
+			}
+			if len(rec.Accounts) > 0 {
+				return &ssmtypes.InvalidDocumentOperation{Message: aws.String("Must unshare document first before deleting")}
+			}
+			all := documentHistory(tx, sc, name)
+			if done = len(all) <= 90; done {
+				documents.Delete(tx, sc.Key(name))
+			}
+			for _, v := range all[:min(len(all), 90)] {
+				if done || v.Number != rec.Default {
+					documentVersions.Delete(tx, documentVersionKey(sc, name, v.Number))
+				}
 			}
 			return nil
 		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	return &awsssm.DeleteDocumentOutput{}, err
+	return &awsssm.DeleteDocumentOutput{}, nil
 }
 
 // GetDocument returns the content of a document.

@@ -1,6 +1,7 @@
 package ssm_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -138,6 +139,28 @@ func TestDocuments(t *testing.T) {
 	if out, err := c.DescribeDocumentPermission(ctx, &awsssm.DescribeDocumentPermissionInput{Name: aws.String("greeting"), PermissionType: "Share"}); err != nil || len(out.AccountIds) != 1 || out.AccountIds[0] != "all" {
 		t.Errorf("%+v, %v", out, err)
 	}
+	// The latest version is the highest that exists, and numbers are not used again.
+	if _, err := update(greeting+"# third", "$LATEST"); err == nil {
+		t.Error("a version name is used twice")
+	}
+	third, err := c.UpdateDocument(ctx, &awsssm.UpdateDocumentInput{Name: aws.String("greeting"), DocumentFormat: "YAML", Content: aws.String(greeting + "# third"), DocumentVersion: aws.String("$LATEST")})
+	if err != nil || *third.DocumentDescription.LatestVersion != "3" {
+		t.Fatalf("%+v, %v", third, err)
+	}
+	if _, err := c.DeleteDocument(ctx, &awsssm.DeleteDocumentInput{Name: aws.String("greeting"), DocumentVersion: aws.String("3")}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(get(aws.String("$LATEST"), nil), "Welcomes") {
+		t.Error("the latest version is not the second")
+	}
+	if d, err := c.DescribeDocument(ctx, &awsssm.DescribeDocumentInput{Name: aws.String("greeting")}); err != nil || *d.Document.LatestVersion != "2" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	fourth, err := c.UpdateDocument(ctx, &awsssm.UpdateDocumentInput{Name: aws.String("greeting"), DocumentFormat: "YAML", Content: aws.String(greeting + "# fourth"), DocumentVersion: aws.String("2")})
+	if err != nil || *fourth.DocumentDescription.LatestVersion != "4" {
+		t.Fatalf("%+v, %v", fourth, err)
+	}
+
 	share.AccountIdsToAdd, share.AccountIdsToRemove = nil, []string{"all"}
 	if _, err := c.ModifyDocumentPermission(ctx, share); err != nil {
 		t.Fatal(err)
@@ -176,7 +199,31 @@ func TestInvalidDocuments(t *testing.T) {
 	content := `{"schemaVersion":"2.2",` + step + `}`
 	_, err := w.client.CreateDocument(t.Context(), &awsssm.CreateDocumentInput{Name: aws.String("AWS-Mine"), DocumentType: "Command", Content: &content})
 	testkit.WantErrorWith(t, err, "ValidationException", "reserved")
+	_, err = w.client.CreateDocument(t.Context(), &awsssm.CreateDocumentInput{Name: aws.String("SSM-SessionManagerRunShell"), DocumentType: "Command", Content: &content})
+	testkit.WantErrorWith(t, err, "ValidationException", "must have the type Session")
 	w.create(t, "old", "", `{"schemaVersion":"1.2","runtimeConfig":{"aws:runShellScript":{"properties":[{"runCommand":["x"]}]}}}`)
 	_, err = w.client.UpdateDocument(t.Context(), &awsssm.UpdateDocumentInput{Name: aws.String("old"), Content: aws.String(`{"schemaVersion":"1.2","runtimeConfig":{"aws:runShellScript":{"properties":[{"runCommand":["y"]}]}}}`)})
 	testkit.WantError(t, err, "InvalidDocumentSchemaVersion", "")
+}
+
+// TestManyVersions checks that a document with more versions than a transaction can delete is deleted as a whole.
+func TestManyVersions(t *testing.T) {
+	w := newWorld(t, nil)
+	content := func(n int) string {
+		return fmt.Sprintf(`{"schemaVersion":"1.0","description":"%d","sessionType":"InteractiveCommands","properties":{"linux":{"commands":"top"}}}`, n)
+	}
+	w.create(t, "many", "Session", content(0))
+	for n := range 200 {
+		if _, err := w.client.UpdateDocument(t.Context(), &awsssm.UpdateDocumentInput{Name: aws.String("many"), Content: aws.String(content(n + 1)), DocumentVersion: aws.String("$LATEST")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.client.DeleteDocument(t.Context(), &awsssm.DeleteDocumentInput{Name: aws.String("many")}); err != nil {
+		t.Fatal(err)
+	}
+	w.create(t, "many", "Session", content(0))
+	out, err := w.client.ListDocumentVersions(t.Context(), &awsssm.ListDocumentVersionsInput{Name: aws.String("many")})
+	if err != nil || len(out.DocumentVersions) != 1 {
+		t.Errorf("%d versions, %v", len(out.DocumentVersions), err)
+	}
 }

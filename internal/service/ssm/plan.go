@@ -30,15 +30,12 @@ func (p *plan) runsAs() string {
 
 // sessionDocument returns the document of a session. If the account has no preferences of its own, AWS's apply.
 func (s *Service) sessionDocument(sc scope, name string) (*foundDocument, error) {
-	if name == "" || name == document.Shell {
-		d, err := s.document(sc, document.Shell, "", "")
-		if awserr.CodeOf(err) == "InvalidDocument" {
-			p, _ := document.ByName(document.Shell)
-			return &foundDocument{Document: p.Document, name: p.Name, rec: documentRecord{Type: p.Type}}, nil
-		}
-		return d, err
-	}
+	name = cmp.Or(name, document.Shell)
 	d, err := s.document(sc, name, "", "")
+	if name == document.Shell && awserr.CodeOf(err) == "InvalidDocument" {
+		p, _ := document.ByName(document.Shell)
+		return &foundDocument{Document: p.Document, name: p.Name, rec: documentRecord{Type: p.Type}}, nil
+	}
 	if err == nil && d.rec.Type != document.Session {
 		err = &ssmtypes.InvalidDocument{Message: aws.String("Document type " + d.rec.Type + " is not supported for sessions.")}
 	}
