@@ -140,3 +140,15 @@ func TestErrorsOfCommands(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestCommandsWithoutInstances checks the state of a command whose targets match nothing.
+func TestCommandsWithoutInstances(t *testing.T) {
+	w := newWorld(t, nil)
+	c, all := w.command(t, &awsssm.SendCommandInput{
+		DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {"date"}}, InstanceIds: []string{},
+		Targets: []ssmtypes.Target{{Key: aws.String("tag:team"), Values: []string{"nobody"}}},
+	})
+	if c.Status != "Success" || *c.StatusDetails != "NoInstancesInTag" || len(all) != 0 {
+		t.Errorf("%+v, %+v", c, all)
+	}
+}

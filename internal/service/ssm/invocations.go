@@ -54,8 +54,13 @@ func (s *Service) found(ctx context.Context, id, instance *string) []foundComman
 	return out
 }
 
-// status returns the state of a whole command, and how many of its invocations have completed and failed.
+// status returns the state of a whole command, and how many of its invocations have completed and failed. NoInstancesInTag
+// means that its targets match nothing.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/monitor-commands.html
 func status(all []invocationRecord) (status, details string, completed, failed int32) {
+	if len(all) == 0 {
+		return "Success", "NoInstancesInTag", 0, 0
+	}
 	status, details = "Success", "Success"
 	for _, i := range all {
 		switch i.Status {

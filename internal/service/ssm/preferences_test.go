@@ -313,6 +313,21 @@ func TestLogsOfSessions(t *testing.T) {
 		t.Errorf("the stream has %q", got)
 	}
 
+	// Long output takes several events, none of which JSON makes too long, and no character is cut in two.
+	long := strings.Repeat("<é", 30_000)
+	id, _ = session(long)
+	var logged string
+	for _, message := range events("plain", id) {
+		event.SessionData = nil
+		if err := json.Unmarshal([]byte(message), &event); err != nil {
+			t.Fatal(err)
+		}
+		logged += strings.Join(event.SessionData, "|")
+	}
+	if logged != "ssm-user"+long {
+		t.Errorf("%d bytes of %d are logged", len(logged), len("ssm-user"+long))
+	}
+
 	w.prefer(t, `{"cloudWatchLogGroupName":"plain","cloudWatchEncryptionEnabled":true}`)
 	if _, why := session("x"); why != "----------ERROR-------\nWe couldn't start the session because encryption is not set up on the selected CloudWatch Logs log group. Either encrypt the log group or choose an option to enable logging without encryption." {
 		t.Errorf("ended with %q", why)
@@ -337,6 +352,47 @@ func TestLogsOfSessions(t *testing.T) {
 	if _, why := session("x"); why != "" {
 		t.Errorf("ended with %q", why)
 	}
+}
+
+// TestStreamedLogsAreSentAgain checks that what a session prints is not lost while its log can't be written.
+func TestStreamedLogsAreSentAgain(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	w := newWorld(t, clock)
+	w.prefer(t, `{"cloudWatchLogGroupName":"streamed","cloudWatchStreamingEnabled":true}`)
+	may := w.fleet.role
+	w.as(t, w.user(t, "carl", `{"Effect":"Deny","Action":"*","Resource":"*"}`))
+	var id string
+	p := w.open(t, w.client, &awsssm.StartSessionInput{}, func(_ *plugin, out *awsssm.StartSessionOutput) { id = *out.SessionId })
+	p.expect("ssm-user sh")
+	if _, err := io.WriteString(p, "first line\n"); err != nil {
+		t.Fatal(err)
+	}
+	p.expect("first line")
+	waiting := func() { // until the log and the time limit of the session both have a timer, so until the log has been sent
+		t.Helper()
+		testkit.Eventually(t, 10*time.Second, func() error {
+			if n := clock.Waiters(); n < 2 {
+				return fmt.Errorf("%d timers", n)
+			}
+			return nil
+		})
+	}
+	waiting()
+	clock.Step(2 * time.Second)
+	waiting()
+	w.fleet.role = may
+	if err := p.write(payloadFlag, []byte{0, 0, 0, 2}); err != nil { // TerminateSession
+		t.Fatal(err)
+	}
+	p.ended()
+	groups := awslogs.NewFromConfig(w.AWSConfig(w.fleet.account))
+	testkit.Eventually(t, 10*time.Second, func() error {
+		out, err := groups.GetLogEvents(t.Context(), &awslogs.GetLogEventsInput{LogGroupName: aws.String("streamed"), LogStreamName: &id})
+		if err == nil && (len(out.Events) != 1 || !strings.Contains(*out.Events[0].Message, "first line")) {
+			err = fmt.Errorf("%+v", out.Events)
+		}
+		return err
+	})
 }
 
 // TestSessionDocumentAccessCheck checks that a policy with ssm:SessionDocumentAccessCheck allows only sessions whose

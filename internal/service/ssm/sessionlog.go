@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
@@ -37,6 +38,7 @@ type S3 interface {
 const (
 	maxLogged   = 4 << 20   // bytes of a session's log; what follows is not kept
 	maxLogEvent = 200 << 10 // bytes; AWS's limit is 256 KiB
+	maxStreamed = 32 << 10  // bytes of a streamed event's lines, which JSON makes up to six times as long
 	logInterval = 2 * time.Second
 	logPatience = 30 * time.Second // for an upload
 )
@@ -48,10 +50,13 @@ type sessionLog struct {
 	stop    chan struct{} // ends streaming
 	stopped sync.WaitGroup
 
-	mu       sync.Mutex
-	text     bytes.Buffer
-	streamed int  // how much of text has been sent, by lines
-	lost     bool // text is full
+	mu   sync.Mutex
+	text bytes.Buffer
+	lost bool // text is full
+
+	// Of the goroutine that streams.
+	streamed int  // how much of text has been sent
+	failing  bool // the last lines could not be sent
 }
 
 // openLog prepares the log of a session, if its preferences want one. Its error is a reason not to start the session.
@@ -166,35 +171,60 @@ type sessionEvent struct {
 	SessionData  []string          `json:"sessionData"`
 }
 
-// sendLines sends the lines that have been completed since the last time, or everything if the session is over.
+// sendLines sends the lines that have been completed since the last time, or everything if the session is over. What
+// could not be sent is sent the next time.
 func (g *sessionLog) sendLines(over bool) {
-	g.mu.Lock()
-	rest := bytes.Clone(g.text.Bytes()[g.streamed:])
-	if end := bytes.LastIndexByte(rest, '\n') + 1; !over {
-		rest = rest[:end]
+	for {
+		g.mu.Lock()
+		lines := nextLines(g.text.Bytes()[g.streamed:], over)
+		n, data := len(lines), strings.Split(strings.TrimSuffix(plain(lines), "\n"), "\n")
+		g.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		err := g.sendEvent(data)
+		if !g.failing || over { // one warning is enough
+			g.report(err)
+		}
+		if g.failing = err != nil; g.failing {
+			return
+		}
+		g.streamed += n
 	}
-	rest = rest[:min(len(rest), maxLogEvent/2)]
-	g.streamed += len(rest)
-	more := over && g.streamed < g.text.Len()
-	g.mu.Unlock()
-	if len(rest) == 0 {
-		return
+}
+
+// nextLines returns the lines of text that fit into one event. If the session goes on, the last line is left out until
+// it is complete. A line that is too long for an event is cut between two characters.
+func nextLines(text []byte, over bool) []byte {
+	lines := text[:min(len(text), maxStreamed)]
+	if whole := len(lines) == len(text); whole && over {
+		return lines
+	} else if end := bytes.LastIndexByte(lines, '\n') + 1; end > 0 || whole {
+		return lines[:end]
 	}
+	for i := len(lines) - 1; i >= len(lines)-utf8.UTFMax; i-- {
+		if utf8.RuneStart(lines[i]) {
+			if !utf8.FullRune(lines[i:]) {
+				return lines[:i]
+			}
+			break
+		}
+	}
+	return lines
+}
+
+func (g *sessionLog) sendEvent(lines []string) error {
 	l := g.l
-	e := sessionEvent{
+	b, err := json.Marshal(sessionEvent{
 		EventVersion: "1.0", EventTime: l.s.now().Format(time.RFC3339), Region: l.sc.Region, Target: map[string]string{"id": l.rec.Target}, UserIdentity: map[string]string{"arn": l.rec.Owner},
-		RunAsUser: l.plan.runsAs(), SessionID: l.rec.ID, SessionData: strings.Split(strings.TrimSuffix(plain(rest), "\n"), "\n"),
+		RunAsUser: l.plan.runsAs(), SessionID: l.rec.ID, SessionData: lines,
+	})
+	if err != nil {
+		return err
 	}
-	b, err := json.Marshal(e)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), logPatience)
-		defer cancel()
-		err = l.s.putLog(ctx, l.rec.Target, l.plan.preferences.CloudWatchLogGroupName, l.rec.ID, string(b))
-	}
-	g.report(err)
-	if more {
-		g.sendLines(true)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), logPatience)
+	defer cancel()
+	return l.s.putLog(ctx, l.rec.Target, l.plan.preferences.CloudWatchLogGroupName, l.rec.ID, string(b))
 }
 
 // report logs that a log could not be written. It does not log what the session printed.
