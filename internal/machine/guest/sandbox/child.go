@@ -52,11 +52,46 @@ func Main(ctx context.Context, env childproc.Env) int {
 	}
 }
 
-// A called is a program that the parent runs for the child: its answers, and what is closed when nothing waits for them
-// any more.
-type called struct {
-	answers chan *answerMessage
-	left    chan struct{}
+// A pendingCall is a program that the parent is running for the child: what it has printed that nobody has taken yet,
+// and its answer.
+type pendingCall struct {
+	changed chan struct{} // has room for one
+
+	mu      sync.Mutex
+	printed []byte
+	answer  *answerMessage
+	lost    bool // too much was printed that nobody took; the rest is thrown away
+}
+
+// put never blocks, because the child must go on receiving. It returns true once: when so much has been printed that
+// nobody takes that the program should end.
+func (p *pendingCall) put(a *answerMessage) (full bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case !a.More:
+		p.answer = a
+	case p.lost:
+		return false
+	case len(p.printed)+len(a.Stdout) > 2*maxProgramOutput:
+		p.lost = true
+		return true
+	default:
+		p.printed = append(p.printed, a.Stdout...)
+	}
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
+	return false
+}
+
+// take returns what has been printed since the last take, and the answer if the program has ended.
+func (p *pendingCall) take() (printed []byte, answer *answerMessage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	printed, p.printed = p.printed, nil
+	return printed, p.answer
 }
 
 type child struct {
@@ -64,7 +99,7 @@ type child struct {
 
 	mu      sync.Mutex
 	calls   int64
-	answers map[int64]called
+	pending map[int64]*pendingCall
 	slots   chan struct{} // one is held for each program that the parent runs
 }
 
@@ -83,7 +118,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 		return err
 	}
 	c.mu.Lock()
-	c.answers, c.slots = map[int64]called{}, make(chan struct{}, maxPrograms) // answers for earlier scripts are dropped
+	c.pending, c.slots = map[int64]*pendingCall{}, make(chan struct{}, maxPrograms) // answers for earlier scripts are dropped
 	c.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan *endMessage, 1)
@@ -125,17 +160,16 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 			continue
 		}
 		c.mu.Lock()
-		called, ok := c.answers[m.Answer.ID]
+		call, ok := c.pending[m.Answer.ID]
 		if !m.Answer.More {
-			delete(c.answers, m.Answer.ID)
+			delete(c.pending, m.Answer.ID)
 		}
 		c.mu.Unlock()
 		if !ok {
 			continue
 		}
-		select {
-		case called.answers <- m.Answer:
-		case <-called.left:
+		if call.put(m.Answer) {
+			go c.drop(id, m.Answer.ID) // the parent may be busy
 		}
 		if !m.Answer.More {
 			<-c.slots
@@ -166,37 +200,33 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		return 1, true
 	}
 	image := files.Image()
-	answer, left := make(chan *answerMessage), make(chan struct{})
-	defer close(left)
+	pending := &pendingCall{changed: make(chan struct{}, 1)}
 	c.mu.Lock()
 	c.calls++
 	id := c.calls
-	c.answers[id] = called{answer, left}
+	c.pending[id] = pending
 	c.mu.Unlock()
 	if err := c.tell(message{ID: job, Call: &callMessage{
 		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Files: image,
 	}}); err != nil {
 		return 1, true
 	}
-	dropped := false
-	drop := func() {
-		if !dropped {
-			dropped = true
-			_ = c.tell(message{ID: job, Drop: id}) // a parent that is gone runs nothing
-		}
-	}
+	read := true
 	for {
-		var a *answerMessage
 		select {
-		case a = <-answer:
+		case <-pending.changed:
 		case <-ctx.Done():
-			drop()
+			c.drop(job, id)
 			return 1, true
 		}
-		if a.More {
-			if _, err := call.Stdout.Write(a.Stdout); err != nil {
-				drop()
+		printed, a := pending.take()
+		if read && len(printed) > 0 {
+			if _, err := call.Stdout.Write(printed); err != nil {
+				read = false
+				c.drop(job, id)
 			}
+		}
+		if a == nil {
 			continue
 		}
 		if err := files.Apply(a.Changes); err != nil {
@@ -209,6 +239,11 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		_, _ = call.Stdout.Write(a.Stdout)
 		return a.Status, a.Found
 	}
+}
+
+// drop tells the parent that nobody reads what a program prints.
+func (c *child) drop(job, id int64) {
+	_ = c.tell(message{ID: job, Drop: id}) // a parent that is gone runs nothing
 }
 
 // pipedInto reads a program's standard input.

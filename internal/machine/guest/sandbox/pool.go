@@ -208,7 +208,8 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	defer late.Stop()
 	calls, stopCalls := context.WithCancel(limited)
 	var running sync.WaitGroup
-	slots, drop := make(chan struct{}, maxPrograms), map[int64]context.CancelFunc{}
+	slots := make(chan struct{}, maxPrograms)
+	var programs sync.Map // what cancels a running program, by its ID
 	defer running.Wait()
 	if c, ok := job.Stdin.(io.Closer); ok && job.Terminal {
 		defer c.Close() // a program may still be waiting for input
@@ -265,17 +266,18 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 				return shell.Result{Status: 137}, fmt.Errorf("%w: more than %d programs at once", ErrKilled, maxPrograms)
 			}
 			called, cancel := context.WithCancel(calls)
-			drop[m.Call.ID] = cancel
+			programs.Store(m.Call.ID, cancel)
 			running.Go(func() {
 				defer cancel()
+				defer programs.Delete(m.Call.ID)
 				a := answer(called, job, m.Call, func(a *answerMessage) error { return c.send(message{Answer: a}) })
 				<-slots // before the child learns that it may send the next one
 				// A dead child needs no answer; Receive notices it.
 				_ = c.send(message{Answer: a})
 			})
 		case m.Drop != 0:
-			if cancel := drop[m.Drop]; cancel != nil {
-				cancel()
+			if cancel, ok := programs.Load(m.Drop); ok {
+				cancel.(context.CancelFunc)()
 			}
 		case m.End != nil:
 			c.clean = !m.End.Busy && len(slots) == 0 && !tooLate()

@@ -381,3 +381,40 @@ func TestProgramsThatGoOn(t *testing.T) {
 		t.Errorf("nothing was shown: %v", err)
 	}
 }
+
+// A program whose output nobody reads, and which goes on, leaves the terminal usable: other programs answer, and Ctrl-C
+// ends the line.
+func TestOutputThatNobodyReads(t *testing.T) {
+	p := newPool(t, sandbox.Config{})
+	interrupt, ended := make(chan struct{}), make(chan error, 1)
+	var once sync.Once
+	outside := func(ctx context.Context, c *shell.Call) (int, bool) {
+		switch c.Args[0] {
+		case "ask":
+			fmt.Fprintln(c.Stdout, "answer")
+			return 0, true
+		case "follow":
+			line := bytes.Repeat([]byte("much "), 1<<16)
+			for ctx.Err() == nil {
+				_, _ = c.Stdout.Write(line)
+				if err := c.Stdout.(shell.Flusher).Flush(); err != nil {
+					ended <- err
+					return 1, true
+				}
+			}
+			ended <- nil
+			return 130, true
+		}
+		return 0, false
+	}
+	res, err := p.Run(t.Context(), shell.Job{
+		FS: newFS(t), Script: []byte("follow | { sleep 0.2; ask; sleep 600; }"), Name: "s", Terminal: true, Stdin: strings.NewReader(""), Outside: outside, Interrupt: interrupt,
+		Stdout: onWrite(func() { once.Do(func() { close(interrupt) }) }),
+	})
+	if err != nil || res.Status == 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
