@@ -17,6 +17,9 @@ import (
 // exec runs a command that is neither a builtin nor a function.
 func (m *machine) exec(ctx context.Context, parent *Call, script string, args []string) error {
 	hc := interp.HandlerCtx(ctx)
+	if name, ok := strings.CutPrefix(args[0], checked); ok {
+		return hc.Stdout.(*redirected).checkedBuiltin(ctx, &hc, append([]string{name}, args[1:]...))
+	}
 	c := &Call{
 		m: m, FS: parent.FS, Dir: hc.Dir, User: parent.User, env: hc.Env,
 		Args: args, Stdin: m.terminal.stdin(hc.Stdin), Stdout: hc.Stdout, Stderr: hc.Stderr,

@@ -272,7 +272,7 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 			if err != nil {
 				return nil, worded(name, file, err)
 			}
-			return &redirected{ReadWriteCloser: f, failed: func(err error) { fmt.Fprintf(hc.Stderr, "%s: write error: %s\n", path.Base(name), reason(err)) }}, nil
+			return &redirected{ReadWriteCloser: f, report: func(err error) { fmt.Fprintf(hc.Stderr, "%s: write error: %s\n", path.Base(name), reason(err)) }}, nil
 		}),
 		interp.ReadDirHandler2(func(ctx context.Context, dir string) ([]fs.DirEntry, error) {
 			return c.FS.ReadDir(join(interp.HandlerCtx(ctx).Dir, dir))
@@ -313,20 +313,36 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 }
 
 // A redirected is a file that the shell has opened for a command. The interpreter's own commands do not report that a
-// disk is full.
+// disk is full, and succeed.
 type redirected struct {
 	io.ReadWriteCloser
-	failed func(error)
-	told   bool
+	report   func(error)
+	told     atomic.Bool
+	failures atomic.Int64
 }
 
 func (r *redirected) Write(p []byte) (int, error) {
 	n, err := r.ReadWriteCloser.Write(p)
-	if errors.Is(err, syscall.ENOSPC) && !r.told {
-		r.told = true
-		r.failed(err)
+	if errors.Is(err, syscall.ENOSPC) {
+		r.failures.Add(1)
+		if !r.told.Swap(true) {
+			r.report(err)
+		}
 	}
 	return n, err
+}
+
+// checked is the prefix of the interpreter's own commands that print to a file. Their arguments cannot name it.
+const checked = "checked\x00"
+
+// checkedBuiltin runs a command of the interpreter, and fails if the disk was full.
+func (r *redirected) checkedBuiltin(ctx context.Context, hc *interp.HandlerContext, args []string) error {
+	before := r.failures.Load()
+	err := hc.Builtin(ctx, args)
+	if err == nil && r.failures.Load() > before {
+		err = interp.ExitStatus(1)
+	}
+	return err
 }
 
 // count runs before every command, including builtins and functions.
@@ -368,6 +384,12 @@ func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, 
 		}
 	case "source", ".":
 		args = m.sourced(c, interp.HandlerCtx(ctx).Dir, args)
+	}
+	if args[0] == "echo" || args[0] == "printf" {
+		_, toFile := interp.HandlerCtx(ctx).Stdout.(*redirected)
+		if _, function := m.functions.Load(args[0]); toFile && !function {
+			args = append([]string{checked + args[0]}, args[1:]...)
+		}
 	}
 	return args, ctx.Err()
 }

@@ -87,6 +87,8 @@ var scripts = []struct {
 	{"timeout", "timeout 0.05 sleep 10; echo $?", "124\n", 0},
 	{"background", "sleep 0.01 & wait; echo done", "done\n", 0},
 	{"a full disk", "dd if=/dev/zero of=/tmp/big bs=1M count=100", "dd: error writing '/tmp/big': No space left on device\n", 1},
+	{"echo onto a full disk", "dd if=/dev/zero of=/tmp/big bs=1M count=100 2>/dev/null; head -c 100000000 /dev/zero 2>/dev/null >> /tmp/big\nlong=$(seq 9999)\necho $long > /tmp/f; echo $?; printf %s $long > /tmp/f || echo no; echo x > /dev/null || echo wrong; set -e; exec > /tmp/f; echo $long; echo more >&2",
+		"part-001: write error: No space left on device\n1\npart-001: write error: No space left on device\nno\npart-001: write error: No space left on device\n", 1},
 	{"versions", "printf '1.10\\n1.9\\n' | sort -V", "1.9\n1.10\n", 0},
 	{"lines", "seq 10 | tail -n +9; seq 10 | head -n 1; seq 5 | wc -l; seq 3 | tail -1", "9\n10\n1\n5\n3\n", 0},
 	{"relative files", "cd /tmp && echo hi > f && cat < f && cat f && cat >> f <<E\nmore\nE\ncat f; ls /f", "hi\nhi\nhi\nmore\nls: cannot access '/f': No such file or directory\n", 2},
