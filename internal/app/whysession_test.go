@@ -2,6 +2,8 @@ package app
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,9 +156,17 @@ func TestWhySession(t *testing.T) {
 	}))(t)
 	w.until(t, id, func(e *api.SessionExplanation) bool { return !e.Open })
 	var gone *ssmtypes.TargetNotConnected
+	before := time.Now()
 	if err := w.start(t, id, ""); !errors.As(err, &gone) {
 		t.Errorf("%v, want TargetNotConnected", err)
 	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		list, err := w.daemon.Try(t.Context(), w.user.AccessKeyID, before)
+		if want := "drydock why session " + id + " --region us-east-1 --account " + w.account; err == nil && !slices.Equal(list, []string{want}) {
+			err = fmt.Errorf("%q, want %q", list, want)
+		}
+		return err
+	})
 	w.mend(t, w.failed(t, w.why(t, id, ""), "service", "AgentStopped"))
 	w.until(t, id, isOpen)
 
@@ -180,6 +190,23 @@ func TestWhySession(t *testing.T) {
 	w.mend(t, w.failed(t, w.why(t, id, ""), "instance", "InstanceOff"))
 	w.until(t, id, isOpen)
 
+	eic := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "eic", "", "", w.user))(t)
+	if s := eic.FirstFailed(); s == nil || s.Name != "permission" || !strings.Contains(s.Evidence, "ec2-instance-connect:SendSSHPublicKey") {
+		t.Errorf("%s", eic.Text())
+	}
+
+	// It is off, and the caller may not send a key: the fix of the first includes that of the second.
+	place := api.Place{Account: w.account, Region: "us-east-1"}
+	testkit.Must(w.ec2.StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
+	w.until(t, id, func(e *api.SessionExplanation) bool { return strings.Contains(e.Text(), "aws ec2 start-instances") })
+	w.mend(t, w.failed(t, testkit.Must(w.daemon.WhySession(t.Context(), place, id, "eic", "", "", w.user))(t), "permission", "AccessDeniedException"))
+	w.until(t, id, isOpen)
+
+	// Without an account, the caller's is meant. The default user is of another one.
+	if e := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Region: "us-east-1"}, id, "ssm", "", "", w.user))(t); e.Account != w.account {
+		t.Errorf("the account is %s, want %s", e.Account, w.account)
+	}
+
 	// By SSH there is no way into the closed network, and no key.
 	ssh := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssh", "", "", w.user))(t)
 	if s := ssh.FirstFailed(); s == nil || s.Name != "network" || s.Reason.By != "network" {
@@ -187,10 +214,6 @@ func TestWhySession(t *testing.T) {
 	}
 	if s := ssh.Steps[len(ssh.Steps)-1]; s.Name != "key" || s.Reason == nil || s.Reason.Code != "NoKey" {
 		t.Errorf("%s", ssh.Text())
-	}
-	eic := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "eic", "", "", w.user))(t)
-	if s := eic.FirstFailed(); s == nil || s.Name != "permission" || !strings.Contains(s.Evidence, "ec2-instance-connect:SendSSHPublicKey") {
-		t.Errorf("%s", eic.Text())
 	}
 
 	// What only a person can mend.

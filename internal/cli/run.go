@@ -134,8 +134,12 @@ func (o *globalOptions) suggest(ctx context.Context, info api.DaemonInfo, began 
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	list, _ := daemon.Try(ctx, info.AccessKeyID, began) // the program's own error has been printed
-	for _, try := range list {
+	const most = 3
+	for _, try := range list[:min(len(list), most)] {
 		o.progress("Try: %s", try)
+	}
+	if n := len(list) - most; n > 0 {
+		o.progress("and %d more", n)
 	}
 }
 

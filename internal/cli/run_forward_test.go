@@ -3,6 +3,9 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // fakeProxy is a daemon whose proxy serves AWS names and requires a token.
@@ -126,5 +130,32 @@ func TestRunHasAProxyWithoutASecret(t *testing.T) {
 	}
 	if code, out, _ := run(t, dir, "env"); code != 0 || !strings.Contains(out, "export DRYDOCK_TOKEN=t0ken\n") {
 		t.Errorf("exit code %d, %q", code, out)
+	}
+}
+
+// Requests that have failed are explained, but many of them do not fill the screen.
+func TestRunSaysWhatExplains(t *testing.T) {
+	var list []string
+	dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/_drydock/why/try" {
+			_ = json.NewEncoder(w).Encode(list)
+		}
+	})
+	info := testkit.Must(api.ReadInfo(dir))(t)
+	info.CAFile = dir + "/ca.pem"
+	if err := errors.Join(os.WriteFile(info.CAFile, []byte("PEM\n"), 0o600), api.WriteInfo(info)); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	for range 5 {
+		list = append(list, fmt.Sprint("drydock why session i-", len(list)+1))
+	}
+	for n, want := range map[int]string{0: "", 3: "Try: drydock why session i-1\nTry: drydock why session i-2\nTry: drydock why session i-3\n", 5: "i-3\nand 2 more\n"} {
+		all := list
+		list = list[:n]
+		if code, _, stderr := run(t, dir, "run", "--", "false"); code != 1 || !strings.HasSuffix(stderr, want) || n == 0 && strings.Contains(stderr, "Try:") {
+			t.Errorf("%d: exit code %d, %q", n, code, stderr)
+		}
+		list = all
 	}
 }

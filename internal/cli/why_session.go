@@ -53,7 +53,7 @@ The exit code is 0 if a session can be started, 1 if it cannot, 2 if there is no
 		},
 	}
 	c.add(cmd, "show steps as they succeed, until a session can be started")
-	cmd.Flags().StringVar(&by, "by", "ssm", "how you want to get on it: ssm (Session Manager), eic (EC2 Instance Connect) or ssh")
+	cmd.Flags().StringVar(&by, "by", "ssm", "how to connect: ssm (Session Manager), eic (EC2 Instance Connect) or ssh")
 	cmd.Flags().StringVar(&from, "from", "", "by eic or ssh: the Instance Connect endpoint (eice-…) to go through (default: the laptop)")
 	cmd.Flags().StringVar(&document, "document", "", "the session document that the request names (default: none)")
 	cmd.ValidArgsFunction = completeOne(func(ctx context.Context) []string { return o.nodeNames(ctx, c.account, c.region) })

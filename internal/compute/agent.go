@@ -18,7 +18,7 @@ import (
 
 // The reasons for a disconnected agent other than the network and the role.
 var (
-	errNoAgent      = errors.New("its image runs no agent of Systems Manager here")
+	errNoAgent      = errors.New("Drydock runs no SSM Agent for its image")
 	errAgentStopped = errors.New("the service amazon-ssm-agent is not running on it")
 )
 

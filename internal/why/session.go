@@ -60,13 +60,21 @@ const (
 )
 
 // getWhySession explains whether the owner of the access key ?key= (with ?token=) can start a session with the instance
-// or node ?name=, with the document ?document=.
+// or node ?name=, with the document ?document=. The caller's account is the default of ?account=.
 func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 	account, region, name, ok := named(w, r)
 	if !ok {
 		return
 	}
 	q := r.URL.Query()
+	who, err := x.cfg.Caller(r.Context(), q.Get("key"), q.Get("token"))
+	if err != nil {
+		http.Error(w, "the access key "+q.Get("key")+": "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	if q.Get("account") == "" {
+		account = who.Account
+	}
 	by := q.Get("by")
 	if by != bySSM && by != byEIC && by != bySSH {
 		http.Error(w, fmt.Sprintf("a session by %q cannot be explained; want ssm, eic or ssh", by), http.StatusBadRequest)
@@ -77,11 +85,6 @@ func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no instance "+name+" is known in "+region, http.StatusNotFound)
 		return
 	}
-	who, err := x.cfg.Caller(r.Context(), q.Get("key"), q.Get("token"))
-	if err != nil {
-		http.Error(w, "the access key "+q.Get("key")+": "+err.Error(), http.StatusBadRequest)
-		return
-	}
 	c := &sessionChain{x: x, who: who, SessionExplanation: api.SessionExplanation{
 		Instance: id, Account: account, Region: region, By: by, Principal: who.ARN, Steps: []api.Step{},
 	}}
@@ -90,6 +93,7 @@ func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 	} else {
 		c.explainSSH(r.Context(), q.Get("from"))
 	}
+	c.mendAll()
 	httpapi.Answer(w, c.SessionExplanation)
 }
 
@@ -138,7 +142,6 @@ func (c *sessionChain) explain(ctx context.Context, document string) {
 		c.ok(sessionPolicies, "")
 		c.ok(sessionConnected, "the agent is connected")
 		c.Open = c.FirstFailed() == nil
-		c.mendAll()
 		return
 	}
 	who, identified := c.role(ctx)
@@ -150,7 +153,6 @@ func (c *sessionChain) explain(ctx context.Context, document string) {
 	} else {
 		c.pending()
 	}
-	c.mendAll()
 }
 
 // permission checks what the caller needs: ssm:StartSession on the instance and, if the request names one, on the
@@ -226,13 +228,13 @@ func (c *sessionChain) agent() bool {
 		c.ok(sessionAgent, string(c.in.Image.Family))
 		return true
 	}
-	what := "agent of Systems Manager"
+	what := "SSM Agent"
 	if c.By != bySSM {
 		what = "sshd"
 	}
 	c.fail(sessionAgent, string(c.in.Image.Family), &api.Reason{
-		By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "its image runs no " + what + " here",
-		Fixes: oneSketch("launch an instance of an image of Amazon Linux or of EKS instead; this is one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
+		By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "Drydock runs no " + what + " for this image",
+		Fixes: oneSketch("launch an instance from an Amazon Linux or EKS image instead; this prints the ID of one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
 	})
 	return false
 }
@@ -389,7 +391,6 @@ func (c *sessionChain) explainSSH(ctx context.Context, from string) {
 		c.keys()
 	}
 	c.Open = c.FirstFailed() == nil
-	c.mendAll()
 }
 
 // sshUser is the default user of the images that run sshd.
@@ -469,7 +470,11 @@ func (x *Explainer) getTry(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		target, _, _ := strings.Cut(text(e, "errorMessage"), " ")
-		if try := "drydock why session " + target + " --region " + e.Region; strings.HasPrefix(target, "i-") && !slices.Contains(out, try) {
+		try := "drydock why session " + target + " --region " + e.Region
+		if e.Account != awsapi.DefaultAccount {
+			try += " --account " + e.Account
+		}
+		if strings.HasPrefix(target, "i-") && !slices.Contains(out, try) {
 			out = append(out, try)
 		}
 	}
