@@ -52,7 +52,7 @@ func Main(ctx context.Context, env childproc.Env) int {
 	}
 }
 
-// A pendingCall is a program that the parent is running for the child: what it has printed that nobody has taken yet,
+// A pendingCall is a program that the parent is running for the child: what it has printed since the last take,
 // and its answer.
 type pendingCall struct {
 	changed chan struct{} // has room for one
@@ -60,7 +60,7 @@ type pendingCall struct {
 	mu      sync.Mutex
 	printed []byte
 	answer  *answerMessage
-	lost    bool // too much was printed that nobody took; the rest is thrown away
+	lost    bool // too much is waiting; the rest is thrown away
 }
 
 // put never blocks, because the child must go on receiving. It returns true once: when so much has been printed that
