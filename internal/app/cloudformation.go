@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/compute"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
+	"github.com/drydock-dev/drydock/internal/service/iam"
 )
 
 const (
@@ -25,7 +27,10 @@ func (d *daemon) newCloudFormation() *cloudformation.Service {
 		API:   d.server,
 		Assume: func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error) {
 			role, err := d.iam.RoleByARN(ctx, roleARN)
-			if err != nil {
+			switch {
+			case errors.Is(err, iam.ErrNoSuchRole):
+				return awsapi.Principal{}, fmt.Errorf("%w: %s", cloudformation.ErrNoRole, roleARN)
+			case err != nil:
 				return awsapi.Principal{}, err
 			}
 			if !d.iam.TrustsServiceFor(role, stackService, stackARN) {

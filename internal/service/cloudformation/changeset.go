@@ -348,7 +348,7 @@ func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.Del
 		if f.execution(tx) == cloudformationtypes.ExecutionStatusExecuteInProgress {
 			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
 		}
-		// From here on it cannot be executed. If the daemon is killed, the next request completes the deletion.
+		// From here on it cannot be executed. If the daemon is killed, its successor completes the deletion.
 		return changeSets.Update(tx, f.key, func(rec *changeSetRecord) error {
 			rec.Status, rec.Execution = cloudformationtypes.ChangeSetStatusDeleteInProgress, cloudformationtypes.ExecutionStatusUnavailable
 			return nil
@@ -360,10 +360,7 @@ func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.Del
 	case err != nil:
 		return nil, err
 	}
-	if err := s.dropNestedSets(ctx, &f); err != nil {
-		return nil, err
-	}
-	return out, s.store.Update(ctx, func(tx *store.Tx) error { changeSets.Delete(tx, f.key); return nil })
+	return out, s.dropSet(context.WithoutCancel(ctx), &f) // even if the client disconnects
 }
 
 // ExecuteChangeSet applies a change set.

@@ -43,7 +43,7 @@ type Config struct {
 	// API makes the calls that create, change and delete resources.
 	API awsapi.API
 	// Assume returns a session of a stack's role, or an error if CloudFormation may not
-	// assume it.
+	// assume it, which is ErrNoRole if the role does not exist.
 	Assume func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error)
 	// Deleting is the minimum time that the deletion of a stack takes.
 	Deleting time.Duration

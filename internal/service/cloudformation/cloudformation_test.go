@@ -22,6 +22,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
 	"github.com/drydock-dev/drydock/internal/blobstore"
@@ -563,6 +564,16 @@ func TestSSMParametersAndNoEcho(t *testing.T) {
 	for _, typ := range []string{"Value<String>", "Name"} {
 		_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("n"), TemplateBody: aws.String(`{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::` + typ + `", "Default": "/none"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`)})
 		testkit.WantError(t, err, "ValidationError", "Unable to fetch parameters [/none] from parameter store for this account.")
+	}
+	// A failure of Systems Manager says nothing about the parameter.
+	cfg := w.config
+	api := &refuser{API: w.front}
+	cfg.API = api
+	as := awsapi.WithCall(ctx, &awsapi.Call{Account: w.account, Region: "us-east-1"})
+	api.refuse.Store(func(any) error { return awserr.New("ThrottlingException", "Rate exceeded") })
+	for _, typ := range []string{"Value<String>", "Name"} {
+		_, err := cloudformation.New(cfg).CreateStack(as, &awscloudformation.CreateStackInput{StackName: aws.String("n"), TemplateBody: aws.String(`{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::` + typ + `", "Default": "/a"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`)})
+		testkit.WantError(t, err, "ThrottlingException", "Rate exceeded")
 	}
 	id = w.create(t, "named", `{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::Name", "Default": "/a"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}, "Outputs": {"O": {"Value": {"Ref": "A"}}}}`)
 	if out := w.outputs(w.want(t, id, "CREATE_COMPLETE")); out["O"] != "/a" {

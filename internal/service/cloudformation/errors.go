@@ -1,6 +1,7 @@
 package cloudformation
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -50,7 +51,12 @@ func insufficientCapabilities(names ...string) error {
 }
 
 // [seen] the same snapshots, test_stacks; Terraform tries again.
-func badRole(arn string) error { return invalid("Role %s is invalid or cannot be assumed", arn) }
+func badRole(arn string) *awserr.Error {
+	return awserr.Newf("ValidationError", "Role %s is invalid or cannot be assumed", arn)
+}
+
+// ErrNoRole is Config.Assume's error for a role that does not exist.
+var ErrNoRole = errors.New("no such role")
 
 func protected(name string) error {
 	return invalid("Stack [%s] cannot be deleted while TerminationProtection is enabled", name)

@@ -1,9 +1,13 @@
 package cloudformation_test
 
 import (
+	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +22,7 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -185,6 +190,51 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
+// TestNotificationsAreRetried sends the events of a stack although its role cannot be assumed for a while.
+func TestNotificationsAreRetried(t *testing.T) {
+	w := newWorld(t)
+	api := &publishing{API: w.front}
+	assume := w.config.Assume
+	var refusals atomic.Int64
+	w.config.Assume = func(ctx context.Context, role, stack string) (awsapi.Principal, error) {
+		if refusals.Add(-1) >= 0 {
+			return awsapi.Principal{}, errors.New("not now")
+		}
+		return assume(ctx, role, stack)
+	}
+	trust := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"Service":"cloudformation.amazonaws.com"},"Action":"sts:AssumeRole"}}`
+	role := testkit.Must(awsiam.NewFromConfig(w.cfg).CreateRole(t.Context(), &awsiam.CreateRoleInput{RoleName: aws.String("deployer"), AssumeRolePolicyDocument: &trust}))(t).Role
+	w.create(t, "told", `{"Resources": {"Q": {"Type": "AWS::CloudFormation::WaitConditionHandle"}}}`, func(in *awscloudformation.CreateStackInput) {
+		in.NotificationARNs, in.RoleARN = []string{"arn:aws:sns:us-east-1:" + w.account + ":events"}, role.Arn
+	})
+	refusals.Store(2)
+	cancel, ended := w.run(api)
+	defer func() { cancel(); <-ended }()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if api.first.Load() == nil {
+			return errors.New("nothing is published")
+		}
+		return nil
+	})
+	if first := *api.first.Load(); !strings.Contains(first, "ResourceStatus='CREATE_IN_PROGRESS'") || !strings.Contains(first, "ResourceStatusReason='User Initiated'") {
+		t.Error(first)
+	}
+}
+
+// publishing is an API that notes the first message to a topic.
+type publishing struct {
+	awsapi.API
+	first atomic.Pointer[string]
+}
+
+func (p *publishing) Call(ctx context.Context, in any) (any, error) {
+	if in, ok := in.(*awssns.PublishInput); ok {
+		p.first.CompareAndSwap(nil, in.Message)
+		return &awssns.PublishOutput{}, nil
+	}
+	return p.API.Call(ctx, in)
+}
+
 const refused = `
 Resources:
   G: {Type: AWS::Logs::LogGroup}
@@ -323,6 +373,24 @@ Outputs: {Q: {Value: !Ref Q}, G: {Value: !Ref G}, Copy: {Value: !Ref Copy}, P: {
 	w.want(t, many, "ROLLBACK_COMPLETE")
 	if script := w.script(t, many); !strings.Contains(script, "Q CREATE_FAILED Template error: more than 600 dynamic references") {
 		t.Error(script)
+	}
+	// The one who writes a plain parameter does not choose which secrets the stack's creator reads.
+	for i, value := range []string{"{{resolve:secretsmanager:text}}", base64.StdEncoding.EncodeToString([]byte("{{resolve:secretsmanager:text}}")), "a{{res"} {
+		name := fmt.Sprintf("/chosen/%d", i)
+		put(name, value, "String")
+		for j, body := range []string{queue("{{resolve:ssm:" + name + "}}"), `{"Parameters": {"P": {"Type": "AWS::SSM::Parameter::Value<String>", "Default": "` + name + `"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"Tags": [{"Key": "k", "Value": {"Ref": "P"}}]}}}}`} {
+			want := "The value of the SSM parameter [" + name + "] contains a dynamic reference"
+			if j == 1 {
+				_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("chosen"), TemplateBody: &body})
+				testkit.WantErrorWith(t, err, "ValidationError", want)
+				continue
+			}
+			id := w.create(t, fmt.Sprintf("chosen%d", i), body)
+			w.want(t, id, "ROLLBACK_COMPLETE")
+			if script := w.script(t, id); !strings.Contains(script, "Q CREATE_FAILED") || !strings.Contains(script, want) {
+				t.Error(script)
+			}
+		}
 	}
 	// No message repeats a secret, not even one that contains another one.
 	testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("long"), SecretString: aws.String("hush-3-and-more")}))(t)

@@ -102,15 +102,29 @@ func (s *Service) dropNestedSets(ctx context.Context, f *foundSet) error {
 	return nil
 }
 
-// dropOrphans deletes the change sets of nested stacks whose root was not stored, because an earlier daemon was killed
-// while it created them.
+// dropSet deletes a change set and those nested in it.
+func (s *Service) dropSet(ctx context.Context, f *foundSet) error {
+	if err := s.dropNestedSets(ctx, f); err != nil {
+		return err
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error { changeSets.Delete(tx, f.key); return nil })
+}
+
+// dropOrphans deletes the change sets that an earlier daemon was deleting when it was killed, and those of nested stacks
+// whose root was not stored, because it was killed while it created them.
 func (s *Service) dropOrphans(ctx context.Context) error {
 	begun := s.now()
 	for _, item := range changeSets.All(s.store, store.Scope{}) {
+		sc := scopeAt(item.Key)
+		if item.Value.Root == "" && item.Value.Status == cloudformationtypes.ChangeSetStatusDeleteInProgress {
+			if err := s.dropSet(ctx, &foundSet{item.Key, foundStack{key: sc.Key(item.Value.Stack)}, item.Value}); err != nil {
+				return err
+			}
+			continue
+		}
 		if item.Value.Root == "" || !item.Value.Created.Before(begun) {
 			continue
 		}
-		sc := scopeAt(item.Key)
 		if _, err := findSet(s.store, sc, &item.Value.Root, nil); awserr.CodeOf(err) != "ChangeSetNotFound" {
 			continue
 		}

@@ -2,6 +2,7 @@ package cloudformation_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -21,10 +22,13 @@ import (
 func TestSetsFailTogether(t *testing.T) {
 	var left atomic.Int64 // the number of transactions until one fails, if positive
 	var dead atomic.Bool  // whether all fail
-	var kill atomic.Pointer[func()]
-	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, BeforeCommit: func(context.Context) error {
+	var kill atomic.Pointer[func(context.Context)]
+	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, BeforeCommit: func(ctx context.Context) error {
 		if fn := kill.Load(); fn != nil {
-			(*fn)()
+			(*fn)(ctx)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if left.Add(-1) == 0 || dead.Load() {
 			return awserr.New("Interrupted", "the daemon was killed")
@@ -94,11 +98,48 @@ func TestSetsFailTogether(t *testing.T) {
 		t.Error(now)
 	}
 
+	// A client that disconnects does not stop a deletion.
+	set = w.set(t, "set", "disconnected", "CREATE", body, func(in *awscloudformation.CreateChangeSetInput) { in.IncludeNestedStacks = aws.Bool(true) })
+	client, disconnect := context.WithCancel(ctx)
+	var commits atomic.Int64
+	kill.Store(new(func(ctx context.Context) {
+		if commits.Add(1) != 2 {
+			return
+		}
+		disconnect()
+		if done := ctx.Done(); done != nil {
+			<-done
+		}
+	}))
+	_, err = w.DeleteChangeSet(client, &awscloudformation.DeleteChangeSetInput{ChangeSetName: set.ChangeSetId})
+	if err == nil {
+		t.Error("the client has not disconnected")
+	}
+	gone := func() error {
+		if now := states(set.ChangeSetId); now != "gone" {
+			return errors.New(now)
+		}
+		return nil
+	}
+	testkit.Eventually(t, 20*time.Second, gone)
+	kill.Store(nil)
+	// The next daemon completes the deletion that a killed one has begun.
+	set = w.set(t, "set", "begun", "CREATE", body, func(in *awscloudformation.CreateChangeSetInput) { in.IncludeNestedStacks = aws.Bool(true) })
+	left.Store(2)
+	if _, err := w.DeleteChangeSet(ctx, &awscloudformation.DeleteChangeSetInput{ChangeSetName: set.ChangeSetId}); err == nil {
+		t.Error("the deletion was not interrupted")
+	}
+	left.Store(0)
+	stop, ended := w.run(w.front)
+	testkit.Eventually(t, 20*time.Second, gone)
+	stop()
+	<-ended
+
 	// A daemon that is killed while it creates the change sets leaves nothing behind.
 	for nth := 1; ; nth++ {
 		stack := fmt.Sprintf("killed%d", nth)
 		var commits atomic.Int64
-		kill.Store(new(func() {
+		kill.Store(new(func(context.Context) {
 			if commits.Add(1) == int64(nth) {
 				dead.Store(true)
 			}

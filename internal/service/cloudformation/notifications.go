@@ -3,6 +3,7 @@ package cloudformation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -22,10 +23,22 @@ func (s *Service) notify(ctx context.Context, key store.Key) (time.Duration, err
 	}
 	o := &operation{s: s, key: key, rec: rec, arn: stackARN(key, &rec)}
 	as, err := o.as(ctx)
-	for n := rec.Events - rec.Unpublished + 1; err == nil && n <= rec.Events; n++ {
-		e, err := events.Get(s.store, eventKey(key, n))
-		if err != nil {
+	next := rec.Events - rec.Unpublished + 1
+	switch {
+	case ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case errors.Is(err, ErrNoRole):
+		s.log.Warn("sending events of a stack to its topics", "stack", o.arn, "err", err)
+		next = rec.Events + 1
+	case err != nil:
+		return 0, err
+	}
+	for err = nil; next <= rec.Events; next++ {
+		var e eventRecord
+		if e, err = events.Get(s.store, eventKey(key, next)); store.IsNotFound(err) {
 			continue // the stack has been forgotten
+		} else if err != nil {
+			break
 		}
 		for _, topic := range rec.NotificationARNs {
 			in := &awssns.PublishInput{TopicArn: &topic, Subject: aws.String("AWS CloudFormation Notification"), Message: aws.String(o.notification(&e))}
@@ -38,13 +51,10 @@ func (s *Service) notify(ctx context.Context, key store.Key) (time.Duration, err
 			return 0, context.Cause(ctx)
 		}
 	}
-	if err != nil {
-		s.log.Warn("sending events of a stack to its topics", "stack", o.arn, "err", err)
-	}
-	return 0, store.IgnoreNotFound(stacks.UpdateOne(ctx, s.store, key, func(now *stackRecord) error {
-		now.Unpublished = min(now.Unpublished, now.Events-rec.Events)
+	return 0, errors.Join(store.IgnoreNotFound(err), store.IgnoreNotFound(stacks.UpdateOne(ctx, s.store, key, func(now *stackRecord) error {
+		now.Unpublished = min(now.Unpublished, now.Events-next+1)
 		return nil
-	}))
+	})))
 }
 
 // notification returns the message about an event.

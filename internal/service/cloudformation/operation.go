@@ -175,7 +175,7 @@ func (o *operation) as(ctx context.Context) (context.Context, error) {
 	if o.rec.RoleARN != "" {
 		p, err := o.s.cfg.Assume(ctx, o.rec.RoleARN, o.arn)
 		if err != nil {
-			return nil, badRole(o.rec.RoleARN)
+			return nil, badRole(o.rec.RoleARN).WithCause(err)
 		}
 		return awsapi.AsRole(ctx, p, o.key.Region, servicePrincipal, o.s.now()), nil
 	}

@@ -48,8 +48,8 @@ func (s *Service) parameters(ctx context.Context, t *template.Template, in []clo
 		switch typ, ok := p.SSM(); {
 		case ok:
 			rec.Resolved, err = s.stored(ctx, rec.Value, typ)
-		case p.Type == "AWS::SSM::Parameter::Name" && !s.isStored(ctx, rec.Value): // the name of an existing parameter
-			err = notStored(rec.Value) // [?]
+		case p.Type == "AWS::SSM::Parameter::Name": // the name of an existing parameter
+			_, err = s.inStore(ctx, rec.Value) // [?]
 		}
 		if err != nil {
 			return nil, err
@@ -63,24 +63,36 @@ func notStored(name string) error {
 	return invalid("Unable to fetch parameters [%s] from parameter store for this account.", name)
 }
 
-func (s *Service) isStored(ctx context.Context, name string) bool {
+// inStore reads a parameter from Parameter Store. Its error is notStored only if the parameter does not exist or the
+// caller may not read it.
+func (s *Service) inStore(ctx context.Context, name string) (*ssmtypes.Parameter, error) {
 	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
-	return err == nil && len(out.Parameters) > 0
+	switch code := codeOf(err); {
+	case strings.HasPrefix(code, "AccessDenied"), code == "ParameterNotFound", code == "ValidationException": // the last one is about the name
+		return nil, notStored(name)
+	case err != nil:
+		return nil, err
+	case len(out.Parameters) == 0:
+		return nil, notStored(name)
+	}
+	return &out.Parameters[0], nil
 }
 
-// stored reads a parameter from Parameter Store, which must be a list if typ is, or may be either if typ is "". The
-// texts were recorded on AWS by third parties.
+// stored returns a parameter's value from Parameter Store, which must be a list if typ is, or may be either if typ is "".
+// The texts were recorded on AWS by third parties.
 func (s *Service) stored(ctx context.Context, name, typ string) (string, error) {
-	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
-	if err != nil || len(out.Parameters) == 0 {
-		return "", notStored(name)
+	p, err := s.inStore(ctx, name)
+	if err != nil {
+		return "", err
 	}
-	p := out.Parameters[0]
 	switch list := strings.HasPrefix(typ, "List<") || typ == "CommaDelimitedList"; {
 	case p.Type == ssmtypes.ParameterTypeSecureString:
 		return "", invalid("Parameters [%s] referenced by template have types not supported by CloudFormation.", name)
 	case typ != "" && list != (p.Type == ssmtypes.ParameterTypeStringList):
 		return "", invalid("Types for SSM parameters [%s] defined in CFN template and SSM are incompatible", name)
+	case template.Refers(aws.ToString(p.Value)):
+		// The one who wrote the parameter would choose which secrets the deployer reads.
+		return "", invalid("The value of the SSM parameter [%s] contains a dynamic reference, which Drydock does not resolve.", name)
 	}
 	return aws.ToString(p.Value), nil
 }

@@ -15,6 +15,20 @@ const (
 // MakeReference returns the dynamic reference with a text between "{{resolve:" and "}}".
 func MakeReference(reference string) string { return beginReference + reference + endReference }
 
+// Refers reports whether a text contains the beginning of a dynamic reference, or could together with a text after it.
+// It may be encoded, as Resolve also reads it.
+func Refers(text string) bool {
+	if clear, err := base64.StdEncoding.DecodeString(text); err == nil && strings.Contains(string(clear), beginReference) {
+		return true
+	}
+	for n := 1; n < len(beginReference); n++ {
+		if strings.HasSuffix(text, beginReference[:n]) {
+			return true
+		}
+	}
+	return strings.Contains(text, beginReference)
+}
+
 // replace replaces the dynamic references in a text.
 func replace(text string, resolve func(reference string) (string, error)) (string, error) {
 	var b strings.Builder
