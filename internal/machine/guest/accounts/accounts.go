@@ -129,7 +129,7 @@ func FindGroup(files *vfs.FS, name string) (Group, bool) {
 	return Group{}, false
 }
 
-// NextUID returns the next free user ID. For ordinary users it is the one after the highest.
+// NextUID returns the next free user ID.
 func NextUID(files *vfs.FS, system bool) int {
 	var used []int
 	for _, u := range Users(files) {
@@ -150,15 +150,25 @@ func NextGID(files *vfs.FS, system bool) int {
 	return next(used, system)
 }
 
+// next returns a free ID as shadow-utils choose it: the one after the highest of ordinary accounts, or the one before the
+// lowest of system accounts. At the end of the range it is any that is free.
+// https://github.com/shadow-maint/shadow/blob/master/lib/find_new_uid.c
 func next(used []int, system bool) int {
-	first, last := FirstID, lastID
+	first, last, step := FirstID, lastID, 1
 	if system {
-		first, last = FirstSystemID, FirstID-1
+		first, last, step = FirstID-1, FirstSystemID, -1
 	}
+	taken := map[int]bool{}
 	id := first
 	for _, n := range used {
-		if n >= id && n < last {
-			id = n + 1
+		taken[n] = true
+		if (n-id)*step >= 0 && (last-n)*step > 0 {
+			id = n + step
+		}
+	}
+	if taken[id] { // the last one
+		for id = first; taken[id] && id != last; {
+			id += step
 		}
 	}
 	return id

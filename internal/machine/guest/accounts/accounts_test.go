@@ -1,6 +1,7 @@
 package accounts_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,7 +22,7 @@ func TestUsersAndGroups(t *testing.T) {
 	if err := f.WriteFile("/etc/passwd", []byte(passwd), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if n, s := accounts.NextUID(f, false), accounts.NextUID(f, true); n != 1001 || s != 201 {
+	if n, s := accounts.NextUID(f, false), accounts.NextUID(f, true); n != 1001 || s != 999 {
 		t.Errorf("the next IDs are %d and %d", n, s)
 	}
 	app := accounts.User{Name: "app", UID: 201, GID: 5, Home: "/srv/app", Shell: "/sbin/nologin"}
@@ -46,6 +47,33 @@ func TestUsersAndGroups(t *testing.T) {
 	}
 	if p, q := accounts.Password(f, "app"), accounts.Password(f, "none"); p != "*" || q != accounts.Locked {
 		t.Errorf("%q, %q", p, q)
+	}
+}
+
+// TestNextID: no two accounts get the same ID, even at the end of a range.
+func TestNextID(t *testing.T) {
+	for _, test := range []struct {
+		used         []int
+		user, system int
+	}{
+		{nil, 1000, 999},
+		{[]int{999, 998}, 1000, 997},
+		{[]int{998, 1000, 65534}, 1001, 997},
+		{[]int{201, 60000}, 1000, 999},
+		{[]int{201, 202, 999, 1000, 59999, 60000}, 1001, 998},
+	} {
+		f := vfs.New(vfs.DefaultLimits, nil)
+		if err := f.Mkdir("/etc", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range test.used {
+			if err := accounts.PutUser(f, accounts.User{Name: fmt.Sprintf("u%d", id), UID: id, GID: id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if user, system := accounts.NextUID(f, false), accounts.NextGID(f, true); user != test.user || system != test.system {
+			t.Errorf("%v: %d and %d, want %d and %d", test.used, user, system, test.user, test.system)
+		}
 	}
 }
 

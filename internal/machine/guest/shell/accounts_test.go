@@ -14,7 +14,7 @@ func TestAccounts(t *testing.T) {
 		status             int
 	}{
 		{"useradd", "useradd -m -s /sbin/nologin -c 'An app' app; tail -1 /etc/passwd; id app; ls -ld /home/app | cut -d' ' -f1,3,4", "app:x:1001:1001:An app:/home/app:/sbin/nologin\nuid=1001(app) gid=1001(app) groups=1001(app)\ndrwx------ app app\n", 0},
-		{"a system user", "useradd -r -M daemon2; id -u daemon2; test -d /home/daemon2 || echo none", "201\nnone\n", 0},
+		{"a system user", "useradd -r -M daemon2; id -u daemon2; test -d /home/daemon2 || echo none", "999\nnone\n", 0},
 		{"twice", "useradd ec2-user", "useradd: user 'ec2-user' already exists\n", 9},
 		{"a number that is taken", "useradd -u 1000 x", "useradd: UID 1000 is not unique\n", 4},
 		{"a bad name", "useradd 'a:b'", "useradd: invalid user name 'a:b': use --badname to ignore\n", 3},
