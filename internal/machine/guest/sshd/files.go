@@ -11,8 +11,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/pkg/sftp"
 
@@ -29,6 +31,7 @@ const umask = 0o022
 // sftp serves the subsystem of that name.
 func (s *session) sftp(ctx context.Context) (int, error) {
 	f := s.c.files()
+	defer f.flush()
 	server := sftp.NewRequestServer(unclosed{s.channel}, sftp.Handlers{FileGet: f, FilePut: f, FileCmd: f, FileList: f}, sftp.WithStartDirectory(s.c.user.Home))
 	err := server.Serve() // returns when the client closes the channel
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
@@ -42,16 +45,46 @@ type unclosed struct{ io.ReadWriter }
 
 func (unclosed) Close() error { return nil }
 
-// files are a machine's files as a user may use them. The file system itself checks no permissions.
+// files are a machine's files as the user of a session may use them. The file system itself checks no permissions.
 type files struct {
-	fs      *vfs.FS
-	user    accounts.User
-	changed func() error
-	open    atomic.Int64
+	fs   *vfs.FS
+	user accounts.User
+	open atomic.Int64
+
+	store func() error // the whole disk
+	log   func(text string)
+	mu    sync.Mutex
+	later *time.Timer // stores what has changed; nil if nothing has
 }
 
 func (c *connection) files() *files {
-	return &files{fs: c.s.cfg.FS, user: c.user, changed: c.s.cfg.Changed}
+	return &files{fs: c.s.cfg.FS, user: c.user, store: c.s.cfg.Changed, log: c.s.cfg.Log}
+}
+
+// storeIn is how long a change may wait for others that are stored together with it.
+const storeIn = time.Second
+
+// changed has the disk stored soon, or at the end of the session.
+func (f *files) changed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.later == nil {
+		f.later = time.AfterFunc(storeIn, f.flush)
+	}
+}
+
+// flush stores what has changed. Sessions call it when they end.
+func (f *files) flush() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.later == nil {
+		return
+	}
+	f.later.Stop()
+	f.later = nil
+	if err := f.store(); err != nil {
+		f.log("error: storing the disk: " + err.Error())
+	}
 }
 
 const (
@@ -167,7 +200,7 @@ type file interface {
 	io.Closer
 }
 
-// An openFile stores the disk when it is closed, if it was open for writing.
+// An openFile counts as a change of the disk when it is closed, if it was open for writing.
 type openFile struct {
 	file
 	f      *files
@@ -176,11 +209,29 @@ type openFile struct {
 
 func (o *openFile) Close() error {
 	o.f.open.Add(-1)
-	err := o.file.Close()
 	if o.writes {
-		err = errors.Join(err, o.f.changed())
+		o.f.changed()
 	}
-	return err
+	return o.file.Close()
+}
+
+// An appended file is only written at its end. Some clients number the bytes from there, and others from the start of
+// the file: the first write tells. The library may reorder writes, so that each needs its place.
+type appended struct {
+	*openFile
+	size  int64 // when it was opened
+	first sync.Once
+	base  int64
+}
+
+// WriteAt implements io.WriterAt.
+func (a *appended) WriteAt(p []byte, off int64) (int, error) {
+	a.first.Do(func() {
+		if off < a.size {
+			a.base = a.size
+		}
+	})
+	return a.openFile.WriteAt(p, a.base+off)
 }
 
 // openAs opens a file with the flags of package os.
@@ -250,7 +301,15 @@ func (f *files) OpenFile(r *sftp.Request) (sftp.WriterAtReaderAt, error) {
 			flags |= o.flag
 		}
 	}
-	return f.openAs(r.Filepath, flags, permissions(r.Attrs))
+	o, err := f.openAs(r.Filepath, flags, permissions(r.Attrs))
+	if err != nil || !p.Append {
+		return o, err
+	}
+	i, err := f.fs.Stat(r.Filepath)
+	if err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return &appended{openFile: o, size: i.Size()}, nil
 }
 
 // permissions returns those that a request to open a file has among its attributes. The library does not say which
@@ -264,10 +323,11 @@ func permissions(attributes []byte) fs.FileMode {
 
 // Filecmd implements sftp.FileCmder.
 func (f *files) Filecmd(r *sftp.Request) error {
-	if err := f.command(r); err != nil {
-		return err
+	err := f.command(r)
+	if err == nil {
+		f.changed()
 	}
-	return f.changed()
+	return err
 }
 
 func (f *files) command(r *sftp.Request) error {

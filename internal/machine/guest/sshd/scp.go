@@ -159,6 +159,7 @@ type scp struct {
 const maxDepth = 64
 
 func (s *session) scp(_ context.Context, f *files, args scpArgs) (int, error) {
+	defer f.flush()
 	x := &scp{
 		files: f, args: args,
 		in: bufio.NewReaderSize(s.channel, 64<<10), out: s.channel, home: s.c.user.Home,
@@ -315,7 +316,8 @@ func (x *scp) folder(name string, mode fs.FileMode) error {
 	if err == nil {
 		err = x.fs.Chown(at, x.user.UID, x.user.GID)
 	}
-	return errors.Join(err, x.changed())
+	x.changed()
+	return err
 }
 
 // file receives a file. It returns an error only if the connection cannot continue.

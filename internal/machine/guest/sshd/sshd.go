@@ -36,7 +36,7 @@ type Host interface {
 type Config struct {
 	Host Host
 	FS   *vfs.FS
-	// Changed stores the disk after sftp has changed it.
+	// Changed stores the disk after sftp or scp has changed it.
 	Changed func() error
 	// HostKeys returns the machine's host keys.
 	HostKeys func() ([]ssh.Signer, error)

@@ -496,6 +496,66 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestStoring: a session that changes much stores the disk a few times, and at the latest when it ends.
+func TestStoring(t *testing.T) {
+	w := newWorld(t, Limits{})
+	stored, found := 0, false
+	w.server.cfg.Changed = func() error {
+		stored++
+		_, err := w.fs.Stat("/home/ec2-user/99")
+		found = err == nil
+		return nil
+	}
+	login := w.mustLogin("ec2-user")
+	c, err := sftp.NewClient(login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := c.Mkdir(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(c.Close(), login.Close()); err != nil {
+		t.Log(err)
+	}
+	w.wait.Wait()
+	if stored > 50 || !found {
+		t.Errorf("the disk was stored %d times, with everything: %v", stored, found)
+	}
+}
+
+// TestAppend: clients number the bytes that they append from the start of the file or from its end.
+func TestAppend(t *testing.T) {
+	w := newWorld(t, Limits{})
+	c, err := sftp.NewClient(w.mustLogin("ec2-user"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for _, start := range []int64{0, 3} {
+		w.write("/tmp/f", "abc", 0o666)
+		f, err := c.OpenFile("/tmp/f", os.O_WRONLY|os.O_APPEND)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range int64(5) {
+			if _, err := f.Seek(start+i, io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.Write([]byte{'d' + byte(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if b, err := w.fs.ReadFile("/tmp/f"); err != nil || string(b) != "abcdefgh" {
+			t.Errorf("from %d: %s, %v", start, b, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestOpenFiles: a client cannot have any number of files open, and closing some lets it open others.
 func TestOpenFiles(t *testing.T) {
 	c, err := sftp.NewClient(newWorld(t, Limits{}).mustLogin("ec2-user"))
