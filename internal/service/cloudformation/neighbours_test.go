@@ -246,10 +246,10 @@ func TestRefusedByService(t *testing.T) {
 	w := newWide(t)
 	for name, tt := range map[string]struct{ body, want string }{
 		"filter":    {refused, "PutSubscriptionFilter. Drydock does not have the services that a subscription filter sends events to: Kinesis, Firehose and Lambda."},
-		"protocol":  {"Resources: {T: {Type: AWS::SNS::Topic, Properties: {Subscription: [{Protocol: email, Endpoint: a@example.com}]}}}", "Drydock does not implement The protocol email"},
+		"protocol":  {"Resources: {T: {Type: AWS::SNS::Topic, Properties: {Subscription: [{Protocol: email, Endpoint: a@example.com}]}}}", "Drydock does not implement the protocol email"},
 		"fifo":      {"Resources: {T: {Type: AWS::SNS::Topic, Properties: {FifoTopic: true}}}", "Drydock does not implement FIFO topics"},
 		"encrypted": {"Resources: {T: {Type: AWS::SNS::Topic, Properties: {KmsMasterKeyId: alias/a}}}", "Drydock does not implement the property KmsMasterKeyId of AWS::SNS::Topic"},
-		"email":     {"Resources: {C: {Type: AWS::CertificateManager::Certificate, Properties: {DomainName: example.com}}}", "Drydock does not implement The validation method EMAIL"},
+		"email":     {"Resources: {C: {Type: AWS::CertificateManager::Certificate, Properties: {DomainName: example.com}}}", "Drydock does not implement the validation method EMAIL"},
 		"replicas":  {"Resources: {S: {Type: AWS::SecretsManager::Secret, Properties: {ReplicaRegions: [{Region: us-west-2}]}}}", "Drydock does not implement the property ReplicaRegions of AWS::SecretsManager::Secret"},
 		"both":      {"Resources: {S: {Type: AWS::SecretsManager::Secret, Properties: {SecretString: a, GenerateSecretString: {}}}}", "You can't specify both GenerateSecretString and SecretString"},
 	} {
