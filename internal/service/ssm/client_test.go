@@ -51,6 +51,7 @@ type plugin struct {
 
 	mu       sync.Mutex
 	next     int64
+	acked    int64 // frames that the session has acknowledged
 	expected int64
 	early    map[int64][]byte
 }
@@ -142,6 +143,10 @@ func (p *plugin) run() {
 			p.closed <- end.Output
 			_ = p.conn.Close()
 			return
+		case "acknowledge":
+			p.mu.Lock()
+			p.acked++
+			p.mu.Unlock()
 		case "output_stream_data":
 			number := int64(binary.BigEndian.Uint64(b[48:]))
 			ack, _ := json.Marshal(map[string]any{"AcknowledgedMessageType": kind, "AcknowledgedMessageSequenceNumber": number, "IsSequentialMessage": true})

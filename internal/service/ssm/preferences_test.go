@@ -156,6 +156,28 @@ func TestTimeoutsOfPreferences(t *testing.T) {
 	}
 }
 
+// TestTimeoutOfHandshake checks that a client has a minute for the handshake, whatever else it sends.
+func TestTimeoutOfHandshake(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	w := newWorld(t, clock)
+	p := w.open(t, w.client, &awsssm.StartSessionInput{}, func(p *plugin, _ *awsssm.StartSessionOutput) { p.mute = true })
+	for range 20 { // two minutes
+		_ = p.write(payloadOutput, []byte("x"))              // the session may have ended
+		testkit.Eventually(t, 10*time.Second, func() error { // until the frame has been handled
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.acked < p.next && len(p.closed) == 0 {
+				return errors.New("not acknowledged")
+			}
+			return nil
+		})
+		clock.Step(6 * time.Second)
+	}
+	if why := p.ended(); why != "Your session timed out due to inactivity." {
+		t.Errorf("ended with %q", why)
+	}
+}
+
 // encryption makes a client of encrypted sessions, as the plugin does.
 func encryption(keys *awskms.Client, p *plugin, out *awsssm.StartSessionOutput, forge bool) {
 	p.action = func(id string) (any, error) {

@@ -80,8 +80,9 @@ func (l *live) runProgram() error {
 	return err
 }
 
+// addUser makes the user of sessions. Another session may do so at the same time.
 func addUser(ctx context.Context, m machine.Machine) error {
-	status, err := machine.Run(ctx, m, machine.Command{Args: []string{"sh", "-c", `{ id -u ` + ssmUser + ` >/dev/null 2>&1 || useradd -m -c "" ` + ssmUser + `; } && mkdir -p /etc/sudoers.d && {
+	status, err := machine.Run(ctx, m, machine.Command{Args: []string{"sh", "-c", `{ useradd -m -c "" ` + ssmUser + ` || id -u ` + ssmUser + `; } && mkdir -p /etc/sudoers.d && {
 echo "# User rules for ssm-user"; echo "ssm-user ALL=(ALL) NOPASSWD:ALL"; } > /etc/sudoers.d/ssm-agent-users && chmod 440 /etc/sudoers.d/ssm-agent-users`}})
 	if err == nil && status != 0 {
 		err = errors.New("the user ssm-user could not be created")
