@@ -128,6 +128,8 @@ func (c *command) run(ctx context.Context) error {
 		return usagef("the following arguments are required: operation")
 	case words[0] == "ecr" && words[1] == "get-login-password":
 		return c.loginPassword(ctx)
+	case words[0] == "eks" && words[1] == "get-token":
+		return c.clusterToken(ctx, words[2:])
 	}
 	svc, err := model.Get(words[0])
 	if err != nil || svc.Name != words[0] || svc.Protocol == model.ProtocolRESTXML {

@@ -3,6 +3,7 @@ package awscli_test
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -289,5 +290,26 @@ func TestAnswersInManyPieces(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; status != 0 || len(out) < 100_000 || took > 1<<29 {
 		t.Errorf("status %d, %d bytes of %d read, by %d bytes of memory", status, len(out), len(text), took)
+	}
+}
+
+// The token is a presigned call that names the cluster, as the exec plugin of a kubeconfig expects it.
+func TestGetToken(t *testing.T) {
+	out, status := run(t, &service{}, "eks get-token --cluster-name dev --output json")
+	var got struct {
+		Kind, APIVersion string
+		Status           struct{ ExpirationTimestamp, Token string }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || got.Kind != "ExecCredential" || got.APIVersion != "client.authentication.k8s.io/v1beta1" || got.Status.ExpirationTimestamp != "2023-11-14T22:27:20Z" {
+		t.Fatalf("status %d, %v\n%s", status, err, out)
+	}
+	text, _ := strings.CutPrefix(got.Status.Token, "k8s-aws-v1.")
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	u, err2 := url.Parse(string(b))
+	if err != nil || err2 != nil || u.Host != "sts.eu-west-1.amazonaws.com" || u.Query().Get("X-Amz-SignedHeaders") != "host;x-k8s-aws-id" || !strings.HasPrefix(u.Query().Get("X-Amz-Credential"), "AKID/") {
+		t.Errorf("%s: %v, %v", b, err, err2)
+	}
+	if out, status := run(t, &service{}, "eks get-token"); status != 252 || !strings.Contains(out, "Either parameter --cluster-name or --cluster-id must be specified.") {
+		t.Errorf("status %d\n%s", status, out)
 	}
 }
