@@ -325,7 +325,11 @@ func (x *exchange) answer(err error) {
 	var api smithy.APIError
 	switch {
 	case !errors.As(err, &api):
-		x.cfg.Log.ErrorContext(x.r.Context(), "registry: request failed", "method", x.r.Method, "path", x.r.URL.Path, "err", err)
+		level := slog.LevelError
+		if x.r.Context().Err() != nil { // the client has gone
+			level = slog.LevelDebug
+		}
+		x.cfg.Log.Log(x.r.Context(), level, "registry: request failed", "method", x.r.Method, "path", x.r.URL.Path, "err", err)
 		x.fail(http.StatusInternalServerError, "UNKNOWN", "internal error")
 	case awsapi.IsThrottle(err):
 		x.fail(http.StatusTooManyRequests, "TOOMANYREQUESTS", api.ErrorMessage())
