@@ -1,0 +1,46 @@
+package simulated
+
+import (
+	"io"
+	"net"
+	"testing"
+)
+
+// TestHalfClose: a program can end what it sends and still hear the answer.
+func TestHalfClose(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	near, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	far, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	conn := (&Computer{ctx: t.Context()}).plug(near)
+	defer conn.Close()
+	half, ok := conn.(interface{ CloseWrite() error })
+	if !ok {
+		t.Fatal("the connection cannot be half-closed")
+	}
+	if err := half.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(far); err != nil || len(b) != 0 {
+		t.Errorf("%q, %v", b, err)
+	}
+	if _, err := far.Write([]byte("answer")); err != nil {
+		t.Fatal(err)
+	}
+	if err := far.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(conn); err != nil || string(b) != "answer" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
