@@ -24,6 +24,9 @@ func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from
 		return nil, err
 	}
 	id, address, ok := instanceAt(v)
+	if n := len(v.Forward); !ok && n > 0 && v.Forward[n-1].Kind == reach.KindInternet { // nobody answers there
+		return nil, m.network.timeOut(ctx, refusal(v, machine.Instance{}, to, port))
+	}
 	if !ok {
 		return nil, refusedBy(to, port) // what AWS manages accepts no such connections here
 	}
