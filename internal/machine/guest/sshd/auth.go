@@ -18,16 +18,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// maxKeys bounds the file of authorized keys, in bytes.
+// maxKeys is the maximum size of authorized_keys in bytes.
 const maxKeys = 256 << 10
 
-// A grant is what a line of authorized_keys allows, by its options.
+// A grant holds the restrictions that the options of a line in authorized_keys impose.
 type grant struct {
 	command               string // runs instead of what the client asks for
 	noTerminal, noForward bool
 }
 
-// The extensions of ssh.Permissions that carry a grant, and the key for the log.
+// The extensions of ssh.Permissions that carry a grant, and the one that carries the key's fingerprint for the log.
 const (
 	extCommand    = "force-command"
 	extNoTerminal = "no-pty"
@@ -43,8 +43,8 @@ func grantOf(p *ssh.Permissions) grant {
 
 var errDenied = errors.New("permission denied")
 
-// authenticate decides whether a key may log in as a user. Clients ask before they sign, so this does not mean that
-// they have the key.
+// authenticate returns the permissions of a key for a user. Clients ask about a key before they sign with it, so success
+// does not prove that the client has the private key.
 func (c *connection) authenticate(ctx context.Context, user string, key ssh.PublicKey) (*ssh.Permissions, error) {
 	c.tried = printable(user)
 	u, ok := accounts.FindUser(c.s.cfg.FS, user)
@@ -69,14 +69,14 @@ func (c *connection) authenticate(ctx context.Context, user string, key ssh.Publ
 	return nil, errDenied
 }
 
-// printable returns a name from a client that may be anybody as the journal shows it.
+// printable escapes a user name for the journal: a client that has not logged in may send anything.
 func printable(name string) string {
 	quoted := strconv.Quote(name[:min(len(name), 64)])
 	return quoted[1 : len(quoted)-1]
 }
 
-// allows returns what the options of a line allow a client, or why its key may not log in. As with sshd, the names of
-// options are case-insensitive, and a line with an unknown option is of no use.
+// allows returns the extensions for the options of a line, or an error that says why its key may not log in. As in sshd,
+// option names are case-insensitive, and a line with an unknown option is ignored.
 func allows(options []string, remote string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, o := range options {
@@ -100,15 +100,15 @@ func allows(options []string, remote string) (map[string]string, error) {
 			out[extNoTerminal], out[extNoForward] = "", ""
 		case "agent-forwarding", "no-agent-forwarding", "x11-forwarding", "no-x11-forwarding", "user-rc", "no-user-rc",
 			"permitlisten", "tunnel", "environment", "no-touch-required":
-			// The server has none of these, and environment is off in Amazon Linux's sshd_config.
-		default: // expiry-time, permitopen, cert-authority and others that limit what a key may do
+			// The server has none of these features, and Amazon Linux's sshd_config disables environment.
+		default: // expiry-time, permitopen, cert-authority and other options that limit what a key may do
 			return nil, fmt.Errorf("the option %.64q is not supported", name)
 		}
 	}
 	return out, nil
 }
 
-// keys returns the lines of a user's authorized_keys and the further keys.
+// keys returns the lines of a user's authorized_keys, followed by the keys from Config.Keys.
 func (s *Server) keys(ctx context.Context, u accounts.User) []string {
 	var out []string
 	if b, err := strictly(s.cfg.FS, u); err == nil {
@@ -122,8 +122,8 @@ func (s *Server) keys(ctx context.Context, u accounts.User) []string {
 	return out
 }
 
-// strictly reads a user's authorized_keys. As with sshd's StrictModes, only the user and root may be able to write to
-// it and to its folders.
+// strictly reads a user's authorized_keys. Like sshd with StrictModes, it returns an error if anybody but the user and
+// root can write to the file, its folder or the home folder.
 func strictly(files *vfs.FS, u accounts.User) ([]byte, error) {
 	name := path.Join(u.Home, ".ssh/authorized_keys")
 	for _, f := range []string{u.Home, path.Dir(name), name} {

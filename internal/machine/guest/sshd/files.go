@@ -28,7 +28,7 @@ const maxOpen = 128
 // umask is that of Amazon Linux.
 const umask = 0o022
 
-// sftp serves the subsystem of that name.
+// sftp serves the sftp subsystem.
 func (s *session) sftp(ctx context.Context) (int, error) {
 	f := s.c.files()
 	defer f.flush()
@@ -40,31 +40,32 @@ func (s *session) sftp(ctx context.Context) (int, error) {
 	return 255, nil // the client has broken the protocol
 }
 
-// An unclosed channel stays open for the exit status.
+// An unclosed channel ignores Close, because the exit status is sent after the library has closed it.
 type unclosed struct{ io.ReadWriter }
 
 func (unclosed) Close() error { return nil }
 
-// files are a machine's files as the user of a session may use them. The file system itself checks no permissions.
+// files gives a session access to a machine's files with its user's permissions, which the file system itself does not
+// check.
 type files struct {
 	fs   *vfs.FS
 	user accounts.User
 	open atomic.Int64
 
-	store func() error // the whole disk
+	store func() error // stores the whole disk
 	log   func(text string)
 	mu    sync.Mutex
-	later *time.Timer // stores what has changed; nil if nothing has
+	later *time.Timer // calls flush; nil if nothing has changed
 }
 
 func (c *connection) files() *files {
 	return &files{fs: c.s.cfg.FS, user: c.user, store: c.s.cfg.Changed, log: c.s.cfg.Log}
 }
 
-// storeIn is how long a change may wait for others that are stored together with it.
+// storeIn is how long a change waits, so that later changes can be stored together with it.
 const storeIn = time.Second
 
-// changed has the disk stored soon, or at the end of the session.
+// changed schedules flush.
 func (f *files) changed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,8 +172,8 @@ func (f *files) resolve(name string, follow bool) (string, error) {
 
 func refused(name string) error { return &fs.PathError{Op: "open", Path: name, Err: syscall.EACCES} }
 
-// place resolves the path of something that is to be created, removed or renamed: the user must be able to write to
-// its folder.
+// place resolves the path of a file that is to be created, removed or renamed. It returns an error if the user may not
+// write to the file's folder.
 func (f *files) place(name string) (string, error) {
 	at, err := f.resolve(name, false)
 	if err != nil {
@@ -200,7 +201,7 @@ type file interface {
 	io.Closer
 }
 
-// An openFile counts as a change of the disk when it is closed, if it was open for writing.
+// An openFile reports a change of the disk when it is closed, if it was open for writing.
 type openFile struct {
 	file
 	f      *files
@@ -215,8 +216,8 @@ func (o *openFile) Close() error {
 	return o.file.Close()
 }
 
-// An appended file is only written at its end. Some clients number the bytes from there, and others from the start of
-// the file: the first write tells. The library may reorder writes, so that each needs its place.
+// An appended file is open for appending. Some clients count offsets from the file's old end, and others from its start;
+// the first write shows which. Each write keeps its offset, because the library may reorder writes.
 type appended struct {
 	*openFile
 	size  int64 // when it was opened
@@ -312,8 +313,8 @@ func (f *files) OpenFile(r *sftp.Request) (sftp.WriterAtReaderAt, error) {
 	return &appended{openFile: o, size: i.Size()}, nil
 }
 
-// permissions returns those that a request to open a file has among its attributes. The library does not say which
-// attributes there are; OpenSSH sends the permissions alone or before two times.
+// permissions returns the permissions in the attributes of a request to open a file. The library does not say which
+// attributes are present, but OpenSSH sends the permissions either alone or followed by two times.
 func permissions(attributes []byte) fs.FileMode {
 	if n := len(attributes); n != 4 && n != 12 {
 		return 0o666
@@ -389,10 +390,11 @@ func (f *files) rename(r *sftp.Request) error {
 	return f.fs.Rename(from, to)
 }
 
-// extended is the flag of attributes that only some clients and servers know. There are none here.
+// extended is the flag for extended attributes, which are not supported.
 const extended = 0x80000000
 
-// setAttributes changes a file as its owner or root.
+// setAttributes changes a file's attributes. Users with write permission may change the size; only the owner and root may
+// change the others.
 func (f *files) setAttributes(r *sftp.Request) error {
 	at, err := f.resolve(r.Filepath, true)
 	if err != nil || at == "/dev/null" {
@@ -403,7 +405,7 @@ func (f *files) setAttributes(r *sftp.Request) error {
 		return err
 	}
 	own, ok := i.(*vfs.Info)
-	if r.Flags&extended != 0 { // the library allocates as many as the client says
+	if r.Flags&extended != 0 { // the library would allocate as many as the client claims
 		return sftp.ErrSSHFxBadMessage
 	}
 	a, set := r.Attributes(), r.AttrFlags()
@@ -443,7 +445,7 @@ func (f *files) setAttributes(r *sftp.Request) error {
 // PosixRename implements sftp.PosixRenameFileCmder.
 func (f *files) PosixRename(r *sftp.Request) error { return f.Filecmd(r) }
 
-// A listing is what a folder has, or one file.
+// A listing is the contents of a folder, or a single file.
 type listing []fs.FileInfo
 
 // ListAt implements sftp.ListerAt.

@@ -17,12 +17,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// hostKeyFiles are where sshd has its keys. Cloud-init of Amazon Linux 2023 makes these two (ssh_genkeytypes).
+// hostKeyFiles are the files with sshd's keys. Amazon Linux 2023's cloud-init generates these two (ssh_genkeytypes).
 var hostKeyFiles = []string{"/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"}
 
-// MakeHostKeys writes a machine's host keys, unless it has them. They are derived from a secret of the installation
-// and the instance's ID: the disk of a machine to which nothing was written is not stored, and clients complain about
-// changed keys.
+// MakeHostKeys writes a machine's host keys, unless they exist. It derives them from a secret of the installation and the
+// instance's ID, because clients complain about changed keys, and a machine's disk is not stored until something has
+// been written to it.
 func MakeHostKeys(files *vfs.FS, secret []byte, instanceID, host string) error {
 	for _, name := range hostKeyFiles {
 		if _, err := files.Stat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func HostKeys(files *vfs.FS) (out []ssh.Signer, err error) {
 	return out, nil
 }
 
-// Announce returns what cloud-init writes about the host keys to the console, for clients that compare fingerprints.
+// Announce returns what cloud-init writes to the console about the host keys, so that users can compare fingerprints.
 // https://github.com/canonical/cloud-init/blob/main/tools/write-ssh-key-fingerprints
 func Announce(files *vfs.FS) string {
 	var prints, keys strings.Builder

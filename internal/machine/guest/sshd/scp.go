@@ -29,7 +29,8 @@ type scpArgs struct {
 	names                                 []string
 }
 
-// scpCommand parses a command that runs scp as a server, as the user's shell would.
+// scpCommand parses a command that runs scp as a server, as the user's shell would. It returns false for any other
+// command.
 func scpCommand(f *files, command string) (out scpArgs, ok bool) {
 	if !strings.HasPrefix(command, "scp ") {
 		return out, false
@@ -74,7 +75,7 @@ var errExpansion = errors.New("an expansion that scp's clients do not need")
 const maxMatched = 10_000
 
 // words splits a command into words. Home folders are those of the machine's users, and patterns match its files. All
-// other expansions are refused, because some take any amount of time or memory.
+// other expansions are refused, because some can take unlimited time or memory.
 func (f *files) words(command string) ([]string, error) {
 	var words []*syntax.Word
 	for w, err := range syntax.NewParser().WordsSeq(strings.NewReader(command)) {
@@ -129,8 +130,8 @@ func (f *files) words(command string) ([]string, error) {
 	return out, err
 }
 
-// variable returns what the words of a command need. "HOME NAME" is for ~NAME, which stays as it is if there is no such
-// user; without a value, package expand would ask the host for the user.
+// variable returns the value of a variable in a command. Package expand asks for "HOME NAME" to expand ~NAME, and would
+// look the user up on the host if that had no value. If there is no such user, ~NAME stays as it is.
 func (f *files) variable(name string) string {
 	user, other := strings.CutPrefix(name, "HOME ")
 	switch {
@@ -155,7 +156,7 @@ type scp struct {
 	bad  bool // something failed, and the client knows
 }
 
-// maxDepth bounds how deeply folders are nested.
+// maxDepth is how deeply folders may be nested.
 const maxDepth = 64
 
 func (s *session) scp(_ context.Context, f *files, args scpArgs) (int, error) {
@@ -192,7 +193,7 @@ func (x *scp) ack() error {
 	return err
 }
 
-// fail tells the client about an error, after which the next file may come.
+// fail sends an error to the client, which may then go on with the next file.
 func (x *scp) fail(err error) error {
 	x.bad = true
 	text := err.Error()
@@ -203,7 +204,7 @@ func (x *scp) fail(err error) error {
 	return err
 }
 
-// line reads a line of the client's, without its end.
+// line reads a line from the client, without its newline.
 func (x *scp) line() (string, error) {
 	b, err := x.in.ReadSlice('\n')
 	if err != nil {
@@ -212,7 +213,8 @@ func (x *scp) line() (string, error) {
 	return string(b[:len(b)-1]), nil
 }
 
-// answer reads the client's answer: 0, or an error with a text.
+// answer reads the client's answer. It returns an error only if the client has given up; otherwise it records a failure in
+// x.bad.
 func (x *scp) answer() error {
 	b, err := x.in.ReadByte()
 	if err != nil || b == 0 {
@@ -285,7 +287,7 @@ func (x *scp) receive(target string) error {
 	}
 }
 
-// record parses 0644 SIZE NAME.
+// record parses MODE SIZE NAME, the rest of a C or D record.
 func record(l string) (mode fs.FileMode, size int64, name string, err error) {
 	m, rest, _ := strings.Cut(l, " ")
 	n, name, ok := strings.Cut(rest, " ")
@@ -331,7 +333,7 @@ func (x *scp) file(name string, mode fs.FileMode, size int64, modified time.Time
 	}
 	data := io.LimitReader(x.in, size)
 	_, failed := io.Copy(io.NewOffsetWriter(f, 0), data)
-	if _, err := io.Copy(io.Discard, data); err != nil { // what the disk had no room for
+	if _, err := io.Copy(io.Discard, data); err != nil { // skip what did not fit on the disk
 		return errors.Join(err, f.Close())
 	}
 	if at, err := x.resolve(name, true); err == nil && failed == nil && !modified.IsZero() {
@@ -405,7 +407,7 @@ func (x *scp) send(name string, depth int) error {
 	if err := x.answer(); err != nil {
 		return err
 	}
-	// The file may change while it is sent, but not the size that the client knows.
+	// The file may change while it is sent, but the client expects the announced size.
 	sent, err := io.Copy(x.out, io.NewSectionReader(data, 0, i.Size()))
 	if err != nil {
 		return err
@@ -419,6 +421,6 @@ func (x *scp) send(name string, depth int) error {
 	return x.answer()
 }
 
-// shown returns the name of a file for a line of the protocol. As scp does, it replaces line breaks: what follows one
-// would be another line.
+// shown prepares a text for a line of the protocol. Like scp, it replaces line breaks, because each would start another
+// line.
 func shown(name string) string { return strings.ReplaceAll(name, "\n", `\^J`) }

@@ -80,7 +80,7 @@ func (c *connection) session(ctx context.Context, n ssh.NewChannel) {
 	}
 }
 
-// setVariable adds a variable of the client's environment, like AcceptEnv of Amazon Linux.
+// setVariable adds a variable from the client's environment, if Amazon Linux's AcceptEnv lists it.
 func (s *session) setVariable(payload []byte) bool {
 	var v struct{ Name, Value string }
 	if ssh.Unmarshal(payload, &v) != nil || len(payload) > maxVariable || len(s.env) >= maxVariables || strings.ContainsAny(v.Name, "=\x00") {
@@ -110,7 +110,7 @@ func sizeOf(columns, rows uint32) machine.Size {
 	return machine.Size{Columns: int(min(columns, 10_000)), Rows: int(min(rows, 10_000))}
 }
 
-// control passes a change of the window or a signal on to a program.
+// control passes a new window size or a signal on to a program.
 func control(p machine.Process, r *ssh.Request) bool {
 	if r.Type == "signal" {
 		var s struct{ Name string }
@@ -120,7 +120,7 @@ func control(p machine.Process, r *ssh.Request) bool {
 	return ssh.Unmarshal(r.Payload, &w) == nil && p.Resize(sizeOf(w.Columns, w.Rows)) == nil
 }
 
-// program returns what a request runs, or nil if the machine does not have it.
+// program returns the function that serves a request, or nil if the request is invalid or names an unknown subsystem.
 func (s *session) program(kind string, payload []byte) func(context.Context) (int, error) {
 	var text struct{ Value string }
 	if kind != "shell" && (ssh.Unmarshal(payload, &text) != nil || len(text.Value) > maxCommand) {
@@ -146,13 +146,14 @@ func (s *session) program(kind string, payload []byte) func(context.Context) (in
 	return s.shell([]string{shell, "-c", text.Value}, "")
 }
 
-// shell runs a command, or a login shell if args is empty. original is the command that a forced one replaces.
+// shell returns a function that runs a command, or a login shell if args is empty. original is the command that the
+// client asked for, if a forced command replaces it.
 func (s *session) shell(args []string, original string) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
 		typed, keys := io.Pipe()
 		go func() { // ends with the channel
 			_, err := io.Copy(keys, s.channel)
-			_ = keys.CloseWithError(err) // it is a pipe
+			_ = keys.CloseWithError(err) // always returns nil
 		}()
 		defer typed.Close()
 		cmd := machine.Command{
@@ -171,7 +172,7 @@ func (s *session) shell(args []string, original string) func(context.Context) (i
 	}
 }
 
-// connectionVariables are what sshd tells programs about the connection.
+// connectionVariables returns the variables in which sshd describes the connection.
 func (s *session) connectionVariables() []string {
 	host, port, err := net.SplitHostPort(s.c.from)
 	if err != nil {
@@ -184,7 +185,7 @@ func (s *session) connectionVariables() []string {
 	return out
 }
 
-// end reports how the program has ended and closes the channel.
+// end sends the program's exit status to the client and closes the channel.
 func (s *session) end(status int, err error) {
 	defer s.channel.Close()
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -196,7 +197,7 @@ func (s *session) end(status int, err error) {
 			status = 137
 		}
 	}
-	_ = s.channel.CloseWrite() // as above
+	_ = s.channel.CloseWrite() // the client may be gone
 	_, _ = s.channel.SendRequest("exit-status", false, ssh.Marshal(struct{ Status uint32 }{uint32(status & 0xff)}))
 }
 
@@ -207,10 +208,11 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// drainIn is how long what the client sent before it closed a channel may take to arrive.
+// drainIn is how long a forwarded connection stays open after the client has closed its channel, so that the data that
+// the client has already sent arrives.
 const drainIn = 10 * time.Second
 
-// forward connects a channel to a port that the machine reaches.
+// forward connects a channel to a port, as a program on the machine would.
 func (c *connection) forward(ctx context.Context, n ssh.NewChannel) {
 	var to struct {
 		Host       string
@@ -223,12 +225,12 @@ func (c *connection) forward(ctx context.Context, n ssh.NewChannel) {
 		return
 	}
 	if c.grant.noForward {
-		_ = n.Reject(ssh.Prohibited, "open failed") // as above
+		_ = n.Reject(ssh.Prohibited, "open failed") // the client may be gone
 		return
 	}
 	conn, err := c.s.cfg.Host.Dial(ctx, to.Host, int(to.Port))
 	if err != nil {
-		_ = n.Reject(ssh.ConnectionFailed, dialReason(err)) // as above
+		_ = n.Reject(ssh.ConnectionFailed, dialReason(err)) // the client may be gone
 		return
 	}
 	defer conn.Close()
@@ -239,12 +241,12 @@ func (c *connection) forward(ctx context.Context, n ssh.NewChannel) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the client is gone
 	go func() {                                                 // ends with the channel
 		answer(requests)
-		_ = conn.SetDeadline(time.Now().Add(drainIn)) // a closed connection needs none
+		_ = conn.SetDeadline(time.Now().Add(drainIn)) // the connection may be closed already
 	}()
 	join(channel, conn)
 }
 
-// dialReason words an error as sshd does, by strerror and gai_strerror.
+// dialReason describes an error in sshd's words, which are those of strerror and gai_strerror.
 func dialReason(err error) string {
 	var dns *net.DNSError
 	var ne net.Error

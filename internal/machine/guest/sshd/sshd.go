@@ -1,9 +1,9 @@
-// Package sshd is the SSH server of a simulated machine, on golang.org/x/crypto/ssh: shells and commands with and
-// without a terminal, sftp on the machine's own files, scp, and connections to what the machine reaches.
+// Package sshd is the SSH server of a simulated machine, built on golang.org/x/crypto/ssh. It serves shells and commands
+// with and without a terminal, sftp and scp on the machine's own files, and connections to hosts that the machine reaches.
 //
 // It accepts public keys only: those in the user's authorized_keys, and those that Config.Keys adds. Agent, X11 and
-// remote port forwarding are off. Clients are hostile: each connection has limits (Limits), and an error ends only
-// the connection that caused it. Nothing of the host is used. Package machine/simulated imports it.
+// remote port forwarding are off. The server does not trust clients: each connection has limits (Limits), and an error
+// ends only the connection that caused it. It uses nothing on the host. Package machine/simulated imports it.
 package sshd
 
 import (
@@ -99,7 +99,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
 	defer s.open.Add(-1)
 	if s.open.Add(1) > int64(s.cfg.Limits.Connections) {
-		return // as OpenSSH does beyond MaxStartups
+		return // OpenSSH closes connections beyond MaxStartups, too
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -143,8 +143,8 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	c.serve(ctx, channels)
 }
 
-// answer refuses the requests of a connection, such as remote port forwarding. Clients also send requests just to see
-// whether the server is alive.
+// answer refuses all requests, such as those for remote port forwarding. Keep-alive requests are refused too: clients
+// only want an answer.
 func answer(requests <-chan *ssh.Request) {
 	for r := range requests {
 		if r.WantReply {
@@ -153,7 +153,7 @@ func answer(requests <-chan *ssh.Request) {
 	}
 }
 
-// A connection is one client's.
+// A connection is the server's end of one client's connection.
 type connection struct {
 	s     *Server
 	from  string
@@ -183,7 +183,7 @@ func (c *connection) serve(ctx context.Context, channels <-chan ssh.NewChannel) 
 		}
 		if open.Add(1) > int64(limit) {
 			open.Add(-1)
-			_ = n.Reject(ssh.ResourceShortage, "open failed") // as above
+			_ = n.Reject(ssh.ResourceShortage, "open failed") // the client may be gone
 			continue
 		}
 		running.Go(func() {
@@ -213,7 +213,7 @@ type metered struct {
 	extended atomic.Int64 // when the deadline was last extended, in Unix seconds
 }
 
-// burst is how many bytes may pass at once, which is more than a packet has.
+// burst is how many bytes may pass at once. It is larger than any packet.
 const burst = 1 << 20
 
 func newMetered(ctx context.Context, conn net.Conn, bandwidth int) *metered {
@@ -259,7 +259,7 @@ func (m *metered) Write(p []byte) (done int, err error) {
 	return done, nil
 }
 
-// closeWriter is the part of a connection that can be closed for sending only.
+// A closeWriter can half-close: it stops sending but still receives.
 type closeWriter interface{ CloseWrite() error }
 
 // join copies between a channel and a connection until both directions have ended or one has failed.
@@ -280,7 +280,7 @@ func join(channel ssh.Channel, conn net.Conn) {
 		err = half.CloseWrite()
 	}
 	if err != nil || !ok {
-		_ = conn.Close() // as above
+		_ = conn.Close() // the other direction ends
 	}
 	back.Wait()
 	_, _ = channel.Close(), conn.Close() // both may be closed already

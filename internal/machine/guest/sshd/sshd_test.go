@@ -25,7 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
-// A host echoes standard input after its user and command, and has one port, which echoes.
+// A host runs programs that print their user and command and then echo standard input. It has one port, which echoes.
 type host struct{}
 
 func (host) Exec(ctx context.Context, c machine.Command) (machine.Process, error) {
@@ -304,7 +304,7 @@ func TestForcedCommand(t *testing.T) {
 	}
 }
 
-// TestRestricted: an option may switch on again what restrict has switched off.
+// TestRestricted checks that an option can allow what restrict has forbidden.
 func TestRestricted(t *testing.T) {
 	w := newWorld(t, Limits{})
 	w.write("/home/ec2-user/.ssh/authorized_keys", "restrict,pty,Port-Forwarding "+w.public, 0o600)
@@ -321,7 +321,7 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestJournal: a client that has not logged in cannot write what it likes into the journal.
+// TestJournal checks that a client that has not logged in cannot forge lines of the journal.
 func TestJournal(t *testing.T) {
 	w := newWorld(t, Limits{})
 	if _, err := w.login("x\n" + strings.Repeat("y", 10_000)); err == nil {
@@ -335,7 +335,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestStarted: the environment and the terminal of a program that runs cannot change.
+// TestStarted checks that the environment and the terminal of a running program cannot be changed.
 func TestStarted(t *testing.T) {
 	s, err := newWorld(t, Limits{}).mustLogin("ec2-user").NewSession()
 	if err != nil {
@@ -349,7 +349,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestGoneClient: a connection ends with its client even if nobody reads what the client has sent.
+// TestGoneClient checks that a connection ends with its client, even if the client's data has not been read.
 func TestGoneClient(t *testing.T) {
 	w := newWorld(t, Limits{})
 	c := w.mustLogin("ec2-user")
@@ -366,7 +366,8 @@ func TestGoneClient(t *testing.T) {
 	w.wait.Wait()
 }
 
-// TestBrokenAttributes: a packet that lacks its attributes, or has no end of them, is an error for its client.
+// TestBrokenAttributes checks that a packet without its attributes, or with a huge number of them, is only an error for its
+// client.
 func TestBrokenAttributes(t *testing.T) {
 	s, err := newWorld(t, Limits{}).mustLogin("ec2-user").NewSession()
 	if err != nil {
@@ -496,7 +497,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestStoring: a session that changes much stores the disk a few times, and at the latest when it ends.
+// TestStoring checks that a session with many changes stores the disk only a few times, and always when it ends.
 func TestStoring(t *testing.T) {
 	w := newWorld(t, Limits{})
 	stored, found := 0, false
@@ -525,7 +526,7 @@ func TestStoring(t *testing.T) {
 	}
 }
 
-// TestAppend: clients number the bytes that they append from the start of the file or from its end.
+// TestAppend checks that appending works with offsets from the start of the file and from its end.
 func TestAppend(t *testing.T) {
 	w := newWorld(t, Limits{})
 	c, err := sftp.NewClient(w.mustLogin("ec2-user"))
@@ -556,7 +557,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestOpenFiles: a client cannot have any number of files open, and closing some lets it open others.
+// TestOpenFiles checks that the number of open files is limited, and that closing some lets the client open others.
 func TestOpenFiles(t *testing.T) {
 	c, err := sftp.NewClient(newWorld(t, Limits{}).mustLogin("ec2-user"))
 	if err != nil {
@@ -587,7 +588,7 @@ func TestOpenFiles(t *testing.T) {
 	}
 }
 
-// TestLimits: a client beyond a limit is turned away, and the others stay.
+// TestLimits checks that a client beyond a limit is refused, and that the others stay connected.
 func TestLimits(t *testing.T) {
 	w := newWorld(t, Limits{Connections: 2, Sessions: 1, Forwards: 1, Idle: 200 * time.Millisecond})
 	c := w.mustLogin("ec2-user")
