@@ -150,8 +150,8 @@ func NextGID(files *vfs.FS, system bool) int {
 	return next(used, system)
 }
 
-// next returns a free ID as shadow-utils choose it: the one after the highest of ordinary accounts, or the one before the
-// lowest of system accounts. At the end of the range it is any that is free.
+// next returns a free ID, chosen as in shadow-utils: the one above the highest ID of ordinary accounts, or the one below the
+// lowest ID of system accounts. If that would leave the range, it is the first free ID in the range.
 // https://github.com/shadow-maint/shadow/blob/master/lib/find_new_uid.c
 func next(used []int, system bool) int {
 	first, last, step := FirstID, lastID, 1
@@ -166,7 +166,7 @@ func next(used []int, system bool) int {
 			id = n + step
 		}
 	}
-	if taken[id] { // the last one
+	if taken[id] { // the range has no free ID at its end
 		for id = first; taken[id] && id != last; {
 			id += step
 		}

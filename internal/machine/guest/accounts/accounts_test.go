@@ -50,7 +50,7 @@ func TestUsersAndGroups(t *testing.T) {
 	}
 }
 
-// TestNextID: no two accounts get the same ID, even at the end of a range.
+// TestNextID checks that no two accounts get the same ID, even at the end of a range.
 func TestNextID(t *testing.T) {
 	for _, test := range []struct {
 		used         []int
