@@ -1,9 +1,9 @@
-// Package ec2instanceconnect answers the EC2 Instance Connect API. SendSSHPublicKey gives a user of an instance a public key
-// for a minute: the instance's metadata has it, and its SSH server asks there. OpenTunnel, which is a WebSocket and not a
-// request of the API, connects a client through an Instance Connect endpoint (tunnel.go).
+// Package ec2instanceconnect answers the EC2 Instance Connect API. SendSSHPublicKey lets a public key log in to an instance
+// for a minute: the instance's metadata service has the key, and the instance's SSH server reads it there. OpenTunnel,
+// which is a WebSocket rather than an API request, connects a client through an Instance Connect endpoint (tunnel.go).
 //
-// Keys are kept in memory only, since they expire after a minute. The package knows the network and machines through its
-// Config. Only the composition root imports it.
+// Keys are kept in memory only, since they expire after a minute. The package reaches EC2 and the network only through
+// Config and Dial. Only the composition root imports it.
 package ec2instanceconnect
 
 import (
@@ -31,10 +31,10 @@ import (
 // https://docs.aws.amazon.com/ec2-instance-connect/latest/APIReference/API_SendSSHPublicKey.html
 const keyLife = time.Minute
 
-// maxKeys is how many keys of an instance are valid at once.
+// maxKeys is how many keys an instance can have at once. A further one replaces the oldest.
 const maxKeys = 100
 
-// EC2 is the part of EC2 that is needed here.
+// EC2 is the part of EC2 that the service needs.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
 	DescribeInstanceConnectEndpoints(ctx context.Context, in *awsec2.DescribeInstanceConnectEndpointsInput) (*awsec2.DescribeInstanceConnectEndpointsOutput, error)
@@ -57,10 +57,10 @@ type Service struct {
 
 	mu      sync.Mutex
 	keys    map[string][]key // by instance ID
-	tunnels map[*tunnel]bool // the open ones
+	tunnels map[*tunnel]bool // open tunnels
 }
 
-// A key is one that was sent to an instance.
+// A key is a public key that was sent to an instance.
 type key struct {
 	account, user, line string
 	until               time.Time
@@ -85,7 +85,7 @@ func (s *Service) run(ctx context.Context) error {
 	return nil
 }
 
-// reset implements module.Module's Reset.
+// reset ends the tunnels and removes the keys of an account, or of all accounts if account is empty.
 func (s *Service) reset(_ context.Context, account string) error {
 	s.endTunnels(account)
 	s.mu.Lock()
@@ -110,7 +110,7 @@ func (s *Service) AWS() awsapi.Service {
 	}
 }
 
-// A resolver tells authorization the condition key of SendSSHPublicKey. The instances are EC2's.
+// A resolver returns the target of SendSSHPublicKey with its condition key. EC2 resolves the instance itself.
 type resolver struct{}
 
 // Resource implements authz.Resolver.
@@ -127,7 +127,7 @@ func (resolver) Targets(_ context.Context, _ *awsapi.Call, in any) ([]authz.Targ
 	return []authz.Target{{Type: "instance", ID: *send.InstanceId, Keys: map[string][]string{"ec2:osuser": {*send.InstanceOSUser}}}}, true
 }
 
-// The texts are those of the API reference.
+// The texts of these errors are those of the API reference.
 // https://docs.aws.amazon.com/ec2-instance-connect/latest/APIReference/API_SendSerialConsoleSSHPublicKey.html
 
 func errNotFound() error {
@@ -142,7 +142,7 @@ func errArgs(text string) error {
 	return &connecttypes.InvalidArgsException{Message: aws.String(text)}
 }
 
-// running returns an instance of the caller's that is running.
+// running returns an instance of the caller's account. It returns an error if the instance is not running.
 func (s *Service) running(ctx context.Context, id string) (ec2types.Instance, error) {
 	call := awsapi.CallFrom(ctx)
 	i, ok := s.cfg.EC2.InstanceByID(call.Account, call.Region, id)
@@ -211,8 +211,8 @@ func (s *Service) Keys(instanceID string) map[string][]string {
 	return out
 }
 
-// SendSerialConsoleSSHPublicKey refuses, because EC2's EnableSerialConsoleAccess is not handled: access is disabled for
-// every account, as it is on AWS until someone enables it.
+// SendSerialConsoleSSHPublicKey always returns an error: access to the serial console is disabled for every account, as it
+// is by default on AWS, and EC2's EnableSerialConsoleAccess is not implemented.
 func (s *Service) SendSerialConsoleSSHPublicKey(ctx context.Context, in *awsconnect.SendSerialConsoleSSHPublicKeyInput) (*awsconnect.SendSerialConsoleSSHPublicKeyOutput, error) {
 	if _, err := s.running(ctx, *in.InstanceId); err != nil {
 		return nil, err

@@ -115,7 +115,7 @@ func TestKeys(t *testing.T) {
 	testkit.WantErrorWith(t, err, "SerialConsoleAccessDisabledException", "run the EnableSerialConsoleAccess API")
 }
 
-// calls lets every request through whose query says who it is.
+// calls accepts every request whose query names its caller.
 type calls struct{ recorded chan error }
 
 func (c calls) Presigned(r *http.Request, service, operation string) (*awsapi.Call, error) {
@@ -237,7 +237,7 @@ func TestTunnels(t *testing.T) {
 	}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	// What ends a tunnel also ends one whose target reads nothing.
+	// Everything that ends a tunnel also ends a tunnel whose target reads nothing.
 	for name, end := range map[string]func(){
 		"time":             func() { clock.Step(time.Hour) },
 		"a reset":          func() { _ = m.Reset(t.Context(), "000000000000") },

@@ -24,8 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// A Dial connects a client to a port of a private address from an Instance Connect endpoint, as far as the network
-// allows it.
+// A Dial connects a client to a port of a private address from an Instance Connect endpoint, if the network allows it.
 type Dial func(ctx context.Context, account, region, endpoint string, address netip.Addr, port int) (net.Conn, error)
 
 // Calls identifies and records the callers of presigned URLs.
@@ -59,7 +58,7 @@ func (s *Service) ServesTunnel(r *http.Request) bool {
 	return r.URL.Path == tunnelPath && websocket.IsWebSocketUpgrade(r)
 }
 
-// An opening is what a client asks for.
+// An opening holds the parameters of a request to open a tunnel.
 type opening struct {
 	Endpoint string `json:"instanceConnectEndpointId"`
 	Duration int    `json:"maxTunnelDuration,omitempty"`
@@ -71,12 +70,12 @@ type opening struct {
 
 func invalid(text string) error { return awserr.New("InvalidParameter", text) }
 
-// parse reads the parameters of a request. The client speaks to its endpoint by the endpoint's name.
+// parse reads the parameters of a request. Its host name must be that of the endpoint.
 func parse(r *http.Request) (o opening, err error) {
 	q := r.URL.Query()
 	o.Endpoint, o.Address, o.Duration = q.Get("instanceConnectEndpointId"), q.Get("privateIpAddress"), maxDuration
 	o.Port, err = strconv.Atoi(q.Get("remotePort"))
-	// The text was recorded by others: https://github.com/aidansteele/rdsconn/issues/5
+	// This is the text of a real response: https://github.com/aidansteele/rdsconn/issues/5
 	if err != nil || o.Port != 22 && o.Port != 3389 {
 		return o, invalid("The specified RemotePort is not valid. Specify either 22 or 3389 as the RemotePort and retry your request.")
 	}
@@ -145,7 +144,7 @@ func (s *Service) ServeTunnel(w http.ResponseWriter, r *http.Request) {
 	carry(client, conn)
 }
 
-// refuse answers a request that opens no tunnel.
+// refuse answers a request with an error instead of a tunnel.
 func refuse(w http.ResponseWriter, status int, code, text string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -161,13 +160,13 @@ func (s *Service) authorize(ctx context.Context, call *awsapi.Call, o *opening) 
 	})
 }
 
-// A tunnel is one that is open.
+// A tunnel is an open connection through an endpoint.
 type tunnel struct {
 	account, endpoint string
 	end               context.CancelFunc
 }
 
-// enter adds a tunnel to those of its endpoint, if that can have one more.
+// enter records an open tunnel. It returns an error if the endpoint is not ready or has too many tunnels.
 func (s *Service) enter(ctx context.Context, t *tunnel) error {
 	out, err := s.cfg.EC2.DescribeInstanceConnectEndpoints(ctx, &awsec2.DescribeInstanceConnectEndpointsInput{InstanceConnectEndpointIds: []string{t.endpoint}})
 	if err != nil {
@@ -209,10 +208,10 @@ func (s *Service) endTunnels(account string) {
 	}
 }
 
-// bye ends a tunnel and says why. The client prints the text of an unusual end.
+// bye closes a tunnel and gives the client a second to answer. The client prints the text unless the closure is normal.
 func bye(client *websocket.Conn, code int, text string) {
 	_ = client.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, text), wall.Now().Add(time.Second)) // the client may be gone
-	_ = client.SetReadDeadline(wall.Now().Add(time.Second))                                                                // it answers
+	_ = client.SetReadDeadline(wall.Now().Add(time.Second))                                                                // for the client's answer
 }
 
 // carry copies in both directions until either end closes its connection.
