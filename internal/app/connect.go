@@ -19,8 +19,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
-// connectTo serves the path that drydock ssh uses to connect to port ?port= of ?to=, an instance, an address or a name,
-// from the laptop's address. The connection is then the caller's. Texts of errors are those with which ssh ends its own.
+// connectTo connects the client, which is drydock ssh, from the laptop's address to port ?port= of ?to=: an instance ID, an
+// address or a name. Once connected, it copies data in both directions. Errors have the texts that ssh prints.
 func (d *daemon) connectTo(proxy *server.Proxy) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		account, region, err := httpapi.Place(r)
@@ -38,7 +38,7 @@ func (d *daemon) connectTo(proxy *server.Proxy) http.HandlerFunc {
 		}
 		client := reach.Addr(cmp.Or(d.cfg.ClientAddress, reach.Client))
 		if a, err := netip.ParseAddr(to); err == nil {
-			region = cmp.Or(ec2.PublicRegion(a), region) // public addresses are reached from everywhere
+			region = cmp.Or(ec2.PublicRegion(a), region) // a public address is reachable from every region
 		}
 		s, err := d.network.Snapshot(r.Context(), account, region)
 		if err != nil {
@@ -66,8 +66,7 @@ func (d *daemon) dialFromEndpoint(ctx context.Context, account, region, endpoint
 	return d.machines.ConnectFrom(ctx, account, region, from, address.String(), port)
 }
 
-// ofAWS reports whether a destination is in the simulated network, and not elsewhere on the internet or on the user's
-// own network.
+// ofAWS reports whether a destination is in the simulated network, rather than on the internet or the user's own network.
 func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
 	a, err := netip.ParseAddr(to)
 	if err != nil {
@@ -76,7 +75,7 @@ func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
 			return true
 		}
 		for _, a := range s.Resolve(from, to).Addresses {
-			if hasAddress(s, a) { // of a hosted zone
+			if hasAddress(s, a) { // the name is in a hosted zone
 				return true
 			}
 		}
@@ -85,8 +84,8 @@ func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
 	return hasAddress(s, a)
 }
 
-// hasAddress reports whether an address is in a VPC, or is a public one that something in a VPC has or could have: on
-// the internet, somebody else has that address.
+// hasAddress reports whether an address is in a VPC, belongs to a network interface, or is in the ranges from which public
+// addresses are assigned here. On the internet, such addresses belong to somebody else.
 func hasAddress(s *reach.Snapshot, a netip.Addr) bool {
 	if a = a.Unmap(); ec2.PublicRegion(a) != "" {
 		return true
@@ -110,7 +109,7 @@ func hasAddress(s *reach.Snapshot, a netip.Addr) bool {
 	return false
 }
 
-// dialError returns the status and the text of an error, in the words of the C library.
+// dialError returns the HTTP status for an error and its text in the words of the C library.
 func dialError(err error) (status int, text string) {
 	var dns *net.DNSError
 	var ne net.Error

@@ -6,7 +6,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// TestOfAWS: what only AWS has is never looked for on the internet, whether or not something here has it.
+// TestOfAWS checks that AWS's addresses and names are never looked up on the internet, even if nothing here has them.
 func TestOfAWS(t *testing.T) {
 	s := reach.New("us-east-1")
 	for to, want := range map[string]bool{

@@ -20,7 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A sessionWorld is a closed network with an instance that has a role without policies, and a user who may do nothing.
+// A sessionWorld is a network without a way out, an instance whose role has no policies, and a user without permissions.
 type sessionWorld struct {
 	*netWorld
 	info   api.DaemonInfo
@@ -93,7 +93,7 @@ func (w *sessionWorld) failed(t *testing.T, e api.SessionExplanation, step, code
 	return s
 }
 
-// mend runs the first fix that is printed, as the account's root.
+// mend runs the first fix of an explanation as the account's root user.
 func (w *sessionWorld) mend(t *testing.T, s *api.Step) {
 	t.Helper()
 	if len(s.Reason.Fixes) == 0 || !s.Reason.Fixes[0].Proven {
@@ -114,12 +114,12 @@ func (w *sessionWorld) start(t *testing.T, id, document string) error {
 	return err
 }
 
-// TestWhySession breaks each link of the chain to a session, and runs what is printed.
+// TestWhySession breaks each link of the chain to a session, and runs the printed fixes.
 func TestWhySession(t *testing.T) {
 	w := newSessionWorld(t)
 	id := w.run(t, al2023Image, "node")
 
-	// The user may do nothing, the agent reaches nothing, and its role has no policies: one fix for all of it.
+	// The user has no permissions, the agent reaches nothing, and its role has no policies. One fix covers all of this.
 	e := w.why(t, id, "")
 	s := w.failed(t, e, "permission", "AccessDeniedException")
 	states := map[string]string{}
@@ -195,19 +195,19 @@ func TestWhySession(t *testing.T) {
 		t.Errorf("%s", eic.Text())
 	}
 
-	// It is off, and the caller may not send a key: the fix of the first includes that of the second.
+	// The instance is off, and the caller may not send a key. The first fix includes the second.
 	place := api.Place{Account: w.account, Region: "us-east-1"}
 	testkit.Must(w.ec2.StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
 	w.until(t, id, func(e *api.SessionExplanation) bool { return strings.Contains(e.Text(), "aws ec2 start-instances") })
 	w.mend(t, w.failed(t, testkit.Must(w.daemon.WhySession(t.Context(), place, id, "eic", "", "", w.user))(t), "permission", "AccessDeniedException"))
 	w.until(t, id, isOpen)
 
-	// Without an account, the caller's is meant. The default user is of another one.
+	// Without an account in the request, the caller's applies. The default user belongs to another account.
 	if e := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Region: "us-east-1"}, id, "ssm", "", "", w.user))(t); e.Account != w.account {
 		t.Errorf("the account is %s, want %s", e.Account, w.account)
 	}
 
-	// By SSH there is no way into the closed network, and no key.
+	// SSH has no way into the closed network, and the instance has no key.
 	ssh := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssh", "", "", w.user))(t)
 	if s := ssh.FirstFailed(); s == nil || s.Name != "network" || s.Reason.By != "network" {
 		t.Errorf("%s", ssh.Text())
@@ -216,7 +216,7 @@ func TestWhySession(t *testing.T) {
 		t.Errorf("%s", ssh.Text())
 	}
 
-	// What only a person can mend.
+	// Some problems have no fix that can be run, only a sketch of one.
 	w.user = api.Caller{AccessKeyID: w.account}
 	for _, tt := range []struct{ image, profile, step, code string }{
 		{al2023Image, "", "role", "NoInstanceProfile"},
