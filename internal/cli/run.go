@@ -105,7 +105,7 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	}
 	info.AccessKeyID, info.SecretAccessKey = keys.AccessKeyID, keys.SecretAccessKey
 	env := childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())
-	// ssh knows no proxies; a configuration takes it to instances.
+	// ssh does not use HTTPS_PROXY, so a configuration makes it reach instances.
 	if bin, err := o.writeSSH(info, api.Place{}, true); err != nil {
 		o.progress("Note: ssh does not reach instances: %v", err)
 	} else {
@@ -125,7 +125,7 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	return err
 }
 
-// suggest prints what explains the requests of a program that have failed, where AWS itself gives no reason.
+// suggest prints commands that explain a program's failed requests, for errors that do not give a reason.
 func (o *globalOptions) suggest(ctx context.Context, info api.DaemonInfo, began time.Time) {
 	daemon, err := o.client()
 	if err != nil {
@@ -143,8 +143,8 @@ func (o *globalOptions) suggest(ctx context.Context, info api.DaemonInfo, began 
 	}
 }
 
-// callerKeys returns the keys of the environment, or those of the daemon's default user if Drydock does not know them:
-// keys of AWS's own would only be refused.
+// callerKeys returns the access key in the environment. If Drydock does not know it, because it belongs to a real AWS
+// account, callerKeys returns that of the daemon's default user.
 func (o *globalOptions) callerKeys(ctx context.Context, info api.DaemonInfo) (aws.Credentials, error) {
 	keys := aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN")}
 	cfg := awsConfig(info)
@@ -154,7 +154,7 @@ func (o *globalOptions) callerKeys(ctx context.Context, info api.DaemonInfo) (aw
 		defer cancel()
 		_, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
 		if refused, ok := errors.AsType[smithy.APIError](err); !ok || refused.ErrorCode() != "InvalidClientTokenId" {
-			// Any other refusal, such as ExpiredToken, is the program's to see.
+			// The program gets any other refusal, such as ExpiredToken, itself.
 			if ok {
 				err = nil
 			}

@@ -133,7 +133,7 @@ func TestRunHasAProxyWithoutASecret(t *testing.T) {
 	}
 }
 
-// Requests that have failed are explained, but many of them do not fill the screen.
+// drydock run suggests how to explain failed requests, but prints at most three suggestions.
 func TestRunSaysWhatExplains(t *testing.T) {
 	var list []string
 	dir := playDaemon(t, func(w http.ResponseWriter, r *http.Request) {

@@ -65,7 +65,7 @@ runs. "drydock ssh-config" prints the configuration for ~/.ssh/config.`,
 			return o.runChild(child(path, append([]string{"ssh"}, args...), os.Environ()))
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // what follows the destination is ssh's
+	cmd.Flags().SetInterspersed(false) // flags after the destination are ssh's
 	placeFlags(cmd, &place)
 	return cmd
 }
@@ -110,10 +110,10 @@ have changed.
 	return cmd
 }
 
-// instanceNames are the patterns of instances' IDs and names.
+// instanceNames are patterns that match the IDs and names of instances.
 var instanceNames = []string{"i-*", "ec2-*.amazonaws.com", "ip-*.ec2.internal", "ip-*.compute.internal", "i-*.ec2.internal", "i-*.compute.internal"}
 
-// addressPatterns returns the patterns of instances' IDs, names and addresses.
+// addressPatterns returns patterns that match the IDs, names and addresses of instances.
 func (o *globalOptions) addressPatterns(ctx context.Context, place api.Place) ([]string, error) {
 	cfg, err := o.callerConfig(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func (o *globalOptions) addressPatterns(ctx context.Context, place api.Place) ([
 	return out, nil
 }
 
-// rangePatterns returns the patterns for the addresses of an IPv4 range, whose size is that of a VPC: from /16 to /28.
+// rangePatterns returns patterns that match the addresses of an IPv4 range. The range has the size of a VPC's: /16 to /28.
 func rangePatterns(cidr string) (out []string) {
 	p, err := netip.ParsePrefix(cidr)
 	if err != nil || !p.Addr().Is4() {
@@ -175,7 +175,7 @@ func join(octets []byte) string {
 	return strings.Join(parts, ".")
 }
 
-// sshConfig returns a configuration of ssh for hosts that match patterns, with further flags of ssh-proxy.
+// sshConfig returns a configuration of ssh for the hosts that match patterns. flags are further flags for ssh-proxy.
 func (o *globalOptions) sshConfig(place api.Place, patterns, flags string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -203,9 +203,9 @@ Host %s
 `, patterns, proxy, flags, known), nil
 }
 
-// writeSSH writes the configuration of ssh for all hosts, and the programs that use it, into a folder of the place. It
-// returns the folder of the programs. anywhere means that they also connect to hosts that are not in the network of the
-// place, which is then that of the environment.
+// writeSSH writes a configuration of ssh for all hosts, and scripts that run ssh, scp and sftp with it, into a folder for
+// place. It returns the scripts' folder. If anywhere is set, the scripts also connect to hosts outside the simulated
+// network; place is then empty, and the account and region come from the environment.
 func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place, anywhere bool) (string, error) {
 	root := filepath.Join(info.DataDir, "ssh")
 	dir, flags := filepath.Join(root, url.PathEscape(place.Account+"-"+place.Region)), ""
@@ -239,10 +239,10 @@ func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place, anywhere 
 	return bin, nil
 }
 
-// sshPrograms are the programs that take the configuration with -F.
+// sshPrograms are the programs that accept a configuration with -F.
 var sshPrograms = []string{"ssh", "scp", "sftp"}
 
-// lookOutside finds a program in $PATH, except below a folder.
+// lookOutside finds a program in $PATH, skipping the entries below the folder not.
 func lookOutside(name, not string) (string, error) {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		if dir == "" || strings.HasPrefix(dir, not+string(filepath.Separator)) {
@@ -255,7 +255,8 @@ func lookOutside(name, not string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// rewrite replaces a file, unless it has that content. Another program may be reading it.
+// rewrite replaces a file, unless it already has the content. The replacement is atomic, because another program may be
+// reading the file.
 func rewrite(file, text string, perm os.FileMode) error {
 	if old, err := os.ReadFile(file); err == nil && string(old) == text {
 		return nil
@@ -263,7 +264,7 @@ func rewrite(file, text string, perm os.FileMode) error {
 	return atomicfile.Write(file, []byte(text), perm)
 }
 
-// newSSHProxy is the ProxyCommand of the configuration.
+// newSSHProxy returns the command that ssh runs as its ProxyCommand.
 func newSSHProxy(o *globalOptions) *cobra.Command {
 	var place api.Place
 	var anywhere bool
@@ -309,7 +310,7 @@ func newSSHProxy(o *globalOptions) *cobra.Command {
 	return cmd
 }
 
-// proxyHost matches what may be the name or the address of a host. ssh leaves names to its ProxyCommand unchecked.
+// proxyHost matches host names and addresses. ssh passes names to its ProxyCommand unchecked.
 var proxyHost = regexp.MustCompile(`^[A-Za-z0-9._:][A-Za-z0-9._:-]*$`)
 
 // sshPatience bounds the calls of drydock ssh-config.

@@ -24,7 +24,7 @@ func TestRangePatterns(t *testing.T) {
 	}
 }
 
-// TestSSHPrograms checks that the programs find the real ones, even if they are started from one another.
+// TestSSHPrograms checks that the scripts find the real programs, even if one script starts another.
 func TestSSHPrograms(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "real")
@@ -63,7 +63,7 @@ func TestSSHPrograms(t *testing.T) {
 	}
 }
 
-// TestSSHProxyHost: a name that could mean something to a shell or as an option is refused before anything else.
+// TestSSHProxyHost checks that a host name is refused if a shell or ssh could take it for something else.
 func TestSSHProxyHost(t *testing.T) {
 	for _, host := range []string{"a b", "$(id)", "x';id;'", "", "-x"} {
 		cmd := newSSHProxy(&globalOptions{})

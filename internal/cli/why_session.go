@@ -60,7 +60,7 @@ The exit code is 0 if a session can be started, 1 if it cannot, 2 if there is no
 	return cmd
 }
 
-// callerOf returns the credentials in an environment.
+// callerOf returns the access key ID and the session token in an environment.
 func callerOf(env []string) (out api.Caller) {
 	for _, kv := range env {
 		switch name, value, _ := strings.Cut(kv, "="); name {
