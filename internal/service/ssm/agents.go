@@ -49,7 +49,7 @@ func (noFleet) Agent(_ context.Context, instanceID string) error {
 // https://github.com/aws/amazon-ssm-agent/blob/mainline/RELEASENOTES.md
 const agentVersion = "3.3.3050.0"
 
-// instances returns the running instances of an account and region. It forgets when the agents of others were connected.
+// instances returns the running instances of an account and region, and removes all others from s.seen.
 func (s *Service) instances(sc scope) []machine.Instance {
 	list := s.fleet.Instances(sc.Account, sc.Region)
 	s.mu.Lock()

@@ -66,8 +66,8 @@ func (r resolver) command(call *awsapi.Call, send *awsssm.SendCommandInput) []au
 // accessCheck is the condition key ssm:SessionDocumentAccessCheck.
 const accessCheck = "ssm:sessiondocumentaccesscheck"
 
-// start authorizes a session on its instance, and on the document if the request names one. If policies allow the
-// instance only with ssm:SessionDocumentAccessCheck, the default document is checked too.
+// start returns the targets of StartSession: the instance, and the document if the request names one. If policies allow the
+// instance only with ssm:SessionDocumentAccessCheck, the default document is a target too.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-sessiondocumentaccesscheck.html
 func (r resolver) start(ctx context.Context, call *awsapi.Call, in *awsssm.StartSessionInput) []authz.Target {
 	id, name := aws.ToString(in.Target), aws.ToString(in.DocumentName)

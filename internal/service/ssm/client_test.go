@@ -36,7 +36,7 @@ type plugin struct {
 	version string // of the plugin
 	mute    bool   // it does not answer the handshake
 
-	// action handles the handshake's KMS action. Nil means that the plugin does not know it.
+	// action handles the handshake's KMS action. If it is nil, the plugin does not support that action.
 	action func(keyID string) (result any, err error)
 	// seal and open encrypt and decrypt output, once action has set them.
 	seal, open func([]byte) []byte
@@ -47,7 +47,7 @@ type plugin struct {
 	flags    chan uint32
 	output   *io.PipeReader // what the session prints
 	printed  *io.PipeWriter
-	closed   chan string // receives the reason when the session has ended
+	closed   chan string // receives the reason when the session ends
 
 	mu       sync.Mutex
 	next     int64

@@ -72,7 +72,7 @@ type stepRecord struct {
 }
 
 var (
-	// Version 1 had the invocations in the record of the command; they are not kept.
+	// Version 1 had the invocations in the record of the command. They are not migrated.
 	commands    = store.NewCollection[commandRecord]("ssm", "command", store.Same)
 	invocations = store.NewCollection[invocationRecord]("ssm", "command-invocation") // COMMAND/INSTANCE
 )
@@ -118,7 +118,7 @@ func (s *Service) targeted(i *machine.Instance, t *ssmtypes.Target) bool {
 	return strings.EqualFold(key, "InstanceIds") && slices.Contains(t.Values, i.ID)
 }
 
-// scripts returns what a command runs on each instance, and the document as answers name it.
+// scripts returns the scripts that a command runs on each instance, and the document's name for answers.
 func (s *Service) scripts(sc scope, in *awsssm.SendCommandInput) (name string, out []document.Script, err error) {
 	ref := aws.ToString(in.DocumentName)
 	d, err := s.document(sc, ref, aws.ToString(in.DocumentVersion), "")
@@ -257,8 +257,8 @@ func (s *Service) keepCommand(ctx context.Context, sc scope, c commandRecord) er
 	return nil
 }
 
-// runAll runs a command on its instances, as many at once as it allows. When too many have failed, it does not start
-// more.
+// runAll runs a command on its instances, on as many at once as MaxConcurrency allows. After too many failures, it cancels
+// the remaining invocations.
 func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what []document.Script) {
 	defer s.done(c.ID, len(c.Instances))
 	slots := make(chan struct{}, max(1, limitOf(c.Concurrency, len(c.Instances))))
@@ -283,8 +283,8 @@ func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what [
 	running.Wait()
 }
 
-// runOne runs a command on one instance, and reports whether it was successful. stop says that too many others have
-// failed.
+// runOne runs a command on one instance, and reports whether it succeeded. If stop is set, too many other invocations have
+// failed, and this one is cancelled instead.
 func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target string, what []document.Script, stop bool) bool {
 	rec := invocationRecord{InstanceID: target, Status: "InProgress", Details: "InProgress", Started: s.now()}
 	for _, w := range what {
@@ -339,7 +339,7 @@ func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target
 	return status == "Success"
 }
 
-// cancelled returns the state of what ended with ctx.
+// cancelled returns the state of an invocation whose context has ended.
 func cancelled(ctx context.Context) (status, details string) {
 	if errors.Is(context.Cause(ctx), errEnding) {
 		return "TimedOut", "ExecutionTimedOut"
@@ -388,7 +388,7 @@ func (s *Service) runStep(ctx context.Context, c *commandRecord, target string, 
 	st.Stdout, st.Stderr = cut(stdout.text.String(), min(maxStdout, most/2)), cut(stderr.text.String(), min(maxStderr, most/2))
 }
 
-// outputPath is where the output of a step is in S3, and outputStream in CloudWatch Logs.
+// outputPath returns the key of a step's output in S3. outputStream returns its log stream in CloudWatch Logs.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-rc-setting-up-cwlogs.html
 func (c *commandRecord) outputPath(target, step, kind string) string {
 	if step == document.RunShellScript {
@@ -401,10 +401,10 @@ func (c *commandRecord) outputStream(target, step, kind string) string {
 	return c.ID + "/" + target + "/" + strings.ReplaceAll(step, ":", "-") + "/" + kind
 }
 
-// upload writes the output of a step to S3 and CloudWatch Logs, as the agent does: as the instance's role, and without
-// an effect on the command if that fails.
+// upload writes the output of a step to S3 and CloudWatch Logs as the instance's role. As with AWS's agent, a failure does
+// not affect the command.
 func (s *Service) upload(c *commandRecord, target string, what *document.Script, stdout, stderr string) {
-	ctx, cancel := context.WithTimeout(context.Background(), logPatience) // also of a cancelled command
+	ctx, cancel := context.WithTimeout(context.Background(), logPatience) // the command may have been cancelled
 	defer cancel()
 	for kind, text := range map[string]string{"stdout": stdout, "stderr": stderr} {
 		if text == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// command sends a command and waits for its end on each of the instances.
+// command sends a command and waits until it has ended on all instances.
 func (w *world) command(t testing.TB, in *awsssm.SendCommandInput) (*ssmtypes.Command, []ssmtypes.CommandInvocation) {
 	t.Helper()
 	if in.InstanceIds == nil {
@@ -114,8 +114,8 @@ func TestOutputOfCommands(t *testing.T) {
 	}
 }
 
-// TestErrorsOfCommands checks that a command stops when too many of its invocations have failed, and how many run at
-// once.
+// TestErrorsOfCommands checks that a command stops after too many failures, and that only as many invocations as allowed
+// run at once.
 func TestErrorsOfCommands(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fleet.more = []string{"i-11111111", "i-22222222", "i-33333333"}

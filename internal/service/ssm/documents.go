@@ -41,7 +41,7 @@ type documentRecord struct {
 	Default, Latest int64  // versions
 	Created         time.Time
 	Tags            map[string]string `json:",omitempty"`
-	Accounts        []string          `json:",omitempty"` // that it is shared with; all means everybody
+	Accounts        []string          `json:",omitempty"` // accounts that it is shared with; "all" means every account
 }
 
 // A documentVersion is a version of a document.
@@ -73,7 +73,7 @@ func errInvalidDocument(name string) error {
 	return &ssmtypes.InvalidDocument{Message: aws.String("Document with name " + name + " does not exist.")}
 }
 
-// errDocument returns an error of package document as AWS's.
+// errDocument converts an error of package document to AWS's error.
 func errDocument(err error) error {
 	if e, ok := errors.AsType[*document.Error](err); ok {
 		return awserr.New(e.Code, e.Message)
@@ -84,13 +84,13 @@ func errDocument(err error) error {
 	return err
 }
 
-// The texts about versions were recorded by moto's authors.
+// The texts of errors about versions are those that moto's authors recorded.
 
 func errDocumentVersion() error {
 	return &ssmtypes.InvalidDocumentVersion{Message: aws.String("The document version is not valid or does not exist.")}
 }
 
-// A found document is one that a request names, in the version that it asks for.
+// A foundDocument is the document that a request names, in the requested version.
 type foundDocument struct {
 	*document.Document
 	rec     documentRecord
@@ -110,7 +110,8 @@ func splitDocument(sc scope, ref string) (account, name string) {
 	return sc.Account, ref
 }
 
-// provided returns a document that AWS provides, unless the account of sc has its own one.
+// provided returns a document that AWS provides, or nil. SSM-SessionManagerRunShell is not among them, because accounts
+// create their own.
 func (s *Service) provided(sc scope, account, name string) *foundDocument {
 	p, ok := document.ByName(name)
 	if !ok || account != sc.Account && account != "" || p.Name == document.Shell {
@@ -123,8 +124,8 @@ func (s *Service) provided(sc scope, account, name string) *foundDocument {
 	}
 }
 
-// document returns the document that a request names, in a version: a number, $DEFAULT, $LATEST or, if it is empty, the
-// one of the given name or the default version.
+// document returns the document that a request names. version is a number, $DEFAULT or $LATEST. If it is empty, document
+// returns the version with the given name, or the default version if that is empty too.
 func (s *Service) document(sc scope, ref, version, versionName string) (*foundDocument, error) {
 	account, name := splitDocument(sc, ref)
 	if d := s.provided(sc, account, name); d != nil {
@@ -150,13 +151,13 @@ func (s *Service) document(sc scope, ref, version, versionName string) (*foundDo
 		return nil, err
 	}
 	if d.Document, err = document.Parse(rec.Type, d.version.Format, d.version.Content); err != nil {
-		return nil, fmt.Errorf("reading the document %s: %w", d.arn, err) // it was read when it was stored
+		return nil, fmt.Errorf("reading the document %s: %w", d.arn, err) // it was valid when it was stored
 	}
 	return d, nil
 }
 
-// latestVersion returns the number of a document's latest version. The record has that of the last one created, which
-// may have been deleted.
+// latestVersion returns the number of a document's latest version. The record has the number of the version created last,
+// which may have been deleted.
 func latestVersion(r store.Reader, sc scope, rec documentRecord) int64 {
 	if _, err := documentVersions.Get(r, documentVersionKey(sc, rec.Name, rec.Latest)); err == nil {
 		return rec.Latest
@@ -191,11 +192,11 @@ func versionOf(r store.Reader, sc scope, rec documentRecord, version, name strin
 	return v, store.NotFoundAs(err, errDocumentVersion())
 }
 
-// reservedNames are prefixes of names that only AWS's documents have.
+// reservedNames matches the names that only AWS's documents may have.
 // https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_CreateDocument.html
 var reservedNames = regexp.MustCompile(`^(?i:aws|amazon|amzn)`)
 
-// typeOf returns the type of a new document, which documents of schema 1.2 need not name.
+// typeOf returns the type of a new document. A request may omit it for a document of schema 1.2.
 func typeOf(in *awsssm.CreateDocumentInput) (string, error) {
 	switch in.DocumentType {
 	case ssmtypes.DocumentTypeSession, ssmtypes.DocumentTypeCommand:
@@ -278,7 +279,7 @@ func (s *Service) CreateDocument(ctx context.Context, in *awsssm.CreateDocumentI
 	return &awsssm.CreateDocumentOutput{DocumentDescription: &out}, nil
 }
 
-// UpdateDocument adds a version to a document. The default version stays.
+// UpdateDocument adds a version to a document. The default version does not change.
 func (s *Service) UpdateDocument(ctx context.Context, in *awsssm.UpdateDocumentInput) (*awsssm.UpdateDocumentOutput, error) {
 	sc, name := scopeOf(ctx), aws.ToString(in.Name)
 	format, err := formatOf(in.DocumentFormat)
@@ -373,7 +374,7 @@ func (s *Service) DeleteDocument(ctx context.Context, in *awsssm.DeleteDocumentI
 			return err
 		})
 	}
-	// A transaction is too small for a thousand versions. The record and its default version go in the last one.
+	// A transaction cannot delete a thousand versions. The last one deletes the record and the default version.
 	for done := false; !done; {
 		err := s.store.Update(ctx, func(tx *store.Tx) error {
 			rec, err := documents.Get(tx, sc.Key(name))
@@ -604,7 +605,7 @@ func (s *Service) ListDocumentVersions(ctx context.Context, in *awsssm.ListDocum
 
 var accountForm = regexp.MustCompile(`^[0-9]{12}$`)
 
-// ModifyDocumentPermission shares a document with accounts, or with all, and takes it back.
+// ModifyDocumentPermission shares a document with some accounts or with all accounts, or stops sharing it.
 func (s *Service) ModifyDocumentPermission(ctx context.Context, in *awsssm.ModifyDocumentPermissionInput) (*awsssm.ModifyDocumentPermissionOutput, error) {
 	err := documents.UpdateOne(ctx, s.store, scopeOf(ctx).Key(aws.ToString(in.Name)), func(rec *documentRecord) error {
 		var accounts []string

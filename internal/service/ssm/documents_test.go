@@ -139,7 +139,7 @@ func TestDocuments(t *testing.T) {
 	if out, err := c.DescribeDocumentPermission(ctx, &awsssm.DescribeDocumentPermissionInput{Name: aws.String("greeting"), PermissionType: "Share"}); err != nil || len(out.AccountIds) != 1 || out.AccountIds[0] != "all" {
 		t.Errorf("%+v, %v", out, err)
 	}
-	// The latest version is the highest that exists, and numbers are not used again.
+	// The latest version is the highest that exists, and numbers are never reused.
 	if _, err := update(greeting+"# third", "$LATEST"); err == nil {
 		t.Error("a version name is used twice")
 	}
@@ -206,7 +206,7 @@ func TestInvalidDocuments(t *testing.T) {
 	testkit.WantError(t, err, "InvalidDocumentSchemaVersion", "")
 }
 
-// TestManyVersions checks that a document with more versions than a transaction can delete is deleted as a whole.
+// TestManyVersions checks that DeleteDocument deletes a document with more versions than fit into a transaction.
 func TestManyVersions(t *testing.T) {
 	w := newWorld(t, nil)
 	content := func(n int) string {

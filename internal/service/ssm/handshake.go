@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ssm/document"
 )
 
-// A handshakeResponse is what the client answers to the handshake's request.
+// A handshakeResponse is the client's answer to the handshake's request.
 type handshakeResponse struct {
 	ClientVersion          string
 	ProcessedClientActions []struct {
@@ -31,7 +31,7 @@ type handshakeResponse struct {
 // actionKMS is the action in which the client gets the keys of an encrypted session from KMS.
 const actionKMS = "KMSEncryption"
 
-// A failure is what the client shows of a session that failed. The texts are those of AWS's agent.
+// A failure is an error that the client prints when a session fails. The texts are those of AWS's agent.
 // https://github.com/aws/amazon-ssm-agent/tree/mainline/agent/session
 type failure string
 

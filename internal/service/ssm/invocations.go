@@ -21,12 +21,12 @@ type foundCommand struct {
 	invocations []invocationRecord
 }
 
-// found returns the caller's commands that a request asks for, newest first. Invocations that were running when the
-// daemon ended have timed out.
+// found returns the commands of the caller's account that match a request, newest first. Invocations that were running when
+// the daemon stopped count as timed out.
 func (s *Service) found(ctx context.Context, id, instance *string) []foundCommand {
 	var out []foundCommand
 	s.mu.Lock()
-	running := maps.Clone(s.cancels) // before the records are read, which say how the others have ended
+	running := maps.Clone(s.cancels) // before reading the records: a command that ends in between then has its final record
 	s.mu.Unlock()
 	for _, i := range commands.All(s.store, scopeOf(ctx).All()) {
 		c := foundCommand{commandRecord: i.Value}

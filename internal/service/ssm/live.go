@@ -40,7 +40,7 @@ type live struct {
 	answer sync.Once
 	// response is set before shaken is closed.
 	response handshakeResponse
-	ready    chan struct{}  // closed when the handshake is complete; what the client types or sends to a port before that is ignored
+	ready    chan struct{}  // closed when the handshake is complete; input before that is ignored
 	proof    chan []byte    // receives the client's answer to the challenge of encryption
 	keys     *io.PipeReader // what the client sends to a program or a port
 	typed    *io.PipeWriter
@@ -63,7 +63,7 @@ func newLive(s *Service, sc scope, rec sessionRecord, p plan) *live {
 	return l
 }
 
-// minutes returns a number of minutes, or otherwise if it is 0.
+// minutes returns n minutes, or the given default if n is 0.
 func minutes(n int, otherwise time.Duration) time.Duration {
 	return cmp.Or(time.Duration(n)*time.Minute, otherwise)
 }
@@ -158,7 +158,7 @@ func (l *live) end(text string) {
 		l.s.mu.Unlock()
 		l.channel.Close(l.rec.ID, text)
 		l.cancel()
-		_ = l.typed.Close() // it is a pipe
+		_ = l.typed.Close() // always returns nil
 		l.hangUp()
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -204,14 +204,14 @@ func (l *live) receive(payload uint32, data []byte) error {
 		select {
 		case <-l.ready:
 		default:
-			return nil // a client must not get around the handshake, which may demand encryption
+			return nil // a client must not get around the handshake, which may require encryption
 		}
 		l.touch()
 		switch {
 		case l.plan.kind == document.Port && l.plan.port.Type != "" && !l.muxed():
 			return l.toPort(data)
 		case l.plan.kind == document.NonInteractiveCommands:
-			return nil // its command reads nothing
+			return nil // the command has no standard input
 		}
 		if _, err := l.typed.Write(data); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			return err

@@ -16,10 +16,10 @@ func (s *Service) Module(fleet Fleet) module.Module {
 	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.run, Events: s.followPolicies, Reset: s.reset}
 }
 
-// errEnding is why commands end when the daemon does.
+// errEnding is the cause with which commands are cancelled when the daemon shuts down or their account is reset.
 var errEnding = errors.New("the daemon is shutting down")
 
-// run waits for the end of the daemon, and then ends all sessions and commands and stores how they ended.
+// run waits until the daemon shuts down. It then ends all sessions and commands, and waits until their states are stored.
 func (s *Service) run(ctx context.Context) error {
 	<-ctx.Done()
 	s.mu.Lock()

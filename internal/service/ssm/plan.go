@@ -17,7 +17,7 @@ type plan struct {
 	preferences document.Preferences
 	program     document.Program    // of a session with commands
 	port        document.Forwarding // of a port session
-	user        string              // that preferences want the session to run as; empty means that of Session Manager
+	user        string              // that the session runs as according to preferences; empty means ssm-user
 }
 
 // runsAs returns the user that the session runs as.
@@ -66,7 +66,7 @@ func (s *Service) planOf(sc scope, name string, given map[string][]string) (plan
 	if err != nil {
 		return p, errDocument(err)
 	}
-	if len(d.Inputs) == 0 && d.name != document.Shell { // the account's preferences
+	if len(d.Inputs) == 0 && d.name != document.Shell { // the account's preferences apply
 		shell, err := s.sessionDocument(sc, "")
 		if err != nil {
 			return p, err
@@ -75,7 +75,7 @@ func (s *Service) planOf(sc scope, name string, given map[string][]string) (plan
 		if err != nil {
 			return p, errDocument(err)
 		}
-		p.preferences.ShellProfile.Linux = "" // of its own sessions only
+		p.preferences.ShellProfile.Linux = "" // it is for sessions of that document only
 	}
 	return p, nil
 }

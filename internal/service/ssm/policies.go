@@ -27,8 +27,8 @@ const (
 type parameterPolicy struct {
 	Type string
 	Text string // the policy as JSON
-	// At is when it expires the parameter, for an Expiration. For a notification, After is how long after the last change
-	// or before the expiration it is due.
+	// At is when an Expiration deletes the parameter. After is the time from the last change to a NoChangeNotification, or
+	// from an ExpirationNotification to the expiration.
 	At    time.Time
 	After time.Duration
 }
@@ -104,7 +104,7 @@ func (p *parameterRecord) due(policy *parameterPolicy) time.Time {
 			return other.At.Add(-policy.After)
 		}
 	}
-	return time.Time{} // there is one, or the policies were incompatible
+	return time.Time{} // not reached: policiesOf refuses a notification without an Expiration
 }
 
 // expired reports whether a parameter has expired.
@@ -117,7 +117,7 @@ func (p *parameterRecord) expired(now time.Time) bool {
 	return false
 }
 
-// policies returns the policies of a parameter for an answer.
+// policies returns the policies of a parameter and their states.
 func (p *parameterRecord) policies(now time.Time) []ssmtypes.ParameterInlinePolicy {
 	out := []ssmtypes.ParameterInlinePolicy{}
 	for _, policy := range p.Policies {

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// A bus remembers events.
+// A bus records events.
 type bus struct {
 	mu     sync.Mutex
 	states map[string]string

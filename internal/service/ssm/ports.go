@@ -36,7 +36,8 @@ func (l *live) dialPort() (net.Conn, error) {
 	return conn, nil
 }
 
-// A carrier is the connection that the streams of a port session share: the output frames of its data channel.
+// A carrier is the connection that the streams of a port session share. What is written to it becomes output frames of the
+// data channel.
 type carrier struct {
 	io.ReadCloser
 	l *live
@@ -47,11 +48,11 @@ func (c carrier) Write(p []byte) (int, error) {
 	return datachannel.Writer{Channel: c.l.channel, Payload: datachannel.Output}.Write(p)
 }
 
-// runMuxed connects each stream that the client opens with the port, until the session ends. Newer plugins open a
-// stream for each connection.
+// runMuxed connects each stream that the client opens to the port, until the session ends. Newer plugins open a stream for
+// each connection.
 func (l *live) runMuxed() error {
 	config := smux.DefaultConfig()
-	config.KeepAliveDisabled = true // as AWS's agents since 3.1.1511.0, or no session would ever be idle
+	config.KeepAliveDisabled = true // like AWS's agents since 3.1.1511.0: otherwise no session would ever be idle
 	config.MaxReceiveBuffer = 1 << 20
 	mux, err := smux.Server(carrier{l.keys, l}, config)
 	if err != nil {
@@ -67,17 +68,17 @@ func (l *live) runMuxed() error {
 		}
 		select {
 		case slots <- struct{}{}:
-			go func() { // ends with either end of the connection
+			go func() { // ends when either end closes the connection
 				defer func() { <-slots }()
 				l.connect(stream)
 			}()
 		default:
-			_ = stream.Close() // too many
+			_ = stream.Close() // too many connections
 		}
 	}
 }
 
-// connect connects a stream with the port until either end closes it.
+// connect connects a stream to the port until either end closes it.
 func (l *live) connect(stream *smux.Stream) {
 	defer stream.Close()
 	conn, err := l.dialPort()
@@ -93,7 +94,7 @@ func (l *live) connect(stream *smux.Stream) {
 	_, _ = io.Copy(stream, conn)
 }
 
-// runSSH connects the client with the port until either end closes the connection.
+// runSSH connects the client to the port until either end closes the connection.
 // https://github.com/aws/amazon-ssm-agent/blob/mainline/agent/session/plugins/port/basicportsession.go
 func (l *live) runSSH() error {
 	conn, err := l.dialPort()
@@ -106,9 +107,9 @@ func (l *live) runSSH() error {
 		_, _ = io.Copy(conn, l.keys) // either end may close it
 		_ = conn.Close()
 	}()
-	_, _ = io.Copy(carrier{l: l}, conn) // as above
-	// ssh ends its ProxyCommand by itself. If the session ends first, the plugin prints that to the closed pipe, and the
-	// aws CLI reports how the plugin died.
+	_, _ = io.Copy(carrier{l: l}, conn) // either end may close it
+	// ssh stops its ProxyCommand itself. If the session ended first, the plugin would print that to the closed pipe, and the
+	// aws CLI would report that the plugin was killed.
 	select {
 	case <-l.ctx.Done():
 	case <-l.s.clock.After(hangUpTime):
@@ -116,11 +117,11 @@ func (l *live) runSSH() error {
 	return nil
 }
 
-// hangUpTime is how long a client has to end by itself after its connection has ended.
+// hangUpTime is how long a client has to exit by itself after its connection has ended.
 const hangUpTime = time.Second
 
-// toPort sends data to the port of a session that carries one connection at a time. It connects first if the client has
-// a new connection.
+// toPort sends data to the port of a session that carries one connection at a time. It connects first if there is no
+// connection.
 func (l *live) toPort(data []byte) error {
 	l.mu.Lock()
 	conn := l.conn

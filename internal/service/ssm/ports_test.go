@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// greeter connects with a program that says where it is and then echoes, except on the port 1, which is closed.
+// greeter connects to a program that prints its host and port and then echoes. Port 1 is closed.
 func greeter(_ context.Context, host string, port int) (net.Conn, error) {
 	if port == 1 {
 		return nil, errors.New("connection refused")
@@ -75,7 +75,7 @@ func stream(t testing.TB, session *smux.Session) *smux.Stream {
 	return s
 }
 
-// say sends text and returns the first line of the answer, and reads the echo of text.
+// say sends text, reads its echo and returns the line before it.
 func say(t testing.TB, c io.ReadWriter, text string) string {
 	t.Helper()
 	if _, err := io.WriteString(c, text); err != nil {
@@ -193,7 +193,8 @@ func TestConnectionsOfEndedSessions(t *testing.T) {
 	}
 }
 
-// TestShutdown checks that sessions and commands end with the daemon, which records it, and that nothing starts later.
+// TestShutdown checks that sessions and commands end with the daemon, that their ends are recorded, and that nothing starts
+// afterwards.
 func TestShutdown(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
@@ -276,7 +277,7 @@ func TestAgentsThatAreGone(t *testing.T) {
 	}
 }
 
-// TestSSHSessions checks that a session of AWS-StartSSHSession is one connection to the port 22, which ends with it.
+// TestSSHSessions checks that a session of AWS-StartSSHSession carries one connection to port 22, which ends with it.
 func TestSSHSessions(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fleet.dial = greeter
@@ -327,7 +328,7 @@ func TestHostileClients(t *testing.T) {
 			t.Errorf("%s: ended with %q", name, why)
 		}
 	}
-	// A wrong sequence is not acknowledged, and a client that reads nothing waits for itself.
+	// A frame with a wrong sequence number is not acknowledged, and a client that reads nothing blocks only its own session.
 	wrong := w.open(t, w.client, &awsssm.StartSessionInput{}, nil)
 	wrong.expect("ssm-user sh")
 	for _, number := range []int64{-1, 1 << 40, math.MaxInt64, math.MinInt64} {

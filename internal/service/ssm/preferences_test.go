@@ -91,7 +91,7 @@ func TestRunAs(t *testing.T) {
 	if why := p.ended(); why != "----------ERROR-------\nUnable to start shell: failed to start pty since RunAs user ec2-user does not exist" {
 		t.Errorf("ended with %q", why)
 	}
-	// A tag of the caller has its own user, also for other documents, whose commands may run as root.
+	// The caller's tag names another user, also for other documents, whose commands may run as root.
 	keys := w.user(t, "carl", `{"Effect":"Allow","Action":"ssm:StartSession","Resource":"*"}`)
 	carl := awsssm.NewFromConfig(w.AWSConfigWith(keys))
 	w.tag(t, "carl", "SSMSessionRunAs", "deploy")
@@ -117,7 +117,7 @@ func (w *world) tag(t testing.TB, user, key, value string) {
 	}
 }
 
-// as makes the instance's role that of the user with the given keys.
+// as makes calls of the instance's role run as the user with the given keys.
 func (w *world) as(t testing.TB, keys aws.CredentialsProvider) {
 	t.Helper()
 	c, err := keys.Retrieve(t.Context())
@@ -335,7 +335,7 @@ func TestLogsOfSessions(t *testing.T) {
 		t.Errorf("the stream has %q", got)
 	}
 
-	// Long output takes several events, none of which JSON makes too long, and no character is cut in two.
+	// Long output is split into several events. JSON's escapes make none of them too long, and no character is cut in two.
 	long := strings.Repeat("<é", 30_000)
 	id, _ = session(long)
 	var logged string
@@ -376,7 +376,7 @@ func TestLogsOfSessions(t *testing.T) {
 	}
 }
 
-// TestStreamedLogsAreSentAgain checks that what a session prints is not lost while its log can't be written.
+// TestStreamedLogsAreSentAgain checks that a session's output is not lost while its log cannot be written.
 func TestStreamedLogsAreSentAgain(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Now())
 	w := newWorld(t, clock)
@@ -418,7 +418,7 @@ func TestStreamedLogsAreSentAgain(t *testing.T) {
 }
 
 // TestSessionDocumentAccessCheck checks that a policy with ssm:SessionDocumentAccessCheck allows only sessions whose
-// document the caller may use, also if the request names none.
+// document the caller may use, even if the request does not name one.
 func TestSessionDocumentAccessCheck(t *testing.T) {
 	w := newWorld(t, nil)
 	w.create(t, "mine", "Session", `{"schemaVersion":"1.0","sessionType":"InteractiveCommands","properties":{"linux":{"commands":"top"}}}`)

@@ -80,7 +80,7 @@ func (l *live) runProgram() error {
 	return err
 }
 
-// addUser makes the user of sessions. Another session may do so at the same time.
+// addUser creates ssm-user. Another session may be creating it at the same time.
 func addUser(ctx context.Context, m machine.Machine) error {
 	status, err := machine.Run(ctx, m, machine.Command{Args: []string{"sh", "-c", `{ useradd -m -c "" ` + ssmUser + ` || id -u ` + ssmUser + `; } && mkdir -p /etc/sudoers.d && {
 echo "# User rules for ssm-user"; echo "ssm-user ALL=(ALL) NOPASSWD:ALL"; } > /etc/sudoers.d/ssm-agent-users && chmod 440 /etc/sudoers.d/ssm-agent-users`}})

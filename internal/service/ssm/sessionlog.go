@@ -21,7 +21,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 )
 
-// Logs is what the service calls of CloudWatch Logs.
+// Logs is the part of CloudWatch Logs that the service uses.
 type Logs interface {
 	CreateLogGroup(context.Context, *awscloudwatchlogs.CreateLogGroupInput) (*awscloudwatchlogs.CreateLogGroupOutput, error)
 	CreateLogStream(context.Context, *awscloudwatchlogs.CreateLogStreamInput) (*awscloudwatchlogs.CreateLogStreamOutput, error)
@@ -29,22 +29,22 @@ type Logs interface {
 	PutLogEvents(context.Context, *awscloudwatchlogs.PutLogEventsInput) (*awscloudwatchlogs.PutLogEventsOutput, error)
 }
 
-// S3 is what the service calls of S3.
+// S3 is the part of S3 that the service uses.
 type S3 interface {
 	GetBucketEncryption(context.Context, *awss3.GetBucketEncryptionInput) (*awss3.GetBucketEncryptionOutput, error)
 	PutObject(context.Context, *awss3.PutObjectInput) (*awss3.PutObjectOutput, error)
 }
 
 const (
-	maxLogged   = 4 << 20   // bytes of a session's log; what follows is not kept
+	maxLogged   = 4 << 20   // bytes of a session's log; the rest is dropped
 	maxLogEvent = 200 << 10 // bytes; AWS's limit is 256 KiB
 	maxStreamed = 32 << 10  // bytes of a streamed event's lines, which JSON makes up to six times as long
 	logInterval = 2 * time.Second
 	logPatience = 30 * time.Second // for an upload
 )
 
-// A sessionLog keeps what a session prints, for CloudWatch Logs and S3. On AWS the instance's agent writes there, so
-// everything is done as the instance's role.
+// A sessionLog keeps what a session prints, for CloudWatch Logs and S3. On AWS, the instance's agent writes the logs, so
+// all calls are made as the instance's role.
 type sessionLog struct {
 	l       *live
 	stop    chan struct{} // ends streaming
@@ -54,12 +54,12 @@ type sessionLog struct {
 	text bytes.Buffer
 	lost bool // text is full
 
-	// Of the goroutine that streams.
+	// Used only by the goroutine that streams.
 	streamed int  // how much of text has been sent
 	failing  bool // the last lines could not be sent
 }
 
-// openLog prepares the log of a session, if its preferences want one. Its error is a reason not to start the session.
+// openLog checks where a session is to be logged, and starts the log. If it returns an error, the session must not start.
 func (l *live) openLog() (*sessionLog, error) {
 	p := &l.plan.preferences
 	ctx, cancel := context.WithTimeout(l.ctx, logPatience)
@@ -138,7 +138,7 @@ func (g *sessionLog) Write(b []byte) (int, error) {
 // controls are the control sequences of terminals, which logs leave out.
 var controls = regexp.MustCompile("\x1b\\[[0-9;?]*[a-zA-Z]|\x1b[()][A-Z0-9]|\x1b[=>78M]|\r|\a")
 
-// plain returns text without what controls a terminal.
+// plain removes control sequences and invalid UTF-8 from text.
 func plain(text []byte) string {
 	return strings.ToValidUTF8(string(controls.ReplaceAll(text, nil)), "")
 }
@@ -171,8 +171,8 @@ type sessionEvent struct {
 	SessionData  []string          `json:"sessionData"`
 }
 
-// sendLines sends the lines that have been completed since the last time, or everything if the session is over. What
-// could not be sent is sent the next time.
+// sendLines sends the lines that have been completed since the last call, or everything if the session is over. Lines that
+// could not be sent are sent by the next call.
 func (g *sessionLog) sendLines(over bool) {
 	for {
 		g.mu.Lock()
@@ -227,7 +227,7 @@ func (g *sessionLog) sendEvent(lines []string) error {
 	return l.s.putLog(ctx, l.rec.Target, l.plan.preferences.CloudWatchLogGroupName, l.rec.ID, string(b))
 }
 
-// report logs that a log could not be written. It does not log what the session printed.
+// report warns that a log could not be written. The warning does not contain the session's output.
 func (g *sessionLog) report(err error) {
 	if err != nil {
 		g.l.s.log.Warn("the log of a session could not be written", "session", g.l.rec.ID, "instance", g.l.rec.Target, "error", err)
@@ -255,7 +255,7 @@ func (g *sessionLog) close() {
 	}
 }
 
-// putLog appends a text to a log stream as an instance's role. It creates the stream and, if the role may, the group.
+// putLog appends a text to a log stream as an instance's role. It creates the stream and, if the role allows it, the group.
 func (s *Service) putLog(ctx context.Context, instance, group, stream, text string) error {
 	if text == "" {
 		return nil

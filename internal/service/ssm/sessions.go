@@ -27,8 +27,8 @@ import (
 // Bounds of sessions.
 const (
 	tokenLife    = time.Minute
-	idleTime     = 20 * time.Minute // unless preferences have another one; Session Manager's default
-	longest      = 24 * time.Hour   // likewise
+	idleTime     = 20 * time.Minute // Session Manager's default; preferences may set another time
+	longest      = 24 * time.Hour   // the most that preferences may set; AWS sets no limit without them
 	maxPerTarget = 50
 	maxEnded     = 200 // ended sessions that are kept per account and region
 )
@@ -86,7 +86,7 @@ func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput
 	return &awsssm.StartSessionOutput{SessionId: aws.String(rec.ID), TokenValue: &token, StreamUrl: aws.String(s.streamURL(rec.ID))}, nil
 }
 
-// admit returns a new session, or nil if its target has too many or the daemon ends.
+// admit returns a new session, or nil if its target has too many sessions or the daemon is shutting down.
 func (s *Service) admit(sc scope, rec sessionRecord, p plan) *live {
 	s.mu.Lock()
 	defer s.mu.Unlock()

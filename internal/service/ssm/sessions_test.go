@@ -374,7 +374,7 @@ func TestCommands(t *testing.T) {
 	testkit.WantErrorWith(t, err, "InvalidParameters", "has no parameter command")
 }
 
-// TestRunningCommandsAreKept checks that the record of a command that is still running outlives any number of others.
+// TestRunningCommandsAreKept checks that the record of a running command is kept, however many other commands are sent.
 func TestRunningCommandsAreKept(t *testing.T) {
 	w := newWorld(t, nil)
 	send := func(script string, targets ...string) string {

@@ -29,10 +29,10 @@ var otherSettings = map[string]bool{
 	"/ssm/parameter-store/default-parameter-tier": true, "/ssm/parameter-store/high-throughput-enabled": true,
 }
 
-// noRole is the value of the setting before anybody has changed it.
+// noRole is the setting's default value.
 const noRole = "$None"
 
-// A settingRecord is a setting that somebody has changed.
+// A settingRecord is a setting that has been changed.
 type settingRecord struct {
 	Value    string
 	Modified time.Time
@@ -103,7 +103,7 @@ func (s *Service) ResetServiceSetting(ctx context.Context, in *awsssm.ResetServi
 	return &awsssm.ResetServiceSettingOutput{ServiceSetting: out}, err
 }
 
-// roleOf returns the ARN of the role in a value of the setting, PATH/NAME, or "" if it names none.
+// roleOf returns the ARN of the role that a value of the setting names as PATH/NAME, or "" if it does not name one.
 func roleOf(account, value string) string {
 	if value == "" || value == noRole {
 		return ""

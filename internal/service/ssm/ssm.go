@@ -2,7 +2,8 @@
 // public ones below /aws/service for machine images (catalog/images) and regions. SecureString
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
 // opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
-// runs scripts on them (commands.go), according to documents (documents.go). Only the composition root imports the package.
+// runs scripts on them (commands.go). Documents (documents.go) define sessions and commands. Only the composition root
+// imports the package.
 package ssm
 
 import (
@@ -37,8 +38,8 @@ type Config struct {
 	// them.
 	Logs Logs
 	S3   S3
-	// Allowed reports whether the caller of ctx could do something to a resource with the given attributes. Nil allows
-	// everything.
+	// Allowed reports whether the caller of ctx is allowed the action of a target, given the resource's attributes. Nil
+	// allows everything.
 	Allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
 	// Fleet has the instances; nil means none. Module replaces it with the daemon's.
 	Fleet Fleet
@@ -65,11 +66,11 @@ type Service struct {
 	endpoint string
 
 	mu      sync.Mutex
-	seen    map[scope]map[string]time.Time // when the agents of instances that run were last connected
+	seen    map[scope]map[string]time.Time // when the agent of each running instance was last connected
 	live    map[string]*live               // sessions by ID
 	cancels map[string]runningCommand      // by ID
-	running int                            // the number of their invocations
-	ending  bool                           // the daemon ends, so nothing new starts
+	running int                            // the number of invocations of these commands
+	ending  bool                           // the daemon is shutting down, so nothing new starts
 	working sync.WaitGroup
 }
 

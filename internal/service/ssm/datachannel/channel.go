@@ -28,7 +28,7 @@ const (
 	window    = 128      // unacknowledged frames, and frames that arrived early
 	maxQueued = 1 << 20  // bytes that the session has not read; the plugin resends one frame in 100 ms, so losing any is slow
 	resendIn  = 300 * time.Millisecond
-	patience  = 5 * time.Second  // before HandshakeComplete is sent again, which the plugin never ignores
+	patience  = 5 * time.Second  // before HandshakeComplete is resent; the plugin never ignores it
 	writeIn   = 10 * time.Second // a client that reads nothing for this long is disconnected
 	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
 )
@@ -51,16 +51,16 @@ type Channel struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	input   []message       // what the client has sent
-	queued  int             // its bytes
+	queued  int             // the size of input in bytes
 	conn    *websocket.Conn // nil while no client is connected
 	closed  bool
 	next    int64 // the next frame's number
 	unacked []sent
 
-	// Of the goroutine that calls receive.
+	// Used only by the goroutine that calls receive.
 	expected int64 // the client's next frame
 	early    map[int64]message
-	shook    *websocket.Conn // that the client's part of the handshake was acknowledged on
+	shook    *websocket.Conn // on which the client's part of the handshake was acknowledged
 	shaken   int64           // the last frame of that part
 
 	writing sync.Mutex
@@ -92,7 +92,7 @@ func New(receive func(payload uint32, data []byte) error) *Channel {
 // Encrypt encrypts all output from now on, and expects encrypted input.
 func (c *Channel) Encrypt(s *Sealer) { c.sealer.Store(s) }
 
-// deliver hands over the payload of a frame.
+// deliver passes the payload of a frame to receive, after decrypting it in an encrypted session.
 func (c *Channel) deliver(m message) error {
 	if s := c.sealer.Load(); s != nil && m.payload == Output {
 		var err error
@@ -187,7 +187,7 @@ func (c *Channel) handle(m message) error {
 	case typeInput:
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if size := len(m.data) + payloadOffset; c.queued+size <= maxQueued { // else it is not acknowledged, so the client sends it again
+		if size := len(m.data) + payloadOffset; c.queued+size <= maxQueued { // otherwise it is not acknowledged, so the client resends it
 			c.input, c.queued = append(c.input, m), c.queued+size
 			c.changed.Broadcast()
 		}
@@ -221,14 +221,14 @@ func (c *Channel) receiveAll() {
 
 // shakes reports whether a frame is the client's part of the handshake.
 //
-// The plugin's listener dies without a word if any frame arrives while it sets up a port session, right after
-// HandshakeComplete. So these frames are acknowledged before that is sent, and once per connection.
+// The plugin's listener stops silently if any frame arrives while it sets up a port session, right after
+// HandshakeComplete. So these frames are acknowledged before HandshakeComplete is sent, and only once per connection.
 // https://github.com/aws/session-manager-plugin/blob/mainline/src/sessionmanagerplugin/session/portsession/muxportforwarding.go
 func (m *message) shakes() bool {
 	return m.payload == HandshakeResponse || m.payload == EncChallengeResponse
 }
 
-// inOrder hands over a frame and those that came before their turn, and acknowledges it.
+// inOrder delivers a frame, and the early frames that follow it, and acknowledges it.
 func (c *Channel) inOrder(m message) error {
 	if m.sequence > c.expected+window || m.sequence > c.expected && len(c.early) >= window {
 		return nil // not acknowledged, so the client sends it again

@@ -163,7 +163,7 @@ func TestOutputSurvivesAConnection(t *testing.T) {
 	}
 }
 
-// TestSlowReaders: a client that acknowledges nothing blocks the sender until the channel is closed.
+// TestSlowReaders checks that a client that acknowledges nothing blocks the sender until the channel is closed.
 func TestSlowReaders(t *testing.T) {
 	c := New(func(uint32, []byte) error { return nil })
 	connect(t, c)
@@ -245,8 +245,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestAcknowledgementsPassWhileInputBlocks: a program that prints much and reads nothing must not stop, whatever the
-// client types.
+// TestAcknowledgementsPassWhileInputBlocks checks that a program that prints a lot and reads nothing does not stop,
+// whatever the client types.
 func TestAcknowledgementsPassWhileInputBlocks(t *testing.T) {
 	release := make(chan struct{})
 	c := New(func(uint32, []byte) error {
@@ -280,8 +280,8 @@ func TestAcknowledgementsPassWhileInputBlocks(t *testing.T) {
 	}
 }
 
-// TestHandshakeIsQuiet checks that the client gets no frame between HandshakeComplete and what it does next: the plugin
-// does not survive one while it sets up a port session.
+// TestHandshakeIsQuiet checks that the client gets no frame between HandshakeComplete and its next own frame: the plugin
+// fails if one arrives while it sets up a port session.
 func TestHandshakeIsQuiet(t *testing.T) {
 	var c *Channel
 	c = New(func(payload uint32, _ []byte) error {

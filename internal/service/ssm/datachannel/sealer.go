@@ -12,7 +12,7 @@ import (
 // encrypter.go: a nonce, followed by the text encrypted by AES-GCM.
 type Sealer struct{ out, in cipher.AEAD }
 
-// NewSealer returns the Sealer of the agent's end, for a data key of 64 bytes. Each direction has a half of it.
+// NewSealer returns the Sealer of the agent's end, for a data key of 64 bytes. Each direction uses one half of it.
 func NewSealer(key []byte) (*Sealer, error) {
 	if len(key) != 64 {
 		return nil, fmt.Errorf("a data key of %d bytes; want 64", len(key))

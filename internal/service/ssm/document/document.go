@@ -1,5 +1,5 @@
-// Package document reads documents of Systems Manager, of the types Session and Command, in JSON and YAML. It checks
-// them, checks their parameters and fills these in. It also has the documents that AWS provides.
+// Package document reads Systems Manager documents of the types Session and Command, in JSON and YAML. It validates
+// documents and the parameters given to them, and fills in the parameters. It also has the documents that AWS provides.
 //
 // It does not store or run anything. Only package ssm imports it.
 package document
@@ -48,7 +48,7 @@ func invalid(format string, args ...any) error {
 	return &Error{"InvalidDocumentContent", fmt.Sprintf(format, args...)}
 }
 
-// An UnsupportedError says that AWS has something that is not implemented here.
+// An UnsupportedError names a feature of AWS's that is not implemented.
 type UnsupportedError struct{ What string }
 
 func (e *UnsupportedError) Error() string { return e.What + " is not implemented" }
@@ -59,12 +59,12 @@ type Document struct {
 	Description string                `json:"description"`
 	Parameters  map[string]*Parameter `json:"parameters"`
 
-	// Of Session documents.
+	// Fields of Session documents.
 	SessionType string         `json:"sessionType"`
 	Inputs      map[string]any `json:"inputs"`
 	Properties  map[string]any `json:"properties"`
 
-	// Of Command documents. Parse turns the second form, of schema 1.2, into the first.
+	// Fields of Command documents. Parse converts RuntimeConfig, which schema 1.2 has, to Steps.
 	Steps         []Step                    `json:"mainSteps"`
 	RuntimeConfig map[string]*runtimeConfig `json:"runtimeConfig"`
 }
@@ -255,8 +255,8 @@ func (d *Document) checkReferences(parts ...any) error {
 	return nil
 }
 
-// Values checks what is given for a document's parameters and returns the values of all of them: strings, lists and
-// so on, according to their types.
+// Values validates the given parameters and returns the values of all of the document's parameters, including defaults:
+// strings, lists and so on, according to their types.
 func (d *Document) Values(given map[string][]string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -339,7 +339,7 @@ func (p *Parameter) value(name string, given []string) (any, error) {
 	}
 }
 
-// Fill replaces the references to parameters in v by their values.
+// Fill replaces the references to parameters in v with their values.
 func Fill(v any, values map[string]any) any {
 	switch v := v.(type) {
 	case string:
@@ -359,7 +359,7 @@ func Fill(v any, values map[string]any) any {
 		for _, e := range v {
 			filled := Fill(e, values)
 			if list, ok := filled.([]any); ok && textual(e) {
-				out = append(out, list...) // a list of commands takes the place of {{ commands }}
+				out = append(out, list...) // {{ commands }} is replaced with all items of its list
 				continue
 			}
 			out = append(out, filled)

@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// The documents that AWS provides, as far as they are implemented. Their contents are written after AWS's
-// documentation: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html
+// The implemented documents of those that AWS provides. Their contents follow AWS's documentation:
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html
 //
 //go:embed aws/*.json
 var files embed.FS
 
-// A Provided is a document of AWS's.
+// A Provided is a document that AWS provides.
 type Provided struct {
 	*Document
 	Name, Type, Content string
 	Created             time.Time
 }
 
-// Shell is the name of the document of sessions that name none. An account may have its own document of the name, with
-// its preferences.
+// Shell is the name of the document for sessions that do not name one. An account may have its own document of that name,
+// which contains its preferences.
 const Shell = "SSM-SessionManagerRunShell"
 
 var provided = func() map[string]*Provided {
@@ -54,8 +54,8 @@ func ByName(name string) (*Provided, bool) {
 	return p, ok
 }
 
-// All returns the documents that AWS provides, sorted by name. That of sessions that name none is not among them: no
-// account has it until somebody changes its preferences.
+// All returns the documents that AWS provides, sorted by name. It omits Shell, which does not exist in an account until
+// somebody creates it to set preferences.
 func All() []*Provided {
 	out := []*Provided{}
 	for _, name := range slices.Sorted(maps.Keys(provided)) {

@@ -26,7 +26,7 @@ type Preferences struct {
 	} `json:"shellProfile"`
 }
 
-// A number is a number that documents give as text.
+// A number is an integer, which documents may write as text.
 type number int
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -106,7 +106,8 @@ type Script struct {
 	Skipped        string
 	Text, Dir      string
 	TimeoutSeconds int
-	// ExitOnFailure says that the steps after this one do not run if it fails, and ExitOnSuccess the same of success.
+	// ExitOnFailure means that the following steps do not run if this one fails, and ExitOnSuccess that they do not run if
+	// it succeeds.
 	ExitOnFailure, ExitOnSuccess bool
 }
 
@@ -154,7 +155,7 @@ func last(list []any) any {
 	return list[len(list)-1]
 }
 
-// applies reports whether a step's precondition holds on Linux.
+// applies reports whether a step's precondition is met on Linux.
 func (s *Step) applies(values map[string]any) bool {
 	for operator, operands := range s.Precondition {
 		if operator != "StringEquals" || len(operands) != 2 {
