@@ -28,7 +28,7 @@ import (
 const (
 	tokenLife    = time.Minute
 	idleTime     = 20 * time.Minute // Session Manager's default; preferences may set another time
-	longest      = 24 * time.Hour   // the most that preferences may set; AWS sets no limit without them
+	longest      = 24 * time.Hour   // the most that preferences may set
 	maxPerTarget = 50
 	maxEnded     = 200 // ended sessions that are kept per account and region
 )
