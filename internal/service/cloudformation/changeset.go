@@ -34,8 +34,8 @@ func setARN(key store.Key, name, id string) string {
 
 func (f *foundSet) arn() string { return setARN(f.key, f.Name, f.ID) }
 
-// execution returns the execution status of the change set. Once it has been executed, the
-// status follows from that of the stack. The change sets of nested stacks are executed with their root's.
+// execution returns the execution status of the change set. Once it has been executed, the status follows from the
+// status of the stack. The change set of a nested stack is executed together with its root change set.
 func (f *foundSet) execution(r store.Reader) cloudformationtypes.ExecutionStatus {
 	if f.Root != "" {
 		root, err := findSet(r, scopeAt(f.key), &f.Root, nil)
@@ -348,7 +348,7 @@ func (s *Service) DeleteChangeSet(ctx context.Context, in *awscloudformation.Del
 		if f.execution(tx) == cloudformationtypes.ExecutionStatusExecuteInProgress {
 			return setStatus("ChangeSet [%s] cannot be deleted while it is executed", f.arn()) // our own wording
 		}
-		// From here on it cannot be executed. If the daemon is killed, its successor completes the deletion.
+		// From here on, the change set cannot be executed. If the daemon is killed, the next one completes the deletion.
 		return changeSets.Update(tx, f.key, func(rec *changeSetRecord) error {
 			rec.Status, rec.Execution = cloudformationtypes.ChangeSetStatusDeleteInProgress, cloudformationtypes.ExecutionStatusUnavailable
 			return nil
@@ -374,7 +374,7 @@ func (s *Service) ExecuteChangeSet(ctx context.Context, in *awscloudformation.Ex
 		case f.Root != "":
 			return invalid("ChangeSet [%s] belongs to a nested stack: execute its root change set [%s]", f.arn(), f.Root) // our own wording
 		case in.ClientRequestToken != nil && f.stack.ChangeSet == f.arn() && f.stack.Operation.Token == op.Token:
-			return nil // an earlier request has done it
+			return nil // an earlier request with the same token has started it
 		case f.Execution != cloudformationtypes.ExecutionStatusAvailable:
 			status := string(f.Status)
 			if f.Status == cloudformationtypes.ChangeSetStatusCreateComplete {

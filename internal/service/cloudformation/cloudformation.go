@@ -42,8 +42,8 @@ type Config struct {
 	Store *store.Store
 	// API makes the calls that create, change and delete resources.
 	API awsapi.API
-	// Assume returns a session of a stack's role, or an error if CloudFormation may not
-	// assume it, which is ErrNoRole if the role does not exist.
+	// Assume returns a session of a stack's role. It returns an error if CloudFormation may not assume the role;
+	// the error is ErrNoRole if the role does not exist.
 	Assume func(ctx context.Context, roleARN, stackARN string) (awsapi.Principal, error)
 	// Deleting is the minimum time that the deletion of a stack takes.
 	Deleting time.Duration

@@ -488,7 +488,8 @@ func TestRights(t *testing.T) {
 	id = *testkit.Must(passer.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("role"), TemplateBody: aws.String(queue), RoleARN: role.Arn}))(t).StackId
 	w.want(t, id, "CREATE_COMPLETE")
 
-	// A caller who may create queues, but neither roles nor deletions: the rollback has the same permissions and fails.
+	// The caller may create queues, but may not create roles or delete anything. The rollback has the same permissions
+	// and fails.
 	half := user("half", `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Action":["cloudformation:*","sqs:CreateQueue","sqs:Get*"],"Resource":"*"}}`)
 	kept := id
 	id = *testkit.Must(half.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("half"), Capabilities: []cloudformationtypes.Capability{"CAPABILITY_IAM"}, TemplateBody: aws.String(

@@ -127,7 +127,7 @@ Q /Tags/1 ADD null {"Key":"c","Value":"d"}`)
 	if d := testkit.Must(poor.DescribeStackDriftDetectionStatus(ctx, &awscloudformation.DescribeStackDriftDetectionStatusInput{StackDriftDetectionId: detection.StackDriftDetectionId}))(t); d.DetectionStatus != "DETECTION_FAILED" || *d.DetectionStatusReason != "Failed to detect drift on resources [G, V]" || d.StackDriftStatus != "DRIFTED" {
 		t.Errorf("%+v", d)
 	}
-	// The permission for the detection itself is for the stack, as the service authorization reference says.
+	// The detection itself needs a permission for the stack, as the service authorization reference says.
 	only := awscloudformation.NewFromConfig(w.user(t, "only", `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"cloudformation:DetectStackDrift","Resource":"`+id+`"},{"Effect":"Allow","Action":"sqs:*","Resource":"*"}]}`))
 	detection = testkit.Must(only.DetectStackDrift(ctx, &awscloudformation.DetectStackDriftInput{StackName: &id, LogicalResourceIds: []string{"Q"}}))(t)
 	if d := testkit.Must(w.DescribeStackDriftDetectionStatus(ctx, &awscloudformation.DescribeStackDriftDetectionStatusInput{StackDriftDetectionId: detection.StackDriftDetectionId}))(t); d.DetectionStatus != "DETECTION_COMPLETE" {

@@ -17,19 +17,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// Dynamic references to plain parameters are resolved whenever a resource's properties are. Those to secrets stay as they
-// are in records, events and comparisons, and are resolved only for the calls on the resource: no secret is stored, and a
-// changed secret does not by itself change a resource.
+// Dynamic references to plain parameters are resolved together with a resource's properties. References to secrets are
+// kept as references in records, events and comparisons, and are resolved only for the calls that act on the resource.
+// So no secret is stored, and a changed secret alone does not change a resource.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html
 
 const (
-	// maxReferences is how many dynamic references a template may have.
+	// maxReferences is the number of dynamic references that a template may have.
 	maxReferences = 60
-	// maxResolved bounds the calls for references that functions make of a few.
+	// maxResolved limits how many references are resolved, because functions can turn a few references into many.
 	maxResolved = 10 * maxReferences
 )
 
-// takesSecure are the properties that can refer to secure strings, of the types that Drydock implements.
+// takesSecure lists the properties that can refer to secure strings, among the types that Drydock implements.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-ssm-secure-strings.html
 var takesSecure = []string{"AWS::IAM::User/Properties/LoginProfile/Password"}
 
@@ -40,7 +40,7 @@ func badReference(reference string) error {
 	return template.Error("Incorrect format is used in the following SSM reference: [" + template.MakeReference(reference) + "]")
 }
 
-// checkReferences checks the dynamic references that a template contains literally.
+// checkReferences checks the dynamic references that appear literally in a template.
 func checkReferences(i *template.Instance) error {
 	n := 0
 	var insecure []string
@@ -86,8 +86,8 @@ func (rt *runtime) Dynamic(reference string) (string, error) {
 	}
 }
 
-// reveal puts the secrets that the properties refer to into them. A nested stack gets the references, because it would
-// store the secrets.
+// reveal replaces the references to secrets in the properties with the secrets. A nested stack gets the references,
+// because it would store the secrets.
 func (r *request) reveal() error {
 	if r.typ == stackTyp {
 		return nil
@@ -106,7 +106,8 @@ func (r *request) reveal() error {
 	return nil
 }
 
-// unrevealed returns the request with the references instead of the secrets, for what is recorded or compared.
+// unrevealed returns the request with references in place of the secrets. It is for properties that are recorded or
+// compared.
 func (r *request) unrevealed() *request {
 	if r.plain == nil {
 		return r
@@ -116,13 +117,13 @@ func (r *request) unrevealed() *request {
 	return &out
 }
 
-// hidden returns a text without the secrets that the request has revealed.
+// hidden returns a text in which the secrets that the request has revealed are masked.
 func (r *request) hidden(text string) string {
 	secrets := slices.Clone(r.secrets)
 	if r.was != nil {
 		secrets = append(secrets, r.was.secrets...)
 	}
-	// A secret may be a part of another one.
+	// The longest secret comes first, because one secret may contain another.
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
 	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "****")
@@ -130,7 +131,7 @@ func (r *request) hidden(text string) string {
 	return text
 }
 
-// A censored error has the text of another error without secrets.
+// A censored error wraps another error and masks the secrets in its text.
 type censored struct {
 	error
 	text string
@@ -139,7 +140,7 @@ type censored struct {
 func (e *censored) Error() string { return e.text }
 func (e *censored) Unwrap() error { return e.error }
 
-// censor returns the error without the secrets that the request has revealed.
+// censor masks the secrets that the request has revealed in the text of an error.
 func (r *request) censor(err error) error {
 	if err == nil {
 		return nil
@@ -168,8 +169,8 @@ func (r *request) secret(reference string) (string, error) {
 	return template.MakeReference(reference), nil
 }
 
-// secretValue returns the value that a reference ID:SecretString:KEY:STAGE:VERSION names. All parts but the first may
-// be missing or empty.
+// secretValue returns the value that a reference ID:SecretString:KEY:STAGE:VERSION names. All parts except the first can
+// be omitted or empty.
 func (r *request) secretValue(reference string) (string, error) {
 	parts := strings.Split(reference, ":")
 	const inARN = 7
@@ -205,7 +206,7 @@ func (r *request) secretValue(reference string) (string, error) {
 	return text, nil
 }
 
-// legacyReason returns the error of a failed call with the text that CloudFormation itself uses.
+// legacyReason words the error of a failed call as CloudFormation words the errors of its own calls.
 // [seen] many reports of "Secrets Manager can't find the specified secret. (Service: AWSSecretsManager; …"
 func (r *request) legacyReason(err error, service string) error {
 	var refused smithy.APIError
@@ -224,6 +225,6 @@ func (r *request) legacyReason(err error, service string) error {
 // refers reports whether a value contains a dynamic reference.
 func refers(v any) bool {
 	found := false
-	_, _ = template.Resolve(v, func(string) (string, error) { found = true; return "", nil }) // it returns no error
+	_, _ = template.Resolve(v, func(string) (string, error) { found = true; return "", nil }) // only the function could fail
 	return found
 }

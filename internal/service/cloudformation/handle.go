@@ -30,8 +30,8 @@ const (
 	bucketPrefix = "cloudformation-waitcondition-"
 	// handleLife is how long the URL can be used.
 	handleLife = 12 * time.Hour
-	// maxSignal bounds the size of a signal to a handle, maxSignals the number of signals to one resource, and
-	// maxReceived what a handle's record keeps of them.
+	// maxSignal limits the size of a signal to a handle, maxSignals the number of signals that a resource keeps, and
+	// maxReceived the total size of the signals that a handle keeps.
 	maxSignal   = 64 << 10
 	maxSignals  = 1000
 	maxReceived = 1 << 20

@@ -32,8 +32,8 @@ type handler struct {
 	read func(r *request) (map[string]any, error)
 	// live lists the attributes that other resources change. They are read each time they are requested.
 	live string
-	// snapshot saves the resource's data before its deletion, if a policy of the resource asks for that. It is nil for
-	// types without snapshots: AWS ignores the policy there (https://github.com/aws/aws-cdk/pull/20668).
+	// snapshot saves the resource's data before the resource is deleted, if its DeletionPolicy is Snapshot. It is nil for
+	// types that do not support snapshots. AWS ignores the policy for them (https://github.com/aws/aws-cdk/pull/20668).
 	snapshot func(r *request) error
 	// remove deletes the resource and waits until it is gone.
 	remove func(r *request) error

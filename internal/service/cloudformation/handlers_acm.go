@@ -17,7 +17,7 @@ func acmHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::CertificateManager::Certificate": made(handler{
 			inPlace: logging + " Tags", update: updateCertificate, settle: settleCertificate,
-			// The records that validated the certificate stay, since other certificates may use them, too.
+			// The validation records are kept, because other certificates may use them, too.
 			// https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/1603
 			remove: one[awsacm.DeleteCertificateOutput](func(r *request) any { return &awsacm.DeleteCertificateInput{CertificateArn: &r.id} }),
 		}, logging+" DomainValidationOptions Tags", func(r *request, in *awsacm.RequestCertificateInput) {
@@ -48,8 +48,8 @@ func (r *request) certificateOptions() *acmtypes.CertificateOptions {
 	return &acmtypes.CertificateOptions{CertificateTransparencyLoggingPreference: preference}
 }
 
-// settleCertificate writes the records that validate the certificate's names into the given hosted zones, and waits
-// until the certificate is issued.
+// settleCertificate creates the records that validate the certificate's names in the given hosted zones, and waits until
+// the certificate is issued.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-certificatemanager-certificate.html
 func settleCertificate(r *request) error {
 	zones := map[string]string{}
@@ -67,7 +67,7 @@ func settleCertificate(r *request) error {
 			return true, nil
 		case acmtypes.CertificateStatusPendingValidation:
 			for _, v := range c.DomainValidationOptions {
-				// A wildcard has the record of its domain.
+				// A wildcard name is validated by the record of its domain.
 				domain := strings.TrimPrefix(*v.DomainName, "*.")
 				if v.ResourceRecord == nil || written[domain] {
 					continue
@@ -84,10 +84,10 @@ func settleCertificate(r *request) error {
 	})
 }
 
-// validate shows the record that validates a name in the stack's events, and writes it into a hosted zone, if one is
-// given.
+// validate shows the record that validates a name in the stack's events. If a hosted zone is given, validate also creates
+// the record there.
 func (r *request) validate(record *acmtypes.ResourceRecord, zone string) error {
-	// [seen] the events of many users who had to create the record
+	// [seen] in the events of many users who had to create the record themselves
 	shown := fmt.Sprintf("Content of DNS Record is: {Name: %s,Type: %s,Value: %s}", *record.Name, record.Type, *record.Value)
 	if rec, _ := r.o.resource(r.logical); rec.Reason != shown {
 		if err := r.o.note(r.logical, true, func(rec *resourceRecord) { rec.Reason = shown }); err != nil {

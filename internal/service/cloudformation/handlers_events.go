@@ -118,7 +118,7 @@ func eventHandlers() map[string]handler {
 		}, func(r *request, _ *awslogs.CreateLogStreamOutput) *string {
 			return aws.String(r.name("LogStreamName", 512))
 		}),
-		// CloudWatch Logs refuses it and says why.
+		// Drydock's CloudWatch Logs refuses every subscription filter with an error that says why.
 		"AWS::Logs::SubscriptionFilter": again("ApplyOnTransformedLogs DestinationArn Distribution EmitSystemFields FieldSelectionCriteria FilterPattern RoleArn", made(handler{
 			remove: one[awslogs.DeleteSubscriptionFilterOutput](func(r *request) any {
 				return &awslogs.DeleteSubscriptionFilterInput{LogGroupName: aws.String(r.text("LogGroupName")), FilterName: aws.String(r.name("FilterName", 512))}

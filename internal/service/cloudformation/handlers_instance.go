@@ -295,7 +295,8 @@ func (r *request) keyPair(name string) (ec2types.KeyPairInfo, error) {
 	return first(out.KeyPairs)
 }
 
-// snapshotVolume makes a snapshot of a volume, unless an earlier run has made it or the volume is gone.
+// snapshotVolume creates a snapshot of a volume and waits until it is complete. It creates none if an earlier run has done
+// so or if the volume no longer exists.
 func snapshotVolume(r *request) error {
 	description := "Created by CloudFormation before the deletion of " + r.id + ", " + r.logical + " of " + r.o.rec.Name // our own wording
 	find := func(in *awsec2.DescribeSnapshotsInput) (id, state string, err error) {

@@ -300,7 +300,7 @@ func otherHandlers() map[string]handler {
 				return *in.Name, err
 			},
 			read: func(r *request) (map[string]any, error) {
-				plain := r.unrevealed() // attributes are recorded
+				plain := r.unrevealed() // because attributes are recorded
 				return map[string]any{"Name": r.id, "Type": plain.text("Type"), "Value": plain.text("Value")}, nil
 			},
 			remove: func(r *request) error {

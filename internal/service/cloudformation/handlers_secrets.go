@@ -23,7 +23,7 @@ func secretHandlers() map[string]handler {
 				return *out.ARN, nil
 			},
 			read: idAs("Id"),
-			// A name can be used again at once after CloudFormation has deleted its secret.
+			// After CloudFormation has deleted a secret, its name can be reused immediately.
 			remove: one[awssm.DeleteSecretOutput](func(r *request) any {
 				return &awssm.DeleteSecretInput{SecretId: &r.id, ForceDeleteWithoutRecovery: aws.Bool(true)}
 			}),
@@ -39,7 +39,7 @@ func secretHandlers() map[string]handler {
 				return &awssm.DeleteResourcePolicyInput{SecretId: aws.String(r.text("SecretId"))}
 			}),
 		}, "", func(*request, *awssm.PutResourcePolicyInput) error { return nil }, func(_ *request, out *awssm.PutResourcePolicyOutput) *string { return out.ARN })),
-		// Secrets Manager records the schedule, but does not run it.
+		// Drydock's Secrets Manager stores the schedule, but does not rotate the secret.
 		"AWS::SecretsManager::RotationSchedule": again(rotationRules, madeWith(handler{
 			read: idAs("Id"),
 			remove: func(r *request) error {
@@ -53,7 +53,7 @@ func secretHandlers() map[string]handler {
 	}
 }
 
-// secretName returns the given name, or a generated one, which does not contain the stack's name.
+// secretName returns the name in the properties, or else a generated name, which does not contain the stack's name.
 func (r *request) secretName() string {
 	if name := r.text("Name"); name != "" {
 		return name
@@ -68,7 +68,7 @@ func smTags(tags []tagRecord) (out []smtypes.Tag) {
 	return out
 }
 
-// newSecretString returns the value of a new version of a secret, or nil if the properties have none.
+// newSecretString returns the value of a new version of a secret, or nil if the properties do not specify one.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-properties-secretsmanager-secret-generatesecretstring.html
 func (r *request) newSecretString() (*string, error) {
 	generate := r.props.Has("GenerateSecretString")
@@ -124,7 +124,7 @@ func updateSecret(r *request) error {
 	}
 	if r.changed("Description", "KmsKeyId", "GenerateSecretString", "SecretString") {
 		_, err := call[awssm.UpdateSecretOutput](r, in)
-		// An earlier run of this update may have made the version, with another password.
+		// An earlier run of this update may have created the version, with another password.
 		if err != nil && !(codeOf(err) == "ResourceExistsException" && r.props.Has("GenerateSecretString")) {
 			return err
 		}

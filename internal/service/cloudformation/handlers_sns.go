@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/cloudformation/template"
 )
 
-// subscriptionAttributes are the properties of a subscription that are attributes in the API.
+// subscriptionAttributes lists the properties of a subscription that the API takes as attributes.
 const subscriptionAttributes = "FilterPolicy FilterPolicyScope RawMessageDelivery RedrivePolicy"
 
 func snsHandlers() map[string]handler {
@@ -109,7 +109,7 @@ func (r *request) subscriptions() (out []awssns.SubscribeInput) {
 	return out
 }
 
-// subscription returns the ARN of a topic's subscription, or "" if there is none for the endpoint.
+// subscription returns the ARN of a topic's subscription for an endpoint, or "" if it does not exist.
 func (r *request) subscription(topic, endpoint string) (string, error) {
 	in := &awssns.ListSubscriptionsByTopicInput{TopicArn: &topic}
 	for {
@@ -132,7 +132,7 @@ func findSubscription(r *request) (string, error) {
 	return r.subscription(r.text("TopicArn"), r.text("Endpoint"))
 }
 
-// updateTopic changes a topic; settle adds subscriptions.
+// updateTopic changes a topic and removes subscriptions. settle adds the new ones.
 func updateTopic(r *request) error {
 	if r.changed("DisplayName") {
 		in := &awssns.SetTopicAttributesInput{TopicArn: &r.id, AttributeName: aws.String("DisplayName"), AttributeValue: aws.String(r.text("DisplayName"))}
@@ -172,7 +172,7 @@ func updateTopic(r *request) error {
 	return err
 }
 
-// setTopicPolicy sets the policy of topics, or their default policy if document is "".
+// setTopicPolicy sets the policy of topics, or restores their default policy if document is "".
 func (r *request) setTopicPolicy(document string, topics []string) error {
 	for _, topic := range topics {
 		_, err := call[awssns.SetTopicAttributesOutput](r, &awssns.SetTopicAttributesInput{TopicArn: &topic, AttributeName: aws.String("Policy"), AttributeValue: &document})

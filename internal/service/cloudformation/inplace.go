@@ -24,8 +24,8 @@ func same(a, b any) bool {
 	return template.Equal(a, b)
 }
 
-// tagChanges returns the tags that an update adds or changes, and the keys of those that it removes. Those that refer to
-// secrets, which may have changed, count as changed, because setting a tag again does no harm.
+// tagChanges returns the tags that an update adds or changes, and the keys of the tags that it removes. A tag that refers
+// to a secret always counts as changed: the secret may have changed, and setting the tag again does no harm.
 func (r *request) tagChanges() (set []tagRecord, gone []string) {
 	now, before := r.tags(), r.was.unrevealed().tags()
 	for _, t := range now {

@@ -71,8 +71,8 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestSnapshots makes a snapshot of a volume that is deleted. Other types ignore the policy, as on AWS. A change that a
-// volume does not support is rolled back.
+// TestSnapshots checks that a snapshot is made of a volume before its deletion. Other types ignore the policy, as on AWS.
+// A change that a volume does not support is rolled back.
 func TestSnapshots(t *testing.T) {
 	w, ctx := newWide(t), t.Context()
 	body := func(more string) string {
@@ -106,7 +106,7 @@ Resources:
 	}
 }
 
-// TestSnapshotRefused keeps a volume whose snapshot cannot be made, whatever the reason.
+// TestSnapshotRefused checks that a volume is kept if its snapshot cannot be made for any reason.
 func TestSnapshotRefused(t *testing.T) {
 	w := newWorld(t)
 	api := &refuser{API: w.front}
@@ -136,7 +136,7 @@ func TestSnapshotRefused(t *testing.T) {
 	}
 }
 
-// TestNotifications sends all events of a stack to a topic, and none of others.
+// TestNotifications checks that all events of a stack, and no others, are sent to its topic.
 func TestNotifications(t *testing.T) {
 	w, ctx := newWide(t), t.Context()
 	topics, queues := awssns.NewFromConfig(w.cfg), awssqs.NewFromConfig(w.cfg)
@@ -190,7 +190,7 @@ func TestNotifications(t *testing.T) {
 	}
 }
 
-// TestNotificationsAreRetried sends the events of a stack although its role cannot be assumed for a while.
+// TestNotificationsAreRetried checks that the events of a stack are sent even if its role cannot be assumed for a while.
 func TestNotificationsAreRetried(t *testing.T) {
 	w := newWorld(t)
 	api := &publishing{API: w.front}
@@ -241,7 +241,7 @@ Resources:
   F: {Type: AWS::Logs::SubscriptionFilter, Properties: {LogGroupName: !Ref G, FilterPattern: '', DestinationArn: 'arn:aws:lambda:us-east-1:111122223333:function:f'}}
 `
 
-// TestRefusedByService fails resources with the services' own reasons.
+// TestRefusedByService checks that resources fail with the services' own reasons.
 func TestRefusedByService(t *testing.T) {
 	w := newWide(t)
 	for name, tt := range map[string]struct{ body, want string }{
@@ -374,7 +374,7 @@ Outputs: {Q: {Value: !Ref Q}, G: {Value: !Ref G}, Copy: {Value: !Ref Copy}, P: {
 	if script := w.script(t, many); !strings.Contains(script, "Q CREATE_FAILED Template error: more than 600 dynamic references") {
 		t.Error(script)
 	}
-	// The one who writes a plain parameter does not choose which secrets the stack's creator reads.
+	// Whoever writes a plain parameter cannot choose which secrets the stack's creator reads.
 	for i, value := range []string{"{{resolve:secretsmanager:text}}", base64.StdEncoding.EncodeToString([]byte("{{resolve:secretsmanager:text}}")), "a{{res"} {
 		name := fmt.Sprintf("/chosen/%d", i)
 		put(name, value, "String")
@@ -392,7 +392,7 @@ Outputs: {Q: {Value: !Ref Q}, G: {Value: !Ref G}, Copy: {Value: !Ref Copy}, P: {
 			}
 		}
 	}
-	// No message repeats a secret, not even one that contains another one.
+	// No message shows a secret, not even one that contains another secret.
 	testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("long"), SecretString: aws.String("hush-3-and-more")}))(t)
 	testkit.Must(secrets.CreateSecret(ctx, &awssm.CreateSecretInput{Name: aws.String("reserved"), SecretString: aws.String("aws:hush")}))(t)
 	for i, tt := range []struct{ properties, plain, secret, want string }{

@@ -110,8 +110,8 @@ func (s *Service) dropSet(ctx context.Context, f *foundSet) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error { changeSets.Delete(tx, f.key); return nil })
 }
 
-// dropOrphans deletes the change sets that an earlier daemon was deleting when it was killed, and those of nested stacks
-// whose root was not stored, because it was killed while it created them.
+// dropOrphans cleans up after an earlier daemon that was killed. It deletes the change sets that the daemon was deleting,
+// and the change sets of nested stacks for which the daemon had not stored the root change set yet.
 func (s *Service) dropOrphans(ctx context.Context) error {
 	begun := s.now()
 	for _, item := range changeSets.All(s.store, store.Scope{}) {

@@ -17,11 +17,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// TestSetsFailTogether interrupts the execution and the deletion of a change set at each of their transactions. A change
-// set that can still be executed must have those of its nested stacks, which no other state may differ from.
+// TestSetsFailTogether interrupts the execution and the deletion of a change set at each of their transactions. As long
+// as a change set can be executed, the change sets of its nested stacks must exist and have the same status.
 func TestSetsFailTogether(t *testing.T) {
-	var left atomic.Int64 // the number of transactions until one fails, if positive
-	var dead atomic.Bool  // whether all fail
+	var left atomic.Int64 // if positive, this many transactions from now one fails
+	var dead atomic.Bool  // whether all transactions fail
 	var kill atomic.Pointer[func(context.Context)]
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true, BeforeCommit: func(ctx context.Context) error {
 		if fn := kill.Load(); fn != nil {
@@ -42,7 +42,7 @@ func TestSetsFailTogether(t *testing.T) {
 	w, ctx := newWorldOn(t, st), t.Context()
 	url := w.put(t, "templates", "inner", inner)
 	body := fmt.Sprintf("Resources:\n  N: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: '%s', Parameters: {V: v}}}\n  M: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: '%[1]s', Parameters: {V: v}}}\n", url)
-	// states returns the execution status of a change set and of those of its nested stacks.
+	// states returns the execution status of a change set and of the change sets of its nested stacks.
 	states := func(id *string) string {
 		set, err := w.DescribeChangeSet(ctx, &awscloudformation.DescribeChangeSetInput{ChangeSetName: id})
 		if err != nil {

@@ -64,7 +64,7 @@ func (s *Service) noteStack(tx *store.Tx, key store.Key, status cloudformationty
 	return events.Create(tx, eventKey(key, n), e)
 }
 
-// nextEvent returns the number of the stack's next event.
+// nextEvent counts another event of the stack and returns its number.
 func (rec *stackRecord) nextEvent() int64 {
 	if rec.Events++; len(rec.NotificationARNs) > 0 {
 		rec.Unpublished++
@@ -141,8 +141,8 @@ func (rec *resourceRecord) shown() string {
 	return rec.shownAs(rec.Type)
 }
 
-// shownAs returns the physical ID that clients see and that Ref returns. A security group without a VpcId is known by
-// its name. https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-ec2-securitygroup.html
+// shownAs returns the physical ID that clients see and that Ref returns. For a security group without a VpcId, it is the
+// group's name. https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-resource-ec2-securitygroup.html
 func (st *resourceState) shownAs(typ string) string {
 	if typ == securityGroup && st.PhysicalID != "" && !st.properties().Has("VpcId") {
 		attributes := &resourceState{Properties: st.Attributes}

@@ -14,8 +14,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// notify sends the new events of a stack to its topics, in order and with the permissions of its operation. After a kill,
-// some are sent twice.
+// notify sends the new events of a stack to its topics, in order and with the permissions of the stack's operation. If
+// the daemon is killed, some events are sent twice.
 func (s *Service) notify(ctx context.Context, key store.Key) (time.Duration, error) {
 	rec, err := stacks.Get(s.store, key)
 	if err != nil || rec.Unpublished == 0 {
@@ -36,13 +36,13 @@ func (s *Service) notify(ctx context.Context, key store.Key) (time.Duration, err
 	for err = nil; next <= rec.Events; next++ {
 		var e eventRecord
 		if e, err = events.Get(s.store, eventKey(key, next)); store.IsNotFound(err) {
-			continue // the stack has been forgotten
+			continue // the stack's events have been deleted
 		} else if err != nil {
 			break
 		}
 		for _, topic := range rec.NotificationARNs {
 			in := &awssns.PublishInput{TopicArn: &topic, Subject: aws.String("AWS CloudFormation Notification"), Message: aws.String(o.notification(&e))}
-			// A topic that refuses the event does not get it later.
+			// An event that a topic refuses is not sent to it again.
 			if _, err := awsapi.Do[awssns.PublishOutput](as, s.cfg.API, in); err != nil && ctx.Err() == nil {
 				s.log.Warn("sending an event of a stack to a topic", "stack", o.arn, "topic", topic, "err", err)
 			}
@@ -58,7 +58,7 @@ func (s *Service) notify(ctx context.Context, key store.Key) (time.Duration, err
 }
 
 // notification returns the message about an event.
-// [seen] messages that users of AWS have published; values are not escaped
+// [seen] in messages that users of AWS have published; the values are not escaped
 func (o *operation) notification(e *eventRecord) string {
 	var b strings.Builder
 	for _, line := range [][2]string{

@@ -198,7 +198,7 @@ func (o *operation) change(ctx context.Context, d *template.Resource, rec resour
 		return err
 	}
 	if !again {
-		// Before the resource counts as changed, so that a rollback has nothing to change back.
+		// This comes before the resource is recorded as changed, so that a rollback has nothing to undo.
 		if err := r.changeable(changed); err != nil {
 			return err
 		}
@@ -277,9 +277,9 @@ func (r *request) changeable(changed []string) error {
 	return nil
 }
 
-// updateInPlace changes a resource from the state in r.was to the state in r, and returns
-// its attributes. A property has changed if its references to secrets have: an update for another reason must not restart
-// an instance or make another password.
+// updateInPlace changes a resource from the state in r.was to the state in r, and returns its attributes. Properties that
+// refer to secrets count as changed only if the references differ. Otherwise an update of another property could restart
+// an instance or generate another password.
 func (r *request) updateInPlace() (map[string]any, error) {
 	h, _ := handlerOf(r.typ)
 	changed, plain := r.differences(), r.props
@@ -290,7 +290,7 @@ func (r *request) updateInPlace() (map[string]any, error) {
 		return nil, err
 	}
 	defer func() { r.props, r.plain = plain, nil }()
-	_ = r.was.reveal() // a secret that the properties no longer name may be gone
+	_ = r.was.reveal() // a secret that only the old properties refer to may no longer exist
 	if h.update != nil && (len(changed) > 0 || r.typ == stackTyp) {
 		if err := h.update(r); err != nil {
 			return nil, r.reason(err)

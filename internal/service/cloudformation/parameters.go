@@ -63,12 +63,12 @@ func notStored(name string) error {
 	return invalid("Unable to fetch parameters [%s] from parameter store for this account.", name)
 }
 
-// inStore reads a parameter from Parameter Store. Its error is notStored only if the parameter does not exist or the
-// caller may not read it.
+// inStore reads a parameter from Parameter Store. It returns notStored if the parameter does not exist, its name is
+// invalid or the caller may not read it, and any other error as it is.
 func (s *Service) inStore(ctx context.Context, name string) (*ssmtypes.Parameter, error) {
 	out, err := awsapi.Do[awsssm.GetParametersOutput](ctx, s.cfg.API, &awsssm.GetParametersInput{Names: []string{name}})
 	switch code := codeOf(err); {
-	case strings.HasPrefix(code, "AccessDenied"), code == "ParameterNotFound", code == "ValidationException": // the last one is about the name
+	case strings.HasPrefix(code, "AccessDenied"), code == "ParameterNotFound", code == "ValidationException": // the last one means that the name is invalid
 		return nil, notStored(name)
 	case err != nil:
 		return nil, err
@@ -78,8 +78,8 @@ func (s *Service) inStore(ctx context.Context, name string) (*ssmtypes.Parameter
 	return &out.Parameters[0], nil
 }
 
-// stored returns a parameter's value from Parameter Store, which must be a list if typ is, or may be either if typ is "".
-// The texts were recorded on AWS by third parties.
+// stored returns a parameter's value from Parameter Store. The value must be a list if typ is a list type, and must not
+// be one otherwise; if typ is "", both are allowed. Third parties recorded the texts of the errors on AWS.
 func (s *Service) stored(ctx context.Context, name, typ string) (string, error) {
 	p, err := s.inStore(ctx, name)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Service) stored(ctx context.Context, name, typ string) (string, error) 
 	case typ != "" && list != (p.Type == ssmtypes.ParameterTypeStringList):
 		return "", invalid("Types for SSM parameters [%s] defined in CFN template and SSM are incompatible", name)
 	case template.Refers(aws.ToString(p.Value)):
-		// The one who wrote the parameter would choose which secrets the deployer reads.
+		// Otherwise, whoever writes the parameter could choose which secrets the deployer reads.
 		return "", invalid("The value of the SSM parameter [%s] contains a dynamic reference, which Drydock does not resolve.", name)
 	}
 	return aws.ToString(p.Value), nil
@@ -123,8 +123,8 @@ func (s *Service) missing(ctx context.Context, t *template.Template, rec *stackR
 	return ""
 }
 
-// exists reports whether an AWS-specific value exists. If the caller may not describe it, the result
-// is the same as if it did not exist.
+// exists reports whether the resource that a value of an AWS-specific type names exists. If the caller may not describe
+// it, the result is the same as if it did not exist.
 func (s *Service) exists(ctx context.Context, typ, v string) bool {
 	if v == "" {
 		return false

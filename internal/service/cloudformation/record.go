@@ -39,7 +39,7 @@ type stackRecord struct {
 	Timeout    time.Duration `json:",omitempty"`
 	Protected  bool          `json:",omitempty"`
 	Events     int64         // how many there have been
-	// Unpublished is how many of the last events have not been sent to the stack's topics.
+	// Unpublished is how many of the latest events have not been sent to the stack's topics yet.
 	Unpublished int64    `json:",omitempty"`
 	RoleARN     string   `json:",omitempty"`
 	Retain      []string `json:",omitempty"` // of the running deletion

@@ -23,7 +23,7 @@ type request struct {
 	logical string
 	typ     string
 	props   *template.Map
-	// plain is what props were before reveal. It is nil if no secrets were revealed.
+	// plain holds the properties with the references that reveal has replaced in props. It is nil before reveal.
 	plain *template.Map
 	// stackTags are the stack's tags.
 	stackTags []tagRecord
@@ -38,7 +38,7 @@ type request struct {
 	service       string // the service called last, for error texts
 	// given holds the attributes that only the response to the creation has.
 	given map[string]any
-	// secrets are those that calls on the resource contain.
+	// secrets are the secrets that reveal has put into props.
 	secrets []string
 }
 

@@ -20,7 +20,7 @@ import (
 type runtime struct {
 	o   *operation
 	ctx context.Context
-	// references is the number of dynamic references so far.
+	// references is the number of dynamic references resolved so far.
 	references int
 }
 

@@ -68,8 +68,8 @@ var schemas = sync.OnceValue(func() map[string]*schema {
 	return out
 })
 
-// checkTypes refuses types without a handler, as AWS refuses unknown types. more are resources that only the processed
-// template has.
+// checkTypes refuses types without a handler, as AWS refuses unknown types. more are the resources that only the
+// processed template has.
 func checkTypes(t *template.Template, more ...*template.Resource) error {
 	var unknown []string
 	serving := providers(t)

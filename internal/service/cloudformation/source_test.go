@@ -210,8 +210,8 @@ Resources:
 	}
 }
 
-// TestInvalidAfterTransforms submits templates that are invalid only once their transforms have run: then AWS has
-// already accepted the request.
+// TestInvalidAfterTransforms submits templates that turn out to be invalid when their transforms have run. AWS has
+// already accepted the request by then.
 func TestInvalidAfterTransforms(t *testing.T) {
 	w, ctx := newRunning(t), t.Context()
 	w.put(t, "parts", "reference", `{"Type": "String", "Value": {"Ref": "Nothing"}}`)

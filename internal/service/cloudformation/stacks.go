@@ -198,8 +198,9 @@ type submission struct {
 	role             *string
 }
 
-// submit checks a submission and makes it the stack's version, in rec. AWS makes these checks before the call
-// returns, but runs transforms and checks their result afterwards. If that fails, submit sets rec.Fault.
+// submit checks a submission and makes it the stack's version, in rec. AWS makes these checks before the call returns,
+// but runs transforms and checks their result afterwards. If a transform or the check of its result fails, submit sets
+// rec.Fault instead of returning an error.
 //
 // [seen] change sets of AWS SAM, whose StatusReason is "Template format error: Unresolved resource dependencies […] in
 // the Resources block of the template" (https://github.com/singledigit/sessions-with-sam/issues/1) or "Requires
@@ -283,7 +284,7 @@ func (s *Service) process(ctx context.Context, key store.Key, rec *stackRecord, 
 	if err != nil {
 		return nil, asInvalid(err)
 	}
-	if err := checkTypes(t, instance.Resources...); err != nil { // loops may have added some
+	if err := checkTypes(t, instance.Resources...); err != nil { // loops may have added resources
 		return nil, err
 	}
 	if err := instance.CheckRules(s.attributes(ctx)); err != nil {

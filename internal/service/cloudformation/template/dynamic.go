@@ -15,8 +15,8 @@ const (
 // MakeReference returns the dynamic reference with a text between "{{resolve:" and "}}".
 func MakeReference(reference string) string { return beginReference + reference + endReference }
 
-// Refers reports whether a text contains the beginning of a dynamic reference, or could together with a text after it.
-// It may be encoded, as Resolve also reads it.
+// Refers reports whether a text contains the beginning of a dynamic reference, or ends with a part of it that another text
+// could complete. Like Resolve, it also looks into text that is encoded as Base64.
 func Refers(text string) bool {
 	if clear, err := base64.StdEncoding.DecodeString(text); err == nil && strings.Contains(string(clear), beginReference) {
 		return true
@@ -49,7 +49,7 @@ func replace(text string, resolve func(reference string) (string, error)) (strin
 	}
 }
 
-// Resolve returns a copy of a value with its dynamic references replaced, also those in texts that Fn::Base64 has
+// Resolve returns a copy of a value with its dynamic references replaced, including those in texts that Fn::Base64 has
 // encoded.
 func Resolve(v any, resolve func(reference string) (string, error)) (any, error) {
 	switch v := v.(type) {
@@ -57,7 +57,7 @@ func Resolve(v any, resolve func(reference string) (string, error)) (any, error)
 		if strings.Contains(v, beginReference) {
 			return replace(v, resolve)
 		}
-		// Only texts that may contain a reference are decoded.
+		// A text that contains no reference stays exactly as it is.
 		if clear, err := base64.StdEncoding.DecodeString(v); err == nil && strings.Contains(string(clear), beginReference) {
 			text, err := replace(string(clear), resolve)
 			return base64.StdEncoding.EncodeToString([]byte(text)), err
@@ -89,7 +89,8 @@ func Resolve(v any, resolve func(reference string) (string, error)) (any, error)
 type DynamicReference struct {
 	// Text is the text between "{{resolve:" and "}}". It may contain variables of Fn::Sub.
 	Text string
-	// Path is the place: the names of properties after TYPE/Properties, without those in lists.
+	// Path is TYPE/Properties followed by the names of the properties that lead to the reference, up to the first list
+	// of objects.
 	Path string
 }
 
@@ -99,14 +100,14 @@ func (r *Resource) DynamicReferences() (out []DynamicReference) {
 	visit = func(v any, path string) {
 		switch v := v.(type) {
 		case string:
-			_, _ = replace(v, func(reference string) (string, error) { // it returns no error
+			_, _ = replace(v, func(reference string) (string, error) { // only the function could fail
 				out = append(out, DynamicReference{reference, path})
 				return "", nil
 			})
 		case []any:
 			for _, e := range v {
 				if _, isMap := e.(*Map); isMap && !strings.Contains(path, "\x00") {
-					visit(e, path+"\x00") // the names below are not shown
+					visit(e, path+"\x00") // the names after this are left out
 					continue
 				}
 				visit(e, path)

@@ -311,7 +311,7 @@ func hasLoops(v any) bool {
 	return false
 }
 
-// computes reports whether a value has a Ref or a Fn::GetAtt whose arguments are functions.
+// computes reports whether a value contains a Ref or a Fn::GetAtt with an argument that is a function.
 func computes(v any) bool {
 	switch v := v.(type) {
 	case *Map:
@@ -329,8 +329,8 @@ func computes(v any) bool {
 	return false
 }
 
-// computed returns the argument of a Ref or a Fn::GetAtt with the functions in it resolved, as far as they do not depend
-// on resources.
+// computed returns the argument of a Ref or a Fn::GetAtt with the functions in it resolved. It returns an error if one of
+// them depends on resources.
 func (x *expander) computed(arg any) (any, error) {
 	switch arg := arg.(type) {
 	case *Map:

@@ -23,14 +23,14 @@ type resolver struct {
 	i    *Instance
 	rt   Runtime
 	made int
-	// attribute is set while rules are evaluated.
+	// attribute is set only while rules are evaluated.
 	attribute Attribute
 }
 
 func (i *Instance) resolver(rt Runtime) *resolver { return &resolver{i: i, rt: rt} }
 
-// Properties resolves the properties of a resource. Functions may have put dynamic references together, so these are
-// resolved last.
+// Properties resolves the properties of a resource. Dynamic references are resolved last, because functions may have
+// composed them.
 func (i *Instance) Properties(r *Resource, rt Runtime) (*Map, error) {
 	v, err := i.Value(r.Properties, rt)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An Attribute returns an attribute of what a parameter of an AWS-specific type names.
+// An Attribute returns an attribute of the resource that a parameter of an AWS-specific type names.
 type Attribute func(typ, id, attribute string) (string, error)
 
 // CheckRules evaluates the assertions of the template's rules for the values of the parameters.
@@ -87,7 +87,7 @@ func (r *resolver) rule(name string, list []any, depth int) (bool, error) {
 	return len(args[1]) > 0 && !slices.ContainsFunc(args[0], func(e any) bool { return !Equal(e, args[1][0]) }), nil
 }
 
-// attributes are the attributes that rules can refer to, besides tags, by the type of the parameter.
+// attributes lists the attributes, other than tags, that rules can refer to, by the type of the parameter.
 // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/intrinsic-function-reference-rules.html#rules-parameter-attributes
 var attributes = map[string][]string{
 	"AWS::EC2::VPC::Id":           {"DefaultNetworkAcl", "DefaultSecurityGroup"},
@@ -98,7 +98,7 @@ var attributes = map[string][]string{
 // TagPrefix precedes the key of a tag in the name of an attribute.
 const TagPrefix = "Tags."
 
-// ofParameters evaluates Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll. Their arguments are literal.
+// ofParameters evaluates Fn::RefAll, Fn::ValueOf and Fn::ValueOfAll. Their arguments must be literal strings.
 func (r *resolver) ofParameters(name string, arg any) (any, error) {
 	list, _ := arg.([]any)
 	if name == "Fn::RefAll" {

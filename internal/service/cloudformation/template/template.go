@@ -54,7 +54,8 @@ type Resource struct {
 
 	condition string
 	explicit  []string
-	// policies are those of DeletionPolicy and UpdateReplacePolicy that functions give. functions has the functions.
+	// policies names the policies, DeletionPolicy or UpdateReplacePolicy, whose values are functions. functions holds
+	// these functions in the same order.
 	policies  []string
 	functions []any
 }
@@ -154,7 +155,7 @@ func Parse(body string) (*Template, error) {
 	return t, err
 }
 
-// Transformed reports whether the template has transforms. Their result is what must be valid.
+// Transformed reports whether the template has transforms. Such a template must be valid only after they have run.
 func (t *Template) Transformed() bool { return len(t.Transforms) > 0 || t.Includes() }
 
 func (t *Template) extended() bool { return slices.Contains(t.Transforms, LanguageExtensions) }

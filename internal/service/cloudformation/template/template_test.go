@@ -240,7 +240,7 @@ Resources:
 	}
 }
 
-// TestRules evaluates the functions that only rules have, with two subnets of a VPC and one of another.
+// TestRules evaluates the functions that only rules have, with two subnets of one VPC and a subnet of another.
 func TestRules(t *testing.T) {
 	const body = `
 Parameters:
