@@ -219,7 +219,7 @@ func causes() []cause {
 		{by: byFargate, code: fargate.ReasonTooLarge, tests: "fargate.txtar"},
 		{by: byFargate, code: fargate.ReasonStorage, tests: "fargate.txtar"},
 
-		// What prevents sessions.
+		// What prevents sessions on machines.
 		{by: byInstance, code: codeInstanceOff, tests: "TestWhySession"},
 		{by: byInstance, code: codeAgentStopped, tests: "TestWhySession"},
 		{by: byInstance, code: codeNoKey, tests: "TestWhySession"},

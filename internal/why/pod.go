@@ -288,8 +288,8 @@ func (c *podChain) refusedAdmission(e *corev1.Event) {
 	c.fail(podAdmission, e.Message, why)
 }
 
-// raisedQuota returns the fix that raises a quota by the request of one pod for each missing pod, and by no more, or
-// nothing if it has that much room by now. says is the API server's " requested: pods=1, used: pods=0, limited: pods=0".
+// raisedQuota returns the fix that raises a quota by the request of one pod for each missing pod and no more. It returns
+// nil if the quota has enough room by now. says is the API server's " requested: pods=1, used: pods=0, limited: pods=0".
 // https://github.com/kubernetes/apiserver/blob/master/pkg/admission/plugin/resourcequota/controller.go
 func raisedQuota(quota *corev1.ResourceQuota, says, namespace string, wanting int) []advice.Fix {
 	amounts := func(name string) map[string]resource.Quantity {
@@ -305,13 +305,13 @@ func raisedQuota(quota *corev1.ResourceQuota, says, namespace string, wanting in
 		return out
 	}
 	used, requested := amounts("used"), amounts("requested")
-	for name, now := range quota.Status.Used { // the event may be old
+	for name, now := range quota.Status.Used { // more recent than the event
 		used[string(name)] = now
 	}
 	if len(requested) == 0 {
 		return oneSketch("raise the quota in the editor, or delete what uses it up", "kubectl edit resourcequota "+quota.Name+namespace)
 	}
-	// lacking returns what all pods together need where a limit is lower.
+	// lacking returns what all pods together need, for the resources whose limit is lower.
 	lacking := func(limits corev1.ResourceList) corev1.ResourceList {
 		out := corev1.ResourceList{}
 		for name, wanted := range requested {
@@ -333,7 +333,7 @@ func raisedQuota(quota *corev1.ResourceQuota, says, namespace string, wanting in
 	}
 	return advice.Try(func(changes []advice.Change) error {
 		after := quota.DeepCopy()
-		if err := json.Unmarshal([]byte(changes[0].Value), after); err != nil { // merges, as kubectl's patch does
+		if err := json.Unmarshal([]byte(changes[0].Value), after); err != nil { // this merges, as kubectl's patch does
 			return err
 		}
 		if more := lacking(after.Spec.Hard); len(more) > 0 {

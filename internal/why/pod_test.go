@@ -263,7 +263,7 @@ func TestRaisedQuota(t *testing.T) {
 		{quota("2", "4"), 3, `"limits.cpu":"3500m","pods":"7"`},
 		{quota("3", "4"), 1, `"pods":"5"`},
 		{quota("2500m", "5"), 1, ""},
-		{quota("3500m", "7"), 1, ""}, // the event is older than the fix
+		{quota("3500m", "7"), 1, ""}, // the quota was raised after the event
 	} {
 		got, want := raisedQuota(tt.quota, says, " --namespace shop", tt.wanting), ""
 		if tt.want != "" {
@@ -273,7 +273,7 @@ func TestRaisedQuota(t *testing.T) {
 			t.Errorf("%v, %d pods are wanting: %+v, want %s", tt.quota.Spec.Hard, tt.wanting, got, want)
 		}
 	}
-	// Others have used it since.
+	// Other pods have used the quota since.
 	full := quota("2500m", "5")
 	full.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5")}
 	if got := raisedQuota(full, says, " --namespace shop", 1); len(got) != 1 || !got[0].Proven || !strings.Contains(got[0].Shell(), `{"pods":"6"}`) {

@@ -34,7 +34,7 @@ const (
 	bySSH = "ssh" // SSH with a key that is on the instance
 )
 
-// The codes of the reasons that are about a machine itself.
+// The reasons that are about a machine itself, and their codes.
 const (
 	byInstance       = "instance"
 	codeInstanceOff  = "InstanceOff"
@@ -48,19 +48,20 @@ const agentUnit = "amazon-ssm-agent"
 
 // The steps of a session, in order.
 const (
-	sessionPermission = "permission" // the caller may start it
-	sessionInstance   = "instance"   // the instance is on
+	sessionPermission = "permission" // the caller may start the session
+	sessionInstance   = "instance"   // the instance is running
 	sessionAgent      = "agent"      // its image has the agent
 	sessionService    = "service"    // the agent runs
 	sessionRole       = "role"       // the instance has credentials
 	sessionNetwork    = "network"    // the agent reaches its endpoints
-	sessionPolicies   = "policies"   // the role, and the endpoints' policies, let it register
+	sessionPolicies   = "policies"   // the policies of the role and the VPC endpoints let the agent register
 	sessionConnected  = "connected"  // the agent has opened its control channel
 	sessionKey        = "key"        // a key is on the instance
 )
 
 // getWhySession explains whether the owner of the access key ?key= (with ?token=) can start a session with the instance
-// or node ?name=, with the document ?document=. The caller's account is the default of ?account=.
+// or node ?name= in the way ?by=. ?document= is the document of a Systems Manager session, and ?from= the Instance Connect
+// endpoint of an SSH connection. ?account= defaults to the caller's account.
 func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 	account, region, name, ok := named(w, r)
 	if !ok {
@@ -115,7 +116,7 @@ func (c *sessionChain) fail(name, evidence string, why *api.Reason) {
 	c.add(name, api.StepFailed, evidence, why)
 }
 
-// pending adds the steps after the last one that cannot be looked at yet.
+// pending adds the remaining steps, which cannot be checked yet.
 func (c *sessionChain) pending() {
 	order := []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionRole, sessionNetwork, sessionPolicies, sessionConnected}
 	if c.By != bySSM {
@@ -126,8 +127,8 @@ func (c *sessionChain) pending() {
 	}
 }
 
-// explain follows the chain. The steps do not depend on each other, so all that fail are shown, and the fix of the
-// first one includes those of the others.
+// explain follows the chain of a Systems Manager session. Most steps do not depend on each other, so every step that fails
+// is shown, and the fix of the first one includes the fixes of the others.
 func (c *sessionChain) explain(ctx context.Context, document string) {
 	c.permission(ctx, document)
 	if !c.instance() || !c.agent() {
@@ -136,7 +137,7 @@ func (c *sessionChain) explain(ctx context.Context, document string) {
 	}
 	agent := c.x.cfg.Machines.Agent(ctx, c.Instance)
 	c.service(agentUnit)
-	if agent == nil { // however it got there: the role is not the only way
+	if agent == nil { // the role may lack permissions, because it is not the only way to register
 		c.ok(sessionRole, c.Role)
 		c.ok(sessionNetwork, strings.Join(c.hosts(), ", "))
 		c.ok(sessionPolicies, "")
@@ -191,7 +192,7 @@ func (c *sessionChain) mayCall(ctx context.Context, service, action string, in a
 	c.fail(sessionPermission, err.Error(), why)
 }
 
-// instance checks that the machine is on and has booted. It returns false if there is nothing to look at.
+// instance checks that the machine is running and has booted. It returns false if the next steps cannot be checked.
 func (c *sessionChain) instance() bool {
 	in, err := c.x.cfg.Machines.Instance(c.Instance)
 	if err != nil {
@@ -221,7 +222,7 @@ func (c *sessionChain) instance() bool {
 	return false
 }
 
-// agent checks that the image has an agent.
+// agent checks that the image has an agent or sshd.
 func (c *sessionChain) agent() bool {
 	m, ok := c.x.cfg.Machines.Machine(c.Instance)
 	if ok && m.Abilities().Has(machine.Terminal) {
@@ -262,7 +263,7 @@ func (c *sessionChain) service(agentUnit string) {
 	})
 }
 
-// role checks that the instance's programs have credentials, and returns whose.
+// role checks that the instance's programs have credentials, and returns their principal.
 func (c *sessionChain) role(ctx context.Context) (awsapi.Principal, bool) {
 	who, err := c.x.cfg.Machines.Identity(ctx, c.in)
 	if err == nil {
@@ -281,12 +282,12 @@ func (c *sessionChain) role(ctx context.Context) (awsapi.Principal, bool) {
 	return who, false
 }
 
-// hosts are the endpoints that the agent needs.
+// hosts returns the endpoints that the agent needs.
 func (c *sessionChain) hosts() []string {
 	return []string{"ssm." + c.Region + ".amazonaws.com", "ssmmessages." + c.Region + ".amazonaws.com"}
 }
 
-// network checks the connections to the agent's endpoints. A fix makes both possible.
+// network checks the connections to the agent's endpoints. A fix makes all of them possible.
 func (c *sessionChain) network(ctx context.Context) bool {
 	q := advice.Connection{Through: c.x.through(ctx, c.Account, c.Region)}
 	for _, h := range c.hosts() {
@@ -345,7 +346,7 @@ func (c *sessionChain) policies(ctx context.Context, who awsapi.Principal, reach
 	return false
 }
 
-// mendAll extends the fixes of the first step that fails with those of the others, because a session needs all.
+// mendAll extends the fixes of the first failed step with the fixes of the others, because a session needs every step.
 func (c *sessionChain) mendAll() {
 	first := c.FirstFailed()
 	if first == nil || first.Reason == nil {
@@ -372,7 +373,7 @@ func (c *sessionChain) mendAll() {
 	}
 }
 
-// explainSSH follows the chain of an SSH connection from the laptop, or through the Connect endpoint from.
+// explainSSH follows the chain of an SSH connection from the laptop, or through the Instance Connect endpoint from.
 func (c *sessionChain) explainSSH(ctx context.Context, from string) {
 	if c.By == byEIC {
 		c.mayCall(ctx, "ec2-instance-connect", "ec2-instance-connect:SendSSHPublicKey", &ec2instanceconnect.SendSSHPublicKeyInput{InstanceId: &c.Instance, InstanceOSUser: aws.String(sshUser)})
@@ -437,7 +438,7 @@ func (c *sessionChain) keys() {
 	n := 0
 	if m, ok := c.x.cfg.Machines.Machine(c.Instance); ok {
 		if files, err := m.Files(); err == nil {
-			data, _ := files.ReadFile(file) // a missing file has no keys
+			data, _ := files.ReadFile(file) // if the file is missing, there are no keys
 			for line := range strings.Lines(string(data)) {
 				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
 					n++
@@ -455,7 +456,8 @@ func (c *sessionChain) keys() {
 	})
 }
 
-// getTry returns the commands that explain why requests of ?account= since ?since= have failed, for `drydock run`.
+// getTry returns the commands that explain why requests with the access key ?key= since ?since= failed because their
+// target was not connected. It is for `drydock run`.
 func (x *Explainer) getTry(w http.ResponseWriter, r *http.Request) {
 	since, err := time.Parse(time.RFC3339Nano, r.URL.Query().Get("since"))
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package why answers `drydock why`: how far a node, a pod, a cluster or a node group has come, whether a connection
-// can be made, why a request was refused, why a stack failed, why no session can be started, and which chain leads from a service account to a role.
-// It gathers the evidence from services, machines and the journal, says which rule stopped the subject of the question,
-// and which command would change that. It changes nothing and decides nothing by itself.
+// can be made, why a request was refused, why a stack failed, why a session cannot be started, and which chain leads from
+// a service account to a role. It gathers the evidence from services, machines and the journal, and says which rule is
+// the cause and which command would change that. It changes nothing and decides nothing by itself.
 //
 // It uses the services through the interfaces below, and only app imports it.
 package why
@@ -121,17 +121,17 @@ type Machines interface {
 	PodSteps(id, namespace, pod string) []node.Step
 	// TryPull returns why an instance could not pull an image.
 	TryPull(ctx context.Context, id, image string) error
-	// Machine returns the computer behind an instance that is on.
+	// Machine returns the machine of an instance that is running.
 	Machine(id string) (machine.Machine, bool)
 	// Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots.
 	Unit(instanceID, unit string) (active, boots bool)
-	// Identity returns whose credentials the programs of an instance have.
+	// Identity returns the principal whose credentials the programs on an instance have.
 	Identity(ctx context.Context, in machine.Instance) (awsapi.Principal, error)
 	// Connect returns why the network refuses a connection from an instance, or nil.
 	Connect(ctx context.Context, in machine.Instance, host string, port int) error
-	// Call returns why a call of an instance's program would fail, or nil.
+	// Call returns why a call by a program on an instance would fail, or nil.
 	Call(ctx context.Context, in machine.Instance, c node.Call) error
-	// Agent returns why an instance's agent of Systems Manager is not connected, or nil.
+	// Agent returns why an instance's SSM Agent is not connected, or nil.
 	Agent(ctx context.Context, instanceID string) error
 	// Permit returns fixes for the calls of an instance that IAM refuses, and the faults that make calls fail.
 	Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision)
@@ -142,7 +142,7 @@ type Journal interface {
 	Query(f journal.Filter) iter.Seq2[journal.Entry, error]
 }
 
-// Authorizer evaluates a refused request again, or one that has not been made.
+// Authorizer evaluates requests that have not been made, and refused requests again.
 type Authorizer interface {
 	Authorize(ctx context.Context, call *awsapi.Call, in any) error
 	Reconsider(ctx context.Context, e authz.Explanation, changes ...policy.Change) policy.Decision
