@@ -126,7 +126,7 @@ func TestACertificateIsIssuedWhenItsRecordsAreThere(t *testing.T) {
 		t.Error("state of a pending certificate", exists, usable)
 	}
 
-	// Nothing tells which one of several zones of one name is delegated to.
+	// If several zones have the same name, Drydock cannot know which of them the name is delegated to.
 	for n := range 8 {
 		testkit.Must(awsroute53.NewFromConfig(w.AWSConfig(w.account)).CreateHostedZone(t.Context(), &awsroute53.CreateHostedZoneInput{Name: aws.String("drydock.dev"), CallerReference: aws.String(strconv.Itoa(n))}))(t)
 	}

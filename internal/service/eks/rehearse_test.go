@@ -29,7 +29,7 @@ func (w *world) rehearse() (eks.Rehearsal, error) {
 	return w.svc.Rehearse(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
 }
 
-// certificateUntil returns a certificate.
+// certificateUntil returns a certificate that expires at a given time.
 func certificateUntil(t *testing.T, end time.Time) []byte {
 	key := testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: end}

@@ -43,8 +43,8 @@ func resolvable(z *zoneRecord, sets []route53types.ResourceRecordSet) *reach.Hos
 }
 
 // CNAME returns the target of a name's CNAME record, without a trailing dot, or "" if the record does not exist. It
-// looks in the most specific public zones that contain the name; there is no telling which one of several zones of one
-// name is delegated to.
+// looks in the most specific public zones that contain the name. If several zones have the same name, it looks in all of
+// them, because Drydock cannot know which one the name is delegated to.
 func (s *Service) CNAME(name string) string {
 	name = asked(name)
 	var closest []store.Item[zoneRecord]

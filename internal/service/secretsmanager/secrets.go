@@ -34,7 +34,7 @@ func (s *Service) CreateSecret(ctx context.Context, in *awssm.CreateSecretInput)
 	if rec.Tags, err = putTags(nil, in.Tags); err != nil {
 		return nil, err
 	}
-	// A repeated request has the token and the value of the first version, and changes nothing.
+	// A repeated request has the same token and value as the first version, and changes nothing.
 	if old, err := s.get(s.store, sc, rec.Name); err == nil {
 		if in.ClientRequestToken != nil && old.Deleted.IsZero() && len(old.Versions) > 0 && old.Versions[0].ID == *in.ClientRequestToken {
 			if d, err := s.draft(ctx, sc, &old, in.ClientRequestToken, in.SecretString, in.SecretBinary); err == nil && d != nil {

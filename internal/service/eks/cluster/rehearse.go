@@ -312,7 +312,7 @@ func webhookProblem(ctx context.Context, client kubernetes.Interface, c admissio
 	if c.Service == nil {
 		return "", nil
 	}
-	var last time.Time // one certificate that is valid may be the one that matters
+	var last time.Time // when the last one expires; the webhook may use any certificate that is still valid
 	for block, rest := pem.Decode(c.CABundle); block != nil; block, rest = pem.Decode(rest) {
 		if cert, err := x509.ParseCertificate(block.Bytes); err == nil && cert.NotAfter.After(last) {
 			last = cert.NotAfter
@@ -328,7 +328,7 @@ func webhookProblem(ctx context.Context, client kubernetes.Interface, c admissio
 	} else if err != nil {
 		return "", err
 	}
-	if service.Spec.Type == corev1.ServiceTypeExternalName { // it has no endpoints
+	if service.Spec.Type == corev1.ServiceTypeExternalName { // such a service has no endpoints
 		return "", nil
 	}
 	slicesOf, err := client.DiscoveryV1().EndpointSlices(c.Service.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + c.Service.Name})

@@ -42,7 +42,7 @@ type Facts struct {
 	// Events are about the pod, or about the failure to create it, oldest first.
 	Events []corev1.Event
 	// If the pod was not created, Wanting is how many pods its controller still has to create, Template is their
-	// template, if known, and Quotas are those of the namespace.
+	// template, if known, and Quotas are the resource quotas of the namespace.
 	Wanting  int
 	Template *corev1.PodTemplateSpec
 	Quotas   []corev1.ResourceQuota
