@@ -48,12 +48,12 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 	}
 	err = m.registers(ctx, in, m.Call)
 	if who, ok := m.hostRole(ctx, in); err != nil && ok && m.registers(ctx, in, m.callAs(who)) == nil {
-		return nil // as AWS's agent, which tries the instance's own role first
+		return nil // AWS's agent, too, uses this role only if the instance's own role fails
 	}
 	return err
 }
 
-// registers returns the error of the first call that an agent needs, made in the given way.
+// registers makes the calls that an agent needs with the given function, and returns the error of the first that fails.
 func (m *Machines) registers(ctx context.Context, in machine.Instance, call func(context.Context, machine.Instance, node.Call) error) error {
 	for _, action := range []string{node.ActionRegisterAgent, node.ActionControlChannel} {
 		if err := call(ctx, in, node.Call{Action: action}); err != nil {
@@ -63,7 +63,8 @@ func (m *Machines) registers(ctx context.Context, in machine.Instance, call func
 	return nil
 }
 
-// broken returns the fault that kills a unit of an instance, or that fills its disk, or nil.
+// broken returns the fault that kills a unit of an instance or, for ami.DiskFull, fills its disk. It returns nil if there
+// is no such fault.
 func (m *Machines) broken(in machine.Instance, unit string) *fault.Fault {
 	kinds := map[string]fault.Kind{"amazon-ssm-agent": fault.Agent, "kubelet": fault.Kubelet, ami.DiskFull: fault.Disk}
 	kind, ok := kinds[unit]
@@ -73,7 +74,7 @@ func (m *Machines) broken(in machine.Instance, unit string) *fault.Fault {
 	return m.cfg.Faults.Instance(kind, in.Account, in.Region, in.ID)
 }
 
-// callAs is Call with credentials of who.
+// callAs returns a function that does what Call does, but with the credentials of who.
 func (m *Machines) callAs(who awsapi.Principal) func(context.Context, machine.Instance, node.Call) error {
 	return func(ctx context.Context, in machine.Instance, c node.Call) error {
 		g := m.calls()
@@ -89,8 +90,8 @@ func (m *Machines) callAs(who awsapi.Principal) func(context.Context, machine.In
 	}
 }
 
-// hostRole returns a session of the role of default host management. Its agents identify the instance by the metadata
-// service.
+// hostRole returns a session of the role for default host management. It returns false if the instance's metadata service
+// is off, because the agent uses it to identify the instance.
 func (m *Machines) hostRole(ctx context.Context, in machine.Instance) (awsapi.Principal, bool) {
 	i, ok := m.cfg.EC2.InstanceByID(in.Account, in.Region, in.ID)
 	if !ok || m.cfg.HostRole == nil || i.MetadataOptions != nil && i.MetadataOptions.HttpEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
@@ -104,8 +105,9 @@ func (m *Machines) Unit(instanceID, unit string) (active, boots bool) {
 	return m.kubelets.Unit(instanceID, unit)
 }
 
-// As returns a context for calls to a service of AWS, such as logs, that the agent on an instance makes as the
-// instance's role or, if it has none, as that of default host management. It returns an error if the instance has no credentials or does not reach the service.
+// As returns a context for calls that the agent on an instance makes to a service of AWS, such as logs. The agent calls as
+// the instance's role or, if the instance has no role, as the role for default host management. As returns an error if
+// the instance has no credentials or cannot reach the service.
 func (m *Machines) As(ctx context.Context, instanceID, service string) (context.Context, error) {
 	in, err := m.Instance(instanceID)
 	if err != nil {

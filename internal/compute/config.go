@@ -70,8 +70,8 @@ type Config struct {
 	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted the CAs that sign its certificates.
 	Endpoint string
 	Trusted  *x509.CertPool
-	// HostRole returns a session of the role with which Systems Manager manages the instances of an account and region
-	// by default, for one of them. It returns false if there is no such role. Nil means that there is none.
+	// HostRole returns an instance's session of the role with which Systems Manager manages the instances of an account
+	// and region by default. It returns false if there is no such role. Nil means that no account has one.
 	HostRole func(ctx context.Context, account, region, instanceID string) (awsapi.Principal, bool)
 	// WhyUnauthorized says why a cluster does not accept a machine's token. named is the cluster that the token was
 	// made for, if known. Step is passed to the runtimes: see [node.Config].
@@ -174,7 +174,7 @@ type Machines struct {
 	network  *guestNetwork
 	scripts  *sandbox.Pool
 	fargates *fargates
-	secret   []byte // of the installation, from which machines' host keys are derived
+	secret   []byte // the installation's secret; the machines' host keys are derived from it
 
 	mu      sync.Mutex
 	running map[string]machine.Instance // by instance ID

@@ -14,21 +14,21 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// ConnectFrom connects a client outside of the machines with a TCP port of an instance, if the network of an account and
-// region lets it: from is the client's address on the internet, or an Instance Connect endpoint with it. to is an
-// instance ID, an address or a name. A refusal is a *node.Refusal. If packets are dropped, it comes after the time in
-// which a program would have given up.
+// ConnectFrom connects a client that is not on a machine to a TCP port of an instance, if the network of the account and
+// region allows it. from is the client's address on the internet, or an Instance Connect endpoint together with that
+// address. to is an instance ID, an address or a name. If the network refuses the connection, the error is a
+// *node.Refusal. If packets are dropped, ConnectFrom waits as long as a program would before it gives up.
 func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from reach.Endpoint, to string, port int) (net.Conn, error) {
 	v, err := m.network.admit(ctx, account, region, from, to, port)
 	if err != nil {
 		return nil, err
 	}
 	id, address, ok := instanceAt(v)
-	if n := len(v.Forward); !ok && n > 0 && v.Forward[n-1].Kind == reach.KindInternet { // nobody answers there
+	if n := len(v.Forward); !ok && n > 0 && v.Forward[n-1].Kind == reach.KindInternet { // no host of the internet answers
 		return nil, m.network.timeOut(ctx, refusal(v, machine.Instance{}, to, port))
 	}
 	if !ok {
-		return nil, refusedBy(to, port) // what AWS manages accepts no such connections here
+		return nil, refusedBy(to, port) // hosts that AWS manages do not accept such connections in Drydock
 	}
 	conn, err := m.enter(ctx, id, address, port, v)
 	if err != nil {
@@ -37,7 +37,7 @@ func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from
 	return m.network.track(conn, machine.Instance{Account: account, Region: region}, to, v), nil
 }
 
-// admit returns the verdict that lets a client connect.
+// admit returns the verdict that allows a client's connection, or an error if the network does not allow it.
 func (n *guestNetwork) admit(ctx context.Context, account, region string, from reach.Endpoint, to string, port int) (*reach.Verdict, error) {
 	flow := reach.Flow{From: from, Protocol: reach.TCP, Port: uint16(port)}
 	check := func(s *reach.Snapshot) *reach.Verdict { return s.CheckName(flow, to) }
@@ -75,7 +75,7 @@ func instanceAt(v *reach.Verdict) (id string, address netip.Addr, ok bool) {
 	return last.ID, last.In.Destination, true
 }
 
-// enter connects to a port of an instance that packets reach.
+// enter connects to a port of an instance. The network has already let the connection through.
 func (m *Machines) enter(ctx context.Context, id string, address netip.Addr, port int, v *reach.Verdict) (net.Conn, error) {
 	computer, ok := m.runtime.Machine(id)
 	if !ok {

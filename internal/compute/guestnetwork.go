@@ -155,7 +155,7 @@ func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host stri
 	return nil, n.timeOut(ctx, refused)
 }
 
-// timeOut returns a refusal after the time in which a program would have given up, if packets are dropped.
+// timeOut returns a refusal. If packets are dropped, it first waits as long as a program would before it gives up.
 func (n *guestNetwork) timeOut(ctx context.Context, refused error) error {
 	var ne net.Error
 	if errors.As(refused, &ne) && ne.Timeout() {

@@ -55,8 +55,8 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 		}}
 	}
 	if !strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {
-		// A simulated machine only reaches AWS, its clusters and other instances. The second kind of names belongs to deleted
-		// clusters.
+		// A simulated machine only reaches AWS, its clusters and other instances. A cluster whose name gets here has been
+		// deleted.
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", g.endpoint)

@@ -17,7 +17,7 @@ func (g *guests) now(ctx context.Context, in machine.Instance) (*reach.Snapshot,
 	return g.machines.network.since(ctx, in.Account, in.Region, time.Now())
 }
 
-// resolve answers as the DNS server of an instance's VPC does.
+// resolve resolves a name as the DNS server of an instance's VPC does.
 func (g *guests) resolve(ctx context.Context, in machine.Instance, name string) ([]netip.Addr, error) {
 	s, err := g.now(ctx, in)
 	if err != nil {
@@ -33,11 +33,11 @@ func (g *guests) resolve(ctx context.Context, in machine.Instance, name string) 
 	return r.Addresses, nil
 }
 
-// errNoEcho says that nothing answers.
+// errNoEcho means that the network lets an echo through, but nothing answers it.
 var errNoEcho = errors.New("no echo")
 
-// ping reports whether a host answers an ICMP echo of an instance, and its address. Public addresses do not: no host of
-// the internet is reached.
+// ping returns a host's address, and an error if the host does not answer an ICMP echo from an instance. Public addresses
+// never answer, because instances do not reach the internet.
 func (g *guests) ping(ctx context.Context, in machine.Instance, host string) (netip.Addr, error) {
 	s, err := g.now(ctx, in)
 	if err != nil {

@@ -130,12 +130,12 @@ func (m *Machines) Reach(ctx context.Context, in machine.Instance, host string, 
 	return (&guestConn{in: in, verdict: v}).origin(), nil
 }
 
-// Connect returns why the network refuses a connection of an instance, at once, or nil.
+// Connect returns why the network refuses a connection from an instance, or nil. It does not wait if packets are dropped.
 func (m *Machines) Connect(ctx context.Context, in machine.Instance, host string, port int) error {
 	return m.calls().connect(ctx, in, host, port)
 }
 
-// Identity returns whose credentials the programs of an instance have.
+// Identity returns the principal whose credentials the programs on an instance have.
 func (m *Machines) Identity(ctx context.Context, in machine.Instance) (awsapi.Principal, error) {
 	creds, err := m.credentials(ctx, in.ID)
 	if err != nil {
