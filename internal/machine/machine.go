@@ -131,8 +131,8 @@ type Command struct {
 	// Terminal is the terminal that the program has as standard input, output and error. Stdin is then what is typed,
 	// Stdout what is shown, and Stderr is not used. Nil means no terminal.
 	Terminal *TerminalSpec
-	// Streamed says that a program without a terminal reads Stdin while it runs, as far as it wants to. Otherwise Stdin
-	// is read to its end before the program starts.
+	// Streamed means that a program without a terminal reads Stdin while it runs, and only as much as it needs. Otherwise
+	// Stdin is read to its end before the program starts.
 	Streamed bool
 }
 
@@ -171,7 +171,7 @@ type Process interface {
 
 type sourceKey struct{}
 
-// WithSource returns a context with which Machine.Dial connects to the machine itself as if from another host.
+// WithSource returns a context with which Machine.Dial connects to the machine itself as if from the given address.
 func WithSource(ctx context.Context, source netip.Addr) context.Context {
 	return context.WithValue(ctx, sourceKey{}, source)
 }

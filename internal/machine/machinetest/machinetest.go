@@ -360,7 +360,7 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 		{"whoami; echo last", "last"},
 		{"\r", "ec2-user\r\nlast\r\n"},
 		{"no-such-program\r", "no-such-program: command not found\r\n"},
-		// Lines longer than a line editor takes at once.
+		// Lines that are longer than the line editor accepts at once.
 		{"echo " + strings.Repeat("é", 5000) + "|wc -c\r", "10001\r\n"},
 		{"cat > long\r" + strings.Repeat("x", 9000) + "\ry\r\x04", "y\r\n"},
 		{"wc -c < long\r", "9003\r\n"},

@@ -41,7 +41,7 @@ type Computer struct {
 	done   chan struct{}  // closed when it has ended
 	runs   sync.WaitGroup // running programs and connection handlers
 
-	connections atomic.Uint32 // made to it so far
+	connections atomic.Uint32 // how many clients have connected to it so far
 	mu          sync.Mutex
 	off         bool // nothing more may start
 	listeners   map[int]Listener
@@ -261,7 +261,7 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 	close(c.up)
 	err = c.cloudInit(ctx, userData, first)
 	if c.image.SSH != nil {
-		_, _ = io.WriteString(c.console, sshd.Announce(c.image.FS)) // a console takes everything
+		_, _ = io.WriteString(c.console, sshd.Announce(c.image.FS)) // writing to the console cannot fail
 	}
 	if err != nil {
 		return err

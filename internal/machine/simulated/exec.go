@@ -85,7 +85,7 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 	job.User, job.Dir = user.Name, cmp.Or(cmd.Dir, user.Home)
 	job.Env = append(environment(user), cmd.Env...)
 	job.Stdin, job.Stdout, job.Stderr = stdin, orDiscard(cmd.Stdout), orDiscard(cmd.Stderr)
-	if streamed { // its programs read like those on a terminal: only when they want to
+	if streamed { // as on a terminal, its programs read only when they need input
 		job.Terminal, job.State = true, &shell.State{Dir: job.Dir}
 	}
 	before := job.FS.Image()
@@ -99,7 +99,7 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 	if err != nil {
 		return res.Status, fmt.Errorf("%w: %w", machine.ErrKilled, err)
 	}
-	if l := res.Login; l != nil { // a shell that reads what follows: ssh HOST sudo -i < script
+	if l := res.Login; l != nil { // the program started a shell, which reads the rest of the input: ssh HOST sudo -i < script
 		if u, ok := accounts.FindUser(c.image.FS, l.User); ok {
 			user = u
 		}
@@ -110,7 +110,7 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 }
 
 // A feed is the standard input of a program that reads it while it runs. Close abandons a pending Read without losing
-// what arrives later.
+// input that arrives later.
 type feed struct {
 	blocks    chan []byte // closed at the end of the input
 	rest      []byte

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFeed checks that what one program does not read goes to the next, and that a pending Read can be abandoned.
+// TestFeed checks that input that one program does not read goes to the next, and that a pending Read can be abandoned.
 func TestFeed(t *testing.T) {
 	r, w := io.Pipe()
 	f := newFeed(t.Context(), r)
@@ -41,7 +41,7 @@ func TestFeed(t *testing.T) {
 	f = newFeed(ctx, strings.NewReader("nobody reads this"))
 	cancel()
 	var out bytes.Buffer
-	if _, err := io.Copy(&out, f); err != nil { // ends, with or without the text
+	if _, err := io.Copy(&out, f); err != nil { // it must end, with or without the text
 		t.Error(err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // A Listener is a program on the machine that listens on a TCP port.
 type Listener struct {
-	// Local means that it only listens on localhost.
+	// Local means that the program only listens on localhost.
 	Local bool
 	// Up reports whether the program is running now. Nil means that it always is.
 	Up func() bool
@@ -37,7 +37,7 @@ func (c *Computer) Listen(port int, l Listener) (stop func()) {
 	}
 }
 
-// Ports returns the TCP ports on which programs listen, and whether only on localhost.
+// Ports returns the TCP ports on which programs listen. The value is true if the program only listens on localhost.
 func (c *Computer) Ports() map[int]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Computer) dialSelf(ctx context.Context, host string, port int, local bo
 	return c.plug(client), nil
 }
 
-// The ports from which Linux connects.
+// The range of ports from which Linux connects.
 const (
 	firstPort = 32768
 	portCount = 28232
@@ -159,7 +159,7 @@ func (p *plugged) Close() error {
 	return p.Conn.Close()
 }
 
-// CloseWrite lets tunnels half-close.
+// CloseWrite lets tunnels close one direction.
 func (p *plugged) CloseWrite() error {
 	if half, ok := p.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestHalfClose: a program can end what it sends and still hear the answer.
+// TestHalfClose checks that a program can stop sending and still receive the answer.
 func TestHalfClose(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

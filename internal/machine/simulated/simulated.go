@@ -72,9 +72,10 @@ type Image struct {
 	Programs []string
 	// CloudInit is cloud-init's version, and DefaultUser is the user who gets the key pair's public key.
 	CloudInit, DefaultUser string
-	// Full reports whether the disk is full; nil means that it is not.
+	// Full reports whether the disk is full. Nil means that it never is.
 	Full func() bool
-	// Prepare updates files that other programs of the machine write all the time, before a program runs. It may be nil.
+	// Prepare runs before a program does, and updates the files that other programs of the machine keep writing to. It may
+	// be nil.
 	Prepare func()
 	// Boot starts the image's services.
 	Boot func()
@@ -86,7 +87,7 @@ type Image struct {
 
 // An SSH is an image's SSH server.
 type SSH struct {
-	Version string      // OpenSSH_8.7
+	Version string      // such as OpenSSH_8.7
 	Running func() bool // whether its service is running
 	Log     func(text string)
 }

@@ -14,7 +14,7 @@ import (
 // sshPort is where the SSH server of an image listens.
 const sshPort = 22
 
-// listenSSH lets the image's SSH server listen. It accepts clients while its service runs.
+// listenSSH makes the image's SSH server listen. The server accepts clients while its service runs.
 func (c *Computer) listenSSH() error {
 	if c.image.SSH == nil {
 		return nil
@@ -42,7 +42,7 @@ func (c *Computer) connectKeys(ctx context.Context, user string) []string {
 	}
 	text, err := imds.Client{Transport: c.rt.cfg.Metadata(c.in.ID)}.Get(ctx, "meta-data/managed-ssh-keys/active-keys/"+user)
 	if err != nil {
-		return nil // there are none, or the metadata service is off
+		return nil // there are no keys, or the metadata service is off
 	}
 	return strings.Split(string(text), "\n")
 }

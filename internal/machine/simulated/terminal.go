@@ -36,10 +36,10 @@ type terminal struct {
 	hungUp    bool          // nothing more will be typed
 	reading   bool          // a line is being edited
 	edited    bool          // part of that line has been typed
-	fed       int           // the bytes of it that the line editor has
-	escape    int           // how many of the next bytes may belong to a key's sequence
-	part      bool          // the editor's last line goes on in the next one
-	cancelled bool          // the editor's last line was ended by Ctrl-C
+	fed       int           // how many bytes of that line the line editor has received
+	escape    int           // how many of the next bytes may belong to an escape sequence
+	part      bool          // the editor's last line continues in the next one
+	cancelled bool          // Ctrl-C ended the editor's last line
 	interrupt chan struct{} // interrupts the running command line; nil if none is running
 	pending   bool          // Ctrl-C was typed while no line was being edited and no command was running
 	history   []string
@@ -48,7 +48,7 @@ type terminal struct {
 // Bounds of a terminal.
 const (
 	maxTyped   = 1 << 20  // bytes typed ahead
-	maxEdited  = 4000     // bytes of a line that the line editor gets at once; it drops what is beyond 4,096 characters
+	maxEdited  = 4000     // bytes of a line that the line editor gets at once; it drops everything beyond 4,096 characters
 	maxCommand = 64 << 10 // bytes of a command with several lines
 	maxHistory = 500
 	maxShells  = 50 // started from one another
@@ -209,10 +209,10 @@ func (t *terminal) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// errCancelled says that a line was ended by Ctrl-C.
+// errCancelled means that Ctrl-C ended a line.
 var errCancelled = errors.New("cancelled")
 
-// line reads one line. If it is long, line returns a part of it, and whole is false.
+// line reads one line. If the line is too long for the line editor, line returns a part of it, and whole is false.
 func (t *terminal) line(prompt string) (text string, whole bool, err error) {
 	t.screen.SetPrompt(prompt)
 	t.mu.Lock()
@@ -289,7 +289,7 @@ func (t *terminal) remember(line string) {
 // onTerminal runs a program on a terminal until it ends.
 func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.User, cmd machine.Command) (int, error) {
 	defer context.AfterFunc(ctx, t.hangUp)()
-	defer t.hangUp()          // or listen would wait for room in typed for good
+	defer t.hangUp()          // otherwise listen could wait for room in typed forever
 	go t.listen(stdinOf(cmd)) // ends when the client hangs up
 	first := loginShell{user: user, name: path.Base(cmp.Or(user.Shell, "/bin/bash")), login: true, env: t.env}
 	dir := cmp.Or(cmd.Dir, user.Home)

@@ -293,7 +293,7 @@ func TestAnswersInManyPieces(t *testing.T) {
 	}
 }
 
-// The token is a presigned call that names the cluster, as the exec plugin of a kubeconfig expects it.
+// The token must be a presigned call that names the cluster, in the form that a kubeconfig's exec plugin returns.
 func TestGetToken(t *testing.T) {
 	out, status := run(t, &service{}, "eks get-token --cluster-name dev --output json")
 	var got struct {

@@ -35,7 +35,7 @@ func ClusterToken(ctx context.Context, creds aws.Credentials, region, cluster st
 	return "k8s-aws-v1." + base64.RawURLEncoding.EncodeToString([]byte(signed)), nil
 }
 
-// clusterToken is aws eks get-token.
+// clusterToken implements aws eks get-token.
 // https://github.com/aws/aws-cli/blob/v2/awscli/customizations/eks/get_token.py
 func (c *command) clusterToken(ctx context.Context, words []string) error {
 	cluster := ""

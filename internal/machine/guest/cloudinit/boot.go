@@ -123,7 +123,7 @@ func (b *boot) moduleFailed(module, what string, err error) {
 	b.warn("util.py", "Running module %s failed: %s", module, err)
 }
 
-// disableRoot are the options of keys for root. https://github.com/canonical/cloud-init/blob/main/cloudinit/ssh_util.py
+// disableRoot holds the options of root's keys. https://github.com/canonical/cloud-init/blob/main/cloudinit/ssh_util.py
 const disableRoot = `no-port-forwarding,no-agent-forwarding,no-X11-forwarding,command="echo 'Please login as the user \"%s\" rather than the user \"root\".';echo;sleep 10;exit 142"`
 
 func (b *boot) run(ctx context.Context, userData []byte, first bool) {

@@ -52,19 +52,19 @@ func Main(ctx context.Context, env childproc.Env) int {
 	}
 }
 
-// A pendingCall is a program that the parent is running for the child: what it has printed since the last take,
-// and its answer.
+// A pendingCall is a program that the parent is running for the child. It holds what the program has printed since the
+// last take, and its answer.
 type pendingCall struct {
 	changed chan struct{} // has room for one
 
 	mu      sync.Mutex
 	printed []byte
 	answer  *answerMessage
-	lost    bool // too much is waiting; the rest is thrown away
+	lost    bool // too much output is waiting, so the rest is discarded
 }
 
-// put never blocks, because the child must go on receiving. It returns true once: when so much has been printed that
-// nobody takes that the program should end.
+// put never blocks, because the child must keep receiving. It returns true once, when so much output is waiting that the
+// program should end.
 func (p *pendingCall) put(a *answerMessage) (full bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +169,7 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 			continue
 		}
 		if call.put(m.Answer) {
-			go c.drop(id, m.Answer.ID) // the parent may be busy
+			go c.drop(id, m.Answer.ID) // sending may block while the parent is busy
 		}
 		if !m.Answer.More {
 			<-c.slots
@@ -241,9 +241,9 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	}
 }
 
-// drop tells the parent that nobody reads what a program prints.
+// drop tells the parent that the output of a program is no longer read.
 func (c *child) drop(job, id int64) {
-	_ = c.tell(message{ID: job, Drop: id}) // a parent that is gone runs nothing
+	_ = c.tell(message{ID: job, Drop: id}) // if the parent is gone, so is the program
 }
 
 // pipedInto reads a program's standard input.

@@ -6,7 +6,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/childproc"
 )
 
-// Greedy is a child that asks for the terminal's input many times at once, and ends when it has it.
+// Greedy is a child that asks for the terminal's input many times without waiting, and ends when the input arrives.
 func Greedy(ctx context.Context, env childproc.Env) int {
 	for {
 		b, err := env.Receive(ctx)

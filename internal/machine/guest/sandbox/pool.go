@@ -209,7 +209,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	calls, stopCalls := context.WithCancel(limited)
 	var running sync.WaitGroup
 	slots := make(chan struct{}, maxPrograms)
-	var programs sync.Map // what cancels a running program, by its ID
+	var programs sync.Map // the cancel functions of the running programs, by ID
 	defer running.Wait()
 	if c, ok := job.Stdin.(io.Closer); ok && job.Terminal {
 		defer c.Close() // a program may still be waiting for input
@@ -224,7 +224,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 			}
 		})
 	}
-	var reading atomic.Bool // the terminal; a child asks only once at a time
+	var reading atomic.Bool // whether the terminal is being read; a correct child does not ask again until it has the input
 	begin := time.Now()
 	tooLate := func() bool { return ctx.Err() == nil && time.Since(begin) >= timeout }
 	for {
@@ -296,7 +296,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	}
 }
 
-// answer runs a program for the child. more sends what it has printed while it still runs.
+// answer runs a program for the child. more sends output while the program still runs.
 func answer(ctx context.Context, job shell.Job, m *callMessage, more func(*answerMessage) error) *answerMessage {
 	a := &answerMessage{ID: m.ID}
 	if job.Outside == nil {
@@ -345,7 +345,7 @@ const maxProgramOutput = 4 << 20
 
 func limit(b *bytes.Buffer) io.Writer { return limited{b} }
 
-// A stream is the standard output of a program that may print something while it runs.
+// A stream is the standard output of a program. Flush sends the output so far while the program still runs.
 type stream struct {
 	limited
 	id   int64

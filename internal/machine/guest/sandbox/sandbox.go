@@ -28,7 +28,7 @@ type message struct {
 	Answer *answerMessage // down: the result of a program that the parent ran
 	Output *outputMessage // up
 	Call   *callMessage   // up: the parent should run this program
-	Drop   int64          // up: nobody reads the output of the program with this ID any more
+	Drop   int64          // up: the output of the program with this ID is no longer read
 	Want   bool           // up: a program is reading the terminal
 	Input  *inputMessage  // down: what was typed
 	End    *endMessage    // up: the script has ended
@@ -70,7 +70,7 @@ type callMessage struct {
 
 type answerMessage struct {
 	ID             int64
-	More           bool // the program goes on: this is what it has printed so far
+	More           bool // the program still runs, and Stdout is what it has printed since the last message
 	Status         int
 	Found          bool
 	Stdout, Stderr []byte

@@ -310,7 +310,7 @@ func TestQueriesOfTheAWSCLIRunInTheChild(t *testing.T) {
 	}
 }
 
-// A child that asks for input again and again has one reader of the terminal.
+// Even if a child keeps asking for input, the terminal has only one reader.
 func TestOneReaderOfATerminal(t *testing.T) {
 	p := newPool(t, sandbox.Config{Args: []string{greedy}})
 	asked, keys := make(chan struct{}), &counted{typed: make(chan struct{})}
@@ -324,7 +324,7 @@ func TestOneReaderOfATerminal(t *testing.T) {
 	}
 }
 
-// counted is a terminal at which nothing is typed at first.
+// counted is a terminal that counts its readers. At first, nothing is typed.
 type counted struct {
 	typed   chan struct{}
 	readers atomic.Int32
@@ -343,7 +343,7 @@ func (f onWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What a program prints is seen while it runs, and it ends when nobody reads it any more.
+// A program's output appears while the program runs, and the program ends when its output is no longer read.
 func TestProgramsThatGoOn(t *testing.T) {
 	p := newPool(t, sandbox.Config{})
 	ended := make(chan struct{}, 4)
@@ -382,7 +382,7 @@ func TestProgramsThatGoOn(t *testing.T) {
 	}
 }
 
-// A program whose output nobody reads, and which goes on, leaves the terminal usable: other programs answer, and Ctrl-C
+// The terminal stays usable while a program keeps running and its output is not read: other programs answer, and Ctrl-C
 // ends the line.
 func TestOutputThatNobodyReads(t *testing.T) {
 	p := newPool(t, sandbox.Config{})

@@ -28,9 +28,9 @@ type Call struct {
 	env  expand.Environ
 }
 
-// A Flusher is the standard output of a program that goes on after it has printed something, such as journalctl -f.
+// A Flusher is the standard output of a program that keeps running after it has printed something, such as journalctl -f.
 type Flusher interface {
-	// Flush shows what was printed so far. Its error says that nothing reads it any more.
+	// Flush passes on what has been printed so far. An error means that the output is no longer read.
 	Flush() error
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// getent supports the databases passwd, group and hosts. What is not in /etc/hosts is left to the machine.
+// getent supports the databases passwd, group and hosts. The machine resolves hosts that are not in /etc/hosts.
 func getent(ctx context.Context, c *Call) int {
 	if len(c.Args) < 2 {
 		c.Fail("wrong number of arguments")

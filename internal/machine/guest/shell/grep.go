@@ -227,7 +227,7 @@ func (g *grepper) file(name, shown string) {
 	g.summary(shown, n)
 }
 
-// follow searches the standard input line by line, because the program before it may go on forever.
+// follow searches the standard input line by line, because the program that writes to it may never end.
 func (g *grepper) follow() {
 	const shown = "(standard input)"
 	in, n := bufio.NewReader(g.c.Stdin), 0
@@ -252,7 +252,7 @@ func (g *grepper) follow() {
 	g.summary(shown, n)
 }
 
-// summary prints what is known of a file at its end.
+// summary prints what grep prints at the end of a file: its name or the number of matches, if asked for.
 func (g *grepper) summary(shown string, n int) {
 	switch {
 	case g.quiet:

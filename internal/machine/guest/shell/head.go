@@ -49,7 +49,7 @@ func head(_ context.Context, c *Call) int {
 	if !ok {
 		return 1
 	}
-	if len(args) == 0 && size == 0 && count >= 0 { // the program before it may go on forever
+	if len(args) == 0 && size == 0 && count >= 0 { // line by line, because the program that writes may never end
 		in := bufio.NewReader(c.Stdin)
 		for ; count > 0; count-- {
 			line, err := in.ReadString('\n')

@@ -312,8 +312,8 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 	return c.shellFail(name, err.Error(), 1), nil
 }
 
-// A redirected is a file that the shell has opened for a command. The interpreter's own commands do not report that a
-// disk is full, and succeed.
+// A redirected is a file that the shell has opened for a command. It reports that the disk is full, because the
+// interpreter's own commands do not, and succeed.
 type redirected struct {
 	io.ReadWriteCloser
 	report   func(error)
@@ -332,10 +332,11 @@ func (r *redirected) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// checked is the prefix of the interpreter's own commands that print to a file. Their arguments cannot name it.
+// checked is the prefix that count gives the interpreter's own commands that print to a file. No script can use it, because
+// it contains a NUL.
 const checked = "checked\x00"
 
-// checkedBuiltin runs a command of the interpreter, and fails if the disk was full.
+// checkedBuiltin runs a command of the interpreter, and fails if the command has found the disk full.
 func (r *redirected) checkedBuiltin(ctx context.Context, hc *interp.HandlerContext, args []string) error {
 	before := r.failures.Load()
 	err := hc.Builtin(ctx, args)

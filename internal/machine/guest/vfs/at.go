@@ -69,7 +69,7 @@ func (f *FS) Truncate(name string, size int64) error {
 	return nil
 }
 
-// Chtime sets when a file was last changed.
+// Chtime sets the modification time of a file.
 func (f *FS) Chtime(name string, t time.Time) error {
 	return f.change("chtimes", name, func(n *inode) { n.modTime = t })
 }

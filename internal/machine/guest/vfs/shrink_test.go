@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestShrinking: a file that has become smaller also takes less memory.
+// TestShrinking checks that a file that has become smaller uses less memory.
 func TestShrinking(t *testing.T) {
 	f := New(DefaultLimits, nil)
 	if err := errors.Join(f.WriteFile("/f", make([]byte, 1<<20), 0o644), f.Truncate("/f", 1)); err != nil {

@@ -62,7 +62,7 @@ func New(limits Limits, now func() time.Time) *FS {
 	return &FS{limits: limits, now: now, root: &inode{mode: fs.ModeDir | 0o755, modTime: now(), children: map[string]*inode{}}, files: 1}
 }
 
-// Used returns how many bytes the files have.
+// Used returns the total size of the files in bytes.
 func (f *FS) Used() int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +80,8 @@ func (f *FS) Limits() Limits {
 	return out
 }
 
-// Fill makes copies of the file system full: see Limits.
+// Fill sets whether the result of Limits leaves no room, so that copies of the file system are full. Writing to the file
+// system itself is not affected.
 func (f *FS) Fill(full bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -191,7 +192,7 @@ func (f *FS) resize(n *inode, size int64) syscall.Errno {
 	}
 	f.bytes += grow
 	if grow <= 0 {
-		n.data = append([]byte(nil), n.data[:size]...) // a slice of the old content would keep all of its memory
+		n.data = append([]byte(nil), n.data[:size]...) // a slice of the old content would keep all its memory in use
 	} else {
 		n.data = append(n.data, make([]byte, grow)...)
 	}
