@@ -43,9 +43,10 @@ type World struct {
 	// PrivateDNSName gets the instance's private DNS name from EC2 as the instance's role, by DescribeInstances. If
 	// nil, Instance.PrivateDNSName is used.
 	PrivateDNSName func(ctx context.Context) (string, error)
-	// Broken reports whether a fault kills a service whenever it runs. Nil means that none does.
+	// Broken reports whether a fault kills a service whenever it runs or, for DiskFull, fills the disk. Nil means that
+	// there are no faults.
 	Broken func(unit string) bool
-	// Surroundings are for the programs that look at the machine.
+	// Surroundings is what the programs that inspect the machine see.
 	Surroundings Surroundings
 	Clock        clock.Clock
 	// Patience divides the waits between the attempts of programs. 1 waits as long as AWS's programs do.
@@ -63,9 +64,9 @@ type Machine struct {
 	services     map[string]*service
 	pids         int // the number of PIDs assigned so far
 	journal      []entry
-	logged       int             // lines that the journal has had
-	written      atomic.Int64    // lines that rsyslog has written
-	grown        chan struct{}   // closed when it has more; nil if nobody waits
+	logged       int             // how many entries have been logged since boot; the oldest may have been dropped
+	written      atomic.Int64    // logged when rsyslog last wrote its log
+	grown        chan struct{}   // closed when the journal grows; nil if nothing waits for that
 	nodeadmFiles []userdata.File // as nodeadm last wrote them
 	kubelet      chan struct{}   // signalled when the kubelet must be (re)started or stopped
 }
@@ -202,8 +203,8 @@ func (m *Machine) Kubelet() (*userdata.Config, error) {
 	return cfg, err
 }
 
-// Configure writes the kubelet's files as nodeadm does at every boot, and starts the kubelet. It does nothing on other
-// images.
+// Configure writes the kubelet's files as nodeadm does at every boot of Amazon Linux 2023, and starts the kubelet. It does
+// nothing on other images.
 func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int) error {
 	if m.In.Image.Family != images.AL2023 {
 		return nil
@@ -228,7 +229,7 @@ func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int) erro
 	return nil
 }
 
-// Reread returns the configuration of a kubelet that starts again, which Configure has configured with cfg.
+// Reread returns the configuration of a restarted kubelet. cfg is the configuration that Configure wrote to its files.
 func (m *Machine) Reread(cfg *userdata.Config) (*userdata.Config, error) {
 	if !m.Active("kubelet") {
 		return nil, ErrNotStarted
@@ -241,7 +242,7 @@ func (m *Machine) Reread(cfg *userdata.Config) (*userdata.Config, error) {
 	return out, err
 }
 
-// failedToStart logs why a kubelet exits at once.
+// failedToStart logs why the kubelet exited at once, unless err is nil.
 func (m *Machine) failedToStart(err error) {
 	if err != nil {
 		m.Klog("kubelet", 'E', "run.go:72", "command failed", "err", err) // k8s.io/component-base/cli, 1.36
@@ -249,7 +250,7 @@ func (m *Machine) failedToStart(err error) {
 	}
 }
 
-// Disk returns the size of the root volume in bytes, and how much of it a view of its files takes.
+// Disk returns the size of the root volume and how much of it a view of its files uses, in bytes.
 func (m *Machine) Disk(files *vfs.FS) (total, used int64) {
 	total = int64(cmp.Or(m.In.DiskGiB, 20)) << 30
 	if m.world.Broken != nil && m.world.Broken(DiskFull) {
@@ -258,7 +259,7 @@ func (m *Machine) Disk(files *vfs.FS) (total, used int64) {
 	return total, files.Used()
 }
 
-// DiskFull is what World.Broken is asked about the root volume.
+// DiskFull is the argument of World.Broken that asks whether the root volume is full.
 const DiskFull = "disk"
 
 // wait sleeps between the attempts of a program.

@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
-// A Sandbox is a pod as containerd has it.
+// A Sandbox is a pod as containerd sees it.
 type Sandbox struct {
 	ID, Name, Namespace string
 	Ready               bool
@@ -40,7 +40,7 @@ func (m *Machine) pods() []Sandbox {
 
 func shortID(id string) string { return id[:min(13, len(id))] }
 
-// ago words a time like crictl.
+// ago formats the age of something as crictl does.
 func (m *Machine) ago(t time.Time) string {
 	switch d := m.world.Clock.Since(t); {
 	case d < time.Second:
@@ -58,7 +58,7 @@ func (m *Machine) ago(t time.Time) string {
 	}
 }
 
-// crictl shows pods, containers and images. Its forms are those of cri-tools 1.3x.
+// crictl shows pods, containers and images in the format of cri-tools 1.3x.
 func (m *Machine) crictl(_ context.Context, c *shell.Call) int {
 	args, options := operandsOf(separated(c.Args[1:], "r"), "rio")
 	if len(args) == 0 {
@@ -153,14 +153,14 @@ func (m *Machine) crictl(_ context.Context, c *shell.Call) int {
 	return 0
 }
 
-// networkReady reports whether some pod has a network of its own, which takes an initialized CNI plugin.
+// networkReady reports whether the CNI plugin is initialized, which aws-node does.
 func (m *Machine) networkReady() bool {
 	return slices.ContainsFunc(m.pods(), func(p Sandbox) bool {
 		return p.Namespace == "kube-system" && strings.HasPrefix(p.Name, "aws-node-") && p.Ready && slices.ContainsFunc(p.Containers, func(k Container) bool { return k.Name == "aws-node" && k.Running })
 	})
 }
 
-// images are those of the containers, sorted.
+// images returns the images of the machine's containers, sorted.
 func (m *Machine) images() []string {
 	var out []string
 	for _, p := range m.pods() {
@@ -175,7 +175,7 @@ func (m *Machine) images() []string {
 // ctr lists containers and images in the namespace k8s.io.
 func (m *Machine) ctr(_ context.Context, c *shell.Call) int {
 	args, options := operandsOf(c.Args[1:], "na")
-	if !strings.Contains(options, "-n") && !strings.Contains(options, "--namespace") { // the default namespace has nothing
+	if !strings.Contains(options, "-n") && !strings.Contains(options, "--namespace") { // the default namespace is empty
 		args = append(args, "")[:min(2, len(args)+1)]
 		options = "none"
 	}

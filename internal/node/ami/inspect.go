@@ -17,26 +17,27 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
 
-// A Surroundings is what programs that look at a machine see of it. Fields that are nil show nothing.
+// A Surroundings is what the programs that inspect a machine see of it. Of a field that is nil, they see nothing.
 type Surroundings struct {
 	Interfaces func() []machine.Interface
 	// InterfaceName returns the name of the interface with a device index.
 	InterfaceName func(device int) string
 	// Subnet returns the range of a subnet.
 	Subnet func(id string) netip.Prefix
-	// Ports returns the TCP ports on which the machine's programs listen, and whether only on localhost.
+	// Ports returns the TCP ports on which the machine's programs listen. The value is true if the program only listens
+	// on localhost.
 	Ports func() map[int]bool
-	// Pods returns what containerd runs.
+	// Pods returns the pods that containerd runs.
 	Pods func() []Sandbox
 	// Resolve resolves a name as the machine's DNS server does.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
-	// Ping reports whether an ICMP echo reaches a host, and its address.
+	// Ping returns a host's address, and an error if the host does not answer an ICMP echo.
 	Ping func(ctx context.Context, host string) (netip.Addr, error)
 	// Connect opens a TCP connection and closes it.
 	Connect func(ctx context.Context, host string, port int) error
 }
 
-// inspectors are the programs that look at the machine.
+// inspectors are the programs that inspect the machine.
 var inspectors = map[string]func(*Machine, context.Context, *shell.Call) int{
 	"ip": (*Machine).ip, "ss": (*Machine).ss, "ps": (*Machine).ps, "top": (*Machine).top, "df": (*Machine).df, "free": (*Machine).free,
 	"uptime": (*Machine).uptime, "hostnamectl": (*Machine).hostnamectl, "iptables": (*Machine).iptables, "iptables-save": (*Machine).iptables, "nft": (*Machine).nft,
@@ -55,7 +56,7 @@ func (m *Machine) inspector(name string) func(context.Context, *shell.Call) int 
 // A link is a network interface as Linux shows it.
 type link struct {
 	name, mac string
-	address   netip.Prefix // the zero Prefix if it has none
+	address   netip.Prefix // the zero Prefix if the interface has no IPv4 address
 }
 
 func (m *Machine) links() []link {
@@ -81,7 +82,7 @@ func (m *Machine) links() []link {
 	return out
 }
 
-// ip shows addresses, links and routes in the forms of iproute2.
+// ip shows addresses, links and routes in the format of iproute2.
 func (m *Machine) ip(_ context.Context, c *shell.Call) int {
 	brief, words := false, []string{}
 	for _, a := range c.Args[1:] {
@@ -172,7 +173,7 @@ func last(p netip.Prefix) netip.Addr {
 	return netip.AddrFrom4(b)
 }
 
-// programsAt are the programs that listen on ports.
+// programsAt maps TCP ports to the programs that listen on them.
 var programsAt = map[int]string{22: "sshd", 10248: "kubelet"}
 
 // ss lists the listening TCP sockets.
@@ -208,7 +209,7 @@ func (m *Machine) ss(_ context.Context, c *shell.Call) int {
 		}
 		fmt.Fprintln(w)
 	}
-	_ = w.Flush() // the reader may be closed
+	_ = w.Flush() // the output may no longer be read
 	return 0
 }
 
@@ -219,7 +220,7 @@ type process struct {
 	since   time.Time
 }
 
-// processes are init, the running services, and the program that asks.
+// processes returns init, the running services and the program that c runs, ordered by PID.
 func (m *Machine) processes(c *shell.Call) []process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,7 +236,7 @@ func (m *Machine) processes(c *shell.Call) []process {
 	return append(out, process{highest + 1, strings.Join(c.Args, " "), m.world.Clock.Now()})
 }
 
-// daemonCommand returns the command line of a service, as in its unit.
+// daemonCommand returns the command line of a service as ps shows it.
 func daemonCommand(unit string) string {
 	if c, ok := map[string]string{
 		"amazon-ssm-agent": "/usr/bin/amazon-ssm-agent", "chronyd": "/usr/sbin/chronyd -F 2", "containerd": "/usr/bin/containerd", "crond": "/usr/sbin/crond -n",
@@ -247,7 +248,7 @@ func daemonCommand(unit string) string {
 	return unit
 }
 
-// ps knows the forms ps, ps aux, ps -ef and ps -e. Simulated programs take no time and no memory.
+// ps supports ps, ps aux, ps -ef and ps -e. Simulated programs use no CPU time and no memory.
 func (m *Machine) ps(_ context.Context, c *shell.Call) int {
 	all := m.processes(c)
 	form := strings.TrimLeft(strings.Join(c.Args[1:], ""), "-")
@@ -296,7 +297,7 @@ func (m *Machine) uptime(_ context.Context, c *shell.Call) int {
 	return 0
 }
 
-// top shows one screen in batch mode. There are no full-screen programs.
+// top shows one screen in batch mode, because full-screen programs are not supported.
 func (m *Machine) top(_ context.Context, c *shell.Call) int {
 	if !slices.ContainsFunc(c.Args[1:], func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "b") }) {
 		return c.Fail("simulated nodes have no full-screen programs; use top -b -n 1")
@@ -316,7 +317,7 @@ func (m *Machine) top(_ context.Context, c *shell.Call) int {
 	return 0
 }
 
-// free shows the machine's memory. Simulated programs take none.
+// free shows the machine's memory. Simulated programs use none.
 func (m *Machine) free(_ context.Context, c *shell.Call) int {
 	unit := int64(1024)
 	for _, a := range c.Args[1:] {
@@ -392,7 +393,7 @@ func (m *Machine) hostnamectl(_ context.Context, c *shell.Call) int {
 	return 0
 }
 
-// noRules says what iptables and nft cannot show.
+// noRules explains why iptables and nft show no rules.
 const noRules = "simulated nodes forward no packets, so kube-proxy writes no rules here; drydock why reach shows what the network lets through"
 
 func (m *Machine) iptables(_ context.Context, c *shell.Call) int {

@@ -77,12 +77,12 @@ type selection struct {
 	since      time.Time
 	identifier string
 	grep       *regexp.Regexp
-	after      int    // only the lines after that many
-	format     string // of -o
+	after      int    // skip this many entries, counted from boot
+	format     string // the argument of -o
 }
 
-// lines returns the journal of units, or of all units if none are given. logged is how many lines there have been so
-// far, and grown is closed when there are more.
+// lines returns the selected lines of the journal. logged is how many entries there have been since boot, and grown is
+// closed when there are more.
 func (m *Machine) lines(s selection) (out []string, logged int, grown <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +118,7 @@ func (m *Machine) lines(s selection) (out []string, logged int, grown <-chan str
 	return out, m.logged, m.grown
 }
 
-// Journal returns the journal of a unit, oldest line first; of all units for "".
+// Journal returns the journal of a unit, or of all units if unit is "", oldest line first.
 func (m *Machine) Journal(unit string) []string {
 	s := selection{}
 	if unit != "" {
@@ -128,7 +128,7 @@ func (m *Machine) Journal(unit string) []string {
 	return out
 }
 
-// messagesLog is where rsyslog writes the journal, and maxMessages how many of its last lines are kept here.
+// messagesLog is the file to which rsyslog writes the journal, and maxMessages is how many of the last lines it has here.
 const (
 	messagesLog = "/var/log/messages"
 	maxMessages = 500
@@ -140,11 +140,11 @@ func (m *Machine) WriteMessages() {
 	if !m.Active("rsyslog") || m.written.Swap(int64(logged)) == int64(logged) {
 		return
 	}
-	_ = m.FS.WriteFile(messagesLog, []byte(strings.Join(lines[max(0, len(lines)-maxMessages):], "\n")+"\n"), 0o600) // a full disk has no log
+	_ = m.FS.WriteFile(messagesLog, []byte(strings.Join(lines[max(0, len(lines)-maxMessages):], "\n")+"\n"), 0o600) // if the disk is full, there is no log
 }
 
 // separated returns a command's arguments with combined short options separated: -fu kubelet becomes -f -u kubelet.
-// An option in valued takes the rest of its word.
+// An option in valued takes the rest of its word as its value.
 func separated(args []string, valued string) []string {
 	var out []string
 	for _, a := range args {
@@ -163,7 +163,8 @@ func separated(args []string, valued string) []string {
 	return out
 }
 
-// journalctl shows the journal of this boot. With -f it goes on until ctx ends, if its output is read meanwhile.
+// journalctl shows the journal of this boot. With -f, it continues until ctx ends or its output is no longer read, if the
+// output is a shell.Flusher.
 func (m *Machine) journalctl(ctx context.Context, c *shell.Call) int {
 	s := selection{units: map[string]bool{}}
 	n, reverse, follow := -1, false, false

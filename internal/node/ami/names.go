@@ -17,7 +17,7 @@ import (
 // resolver is the DNS server in /etc/resolv.conf.
 const resolver = "169.254.169.253"
 
-// resolve returns a name's addresses. silent means that no server answers.
+// resolve returns a name's addresses. silent means that the DNS server does not answer.
 func (m *Machine) resolve(ctx context.Context, name string) (all []netip.Addr, silent bool) {
 	if m.world.Surroundings.Resolve == nil {
 		return nil, true
@@ -27,7 +27,8 @@ func (m *Machine) resolve(ctx context.Context, name string) (all []netip.Addr, s
 	return all, ok && de.IsTimeout
 }
 
-// operands returns a command's arguments without options. Options in valued take the next word.
+// operandsOf returns a command's arguments without its options, and the options as one string. An option in valued takes
+// the next word, which is left out.
 func operandsOf(args []string, valued string) (out []string, options string) {
 	for i := 0; i < len(args); i++ {
 		if !strings.HasPrefix(args[i], "-") && !strings.HasPrefix(args[i], "+") && !strings.HasPrefix(args[i], "@") {
@@ -42,7 +43,7 @@ func operandsOf(args []string, valued string) (out []string, options string) {
 	return out, options
 }
 
-// dig asks for addresses only.
+// dig supports only queries for addresses.
 func (m *Machine) dig(ctx context.Context, c *shell.Call) int {
 	names, options := operandsOf(c.Args[1:], "tcpqx")
 	names = slicesWithout(names, "A", "IN", "ANY")
@@ -114,7 +115,7 @@ func (m *Machine) nslookup(ctx context.Context, c *shell.Call) int {
 	return 0
 }
 
-// getent is for hosts that are not in /etc/hosts: the shell's own getent comes here then.
+// getent resolves hosts. The shell's own getent calls it for hosts that are not in /etc/hosts.
 func (m *Machine) getent(ctx context.Context, c *shell.Call) int {
 	status := 0
 	for _, name := range c.Args[2:] {
@@ -140,7 +141,7 @@ func (m *Machine) getent(ctx context.Context, c *shell.Call) int {
 	return status
 }
 
-// ping sends echoes as far as the network lets ICMP through.
+// ping sends ICMP echoes, which a host only answers if the network lets them through.
 func (m *Machine) ping(ctx context.Context, c *shell.Call) int {
 	count, host := 4, ""
 	args := separated(c.Args[1:], "cwWisI")
@@ -192,7 +193,7 @@ func (m *Machine) ping(ctx context.Context, c *shell.Call) int {
 	return 0
 }
 
-// nc only tests whether a TCP port can be reached.
+// nc supports only testing whether a TCP port can be reached.
 func (m *Machine) nc(ctx context.Context, c *shell.Call) int {
 	args, options := operandsOf(separated(c.Args[1:], "wi"), "wi")
 	if len(args) != 2 || !strings.Contains(options, "z") {

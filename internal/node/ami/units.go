@@ -136,7 +136,7 @@ func (m *Machine) start(unit string) {
 	}
 }
 
-// begin marks a unit as started, and reports whether it was not.
+// begin marks a unit as running. It returns false if the unit was already running.
 func (m *Machine) begin(unit string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +216,8 @@ func (m *Machine) names() []string {
 // Boots reports whether a unit starts when the machine boots.
 func (m *Machine) Boots(unit string) bool { return enabledWord(m.FS, unit) == "enabled" }
 
-// Refresh kills a unit that a fault does not let run, and starts it again when the fault is over, as systemd does.
+// Refresh kills a unit if there is a fault that does not let it run, and starts the unit again when the fault is over, as
+// systemd does.
 func (m *Machine) Refresh(unit string) {
 	if m.world.Broken == nil {
 		return

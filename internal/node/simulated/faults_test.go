@@ -16,7 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// Faults kill the kubelet and fill the disk, until they are cleared.
+// Faults kill the kubelet and fill the disk until they are cleared.
 func TestFaultsOfAMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -41,7 +41,7 @@ type instance struct {
 	steps map[string]node.Step
 	// podSteps are what holds pods back, by namespace/name.
 	podSteps map[string][]node.Step
-	// current is the kubelet that runs, or nil, and sandboxes are the pods of the last one.
+	// current is the running kubelet, or nil. sandboxes are the pods that the previous kubelet left running.
 	current   *kubelet
 	sandboxes []ami.Sandbox
 }
@@ -157,10 +157,10 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 	}
 }
 
-// errKubeletStopped says that someone has stopped the kubelet on the machine.
+// errKubeletStopped means that the kubelet was stopped on the machine.
 var errKubeletStopped = errors.New("kubelet.service is not running on the instance")
 
-// broken returns the fault that kills a unit, or nil.
+// broken returns the fault that kills a unit or, for ami.DiskFull, fills the disk. It returns nil if there is none.
 func (m *instance) broken(unit string) *fault.Fault {
 	if m.rt.options.Broken == nil {
 		return nil

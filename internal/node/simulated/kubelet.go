@@ -77,8 +77,8 @@ type kubelet struct {
 	ipam           *ipamd
 	pods           map[types.UID]*pod
 	events         eventQueue
-	asks           chan func() // run by the goroutine of run
-	ended          chan struct{}
+	asks           chan func()   // functions for the goroutine of run to call
+	ended          chan struct{} // closed when run has ended
 
 	ready      bool // as the Node object says
 	lease      *coordinationv1.Lease
@@ -90,9 +90,9 @@ type kubelet struct {
 	// complaintDue is when the kubelet next logs that there is no network.
 	complaintDue time.Time
 
-	pressure        bool // the node reports that its disk is full
-	pressureChanged bool // since the last status that was written
-	fullAt          time.Time
+	pressure        bool      // the node reports that its disk is full
+	pressureChanged bool      // pressure has changed since the last reported status
+	fullAt          time.Time // when the disk was last seen full
 	evictDue        time.Time
 }
 

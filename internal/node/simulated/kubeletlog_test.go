@@ -16,8 +16,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
-// The kubelet's journal has its story, in its own words, and goes on after boot. Its files are nodeadm's, and a
-// restart reads them again.
+// The journal has what a real kubelet logs, also after boot. The kubelet's files are those that nodeadm writes, and a
+// restarted kubelet reads them again.
 func TestKubeletsStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -11,13 +11,13 @@ import (
 // The kubelet's eviction manager.
 // https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/
 const (
-	// evictInterval is how often the kubelet looks at the disk and evicts a pod.
+	// evictInterval is how often the kubelet evicts a pod while the disk is full.
 	evictInterval = 10 * time.Second
-	// pressureTransition is how long a node reports a pressure after it is over.
+	// pressureTransition is how long a node keeps reporting disk pressure after it is over.
 	pressureTransition = 5 * time.Minute
 )
 
-// faults applies what drydock fault breaks on the machine: the kubelet is killed, or its disk is full.
+// faults applies the faults of the machine: it kills the kubelet, or reports a full disk and evicts pods.
 func (k *kubelet) faults() {
 	if k.m.rt.options.Broken == nil {
 		return
@@ -47,9 +47,9 @@ func (k *kubelet) faults() {
 	}
 }
 
-// evict ends the pod that has started last.
+// evict evicts the pod that started last.
 //
-// AWS deviation: the kubelet ranks pods by their use of the disk, and pods here use none.
+// AWS deviation: the kubelet ranks pods by their disk usage, but simulated pods use no disk space.
 func (k *kubelet) evict(now time.Time) {
 	var last *pod
 	for _, p := range k.pods {

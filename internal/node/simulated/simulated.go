@@ -50,11 +50,12 @@ type Options struct {
 	// HTTP is an instance's way to reach AWS and everything else by HTTP. An error says why its network does not
 	// allow that. If nil, the instance has no network.
 	HTTP func(in machine.Instance) http.RoundTripper
-	// Resolve, Ping and Subnet show an instance its network: see ami.Surroundings. They may be nil.
+	// Resolve, Ping and Subnet let an instance's programs inspect its network: see ami.Surroundings. They may be nil.
 	Resolve func(ctx context.Context, in machine.Instance, name string) ([]netip.Addr, error)
 	Ping    func(ctx context.Context, in machine.Instance, host string) (netip.Addr, error)
 	Subnet  func(in machine.Instance, id string) netip.Prefix
-	// Broken returns the fault that kills a systemd unit of an instance, or that fills its disk (ami.DiskFull), or nil.
+	// Broken returns the fault that kills a systemd unit of an instance or, for ami.DiskFull, fills its disk. It returns nil
+	// if there is no such fault.
 	Broken func(in machine.Instance, unit string) *fault.Fault
 	// DescribeCluster calls EKS as the instance's role, through its network, for what a node needs to know about a
 	// cluster. If nil, EKS cannot be reached.

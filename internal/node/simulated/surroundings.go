@@ -11,7 +11,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/ami"
 )
 
-// surroundings is what programs that look at the machine see of it.
+// surroundings returns what the programs that inspect the machine see of it.
 func (m *instance) surroundings(interfaceName func(int) string) ami.Surroundings {
 	s := ami.Surroundings{
 		Interfaces: m.computer.Attached, InterfaceName: interfaceName, Ports: m.computer.Ports, Pods: m.running,
@@ -36,8 +36,8 @@ func (m *instance) surroundings(interfaceName func(int) string) ami.Surroundings
 	return s
 }
 
-// show makes a kubelet the one whose pods programs see, and hide keeps what it leaves behind: containers outlive their
-// kubelet.
+// show makes the pods of a kubelet visible to programs. When the kubelet ends, hide keeps a copy of its pods, because
+// containers outlive the kubelet.
 func (m *instance) show(k *kubelet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +51,7 @@ func (m *instance) hide(k *kubelet) {
 	m.current, m.sandboxes = nil, k.sandboxes()
 }
 
-// running returns what containerd runs.
+// running returns the pods that containerd runs.
 func (m *instance) running() []ami.Sandbox {
 	m.mu.Lock()
 	k, left := m.current, m.sandboxes
@@ -68,7 +68,7 @@ func (m *instance) running() []ami.Sandbox {
 	}
 }
 
-// sandboxes describes the pods that have a sandbox. Only the goroutine of run may call it, or its successor.
+// sandboxes returns the pods that have a sandbox. Only the goroutine of run may call it.
 func (k *kubelet) sandboxes() []ami.Sandbox {
 	var out []ami.Sandbox
 	for _, p := range k.pods {

@@ -25,7 +25,7 @@ type system struct {
 	ami   *ami.Machine
 	again bool // the kubelet was restarted while it ran
 	began bool // a kubelet has run in this boot
-	// booted is the configuration with which nodeadm has started the kubelet in this boot, or nil.
+	// booted is the configuration with which nodeadm started the kubelet in this boot, or nil.
 	booted *userdata.Config
 }
 
@@ -162,7 +162,7 @@ func (os *system) logFailure(k *kubelet, err error) {
 	os.klog('E', "kubelet_node_status.go:108", "Unable to register node with API server", "err", k.said(err, "Post", "/api/v1/nodes"), "node", k.name)
 }
 
-// said words an error of a call of the API as client-go does.
+// said formats the error of a call to the API server as client-go does.
 func (k *kubelet) said(err error, verb, path string) string {
 	if _, ok := errors.AsType[*credentialsError](err); ok {
 		return fmt.Sprintf("%s %q: getting credentials: exec: executable aws failed with exit code 255", verb, k.endpoint+path)

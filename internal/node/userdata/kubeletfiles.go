@@ -78,7 +78,8 @@ func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	return cfg, cfg.validateLabels()
 }
 
-// applyKubeconfig reads the kubelet's kubeconfig: the endpoint, its authority, and the cluster that tokens name.
+// applyKubeconfig reads the endpoint, its certificate authority and the name of the cluster for tokens from the kubelet's
+// kubeconfig.
 func (c *Config) applyKubeconfig(read func(name string) ([]byte, error)) error {
 	text, err := read(KubeconfigFile)
 	if err != nil {
@@ -101,7 +102,7 @@ func (c *Config) applyKubeconfig(read func(name string) ([]byte, error)) error {
 			return fmt.Errorf("failed to run Kubelet: invalid kubeconfig: unable to read certificate-authority %s: open %s: no such file or directory", cluster.CAFile, cluster.CAFile)
 		}
 	}
-	args := kc.Users[0].User.Exec.Args // of aws-iam-authenticator, or of the AWS CLI
+	args := kc.Users[0].User.Exec.Args // for aws-iam-authenticator or the AWS CLI
 	if i := slices.IndexFunc(args, func(a string) bool { return a == "-i" || a == "--cluster-name" }); i >= 0 && i+1 < len(args) {
 		c.ClusterName = args[i+1]
 	}

@@ -25,7 +25,7 @@ type File struct {
 	Text string
 }
 
-// NodeadmFiles returns what nodeadm writes for a node with that name and maximum number of pods.
+// NodeadmFiles returns the files that nodeadm writes for a node with the given name and maximum number of pods.
 func (c *Config) NodeadmFiles(region, name, ip, providerID string, maxPods int) ([]File, error) {
 	kubelet := map[string]any{
 		"kind": "KubeletConfiguration", "apiVersion": "kubelet.config.k8s.io/v1beta1", "address": "0.0.0.0",
@@ -94,8 +94,8 @@ users:
 	}, nil
 }
 
-// FromNodeadmFiles returns what a kubelet that starts again reads from the files that nodeadm has written for c, and
-// that may have been changed since. The error is what the kubelet's log would say.
+// FromNodeadmFiles returns the configuration that a restarted kubelet reads from its files. written are the files that
+// nodeadm wrote for c; they may have been changed since. The error is what the kubelet's log would say.
 func (c *Config) FromNodeadmFiles(read func(name string) ([]byte, error), written []File) (*Config, error) {
 	out := *c
 	if err := out.applyKubeconfig(read); err != nil {
