@@ -23,7 +23,7 @@ const maxKeys = 256 << 10
 
 // A grant holds the restrictions that the options of a line in authorized_keys impose.
 type grant struct {
-	command               string // runs instead of what the client asks for
+	command               string // runs instead of the command that the client asks for
 	noTerminal, noForward bool
 }
 

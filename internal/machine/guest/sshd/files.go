@@ -220,7 +220,7 @@ func (o *openFile) Close() error {
 // the first write shows which. Each write keeps its offset, because the library may reorder writes.
 type appended struct {
 	*openFile
-	size  int64 // when it was opened
+	size  int64 // the file's size when it was opened
 	first sync.Once
 	base  int64
 }

@@ -153,7 +153,7 @@ type scp struct {
 	in   *bufio.Reader
 	out  io.Writer
 	home string
-	bad  bool // something failed, and the client knows
+	bad  bool // a file failed, and the client knows about it
 }
 
 // maxDepth is how deeply folders may be nested.
