@@ -252,10 +252,10 @@ func TestTunnels(t *testing.T) {
 		if err := conn.WriteMessage(websocket.BinaryMessage, make([]byte, 1000)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := far.Read(make([]byte, 1)); err != nil { // the tunnel writes the others
+		if _, err := far.Read(make([]byte, 1)); err != nil { // the tunnel has written only a part
 			t.Fatal(err)
 		}
-		if err := m.Reset(t.Context(), "111111111111"); err != nil { // another's
+		if err := m.Reset(t.Context(), "111111111111"); err != nil { // another account
 			t.Fatal(err)
 		}
 		end()
