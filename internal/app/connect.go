@@ -49,7 +49,7 @@ func (d *daemon) connectTo(proxy *server.Proxy) http.HandlerFunc {
 			http.Error(w, to+" is not in the network of account "+account+" in "+region, http.StatusMisdirectedRequest)
 			return
 		}
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the answer may take long
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // connecting may take long
 		far, err := d.machines.ConnectFrom(r.Context(), account, region, client, to, int(port))
 		if err != nil {
 			status, text := dialError(err)
