@@ -41,7 +41,7 @@ type plugin struct {
 	// seal and open encrypt and decrypt output, once action has set them.
 	seal, open func([]byte) []byte
 
-	request  map[string]any // the handshake's
+	request  map[string]any // of the handshake
 	message  string         // CustomerMessage
 	complete chan struct{}  // closed when the handshake is complete
 	flags    chan uint32

@@ -26,7 +26,7 @@ type foundCommand struct {
 func (s *Service) found(ctx context.Context, id, instance *string) []foundCommand {
 	var out []foundCommand
 	s.mu.Lock()
-	running := maps.Clone(s.cancels) // before reading the records: a command that ends in between then has its final record
+	running := maps.Clone(s.cancels) // taken first, so that a command that ends in between has its final record
 	s.mu.Unlock()
 	for _, i := range commands.All(s.store, scopeOf(ctx).All()) {
 		c := foundCommand{commandRecord: i.Value}

@@ -41,7 +41,7 @@ type live struct {
 	// response is set before shaken is closed.
 	response handshakeResponse
 	ready    chan struct{}  // closed when the handshake is complete; input before that is ignored
-	proof    chan []byte    // receives the client's answer to the challenge of encryption
+	proof    chan []byte    // receives the client's answer to the encryption challenge
 	keys     *io.PipeReader // what the client sends to a program or a port
 	typed    *io.PipeWriter
 
@@ -100,7 +100,7 @@ func (s *Service) ServeChannel(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if !s.ending {
-			s.working.Go(l.run) // until the session ends
+			s.working.Go(l.run) // ends with the session
 		}
 	})
 	_ = l.channel.Serve(conn) // the client may reconnect

@@ -75,7 +75,7 @@ func (s *Service) planOf(sc scope, name string, given map[string][]string) (plan
 		if err != nil {
 			return p, errDocument(err)
 		}
-		p.preferences.ShellProfile.Linux = "" // it is for sessions of that document only
+		p.preferences.ShellProfile.Linux = "" // applies only to sessions of document.Shell
 	}
 	return p, nil
 }

@@ -110,7 +110,7 @@ func TestPortSessions(t *testing.T) {
 	say(t, second, "good evening")
 	_ = first.Close()
 	large := bytes.Repeat([]byte("x"), 200_000)
-	go func() { _, _ = second.Write(large) }() // the reader fails if it does not arrive
+	go func() { _, _ = second.Write(large) }() // if this fails, reading fails below
 	if _, err := io.ReadFull(second, make([]byte, len(large))); err != nil {
 		t.Errorf("200 kB there and back: %v", err)
 	}
@@ -186,7 +186,7 @@ func TestConnectionsOfEndedSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		close(finish)
-		_ = far.SetReadDeadline(time.Now().Add(10 * time.Second)) // a pipe takes it
+		_ = far.SetReadDeadline(time.Now().Add(10 * time.Second)) // pipes support deadlines
 		if _, err := io.Copy(io.Discard, far); err != nil {
 			t.Errorf("version %s: the connection stays open: %v", version, err)
 		}

@@ -52,11 +52,11 @@ type sessionLog struct {
 
 	mu   sync.Mutex
 	text bytes.Buffer
-	lost bool // text is full
+	lost bool // output was dropped because text is full
 
 	// Used only by the goroutine that streams.
 	streamed int  // how much of text has been sent
-	failing  bool // the last lines could not be sent
+	failing  bool // the last attempt to send lines failed
 }
 
 // openLog checks where a session is to be logged, and starts the log. If it returns an error, the session must not start.

@@ -131,7 +131,7 @@ type world struct {
 	service *ssm.Service
 	client  *awsssm.Client // of the account's root user
 	users   *iam.Service
-	stop    func() // ends the service as the daemon does
+	stop    func() // shuts the service down as the daemon does
 }
 
 func newWorld(t testing.TB, clock clock.Clock) *world {

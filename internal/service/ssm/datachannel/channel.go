@@ -26,7 +26,7 @@ const MaxPayload = 1024
 const (
 	maxFrame  = 16 << 10 // a client's largest frame; the plugin's carry 1,024 bytes
 	window    = 128      // unacknowledged frames, and frames that arrived early
-	maxQueued = 1 << 20  // bytes that the session has not read; the plugin resends one frame in 100 ms, so losing any is slow
+	maxQueued = 1 << 20  // bytes that the session has not read; dropping more is slow, because the plugin resends one frame in 100 ms
 	resendIn  = 300 * time.Millisecond
 	patience  = 5 * time.Second  // before HandshakeComplete is resent; the plugin never ignores it
 	writeIn   = 10 * time.Second // a client that reads nothing for this long is disconnected
@@ -61,7 +61,7 @@ type Channel struct {
 	expected int64 // the client's next frame
 	early    map[int64]message
 	shook    *websocket.Conn // on which the client's part of the handshake was acknowledged
-	shaken   int64           // the last frame of that part
+	shaken   int64           // the number of that part's last frame
 
 	writing sync.Mutex
 	sealer  atomic.Pointer[Sealer] // nil if the session is not encrypted
@@ -389,8 +389,8 @@ func (c *Channel) Closed() bool {
 	return c.closed
 }
 
-// Close closes the channel. If session is not empty, Close tells the client that the session has ended. The client
-// prints output.
+// Close closes the channel. If session is not empty, Close also sends the client the end of the session with output, which
+// the client prints.
 func (c *Channel) Close(session, output string) {
 	c.mu.Lock()
 	if c.closed {

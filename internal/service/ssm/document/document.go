@@ -359,7 +359,7 @@ func Fill(v any, values map[string]any) any {
 		for _, e := range v {
 			filled := Fill(e, values)
 			if list, ok := filled.([]any); ok && textual(e) {
-				out = append(out, list...) // {{ commands }} is replaced with all items of its list
+				out = append(out, list...) // an item that is only {{ commands }} becomes the items of that list
 				continue
 			}
 			out = append(out, filled)
