@@ -566,7 +566,7 @@ func TestSSMParametersAndNoEcho(t *testing.T) {
 		_, err := w.CreateStack(ctx, &awscloudformation.CreateStackInput{StackName: aws.String("n"), TemplateBody: aws.String(`{"Parameters": {"A": {"Type": "AWS::SSM::Parameter::` + typ + `", "Default": "/none"}}, "Resources": {"Q": {"Type": "AWS::SQS::Queue"}}}`)})
 		testkit.WantError(t, err, "ValidationError", "Unable to fetch parameters [/none] from parameter store for this account.")
 	}
-	// A failure of Systems Manager says nothing about the parameter.
+	// If Systems Manager itself fails, the error must not claim that the parameter is missing.
 	cfg := w.config
 	api := &refuser{API: w.front}
 	cfg.API = api
