@@ -84,7 +84,7 @@ func (m *Machines) enter(ctx context.Context, id string, address netip.Addr, por
 	ctx = machine.WithSource(ctx, v.Forward[len(v.Forward)-1].In.Source)
 	conn, err := computer.Dial(ctx, address.String(), port)
 	if errors.Is(err, machine.ErrBooting) || errors.Is(err, machine.ErrOff) {
-		err = refusedBy(address.String(), port) // nothing listens yet, or any more
+		err = refusedBy(address.String(), port) // nothing listens yet, or nothing listens any more
 	}
 	return conn, err
 }

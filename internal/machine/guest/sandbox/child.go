@@ -111,7 +111,7 @@ func (c *child) tell(m message) error {
 	return c.env.Report(b)
 }
 
-// run runs a job and meanwhile passes on the parent's answers.
+// run runs a job and passes on the parent's answers while the job runs.
 func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 	files := vfs.New(job.Limits, nil)
 	if err := files.Restore(job.Files); err != nil {

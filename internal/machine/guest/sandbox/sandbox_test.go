@@ -217,7 +217,7 @@ func TestProgramsLeftBehind(t *testing.T) {
 			if c.Args[0] != "ask" {
 				return 0, false
 			}
-			ctx, cancel := context.WithTimeout(ctx, time.Second/2) // the script ends meanwhile
+			ctx, cancel := context.WithTimeout(ctx, time.Second/2) // the script ends before that
 			defer cancel()
 			<-ctx.Done()
 			_, _ = c.Stdout.Write(much)
