@@ -36,6 +36,9 @@ func (g *guests) resolve(ctx context.Context, in machine.Instance, name string) 
 // errNoEcho means that the network lets an echo through, but nothing answers it.
 var errNoEcho = errors.New("no echo")
 
+// sharedSpace is where VPCs have secondary ranges for pods, besides private addresses.
+var sharedSpace = netip.MustParsePrefix("100.64.0.0/10")
+
 // ping returns a host's address, and an error if the host does not answer an ICMP echo from an instance. Public addresses
 // never answer, because instances do not reach the internet.
 func (g *guests) ping(ctx context.Context, in machine.Instance, host string) (netip.Addr, error) {
@@ -45,7 +48,7 @@ func (g *guests) ping(ctx context.Context, in machine.Instance, host string) (ne
 	}
 	v := s.CheckName(reach.Flow{From: reach.At(in.ID), Protocol: reach.ICMP}, host)
 	switch {
-	case v.Reachable && v.Destination.IsPrivate():
+	case v.Reachable && (v.Destination.IsPrivate() || sharedSpace.Contains(v.Destination)):
 		return v.Destination, nil
 	case v.Reachable:
 		return v.Destination, errNoEcho

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -40,10 +41,13 @@ func (c *Computer) Listen(port int, l Listener) (stop func()) {
 // Ports returns the TCP ports on which programs listen. The value is true if the program only listens on localhost.
 func (c *Computer) Ports() map[int]bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	listeners := maps.Clone(c.listeners)
+	c.mu.Unlock()
 	out := map[int]bool{}
-	for port, l := range c.listeners {
-		out[port] = l.Local
+	for port, l := range listeners {
+		if l.Up == nil || l.Up() {
+			out[port] = l.Local
+		}
 	}
 	return out
 }

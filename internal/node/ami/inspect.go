@@ -84,12 +84,14 @@ func (m *Machine) links() []link {
 
 // ip shows addresses, links and routes in the format of iproute2.
 func (m *Machine) ip(_ context.Context, c *shell.Call) int {
-	brief, words := false, []string{}
+	brief, oneLine, words := false, false, []string{}
 	for _, a := range c.Args[1:] {
 		switch a {
 		case "-br", "-brief":
 			brief = true
-		case "-4", "-o", "-c", "-color", "-color=never", "show", "list", "ls", "dev":
+		case "-o", "-oneline":
+			oneLine = true
+		case "-4", "-c", "-color", "-color=never", "show", "list", "ls", "dev":
 		default:
 			if strings.HasPrefix(a, "-") {
 				fmt.Fprintf(c.Stderr, "Option %q is unknown, try \"ip -help\".\n", a)
@@ -102,26 +104,26 @@ func (m *Machine) ip(_ context.Context, c *shell.Call) int {
 		words = []string{""}
 	}
 	links := m.links()
-	if len(words) > 1 {
-		links = slices.DeleteFunc(links, func(l link) bool { return l.name != words[1] })
-		if len(links) == 0 {
-			fmt.Fprintf(c.Stderr, "Device \"%s\" does not exist.\n", words[1])
-			return 1
-		}
+	asked := func(l link) bool { return len(words) < 2 || l.name == words[1] }
+	if !slices.ContainsFunc(links, asked) {
+		fmt.Fprintf(c.Stderr, "Device \"%s\" does not exist.\n", words[1])
+		return 1
 	}
 	addresses := strings.HasPrefix("address", words[0])
 	switch {
 	case words[0] != "" && (addresses || strings.HasPrefix("link", words[0])):
 		for n, l := range links {
-			m.showLink(c, n+1, l, brief, addresses)
+			if asked(l) {
+				m.showLink(c, n+1, l, brief, addresses, oneLine)
+			}
 		}
 	case words[0] != "" && strings.HasPrefix("route", words[0]):
-		for _, l := range links {
-			if l.name == "lo" || !l.address.IsValid() {
+		for n, l := range links {
+			if l.name == "lo" || !l.address.IsValid() || !asked(l) {
 				continue
 			}
 			net := l.address.Masked()
-			if gateway := net.Addr().Next(); l == links[1] {
+			if gateway := net.Addr().Next(); n == 1 {
 				fmt.Fprintf(c.Stdout, "default via %s dev %s proto dhcp src %s metric 512 \n", gateway, l.name, l.address.Addr())
 			}
 			fmt.Fprintf(c.Stdout, "%s dev %s proto kernel scope link src %s metric 512 \n", net, l.name, l.address.Addr())
@@ -133,7 +135,7 @@ func (m *Machine) ip(_ context.Context, c *shell.Call) int {
 	return 0
 }
 
-func (m *Machine) showLink(c *shell.Call, n int, l link, brief, addresses bool) {
+func (m *Machine) showLink(c *shell.Call, n int, l link, brief, addresses, oneLine bool) {
 	state, flags, kind, mtu, queue := "UP", "BROADCAST,MULTICAST,UP,LOWER_UP", "ether", 9001, "mq"
 	if l.name == "lo" {
 		state, flags, kind, mtu, queue = "UNKNOWN", "LOOPBACK,UP,LOWER_UP", "loopback", 65536, "noqueue"
@@ -154,14 +156,25 @@ func (m *Machine) showLink(c *shell.Call, n int, l link, brief, addresses bool) 
 	if l.name == "lo" {
 		broadcast = l.mac
 	}
-	fmt.Fprintf(c.Stdout, "%d: %s: <%s> mtu %d qdisc %s state %s group default qlen 1000\n    link/%s %s brd %s\n", n, l.name, flags, mtu, queue, state, kind, l.mac, broadcast)
-	switch {
-	case !addresses || !l.address.IsValid():
-	case l.name == "lo":
-		fmt.Fprintf(c.Stdout, "    inet %s scope host lo\n       valid_lft forever preferred_lft forever\n", l.address)
-	default:
-		fmt.Fprintf(c.Stdout, "    inet %s metric 512 brd %s scope global dynamic %s\n       valid_lft forever preferred_lft forever\n", l.address, last(l.address), l.name)
+	// With -o, a backslash stands for each line break within a record, and addresses are records of their own.
+	newline := "\n"
+	if oneLine {
+		newline = "\\"
 	}
+	if !addresses || !oneLine {
+		fmt.Fprintf(c.Stdout, "%d: %s: <%s> mtu %d qdisc %s state %s group default qlen 1000%s    link/%s %s brd %s\n", n, l.name, flags, mtu, queue, state, newline, kind, l.mac, broadcast)
+	}
+	if !addresses || !l.address.IsValid() {
+		return
+	}
+	if oneLine {
+		fmt.Fprintf(c.Stdout, "%d: %s", n, l.name)
+	}
+	scope := "metric 512 brd " + last(l.address).String() + " scope global dynamic " + l.name
+	if l.name == "lo" {
+		scope = "scope host lo"
+	}
+	fmt.Fprintf(c.Stdout, "    inet %s %s%s       valid_lft forever preferred_lft forever\n", l.address, scope, newline)
 }
 
 // last returns the last address of a range.

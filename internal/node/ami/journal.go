@@ -144,10 +144,14 @@ func (m *Machine) WriteMessages() {
 }
 
 // separated returns a command's arguments with combined short options separated: -fu kubelet becomes -f -u kubelet.
-// An option in valued takes the rest of its word as its value.
+// An option in valued takes the rest of its word as its value. Times after -S and -U may begin with a hyphen.
 func separated(args []string, valued string) []string {
 	var out []string
-	for _, a := range args {
+	for i, a := range args {
+		if i > 0 && slices.Contains([]string{"-S", "-U", "--since", "--until"}, args[i-1]) { // -1h is a time
+			out = append(out, a)
+			continue
+		}
 		if len(a) < 3 || a[0] != '-' || a[1] == '-' {
 			out = append(out, a)
 			continue

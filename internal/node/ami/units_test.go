@@ -22,6 +22,7 @@ func TestUnits(t *testing.T) {
 		{"no unit", "systemctl start", "systemctl: Too few arguments.\n", 1},
 		{"the machine", "systemctl is-system-running; systemctl get-default; systemctl list-units --type=service --state=failed", "running\nmulti-user.target\n  UNIT LOAD ACTIVE SUB DESCRIPTION\n\n0 loaded units listed.\n", 0},
 		{"the journal", "journalctl -u containerd -o cat; journalctl -u sshd -u chronyd -n1 --no-pager -o cat; journalctl -u nope; journalctl --none", "Started containerd.service - containerd container runtime.\nStarted sshd.service - OpenSSH server daemon.\n-- No entries --\njournalctl: unrecognized option '--none'\n", 1},
+		{"since an hour ago", "journalctl -S -1h -u sshd -o cat; journalctl --since '-1 hour' -u sshd -o cat", "Started sshd.service - OpenSSH server daemon.\nStarted sshd.service - OpenSSH server daemon.\n", 0},
 		{"since", "journalctl -u sshd --since '1 hour ago' -o cat; journalctl -u sshd --since 2027-01-01; journalctl --since then", "Started sshd.service - OpenSSH server daemon.\n-- No entries --\njournalctl: Failed to parse timestamp: then\n", 1},
 		{"short", "journalctl -u sshd", "Jan 02 03:04:05 ip-10-0-0-7 systemd[1]: Started sshd.service - OpenSSH server daemon.\n", 0},
 		{"a unit of one's own", "printf '[Unit]\\nDescription=x\\n' > /etc/systemd/system/mine.service; systemctl daemon-reload; systemctl cat mine; systemctl enable --now mine; journalctl -u mine -o cat", "# /etc/systemd/system/mine.service\n[Unit]\nDescription=x\nStarted mine.service.\n", 0},

@@ -168,6 +168,8 @@ func TestProgramsSeeTheirMachine(t *testing.T) {
 		"curl -s localhost:9 || echo $?":                                             "7\n",
 		"sudo -u ec2-user id -un":                                                    "ec2-user\n",
 		"grep -c 'Started containerd.service' /var/log/messages":                     "1\n",
+		"ip route show dev ens5 | head -1 | cut -d ' ' -f 1-5":                       "default via 10.0.0.2 dev ens5\n",
+		"ip -o -4 addr show dev ens5 | awk '{print $1, $2, $4}'":                     "2: ens5 10.0.0.1/32\n",
 		"ip -br a | awk '{print $1, $3}'":                                            "lo 127.0.0.1/8\nens5 10.0.0.1/32\n",
 		"ip link show dev ens5 | grep -c 'link/ether 02:00:00:00:00:01 '":            "1\n",
 		"ip route | awk '/^default/{print $5}'":                                      "ens5\n",

@@ -117,17 +117,19 @@ func (os *system) awaitKubelet(ctx context.Context) bool {
 	}
 	for {
 		var again <-chan time.Time
+		stop := func() bool { return false }
 		if os.m.rt.options.Broken != nil { // the end of a fault is not signalled
 			timer := os.m.rt.clock.NewTimer(time.Second)
-			defer timer.Stop()
-			again = timer.C()
+			again, stop = timer.C(), timer.Stop
 		}
 		select {
 		case <-os.ami.KubeletChanged():
+			stop()
 			return true
 		case <-again:
 			os.ami.Refresh("kubelet")
 		case <-ctx.Done():
+			stop()
 			return false
 		}
 	}

@@ -11,12 +11,14 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// remove deletes a parameter. It returns false if there is none.
-func (s *Service) remove(ctx context.Context, sc scope, name string) (bool, error) {
+func always(*parameterRecord) bool { return true }
+
+// remove deletes a parameter that is due. It returns false if there is none.
+func (s *Service) remove(ctx context.Context, sc scope, name string, due func(*parameterRecord) bool) (bool, error) {
 	removed := false
 	err := s.store.Update(ctx, func(tx *store.Tx) error {
-		_, err := parameters.Get(tx, sc.Key(name))
-		if removed = err == nil; !removed {
+		p, err := parameters.Get(tx, sc.Key(name))
+		if removed = err == nil && due(&p); !removed {
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
 			}
@@ -45,7 +47,7 @@ func (s *Service) remove(ctx context.Context, sc scope, name string) (bool, erro
 
 // DeleteParameter deletes a parameter and its versions.
 func (s *Service) DeleteParameter(ctx context.Context, in *awsssm.DeleteParameterInput) (*awsssm.DeleteParameterOutput, error) {
-	removed, err := s.remove(ctx, scopeOf(ctx), aws.ToString(in.Name))
+	removed, err := s.remove(ctx, scopeOf(ctx), aws.ToString(in.Name), always)
 	if err == nil && !removed {
 		err = errNotFound()
 	}
@@ -56,7 +58,7 @@ func (s *Service) DeleteParameter(ctx context.Context, in *awsssm.DeleteParamete
 func (s *Service) DeleteParameters(ctx context.Context, in *awsssm.DeleteParametersInput) (*awsssm.DeleteParametersOutput, error) {
 	out := &awsssm.DeleteParametersOutput{DeletedParameters: []string{}, InvalidParameters: []string{}}
 	for _, name := range in.Names {
-		removed, err := s.remove(ctx, scopeOf(ctx), name)
+		removed, err := s.remove(ctx, scopeOf(ctx), name, always)
 		switch {
 		case err != nil:
 			return nil, err

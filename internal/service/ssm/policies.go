@@ -175,13 +175,13 @@ func (s *Service) apply(ctx context.Context, bus serviceevents.Bus, sc scope, p 
 	if err != nil {
 		return err
 	}
-	thing := "ssm parameter " + p.Name + " " + policy.Type
-	err = bus.EmitOnce(sc.Account, sc.Region, thing, strconv.FormatInt(p.Version, 10)+" "+policy.Text, &serviceevents.Event{
+	thing := "ssm parameter " + p.Name + " " + policy.Text // there may be several notifications of one type
+	err = bus.EmitOnce(sc.Account, sc.Region, thing, strconv.FormatInt(p.Version, 10)+" "+p.Modified.Format(time.RFC3339Nano), &serviceevents.Event{
 		DetailType: "Parameter Store Policy Action", Source: "aws.ssm", Time: s.clock.Now().UTC().Format(serviceevents.TimeForm), Resources: []string{sc.arn(p.Name)}, Detail: detail,
 	})
 	if err != nil || policy.Type != expires {
 		return err
 	}
-	_, err = s.remove(ctx, sc, p.Name)
+	_, err = s.remove(ctx, sc, p.Name, func(now *parameterRecord) bool { return now.Modified.Equal(p.Modified) })
 	return err
 }

@@ -168,7 +168,7 @@ func (s *session) scp(_ context.Context, f *files, args scpArgs) (int, error) {
 	var err error
 	if args.to {
 		err = x.receive(x.absolute(args.names[0]))
-	} else if err = x.answer(); err == nil {
+	} else if _, err = x.answer(); err == nil {
 		for _, name := range args.names {
 			if err = x.send(x.absolute(name), 0); err != nil {
 				break
@@ -213,18 +213,18 @@ func (x *scp) line() (string, error) {
 	return string(b[:len(b)-1]), nil
 }
 
-// answer reads the client's answer. It returns an error only if the client has given up; otherwise it records a failure in
-// x.bad.
-func (x *scp) answer() error {
+// answer reads the client's answer. It returns false if the client refuses the file or folder, which it also records in
+// x.bad, and an error only if the client has given up.
+func (x *scp) answer() (ok bool, err error) {
 	b, err := x.in.ReadByte()
 	if err != nil || b == 0 {
-		return err
+		return true, err
 	}
 	x.bad = true
 	if _, err := x.line(); err != nil || b != 1 {
-		return errors.New("the client has given up")
+		return false, errors.New("the client has given up")
 	}
-	return nil
+	return false, nil
 }
 
 // receive receives files into target.
@@ -340,7 +340,7 @@ func (x *scp) file(name string, mode fs.FileMode, size int64, modified time.Time
 		failed = x.fs.Chtime(at, modified)
 	}
 	failed = errors.Join(failed, f.Close())
-	if err := x.answer(); err != nil {
+	if _, err := x.answer(); err != nil {
 		return err
 	}
 	if failed != nil {
@@ -370,7 +370,7 @@ func (x *scp) send(name string, depth int) error {
 		if _, err := fmt.Fprintf(x.out, "T%d 0 %d 0\n", i.ModTime().Unix(), i.ModTime().Unix()); err != nil {
 			return err
 		}
-		if err := x.answer(); err != nil {
+		if ok, err := x.answer(); err != nil || !ok {
 			return err
 		}
 	}
@@ -383,7 +383,7 @@ func (x *scp) send(name string, depth int) error {
 		if _, err := fmt.Fprintf(x.out, "D%04o 0 %s\n", mode, shown(path.Base(name))); err != nil {
 			return err
 		}
-		if err := x.answer(); err != nil {
+		if ok, err := x.answer(); err != nil || !ok {
 			return err
 		}
 		for _, e := range entries {
@@ -394,7 +394,8 @@ func (x *scp) send(name string, depth int) error {
 		if _, err := io.WriteString(x.out, "E\n"); err != nil {
 			return err
 		}
-		return x.answer()
+		_, err = x.answer()
+		return err
 	}
 	data, err := x.openAs(at, os.O_RDONLY, 0)
 	if err != nil {
@@ -404,7 +405,7 @@ func (x *scp) send(name string, depth int) error {
 	if _, err := fmt.Fprintf(x.out, "C%04o %d %s\n", mode, i.Size(), shown(path.Base(name))); err != nil {
 		return err
 	}
-	if err := x.answer(); err != nil {
+	if ok, err := x.answer(); err != nil || !ok {
 		return err
 	}
 	// The file may change while it is sent, but the client expects the announced size.
@@ -418,7 +419,8 @@ func (x *scp) send(name string, depth int) error {
 	if err := x.ack(); err != nil {
 		return err
 	}
-	return x.answer()
+	_, err = x.answer()
+	return err
 }
 
 // shown prepares a text for a line of the protocol. Like scp, it replaces line breaks, because each would start another
