@@ -99,7 +99,7 @@ func New(in machine.Instance, world World) (*Machine, error) {
 		In: in, FS: vfs.New(vfs.DefaultLimits, world.Clock.Now), world: world, born: world.Clock.Now(),
 		services: map[string]*service{}, kubelet: make(chan struct{}, 1),
 	}
-	for _, name := range services(in.Image.Family) {
+	for _, name := range services(in.Image) {
 		m.services[name] = &service{state: inactive}
 	}
 	for _, dir := range folders {

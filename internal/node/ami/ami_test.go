@@ -41,6 +41,7 @@ func (m metadata) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 type world struct {
+	plain bool // an image without a kubelet
 	ami.World
 	*ami.Machine
 	t         *testing.T
@@ -70,9 +71,13 @@ func newWorld(t *testing.T, family images.Family, change ...func(*world)) *world
 	for _, c := range change {
 		c(w)
 	}
+	kubelet := "1.32.11"
+	if w.plain {
+		kubelet = ""
+	}
 	m, err := ami.New(machine.Instance{
 		ID: "i-0123456789abcdef0", Region: "us-east-1", Type: instancetypes.Type{Name: "m5.large", VCPU: 2, MemoryMiB: 8192, ENIs: 3, IPv4PerENI: 10},
-		Image:            images.Image{Architecture: "x86_64", Family: family, KubeletVersion: "1.32.11"},
+		Image:            images.Image{Architecture: "x86_64", Family: family, KubeletVersion: kubelet},
 		AvailabilityZone: "us-east-1a", PrivateIP: netip.MustParseAddr("10.0.0.7"), PrivateDNSName: "ip-10-0-0-7.ec2.internal",
 	}, w.World)
 	if err != nil {

@@ -106,7 +106,7 @@ func (m *Machine) logZap(unit string, lines ...zapLine) {
 // NodeadmFailed logs that nodeadm could not read its configuration (the NodeConfig in user data) or, if enriching,
 // could not get information about the instance. It does nothing on other images.
 func (m *Machine) NodeadmFailed(err error, enriching bool) {
-	if m.In.Image.Family != images.AL2023 {
+	if m.In.Image.Family != images.AL2023 || !forNodes(m.In.Image) {
 		return
 	}
 	m.logZap("nodeadm-config", m.nodeadmStart("imds://user-data")...)
@@ -126,7 +126,7 @@ func (m *Machine) NodeadmFailed(err error, enriching bool) {
 
 // NodeadmDone logs that nodeadm has configured and started the node's daemons.
 func (m *Machine) NodeadmDone() {
-	if m.In.Image.Family != images.AL2023 {
+	if m.In.Image.Family != images.AL2023 || !forNodes(m.In.Image) {
 		return
 	}
 	m.logZap("nodeadm-config", m.nodeadmStart("imds://user-data")...)

@@ -138,7 +138,7 @@ func (x *control) do(verb, name string) int {
 	case "is-failed":
 		return x.answer(is.short(), is == crashed || is == killed, 1)
 	case "is-enabled":
-		word := enabledWord(c.FS, name)
+		word := x.m.enabledWord(c.FS, name)
 		return x.answer(word, word == "enabled", 1)
 	}
 	return 0
@@ -155,11 +155,11 @@ func (x *control) answer(word string, yes bool, no int) int {
 	return no
 }
 
-func enabledWord(files *vfs.FS, name string) string {
+func (m *Machine) enabledWord(files *vfs.FS, name string) string {
 	switch {
 	case masked(files, name):
 		return "masked"
-	case enabled(files, name) || slices.Contains(atBoot(), name):
+	case enabled(files, name) || slices.Contains(atBoot(m.In.Image), name):
 		return "enabled"
 	}
 	return "disabled"
@@ -245,7 +245,7 @@ func (x *control) status(name string) int {
 	case crashed, killed:
 		dot = "×"
 	}
-	fmt.Fprintf(c.Stdout, "%s %s.service - %s\n     Loaded: loaded (%s%s.service; %s; preset: disabled)\n     Active: %s", dot, name, title(name), machineUnits, name, enabledWord(c.FS, name), svc.state)
+	fmt.Fprintf(c.Stdout, "%s %s.service - %s\n     Loaded: loaded (%s%s.service; %s; preset: disabled)\n     Active: %s", dot, name, title(name), machineUnits, name, x.m.enabledWord(c.FS, name), svc.state)
 	if !svc.since.IsZero() {
 		fmt.Fprintf(c.Stdout, " since %s; %s ago", svc.since.UTC().Format("Mon 2006-01-02 15:04:05 MST"), m.world.Clock.Since(svc.since).Round(time.Second))
 	}
@@ -283,7 +283,7 @@ func (x *control) show(name string) int {
 	}
 	known := []struct{ name, value string }{
 		{"Id", name + ".service"}, {"Description", title(name)}, {"LoadState", loaded}, {"ActiveState", svc.state.short()}, {"SubState", svc.state.sub()},
-		{"UnitFileState", enabledWord(c.FS, name)}, {"MainPID", fmt.Sprint(pid)}, {"FragmentPath", machineUnits + name + ".service"},
+		{"UnitFileState", x.m.enabledWord(c.FS, name)}, {"MainPID", fmt.Sprint(pid)}, {"FragmentPath", machineUnits + name + ".service"},
 	}
 	for _, p := range known {
 		switch {
@@ -329,7 +329,7 @@ func (x *control) listFiles() int {
 	names := x.m.names()
 	fmt.Fprintln(x.c.Stdout, "UNIT FILE STATE PRESET")
 	for _, name := range names {
-		fmt.Fprintf(x.c.Stdout, "%s.service %s disabled\n", name, enabledWord(x.c.FS, name))
+		fmt.Fprintf(x.c.Stdout, "%s.service %s disabled\n", name, x.m.enabledWord(x.c.FS, name))
 	}
 	fmt.Fprintf(x.c.Stdout, "\n%d unit files listed.\n", len(names))
 	return 0

@@ -74,15 +74,26 @@ func masked(files *vfs.FS, unit string) bool {
 }
 
 // atBoot returns the services that an image starts by itself.
-func atBoot() []string {
-	return []string{"amazon-ssm-agent", "chronyd", "containerd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
+func atBoot(i images.Image) []string {
+	out := []string{"amazon-ssm-agent", "chronyd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
+	if forNodes(i) {
+		out = append(out, "containerd")
+	}
+	return out
 }
+
+// forNodes reports whether an image is one of EKS's, and not plain Amazon Linux.
+func forNodes(i images.Image) bool { return i.KubeletVersion != "" }
 
 // services returns the units of an image that matter to a node's life. containerd runs from boot, the kubelet once
 // something starts it.
-func services(f images.Family) []string {
-	out := append(atBoot(), "cloud-init", "cloud-final", "kubelet")
-	if f == images.AL2023 {
+func services(i images.Image) []string {
+	out := append(atBoot(i), "cloud-init", "cloud-final")
+	if !forNodes(i) {
+		return out
+	}
+	out = append(out, "kubelet")
+	if i.Family == images.AL2023 {
 		out = append(out, "nodeadm-boot-hook", "nodeadm-config", "nodeadm-run")
 	}
 	return out
@@ -104,7 +115,7 @@ func title(name string) string {
 
 // StartServices starts the services that the image starts at boot and those enabled since.
 func (m *Machine) StartServices() {
-	for _, name := range atBoot() {
+	for _, name := range atBoot(m.In.Image) {
 		if !masked(m.FS, name) {
 			m.start(name)
 		}
@@ -214,7 +225,7 @@ func (m *Machine) names() []string {
 }
 
 // Boots reports whether a unit starts when the machine boots.
-func (m *Machine) Boots(unit string) bool { return enabledWord(m.FS, unit) == "enabled" }
+func (m *Machine) Boots(unit string) bool { return m.enabledWord(m.FS, unit) == "enabled" }
 
 // Refresh kills a unit if there is a fault that does not let it run, and starts the unit again when the fault is over, as
 // systemd does.

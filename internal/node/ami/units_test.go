@@ -74,3 +74,12 @@ Failed to start nodeadm-config.service - EKS Nodeadm Config.
 		t.Errorf("%v, %v", i.Size(), err)
 	}
 }
+
+// Plain Amazon Linux has nothing of a node's.
+func TestPlainImage(t *testing.T) {
+	w := newWorld(t, images.AL2023, func(w *world) { w.plain = true })
+	w.NodeadmFailed(errors.New("no NodeConfig"), false)
+	if out, _ := w.run("systemctl list-units --type=service --all | grep -E -c 'containerd|kubelet|nodeadm'; ps -e | grep -c containerd; systemctl is-active sshd; journalctl -u nodeadm-config"); out != "0\n0\nactive\n-- No entries --\n" {
+		t.Error(out)
+	}
+}
