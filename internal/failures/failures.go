@@ -17,7 +17,7 @@ const (
 	NotReady Outcome = "the node registers but stays NotReady"
 	Warned   Outcome = "the node is Ready; `drydock why` warns"
 	Pod      Outcome = "the node is Ready, but a pod does not run"
-	Session  Outcome = "the node is Ready, but nobody can start a session on it"
+	Session  Outcome = "the node is Ready, but sessions cannot be started on it"
 )
 
 // World is a network with a cluster in which a row runs.

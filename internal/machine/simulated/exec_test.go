@@ -38,7 +38,7 @@ func TestFeed(t *testing.T) {
 		t.Errorf("the next program reads %q, %v", rest, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	f = newFeed(ctx, strings.NewReader("nobody reads this"))
+	f = newFeed(ctx, strings.NewReader("unread"))
 	cancel()
 	var out bytes.Buffer
 	if _, err := io.Copy(&out, f); err != nil { // it must end, with or without the text

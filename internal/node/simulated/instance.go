@@ -160,7 +160,7 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 // errKubeletStopped means that the kubelet was stopped on the machine.
 var errKubeletStopped = errors.New("kubelet.service is not running on the instance")
 
-// broken returns the fault that kills a unit or, for ami.DiskFull, fills the disk. It returns nil if there is none.
+// broken returns the fault that kills a unit or, for ami.DiskFull, fills the disk; nil means that nothing does.
 func (m *instance) broken(unit string) *fault.Fault {
 	if m.rt.options.Broken == nil {
 		return nil

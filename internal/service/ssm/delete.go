@@ -13,7 +13,7 @@ import (
 
 func always(*parameterRecord) bool { return true }
 
-// remove deletes a parameter that is due. It returns false if there is none.
+// remove deletes a parameter if due accepts it, and reports whether it did.
 func (s *Service) remove(ctx context.Context, sc scope, name string, due func(*parameterRecord) bool) (bool, error) {
 	removed := false
 	err := s.store.Update(ctx, func(tx *store.Tx) error {

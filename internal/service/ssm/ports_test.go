@@ -338,7 +338,7 @@ func TestHostileClients(t *testing.T) {
 	}
 	slow := w.openPort(t, "AWS-StartPortForwardingSession", nil, "1.2.707.0")
 	s := stream(t, slow.mux())
-	go func() { _, _ = s.Write(make([]byte, 8<<20)) }() // nobody reads the echo
+	go func() { _, _ = s.Write(make([]byte, 8<<20)) }() // the echo is not read
 	bomb := w.openPort(t, "AWS-StartPortForwardingSession", nil, "1.2.707.0").mux()
 	for range 500 {
 		if _, err := bomb.OpenStream(); err != nil {

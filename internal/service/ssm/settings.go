@@ -111,7 +111,7 @@ func roleOf(account, value string) string {
 	return arn.IAM(account, "role/"+strings.TrimPrefix(value, "/"))
 }
 
-// HostRole returns the ARN of the role of default host management, or "" if there is none.
+// HostRole returns the ARN of the default host management role, or "" if it is not set.
 func (s *Service) HostRole(account, region string) string {
 	rec, err := settings.Get(s.store, regional.At(account, region).Key(hostRole))
 	if err != nil {
