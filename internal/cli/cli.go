@@ -249,6 +249,7 @@ when AWS would.
 		newAMI(o),
 		newFault(o),
 		newRehearse(o),
+		newDoctor(o),
 		newKubeconfig(o),
 		newToken(o),
 		newKubectl(o.streams),

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 )
 
 // DefaultPort is the port of the AWS endpoint unless --port says otherwise.
@@ -156,6 +157,7 @@ func (up *upOptions) describe(info api.DaemonInfo, dc DaemonConfig) {
 	up.progress("  AWS endpoint   %s  (https on the same port)", info.URL)
 	up.progress("  data           %s", where)
 	up.progress("  credentials    access key %s, region us-east-1", info.AccessKeyID)
+	up.progress("  nodes          %s", runtimes(probe.Run()))
 	if info.LogFile != "" {
 		up.progress("  log            %s", info.LogFile)
 	}
