@@ -7,9 +7,11 @@ import (
 	"github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/child"
+	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
+	kubectlchild "github.com/drydock-dev/drydock/internal/machine/guest/kubectl/child"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 )
 
 func main() {
-	os.Exit(app.Main(os.Args, childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main}))
+	os.Exit(app.Main(os.Args, childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main, kubectl.Mode: kubectlchild.Main}))
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
@@ -206,7 +207,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		Step:                cfg.Step,
 		Log:                 cfg.Log,
 	}, simulated.Options{
-		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks, HostKeys: m.secret,
+		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks, HostKeys: m.secret, Kubectl: kubectl.New(kubectl.Config{}).Run,
 		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
 	m.runtime = machine.NewManager(nil, m.kubelets)
 	m.fargates = newFargates(m)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net"
 	"net/http"
 	"path"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/cfnbootstrap"
+	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -37,6 +39,10 @@ type World struct {
 	// HTTP sends requests through the instance's network. It returns errors for names that do not resolve
 	// (*net.DNSError) and for connections that time out.
 	HTTP http.RoundTripper
+	// Dial connects to a host like a program on the machine.
+	Dial func(ctx context.Context, host string, port int) (net.Conn, error)
+	// Kubectl runs kubectl: kubectl.Runner.Run. Nil means that the machine has none.
+	Kubectl func(ctx context.Context, c *shell.Call, m kubectl.Machine) int
 	// DescribeCluster calls EKS as the instance's role, through the instance's network. The error is AWS's or the
 	// network's, as the AWS CLI prints it after its own prefix.
 	DescribeCluster func(ctx context.Context, region, name string) (node.ClusterInfo, error)
@@ -144,6 +150,14 @@ func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 		return m.ec2MetadataCommand
 	case "aws":
 		return m.aws
+	case "aws-iam-authenticator":
+		if m.In.Image.KubeletVersion != "" && m.In.Image.Family == images.AL2 {
+			return m.authenticator
+		}
+	case "kubectl":
+		if m.world.Kubectl != nil {
+			return m.kubectlCommand
+		}
 	case "yum", "rpm", "dnf", "amazon-linux-extras":
 		return m.packageManager(name)
 	case "nodeadm":

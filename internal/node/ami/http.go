@@ -41,6 +41,12 @@ func (m *Machine) Programs() []string {
 	out = append(out, cfnbootstrap.Programs...)
 	if m.In.Image.KubeletVersion != "" {
 		out = append(out, "kubelet")
+		if m.In.Image.Family == images.AL2 {
+			out = append(out, "aws-iam-authenticator")
+		}
+	}
+	if m.world.Kubectl != nil {
+		out = append(out, "kubectl")
 	}
 	if m.In.Image.Family == images.AL2023 {
 		out = append(out, "nodeadm")

@@ -3,13 +3,12 @@ package simulated
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
-
-	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 )
 
 // healthPort is the port on localhost at which a kubelet reports its health.
@@ -35,8 +34,8 @@ func serveHealth(conn net.Conn) {
 
 // localHTTP sends requests for localhost to the machine's own programs, and all others to the network.
 type localHTTP struct {
-	computer *computers.Computer
-	out      http.RoundTripper // nil means that there is no route out
+	dial func(ctx context.Context, host string, port int) (net.Conn, error)
+	out  http.RoundTripper // nil means that there is no route out
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -59,7 +58,19 @@ func (t *localHTTP) RoundTrip(req *http.Request) (*http.Response, error) {
 			if err != nil {
 				return nil, err
 			}
-			return t.computer.Dial(ctx, host, number)
+			return t.dial(ctx, host, number)
 		},
 	}).RoundTrip(req)
+}
+
+// dial connects like a program on the machine. A port of localhost at which DescribeCluster says that a cluster listens is
+// that cluster's endpoint, because people copy it to machines in a kubeconfig. The network decides as for its AWS name.
+func (m *instance) dial(ctx context.Context, host string, port int) (net.Conn, error) {
+	if net.ParseIP(host).IsLoopback() && m.rt.cfg.DialEndpoint != nil {
+		conn, err := m.rt.cfg.DialEndpoint(ctx, m.in, host, port)
+		if de, ok := errors.AsType[*net.DNSError](err); !ok || de.Name != host {
+			return conn, err
+		}
+	}
+	return m.computer.Dial(ctx, host, port)
 }

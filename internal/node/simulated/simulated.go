@@ -34,6 +34,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -47,6 +48,8 @@ type Options struct {
 	Dial      func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	Disks     computers.Disks
 	HostKeys  []byte
+	// Kubectl runs kubectl for a machine: kubectl.Runner.Run. If nil, machines have no kubectl.
+	Kubectl func(ctx context.Context, c *shell.Call, m kubectl.Machine) int
 	// HTTP is an instance's way to reach AWS and everything else by HTTP. An error says why its network does not
 	// allow that. If nil, the instance has no network.
 	HTTP func(in machine.Instance) http.RoundTripper

@@ -16,7 +16,7 @@ func (m *instance) surroundings(interfaceName func(int) string) ami.Surroundings
 	s := ami.Surroundings{
 		Interfaces: m.computer.Attached, InterfaceName: interfaceName, Ports: m.computer.Ports, Pods: m.running,
 		Connect: func(ctx context.Context, host string, port int) error {
-			conn, err := m.computer.Dial(ctx, host, port)
+			conn, err := m.dial(ctx, host, port)
 			if err != nil {
 				return err
 			}

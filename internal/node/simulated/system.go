@@ -34,8 +34,8 @@ func (m *instance) Image() (*computers.Image, error) {
 	if m.in.Fargate || m.in.Image.Family == images.Bottlerocket || m.rt.options.RunScript == nil {
 		return nil, nil
 	}
-	local := &localHTTP{computer: m.computer}
-	world := ami.World{Clock: m.rt.clock, Patience: m.rt.options.Patience, Metadata: noMetadata{}, HTTP: local}
+	local := &localHTTP{dial: m.dial}
+	world := ami.World{Clock: m.rt.clock, Patience: m.rt.options.Patience, Metadata: noMetadata{}, HTTP: local, Dial: m.dial, Kubectl: m.rt.options.Kubectl}
 	if m.rt.options.Metadata != nil {
 		world.Metadata = m.rt.options.Metadata(m.in.ID)
 	}

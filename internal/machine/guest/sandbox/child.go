@@ -27,7 +27,7 @@ const (
 func Main(ctx context.Context, env childproc.Env) int {
 	debug.SetMaxStack(maxStack)
 	debug.SetMemoryLimit(maxMemory / 2)
-	if err := limitMemory(maxMemory); err != nil {
+	if err := childproc.LimitMemory(maxMemory); err != nil {
 		fmt.Fprintln(os.Stderr, "limiting memory:", err)
 		return 1
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
@@ -47,7 +48,7 @@ type Pool struct {
 const maxIdle = 2
 
 // maxTotal bounds the memory of all scripts of a pool together, in bytes. The kernel limits each process to maxMemory
-// (limitMemory), so bounding their number is enough. Without it hostile user data could take two gigabytes per
+// (childproc.LimitMemory), so bounding their number is enough. Without it hostile user data could take two gigabytes per
 // processor. Further scripts wait for their turn.
 const maxTotal = 8 << 30
 
@@ -317,7 +318,8 @@ func answer(ctx context.Context, job shell.Job, m *callMessage, more func(*answe
 	}
 	var stdout, stderr bytes.Buffer
 	c := shell.NewCall(m.Args, m.Env)
-	c.FS, c.Dir, c.User = files, m.Dir, m.User
+	u, _ := accounts.FindUser(files, m.User) // root's IDs if the user does not exist
+	c.FS, c.Dir, c.User = files.As(u.UID, u.GID), m.Dir, m.User
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), stream{limited{&stdout}, m.ID, more}, limit(&stderr)
 	func() {
 		defer func() {

@@ -25,6 +25,7 @@ func TestAccounts(t *testing.T) {
 		{"userdel", "useradd gone; userdel -r gone; getent passwd gone; getent group gone; ls /home; userdel gone", "ec2-user\nuserdel: user 'gone' does not exist\n", 6},
 		{"groupadd", "groupadd a; groupadd a; groupadd -f a && groupdel a; groupdel a", "groupadd: group 'a' already exists\ngroupdel: group 'a' does not exist\n", 6},
 		{"hosts", "echo '10.0.0.1 db db.local # it' > /etc/hosts; getent hosts db.local; getent hosts none", "10.0.0.1        db db.local\n", 2},
+		{"new files", "su ec2-user -c 'mkdir /tmp/d; echo x > /tmp/d/f; ln -s f /tmp/d/l; sudo touch /tmp/d/r; sudo -nu root touch /tmp/d/s; stat -c %U /tmp/d/s'; stat -c '%U' /tmp/d /tmp/d/f /tmp/d/l /tmp/d/r; touch /tmp/mine; stat -c %U /tmp/mine", "root\nec2-user\nec2-user\nec2-user\nroot\nroot\n", 0},
 		{"chown", "touch /tmp/f; chmod 4755 /tmp/f; chown ec2-user: /tmp/f; stat -c '%U:%G %a' /tmp/f; groupadd -g 50 web; chgrp web /tmp/f; chown :root /tmp/f; stat -c %G /tmp/f; chown none /tmp/f", "ec2-user:ec2-user 755\nroot\nchown: invalid user: 'none'\n", 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

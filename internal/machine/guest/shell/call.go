@@ -11,6 +11,7 @@ import (
 
 	"mvdan.cc/sh/v3/expand"
 
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
@@ -36,6 +37,12 @@ type Flusher interface {
 
 // NewCall returns a call of a program, for code outside the shell that runs such programs.
 func NewCall(args, environ []string) *Call { return &Call{Args: args, env: withEnv(nil, environ)} }
+
+// become makes the call that of another user, who will own the files that it creates.
+func (c *Call) become(user string) {
+	u, _ := accounts.FindUser(c.FS, user) // root's IDs if the user does not exist
+	c.User, c.FS = user, c.FS.As(u.UID, u.GID)
+}
 
 // Getenv returns an environment variable, or "" if it is not set.
 func (c *Call) Getenv(name string) string {

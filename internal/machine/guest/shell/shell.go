@@ -137,7 +137,7 @@ func Run(ctx context.Context, job Job) (Result, error) {
 	job.Env = append([]string{"PATH=" + searchPath, "UID=" + uid, "EUID=" + uid, "GID=" + gid, "HOSTNAME=" + job.Host}, job.Env...)
 	var output sync.Mutex
 	c := &Call{
-		m: m, main: true, FS: job.FS, Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
+		m: m, main: true, FS: job.FS.As(user.UID, user.GID), Dir: job.Dir, User: job.User, env: withEnv(nil, job.Env),
 		Args: append([]string{job.Name}, job.Args...), Stdin: job.Stdin, Stdout: lockedWriter{&output, job.Stdout}, Stderr: lockedWriter{&output, job.Stderr},
 	}
 	if c.Stdin == nil {

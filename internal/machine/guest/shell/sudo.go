@@ -8,7 +8,7 @@ import (
 // sudo runs a command as root, as everything runs anyway, or with -u USER as that user.
 func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
 	d := *c
-	d.User = "root"
+	d.become("root")
 	login, shell := false, false
 	args := c.Args[1:]
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -18,8 +18,13 @@ func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
 		case a == "--":
 		case (a == "-u" || a == "-g" || a == "--user") && len(args) > 0:
 			if a != "-g" {
-				d.User = args[0]
+				d.become(args[0])
 			}
+			args = args[1:]
+			continue
+		case strings.HasSuffix(a, "u") && len(a) > 2 && strings.Trim(a, "-EHinSsku") == "" && len(args) > 0: // -iu USER
+			login, shell = login || strings.Contains(a, "i"), shell || strings.Contains(a, "s")
+			d.become(args[0])
 			args = args[1:]
 			continue
 		case a == "--login":
@@ -53,7 +58,7 @@ func sudo(ctx context.Context, m *machine, c *Call) (int, error) {
 
 func su(ctx context.Context, m *machine, c *Call) (int, error) {
 	d := *c
-	d.User = "root"
+	d.become("root")
 	var command string
 	login := false
 	for i := 1; i < len(c.Args); i++ {
@@ -64,14 +69,14 @@ func su(ctx context.Context, m *machine, c *Call) (int, error) {
 			case "-c":
 				command = c.Args[i]
 			case "-u":
-				d.User = c.Args[i]
+				d.become(c.Args[i])
 			}
 		case a == "--":
 			return d.run(ctx, m, c.Args[i+1:])
 		case a == "-" || a == "-l" || a == "--login":
 			login = true
 		case !strings.HasPrefix(a, "-"):
-			d.User = a
+			d.become(a)
 		}
 	}
 	if command == "" {

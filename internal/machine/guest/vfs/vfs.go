@@ -35,6 +35,11 @@ const (
 
 // FS is a file system. Its methods may be called concurrently; names are absolute.
 type FS struct {
+	*tree
+	uid, gid int // the owner of new files
+}
+
+type tree struct {
 	limits Limits
 	now    func() time.Time
 
@@ -59,8 +64,11 @@ func New(limits Limits, now func() time.Time) *FS {
 	if now == nil {
 		now = time.Now
 	}
-	return &FS{limits: limits, now: now, root: &inode{mode: fs.ModeDir | 0o755, modTime: now(), children: map[string]*inode{}}, files: 1}
+	return &FS{tree: &tree{limits: limits, now: now, root: &inode{mode: fs.ModeDir | 0o755, modTime: now(), children: map[string]*inode{}}, files: 1}}
 }
+
+// As returns the same file system as a user has it: new files belong to that user.
+func (f *FS) As(uid, gid int) *FS { return &FS{f.tree, uid, gid} }
 
 // Used returns the total size of the files in bytes.
 func (f *FS) Used() int64 {
@@ -218,7 +226,7 @@ func (f *FS) Mkdir(name string, perm fs.FileMode) error {
 		errno = syscall.EEXIST
 	}
 	if errno == 0 {
-		errno = f.add(at, &inode{mode: fs.ModeDir | perm.Perm(), children: map[string]*inode{}})
+		errno = f.add(at, &inode{mode: fs.ModeDir | perm.Perm(), uid: f.uid, gid: f.gid, children: map[string]*inode{}})
 	}
 	if errno != 0 {
 		return fail("mkdir", name, errno)
@@ -297,7 +305,7 @@ func (f *FS) create(name string, perm fs.FileMode) (*inode, syscall.Errno) {
 	case at.node == nil && strings.HasSuffix(name, "/"):
 		return nil, syscall.EISDIR
 	case at.node == nil:
-		n := &inode{mode: perm.Perm()}
+		n := &inode{mode: perm.Perm(), uid: f.uid, gid: f.gid}
 		return n, f.add(at, n)
 	case at.node.mode.IsDir():
 		return nil, syscall.EISDIR
@@ -317,7 +325,7 @@ func (f *FS) Symlink(target, name string) error {
 	case len(target) > maxPath:
 		errno = syscall.ENAMETOOLONG
 	default:
-		errno = f.add(at, &inode{mode: fs.ModeSymlink | 0o777, target: target})
+		errno = f.add(at, &inode{mode: fs.ModeSymlink | 0o777, uid: f.uid, gid: f.gid, target: target})
 	}
 	if errno != 0 {
 		return fail("symlink", name, errno)

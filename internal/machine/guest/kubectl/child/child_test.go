@@ -1,0 +1,162 @@
+package child_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
+	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl/child"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := (childproc.Modes{kubectl.Mode: child.Main, "probe": probe}).Dispatch(context.Background(), os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// probe reports what a process can still do after CloseHost.
+func probe(ctx context.Context, env childproc.Env) int {
+	if err := child.CloseHost(); err != nil {
+		return 1
+	}
+	_, file := os.ReadFile("/etc/passwd")
+	_, dial := new(net.Dialer).DialContext(ctx, "tcp", string(env.Config))
+	_, listen := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	_ = env.Report(fmt.Append(nil, file != nil, dial != nil, listen != nil, exec.CommandContext(ctx, "/bin/true").Run() != nil))
+	<-ctx.Done()
+	return 0
+}
+
+func TestTheChildHasNothingOfTheHost(t *testing.T) {
+	srv := httptest.NewServer(http.NotFoundHandler())
+	defer srv.Close()
+	w, err := childproc.StartWorker(childproc.WorkerSpec{Mode: "probe", Config: []byte(srv.Listener.Addr().String())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Kill()
+	if got, err := w.Receive(t.Context()); err != nil || string(got) != "true true true true" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// A machine with a kubeconfig for a server that says hello to one token.
+func newMachine(t *testing.T) (*vfs.FS, kubectl.Machine) {
+	t.Helper()
+	srv := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("Authorization") != "Bearer secret":
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/slow":
+			<-r.Context().Done()
+		case r.URL.Path == "/much":
+			for range 1 << 10 {
+				_, _ = w.Write(bytes.Repeat([]byte("much "), 4<<10)) // the client leaves
+			}
+		default:
+			_, _ = io.WriteString(w, "hello") // as above
+		}
+	}))
+	t.Cleanup(srv.Close)
+	f := vfs.New(vfs.DefaultLimits, nil)
+	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}))
+	config := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters:\n- name: c\n  cluster: {server: 'https://example.com', certificate-authority-data: " + ca +
+		"}\ncontexts:\n- name: c\n  context: {cluster: c, user: u}\nusers:\n- name: u\n  user:\n    exec: {apiVersion: client.authentication.k8s.io/v1beta1, command: aws, args: [eks, get-token]}\n"
+	for name, text := range map[string]string{"/root/.kube/config": config, "/root/map.yaml": "kind: ["} {
+		if err := errors.Join(f.MkdirAll(filepath.Dir(name), 0o755), f.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f, kubectl.Machine{
+		Dial: func(ctx context.Context, host string, port int) (net.Conn, error) {
+			if host != "example.com" || port != 443 {
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}
+			}
+			return new(net.Dialer).DialContext(ctx, "tcp", srv.Listener.Addr().String())
+		},
+		Run: func(_ context.Context, c *shell.Call) (int, bool) {
+			if c.Args[0] != "aws" {
+				return 0, false
+			}
+			fmt.Fprintln(c.Stdout, `{"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential", "status": {"token": "secret"}}`)
+			return 0, true
+		},
+	}
+}
+
+func TestKubectl(t *testing.T) {
+	f, m := newMachine(t)
+	secret := filepath.Join(t.TempDir(), "secret.yaml")
+	if err := os.WriteFile(secret, []byte("kind: Secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := kubectl.New(kubectl.Config{})
+	run := func(ctx context.Context, out io.Writer, args ...string) int {
+		c := shell.NewCall(append([]string{"kubectl"}, args...), []string{"HOME=/root"})
+		c.FS, c.Dir, c.User, c.Stdout, c.Stderr = f, "/root", "root", out, out
+		return r.Run(ctx, c, m)
+	}
+	for _, tc := range []struct {
+		args, want string
+		status     int
+	}{
+		{"get --raw /hello", "hello", 0},
+		{"get --raw /hello --server https://elsewhere", "i/o timeout", 1},
+		{"get --raw /hello --kubeconfig " + secret, "error: stat " + secret + ": no such file or directory", 1},
+		{"get --raw /hello --certificate-authority " + secret, "unable to read certificate-authority " + secret, 1},
+		{"get --raw /hello --token x --user=''", "", 1},
+		{"create -f " + secret, `error: the path "` + secret + `" does not exist`, 1},
+		{"create -f map.yaml --validate=false", "error: error parsing map.yaml: ", 1},
+		{"create secret generic s --from-file=" + secret, "the flag --from-file does not work on a simulated machine", 1},
+		{"cp " + secret + " pod:/tmp", "kubectl cp does not work on a simulated machine", 1},
+		{"config set-context other --cluster=c --user=u", `Context "other" created.`, 0},
+		{"config use-context other", `Switched to context "other".`, 0},
+		{"config current-context", "other", 0},
+		{"nonsense", `unknown command "nonsense"`, 1},
+	} {
+		var out bytes.Buffer
+		if status := run(t.Context(), &out, strings.Fields(tc.args)...); status != tc.status || !strings.Contains(out.String(), tc.want) {
+			t.Errorf("kubectl %s: status %d, want %d\n%s", tc.args, status, tc.status, out.String())
+		}
+	}
+	if b, err := f.ReadFile("/root/.kube/config"); err != nil || !strings.Contains(string(b), "current-context: other") {
+		t.Errorf("%s, %v", b, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if status := run(ctx, io.Discard, "get", "--raw", "/slow"); status != 130 {
+		t.Errorf("an interrupted kubectl ends with %d", status)
+	}
+	var out limited
+	if status := run(t.Context(), &out, "get", "--raw", "/much"); status != 137 {
+		t.Errorf("after too much output, kubectl ends with %d", status)
+	}
+}
+
+// limited is an output with room for a megabyte.
+type limited int
+
+func (l *limited) Write(p []byte) (int, error) {
+	if *l += limited(len(p)); *l > 1<<20 {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}

@@ -1,0 +1,4 @@
+package child
+
+// CloseHost is closeHost.
+var CloseHost = closeHost
