@@ -103,14 +103,14 @@ func (r *Runner) run(ctx context.Context, c *shell.Call, m Machine) (int, error)
 	defer w.Kill()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var streams sync.WaitGroup
+	defer streams.Wait()
 	mux, err := smux.Server(&Carrier{Message: w.Send, Next: func() ([]byte, error) { return w.Receive(ctx) }, End: cancel}, Streams())
 	if err != nil {
 		return 1, err
 	}
 	defer mux.Close()
-	var streams sync.WaitGroup
-	defer streams.Wait()
-	defer cancel() // ends the child, and with it the streams
+	defer cancel() // ends the child
 	control, err := mux.AcceptStream()
 	if err != nil {
 		return 1, err
