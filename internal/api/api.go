@@ -130,6 +130,7 @@ type ImageAlias struct {
 type FaultTargets struct {
 	Instances  []string `json:"instances"` // without terminated ones
 	VPCs       []string `json:"vpcs"`
+	Clusters   []string `json:"clusters"`
 	Zones      []string `json:"zones"`
 	Operations []string `json:"operations"` // ec2:RunInstances
 }

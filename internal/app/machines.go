@@ -43,8 +43,14 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 	d.journal.Append(journal.Entry{Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep, Fields: fields})
 }
 
-// interruptInstance interrupts the instance of a fault that is due.
-func (d *daemon) interruptInstance(ctx context.Context, f *fault.Fault) error {
+// interrupt does what a fault of a kind that happens once asks for, when it is due.
+func (d *daemon) interrupt(ctx context.Context, f *fault.Fault) error {
+	switch f.Kind {
+	case fault.PlatformVersion:
+		return d.eks.MovePlatform(ctx, f.Account, f.Region, f.Cluster)
+	case fault.EndOfSupport:
+		return d.eks.EndSupport(ctx, f.Account, f.Region, f.Cluster)
+	}
 	step, err := keeper.Interrupt(ctx, d.ec2, f)
 	if step != nil {
 		d.recordStep(ctx, *step)

@@ -47,11 +47,33 @@ func (p planes) Authority(id string) []byte {
 	return pl.CAPEM
 }
 
+func (p planes) Authorities(id string) []eks.Authority {
+	var out []eks.Authority
+	for _, a := range p.m.Authorities(id) {
+		out = append(out, eks.Authority(a))
+	}
+	return out
+}
+
+func (p planes) AddAuthority(ctx context.Context, id, authority string) error {
+	return p.m.AddAuthority(ctx, id, authority)
+}
+
+func (p planes) ActivateAuthority(ctx context.Context, id, authority string) error {
+	return p.m.ActivateAuthority(ctx, id, authority)
+}
+
+func (p planes) RemoveAuthority(ctx context.Context, id, authority string) error {
+	return p.m.RemoveAuthority(ctx, id, authority)
+}
+
 func (p planes) WaitReady(ctx context.Context, id string) error { return p.m.WaitReady(ctx, id) }
 
 func (p planes) Upgrade(ctx context.Context, id, version string) error {
 	return p.m.Upgrade(ctx, id, version)
 }
+
+func (p planes) Replace(ctx context.Context, id string) error { return p.m.Replace(ctx, id) }
 
 func (p planes) Version(id string) string {
 	pl, err := p.m.Get(id)

@@ -53,11 +53,17 @@ var renamed = map[string]string{
 	// adds
 	"kms:ReEncrypt": "kms:ReEncryptFrom",
 	// The embedded reference is older than these operations. On AWS their actions have their own names; here the
-	// policies for the listener's actions, for refreshing insights, or for pulling an image, allow them.
+	// policies for the listener's actions, for refreshing insights, for a cluster's encryption, or for pulling an
+	// image, allow them.
 	"elasticloadbalancing:DescribeListenerAttributes": "elasticloadbalancing:DescribeListeners",
 	"elasticloadbalancing:ModifyListenerAttributes":   "elasticloadbalancing:ModifyListener",
-	"eks:CancelUpdate":       "eks:StartInsightsRefresh",
-	"ecr:ListImageReferrers": "ecr:BatchGetImage",
+	"eks:CancelUpdate":                 "eks:StartInsightsRefresh",
+	"eks:CreateCertificateAuthority":   "eks:AssociateEncryptionConfig",
+	"eks:ActivateCertificateAuthority": "eks:AssociateEncryptionConfig",
+	"eks:DeleteCertificateAuthority":   "eks:AssociateEncryptionConfig",
+	"eks:DescribeCertificateAuthority": "eks:DescribeCluster",
+	"eks:ListCertificateAuthorities":   "eks:DescribeCluster",
+	"ecr:ListImageReferrers":           "ecr:BatchGetImage",
 }
 
 // A targetRow says which resources an operation touches, if the names of its members do not show that.

@@ -17,7 +17,7 @@ func newFault(o *globalOptions) *cobra.Command {
 		Use:   "fault",
 		Short: "Rehearse what goes wrong on AWS",
 		Long: `Rehearse what goes wrong on AWS: break instances, zones, capacity, API calls, the
-metadata service or DNS on purpose, see how your tools react, and fix it again.
+metadata service, DNS or control planes on purpose, see how your tools react, and fix it again.
 Faults survive a restart of the daemon; drydock why names them as causes.`,
 		Args: cobra.NoArgs,
 	}
@@ -108,7 +108,11 @@ func (f *faultFlags) set(ctx context.Context, o *globalOptions) error {
 		return o.printJSON(out)
 	}
 	if out.Kind.Once() && !out.Until.After(time.Now()) {
-		o.progress("Done: %s %s. To see its effects: drydock why node %s", out.Kind, out.Target(), out.Instance)
+		why := "node"
+		if out.Kind.Cluster() {
+			why = "cluster"
+		}
+		o.progress("Done: %s %s. To see its effects: drydock why %s %s", out.Kind, out.Target(), why, out.Target())
 		return nil
 	}
 	_, err = fmt.Fprintln(o.streams.Out, out.ID)

@@ -20,6 +20,8 @@ func newFaultSet(o *globalOptions) *cobra.Command {
 		}
 	}
 	instances := targets(func(t api.FaultTargets) []string { return t.Instances })
+	cluster := func(f *fault.Fault, arg string) { f.Cluster = arg }
+	clusters := targets(func(t api.FaultTargets) []string { return t.Clusters })
 	operations := targets(func(t api.FaultTargets) []string { return t.Operations })
 	cmd.AddCommand(
 		faultCommand(o, fault.Terminate, "INSTANCE-ID", "Take an instance away",
@@ -106,6 +108,36 @@ DiskPressure, and the kubelet evicts pods, except those of kube-system.`,
 					f.VPC = arg
 				}
 			}, nil, targets(func(t api.FaultTargets) []string { return append(t.VPCs, t.Instances...) })),
+		faultCommand(o, fault.ControlPlane, "CLUSTER", "Take a cluster's control plane down",
+			`Take a cluster's control plane down: its API server accepts no connection and no controller
+runs. Nodes and pods keep running. Nothing is lost; it starts again when the fault is cleared.`,
+			"  drydock fault set control-plane dev --for 5m", cluster, nil, clusters),
+		faultCommand(o, fault.SlowAPIServer, "CLUSTER", "Delay the answers of a cluster's API server",
+			"Delay every request to a cluster's API server, except health checks.",
+			"  drydock fault set slow-api-server dev --delay 3s", cluster, func(cmd *cobra.Command, f *faultFlags) {
+				cmd.Flags().DurationVar(&f.fault.Delay, "delay", 0, "how long to delay, such as 500ms; at most 30s")
+			}, clusters),
+		faultCommand(o, fault.EtcdFull, "CLUSTER", "Let a cluster's etcd reach its size limit",
+			`Let a cluster's etcd database reach its size limit: reads and deletions work, every write
+fails with "etcdserver: mvcc: database space exceeded". Nodes cannot renew their leases.`,
+			"  drydock fault set etcd-full dev", cluster, nil, clusters),
+		faultCommand(o, fault.ExpiredCA, "CLUSTER", "Let a cluster's certificate authority expire",
+			`Let a cluster's certificate authority expire: kubectl, kubelets and controllers refuse the API
+server's certificate with "x509: certificate has expired or is not yet valid".`,
+			"  drydock fault set expired-ca dev", cluster, nil, clusters),
+		faultCommand(o, fault.Upgrade, "CLUSTER", "Let changes of a cluster's version fail midway",
+			`Let changes of a cluster's Kubernetes version fail: the new API server starts, is found
+unhealthy, and the cluster keeps its version, as when AWS reverts an upgrade.`,
+			"  drydock fault set upgrade dev && aws eks update-cluster-version --name dev --kubernetes-version 1.36", cluster, nil, clusters),
+		faultCommand(o, fault.PlatformVersion, "CLUSTER", "Move a cluster to the next platform version",
+			`Move a cluster to the next platform version, as AWS does by itself about once a month: the
+control plane is replaced while it serves. With drydock up --timing aws it happens by itself.`,
+			"  drydock fault set platform-version dev", cluster, nil, clusters),
+		faultCommand(o, fault.EndOfSupport, "CLUSTER", "Upgrade a cluster as at the end of its support",
+			`Upgrade a cluster to the next Kubernetes version, as AWS does when the support of a version
+ends: nobody is asked, insights and old node groups do not prevent it, and nodes and add-ons
+keep their versions. With drydock up --timing aws it happens by itself on the version's dates.`,
+			"  drydock fault set end-of-support dev", cluster, nil, clusters),
 	)
 	return cmd
 }

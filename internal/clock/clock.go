@@ -60,6 +60,9 @@ type Timing struct {
 	AddonRollout, AddonStuck time.Duration
 	// ClusterUpdating is the minimum time that an update of a cluster stays InProgress.
 	ClusterUpdating time.Duration
+	// ClusterPlatform is how often a cluster gets a new platform version. If it is zero, AWS does not maintain clusters
+	// by itself: it also does not upgrade those whose version has reached the end of its support.
+	ClusterPlatform time.Duration
 	// ClusterKeyPause is the longest pause between two attempts of a control plane that waits for its KMS key.
 	ClusterKeyPause time.Duration
 	// FargateProfileCreating and FargateProfileDeleting are the minimum times that a Fargate profile stays CREATING
@@ -167,6 +170,7 @@ func AWS() Timing {
 		AddonRollout:              30 * time.Minute,
 		AddonStuck:                30 * time.Minute,
 		ClusterUpdating:           3 * time.Minute,
+		ClusterPlatform:           35 * 24 * time.Hour, // https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
 		ClusterKeyPause:           30 * time.Second,
 		FargateProfileCreating:    90 * time.Second,
 		FargateProfileDeleting:    2 * time.Minute,

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -53,6 +54,8 @@ type Config struct {
 	Silence time.Duration
 	// WarmSpares is how many spare planes are kept running for the key that was claimed last.
 	WarmSpares int
+	// Faults are the faults that users set; nil means that there are none.
+	Faults *fault.Set
 	// Clock is the clock for certificates; by default the real one.
 	Clock clock.Clock
 	// Log is for messages about the Manager's work; by default slog.Default().
@@ -114,7 +117,7 @@ type Plane struct {
 	Endpoint string
 	// AWSHost is its host name on AWS; its certificate is also valid for that name.
 	AWSHost string
-	// CAPEM is its certificate authority.
+	// CAPEM is its certificate authority, or all of them during a rotation.
 	CAPEM []byte
 	// Issuer is the issuer of its service account tokens.
 	Issuer string

@@ -45,12 +45,12 @@ func (m *Manager) Copy(ctx context.Context, id string) (Plane, error) {
 	if err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		return errors.Join(
 			records.Create(tx, recordKey(rec.ID), rec),
-			secretRecords.Create(tx, recordKey(rec.ID), source.secrets),
+			secretRecords.Create(tx, recordKey(rec.ID), source.keys()),
 		)
 	}); err != nil {
 		return Plane{}, err
 	}
-	p := newPlane(m, rec, source.secrets)
+	p := newPlane(m, rec, source.keys())
 	m.mu.Lock()
 	m.planes[rec.ID] = p
 	m.mu.Unlock()

@@ -75,7 +75,7 @@ func writeFiles(rec record, sec secrets, dir launch.Files, webhooks authority, w
 		return err
 	}
 	return errors.Join(
-		writeFile(dir.CA(), sec.CA.CertPEM),
+		writeFile(dir.CA(), sec.bundle()),
 		writeFile(dir.CAKey(), sec.CA.KeyPEM),
 		writeFile(dir.FrontProxyCA(), sec.FrontProxy.CertPEM),
 		writeFile(dir.ServiceAccountKey(), sec.SigningKey),

@@ -46,8 +46,8 @@ func (m *Manager) endHanging() {
 		var group sync.WaitGroup
 		for _, p := range m.all() {
 			status := p.processStatus()
-			if status.PID == 0 {
-				continue // it has no process
+			if status.PID == 0 || p.expired() != nil {
+				continue // it has no process, or one that no client can connect to
 			}
 			group.Go(func() {
 				most := maxStarting

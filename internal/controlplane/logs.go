@@ -27,26 +27,6 @@ const (
 // timeouts.
 const holdLogging = 25 * time.Second
 
-// awaitLogging waits until the components whose logs are enabled differ from those given, but at most holdLogging, and
-// returns them.
-func (p *plane) awaitLogging(ctx context.Context, have []string) []string {
-	ctx, cancel := context.WithTimeout(ctx, holdLogging)
-	defer cancel()
-	for {
-		p.mu.Lock()
-		wanted, changed := p.rec.Logging, p.changed
-		p.mu.Unlock()
-		if !slices.Equal(wanted, have) {
-			return wanted
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return wanted
-		}
-	}
-}
-
 func (p *plane) writeLogs(ctx context.Context, lines []LogLine) error {
 	if p.m.hooks.WriteLogs == nil {
 		return nil

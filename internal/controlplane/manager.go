@@ -163,13 +163,18 @@ func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 	m.wg.Go(m.keepSpares)
 	m.wg.Go(m.keepCertificates)
 	m.wg.Go(m.endHanging)
+	m.wg.Go(m.followFaults)
 	return m.removeStrayState(ctx)
 }
 
 // renewAuthorities reissues a plane's authorities that expire soon.
 func (m *Manager) renewAuthorities(ctx context.Context, rec record, sec *secrets) error {
 	renewed := false
-	for _, a := range []*authority{&sec.CA, &sec.FrontProxy} {
+	all := []*authority{&sec.CA, &sec.FrontProxy}
+	for i := range sec.Trusted {
+		all = append(all, &sec.Trusted[i])
+	}
+	for _, a := range all {
 		one, err := a.renew(m.cfg.Clock.Now())
 		if err != nil {
 			return fmt.Errorf("keys of control plane %s: %w", rec.ID, err)
@@ -256,6 +261,7 @@ func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, erro
 	if err := p.boot(ctx); err != nil {
 		return Plane{}, err
 	}
+	p.applyFaults() // those of a cluster of the same name
 	m.wakeSpares()
 	return p.describe(), nil
 }

@@ -78,7 +78,7 @@ func (m *Manager) OIDCHandler() http.Handler {
 	mux.HandleFunc("GET /id/{id}/.well-known/openid-configuration", serve(func(p *plane) ([]byte, error) {
 		return discovery(p.snapshot().issuer())
 	}))
-	mux.HandleFunc("GET /id/{id}/keys", serve(func(p *plane) ([]byte, error) { return keySet(p.secrets.SigningKey) }))
+	mux.HandleFunc("GET /id/{id}/keys", serve(func(p *plane) ([]byte, error) { return keySet(p.keys().SigningKey) }))
 	return mux
 }
 
@@ -88,5 +88,5 @@ func (m *Manager) JWKS(id string) ([]byte, error) {
 	if p == nil {
 		return nil, ErrNotFound
 	}
-	return keySet(p.secrets.SigningKey)
+	return keySet(p.keys().SigningKey)
 }

@@ -33,6 +33,8 @@ const (
 // An authority signs certificates. It is a certificate and its key in PEM, as kept in the store.
 type authority struct {
 	CertPEM, KeyPEM []byte
+	// ID identifies one that was added to a plane; see id.
+	ID string `json:",omitempty"`
 }
 
 func newAuthority(commonName string, now time.Time) (authority, error) {
@@ -45,7 +47,7 @@ func newAuthority(commonName string, now time.Time) (authority, error) {
 		return authority{}, err
 	}
 	certPEM, err := selfSign(commonName, key, now)
-	return authority{certPEM, keyPEM}, err
+	return authority{CertPEM: certPEM, KeyPEM: keyPEM}, err
 }
 
 func selfSign(commonName string, key crypto.Signer, now time.Time) ([]byte, error) {
@@ -84,6 +86,20 @@ func (a *authority) renew(now time.Time) (renewed bool, err error) {
 	return err == nil, err
 }
 
+// expiredAt returns the authority as if it had been created long ago and had expired at a time.
+func (a authority) expiredAt(end time.Time) (authority, error) {
+	pair, err := tls.X509KeyPair(a.CertPEM, a.KeyPEM)
+	if err != nil {
+		return authority{}, fmt.Errorf("certificate authority: %w", err)
+	}
+	key, ok := pair.PrivateKey.(crypto.Signer)
+	if !ok {
+		return authority{}, fmt.Errorf("certificate authority: a %T cannot sign", pair.PrivateKey)
+	}
+	a.CertPEM, err = selfSign(pair.Leaf.Subject.CommonName, key, end.Add(-caValidity))
+	return a, err
+}
+
 // A request says what a certificate is for.
 type request struct {
 	commonName    string
@@ -104,14 +120,17 @@ func (a authority) issue(r request, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	notAfter := now.Add(r.validity)
+	notBefore, notAfter := now.Add(-backdate), now.Add(r.validity)
 	if notAfter.After(pair.Leaf.NotAfter) {
 		notAfter = pair.Leaf.NotAfter
+	}
+	if notBefore.After(notAfter) { // the authority has expired
+		notBefore = notAfter.Add(-r.validity)
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial(),
 		Subject:      pkix.Name{CommonName: r.commonName, Organization: r.organizations},
-		NotBefore:    now.Add(-backdate),
+		NotBefore:    notBefore,
 		NotAfter:     notAfter,
 		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 	"github.com/drydock-dev/drydock/internal/controlplane/logqueue"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
@@ -27,9 +28,8 @@ import (
 //	                  ↑    ↘ exit         exit ↙
 //	                  └────── failed (backoff)
 type plane struct {
-	m       *Manager
-	id      string
-	secrets secrets
+	m  *Manager
+	id string
 
 	// upgrading is held during an upgrade. Lock it before lifecycle.
 	upgrading sync.Mutex
@@ -52,6 +52,7 @@ type plane struct {
 	authentication sync.Mutex
 
 	mu      sync.Mutex
+	secrets secrets
 	rec     record
 	status  Status
 	backend string // host:port of the process if it is ready
@@ -59,7 +60,8 @@ type plane struct {
 	// kmsError is the last error from KMS, for a plane with encryption.
 	kmsError error
 	stubbed  map[string]int // calls of a copy's admission webhooks
-	changed  chan struct{}  // closed at the next change of the above
+	faults   faults
+	changed  chan struct{} // closed at the next change of the above
 
 	// authenticator has the lines of the authenticator's log, which the daemon writes itself.
 	authenticator *logqueue.Queue
@@ -245,6 +247,9 @@ func childEnv() []string {
 
 // prepare writes the files of a process's next run and returns its configuration.
 func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
+	if err := p.awaitUp(ctx); err != nil {
+		return nil, err
+	}
 	rec, err := p.prepareEncryption(ctx)
 	if err != nil {
 		return nil, err
@@ -256,7 +261,11 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 	case successor:
 		rec.Key.Version = proc.version
 	}
-	if err := writeFiles(rec, p.secrets, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now()); err != nil {
+	sec, err := p.currentSecrets()
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFiles(rec, sec, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now()); err != nil {
 		return nil, err
 	}
 	if _, err := p.writeAuthentication(); err != nil {
@@ -272,7 +281,8 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 		Issuer:      rec.issuer(),
 		AWSHost:     rec.awsHost(),
 		Copy:        rec.CopyOf != "",
-		Successor:   successor,
+		// Controllers end if they do not trust the API server, and would take it with them.
+		Successor: successor || p.expired() != nil,
 	})
 }
 
@@ -300,8 +310,16 @@ func (p *plane) onReport(proc *process, msg []byte) {
 	case launch.Listening:
 		p.setStatus(Starting, "its API server is starting")
 	case launch.Serving:
-		// It was restarted as a successor just before it became the plane's process.
-		p.set(func() { p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)) })
+		// It was restarted as a successor just before it became the plane's process, or its certificates have expired.
+		f := p.expired()
+		p.set(func() {
+			if p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(r.Port)); f != nil {
+				p.status.State, p.status.Reason = Ready, f.Why()
+			}
+		})
+		if f != nil {
+			return
+		}
 		if err := proc.Send([]byte(launch.Lead)); err != nil {
 			p.m.cfg.Log.Warn("the process of a control plane ended early", "plane", p.id, "err", err)
 		}
@@ -395,10 +413,13 @@ func (p *plane) currentStatus() Status {
 func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
 	for {
 		p.mu.Lock()
-		backend, gone, changed := p.backend, p.gone, p.changed
+		backend, gone, down, changed := p.backend, p.gone, p.faults.down, p.changed
 		p.mu.Unlock()
-		if gone {
+		switch {
+		case gone:
 			return "", ErrNotFound
+		case down != nil:
+			return "", fault.Because(fmt.Errorf("control plane %s is down: %s", p.id, down.Why()), down)
 		}
 		if backend != "" {
 			return backend, nil
@@ -481,7 +502,10 @@ func (p *plane) renew() error {
 	if _, err := os.Stat(dir.Serving()); errors.Is(err, os.ErrNotExist) {
 		return nil // never started
 	}
-	all := leaves(p.snapshot(), p.secrets, p.m.webhooks.ca, dir, p.m.cfg.ListenAddress)
+	if p.expired() != nil {
+		return nil
+	}
+	all := leaves(p.snapshot(), p.keys(), p.m.webhooks.ca, dir, p.m.cfg.ListenAddress)
 	return renewLeaves(all, true, p.m.cfg.Clock.Now())
 }
 
@@ -497,7 +521,7 @@ func (p *plane) describe() Plane {
 		Key:        rec.Key,
 		Endpoint:   "https://" + net.JoinHostPort(host, strconv.Itoa(rec.Port)),
 		AWSHost:    rec.awsHost(),
-		CAPEM:      p.secrets.CA.CertPEM,
+		CAPEM:      p.keys().bundle(),
 		Issuer:     rec.issuer(),
 		GitVersion: rec.Key.gitVersion(),
 		CreatedAt:  rec.CreatedAt,

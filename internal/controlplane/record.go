@@ -43,6 +43,7 @@ type record struct {
 // secrets are a plane's keys. They are separate from its record so that changing one does not write the other.
 type secrets struct {
 	CA         authority
+	Trusted    []authority `json:",omitempty"` // other authorities of clients and servers
 	FrontProxy authority
 	SigningKey []byte
 }
@@ -55,7 +56,7 @@ func recordKey(id string) store.Key { return store.Key{Account: systemAccount, I
 // The collections.
 var (
 	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider, 4 CopyOf
-	secretRecords = store.NewCollection[secrets]("controlplane", "secret")
+	secretRecords = store.NewCollection[secrets]("controlplane", "secret", store.Same)                       // version 2 has Trusted
 	// lastKeys holds one record: the key that was claimed last, for which spares are kept running.
 	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")
 )

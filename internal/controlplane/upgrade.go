@@ -41,18 +41,37 @@ func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 	if p.snapshot().Key.Version == version {
 		return p.awaitLeading(ctx)
 	}
+	return p.replace(ctx, version)
+}
+
+// Replace replaces a plane's process while it serves, as Upgrade does, with one of the same version.
+func (m *Manager) Replace(ctx context.Context, id string) error {
+	p := m.find(id)
+	if p == nil {
+		return ErrNotFound
+	}
+	p.upgrading.Lock()
+	defer p.upgrading.Unlock()
+	return p.replace(ctx, p.snapshot().Key.Version)
+}
+
+// replace replaces the plane's process with one of a version. The caller holds p.upgrading.
+func (p *plane) replace(ctx context.Context, version string) error {
 	next, err := p.startSuccessor(ctx, version)
 	if err != nil {
 		return err
 	}
-	port, err := next.awaitServing(ctx, m.closing)
+	port, err := next.awaitServing(ctx, p.m.closing)
+	if err == nil {
+		err = p.upgradeFault()
+	}
 	var old *process
 	if err == nil {
 		old, err = p.succeed(ctx, next, port)
 	}
 	if err != nil {
 		p.endSuccessor(next)
-		return fmt.Errorf("starting Kubernetes %s for control plane %s: %w", version, id, err)
+		return fmt.Errorf("starting Kubernetes %s for control plane %s: %w", version, p.id, err)
 	}
 	p.retire(old, next)
 	return p.awaitLeading(ctx)

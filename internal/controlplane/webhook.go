@@ -76,7 +76,7 @@ func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, find func(id st
 		*c = cloud(req.Context(), hooks, p.id)
 	}))
 	mux.Handle("POST "+launch.LoggingPath, reviewHandler(find, func(req *http.Request, p *plane, l *launch.Logging) {
-		l.Components = p.awaitLogging(req.Context(), l.Components)
+		*l = p.awaitLogging(req.Context(), *l)
 	}))
 	mux.Handle("POST "+launch.LogsPath, reviewHandler(find, func(req *http.Request, p *plane, l *launch.Logs) {
 		err := p.writeLogs(req.Context(), l.Lines)

@@ -8,6 +8,7 @@
 package fault
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,15 +36,38 @@ const (
 	Agent     Kind = "agent"     // an instance's agent of Systems Manager is killed again and again
 	Kubelet   Kind = "kubelet"   // an instance's kubelet is killed again and again
 	Disk      Kind = "disk"      // an instance's root volume is full
+
+	ControlPlane  Kind = "control-plane"   // a cluster's control plane is down
+	SlowAPIServer Kind = "slow-api-server" // a cluster's API server takes longer to answer
+	EtcdFull      Kind = "etcd-full"       // a cluster's etcd database has reached its size limit
+	ExpiredCA     Kind = "expired-ca"      // a cluster's certificate authority has expired
+	Upgrade       Kind = "upgrade"         // changes of a cluster's version fail midway
+
+	PlatformVersion Kind = "platform-version" // AWS moves a cluster to the next platform version
+	EndOfSupport    Kind = "end-of-support"   // AWS upgrades a cluster because the support of its version has ended
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
-	return []Kind{Terminate, Stop, Isolate, Zone, Capacity, Throttle, Latency, Error, IMDS, DNS, Agent, Kubelet, Disk}
+	return []Kind{
+		Terminate, Stop, Isolate, Zone, Capacity, Throttle, Latency, Error, IMDS, DNS, Agent, Kubelet, Disk,
+		ControlPlane, SlowAPIServer, EtcdFull, ExpiredCA, Upgrade, PlatformVersion, EndOfSupport,
+	}
 }
 
 // Once reports whether a fault of this kind happens only once, so that it is in force only until then.
-func (k Kind) Once() bool { return k == Terminate || k == Stop }
+func (k Kind) Once() bool {
+	return k == Terminate || k == Stop || k == PlatformVersion || k == EndOfSupport
+}
+
+// Cluster reports whether a fault of this kind affects a cluster.
+func (k Kind) Cluster() bool {
+	switch k {
+	case ControlPlane, SlowAPIServer, EtcdFull, ExpiredCA, Upgrade, PlatformVersion, EndOfSupport:
+		return true
+	}
+	return false
+}
 
 // API reports whether a fault of this kind affects calls of the API.
 func (k Kind) API() bool { return k == Throttle || k == Latency || k == Error }
@@ -62,6 +86,8 @@ type Fault struct {
 	// Instance is the target of Terminate, Stop, Isolate, IMDS, Agent, Kubelet and Disk, and of DNS unless VPC is set.
 	Instance string `json:"instance,omitempty"`
 	VPC      string `json:"vpc,omitempty"`
+	// Cluster is the name of the cluster that is the target.
+	Cluster string `json:"cluster,omitempty"`
 	// Zone is the name of a zone for Zone, and a pattern for Capacity.
 	Zone string `json:"zone,omitempty"`
 	// InstanceType and CapacityType are patterns for Capacity: m5.*, spot. An empty pattern means any.
@@ -77,7 +103,7 @@ type Fault struct {
 	// Count is how many calls fail before the fault is over; 0 means no limit. Used is how many have failed.
 	Count int64 `json:"count,omitempty"`
 	Used  int64 `json:"used,omitempty"`
-	// Delay is how much longer a call takes.
+	// Delay is how much longer a call takes, or a request to an API server.
 	Delay time.Duration `json:"delay,omitempty"`
 	// Code, Message and Status are those of the error. Empty means those of the service's internal failure.
 	Code    string `json:"code,omitempty"`
@@ -90,7 +116,10 @@ const (
 	// MaxPerRegion is how many faults an account may have in a region.
 	MaxPerRegion = 256
 	// MaxDelay is the longest Delay.
-	MaxDelay   = 5 * time.Minute
+	MaxDelay = 5 * time.Minute
+	// MaxAPIServerDelay is the longest Delay of SlowAPIServer. API servers give up on a request after a minute.
+	MaxAPIServerDelay = 30 * time.Second
+
 	maxPattern = 256
 	maxMessage = 1024
 	letters    = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789."
@@ -113,6 +142,7 @@ func (f *Fault) Check() error {
 	for _, p := range []part{
 		{"instance", f.Instance != "", []Kind{Terminate, Stop, Isolate, IMDS, Agent, Kubelet, Disk}, []Kind{DNS}},
 		{"VPC", f.VPC != "", nil, []Kind{DNS}},
+		{"cluster", f.Cluster != "", slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Cluster() }), nil},
 		{"zone", f.Zone != "", []Kind{Zone}, []Kind{Capacity}},
 		{"instance type", f.InstanceType != "", nil, []Kind{Capacity}},
 		{"capacity type", f.CapacityType != "", nil, []Kind{Capacity}},
@@ -120,7 +150,7 @@ func (f *Fault) Check() error {
 		{"principal", f.Principal != "", nil, api},
 		{"percentage", f.Percent != 0, nil, api},
 		{"count", f.Count != 0, nil, api},
-		{"delay", f.Delay != 0, []Kind{Latency}, nil},
+		{"delay", f.Delay != 0, []Kind{Latency, SlowAPIServer}, nil},
 		{"error code", f.Code != "", nil, []Kind{Error}},
 		{"error message", f.Message != "", nil, []Kind{Error}},
 		{"HTTP status", f.Status != 0, nil, []Kind{Error}},
@@ -142,6 +172,8 @@ func (f *Fault) Check() error {
 		return errors.New("a count must be at least 1")
 	case f.Delay < 0 || f.Delay > MaxDelay:
 		return fmt.Errorf("a delay must be at most %v", MaxDelay)
+	case f.Kind == SlowAPIServer && f.Delay > MaxAPIServerDelay:
+		return fmt.Errorf("a delay of an API server must be at most %v", MaxAPIServerDelay)
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return errors.New("the HTTP status of an error must be from 400 to 599")
 	case f.Kind.API() && !strings.Contains(f.Operation, ":"):
@@ -151,7 +183,7 @@ func (f *Fault) Check() error {
 	case len(f.Message) > maxMessage || !printable(f.Message):
 		return fmt.Errorf("an error message must be printable text of at most %d characters", maxMessage)
 	}
-	for _, pattern := range []string{f.Instance, f.VPC, f.Zone, f.InstanceType, f.CapacityType, f.Operation, f.Principal, f.Code} {
+	for _, pattern := range []string{f.Instance, f.VPC, f.Cluster, f.Zone, f.InstanceType, f.CapacityType, f.Operation, f.Principal, f.Code} {
 		if len(pattern) > maxPattern || !printable(pattern) {
 			return fmt.Errorf("%.20q is not printable text of at most %d characters", pattern, maxPattern)
 		}
@@ -183,10 +215,7 @@ func (f *Fault) Target() string {
 	case Throttle, Latency, Error:
 		return f.Operation
 	}
-	if f.VPC != "" {
-		return f.VPC
-	}
-	return f.Instance
+	return cmp.Or(f.Cluster, f.VPC, f.Instance)
 }
 
 // Details describes the rest of the fault for people.

@@ -18,8 +18,9 @@ type Set struct {
 	roll    func() float64 // 0 ≤ roll < 1
 	counted chan struct{}
 
-	index atomic.Pointer[index] // nil if there are no faults
-	mu    sync.Mutex            // serializes Replace
+	index   atomic.Pointer[index] // nil if there are no faults
+	mu      sync.Mutex            // serializes Replace
+	changed atomic.Pointer[chan struct{}]
 }
 
 // Config configures a Set. Every field is optional.
@@ -38,6 +39,7 @@ func NewSet(cfg Config) *Set {
 	if s.roll == nil {
 		s.roll = rand.Float64
 	}
+	s.changed.Store(new(make(chan struct{})))
 	return s
 }
 
@@ -62,6 +64,7 @@ type rule struct {
 func (s *Set) Replace(faults []Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	defer func() { close(*s.changed.Swap(new(make(chan struct{})))) }()
 	if len(faults) == 0 {
 		s.index.Store(nil)
 		return
@@ -103,6 +106,39 @@ func (l *local) add(r *rule) {
 	case Zone, Capacity:
 		l.launches = append(l.launches, r)
 	}
+}
+
+// Changed returns a channel that is closed when the faults in force are replaced.
+func (s *Set) Changed() <-chan struct{} {
+	if s == nil {
+		return nil
+	}
+	return *s.changed.Load()
+}
+
+// Cluster returns the fault of a kind that affects a cluster, or nil.
+func (s *Set) Cluster(k Kind, account, region, name string) *Fault {
+	for _, f := range s.Clusters(account, region, name) {
+		if f.Kind == k {
+			return &f
+		}
+	}
+	return nil
+}
+
+// Clusters returns the faults that affect a cluster, oldest first.
+func (s *Set) Clusters(account, region, name string) []Fault {
+	l := s.in(account, region)
+	if l == nil {
+		return nil
+	}
+	var out []Fault
+	for _, r := range l.all {
+		if r.Cluster != "" && r.Cluster == name && s.live(r) {
+			out = append(out, *r.copy())
+		}
+	}
+	return out
 }
 
 // in returns the faults of an account and region, or nil.
@@ -168,7 +204,7 @@ func (s *Set) Another(f *Fault) *Fault {
 		if r.ID == f.ID || !s.live(r) || r.Kind != f.Kind && !(fails(r.Kind) && fails(f.Kind)) {
 			continue
 		}
-		if anyOr(r.Instance, f.Instance) && anyOr(r.Zone, f.Zone) && anyOr(r.VPC, f.VPC) && anyOr(r.InstanceType, f.InstanceType) &&
+		if anyOr(r.Instance, f.Instance) && anyOr(r.Zone, f.Zone) && anyOr(r.VPC, f.VPC) && anyOr(r.Cluster, f.Cluster) && anyOr(r.InstanceType, f.InstanceType) &&
 			anyOr(r.CapacityType, f.CapacityType) && anyOr(r.Operation, f.Operation) && anyOr(r.Principal, f.Principal) {
 			return r.copy()
 		}

@@ -122,6 +122,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		e.Fargate = true
 		out.Nodes = append(out.Nodes, e)
 	}
+	out.Notes = append(out.Notes, x.clusterFaultNotes(account, region, cluster)...)
 	notes, err := x.cfg.EKS.VersionNotes(ctx, cluster)
 	if err != nil {
 		return out, err

@@ -27,6 +27,24 @@ func (x *Explainer) launchFaultNotes(account, region string) []string {
 	return out
 }
 
+// clusterFaultNotes describes the faults of a cluster's control plane.
+func (x *Explainer) clusterFaultNotes(account, region, cluster string) []string {
+	what := map[fault.Kind]string{
+		fault.ControlPlane:  "the control plane is down",
+		fault.SlowAPIServer: "the API server delays every request",
+		fault.EtcdFull:      "etcd has reached its size limit, so nothing can be written (etcdserver: mvcc: database space exceeded)",
+		fault.ExpiredCA:     "the certificate authority has expired, so no client trusts the API server (x509: certificate has expired or is not yet valid)",
+		fault.Upgrade:       "changes of the Kubernetes version fail midway",
+	}
+	var out []string
+	for _, f := range x.cfg.Faults.Clusters(account, region, cluster) {
+		if w, ok := what[f.Kind]; ok {
+			out = append(out, f.Why()+" is in force: "+w+"; "+f.Fix()+" ends it")
+		}
+	}
+	return out
+}
+
 // faultOfEntry returns the fault in a decision of the journal, or nil.
 func faultOfEntry(e journal.Entry) (f fault.Fault, ok bool) {
 	raw, ok := e.Fields["fault"]

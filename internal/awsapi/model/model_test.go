@@ -41,7 +41,7 @@ func TestEveryModelParses(t *testing.T) {
 			}
 		}
 	}
-	if operations != 2094 {
+	if operations != 2099 {
 		t.Errorf("%d operations", operations)
 	}
 }

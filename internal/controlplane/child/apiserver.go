@@ -74,7 +74,7 @@ func newAPIServer(ctx context.Context, cfg launch.Config, listener net.Listener,
 	api := &apiServer{requests: config.Aggregator.GenericConfig.NonLongRunningRequestWaitGroup}
 	build := config.Aggregator.GenericConfig.BuildHandlerChainFunc
 	config.Aggregator.GenericConfig.BuildHandlerChainFunc = func(h http.Handler, c *genericapiserver.Config) http.Handler {
-		return api.sendingAway(build(h, c))
+		return api.sendingAway(build(failing(h, &logs.faults), c))
 	}
 	completed, err := config.Complete()
 	if err != nil {

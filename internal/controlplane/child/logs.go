@@ -33,6 +33,7 @@ type logs struct {
 	daemon  *daemonClient
 	queue   *logqueue.Queue
 	enabled atomic.Pointer[[]string]
+	faults  atomic.Pointer[launch.Faults]
 	usage   *usage
 	// loggers are the loggers of components, by name. configs are the settings of all loggers.
 	loggers map[string]klog.Logger
@@ -44,6 +45,7 @@ type logs struct {
 func captureLogs(daemon *daemonClient) *logs {
 	l := &logs{daemon: daemon, queue: logqueue.New(), usage: newUsage(daemon), loggers: map[string]klog.Logger{}}
 	l.enabled.Store(new([]string))
+	l.faults.Store(new(launch.Faults))
 	for _, c := range []string{launch.ControllerManager, launch.CloudControllerManager, launch.Scheduler} {
 		l.loggers[c] = l.logger(func() string { return c })
 	}
@@ -88,11 +90,12 @@ func (l *logs) run(ctx context.Context) {
 
 func (l *logs) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		wanted := launch.Logging{Components: *l.enabled.Load()}
+		wanted := launch.Logging{Components: *l.enabled.Load(), Faults: *l.faults.Load()}
 		if err := l.daemon.call(ctx, launch.LoggingPath, time.Minute, &wanted); err != nil {
 			_ = pause(ctx, cloudRetry)
 			continue
 		}
+		l.faults.Store(&wanted.Faults)
 		if !slices.Equal(wanted.Components, *l.enabled.Load()) {
 			l.enabled.Store(&wanted.Components)
 			l.adjust()

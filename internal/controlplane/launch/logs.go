@@ -1,5 +1,10 @@
 package launch
 
+import (
+	"slices"
+	"time"
+)
+
 // The components of a control plane that write logs. Their log streams' names begin with these names.
 // https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
 const (
@@ -18,10 +23,22 @@ type LogLine struct {
 	Text      string
 }
 
-// Logging lists the components whose logs are enabled. The child sends the list that it has, and the daemon answers
-// when it has changed, or after some seconds.
+// Logging lists the components whose logs are enabled, and has the faults in force. The child sends what it has, and the
+// daemon answers when that has changed, or after some seconds.
 type Logging struct {
 	Components []string
+	Faults     Faults `json:",omitzero"`
+}
+
+// Equal reports whether two are the same.
+func (l Logging) Equal(other Logging) bool {
+	return slices.Equal(l.Components, other.Components) && l.Faults == other.Faults
+}
+
+// Faults are faults that an API server applies to requests.
+type Faults struct {
+	Delay   time.Duration // every request takes longer
+	NoSpace bool          // etcd's database has reached its size limit, so nothing can be written
 }
 
 // Logs holds log lines from the child. The daemon answers with a Problem if the child should send them again.

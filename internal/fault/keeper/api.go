@@ -28,6 +28,8 @@ type API struct {
 	Services func() []awsapi.Service
 	// Instances returns the IDs of the instances in an account and region.
 	Instances func(account, region string) []string
+	// Clusters returns the names of the EKS clusters in an account and region.
+	Clusters func(account, region string) []string
 	// SpotWarning is how long in advance a Spot Instance is warned if the user does not say it.
 	SpotWarning time.Duration
 }
@@ -114,9 +116,10 @@ func (a *API) getFaultTargets(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	out := api.FaultTargets{Instances: []string{}, VPCs: []string{}, Zones: []string{}, Operations: []string{}}
+	out := api.FaultTargets{Instances: []string{}, VPCs: []string{}, Clusters: []string{}, Zones: []string{}, Operations: []string{}}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "ec2"})
 	out.Instances = append(out.Instances, a.Instances(account, region)...)
+	out.Clusters = append(out.Clusters, a.Clusters(account, region)...)
 	if vpcs, err := a.EC2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err == nil {
 		for _, v := range vpcs.Vpcs {
 			out.VPCs = append(out.VPCs, aws.ToString(v.VpcId))

@@ -39,6 +39,12 @@ func (a *API) completeFault(f *fault.Fault) error {
 	if err := f.Check(); err != nil {
 		return err
 	}
+	if f.Kind.Cluster() {
+		if !slices.Contains(a.Clusters(f.Account, f.Region), f.Cluster) {
+			return fmt.Errorf("there is no cluster %q in %s: aws eks list-clusters --region %s lists them", f.Cluster, f.Region, f.Region)
+		}
+		return nil
+	}
 	switch f.Kind {
 	case fault.Zone:
 		z, ok := findZone(region, f.Zone)

@@ -23,7 +23,7 @@ import (
 
 // faultRecords are the faults that `drydock fault` has set, by account, region and ID. After a restart they are
 // active again.
-var faultRecords = store.NewCollection[fault.Fault]("fault", "fault")
+var faultRecords = store.NewCollection[fault.Fault]("fault", "fault", store.Same) // version 2 has Cluster
 
 // Config is what a Keeper needs.
 type Config struct {
@@ -31,7 +31,7 @@ type Config struct {
 	Clock clock.WithTicker
 	// Set holds the faults in force.
 	Set *fault.Set
-	// Interrupt interrupts an instance, for a fault that is due.
+	// Interrupt interrupts an instance, or does what else a fault of a kind that happens once asks for, when it is due.
 	Interrupt func(ctx context.Context, f *fault.Fault) error
 	// Notice is called again and again for such a fault before it is due, with the time
 	// that is left, and says when to call it next at the latest. Nil: there is no notice.

@@ -40,7 +40,11 @@ func TestAClusterBecomesActiveAndGoesWithoutATrace(t *testing.T) {
 	want := &ekstypes.Cluster{
 		Name: aws.String("dev"), Arn: aws.String("arn:aws:eks:us-east-1:" + w.account + ":cluster/dev"), CreatedAt: c.CreatedAt,
 		Version: aws.String("1.36"), PlatformVersion: aws.String("eks.4"), RoleArn: in.RoleArn, Status: ekstypes.ClusterStatusActive,
-		Endpoint: &plane.Endpoint, CertificateAuthority: &ekstypes.Certificate{Data: aws.String(base64.StdEncoding.EncodeToString(plane.CAPEM))},
+		Endpoint: &plane.Endpoint,
+		CertificateAuthority: &ekstypes.Certificate{
+			Active: &ekstypes.ActiveCertificateAuthority{Id: aws.String("ca-initial"), ActivatedBy: ekstypes.CertificateAuthorityActivatedByEks},
+			Data:   aws.String(base64.StdEncoding.EncodeToString(plane.CAPEM)),
+		},
 		Identity: &ekstypes.Identity{Oidc: &ekstypes.OIDC{Issuer: &plane.Issuer}},
 		ResourcesVpcConfig: &ekstypes.VpcConfigResponse{
 			ClusterSecurityGroupId: &group, EndpointPublicAccess: true, PublicAccessCidrs: []string{"0.0.0.0/0"},

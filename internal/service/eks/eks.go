@@ -94,6 +94,7 @@ type (
 	Plane         = record.Plane
 	Objects       = plane.Objects
 	APIUse        = plane.APIUse
+	Authority     = plane.Authority
 	Rehearsal     = cluster.Rehearsal
 	Finding       = cluster.Finding
 	LogLine       = plane.LogLine

@@ -64,6 +64,9 @@ type fakePlanes struct {
 	uses      []eks.APIUse // of all planes
 	providers map[string]*ekstypes.OidcIdentityProviderConfig
 	access    map[string]string
+	replaced  int // calls of Replace
+
+	authorities map[string][]eks.Authority
 	// notReady makes WaitReady fail.
 	notReady error
 	// protected pods cannot be evicted.
@@ -84,7 +87,7 @@ type fakePlanes struct {
 }
 
 func newPlanes(f *faults) *fakePlanes {
-	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}, taken: map[string]string{}, versions: map[string]string{}}
+	return &fakePlanes{faults: f, owners: map[string]eks.Plane{}, byID: map[string]*fake.Clientset{}, access: map[string]string{}, protected: map[string]bool{}, encrypted: map[string]string{}, taken: map[string]string{}, versions: map[string]string{}, authorities: map[string][]eks.Authority{}}
 }
 
 func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, error) {
@@ -123,6 +126,16 @@ func (p *fakePlanes) Upgrade(_ context.Context, id, version string) error {
 	return p.faults.strike()
 }
 
+func (p *fakePlanes) Replace(_ context.Context, id string) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.replaced++
+	return nil
+}
+
 func (p *fakePlanes) Version(id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,6 +151,51 @@ func (p *fakePlanes) Authority(id string) []byte {
 		}
 	}
 	return nil
+}
+
+func (p *fakePlanes) Authorities(id string) []eks.Authority {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.authorities[id] == nil {
+		p.authorities[id] = []eks.Authority{{ID: "ca-initial", Signs: true}}
+	}
+	return slices.Clone(p.authorities[id])
+}
+
+func (p *fakePlanes) AddAuthority(_ context.Context, id, authority string) error {
+	return p.changeAuthorities(id, func(all []eks.Authority) []eks.Authority {
+		if slices.ContainsFunc(all, func(a eks.Authority) bool { return a.ID == authority }) {
+			return all
+		}
+		return append(all, eks.Authority{ID: authority})
+	})
+}
+
+func (p *fakePlanes) ActivateAuthority(_ context.Context, id, authority string) error {
+	return p.changeAuthorities(id, func(all []eks.Authority) []eks.Authority {
+		for i := range all {
+			all[i].Signs = all[i].ID == authority
+		}
+		return all
+	})
+}
+
+func (p *fakePlanes) RemoveAuthority(_ context.Context, id, authority string) error {
+	return p.changeAuthorities(id, func(all []eks.Authority) []eks.Authority {
+		return slices.DeleteFunc(all, func(a eks.Authority) bool { return a.ID == authority })
+	})
+}
+
+// changeAuthorities may fail before the change, and after it.
+func (p *fakePlanes) changeAuthorities(id string, change func([]eks.Authority) []eks.Authority) error {
+	if err := p.faults.strike(); err != nil {
+		return err
+	}
+	all := change(p.Authorities(id))
+	p.mu.Lock()
+	p.authorities[id] = all
+	p.mu.Unlock()
+	return p.faults.strike()
 }
 
 // renew reissues the certificate authorities of all planes.

@@ -17,15 +17,12 @@ func (s *Service) AWS() awsapi.Service {
 	}, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
-			// The handler answers the EKS Auto Mode switches: Drydock supports only off, and
-			// refuses on with an error that names the switch.
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
 				resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds resourcesVpcConfig.endpointPublicAccess
 				resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
-				kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.ipFamily
-				kubernetesNetworkConfig.elasticLoadBalancing.enabled computeConfig.enabled storageConfig.blockStorage.enabled
+				kubernetesNetworkConfig storageConfig computeConfig remoteNetworkConfig
 				zonalShiftConfig.enabled controlPlaneScalingConfig.tier bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
-			Except: "Auto Mode switched on, ipFamily ipv6. The scaling tier and the switch for zonal shifts are stored; control planes have one size, and no zonal shift can be started",
+			Except: "Auto Mode switched on, ipFamily ipv6. The scaling tier, the switch for zonal shifts and the networks of hybrid nodes are stored; control planes have one size, no zonal shift can be started, and hybrid nodes need hardware",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {
@@ -40,10 +37,17 @@ func (s *Service) AWS() awsapi.Service {
 			Name: "UpdateClusterConfig",
 			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection zonalShiftConfig.enabled controlPlaneScalingConfig.tier
 				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.endpointPrivateAccess
-				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds`,
+				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds
+				kubernetesNetworkConfig storageConfig computeConfig remoteNetworkConfig`,
+			Except: "Auto Mode switched on",
 		},
 		{Name: "UpdateClusterVersion", Members: "*"},
 		{Name: "CancelUpdate", Members: "*"},
+		{Name: "CreateCertificateAuthority", Members: "*"},
+		{Name: "DescribeCertificateAuthority", Members: "*", Except: "scheduledEvents are not returned: no authority is added or activated automatically"},
+		{Name: "ListCertificateAuthorities", Members: "*"},
+		{Name: "ActivateCertificateAuthority", Members: "*"},
+		{Name: "DeleteCertificateAuthority", Members: "*"},
 		{Name: "ListInsights", Members: "*"},
 		{Name: "DescribeInsight", Members: "*"},
 		{Name: "StartInsightsRefresh", Members: "*"},

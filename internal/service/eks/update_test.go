@@ -8,6 +8,9 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 )
 
 func (w *world) update(in *awseks.UpdateClusterConfigInput) (*ekstypes.Update, error) {
@@ -155,6 +158,92 @@ func TestSettingsThatAreStored(t *testing.T) {
 	}
 	_, err := w.update(&awseks.UpdateClusterConfigInput{ControlPlaneScalingConfig: &ekstypes.ControlPlaneScalingConfig{Tier: "tier-9xl"}})
 	wantError(t, err, "InvalidParameterException", "")
+}
+
+func remote(nodes, pods []string) *ekstypes.RemoteNetworkConfigRequest {
+	out := &ekstypes.RemoteNetworkConfigRequest{RemoteNodeNetworks: []ekstypes.RemoteNodeNetwork{}, RemotePodNetworks: []ekstypes.RemotePodNetwork{}}
+	if nodes != nil {
+		out.RemoteNodeNetworks = append(out.RemoteNodeNetworks, ekstypes.RemoteNodeNetwork{Cidrs: nodes})
+	}
+	if pods != nil {
+		out.RemotePodNetworks = append(out.RemotePodNetworks, ekstypes.RemotePodNetwork{Cidrs: pods})
+	}
+	return out
+}
+
+func TestRemoteNetworks(t *testing.T) {
+	w := newWorld(t)
+	in := w.createInput("dev")
+	in.RemoteNetworkConfig = remote([]string{"192.168.0.0/24"}, nil)
+	_, err := w.client.CreateCluster(t.Context(), in)
+	wantError(t, err, "InvalidParameterException", "AccessConfig AuthMode must be API_AND_CONFIG_MAP or API when remoteNetworkConfig is specified")
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	for _, c := range []struct {
+		nodes, pods []string
+		want        string
+	}{
+		{[]string{"172.31.0.0/20"}, nil, "Invalid remote node network: CIDR 172.31.0.0/20 overlaps with VPC CIDR 172.31.0.0/16"},
+		{[]string{"10.0.0.0/8"}, nil, "Invalid remote node network: CIDR 10.0.0.0/8 overlaps with service CIDR 10.100.0.0/16"},
+		{[]string{"192.168.0.0/24"}, []string{"192.168.0.0/25"}, "Invalid remote pod network: CIDR 192.168.0.0/25 overlaps with remote network CIDR 192.168.0.0/24"},
+		{[]string{"8.8.8.0/24"}, nil, "Invalid remote node network: CIDR 8.8.8.0/24 is not an IPv4 RFC-1918 block between /8 and /32"},
+		{nil, []string{"192.168.0.0/24"}, "remotePodNetworks cannot be specified without remoteNodeNetworks"},
+		{nil, nil, "No changes detected"},
+	} {
+		_, err := w.update(&awseks.UpdateClusterConfigInput{RemoteNetworkConfig: remote(c.nodes, c.pods)})
+		wantError(t, err, "InvalidParameterException", c.want)
+	}
+	both := remote([]string{"192.168.0.0/24"}, []string{"192.168.1.0/24"})
+	up := w.mustUpdate(&awseks.UpdateClusterConfigInput{RemoteNetworkConfig: both})
+	if up.Type != ekstypes.UpdateTypeRemoteNetworkConfigUpdate ||
+		*up.Params[0].Value != `{"remoteNodeNetworks":[{"cidrs":["192.168.0.0/24"]}],"remotePodNetworks":[{"cidrs":["192.168.1.0/24"]}]}` {
+		t.Errorf("%+v", up)
+	}
+	c := w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	want := &ekstypes.RemoteNetworkConfigResponse{RemoteNodeNetworks: both.RemoteNodeNetworks, RemotePodNetworks: both.RemotePodNetworks}
+	if diff := cmp.Diff(want, c.RemoteNetworkConfig, cmpopts.IgnoreUnexported(ekstypes.RemoteNetworkConfigResponse{}, ekstypes.RemoteNodeNetwork{}, ekstypes.RemotePodNetwork{})); diff != "" {
+		t.Errorf("remote networks (-want +got):\n%s", diff)
+	}
+	_, err = w.update(&awseks.UpdateClusterConfigInput{RemoteNetworkConfig: both})
+	wantError(t, err, "InvalidParameterException", "No changes detected")
+	w.mustUpdate(&awseks.UpdateClusterConfigInput{RemoteNetworkConfig: remote(nil, nil)})
+	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); c.RemoteNetworkConfig != nil {
+		t.Errorf("%+v", c.RemoteNetworkConfig)
+	}
+}
+
+func TestAutoModeIsAllOrNothing(t *testing.T) {
+	w := newWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	change := func(compute, storage, balancing bool) *awseks.UpdateClusterConfigInput {
+		return &awseks.UpdateClusterConfigInput{
+			ComputeConfig:           &ekstypes.ComputeConfigRequest{Enabled: &compute},
+			StorageConfig:           &ekstypes.StorageConfigRequest{BlockStorage: &ekstypes.BlockStorage{Enabled: &storage}},
+			KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigRequest{ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: &balancing}},
+		}
+	}
+	const partly = "For EKS Auto Mode, please ensure that all required configs, including computeConfig, kubernetesNetworkConfig, and blockStorage are all either fully enabled or fully disabled."
+	_, err := w.update(change(true, false, true))
+	wantError(t, err, "InvalidParameterException", partly)
+	_, err = w.update(&awseks.UpdateClusterConfigInput{ComputeConfig: &ekstypes.ComputeConfigRequest{Enabled: aws.Bool(true)}})
+	wantError(t, err, "InvalidParameterException", partly)
+	_, err = w.update(&awseks.UpdateClusterConfigInput{ComputeConfig: &ekstypes.ComputeConfigRequest{NodeRoleArn: aws.String(w.arn("role/node"))}})
+	wantError(t, err, "InvalidParameterException", "When Compute Config nodeRoleArn is not null or empty, nodePool value(s) must be provided.")
+	_, err = w.update(change(true, true, true))
+	wantError(t, err, "NotImplemented", "")
+	_, err = w.update(&awseks.UpdateClusterConfigInput{KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigRequest{IpFamily: ekstypes.IpFamilyIpv6}})
+	wantError(t, err, "InvalidParameterException", "The serviceIpv4Cidr and the ipFamily of a cluster cannot be updated.")
+	if up := w.mustUpdate(change(false, false, false)); up.Type != ekstypes.UpdateTypeAutoModeUpdate || len(up.Params) != 3 {
+		t.Errorf("%+v", up)
+	}
+}
+
+// TestExtendedSupportCannotBeLeft: standard support is refused once a version is in extended support.
+func TestExtendedSupportCannotBeLeft(t *testing.T) {
+	v, _ := eksversions.Lookup(eksversions.Default)
+	w := newWorld(t, withClock, func(w *world) { w.fake.SetTime(v.EndOfStandardSupport.Add(time.Hour)) })
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	_, err := w.update(&awseks.UpdateClusterConfigInput{UpgradePolicy: &ekstypes.UpgradePolicyRequest{SupportType: ekstypes.SupportTypeStandard}})
+	wantError(t, err, "InvalidParameterException", "Kubernetes version "+eksversions.Default+" is in extended support. The support type cannot be STANDARD")
 }
 
 func TestTags(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -297,5 +299,91 @@ func TestVersionUpdateSurvivesAnyCrash(t *testing.T) {
 				t.Errorf("version %s, update %s %s", *c.Version, got.Update.Status, asJSON(got.Update.Errors))
 			}
 		})
+	}
+}
+
+// TestPlatformVersions: a cluster moves to the next platform version on demand and, with AWS's timing, by itself, while
+// it stays ACTIVE. A daemon that dies on the way finishes the move.
+func TestPlatformVersions(t *testing.T) {
+	w := newWorld(t, withClock, func(w *world) { w.timing.ClusterPlatform, w.pace = 35*24*time.Hour, 24*time.Hour })
+	c := w.clusterAt(eksversions.Default)
+	number := func(c *ekstypes.Cluster) (n int) {
+		if _, err := fmt.Sscanf(*c.PlatformVersion, "eks.%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	moved := func(want int) {
+		t.Helper()
+		w.eventually(func() error {
+			if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); number(c) != want {
+				return fmt.Errorf("platform version %s", *c.PlatformVersion)
+			}
+			return nil
+		})
+	}
+	w.faults.mu.Lock()
+	w.faults.rand, w.faults.left, w.faults.rate = rand.New(rand.NewPCG(1, 2)), 2, 1
+	w.faults.mu.Unlock()
+	if err := w.svc.MovePlatform(t.Context(), w.account, testkit.Region, "dev"); err != nil {
+		t.Fatal(err)
+	}
+	moved(number(c) + 1)
+	moved(number(c) + 2)
+	w.planes.mu.Lock()
+	defer w.planes.mu.Unlock()
+	if w.planes.replaced < 2 {
+		t.Errorf("the control plane was replaced %d times", w.planes.replaced)
+	}
+}
+
+// TestEndOfSupport: AWS upgrades a cluster whose version is no longer supported, whatever its insights say.
+func TestEndOfSupport(t *testing.T) {
+	v, _ := eksversions.Lookup("1.35")
+	w := newWorld(t, withClock, func(w *world) { w.timing.ClusterPlatform, w.pace = 35*24*time.Hour, 24*time.Hour })
+	w.fake.SetTime(v.EndOfStandardSupport.Add(-48 * time.Hour))
+	in := w.createInput("dev")
+	in.Version, in.UpgradePolicy = aws.String("1.35"), &ekstypes.UpgradePolicyRequest{SupportType: ekstypes.SupportTypeStandard}
+	if _, err := w.client.CreateCluster(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	w.node("old", "v1.31.0", "")
+	w.eventually(func() error {
+		if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.36" {
+			return fmt.Errorf("version %s", *c.Version)
+		}
+		return nil
+	})
+	list, err := w.client.ListUpdates(t.Context(), &awseks.ListUpdatesInput{Name: aws.String("dev")})
+	if err != nil || len(list.UpdateIds) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	up, err := w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: &list.UpdateIds[0]})
+	if err != nil || up.Update.Type != ekstypes.UpdateTypeVersionUpdate || up.Update.Status != ekstypes.UpdateStatusSuccessful {
+		t.Errorf("%+v, %v", up.Update, err)
+	}
+	err = w.svc.EndSupport(t.Context(), w.account, testkit.Region, "dev")
+	if err == nil || !strings.Contains(err.Error(), "Kubernetes version 1.36 is the latest one") {
+		t.Errorf("EndSupport = %v", err)
+	}
+}
+
+// TestVersionUpdateThatAFaultStops fails at once and leaves the cluster at its version.
+func TestVersionUpdateThatAFaultStops(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.35")
+	w.planes.mu.Lock()
+	w.planes.upgrading = func(string) error {
+		return fault.Because(errors.New("unhealthy"), &fault.Fault{ID: "F-1", Kind: fault.Upgrade, Cluster: "dev"})
+	}
+	w.planes.mu.Unlock()
+	up := w.upgraded(version("1.36"))
+	want := "The update to Kubernetes version 1.36 failed health checks. Amazon EKS reverted the infrastructure deployment, and the cluster remains on the prior Kubernetes version."
+	if up.Status != ekstypes.UpdateStatusFailed || len(up.Errors) != 1 || *up.Errors[0].ErrorMessage != want {
+		t.Errorf("update %s, errors %s", up.Status, asJSON(up.Errors))
+	}
+	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.35" {
+		t.Errorf("version %s after the failed update", *c.Version)
 	}
 }

@@ -115,8 +115,12 @@ func created(rec record.Cluster) *awseks.CreateClusterOutput {
 // newRecord checks a request and returns the record to store.
 func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.CreateClusterInput) (*record.Cluster, error) {
 	name := *in.Name
-	if err := refuseSwitches(in); err != nil {
+	switches := autoMode{in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig}
+	if err := switches.check(name); err != nil {
 		return nil, err
+	}
+	if n := in.KubernetesNetworkConfig; n != nil && n.IpFamily == ekstypes.IpFamilyIpv6 {
+		return nil, awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
 	}
 	if err := base.CheckTags(name, in.Tags); err != nil {
 		return nil, err
@@ -152,6 +156,9 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 		}
 		upgrade.SupportType = in.UpgradePolicy.SupportType
 	}
+	if err := s.checkSupport(name, version, upgrade.SupportType); err != nil {
+		return nil, err
+	}
 	logs, err := changedLogs(name, nil, in.Logging)
 	if err != nil {
 		return nil, err
@@ -164,6 +171,10 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 		return nil, err
 	}
 	cidr, err := serviceCIDR(name, in.KubernetesNetworkConfig, vpcCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := remoteNetworks(name, in.RemoteNetworkConfig, config.AuthenticationMode, vpcCIDRs, cidr)
 	if err != nil {
 		return nil, err
 	}
@@ -198,6 +209,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 			DeletionProtection:        new(in.DeletionProtection != nil && *in.DeletionProtection),
 			Health:                    &ekstypes.ClusterHealth{Issues: []ekstypes.ClusterIssue{}},
 			EncryptionConfig:          encryption,
+			RemoteNetworkConfig:       remote,
 			ZonalShiftConfig:          zonalShift,
 			ControlPlaneScalingConfig: in.ControlPlaneScalingConfig,
 			Tags:                      base.TagsOrEmpty(in.Tags),
@@ -280,18 +292,11 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 	return &out, err
 }
 
-// refuseSwitches returns an error if a request turns on a feature that Drydock lacks.
-func refuseSwitches(in *awseks.CreateClusterInput) error {
-	on := func(b *bool) bool { return b != nil && *b }
-	switch {
-	case in.ComputeConfig != nil && on(in.ComputeConfig.Enabled):
-		return awserr.NotImplemented("EKS Auto Mode (computeConfig.enabled)")
-	case in.StorageConfig != nil && in.StorageConfig.BlockStorage != nil && on(in.StorageConfig.BlockStorage.Enabled):
-		return awserr.NotImplemented("EKS Auto Mode (storageConfig.blockStorage.enabled)")
-	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.ElasticLoadBalancing != nil && on(in.KubernetesNetworkConfig.ElasticLoadBalancing.Enabled):
-		return awserr.NotImplemented("EKS Auto Mode (kubernetesNetworkConfig.elasticLoadBalancing.enabled)")
-	case in.KubernetesNetworkConfig != nil && in.KubernetesNetworkConfig.IpFamily == ekstypes.IpFamilyIpv6:
-		return awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
+// checkSupport refuses standard support for a version that is in extended support.
+// https://docs.aws.amazon.com/eks/latest/userguide/disable-extended-support.html
+func (s *Service) checkSupport(cluster, version string, to ekstypes.SupportType) error {
+	if v, ok := eksversions.Lookup(version); ok && to == ekstypes.SupportTypeStandard && s.Clock.Now().After(v.EndOfStandardSupport) {
+		return errExtendedSupport(cluster, version)
 	}
 	return nil
 }

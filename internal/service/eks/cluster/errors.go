@@ -37,6 +37,10 @@ func errUnsupportedVersion(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "unsupported Kubernetes version")
 }
 
+func errExtendedSupport(cluster, version string) error {
+	return ekserr.InvalidParameter(cluster, "Kubernetes version %s is in extended support. The support type cannot be STANDARD", version) // from memory
+}
+
 // [seen] terraform-provider-aws retries on "does not exist" and "trusted entity is not correct".
 func errRoleNotAssumable(cluster, role string) error {
 	return ekserr.InvalidParameter(cluster, "Role with arn: %s, could not be assumed because it does not exist or the trusted entity is not correct", role)

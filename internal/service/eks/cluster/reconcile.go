@@ -58,6 +58,8 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 			return s.trouble(ctx, key, rec, err)
 		}
 		return again, err
+	case ekstypes.ClusterStatusActive:
+		return s.maintain(ctx, key, rec)
 	case ekstypes.ClusterStatusUpdating:
 		return s.applyUpdates(ctx, key, rec)
 	case ekstypes.ClusterStatusDeleting:
@@ -66,14 +68,14 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	return 0, nil
 }
 
-// renewAuthority records the control plane's current certificate authority, which is reissued at
-// startup if it has expired. Node groups get it with their next launch template version.
+// renewAuthority records the certificates of the control plane's certificate authorities. One is reissued at
+// startup if it has expired, and they change in a rotation. Node groups get it with their next launch template version.
 func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record.Cluster) error {
 	ca := s.ControlPlanes.Authority(rec.Plane.ID)
 	if ca == nil || rec.Plane.CAPEM == nil || bytes.Equal(ca, rec.Plane.CAPEM) {
 		return nil
 	}
-	s.Log.Info("reissued the certificate authority of a cluster", "cluster", key.String())
+	s.Log.Info("the certificate authorities of a cluster have changed", "cluster", key.String())
 	rec.Plane.CAPEM = ca
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
 		for _, g := range record.Nodegroups.All(tx, key.AllBelow()) {
@@ -84,7 +86,7 @@ func (s *Service) renewAuthority(ctx context.Context, key store.Key, rec *record
 		return store.IgnoreNotFound(record.Clusters.Update(tx, key, func(c *record.Cluster) error {
 			c.Plane.CAPEM = ca
 			if c.Cluster.CertificateAuthority != nil && c.Cluster.CertificateAuthority.Data != nil {
-				c.Cluster.CertificateAuthority = &ekstypes.Certificate{Data: new(base64.StdEncoding.EncodeToString(ca))}
+				c.Cluster.CertificateAuthority.Data = new(base64.StdEncoding.EncodeToString(ca))
 			}
 			return nil
 		}))
@@ -142,6 +144,9 @@ func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster)
 			d.Status, c.Since = ekstypes.ClusterStatusActive, s.Clock.Now().UTC()
 			d.Endpoint = &plane.Endpoint
 			d.CertificateAuthority = &ekstypes.Certificate{Data: new(base64.StdEncoding.EncodeToString(plane.CAPEM))}
+			for _, a := range s.authorities(*c) {
+				d.CertificateAuthority.Active = &ekstypes.ActiveCertificateAuthority{Id: a.Id, ActivatedBy: a.ActivatedBy}
+			}
 			d.Identity = &ekstypes.Identity{Oidc: &ekstypes.OIDC{Issuer: &plane.Issuer}}
 			d.ResourcesVpcConfig.ClusterSecurityGroupId = &group
 			if plane.PlatformVersion != "" {
@@ -262,6 +267,9 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 			if up.IdentityProvider != "" {
 				return s.endProviderUpdate(tx, key, up, failure)
 			}
+			if up.Authority != nil {
+				s.commitAuthority(c, up.Authority, failure != nil)
+			}
 			if up.Encryption != nil { // even after a failure, so that the grant is revoked with the cluster
 				c.Grants = append(c.Grants, *up.Encryption)
 			}
@@ -291,6 +299,8 @@ func (s *Service) apply(ctx context.Context, key store.Key, rec record.Cluster, 
 		return s.encryptPlane(ctx, rec, rec.Plane.ID, up.Encryption.KeyARN)
 	case up.Logging != nil:
 		return s.applyLogging(ctx, key, rec.Plane.ID, up.Logging.Types)
+	case up.Authority != nil:
+		return s.applyAuthority(ctx, rec.Plane.ID, up.Authority)
 	case up.IdentityProvider != "":
 		return s.applyIdentityProvider(ctx, key, rec.Plane.ID, up)
 	}
@@ -321,6 +331,11 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, u
 	}
 	if up.ZonalShift != nil {
 		c.Cluster.ZonalShiftConfig = &ekstypes.ZonalShiftConfigResponse{Enabled: up.ZonalShift}
+	}
+	if r := up.RemoteNetwork; r != nil {
+		if c.Cluster.RemoteNetworkConfig = r; len(r.RemoteNodeNetworks) == 0 {
+			c.Cluster.RemoteNetworkConfig = nil
+		}
 	}
 	if up.Tier != "" {
 		c.Cluster.ControlPlaneScalingConfig = &ekstypes.ControlPlaneScalingConfig{Tier: up.Tier}

@@ -30,7 +30,8 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 		return &awseks.UpdateClusterConfigOutput{Update: done}, err
 	}
 	kinds := 0
-	for _, given := range []bool{in.AccessConfig != nil, in.ResourcesVpcConfig != nil, in.Logging != nil, in.UpgradePolicy != nil, in.DeletionProtection != nil, in.ZonalShiftConfig != nil, in.ControlPlaneScalingConfig != nil} {
+	for _, given := range []bool{in.AccessConfig != nil, in.ResourcesVpcConfig != nil, in.Logging != nil, in.UpgradePolicy != nil, in.DeletionProtection != nil, in.ZonalShiftConfig != nil, in.ControlPlaneScalingConfig != nil, in.RemoteNetworkConfig != nil,
+		in.ComputeConfig != nil || in.StorageConfig != nil || in.KubernetesNetworkConfig != nil} {
 		if given {
 			kinds++
 		}
@@ -90,9 +91,21 @@ func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *a
 		if to == rec.Cluster.UpgradePolicy.SupportType {
 			return nil, ekserr.InvalidParameter(name, "The cluster's support type is already %s", to)
 		}
+		if err := s.checkSupport(name, *rec.Cluster.Version, to); err != nil {
+			return nil, err
+		}
 		up := s.NewUpdate(ekstypes.UpdateTypeUpgradePolicyUpdate, base.UpdateParam(ekstypes.UpdateParamTypeUpgradePolicy, base.JSON(map[string]any{"supportType": to})))
 		up.SupportType = to
 		return up, nil
+	case in.RemoteNetworkConfig != nil:
+		call := awsapi.CallFrom(ctx)
+		vpc, err := s.vpcCIDRs(s.AsService(ctx, call.Account, call.Region), *rec.Cluster.ResourcesVpcConfig.VpcId)
+		if err != nil {
+			return nil, err
+		}
+		return s.remoteNetworkChange(rec, vpc, in.RemoteNetworkConfig)
+	case in.ComputeConfig != nil || in.StorageConfig != nil || in.KubernetesNetworkConfig != nil:
+		return s.autoModeChange(rec, in)
 	case in.DeletionProtection != nil:
 		up := s.NewUpdate(ekstypes.UpdateTypeDeletionProtectionUpdate, base.UpdateParam(ekstypes.UpdateParamTypeDeletionProtection, strconv.FormatBool(*in.DeletionProtection)))
 		up.DeletionProtection = in.DeletionProtection

@@ -14,6 +14,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
@@ -194,7 +195,15 @@ func (s *Service) applyVersion(ctx context.Context, key store.Key, rec record.Cl
 	}
 	ctx, cancel := context.WithTimeout(ctx, upgradeWait)
 	defer cancel()
-	return s.ControlPlanes.Upgrade(ctx, rec.Plane.ID, version)
+	err := s.ControlPlanes.Upgrade(ctx, rec.Plane.ID, version)
+	if f := fault.Of(err); f != nil {
+		return &updateFailure{ekstypes.ClusterIssue{
+			Code: ekstypes.ClusterIssueCodeInternalFailure, ResourceIds: []string{rec.Name()},
+			// from memory
+			Message: new(fmt.Sprintf("The update to Kubernetes version %s failed health checks. Amazon EKS reverted the infrastructure deployment, and the cluster remains on the prior Kubernetes version.", version)),
+		}}
+	}
+	return err
 }
 
 // An updateFailure ends an update.
@@ -240,6 +249,7 @@ func (s *Service) settledVersion(rec record.Cluster, up record.Update) bool {
 func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 	from := *c.Cluster.Version
 	c.Cluster.Version, c.Upgraded = &up.Version, nil
+	c.PlatformTo, c.PlatformSince = "", s.Clock.Now().UTC()
 	if v, ok := eksversions.Lookup(up.Version); ok {
 		c.Cluster.PlatformVersion = &v.PlatformVersion
 	}

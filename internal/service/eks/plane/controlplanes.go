@@ -52,6 +52,13 @@ type APIUse struct {
 	Last      time.Time
 }
 
+// An Authority is a certificate authority of a plane.
+type Authority struct {
+	ID      string
+	CertPEM []byte
+	Signs   bool // it issues the plane's certificates
+}
+
 // ControlPlanes runs control planes.
 type ControlPlanes interface {
 	// Claim assigns a control plane to an owner. It may still be booting. Claim is idempotent per
@@ -60,11 +67,21 @@ type ControlPlanes interface {
 	// Authority returns the certificate of a plane's certificate authority in PEM, or nil if there
 	// is no such plane. The certificate changes when the old one expires.
 	Authority(id string) []byte
+	// Authorities returns a plane's certificate authorities. Authority returns all of their certificates.
+	Authorities(id string) []Authority
+	// AddAuthority makes a plane trust a new certificate authority. ActivateAuthority makes one of those that it trusts
+	// the one that signs, and RemoveAuthority removes another. All replace the plane's process while it serves, and
+	// can be repeated.
+	AddAuthority(ctx context.Context, id, authority string) error
+	ActivateAuthority(ctx context.Context, id, authority string) error
+	RemoveAuthority(ctx context.Context, id, authority string) error
 	// WaitReady waits until the plane's API server answers.
 	WaitReady(ctx context.Context, id string) error
 	// Upgrade changes the Kubernetes version of a plane while it serves, and returns when its
 	// controllers run. It can be repeated.
 	Upgrade(ctx context.Context, id, version string) error
+	// Replace replaces the process of a plane while it serves. It can be repeated.
+	Replace(ctx context.Context, id string) error
 	// Version returns the Kubernetes version that a plane has, or "" if there is no such plane.
 	Version(id string) string
 	// Release stops a plane and removes its data. It does nothing if there is no such plane.

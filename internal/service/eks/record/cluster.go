@@ -39,6 +39,12 @@ type Cluster struct {
 	Interfaces map[string]string
 	// Upgraded is the last upgrade of the Kubernetes version, or nil if there was none or it has been rolled back.
 	Upgraded *Upgrade `json:",omitempty"`
+	// Authorities are the cluster's certificate authorities since they were first changed, without their certificates.
+	Authorities []ekstypes.CertificateAuthority `json:",omitempty"`
+	// PlatformTo is the platform version that the cluster is moving to, or empty. PlatformSince is when it got its
+	// current one, if that was after its creation.
+	PlatformTo    string    `json:",omitempty"`
+	PlatformSince time.Time `json:",omitzero"`
 }
 
 // An Upgrade is a completed upgrade of a cluster, which can be rolled back for a time.
@@ -132,12 +138,31 @@ type Update struct {
 	DeletionProtection *bool                                `json:",omitempty"`
 	ZonalShift         *bool                                `json:",omitempty"`
 	Tier               ekstypes.ProvisionedControlPlaneTier `json:",omitempty"`
-	Encryption         *KeyGrant                            `json:",omitempty"`
-	Logging            *LoggingChange                       `json:",omitempty"`
+	// RemoteNetwork has no networks if they are to be removed.
+	RemoteNetwork *ekstypes.RemoteNetworkConfigResponse `json:",omitempty"`
+	Encryption    *KeyGrant                             `json:",omitempty"`
+	Logging       *LoggingChange                        `json:",omitempty"`
+	Authority     *AuthorityChange                      `json:",omitempty"`
 	// Version is the Kubernetes version to change to, up or down.
 	Version          string `json:",omitempty"`
 	IdentityProvider string `json:",omitempty"` // the name of the one that Update.Type adds or removes
 }
+
+// An AuthorityChange is a change of a cluster's certificate authorities.
+type AuthorityChange struct {
+	Operation AuthorityOperation
+	ID        string
+}
+
+// An AuthorityOperation says what changes about a certificate authority.
+type AuthorityOperation string
+
+// The changes of certificate authorities.
+const (
+	AuthorityCreate   AuthorityOperation = "create"
+	AuthorityActivate AuthorityOperation = "activate"
+	AuthorityDelete   AuthorityOperation = "delete"
+)
 
 // A LoggingChange is a change of a cluster's logs.
 type LoggingChange struct {

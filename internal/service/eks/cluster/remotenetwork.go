@@ -1,0 +1,192 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+)
+
+// remoteNetworks checks the networks of hybrid nodes and of their pods. It returns nil if there are none.
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteNetworkConfigRequest.html
+// https://docs.aws.amazon.com/eks/latest/userguide/hybrid-nodes-networking.html
+func remoteNetworks(cluster string, in *ekstypes.RemoteNetworkConfigRequest, mode ekstypes.AuthenticationMode, vpc []netip.Prefix, service string) (*ekstypes.RemoteNetworkConfigResponse, error) {
+	var nodes, pods []string
+	if in != nil {
+		for _, n := range in.RemoteNodeNetworks {
+			nodes = append(nodes, n.Cidrs...)
+		}
+		for _, p := range in.RemotePodNetworks {
+			pods = append(pods, p.Cidrs...)
+		}
+	}
+	switch {
+	case len(nodes) == 0 && len(pods) == 0:
+		return nil, nil
+	case mode == ekstypes.AuthenticationModeConfigMap:
+		return nil, errRemoteNetworkMode(cluster)
+	case len(nodes) == 0:
+		return nil, errRemotePodsOnly(cluster)
+	}
+	taken := map[string][]netip.Prefix{"VPC": vpc}
+	if p, err := netip.ParsePrefix(service); err == nil {
+		taken["service"] = []netip.Prefix{p}
+	}
+	for _, kind := range []struct {
+		name  string
+		cidrs []string
+	}{{"node", nodes}, {"pod", pods}} {
+		for _, cidr := range kind.cidrs {
+			p, err := netip.ParsePrefix(cidr)
+			if err != nil || p.Masked() != p || !p.Addr().Is4() || !p.Addr().IsPrivate() || p.Bits() < 8 {
+				return nil, errRemoteNetworkCIDR(cluster, kind.name, cidr)
+			}
+			for _, what := range []string{"VPC", "service", "remote network"} {
+				if i := slices.IndexFunc(taken[what], p.Overlaps); i >= 0 {
+					return nil, errRemoteNetworkOverlap(cluster, kind.name, cidr, what, taken[what][i].String())
+				}
+			}
+			taken["remote network"] = append(taken["remote network"], p)
+		}
+	}
+	out := &ekstypes.RemoteNetworkConfigResponse{RemoteNodeNetworks: []ekstypes.RemoteNodeNetwork{{Cidrs: nodes}}}
+	if len(pods) > 0 {
+		out.RemotePodNetworks = []ekstypes.RemotePodNetwork{{Cidrs: pods}}
+	}
+	return out, nil
+}
+
+// remoteNetworkChange checks a change of the networks of hybrid nodes. Empty lists remove them.
+func (s *Service) remoteNetworkChange(rec record.Cluster, vpc []netip.Prefix, in *ekstypes.RemoteNetworkConfigRequest) (*record.Update, error) {
+	to, err := remoteNetworks(rec.Name(), in, rec.Mode(), vpc, *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr)
+	if err != nil {
+		return nil, err
+	}
+	if base.JSON(to) == base.JSON(rec.Cluster.RemoteNetworkConfig) {
+		return nil, errNoChanges(rec.Name())
+	}
+	type network struct {
+		CIDRs []string `json:"cidrs"`
+	}
+	param := map[string][]network{"remoteNodeNetworks": {}, "remotePodNetworks": {}}
+	up := s.NewUpdate(ekstypes.UpdateTypeRemoteNetworkConfigUpdate)
+	up.RemoteNetwork = &ekstypes.RemoteNetworkConfigResponse{}
+	if to != nil {
+		up.RemoteNetwork = to
+		for _, n := range to.RemoteNodeNetworks {
+			param["remoteNodeNetworks"] = append(param["remoteNodeNetworks"], network{n.Cidrs})
+		}
+		for _, p := range to.RemotePodNetworks {
+			param["remotePodNetworks"] = append(param["remotePodNetworks"], network{p.Cidrs})
+		}
+	}
+	base.Note(up, ekstypes.UpdateParamTypeRemoteNetworkConfig, new(base.JSON(param)))
+	return up, nil
+}
+
+// autoMode are the switches of EKS Auto Mode in a request. A nil switch is missing.
+type autoMode struct {
+	compute      *ekstypes.ComputeConfigRequest
+	storage      *ekstypes.StorageConfigRequest
+	loadBalancer *ekstypes.KubernetesNetworkConfigRequest
+}
+
+// check validates the switches of EKS Auto Mode as EKS does, and refuses to switch it on.
+// https://docs.aws.amazon.com/eks/latest/userguide/auto-enable-existing.html
+func (a autoMode) check(cluster string) error {
+	var on []bool
+	if a.compute != nil {
+		on = append(on, aws.ToBool(a.compute.Enabled))
+		if aws.ToString(a.compute.NodeRoleArn) != "" && len(a.compute.NodePools) == 0 {
+			return errNodePoolsRequired(cluster)
+		}
+	}
+	if a.loadBalancer != nil && a.loadBalancer.ElasticLoadBalancing != nil {
+		on = append(on, aws.ToBool(a.loadBalancer.ElasticLoadBalancing.Enabled))
+	}
+	if a.storage != nil && a.storage.BlockStorage != nil {
+		on = append(on, aws.ToBool(a.storage.BlockStorage.Enabled))
+	}
+	enabled := slices.Contains(on, true)
+	switch {
+	case enabled && (len(on) < 3 || slices.Contains(on, false)):
+		return errAutoModePartly(cluster)
+	case enabled:
+		return awserr.NotImplemented("EKS Auto Mode (computeConfig.enabled)")
+	case a.compute != nil && len(a.compute.NodePools) > 0:
+		return errNodePoolsWithoutAutoMode(cluster)
+	}
+	return nil
+}
+
+// autoModeChange checks a change of the switches of EKS Auto Mode. Switching it off changes nothing, because it is
+// never on.
+func (s *Service) autoModeChange(rec record.Cluster, in *awseks.UpdateClusterConfigInput) (*record.Update, error) {
+	if n := in.KubernetesNetworkConfig; n != nil && (n.ServiceIpv4Cidr != nil || n.IpFamily != "") {
+		return nil, errNetworkConfigFixed(rec.Name())
+	}
+	switches := autoMode{in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig}
+	if err := switches.check(rec.Name()); err != nil {
+		return nil, err
+	}
+	up := s.NewUpdate(ekstypes.UpdateTypeAutoModeUpdate)
+	off := base.JSON(map[string]bool{"enabled": false})
+	if in.ComputeConfig != nil {
+		base.Note(up, ekstypes.UpdateParamTypeComputeConfig, &off)
+	}
+	if in.KubernetesNetworkConfig != nil {
+		base.Note(up, ekstypes.UpdateParamTypeKubernetesNetworkConfig, new(base.JSON(map[string]any{"elasticLoadBalancing": map[string]bool{"enabled": false}})))
+	}
+	if in.StorageConfig != nil {
+		base.Note(up, ekstypes.UpdateParamTypeStorageConfig, new(base.JSON(map[string]any{"blockStorage": map[string]bool{"enabled": false}})))
+	}
+	return up, nil
+}
+
+// [seen] aws/aws-cdk#33767, both
+func errRemoteNetworkMode(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "AccessConfig AuthMode must be API_AND_CONFIG_MAP or API when remoteNetworkConfig is specified")
+}
+
+func errRemoteNetworkOverlap(cluster, kind, cidr, what, other string) error {
+	return ekserr.InvalidParameter(cluster, "Invalid remote %s network: CIDR %s overlaps with %s CIDR %s", kind, cidr, what, other)
+}
+
+func errRemoteNetworkCIDR(cluster, kind, cidr string) error {
+	return ekserr.InvalidParameter(cluster, "Invalid remote %s network: CIDR %s is not an IPv4 RFC-1918 block between /8 and /32", kind, cidr) // from memory
+}
+
+func errRemotePodsOnly(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "remotePodNetworks cannot be specified without remoteNodeNetworks") // from memory
+}
+
+// [seen]
+func errNoChanges(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "No changes detected")
+}
+
+// [seen] kubernetes-sigs/cluster-api-provider-aws#5278
+func errAutoModePartly(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "For EKS Auto Mode, please ensure that all required configs, including computeConfig, kubernetesNetworkConfig, and blockStorage are all either fully enabled or fully disabled.")
+}
+
+// [seen] in Terraform's output
+func errNodePoolsRequired(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "When Compute Config nodeRoleArn is not null or empty, nodePool value(s) must be provided.")
+}
+
+// The next two texts are from memory.
+func errNodePoolsWithoutAutoMode(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "When Compute Config is disabled, nodePools must be empty.")
+}
+
+func errNetworkConfigFixed(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "The serviceIpv4Cidr and the ipFamily of a cluster cannot be updated.")
+}
