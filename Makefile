@@ -5,7 +5,9 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 export CGO_ENABLED = 0
 export GOFLAGS    := $(shell $(GO) env GOFLAGS) -trimpath
 LDFLAGS   = -s -w -X github.com/drydock-dev/drydock/internal/app.version=$(VERSION)
-BUILD     = $(GO) build -ldflags '$(LDFLAGS)'
+# The compiler collects garbage less often: a quarter less CPU. The limit is what the EC2 client needs without that.
+COMPILE   = GOGC=800 GOMEMLIMIT=3GiB $(GO)
+BUILD     = $(COMPILE) build -ldflags '$(LDFLAGS)'
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The packages that do not link the Kubernetes servers: all except the binary and the child.
 LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$)
@@ -46,7 +48,7 @@ lint: vet ## gofmt, go vet, staticcheck
 	$(GO) tool -modfile=go.tools.mod staticcheck $(LIGHT)
 
 vet:
-	$(GO) vet ./...
+	$(COMPILE) vet ./...
 
 # Generated data whose inputs are not in the repository. The models have their own checksums.
 DATA = $(shell git ls-files internal/authz/data internal/service/cloudformation/SOURCE internal/service/cloudformation/schemas.jsonl internal/catalog/managedpolicies/data 'internal/catalog/*.gz' 'test/data/*.gz'; \

@@ -118,7 +118,7 @@ var floors = map[string][]string{
 		"filter",
 		"resource",
 		"instancetype keypair quota record",
-		"firewall ipam storage",
+		"capacity firewall ipam placement storage",
 		"image",
 		"launchtemplate",
 		"eni",

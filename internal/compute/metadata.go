@@ -206,6 +206,7 @@ func (s *metadataSource) Instance(ctx context.Context, instanceID string) (imds.
 	}
 	if i.Placement != nil {
 		out.PlacementGroup, out.HostID = aws.ToString(i.Placement.GroupName), aws.ToString(i.Placement.HostId)
+		out.Partition = aws.ToInt32(i.Placement.PartitionNumber)
 	}
 	if i.IamInstanceProfile != nil {
 		out.ProfileARN, out.ProfileID = aws.ToString(i.IamInstanceProfile.Arn), aws.ToString(i.IamInstanceProfile.Id)

@@ -79,6 +79,7 @@ type Instance struct {
 	ProfileID              string
 	RoleName               string
 	PlacementGroup, HostID string
+	Partition              int32 // number of the partition in the placement group, 0 if there is none
 
 	// SpotAction is terminate, stop or hibernate once EC2 has announced that it will interrupt a Spot Instance at
 	// SpotActionTime.

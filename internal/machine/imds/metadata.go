@@ -56,6 +56,9 @@ func (s *Service) metadata(in *Instance) tree {
 	t.set("placement/availability-zone-id", in.ZoneID)
 	t.set("placement/region", in.Region)
 	t.set("placement/group-name", in.PlacementGroup)
+	if in.Partition != 0 {
+		t.set("placement/partition-number", strconv.Itoa(int(in.Partition)))
+	}
 	t.set("placement/host-id", in.HostID)
 	t.set("profile", "default-hvm")
 	t.set("public-hostname", in.PublicDNSName)

@@ -41,7 +41,7 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		HealthCheckType: aws.String("EC2"), TerminationPolicies: []string{"Default"},
 		NewInstancesProtectedFromScaleIn: aws.Bool(aws.ToBool(in.NewInstancesProtectedFromScaleIn)),
 		CapacityRebalance:                in.CapacityRebalance, DefaultInstanceWarmup: in.DefaultInstanceWarmup, DeletionProtection: in.DeletionProtection,
-		Context: in.Context, DesiredCapacityType: in.DesiredCapacityType,
+		Context: in.Context, DesiredCapacityType: in.DesiredCapacityType, PlacementGroup: nonEmpty(in.PlacementGroup),
 	}}
 	if g.Group.DeletionProtection == "" {
 		g.Group.DeletionProtection = autoscalingtypes.DeletionProtectionNone
@@ -191,6 +191,9 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		if in.Context != nil {
 			g.Group.Context = in.Context
 		}
+		if in.PlacementGroup != nil {
+			g.Group.PlacementGroup = nonEmpty(in.PlacementGroup)
+		}
 		if in.DesiredCapacityType != nil {
 			g.Group.DesiredCapacityType = in.DesiredCapacityType
 		}
@@ -204,6 +207,14 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		return checkOptions(&g.Group, in.HealthCheckType, in.TerminationPolicies, in.DesiredCapacityType)
 	})
 	return &awsautoscaling.UpdateAutoScalingGroupOutput{}, err
+}
+
+// nonEmpty returns nil for an empty string, which takes a setting away.
+func nonEmpty(s *string) *string {
+	if aws.ToString(s) == "" {
+		return nil
+	}
+	return s
 }
 
 // resize applies new bounds. If the request has no desired capacity, the current one is moved into

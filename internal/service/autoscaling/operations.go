@@ -10,7 +10,7 @@ const (
 		MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification MixedInstancesPolicy.LaunchTemplate.Overrides.InstanceType`
 	groupMembers = ` AutoScalingGroupName AvailabilityZones CapacityRebalance Context DefaultCooldown DefaultInstanceWarmup DeletionProtection
 		DesiredCapacity DesiredCapacityType HealthCheckGracePeriod HealthCheckType LaunchConfigurationName LaunchTemplate MaxSize MinSize
-		NewInstancesProtectedFromScaleIn ServiceLinkedRoleARN TerminationPolicies VPCZoneIdentifier` + mixedMembers
+		NewInstancesProtectedFromScaleIn PlacementGroup ServiceLinkedRoleARN TerminationPolicies VPCZoneIdentifier` + mixedMembers
 	paged = " MaxRecords NextToken"
 )
 

@@ -64,6 +64,12 @@ func (src *launchSource) request(g *groupRecord, spot bool) *awsec2.RunInstances
 	} else {
 		src.configured(in)
 	}
+	if g.Group.PlacementGroup != nil { // an unknown group fails the launch, as on AWS
+		in.Placement = &ec2types.Placement{GroupName: g.Group.PlacementGroup}
+		if src.config != nil {
+			in.Placement.Tenancy = ec2types.Tenancy(aws.ToString(src.config.PlacementTenancy))
+		}
+	}
 	if spot {
 		in.InstanceMarketOptions = &ec2types.InstanceMarketOptionsRequest{MarketType: ec2types.MarketTypeSpot}
 		if p := aws.ToString(src.mixed.SpotMaxPrice); p != "" {

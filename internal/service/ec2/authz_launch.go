@@ -16,6 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/placement"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -51,8 +52,11 @@ func (s *Service) launchTargets(ctx context.Context, sc resource.Scope, in *awse
 	if name := aws.ToString(v.in.KeyName); name != "" {
 		out = append(out, v.target("key-pair", name, v.given.KeyName == nil, nil))
 	}
-	if p := v.in.Placement; p != nil && aws.ToString(p.GroupName) != "" {
-		out = append(out, v.target("placement-group", *p.GroupName, v.given.Placement == nil, nil))
+	if name := v.placementGroup(); name != "" {
+		out = append(out, v.target("placement-group", name, v.given.Placement == nil, nil))
+	}
+	if c := v.in.CapacityReservationSpecification; c != nil && c.CapacityReservationTarget != nil && aws.ToString(c.CapacityReservationTarget.CapacityReservationId) != "" {
+		out = append(out, v.target("capacity-reservation", *c.CapacityReservationTarget.CapacityReservationId, v.given.CapacityReservationSpecification == nil, nil))
 	}
 	if t := in.LaunchTemplate; t != nil {
 		id := aws.ToString(t.LaunchTemplateId)
@@ -120,6 +124,18 @@ func (v *launchView) target(kind, id string, fromTemplate bool, keys map[string]
 	return t
 }
 
+// placementGroup returns the name of the launch's placement group, which its ARN has, or "".
+func (v *launchView) placementGroup() string {
+	g, err := placement.Requested(v.s.Store, v.sc, v.in.Placement)
+	switch {
+	case g != nil:
+		return g.Name
+	case err != nil && v.in.Placement != nil: // the handler returns the error
+		return aws.ToString(v.in.Placement.GroupName)
+	}
+	return ""
+}
+
 func (v *launchView) instance() authz.Target {
 	in := v.in
 	kind := string(in.InstanceType)
@@ -134,9 +150,9 @@ func (v *launchView) instance() authz.Target {
 		if p.Tenancy != "" {
 			tenancy = string(p.Tenancy)
 		}
-		if name := aws.ToString(p.GroupName); name != "" {
-			group = v.sc.ARN("placement-group", name)
-		}
+	}
+	if name := v.placementGroup(); name != "" {
+		group = v.sc.ARN("placement-group", name)
 	}
 	keys := keyed(
 		"ec2:instanceid", "", "ec2:instancetype", kind, "ec2:instancemarkettype", market, "ec2:tenancy", tenancy, "ec2:placementgroup", group,

@@ -24,6 +24,8 @@ func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.
 	snap := must(w.CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: data1}))(t).SnapshotId
 	golden := must(w.CreateImage(ctx, &awsec2.CreateImageInput{InstanceId: instance.InstanceId, Name: aws.String("golden")}))(t).ImageId
 	root := must(w.DescribeImages(ctx, &awsec2.DescribeImagesInput{ImageIds: []string{*golden}}))(t).Images[0].BlockDeviceMappings[:1]
+	reserved := w.reserve(t, 1, "targeted").CapacityReservationId
+	group := w.placementGroup(t, awsec2.CreatePlacementGroupInput{GroupName: aws.String("group")})
 	w.quiet(t)
 	return map[string]any{
 		"CreateSnapshot":                    &awsec2.CreateSnapshotInput{VolumeId: data1},
@@ -50,6 +52,11 @@ func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.
 		"ModifyInstanceCreditSpecification": &awsec2.ModifyInstanceCreditSpecificationInput{InstanceCreditSpecifications: []ec2types.InstanceCreditSpecificationRequest{{InstanceId: instance.InstanceId, CpuCredits: aws.String("standard")}}},
 		"MonitorInstances":                  &awsec2.MonitorInstancesInput{InstanceIds: []string{*instance.InstanceId}},
 		"UnmonitorInstances":                &awsec2.UnmonitorInstancesInput{InstanceIds: []string{*instance.InstanceId}},
+		"CreatePlacementGroup":              &awsec2.CreatePlacementGroupInput{GroupName: aws.String("other")},
+		"DeletePlacementGroup":              &awsec2.DeletePlacementGroupInput{GroupName: group.GroupName},
+		"CreateCapacityReservation":         &awsec2.CreateCapacityReservationInput{InstanceType: aws.String("m5.large"), InstancePlatform: "Linux/UNIX", InstanceCount: aws.Int32(1)},
+		"ModifyCapacityReservation":         &awsec2.ModifyCapacityReservationInput{CapacityReservationId: reserved, InstanceCount: aws.Int32(2)},
+		"CancelCapacityReservation":         &awsec2.CancelCapacityReservationInput{CapacityReservationId: reserved},
 		"GetConsoleOutput":                  &awsec2.GetConsoleOutputInput{InstanceId: instance.InstanceId},
 		"GetLaunchTemplateData":             &awsec2.GetLaunchTemplateDataInput{InstanceId: instance.InstanceId},
 		"EnableEbsEncryptionByDefault":      &awsec2.EnableEbsEncryptionByDefaultInput{},

@@ -28,6 +28,7 @@ import (
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/ec2/capacity"
 	"github.com/drydock-dev/drydock/internal/service/ec2/endpoint"
 	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
 	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
@@ -38,6 +39,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
 	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/placement"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/service/ec2/routing"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
@@ -105,6 +107,8 @@ type (
 	templateService     = launchtemplate.Service
 	instanceTypeService = instancetype.Service
 	keyPairService      = keypair.Service
+	placementService    = placement.Service
+	capacityService     = capacity.Service
 	instanceService     = instance.Service
 	fleetService        = fleet.Service
 	insightsService     = insights.Service
@@ -125,6 +129,8 @@ type Service struct {
 	*templateService
 	*instanceTypeService
 	*keyPairService
+	*placementService
+	*capacityService
 	*instanceService
 	*fleetService
 	*insightsService
@@ -144,8 +150,9 @@ func New(cfg Config) *Service {
 	interfaces := eni.New(core)
 	volumes := storage.New(core, cfg.Disks)
 	images := image.New(core, volumes, cfg.Parameter)
+	pools := capacity.New(core, cfg.Faults)
 	instances := instance.New(core, instance.Config{
-		Images: images, Interfaces: interfaces, Profiles: cfg.Profiles,
+		Images: images, Interfaces: interfaces, Capacity: pools, Profiles: cfg.Profiles,
 		VCPUQuota: cfg.VCPUQuota, Faults: cfg.Faults, Launcher: cfg.Launcher, Ended: fleet.Poke,
 	})
 	return &Service{
@@ -160,6 +167,8 @@ func New(cfg Config) *Service {
 		templateService:     launchtemplate.New(core, images),
 		instanceTypeService: instancetype.New(core),
 		keyPairService:      keypair.New(core),
+		placementService:    placement.New(core),
+		capacityService:     pools,
 		instanceService:     instances,
 		fleetService:        fleet.New(core, images, instances, cfg.Launcher, cfg.EnsureServiceRole),
 		insightsService:     insights.New(core),

@@ -165,9 +165,12 @@ func TestRunInstancesRefuses(t *testing.T) {
 		}, "NotImplemented", ""},
 		{"a reservation only", func(in *awsec2.RunInstancesInput) {
 			in.CapacityReservationSpecification = &ec2types.CapacityReservationSpecification{CapacityReservationPreference: "capacity-reservations-only"}
-		}, "NotImplemented", ""},
-		{"a placement group", func(in *awsec2.RunInstancesInput) {
+		}, "ReservationCapacityExceeded", ""},
+		{"a placement group that does not exist", func(in *awsec2.RunInstancesInput) {
 			in.Placement = &ec2types.Placement{GroupName: aws.String("g")}
+		}, "InvalidPlacementGroup.Unknown", ""},
+		{"a dedicated host", func(in *awsec2.RunInstancesInput) {
+			in.Placement = &ec2types.Placement{Tenancy: "host"}
 		}, "NotImplemented", ""},
 		{"cores the type cannot have", func(in *awsec2.RunInstancesInput) {
 			in.CpuOptions = &ec2types.CpuOptionsRequest{CoreCount: aws.Int32(7), ThreadsPerCore: aws.Int32(2)}

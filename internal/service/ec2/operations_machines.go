@@ -57,7 +57,13 @@ func machineOperations() []awsapi.Operation {
 		{Name: "ReplaceIamInstanceProfileAssociation", Members: "AssociationId IamInstanceProfile"},
 		{Name: "DisassociateIamInstanceProfile", Members: "AssociationId"},
 		{Name: "DescribeIamInstanceProfileAssociations", Members: "AssociationIds Filters MaxResults NextToken"},
+		// Capacity Reservations and placement groups.
+		{Name: "CreateCapacityReservation", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun EbsOptimized EndDate EndDateType EphemeralStorage InstanceCount InstanceMatchCriteria InstancePlatform InstanceType TagSpecifications Tenancy", Except: "EphemeralStorage=true"},
+		{Name: "ModifyCapacityReservation", Members: "CapacityReservationId DryRun EndDate EndDateType InstanceCount InstanceMatchCriteria"},
+		{Name: "CancelCapacityReservation", Members: "CapacityReservationId DryRun"},
 		{Name: "DescribeCapacityReservations", Members: "CapacityReservationIds" + paged},
+		{Name: "CreatePlacementGroup", Members: "DryRun GroupName PartitionCount SpreadLevel Strategy TagSpecifications"},
+		{Name: "DeletePlacementGroup", Members: "DryRun GroupName"},
 		{Name: "DescribePlacementGroups", Members: "DryRun Filters GroupIds GroupNames"},
 		// Volumes and snapshots.
 		{Name: "CreateVolume", Members: "AvailabilityZone AvailabilityZoneId ClientToken DryRun Encrypted Iops KmsKeyId MultiAttachEnabled Size SnapshotId TagSpecifications Throughput VolumeType", Except: "MultiAttachEnabled=true, " + storage.CreateExcept},

@@ -22,8 +22,6 @@ func (s *Service) AWS() awsapi.Service {
 		Operations:    slices.Concat(networkOperations(), machineOperations(), insightsOperations()),
 		Refused: []awsapi.Refusal{
 			{Operations: "EnableFastSnapshotRestores", Why: "volumes need no time to load a snapshot"},
-			{Operations: "CreatePlacementGroup DeletePlacementGroup", Why: "instances have no hosts to be placed on; DescribePlacementGroups returns none"},
-			{Operations: "CreateCapacityReservation ModifyCapacityReservation CancelCapacityReservation", Why: "capacity is limited only by faults that the user sets; DescribeCapacityReservations returns none"},
 			{Operations: "CreateTransitGateway DeleteTransitGateway DescribeTransitGateways CreateTransitGatewayVpcAttachment DescribeTransitGatewayVpcAttachments CreateTransitGatewayRouteTable",
 				Why: "VPCs are connected by peering and endpoints only"},
 			{Operations: "RequestSpotInstances", Why: "legacy: use RunInstances with InstanceMarketOptions, or CreateFleet"},

@@ -9,6 +9,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/service/ec2/capacity"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
 	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
@@ -18,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
 	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/placement"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
@@ -55,6 +57,8 @@ func taggables() []resource.Taggable {
 		resource.Tagged(ec2types.ResourceTypeImage, image.Images),
 		resource.Tagged(ec2types.ResourceTypeSpotInstancesRequest, instance.SpotRequests),
 		resource.Tagged(ec2types.ResourceTypeFleet, fleet.Fleets),
+		resource.Tagged(ec2types.ResourceTypePlacementGroup, placement.Groups),
+		resource.Tagged(ec2types.ResourceTypeCapacityReservation, capacity.Reservations),
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/ec2/capacity"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
-	"github.com/drydock-dev/drydock/internal/service/ec2/instance"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
@@ -47,7 +47,8 @@ const ConfigMembers = `LaunchTemplateConfigs.LaunchTemplateSpecification LaunchT
 	LaunchTemplateConfigs.Overrides.ImageId
 	LaunchTemplateConfigs.Overrides.InstanceRequirements LaunchTemplateConfigs.Overrides.InstanceType
 	LaunchTemplateConfigs.Overrides.MaxPrice
-	LaunchTemplateConfigs.Overrides.Placement.Tenancy LaunchTemplateConfigs.Overrides.Priority
+	LaunchTemplateConfigs.Overrides.Placement.GroupId LaunchTemplateConfigs.Overrides.Placement.GroupName
+	LaunchTemplateConfigs.Overrides.Placement.PartitionNumber LaunchTemplateConfigs.Overrides.Placement.Tenancy LaunchTemplateConfigs.Overrides.Priority
 	LaunchTemplateConfigs.Overrides.SubnetId LaunchTemplateConfigs.Overrides.WeightedCapacity
 	TargetCapacitySpecification.DefaultTargetCapacityType TargetCapacitySpecification.OnDemandTargetCapacity
 	TargetCapacitySpecification.SpotTargetCapacity TargetCapacitySpecification.TotalTargetCapacity`
@@ -109,7 +110,7 @@ func (u *fleetUnits) of(isSpot bool) *float64 {
 func (t fleetTarget) units() fleetUnits {
 	u := fleetUnits{float64(t.OnDemand), float64(t.Spot)}
 	if rest := float64(t.Total) - u.OnDemand - u.Spot; rest > 0 {
-		*u.of(t.Default == instance.Spot) += rest
+		*u.of(t.Default == capacity.Spot) += rest
 	}
 	return u
 }
@@ -148,7 +149,7 @@ func (o fleetOrigin) SDK() *ec2types.LaunchTemplateAndOverridesResponse {
 }
 
 func (o fleetOrigin) lifecycle() ec2types.InstanceLifecycle {
-	return ec2types.InstanceLifecycle(instance.CapacityType(o.Spot))
+	return ec2types.InstanceLifecycle(capacity.TypeOf(o.Spot))
 }
 
 func (f Fleet) configs() ([]ec2types.FleetLaunchTemplateConfigRequest, error) {
@@ -383,8 +384,8 @@ func (f *Fleet) takeTarget(t *ec2types.TargetCapacitySpecificationRequest) error
 	}
 	switch t.DefaultTargetCapacityType {
 	case "":
-		f.Target.Default = resource.Or(f.Target.Default, instance.Spot)
-	case instance.OnDemand, instance.Spot:
+		f.Target.Default = resource.Or(f.Target.Default, capacity.Spot)
+	case capacity.OnDemand, capacity.Spot:
 		f.Target.Default = string(t.DefaultTargetCapacityType)
 	default:
 		return ec2err.NotHonoured("TargetCapacitySpecification.DefaultTargetCapacityType=" + string(t.DefaultTargetCapacityType))

@@ -340,8 +340,8 @@ func (p fleetPool) request(count int, tags []ec2types.TagSpecification) *awsec2.
 		LaunchTemplate: &p.template, MinCount: aws.Int32(1), MaxCount: aws.Int32(int32(count)), TagSpecifications: tags,
 		InstanceType: o.InstanceType, ImageId: o.ImageId, SubnetId: resource.Optional(p.subnet),
 	}
-	if pl := o.Placement; pl != nil && pl.Tenancy != "" {
-		in.Placement = &ec2types.Placement{Tenancy: pl.Tenancy}
+	if pl := o.Placement; pl != nil {
+		in.Placement = &ec2types.Placement{Tenancy: pl.Tenancy, GroupId: pl.GroupId, GroupName: pl.GroupName, PartitionNumber: pl.PartitionNumber}
 	}
 	for _, d := range o.BlockDeviceMappings {
 		m := ec2types.BlockDeviceMapping{DeviceName: d.DeviceName, NoDevice: d.NoDevice}

@@ -7,32 +7,13 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/catalog/prices"
-	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/service/ec2/capacity"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/instancetype"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/store"
 )
-
-// Capacity types of a pool.
-const (
-	OnDemand = "on-demand"
-	Spot     = "spot"
-)
-
-// short returns the fault that leaves a pool without capacity, or nil.
-func (s *Service) short(sc resource.Scope, instanceType, zone string, isSpot bool) *fault.Fault {
-	return s.faults.NoCapacity(sc.Account, sc.Region, instanceType, zone, CapacityType(isSpot))
-}
-
-// CapacityType returns the name of an instance's capacity type.
-func CapacityType(isSpot bool) string {
-	if isSpot {
-		return Spot
-	}
-	return OnDemand
-}
 
 // checkPool returns an error if a pool has no capacity or its Spot price exceeds the request's
 // maximum.
@@ -43,7 +24,7 @@ func (s *Service) checkPool(sc resource.Scope, l *launch) error {
 	if l.spot != nil && !instancetype.SpotOffered(l.typ.Name) {
 		return ec2err.UnsupportedOperation("The instance type '%s' is not supported for Spot Instances.", l.typ.Name) // from memory
 	}
-	if err := s.checkCapacity(sc, l.typ.Name, l.subnet.Zone, l.spot != nil); err != nil {
+	if err := s.checkReserved(sc, l); err != nil {
 		return err
 	}
 	if l.spot != nil && l.spot.MaxPrice != "" {
@@ -54,22 +35,27 @@ func (s *Service) checkPool(sc resource.Scope, l *launch) error {
 	return nil
 }
 
-// checkCapacity returns an error if a pool has no capacity for a launch or start.
-func (s *Service) checkCapacity(sc resource.Scope, instanceType, zone string, isSpot bool) error {
-	f := s.short(sc, instanceType, zone, isSpot)
-	if f == nil {
+// checkReserved returns an error if neither a Capacity Reservation nor the pool has capacity. A launch that only
+// reservations can serve gets at most as many instances as there is room in them.
+func (s *Service) checkReserved(sc resource.Scope, l *launch) error {
+	short := s.capacity.Check(sc, l.typ.Name, l.subnet.Zone, l.spot != nil)
+	if l.spot != nil || short == nil && !l.reserved.Must() {
+		return short
+	}
+	room := s.capacity.Room(sc, l.reserved, l.typ.Name, l.subnet.Zone, l.tenancy())
+	switch {
+	case room >= l.min:
+		l.max = min(l.max, room)
 		return nil
+	case l.reserved.Must():
+		return capacity.Exceeded()
 	}
-	if isSpot {
-		return fault.Because(ec2err.NoSpotCapacity(), f)
-	}
-	var others []string
-	for _, z := range instancetype.OfferingZones(sc.Region, instanceType) {
-		if s.short(sc, instanceType, z, false) == nil {
-			others = append(others, z)
-		}
-	}
-	return fault.Because(ec2err.NoCapacity(instanceType, zone, others), f)
+	return short
+}
+
+// wants returns which reservations an instance may or must run in.
+func wants(i record.Instance) capacity.Want {
+	return capacity.Want{Preference: i.CapacityPreference, ID: i.CapacityTarget}
 }
 
 // DefaultVCPUQuota is how many vCPUs of one bucket an account may run in a region, unless Config

@@ -50,7 +50,8 @@ func (s *Service) sdkInstance(sc resource.Scope, i record.Instance) ec2types.Ins
 		PrivateIpAddress: resource.Optional(i.PrivateIP), PrivateDnsName: aws.String(i.PrivateDNSName(sc.Region)),
 		PublicIpAddress: resource.Optional(i.PublicIP), PublicDnsName: aws.String(publicDNS),
 		Placement: &ec2types.Placement{
-			AvailabilityZone: aws.String(i.Zone), AvailabilityZoneId: aws.String(i.ZoneID), GroupName: aws.String(""), Tenancy: ec2types.Tenancy(i.Tenancy),
+			AvailabilityZone: aws.String(i.Zone), AvailabilityZoneId: aws.String(i.ZoneID), GroupName: aws.String(i.PlacementGroup),
+			GroupId: resource.Optional(i.PlacementGroupID), Tenancy: ec2types.Tenancy(i.Tenancy),
 		},
 		Monitoring: &ec2types.Monitoring{State: ec2types.MonitoringStateDisabled},
 		Hypervisor: ec2types.HypervisorTypeXen, VirtualizationType: ec2types.VirtualizationTypeHvm,
@@ -73,6 +74,13 @@ func (s *Service) sdkInstance(sc resource.Scope, i record.Instance) ec2types.Ins
 		SecurityGroups:      []ec2types.GroupIdentifier{},
 		NetworkInterfaces:   []ec2types.InstanceNetworkInterface{},
 		Tags:                i.Tags.SDK(),
+	}
+	if i.Partition != 0 {
+		out.Placement.PartitionNumber = aws.Int32(i.Partition)
+	}
+	out.CapacityReservationId = resource.Optional(s.capacity.Current(s.Store, sc, i.ReservedIn))
+	if i.CapacityTarget != "" {
+		out.CapacityReservationSpecification.CapacityReservationTarget = &ec2types.CapacityReservationTargetResponse{CapacityReservationId: aws.String(i.CapacityTarget)}
 	}
 	if i.Monitoring {
 		out.Monitoring.State = ec2types.MonitoringStateEnabled

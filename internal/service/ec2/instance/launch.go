@@ -220,6 +220,13 @@ func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reser
 		if err := s.fulfilSpot(tx, sc, &l, &i); err != nil {
 			return err
 		}
+	} else if err := s.capacity.Take(tx, sc, l.reserved, &i); err != nil {
+		return err
+	}
+	if l.group != nil {
+		if err := l.group.Place(tx, sc, &i, l.in.Placement.PartitionNumber); err != nil {
+			return err
+		}
 	}
 	for n, nic := range l.nics {
 		e, err := s.launchInterface(tx, sc, nic, reservation)

@@ -148,6 +148,7 @@ func (s *Service) finishStop(tx *store.Tx, sc resource.Scope, i *record.Instance
 	if err := eni.DropPublic(tx, sc, i); err != nil {
 		return fmt.Errorf("public address of %s: %w", i.ID, err)
 	}
+	i.ReservedIn = ""
 	s.enter(i, record.Stopped)
 	return nil
 }

@@ -170,7 +170,7 @@ func (s *Service) SubnetOf(sc resource.Scope, in *awsec2.RunInstancesInput, id *
 	isSpot := in.InstanceMarketOptions != nil && in.InstanceMarketOptions.MarketType == ec2types.MarketTypeSpot
 	for _, sn := range found { // EC2 chooses a zone that can serve the request
 		if instancetype.Offered(name, sn.ZoneID) {
-			if s.short(sc, name, sn.Zone, isSpot) == nil {
+			if s.capacity.Short(sc, name, sn.Zone, isSpot) == nil {
 				return sn, nil
 			}
 		}

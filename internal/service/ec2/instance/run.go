@@ -16,10 +16,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/service/ec2/capacity"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
 	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/placement"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
@@ -31,7 +33,8 @@ import (
 const RunMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.DeleteOnTermination BlockDeviceMappings.Ebs.Encrypted
 	BlockDeviceMappings.Ebs.Iops BlockDeviceMappings.Ebs.KmsKeyId BlockDeviceMappings.Ebs.SnapshotId BlockDeviceMappings.Ebs.Throughput
 	BlockDeviceMappings.Ebs.VolumeSize BlockDeviceMappings.Ebs.VolumeType BlockDeviceMappings.NoDevice
-	CapacityReservationSpecification.CapacityReservationPreference ClientToken CpuOptions.CoreCount CpuOptions.ThreadsPerCore
+	CapacityReservationSpecification.CapacityReservationPreference
+	CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId ClientToken CpuOptions.CoreCount CpuOptions.ThreadsPerCore
 	CreditSpecification DisableApiStop DisableApiTermination DryRun EbsOptimized EnclaveOptions.Enabled HibernationOptions.Configured
 	IamInstanceProfile ImageId InstanceInitiatedShutdownBehavior InstanceMarketOptions.MarketType
 	InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior InstanceMarketOptions.SpotOptions.MaxPrice
@@ -43,7 +46,7 @@ const RunMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.Delet
 	NetworkInterfaces.Ipv4PrefixCount NetworkInterfaces.Ipv4Prefixes NetworkInterfaces.Ipv6AddressCount NetworkInterfaces.Ipv6Addresses
 	NetworkInterfaces.NetworkInterfaceId NetworkInterfaces.PrivateIpAddress NetworkInterfaces.PrivateIpAddresses
 	NetworkInterfaces.SecondaryPrivateIpAddressCount NetworkInterfaces.SubnetId
-	Placement.AvailabilityZone Placement.AvailabilityZoneId Placement.Tenancy PrivateDnsNameOptions PrivateIpAddress
+	Placement.AvailabilityZone Placement.AvailabilityZoneId Placement.GroupId Placement.GroupName Placement.PartitionNumber Placement.Tenancy PrivateDnsNameOptions PrivateIpAddress
 	SecurityGroupIds SecurityGroups SubnetId TagSpecifications UserData`
 
 // A launch is a validated RunInstances request.
@@ -64,7 +67,9 @@ type launch struct {
 	min, max int
 	// cores and threads per core: the instance type's, unless the request sets them.
 	cores, threads int32
-	spot           *spotSpec // nil for On-Demand
+	spot           *spotSpec        // nil for On-Demand
+	group          *placement.Group // or nil
+	reserved       capacity.Want
 	purpose
 	// requester is the AWS service that launches on behalf of a user, or empty.
 	requester string
@@ -271,7 +276,51 @@ func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.R
 	if err := s.planNetwork(sc, &l); err != nil {
 		return l, err
 	}
+	if err := s.planPlacement(sc, &l); err != nil {
+		return l, err
+	}
 	return l, s.checkPool(sc, &l)
+}
+
+// planPlacement finds the launch's placement group and the Capacity Reservations that it may use.
+func (s *Service) planPlacement(sc resource.Scope, l *launch) error {
+	var err error
+	if l.group, err = placement.Requested(s.Store, sc, l.in.Placement); err != nil {
+		return err
+	}
+	if l.group != nil {
+		if err := l.group.Check(l.typ); err != nil {
+			return err
+		}
+		room, err := l.group.Room(s.Store, sc, l.subnet.Zone)
+		if err != nil {
+			return err
+		}
+		if l.max = min(l.max, room); l.max < l.min {
+			return ec2err.NoCapacity(l.typ.Name, l.subnet.Zone, nil)
+		}
+	}
+	if c := l.in.CapacityReservationSpecification; c != nil {
+		l.reserved.Preference = string(c.CapacityReservationPreference)
+		if c.CapacityReservationTarget != nil {
+			l.reserved.ID = aws.ToString(c.CapacityReservationTarget.CapacityReservationId)
+		}
+	}
+	if l.spot == nil {
+		return s.capacity.CheckWant(sc, l.reserved, l.typ.Name, l.subnet.Zone, l.tenancy())
+	}
+	if l.reserved.Must() {
+		return ec2err.Combination("Spot Instances cannot run in Capacity Reservations.") // text from memory
+	}
+	return nil
+}
+
+// tenancy returns the tenancy asked for, or "".
+func (l *launch) tenancy() string {
+	if l.in.Placement == nil {
+		return ""
+	}
+	return string(l.in.Placement.Tenancy)
 }
 
 // defaultType is EC2's instance type for requests that name none.

@@ -22,7 +22,7 @@ import (
 )
 
 // RunExcept lists the values of supported members that RunInstances refuses.
-const RunExcept = "Capacity Block instances, hibernation, enclaves, targeted Capacity Reservations, dedicated hosts, " +
+const RunExcept = "Capacity Block instances, groups of Capacity Reservations, hibernation, enclaves, dedicated hosts, " +
 	"instances with more than 82 interfaces, volumes and IPv6 addresses in total, " + storage.CreateExcept
 
 func planTags(ctx context.Context, l *launch) error {
@@ -73,10 +73,8 @@ func planOptions(l *launch) error {
 		}
 	}
 	if c := in.CapacityReservationSpecification; c != nil {
-		switch c.CapacityReservationPreference {
-		case "", ec2types.CapacityReservationPreferenceOpen, ec2types.CapacityReservationPreferenceNone:
-		default:
-			return awserr.NotImplemented("the Capacity Reservation preference " + string(c.CapacityReservationPreference) + " of EC2 RunInstances")
+		if p := c.CapacityReservationPreference; p != "" && !slices.Contains(p.Values(), p) {
+			return ec2err.InvalidValue(p, "capacityReservationPreference", "")
 		}
 	}
 	if m := in.MaintenanceOptions; m != nil {
@@ -264,9 +262,7 @@ func applyOptions(i *record.Instance, l *launch, preferred metadataDefaultsRecor
 	if c := in.CreditSpecification; c != nil && l.typ.Burstable {
 		i.CPUCredits = aws.ToString(c.CpuCredits)
 	}
-	if c := in.CapacityReservationSpecification; c != nil {
-		i.CapacityPreference = string(c.CapacityReservationPreference)
-	}
+	i.CapacityPreference, i.CapacityTarget = l.reserved.Preference, l.reserved.ID
 	if m := in.MaintenanceOptions; m != nil {
 		i.AutoRecovery = string(m.AutoRecovery)
 	}

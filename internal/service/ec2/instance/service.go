@@ -19,6 +19,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/service/ec2/capacity"
 	"github.com/drydock-dev/drydock/internal/service/ec2/eni"
 	"github.com/drydock-dev/drydock/internal/service/ec2/image"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
@@ -30,6 +31,7 @@ import (
 type Config struct {
 	Images     *image.Service
 	Interfaces *eni.Service
+	Capacity   *capacity.Service
 	Profiles   Profiles // nil means that there are no instance profiles
 	// VCPUQuota returns how many vCPUs of a bucket an account may run. nil means DefaultVCPUQuota
 	// for each.
@@ -52,6 +54,7 @@ type Service struct {
 	*resource.Core
 	images     *image.Service
 	interfaces *eni.Service
+	capacity   *capacity.Service
 	profiles   Profiles
 	vcpuQuota  func(ctx context.Context, account, region, code string) int
 	faults     *fault.Set
@@ -67,7 +70,7 @@ type Service struct {
 // New returns the service on top of core.
 func New(core *resource.Core, cfg Config) *Service {
 	s := &Service{
-		Core: core, images: cfg.Images, interfaces: cfg.Interfaces, profiles: cfg.Profiles,
+		Core: core, images: cfg.Images, interfaces: cfg.Interfaces, capacity: cfg.Capacity, profiles: cfg.Profiles,
 		vcpuQuota: cfg.VCPUQuota, faults: cfg.Faults, launcher: cfg.Launcher, ended: cfg.Ended, booted: newBootedSet(), vcpus: newVCPULedger(),
 	}
 	if s.vcpuQuota == nil {

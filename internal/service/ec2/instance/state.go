@@ -10,6 +10,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ipam"
+	"github.com/drydock-dev/drydock/internal/service/ec2/placement"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -127,13 +128,31 @@ func (s *Service) StartInstances(ctx context.Context, in *awsec2.StartInstancesI
 			}
 			if i.State == record.Stopped {
 				// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html#troubleshooting-launch-capacity
-				return s.checkCapacity(resource.ScopeOf(ctx), i.Type, i.Zone, i.SpotRequestID != "")
+				sc := resource.ScopeOf(ctx)
+				if i.SpotRequestID == "" && s.capacity.Room(sc, wants(i), i.Type, i.Zone, i.Tenancy) > 0 {
+					return nil
+				}
+				return s.capacity.Check(sc, i.Type, i.Zone, i.SpotRequestID != "")
 			}
 			return nil
 		},
 		func(tx *store.Tx, sc resource.Scope, i *record.Instance) error {
 			if i.State != record.Stopped {
 				return nil
+			}
+			if i.SpotRequestID == "" {
+				if err := s.capacity.Take(tx, sc, wants(*i), i); err != nil {
+					return err
+				}
+			}
+			if i.PlacementGroupID != "" {
+				g, err := resource.Get(tx, placement.Groups, sc, i.PlacementGroupID)
+				if err != nil {
+					return err
+				}
+				if err := g.Place(tx, sc, i, nil); err != nil {
+					return err
+				}
 			}
 			s.enter(i, record.Pending)
 			i.LaunchTime, i.TransitionReason, i.ReasonCode, i.ReasonMessage = i.Since.Truncate(1e9), "", "pending", "pending"

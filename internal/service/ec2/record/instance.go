@@ -75,8 +75,13 @@ type Instance struct {
 	Cores              int32   `json:",omitempty"`
 	ThreadsPerCore     int32   `json:",omitempty"`
 	AutoRecovery       string  `json:",omitempty"`
-	CapacityPreference string  `json:",omitempty"` // preference for capacity reservations: open or none
+	CapacityPreference string  `json:",omitempty"` // for Capacity Reservations: open, none or capacity-reservations-only
+	CapacityTarget     string  `json:",omitempty"` // ID of the only Capacity Reservation that it may run in
+	ReservedIn         string  `json:",omitempty"` // ID of the Capacity Reservation that it runs in
 	Tenancy            string  `json:",omitempty"`
+	PlacementGroup     string  `json:",omitempty"` // name
+	PlacementGroupID   string  `json:",omitempty"`
+	Partition          int32   `json:",omitempty"` // of a partition placement group
 	CPUCredits         string  `json:",omitempty"`
 	HostnameType       string  `json:",omitempty"`
 	ResourceNameA      bool    `json:",omitempty"`
