@@ -41,7 +41,7 @@ func (m *Manager) Copy(ctx context.Context, id string) (Plane, error) {
 	}
 	of := source.snapshot()
 	rec := newRecord(of.Key, "copy of "+id+" "+ids.Hex(8), m.cfg.Clock.Now())
-	rec.CopyOf, rec.KMSKey, rec.Encrypted = id, of.KMSKey, of.Encrypted
+	rec.CopyOf, rec.KMSKey, rec.Encrypted, rec.Sealed = id, of.KMSKey, of.Encrypted, of.Sealed
 	if err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 		return errors.Join(
 			records.Create(tx, recordKey(rec.ID), rec),
@@ -79,29 +79,39 @@ func (m *Manager) startCopy(ctx context.Context, p *plane) error {
 
 // copyState copies the Kubernetes state of another plane. It leaves out events, which would never expire in the copy.
 func (p *plane) copyState(ctx context.Context, of record) error {
-	var codec value.Transformer
+	key, err := newOwnedKey(p.keys().DataKey)
+	if err != nil {
+		return err
+	}
+	codecs := map[string]value.Transformer{} // by the prefix of the values that they encrypt
+	if codecs[ownedPrefix], err = kmsTransformer(ctx, ownedProvider, kmsClient{key, of.ID, ownedProvider}); err != nil {
+		return err
+	}
 	if of.KMSKey != "" {
-		var err error
-		if codec, err = p.m.kmsTransformer(ctx, of); err != nil {
+		if codecs[kmsPrefix], err = kmsTransformer(ctx, kmsProvider, kmsClient{p.m.hooks.KMS, of.ID, of.KMSKey}); err != nil {
 			return err
 		}
 	}
 	from := p.m.cfg.Store.ClusterPrefix(of.ID) + "/"
-	_, err := p.m.cfg.Store.CopyCluster(ctx, of.ID, p.id, func(fromKey, toKey string, v []byte) ([]byte, bool, error) {
+	_, err = p.m.cfg.Store.CopyCluster(ctx, of.ID, p.id, func(fromKey, toKey string, v []byte) ([]byte, bool, error) {
 		name := strings.TrimPrefix(fromKey, from)
 		if strings.HasPrefix(name, "events/") {
 			return nil, false, nil
 		}
 		// An encrypted value is bound to its etcd key.
-		sealed, encrypted := bytes.CutPrefix(v, []byte(kmsPrefix))
-		if encrypted {
-			if codec == nil {
-				return nil, false, fmt.Errorf("%s is encrypted and the control plane has no key", fromKey)
+		var codec value.Transformer
+		var prefix string
+		for by, c := range codecs {
+			sealed, encrypted := bytes.CutPrefix(v, []byte(by))
+			if !encrypted {
+				continue
 			}
+			codec, prefix = c, by
 			var err error
 			if v, _, err = codec.TransformFromStorage(ctx, sealed, value.DefaultContext(fromKey)); err != nil {
 				return nil, false, fmt.Errorf("decrypting %s: %w", fromKey, err)
 			}
+			break
 		}
 		if strings.HasPrefix(name, "validatingwebhookconfigurations/") || strings.HasPrefix(name, "mutatingwebhookconfigurations/") {
 			var err error
@@ -109,55 +119,57 @@ func (p *plane) copyState(ctx context.Context, of record) error {
 				return nil, false, fmt.Errorf("%s: %w", fromKey, err)
 			}
 		}
-		if encrypted {
+		if codec != nil {
 			out, err := codec.TransformToStorage(ctx, v, value.DefaultContext(toKey))
 			if err != nil {
 				return nil, false, fmt.Errorf("encrypting %s: %w", toKey, err)
 			}
-			v = append([]byte(kmsPrefix), out...)
+			v = append([]byte(prefix), out...)
 		}
 		return v, true, nil
 	})
 	return err
 }
 
-// kmsPrefix is the prefix of values that the API server's KMS provider has encrypted. See kmsConfig.
-const kmsPrefix = encryptedPrefix + kmsProvider + ":"
+// kmsPrefix and ownedPrefix are the prefixes of values that the API server's KMS providers have encrypted. See kmsConfig.
+const (
+	kmsPrefix   = encryptedPrefix + kmsProvider + ":"
+	ownedPrefix = encryptedPrefix + ownedProvider + ":"
+)
 
-// kmsTransformer returns a transformer that encrypts and decrypts values as a plane's API server does.
-func (m *Manager) kmsTransformer(ctx context.Context, rec record) (value.Transformer, error) {
-	service := kmsClient{m.hooks.KMS, rec}
+// kmsTransformer returns a transformer that encrypts and decrypts values as an API server's provider does.
+func kmsTransformer(ctx context.Context, provider string, service kmsClient) (value.Transformer, error) {
 	transformer, object, cacheKey, err := kmsv2.GenerateTransformer(ctx, ids.UUID(), service, true)
 	if err != nil {
 		return nil, err
 	}
 	state := kmsv2.State{
-		Transformer: transformer, CacheKey: cacheKey, KMSProviderName: kmsProvider,
+		Transformer: transformer, CacheKey: cacheKey, KMSProviderName: provider,
 		EncryptedObjectKeyID: object.KeyID, EncryptedObjectEncryptedDEKSource: object.EncryptedDEKSource,
 		EncryptedObjectAnnotations: object.Annotations, EncryptedObjectEncryptedDEKSourceType: object.EncryptedDEKSourceType,
 		ExpirationTimestamp: time.Now().Add(time.Hour),
 	}
-	return kmsv2.NewEnvelopeTransformer(service, kmsProvider, func() (kmsv2.State, error) { return state, nil }, rec.ID), nil
+	return kmsv2.NewEnvelopeTransformer(service, provider, func() (kmsv2.State, error) { return state, nil }, service.planeID), nil
 }
 
-// kmsClient calls KMS on behalf of a plane's cluster.
+// kmsClient uses a key on behalf of a plane's cluster.
 type kmsClient struct {
-	kms KMS
-	rec record
+	kms             KMS
+	planeID, keyARN string
 }
 
 // Encrypt, Decrypt and Status implement kmsservice.Service.
 func (k kmsClient) Encrypt(ctx context.Context, _ string, data []byte) (*kmsservice.EncryptResponse, error) {
-	out, err := k.kms.Encrypt(ctx, k.rec.ID, k.rec.KMSKey, data)
-	return &kmsservice.EncryptResponse{Ciphertext: out, KeyID: k.rec.KMSKey}, err
+	out, err := k.kms.Encrypt(ctx, k.planeID, k.keyARN, data)
+	return &kmsservice.EncryptResponse{Ciphertext: out, KeyID: k.keyARN}, err
 }
 
 func (k kmsClient) Decrypt(ctx context.Context, _ string, in *kmsservice.DecryptRequest) ([]byte, error) {
-	return k.kms.Decrypt(ctx, k.rec.ID, k.rec.KMSKey, in.Ciphertext)
+	return k.kms.Decrypt(ctx, k.planeID, k.keyARN, in.Ciphertext)
 }
 
 func (k kmsClient) Status(context.Context) (*kmsservice.StatusResponse, error) {
-	return &kmsservice.StatusResponse{Version: "v2", Healthz: "ok", KeyID: k.rec.KMSKey}, nil
+	return &kmsservice.StatusResponse{Version: "v2", Healthz: "ok", KeyID: k.keyARN}, nil
 }
 
 // stubWebhooks returns a stored webhook configuration with its webhooks replaced by stubs.

@@ -30,42 +30,36 @@ const (
 	keyPause, longestKeyPause = time.Second, 30 * time.Second
 )
 
-// Without a key, the API server gets a configuration that encrypts nothing, so that it can be changed later: it
-// reloads a changed configuration, but does not notice a new one.
-const identityConfig = `apiVersion: apiserver.config.k8s.io/v1
-kind: EncryptionConfiguration
-resources:
-- resources: ["*.*"]
-  providers:
-  - identity: {}
-`
-
 // kmsProvider is the name of EKS's KMS plugin.
 const kmsProvider = "aws-encryption-provider"
 
-// EKS encrypts all data of the Kubernetes API, not only secrets.
+// EKS encrypts all data of the Kubernetes API, not only secrets. The first provider is the one that encrypts. There is
+// always a configuration, so that it can be changed later: an API server reloads a changed configuration, but does not
+// notice a new one.
 // https://docs.aws.amazon.com/eks/latest/userguide/envelope-encryption.html
-const kmsConfig = `apiVersion: apiserver.config.k8s.io/v1
+const encryptionConfig = `apiVersion: apiserver.config.k8s.io/v1
 kind: EncryptionConfiguration
 resources:
 - resources: ["*.*"]
   providers:
-  - kms:
+%s  - identity: {}
+`
+
+const kmsConfig = `  - kms:
       apiVersion: v2
-      name: ` + kmsProvider + `
+      name: %s
       endpoint: %q
       timeout: 10s
-  - identity: {}
 `
 
 // writeEncryption writes the API server's EncryptionConfiguration. The caller holds
 // p.encryption.
 func (p *plane) writeEncryption(rec record) error {
-	config := identityConfig
+	providers := fmt.Sprintf(kmsConfig, ownedProvider, "unix://"+p.ownedSocket())
 	if rec.KMSKey != "" {
-		config = fmt.Sprintf(kmsConfig, "unix://"+p.kmsSocket())
+		providers = fmt.Sprintf(kmsConfig, kmsProvider, "unix://"+p.kmsSocket()) + providers
 	}
-	return writeFile(p.dir().Encryption(), []byte(config))
+	return writeFile(p.dir().Encryption(), fmt.Appendf(nil, encryptionConfig, providers))
 }
 
 // prepareEncryption writes the EncryptionConfiguration of the next process, waits for its key, and returns the record
@@ -157,7 +151,7 @@ func (m *Manager) Encrypt(ctx context.Context, id, keyARN string) error {
 	}
 	cfg := rest.CopyConfig(p.clients.config(true))
 	cfg.QPS = -1 // the writers below are few, and the process is our own
-	if err := p.waitEncrypting(ctx, cfg); err != nil {
+	if err := p.waitEncrypting(ctx, cfg, kmsProvider); err != nil {
 		return err
 	}
 	if err := p.rewrite(ctx, cfg); err != nil {
@@ -198,9 +192,9 @@ func (p *plane) offerKMS(ctx context.Context, keyARN string) error {
 	return errors.Join(p.serveKMS(ctx), p.writeEncryption(p.snapshot()))
 }
 
-// waitEncrypting waits until the process encrypts what it writes. That takes until it notices its changed
+// waitEncrypting waits until the process encrypts what it writes with a provider. That takes until it notices its changed
 // configuration and the key works.
-func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config) error {
+func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config, provider string) error {
 	client, err := metadata.NewForConfig(cfg)
 	if err != nil {
 		return err
@@ -215,7 +209,7 @@ func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config) error {
 		if err == nil {
 			stored, err = p.m.cfg.Store.ClusterValue(ctx, p.id, "/namespaces/"+metav1.NamespaceDefault)
 		}
-		if err == nil && bytes.HasPrefix(stored, []byte(encryptedPrefix)) {
+		if err == nil && bytes.HasPrefix(stored, []byte(encryptedPrefix+provider+":")) {
 			return nil
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !errors.Is(err, store.ErrNotFound) && !apierrors.IsInternalError(err) {

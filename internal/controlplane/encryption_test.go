@@ -22,8 +22,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
 	testclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/yaml"
 
@@ -108,7 +110,27 @@ func (w *world) stored(id string) map[string][]byte {
 	return out
 }
 
-func encrypted(value []byte) bool { return bytes.HasPrefix(value, []byte("k8s:enc:kms:v2:")) }
+// encrypted reports whether a value is encrypted with the user's key.
+func encrypted(value []byte) bool {
+	return bytes.HasPrefix(value, []byte("k8s:enc:kms:v2:aws-encryption-provider:"))
+}
+
+// wantOwned checks that everything is encrypted with AWS's own key, apart from the allocators' bitmaps.
+func (w *world) wantOwned(id string) {
+	w.t.Helper()
+	n := 0
+	for key, v := range w.stored(id) {
+		switch {
+		case bytes.HasPrefix(v, []byte("k8s:enc:kms:v2:aws-owned-key:")):
+			n++
+		case !strings.HasPrefix(key, "/ranges/"):
+			w.t.Errorf("%s is stored as %.40q", key, v)
+		}
+	}
+	if n < 50 {
+		w.t.Errorf("only %d values are encrypted", n)
+	}
+}
 
 func (w *world) encrypt(id string) {
 	w.t.Helper()
@@ -147,9 +169,7 @@ func TestEncryption(t *testing.T) {
 	p := w.claim("arn", account)
 
 	w.putSecret(p.ID, "before")
-	if v := w.stored(p.ID)["/secrets/default/before"]; !bytes.Contains(v, []byte("correct horse")) {
-		t.Fatalf("without a key a secret is stored as %q", v)
-	}
+	w.wantOwned(p.ID) // without a key of the user's
 	pid := w.status(p.ID).PID
 	w.encrypt(p.ID)
 	w.putSecret(p.ID, "after")
@@ -238,6 +258,50 @@ func TestEncryption(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestOlderDataIsEncrypted: what an older Drydock stored in plain text is encrypted after the next start.
+func TestOlderDataIsEncrypted(t *testing.T) {
+	w := newKubernetes(t)
+	p := w.claim("arn", account)
+	old := &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: "old", Namespace: "default", UID: "1234"},
+		Data:       map[string][]byte{"password": []byte("correct horse old")},
+	}
+	var plain bytes.Buffer
+	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(old, &plain); err != nil {
+		t.Fatal(err)
+	}
+	c, err := clientv3.New(clientv3.Config{Endpoints: w.store.EtcdAccess().Endpoints, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Put(t.Context(), w.store.ClusterPrefix(p.ID)+"/secrets/default/old", plain.String()); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.secret(p.ID, "old"), w.Unseal(t.Context(), p.ID)); err != nil {
+		t.Fatal(err)
+	}
+	w.reopen()
+	eventually(t, func() error {
+		if v := w.stored(p.ID)["/secrets/default/old"]; !bytes.HasPrefix(v, []byte("k8s:enc:kms:v2:aws-owned-key:")) {
+			return fmt.Errorf("stored as %.40q", v)
+		}
+		return nil
+	})
+	if err := w.secret(p.ID, "old"); err != nil {
+		t.Error(err)
+	}
+	copied, err := w.Copy(t.Context(), p.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.ready(copied.ID)
+	if err := w.secret(copied.ID, "old"); err != nil {
+		t.Errorf("in a copy: %v", err)
+	}
 }
 
 func TestASpareIsEncryptedWhole(t *testing.T) {

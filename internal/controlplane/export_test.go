@@ -47,3 +47,8 @@ func AwaitKey(ctx context.Context, kms KMS, keyARN string) error {
 
 // AskCloud returns what a plane is told about its cloud.
 func AskCloud(ctx context.Context, hooks Hooks, id string) Cloud { return cloud(ctx, hooks, id) }
+
+// Unseal makes a plane look as if an older Drydock had created it.
+func (m *Manager) Unseal(ctx context.Context, id string) error {
+	return m.find(id).update(ctx, func(r *record) error { r.Sealed = false; return nil })
+}

@@ -158,6 +158,13 @@ func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 			if err := p.boot(ctx); err != nil {
 				return err
 			}
+			if !rec.Sealed {
+				m.wg.Go(func() {
+					if err := p.sealOld(m.ctx); err != nil && !m.isClosed() {
+						m.cfg.Log.Warn("older data is encrypted after the next start", "plane", p.id, "err", err)
+					}
+				})
+			}
 		}
 	}
 	m.wg.Go(m.keepSpares)
@@ -167,9 +174,12 @@ func (m *Manager) Start(ctx context.Context, hooks Hooks) error {
 	return m.removeStrayState(ctx)
 }
 
-// renewAuthorities reissues a plane's authorities that expire soon.
+// renewAuthorities reissues a plane's authorities that expire soon, and adds the key for its data if there is none.
 func (m *Manager) renewAuthorities(ctx context.Context, rec record, sec *secrets) error {
 	renewed := false
+	if sec.DataKey == nil { // it was created by an older Drydock
+		sec.DataKey, renewed = newDataKey(), true
+	}
 	all := []*authority{&sec.CA, &sec.FrontProxy}
 	for i := range sec.Trusted {
 		all = append(all, &sec.Trusted[i])
@@ -184,7 +194,7 @@ func (m *Manager) renewAuthorities(ctx context.Context, rec record, sec *secrets
 	if !renewed {
 		return nil
 	}
-	m.cfg.Log.Info("renewed the certificate authority of a control plane", "cluster", rec.Key.Name, "plane", rec.ID)
+	m.cfg.Log.Info("renewed the keys of a control plane", "cluster", rec.Key.Name, "plane", rec.ID)
 	return secretRecords.UpdateOne(ctx, m.cfg.Store, recordKey(rec.ID), func(s *secrets) error { *s = *sec; return nil })
 }
 
@@ -570,7 +580,7 @@ func (m *Manager) removeStrayFolders() {
 		return
 	}
 	for _, e := range entries {
-		id := strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), kmsSocket)
+		id := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(e.Name(), ".sock"), kmsSocket), ownedSocket)
 		if len(id) == 32 && m.find(id) == nil {
 			_ = os.RemoveAll(filepath.Join(m.cfg.Dir, e.Name()))
 		}

@@ -39,6 +39,7 @@ type plane struct {
 	endpoint  *endpoint
 	egress    *unixServer
 	kms       *unixServer
+	owned     *unixServer
 	process   *process           // nil before boot and after halt; changing it takes mu, too
 	successor *process           // replaces process during an upgrade, see Manager.Upgrade
 	retiring  *process           // has been replaced, and completes its requests
@@ -169,7 +170,7 @@ func (p *plane) boot(ctx context.Context) error {
 		}
 		p.egress = e
 	}
-	if err := p.serveKMS(ctx); err != nil {
+	if err := errors.Join(p.serveOwnedKey(ctx), p.serveKMS(ctx)); err != nil {
 		return err
 	}
 	p.setStatus(Starting, "its process is starting")
@@ -385,6 +386,10 @@ func (p *plane) halt(stop func(*childproc.Supervisor)) {
 	if p.kms != nil {
 		p.kms.close()
 		p.kms = nil
+	}
+	if p.owned != nil {
+		p.owned.close()
+		p.owned = nil
 	}
 	p.clients.closeIdle()
 }

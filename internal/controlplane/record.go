@@ -28,6 +28,8 @@ type record struct {
 	// Encrypted says that older data has been encrypted, too.
 	KMSKey    string `json:",omitempty"`
 	Encrypted bool   `json:",omitempty"`
+	// Sealed says that all data has been encrypted since the plane was created, or that older data has been encrypted.
+	Sealed bool `json:",omitempty"`
 	// Logging are the components whose logs are wanted.
 	Logging []string `json:",omitempty"`
 	// IdentityProvider is the OIDC provider whose tokens the API server accepts, or nil.
@@ -46,6 +48,7 @@ type secrets struct {
 	Trusted    []authority `json:",omitempty"` // other authorities of clients and servers
 	FrontProxy authority
 	SigningKey []byte
+	DataKey    []byte // see ownedKey
 }
 
 // systemAccount owns the records that belong to no AWS account. It is not a valid account number.
@@ -55,8 +58,8 @@ func recordKey(id string) store.Key { return store.Key{Account: systemAccount, I
 
 // The collections.
 var (
-	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider, 4 CopyOf
-	secretRecords = store.NewCollection[secrets]("controlplane", "secret", store.Same)                       // version 2 has Trusted
+	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider, 4 CopyOf, 5 Sealed
+	secretRecords = store.NewCollection[secrets]("controlplane", "secret", store.Same, store.Same)                       // version 2 has Trusted, 3 DataKey
 	// lastKeys holds one record: the key that was claimed last, for which spares are kept running.
 	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")
 )
@@ -67,12 +70,13 @@ func newRecord(key Key, owner string, now time.Time) record {
 		Owner:     owner,
 		Key:       key,
 		Access:    Access{Public: true},
+		Sealed:    true,
 		CreatedAt: now,
 	}
 }
 
 func newSecrets(now time.Time) (secrets, error) {
-	var s secrets
+	s := secrets{DataKey: newDataKey()}
 	var err error
 	if s.CA, err = newAuthority("kubernetes", now); err != nil {
 		return s, err
