@@ -10,11 +10,11 @@ COMPILE   = GOGC=800 GOMEMLIMIT=3GiB $(GO)
 BUILD     = $(COMPILE) build -ldflags '$(LDFLAGS)'
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 # The packages that do not link the Kubernetes servers: all except the binary and the child.
-LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$)
+LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplane/child$$ -e /containers/programs$$)
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk karpenter soak advice race race-e2e bench fuzz clean
+.PHONY: help build nodebin dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk karpenter soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,22 @@ help: ## list the targets
 build: ## build bin/drydock (the first build compiles Kubernetes: about six minutes on two cores)
 	@[ -x bin/drydock ] || echo "Building bin/drydock. The first build compiles Kubernetes and takes some minutes."
 	$(BUILD) -o bin/drydock ./cmd/drydock
+
+# The small static programs of nodes that run containers. runc needs a C compiler and libseccomp.a (Debian: gcc and
+# libseccomp-dev); LIBSECCOMP names a folder with an unpacked libseccomp-dev if it is not installed.
+NODEARCH   = $(shell $(GO) env GOARCH)
+NODEBIN    = internal/machine/containers/nodebin/bin/linux-$(NODEARCH)
+LIBSECCOMP ?=
+SECCOMPLIB = $(LIBSECCOMP)/usr/lib/$(shell gcc -dumpmachine 2>/dev/null)
+nodebin: ## build the programs of nodes that run containers, which the next build embeds (needs gcc and libseccomp-dev)
+	@command -v gcc > /dev/null || { echo "nodebin: NOT BUILT: there is no gcc: apt-get install gcc libc6-dev libseccomp-dev"; exit 1; }
+	@mkdir -p $(NODEBIN)
+	cd tools/nodebin/runc && CGO_ENABLED=1 GOOS=linux CGO_CFLAGS="-I$(LIBSECCOMP)/usr/include" CGO_LDFLAGS="-L$(SECCOMPLIB)" PKG_CONFIG_PATH=$(SECCOMPLIB)/pkgconfig \
+		$(GO) build -tags 'seccomp netgo osusergo' -ldflags '-s -w -linkmode external -extldflags -static -X main.version=1.5.2' -o $(CURDIR)/$(NODEBIN)/runc github.com/opencontainers/runc
+	GOOS=linux $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
+	GOOS=linux $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
+	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool
+	@ls -l $(NODEBIN)
 
 dist: ## static, stripped, checksummed binaries for Linux and macOS in dist/
 	@mkdir -p dist

@@ -27,9 +27,9 @@ type ban struct {
 }
 
 var bans = []ban{
-	{from: `.*`, to: `^k8s\.io/kubernetes/`, except: `^internal/controlplane/child$`,
+	{from: `.*`, to: `^k8s\.io/kubernetes/`, except: `^internal/(controlplane/child|node/containers/programs)$`,
 		why: "the Kubernetes servers cost minutes to compile and link; they run in the child process only"},
-	{from: `.*`, to: module + `internal/controlplane/child$`, except: `^cmd/drydock$`,
+	{from: `.*`, to: module + `internal/(controlplane/child|node/containers/programs)$`, except: `^cmd/drydock$`,
 		why: "no test binary and no daemon code links the Kubernetes servers"},
 	{from: `.*`, to: module + `internal/app$`, except: `^cmd/drydock$|^test/|^tools/`,
 		why: "app is the composition root: it knows everybody, nobody knows it"},
@@ -41,8 +41,12 @@ var bans = []ban{
 		why: "only what answers the daemon's own paths knows how they are answered"},
 	{from: `^internal/machine/(simulated|guest|imds)(/|$)`, to: module + `internal/(node|service|store|app|compute)(/|$)`,
 		why: "a computer does not know the kubelet that may run on it, nor who owns it"},
-	{from: `^internal/`, to: module + `internal/machine/guest/`, except: `^internal/(compute|node/(ami|simulated)|machine/.*)$`,
+	{from: `^internal/`, to: module + `internal/machine/guest/`, except: `^internal/(compute|node/(ami|containers|simulated)|machine/.*)$`,
 		why: "what runs inside simulated machines is theirs: everybody else runs programs by the seam, internal/machine"},
+	{from: `^internal/`, to: module + `internal/machine/containers$`, except: `^internal/(compute|node/containers)$`,
+		why: "everybody else uses machines by the seam, internal/machine"},
+	{from: `^internal/machine/containers(/|$)`, to: module + `internal/(node|service|store|app|compute)(/|$)`,
+		why: "a computer does not know the kubelet that may run on it, nor who owns it"},
 	{from: `^internal/`, to: module + `internal/machine/simulated$`, except: `^internal/(compute|node/simulated)$`,
 		why: "everybody else uses machines by the seam, internal/machine"},
 	{from: `^internal/service/`, to: module + `internal/(service|controlplane|node|cli|console)(/|$)`,
@@ -249,7 +253,7 @@ func TestTestsDoNotSleep(t *testing.T) {
 // programs of a guest's image have their own time.
 func TestServicesHaveOneClock(t *testing.T) {
 	ofClock := regexp.MustCompile(`^internal/(service|reconcile|node|machine/(simulated|imds))(/|$)`)
-	ownTime := regexp.MustCompile(`^internal/node/ami$`)
+	ownTime := regexp.MustCompile(`^internal/node/(ami|containers/programs)$`)
 	reads := map[string]bool{"Now": true, "Since": true, "Until": true, "After": true, "AfterFunc": true, "NewTimer": true, "NewTicker": true, "Tick": true}
 	for _, f := range goFiles(t) {
 		dir := filepath.ToSlash(filepath.Dir(f.path))

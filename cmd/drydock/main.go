@@ -2,16 +2,22 @@
 package main
 
 import (
+	"maps"
 	"os"
 
 	"github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/child"
+	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	kubectlchild "github.com/drydock-dev/drydock/internal/machine/guest/kubectl/child"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
+	"github.com/drydock-dev/drydock/internal/node/containers/programs"
 )
 
 func main() {
-	os.Exit(app.Main(os.Args, childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main, kubectl.Mode: kubectlchild.Main}))
+	modes := childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main, kubectl.Mode: kubectlchild.Main}
+	maps.Copy(modes, inside.Modes())
+	maps.Copy(modes, programs.Modes())
+	os.Exit(app.Main(os.Args, modes))
 }

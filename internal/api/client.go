@@ -90,6 +90,22 @@ func (c *Client) AliasImage(ctx context.Context, a ImageAlias) error {
 	return c.call(ctx, http.MethodPost, "images/alias", nil, a, nil)
 }
 
+// LoadImage stores an archive of images for nodes that run containers, and returns their names.
+func (c *Client) LoadImage(ctx context.Context, archive io.Reader) ([]string, error) {
+	res, err := c.do(ctx, http.MethodPost, "node-images", nil, archive)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var out []string
+	return out, json.NewDecoder(res.Body).Decode(&out)
+}
+
+// LoadedImages returns the names of the images of LoadImage.
+func (c *Client) LoadedImages(ctx context.Context) ([]string, error) {
+	return get[[]string](ctx, c, "node-images", nil)
+}
+
 // Nodes returns the names that WhyNode accepts: instance IDs and node names.
 func (c *Client) Nodes(ctx context.Context, p Place) ([]string, error) {
 	return get[[]string](ctx, c, "nodes", p.values())
@@ -276,14 +292,14 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	return json.Unmarshal(b, out)
 }
 
-// do sends a request. The caller closes the response body.
+// do sends a request with a body in JSON, or read from an io.Reader. The caller closes the response body.
 func (c *Client) do(ctx context.Context, method, path string, query url.Values, in any) (*http.Response, error) {
 	u := c.Daemon.URL + Prefix + path
 	if len(query) > 0 {
 		u += "?" + query.Encode()
 	}
-	var body io.Reader
-	if in != nil {
+	body, ok := in.(io.Reader)
+	if in != nil && !ok {
 		b, err := json.Marshal(in)
 		if err != nil {
 			return nil, err

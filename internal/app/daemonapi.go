@@ -43,6 +43,8 @@ func (d *daemon) addDaemonAPI() {
 	mux.HandleFunc("GET /_drydock/images", d.getImages)
 	mux.HandleFunc("GET /_drydock/instance-identity.pem", d.machines.GetCertificate)
 	mux.HandleFunc("POST /_drydock/images/alias", d.postImageAlias)
+	mux.HandleFunc("GET "+httpapi.NodeImages, d.getNodeImages)
+	mux.HandleFunc("POST "+httpapi.NodeImages, d.postNodeImages)
 	mux.HandleFunc("POST /_drydock/rehearse/upgrade", d.postRehearseUpgrade)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
@@ -223,4 +225,24 @@ func (d *daemon) postImageAlias(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	httpapi.Answer(w, struct{}{})
+}
+
+// getNodeImages returns the names of the images that nodes with containers have besides registries.
+func (d *daemon) getNodeImages(w http.ResponseWriter, _ *http.Request) {
+	names, err := d.machines.LoadedImages()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	httpapi.Answer(w, names)
+}
+
+// postNodeImages adds the images of the archive in the body.
+func (d *daemon) postNodeImages(w http.ResponseWriter, r *http.Request) {
+	names, err := d.machines.LoadImage(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	httpapi.Answer(w, names)
 }

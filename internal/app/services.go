@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -215,8 +217,11 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 		RefusalPatience: patience,
 		WarmSpares:      d.cfg.WarmSpares,
 		KeyPause:        d.timing.ClusterKeyPause,
-		Faults:          d.faults,
-		Log:             d.log,
+		DialCluster: func(ctx context.Context, planeID, address string) (net.Conn, error) {
+			return d.machines.DialCluster(ctx, planeID, address)
+		},
+		Faults: d.faults,
+		Log:    d.log,
 	})
 	return err
 }
@@ -356,11 +361,16 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ca, err := os.ReadFile(d.info.CAFile)
+	if err != nil {
+		return err
+	}
 	d.machines, err = compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
 		ConnectKeys: d.connect.Keys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
-		HostRole:        d.hostRole,
+		HostRole: d.hostRole,
+		Boxes:    filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
 	})
 	if err != nil {

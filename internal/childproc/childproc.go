@@ -30,6 +30,10 @@ const (
 	upFD   = 4
 )
 
+// FirstFile is the descriptor of the first of Spec.Files in the child. The child closes it on exec, or its own children
+// inherit it.
+const FirstFile = 5
+
 // maxFrame bounds configurations and messages.
 const maxFrame = 16 << 20
 

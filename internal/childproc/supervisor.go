@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -24,6 +25,10 @@ type Spec struct {
 	Env []string
 	// Dir is the child's working folder.
 	Dir string
+	// Files returns open files that the child gets as FirstFile and the following ones. Attr changes how the process is
+	// made, such as its namespaces. Both are called after Config, and may be nil.
+	Files func() []*os.File
+	Attr  func(*syscall.SysProcAttr)
 	// Config returns the configuration of the next run. If it fails, that counts as a run that ended.
 	Config func() ([]byte, error)
 	// OnStart and OnExit are called for each run, in this order and never concurrently. In between, OnReport is
@@ -230,7 +235,13 @@ func (s *Supervisor) runOnce(ctx context.Context) error {
 	cmd.Dir, cmd.Env = s.spec.Dir, s.spec.Env
 	cmd.Stdout, cmd.Stderr = logs, logs
 	cmd.ExtraFiles = []*os.File{downR, upW}
+	if s.spec.Files != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, s.spec.Files()...)
+	}
 	cmd.SysProcAttr = sysProcAttr()
+	if s.spec.Attr != nil {
+		s.spec.Attr(cmd.SysProcAttr)
+	}
 	cmd.WaitDelay = time.Second
 	err = cmd.Start()
 	downR.Close()

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
 	"sync"
+	"syscall"
 )
 
 // A WorkerSpec describes a child. Mode is required.
@@ -23,6 +25,12 @@ type WorkerSpec struct {
 	Env []string
 	// Config is the child's configuration.
 	Config []byte
+	// Files are open files that the child gets as FirstFile and the following ones. Attr is that of Spec.
+	Files []*os.File
+	Attr  func(*syscall.SysProcAttr)
+	// Output receives the child's standard output and error. Their beginning is also in the error when the child ends. It
+	// may be nil.
+	Output io.Writer
 }
 
 // A Worker is a child that exchanges messages with its parent. It is not restarted when it ends.
@@ -61,8 +69,15 @@ func StartWorker(spec WorkerSpec) (*Worker, error) {
 	cmd := exec.Command(exe, append(append([]string{}, spec.Args...), command, spec.Mode)...) //nolint:noctx // Kill ends it
 	cmd.Env = append([]string{}, spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.ExtraFiles = []*os.File{downR, upW}
+	if spec.Output != nil {
+		out := io.MultiWriter(log, spec.Output)
+		cmd.Stdout, cmd.Stderr = out, out
+	}
+	cmd.ExtraFiles = append([]*os.File{downR, upW}, spec.Files...)
 	cmd.SysProcAttr = sysProcAttr()
+	if spec.Attr != nil {
+		spec.Attr(cmd.SysProcAttr)
+	}
 	w := &Worker{down: downW, up: upR, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -118,6 +133,9 @@ func (w *Worker) Receive(ctx context.Context) ([]byte, error) {
 
 // Done returns a channel that is closed when the child has ended.
 func (w *Worker) Done() <-chan struct{} { return w.done }
+
+// PID is the child's process ID.
+func (w *Worker) PID() int { return w.process.Pid }
 
 // Kill ends the child and returns when it has ended.
 func (w *Worker) Kill() {

@@ -46,6 +46,7 @@ type DaemonConfig struct {
 	RefuseFast    bool // reset what a cluster's endpoint access refuses
 	StrictImages  bool // only ECR and AWS's own registries have images
 	WarmSpares    int
+	NodeRuntime   string // simulated, containers or auto
 	Etcd          EtcdConfig
 	// Quotas are increased service quotas, by a name in Quotas.
 	Quotas map[string]int
@@ -250,6 +251,7 @@ when AWS would.
 		newFault(o),
 		newRehearse(o),
 		newDoctor(o),
+		newImage(o),
 		newKubeconfig(o),
 		newToken(o),
 		newKubectl(o.streams),

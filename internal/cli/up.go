@@ -45,6 +45,7 @@ type upOptions struct {
 	refuseFast    bool
 	images        string
 	warmSpares    int
+	nodeRuntime   string
 	etcd          EtcdConfig
 	quotas        map[string]int
 }
@@ -83,6 +84,7 @@ names another address, it creates credentials, which "drydock env" prints.`,
 	f.StringVar(&up.clientAddress, "client-address", DefaultClientAddress.String(), "this machine's public address as seen by security groups and public access CIDRs")
 	f.BoolVar(&up.refuseFast, "refuse-fast", false, "reset connections that a cluster's endpoint access refuses, instead of leaving them without an answer for 30 seconds (for test suites)")
 	f.StringVar(&up.images, "images", "assumed", "which images nodes find in registries other than ECR's: assumed, all of them; strict, none")
+	f.StringVar(&up.nodeRuntime, "node-runtime", "simulated", "what runs instances without the tag drydock:runtime: simulated, containers (see drydock doctor containers), or auto, containers if possible")
 	f.IntVar(&up.warmSpares, "warm-spares", 1, "number of control planes to keep ready for new clusters")
 	f.StringSliceVar(&up.etcd.Endpoints, "etcd-endpoints", nil, "use this etcd instead of the embedded one")
 	f.StringVar(&up.etcd.CAFile, "etcd-cacert", "", "CA certificate of the external etcd")
@@ -109,6 +111,9 @@ func (up *upOptions) config() (DaemonConfig, error) {
 	}
 	if up.images != "assumed" && up.images != "strict" {
 		return DaemonConfig{}, fmt.Errorf("--images %q is neither assumed nor strict", up.images)
+	}
+	if !slices.Contains([]string{"simulated", "containers", "auto"}, up.nodeRuntime) {
+		return DaemonConfig{}, fmt.Errorf("--node-runtime %q is neither simulated nor containers nor auto", up.nodeRuntime)
 	}
 	if up.warmSpares < 0 {
 		return DaemonConfig{}, errors.New("--warm-spares cannot be negative")
@@ -137,6 +142,7 @@ func (up *upOptions) config() (DaemonConfig, error) {
 		RefuseFast:    up.refuseFast,
 		StrictImages:  up.images == "strict",
 		WarmSpares:    up.warmSpares,
+		NodeRuntime:   up.nodeRuntime,
 		Etcd:          up.etcd,
 		Quotas:        up.quotas,
 	}, nil

@@ -8,6 +8,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -26,11 +27,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
+	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
+	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
+	nodeboxes "github.com/drydock-dev/drydock/internal/node/containers"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -78,7 +83,13 @@ type Config struct {
 	// made for, if known. Step is passed to the runtimes: see [node.Config].
 	WhyUnauthorized func(ctx context.Context, in machine.Instance, named, host, token string) *node.Decision
 	Step            func(ctx context.Context, s node.Step)
-	Log             *slog.Logger
+	// Boxes is the folder of machines that run containers, and CA the authority that they trust for AWS, as PEM.
+	Boxes string
+	CA    []byte
+	// NodeRuntime is the runtime of instances without the tag drydock:runtime: simulated, containers or auto, which is
+	// containers if this machine can run them. Empty means simulated.
+	NodeRuntime string
+	Log         *slog.Logger
 }
 
 // Disks stores the root volumes of instances that are off.
@@ -117,6 +128,7 @@ type EC2 interface {
 	WatchInstances(scope store.Scope) *store.Watcher
 	DescribeKeyPairs(ctx context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
 	DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
+	DescribeNetworkInterfaces(ctx context.Context, in *awsec2.DescribeNetworkInterfacesInput) (*awsec2.DescribeNetworkInterfacesOutput, error)
 	DescribeVpcs(ctx context.Context, in *awsec2.DescribeVpcsInput) (*awsec2.DescribeVpcsOutput, error)
 	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
 	PodInterfaces
@@ -170,7 +182,8 @@ type Authorizer interface {
 type Machines struct {
 	cfg      Config
 	runtime  machine.Runtime
-	kubelets *simulated.Runtime // the same machines
+	kubelets *simulated.Runtime // those of simulated machines
+	boxes    *nodeboxes.Runtime // machines that run containers, with their kubelets
 	metadata *imds.Service
 	network  *guestNetwork
 	scripts  *sandbox.Pool
@@ -193,7 +206,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	m.scripts = sandbox.NewPool(sandbox.Config{})
 	g := &guests{machines: m, endpoint: cfg.Endpoint, trusted: cfg.Trusted, origins: cfg.Origins}
 	calls := m.calls()
-	m.kubelets = simulated.New(node.Config{
+	config := node.Config{
 		Credentials:         m.credentials,
 		DialEndpoint:        m.DialEndpoint,
 		Call:                calls.call,
@@ -206,12 +219,33 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		PodNetwork:          podNetwork{m},
 		Step:                cfg.Step,
 		Log:                 cfg.Log,
-	}, simulated.Options{
+	}
+	m.kubelets = simulated.New(config, simulated.Options{
 		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks, HostKeys: m.secret, Kubectl: kubectl.New(kubectl.Config{}).Run,
 		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
-	m.runtime = machine.NewManager(nil, m.kubelets)
+	boxNetwork := &boxNetwork{machines: m, guests: g, log: cfg.Log, open: map[string]*boxVPC{}}
+	m.boxes = nodeboxes.New(config, nodeboxes.Options{
+		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connected: boxNetwork.connect,
+	})
+	boxNetwork.rt = m.boxes.Runtime
+	m.runtime = machine.NewManager(m.chooseRuntime, m.kubelets, m.boxes)
 	m.fargates = newFargates(m)
 	return m, nil
+}
+
+// RuntimeTag is the tag of an instance that chooses its runtime.
+const RuntimeTag = "drydock:runtime"
+
+// chooseRuntime returns the name of the runtime for an instance.
+func (m *Machines) chooseRuntime(in machine.Instance) string {
+	name := cmp.Or(in.Tags[RuntimeTag], m.cfg.NodeRuntime, m.kubelets.Name())
+	if name == "auto" {
+		if probe.Run().Available && len(nodebin.Missing()) == 0 {
+			return m.boxes.Name()
+		}
+		return m.kubelets.Name()
+	}
+	return name
 }
 
 func (m *Machines) whyUnauthorized(ctx context.Context, in machine.Instance, host, token string) *node.Decision {

@@ -49,6 +49,9 @@ func (m *Machines) Info(id string) (node.Info, bool) {
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.Info(id)
 	}
+	if info, ok := m.boxes.Info(id); ok {
+		return info, true
+	}
 	return m.kubelets.Info(id)
 }
 

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// errRunsNothing is the answer if there is no Config.DialCluster.
-var errRunsNothing = errors.New("pods on simulated nodes run nothing: there is no kubelet, log, shell or server behind this address")
+// ErrRunsNothing is the error for a connection to a simulated node or its pods.
+var ErrRunsNothing = errors.New("pods on simulated nodes run nothing: there is no kubelet, log, shell or server behind this address")
 
 // serveEgress accepts the connections that a plane's API server makes to nodes, pods and services: HTTP CONNECT on a
 // unix socket.

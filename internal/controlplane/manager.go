@@ -71,7 +71,7 @@ func Open(ctx context.Context, cfg Config) (*Manager, error) {
 		cfg.ClientAddress = netip.MustParseAddr("203.0.113.10")
 	}
 	if cfg.DialCluster == nil {
-		cfg.DialCluster = func(context.Context, string, string) (net.Conn, error) { return nil, errRunsNothing }
+		cfg.DialCluster = func(context.Context, string, string) (net.Conn, error) { return nil, ErrRunsNothing }
 	}
 	if cfg.KeyPause == 0 {
 		cfg.KeyPause = longestKeyPause

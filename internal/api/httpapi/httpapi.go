@@ -34,6 +34,12 @@ type Access struct {
 	Guest func(remote string) bool
 }
 
+// NodeImages is the path to which images are sent, and maxImages the size that they may have.
+const (
+	NodeImages = "/_drydock/node-images"
+	maxImages  = 20 << 30
+)
+
 // Guard passes admitted requests on to next.
 func (a *Access) Guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +53,11 @@ func (a *Access) Guard(next http.Handler) http.Handler {
 			http.Error(w, a.refusal(r.UserAgent()), http.StatusUnauthorized)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		limit := int64(maxBody)
+		if r.URL.Path == NodeImages {
+			limit = maxImages
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		next.ServeHTTP(w, r)
 	})
 }

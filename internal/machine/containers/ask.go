@@ -1,0 +1,135 @@
+package containers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
+)
+
+// await waits until the host runs.
+func (r *Runtime) await(ctx context.Context) (*hostRun, error) {
+	for {
+		r.mu.Lock()
+		run, changed := r.run, r.changed
+		r.mu.Unlock()
+		if run != nil {
+			return run, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// open connects to a socket in the folder.
+func (r *Runtime) open(ctx context.Context, name string) (*net.UnixConn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", r.path(name))
+	if err != nil {
+		return nil, errors.Join(machine.ErrOff, err)
+	}
+	return c.(*net.UnixConn), nil
+}
+
+// exchange sends a request and returns the files of its response.
+func exchange(ctx context.Context, c *net.UnixConn, req any, files ...*os.File) ([]*os.File, error) {
+	defer context.AfterFunc(ctx, func() { _ = c.Close() })()
+	if err := inside.Send(c, req, files...); err != nil {
+		return nil, err
+	}
+	var res inside.Response
+	out, err := inside.Receive(c, &res)
+	if err == nil {
+		err = res.Err()
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	return out, err
+}
+
+// ask asks the host for something.
+func (r *Runtime) ask(ctx context.Context, req inside.HostRequest) error {
+	f, err := r.askFile(ctx, req)
+	if f != nil {
+		_ = f.Close()
+	}
+	return err
+}
+
+func (r *Runtime) askFile(ctx context.Context, req inside.HostRequest) (*os.File, error) {
+	if _, err := r.await(ctx); err != nil {
+		return nil, err
+	}
+	c, err := r.open(ctx, socketName)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	files, err := exchange(ctx, c, req)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	return files[0], nil
+}
+
+// Dial connects to a TCP address in the network of a VPC or of a machine.
+func (r *Runtime) Dial(ctx context.Context, s inside.Socket) (net.Conn, error) {
+	f, err := r.askFile(ctx, inside.HostRequest{Dial: &s})
+	if err != nil {
+		return nil, err
+	}
+	if f == nil {
+		return nil, fmt.Errorf("connecting to %s: no socket", s.Address)
+	}
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+// Listen listens on a TCP address in the network of a VPC. The address need not be that of an interface.
+func (r *Runtime) Listen(ctx context.Context, s inside.Socket) (net.Listener, error) {
+	f, err := r.askFile(ctx, inside.HostRequest{Listen: &s})
+	if err != nil || f == nil {
+		return nil, fmt.Errorf("listening on %s: %w", s.Address, err)
+	}
+	defer f.Close()
+	return net.FileListener(f)
+}
+
+// ListenPacket is Listen for UDP.
+func (r *Runtime) ListenPacket(ctx context.Context, s inside.Socket) (net.PacketConn, error) {
+	s.Network = "udp"
+	f, err := r.askFile(ctx, inside.HostRequest{Listen: &s})
+	if err != nil || f == nil {
+		return nil, fmt.Errorf("listening on %s: %w", s.Address, err)
+	}
+	defer f.Close()
+	return net.FilePacketConn(f)
+}
+
+// Done returns a channel that is closed when the current run of the host ends, and with it all sockets of Listen.
+func (r *Runtime) Done(ctx context.Context) (<-chan struct{}, error) {
+	run, err := r.await(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return run.ctx.Done(), nil
+}
+
+// RemoveDisk removes the disk of a machine that is off.
+func (r *Runtime) RemoveDisk(ctx context.Context, id string) error {
+	r.mu.Lock()
+	started := r.host != nil
+	r.mu.Unlock()
+	if !started {
+		return nil
+	}
+	return r.ask(ctx, inside.HostRequest{Remove: id})
+}

@@ -1,0 +1,175 @@
+package containers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/containers"
+	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
+	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
+	"github.com/drydock-dev/drydock/internal/testkit/testlog"
+)
+
+// TestMain makes the test program its own child.
+func TestMain(m *testing.M) {
+	if code, ok := inside.Modes().Dispatch(context.Background(), os.Args); ok {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// idle is a guest that does nothing.
+type idle struct{ t *testing.T }
+
+func (g idle) Run(ctx context.Context) { <-ctx.Done() }
+func (g idle) Report(_ context.Context, e machine.Event) {
+	if e.Err != nil {
+		g.t.Errorf("%s: %v", e.Name, e.Err)
+	}
+}
+
+func needContainers(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		needs.Missing(t, "root")
+	}
+	if r := probe.Run(); !r.Available {
+		needs.Missing(t, "%s", r.Why())
+	}
+	if m := nodebin.Missing(); len(m) > 0 {
+		needs.Missing(t, "%s (make nodebin)", strings.Join(m, ", "))
+	}
+}
+
+func newRuntime(t *testing.T, dir string) *containers.Runtime {
+	t.Helper()
+	r := containers.New(containers.Config{Dir: dir, Guest: func(*containers.Machine) containers.Guest { return idle{t} }, Log: testlog.New(t)})
+	t.Cleanup(func() {
+		if err := r.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutting down: %v", err)
+		}
+		var st syscall.Stat_t
+		if err := syscall.Stat(dir, &st); err != nil {
+			t.Error(err)
+		}
+		group := filepath.Join(probe.Cgroup2(), fmt.Sprintf("drydock-%x", st.Ino))
+		if _, err := os.Stat(group); err == nil {
+			t.Errorf("%s is left behind", group)
+		}
+	})
+	return r
+}
+
+func instance(id, address string) machine.Instance {
+	a := netip.MustParseAddr(address)
+	return machine.Instance{
+		ID: id, Region: "us-east-1", VPCID: "vpc-1", PrivateIP: a, PrivateDNSName: "ip-" + strings.ReplaceAll(address, ".", "-") + ".ec2.internal",
+		MAC: "0a:00:00:00:00:" + address[len(address)-2:], Type: instancetypes.Type{Name: "m5.large", VCPU: 2, MemoryMiB: 8192},
+	}
+}
+
+func start(t *testing.T, r *containers.Runtime, in machine.Instance) machine.Machine {
+	t.Helper()
+	if err := r.Start(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := r.Machine(in.ID)
+	select {
+	case <-m.Booted():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the machine does not boot")
+	}
+	return m
+}
+
+func run(t *testing.T, m machine.Machine, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status, err := machine.Run(t.Context(), m, machine.Command{Args: args, Stdout: &out, Stderr: &errs})
+	if err != nil || status != 0 {
+		t.Fatalf("%v: status %d, %v\n%s%s", args, status, err, &out, &errs)
+	}
+	return out.String()
+}
+
+// eventually calls check until it succeeds.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(30 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestMachinesAreComputersOfTheirOwn(t *testing.T) {
+	needContainers(t)
+	r := newRuntime(t, t.TempDir())
+	a := start(t, r, instance("i-a", "10.0.0.11"))
+	b := start(t, r, instance("i-b", "10.0.1.12"))
+	if got := run(t, a, "hostname"); got != "ip-10-0-0-11.ec2.internal\n" {
+		t.Errorf("hostname %q", got)
+	}
+	if got := run(t, a, "sh", "-c", "echo $$; ls /proc | grep -c '^[0-9]'; id -u; cat /etc/resolv.conf"); !strings.Contains(got, "nameserver 169.254.169.253") {
+		t.Error(got)
+	}
+	if !bytes.Contains(a.Console(), []byte("is up with address 10.0.0.11")) {
+		t.Errorf("console: %s", a.Console())
+	}
+	for name, script := range map[string]string{
+		"the host's programs can be written":     "touch /usr/bin/x",
+		"the host's kernel settings are its own": "echo x > /proc/sys/kernel/core_pattern",
+		"the host's disk is visible":             "ls /work || ls /root/go",
+	} {
+		if status, err := machine.Run(t.Context(), a, machine.Command{Args: []string{"sh", "-c", script}}); status == 0 || err != nil {
+			t.Errorf("%s: %d, %v", name, status, err)
+		}
+	}
+	// A server on one machine answers the other one.
+	serve, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := b.Exec(serve, machine.Command{Args: []string{"perl", "-MIO::Socket::INET", "-e", `$s = IO::Socket::INET->new(LocalPort => 8080, Listen => 5, ReuseAddr => 1) or die; while ($c = $s->accept) { print $c "hello ", $c->peerhost, "\n"; close $c }`}}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		c, err := a.Dial(t.Context(), "10.0.1.12", 8080)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		got, err := io.ReadAll(c)
+		if err == nil && string(got) != "hello 10.0.0.11\n" {
+			t.Errorf("answer %q", got)
+		}
+		return err
+	})
+	if err := b.Stop(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := machine.Run(t.Context(), b, machine.Command{Args: []string{"true"}}); !errors.Is(err, machine.ErrOff) {
+		t.Errorf("running a program on a machine that is off: %v", err)
+	}
+}

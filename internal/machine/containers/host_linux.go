@@ -1,0 +1,241 @@
+package containers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
+)
+
+// firstID is the first of the user and group IDs that machines have on the real machine if the daemon runs as root. They
+// must not be those of the real users, least of all root's, to whom files below /proc/sys would belong. systemd's
+// conventions leave this range to nobody. https://systemd.io/UIDS-GIDS/
+const firstID = 0x70000000
+
+const socketName = "host.sock"
+
+// startHost starts the host if it does not run. r.mu is held.
+func (r *Runtime) startHost() error {
+	if r.host != nil {
+		return nil
+	}
+	report := probe.Run()
+	if !report.Available {
+		return fmt.Errorf("this machine cannot run containers: %s; see drydock doctor containers", report.Why())
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("machines that run containers need a daemon that runs as root")
+	}
+	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
+		return err
+	}
+	// The data folder's own mode keeps others out.
+	if err := os.Chown(r.cfg.Dir, firstID, firstID); err != nil {
+		return err
+	}
+	dir, err := os.Open(r.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	// A daemon that was killed has left its host's groups.
+	_ = r.cleanUp()
+	noLimits := !report.Has(probe.Limits)
+	config, err := json.Marshal(inside.HostConfig{NoLimits: noLimits})
+	if err != nil {
+		return err
+	}
+	spec := childproc.Spec{
+		Mode: inside.HostMode, Executable: r.cfg.Executable, Args: r.cfg.ChildArgs,
+		LogFile: filepath.Join(r.cfg.Dir, "host.log"), StopGrace: time.Second, Log: r.cfg.Log,
+		OnReport: func([]byte) { r.hostUp() },
+		OnExit: func(err error) {
+			r.hostDown()
+			if r.ctx.Err() == nil {
+				r.cfg.Log.Warn("the machines that run containers have ended", "err", err, "log", childproc.LogTail(filepath.Join(r.cfg.Dir, "host.log")))
+			}
+		},
+	}
+	if spec.Executable == "" {
+		// The path of the program may go through folders that the host may not enter.
+		spec.Executable = "/proc/self/exe"
+	}
+	var listener, group, folder, program *os.File
+	spec.Config = func() ([]byte, error) {
+		closeFiles(listener, group, folder, program)
+		var err error
+		if folder, err = tree(r.cfg.Dir); err != nil {
+			return nil, err
+		}
+		if program, err = tree("/proc/self/exe"); err != nil {
+			return nil, err
+		}
+		if listener, err = r.listen(); err != nil {
+			return nil, err
+		}
+		if group, err = r.cgroup(noLimits); err != nil {
+			return nil, err
+		}
+		return config, nil
+	}
+	spec.Files = func() []*os.File { return []*os.File{folder, listener, program} }
+	spec.Attr = func(a *syscall.SysProcAttr) {
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: probe.IDs}}
+		a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
+		a.UidMappings, a.GidMappings, a.GidMappingsEnableSetgroups = ids, ids, true
+		a.Credential = &syscall.Credential{Uid: 0, Gid: 0}
+		a.UseCgroupFD, a.CgroupFD = true, int(group.Fd())
+	}
+	r.dir = dir
+	r.host = childproc.Supervise(r.ctx, spec)
+	return nil
+}
+
+// tree returns a copy of a mount that the host can show in its own namespace, although it may not enter the folders above.
+func tree(path string) (*os.File, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s for the machines: %w", path, err)
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func closeFiles(files ...*os.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// listen opens the socket on which the host takes requests.
+func (r *Runtime) listen() (*os.File, error) {
+	path := r.path(socketName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	l.SetUnlinkOnClose(false)
+	return l.File()
+}
+
+// path returns a short name for a file in the folder: the address of a socket has 108 bytes at most.
+func (r *Runtime) path(name string) string {
+	return fmt.Sprintf("/proc/self/fd/%d/%s", r.dir.Fd(), name)
+}
+
+// groupName is that of this installation's group.
+func (r *Runtime) groupName() (string, error) {
+	st, err := os.Stat(r.cfg.Dir)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("drydock-%x", st.Sys().(*syscall.Stat_t).Ino), nil
+}
+
+// cgroup makes the group of all machines, which belongs to them.
+func (r *Runtime) cgroup(noLimits bool) (*os.File, error) {
+	root := probe.Cgroup2()
+	if !noLimits {
+		if err := enableControllers(root); err != nil {
+			return nil, err
+		}
+	}
+	name, err := r.groupName()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(root, name)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("making a cgroup: %w", err)
+	}
+	for _, file := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
+		if err := os.Chown(filepath.Join(dir, file), firstID, firstID); err != nil {
+			return nil, fmt.Errorf("making a cgroup: %w", err)
+		}
+	}
+	return os.Open(dir)
+}
+
+// enableControllers lets groups below the root have limits. Systemd has usually done it.
+func enableControllers(root string) error {
+	b, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control"))
+	if err != nil {
+		return err
+	}
+	for _, c := range probe.Controllers {
+		if !slices.Contains(strings.Fields(string(b)), c) {
+			if err := os.WriteFile(filepath.Join(root, "cgroup.subtree_control"), []byte("+"+c), 0); err != nil {
+				return fmt.Errorf("enabling the %s controller: %w", c, err)
+			}
+		}
+	}
+	return nil
+}
+
+// cleanUp removes the groups of a host that has ended. The kernel needs a moment to end its processes.
+func (r *Runtime) cleanUp() error {
+	name, err := r.groupName()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(probe.Cgroup2(), name)
+	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		removeGroup(dir)
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s still has processes", dir)
+		}
+		_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0) // since Linux 5.14
+	}
+}
+
+func removeGroup(dir string) {
+	entries, _ := os.ReadDir(dir) // a missing group is removed
+	for _, e := range entries {
+		if e.IsDir() {
+			removeGroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	_ = os.Remove(dir)
+}
+
+func (r *Runtime) hostUp() {
+	ctx, end := context.WithCancel(r.ctx)
+	r.setRun(&hostRun{ctx, end})
+}
+
+func (r *Runtime) hostDown() { r.setRun(nil) }
+
+func (r *Runtime) setRun(run *hostRun) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.run != nil {
+		r.run.end()
+	}
+	r.run = run
+	close(r.changed)
+	r.changed = make(chan struct{})
+}

@@ -1,0 +1,407 @@
+package inside
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
+)
+
+// Modes returns the child modes.
+func Modes() childproc.Modes {
+	return childproc.Modes{
+		HostMode:    func(ctx context.Context, env childproc.Env) int { return exit(runHost(ctx, env)) },
+		MachineMode: func(ctx context.Context, env childproc.Env) int { return exit(runMachine(ctx, env)) },
+	}
+}
+
+func exit(err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// The host's root file system.
+const (
+	dataDir     = "/data"     // the folder of all machines
+	programDir  = "/programs" // the programs of package nodebin
+	hostEtc     = "/host-etc" // the real machine's
+	hostDev     = "/dev"
+	hostCgroup  = "/cgroup"
+	hostProgram = "/drydock" // this program
+)
+
+// A host starts machines.
+type host struct {
+	cfg HostConfig
+
+	mu       sync.Mutex
+	machines map[string]*guest
+	networks map[string]*network // by VPC
+}
+
+// A guest is a machine that is on.
+type guest struct {
+	cfg     MachineConfig
+	worker  *childproc.Worker
+	network *network
+	index   int // of its interface in the VPC's network
+}
+
+func runHost(ctx context.Context, env childproc.Env) error {
+	h := &host{machines: map[string]*guest{}, networks: map[string]*network{}}
+	if err := json.Unmarshal(env.Config, &h.cfg); err != nil {
+		return err
+	}
+	for _, fd := range []int{childproc.FirstFile, childproc.FirstFile + 1, childproc.FirstFile + 2} {
+		syscall.CloseOnExec(fd)
+	}
+	f := os.NewFile(childproc.FirstFile+1, "listener")
+	l, err := net.FileListener(f)
+	if err != nil {
+		return fmt.Errorf("the host's listener: %w", err)
+	}
+	_ = f.Close()
+	if err := hostRoot(childproc.FirstFile, childproc.FirstFile+2); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dataDir+"/images", 0o755); err != nil {
+		return err
+	}
+	if err := nodebin.Extract(programDir); err != nil {
+		return err
+	}
+	if err := prepareCgroups(h.cfg.NoLimits); err != nil {
+		return err
+	}
+	go reap()
+	go serve(l.(*net.UnixListener), h.handle)
+	if err := env.Report([]byte("up")); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil // and the kernel ends all machines
+}
+
+// hostRoot moves the process to a root file system in memory, which shows only what machines need of the real one.
+func hostRoot(data, program int) error {
+	const root = "/tmp"
+	m := &mounter{}
+	m.do("private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") })
+	m.mount("tmpfs", root, "tmpfs", unix.MS_NOSUID, "mode=755,size=256m")
+	m.move(data, root+dataDir)
+	m.userland(root)
+	m.bind("/etc", root+hostEtc, true)
+	m.bind("/dev", root+hostDev, false)
+	m.do("making "+hostProgram, func() error { return os.WriteFile(root+hostProgram, nil, 0o755) })
+	m.moveTo(program, root+hostProgram)
+	m.mount("proc", root+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	// The kernel mounts a new one for a machine only if this one can be seen.
+	m.mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	m.mount("cgroup2", root+hostCgroup, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	m.do("mkdir", func() error { return os.MkdirAll(root+"/tmp", 0o777) })
+	m.pivot(root)
+	return m.err
+}
+
+// prepareCgroups moves this process into a leaf, because a group with controllers for its children has no processes.
+func prepareCgroups(noLimits bool) error {
+	if err := intoLeaf(hostCgroup, "host"); err != nil {
+		return err
+	}
+	if noLimits {
+		return nil
+	}
+	return enableControllers(hostCgroup)
+}
+
+func intoLeaf(cgroup, name string) error {
+	leaf := filepath.Join(cgroup, name)
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return os.WriteFile(filepath.Join(leaf, "cgroup.procs"), []byte(strconv.Itoa(os.Getpid())), 0)
+}
+
+func enableControllers(cgroup string) error {
+	return os.WriteFile(filepath.Join(cgroup, "cgroup.subtree_control"), []byte("+cpu +memory +pids"), 0)
+}
+
+func (h *host) handle(c *net.UnixConn) {
+	var r HostRequest
+	files, err := Receive(c, &r)
+	closeAll(files)
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			answer(c, err)
+		}
+		return
+	}
+	switch {
+	case r.Start != nil:
+		answer(c, h.start(*r.Start))
+	case r.Stop != "":
+		answer(c, h.stop(r.Stop))
+	case r.Remove != "":
+		answer(c, h.remove(r.Remove))
+	case r.Pods != nil:
+		answer(c, h.pods(*r.Pods))
+	case r.Dial != nil, r.Listen != nil:
+		f, err := h.socket(r)
+		if err != nil {
+			answer(c, err)
+			return
+		}
+		answer(c, nil, f)
+		_ = f.Close()
+	default:
+		answer(c, errors.New("unknown request"))
+	}
+}
+
+// validID keeps the names of machines from being paths.
+var validID = regexp.MustCompile(`^[a-z]+-[a-z0-9-]+$`)
+
+func (h *host) start(cfg MachineConfig) (err error) {
+	if !validID.MatchString(cfg.ID) {
+		return fmt.Errorf("invalid machine ID %q", cfg.ID)
+	}
+	cfg.NoLimits = h.cfg.NoLimits
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.machines[cfg.ID]; g != nil {
+		select {
+		case <-g.worker.Done():
+		default:
+			return nil
+		}
+		h.forget(g)
+	}
+	n, err := h.network(cfg.VPC)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(dataDir, cfg.ID)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	control := filepath.Join(dataDir, cfg.ID+".sock")
+	if err := os.Remove(control); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: control, Net: "unix"})
+	if err != nil {
+		return err
+	}
+	l.SetUnlinkOnClose(false)
+	defer l.Close()
+	lf, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer lf.Close()
+	group, err := h.cgroup(cfg)
+	if err != nil {
+		return err
+	}
+	defer group.Close()
+	console, err := openConsole(filepath.Join(dir, "console"))
+	if err != nil {
+		return err
+	}
+	config, err := json.Marshal(cfg)
+	if err != nil {
+		return err
+	}
+	w, err := childproc.StartWorker(childproc.WorkerSpec{
+		Mode: MachineMode, Executable: hostProgram, Config: config, Files: []*os.File{lf}, Output: console,
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/drydock/bin"},
+		Attr: func(a *syscall.SysProcAttr) {
+			a.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET | unix.CLONE_NEWCGROUP
+			a.UseCgroupFD, a.CgroupFD = true, int(group.Fd())
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("starting %s: %w", cfg.ID, err)
+	}
+	g := &guest{cfg: cfg, worker: w, network: n}
+	defer func() {
+		if err != nil {
+			h.forget(g)
+		}
+	}()
+	if g.index, err = n.attach(w.PID(), cfg); err != nil {
+		return fmt.Errorf("connecting %s: %w", cfg.ID, err)
+	}
+	if err := w.Send([]byte("connected")); err != nil {
+		return err
+	}
+	if _, err := w.Receive(context.Background()); err != nil { // "up"
+		return fmt.Errorf("booting %s: %w", cfg.ID, err)
+	}
+	h.machines[cfg.ID] = g
+	return nil
+}
+
+// cgroup returns the group of a machine, with its limits.
+func (h *host) cgroup(cfg MachineConfig) (*os.File, error) {
+	dir := filepath.Join(hostCgroup, cfg.ID)
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return nil, err
+	}
+	if !cfg.NoLimits {
+		for name, value := range map[string]string{
+			"cpu.max": fmt.Sprintf("%d 100000", cfg.CPUs*100000), "memory.max": strconv.FormatInt(cfg.MemoryBytes, 10), "pids.max": "32768",
+		} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return os.Open(dir)
+}
+
+func (h *host) stop(id string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if g := h.machines[id]; g != nil {
+		h.forget(g)
+	}
+	return nil
+}
+
+// forget ends a machine and removes what it had in the host.
+func (h *host) forget(g *guest) {
+	g.worker.Kill()
+	g.network.detach(g.cfg.ID)
+	delete(h.machines, g.cfg.ID)
+	_ = os.Remove(filepath.Join(dataDir, g.cfg.ID+".sock"))
+	removeCgroup(filepath.Join(hostCgroup, g.cfg.ID))
+}
+
+// removeCgroup removes a group and those below it. What still has processes stays; the next start tries again.
+func removeCgroup(dir string) {
+	entries, _ := os.ReadDir(dir) // a missing group is removed
+	for _, e := range entries {
+		if e.IsDir() {
+			removeCgroup(filepath.Join(dir, e.Name()))
+		}
+	}
+	_ = os.Remove(dir)
+}
+
+func (h *host) remove(id string) error {
+	if !validID.MatchString(id) {
+		return fmt.Errorf("invalid machine ID %q", id)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.machines[id] != nil {
+		return fmt.Errorf("%s is on", id)
+	}
+	return os.RemoveAll(filepath.Join(dataDir, id))
+}
+
+func (h *host) pods(p PodAddresses) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g := h.machines[p.Machine]
+	if g == nil {
+		return fmt.Errorf("%s is off", p.Machine)
+	}
+	mac, err := net.ParseMAC(g.cfg.MAC)
+	if err != nil {
+		return err
+	}
+	return g.network.route(g.index, mac, p.Addresses)
+}
+
+// socket makes a socket in the network of a VPC or of a machine.
+func (h *host) socket(r HostRequest) (*os.File, error) {
+	s, dial := r.Listen, false
+	if r.Dial != nil {
+		s, dial = r.Dial, true
+	}
+	h.mu.Lock()
+	var ns int
+	var err error
+	if s.Machine != "" {
+		g := h.machines[s.Machine]
+		if g == nil {
+			h.mu.Unlock()
+			return nil, fmt.Errorf("%s is off", s.Machine)
+		}
+		ns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/net", g.worker.PID()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	} else {
+		var n *network
+		if n, err = h.network(s.VPC); err == nil {
+			ns, err = unix.FcntlInt(uintptr(n.ns), unix.F_DUPFD_CLOEXEC, 0)
+		}
+	}
+	h.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(ns)
+	var out *os.File
+	err = within(ns, func() error {
+		out, err = openSocket(*s, dial)
+		return err
+	})
+	return out, err
+}
+
+// openSocket makes a socket in the current network.
+func openSocket(s Socket, dial bool) (*os.File, error) {
+	free := func(_, _ string, c syscall.RawConn) error {
+		var err error
+		cerr := c.Control(func(fd uintptr) {
+			// No interface has the address, and a socket for all addresses leaves those to others that have their own.
+			err = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1), unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
+		})
+		return errors.Join(cerr, err)
+	}
+	if dial {
+		d := net.Dialer{Timeout: dialPatience, Control: free}
+		if s.Source.IsValid() {
+			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0))
+		}
+		c, err := d.Dial("tcp", s.Address.String())
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return c.(*net.TCPConn).File()
+	}
+	lc := net.ListenConfig{Control: free}
+	if s.Network == "udp" {
+		c, err := lc.ListenPacket(context.Background(), "udp4", s.Address.String())
+		if err != nil {
+			return nil, err
+		}
+		defer c.Close()
+		return c.(*net.UDPConn).File()
+	}
+	l, err := lc.Listen(context.Background(), "tcp4", s.Address.String())
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	return l.(*net.TCPListener).File()
+}

@@ -1,0 +1,253 @@
+// Package inside is what runs below the namespaces of machines that run containers: the child modes Host and Machine,
+// and the protocol that the daemon speaks with them.
+//
+// The host is one child of the daemon, in user, mount, network, process, IPC and host name namespaces of its own. It makes
+// the networks of VPCs and starts the machines; when it dies, the kernel ends everything below it. A machine is a child of
+// the host: the first process in further namespaces, with a root file system of its own. It starts the machine's programs.
+//
+// Both serve a unix socket. A connection carries one request and one response, each as a frame of JSON, with open files
+// beside them. Used by package machine/containers and cmd/drydock. It does not know EC2, Kubernetes or the network's rules.
+package inside
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+)
+
+// The child modes.
+const (
+	HostMode    = "machines"
+	MachineMode = "machine"
+)
+
+// HostConfig configures the host. Its files are its folder, the listener for requests and the program, the first and the
+// last as detached mounts.
+type HostConfig struct {
+	// NoLimits says that there are no cgroup controllers.
+	NoLimits bool
+}
+
+// A HostRequest asks the host for one thing.
+type HostRequest struct {
+	// Start starts a machine. The response comes when its network is ready.
+	Start *MachineConfig `json:",omitempty"`
+	// Stop ends the machine with this ID.
+	Stop string `json:",omitempty"`
+	// Remove removes the disk of a machine that is off.
+	Remove string `json:",omitempty"`
+	// Dial connects to a TCP address, and Listen opens a TCP or UDP socket, in the network of a VPC. The response carries the
+	// socket.
+	Dial   *Socket `json:",omitempty"`
+	Listen *Socket `json:",omitempty"`
+	// Pods sets the addresses of a machine besides its own.
+	Pods *PodAddresses `json:",omitempty"`
+}
+
+// A Socket is one in the network of a VPC.
+type Socket struct {
+	VPC     string
+	Network string // tcp or udp
+	Address netip.AddrPort
+	// Source is the local address of a connection.
+	Source netip.Addr
+	// Machine, if not empty, has the socket in the machine's own network.
+	Machine string
+}
+
+// PodAddresses are the addresses that a machine gives to its pods.
+type PodAddresses struct {
+	Machine   string
+	Addresses []netip.Addr
+}
+
+// MachineConfig describes a machine.
+type MachineConfig struct {
+	ID       string
+	Hostname string
+	// VPC names the network that the machine is in, and Address is its address.
+	VPC     string
+	Address netip.Addr
+	MAC     string
+	// Resolver is the address of the DNS server, and Search the domain of short names.
+	Resolver netip.Addr
+	Search   string
+	// CA is added to the authorities that the machine's programs trust, as PEM.
+	CA []byte
+	// CPUWeight, CPUs, MemoryBytes and PIDs bound the machine if there are cgroup controllers. Zero means no bound.
+	CPUs        int
+	MemoryBytes int64
+	NoLimits    bool
+}
+
+// A MachineRequest asks a machine for one thing.
+type MachineRequest struct {
+	Write *File    `json:",omitempty"`
+	Start *Program `json:",omitempty"`
+	// End ends a program that was started.
+	End  string   `json:",omitempty"`
+	Exec *Command `json:",omitempty"`
+}
+
+// A File is one to be written. Its folder is created.
+type File struct {
+	Name string
+	Data []byte
+	Mode os.FileMode
+}
+
+// A Program is a child mode that runs until it is ended, and is restarted if it fails. Its output is in
+// /var/log/MODE.log.
+type Program struct {
+	Mode   string
+	Config []byte
+}
+
+// A Command is a program to run once. The request carries its standard input, output and error. A second response comes
+// when it has ended.
+type Command struct {
+	Args []string
+	Env  []string
+	Dir  string
+	// Terminal makes the first file, a terminal's, the controlling terminal.
+	Terminal bool
+}
+
+// A Signal is sent to a running command, after its request.
+type Signal struct{ Number int }
+
+// A Response answers a request.
+type Response struct {
+	Error string `json:",omitempty"`
+	// Ended is set in a command's second response, with its exit status.
+	Ended  bool `json:",omitempty"`
+	Status int  `json:",omitempty"`
+}
+
+const maxFrame = 1 << 20
+
+// maxFiles bounds the files of one message.
+const maxFiles = 8
+
+// Send sends a message with files, which the caller closes.
+func Send(c *net.UnixConn, msg any, files ...*os.File) error {
+	b, err := json.Marshal(msg)
+	if err != nil {
+		return err
+	}
+	if len(b) > maxFrame {
+		return fmt.Errorf("message of %d bytes is too long", len(b))
+	}
+	var rights []byte
+	if len(files) > 0 {
+		var fds []int
+		for _, f := range files {
+			fds = append(fds, int(f.Fd()))
+		}
+		rights = syscall.UnixRights(fds...)
+	}
+	frame := append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+	n, _, err := c.WriteMsgUnix(frame, rights, nil)
+	if err == nil && n < len(frame) {
+		_, err = c.Write(frame[n:])
+	}
+	return err
+}
+
+// Receive receives a message and its files, which the caller closes.
+func Receive(c *net.UnixConn, msg any) (files []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(files)
+			files = nil
+		}
+	}()
+	head := make([]byte, 4)
+	oob := make([]byte, syscall.CmsgSpace(4*maxFiles))
+	for got := 0; got < len(head); {
+		n, o, _, _, err := c.ReadMsgUnix(head[got:], oob)
+		if err == nil && n == 0 {
+			err = io.EOF
+		}
+		if o > 0 {
+			more, perr := parseRights(oob[:o])
+			files = append(files, more...)
+			err = errors.Join(err, perr)
+		}
+		if err != nil {
+			return files, err
+		}
+		got += n
+	}
+	size := binary.BigEndian.Uint32(head)
+	if size > maxFrame {
+		return files, fmt.Errorf("message of %d bytes is too long", size)
+	}
+	b := make([]byte, size)
+	if _, err := io.ReadFull(c, b); err != nil {
+		return files, err
+	}
+	return files, json.Unmarshal(b, msg)
+}
+
+func parseRights(oob []byte) ([]*os.File, error) {
+	messages, err := syscall.ParseSocketControlMessage(oob)
+	if err != nil {
+		return nil, err
+	}
+	var out []*os.File
+	for _, m := range messages {
+		fds, err := syscall.ParseUnixRights(&m)
+		if err != nil {
+			return out, err
+		}
+		for _, fd := range fds {
+			syscall.CloseOnExec(fd)
+			out = append(out, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return out, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		_ = f.Close()
+	}
+}
+
+// Err returns the error of a response.
+func (r *Response) Err() error {
+	if r.Error == "" {
+		return nil
+	}
+	return errors.New(r.Error)
+}
+
+// answer sends the result of a request.
+func answer(c *net.UnixConn, err error, files ...*os.File) {
+	r := Response{}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	_ = Send(c, &r, files...) // the daemon may have gone
+}
+
+// serve accepts connections until the listener is closed.
+func serve(l *net.UnixListener, handle func(*net.UnixConn)) {
+	for {
+		c, err := l.AcceptUnix()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			handle(c)
+		}()
+	}
+}

@@ -1,0 +1,365 @@
+package inside
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/drydock-dev/drydock/internal/childproc"
+)
+
+// Bin is where a machine has the programs of nodes, besides its userland.
+const Bin = "/opt/drydock/bin"
+
+// A box is a machine from inside.
+type box struct {
+	cfg MachineConfig
+
+	mu       sync.Mutex
+	programs map[string]*childproc.Supervisor
+}
+
+func runMachine(ctx context.Context, env childproc.Env) error {
+	b := &box{programs: map[string]*childproc.Supervisor{}}
+	if err := json.Unmarshal(env.Config, &b.cfg); err != nil {
+		return err
+	}
+	syscall.CloseOnExec(childproc.FirstFile)
+	f := os.NewFile(childproc.FirstFile, "listener")
+	l, err := net.FileListener(f)
+	if err != nil {
+		return fmt.Errorf("the machine's listener: %w", err)
+	}
+	_ = f.Close()
+	began := time.Now()
+	fmt.Printf("[    0.000000] Drydock: booting %s on the kernel of the host\n", b.cfg.ID)
+	if err := b.root(); err != nil {
+		return err
+	}
+	if err := b.etc(); err != nil {
+		return err
+	}
+	if err := unix.Sethostname([]byte(b.cfg.Hostname)); err != nil {
+		return err
+	}
+	if err := intoLeaf("/sys/fs/cgroup", "init"); err != nil {
+		return err
+	}
+	if !b.cfg.NoLimits {
+		if err := enableControllers("/sys/fs/cgroup"); err != nil {
+			return err
+		}
+	}
+	if _, err := env.Receive(ctx); err != nil { // "connected"
+		return err
+	}
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return err
+	}
+	go reap()
+	go serve(l.(*net.UnixListener), b.handle)
+	fmt.Printf("[%12.6f] Drydock: %s is up with address %s\n", time.Since(began).Seconds(), b.cfg.Hostname, b.cfg.Address)
+	if err := env.Report([]byte("up")); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil // and the kernel ends everything on the machine
+}
+
+// devices are those of the host that machines have.
+var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "fuse", "net/tun"}
+
+// root moves to the machine's root file system: its own disk, with the host's programs.
+func (b *box) root() error {
+	dir := filepath.Join(dataDir, b.cfg.ID, "disk")
+	m := &mounter{}
+	for _, d := range []struct {
+		name string
+		mode os.FileMode
+	}{
+		{"", 0o755}, {"etc", 0o755}, {"var/log", 0o755}, {"var/lib", 0o755}, {"var/tmp", 0o1777}, {"home", 0o755}, {"root", 0o700}, {"tmp", 0o1777},
+		{"opt/drydock/bin", 0o755}, {"mnt", 0o755}, {"srv", 0o755}, {"run", 0o755}, {"etc/cni/net.d", 0o755}, {"etc/containerd", 0o755},
+	} {
+		m.do("preparing the disk", func() error {
+			at := filepath.Join(dir, d.name)
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				return err
+			}
+			return os.Chmod(at, d.mode&0o777|sticky(d.mode))
+		})
+	}
+	m.do("private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") })
+	m.bind(dir, dir, false)
+	m.userland(dir)
+	m.bind(programDir, filepath.Join(dir, Bin), true)
+	m.bind(dataDir+"/images", dir+"/var/lib/drydock/images", true)
+	m.bindFile(hostProgram, filepath.Join(dir, "opt/drydock/drydock"))
+	m.mount("proc", dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	m.mount("sysfs", dir+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	m.mount("cgroup2", dir+"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	m.mount("tmpfs", dir+"/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64m")
+	m.mount("tmpfs", dir+"/dev", "tmpfs", unix.MS_NOSUID, "mode=755,size=1m")
+	m.mount("tmpfs", dir+"/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777,size=64m")
+	m.mount("mqueue", dir+"/dev/mqueue", "mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	m.mount("devpts", dir+"/dev/pts", "devpts", unix.MS_NOSUID|unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620")
+	for _, d := range devices {
+		if _, err := os.Stat(filepath.Join(hostDev, d)); err == nil {
+			m.bindFile(filepath.Join(hostDev, d), filepath.Join(dir, "dev", d))
+		}
+	}
+	for name, to := range map[string]string{"ptmx": "pts/ptmx", "fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		m.do("/dev/"+name, func() error { return os.Symlink(to, filepath.Join(dir, "dev", name)) })
+	}
+	// Container runtimes log there; this machine has no kernel log of its own.
+	m.bindFile(filepath.Join(hostDev, "null"), filepath.Join(dir, "dev/kmsg"))
+	m.do("keeping the host's settings", func() error { return copyEtc(filepath.Join(dir, "etc")) })
+	m.pivot(dir)
+	// Mounts of the kubelet's volumes reach containers.
+	m.do("sharing mounts", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") })
+	return m.err
+}
+
+func sticky(m os.FileMode) os.FileMode {
+	if m&0o1000 != 0 {
+		return os.ModeSticky
+	}
+	return 0
+}
+
+// copied are the files of /etc that the userland needs. The rest is the machine's own.
+var copied = []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "pki", "ca-certificates", "nsswitch.conf", "services", "protocols", "terminfo", "bash.bashrc", "profile"}
+
+// copyEtc copies settings of the host that the disk does not have yet. Private files are left out, as are those that this
+// user may not read.
+func copyEtc(to string) error {
+	for _, name := range copied {
+		at := filepath.Join(to, name)
+		if _, err := os.Lstat(at); err == nil {
+			continue
+		}
+		from := filepath.Join(hostEtc, name)
+		err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return nil //nolint:nilerr // it is not there, or not ours to read
+			}
+			rel, err := filepath.Rel(from, p)
+			if err != nil {
+				return err
+			}
+			return copyEntry(p, filepath.Join(at, rel), d)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func copyEntry(from, to string, d fs.DirEntry) error {
+	switch {
+	case d.IsDir():
+		return os.MkdirAll(to, 0o755)
+	case d.Type()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(from)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(target, to)
+	case !d.Type().IsRegular():
+		return nil
+	}
+	b, err := os.ReadFile(from)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, b, 0o644)
+}
+
+// etc writes the machine's own settings.
+func (b *box) etc() error {
+	id := strings.ReplaceAll(b.cfg.ID, "-", "")
+	files := map[string]string{
+		"hostname":    b.cfg.Hostname + "\n",
+		"hosts":       fmt.Sprintf("127.0.0.1 localhost\n%s %s %s\n", b.cfg.Address, b.cfg.Hostname, strings.SplitN(b.cfg.Hostname, ".", 2)[0]),
+		"resolv.conf": fmt.Sprintf("search %s\nnameserver %s\n", b.cfg.Search, b.cfg.Resolver),
+		"machine-id":  (id + strings.Repeat("0", 32))[:32] + "\n",
+		"os-release":  "NAME=\"Drydock\"\nID=drydock\nPRETTY_NAME=\"Drydock with the userland of its host\"\n",
+	}
+	if b.cfg.NoLimits {
+		files["../opt/drydock/no-limits"] = ""
+	}
+	for name, text := range files {
+		if err := replace(filepath.Join("/etc", name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	for name, text := range map[string]string{
+		"passwd": "root:x:0:0:root:/root:/bin/bash\nec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+		"group":  "root:x:0:\ntty:x:5:\nec2-user:x:1000:\nnogroup:x:65534:\n",
+		"shadow": "root:*:19000::::::\n",
+	} {
+		at := filepath.Join("/etc", name)
+		if _, err := os.Stat(at); err == nil {
+			continue
+		}
+		if err := replace(at, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return b.trust()
+}
+
+// trust adds the installation's certificate authority to those of the host.
+func (b *box) trust() error {
+	const bundle = "/etc/ssl/certs/ca-certificates.crt"
+	all, err := os.ReadFile(bundle)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if strings.Contains(string(all), string(b.cfg.CA)) {
+		return nil
+	}
+	return replace(bundle, append(all, b.cfg.CA...), 0o644)
+}
+
+// replace writes a file atomically.
+func replace(name string, data []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+func (b *box) handle(c *net.UnixConn) {
+	var r MachineRequest
+	files, err := Receive(c, &r)
+	defer func() { closeAll(files) }()
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			answer(c, err)
+		}
+		return
+	}
+	switch {
+	case r.Write != nil:
+		answer(c, replace(r.Write.Name, r.Write.Data, r.Write.Mode))
+	case r.Start != nil:
+		answer(c, b.start(*r.Start))
+	case r.End != "":
+		b.end(r.End)
+		answer(c, nil)
+	case r.Exec != nil:
+		b.exec(c, *r.Exec, files)
+	default:
+		answer(c, errors.New("unknown request"))
+	}
+}
+
+// environment is what programs of the machine see.
+var environment = []string{"PATH=" + Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"}
+
+func (b *box) start(p Program) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.programs[p.Mode] != nil {
+		return nil
+	}
+	b.programs[p.Mode] = childproc.Supervise(context.Background(), childproc.Spec{
+		Mode: p.Mode, Executable: "/opt/drydock/drydock", Dir: "/", Config: func() ([]byte, error) { return p.Config, nil },
+		Env: append([]string{"GOGC=60", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1))}, environment...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
+	})
+	return nil
+}
+
+func (b *box) end(mode string) {
+	b.mu.Lock()
+	s := b.programs[mode]
+	delete(b.programs, mode)
+	b.mu.Unlock()
+	if s != nil {
+		s.Stop()
+	}
+}
+
+// exec runs a command and reports its end. The connection's end kills it.
+func (b *box) exec(c *net.UnixConn, r Command, files []*os.File) {
+	if len(files) < 3 || len(r.Args) == 0 {
+		answer(c, errors.New("a command needs arguments and three files"))
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cmd := exec.CommandContext(ctx, r.Args[0], r.Args[1:]...)
+	cmd.Env, cmd.Dir = append(append([]string{}, environment...), r.Env...), r.Dir
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: r.Terminal}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	err := lookPath(cmd, r.Args[0])
+	if err == nil {
+		err = cmd.Start()
+	}
+	answer(c, err)
+	if err != nil {
+		return
+	}
+	go func() { // until the connection is closed, below or by the daemon
+		var sig Signal
+		for {
+			files, err := Receive(c, &sig)
+			closeAll(files)
+			if err != nil {
+				cancel()
+				return
+			}
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.Signal(sig.Number)) // it may have ended
+		}
+	}()
+	_ = cmd.Wait() // its state says more
+	status := cmd.ProcessState.ExitCode()
+	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		status = 128 + int(ws.Signal())
+	}
+	_ = Send(c, &Response{Ended: true, Status: status}) // the daemon may have gone
+}
+
+// lookPath finds a program by the machine's own PATH, instead of this process's.
+func lookPath(cmd *exec.Cmd, name string) error {
+	if strings.Contains(name, "/") {
+		return nil
+	}
+	for _, dir := range filepath.SplitList(strings.TrimPrefix(environment[0], "PATH=")) {
+		if p := filepath.Join(dir, name); unix.Access(p, unix.X_OK) == nil {
+			cmd.Path, cmd.Err = p, nil
+			return nil
+		}
+	}
+	return &exec.Error{Name: name, Err: exec.ErrNotFound}
+}

@@ -1,0 +1,109 @@
+package inside
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mounter makes mounts until one fails.
+type mounter struct{ err error }
+
+func (m *mounter) do(what string, f func() error) {
+	if m.err == nil {
+		if err := f(); err != nil {
+			m.err = fmt.Errorf("%s: %w", what, err)
+		}
+	}
+}
+
+func (m *mounter) mount(kind, at, source string, flags uintptr, data string) {
+	m.do("mounting "+kind+" at "+at, func() error {
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+		return unix.Mount(source, at, kind, flags, data)
+	})
+}
+
+// bind shows a folder at another place.
+func (m *mounter) bind(from, at string, readOnly bool) {
+	m.do("binding "+from, func() error {
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount(from, at, "", unix.MS_BIND|unix.MS_REC, ""); err != nil || !readOnly {
+			return err
+		}
+		return unix.MountSetattr(unix.AT_FDCWD, at, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV})
+	})
+}
+
+// move shows a detached mount at a folder, and moveTo at a file.
+func (m *mounter) move(fd int, at string) {
+	m.do("making "+at, func() error { return os.MkdirAll(at, 0o755) })
+	m.moveTo(fd, at)
+}
+
+func (m *mounter) moveTo(fd int, at string) {
+	m.do("mounting "+at, func() error { return unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH) })
+}
+
+// bindFile shows a file at another place.
+func (m *mounter) bindFile(from, at string) {
+	m.do("binding "+from, func() error {
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(at, os.O_CREATE|os.O_RDONLY, 0o755)
+		if err != nil {
+			return err
+		}
+		_ = f.Close()
+		return unix.Mount(from, at, "", unix.MS_BIND, "")
+	})
+}
+
+// userland shows the real machine's programs and libraries, and nothing else of it, read-only.
+func (m *mounter) userland(root string) {
+	m.bind("/usr", root+"/usr", true)
+	for _, dir := range []string{"bin", "sbin", "lib", "lib64", "lib32"} {
+		m.do("/"+dir, func() error {
+			to, err := os.Readlink("/" + dir)
+			if err == nil {
+				err := os.Symlink(to, filepath.Join(root, dir))
+				if errors.Is(err, os.ErrExist) {
+					return nil
+				}
+				return err
+			}
+			if st, err := os.Stat("/" + dir); err == nil && st.IsDir() {
+				m.bind("/"+dir, filepath.Join(root, dir), true)
+			}
+			return m.err
+		})
+	}
+}
+
+// pivot makes a folder the root and forgets the old one.
+func (m *mounter) pivot(root string) {
+	m.do("changing the root", func() error {
+		old := filepath.Join(root, ".old")
+		if err := os.MkdirAll(old, 0o700); err != nil {
+			return err
+		}
+		if err := unix.PivotRoot(root, old); err != nil {
+			return err
+		}
+		if err := os.Chdir("/"); err != nil {
+			return err
+		}
+		if err := unix.Unmount("/.old", unix.MNT_DETACH); err != nil {
+			return err
+		}
+		return os.Remove("/.old")
+	})
+}

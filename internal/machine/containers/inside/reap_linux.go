@@ -1,0 +1,42 @@
+package inside
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// reap waits for processes that have lost their parent, as the first process of a namespace must. A zombie that is still
+// there at the second look has nobody else who waits for it: package os/exec waits for its own at all times.
+func reap() {
+	before := map[int]bool{}
+	for range time.Tick(time.Second) {
+		now := zombies()
+		for pid := range now {
+			if before[pid] {
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+		}
+		before = now
+	}
+}
+
+// zombies returns the ended children of this process.
+func zombies() map[int]bool {
+	out := map[int]bool{}
+	b, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(os.Getpid()) + "/children")
+	if err != nil {
+		return out
+	}
+	for f := range strings.FieldsSeq(string(b)) {
+		stat, err := os.ReadFile("/proc/" + f + "/stat")
+		if _, rest, ok := strings.Cut(string(stat), ") "); err == nil && ok && strings.HasPrefix(rest, "Z") {
+			if pid, err := strconv.Atoi(f); err == nil {
+				out[pid] = true
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,217 @@
+// Package containers runs the nodes whose machines run containers (package machine/containers): a real containerd and a
+// real kubelet per instance.
+//
+// A node joins by the same steps as a simulated one. The daemon takes those that a kubelet's own log would bury: it reads
+// the user data at the instance's metadata service, gets the credentials of the instance's role, asks through AWS's network
+// rules for the endpoint, and shows the token there. Only then does the kubelet start, with that token and nothing else, so
+// the cluster authorizes it as it does any kubelet.
+//
+// What these nodes do not do is in docs/containers.md. May be imported by internal/compute.
+package containers
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
+	"github.com/drydock-dev/drydock/internal/node"
+)
+
+// Options are what these nodes need besides node.Config. All are required.
+type Options struct {
+	// Machines configures the machines. Guest is set by New.
+	Machines boxes.Config
+	// Metadata connects an instance to its metadata service.
+	Metadata func(instanceID string) http.RoundTripper
+	// Endpoint returns the AWS name of the cluster with an endpoint, or false if there is no such cluster.
+	Endpoint func(url string) (host string, ok bool)
+	// Connected prepares the network of an instance's VPC before the machine's programs start: AWS, DNS and the metadata
+	// service answer there.
+	Connected func(ctx context.Context, in machine.Instance) error
+}
+
+// Runtime runs machines with kubelets.
+type Runtime struct {
+	*boxes.Runtime
+	cfg     node.Config
+	options Options
+	clock   clock.WithTicker
+	log     *slog.Logger
+
+	pause sync.Mutex
+	saved bool // the pause image is in the archives
+}
+
+var (
+	_ machine.Runtime = (*Runtime)(nil)
+	_ node.Kubelets   = (*Runtime)(nil)
+)
+
+// New returns a runtime without machines. It runs until Shutdown.
+func New(cfg node.Config, options Options) *Runtime {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.RealClock{}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	r := &Runtime{cfg: cfg, options: options, clock: cfg.Clock, log: cfg.Log}
+	m := options.Machines
+	m.Log = cfg.Log
+	m.Guest = func(m *boxes.Machine) boxes.Guest {
+		return &instance{rt: r, machine: m, in: m.Instance(), info: node.Info{InstanceID: m.Instance().ID, Phase: node.PhaseBooting, Since: r.clock.Now()}, steps: map[string]node.Step{}}
+	}
+	r.Runtime = boxes.New(m)
+	return r
+}
+
+// savePause adds the pause image to the archives.
+func (r *Runtime) savePause() error {
+	r.pause.Lock()
+	defer r.pause.Unlock()
+	if r.saved {
+		return nil
+	}
+	b, err := pauseArchive()
+	if err != nil {
+		return err
+	}
+	err = r.SaveImage(PauseArchive, b)
+	r.saved = err == nil
+	return err
+}
+
+func (r *Runtime) instance(id string) *instance {
+	i, _ := r.Guest(id).(*instance)
+	return i
+}
+
+// Info implements node.Kubelets.
+func (r *Runtime) Info(instanceID string) (node.Info, bool) {
+	i := r.instance(instanceID)
+	if i == nil {
+		return node.Info{}, false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	info := i.info
+	info.Steps = slices.Collect(maps.Values(i.steps))
+	node.SortSteps(info.Steps)
+	return info, true
+}
+
+// PodSteps implements node.Kubelets. The kubelet's own events say what holds a pod back.
+func (r *Runtime) PodSteps(string, string, string) []node.Step { return nil }
+
+// Has reports whether an instance runs here, and has an address.
+func (r *Runtime) Has(instanceID string, a netip.Addr) bool {
+	i := r.instance(instanceID)
+	if i == nil {
+		return false
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.in.PrivateIP == a || slices.Contains(i.pods, a)
+}
+
+// An instance is what runs on one machine during one boot.
+type instance struct {
+	rt      *Runtime
+	machine *boxes.Machine
+	in      machine.Instance
+
+	mu    sync.Mutex
+	info  node.Info
+	steps map[string]node.Step // the last of each name
+	pods  []netip.Addr         // addresses for pods
+}
+
+func (i *instance) phase(p node.Phase, problem string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.info.Phase != p {
+		i.info.Phase, i.info.Since = p, i.rt.clock.Now()
+	}
+	i.info.Problem, i.info.NextTry = problem, time.Time{}
+}
+
+// step records a step unless it equals the last one.
+func (i *instance) step(ctx context.Context, name string, err error, evidence string) {
+	s := node.Step{Name: name, OK: err == nil, Evidence: evidence, Cause: node.CauseOf(err), Decision: node.DecisionOf(err)}
+	if err != nil {
+		s.Evidence = err.Error()
+	}
+	s.Account, s.Region, s.InstanceID, s.Time = i.in.Account, i.in.Region, i.in.ID, i.rt.clock.Now()
+	i.mu.Lock()
+	last, again := i.steps[name]
+	again = again && last.OK == s.OK && last.Evidence == s.Evidence
+	s.Cluster = i.info.Cluster
+	if !again {
+		i.steps[name] = s
+	}
+	i.mu.Unlock()
+	if !again && i.rt.cfg.Step != nil {
+		i.rt.cfg.Step(ctx, s)
+	}
+}
+
+// Report implements boxes.Guest.
+func (i *instance) Report(ctx context.Context, e machine.Event) {
+	i.step(ctx, e.Name, e.Err, e.Evidence)
+	if e.Err != nil {
+		i.phase(node.PhaseBooting, e.Err.Error())
+	}
+}
+
+// pause waits before another try, and reports whether it waited to the end.
+func (i *instance) pause(ctx context.Context, d time.Duration) bool {
+	i.mu.Lock()
+	i.info.NextTry = i.rt.clock.Now().Add(d)
+	i.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-i.rt.clock.After(d):
+		return true
+	}
+}
+
+// retry calls do until it succeeds, with growing pauses, and records each result as a step. It returns false if ctx ended.
+func (i *instance) retry(ctx context.Context, name string, do func() (evidence string, err error)) bool {
+	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 7*time.Second) {
+		evidence, err := do()
+		if ctx.Err() != nil {
+			return false
+		}
+		if se, ok := err.(*stepError); ok { //nolint:errorlint // made by do itself
+			i.step(ctx, se.step, se.err, "")
+		} else {
+			i.step(ctx, name, err, evidence)
+		}
+		if err == nil {
+			return true
+		}
+		i.phase(node.PhaseJoining, err.Error())
+		if !i.pause(ctx, delay) {
+			return false
+		}
+	}
+}
+
+// A stepError is an error in another step than the one that is tried.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string { return e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }

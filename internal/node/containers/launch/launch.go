@@ -1,0 +1,27 @@
+// Package launch is what the daemon and the programs of a node that runs containers agree on: the child modes of
+// containerd and the kubelet and their configuration. A leaf, because the programs cost minutes to compile.
+package launch
+
+// The modes. containerd has no configuration other than its files; the kubelet has a Kubelet.
+const (
+	Containerd = "containerd"
+	KubeletRun = "kubelet"
+)
+
+// Kubelet says how a kubelet differs from what its files say, as JSON.
+type Kubelet struct {
+	// Args are command-line arguments.
+	Args []string
+	// Version is what the node reports, such as v1.33.5-eks-1a2b3c4. VCPU and MemoryBytes are what the machine has,
+	// instead of the host's.
+	Version     string
+	VCPU        int
+	MemoryBytes uint64
+}
+
+// ImageDir holds the images of all machines as archives: NAME.tar. containerd imports each, and then writes NAME.done or
+// NAME.error into ImportedDir.
+const (
+	ImageDir    = "/var/lib/drydock/images"
+	ImportedDir = "/var/lib/drydock/imported"
+)

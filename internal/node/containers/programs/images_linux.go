@@ -1,0 +1,90 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/containerd/v2/client"
+
+	"github.com/drydock-dev/drydock/internal/node/containers/launch"
+)
+
+// importImages imports the archives that all machines share into this machine's containerd, until ctx ends.
+func importImages(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var c *client.Client
+	for {
+		if c == nil {
+			c, _ = client.New("/run/containerd/containerd.sock", client.WithDefaultNamespace("k8s.io"), client.WithTimeout(time.Second)) // not up yet
+		}
+		if c != nil {
+			if err := importNew(ctx, c); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "importing images:", err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func importNew(ctx context.Context, c *client.Client) error {
+	archives, err := filepath.Glob(filepath.Join(launch.ImageDir, "*.tar"))
+	if err != nil || len(archives) == 0 {
+		return err
+	}
+	if err := os.MkdirAll(launch.ImportedDir, 0o755); err != nil {
+		return err
+	}
+	for _, a := range archives {
+		st, err := os.Stat(a)
+		if err != nil {
+			continue // it was replaced just now
+		}
+		base := filepath.Join(launch.ImportedDir, strings.TrimSuffix(filepath.Base(a), ".tar"))
+		if old, err := os.Stat(base + ".done"); err == nil && !old.ModTime().Before(st.ModTime()) {
+			continue
+		}
+		err = importOne(ctx, c, a)
+		if err != nil {
+			if werr := os.WriteFile(base+".error", []byte(err.Error()), 0o644); werr != nil && !errors.Is(werr, fs.ErrExist) {
+				return werr
+			}
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		// An archive that cannot be imported is not tried again until it is replaced.
+		if err := os.WriteFile(base+".done", nil, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func importOne(ctx context.Context, c *client.Client, archive string) error {
+	f, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	images, err := c.Import(ctx, f, client.WithAllPlatforms(false))
+	if err != nil {
+		return err
+	}
+	for _, i := range images {
+		if err := client.NewImage(c, i).Unpack(ctx, "overlayfs"); err != nil {
+			return fmt.Errorf("unpacking %s: %w", i.Name, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+//go:build linux
+
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+// poolDir holds the addresses of the machine's pods. The file addresses lists those that the machine has, and a file of
+// used, named after an address, holds the container that has it.
+const poolDir = "/var/lib/drydock/cni"
+
+// gateway is the next hop of every pod, as of pods of the VPC CNI plugin. It exists on no interface: pods have a permanent
+// entry for it in their neighbour table.
+var gateway = net.IPv4(169, 254, 1, 1)
+
+// cniError is the error of a plugin. https://www.cni.dev/docs/spec/#error
+type cniError struct {
+	Version string `json:"cniVersion"`
+	Code    int    `json:"code"`
+	Msg     string `json:"msg"`
+}
+
+func cni() {
+	out, err := command(os.Getenv("CNI_COMMAND"))
+	if err != nil {
+		out = cniError{"1.0.0", 100, err.Error()}
+	}
+	if out != nil {
+		_ = json.NewEncoder(os.Stdout).Encode(out) // there is nobody else to report to
+	}
+	if err != nil {
+		os.Exit(1)
+	}
+}
+
+func command(name string) (any, error) {
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil { // the configuration has no options
+		return nil, err
+	}
+	switch name {
+	case "VERSION":
+		return map[string]any{"cniVersion": "1.0.0", "supportedVersions": []string{"0.4.0", "1.0.0"}}, nil
+	case "ADD":
+		return add(os.Getenv("CNI_CONTAINERID"), os.Getenv("CNI_NETNS"), os.Getenv("CNI_IFNAME"))
+	case "DEL":
+		return nil, del(os.Getenv("CNI_CONTAINERID"))
+	case "CHECK", "STATUS", "GC":
+		return nil, nil
+	}
+	return nil, fmt.Errorf("unknown CNI_COMMAND %q", name)
+}
+
+// hostName returns the name of the machine's end of a pod's connection.
+func hostName(container string) string {
+	sum := sha256.Sum256([]byte(container))
+	return "eni" + hex.EncodeToString(sum[:])[:11]
+}
+
+func add(container, nsPath, ifName string) (any, error) {
+	address, err := assign(container)
+	if err != nil {
+		return nil, fmt.Errorf("add cmd: failed to assign an IP address to container: %w", err) // the VPC CNI plugin's words
+	}
+	if err := connect(hostName(container), nsPath, ifName, address); err != nil {
+		return nil, errors.Join(err, del(container))
+	}
+	return map[string]any{
+		"cniVersion": "1.0.0",
+		"interfaces": []any{map[string]any{"name": hostName(container)}, map[string]any{"name": ifName, "sandbox": nsPath}},
+		"ips":        []any{map[string]any{"address": address.String() + "/32", "interface": 1}},
+	}, nil
+}
+
+// connect makes the pod's interface and the routes on both sides.
+func connect(host, nsPath, ifName string, address net.IP) error {
+	ns, err := netns.GetFromPath(nsPath)
+	if err != nil {
+		return fmt.Errorf("opening the pod's network namespace: %w", err)
+	}
+	defer ns.Close()
+	pod, err := netlink.NewHandleAt(ns)
+	if err != nil {
+		return err
+	}
+	defer pod.Close()
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = host, 9001
+	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: ifName, PeerNamespace: netlink.NsFd(int(ns)), PeerMTU: 9001}); err != nil {
+		return fmt.Errorf("adding the interface %s: %w", host, err)
+	}
+	outer, err := netlink.LinkByName(host)
+	if err != nil {
+		return err
+	}
+	inner, err := pod.LinkByName(ifName)
+	if err != nil {
+		return err
+	}
+	lo, err := pod.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	one := func(ip net.IP) *net.IPNet { return &net.IPNet{IP: ip, Mask: net.CIDRMask(32, 32)} }
+	index := inner.Attrs().Index
+	for _, do := range []func() error{
+		func() error { return pod.LinkSetUp(lo) },
+		func() error { return pod.AddrAdd(inner, &netlink.Addr{IPNet: one(address)}) },
+		func() error { return pod.LinkSetUp(inner) },
+		func() error { return netlink.LinkSetUp(outer) },
+		func() error {
+			return pod.RouteAdd(&netlink.Route{LinkIndex: index, Dst: one(gateway), Scope: netlink.SCOPE_LINK})
+		},
+		func() error { return pod.RouteAdd(&netlink.Route{LinkIndex: index, Gw: gateway}) },
+		func() error {
+			return pod.NeighSet(&netlink.Neigh{LinkIndex: index, IP: gateway, HardwareAddr: outer.Attrs().HardwareAddr, State: netlink.NUD_PERMANENT, Family: netlink.FAMILY_V4})
+		},
+		func() error {
+			return netlink.RouteReplace(&netlink.Route{LinkIndex: outer.Attrs().Index, Dst: one(address), Scope: netlink.SCOPE_LINK})
+		},
+	} {
+		if err := do(); err != nil {
+			return fmt.Errorf("connecting the pod's interface: %w", err)
+		}
+	}
+	return nil
+}
+
+func del(container string) error {
+	if link, err := netlink.LinkByName(hostName(container)); err == nil {
+		if err := netlink.LinkDel(link); err != nil {
+			return err
+		}
+	}
+	return release(container)
+}
+
+// locked calls a function while no other plugin uses the pool.
+func locked(do func() error) error {
+	if err := os.MkdirAll(filepath.Join(poolDir, "used"), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(poolDir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // and unlocks it
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	return do()
+}
+
+// assign gives an address to a container. It continues after the last one, so that an address rests before it is used
+// again.
+func assign(container string) (net.IP, error) {
+	var out net.IP
+	err := locked(func() error {
+		b, err := os.ReadFile(filepath.Join(poolDir, "addresses"))
+		if err != nil {
+			return err
+		}
+		var all []string
+		if err := json.Unmarshal(b, &all); err != nil {
+			return err
+		}
+		last, _ := os.ReadFile(filepath.Join(poolDir, "last")) // none at first
+		start := 0
+		for i, a := range all {
+			if a == string(last) {
+				start = i + 1
+			}
+		}
+		for i := range all {
+			a := all[(start+i)%len(all)]
+			f, err := os.OpenFile(filepath.Join(poolDir, "used", a), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if errors.Is(err, os.ErrExist) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteString(container)
+			if err = errors.Join(err, f.Close(), os.WriteFile(filepath.Join(poolDir, "last"), []byte(a), 0o600)); err != nil {
+				return err
+			}
+			if out = net.ParseIP(a).To4(); out == nil {
+				return fmt.Errorf("invalid address %q", a)
+			}
+			return nil
+		}
+		return errors.New("no address is free")
+	})
+	return out, err
+}
+
+func release(container string) error {
+	return locked(func() error {
+		used, err := os.ReadDir(filepath.Join(poolDir, "used"))
+		if err != nil {
+			return err
+		}
+		for _, e := range used {
+			file := filepath.Join(poolDir, "used", e.Name())
+			if b, err := os.ReadFile(file); err == nil && string(b) == container {
+				return os.Remove(file)
+			}
+		}
+		return nil
+	})
+}

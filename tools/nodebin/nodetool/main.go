@@ -1,0 +1,35 @@
+//go:build linux
+
+// Nodetool is the small static program of nodes that run containers. Its name says what it is:
+//
+//	pause         the first process of a pod
+//	drydock-runc  runc, with what a machine without cgroup controllers cannot do taken out of the container's description
+//	drydock-cni   the CNI plugin: it gives a pod an address of the instance's network interfaces
+//
+// It is apart from Drydock's own binary because it starts for every container, which takes a program of that size
+// longer than all the rest.
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	var err error
+	switch name := filepath.Base(os.Args[0]); name {
+	case "pause":
+		pause()
+	case "drydock-runc":
+		err = runc()
+	case "drydock-cni":
+		cni()
+	default:
+		err = fmt.Errorf("%s: unknown name; this program is for Drydock's own use", name)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
