@@ -189,7 +189,7 @@ EventBridge differs from AWS in this:
 - Of the events that AWS services send by themselves there are: EC2 Instance State-change Notification; EC2 Instance Rebalance Recommendation and EC2 Spot Instance
   Interruption Warning for a Spot Instance that drydock fault takes away, and AWS Health Event for another instance; launches, terminations, lifecycle actions
   and instance refreshes of Auto Scaling; the events of EKS add-ons, whose details AWS does not document; rotations and deletions of KMS keys; and the calls that a trail of
-  CloudTrail logs, if they change something; and ECR Image Action. EKS Fargate Pod Scheduled Termination is missing, since nothing patches Fargate's hosts.
+  CloudTrail logs, if they change something; and ECR Image Action. EKS Fargate Pod Scheduled Termination comes from drydock fault set fargate-patch.
 - A trail sends calls to EventBridge. It writes no files to its bucket, which need not exist.
 - Targets are queues of SQS and log groups of CloudWatch Logs. Calls of a target with a role (RoleArn) are refused.
 - An event is tried again after a second at first, later after up to five minutes.

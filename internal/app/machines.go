@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"time"
 
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
@@ -43,6 +44,18 @@ func (d *daemon) recordStep(_ context.Context, s node.Step) {
 	d.journal.Append(journal.Entry{Time: s.Time, Account: s.Account, Region: s.Region, Kind: journal.KindStep, Fields: fields})
 }
 
+// notice does what precedes a fault that happens once, and returns when to ask again at the latest.
+func (d *daemon) notice(ctx context.Context, f *fault.Fault, left time.Duration) time.Duration {
+	if f.Kind != fault.FargatePatch {
+		return d.sender.Notice(f, left)
+	}
+	if err := d.eks.PatchFargate(ctx, d.events, f, false); err != nil {
+		d.log.Warn("patching the hosts of Fargate pods", "cluster", f.Cluster, "err", err)
+		return min(left, time.Second)
+	}
+	return left
+}
+
 // interrupt does what a fault of a kind that happens once asks for, when it is due.
 func (d *daemon) interrupt(ctx context.Context, f *fault.Fault) error {
 	switch f.Kind {
@@ -50,6 +63,8 @@ func (d *daemon) interrupt(ctx context.Context, f *fault.Fault) error {
 		return d.eks.MovePlatform(ctx, f.Account, f.Region, f.Cluster)
 	case fault.EndOfSupport:
 		return d.eks.EndSupport(ctx, f.Account, f.Region, f.Cluster)
+	case fault.FargatePatch:
+		return errors.Join(d.eks.PatchFargate(ctx, d.events, f, true), d.sender.Done(f))
 	}
 	step, err := keeper.Interrupt(ctx, d.ec2, f)
 	if step != nil {

@@ -138,6 +138,14 @@ control plane is replaced while it serves. With drydock up --timing aws it happe
 ends: nobody is asked, insights and old node groups do not prevent it, and nodes and add-ons
 keep their versions. With drydock up --timing aws it happens by itself on the version's dates.`,
 			"  drydock fault set end-of-support dev", cluster, nil, clusters),
+		faultCommand(o, fault.FargatePatch, "CLUSTER", "Recycle the hosts of a cluster's Fargate pods",
+			`Recycle the hosts of a cluster's Fargate pods, as AWS does to patch them: pods are evicted. If a
+disruption budget prevents that, EventBridge gets "EKS Fargate Pod Scheduled Termination", and
+the pod is evicted or deleted later: three days later, 30 seconds with drydock up --timing fast,
+or after --notice.`,
+			"  drydock fault set fargate-patch dev --notice 1m", cluster, func(cmd *cobra.Command, f *faultFlags) {
+				cmd.Flags().DurationVar(&f.until, "notice", 0, "how long pods that cannot be evicted are left alone; 0s means not at all (default: as AWS does)")
+			}, clusters),
 	)
 	return cmd
 }

@@ -111,6 +111,9 @@ type Timing struct {
 	QueuePause time.Duration
 	// SpotWarning is how long in advance a Spot Instance is warned of its interruption, unless the user says it.
 	SpotWarning time.Duration
+	// FargateNotice is how long pods on Fargate that cannot be evicted from a host that is to be patched are left alone,
+	// unless the user says it.
+	FargateNotice time.Duration
 }
 
 // Fast leaves every state as soon as possible, and soon gives up on what can no longer succeed.
@@ -136,6 +139,7 @@ func Fast() Timing {
 		NATGatewayDeletedVisible:  time.Hour,
 		PeeringOverVisible:        2 * time.Hour,
 		SpotWarning:               5 * time.Second,
+		FargateNotice:             30 * time.Second,
 	}
 }
 
@@ -192,5 +196,6 @@ func AWS() Timing {
 		PeeringOverVisible:        2 * time.Hour,
 		QueuePause:                time.Minute,
 		SpotWarning:               2 * time.Minute,
+		FargateNotice:             3 * 24 * time.Hour, // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-patching.html has an example
 	}
 }

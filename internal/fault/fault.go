@@ -45,25 +45,26 @@ const (
 
 	PlatformVersion Kind = "platform-version" // AWS moves a cluster to the next platform version
 	EndOfSupport    Kind = "end-of-support"   // AWS upgrades a cluster because the support of its version has ended
+	FargatePatch    Kind = "fargate-patch"    // AWS recycles the hosts of a cluster's Fargate pods
 )
 
 // Kinds returns all kinds.
 func Kinds() []Kind {
 	return []Kind{
 		Terminate, Stop, Isolate, Zone, Capacity, Throttle, Latency, Error, IMDS, DNS, Agent, Kubelet, Disk,
-		ControlPlane, SlowAPIServer, EtcdFull, ExpiredCA, Upgrade, PlatformVersion, EndOfSupport,
+		ControlPlane, SlowAPIServer, EtcdFull, ExpiredCA, Upgrade, PlatformVersion, EndOfSupport, FargatePatch,
 	}
 }
 
 // Once reports whether a fault of this kind happens only once, so that it is in force only until then.
 func (k Kind) Once() bool {
-	return k == Terminate || k == Stop || k == PlatformVersion || k == EndOfSupport
+	return k == Terminate || k == Stop || k == PlatformVersion || k == EndOfSupport || k == FargatePatch
 }
 
 // Cluster reports whether a fault of this kind affects a cluster.
 func (k Kind) Cluster() bool {
 	switch k {
-	case ControlPlane, SlowAPIServer, EtcdFull, ExpiredCA, Upgrade, PlatformVersion, EndOfSupport:
+	case ControlPlane, SlowAPIServer, EtcdFull, ExpiredCA, Upgrade, PlatformVersion, EndOfSupport, FargatePatch:
 		return true
 	}
 	return false

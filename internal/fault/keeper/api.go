@@ -32,6 +32,8 @@ type API struct {
 	Clusters func(account, region string) []string
 	// SpotWarning is how long in advance a Spot Instance is warned if the user does not say it.
 	SpotWarning time.Duration
+	// FargateNotice is how long pods on Fargate that cannot be evicted are left alone if the user does not say it.
+	FargateNotice time.Duration
 }
 
 // EC2 is the part of the EC2 service that is needed here.

@@ -43,6 +43,9 @@ func (a *API) completeFault(f *fault.Fault) error {
 		if !slices.Contains(a.Clusters(f.Account, f.Region), f.Cluster) {
 			return fmt.Errorf("there is no cluster %q in %s: aws eks list-clusters --region %s lists them", f.Cluster, f.Region, f.Region)
 		}
+		if f.Kind == fault.FargatePatch && f.Until.IsZero() {
+			f.Until = a.Keeper.cfg.Clock.Now().Add(a.FargateNotice)
+		}
 		return nil
 	}
 	switch f.Kind {

@@ -35,7 +35,7 @@ type Config struct {
 	Interrupt func(ctx context.Context, f *fault.Fault) error
 	// Notice is called again and again for such a fault before it is due, with the time
 	// that is left, and says when to call it next at the latest. Nil: there is no notice.
-	Notice func(f *fault.Fault, left time.Duration) time.Duration
+	Notice func(ctx context.Context, f *fault.Fault, left time.Duration) time.Duration
 	Log    *slog.Logger
 }
 
@@ -225,7 +225,7 @@ func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 		case !r.Until.IsZero():
 			next = min(next, left)
 			if r.Kind.Once() && k.cfg.Notice != nil {
-				next = min(next, k.cfg.Notice(&r, left))
+				next = min(next, k.cfg.Notice(ctx, &r, left))
 			}
 		}
 		if n := used[r.ID]; n > r.Used {

@@ -1,9 +1,11 @@
 package eks_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,12 +16,16 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/serviceevents/eventstest"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -535,5 +541,74 @@ func TestFargateLaunch(t *testing.T) {
 	}
 	if _, err := launch(); err == nil || err.Error() != blocked+"Pod execution role is not found in auth config or does not have all required permissions for launching fargate pods." {
 		t.Errorf("no entry: %v", err)
+	}
+}
+
+// TestFargatePatching: what a disruption budget keeps is announced once, and deleted when it is due. Pods that are newer than the
+// fault run on patched hosts.
+func TestFargatePatching(t *testing.T) {
+	w := fargateWorld(t)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	w.profile(w.profileInput("fp", "shop"))
+	began := time.Date(2026, 6, 27, 12, 52, 44, 0, time.UTC)
+	_, cs := w.planes.only()
+	pods := cs.CoreV1().Pods("shop")
+	for name, created := range map[string]time.Time{"free": began.Add(-time.Hour), "kept": began.Add(-time.Hour), "new": began.Add(time.Minute)} {
+		if _, err := pods.Create(t.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", CreationTimestamp: metav1.NewTime(created), Labels: map[string]string{"eks.amazonaws.com/fargate-profile": "fp"}},
+			Spec:       corev1.PodSpec{SchedulerName: "fargate-scheduler", NodeName: "fargate-" + name},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const budget = "Cannot evict pod as it would violate the pod's disruption budget."
+	attempts := 0
+	cs.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		e, ok := a.(k8stesting.CreateAction).GetObject().(*policyv1.Eviction)
+		switch {
+		case !ok:
+			return false, nil, nil
+		case e.Name == "kept":
+			attempts++
+			return true, nil, apierrors.NewTooManyRequests(budget, 0)
+		}
+		return true, nil, cs.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "shop", e.Name)
+	})
+	names := func() string {
+		list, err := pods.List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, p := range list.Items {
+			out = append(out, p.Name)
+		}
+		slices.Sort(out)
+		return strings.Join(out, " ")
+	}
+	var bus eventstest.Bus
+	f := &fault.Fault{ID: "F-1", Kind: fault.FargatePatch, Account: w.account, Region: "us-east-1", Cluster: "dev", Since: began, Until: began.Add(72 * time.Hour)}
+	for range 2 {
+		if err := w.svc.PatchFargate(t.Context(), &bus, f, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := names(); got != "kept new" || attempts != 1 {
+		t.Errorf("pods %q after %d attempts to evict the one that a budget keeps", got, attempts)
+	}
+	e := bus.Next(t, "EKS Fargate Pod Scheduled Termination")
+	want := `{"clusterName":"dev","evictErrorMessage":"` + budget + `","fargateProfileName":"fp","podName":"kept","podNamespace":"shop","scheduledTerminationTime":"2026-06-30T12:52:44.000Z[UTC]"}`
+	var detail bytes.Buffer
+	if err := json.Compact(&detail, e.Detail); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.ReplaceAll(detail.String(), `\u0027`, "'"); got != want || len(bus.Left()) != 0 {
+		t.Errorf("detail\n%s, want\n%s; other events %q", got, want, bus.Left())
+	}
+	if err := w.svc.PatchFargate(t.Context(), &bus, f, true); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(); got != "new" || len(bus.Left()) != 0 {
+		t.Errorf("pods %q, events %q", got, bus.Left())
 	}
 }
