@@ -43,7 +43,7 @@ func (s *Snapshot) OutsideAddresses() []netip.Addr {
 // PortsOfInterest returns ports of a range such that if any port of the range gets through somewhere, one of these
 // does: the first port of the range and the first of every rule and entry.
 func (s *Snapshot) PortsOfInterest(protocol Protocol, in PortRange) []uint16 {
-	if in.From == in.To || !protocol.ported() {
+	if in.From == in.To || !protocol.Ported() {
 		return []uint16{in.From}
 	}
 	seen := map[uint16]bool{}

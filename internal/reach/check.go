@@ -47,7 +47,7 @@ func (w *walk) both(f Flow) {
 	} else if !w.address(f.From, from, &p) {
 		return
 	}
-	if !f.Protocol.ported() {
+	if !f.Protocol.Ported() {
 		p.dports, p.sports = Ports{allPorts}, Ports{allPorts}
 	} else if len(p.sports) == 0 {
 		p.sports = Ports{linuxPorts}
@@ -288,7 +288,9 @@ func (w *walk) peered(a, b string) bool {
 // there walks to the destination.
 func (w *walk) there(from start, p packet) {
 	if from.eni != nil {
-		w.leave(from.eni, p)
+		if !w.detached(from.eni) {
+			w.leave(from.eni, p)
+		}
 		return
 	}
 	if !w.homed(p.dst) && !public(p.dst) {
@@ -382,7 +384,7 @@ func (w *walk) back(from start) {
 		w.deny(Hop{Kind: KindInternet, ID: got}, Explanation{Code: CodeNoDestination, Address: w.end.packet.dst}, "the reply arrives at %s, not at the source", got)
 		return
 	}
-	if got := w.end.packet.dports; p.proto.ported() && !got.equal(w.sport) {
+	if got := w.end.packet.dports; p.proto.Ported() && !got.equal(w.sport) {
 		w.v.ReplyPorts = got
 	}
 }

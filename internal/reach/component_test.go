@@ -45,12 +45,22 @@ func TestComponents(t *testing.T) {
 	ping := func(from, to reach.Endpoint) reach.Flow {
 		return reach.Flow{From: from, To: to, Protocol: reach.ICMP}
 	}
+	// forwarder is an instance through which replies of app to web go, but not the connections.
+	forwarder := func(rules ...reach.Rule) *reach.Snapshot {
+		box := eni("eni-box", "vpc-1", "subnet-pub", "10.0.0.77", "i-box", "sg-box")
+		box.NoSourceDestCheck = true
+		rules = append(rules, reach.Rule{ID: "sgr-b", Protocol: reach.AllProtocols, CIDR: anyone})
+		s := edit(s, box, &reach.Instance{ID: "i-box"}, &reach.SecurityGroup{ID: "sg-box", VPC: "vpc-1", Rules: rules})
+		return reroute(t, s, "rtb-priv", cidr("10.0.0.0/24"), "eni-box")
+	}
 	for _, tt := range []struct {
 		name string
 		net  *reach.Snapshot
 		f    reach.Flow
 		code string // "" if reachable
 	}{
+		{"a forwarder that only sees replies and may send them", forwarder(everythingOut("sgr-bo")), flow(web, app, 8080), ""},
+		{"a forwarder that only sees replies and may not send them", forwarder(), flow(web, app, 8080), "ENI_SG_RULES_MISMATCH"},
 		// Routes.
 		{"local route", s, flow(web, app, 8080), ""},
 		{"no route", reroute(t, s, "rtb-priv", anyone, ""), flow(app, world, 443), "NO_ROUTE_TO_DESTINATION"},
@@ -59,6 +69,8 @@ func TestComponents(t *testing.T) {
 		{"target gone", edit(s, "nat-1"), flow(app, world, 443), "BAD_STATE_ROUTE"},
 		{"nothing there", s, flow(app, reach.Addr(ip("10.0.7.7")), 443), "NO_POSSIBLE_DESTINATION"},
 		{"to itself", reroute(t, s, "rtb-pub", anyone, "nat-1"), flow(app, world, 443), "NO_POSSIBLE_DESTINATION"},
+		{"to an interface that is not in use", with(t, s, "eni-app", func(e *reach.Interface) { e.Attached = false }), flow(web, reach.At("eni-app"), 8080), "UNASSOCIATED_COMPONENT"},
+		{"from an interface that is not in use", with(t, s, "eni-web", func(e *reach.Interface) { e.Attached = false }), flow(reach.At("eni-web"), app, 8080), "UNASSOCIATED_COMPONENT"},
 		// Internet gateway.
 		{"out", s, flow(web, world, 443), ""},
 		{"out without a public address", noPublic("eni-web"), flow(web, world, 443), "IGW_PUBLIC_IP_ASSOCIATION_FOR_EGRESS"},

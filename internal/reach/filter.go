@@ -20,7 +20,7 @@ type packet struct {
 
 func (p packet) header() *Header {
 	h := &Header{Source: p.src, Destination: p.dst, Protocol: p.proto}
-	if p.proto.ported() {
+	if p.proto.Ported() {
 		h.SourcePorts, h.DestinationPorts = p.sports, p.dports
 	}
 	return h
@@ -28,7 +28,7 @@ func (p packet) header() *Header {
 
 // what describes the traffic in sentences: tcp 443.
 func (p packet) what() string {
-	if p.proto.ported() {
+	if p.proto.Ported() {
 		return p.proto.String() + " " + p.dports.String()
 	}
 	return p.proto.String()
@@ -62,7 +62,7 @@ func (a *ACL) admit(egress bool, p packet) aclVerdict {
 		case e.Protocol == AllProtocols:
 		case e.Protocol != p.proto:
 			continue
-		case p.proto.ported():
+		case p.proto.Ported():
 			if hit, rest = left.and(e.Ports); len(hit) == 0 {
 				continue
 			}
@@ -111,7 +111,7 @@ func (r *Rule) covers(p packet) bool {
 		return true
 	case r.Protocol != p.proto:
 		return false
-	case p.proto.ported():
+	case p.proto.Ported():
 		in, _ := p.dports.and(r.Ports)
 		return len(in) > 0
 	case p.proto.icmp():
@@ -161,7 +161,7 @@ func (s *Snapshot) filter(e *Interface, egress bool, p packet, other *Interface)
 			}
 		}
 	}
-	v.tracked = v.rule != nil && !(anywhere && p.proto.ported() && s.openBack(e, egress, remote.Is6(), p.proto))
+	v.tracked = v.rule != nil && !(anywhere && p.proto.Ported() && s.openBack(e, egress, remote.Is6(), p.proto))
 	return v
 }
 
@@ -198,7 +198,7 @@ func (r *Rule) text() string {
 		word = "to"
 	}
 	what := r.Protocol.String()
-	if r.Protocol.ported() && r.Ports != allPorts {
+	if r.Protocol.Ported() && r.Ports != allPorts {
 		what += " " + r.Ports.String()
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s allows %s %s %s", r.ID, what, word, peer))
@@ -223,7 +223,7 @@ func (e *Entry) text() string {
 		return fmt.Sprintf("entry %s %s everything else", e.number(), verb)
 	}
 	what := e.Protocol.String()
-	if e.Protocol.ported() && e.Ports != allPorts {
+	if e.Protocol.Ported() && e.Ports != allPorts {
 		what += " " + e.Ports.String()
 	}
 	return fmt.Sprintf("entry %s %s %s %s %s", e.number(), verb, what, word, e.CIDR)

@@ -146,7 +146,7 @@ func (w *walk) masquerade(e *Interface, p packet) packet {
 
 // natPorts returns the source ports that NAT uses.
 func (w *walk) natPorts(p packet) Ports {
-	if p.proto.ported() {
+	if p.proto.Ported() {
 		return Ports{anyClient}
 	}
 	return p.sports
@@ -317,7 +317,7 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 	case w.reply:
 		w.deny(h, Explanation{Code: CodeNATReassign, Address: p.src}, "the reply would leave through %s, with its address instead of %s", n.ID, p.src)
 		return
-	case !p.proto.ported() && p.proto != ICMP:
+	case !p.proto.Ported() && p.proto != ICMP:
 		w.deny(h, Explanation{Code: CodeProtocol, Protocol: p.proto}, "%s carries TCP, UDP and ICMP over IPv4 only", n.ID)
 		return
 	case !ok || p.src.Is6():

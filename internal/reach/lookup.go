@@ -63,3 +63,18 @@ func (s *Snapshot) PrefixListOf(service string) *PrefixList {
 
 // Public reports whether an address can be on the internet.
 func Public(a netip.Addr) bool { return public(a) }
+
+// ACL returns the network ACL of a subnet, or nil if everything passes.
+func (s *Snapshot) ACL(sn *Subnet) *ACL { return s.aclOf(sn) }
+
+// Passable reports whether packets can pass an interface: its instance runs, the VPC endpoint that it belongs to is
+// available, and no fault cuts it off.
+func (s *Snapshot) Passable(e *Interface) bool {
+	if i, ok := get[*Instance](s, e.Instance); ok && !i.on() {
+		return false
+	}
+	if v, ok := get[*VPCEndpoint](s, s.topology.owners[e.ID]); ok && v.State != "" && v.State != "available" {
+		return false
+	}
+	return s.cut(e) == nil
+}

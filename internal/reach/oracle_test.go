@@ -177,7 +177,7 @@ func (o *oracle) roundTrip(m *memory, from *reach.Interface, client, dst netip.A
 				own = x.Private
 			}
 		}
-		if !own.IsValid() || !o.on(from) {
+		if !own.IsValid() || !o.on(from) || !from.Attached {
 			return false
 		}
 		p.src = own
@@ -455,6 +455,9 @@ func (o *oracle) fromInternet(m *memory, p probe) *arrival {
 }
 
 func (o *oracle) arrive(m *memory, e *reach.Interface, p probe) *arrival {
+	if !e.Attached {
+		return nil
+	}
 	if n := len(m.natted); p.reply && n > 0 && m.natted[n-1].box == e.ID {
 		t := m.natted[n-1]
 		m.natted = m.natted[:n-1]
@@ -596,7 +599,9 @@ func (o *oracle) group(m *memory, e *reach.Interface, egress bool, p probe) bool
 				ok = far != nil && slices.Contains(far.Groups, r.Group) && (egress || !p.boxed)
 			}
 			if ok {
-				m.passed[[2]string{e.ID, way}] = true
+				if !p.reply {
+					m.passed[[2]string{e.ID, way}] = true
+				}
 				return true
 			}
 		}

@@ -58,8 +58,8 @@ func ParseProtocol(s string) (Protocol, error) {
 	return Protocol(n), nil
 }
 
-// ported reports whether the protocol has ports.
-func (p Protocol) ported() bool { return p == TCP || p == UDP }
+// Ported reports whether the protocol has ports.
+func (p Protocol) Ported() bool { return p == TCP || p == UDP }
 
 func (p Protocol) icmp() bool { return p == ICMP || p == ICMPv6 }
 

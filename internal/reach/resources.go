@@ -150,10 +150,10 @@ func (e *Interface) find(private netip.Addr) (Address, bool) {
 	return Address{}, false
 }
 
-// ungrouped reports whether no security group filters the interface's packets. NAT gateways have none, nor do Network
+// Ungrouped reports whether no security group filters the interface's packets. NAT gateways have none, nor do Network
 // Load Balancers that were created without.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-security-groups.html
-func (e *Interface) ungrouped() bool {
+func (e *Interface) Ungrouped() bool {
 	return e.Type == TypeNATGateway || e.Type == TypeNetworkLoadBalancer && len(e.Groups) == 0
 }
 

@@ -94,7 +94,7 @@ func (v *Verdict) to() string {
 		parts = append(parts, v.Flow.To.Address.String())
 	}
 	s := strings.Join(parts, " ") + " " + v.Flow.Protocol.String()
-	if v.Flow.Protocol.ported() {
+	if v.Flow.Protocol.Ported() {
 		s += fmt.Sprintf(" %d", v.Flow.Port)
 	}
 	return s

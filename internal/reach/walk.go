@@ -118,7 +118,7 @@ func (w *walk) leave(e *Interface, p packet) {
 // groups applies the security groups of an interface. A denial does not end the walk, so that everything that blocks
 // the packet is found.
 func (w *walk) groups(e *Interface, egress bool, p packet) {
-	if e.ungrouped() {
+	if e.Ungrouped() {
 		return
 	}
 	h := Hop{Kind: KindSecurityGroup, Direction: direction(egress), Interface: e.ID, VPC: e.VPC}
@@ -132,7 +132,7 @@ func (w *walk) groups(e *Interface, egress bool, p packet) {
 	}
 	if w.established != nil && w.established.tracks(e.ID, egress, w.reply) {
 		h.Note, h.Tracked = "established: the connection is tracked", true
-		w.passed[passage{e.ID, egress}] = true
+		w.remember(e, egress)
 		w.pass(h)
 		return
 	}
@@ -143,11 +143,11 @@ func (w *walk) groups(e *Interface, egress bool, p packet) {
 	v := w.s.filter(e, egress, p, other)
 	if v.rule != nil {
 		h.ID, h.Rule, h.Tracked = v.group, v.rule, v.tracked
-		w.passed[passage{e.ID, egress}] = true
+		w.remember(e, egress)
 		w.pass(h)
 		return
 	}
-	w.passed[passage{e.ID, egress}] = true // replies to traffic that got through would pass
+	w.remember(e, egress) // replies to traffic that got through would pass
 	x := Explanation{
 		Code: CodeGroupMismatch, Direction: direction(egress), Interface: e.ID, VPC: e.VPC, Groups: e.Groups,
 		Protocol: p.proto, Ports: w.ports(p), Address: p.src,
@@ -168,8 +168,16 @@ func (w *walk) groups(e *Interface, egress bool, p packet) {
 	}
 }
 
+// remember notes that the groups of an interface let the connection through. A reply that an interface forwards without
+// having seen the connection is no reply to it: it passes by rules, in both directions.
+func (w *walk) remember(e *Interface, egress bool) {
+	if !w.reply {
+		w.passed[passage{e.ID, egress}] = true
+	}
+}
+
 func (w *walk) ports(p packet) Ports {
-	if p.proto.ported() {
+	if p.proto.Ported() {
 		return p.dports
 	}
 	return nil
@@ -197,7 +205,7 @@ func (w *walk) acl(sn *Subnet, egress bool, p packet) packet {
 		return p
 	}
 	h.Entry = v.allowed
-	if p.proto.ported() && !v.through.equal(p.dports) {
+	if p.proto.Ported() && !v.through.equal(p.dports) {
 		h.Note = "only ports " + v.through.String() + " get through"
 		p.dports = v.through
 	}
@@ -240,7 +248,7 @@ func (w *walk) enter(e *Interface, from string, p packet) {
 
 // arrive follows a packet that reaches the interface with its destination address.
 func (w *walk) arrive(e *Interface, p packet) {
-	if w.severed(e) {
+	if w.severed(e) || w.detached(e) {
 		return
 	}
 	if i := w.translated(e); i >= 0 {
@@ -258,6 +266,15 @@ func (w *walk) arrive(e *Interface, p packet) {
 	}
 	w.instance(e, p.header(), nil)
 	w.end = end{reached: true, eni: e, vpc: e.VPC, packet: p}
+}
+
+// detached denies packets from and to an interface that is not attached to anything.
+func (w *walk) detached(e *Interface) bool {
+	if e.Attached {
+		return false
+	}
+	w.deny(w.eniHop(e, ""), Explanation{Code: CodeUnassociated, Interface: e.ID, VPC: e.VPC}, "%s is not attached to an instance", e.ID)
+	return true
 }
 
 // endpoint passes the interface endpoint that an interface belongs to, if any.
