@@ -24,7 +24,7 @@ import (
 )
 
 // managed starts instances that Session Manager reaches.
-func (d *drydock) managed(ctx context.Context, n int32) []string {
+func (d *drydock) managed(ctx context.Context, n int32, keyName *string) []string {
 	d.t.Helper()
 	iam, ec2, ssm := awsiam.NewFromConfig(d.config()), awsec2.NewFromConfig(d.config()), awsssm.NewFromConfig(d.config())
 	check := func(_ any, err error) {
@@ -39,7 +39,7 @@ func (d *drydock) managed(ctx context.Context, n int32) []string {
 	check(iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("node"), RoleName: aws.String("node")}))
 	run, err := ec2.RunInstances(ctx, &awsec2.RunInstancesInput{
 		ImageId: aws.String("resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"), InstanceType: ec2types.InstanceTypeT3Micro,
-		MinCount: &n, MaxCount: &n, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String("node")},
+		MinCount: &n, MaxCount: &n, KeyName: keyName, IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String("node")},
 	})
 	check(run, err)
 	var ids []string
@@ -67,6 +67,7 @@ func sessionFrame(kind string, number int64, payload uint32, data []byte) []byte
 	binary.BigEndian.PutUint32(b, 116)
 	copy(b[4:36], kind+strings.Repeat(" ", 32))
 	binary.BigEndian.PutUint32(b[36:], 1)
+	binary.BigEndian.PutUint64(b[40:], uint64(time.Now().UnixMilli())) // the plugin ignores frames without a time
 	binary.BigEndian.PutUint64(b[48:], uint64(number))
 	id := uuid.New()
 	copy(b[64:], id[:])
@@ -122,7 +123,7 @@ func TestBenchSessions(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	d, _ := up(t, "--warm-spares", "0")
-	ids := d.managed(ctx, 4)
+	ids := d.managed(ctx, 4, nil)
 	ssm := awsssm.NewFromConfig(d.config())
 	open := func(id string) *websocket.Conn {
 		t.Helper()

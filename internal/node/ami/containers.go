@@ -174,13 +174,24 @@ func (m *Machine) images() []string {
 
 // ctr lists containers and images in the namespace k8s.io.
 func (m *Machine) ctr(_ context.Context, c *shell.Call) int {
-	args, options := operandsOf(c.Args[1:], "na")
-	if !strings.Contains(options, "-n") && !strings.Contains(options, "--namespace") { // the default namespace is empty
-		args = append(args, "")[:min(2, len(args)+1)]
-		options = "none"
-	}
-	if slices.Contains(c.Args, "--namespace") {
-		args = slicesWithout(args, "k8s.io")
+	namespace := cmp.Or(c.Getenv("CONTAINERD_NAMESPACE"), "default") // all other namespaces are empty
+	var args []string
+	for i := 1; i < len(c.Args); i++ {
+		name, value, given := strings.Cut(c.Args[i], "=")
+		switch name {
+		case "-n", "--namespace", "-a", "--address":
+			if !given && i+1 < len(c.Args) {
+				i++
+				value = c.Args[i]
+			}
+			if strings.HasSuffix(name, "n") || name == "--namespace" {
+				namespace = value
+			}
+		default:
+			if !strings.HasPrefix(name, "-") {
+				args = append(args, name)
+			}
+		}
 	}
 	if len(args) < 2 {
 		return c.Fail("simulated nodes support ctr -n k8s.io c ls and i ls")
@@ -196,7 +207,7 @@ func (m *Machine) ctr(_ context.Context, c *shell.Call) int {
 		fmt.Fprintln(w, "CONTAINER\tIMAGE\tRUNTIME\t")
 		for _, p := range m.pods() {
 			for _, k := range p.Containers {
-				if options != "none" {
+				if namespace == "k8s.io" {
 					fmt.Fprintf(w, "%s\t%s\tio.containerd.runc.v2\t\n", k.ID, k.Image)
 				}
 			}
@@ -204,7 +215,7 @@ func (m *Machine) ctr(_ context.Context, c *shell.Call) int {
 	case "i", "image", "images":
 		fmt.Fprintln(w, "REF\t")
 		for _, i := range m.images() {
-			if options != "none" {
+			if namespace == "k8s.io" {
 				fmt.Fprintf(w, "%s\t\n", i)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -46,15 +47,28 @@ func operandsOf(args []string, valued string) (out []string, options string) {
 // dig supports only queries for addresses.
 func (m *Machine) dig(ctx context.Context, c *shell.Call) int {
 	names, options := operandsOf(c.Args[1:], "tcpqx")
-	names = slicesWithout(names, "A", "IN", "ANY")
-	if len(names) != 1 {
-		return c.Fail("simulated nodes support dig NAME [A] [+short]")
+	kind := "A"
+	for i, a := range c.Args {
+		if a == "-t" && i+1 < len(c.Args) {
+			kind = strings.ToUpper(c.Args[i+1])
+		} else if strings.EqualFold(a, "AAAA") {
+			kind = "AAAA"
+		}
+	}
+	if kind == "ANY" {
+		kind = "A"
+	}
+	names = slicesWithout(names, "A", "AAAA", "IN", "ANY")
+	if len(names) != 1 || kind != "A" && kind != "AAAA" {
+		return c.Fail("simulated nodes support dig NAME [A|AAAA] [+short]")
 	}
 	all, silent := m.resolve(ctx, names[0])
 	if silent {
 		fmt.Fprintf(c.Stdout, ";; communications error to %s#53: timed out\n;; no servers could be reached\n", resolver)
 		return 9
 	}
+	known := len(all) > 0
+	all = slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return a.Is4() != (kind == "A") })
 	if strings.Contains(options, "+short") {
 		for _, a := range all {
 			fmt.Fprintln(c.Stdout, a)
@@ -62,16 +76,16 @@ func (m *Machine) dig(ctx context.Context, c *shell.Call) int {
 		return 0
 	}
 	status := "NOERROR"
-	if len(all) == 0 {
+	if !known {
 		status = "NXDOMAIN"
 	}
 	name := strings.TrimSuffix(names[0], ".") + "."
-	fmt.Fprintf(c.Stdout, "\n; <<>> DiG 9.18.28 <<>> %s\n;; global options: +cmd\n;; Got answer:\n;; ->>HEADER<<- opcode: QUERY, status: %s, id: 1\n;; flags: qr rd ra; QUERY: 1, ANSWER: %d, AUTHORITY: 0, ADDITIONAL: 0\n\n;; QUESTION SECTION:\n;%s\t\tIN\tA\n",
-		strings.Join(c.Args[1:], " "), status, len(all), name)
+	fmt.Fprintf(c.Stdout, "\n; <<>> DiG 9.18.28 <<>> %s\n;; global options: +cmd\n;; Got answer:\n;; ->>HEADER<<- opcode: QUERY, status: %s, id: 1\n;; flags: qr rd ra; QUERY: 1, ANSWER: %d, AUTHORITY: 0, ADDITIONAL: 0\n\n;; QUESTION SECTION:\n;%s\t\tIN\t%s\n",
+		strings.Join(c.Args[1:], " "), status, len(all), name, kind)
 	if len(all) > 0 {
 		fmt.Fprint(c.Stdout, "\n;; ANSWER SECTION:\n")
 		for _, a := range all {
-			fmt.Fprintf(c.Stdout, "%s\t60\tIN\tA\t%s\n", name, a)
+			fmt.Fprintf(c.Stdout, "%s\t60\tIN\t%s\t%s\n", name, kind, a)
 		}
 	}
 	fmt.Fprintf(c.Stdout, "\n;; SERVER: %s#53(%s) (UDP)\n;; WHEN: %s\n\n", resolver, resolver, m.world.Clock.Now().UTC().Format("Mon Jan 02 15:04:05 MST 2006"))

@@ -60,6 +60,7 @@ func TestKubeletsStory(t *testing.T) {
 			"crictl ps | awk 'NR>1{print $(NF-4), $NF}'":                         "aws-node kube-system\n",
 			"crictl images | awk 'NR>1{print $2}'":                               "v1.20.4-eksbuild.2\n",
 			"ctr -n k8s.io c ls | grep -c amazon-k8s-cni":                        "1\n",
+			"ctr -n default c ls | wc -l; ctr --namespace=k8s.io c ls | wc -l":   "1\n2\n",
 			"ss -ltnp | grep -c '127.0.0.1:10248.*\"kubelet\"'":                  "1\n",
 			"systemctl is-active kubelet":                                        "active\n",
 			"jq -r .providerID /etc/kubernetes/kubelet/config.json":              "aws:///us-east-1a/i-0123456789abcdef0\n",

@@ -26,9 +26,10 @@ type resolver struct{ s *Service }
 func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	switch in := in.(type) {
 	case *awsssm.SendCommandInput:
-		return r.command(call, in), true
+		return append(r.command(call, in), r.referenced(awsapi.WithCall(ctx, call), in.DocumentName, in.Parameters)...), true
 	case *awsssm.StartSessionInput:
-		return r.start(awsapi.WithCall(ctx, call), call, in), true
+		ctx := awsapi.WithCall(ctx, call)
+		return append(r.start(ctx, call, in), r.referenced(ctx, in.DocumentName, in.Parameters)...), true
 	case *awsssm.UpdateServiceSettingInput:
 		out := []authz.Target{{Type: "servicesetting", ID: aws.ToString(in.SettingId)}}
 		if role := roleOf(call.Account, aws.ToString(in.SettingValue)); role != "" && strings.HasSuffix(aws.ToString(in.SettingId), hostRole) {

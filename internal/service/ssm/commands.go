@@ -94,6 +94,11 @@ func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, 
 	if bad != nil {
 		return nil, errInstanceState(sc.Account, bad)
 	}
+	for i := range targets {
+		if err := checkTarget(&targets[i]); err != nil {
+			return nil, err
+		}
+	}
 	if len(targets) > 0 {
 		for _, i := range s.fleet.Instances(sc.Account, sc.Region) {
 			if !slices.ContainsFunc(targets, func(t ssmtypes.Target) bool { return !s.targeted(&i, &t) }) && s.fleet.Agent(ctx, i.ID) == nil {
@@ -103,6 +108,17 @@ func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, 
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// checkTarget returns an error if instances cannot be found by a target's key.
+func checkTarget(t *ssmtypes.Target) error {
+	switch key := aws.ToString(t.Key); {
+	case strings.HasPrefix(key, "resource-groups:"):
+		return awserr.NotImplemented("targets by " + key)
+	case key != "tag-key" && !strings.HasPrefix(key, "tag:") && !strings.EqualFold(key, "InstanceIds"):
+		return errValidation("The target key %q is not valid. Valid keys: InstanceIds, tag-key, tag:KEY, resource-groups:Name, resource-groups:ResourceTypeFilters.", key)
+	}
+	return nil
 }
 
 // targeted reports whether an instance matches a target. The target's key is InstanceIds, tag:KEY or tag-key.
@@ -131,9 +147,18 @@ func (s *Service) scripts(sc scope, in *awsssm.SendCommandInput) (name string, o
 	if d.rec.Type != document.Command {
 		return "", nil, &ssmtypes.InvalidDocument{Message: aws.String("Document type " + d.rec.Type + " is not supported for commands.")}
 	}
-	values, err := d.Values(in.Parameters)
+	given, err := s.resolved(sc, in.Parameters)
+	if err != nil {
+		return "", nil, err
+	}
+	values, err := d.Values(given)
 	if err == nil {
 		out, err = d.Scripts(values)
+	}
+	for i := range out {
+		if err == nil {
+			out[i].Text, err = s.resolve(sc, out[i].Text)
+		}
 	}
 	for i := range out {
 		if n := len(out[i].Text); err == nil && (n > maxScript || n == 0 && out[i].Skipped == "") {
@@ -322,10 +347,11 @@ func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target
 	for i := range what {
 		s.runStep(ctx, c, target, &what[i], &rec.Steps[i], maxOutput/len(what))
 		st := &rec.Steps[i]
+		exits := st.exits(&what[i])
 		if st.Status != "Success" {
 			status, details = st.Status, st.Details
 		}
-		if status == "Cancelled" || st.Status != "Success" && what[i].ExitOnFailure || st.Status == "Success" && st.Ended != (time.Time{}) && what[i].ExitOnSuccess {
+		if status == "Cancelled" || exits {
 			break
 		}
 		keep()
@@ -337,6 +363,39 @@ func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target
 	}
 	end(status, details)
 	return status == "Success"
+}
+
+// The exit codes with which a script ends its document.
+const (
+	exitWithSuccess = 168
+	exitWithFailure = 169
+)
+
+// exits reports whether the following steps are skipped after a step, and marks the step as the agent does.
+// https://github.com/aws/amazon-ssm-agent/blob/mainline/agent/framework/runpluginutil/runplugin.go
+func (st *stepRecord) exits(what *document.Script) bool {
+	if st.Ended.IsZero() || st.Status != "Success" && st.Status != "Failed" { // skipped, cancelled or timed out
+		return st.Status != "Success" && what.ExitOnFailure
+	}
+	note := ""
+	switch {
+	case st.Code == exitWithSuccess:
+		note = "\nStep exited with code 168. Therefore, marking step as succeeded. Further document steps will be skipped."
+		st.Status, st.Details, st.Stderr = "Success", "Success", ""
+	case st.Code == exitWithFailure:
+		note = "\nStep exited with code 169. Therefore, marking step as Failed. Further document steps will be skipped."
+		st.Stderr += note
+	case st.Status == "Failed" && what.ExitOnFailure:
+		note = "\nStep was found to have onFailure property. Further document steps will be skipped."
+		st.Stderr += note
+		if what.SucceedOnFailure {
+			st.Status, st.Details, st.Code = "Success", "Success", exitWithSuccess
+		}
+	default:
+		return st.Status == "Success" && what.ExitOnSuccess
+	}
+	st.Stdout += note
+	return true
 }
 
 // cancelled returns the state of an invocation whose context has ended.

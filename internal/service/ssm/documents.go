@@ -120,6 +120,9 @@ func (s *Service) provided(sc scope, account, name string) *foundDocument {
 // returns the version with the given name, or the default version if that is empty too.
 func (s *Service) document(sc scope, ref, version, versionName string) (*foundDocument, error) {
 	account, name := splitDocument(sc, ref)
+	if a, err := arn.Parse(ref); err == nil && a.Region != sc.Region {
+		return nil, errInvalidDocument(ref)
+	}
 	if d := s.provided(sc, account, name); d != nil {
 		if version != "" && version != "1" && !strings.HasPrefix(version, "$") || versionName != "" {
 			return nil, errDocumentVersion()

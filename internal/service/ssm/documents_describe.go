@@ -34,11 +34,16 @@ func (s *Service) GetDocument(ctx context.Context, in *awsssm.GetDocumentInput) 
 	if err != nil {
 		return nil, err
 	}
-	if in.DocumentFormat != "" && format != d.version.Format {
-		return nil, awserr.NotImplemented("GetDocument in another format than the document's: " + format)
+	content := d.version.Content
+	if in.DocumentFormat == "" {
+		format = d.version.Format
+	} else if format != d.version.Format {
+		if content, err = document.Convert(content, format); err != nil {
+			return nil, err
+		}
 	}
 	return &awsssm.GetDocumentOutput{
-		Name: &d.name, Content: &d.version.Content, DocumentFormat: ssmtypes.DocumentFormat(d.version.Format), DocumentType: ssmtypes.DocumentType(d.rec.Type), Status: ssmtypes.DocumentStatusActive,
+		Name: &d.name, Content: &content, DocumentFormat: ssmtypes.DocumentFormat(format), DocumentType: ssmtypes.DocumentType(d.rec.Type), Status: ssmtypes.DocumentStatusActive,
 		DocumentVersion: aws.String(strconv.FormatInt(d.version.Number, 10)), VersionName: optional(d.version.VersionName), DisplayName: optional(d.version.DisplayName), CreatedDate: aws.Time(d.version.Created),
 	}, nil
 }

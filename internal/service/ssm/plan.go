@@ -48,6 +48,9 @@ func (s *Service) planOf(sc scope, name string, given map[string][]string) (plan
 		return plan{}, err
 	}
 	p := plan{document: d.name, kind: d.SessionType}
+	if given, err = s.resolved(sc, given); err != nil {
+		return plan{}, err
+	}
 	values, err := d.Values(given)
 	if err != nil {
 		return p, errDocument(err)
@@ -58,6 +61,9 @@ func (s *Service) planOf(sc scope, name string, given map[string][]string) (plan
 	case document.InteractiveCommands, document.NonInteractiveCommands:
 		if p.program, err = d.Program(values); err == nil && p.program.Commands == "" {
 			err = errValidation("Document %s has no commands for Linux.", d.name)
+		}
+		if err == nil {
+			p.program.Commands, err = s.resolve(sc, p.program.Commands)
 		}
 	}
 	if err == nil {

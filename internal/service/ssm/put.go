@@ -110,6 +110,9 @@ func (s *Service) PutParameter(ctx context.Context, in *awsssm.PutParameterInput
 	if err != nil {
 		return nil, err
 	}
+	if _, err := s.remove(ctx, sc, name, func(p *parameterRecord) bool { return p.expired(s.clock.Now()) }); err != nil { // with its versions
+		return nil, err
+	}
 	var rec parameterRecord
 	err = s.store.Update(ctx, func(tx *store.Tx) error {
 		old, err := s.parameter(tx, sc.Key(name))

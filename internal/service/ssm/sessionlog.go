@@ -281,7 +281,8 @@ func (s *Service) putLog(ctx context.Context, instance, group, stream, text stri
 		n := len(text)
 		if n > maxLogEvent {
 			if n = strings.LastIndexByte(text[:maxLogEvent], '\n') + 1; n == 0 {
-				n = maxLogEvent
+				for n = maxLogEvent; n > maxLogEvent-utf8.UTFMax && !utf8.RuneStart(text[n]); n-- { // between two characters
+				}
 			}
 		}
 		_, err := s.logs.PutLogEvents(ctx, &awscloudwatchlogs.PutLogEventsInput{

@@ -1,6 +1,7 @@
 package ssm_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +100,9 @@ func (c computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proces
 			case "much":
 				_, err := io.WriteString(cmd.Stdout, strings.Repeat("x", 100_000))
 				p.ended <- err
+			case "exit 168", "exit 169":
+				n, err := strconv.Atoi(strings.TrimPrefix(script, "exit "))
+				p.ended <- cmp.Or[error](err, exitStatus(n))
 			default:
 				_, err := io.WriteString(cmd.Stdout, cmd.User+script)
 				p.ended <- err
@@ -120,7 +125,18 @@ type program struct {
 	ended chan error
 }
 
-func (p program) Wait() (int, error) { return 0, <-p.ended }
+func (p program) Wait() (int, error) {
+	err := <-p.ended
+	if status, ok := errors.AsType[exitStatus](err); ok {
+		return int(status), nil
+	}
+	return 0, err
+}
+
+// An exitStatus ends a program with that status.
+type exitStatus int
+
+func (exitStatus) Error() string { return "exit" }
 
 func (p program) Resize(machine.Size) error { return nil }
 

@@ -122,7 +122,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "UpdateServiceSetting", Members: "SettingId SettingValue", Except: "as above"},
 			{Name: "ResetServiceSetting", Members: "SettingId", Except: "as above"},
 			{Name: "CreateDocument", Members: "Content DisplayName DocumentFormat DocumentType Name Tags TargetType VersionName", Except: "types other than Command and Session, the format TEXT, and actions of Command documents other than aws:runShellScript"},
-			{Name: "GetDocument", Members: "DocumentFormat DocumentVersion Name VersionName", Except: "another format than the document's"},
+			{Name: "GetDocument", Members: "DocumentFormat DocumentVersion Name VersionName"},
 			{Name: "DescribeDocument", Members: "DocumentVersion Name VersionName"},
 			{Name: "ListDocuments", Members: "DocumentFilterList Filters MaxResults NextToken"},
 			{Name: "ListDocumentVersions", Members: "MaxResults Name NextToken"},

@@ -16,7 +16,9 @@ func getent(ctx context.Context, c *Call) int {
 		return 1
 	}
 	keys, found := c.Args[2:], 0
+	var missing []string
 	show := func(line string, names ...string) {
+		missing = slices.DeleteFunc(missing, func(k string) bool { return slices.Contains(names, k) })
 		if len(keys) == 0 || slices.ContainsFunc(names, func(n string) bool { return slices.Contains(keys, n) }) {
 			found++
 			fmt.Fprintln(c.Stdout, line)
@@ -32,6 +34,7 @@ func getent(ctx context.Context, c *Call) int {
 			show(g.String(), g.Name, fmt.Sprint(g.GID))
 		}
 	case "hosts", "ahosts", "ahostsv4":
+		missing = slices.Clone(keys)
 		b, _ := c.FS.ReadFile("/etc/hosts") // without the file no host is known
 		for _, l := range lines(b) {
 			l, _, _ = strings.Cut(l, "#")
@@ -43,12 +46,14 @@ func getent(ctx context.Context, c *Call) int {
 		c.Fail("Unknown database: %s", c.Args[1])
 		return 1
 	}
-	if len(keys) > found {
-		if strings.Contains(c.Args[1], "hosts") && c.m != nil && c.m.outside != nil {
-			if status, ok := c.m.outside(ctx, c); ok { // by DNS
-				return status
-			}
+	if len(missing) > 0 && c.m != nil && c.m.outside != nil {
+		dns := *c
+		dns.Args = append([]string{c.Args[0], c.Args[1]}, missing...)
+		if status, ok := c.m.outside(ctx, &dns); ok {
+			return status
 		}
+	}
+	if len(missing) > 0 || len(keys) > found {
 		return 2
 	}
 	return 0

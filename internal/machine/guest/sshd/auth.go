@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"net"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -25,6 +27,7 @@ const maxKeys = 256 << 10
 type grant struct {
 	command               string // runs instead of the command that the client asks for
 	noTerminal, noForward bool
+	destinations          []string // the HOST:PORT to which connections may be forwarded; none means all
 }
 
 // The extensions of ssh.Permissions that carry a grant, and the one that carries the key's fingerprint for the log.
@@ -32,13 +35,22 @@ const (
 	extCommand    = "force-command"
 	extNoTerminal = "no-pty"
 	extNoForward  = "no-port-forwarding"
+	extPermitOpen = "permitopen"
 	extKey        = "key"
 )
 
 func grantOf(p *ssh.Permissions) grant {
 	_, noTerminal := p.Extensions[extNoTerminal]
 	_, noForward := p.Extensions[extNoForward]
-	return grant{p.Extensions[extCommand], noTerminal, noForward}
+	return grant{p.Extensions[extCommand], noTerminal, noForward, strings.Fields(p.Extensions[extPermitOpen])}
+}
+
+// forwards reports whether connections to a host's port may be forwarded. Like sshd, it compares hosts as they are written.
+func (g *grant) forwards(host string, port uint32) bool {
+	return !g.noForward && (len(g.destinations) == 0 || slices.ContainsFunc(g.destinations, func(d string) bool {
+		h, p, err := net.SplitHostPort(d)
+		return err == nil && h == host && (p == "*" || p == strconv.FormatUint(uint64(port), 10))
+	}))
 }
 
 var errDenied = errors.New("permission denied")
@@ -88,6 +100,19 @@ func allows(options []string, remote string) (map[string]string, error) {
 			}
 		case "command":
 			out[extCommand] = unquote(value)
+		case "expiry-time":
+			until, err := expiry(unquote(value))
+			if err != nil {
+				return nil, err
+			}
+			if !time.Now().Before(until) {
+				return nil, fmt.Errorf("it expired at %s", until.Format(time.RFC3339))
+			}
+		case "permitopen":
+			if _, _, err := net.SplitHostPort(unquote(value)); err != nil || strings.Contains(value, " ") {
+				return nil, fmt.Errorf("permitopen=%.64q is not HOST:PORT", value)
+			}
+			out[extPermitOpen] = strings.TrimSpace(out[extPermitOpen] + " " + unquote(value))
 		case "no-pty":
 			out[extNoTerminal] = ""
 		case "pty":
@@ -101,11 +126,22 @@ func allows(options []string, remote string) (map[string]string, error) {
 		case "agent-forwarding", "no-agent-forwarding", "x11-forwarding", "no-x11-forwarding", "user-rc", "no-user-rc",
 			"permitlisten", "tunnel", "environment", "no-touch-required":
 			// The server has none of these features, and Amazon Linux's sshd_config disables environment.
-		default: // expiry-time, permitopen, cert-authority and other options that limit what a key may do
+		default: // cert-authority and other options that limit what a key may do
 			return nil, fmt.Errorf("the option %.64q is not supported", name)
 		}
 	}
 	return out, nil
+}
+
+// expiry reads the option expiry-time: YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, in UTC like the machine's own time.
+func expiry(text string) (time.Time, error) {
+	digits := strings.TrimSuffix(strings.TrimSuffix(text, "Z"), "z")
+	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
+		if t, err := time.Parse(layout, digits); err == nil && len(digits) == len(layout) {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("expiry-time=%.64q is not a time", text)
 }
 
 // keys returns the lines of a user's authorized_keys, followed by the keys from Config.Keys.

@@ -268,7 +268,10 @@ func (x *scp) receive(target string) error {
 					return x.fail(errors.New("too many folders"))
 				}
 				if err := x.folder(at, mode); err != nil {
-					return x.fail(err)
+					if err := x.fail(err); err != nil {
+						return err
+					}
+					continue // the client leaves the folder out
 				}
 				folders = append(folders, at)
 				break

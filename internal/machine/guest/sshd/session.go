@@ -224,7 +224,7 @@ func (c *connection) forward(ctx context.Context, n ssh.NewChannel) {
 		_ = n.Reject(ssh.ConnectionFailed, "bad destination") // the client may be gone
 		return
 	}
-	if c.grant.noForward {
+	if !c.grant.forwards(to.Host, to.Port) {
 		_ = n.Reject(ssh.Prohibited, "open failed") // the client may be gone
 		return
 	}

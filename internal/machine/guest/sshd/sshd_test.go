@@ -267,6 +267,12 @@ func TestWhoMayLogIn(t *testing.T) {
 		"an expired key": {"ec2-user", func(w *world) {
 			w.write("/home/ec2-user/.ssh/authorized_keys", `expiry-time="20200101" `+w.public, 0o600)
 		}, false},
+		"a key that has not expired": {"ec2-user", func(w *world) {
+			w.write("/home/ec2-user/.ssh/authorized_keys", `expiry-time="209901012359Z" `+w.public, 0o600)
+		}, true},
+		"an expiry that is not a time": {"ec2-user", func(w *world) {
+			w.write("/home/ec2-user/.ssh/authorized_keys", `expiry-time="tomorrow" `+w.public, 0o600)
+		}, false},
 		"a certificate authority": {"ec2-user", func(w *world) {
 			w.write("/home/ec2-user/.ssh/authorized_keys", "cert-authority "+w.public, 0o600)
 		}, false},
@@ -676,5 +682,20 @@ func TestHostKeysAreStable(t *testing.T) {
 	}
 	if Announce(other) == first {
 		t.Error("another instance has the same keys")
+	}
+}
+
+func TestPermitOpen(t *testing.T) {
+	w := newWorld(t, Limits{})
+	w.write("/home/ec2-user/.ssh/authorized_keys", `permitopen="there:7",permitopen="[::1]:*" `+w.public, 0o600)
+	c := w.mustLogin("ec2-user")
+	for to, ok := range map[string]bool{"there:7": true, "there:8": false, "elsewhere:7": false, "[::1]:9": true} {
+		conn, err := c.Dial("tcp", to)
+		if prohibited := err != nil && strings.Contains(err.Error(), "administratively prohibited"); prohibited == ok {
+			t.Errorf("%s: %v", to, err)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
 	}
 }

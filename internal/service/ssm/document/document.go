@@ -289,8 +289,6 @@ func (p *Parameter) value(name string, given []string) (any, error) {
 	for _, v := range given {
 		n := len([]rune(v))
 		switch {
-		case strings.Contains(v, "{{ssm") || strings.Contains(v, "{{ ssm"):
-			return nil, &UnsupportedError{"the reference to a parameter of Parameter Store in " + name}
 		case p.pattern != nil && !p.pattern.MatchString(v):
 			return nil, refuse("not matching " + strconv.Quote(p.AllowedPattern))
 		case p.MinChars != nil && n < *p.MinChars:

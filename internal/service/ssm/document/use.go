@@ -109,6 +109,8 @@ type Script struct {
 	// ExitOnFailure means that the following steps do not run if this one fails, and ExitOnSuccess that they do not run if
 	// it succeeds.
 	ExitOnFailure, ExitOnSuccess bool
+	// SucceedOnFailure means, besides ExitOnFailure, that the failed step counts as a success.
+	SucceedOnFailure bool
 }
 
 // MaxTimeout is the maximum of timeoutSeconds.
@@ -141,7 +143,8 @@ func (d *Document) Scripts(values map[string]any) ([]Script, error) {
 				return nil, &Error{"InvalidParameters", "the time-out " + strconv.Quote(t) + " is not a number of seconds between 1 and " + strconv.Itoa(MaxTimeout)}
 			}
 		}
-		s.ExitOnFailure = textOf(inputs["onFailure"]) == "exit" || textOf(inputs["onFailure"]) == "successAndExit"
+		s.SucceedOnFailure = textOf(inputs["onFailure"]) == "successAndExit"
+		s.ExitOnFailure = s.SucceedOnFailure || textOf(inputs["onFailure"]) == "exit"
 		s.ExitOnSuccess = textOf(inputs["onSuccess"]) == "exit"
 		out = append(out, s)
 	}
