@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	//lint:ignore SA1019 client-go's Upgrader has its types
 	"k8s.io/apimachinery/pkg/util/httpstream/spdy"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -72,7 +73,7 @@ func (p *process) portForward(f cmdutil.Factory, streams genericiooptions.IOStre
 		Run: func(cmd *cobra.Command, args []string) {
 			cmdutil.CheckErr(o.Complete(f, cmd, args))
 			cmdutil.CheckErr(o.Validate())
-			cmdutil.CheckErr(o.RunPortForward())
+			cmdutil.CheckErr(o.RunPortForwardContext(cmd.Context()))
 		},
 	}
 	cmdutil.AddPodRunningTimeoutFlag(cmd, patience)
