@@ -123,7 +123,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 		out.Nodes = append(out.Nodes, e)
 	}
 	out.Notes = append(out.Notes, x.clusterFaultNotes(account, region, cluster)...)
-	notes, err := x.cfg.EKS.VersionNotes(ctx, cluster)
+	notes, err := x.cfg.EKS.UpdateNotes(ctx, cluster)
 	if err != nil {
 		return out, err
 	}

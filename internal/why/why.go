@@ -73,8 +73,8 @@ type EKS interface {
 	DescribeNodegroup(ctx context.Context, in *awseks.DescribeNodegroupInput) (*awseks.DescribeNodegroupOutput, error)
 	// NodegroupLaunchIssue returns why the last launch of a node group failed, or nil if it did not fail.
 	NodegroupLaunchIssue(ctx context.Context, cluster, nodegroup string) (*ekstypes.Issue, error)
-	// VersionNotes returns why a change of a cluster's version has not succeeded, or would be refused.
-	VersionNotes(ctx context.Context, cluster string) ([]string, error)
+	// UpdateNotes returns why an update of a cluster has not succeeded, and why a change of its version would be refused.
+	UpdateNotes(ctx context.Context, cluster string) ([]string, error)
 	APIEndpoints(ctx context.Context, account, region string) ([]eks.APIEndpoint, error)
 	PodFacts(ctx context.Context, cluster, namespace, name string) (eks.PodFacts, error)
 	ServiceAccountIdentity(ctx context.Context, cluster, namespace, account string) (eks.ServiceAccountIdentity, error)

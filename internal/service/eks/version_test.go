@@ -161,7 +161,7 @@ func TestNodesTooOldForTheNextVersion(t *testing.T) {
 	_, err := w.toVersion(in)
 	wantError(t, err, "InvalidRequestException", "Nodegroups workers must be updated to match cluster version 1.35 before updating cluster version")
 
-	notes, err := w.svc.VersionNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+	notes, err := w.svc.UpdateNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
 	if err != nil || len(notes) == 0 || notes[0] != "an upgrade to Kubernetes 1.36 would be refused, even if forced: nodegroups workers are too old" {
 		t.Errorf("notes %q, %v", notes, err)
 	}
@@ -208,7 +208,7 @@ func TestVersionUpdateNeedsFreeAddresses(t *testing.T) {
 	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.35" {
 		t.Errorf("version %s after the failed update", *c.Version)
 	}
-	notes, err := w.svc.VersionNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+	notes, err := w.svc.UpdateNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
 	if err != nil || len(notes) != 2 || !strings.HasSuffix(notes[0], " failed: InsufficientFreeAddresses: "+text) ||
 		notes[1] != "an upgrade to Kubernetes 1.36 would be refused unless forced: Cluster health issues: "+text {
 		t.Errorf("notes %q, %v", notes, err)
@@ -334,6 +334,31 @@ func TestPlatformVersions(t *testing.T) {
 	defer w.planes.mu.Unlock()
 	if w.planes.replaced < 2 {
 		t.Errorf("the control plane was replaced %d times", w.planes.replaced)
+	}
+}
+
+// TestUpdateNotes: an update of any type that is in progress is explained.
+func TestUpdateNotes(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.timing.ClusterUpdating = time.Hour })
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	notes := func() []string {
+		t.Helper()
+		out, err := w.svc.UpdateNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if got := notes(); len(got) > 0 {
+		t.Errorf("notes of a new cluster: %q", got)
+	}
+	up, err := w.update(&awseks.UpdateClusterConfigInput{DeletionProtection: aws.Bool(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "the DeletionProtectionUpdate, requested at " + up.CreatedAt.UTC().Format(time.RFC3339) + ", is in progress"
+	if got := notes(); !slices.Equal(got, []string{want}) {
+		t.Errorf("notes %q, want %q", got, want)
 	}
 }
 

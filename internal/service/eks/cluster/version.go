@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -258,24 +259,34 @@ func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 	}
 }
 
-// VersionNotes explains why the last change of a cluster's version has not succeeded, and why the
-// next one would be refused.
-func (s *Service) VersionNotes(ctx context.Context, cluster string) ([]string, error) {
+// UpdateNotes explains which updates of a cluster are in progress, why the last one of a type has failed, and why the
+// next change of its version would be refused.
+func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, error) {
 	key, rec, err := s.Cluster(ctx, &cluster)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	if last := s.lastVersionUpdate(key); last != nil && last.Version != *rec.Cluster.Version {
+	for _, last := range s.lastUpdates(key) {
+		what := string(last.Update.Type)
+		if last.Version != "" {
+			if last.Version == *rec.Cluster.Version {
+				continue
+			}
+			what = "update to Kubernetes " + last.Version
+		}
 		at := last.Update.CreatedAt.Format(time.RFC3339)
 		switch last.Update.Status {
 		case ekstypes.UpdateStatusInProgress:
-			out = append(out, fmt.Sprintf("the update to Kubernetes %s, requested at %s, is in progress", last.Version, at))
+			out = append(out, fmt.Sprintf("the %s, requested at %s, is in progress", what, at))
 		case ekstypes.UpdateStatusFailed:
 			for _, e := range last.Update.Errors {
-				out = append(out, fmt.Sprintf("the update to Kubernetes %s, requested at %s, failed: %s: %s", last.Version, at, e.ErrorCode, aws.ToString(e.ErrorMessage)))
+				out = append(out, fmt.Sprintf("the %s, requested at %s, failed: %s: %s", what, at, e.ErrorCode, aws.ToString(e.ErrorMessage)))
 			}
 		}
+	}
+	if rec.PlatformTo != "" {
+		out = append(out, "AWS is moving the cluster to platform version "+rec.PlatformTo)
 	}
 	if base.Usable(rec) != nil {
 		return out, nil
@@ -284,8 +295,7 @@ func (s *Service) VersionNotes(ctx context.Context, cluster string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	number := eksversions.Number(*rec.Cluster.Version)
-	if next := fmt.Sprintf("1.%d", number+1); offered(next) {
+	if next := nextVersion(*rec.Cluster.Version); offered(next) {
 		if behind := ev.nodegroupsBehind(next); len(behind) > 0 {
 			out = append(out, fmt.Sprintf("an upgrade to Kubernetes %s would be refused, even if forced: nodegroups %s are too old", next, strings.Join(behind, ", ")))
 		}
@@ -299,15 +309,23 @@ func (s *Service) VersionNotes(ctx context.Context, cluster string) ([]string, e
 	return out, nil
 }
 
-// lastVersionUpdate returns the last update of a cluster's version, or nil.
-func (s *Service) lastVersionUpdate(key store.Key) *record.Update {
-	var last *record.Update
+// lastUpdates returns the last update of each kind of a cluster itself, oldest first. A rollback is of the same kind as an
+// upgrade.
+func (s *Service) lastUpdates(key store.Key) []*record.Update {
+	last := map[ekstypes.UpdateType]*record.Update{}
 	for _, i := range record.Updates.All(s.Store, key.AllBelow()) {
-		if i.Value.Version != "" && (last == nil || i.Value.Update.CreatedAt.After(*last.Update.CreatedAt)) {
-			last = &i.Value
+		up, kind := &i.Value, i.Value.Update.Type
+		if up.Nodegroup != "" || up.Addon != "" {
+			continue
+		}
+		if up.Version != "" {
+			kind = ekstypes.UpdateTypeVersionUpdate
+		}
+		if old := last[kind]; old == nil || up.Update.CreatedAt.After(*old.Update.CreatedAt) {
+			last[kind] = up
 		}
 	}
-	return last
+	return slices.SortedFunc(maps.Values(last), func(a, b *record.Update) int { return a.Update.CreatedAt.Compare(*b.Update.CreatedAt) })
 }
 
 // CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back. No cluster
