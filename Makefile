@@ -162,6 +162,10 @@ soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with f
 advice: build ## break 1,000 random worlds (DRYDOCK_WORLDS) and run what why prints; `make test` runs 100
 	DRYDOCK_WORLDS=$${DRYDOCK_WORLDS:-1000} $(GO) test -p 1 -count=1 -timeout 120m -run TestPrintedFixesHold -v ./internal/app ./test/soak
 
+.PHONY: packets
+packets: ## compare the verdicts on 500 random networks (DRYDOCK_WORLDS) with real connections; `make test` compares 20
+	DRYDOCK_WORLDS=$(or $(DRYDOCK_WORLDS),500) $(GO) test -count=1 -timeout 45m -v -run TestPacketsAgainstVerdicts ./internal/fabric
+
 # The race detector needs everything compiled again: about four CPU minutes without the packages left out. A package is
 # left out if its tests depend on the EC2 client, SSM's types or Kubernetes' API types.
 RACE_HEAVY = github.com/aws/aws-sdk-go-v2/service/ec2 github.com/aws/aws-sdk-go-v2/service/ssm/types k8s.io/apimachinery/pkg/apis/meta/v1

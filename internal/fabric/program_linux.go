@@ -205,6 +205,11 @@ func (p *program) fixed() {
 		p.rs.add("pre", protocolIs(unix.IPPROTO_ICMPV6), transport(reg(0), 0, 1),
 			&expr.Cmp{Op: expr.CmpOpGte, Register: reg(0), Data: []byte{133}}, &expr.Cmp{Op: expr.CmpOpLte, Register: reg(0), Data: []byte{137}}, accept)
 	}
+	multicast := netip.MustParsePrefix("224.0.0.0/4") // VPCs do not carry it
+	if p.f.v6 {
+		multicast = netip.MustParsePrefix("ff00::/8")
+	}
+	p.rs.add("pre", p.f.within(p.f.dst, multicast), drop)
 	p.rs.add("pre", &expr.Meta{Key: expr.MetaKeyIIF, Register: reg(0)}, by("ports", reg(0)))
 
 	for i := range reasons {
