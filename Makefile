@@ -23,15 +23,17 @@ build: ## build bin/drydock (the first build compiles Kubernetes: about six minu
 	@[ -x bin/drydock ] || echo "Building bin/drydock. The first build compiles Kubernetes and takes some minutes."
 	$(BUILD) -o bin/drydock ./cmd/drydock
 
-# The small static programs of nodes that run containers. runc needs a C compiler and libseccomp.a (Debian: gcc and
-# libseccomp-dev); LIBSECCOMP names a folder with an unpacked libseccomp-dev if it is not installed.
+# The small static programs of nodes that run containers. runc needs a C compiler and libseccomp.a. If libseccomp-dev is not
+# installed, Debian's package is downloaded and unpacked in bin, without installing it; LIBSECCOMP names another such folder.
 NODEARCH   = $(shell $(GO) env GOARCH)
 NODEBIN    = internal/machine/containers/nodebin/bin/linux-$(NODEARCH)
-LIBSECCOMP ?=
+LIBSECCOMP ?= $(if $(wildcard /usr/include/seccomp.h),,$(CURDIR)/bin/libseccomp)
 SECCOMPLIB = $(LIBSECCOMP)/usr/lib/$(shell gcc -dumpmachine 2>/dev/null)
 nodebin: ## build the programs of nodes that run containers, which the next build embeds (needs gcc and libseccomp-dev)
 	@command -v gcc > /dev/null || { echo "nodebin: NOT BUILT: there is no gcc: apt-get install gcc libc6-dev libseccomp-dev"; exit 1; }
 	@mkdir -p $(NODEBIN)
+	@[ -f $(LIBSECCOMP)/usr/include/seccomp.h ] || { mkdir -p $(LIBSECCOMP) && cd $(LIBSECCOMP) && apt-get download libseccomp-dev && dpkg -x libseccomp-dev_*.deb . ; } || \
+		{ echo "nodebin: NOT BUILT: there is no libseccomp.a: apt-get install libseccomp-dev"; exit 1; }
 	cd tools/nodebin/runc && CGO_ENABLED=1 GOOS=linux CGO_CFLAGS="-I$(LIBSECCOMP)/usr/include" CGO_LDFLAGS="-L$(SECCOMPLIB)" PKG_CONFIG_PATH=$(SECCOMPLIB)/pkgconfig \
 		$(GO) build -tags 'seccomp netgo osusergo' -ldflags '-s -w -linkmode external -extldflags -static -X main.version=1.5.2' -o $(CURDIR)/$(NODEBIN)/runc github.com/opencontainers/runc
 	GOOS=linux $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim

@@ -28,7 +28,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/machine"
 	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
-	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
@@ -240,7 +239,7 @@ const RuntimeTag = "drydock:runtime"
 func (m *Machines) chooseRuntime(in machine.Instance) string {
 	name := cmp.Or(in.Tags[RuntimeTag], m.cfg.NodeRuntime, m.kubelets.Name())
 	if name == "auto" {
-		if probe.Run().Available && len(nodebin.Missing()) == 0 {
+		if probe.Run().Available {
 			return m.boxes.Name()
 		}
 		return m.kubelets.Name()

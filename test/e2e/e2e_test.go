@@ -24,6 +24,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -50,12 +51,14 @@ func TestScripts(t *testing.T) {
 			"editdata":   editData,
 			"startetcd":  startEtcd,
 			"etcdkeys":   etcdKeys,
+			"webimage":   webImage,
 		},
 	})
 }
 
 // condition adds [clients:a,b]: all these programs are there. Under
 // REQUIRE_CLIENTS=1 a missing one is an error. [mounts]: mount namespaces are permitted.
+// [containers]: nodes can run containers; under REQUIRE_CLIENTS=1 it is an error if they cannot.
 // [cdk]: CDK's program is installed, and its library beside it.
 func condition(cond string) (bool, error) {
 	if cond == "cdk" {
@@ -67,6 +70,13 @@ func condition(cond string) (bool, error) {
 			_, err = os.Stat(filepath.Join(program, "../../../aws-cdk-lib"))
 		}
 		return err == nil, nil
+	}
+	if cond == "containers" {
+		r := probe.Run()
+		if !r.Available && os.Getenv("REQUIRE_CLIENTS") == "1" {
+			return false, fmt.Errorf("nodes cannot run containers: %s (REQUIRE_CLIENTS=1)", r.Why())
+		}
+		return r.Available, nil
 	}
 	if cond == "mounts" {
 		return exec.Command("unshare", "--mount", "true").Run() == nil || exec.Command("unshare", "--user", "--mount", "true").Run() == nil, nil

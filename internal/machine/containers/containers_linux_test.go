@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +19,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
-	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
 	"github.com/drydock-dev/drydock/internal/testkit/testlog"
@@ -44,14 +44,8 @@ func (g idle) Report(_ context.Context, e machine.Event) {
 
 func needContainers(t *testing.T) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		needs.Missing(t, "root")
-	}
 	if r := probe.Run(); !r.Available {
 		needs.Missing(t, "%s", r.Why())
-	}
-	if m := nodebin.Missing(); len(m) > 0 {
-		needs.Missing(t, "%s (make nodebin)", strings.Join(m, ", "))
 	}
 }
 
@@ -172,4 +166,84 @@ func TestMachinesAreComputersOfTheirOwn(t *testing.T) {
 	if _, err := machine.Run(t.Context(), b, machine.Command{Args: []string{"true"}}); !errors.Is(err, machine.ErrOff) {
 		t.Errorf("running a program on a machine that is off: %v", err)
 	}
+}
+
+// The host dies, as with the daemon: nothing of the machines stays, and they boot again with their disks.
+func TestMachinesDieWithTheirHost(t *testing.T) {
+	needContainers(t)
+	dir := t.TempDir()
+	r := newRuntime(t, dir)
+	m := start(t, r, instance("i-a", "10.0.0.11"))
+	run(t, m, "sh", "-c", "echo kept > /var/lib/note")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	mark := "drydock-test-" + filepath.Base(dir)
+	if _, err := m.Exec(ctx, machine.Command{Args: []string{"sh", "-c", "sleep 1000; : " + mark}}); err != nil {
+		t.Fatal(err)
+	}
+	var below []int // the sleeping program and its shell, as this machine sees them
+	eventually(t, func() error {
+		if below = processes(t, mark); len(below) == 0 {
+			return errors.New("the program does not run")
+		}
+		return nil
+	})
+	for _, pid := range processes(t, "be-child\x00"+inside.HostMode) {
+		if parent(t, pid) == os.Getpid() {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, func() error {
+		if left := processes(t, mark); len(left) > 0 {
+			return fmt.Errorf("processes %v still run", left)
+		}
+		return nil
+	})
+	eventually(t, func() error {
+		var out bytes.Buffer
+		_, err := machine.Run(t.Context(), m, machine.Command{Args: []string{"cat", "/var/lib/note"}, Stdout: &out})
+		if err == nil && out.String() != "kept\n" {
+			err = fmt.Errorf("the disk has %q", &out)
+		}
+		return err
+	})
+}
+
+// processes returns the processes of this machine whose command line contains a text.
+func processes(t *testing.T, text string) []int {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []int
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil || !bytes.Contains(b, []byte(text)) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(f)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, pid)
+	}
+	return out
+}
+
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0 // it has ended
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	f := strings.Fields(rest)
+	ppid, err := strconv.Atoi(f[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ppid
 }

@@ -37,9 +37,6 @@ func (r *Runtime) startHost() error {
 	if !report.Available {
 		return fmt.Errorf("this machine cannot run containers: %s; see drydock doctor containers", report.Why())
 	}
-	if os.Geteuid() != 0 {
-		return errors.New("machines that run containers need a daemon that runs as root")
-	}
 	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
 		return err
 	}

@@ -18,6 +18,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
 )
 
 // IDs is how many user and group IDs the machines' user namespace needs: those of all users that images may name.
@@ -30,11 +32,26 @@ func Run() Report {
 	if err != nil {
 		return newReport([]Check{{Proc, Missing, err.Error(), "sudo mount -t proc proc /proc"}})
 	}
-	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root)})
+	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root)})
 }
 
 // oldest is the first kernel that mounts overlay file systems in user namespaces.
 var oldest = [2]int{5, 11}
+
+// programs looks for what this build embeds.
+func programs() Check {
+	if missing := nodebin.Missing(); len(missing) > 0 {
+		return Check{Programs, Missing, "this build has no " + strings.Join(missing, ", "), "sudo apt-get install -y gcc libc6-dev libseccomp-dev && make nodebin build"}
+	}
+	return Check{Programs, OK, "embedded", ""}
+}
+
+func privileges(root bool) Check {
+	if root {
+		return Check{Root, OK, "the daemon may run as root", ""}
+	}
+	return Check{Root, Missing, "machines that run containers need a daemon that runs as root, for now", "sudo drydock up"}
+}
 
 func kernel() Check {
 	var u unix.Utsname

@@ -1,0 +1,39 @@
+// Web is what the image of the container tests runs: a server, or a client of one, or what its arguments say.
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	switch {
+	case len(args) == 2 && args[0] == "get":
+		res, err := http.Get(args[1])
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		_, err = io.Copy(os.Stdout, res.Body)
+		return err
+	case len(args) > 0:
+		_, err := fmt.Println("you said", strings.Join(args, " "))
+		return err
+	}
+	fmt.Println("serving")
+	name, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	return http.ListenAndServe(":8080", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello from", name) }))
+}
