@@ -11,6 +11,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
 )
 
+// socketName is the socket on which the host takes requests.
+const socketName = "host.sock"
+
 // await waits until the host runs.
 func (r *Runtime) await(ctx context.Context) (*hostRun, error) {
 	for {

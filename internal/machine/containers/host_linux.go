@@ -26,8 +26,6 @@ import (
 // conventions leave this range to nobody. https://systemd.io/UIDS-GIDS/
 const firstID = 0x70000000
 
-const socketName = "host.sock"
-
 // startHost starts the host if it does not run. r.mu is held.
 func (r *Runtime) startHost() error {
 	if r.host != nil {

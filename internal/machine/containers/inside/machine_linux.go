@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,6 +71,7 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // there may be many machines, which do little from now on
 	go reap()
 	go serve(l.(*net.UnixListener), b.handle)
 	fmt.Printf("[%12.6f] Drydock: %s is up with address %s\n", time.Since(began).Seconds(), b.cfg.Hostname, b.cfg.Address)
@@ -294,7 +296,7 @@ func (b *box) start(p Program) error {
 	}
 	b.programs[p.Mode] = childproc.Supervise(context.Background(), childproc.Spec{
 		Mode: p.Mode, Executable: "/opt/drydock/drydock", Dir: "/", Config: func() ([]byte, error) { return p.Config, nil },
-		Env: append([]string{"GOGC=60", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1))}, environment...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
+		Env: append([]string{"GOGC=40", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1))}, environment...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
 	})
 	return nil
 }

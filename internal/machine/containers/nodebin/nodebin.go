@@ -47,22 +47,29 @@ func Missing() []string {
 
 // Open returns a program.
 func Open(name string) ([]byte, error) {
-	b, err := embedded.ReadFile(path.Join(dir(), name+".gz"))
+	var b bytes.Buffer
+	err := expand(&b, name)
+	return b.Bytes(), err
+}
+
+// expand writes a program. Gzip's checksum protects it.
+func expand(to io.Writer, name string) error {
+	f, err := embedded.Open(path.Join(dir(), name+".gz"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this build of Drydock has no %s: make nodebin build", name)
+		return fmt.Errorf("this build of Drydock has no %s: make nodebin build", name)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err == nil {
+		_, err = io.Copy(to, z)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("embedded %s: %w", name, err)
+		return fmt.Errorf("embedded %s: %w", name, err)
 	}
-	out, err := io.ReadAll(z) // gzip's checksum protects it
-	if err != nil {
-		return nil, fmt.Errorf("embedded %s: %w", name, err)
-	}
-	return out, nil
+	return nil
 }
 
 // Extract writes all programs into a folder.
@@ -74,11 +81,11 @@ func Extract(to string) error {
 		return err
 	}
 	for _, name := range []string{Runc, Shim, Nodetool} {
-		b, err := Open(name)
+		f, err := os.OpenFile(filepath.Join(to, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(to, name), b, 0o755); err != nil {
+		if err := errors.Join(expand(f, name), f.Close()); err != nil {
 			return err
 		}
 	}
