@@ -17,10 +17,7 @@ type ruleset struct {
 	sets   map[string]*set
 }
 
-type chain struct {
-	hook  *nftables.ChainHook // of the base chain
-	rules [][]expr.Any
-}
+type chain struct{ rules [][]expr.Any }
 
 type set struct {
 	nftables.Set

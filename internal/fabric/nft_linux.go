@@ -81,7 +81,14 @@ func (w *writer) prepare(f *family, next *ruleset) error {
 		w.conn.AddTable(f.table) // so that it can be deleted
 		w.conn.DelTable(f.table)
 		w.conn.AddTable(f.table)
+		// From the beginning, what no rule accepts is dropped. The rules follow in the last transaction.
+		policy := nftables.ChainPolicyDrop
+		w.conn.AddChain(&nftables.Chain{
+			Name: "pre", Table: f.table, Type: nftables.ChainTypeFilter, Hooknum: nftables.ChainHookPrerouting,
+			Priority: nftables.ChainPriorityRaw, Policy: &policy,
+		})
 		old = newRuleset()
+		old.add("pre")
 		w.current[f] = old
 	}
 	var sets, chains []string
@@ -103,12 +110,7 @@ func (w *writer) prepare(f *family, next *ruleset) error {
 			continue
 		}
 		chains = append(chains, name)
-		c := &nftables.Chain{Name: name, Table: f.table}
-		if hook := next.chains[name].hook; hook != nil {
-			policy := nftables.ChainPolicyDrop
-			c.Type, c.Hooknum, c.Priority, c.Policy = nftables.ChainTypeFilter, hook, nftables.ChainPriorityRaw, &policy
-		}
-		w.conn.AddChain(c)
+		w.conn.AddChain(&nftables.Chain{Name: name, Table: f.table})
 		if err := w.more(1); err != nil {
 			return err
 		}
@@ -119,11 +121,8 @@ func (w *writer) prepare(f *family, next *ruleset) error {
 		}
 	}
 	for _, name := range sets {
-		// What comes from devices is not judged before everything is ready.
-		if name != "ports" {
-			if err := w.elements(f, name, nil, next.sets[name], true); err != nil {
-				return err
-			}
+		if err := w.elements(f, name, nil, next.sets[name], true); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -187,12 +186,10 @@ func has[V any](m map[string]V, k string) bool { _, ok := m[k]; return ok }
 func (w *writer) change(f *family, next *ruleset) error {
 	old := w.current[f]
 	for _, name := range slices.Sorted(maps.Keys(next.sets)) {
-		was := old.sets[name]
-		if was == nil && name != "ports" {
-			continue
-		}
-		if err := w.elements(f, name, was, next.sets[name], false); err != nil {
-			return err
+		if was := old.sets[name]; was != nil {
+			if err := w.elements(f, name, was, next.sets[name], false); err != nil {
+				return err
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.chains)) {

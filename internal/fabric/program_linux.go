@@ -200,7 +200,6 @@ func (p *program) fixed() {
 		}
 	}
 
-	p.rs.chains["pre"] = &chain{hook: nftables.ChainHookPrerouting}
 	if p.f.v6 { // neighbour discovery
 		p.rs.add("pre", protocolIs(unix.IPPROTO_ICMPV6), transport(reg(0), 0, 1),
 			&expr.Cmp{Op: expr.CmpOpGte, Register: reg(0), Data: []byte{133}}, &expr.Cmp{Op: expr.CmpOpLte, Register: reg(0), Data: []byte{137}}, accept)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -33,6 +34,7 @@ type lab struct {
 	testing.TB
 	*Fabric
 	hosts map[string]*namespace
+	pods  map[string][]netlink.Route // in hosts
 }
 
 var testPorts = []uint16{22, 443, 1024, 50000}
@@ -46,7 +48,7 @@ func newLab(t testing.TB) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{TB: t, Fabric: f, hosts: map[string]*namespace{}}
+	l := &lab{TB: t, Fabric: f, hosts: map[string]*namespace{}, pods: map[string][]netlink.Route{}}
 	t.Cleanup(func() {
 		for _, ns := range l.hosts {
 			ns.close()
@@ -139,6 +141,11 @@ func (l *lab) build(s *reach.Snapshot) {
 			l.Fatal(err)
 		}
 	}
+	for _, e := range st.Interfaces {
+		if ns := l.hosts[e.ID]; ns != nil {
+			l.answer(e, ns)
+		}
+	}
 	for _, name := range []string{"track", "dropped", "inbound", "outbound"} {
 		for _, f := range families {
 			if l.nft.current[f].sets[name] != nil {
@@ -149,6 +156,32 @@ func (l *lab) build(s *reach.Snapshot) {
 	if err := l.nft.flush(); err != nil {
 		l.Fatal(err)
 	}
+}
+
+// answer makes a host accept packets to the addresses for its pods.
+func (l *lab) answer(e Interface, ns *namespace) {
+	for _, r := range l.pods[e.ID] {
+		if err := ns.nl.RouteDel(&r); err != nil {
+			l.Fatal(err)
+		}
+	}
+	var routes []netlink.Route
+	add := func(p netip.Prefix) {
+		r := netlink.Route{LinkIndex: 1, Dst: ipNet(p), Table: unix.RT_TABLE_LOCAL, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST}
+		if err := ns.nl.RouteReplace(&r); err != nil {
+			l.Fatal(err)
+		}
+		routes = append(routes, r)
+	}
+	for _, p := range e.Prefixes {
+		add(p)
+	}
+	for _, a := range e.Addresses {
+		if own, _ := e.primary(false); a.Private.Is4() && a.Private != own {
+			add(netip.PrefixFrom(a.Private, 32))
+		}
+	}
+	l.pods[e.ID] = routes
 }
 
 // A question is a flow with its verdict and what happened.
@@ -257,7 +290,7 @@ func ask(r *rand.Rand, w *reachtest.World, seed uint64, count int) []*question {
 			q.from = reachtest.Pick(r, w.Sources...)
 			e := w.Get(q.from).(*reach.Interface)
 			own, ok := st.find(q.from).primary(dst.Is6())
-			if !e.Attached || !ok || own == dst {
+			if mine := st.find(q.from); !e.Attached || !ok || inAny(mine.Prefixes, dst) || slices.ContainsFunc(mine.Addresses, func(a Address) bool { return a.Private == dst }) {
 				continue // there is no machine that could send this, or it never leaves the machine
 			}
 			client, q.flow.From = own, reach.At(q.from)
@@ -274,6 +307,9 @@ func ask(r *rand.Rand, w *reachtest.World, seed uint64, count int) []*question {
 			q.flow.Port = 0
 		}
 		q.verdict = w.Check(q.flow)
+		if q.flow.Protocol == reach.UDP && dst.Is4() && slices.Contains(reachtest.PodHosts, dst.As4()[3]) {
+			continue // the machine answers a datagram from its primary address
+		}
 		if skip(w, q) || !q.verdict.Reachable && denied == count/2 {
 			continue
 		}

@@ -220,7 +220,7 @@ func has(e *reach.Interface, a netip.Addr) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(e.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 func isPublic(a netip.Addr) bool {

@@ -61,7 +61,7 @@ func compare(t testing.TB, seed uint64, questions int, seen map[string]int) (rea
 
 func TestAgainstOracle(t *testing.T) {
 	reachable, asked, seen := 0, 0, map[string]int{}
-	for seed := range uint64(1500) {
+	for seed := range uint64(2000) {
 		reachable += compare(t, seed, 12, seen)
 		asked += 12
 	}

@@ -20,7 +20,8 @@ type World struct {
 // A maker builds random networks from few values, so that they interact.
 type maker struct {
 	*rand.Rand
-	d *reach.Draft
+	pods *rand.Rand
+	d    *reach.Draft
 	// destinations are addresses worth sending to, sources interfaces worth
 	// sending from.
 	destinations []netip.Addr
@@ -175,6 +176,9 @@ func (m *maker) vpc(n int) {
 	}
 }
 
+// PodHosts are the last bytes of addresses for pods: a secondary one, and one of a delegated prefix.
+var PodHosts = []byte{20, 70}
+
 func (m *maker) machine(n, i int, vpc, subnet, zone, letter string) {
 	id := fmt.Sprintf("%d%d%s", n, i, letter)
 	host := map[string]int{"a": 10, "b": 11}[letter]
@@ -195,6 +199,20 @@ func (m *maker) machine(n, i int, vpc, subnet, zone, letter string) {
 		e.Instance = "i-" + id
 		m.d.Put(&reach.Instance{ID: e.Instance, State: pick(m, "running", "running", "running", "running", "running", "running", "running", "pending", "", "stopped")})
 	}
+	pods := m.pods
+	if letter == "a" && pods.IntN(10) < 4 {
+		pod := reach.Address{Private: ip(fmt.Sprintf("10.%d.%d.20", n, i))}
+		if pods.IntN(10) < 3 {
+			pod.Public = ip(fmt.Sprintf("54.%d.%d.20", n, i))
+			m.destinations = append(m.destinations, pod.Public)
+		}
+		e.Addresses = append(e.Addresses, pod)
+		m.destinations = append(m.destinations, pod.Private)
+	}
+	if letter == "b" && pods.IntN(10) < 4 {
+		e.Prefixes = cidrs(fmt.Sprintf("10.%d.%d.64/28", n, i))
+		m.destinations = append(m.destinations, ip(fmt.Sprintf("10.%d.%d.70", n, i)))
+	}
 	e.NoSourceDestCheck = letter == "b" && m.likely(7)
 	m.d.Put(e)
 	m.sources = append(m.sources, e.ID)
@@ -203,7 +221,7 @@ func (m *maker) machine(n, i int, vpc, subnet, zone, letter string) {
 
 // Random returns the network of a seed.
 func Random(seed uint64) *World {
-	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), d: reach.New("us-east-1").Edit()}
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), pods: rand.New(rand.NewPCG(seed, 11)), d: reach.New("us-east-1").Edit()}
 	m.d.Put(&reach.PrefixList{ID: "pl-s3", CIDRs: cidrs("3.5.0.0/22")})
 	m.d.Put(&reach.PrefixList{ID: "pl-own", CIDRs: cidrs("10.0.1.0/24", "203.0.113.0/24")})
 	vpcs := 1 + m.IntN(3)
