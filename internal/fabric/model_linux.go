@@ -55,7 +55,7 @@ type family struct {
 	table            *nftables.Table
 	length, src, dst uint32 // of addresses in the header
 	icmp             uint32
-	echo             []byte
+	echo             []byte // types of replies and requests
 	address          nftables.SetDatatype
 }
 
@@ -66,7 +66,7 @@ var families = []*family{
 	},
 	{
 		v6: true, table: &nftables.Table{Name: "drydock", Family: nftables.TableFamilyIPv6},
-		length: 16, src: 8, dst: 24, icmp: unix.IPPROTO_ICMPV6, echo: []byte{128, 129}, address: nftables.TypeIP6Addr,
+		length: 16, src: 8, dst: 24, icmp: unix.IPPROTO_ICMPV6, echo: []byte{129, 128}, address: nftables.TypeIP6Addr,
 	},
 }
 

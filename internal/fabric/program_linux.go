@@ -123,14 +123,22 @@ func (p *program) key(mark []expr.Any, reversed bool, kind int) []expr.Any {
 		return append(out, transport(sport, x, 2), transport(dport, y, 2))
 	case kindEcho:
 		return append(out, transport(sport, 4, 2), transport(dport, 4, 2))
+	case kindRequest, kindReply:
+		// As if the requester had the identifier as its port, and the other end none.
+		if (kind == kindReply) != reversed {
+			sport, dport = dport, sport
+		}
+		return append(out, transport(sport, 4, 2), value(dport, u32(0)))
 	}
 	return append(out, value(sport, u32(0)), value(dport, u32(0)))
 }
 
-// What the ports of a connection are: ports, the identifier of an echo, nothing.
+// What the ports of a connection are: ports, the identifier of an echo in both places, or in the requester's, nothing.
 const (
 	kindPorts = iota
 	kindEcho
+	kindRequest
+	kindReply
 	kindOther
 )
 
@@ -139,7 +147,9 @@ func (p *program) kinds(name string, add func(match []expr.Any, kind int, timeou
 	add(protocolIs(unix.IPPROTO_TCP), kindPorts, trackTimeouts[unix.IPPROTO_TCP])
 	add(protocolIs(unix.IPPROTO_UDP), kindPorts, trackTimeouts[unix.IPPROTO_UDP])
 	p.rs.add(name, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg(0)}, in("ported", reg(0)), back)
-	add(rule(protocolIs(p.f.icmp), transport(reg(0), 0, 1), in("echo", reg(0))), kindEcho, trackTimeouts[0])
+	for i, kind := range []int{kindReply, kindRequest} {
+		add(rule(protocolIs(p.f.icmp), transport(reg(0), 0, 1), &expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: p.f.echo[i : i+1]}), kind, trackTimeouts[0])
+	}
 	p.rs.add(name, protocolIs(p.f.icmp), transport(reg(0), 0, 1), in("echo", reg(0)), back)
 	add(nil, kindOther, trackTimeouts[0])
 }

@@ -285,6 +285,9 @@ func ask(r *rand.Rand, w *reachtest.World, seed uint64, count int) []*question {
 			q.flow.Protocol = reach.ICMPv6
 		}
 		port := uint16(32768 + (int(seed)*count+len(out))%28000)
+		if slices.Contains(testPorts, port) {
+			port-- // something listens there
+		}
 		client := reach.Client
 		if r.IntN(10) < 8 {
 			q.from = reachtest.Pick(r, w.Sources...)
