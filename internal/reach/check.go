@@ -114,7 +114,7 @@ func (w *walk) start(f Endpoint) (start, bool) {
 	case *ConnectEndpoint:
 		e, ok := get[*Interface](w.s, r.Interface)
 		h := Hop{Kind: KindConnectEndpoint, ID: r.ID, VPC: r.VPC, Subnet: r.Subnet}
-		if !ok || r.State != "" && r.State != "create-complete" {
+		if !ok || r.State != "" && r.State != "create-complete" && r.State != "update-complete" {
 			w.deny(h, Explanation{Code: CodeBadState, State: r.State}, "%s is %s", r.ID, r.State)
 			return start{}, false
 		}

@@ -233,7 +233,7 @@ type VPCEndpoint struct {
 // A ConnectEndpoint is an EC2 Instance Connect endpoint.
 type ConnectEndpoint struct {
 	ID, Name, VPC, Subnet string
-	State                 string // create-complete, …
+	State                 string // create-complete, update-complete, …
 	Interface             string
 	PreserveClientIP      bool
 }

@@ -71,6 +71,7 @@ func networkDryRuns(t *testing.T, w *world) map[string]any {
 		"ModifyVpcEndpoint":                          &awsec2.ModifyVpcEndpointInput{VpcEndpointId: endpoint, ResetPolicy: aws.Bool(true)},
 		"DeleteVpcEndpoints":                         &awsec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{*endpoint}},
 		"CreateInstanceConnectEndpoint":              &awsec2.CreateInstanceConnectEndpointInput{SubnetId: aws.String(w.defaultSubnet(t))},
+		"ModifyInstanceConnectEndpoint":              &awsec2.ModifyInstanceConnectEndpointInput{InstanceConnectEndpointId: eice},
 		"DeleteInstanceConnectEndpoint":              &awsec2.DeleteInstanceConnectEndpointInput{InstanceConnectEndpointId: eice},
 		"CreateManagedPrefixList":                    &awsec2.CreateManagedPrefixListInput{PrefixListName: aws.String("m"), AddressFamily: aws.String("IPv4"), MaxEntries: aws.Int32(5)},
 		"ModifyManagedPrefixList":                    &awsec2.ModifyManagedPrefixListInput{PrefixListId: list, PrefixListName: aws.String("n")},

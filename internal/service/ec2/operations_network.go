@@ -87,6 +87,7 @@ func networkOperations() []awsapi.Operation {
 		{Name: "DescribeVpcEndpoints", Members: "VpcEndpointIds" + paged},
 		{Name: "DescribeVpcEndpointServices", Members: "ServiceNames" + paged},
 		{Name: "CreateInstanceConnectEndpoint", Members: "ClientToken DryRun PreserveClientIp SecurityGroupIds SubnetId TagSpecifications"},
+		{Name: "ModifyInstanceConnectEndpoint", Members: "DryRun InstanceConnectEndpointId PreserveClientIp SecurityGroupIds"},
 		{Name: "DeleteInstanceConnectEndpoint", Members: "DryRun InstanceConnectEndpointId"},
 		{Name: "DescribeInstanceConnectEndpoints", Members: "InstanceConnectEndpointIds" + paged},
 		// Prefix lists and flow logs.

@@ -24,6 +24,7 @@ const (
 	connectCreating = "create-in-progress"
 	connectComplete = "create-complete"
 	connectDeleting = "delete-in-progress"
+	connectUpdated  = "update-complete"
 )
 
 // These quotas are not adjustable.
@@ -75,6 +76,39 @@ func (s *Service) CreateInstanceConnectEndpoint(ctx context.Context, in *awsec2.
 		return nil
 	})
 	return &awsec2.CreateInstanceConnectEndpointOutput{InstanceConnectEndpoint: new(e.SDK(sc)), ClientToken: in.ClientToken}, err
+}
+
+// ModifyInstanceConnectEndpoint changes an endpoint's security groups and client IP preservation, at once.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyInstanceConnectEndpoint.html
+func (s *Service) ModifyInstanceConnectEndpoint(ctx context.Context, in *awsec2.ModifyInstanceConnectEndpointInput) (*awsec2.ModifyInstanceConnectEndpointOutput, error) {
+	sc := resource.ScopeOf(ctx)
+	_, err := resource.Change(ctx, s.Core, record.ConnectEndpoints, in.DryRun, in.InstanceConnectEndpointId, func(tx *store.Tx, e *record.ConnectEndpoint) error {
+		if e.State != connectComplete && e.State != connectUpdated {
+			return ec2err.New("IncorrectState", "The EC2 Instance Connect Endpoint %s is in the state %s.", e.ID, e.State) // from memory
+		}
+		if in.PreserveClientIp != nil {
+			e.PreserveClientIP = *in.PreserveClientIp
+		}
+		if len(in.SecurityGroupIds) > 0 {
+			groups, err := eni.ResolveGroups(tx, sc, e.VPCID, in.SecurityGroupIds)
+			if err != nil {
+				return err
+			}
+			e.GroupIDs = groups
+			for _, id := range e.InterfaceIDs {
+				err := record.NetworkInterfaces.Update(tx, sc.Key(id), func(ifc *record.NetworkInterface) error {
+					ifc.Groups = groups
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+		}
+		e.State, e.Since = connectUpdated, s.Now()
+		return nil
+	})
+	return &awsec2.ModifyInstanceConnectEndpointOutput{Return: new(err == nil)}, err
 }
 
 // DeleteInstanceConnectEndpoint deletes an endpoint.
