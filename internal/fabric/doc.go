@@ -26,7 +26,5 @@
 //     DNS belong to whoever listens behind Fabric.ListenOutside and on managed interfaces.
 //   - A fault that silences a VPC's DNS server or the metadata service is up to whoever serves them.
 //   - An EC2 Instance Connect endpoint is an interface like others; it cannot preserve client addresses.
-//   - A packet that a route sends to an instance whose own address is the destination arrives there; reach takes the
-//     instance to forward it to itself.
 //   - An instance that is a NAT instance in reach must translate addresses itself.
 package fabric

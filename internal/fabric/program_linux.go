@@ -609,7 +609,9 @@ func (p *program) iface(e *Interface) {
 		p.rs.add(through, setMark(srcMask|flagLost, dstBits(n)))
 		p.arrive(through, e, n)
 	default:
-		p.rs.add(through, dropAs(Spoofed))
+		p.rs.add(through, p.f.at(n, p.f.dst), notIn("own", reg(0)), dropAs(Spoofed))
+		p.rs.add(through, setMark(srcMask|flagLost, dstBits(n)))
+		p.arrive(through, e, vn)
 	}
 	p.filters(e)
 }

@@ -61,6 +61,7 @@ func TestComponents(t *testing.T) {
 	}{
 		{"a forwarder that only sees replies and may send them", forwarder(everythingOut("sgr-bo")), flow(web, app, 8080), ""},
 		{"a forwarder that only sees replies and may not send them", forwarder(), flow(web, app, 8080), "ENI_SG_RULES_MISMATCH"},
+		{"routed to an instance whose address it is", reroute(t, s, "rtb-pub", cidr("10.0.1.0/24"), "eni-app"), flow(web, reach.Addr(ip("10.0.1.10")), 9000), ""},
 		// Routes.
 		{"local route", s, flow(web, app, 8080), ""},
 		{"no route", reroute(t, s, "rtb-priv", anyone, ""), flow(app, world, 443), "NO_ROUTE_TO_DESTINATION"},

@@ -408,6 +408,10 @@ func (w *walk) middlebox(e *Interface, from *Subnet, p packet) {
 	if sn, ok := get[*Subnet](w.s, e.Subnet); ok && e.Subnet != from.ID {
 		p = w.acl(sn, false, p)
 	}
+	if _, own := e.find(p.dst); own { // it is there, whoever routed it
+		w.arrive(e, p)
+		return
+	}
 	if w.severed(e) {
 		return
 	}

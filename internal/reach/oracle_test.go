@@ -314,6 +314,12 @@ func (o *oracle) send(m *memory, e *reach.Interface, p probe) *arrival {
 		return &arrival{place: "endpoint", p: p}
 	}
 	if box, ok := byID(o.enis, target); ok {
+		if box.VPC == e.VPC && box.Attached && box.Instance != "" && has(box, p.dst) {
+			if box.Subnet != e.Subnet && !o.acl(box.Subnet, false, p) {
+				return nil
+			}
+			return o.arrive(m, box, p)
+		}
 		if box.VPC != e.VPC || !box.Attached || box.Instance == "" || !o.on(box) || !box.NoSourceDestCheck {
 			return nil
 		}
