@@ -13,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/acm"
+	"github.com/drydock-dev/drydock/internal/service/arczonalshift"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
@@ -55,6 +56,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(nil), elb.New(elbnet.Config{Store: st}).Module(),
 		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), logs.New(logs.Config{Store: st}).Module(), ecr.New(ecr.Config{Store: st}).Module(), ecrpublic.New(ecrpublic.Config{Store: st}).Module(), route53.New(route53.Config{Store: st}).Module(), eventbridge.New(eventbridge.Config{Store: st}).Module(), cloudtrail.New(cloudtrail.Config{Store: st}).Module(),
 		sqs.New(sqs.Config{Store: st}).Module(), acm.New(acm.Config{Store: st}).Module(), secretsmanager.New(secretsmanager.Config{Store: st}).Module(), sns.New(sns.Config{Store: st}).Module(),
+		arczonalshift.New(arczonalshift.Config{Store: st, Resources: func(string, string) []arczonalshift.Resource { return nil }}).Module(),
 	} {
 		a.Register(m.Service.Name, m.Resolver)
 	}

@@ -166,6 +166,16 @@ docker's daemon connects by itself, so it needs the second name. ECR differs fro
 // ofZones returns the page's section on Route 53.
 func ofZones() string {
 	return `
+## Zonal shifts
+
+EKS clusters whose zonalShiftConfig is enabled can be shifted away from a zone; [a cluster's life](cluster-life.md) says what that does. Differences from AWS:
+
+- Load balancers and Auto Scaling groups are not registered: ListManagedResources has only clusters. The attribute ` + "`zonal_shift.config.enabled`" + ` of a load balancer is
+  stored and has no effect.
+- EndpointSlices keep the endpoints in the zone, and so do Services: EKS removes them. The in-cluster traffic of existing pods does not change.
+- A cluster counts as deployed in the zones of its own subnets and those of its node groups. Shifts are listed for 30 days after their end.
+- Error messages follow the API reference, because no answers of AWS were found.
+
 ## Hosted zones
 
 Records resolve for instances, pods and ` + "`drydock why reach`" + `: those of private zones in their VPCs, those of public zones everywhere. There is no DNS server: a

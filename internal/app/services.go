@@ -20,6 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awscall"
 	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
+	"github.com/drydock-dev/drydock/internal/catalog/regions"
 	"github.com/drydock-dev/drydock/internal/cli"
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/compute"
@@ -33,6 +34,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/fargate"
 	"github.com/drydock-dev/drydock/internal/podrun"
 	"github.com/drydock-dev/drydock/internal/service/acm"
+	"github.com/drydock-dev/drydock/internal/service/arczonalshift"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/cloudformation"
 	"github.com/drydock-dev/drydock/internal/service/cloudtrail"
@@ -107,6 +109,7 @@ type daemon struct {
 	kms     *kms.Service
 	eks     *eks.Service
 	eksAuth *eksauth.Service
+	shifts  *arczonalshift.Service
 	events  *eventbridge.Service
 	ecr     *ecr.Service
 	public  *ecrpublic.Service
@@ -141,6 +144,7 @@ var services = []entry{
 	{new(ec2.Service).AWS, func(d *daemon) module.Module { return d.ec2.Module(d.machines) }},
 	{new(ec2instanceconnect.Service).AWS, func(d *daemon) module.Module { return d.connect.Module(d.dialFromEndpoint) }},
 	{new(autoscaling.Service).AWS, func(d *daemon) module.Module { return d.scaling.Module() }},
+	{new(arczonalshift.Service).AWS, func(d *daemon) module.Module { return d.shifts.Module() }},
 	{new(elb.Service).AWS, func(d *daemon) module.Module { return d.elb.Module() }},
 	{new(elbv2.Service).AWS, func(d *daemon) module.Module { return d.elbv2.Module() }},
 	{new(iam.Service).AWS, func(d *daemon) module.Module { return d.iam.Module() }},
@@ -314,6 +318,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Log:    d.log,
 	})
 	d.kms = kms.New(kms.Config{Store: d.store, Allowed: d.authorizer.Allowed, PrincipalExists: identities{d.iam}.exists, Log: d.log})
+	d.shifts = arczonalshift.New(arczonalshift.Config{Store: d.store, Resources: d.managedResources})
 	asEKS := awscall.Under(eks.ServiceRole, d.server, clocks.RealClock{})
 	d.eks, err = eks.New(eks.Config{
 		Store:             d.store,
@@ -326,6 +331,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		AutoScaling:       groups{awscall.AutoScaling{API: asEKS}, d.scaling},
 		Keys:              clusterKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}},
 		Logs:              awscall.Logs{API: d.server},
+		ZonalShifts:       d.shifts,
 		VerifyPresigned:   d.verifyPresigned,
 		OwnHost:           d.ownHost,
 		EndpointURL:       d.info.URL,
@@ -414,6 +420,25 @@ func (d *daemon) register(context.Context) error {
 // usersOfCertificate returns the ARNs of the load balancers of both generations that use a certificate.
 func (d *daemon) usersOfCertificate(account, region, certificate string) []string {
 	return append(d.elb.UsersOfCertificate(account, region, certificate), d.elbv2.UsersOfCertificate(account, region, certificate)...)
+}
+
+// managedResources returns the resources that are registered for zonal shifts.
+func (d *daemon) managedResources(account, region string) []arczonalshift.Resource {
+	var out []arczonalshift.Resource
+	r, _ := regions.Lookup(region)
+	for _, c := range d.eks.Shiftable(account, region) {
+		out = append(out, arczonalshift.Resource{ARN: c.ARN, Name: c.Name, Created: c.Created, Tags: c.Tags, Zones: func(ctx context.Context) ([]string, error) {
+			names, err := c.Zones(ctx)
+			var zones []string
+			for _, name := range names {
+				if z, ok := r.Zone(name); ok {
+					zones = append(zones, z.ID)
+				}
+			}
+			return zones, err
+		}})
+	}
+	return out
 }
 
 // taggings returns what the Resource Groups Tagging API knows of all services.

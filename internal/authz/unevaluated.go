@@ -34,7 +34,8 @@ var InstanceKeys = []string{"aws:Ec2InstanceSourceVpc", "aws:Ec2InstanceSourcePr
 // storedKeys are the condition keys that services resolve from what they have stored or from the request, by IAM
 // prefix and without that prefix. A test in internal/app compares them with the services' keys.
 var storedKeys = map[string]string{
-	"acm": "certificateauthority certificatetransparencylogging domainnames export keyalgorithm validationmethod",
+	"acm":             "certificateauthority certificatetransparencylogging domainnames export keyalgorithm validationmethod",
+	"arc-zonal-shift": "resourceidentifier",
 	"ec2": `allocationid associatepublicipaddress authorizedservice authorizeduser availabilityzone availabilityzoneid
 		cpuoptionsamdsevsnp createaction dhcpoptionsid domain ebsoptimized encrypted imageid imagetype
 		instanceautorecovery instancebandwidthweighting instanceid instancemarkettype instancemetadatatags

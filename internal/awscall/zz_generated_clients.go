@@ -41,6 +41,16 @@ func (c AutoScaling) DescribeScalingActivities(ctx context.Context, in *awsautos
 	return awsapi.Do[awsautoscaling.DescribeScalingActivitiesOutput](ctx, c.API, in)
 }
 
+// ResumeProcesses calls the operation of that name.
+func (c AutoScaling) ResumeProcesses(ctx context.Context, in *awsautoscaling.ResumeProcessesInput) (*awsautoscaling.ResumeProcessesOutput, error) {
+	return awsapi.Do[awsautoscaling.ResumeProcessesOutput](ctx, c.API, in)
+}
+
+// SuspendProcesses calls the operation of that name.
+func (c AutoScaling) SuspendProcesses(ctx context.Context, in *awsautoscaling.SuspendProcessesInput) (*awsautoscaling.SuspendProcessesOutput, error) {
+	return awsapi.Do[awsautoscaling.SuspendProcessesOutput](ctx, c.API, in)
+}
+
 // TerminateInstanceInAutoScalingGroup calls the operation of that name.
 func (c AutoScaling) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error) {
 	return awsapi.Do[awsautoscaling.TerminateInstanceInAutoScalingGroupOutput](ctx, c.API, in)

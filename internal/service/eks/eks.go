@@ -88,6 +88,8 @@ type (
 	Config        = base.Config
 	Quotas        = base.Quotas
 	Keys          = base.Keys
+	ZonalShifts   = base.ZonalShifts
+	Shiftable     = nodegroup.Shiftable
 	Identity      = base.Identity
 	ControlPlanes = plane.ControlPlanes
 	PlaneRequest  = plane.Request
@@ -168,7 +170,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var outer errgroup.Group
 	outer.Go(func() error { s.sessions.Run(sessions, ready); return nil })
 	<-ready
-	err := reconcile.Run(ctx, s.clusters.Reconciler(), s.nodegroups.Reconciler(), s.profiles.Reconciler(), s.addons.Reconciler())
+	err := reconcile.Run(ctx, s.clusters.Reconciler(), s.nodegroups.Reconciler(), s.nodegroups.ShiftReconciler(), s.profiles.Reconciler(), s.addons.Reconciler())
 	endSessions()
 	return errors.Join(err, outer.Wait())
 }

@@ -819,6 +819,9 @@ func (e *fakeEC2) RunInstances(_ context.Context, in *awsec2.RunInstancesInput) 
 			PrivateDnsName: new(fmt.Sprintf("ip-172-31-%d-%d.ec2.internal", e.n/256, e.n%256)),
 			State:          &ec2types.InstanceState{Name: ec2types.InstanceStateNameRunning},
 		}
+		if n := slices.IndexFunc(e.subnets, func(s ec2types.Subnet) bool { return *s.SubnetId == text(in.SubnetId) }); n >= 0 {
+			i.Placement = &ec2types.Placement{AvailabilityZone: e.subnets[n].AvailabilityZone}
+		}
 		e.instances[id] = i
 		out.Instances = append(out.Instances, i)
 		if e.launched != nil && data != nil {
@@ -918,6 +921,9 @@ var nodeLabelsFlag = regexp.MustCompile(`--node-labels=([^\s"']*)`)
 // join creates the node for an instance with this user data.
 func join(cs *fake.Clientset, i ec2types.Instance, userData string) error {
 	labels := map[string]string{}
+	if i.Placement != nil {
+		labels[corev1.LabelTopologyZone] = *i.Placement.AvailabilityZone
+	}
 	if m := nodeLabelsFlag.FindStringSubmatch(userData); m != nil {
 		for _, pair := range strings.Split(m[1], ",") {
 			k, v, _ := strings.Cut(pair, "=")

@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/clock"
+	"github.com/drydock-dev/drydock/internal/service/arczonalshift"
 	"github.com/drydock-dev/drydock/internal/service/autoscaling"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -46,6 +47,7 @@ type world struct {
 	client    *awseks.Client
 	svc       *eks.Service
 	scaling   *autoscaling.Service
+	shifts    *arczonalshift.Service
 	asg       *awsautoscaling.Client
 	timing    clock.Timing
 	// fake is the services' clock, or nil for the real one. It advances while a test waits.
@@ -87,7 +89,7 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	}
 	w.server = testkit.NewServer(t, testkit.Config{Log: w.serverLog, Services: func(st *store.Store) []awsapi.Service {
 		w.svc = w.newService(st)
-		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS()}
+		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS(), w.shifts.AWS()}
 	}})
 	w.account = w.server.Account(t)
 	w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account), func(o *awseks.Options) { o.Retryer = aws.NopRetryer{} })
@@ -119,12 +121,13 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		c = w.fake
 	}
 	w.scaling = autoscaling.New(autoscaling.Config{Store: st, EC2: w.ec2, Instances: w.ec2, Clock: c, Log: testkit.Log(w)})
+	w.shifts = arczonalshift.New(arczonalshift.Config{Store: st, Resources: w.managedResources, Clock: c})
 	var keys eks.Keys = w.keys
 	if w.noKeys {
 		keys = nil
 	}
 	svc, err := eks.New(eks.Config{
-		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys, Logs: &w.logs,
+		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys, Logs: &w.logs, ZonalShifts: w.shifts,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,
 		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),

@@ -424,6 +424,7 @@ func sortedKeys[V any](m map[string]V) []string {
 
 // packageOf maps botocore's model names to package names in aws-sdk-go-v2, for the services where they differ.
 var packageOf = map[string]string{
+	"arc-zonal-shift":      "arczonalshift",
 	"elb":                  "elasticloadbalancing",
 	"elbv2":                "elasticloadbalancingv2",
 	"events":               "eventbridge",

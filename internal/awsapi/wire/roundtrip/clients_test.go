@@ -6,6 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/acm"
 	acmtypes "github.com/aws/aws-sdk-go-v2/service/acm/types"
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	"github.com/aws/aws-sdk-go-v2/service/cloudtrail"
@@ -38,6 +39,7 @@ import (
 // clients makes the SDK's client of a model.
 var clients = map[string]func(aws.Config) any{
 	"acm":                      func(c aws.Config) any { return acm.NewFromConfig(c) },
+	"arc-zonal-shift":          func(c aws.Config) any { return arczonalshift.NewFromConfig(c) },
 	"autoscaling":              func(c aws.Config) any { return autoscaling.NewFromConfig(c) },
 	"cloudformation":           func(c aws.Config) any { return cloudformation.NewFromConfig(c) },
 	"cloudtrail":               func(c aws.Config) any { return cloudtrail.NewFromConfig(c) },

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
@@ -81,6 +82,8 @@ type AutoScaling interface {
 	CreateAutoScalingGroup(context.Context, *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error)
 	UpdateAutoScalingGroup(context.Context, *awsautoscaling.UpdateAutoScalingGroupInput) (*awsautoscaling.UpdateAutoScalingGroupOutput, error)
 	DeleteAutoScalingGroup(context.Context, *awsautoscaling.DeleteAutoScalingGroupInput) (*awsautoscaling.DeleteAutoScalingGroupOutput, error)
+	SuspendProcesses(context.Context, *awsautoscaling.SuspendProcessesInput) (*awsautoscaling.SuspendProcessesOutput, error)
+	ResumeProcesses(context.Context, *awsautoscaling.ResumeProcessesInput) (*awsautoscaling.ResumeProcessesOutput, error)
 	DescribeAutoScalingGroups(context.Context, *awsautoscaling.DescribeAutoScalingGroupsInput) (*awsautoscaling.DescribeAutoScalingGroupsOutput, error)
 	DescribeScalingActivities(context.Context, *awsautoscaling.DescribeScalingActivitiesInput) (*awsautoscaling.DescribeScalingActivitiesOutput, error)
 	TerminateInstanceInAutoScalingGroup(context.Context, *awsautoscaling.TerminateInstanceInAutoScalingGroupInput) (*awsautoscaling.TerminateInstanceInAutoScalingGroupOutput, error)
@@ -91,6 +94,15 @@ type AutoScaling interface {
 	// a key belongs to.
 	WatchMembers(store.Scope) *store.Watcher
 	MemberGroup(store.Key) string
+}
+
+// ZonalShifts knows which clusters are shifted away from an Availability Zone.
+type ZonalShifts interface {
+	// Zone returns the ID of the zone that a resource, created at a time, is shifted away from, and until when; or "".
+	Zone(arn string, created time.Time) (id string, until time.Time)
+	// Watch watches shifts. ResourceOf returns the ARN of the resource of one that changed, or "".
+	Watch(store.Scope) *store.Watcher
+	ResourceOf(store.Key) string
 }
 
 // Quotas limit an account's resources in a region. Zero fields mean AWS's defaults.
@@ -125,6 +137,8 @@ type Config struct {
 	Network     Network
 	Instances   Instances
 	AutoScaling AutoScaling
+	// ZonalShifts may be nil: then there are none.
+	ZonalShifts ZonalShifts
 	// Keys are the KMS keys for encrypting clusters. If Keys is nil, encryption is refused.
 	Keys Keys
 	// Logs is where the logs of control planes go.

@@ -40,6 +40,8 @@ type scalingGroup struct {
 	template struct{ id, version string }
 	subnets  []string
 	zones    int
+	// suspended are the names of its suspended processes.
+	suspended []string
 	// versions are the launch template versions of the members.
 	versions map[string]string
 }
@@ -56,6 +58,9 @@ func (w *work) scalingGroup() (*scalingGroup, error) {
 	g := out.AutoScalingGroups[0]
 	asg := &scalingGroup{size: ekstypes.NodegroupScalingConfig{MinSize: g.MinSize, MaxSize: g.MaxSize, DesiredSize: g.DesiredCapacity}, instances: len(g.Instances), zones: len(g.AvailabilityZones), versions: map[string]string{}}
 	asg.subnets = strings.Split(aws.ToString(g.VPCZoneIdentifier), ",")
+	for _, p := range g.SuspendedProcesses {
+		asg.suspended = append(asg.suspended, *p.ProcessName)
+	}
 	spec := g.LaunchTemplate
 	if p := g.MixedInstancesPolicy; p != nil && p.LaunchTemplate != nil {
 		spec = p.LaunchTemplate.LaunchTemplateSpecification
@@ -100,16 +105,20 @@ func (w *work) createScalingGroup() error {
 	} {
 		tags = append(tags, autoscalingtypes.Tag{Key: &t[0], Value: &t[1], PropagateAtLaunch: new(true)})
 	}
+	subnets, err := w.launchSubnets()
+	if err != nil {
+		return err
+	}
 	in := &awsautoscaling.CreateAutoScalingGroupInput{
 		AutoScalingGroupName: new(g.ResourceName()), MinSize: size.MinSize, MaxSize: size.MaxSize, DesiredCapacity: size.DesiredSize,
-		VPCZoneIdentifier: new(strings.Join(g.Nodegroup.Subnets, ",")), Tags: tags, CapacityRebalance: new(true), HealthCheckGracePeriod: new(int32(15)),
+		VPCZoneIdentifier: new(strings.Join(subnets, ",")), Tags: tags, CapacityRebalance: new(true), HealthCheckGracePeriod: new(int32(15)),
 		TerminationPolicies: []string{"AllocationStrategy", "OldestLaunchTemplate", "OldestInstance"},
 		LifecycleHookSpecificationList: []autoscalingtypes.LifecycleHookSpecification{
 			hook(launchHook, "autoscaling:EC2_INSTANCE_LAUNCHING"), hook(terminateHook, "autoscaling:EC2_INSTANCE_TERMINATING"),
 		},
 	}
 	in.LaunchTemplate, in.MixedInstancesPolicy = instanceSource(g)
-	_, err := w.s.AutoScaling.CreateAutoScalingGroup(w.svc, in)
+	_, err = w.s.AutoScaling.CreateAutoScalingGroup(w.svc, in)
 	if awserr.CodeOf(err) == "AlreadyExists" {
 		return nil
 	}

@@ -211,6 +211,7 @@ func (w *work) scalingGroupIssue(_ context.Context, asg *scalingGroup) (*ekstype
 		return new(issue(ekstypes.NodegroupIssueCodeEc2LaunchTemplateVersionMismatch, fmt.Sprintf(
 			"The Amazon EC2 Launch Template : %s has a new version associated with your Autoscaling group, which is not managed by Amazon EKS. Expected Launch Template version: %s",
 			w.g.LaunchTemplateID, w.g.LaunchVersion()), w.g.ResourceName())), nil
+	case w.shift() != nil: // EKS itself has changed its subnets
 	case !slices.Equal(slices.Compact(slices.Sorted(slices.Values(asg.subnets))), slices.Compact(want)):
 		return changed("subnets are not those of the node group"), nil
 	}

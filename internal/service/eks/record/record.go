@@ -27,6 +27,17 @@ var (
 	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider, 5 ZonalShift and Tier, 6 RemoteNetwork and Authority
 )
 
+// ZonalShifts are kept under the cluster's name as long as a shift has an effect.
+var ZonalShifts = store.NewCollection[ZonalShift]("eks", "zonalshift")
+
+// A ZonalShift is what EKS did for a zonal shift of a cluster, and undoes when the shift ends.
+type ZonalShift struct {
+	UID  string // the cluster's
+	Zone string // the name of the zone
+	// Suspended are the processes of Auto Scaling groups that EKS suspended, by node group.
+	Suspended map[string][]string `json:",omitempty"`
+}
+
 // ClusterKey returns the key of the caller's cluster with a name.
 func ClusterKey(call *awsapi.Call, name string) store.Key {
 	return store.Key{Account: call.Account, Region: call.Region, ID: name}
