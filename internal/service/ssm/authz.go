@@ -26,10 +26,12 @@ type resolver struct{ s *Service }
 func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	switch in := in.(type) {
 	case *awsssm.SendCommandInput:
-		return append(r.command(call, in), r.referenced(awsapi.WithCall(ctx, call), in.DocumentName, in.Parameters)...), true
+		d, err := r.s.document(scopeOf(awsapi.WithCall(ctx, call)), aws.ToString(in.DocumentName), aws.ToString(in.DocumentVersion), "")
+		return append(r.command(call, in), referenced(d, err, in.Parameters)...), true
 	case *awsssm.StartSessionInput:
 		ctx := awsapi.WithCall(ctx, call)
-		return append(r.start(ctx, call, in), r.referenced(ctx, in.DocumentName, in.Parameters)...), true
+		d, err := r.s.sessionDocument(scopeOf(ctx), aws.ToString(in.DocumentName))
+		return append(r.start(ctx, call, in), referenced(d, err, in.Parameters)...), true
 	case *awsssm.UpdateServiceSettingInput:
 		out := []authz.Target{{Type: "servicesetting", ID: aws.ToString(in.SettingId)}}
 		if role := roleOf(call.Account, aws.ToString(in.SettingValue)); role != "" && strings.HasSuffix(aws.ToString(in.SettingId), hostRole) {

@@ -135,7 +135,7 @@ func (s *Service) targeted(i *machine.Instance, t *ssmtypes.Target) bool {
 }
 
 // scripts returns the scripts that a command runs on each instance, and the document's name for answers.
-func (s *Service) scripts(sc scope, in *awsssm.SendCommandInput) (name string, out []document.Script, err error) {
+func (s *Service) scripts(ctx context.Context, sc scope, in *awsssm.SendCommandInput) (name string, out []document.Script, err error) {
 	ref := aws.ToString(in.DocumentName)
 	d, err := s.document(sc, ref, aws.ToString(in.DocumentVersion), "")
 	if err != nil {
@@ -147,18 +147,9 @@ func (s *Service) scripts(sc scope, in *awsssm.SendCommandInput) (name string, o
 	if d.rec.Type != document.Command {
 		return "", nil, &ssmtypes.InvalidDocument{Message: aws.String("Document type " + d.rec.Type + " is not supported for commands.")}
 	}
-	given, err := s.resolved(sc, in.Parameters)
-	if err != nil {
-		return "", nil, err
-	}
-	values, err := d.Values(given)
+	values, err := s.values(ctx, sc, d.Document, in.Parameters)
 	if err == nil {
 		out, err = d.Scripts(values)
-	}
-	for i := range out {
-		if err == nil {
-			out[i].Text, err = s.resolve(sc, out[i].Text)
-		}
 	}
 	for i := range out {
 		if n := len(out[i].Text); err == nil && (n > maxScript || n == 0 && out[i].Skipped == "") {
@@ -181,7 +172,7 @@ func limitOf(text string, all int) int {
 // SendCommand runs a document on instances.
 func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) (*awsssm.SendCommandOutput, error) {
 	sc := scopeOf(ctx)
-	name, what, err := s.scripts(sc, in)
+	name, what, err := s.scripts(ctx, sc, in)
 	if err != nil {
 		return nil, err
 	}

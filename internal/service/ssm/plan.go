@@ -2,6 +2,7 @@ package ssm
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
@@ -42,18 +43,15 @@ func (s *Service) sessionDocument(sc scope, name string) (*foundDocument, error)
 	return d, err
 }
 
-func (s *Service) planOf(sc scope, name string, given map[string][]string) (plan, error) {
+func (s *Service) planOf(ctx context.Context, sc scope, name string, given map[string][]string) (plan, error) {
 	d, err := s.sessionDocument(sc, name)
 	if err != nil {
 		return plan{}, err
 	}
 	p := plan{document: d.name, kind: d.SessionType}
-	if given, err = s.resolved(sc, given); err != nil {
-		return plan{}, err
-	}
-	values, err := d.Values(given)
+	values, err := s.values(ctx, sc, d.Document, given)
 	if err != nil {
-		return p, errDocument(err)
+		return p, err
 	}
 	switch p.kind {
 	case document.Port:
@@ -61,9 +59,6 @@ func (s *Service) planOf(sc scope, name string, given map[string][]string) (plan
 	case document.InteractiveCommands, document.NonInteractiveCommands:
 		if p.program, err = d.Program(values); err == nil && p.program.Commands == "" {
 			err = errValidation("Document %s has no commands for Linux.", d.name)
-		}
-		if err == nil {
-			p.program.Commands, err = s.resolve(sc, p.program.Commands)
 		}
 	}
 	if err == nil {

@@ -2,39 +2,39 @@ package ssm
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
-	"regexp"
-	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/authz"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/ssm/document"
 )
 
-// reference is a reference to a parameter of Parameter Store, in the values of a command's or session's parameters or in a
-// document: {{ ssm:NAME }}, {{ ssm:NAME:VERSION }} or {{ ssm:NAME:LABEL }}.
-// https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-ssm-parameter-references.html
-var reference = regexp.MustCompile(`\{\{\s*ssm:([a-zA-Z0-9_.\-/]+(?::[a-zA-Z0-9_.\-]+)?)\s*\}\}`)
-
-// resolve replaces the references in a text by the parameters' values.
-func (s *Service) resolve(sc scope, text string) (string, error) {
-	var failed error
-	out := reference.ReplaceAllStringFunc(text, func(ref string) string {
-		name := reference.FindStringSubmatch(ref)[1]
-		p, _, err := s.find(sc, name)
-		switch {
-		case failed != nil:
-		case err != nil:
-			failed = errReference("The parameter %s does not exist.", name)
-		case p.Type == string(ssmtypes.ParameterTypeSecureString):
-			failed = errReference("The parameter %s is a SecureString. Only parameters of the types String and StringList can be referenced.", name)
+// values returns the values of a document's parameters and of the parameters of Parameter Store that the document and the
+// given values refer to.
+func (s *Service) values(ctx context.Context, sc scope, d *document.Document, given map[string][]string) (map[string]any, error) {
+	stored := map[string]any{}
+	for _, ref := range d.Stored(given) {
+		t := readOf(ref)
+		p, _, err := s.find(sc, t.ID)
+		if err != nil {
+			return nil, errReference("The parameter %s does not exist.", t.ID)
 		}
-		return p.Value
-	})
-	return out, failed
+		// The document may have changed since the request was authorized.
+		if s.allowed != nil && !s.allowed(ctx, t, authz.Resource{ARN: sc.arn(p.Name), Tags: p.Tags}) {
+			return nil, awserr.New("AccessDeniedException", "User: "+awsapi.CallFrom(ctx).Principal.ARN+" is not authorized to perform: ssm:GetParameters on resource: "+sc.arn(p.Name))
+		}
+		if p.Type == string(ssmtypes.ParameterTypeSecureString) {
+			return nil, errReference("The parameter %s is a SecureString. Only parameters of the types String and StringList can be referenced.", t.ID)
+		}
+		stored[ref] = p.Value
+	}
+	values, err := d.Values(given, stored)
+	return values, errDocument(err)
 }
 
 // errReference has a text of its own; AWS's is not known.
@@ -42,38 +42,19 @@ func errReference(format string, args ...any) error {
 	return &ssmtypes.InvalidParameters{Message: aws.String(fmt.Sprintf(format, args...))}
 }
 
-// resolved returns the given values of a document's parameters with their references replaced.
-func (s *Service) resolved(sc scope, given map[string][]string) (map[string][]string, error) {
-	out := make(map[string][]string, len(given))
-	for name, values := range given {
-		for _, v := range values {
-			v, err := s.resolve(sc, v)
-			if err != nil {
-				return nil, err
-			}
-			out[name] = append(out[name], v)
-		}
-	}
-	return out, nil
+// readOf returns the target of reading the parameter of a reference, ssm:NAME.
+func readOf(ref string) authz.Target {
+	return authz.Target{Action: "ssm:GetParameters", Type: "parameter", ID: strings.TrimPrefix(ref, "ssm:")}
 }
 
-// referenced returns the parameters that a call refers to as targets: its caller must be allowed to read them.
-func (r resolver) referenced(ctx context.Context, documentName *string, given map[string][]string) []authz.Target {
-	parts := []any{given}
-	if d, err := r.s.document(scopeOf(ctx), aws.ToString(documentName), "", ""); err == nil {
-		parts = append(parts, d.version.Content)
-	}
-	text, err := json.Marshal(parts)
+// referenced returns the parameters that a call with a document refers to as targets: its caller must be allowed to read
+// them. Without the document, the call fails before it reads any.
+func referenced(d *foundDocument, err error, given map[string][]string) (out []authz.Target) {
 	if err != nil {
 		return nil
 	}
-	names := map[string]bool{}
-	for _, m := range reference.FindAllSubmatch(text, -1) {
-		names[string(m[1])] = true
-	}
-	var out []authz.Target
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, authz.Target{Action: "ssm:GetParameters", Type: "parameter", ID: name})
+	for _, ref := range d.Stored(given) {
+		out = append(out, readOf(ref))
 	}
 	return out
 }

@@ -39,6 +39,55 @@ func TestParameterReferences(t *testing.T) {
 	}
 }
 
+// TestDeniedReferences checks that no reference, however it is written, reads a parameter that its caller may not read.
+func TestDeniedReferences(t *testing.T) {
+	w := newWorld(t, nil)
+	keys := w.user(t, "dev", `{"Effect":"Allow","Action":"ssm:*","Resource":"*"},{"Effect":"Deny","Action":"ssm:GetParameters","Resource":"arn:aws:ssm:*:*:parameter/prod/*"}`)
+	dev := awsssm.NewFromConfig(w.AWSConfigWith(keys))
+	for name, value := range map[string]string{"/prod/db": "hunter2", "/dev/indirect": "{{ ssm:/prod/db }}"} {
+		if _, err := w.client.PutParameter(t.Context(), &awsssm.PutParameterInput{Name: &name, Type: "String", Value: &value}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content := func(line string) string {
+		return `{"schemaVersion":"2.2","parameters":{"who":{"type":"String","default":"x"}},"mainSteps":[{"name":"a","action":"aws:runShellScript","inputs":{"runCommand":["` + line + `"]}}]}`
+	}
+	w.create(t, "escaped", "Command", content(`echo {{ ssm\u003a/prod/db }}`))
+	w.create(t, "composed", "Command", content(`echo {{ ssm:{{ who }} }}`))
+	w.create(t, "versions", "Command", content("echo {{ who }}"))
+	if _, err := w.client.UpdateDocument(t.Context(), &awsssm.UpdateDocumentInput{Name: aws.String("versions"), DocumentVersion: aws.String("$LATEST"), Content: aws.String(content("echo {{ ssm:/prod/db }}"))}); err != nil {
+		t.Fatal(err)
+	}
+	run := func(lines ...string) *awsssm.SendCommandInput {
+		return &awsssm.SendCommandInput{DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": lines}}
+	}
+	for what, in := range map[string]*awsssm.SendCommandInput{
+		"plain":           run("echo {{ssm:/prod/db}}"),
+		"a tab":           run("echo {{\tssm:/prod/db}}"),
+		"escaped":         {DocumentName: aws.String("escaped")},
+		"another version": {DocumentName: aws.String("versions"), DocumentVersion: aws.String("2")},
+		"the latest":      {DocumentName: aws.String("versions"), DocumentVersion: aws.String("$LATEST")},
+	} {
+		in.InstanceIds = []string{instanceID}
+		if _, err := dev.SendCommand(t.Context(), in); err == nil || !strings.Contains(err.Error(), "not authorized to perform: ssm:GetParameters on resource: arn:aws:ssm:us-east-1:"+w.fleet.account+":parameter/prod/db") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	w.client = dev
+	for what, in := range map[string]*awsssm.SendCommandInput{ // what only looks like a reference after others are replaced is none
+		"two lines": run("echo {{", "ssm:/prod/db }}"),
+		"indirect":  run("echo {{ ssm:/dev/indirect }}"),
+		"composed":  {DocumentName: aws.String("composed"), Parameters: map[string][]string{"who": {"/prod/db"}}},
+	} {
+		if _, all := w.command(t, in); strings.Contains(*all[0].CommandPlugins[0].Output, "hunter2") || !strings.Contains(*all[0].CommandPlugins[0].Output, "{{") {
+			t.Errorf("%s: the instance ran %q", what, *all[0].CommandPlugins[0].Output)
+		}
+	}
+	w.create(t, "session", "Session", `{"schemaVersion":"1.0","sessionType":"InteractiveCommands","properties":{"linux":{"commands":"echo {{ ssm\u003a/prod/db }}"}}}`)
+	_, err := dev.StartSession(t.Context(), &awsssm.StartSessionInput{Target: aws.String(instanceID), DocumentName: aws.String("session")})
+	testkit.WantErrorWith(t, err, "AccessDeniedException", "ssm:GetParameters")
+}
+
 // TestEndsOfSteps checks how a step ends its document.
 func TestEndsOfSteps(t *testing.T) {
 	w := newWorld(t, nil)

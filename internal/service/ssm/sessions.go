@@ -59,7 +59,7 @@ func errNoSession(id string) error {
 // StartSession starts a session with an instance. Its program starts once the client has opened the data channel.
 func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput) (*awsssm.StartSessionOutput, error) {
 	sc, call := scopeOf(ctx), awsapi.CallFrom(ctx)
-	p, err := s.planOf(sc, aws.ToString(in.DocumentName), in.Parameters)
+	p, err := s.planOf(ctx, sc, aws.ToString(in.DocumentName), in.Parameters)
 	if err != nil {
 		return nil, err
 	}

@@ -255,9 +255,58 @@ func (d *Document) checkReferences(parts ...any) error {
 	return nil
 }
 
+// stored matches what is between the braces of a reference to a parameter of Parameter Store: ssm:NAME, ssm:NAME:VERSION
+// or ssm:NAME:LABEL.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-ssm-parameter-references.html
+var stored = regexp.MustCompile(`^ssm:[a-zA-Z0-9_.\-/]+(?::[a-zA-Z0-9_.\-]+)?$`)
+
+// Stored returns the references to parameters of Parameter Store in a document and in the values given for its own
+// parameters, without their braces, sorted. It reads the texts that Values and Fill replace, each by itself.
+func (d *Document) Stored(given map[string][]string) []string {
+	found := map[string]bool{}
+	var visit func(v any)
+	visit = func(v any) {
+		switch v := v.(type) {
+		case string:
+			for _, m := range reference.FindAllStringSubmatch(v, -1) {
+				if stored.MatchString(m[1]) {
+					found[m[1]] = true
+				}
+			}
+		case []any:
+			for _, e := range v {
+				visit(e)
+			}
+		case map[string]any:
+			for _, e := range v {
+				visit(e)
+			}
+		}
+	}
+	for _, values := range given {
+		for _, v := range values {
+			visit(v)
+		}
+	}
+	for _, p := range d.Parameters {
+		visit(p.Default)
+	}
+	visit(d.Inputs)
+	visit(d.Properties)
+	for i := range d.Steps {
+		visit(d.Steps[i].Inputs)
+		for _, operands := range d.Steps[i].Precondition {
+			visit(operands)
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
 // Values validates the given parameters and returns the values of all of the document's parameters, including defaults:
-// strings, lists and so on, according to their types.
-func (d *Document) Values(given map[string][]string) (map[string]any, error) {
+// strings, lists and so on, according to their types. stored has the values of the references that Stored returns, and is
+// part of the result. What has replaced a reference is never searched for references again: whoever may write a parameter
+// must not choose which others are read.
+func (d *Document) Values(given map[string][]string, stored map[string]any) (map[string]any, error) {
 	out := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if d.Parameters[name] == nil {
@@ -268,17 +317,22 @@ func (d *Document) Values(given map[string][]string) (map[string]any, error) {
 		p := d.Parameters[name]
 		values, ok := given[name]
 		if !ok {
-			if out[name] = p.Default; p.Default == nil {
+			if out[name] = Fill(p.Default, stored); p.Default == nil {
 				return nil, &Error{"InvalidParameters", "the document needs a value for its parameter " + name}
 			}
 			continue
 		}
-		v, err := p.value(name, values)
+		filled := make([]string, len(values))
+		for i, v := range values {
+			filled[i] = textOf(Fill(v, stored))
+		}
+		v, err := p.value(name, filled)
 		if err != nil {
 			return nil, err
 		}
 		out[name] = v
 	}
+	maps.Copy(out, stored)
 	return out, nil
 }
 
