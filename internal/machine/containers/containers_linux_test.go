@@ -45,6 +45,9 @@ func (g idle) Report(_ context.Context, e machine.Event) {
 func needContainers(t *testing.T) {
 	t.Helper()
 	if r := probe.Run(); !r.Available {
+		if os.Getenv("DRYDOCK_WITHOUT_CONTAINERS") == "1" { // set by CI if make nodebin failed
+			t.Skip(r.Why())
+		}
 		needs.Missing(t, "%s", r.Why())
 	}
 }
