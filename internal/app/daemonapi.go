@@ -48,7 +48,7 @@ func (d *daemon) addDaemonAPI() {
 	mux.HandleFunc("POST /_drydock/rehearse/upgrade", d.postRehearseUpgrade)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
-	(&keeper.API{Keeper: d.keeper, EC2: d.ec2, Services: operations, Instances: d.machines.IDs, Clusters: d.eks.ClusterNames, SpotWarning: d.timing.SpotWarning, FargateNotice: d.timing.FargateNotice}).Handle(mux)
+	(&keeper.API{Keeper: d.keeper, EC2: d.ec2, Services: operations, Instances: d.machines.IDs, Clusters: func(account, region string) []string { return d.eks.ClusterNames(account, region) }, SpotWarning: d.timing.SpotWarning, FargateNotice: d.timing.FargateNotice}).Handle(mux)
 	mux.HandleFunc("GET /_drydock/goroutines", func(w http.ResponseWriter, _ *http.Request) {
 		_ = pprof.Lookup("goroutine").WriteTo(w, 1)
 	})

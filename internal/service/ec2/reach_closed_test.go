@@ -139,8 +139,8 @@ func newClosedNetwork(t *testing.T) *closedNetwork {
 	}
 	n.workerID, n.operatorID, n.bastionID = launch(n.subnetA, n.worker), launch(n.subnetB, n.operator), launch(public, n.bastion)
 	for _, subnet := range []string{n.subnetA, n.subnetB} {
-		e := must(n.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &subnet, Groups: []string{n.controlPlane}, Description: aws.String("Amazon EKS demo")}))(t)
-		n.control = append(n.control, *e.NetworkInterface.NetworkInterfaceId)
+		e := n.managed(t, n.account, &awsec2.CreateNetworkInterfaceInput{SubnetId: &subnet, Groups: []string{n.controlPlane}, Description: aws.String("Amazon EKS demo")})
+		n.control = append(n.control, *e.NetworkInterfaceId)
 	}
 	return n
 }

@@ -82,6 +82,11 @@ func TestReachByGateways(t *testing.T) {
 	}}))(t)
 	app := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &private, Groups: []string{*group}, Ipv6AddressCount: aws.Int32(1)}))(t).NetworkInterface.NetworkInterfaceId
 	web := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: &public, Groups: []string{*group}}))(t).NetworkInterface.NetworkInterfaceId
+	for _, eni := range []*string{app, web} {
+		w.launch(t, 1, func(in *awsec2.RunInstancesInput) {
+			in.NetworkInterfaces = []ec2types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), NetworkInterfaceId: eni}}
+		})
+	}
 	eice := must(w.CreateInstanceConnectEndpoint(ctx, &awsec2.CreateInstanceConnectEndpointInput{SubnetId: &private, SecurityGroupIds: []string{*connect}, PreserveClientIp: aws.Bool(false)}))(t).InstanceConnectEndpoint.InstanceConnectEndpointId
 	testkit.Eventually(t, 10*time.Second, func() error {
 		e := must(w.DescribeInstanceConnectEndpoints(ctx, &awsec2.DescribeInstanceConnectEndpointsInput{InstanceConnectEndpointIds: []string{*eice}}))(t).InstanceConnectEndpoints[0]
@@ -130,10 +135,10 @@ func TestReachAcrossAccounts(t *testing.T) {
 	other := w.server.Account(t)
 	theirs := awsec2.NewFromConfig(w.server.AWSConfig(other))
 	here := w.vpc(t, "10.0.0.0/16")
-	from := must(w.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: aws.String(w.subnet(t, here, "10.0.0.0/24"))}))(t).NetworkInterface
+	from := w.managed(t, w.account, &awsec2.CreateNetworkInterfaceInput{SubnetId: aws.String(w.subnet(t, here, "10.0.0.0/24"))})
 	there := *must(theirs.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.1.0.0/16")}))(t).Vpc.VpcId
 	sn := must(theirs.CreateSubnet(ctx, &awsec2.CreateSubnetInput{VpcId: &there, CidrBlock: aws.String("10.1.0.0/24")}))(t).Subnet.SubnetId
-	to := must(theirs.CreateNetworkInterface(ctx, &awsec2.CreateNetworkInterfaceInput{SubnetId: sn}))(t).NetworkInterface
+	to := w.managed(t, other, &awsec2.CreateNetworkInterfaceInput{SubnetId: sn})
 	must(theirs.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{
 		GroupId: to.Groups[0].GroupId, IpProtocol: aws.String("tcp"), FromPort: aws.Int32(443), ToPort: aws.Int32(443), CidrIp: aws.String("10.0.0.0/16"),
 	}))(t)

@@ -8,6 +8,7 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -43,4 +44,11 @@ func TestReachFollowsTheRecords(t *testing.T) {
 	if s.InterfaceAt(*sn.VpcId, address) == nil {
 		t.Error("an old snapshot has changed")
 	}
+}
+
+// managed creates an interface as an AWS service does. It counts as attached.
+func (w *world) managed(t testing.TB, account string, in *awsec2.CreateNetworkInterfaceInput) *ec2types.NetworkInterface {
+	t.Helper()
+	ctx := awsapi.WithCall(t.Context(), &awsapi.Call{Account: account, Region: testkit.Region, Service: "ec2", Principal: awsapi.Principal{Type: awsapi.AWSService, Name: "eks.amazonaws.com"}})
+	return must(w.service.CreateNetworkInterface(ctx, in))(t).NetworkInterface
 }
