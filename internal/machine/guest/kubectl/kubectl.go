@@ -203,7 +203,7 @@ func runProgram(ctx context.Context, c *shell.Call, job Job, m Machine, req Requ
 	call.FS, call.Dir, call.User, call.Stdin, call.Stdout, call.Stderr = files, c.Dir, c.User, bytes.NewReader(nil), &stdout, &stderr
 	status, found := m.Run(ctx, call)
 	if !found {
-		return Reply{Error: "not found"}
+		return Reply{Error: NotFound}
 	}
 	return Reply{Status: status, Stdout: stdout.Bytes(), Stderr: stderr.Bytes()}
 }

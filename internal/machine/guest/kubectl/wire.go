@@ -42,6 +42,9 @@ type Request struct {
 	Env []string `json:",omitempty"`
 }
 
+// NotFound is the error of a Reply to Run if the machine does not have the program.
+const NotFound = "not found"
+
 // A Reply answers Dial and Run.
 type Reply struct {
 	Error          string `json:",omitempty"`

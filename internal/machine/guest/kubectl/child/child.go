@@ -11,8 +11,10 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/xtaci/smux"
@@ -34,6 +36,9 @@ type process struct {
 	control *smux.Stream
 	stdin   *os.File // the other end of os.Stdin, which kubectl reads
 	source  string   // the file from which -f reads, if it is one
+
+	reporting   sync.Mutex // a message takes several writes to control, which the goroutines of kubectl must not mix
+	credentials credentials
 }
 
 // Main is the child's main function.
@@ -71,12 +76,22 @@ func start(ctx context.Context, env childproc.Env) (*process, error) {
 	if p.control, err = p.mux.OpenStream(); err != nil {
 		return nil, err
 	}
+	p.credentials.run = func(args, env []string) (kubectl.Reply, error) {
+		return p.run(args, append(slices.Clip(p.job.Env), env...))
+	}
 	return p, closeHost()
+}
+
+// report sends a message on the control stream.
+func (p *process) report(r kubectl.Request) error {
+	p.reporting.Lock()
+	defer p.reporting.Unlock()
+	return kubectl.Send(p.control, r)
 }
 
 // end reports how kubectl ended. It does not return: the parent ends this process.
 func (p *process) end(status int) {
-	_ = kubectl.Send(p.control, kubectl.Request{End: true, Status: status, Changes: vfs.Diff(p.job.Files, p.files.Image())}) // without a parent, this process ends
+	_ = p.report(kubectl.Request{End: true, Status: status, Changes: vfs.Diff(p.job.Files, p.files.Image())}) // without a parent, this process ends
 	<-p.ctx.Done()
 	os.Exit(0)
 }
@@ -129,7 +144,7 @@ type output struct {
 func (o output) Write(b []byte) (int, error) {
 	for rest := b; len(rest) > 0; {
 		n := min(len(rest), 32<<10)
-		if err := kubectl.Send(o.p.control, kubectl.Request{Output: rest[:n], Err: o.err}); err != nil {
+		if err := o.p.report(kubectl.Request{Output: rest[:n], Err: o.err}); err != nil {
 			return 0, err
 		}
 		rest = rest[n:]

@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xtaci/smux"
+	"k8s.io/client-go/tools/clientcmd/api"
+
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl/child"
@@ -123,6 +126,7 @@ func TestKubectl(t *testing.T) {
 		{"get --raw /hello --kubeconfig " + secret, "error: stat " + secret + ": no such file or directory", 1},
 		{"get --raw /hello --certificate-authority " + secret, "unable to read certificate-authority " + secret, 1},
 		{"get --raw /hello --token x --user=''", "", 1},
+		{"get --raw /hello --token x", "You must be logged in to the server", 1},
 		{"create -f " + secret, `error: the path "` + secret + `" does not exist`, 1},
 		{"create -f map.yaml --validate=false", "error: error parsing map.yaml: ", 1},
 		{"create secret generic s --from-file=" + secret, "the flag --from-file does not work on a simulated machine", 1},
@@ -131,6 +135,15 @@ func TestKubectl(t *testing.T) {
 		{"config use-context other", `Switched to context "other".`, 0},
 		{"config current-context", "other", 0},
 		{"nonsense", `unknown command "nonsense"`, 1},
+		{"config set-cluster c --server=https://example.org", "kubectl config set-cluster does not work on a simulated machine", 1},
+		{"config set-credentials u --token=x", "kubectl config set-credentials does not work on a simulated machine", 1},
+		{"config delete-context c", "kubectl config delete-context does not work on a simulated machine", 1},
+		{"config rename-context c d", "kubectl config rename-context does not work on a simulated machine", 1},
+		{"config unset users", "kubectl config unset does not work on a simulated machine", 1},
+		{"config set users.u.token x", "kubectl config set does not work on a simulated machine", 1},
+		{"config nonsense", `unknown command "nonsense" for "kubectl config"`, 1},
+		{"cluster-info dump", "kubectl cluster-info dump does not work on a simulated machine", 1},
+		{"cluster-info nonsense", `unknown command "nonsense" for "kubectl cluster-info"`, 1},
 	} {
 		var out bytes.Buffer
 		if status := run(t.Context(), &out, strings.Fields(tc.args)...); status != tc.status || !strings.Contains(out.String(), tc.want) {
@@ -149,6 +162,97 @@ func TestKubectl(t *testing.T) {
 	if status := run(t.Context(), &out, "get", "--raw", "/much"); status != 137 {
 		t.Errorf("after too much output, kubectl ends with %d", status)
 	}
+}
+
+// TestOutputsDoNotMix writes to both outputs at once.
+func TestOutputsDoNotMix(t *testing.T) {
+	near, far := net.Pipe()
+	client, err := smux.Client(near, kubectl.Streams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := smux.Server(far, kubectl.Streams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	stream, err := client.OpenStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	control, err := server.AcceptStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 1 << 20
+	stdout, stderr := child.Outputs(stream)
+	for w, text := range map[io.Writer]string{stdout: "o", stderr: "e"} {
+		go func() { _, _ = w.Write(bytes.Repeat([]byte(text), size)) }() // what does not arrive is missed below
+	}
+	_ = control.SetReadDeadline(time.Now().Add(20 * time.Second))
+	got := map[string]int{}
+	for got["o"]+got["e"] < 2*size {
+		var req kubectl.Request
+		if err := kubectl.Receive(control, &req); err != nil {
+			t.Fatalf("after %v: %v", got, err)
+		}
+		want := "o"
+		if req.Err {
+			want = "e"
+		}
+		if n := bytes.Count(req.Output, []byte(want)); n != len(req.Output) {
+			t.Fatalf("%d of %d bytes are %s", n, len(req.Output), want)
+		}
+		got[want] += len(req.Output)
+	}
+}
+
+// TestCredentials checks how long a token is used.
+func TestCredentials(t *testing.T) {
+	runs, expires := 0, "2999-01-01T00:00:00Z"
+	refused := map[string]bool{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); refused[got] {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer srv.Close()
+	client := child.Authenticated(func([]string, []string) (kubectl.Reply, error) {
+		runs++
+		return kubectl.Reply{Stdout: fmt.Appendf(nil, `{"apiVersion": "v", "status": {"token": "t%d", "expirationTimestamp": %q}}`, runs, expires)}, nil
+	}, http.DefaultTransport)
+	get := func(command string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client(&api.ExecConfig{Command: command, APIVersion: "v"}).RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	want := func(n int) {
+		t.Helper()
+		if runs != n {
+			t.Errorf("the program has run %d times, want %d", runs, n)
+		}
+	}
+	get("aws")
+	get("aws")
+	want(1) // clients with the same configuration share a token
+	refused["Bearer t1"] = true
+	get("aws") // is refused
+	want(1)
+	expires = "2000-01-01T00:00:00Z"
+	get("aws")
+	want(2)
+	get("aws") // the token has expired
+	want(3)
+	get("other")
+	want(4)
 }
 
 // limited is an output with room for a megabyte.

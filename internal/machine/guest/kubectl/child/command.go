@@ -63,7 +63,9 @@ func (p *process) command(streams genericiooptions.IOStreams) *cobra.Command {
 	flags.AddFlags(root.PersistentFlags())
 	matched.AddFlags(root.PersistentFlags())
 	info := clusterinfo.NewCmdClusterInfo(matched, streams)
-	info.RemoveCommand(info.Commands()...) // dump writes a folder
+	info.RemoveCommand(info.Commands()...)
+	info.Args = cobra.NoArgs
+	refuse(info, "dump") // writes a folder
 	groups := templates.CommandGroups{
 		{Message: "Basic Commands (Beginner):", Commands: []*cobra.Command{
 			create.NewCmdCreate(f, streams), expose.NewCmdExposeService(f, streams), run.NewCmdRun(f, streams), set.NewCmdSet(f, streams),
@@ -91,16 +93,21 @@ func (p *process) command(streams genericiooptions.IOStreams) *cobra.Command {
 	templates.ActsAsRootCommand(root, []string{"options"}, groups...)
 	root.AddCommand(p.config(getter, streams), version.NewCmdVersion(f, streams), apiresources.NewCmdAPIVersions(matched, streams),
 		apiresources.NewCmdAPIResources(matched, streams), options.NewCmdOptions(streams.Out))
-	for _, name := range missing {
-		root.AddCommand(&cobra.Command{
-			Use: name, Hidden: true, DisableFlagParsing: true,
-			RunE: func(*cobra.Command, []string) error {
-				return fmt.Errorf("kubectl %s does not work on a simulated machine; run it on your own machine", name)
-			},
-		})
-	}
+	refuse(root, missing...)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return errors.New(err.Error() + "\nSee '" + c.CommandPath() + " --help' for usage.")
 	})
 	return root
+}
+
+// refuse adds subcommands that fail.
+func refuse(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		cmd.AddCommand(&cobra.Command{
+			Use: name, Hidden: true, DisableFlagParsing: true,
+			RunE: func(c *cobra.Command, _ []string) error {
+				return fmt.Errorf("%s does not work on a simulated machine; run it on your own machine", c.CommandPath())
+			},
+		})
+	}
 }

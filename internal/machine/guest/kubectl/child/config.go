@@ -1,7 +1,6 @@
 package child
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
-	clientauth "k8s.io/client-go/pkg/apis/clientauthentication/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
@@ -70,7 +68,11 @@ func (g *getter) ToRESTConfig() (*rest.Config, error) {
 	cfg.Dial = g.p.dial
 	if x := cfg.ExecProvider; x != nil {
 		cfg.ExecProvider = nil
-		cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return &bearer{rt, g.p.token(x)} }
+		source, err := g.p.credentials.of(x)
+		if err != nil {
+			return nil, err
+		}
+		cfg.WrapTransport = func(rt http.RoundTripper) http.RoundTripper { return &bearer{rt, source} }
 	}
 	return cfg, nil
 }
@@ -211,53 +213,3 @@ func (f failed) RawConfig() (api.Config, error)       { return api.Config{}, f.e
 func (f failed) ClientConfig() (*rest.Config, error)  { return nil, f.err }
 func (f failed) Namespace() (string, bool, error)     { return "", false, f.err }
 func (f failed) ConfigAccess() clientcmd.ConfigAccess { return nil }
-
-// token returns a function that gets a token from the program that a kubeconfig names, once.
-func (p *process) token(x *api.ExecConfig) func() (string, error) {
-	return sync.OnceValues(func() (string, error) {
-		env := p.job.Env
-		for _, e := range x.Env {
-			env = append(env[:len(env):len(env)], e.Name+"="+e.Value)
-		}
-		reply, err := p.run(append([]string{x.Command}, x.Args...), env)
-		switch { // client-go's texts: plugin/pkg/client/auth/exec
-		case err != nil:
-			return "", fmt.Errorf("getting credentials: exec: %w", err)
-		case reply.Error != "":
-			return "", fmt.Errorf("getting credentials: exec: executable %s not found\n\n%s", x.Command, x.InstallHint)
-		case reply.Status != 0:
-			return "", fmt.Errorf("getting credentials: exec: executable %s failed with exit code %d", x.Command, reply.Status)
-		}
-		var cred clientauth.ExecCredential
-		if err := json.Unmarshal(reply.Stdout, &cred); err != nil {
-			return "", fmt.Errorf("getting credentials: decoding stdout: %w", err)
-		}
-		if cred.APIVersion != x.APIVersion {
-			return "", fmt.Errorf("getting credentials: exec plugin is configured to use API version %s, plugin returned version %s", x.APIVersion, cred.APIVersion)
-		}
-		if cred.Status == nil || cred.Status.Token == "" {
-			return "", fmt.Errorf("getting credentials: exec plugin didn't return a token or cert/key pair")
-		}
-		return cred.Status.Token, nil
-	})
-}
-
-// A bearer authenticates requests by a token.
-type bearer struct {
-	rt    http.RoundTripper
-	token func() (string, error)
-}
-
-// RoundTrip implements http.RoundTripper.
-func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
-	token, err := b.token()
-	if err != nil {
-		return nil, err
-	}
-	r = r.Clone(r.Context())
-	r.Header.Set("Authorization", "Bearer "+token)
-	return b.rt.RoundTrip(r)
-}
-
-// WrappedRoundTripper lets client-go find the transport below.
-func (b *bearer) WrappedRoundTripper() http.RoundTripper { return b.rt }

@@ -12,7 +12,7 @@ import (
 
 // config is kubectl config. kubectl's commands that only read are its own; those that write would write the host's files.
 func (p *process) config(g *getter, streams genericiooptions.IOStreams) *cobra.Command {
-	cmd := &cobra.Command{Use: "config SUBCOMMAND", DisableFlagsInUseLine: true, Short: "Modify kubeconfig files", Run: func(c *cobra.Command, _ []string) { _ = c.Help() }}
+	cmd := &cobra.Command{Use: "config SUBCOMMAND", DisableFlagsInUseLine: true, Short: "Modify kubeconfig files", Args: cobra.NoArgs, Run: func(c *cobra.Command, _ []string) { _ = c.Help() }}
 	cmd.AddCommand(cmdconfig.NewCmdConfigView(streams, g), cmdconfig.NewCmdConfigCurrentContext(streams.Out, g), cmdconfig.NewCmdConfigGetContexts(streams, g),
 		cmdconfig.NewCmdConfigGetClusters(streams.Out, g), cmdconfig.NewCmdConfigGetUsers(streams, g))
 	cmd.AddCommand(&cobra.Command{
@@ -74,6 +74,7 @@ func (p *process) config(g *getter, streams genericiooptions.IOStreams) *cobra.C
 		return err
 	}
 	cmd.AddCommand(set)
+	refuse(cmd, "delete-cluster", "delete-context", "delete-user", "rename-context", "set", "set-cluster", "set-credentials", "unset")
 	return cmd
 }
 
