@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,14 +32,16 @@ func (m *Manager) Authorities(id string) []Authority {
 }
 
 // AddAuthority makes a plane trust a new certificate authority, which signs nothing yet. Like the next two methods, it
-// replaces the plane's process while it serves, does nothing to a plane that is as requested, and can be repeated.
+// replaces the plane's process while it serves, does nothing to a plane that is as requested, and can be repeated. After an
+// error, the plane is as it was, unless its process already has the new authorities.
 func (m *Manager) AddAuthority(ctx context.Context, id, authority string) error {
 	return m.changeAuthorities(ctx, id, func(s *secrets) error {
 		if s.find(id, authority) >= 0 {
 			return nil
 		}
-		a, err := newAuthority("kubernetes", m.cfg.Clock.Now())
-		a.ID = authority
+		now := m.cfg.Clock.Now()
+		a, err := newAuthority("kubernetes", now)
+		a.ID, a.AddedAt = authority, now
 		s.Trusted = append(s.Trusted, a)
 		return err
 	})
@@ -77,18 +80,56 @@ func (m *Manager) changeAuthorities(ctx context.Context, id string, change func(
 	}
 	p.upgrading.Lock()
 	defer p.upgrading.Unlock()
-	var next secrets
-	if err := secretRecords.UpdateOne(ctx, m.cfg.Store, recordKey(id), func(s *secrets) error {
-		s.Trusted = slices.Clone(s.Trusted)
-		err := change(s)
-		next = *s
-		return err
-	}); err != nil {
+	was := p.keys()
+	next := was
+	next.Trusted = slices.Clone(was.Trusted)
+	if err := change(&next); err != nil {
 		return err
 	}
-	p.set(func() { p.secrets = next })
+	if !p.has(next) {
+		if err := p.storeKeys(ctx, next); err != nil {
+			return err
+		}
+		if err := p.replace(ctx, p.snapshot().Key.Version); err != nil {
+			if p.has(next) {
+				return err
+			}
+			return errors.Join(err, p.restoreKeys(ctx, was))
+		}
+	}
+	if p.expired() != nil {
+		return nil // the controllers start when an authority signs that has not expired
+	}
+	return p.awaitLeading(ctx)
+}
+
+// has reports whether the plane's process was started with the authorities of sec.
+func (p *plane) has(sec secrets) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.process != nil && bytes.Equal(p.process.bundle, sec.bundle())
+}
+
+// storeKeys changes the plane's keys, first in the store and then here.
+func (p *plane) storeKeys(ctx context.Context, sec secrets) error {
+	if err := secretRecords.UpdateOne(ctx, p.m.cfg.Store, recordKey(p.id), func(s *secrets) error { *s = sec; return nil }); err != nil {
+		return err
+	}
+	p.set(func() { p.secrets = sec })
 	p.clients.renewCert()
-	return p.replace(ctx, p.snapshot().Key.Version)
+	return nil
+}
+
+// restoreKeys undoes a change of keys that the plane's process has not taken over. The process reads the files again that its
+// successor has changed.
+func (p *plane) restoreKeys(ctx context.Context, was secrets) error {
+	if p.snapshot().Releasing {
+		return nil
+	}
+	if err := p.storeKeys(context.WithoutCancel(ctx), was); err != nil {
+		return err
+	}
+	return p.writeFiles(p.snapshot(), was)
 }
 
 // keys returns the plane's keys.

@@ -3,6 +3,8 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -43,6 +45,15 @@ func (p *plane) fault(kind fault.Kind) *fault.Fault {
 // applyFaults brings a plane in line with the faults in force. A process whose certificates change is restarted, because
 // it would notice the change only after a while.
 func (p *plane) applyFaults() {
+	if p.storeFaults() {
+		p.killRun()
+	}
+}
+
+// storeFaults records the faults in force, and reports whether the plane's process has to be restarted.
+func (p *plane) storeFaults() (restart bool) {
+	p.faulting.Lock()
+	defer p.faulting.Unlock()
 	now := faults{down: p.fault(fault.ControlPlane), expired: p.fault(fault.ExpiredCA)}
 	if f := p.fault(fault.SlowAPIServer); f != nil {
 		now.inside.Delay = f.Delay
@@ -51,14 +62,12 @@ func (p *plane) applyFaults() {
 	p.mu.Lock()
 	was := p.faults
 	p.mu.Unlock()
-	restart := now.down != nil && was.down == nil || (now.expired == nil) != (was.expired == nil)
+	restart = now.down != nil && was.down == nil || (now.expired == nil) != (was.expired == nil)
 	if !restart && (now.down == nil) == (was.down == nil) && now.inside == was.inside {
-		return
+		return false
 	}
 	p.set(func() { p.faults = now })
-	if restart {
-		p.killRun()
-	}
+	return restart
 }
 
 // awaitUp waits until no fault keeps the plane from running.
@@ -82,23 +91,59 @@ func (p *plane) awaitUp(ctx context.Context) error {
 	}
 }
 
-// expired returns the fault because of which the plane's certificates have expired, or nil.
+// expired returns the fault because of which the plane's certificates have expired, or nil. An authority that was added since
+// the fault began has not expired, so a rotation is the cure.
 func (p *plane) expired() *fault.Fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.faults.expired
+	if f := p.faults.expired; f != nil && p.secrets.CA.AddedAt.Before(f.Since) {
+		return f
+	}
+	return nil
 }
 
-// currentSecrets returns the plane's keys. If a fault says that its authority has expired, its certificate has, and all
-// certificates that it issues.
-func (p *plane) currentSecrets() (secrets, error) {
-	sec, f := p.keys(), p.expired()
+// hindered returns an error if a fault keeps the plane's controllers from running.
+func (p *plane) hindered() error {
+	p.mu.Lock()
+	down := p.faults.down
+	p.mu.Unlock()
+	if down != nil {
+		return p.isDown(down)
+	}
+	if f := p.expired(); f != nil {
+		return fault.Because(fmt.Errorf("the certificates of control plane %s have expired: %s", p.id, f.Why()), f)
+	}
+	return nil
+}
+
+func (p *plane) isDown(f *fault.Fault) error {
+	return fault.Because(fmt.Errorf("control plane %s is down: %s", p.id, f.Why()), f)
+}
+
+// expire returns keys of the plane as a fault leaves them: the certificates of authorities that are older than the fault have
+// expired, and all certificates that these issue.
+func (p *plane) expire(sec secrets) (secrets, error) {
+	p.mu.Lock()
+	f := p.faults.expired
+	p.mu.Unlock()
 	if f == nil {
 		return sec, nil
 	}
-	var err error
-	sec.CA, err = sec.CA.expiredAt(f.Since)
-	return sec, err
+	sec.Trusted = slices.Clone(sec.Trusted)
+	all := []*authority{&sec.CA}
+	for i := range sec.Trusted {
+		all = append(all, &sec.Trusted[i])
+	}
+	for _, a := range all {
+		if !a.AddedAt.Before(f.Since) {
+			continue
+		}
+		var err error
+		if *a, err = a.expiredAt(f.Since); err != nil {
+			return sec, err
+		}
+	}
+	return sec, nil
 }
 
 // upgradeFault returns the error of an upgrade that a fault lets fail, or nil.

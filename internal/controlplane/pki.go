@@ -35,6 +35,8 @@ type authority struct {
 	CertPEM, KeyPEM []byte
 	// ID identifies one that was added to a plane; see id.
 	ID string `json:",omitempty"`
+	// AddedAt is when it was added to a plane, or zero for one that the plane was created with.
+	AddedAt time.Time `json:",omitzero"`
 }
 
 func newAuthority(commonName string, now time.Time) (authority, error) {

@@ -17,7 +17,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 	"github.com/drydock-dev/drydock/internal/controlplane/logqueue"
-	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/ids"
 )
 
@@ -48,6 +47,8 @@ type plane struct {
 	// encryption is held while the EncryptionConfiguration is updated to the record's key. Lock it after lifecycle
 	// and before mu.
 	encryption sync.Mutex
+
+	faulting sync.Mutex // held while the faults in force are read and recorded
 
 	// authentication is held while the AuthenticationConfiguration is written.
 	authentication sync.Mutex
@@ -194,7 +195,8 @@ type process struct {
 	// of log streams.
 	pid      int
 	instance string
-	leads    bool // its controllers run
+	leads    bool   // its controllers run
+	bundle   []byte // the authorities that it was started with
 }
 
 // end stops a process for good. stop is the function that ends it.
@@ -262,17 +264,14 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 	case successor:
 		rec.Key.Version = proc.version
 	}
-	sec, err := p.currentSecrets()
-	if err != nil {
-		return nil, err
-	}
-	if err := writeFiles(rec, sec, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now()); err != nil {
+	sec := p.keys()
+	if err := p.writeFiles(rec, sec); err != nil {
 		return nil, err
 	}
 	if _, err := p.writeAuthentication(); err != nil {
 		return nil, err
 	}
-	p.set(func() { proc.instance = ids.Hex(32) })
+	p.set(func() { proc.instance, proc.bundle = ids.Hex(32), sec.bundle() })
 	return json.Marshal(launch.Config{
 		Dir:         string(p.dir()),
 		Version:     rec.Key.Version,
@@ -285,6 +284,15 @@ func (p *plane) prepare(ctx context.Context, proc *process) ([]byte, error) {
 		// Controllers end if they do not trust the API server, and would take it with them.
 		Successor: successor || p.expired() != nil,
 	})
+}
+
+// writeFiles writes the files of the plane's processes.
+func (p *plane) writeFiles(rec record, sec secrets) error {
+	sec, err := p.expire(sec)
+	if err != nil {
+		return err
+	}
+	return writeFiles(rec, sec, p.dir(), p.m.webhooks.ca, p.m.webhooks.url, p.m.socketPath(p.id), p.m.cfg.ListenAddress, p.m.cfg.Clock.Now())
 }
 
 func (p *plane) onStart(proc *process, pid int) {
@@ -424,7 +432,7 @@ func (p *plane) waitReady(ctx context.Context) (backend string, err error) {
 		case gone:
 			return "", ErrNotFound
 		case down != nil:
-			return "", fault.Because(fmt.Errorf("control plane %s is down: %s", p.id, down.Why()), down)
+			return "", p.isDown(down)
 		}
 		if backend != "" {
 			return backend, nil

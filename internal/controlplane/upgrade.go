@@ -41,7 +41,7 @@ func (m *Manager) Upgrade(ctx context.Context, id, version string) error {
 	if p.snapshot().Key.Version == version {
 		return p.awaitLeading(ctx)
 	}
-	return p.replace(ctx, version)
+	return p.replaceLeading(ctx, version)
 }
 
 // Replace replaces a plane's process while it serves, as Upgrade does, with one of the same version.
@@ -52,7 +52,18 @@ func (m *Manager) Replace(ctx context.Context, id string) error {
 	}
 	p.upgrading.Lock()
 	defer p.upgrading.Unlock()
-	return p.replace(ctx, p.snapshot().Key.Version)
+	return p.replaceLeading(ctx, p.snapshot().Key.Version)
+}
+
+// replaceLeading is replace for a plane whose controllers can run, and waits for them.
+func (p *plane) replaceLeading(ctx context.Context, version string) error {
+	if err := p.hindered(); err != nil {
+		return err
+	}
+	if err := p.replace(ctx, version); err != nil {
+		return err
+	}
+	return p.awaitLeading(ctx)
 }
 
 // replace replaces the plane's process with one of a version. The caller holds p.upgrading.
@@ -61,8 +72,8 @@ func (p *plane) replace(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	port, err := next.awaitServing(ctx, p.m.closing)
-	if err == nil {
+	port, err := p.awaitServing(ctx, next)
+	if err == nil && version != p.snapshot().Key.Version {
 		err = p.upgradeFault()
 	}
 	var old *process
@@ -74,7 +85,7 @@ func (p *plane) replace(ctx context.Context, version string) error {
 		return fmt.Errorf("starting Kubernetes %s for control plane %s: %w", version, p.id, err)
 	}
 	p.retire(old, next)
-	return p.awaitLeading(ctx)
+	return nil
 }
 
 // A succession is the progress of a process that replaces another one.
@@ -110,20 +121,30 @@ func offer[T any](ch chan T, v T) {
 	}
 }
 
-func (s *succession) awaitServing(ctx context.Context, closing <-chan struct{}) (port int, err error) {
-	select {
-	case port := <-s.serving:
-		return port, nil
-	case err := <-s.failed:
-		return 0, err
-	case <-closing:
-		return 0, errClosed
-	case <-ctx.Done():
-		return 0, ctx.Err()
+// awaitServing waits until a successor serves, and returns its port.
+func (p *plane) awaitServing(ctx context.Context, next *process) (port int, err error) {
+	for {
+		p.mu.Lock()
+		down, changed := p.faults.down, p.changed
+		p.mu.Unlock()
+		if down != nil {
+			return 0, p.isDown(down)
+		}
+		select {
+		case port := <-next.serving:
+			return port, nil
+		case err := <-next.failed:
+			return 0, err
+		case <-changed:
+		case <-p.m.closing:
+			return 0, errClosed
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 	}
 }
 
-// awaitLeading waits until the controllers of the plane's process run.
+// awaitLeading waits until the controllers of the plane's process run, unless a fault prevents that.
 func (p *plane) awaitLeading(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -134,6 +155,9 @@ func (p *plane) awaitLeading(ctx context.Context) error {
 			return nil
 		case gone:
 			return ErrNotFound
+		}
+		if err := p.hindered(); err != nil {
+			return err
 		}
 		select {
 		case <-changed:
@@ -195,9 +219,13 @@ func (p *plane) succeed(ctx context.Context, next *process, port int) (old *proc
 	}
 	old = p.process
 	p.successor, p.retiring = nil, old
+	reason := ""
+	if f := p.expired(); f != nil {
+		reason = f.Why()
+	}
 	p.set(func() {
 		p.process = next
-		p.status = Status{State: Ready, PID: next.pid, Restarts: p.status.Restarts, Since: p.m.cfg.Clock.Now()}
+		p.status = Status{State: Ready, Reason: reason, PID: next.pid, Restarts: p.status.Restarts, Since: p.m.cfg.Clock.Now()}
 		p.backend = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	})
 	p.clients.closeIdle()
@@ -211,8 +239,8 @@ func (p *plane) retire(old, next *process) {
 	old.Retire([]byte(launch.Retire), retireTime)
 	p.lifecycle.Lock()
 	defer p.lifecycle.Unlock()
-	if p.retiring = nil; p.process != next {
-		return // stopped
+	if p.retiring = nil; p.process != next || p.expired() != nil {
+		return // stopped, or its controllers would end at once
 	}
 	if err := next.Send([]byte(launch.Lead)); err != nil {
 		// It has ended. Its supervisor restarts it as the plane's process, with the controllers.

@@ -118,6 +118,8 @@ func (s *Service) changeAuthority(ctx context.Context, cluster, token *string, r
 
 // applyAuthority makes a change of certificate authorities in the control plane.
 func (s *Service) applyAuthority(ctx context.Context, plane string, change *record.AuthorityChange) error {
+	ctx, cancel := context.WithTimeout(ctx, upgradeWait)
+	defer cancel()
 	switch change.Operation {
 	case record.AuthorityCreate:
 		return s.ControlPlanes.AddAuthority(ctx, plane, change.ID)
@@ -125,6 +127,25 @@ func (s *Service) applyAuthority(ctx context.Context, plane string, change *reco
 		return s.ControlPlanes.ActivateAuthority(ctx, plane, change.ID)
 	default:
 		return s.ControlPlanes.RemoveAuthority(ctx, plane, change.ID)
+	}
+}
+
+// settledAuthority reports whether a control plane is as a change of its certificate authorities wants it, which it stays even
+// if the update fails.
+func (s *Service) settledAuthority(plane string, change *record.AuthorityChange) bool {
+	found, signs := false, false
+	for _, a := range s.ControlPlanes.Authorities(plane) {
+		if a.ID == change.ID {
+			found, signs = true, a.Signs
+		}
+	}
+	switch change.Operation {
+	case record.AuthorityCreate:
+		return found
+	case record.AuthorityActivate:
+		return signs
+	default:
+		return !found
 	}
 }
 

@@ -268,7 +268,7 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 				return s.endProviderUpdate(tx, key, up, failure)
 			}
 			if up.Authority != nil {
-				s.commitAuthority(c, up.Authority, failure != nil)
+				s.commitAuthority(c, up.Authority, failure != nil && !s.settledAuthority(rec.Plane.ID, up.Authority))
 			}
 			if up.Encryption != nil { // even after a failure, so that the grant is revoked with the cluster
 				c.Grants = append(c.Grants, *up.Encryption)
