@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
@@ -553,16 +554,16 @@ func TestFargatePatching(t *testing.T) {
 	began := time.Date(2026, 6, 27, 12, 52, 44, 0, time.UTC)
 	_, cs := w.planes.only()
 	pods := cs.CoreV1().Pods("shop")
-	for name, created := range map[string]time.Time{"free": began.Add(-time.Hour), "kept": began.Add(-time.Hour), "new": began.Add(time.Minute)} {
+	for name, created := range map[string]time.Time{"free": began.Add(-time.Hour), "broken": began.Add(-time.Hour), "kept": began.Add(-time.Hour), "new": began.Add(time.Minute)} {
 		if _, err := pods.Create(t.Context(), &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", CreationTimestamp: metav1.NewTime(created), Labels: map[string]string{"eks.amazonaws.com/fargate-profile": "fp"}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Namespace: "shop", CreationTimestamp: metav1.NewTime(created), Labels: map[string]string{"eks.amazonaws.com/fargate-profile": "fp"}},
 			Spec:       corev1.PodSpec{SchedulerName: "fargate-scheduler", NodeName: "fargate-" + name},
 		}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	const budget = "Cannot evict pod as it would violate the pod's disruption budget."
-	attempts := 0
+	attempts, broken := 0, true
 	cs.PrependReactor("create", "pods", func(a k8stesting.Action) (bool, runtime.Object, error) {
 		e, ok := a.(k8stesting.CreateAction).GetObject().(*policyv1.Eviction)
 		switch {
@@ -571,6 +572,8 @@ func TestFargatePatching(t *testing.T) {
 		case e.Name == "kept":
 			attempts++
 			return true, nil, apierrors.NewTooManyRequests(budget, 0)
+		case e.Name == "broken" && broken:
+			return true, nil, apierrors.NewServiceUnavailable("not now")
 		}
 		return true, nil, cs.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "shop", e.Name)
 	})
@@ -588,6 +591,15 @@ func TestFargatePatching(t *testing.T) {
 	}
 	var bus eventstest.Bus
 	f := &fault.Fault{ID: "F-1", Kind: fault.FargatePatch, Account: w.account, Region: "us-east-1", Cluster: "dev", Since: began, Until: began.Add(72 * time.Hour)}
+	for range 2 { // a pod that cannot be evicted neither holds up the others nor repeats their events
+		if err := w.svc.PatchFargate(t.Context(), &bus, f, false); err == nil || !strings.Contains(err.Error(), "evicting pod shop/broken: not now") {
+			t.Fatalf("patching: %v", err)
+		}
+		if got := names(); got != "broken kept new" {
+			t.Fatalf("pods %q", got)
+		}
+	}
+	broken = false
 	for range 2 {
 		if err := w.svc.PatchFargate(t.Context(), &bus, f, false); err != nil {
 			t.Fatal(err)
@@ -610,5 +622,8 @@ func TestFargatePatching(t *testing.T) {
 	}
 	if got := names(); got != "new" || len(bus.Left()) != 0 {
 		t.Errorf("pods %q, events %q", got, bus.Left())
+	}
+	if got := bus.Emitted(w.account, "us-east-1", "fault/F-1/kept"); got != "" {
+		t.Errorf("the pod's event is remembered as %q", got)
 	}
 }

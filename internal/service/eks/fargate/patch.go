@@ -2,6 +2,7 @@ package fargate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -47,22 +48,34 @@ func (s *Service) PatchFargate(ctx context.Context, bus serviceevents.Bus, f *fa
 	if err != nil {
 		return fmt.Errorf("listing the Fargate pods of %s: %w", f.Cluster, err)
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	// A pod that cannot be patched must not keep the others from being patched.
+	var g errgroup.Group
 	g.SetLimit(podWorkers)
+	errs := make([]error, len(list.Items))
 	for i := range list.Items {
 		pod := &list.Items[i]
 		if pod.Spec.SchedulerName != scheduler || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || pod.CreationTimestamp.After(f.Since) {
 			continue
 		}
 		g.Go(func() error {
-			refused, err := recycle(ctx, ses, pod, due)
-			if err != nil || refused == "" {
-				return err
+			announced := thing + "/" + string(pod.UID)
+			if !due && bus.Emitted(f.Account, f.Region, announced) == evicted {
+				return nil
 			}
-			return bus.Emit(f.Account, f.Region, scheduledTermination(f, pod, refused))
+			refused, err := recycle(ctx, ses, pod, due)
+			switch {
+			case err != nil:
+			case due:
+				err = bus.Forget(f.Account, f.Region, announced)
+			case refused != "":
+				err = bus.EmitOnce(f.Account, f.Region, announced, evicted, scheduledTermination(f, pod, refused))
+			}
+			errs[i] = err
+			return nil
 		})
 	}
-	if err := g.Wait(); err != nil || due {
+	_ = g.Wait() // errs has the errors
+	if err := errors.Join(errs...); err != nil || due {
 		return err
 	}
 	return bus.EmitOnce(f.Account, f.Region, thing, evicted, nil)
