@@ -32,10 +32,7 @@ func (m *Machines) Stop(ctx context.Context, account, region, instanceID string)
 	m.mu.Unlock()
 	m.metadata.Forget(instanceID)
 	if !m.keepsDisk(account, region, instanceID) {
-		if err := m.boxes.RemoveDisk(ctx, instanceID); err != nil {
-			return err
-		}
-		return m.cfg.Disks.Remove(instanceID)
+		return errors.Join(m.boxes.RemoveDisk(instanceID), m.cfg.Disks.Remove(instanceID))
 	}
 	return nil
 }

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
@@ -31,12 +34,19 @@ func (r *Runtime) await(ctx context.Context) (*hostRun, error) {
 	}
 }
 
-// open connects to a socket in the folder.
-func (r *Runtime) open(ctx context.Context, name string) (*net.UnixConn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "unix", r.path(name))
+// open connects to a machine.
+func (r *Runtime) open(ctx context.Context, id string) (*net.UnixConn, error) {
+	f, err := r.askFile(ctx, inside.HostRequest{Open: id})
+	if err == nil && f == nil {
+		err = errors.New("no connection")
+	}
 	if err != nil {
 		return nil, errors.Join(machine.ErrOff, err)
+	}
+	defer f.Close()
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, err
 	}
 	return c.(*net.UnixConn), nil
 }
@@ -71,12 +81,13 @@ func (r *Runtime) askFile(ctx context.Context, req inside.HostRequest) (*os.File
 	if _, err := r.await(ctx); err != nil {
 		return nil, err
 	}
-	c, err := r.open(ctx, socketName)
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", r.path(socketName))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(machine.ErrOff, err)
 	}
 	defer c.Close()
-	files, err := exchange(ctx, c, req)
+	files, err := exchange(ctx, c.(*net.UnixConn), req)
 	if err != nil || len(files) == 0 {
 		return nil, err
 	}
@@ -126,13 +137,40 @@ func (r *Runtime) Done(ctx context.Context) (<-chan struct{}, error) {
 	return run.ctx.Done(), nil
 }
 
-// RemoveDisk removes the disk of a machine that is off.
-func (r *Runtime) RemoveDisk(ctx context.Context, id string) error {
+// diskDir is the folder of the machines' disks and consoles, which belongs to their root.
+const diskDir = "disks"
+
+// RemoveDisk removes the disk of a machine that is off, if it has one.
+func (r *Runtime) RemoveDisk(id string) error {
 	r.mu.Lock()
-	started := r.host != nil
+	on := r.machines[id] != nil
 	r.mu.Unlock()
-	if !started {
+	if on {
+		return fmt.Errorf("%s is on", id)
+	}
+	disks, err := os.OpenRoot(filepath.Join(r.cfg.Dir, diskDir))
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return r.ask(ctx, inside.HostRequest{Remove: id})
+	if err != nil {
+		return err
+	}
+	defer disks.Close()
+	return disks.RemoveAll(id)
+}
+
+// openRegular opens a file of the machines for reading. They may have put anything in its place.
+func openRegular(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err == nil && !st.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a file", name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }

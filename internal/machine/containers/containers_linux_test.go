@@ -171,6 +171,140 @@ func TestMachinesAreComputersOfTheirOwn(t *testing.T) {
 	}
 }
 
+// The machine's root has left links on its disk that would lead out of it: none is followed by the next boot, nor by the
+// daemon, which is the real root.
+func TestLinksOnADiskLeadNowhere(t *testing.T) {
+	needContainers(t)
+	dir := t.TempDir()
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("real"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := newRuntime(t, dir)
+	start(t, r, instance("i-b", "10.0.0.12"))
+	disks := filepath.Join(dir, "disks")
+	other := filepath.Join(disks, "i-b", "disk", "mnt")
+	eventually(t, func() error { _, err := os.Stat(other); return err })
+	for _, tc := range []struct{ name, link, to string }{
+		{"the old root", ".old", "/data/i-b/disk/mnt"},
+		{"a mount", "proc", "/data/i-b/disk/mnt"},
+		{"the userland", "usr", "/data/i-b/disk/mnt"},
+		{"the programs", "opt", "/data/i-b/disk/mnt"},
+		{"the devices", "dev", "/data/i-b/disk/mnt"},
+		{"the programs' folder", "opt/drydock/bin", "/programs"},
+		{"the images", "var/lib/drydock", "/data/i-b/disk/mnt"},
+		{"a file of the host", "etc/hostname", "/data/i-b/disk/mnt/hostname"},
+		{"a copied folder", "etc/ssl", "/data/i-b/disk/mnt"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			disk := filepath.Join(disks, "i-a", "disk")
+			if err := os.MkdirAll(filepath.Dir(filepath.Join(disk, tc.link)), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			chownAll(t, filepath.Join(disks, "i-a"))
+			if err := os.Symlink(tc.to, filepath.Join(disk, tc.link)); err != nil {
+				t.Fatal(err)
+			}
+			a := start(t, r, instance("i-a", "10.0.0.11"))
+			if got := run(t, a, "sh", "-c", "ls -d /.old /data /programs /host-etc 2>/dev/null; awk '$5 ~ /data|programs|host-etc|old|sockets/' /proc/self/mountinfo; ls /proc/1/fd/*/data 2>/dev/null; true"); got != "" {
+				t.Errorf("the machine sees %s", got)
+			}
+			if err := a.Stop(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			if left, err := os.ReadDir(other); err != nil || len(left) > 0 {
+				t.Errorf("the other machine's disk has %v, %v", left, err)
+			}
+			if err := r.RemoveDisk("i-a"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(filepath.Join(disks, "i-a")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the disk is still there: %v", err)
+			}
+		})
+	}
+	// A folder that the machine needs is a link: it does not boot, and nothing is written elsewhere.
+	t.Run("the console", func(t *testing.T) {
+		a := start(t, r, instance("i-a", "10.0.0.11"))
+		console := filepath.Join(disks, "i-a", "console")
+		for _, plant := range []func() error{
+			func() error { return os.Symlink(victim, console) },
+			func() error { return syscall.Mkfifo(console, 0o666) },
+		} {
+			if err := errors.Join(os.Remove(console), plant()); err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Console(); len(got) > 0 {
+				t.Errorf("console: %s", got)
+			}
+		}
+	})
+	if st, err := os.Stat(dir); err != nil || st.Sys().(*syscall.Stat_t).Uid != 0 || st.Mode().Perm() != 0o700 {
+		t.Errorf("the daemon's folder is not its own: %v, %v", st, err)
+	}
+	if b, err := os.ReadFile(victim); err != nil || string(b) != "real" {
+		t.Errorf("the real machine's file is %q, %v", b, err)
+	}
+}
+
+// chownAll gives a folder to the machines' root.
+func chownAll(t *testing.T, dir string) {
+	t.Helper()
+	st, err := os.Stat(filepath.Dir(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := int(st.Sys().(*syscall.Stat_t).Uid)
+	if err := filepath.WalkDir(dir, func(p string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, owner, owner))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What machines share cannot be written by them, whatever they do to the mount.
+func TestWhatMachinesShareIsReadOnly(t *testing.T) {
+	needContainers(t)
+	r := newRuntime(t, t.TempDir())
+	if err := r.SaveImage("web", strings.NewReader("image")); err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, r, instance("i-a", "10.0.0.11"))
+	before := run(t, a, "sh", "-c", "cat /opt/drydock/images/web.tar; sha256sum /opt/drydock/bin/runc")
+	for _, dir := range []string{"/opt/drydock/bin", "/opt/drydock/images"} {
+		run(t, a, "sh", "-c", fmt.Sprintf("mount -o remount,bind,rw %[1]s; ! touch %[1]s/x && ! rm -f %[1]s/runc %[1]s/web.tar && ! chown 0 %[1]s && ! chmod 777 %[1]s", dir))
+	}
+	run(t, a, "sh", "-c", "! (echo x > /opt/drydock/bin/runc) && ! (echo x > /opt/drydock/images/web.tar) && ! (echo x > /opt/drydock/drydock)")
+	if after := run(t, a, "sh", "-c", "cat /opt/drydock/images/web.tar; sha256sum /opt/drydock/bin/runc"); after != before {
+		t.Errorf("before %s, after %s", before, after)
+	}
+}
+
+func TestADiskIsRemovedWithoutAHost(t *testing.T) {
+	dir := t.TempDir()
+	r := containers.New(containers.Config{Dir: dir, Guest: func(*containers.Machine) containers.Guest { return idle{t} }, Log: testlog.New(t)})
+	if err := r.RemoveDisk("i-a"); err != nil {
+		t.Errorf("removing what is not there: %v", err)
+	}
+	disk := filepath.Join(dir, "disks", "i-a", "disk")
+	outside := t.TempDir()
+	if err := errors.Join(os.MkdirAll(disk, 0o755), os.Symlink(outside, filepath.Join(disk, "link"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.RemoveDisk("i-a"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Dir(disk)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the disk is still there: %v", err)
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Error(err)
+	}
+	if err := r.RemoveDisk("../x"); err == nil {
+		t.Error("a path out of the folder was accepted")
+	}
+}
+
 // The host dies, as with the daemon: nothing of the machines stays, and they boot again with their disks.
 func TestMachinesDieWithTheirHost(t *testing.T) {
 	needContainers(t)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
+	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 )
 
@@ -35,19 +36,20 @@ func (r *Runtime) startHost() error {
 	if !report.Available {
 		return fmt.Errorf("this machine cannot run containers: %s; see drydock doctor containers", report.Why())
 	}
-	if err := os.MkdirAll(r.cfg.Dir, 0o700); err != nil {
-		return err
+	// The folder is the daemon's own. Only the disks belong to the machines: what is read there may be hostile.
+	for _, name := range []string{"", diskDir, imageDir} {
+		if err := os.MkdirAll(filepath.Join(r.cfg.Dir, name), 0o755); err != nil {
+			return err
+		}
 	}
-	// The data folder's own mode keeps others out.
-	if err := os.Chown(r.cfg.Dir, firstID, firstID); err != nil {
+	images := filepath.Join(r.cfg.Dir, imageDir)
+	if err := errors.Join(os.Lchown(r.cfg.Dir, 0, 0), os.Chmod(r.cfg.Dir, 0o700), os.Lchown(images, 0, 0), os.Chmod(images, 0o755), os.Lchown(filepath.Join(r.cfg.Dir, diskDir), firstID, firstID)); err != nil {
 		return err
 	}
 	dir, err := os.Open(r.cfg.Dir)
 	if err != nil {
 		return err
 	}
-	// A daemon that was killed has left its host's groups.
-	_ = r.cleanUp()
 	noLimits := !report.Has(probe.Limits)
 	config, err := json.Marshal(inside.HostConfig{NoLimits: noLimits})
 	if err != nil {
@@ -68,11 +70,24 @@ func (r *Runtime) startHost() error {
 		// The path of the program may go through folders that the host may not enter.
 		spec.Executable = "/proc/self/exe"
 	}
-	var listener, group, folder, program *os.File
+	var listener, group, folder, program, programs, archives *os.File
 	spec.Config = func() ([]byte, error) {
-		closeFiles(listener, group, folder, program)
-		var err error
-		if folder, err = tree(r.cfg.Dir); err != nil {
+		closeFiles(listener, group, folder, program, programs, archives)
+		// A host that has ended, or whose daemon was killed, has left its groups, which have controllers.
+		err := r.cleanUp()
+		if err != nil {
+			return nil, err
+		}
+		if folder, err = tree(filepath.Join(r.cfg.Dir, diskDir)); err != nil {
+			return nil, err
+		}
+		if archives, err = tree(filepath.Join(r.cfg.Dir, imageDir)); err != nil {
+			return nil, err
+		}
+		if err := readOnly(archives); err != nil {
+			return nil, err
+		}
+		if programs, err = extract(); err != nil {
 			return nil, err
 		}
 		if program, err = tree("/proc/self/exe"); err != nil {
@@ -86,7 +101,7 @@ func (r *Runtime) startHost() error {
 		}
 		return config, nil
 	}
-	spec.Files = func() []*os.File { return []*os.File{folder, listener, program} }
+	spec.Files = func() []*os.File { return []*os.File{folder, listener, program, programs, archives} }
 	spec.Attr = func(a *syscall.SysProcAttr) {
 		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: firstID, Size: probe.IDs}}
 		a.Cloneflags = syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
@@ -106,6 +121,35 @@ func tree(path string) (*os.File, error) {
 		return nil, fmt.Errorf("opening %s for the machines: %w", path, err)
 	}
 	return os.NewFile(uintptr(fd), path), nil
+}
+
+// extract returns a file system in memory with the programs of nodes. It belongs to the real root, so that no machine can
+// change what the others run, even if it mounts it again.
+func extract() (*os.File, error) {
+	fs, err := unix.Fsopen("tmpfs", unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("fsopen", err)
+	}
+	defer unix.Close(fs)
+	if err := errors.Join(unix.FsconfigSetString(fs, "mode", "0755"), unix.FsconfigCreate(fs)); err != nil {
+		return nil, os.NewSyscallError("fsconfig", err)
+	}
+	fd, err := unix.Fsmount(fs, unix.FSMOUNT_CLOEXEC, unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOSUID)
+	if err != nil {
+		return nil, os.NewSyscallError("fsmount", err)
+	}
+	f := os.NewFile(uintptr(fd), "programs")
+	if err := errors.Join(nodebin.Extract(fmt.Sprintf("/proc/self/fd/%d", fd)), readOnly(f)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// readOnly makes a detached mount read-only.
+func readOnly(f *os.File) error {
+	return os.NewSyscallError("mount_setattr", unix.MountSetattr(int(f.Fd()), "", unix.AT_EMPTY_PATH, &unix.MountAttr{
+		Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOSUID,
+	}))
 }
 
 func closeFiles(files ...*os.File) {

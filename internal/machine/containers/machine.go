@@ -59,12 +59,24 @@ func (m *Machine) Booted() <-chan struct{} { return m.up }
 
 // Console implements machine.Machine.
 func (m *Machine) Console() []byte {
+	disks, err := os.OpenRoot(filepath.Join(m.rt.cfg.Dir, diskDir))
+	if err != nil {
+		return nil // no machine has booted
+	}
+	defer disks.Close()
+	const limit = 64 << 10
 	var out []byte
 	for _, name := range []string{"console.1", "console"} {
-		b, _ := os.ReadFile(filepath.Join(m.rt.cfg.Dir, m.in.ID, name)) // a machine that has not booted has none
-		out = append(out, b...)
+		f, err := openRegular(disks, filepath.Join(m.in.ID, name))
+		if err != nil {
+			continue // a machine that has not booted has none
+		}
+		if st, err := f.Stat(); err == nil {
+			b, _ := io.ReadAll(io.NewSectionReader(f, max(0, st.Size()-limit), limit)) // what can be read
+			out = append(out, b...)
+		}
+		_ = f.Close()
 	}
-	const limit = 64 << 10
 	return bytes.Clone(out[max(0, len(out)-limit):])
 }
 
@@ -227,7 +239,7 @@ func (m *Machine) EndProgram(ctx context.Context, mode string) error {
 }
 
 func (m *Machine) ask(ctx context.Context, req inside.MachineRequest) error {
-	c, err := m.rt.open(ctx, m.in.ID+".sock")
+	c, err := m.rt.open(ctx, m.in.ID)
 	if err != nil {
 		return err
 	}
@@ -250,7 +262,7 @@ func (m *Machine) Exec(ctx context.Context, c machine.Command) (machine.Process,
 	if len(c.Args) == 0 {
 		c.Args = []string{"/bin/bash", "-l"}
 	}
-	conn, err := m.rt.open(ctx, m.in.ID+".sock")
+	conn, err := m.rt.open(ctx, m.in.ID)
 	if err != nil {
 		return nil, err
 	}

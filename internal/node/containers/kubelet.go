@@ -57,6 +57,8 @@ state = "/run/containerd"
       [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
         BinaryName = "/opt/drydock/bin/drydock-runc"
         SystemdCgroup = false
+        # A user may have 200 keys, and all machines are one user.
+        NoNewKeyring = true
 `
 
 // startKubelet writes the kubelet's files and starts it.

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
-	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
 )
 
 // Modes returns the child modes.
@@ -39,8 +38,11 @@ func exit(err error) int {
 
 // The host's root file system.
 const (
-	dataDir     = "/data"     // the folder of all machines
+	dataDir     = "/data"     // the folder of all disks
 	programDir  = "/programs" // the programs of package nodebin
+	imageDir    = "/images"
+	socketDir   = "/sockets"  // those of the machines
+	machineRoot = "/machine"  // where a machine makes its root
 	hostEtc     = "/host-etc" // the real machine's
 	hostDev     = "/dev"
 	hostCgroup  = "/cgroup"
@@ -69,8 +71,8 @@ func runHost(ctx context.Context, env childproc.Env) error {
 	if err := json.Unmarshal(env.Config, &h.cfg); err != nil {
 		return err
 	}
-	for _, fd := range []int{childproc.FirstFile, childproc.FirstFile + 1, childproc.FirstFile + 2} {
-		syscall.CloseOnExec(fd)
+	for i := range 5 {
+		syscall.CloseOnExec(childproc.FirstFile + i)
 	}
 	f := os.NewFile(childproc.FirstFile+1, "listener")
 	l, err := net.FileListener(f)
@@ -78,13 +80,7 @@ func runHost(ctx context.Context, env childproc.Env) error {
 		return fmt.Errorf("the host's listener: %w", err)
 	}
 	_ = f.Close()
-	if err := hostRoot(childproc.FirstFile, childproc.FirstFile+2); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(dataDir+"/images", 0o755); err != nil {
-		return err
-	}
-	if err := nodebin.Extract(programDir); err != nil {
+	if err := hostRoot(childproc.FirstFile, childproc.FirstFile+2, childproc.FirstFile+3, childproc.FirstFile+4); err != nil {
 		return err
 	}
 	if err := prepareCgroups(h.cfg.NoLimits); err != nil {
@@ -100,12 +96,14 @@ func runHost(ctx context.Context, env childproc.Env) error {
 }
 
 // hostRoot moves the process to a root file system in memory, which shows only what machines need of the real one.
-func hostRoot(data, program int) error {
+func hostRoot(data, program, programs, images int) error {
 	const root = "/tmp"
 	m := &mounter{}
 	m.do("private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") })
 	m.mount("tmpfs", root, "tmpfs", unix.MS_NOSUID, "mode=755,size=256m")
 	m.move(data, root+dataDir)
+	m.move(programs, root+programDir)
+	m.move(images, root+imageDir)
 	m.userland(root)
 	m.bind("/etc", root+hostEtc, true)
 	m.bind("/dev", root+hostDev, false)
@@ -115,7 +113,7 @@ func hostRoot(data, program int) error {
 	// The kernel mounts a new one for a machine only if this one can be seen.
 	m.mount("sysfs", root+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("cgroup2", root+hostCgroup, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
-	m.do("mkdir", func() error { return os.MkdirAll(root+"/tmp", 0o777) })
+	m.do("mkdir", func() error { return errors.Join(os.Mkdir(root+machineRoot, 0o700), os.Mkdir(root+socketDir, 0o700)) })
 	m.pivot(root)
 	return m.err
 }
@@ -158,11 +156,9 @@ func (h *host) handle(c *net.UnixConn) {
 		answer(c, h.start(*r.Start))
 	case r.Stop != "":
 		answer(c, h.stop(r.Stop))
-	case r.Remove != "":
-		answer(c, h.remove(r.Remove))
 	case r.Pods != nil:
 		answer(c, h.pods(*r.Pods))
-	case r.Dial != nil, r.Listen != nil:
+	case r.Dial != nil, r.Listen != nil, r.Open != "":
 		f, err := h.socket(r)
 		if err != nil {
 			answer(c, err)
@@ -201,7 +197,7 @@ func (h *host) start(cfg MachineConfig) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	control := filepath.Join(dataDir, cfg.ID+".sock")
+	control := filepath.Join(socketDir, cfg.ID)
 	if err := os.Remove(control); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -291,7 +287,7 @@ func (h *host) forget(g *guest) {
 	g.worker.Kill()
 	g.network.detach(g.cfg.ID)
 	delete(h.machines, g.cfg.ID)
-	_ = os.Remove(filepath.Join(dataDir, g.cfg.ID+".sock"))
+	_ = os.Remove(filepath.Join(socketDir, g.cfg.ID))
 	removeCgroup(filepath.Join(hostCgroup, g.cfg.ID))
 }
 
@@ -304,18 +300,6 @@ func removeCgroup(dir string) {
 		}
 	}
 	_ = os.Remove(dir)
-}
-
-func (h *host) remove(id string) error {
-	if !validID.MatchString(id) {
-		return fmt.Errorf("invalid machine ID %q", id)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.machines[id] != nil {
-		return fmt.Errorf("%s is on", id)
-	}
-	return os.RemoveAll(filepath.Join(dataDir, id))
 }
 
 func (h *host) pods(p PodAddresses) error {
@@ -334,6 +318,9 @@ func (h *host) pods(p PodAddresses) error {
 
 // socket makes a socket in the network of a VPC or of a machine.
 func (h *host) socket(r HostRequest) (*os.File, error) {
+	if r.Open != "" {
+		return open(r.Open)
+	}
 	s, dial := r.Listen, false
 	if r.Dial != nil {
 		s, dial = r.Dial, true
@@ -365,6 +352,19 @@ func (h *host) socket(r HostRequest) (*os.File, error) {
 		return err
 	})
 	return out, err
+}
+
+// open connects to a machine's socket.
+func open(id string) (*os.File, error) {
+	if !validID.MatchString(id) {
+		return nil, fmt.Errorf("invalid machine ID %q", id)
+	}
+	c, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: filepath.Join(socketDir, id), Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.File()
 }
 
 // openSocket makes a socket in the current network.

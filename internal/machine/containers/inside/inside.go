@@ -27,8 +27,8 @@ const (
 	MachineMode = "machine"
 )
 
-// HostConfig configures the host. Its files are its folder, the listener for requests and the program, the first and the
-// last as detached mounts.
+// HostConfig configures the host. Its files are the folder of disks, the listener for requests, the program, the programs of
+// nodes and the images, all but the listener as detached mounts. The last two belong to nobody in the host.
 type HostConfig struct {
 	// NoLimits says that there are no cgroup controllers.
 	NoLimits bool
@@ -40,8 +40,8 @@ type HostRequest struct {
 	Start *MachineConfig `json:",omitempty"`
 	// Stop ends the machine with this ID.
 	Stop string `json:",omitempty"`
-	// Remove removes the disk of a machine that is off.
-	Remove string `json:",omitempty"`
+	// Open connects to the socket of the machine with this ID. The response carries the connection.
+	Open string `json:",omitempty"`
 	// Dial connects to a TCP address, and Listen opens a TCP or UDP socket, in the network of a VPC. The response carries the
 	// socket.
 	Dial   *Socket `json:",omitempty"`

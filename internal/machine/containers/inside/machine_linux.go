@@ -85,30 +85,36 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 // devices are those of the host that machines have.
 var devices = []string{"null", "zero", "full", "random", "urandom", "tty", "fuse", "net/tun"}
 
-// root moves to the machine's root file system: its own disk, with the host's programs.
+// kept are the folders of the root file system that are on the machine's disk. The rest is in memory.
+var kept = map[string]os.FileMode{
+	"etc": 0o755, "var": 0o755, "home": 0o755, "root": 0o700, "tmp": 0o777 | os.ModeSticky, "mnt": 0o755, "srv": 0o755,
+}
+
+// root moves to the machine's root file system: one in memory, with the host's programs and folders of the machine's disk.
+// Mounts are made only in folders that are not on the disk, because names there may be links.
 func (b *box) root() error {
-	dir := filepath.Join(dataDir, b.cfg.ID, "disk")
+	const dir = machineRoot
 	m := &mounter{}
-	for _, d := range []struct {
-		name string
-		mode os.FileMode
-	}{
-		{"", 0o755}, {"etc", 0o755}, {"var/log", 0o755}, {"var/lib", 0o755}, {"var/tmp", 0o1777}, {"home", 0o755}, {"root", 0o700}, {"tmp", 0o1777},
-		{"opt/drydock/bin", 0o755}, {"mnt", 0o755}, {"srv", 0o755}, {"run", 0o755}, {"etc/cni/net.d", 0o755}, {"etc/containerd", 0o755},
-	} {
-		m.do("preparing the disk", func() error {
-			at := filepath.Join(dir, d.name)
-			if err := os.MkdirAll(at, 0o755); err != nil {
-				return err
-			}
-			return os.Chmod(at, d.mode&0o777|sticky(d.mode))
-		})
-	}
 	m.do("private", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") })
-	m.bind(dir, dir, false)
+	m.mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=64m")
+	m.do("preparing the disk", func() error {
+		at := filepath.Join(dataDir, b.cfg.ID, "disk")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			return err
+		}
+		disk, err := os.Open(at)
+		if err != nil {
+			return err
+		}
+		defer disk.Close()
+		for name, mode := range kept {
+			m.show(disk, name, mode, filepath.Join(dir, name))
+		}
+		return m.err
+	})
 	m.userland(dir)
-	m.bind(programDir, filepath.Join(dir, Bin), true)
-	m.bind(dataDir+"/images", dir+"/var/lib/drydock/images", true)
+	m.bind(programDir, dir+Bin, true)
+	m.bind(imageDir, dir+"/opt/drydock/images", true)
 	m.bindFile(hostProgram, filepath.Join(dir, "opt/drydock/drydock"))
 	m.mount("proc", dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("sysfs", dir+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -128,18 +134,20 @@ func (b *box) root() error {
 	}
 	// Container runtimes log there; this machine has no kernel log of its own.
 	m.bindFile(filepath.Join(hostDev, "null"), filepath.Join(dir, "dev/kmsg"))
-	m.do("keeping the host's settings", func() error { return copyEtc(filepath.Join(dir, "etc")) })
+	m.do("keeping the host's settings", func() error { return copyEtc(dir + "/etc") })
 	m.pivot(dir)
+	// From here on, links can lead only to what the machine has.
+	m.do("preparing the disk", func() error {
+		for _, name := range []string{"/var/log", "/var/lib", "/var/tmp", "/etc/cni/net.d", "/etc/containerd"} {
+			if err := os.MkdirAll(name, 0o755); err != nil {
+				return err
+			}
+		}
+		return os.Chmod("/var/tmp", 0o777|os.ModeSticky)
+	})
 	// Mounts of the kubelet's volumes reach containers.
 	m.do("sharing mounts", func() error { return unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") })
 	return m.err
-}
-
-func sticky(m os.FileMode) os.FileMode {
-	if m&0o1000 != 0 {
-		return os.ModeSticky
-	}
-	return 0
 }
 
 // copied are the files of /etc that the userland needs. The rest is the machine's own.
@@ -147,22 +155,25 @@ var copied = []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives
 
 // copyEtc copies settings of the host that the disk does not have yet. Private files are left out, as are those that this
 // user may not read.
-func copyEtc(to string) error {
+func copyEtc(etc string) error {
+	to, err := os.OpenRoot(etc)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
 	for _, name := range copied {
-		at := filepath.Join(to, name)
-		if _, err := os.Lstat(at); err == nil {
+		if _, err := to.Lstat(name); err == nil {
 			continue
 		}
-		from := filepath.Join(hostEtc, name)
-		err := filepath.WalkDir(from, func(p string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(hostEtc, name), func(p string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return nil //nolint:nilerr // it is not there, or not ours to read
 			}
-			rel, err := filepath.Rel(from, p)
+			rel, err := filepath.Rel(hostEtc, p)
 			if err != nil {
 				return err
 			}
-			return copyEntry(p, filepath.Join(at, rel), d)
+			return copyEntry(p, to, rel, d)
 		})
 		if err != nil {
 			return err
@@ -171,16 +182,16 @@ func copyEtc(to string) error {
 	return nil
 }
 
-func copyEntry(from, to string, d fs.DirEntry) error {
+func copyEntry(from string, to *os.Root, name string, d fs.DirEntry) error {
 	switch {
 	case d.IsDir():
-		return os.MkdirAll(to, 0o755)
+		return to.MkdirAll(name, 0o755)
 	case d.Type()&fs.ModeSymlink != 0:
 		target, err := os.Readlink(from)
 		if err != nil {
 			return err
 		}
-		return os.Symlink(target, to)
+		return to.Symlink(target, name)
 	case !d.Type().IsRegular():
 		return nil
 	}
@@ -191,7 +202,7 @@ func copyEntry(from, to string, d fs.DirEntry) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, b, 0o644)
+	return to.WriteFile(name, b, 0o644)
 }
 
 // etc writes the machine's own settings.
@@ -231,7 +242,7 @@ func (b *box) etc() error {
 // trust adds the installation's certificate authority to those of the host.
 func (b *box) trust() error {
 	const bundle = "/etc/ssl/certs/ca-certificates.crt"
-	all, err := os.ReadFile(bundle)
+	all, err := readRegular(bundle)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -239,6 +250,19 @@ func (b *box) trust() error {
 		return nil
 	}
 	return replace(bundle, append(all, b.cfg.CA...), 0o644)
+}
+
+// readRegular reads a file that may be anything, without waiting for a writer.
+func readRegular(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, errors.Join(err, fmt.Errorf("%s is not a file", name))
+	}
+	return io.ReadAll(f)
 }
 
 // replace writes a file atomically.

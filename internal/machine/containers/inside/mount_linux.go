@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,22 +89,63 @@ func (m *mounter) userland(root string) {
 	}
 }
 
-// pivot makes a folder the root and forgets the old one.
+// pivot makes a folder the root and forgets the old one, without a folder for it: a name on a disk may lead anywhere.
 func (m *mounter) pivot(root string) {
 	m.do("changing the root", func() error {
-		old := filepath.Join(root, ".old")
-		if err := os.MkdirAll(old, 0o700); err != nil {
+		if err := os.Chdir(root); err != nil {
 			return err
 		}
-		if err := unix.PivotRoot(root, old); err != nil {
+		if err := unix.PivotRoot(".", "."); err != nil {
 			return err
 		}
-		if err := os.Chdir("/"); err != nil {
+		if err := unix.Unmount(".", unix.MNT_DETACH); err != nil { // the old root, which is now above the new one
 			return err
 		}
-		if err := unix.Unmount("/.old", unix.MNT_DETACH); err != nil {
+		return os.Chdir("/")
+	})
+}
+
+// below opens a folder on a machine's disk, and makes it if necessary. It follows no links: the machine's root may have left
+// some that lead out of the disk, and the whole of the host is still in view.
+func below(dir int, name string, mode os.FileMode) (*os.File, error) {
+	at, err := unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if err := unix.Mkdirat(at, part, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
+			return nil, errors.Join(&os.PathError{Op: "mkdir", Path: name, Err: err}, unix.Close(at))
+		}
+		next, err := unix.Openat(at, part, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		_ = unix.Close(at)
+		if err != nil {
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+		at = next
+	}
+	f := os.NewFile(uintptr(at), name)
+	if err := f.Chmod(mode); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// show shows a folder of a machine's disk in its new root.
+func (m *mounter) show(disk *os.File, name string, mode os.FileMode, at string) {
+	m.do("preparing the disk", func() error {
+		if err := os.Mkdir(at, 0o755); err != nil {
 			return err
 		}
-		return os.Remove("/.old")
+		f, err := below(int(disk.Fd()), name, mode)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fd, err := unix.OpenTree(int(f.Fd()), "", unix.AT_EMPTY_PATH|unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.MoveMount(fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	})
 }

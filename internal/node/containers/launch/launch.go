@@ -22,6 +22,6 @@ type Kubelet struct {
 // ImageDir holds the images of all machines as archives: NAME.tar. containerd imports each, and then writes NAME.done or
 // NAME.error into ImportedDir.
 const (
-	ImageDir    = "/var/lib/drydock/images"
+	ImageDir    = "/opt/drydock/images"
 	ImportedDir = "/var/lib/drydock/imported"
 )
