@@ -247,6 +247,110 @@ func TestLinksOnADiskLeadNowhere(t *testing.T) {
 	}
 }
 
+// reporting is a guest that keeps the errors of boots.
+type reporting struct {
+	idle
+	errs chan error
+}
+
+func (g reporting) Report(_ context.Context, e machine.Event) {
+	if e.Err != nil {
+		select {
+		case g.errs <- e.Err:
+		default:
+		}
+	}
+}
+
+func newReportingRuntime(t *testing.T, dir string) (*containers.Runtime, chan error) {
+	t.Helper()
+	errs := make(chan error, 1)
+	r := containers.New(containers.Config{Dir: dir, Guest: func(*containers.Machine) containers.Guest { return reporting{idle{t}, errs} }, Log: testlog.New(t)})
+	t.Cleanup(func() {
+		if err := r.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutting down: %v", err)
+		}
+	})
+	return r, errs
+}
+
+// What a machine's root leaves on its disk can keep that machine from booting, but no other one.
+func TestAHostileDiskHarmsOnlyItsMachine(t *testing.T) {
+	needContainers(t)
+	for name, plant := range map[string]func(disk string) error{
+		"the settings are a link": func(disk string) error { return os.Symlink("/data/i-b/disk/mnt", filepath.Join(disk, "etc")) },
+		"the authorities are a pipe": func(disk string) error {
+			certs := filepath.Join(disk, "etc/ssl/certs")
+			return errors.Join(os.MkdirAll(certs, 0o755), syscall.Mkfifo(filepath.Join(certs, "ca-certificates.crt"), 0o644))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			r, errs := newReportingRuntime(t, dir)
+			b := start(t, r, instance("i-b", "10.0.0.12"))
+			disk := filepath.Join(dir, "disks/i-a/disk")
+			if err := errors.Join(os.MkdirAll(disk, 0o755), plant(disk)); err != nil {
+				t.Fatal(err)
+			}
+			chownAll(t, filepath.Join(dir, "disks/i-a"))
+			if err := r.Start(t.Context(), instance("i-a", "10.0.0.11")); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case err := <-errs:
+				if !strings.Contains(err.Error(), "booting i-a") {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("the machine is neither on nor off")
+			}
+			start(t, r, instance("i-c", "10.0.0.13"))
+			if left := run(t, b, "ls", "-A", "/mnt"); left != "" {
+				t.Errorf("the other machine's disk has %s", left)
+			}
+		})
+	}
+}
+
+func TestAMachineWhoseFirstProcessDiesBootsAgain(t *testing.T) {
+	needContainers(t)
+	r, errs := newReportingRuntime(t, t.TempDir())
+	m := start(t, r, instance("i-a", "10.0.0.11"))
+	run(t, m, "sh", "-c", "echo kept > /var/lib/note; echo gone > /run/note")
+	for _, pid := range processes(t, "be-child\x00"+inside.MachineMode+"\x00") {
+		if parent(t, parent(t, pid)) == os.Getpid() {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	select {
+	case err := <-errs:
+		if !strings.Contains(err.Error(), "first process has ended") {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("nobody noticed")
+	}
+	eventually(t, func() error {
+		var out bytes.Buffer
+		_, err := machine.Run(t.Context(), m, machine.Command{Args: []string{"sh", "-c", "cat /var/lib/note; ls /run/note"}, Stdout: &out})
+		if err == nil && out.String() != "kept\n" {
+			err = fmt.Errorf("the machine has %q", &out)
+		}
+		return err
+	})
+}
+
+// A program ends although what it has started still holds its output.
+func TestAProgramEndsBeforeWhatItHasLeft(t *testing.T) {
+	needContainers(t)
+	m := start(t, newRuntime(t, t.TempDir()), instance("i-a", "10.0.0.11"))
+	if got := run(t, m, "sh", "-c", "sleep 1000 & echo started"); got != "started\n" {
+		t.Errorf("output %q", got)
+	}
+}
+
 // chownAll gives a folder to the machines' root.
 func chownAll(t *testing.T, dir string) {
 	t.Helper()

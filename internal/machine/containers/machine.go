@@ -123,9 +123,19 @@ func (m *Machine) boot() error {
 	}
 	m.guest.Report(ctx, machine.Event{Name: machine.EventBoot, Evidence: m.in.Type.Name + ", " + m.in.Image.ID + ", as namespaces of this machine's kernel"})
 	m.once.Do(func() { close(m.up) })
+	var died error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := m.rt.ask(ctx, inside.HostRequest{Wait: m.in.ID}); err == nil && ctx.Err() == nil {
+			died = errors.New("the machine's first process has ended: it boots again")
+			cancel()
+		} // otherwise the host ends, or the machine is switched off
+	}()
 	m.guest.Run(ctx)
 	<-ctx.Done()
-	return nil
+	<-ended
+	return died
 }
 
 func hostname(in machine.Instance) string {
@@ -292,7 +302,7 @@ func (m *Machine) Exec(ctx context.Context, c machine.Command) (machine.Process,
 		if w == nil {
 			w = io.Discard
 		}
-		theirs = append(theirs, write)
+		theirs, p.reads = append(theirs, write), append(p.reads, read)
 		p.output.Go(func() {
 			_, _ = io.Copy(w, read)
 			_ = read.Close()
@@ -310,7 +320,11 @@ type process struct {
 	conn    *net.UnixConn
 	stop    func() bool
 	output  sync.WaitGroup
+	reads   []*os.File
 }
+
+// leftPatience is how long the output of a program is read after its end. What it has started may hold it open for ever.
+const leftPatience = time.Second
 
 // Wait implements machine.Process.
 func (p *process) Wait() (int, error) {
@@ -323,6 +337,9 @@ func (p *process) Wait() (int, error) {
 		return 0, p.ctx.Err()
 	case err != nil:
 		return 0, machine.ErrOff
+	}
+	for _, f := range p.reads {
+		_ = f.SetReadDeadline(time.Now().Add(leftPatience)) // it may be closed
 	}
 	p.output.Wait()
 	return r.Status, nil

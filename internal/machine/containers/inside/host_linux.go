@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,9 +54,48 @@ const (
 type host struct {
 	cfg HostConfig
 
-	mu       sync.Mutex
+	mu       sync.Mutex // never held while a machine does something: its disk may be hostile
 	machines map[string]*guest
 	networks map[string]*network // by VPC
+	turns    map[string]*turn
+}
+
+// A turn is what lets one request at a time start or stop a machine.
+type turn struct {
+	sync.Mutex
+	users int
+	boot  context.CancelFunc // ends a boot
+}
+
+// bootPatience is how long a machine may take to boot.
+const bootPatience = 30 * time.Second
+
+// turn waits until nobody else starts or stops a machine. The result ends it.
+func (h *host) turn(id string, boot context.CancelFunc) func() {
+	h.mu.Lock()
+	t := h.turns[id]
+	if t == nil {
+		t = &turn{}
+		h.turns[id] = t
+	}
+	t.users++
+	if boot == nil && t.boot != nil {
+		t.boot() // the machine is to stop
+	}
+	h.mu.Unlock()
+	t.Lock()
+	h.mu.Lock()
+	t.boot = boot
+	h.mu.Unlock()
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		t.boot = nil
+		if t.users--; t.users == 0 {
+			delete(h.turns, id)
+		}
+		t.Unlock()
+	}
 }
 
 // A guest is a machine that is on.
@@ -67,7 +107,7 @@ type guest struct {
 }
 
 func runHost(ctx context.Context, env childproc.Env) error {
-	h := &host{machines: map[string]*guest{}, networks: map[string]*network{}}
+	h := &host{machines: map[string]*guest{}, networks: map[string]*network{}, turns: map[string]*turn{}}
 	if err := json.Unmarshal(env.Config, &h.cfg); err != nil {
 		return err
 	}
@@ -156,6 +196,8 @@ func (h *host) handle(c *net.UnixConn) {
 		answer(c, h.start(*r.Start))
 	case r.Stop != "":
 		answer(c, h.stop(r.Stop))
+	case r.Wait != "":
+		answer(c, h.wait(c, r.Wait))
 	case r.Pods != nil:
 		answer(c, h.pods(*r.Pods))
 	case r.Dial != nil, r.Listen != nil, r.Open != "":
@@ -179,9 +221,10 @@ func (h *host) start(cfg MachineConfig) (err error) {
 		return fmt.Errorf("invalid machine ID %q", cfg.ID)
 	}
 	cfg.NoLimits = h.cfg.NoLimits
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if g := h.machines[cfg.ID]; g != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), bootPatience)
+	defer cancel()
+	defer h.turn(cfg.ID, cancel)()
+	if g := h.guest(cfg.ID); g != nil {
 		select {
 		case <-g.worker.Done():
 		default:
@@ -189,7 +232,9 @@ func (h *host) start(cfg MachineConfig) (err error) {
 		}
 		h.forget(g)
 	}
+	h.mu.Lock()
 	n, err := h.network(cfg.VPC)
+	h.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -242,16 +287,46 @@ func (h *host) start(cfg MachineConfig) (err error) {
 			h.forget(g)
 		}
 	}()
-	if g.index, err = n.attach(w.PID(), cfg); err != nil {
+	h.mu.Lock()
+	g.index, err = n.attach(w.PID(), cfg)
+	h.mu.Unlock()
+	if err != nil {
 		return fmt.Errorf("connecting %s: %w", cfg.ID, err)
 	}
 	if err := w.Send([]byte("connected")); err != nil {
 		return err
 	}
-	if _, err := w.Receive(context.Background()); err != nil { // "up"
+	if _, err := w.Receive(ctx); err != nil { // "up"
 		return fmt.Errorf("booting %s: %w", cfg.ID, err)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.machines[cfg.ID] = g
+	return nil
+}
+
+// guest returns a machine that is on, or nil.
+func (h *host) guest(id string) *guest {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.machines[id]
+}
+
+// wait waits until the first process of a machine has ended, or the daemon has lost interest.
+func (h *host) wait(c *net.UnixConn, id string) error {
+	g := h.guest(id)
+	if g == nil {
+		return nil
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = c.Read(make([]byte, 1)) // the daemon sends nothing more
+	}()
+	select {
+	case <-g.worker.Done():
+	case <-gone:
+	}
 	return nil
 }
 
@@ -274,9 +349,8 @@ func (h *host) cgroup(cfg MachineConfig) (*os.File, error) {
 }
 
 func (h *host) stop(id string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if g := h.machines[id]; g != nil {
+	defer h.turn(id, nil)()
+	if g := h.guest(id); g != nil {
 		h.forget(g)
 	}
 	return nil
@@ -285,8 +359,10 @@ func (h *host) stop(id string) error {
 // forget ends a machine and removes what it had in the host.
 func (h *host) forget(g *guest) {
 	g.worker.Kill()
+	h.mu.Lock()
 	g.network.detach(g.cfg.ID)
 	delete(h.machines, g.cfg.ID)
+	h.mu.Unlock()
 	_ = os.Remove(filepath.Join(socketDir, g.cfg.ID))
 	removeCgroup(filepath.Join(hostCgroup, g.cfg.ID))
 }

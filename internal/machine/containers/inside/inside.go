@@ -40,6 +40,8 @@ type HostRequest struct {
 	Start *MachineConfig `json:",omitempty"`
 	// Stop ends the machine with this ID.
 	Stop string `json:",omitempty"`
+	// Wait waits until the machine with this ID is off, for whatever reason.
+	Wait string `json:",omitempty"`
 	// Open connects to the socket of the machine with this ID. The response carries the connection.
 	Open string `json:",omitempty"`
 	// Dial connects to a TCP address, and Listen opens a TCP or UDP socket, in the network of a VPC. The response carries the

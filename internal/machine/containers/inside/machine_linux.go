@@ -369,9 +369,12 @@ func (b *box) exec(c *net.UnixConn, r Command, files []*os.File) {
 		}
 	}()
 	_ = cmd.Wait() // its state says more
-	status := cmd.ProcessState.ExitCode()
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		status = 128 + int(ws.Signal())
+	status := 255
+	if s := cmd.ProcessState; s != nil { // reap may have been faster
+		status = s.ExitCode()
+		if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+			status = 128 + int(ws.Signal())
+		}
 	}
 	_ = Send(c, &Response{Ended: true, Status: status}) // the daemon may have gone
 }
