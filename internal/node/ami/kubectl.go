@@ -10,7 +10,7 @@ import (
 
 // kubectlCommand is kubectl, with the machine's files, network and programs.
 func (m *Machine) kubectlCommand(ctx context.Context, c *shell.Call) int {
-	return m.world.Kubectl(ctx, c, kubectl.Machine{Dial: m.world.Dial, Run: m.Outside})
+	return m.world.Kubectl(ctx, c, kubectl.Machine{ID: m.In.ID, Dial: m.world.Dial, Run: m.Outside})
 }
 
 // authenticator is `aws-iam-authenticator token -i CLUSTER [--region REGION]`, which kubeconfigs of Amazon Linux 2 nodes name.

@@ -16,18 +16,21 @@ import (
 	"io"
 	"net"
 	"os"
+	"path"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/xtaci/smux"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
-	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
 // A Machine is what kubectl sees of the machine it runs on, besides the files.
 type Machine struct {
+	ID string
 	// Dial connects to a host as a program on the machine does.
 	Dial func(ctx context.Context, host string, port int) (net.Conn, error)
 	// Run runs one of the machine's programs, such as aws.
@@ -45,30 +48,65 @@ type Config struct {
 type Runner struct {
 	cfg   Config
 	slots chan struct{}
+
+	mu       sync.Mutex
+	machines map[string]*turns // by ID, while kubectl runs on them or waits
+}
+
+// turns lets the kubectls of one machine wait for each other, so that they do not keep other machines waiting.
+type turns struct {
+	slots chan struct{}
+	users int
 }
 
 const (
 	maxRunning = 4 // at once on all machines, each with MaxMemory
 	maxStreams = 32
 	maxTime    = 20 * time.Minute
-	maxStdin   = 1 << 20
+
+	maxPerMachine = 2
 )
 
 // MaxMemory is how much memory a child may take. The kernel ends a child that wants more.
 const MaxMemory = 512 << 20
 
 // New returns a Runner.
-func New(cfg Config) *Runner { return &Runner{cfg: cfg, slots: make(chan struct{}, maxRunning)} }
+func New(cfg Config) *Runner {
+	return &Runner{cfg: cfg, slots: make(chan struct{}, maxRunning), machines: map[string]*turns{}}
+}
+
+// join returns the turns of a machine. The caller calls leave at its end.
+func (r *Runner) join(id string) (slots chan struct{}, leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.machines[id]
+	if t == nil {
+		t = &turns{slots: make(chan struct{}, maxPerMachine)}
+		r.machines[id] = t
+	}
+	t.users++
+	return t.slots, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if t.users--; t.users == 0 {
+			delete(r.machines, id)
+		}
+	}
+}
 
 // Run runs kubectl for a call and returns its exit status.
 func (r *Runner) Run(ctx context.Context, c *shell.Call, m Machine) int {
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	case <-ctx.Done():
-		return 130
+	own, leave := r.join(m.ID)
+	defer leave()
+	for _, slots := range []chan struct{}{own, r.slots} {
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+			return 130
+		}
 	}
 	status, err := r.run(ctx, c, m)
 	switch {
@@ -83,11 +121,10 @@ func (r *Runner) Run(ctx context.Context, c *shell.Call, m Machine) int {
 
 func (r *Runner) run(ctx context.Context, c *shell.Call, m Machine) (int, error) {
 	job := Job{Args: c.Args[1:], Env: c.Environ(), Dir: c.Dir, Files: c.FS.Image()}
-	if c.Stdin != nil {
-		var err error
-		if job.Stdin, err = io.ReadAll(io.LimitReader(c.Stdin, maxStdin)); err != nil {
-			return 1, err
-		}
+	var err error
+	if job.Stdin, err = sandbox.ReadInput(c.Stdin); err != nil {
+		fmt.Fprintln(c.Stderr, "error:", err)
+		return 1, nil
 	}
 	var config bytes.Buffer
 	if err := gob.NewEncoder(&config).Encode(job); err != nil {
@@ -192,16 +229,15 @@ func serve(ctx context.Context, stream *smux.Stream, c *shell.Call, job Job, m M
 	<-done
 }
 
-// runProgram runs a program of the machine, on a copy of its files.
+// runProgram runs a program of the machine that prints credentials. Others would run in this process without the limits of
+// a child: kubectl itself, for one, could start the next kubectl.
 func runProgram(ctx context.Context, c *shell.Call, job Job, m Machine, req Request) Reply {
-	files := vfs.New(c.FS.Limits(), nil)
-	if err := files.Restore(job.Files); err != nil {
-		return Reply{Status: 1, Stderr: []byte(err.Error() + "\n")}
+	if !slices.Contains([]string{"aws", "aws-iam-authenticator"}, path.Base(req.Run[0])) {
+		return Reply{Error: "on simulated machines, only aws and aws-iam-authenticator provide credentials, not " + req.Run[0]}
 	}
 	var stdout, stderr limited
-	call := shell.NewCall(req.Run, req.Env)
-	call.FS, call.Dir, call.User, call.Stdin, call.Stdout, call.Stderr = files, c.Dir, c.User, bytes.NewReader(nil), &stdout, &stderr
-	status, found := m.Run(ctx, call)
+	p := sandbox.Program{Args: req.Run, Env: req.Env, Dir: c.Dir, User: c.User, Files: job.Files, Limits: c.FS.Limits()}
+	status, found, _ := p.Run(ctx, m.Run, &stdout, &stderr)
 	if !found {
 		return Reply{Error: NotFound}
 	}

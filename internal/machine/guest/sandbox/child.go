@@ -186,8 +186,9 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	if _, ok := in.(*typist); ok {
 		in = nil // programs that the parent runs read only pipes
 	}
-	stdin, err := pipedInto(in)
+	stdin, err := ReadInput(in)
 	if err != nil {
+		fmt.Fprintf(call.Stderr, "%s: %v\n", call.Args[0], err)
 		return 1, true
 	}
 	args, finish := call.Args, (func([]byte) int)(nil)
@@ -246,12 +247,16 @@ func (c *child) drop(job, id int64) {
 	_ = c.tell(message{ID: job, Drop: id}) // if the parent is gone, so is the program
 }
 
-// pipedInto reads a program's standard input.
-func pipedInto(r io.Reader) ([]byte, error) {
+// ReadInput reads the standard input of a program that runs in another process. r may be nil.
+func ReadInput(r io.Reader) ([]byte, error) {
 	if r == nil {
 		return nil, nil
 	}
-	return io.ReadAll(io.LimitReader(r, maxStdin))
+	b, err := io.ReadAll(io.LimitReader(r, maxStdin+1))
+	if err == nil && len(b) > maxStdin {
+		return nil, errors.New("on simulated machines, the standard input must not be longer than 1 MiB")
+	}
+	return b, err
 }
 
 // An output sends what is written to it to the parent.

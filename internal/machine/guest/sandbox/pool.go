@@ -189,7 +189,7 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 		timeout = maxTerminal
 	} else {
 		var err error
-		if stdin, err = pipedInto(job.Stdin); err != nil {
+		if stdin, err = ReadInput(job.Stdin); err != nil {
 			return shell.Result{}, err
 		}
 	}
@@ -303,36 +303,52 @@ func answer(ctx context.Context, job shell.Job, m *callMessage, more func(*answe
 	if job.Outside == nil {
 		return a
 	}
+	var stdout, stderr bytes.Buffer
+	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Files: m.Files, Limits: job.FS.Limits()}
+	a.Status, a.Found, a.Changes = p.Run(ctx, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
+	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
+	return a
+}
+
+// A Program is a program that runs in this process for a child, on a copy of the machine's files.
+type Program struct {
+	Args, Env []string
+	Dir, User string
+	Stdin     []byte
+	Files     []vfs.Record
+	Limits    vfs.Limits
+}
+
+// Run runs the program by outside, with the rights of its user, and returns what it has changed. Whatever the program does,
+// this process continues.
+func (p *Program) Run(ctx context.Context, outside func(context.Context, *shell.Call) (int, bool), stdout, stderr io.Writer) (status int, found bool, changes []vfs.Change) {
 	size := 0
-	for _, s := range slices.Concat(m.Args, m.Env) {
+	for _, s := range slices.Concat(p.Args, p.Env) {
 		size += len(s) + 1 + 8 // its terminator and its pointer
 	}
-	if size > maxArguments || len(m.Args) == 0 {
-		a.Status, a.Found, a.Stderr = 126, true, []byte("Argument list too long\n")
-		return a
+	if size > maxArguments || len(p.Args) == 0 {
+		fmt.Fprintln(stderr, "Argument list too long")
+		return 126, true, nil
 	}
-	files := vfs.New(job.FS.Limits(), nil)
-	if err := files.Restore(m.Files); err != nil {
-		a.Status, a.Found, a.Stderr = 1, true, []byte(err.Error()+"\n")
-		return a
+	files := vfs.New(p.Limits, nil)
+	if err := files.Restore(p.Files); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1, true, nil
 	}
-	var stdout, stderr bytes.Buffer
-	c := shell.NewCall(m.Args, m.Env)
-	u, _ := accounts.FindUser(files, m.User) // root's IDs if the user does not exist
-	c.FS, c.Dir, c.User = files.As(u.UID, u.GID), m.Dir, m.User
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(m.Stdin), stream{limited{&stdout}, m.ID, more}, limit(&stderr)
+	c := shell.NewCall(p.Args, p.Env)
+	u, _ := accounts.FindUser(files, p.User) // root's IDs if the user does not exist
+	c.FS, c.Dir, c.User = files.As(u.UID, u.GID), p.Dir, p.User
+	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(p.Stdin), stdout, stderr
 	func() {
 		defer func() {
-			if p := recover(); p != nil { // no guest may end the daemon
-				fmt.Fprintf(&stderr, "%s: Segmentation fault\n", m.Args[0])
-				a.Status, a.Found = 139, true
+			if recover() != nil { // no guest may end the daemon
+				fmt.Fprintf(stderr, "%s: Segmentation fault\n", p.Args[0])
+				status, found = 139, true
 			}
 		}()
-		a.Status, a.Found = job.Outside(ctx, c)
+		status, found = outside(ctx, c)
 	}()
-	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
-	a.Changes = vfs.Diff(m.Files, files.Image())
-	return a
+	return status, found, vfs.Diff(p.Files, files.Image())
 }
 
 // maxArguments bounds the arguments and the environment of a program run for the child, like Linux: execve(2),

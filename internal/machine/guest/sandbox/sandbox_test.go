@@ -418,3 +418,12 @@ func TestOutputThatNobodyReads(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestLongInput checks that a standard input that is too long is not cut.
+func TestLongInput(t *testing.T) {
+	for size, ok := range map[int]bool{1 << 20: true, 1<<20 + 1: false} {
+		if b, err := sandbox.ReadInput(strings.NewReader(strings.Repeat("x", size))); (err == nil) != ok || ok && len(b) != size {
+			t.Errorf("%d bytes: %d, %v", size, len(b), err)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,6 +162,85 @@ func TestKubectl(t *testing.T) {
 	var out limited
 	if status := run(t.Context(), &out, "get", "--raw", "/much"); status != 137 {
 		t.Errorf("after too much output, kubectl ends with %d", status)
+	}
+}
+
+// TestCredentialPrograms checks what the programs that a kubeconfig names may do.
+func TestCredentialPrograms(t *testing.T) {
+	f, m := newMachine(t)
+	config, err := f.ReadFile("/root/.kube/config")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := kubectl.New(kubectl.Config{})
+	for _, tc := range []struct{ command, want string }{
+		{"kubectl", "only aws and aws-iam-authenticator provide credentials, not kubectl"},
+		{"curl", "only aws and aws-iam-authenticator provide credentials, not curl"},
+		{"aws", "executable aws failed with exit code 139"},
+		{"aws-iam-authenticator", "executable aws-iam-authenticator failed with exit code 7"},
+		{"aws, env: [{name: BIG, value: " + strings.Repeat("x", 3<<20) + "}]", "Argument list too long"},
+	} {
+		text := strings.Replace(string(config), "command: aws", "command: "+tc.command, 1)
+		if err := errors.Join(f.MkdirAll("/etc", 0o755), f.WriteFile("/etc/passwd", []byte("dev:x:1000:1000::/home/dev:/bin/bash\n"), 0o644), f.WriteFile("/config", []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		m.Run = func(_ context.Context, c *shell.Call) (int, bool) {
+			if c.Args[0] == "aws" {
+				panic("a fault of the program")
+			}
+			return 7, true
+		}
+		var out bytes.Buffer
+		c := shell.NewCall([]string{"kubectl", "get", "--raw", "/hello", "--kubeconfig", "/config"}, nil)
+		c.FS, c.Dir, c.User, c.Stdout, c.Stderr = f, "/", "dev", &out, &out
+		if status := r.Run(t.Context(), c, m); status != 1 || !strings.Contains(out.String(), tc.want) {
+			t.Errorf("%.30s: status %d\n%.500s", tc.command, status, out.String())
+		}
+	}
+}
+
+// TestMachinesDoNotWaitForEachOther checks that one machine does not take all slots.
+func TestMachinesDoNotWaitForEachOther(t *testing.T) {
+	f, m := newMachine(t)
+	r := kubectl.New(kubectl.Config{})
+	run := func(ctx context.Context, id, path string) int {
+		c := shell.NewCall([]string{"kubectl", "get", "--raw", path}, []string{"HOME=/root"})
+		c.FS, c.Dir, c.User, c.Stdout, c.Stderr = f, "/root", "root", io.Discard, io.Discard
+		on := m
+		on.ID = id
+		return r.Run(ctx, c, on)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	defer cancel()
+	dialled := make(chan struct{}, 10)
+	dial := m.Dial
+	m.Dial = func(ctx context.Context, host string, port int) (net.Conn, error) {
+		dialled <- struct{}{}
+		return dial(ctx, host, port)
+	}
+	for range 6 {
+		busy.Go(func() { run(ctx, "busy", "/slow") })
+	}
+	for range 2 {
+		<-dialled
+	}
+	other, cancelOther := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancelOther()
+	if status := run(other, "other", "/hello"); status != 0 {
+		t.Errorf("kubectl on another machine ends with %d", status)
+	}
+}
+
+// TestLongInput checks that a standard input that is too long is not cut.
+func TestLongInput(t *testing.T) {
+	f, m := newMachine(t)
+	var out bytes.Buffer
+	c := shell.NewCall([]string{"kubectl", "create", "-f", "-"}, []string{"HOME=/root"})
+	c.FS, c.Dir, c.User, c.Stdout, c.Stderr, c.Stdin = f, "/root", "root", &out, &out, strings.NewReader(strings.Repeat("#", 1<<20+1))
+	if status := kubectl.New(kubectl.Config{}).Run(t.Context(), c, m); status != 1 || !strings.Contains(out.String(), "must not be longer than 1 MiB") {
+		t.Errorf("status %d: %s", status, &out)
 	}
 }
 
