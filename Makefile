@@ -28,16 +28,18 @@ build: ## build bin/drydock (the first build compiles Kubernetes: about six minu
 NODEARCH   = $(shell $(GO) env GOARCH)
 NODEBIN    = internal/machine/containers/nodebin/bin/linux-$(NODEARCH)
 LIBSECCOMP ?= $(if $(wildcard /usr/include/seccomp.h),,$(CURDIR)/bin/libseccomp)
-SECCOMPLIB = $(LIBSECCOMP)/usr/lib/$(shell gcc -dumpmachine 2>/dev/null)
+# Another processor needs a cross compiler, and libseccomp.a for it in LIBSECCOMP.
+NODECC     = $(if $(filter $(NODEARCH),$(shell $(GO) env GOHOSTARCH)),gcc,$(if $(filter arm64,$(NODEARCH)),aarch64,x86_64)-linux-gnu-gcc)
+SECCOMPLIB = $(LIBSECCOMP)/usr/lib/$(shell $(NODECC) -dumpmachine 2>/dev/null)
 nodebin: ## build the programs of nodes that run containers, which the next build embeds (needs gcc and libseccomp-dev)
-	@command -v gcc > /dev/null || { echo "nodebin: NOT BUILT: there is no gcc: apt-get install gcc libc6-dev libseccomp-dev"; exit 1; }
+	@command -v $(NODECC) > /dev/null || { echo "nodebin: NOT BUILT: there is no $(NODECC): apt-get install gcc libc6-dev libseccomp-dev, or a cross compiler for another NODEARCH"; exit 1; }
 	@mkdir -p $(NODEBIN)
 	@[ -f $(LIBSECCOMP)/usr/include/seccomp.h ] || { mkdir -p $(LIBSECCOMP) && cd $(LIBSECCOMP) && apt-get download libseccomp-dev && dpkg -x libseccomp-dev_*.deb . ; } || \
 		{ echo "nodebin: NOT BUILT: there is no libseccomp.a: apt-get install libseccomp-dev"; exit 1; }
-	cd tools/nodebin/runc && CGO_ENABLED=1 GOOS=linux CGO_CFLAGS="-I$(LIBSECCOMP)/usr/include" CGO_LDFLAGS="-L$(SECCOMPLIB)" PKG_CONFIG_PATH=$(SECCOMPLIB)/pkgconfig \
+	cd tools/nodebin/runc && CGO_ENABLED=1 GOOS=linux GOARCH=$(NODEARCH) CC=$(NODECC) CGO_CFLAGS="-I$(LIBSECCOMP)/usr/include" CGO_LDFLAGS="-L$(SECCOMPLIB)" PKG_CONFIG_PATH=$(SECCOMPLIB)/pkgconfig \
 		$(GO) build -tags 'seccomp netgo osusergo' -ldflags '-s -w -linkmode external -extldflags -static -X main.version=1.5.2' -o $(CURDIR)/$(NODEBIN)/runc github.com/opencontainers/runc
-	GOOS=linux $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
-	GOOS=linux $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
 	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool
 	@ls -l $(NODEBIN)
 

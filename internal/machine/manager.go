@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -39,7 +40,11 @@ func (m *Manager) Start(ctx context.Context, in Instance) error {
 			return r.Start(ctx, in)
 		}
 	}
-	return fmt.Errorf("starting %s: there is no machine runtime %q", in.ID, name)
+	var names []string
+	for _, r := range m.runtimes {
+		names = append(names, r.Name())
+	}
+	return fmt.Errorf("starting %s: there is no machine runtime %q, only %s", in.ID, name, strings.Join(names, " and "))
 }
 
 // Machine returns the machine from whichever runtime runs it.

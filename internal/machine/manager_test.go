@@ -3,6 +3,7 @@ package machine_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/drydock-dev/drydock/internal/machine"
@@ -51,8 +52,8 @@ func TestManagerChoosesARuntimePerMachine(t *testing.T) {
 	if !simulated.on["i-1"] || !containers.on["i-2"] || len(simulated.on)+len(containers.on) != 2 {
 		t.Errorf("on: %v and %v", simulated.on, containers.on)
 	}
-	if err := start("i-3", "unikernels"); err == nil {
-		t.Error("an unknown runtime was taken")
+	if err := start("i-3", "unikernels"); err == nil || !strings.Contains(err.Error(), "only simulated and containers") {
+		t.Errorf("an unknown runtime: %v", err)
 	}
 	if err := start("i-1", "containers"); err != nil || containers.on["i-1"] {
 		t.Errorf("a machine that is on moved to another runtime (%v)", err)
