@@ -85,7 +85,7 @@ func (m *Machine) live() {
 	defer close(m.done)
 	for m.ctx.Err() == nil {
 		err := m.boot()
-		if m.ctx.Err() != nil {
+		if m.ctx.Err() != nil || m.rt.ctx.Err() != nil { // a shutdown reaches m.ctx after the run of the host
 			break
 		}
 		if err != nil {
@@ -323,7 +323,7 @@ type process struct {
 	reads   []*os.File
 }
 
-// leftPatience is how long the output of a program is read after its end. What it has started may hold it open for ever.
+// leftPatience is how long the output of a program is read after its end. What it has started may hold it open forever.
 const leftPatience = time.Second
 
 // Wait implements machine.Process.

@@ -291,11 +291,13 @@ func (h *host) start(cfg MachineConfig) (err error) {
 	g.index, err = n.attach(w.PID(), cfg)
 	h.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("connecting %s: %w", cfg.ID, err)
+		select {
+		case <-w.Done(): // which is why; Receive says more
+		case <-time.After(time.Second):
+			return fmt.Errorf("connecting %s: %w", cfg.ID, err)
+		}
 	}
-	if err := w.Send([]byte("connected")); err != nil {
-		return err
-	}
+	_ = w.Send([]byte("connected"))           // if the machine has ended, Receive says why
 	if _, err := w.Receive(ctx); err != nil { // "up"
 		return fmt.Errorf("booting %s: %w", cfg.ID, err)
 	}
