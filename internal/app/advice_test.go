@@ -378,6 +378,13 @@ func TestPrintedFixesAreForTheNextNodeToo(t *testing.T) {
 	w := newNetWorld(t, info, account, "closed")
 	id := w.endpoints["ecr.api"]
 	must[*awsec2.DeleteVpcEndpointsOutput](t)(w.ec2.DeleteVpcEndpoints(t.Context(), &awsec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{id}}))
+	testkit.Eventually(t, 20*time.Second, func() error { // until it is gone, its private names are taken
+		out, err := w.ec2.DescribeVpcEndpoints(t.Context(), &awsec2.DescribeVpcEndpointsInput{VpcEndpointIds: []string{id}})
+		if err == nil && len(out.VpcEndpoints) > 0 {
+			return fmt.Errorf("%s is %s", id, out.VpcEndpoints[0].State)
+		}
+		return nil
+	})
 	e := ask(t, daemon, account, w.machine, name)
 	if len(e.Fixes) == 0 {
 		t.Fatal(e.Text())
