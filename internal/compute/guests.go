@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -119,7 +120,7 @@ func (g *guests) describeCluster(ctx context.Context, in machine.Instance, regio
 		info.Endpoint = "https://" + p.AWSHost
 	}
 	if n := c.KubernetesNetworkConfig; n != nil {
-		info.ServiceCIDR, info.IPFamily = aws.ToString(n.ServiceIpv4Cidr), string(n.IpFamily)
+		info.ServiceCIDR, info.IPFamily = aws.ToString(cmp.Or(n.ServiceIpv6Cidr, n.ServiceIpv4Cidr)), string(n.IpFamily)
 	}
 	return info, nil
 }

@@ -339,7 +339,7 @@ func (m *Manager) bear(ctx context.Context, owner string, key Key) (*plane, erro
 
 // remember stores the key that was claimed last, for spares.
 func (m *Manager) remember(ctx context.Context, key Key) error {
-	if m.cfg.WarmSpares == 0 {
+	if m.cfg.WarmSpares == 0 || key.IPFamily == "ipv6" { // the service range of an IPv6 cluster is random
 		return nil
 	}
 	return m.cfg.Store.Update(ctx, func(tx *store.Tx) error {

@@ -122,10 +122,13 @@ func (k Key) dnsSuffix() string {
 	return "amazonaws.com"
 }
 
-// awsHost returns 0123….gr7.us-east-1.eks.amazonaws.com. The meaning of the second label is not public; few values
-// exist.
+// awsHost returns 0123….gr7.us-east-1.eks.amazonaws.com or, for IPv6, 0123….gr7.eks-cluster.us-east-1.api.aws. The
+// meaning of the second label is not public; few values exist.
 func (r record) awsHost() string {
 	cells := []string{"gr7", "sk1", "yl4", "ra1"}
+	if r.Key.IPFamily == "ipv6" { // https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
+		return fmt.Sprintf("%s.%s.eks-cluster.%s.api.aws", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region)
+	}
 	return fmt.Sprintf("%s.%s.%s.eks.%s", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region, r.Key.dnsSuffix())
 }
 

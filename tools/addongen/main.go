@@ -204,6 +204,7 @@ func change(o object, m manifest) {
 		if meta["name"] == "kube-dns" {
 			spec["clusterIP"] = "${dnsAddress}"
 			spec["clusterIPs"] = []any{"${dnsAddress}"}
+			spec["ipFamilies"] = []any{"${ipFamily}"}
 		}
 	}
 	for k, v := range m.labels {
@@ -212,12 +213,22 @@ func change(o object, m manifest) {
 	if m.name == "vpc-cni" {
 		versions(o)
 		if kind == "DaemonSet" {
+			pod := child(child(spec, "template"), "spec")
+			cni := list(pod, "containers")[0].(object)
+			// https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
+			for _, e := range append(list(cni, "env"), list(list(pod, "initContainers")[0].(object), "env")...) {
+				if v, ok := families[e.(object)["name"].(string)]; ok {
+					e.(object)["value"] = v
+				}
+			}
 			// What EKS adds to the published manifest, from memory.
-			cni := list(child(child(spec, "template"), "spec"), "containers")[0].(object)
 			cni["env"] = append(list(cni, "env"), object{"name": "CLUSTER_NAME", "value": "${clusterName}"}, object{"name": "VPC_ID", "value": "${vpcId}"})
 		}
 	}
 }
+
+// families are the settings of aws-node that depend on the cluster's IP family.
+var families = map[string]string{"ENABLE_IPv4": "${ipv4}", "ENABLE_IPv6": "${ipv6}", "ENABLE_PREFIX_DELEGATION": "${ipv6}"}
 
 // images maps images published elsewhere to the repositories in EKS's registry.
 var images = map[string]string{

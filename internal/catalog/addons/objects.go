@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -26,6 +27,7 @@ type Cluster struct {
 	// DNSAddress is the cluster IP of the service kube-dns.
 	DNSAddress string
 	VPCID      string
+	IPv6       bool // pods and services have IPv6 addresses
 }
 
 // Objects returns the objects of a version in a cluster. The caller may change them.
@@ -37,6 +39,9 @@ func (a *AddOn) Objects(v *Version, c Cluster) ([]*unstructured.Unstructured, er
 		"${endpoint}", c.Endpoint,
 		"${dnsAddress}", c.DNSAddress,
 		"${vpcId}", c.VPCID,
+		"${ipFamily}", map[bool]string{false: "IPv4", true: "IPv6"}[c.IPv6],
+		"${ipv4}", strconv.FormatBool(!c.IPv6),
+		"${ipv6}", strconv.FormatBool(c.IPv6),
 		"${version}", v.Version,
 		"${appVersion}", strings.Split(v.Version, "-")[0],
 	}

@@ -198,6 +198,36 @@ func TestCreateClusterRefusesWhatAWSRefuses(t *testing.T) {
 			func(in *awseks.CreateClusterInput) { in.KubernetesNetworkConfig = serviceCIDR("172.31.0.0/20") },
 			"InvalidParameterException", "The service CIDR 172.31.0.0/20 overlaps with the VPC CIDR 172.31.0.0/16.",
 		},
+		"a service CIDR of an IPv6 cluster": {
+			func(in *awseks.CreateClusterInput) {
+				in.KubernetesNetworkConfig = serviceCIDR("10.100.0.0/16")
+				in.KubernetesNetworkConfig.IpFamily = ekstypes.IpFamilyIpv6
+			},
+			"InvalidParameterException", `serviceIpv4Cidr cannot be specified when creating an "ipv6" cluster`,
+		},
+		"IPv6 in subnets without it": {
+			func(in *awseks.CreateClusterInput) {
+				in.KubernetesNetworkConfig = &ekstypes.KubernetesNetworkConfigRequest{IpFamily: ekstypes.IpFamilyIpv6}
+			},
+			"InvalidParameterException", `The following subnets do not have an IPv6 CIDR block associated, which an "ipv6" cluster requires: [subnet-a, subnet-b, subnet-c]`,
+		},
+		"hybrid nodes of an IPv6 cluster": {
+			func(in *awseks.CreateClusterInput) {
+				in.KubernetesNetworkConfig = &ekstypes.KubernetesNetworkConfigRequest{IpFamily: ekstypes.IpFamilyIpv6}
+				in.RemoteNetworkConfig = &ekstypes.RemoteNetworkConfigRequest{RemoteNodeNetworks: []ekstypes.RemoteNodeNetwork{{Cidrs: []string{"192.168.0.0/16"}}}}
+			},
+			"InvalidParameterException", `remoteNetworkConfig cannot be specified when creating an "ipv6" cluster`,
+		},
+		"an unknown family": {
+			func(in *awseks.CreateClusterInput) {
+				in.KubernetesNetworkConfig = &ekstypes.KubernetesNetworkConfigRequest{IpFamily: "ipv5"}
+			},
+			"InvalidParameterException", "Invalid ipFamily: ipv5",
+		},
+		"a public IPv6 CIDR of an IPv4 cluster": {
+			func(in *awseks.CreateClusterInput) { vpc(in).PublicAccessCidrs = []string{"0.0.0.0/0", "::/0"} },
+			"InvalidParameterException", "The following CIDRs are invalid in publicAccessCidrs: [::/0]",
+		},
 		"no administrator in CONFIG_MAP mode": {
 			func(in *awseks.CreateClusterInput) {
 				in.AccessConfig = &ekstypes.CreateAccessConfigRequest{BootstrapClusterCreatorAdminPermissions: aws.Bool(false)}

@@ -504,7 +504,7 @@ type fakeEC2 struct {
 
 func newEC2(f *faults) *fakeEC2 {
 	e := &fakeEC2{
-		faults: f, vpcs: map[string]string{"vpc-main": "172.31.0.0/16", "vpc-other": "10.0.0.0/16", "vpc-ten": "10.9.0.0/16"},
+		faults: f, vpcs: map[string]string{"vpc-main": "172.31.0.0/16", "vpc-other": "10.0.0.0/16", "vpc-ten": "10.9.0.0/16", "vpc-six": "10.6.0.0/16"},
 		groups: map[string]ec2types.SecurityGroup{}, interfaces: map[string]ec2types.NetworkInterface{},
 		launches: map[string]*awsec2.RunInstancesOutput{}, templates: map[string]ec2types.LaunchTemplateVersion{}, instances: map[string]ec2types.Instance{},
 	}
@@ -514,6 +514,12 @@ func newEC2(f *faults) *fakeEC2 {
 		{"subnet-ten-a", "vpc-ten", "us-east-1a"}, {"subnet-ten-b", "vpc-ten", "us-east-1b"},
 	} {
 		e.subnets = append(e.subnets, ec2types.Subnet{SubnetId: &s.id, VpcId: &s.vpc, AvailabilityZone: &s.zone, AvailableIpAddressCount: new(int32(250))})
+	}
+	for i, zone := range []string{"us-east-1a", "us-east-1b"} {
+		e.subnets = append(e.subnets, ec2types.Subnet{
+			SubnetId: new("subnet-six-" + zone[len(zone)-1:]), VpcId: new("vpc-six"), AvailabilityZone: &zone, AvailableIpAddressCount: new(int32(250)), AssignIpv6AddressOnCreation: new(i == 0),
+			Ipv6CidrBlockAssociationSet: []ec2types.SubnetIpv6CidrBlockAssociation{{Ipv6CidrBlock: new(fmt.Sprintf("2600:1f10:0:%x::/64", i))}},
+		})
 	}
 	for _, g := range []struct{ id, vpc string }{{"sg-1", "vpc-main"}, {"sg-2", "vpc-main"}, {"sg-other", "vpc-other"}} {
 		e.groups[g.id] = ec2types.SecurityGroup{GroupId: &g.id, VpcId: &g.vpc, GroupName: new("mine")}
@@ -653,6 +659,9 @@ func (e *fakeEC2) CreateNetworkInterface(_ context.Context, in *awsec2.CreateNet
 		if *s.SubnetId == *in.SubnetId {
 			i.VpcId = s.VpcId
 		}
+	}
+	if in.Ipv6AddressCount != nil {
+		i.Ipv6Addresses = make([]ec2types.NetworkInterfaceIpv6Address, *in.Ipv6AddressCount)
 	}
 	for _, g := range in.Groups {
 		i.Groups = append(i.Groups, ec2types.GroupIdentifier{GroupId: &g})

@@ -59,6 +59,6 @@ func (s *Service) ApplySelfManaged(ctx context.Context, key store.Key, rec recor
 func clusterFacts(key store.Key, rec record.Cluster, p record.Plane) addons.Cluster {
 	return addons.Cluster{
 		Name: rec.Name(), Region: key.Region, Endpoint: "https://" + p.AWSHost, DNSAddress: rec.DNSAddress(),
-		VPCID: aws.ToString(rec.Cluster.ResourcesVpcConfig.VpcId),
+		VPCID: aws.ToString(rec.Cluster.ResourcesVpcConfig.VpcId), IPv6: rec.IPv6(),
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/netip"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -30,7 +32,7 @@ func (s *Service) checkRole(ctx context.Context, call *awsapi.Call, cluster stri
 // checkVPC checks subnets, security groups and endpoint access, and returns the VPC configuration
 // and the VPC's address ranges.
 // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
-func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster string, in *ekstypes.VpcConfigRequest) (*ekstypes.VpcConfigResponse, []netip.Prefix, error) {
+func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster string, family ekstypes.IpFamily, in *ekstypes.VpcConfigRequest) (*ekstypes.VpcConfigResponse, []netip.Prefix, error) {
 	out := &ekstypes.VpcConfigResponse{
 		SubnetIds:            in.SubnetIds,
 		SecurityGroupIds:     in.SecurityGroupIds,
@@ -39,21 +41,21 @@ func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster strin
 	if out.SecurityGroupIds == nil {
 		out.SecurityGroupIds = []string{}
 	}
-	if err := checkEndpointAccess(cluster, out.EndpointPublicAccess, out.EndpointPrivateAccess, in.PublicAccessCidrs); err != nil {
+	if err := checkEndpointAccess(cluster, family, out.EndpointPublicAccess, out.EndpointPrivateAccess, in.PublicAccessCidrs); err != nil {
 		return nil, nil, err
 	}
 	out.PublicAccessCidrs = in.PublicAccessCidrs
 	if len(out.PublicAccessCidrs) == 0 {
 		out.PublicAccessCidrs = []string{}
 		if out.EndpointPublicAccess {
-			out.PublicAccessCidrs = []string{"0.0.0.0/0"}
+			out.PublicAccessCidrs = everyone(family)
 		}
 	}
 	if len(in.SubnetIds) == 0 {
 		return nil, nil, ekserr.Missing("subnetIds")
 	}
 	svc := s.AsService(ctx, call.Account, call.Region)
-	vpc, zones, err := s.subnets(svc, cluster, in.SubnetIds)
+	vpc, zones, err := s.subnets(svc, cluster, family, in.SubnetIds)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -68,8 +70,17 @@ func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster strin
 	return out, cidrs, err
 }
 
+// everyone returns the default of publicAccessCidrs. Only the endpoints of IPv6 clusters have IPv6 addresses.
+// https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
+func everyone(family ekstypes.IpFamily) []string {
+	if family == ekstypes.IpFamilyIpv6 {
+		return []string{"0.0.0.0/0", "::/0"}
+	}
+	return []string{"0.0.0.0/0"}
+}
+
 // subnets returns the VPC and the zones of subnets, which must all be in one VPC.
-func (s *Service) subnets(ctx context.Context, cluster string, subnetIDs []string) (vpc string, zones map[string]bool, err error) {
+func (s *Service) subnets(ctx context.Context, cluster string, family ekstypes.IpFamily, subnetIDs []string) (vpc string, zones map[string]bool, err error) {
 	got, err := s.Network.DescribeSubnets(ctx, &awsec2.DescribeSubnetsInput{SubnetIds: subnetIDs})
 	if err != nil {
 		if awserr.CodeOf(err) == "InvalidSubnetID.NotFound" || awserr.CodeOf(err) == "InvalidSubnetId.Malformed" {
@@ -84,6 +95,9 @@ func (s *Service) subnets(ctx context.Context, cluster string, subnetIDs []strin
 		}
 		vpc = *sn.VpcId
 		zones[*sn.AvailabilityZone] = true
+	}
+	if err := checkFamily(cluster, family, got.Subnets); err != nil {
+		return "", nil, err
 	}
 	for _, id := range subnetIDs {
 		if !slices.ContainsFunc(got.Subnets, func(sn ec2types.Subnet) bool { return *sn.SubnetId == id }) {
@@ -139,13 +153,13 @@ func (s *Service) vpcCIDRs(ctx context.Context, vpc string) ([]netip.Prefix, err
 // checkEndpointAccess returns an error if a cluster has no endpoint access at all. CIDRs without
 // public access are stored but have no effect: the Terraform module terraform-aws-eks sends them
 // with every cluster.
-func checkEndpointAccess(cluster string, public, private bool, cidrs []string) error {
+func checkEndpointAccess(cluster string, family ekstypes.IpFamily, public, private bool, cidrs []string) error {
 	if !public && !private {
 		return errNoEndpointAccess(cluster)
 	}
 	var bad []string
 	for _, c := range cidrs {
-		if p, err := netip.ParsePrefix(c); err != nil || p.Masked() != p || reserved(p) {
+		if p, err := netip.ParsePrefix(c); err != nil || p.Masked() != p || reserved(p) || p.Addr().Is6() && family != ekstypes.IpFamilyIpv6 {
 			bad = append(bad, c)
 		}
 	}
@@ -162,13 +176,66 @@ func reserved(p netip.Prefix) bool {
 	return p.Bits() > 0 && (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast())
 }
 
-// serviceCIDR returns the cluster's service range. The default is 10.100.0.0/16, or 172.20.0.0/16
+// ipFamily returns the family of a new cluster's pods and services.
+// https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html
+func ipFamily(region, cluster string, in *awseks.CreateClusterInput) (ekstypes.IpFamily, error) {
+	n := in.KubernetesNetworkConfig
+	switch {
+	case n == nil || n.IpFamily == "":
+		return ekstypes.IpFamilyIpv4, nil
+	case !slices.Contains(n.IpFamily.Values(), n.IpFamily):
+		return "", ekserr.InvalidParameter(cluster, "Invalid ipFamily: %s", n.IpFamily)
+	case n.IpFamily == ekstypes.IpFamilyIpv4:
+	case strings.HasPrefix(region, "cn-"):
+		return "", errIPv6Region(cluster, region)
+	case n.ServiceIpv4Cidr != nil:
+		return "", errServiceCIDRWithIPv6(cluster)
+	case in.RemoteNetworkConfig != nil && len(in.RemoteNetworkConfig.RemoteNodeNetworks)+len(in.RemoteNetworkConfig.RemotePodNetworks) > 0:
+		return "", errRemoteNetworkIPv6(cluster)
+	}
+	return n.IpFamily, nil
+}
+
+// checkFamily checks that the subnets of an IPv6 cluster have IPv6 blocks. They need not assign addresses from
+// these: only those of node groups do.
+func checkFamily(cluster string, family ekstypes.IpFamily, subnets []ec2types.Subnet) error {
+	if family != ekstypes.IpFamilyIpv6 {
+		return nil
+	}
+	var bare []string
+	for _, sn := range subnets {
+		if len(sn.Ipv6CidrBlockAssociationSet) == 0 {
+			bare = append(bare, *sn.SubnetId)
+		}
+	}
+	if len(bare) > 0 {
+		return errSubnetsWithoutIPv6(cluster, bare)
+	}
+	return nil
+}
+
+// networkConfig returns a new cluster's network configuration. The service range of an IPv6 cluster is always EKS's
+// own choice, such as fd30:3087:b6c2::/108.
+func networkConfig(cluster string, family ekstypes.IpFamily, in *ekstypes.KubernetesNetworkConfigRequest, vpc []netip.Prefix) (*ekstypes.KubernetesNetworkConfigResponse, error) {
+	out := &ekstypes.KubernetesNetworkConfigResponse{IpFamily: family, ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: new(false)}}
+	if family == ekstypes.IpFamilyIpv6 {
+		b := [16]byte{0: 0xfd}
+		rand.Read(b[1:6]) // never fails, see crypto/rand
+		out.ServiceIpv6Cidr = new(netip.PrefixFrom(netip.AddrFrom16(b), serviceBits6).String())
+		return out, nil
+	}
+	cidr, err := serviceCIDR(cluster, in, vpc)
+	out.ServiceIpv4Cidr = &cidr
+	return out, err
+}
+
+// serviceBits6 is the prefix length of IPv6 service ranges, the shortest that Kubernetes accepts.
+const serviceBits6 = 108
+
+// serviceCIDR returns an IPv4 cluster's service range. The default is 10.100.0.0/16, or 172.20.0.0/16
 // if the VPC is in 10.0.0.0/8.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html
 func serviceCIDR(cluster string, in *ekstypes.KubernetesNetworkConfigRequest, vpc []netip.Prefix) (string, error) {
-	if in != nil && in.IpFamily != "" && in.IpFamily != ekstypes.IpFamilyIpv4 {
-		return "", ekserr.InvalidParameter(cluster, "Invalid ipFamily: %s", in.IpFamily)
-	}
 	if in != nil && in.ServiceIpv4Cidr != nil {
 		return *in.ServiceIpv4Cidr, checkServiceCIDR(cluster, *in.ServiceIpv4Cidr, vpc)
 	}

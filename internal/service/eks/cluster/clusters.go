@@ -19,7 +19,6 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
@@ -119,9 +118,6 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	if err := switches.check(name); err != nil {
 		return nil, err
 	}
-	if n := in.KubernetesNetworkConfig; n != nil && n.IpFamily == ekstypes.IpFamilyIpv6 {
-		return nil, awserr.NotImplemented("IPv6 clusters (kubernetesNetworkConfig.ipFamily)")
-	}
 	if err := base.CheckTags(name, in.Tags); err != nil {
 		return nil, err
 	}
@@ -166,15 +162,19 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	if err := s.checkRole(ctx, call, name, in.RoleArn); err != nil {
 		return nil, err
 	}
-	vpc, vpcCIDRs, err := s.checkVPC(ctx, call, name, in.ResourcesVpcConfig)
+	family, err := ipFamily(call.Region, name, in)
 	if err != nil {
 		return nil, err
 	}
-	cidr, err := serviceCIDR(name, in.KubernetesNetworkConfig, vpcCIDRs)
+	vpc, vpcCIDRs, err := s.checkVPC(ctx, call, name, family, in.ResourcesVpcConfig)
 	if err != nil {
 		return nil, err
 	}
-	remote, err := remoteNetworks(name, in.RemoteNetworkConfig, config.AuthenticationMode, vpcCIDRs, cidr)
+	network, err := networkConfig(name, family, in.KubernetesNetworkConfig, vpcCIDRs)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := remoteNetworks(name, in.RemoteNetworkConfig, config.AuthenticationMode, vpcCIDRs, aws.ToString(network.ServiceIpv4Cidr))
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 			PlatformVersion:           &v.PlatformVersion,
 			RoleArn:                   in.RoleArn,
 			ResourcesVpcConfig:        vpc,
-			KubernetesNetworkConfig:   &ekstypes.KubernetesNetworkConfigResponse{ServiceIpv4Cidr: &cidr, IpFamily: ekstypes.IpFamilyIpv4, ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: new(false)}},
+			KubernetesNetworkConfig:   network,
 			Logging:                   loggingOf(logs),
 			Status:                    ekstypes.ClusterStatusCreating,
 			CertificateAuthority:      &ekstypes.Certificate{},

@@ -98,6 +98,27 @@ func errServiceCIDROverlap(cluster, cidr, vpcCIDR string) error {
 	return ekserr.InvalidParameter(cluster, "The service CIDR %s overlaps with the VPC CIDR %s.", cidr, vpcCIDR)
 }
 
+// [seen] quoted by rules for CDK templates
+func errServiceCIDRWithIPv6(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "serviceIpv4Cidr cannot be specified when creating an \"ipv6\" cluster")
+}
+
+// The three texts below are from memory; the rules are
+// https://docs.aws.amazon.com/eks/latest/userguide/cni-ipv6.html,
+// https://docs.aws.amazon.com/eks/latest/APIReference/API_KubernetesNetworkConfigRequest.html and
+// https://docs.aws.amazon.com/eks/latest/userguide/hybrid-nodes-cluster-prep.html.
+func errSubnetsWithoutIPv6(cluster string, subnets []string) error {
+	return ekserr.InvalidParameter(cluster, "The following subnets do not have an IPv6 CIDR block associated, which an \"ipv6\" cluster requires: [%s]", strings.Join(subnets, ", "))
+}
+
+func errIPv6Region(cluster, region string) error {
+	return ekserr.InvalidParameter(cluster, "ipFamily \"ipv6\" is not supported in region %s", region)
+}
+
+func errRemoteNetworkIPv6(cluster string) error {
+	return ekserr.InvalidParameter(cluster, "remoteNetworkConfig cannot be specified when creating an \"ipv6\" cluster")
+}
+
 // [seen] terraform-aws-eks, CDK
 func errModeChange(cluster string, from, to ekstypes.AuthenticationMode) error {
 	return ekserr.InvalidParameter(cluster, "Unsupported authentication mode update from %s to %s", from, to)

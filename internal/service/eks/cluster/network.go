@@ -104,6 +104,10 @@ func (s *Service) ensureInterfaces(ctx context.Context, rec record.Cluster, grou
 	if err != nil {
 		return nil, err
 	}
+	var addresses6 *int32
+	if rec.IPv6() {
+		addresses6 = new(int32(1))
+	}
 	for _, sn := range chosen {
 		if out[sn] != "" {
 			continue
@@ -112,6 +116,8 @@ func (s *Service) ensureInterfaces(ctx context.Context, rec record.Cluster, grou
 			SubnetId:    &sn,
 			Description: new(interfaceDescription(rec)),
 			Groups:      groupsOf(group, groups),
+			// Pods reach the API by IPv6 only.
+			Ipv6AddressCount: addresses6,
 			TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeNetworkInterface, Tags: []ec2types.Tag{
 				base.EC2Tag("eks:cluster-name", rec.Name()), base.EC2Tag("kubernetes.io/cluster/"+rec.Name(), "owned"),
 			}}},

@@ -161,7 +161,7 @@ func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster)
 func (s *Service) claim(ctx context.Context, key store.Key, rec *record.Cluster) (record.Plane, error) {
 	return s.ControlPlanes.Claim(ctx, plane.Request{
 		Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
-		ServiceCIDR: *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr, IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
+		ServiceCIDR: rec.ServiceCIDR(), IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
 	})
 }
 

@@ -65,7 +65,7 @@ func remoteNetworks(cluster string, in *ekstypes.RemoteNetworkConfigRequest, mod
 
 // remoteNetworkChange checks a change of the networks of hybrid nodes. Empty lists remove them.
 func (s *Service) remoteNetworkChange(rec record.Cluster, vpc []netip.Prefix, in *ekstypes.RemoteNetworkConfigRequest) (*record.Update, error) {
-	to, err := remoteNetworks(rec.Name(), in, rec.Mode(), vpc, *rec.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr)
+	to, err := remoteNetworks(rec.Name(), in, rec.Mode(), vpc, rec.ServiceCIDR())
 	if err != nil {
 		return nil, err
 	}

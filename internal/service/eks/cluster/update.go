@@ -172,20 +172,21 @@ func (s *Service) vpcConfigChange(ctx context.Context, rec record.Cluster, in *e
 	case network:
 		return s.networkChange(ctx, rec, change, in)
 	}
+	family := rec.Cluster.KubernetesNetworkConfig.IpFamily
 	if in.EndpointPublicAccess != nil {
 		change.Public = *in.EndpointPublicAccess
 	}
 	if in.EndpointPrivateAccess != nil {
 		change.Private = *in.EndpointPrivateAccess
 	}
-	if err := checkEndpointAccess(name, change.Public, change.Private, in.PublicAccessCidrs); err != nil {
+	if err := checkEndpointAccess(name, family, change.Public, change.Private, in.PublicAccessCidrs); err != nil {
 		return nil, err
 	}
 	switch {
 	case len(in.PublicAccessCidrs) > 0:
 		change.CIDRs = in.PublicAccessCidrs
 	case change.Public && len(change.CIDRs) == 0:
-		change.CIDRs = []string{"0.0.0.0/0"}
+		change.CIDRs = everyone(family)
 	case !change.Public:
 		change.CIDRs = []string{}
 	}
@@ -206,7 +207,7 @@ func (s *Service) networkChange(ctx context.Context, rec record.Cluster, change 
 	svc := s.AsService(ctx, call.Account, call.Region)
 	var params []ekstypes.UpdateParam
 	if in.SubnetIds != nil {
-		got, zones, err := s.subnets(svc, name, in.SubnetIds)
+		got, zones, err := s.subnets(svc, name, rec.Cluster.KubernetesNetworkConfig.IpFamily, in.SubnetIds)
 		switch {
 		case err != nil:
 			return nil, err

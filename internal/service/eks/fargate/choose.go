@@ -359,7 +359,7 @@ func (s *Service) FargateCluster(_ context.Context, account, region, name string
 		SecurityGroup: aws.ToString(rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId),
 	}
 	if n := rec.Cluster.KubernetesNetworkConfig; n != nil {
-		out.ServiceCIDR, out.IPFamily = aws.ToString(n.ServiceIpv4Cidr), string(n.IpFamily)
+		out.ServiceCIDR, out.IPFamily = rec.ServiceCIDR(), string(n.IpFamily)
 	}
 	return out, nil
 }

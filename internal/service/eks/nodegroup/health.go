@@ -313,6 +313,31 @@ func (w *work) publicAddressIssue() (*ekstypes.Issue, error) {
 		strings.Join(bare, ", "), *w.g.Nodegroup.NodegroupName), bare...)), nil
 }
 
+// address6Issue reports subnets that give the nodes of an IPv6 cluster no IPv6 address.
+func (w *work) address6Issue() (*ekstypes.Issue, error) {
+	if !w.cluster.IPv6() {
+		return nil, nil
+	}
+	got, err := w.s.Network.DescribeSubnets(w.svc, &awsec2.DescribeSubnetsInput{SubnetIds: w.g.Nodegroup.Subnets})
+	if err != nil {
+		return nil, err
+	}
+	var bare []string
+	for _, sn := range got.Subnets {
+		if !aws.ToBool(sn.AssignIpv6AddressOnCreation) {
+			bare = append(bare, *sn.SubnetId)
+		}
+	}
+	if len(bare) == 0 {
+		return nil, nil
+	}
+	// [seen] eksctl-io/eksctl#4701
+	return new(issue(ekstypes.NodegroupIssueCodeEc2SubnetMissingIpv6Assignment, fmt.Sprintf(
+		"One or more Amazon EC2 Subnets of [%s] for node group %s does not automatically assign IPv6 addresses to instances launched into it. "+
+			"See IP addressing in VPC guide: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-ip-addressing.html#subnet-public-ip",
+		strings.Join(bare, ", "), *w.g.Nodegroup.NodegroupName), bare...)), nil
+}
+
 // noteMissing records since when instances have had no Ready node, and removes those that have one.
 func (w *work) noteMissing(ctx context.Context, missing []member) error {
 	return w.noteSince(ctx, missing, func(g *record.Nodegroup) *map[string]time.Time { return &g.Missing })

@@ -144,10 +144,12 @@ func (w *work) create(ctx context.Context) (time.Duration, error) {
 				return 0, err
 			}
 		}
-		if found, err := w.publicAddressIssue(); err != nil {
-			return 0, err
-		} else if found != nil {
-			return 0, w.fail(ctx, *found)
+		for _, check := range []func() (*ekstypes.Issue, error){w.publicAddressIssue, w.address6Issue} {
+			if found, err := check(); err != nil {
+				return 0, err
+			} else if found != nil {
+				return 0, w.fail(ctx, *found)
+			}
 		}
 		if g.Nodegroup.RemoteAccess != nil && g.Nodegroup.Resources.RemoteAccessSecurityGroup == nil {
 			id, err := w.ensureRemoteAccess()

@@ -75,10 +75,10 @@ func nodeConfigData(cluster *record.Cluster, g *record.Nodegroup, users []byte) 
 				"name":                 cluster.Name(),
 				"apiServerEndpoint":    "https://" + cluster.Plane.AWSHost,
 				"certificateAuthority": base64.StdEncoding.EncodeToString(cluster.Plane.CAPEM),
-				"cidr":                 *cluster.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr,
+				"cidr":                 cluster.ServiceCIDR(),
 			},
 			"kubelet": map[string]any{
-				"config": map[string]any{"maxPods": maxPods(g.MachineTypes), "clusterDNS": []string{cluster.DNSAddress()}},
+				"config": map[string]any{"maxPods": maxPods(cluster, g.MachineTypes), "clusterDNS": []string{cluster.DNSAddress()}},
 				"flags":  kubeletFlags(g),
 			},
 		},
@@ -169,7 +169,7 @@ func bottlerocketData(cluster *record.Cluster, g *record.Nodegroup, users []byte
 	k["cluster-certificate"] = base64.StdEncoding.EncodeToString(cluster.Plane.CAPEM)
 	k["cluster-dns-ip"] = cluster.DNSAddress()
 	if _, set := k["max-pods"]; !set {
-		k["max-pods"] = maxPods(g.MachineTypes)
+		k["max-pods"] = maxPods(cluster, g.MachineTypes)
 	}
 	labels := table(k, "node-labels")
 	for key, v := range nodeLabels(g) {
@@ -198,7 +198,7 @@ func table(t map[string]any, key string) map[string]any {
 // maxPods returns the pod limit of a managed group: the lowest number of pods that its instance
 // types have addresses for, capped at 110 below 30 vCPUs and at 250 otherwise.
 // https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html
-func maxPods(types []string) int {
+func maxPods(cluster *record.Cluster, types []string) int {
 	least := 250
 	for _, name := range types {
 		if t, ok := instancetypes.Lookup(name); ok {
@@ -206,7 +206,10 @@ func maxPods(types []string) int {
 			if t.VCPU < 30 {
 				limit = 110
 			}
-			least = min(least, limit, t.MaxPods())
+			if !cluster.IPv6() { // a single IPv6 prefix is enough for all of them
+				limit = min(limit, t.MaxPods())
+			}
+			least = min(least, limit)
 		}
 	}
 	return least

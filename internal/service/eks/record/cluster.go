@@ -74,9 +74,22 @@ func (c *Cluster) UsesConfigMap() bool {
 // Owner identifies the cluster to the control planes; see plane.Request.
 func (c *Cluster) Owner() string { return *c.Cluster.Arn + "/" + c.UID }
 
+// IPv6 reports whether pods and services have IPv6 addresses.
+func (c *Cluster) IPv6() bool {
+	return c.Cluster.KubernetesNetworkConfig.IpFamily == ekstypes.IpFamilyIpv6
+}
+
+// ServiceCIDR is the range of the cluster's service addresses.
+func (c *Cluster) ServiceCIDR() string {
+	if c.IPv6() {
+		return *c.Cluster.KubernetesNetworkConfig.ServiceIpv6Cidr
+	}
+	return *c.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr
+}
+
 // DNSAddress is the cluster's DNS address: the tenth of the service range.
 func (c *Cluster) DNSAddress() string {
-	p, err := netip.ParsePrefix(*c.Cluster.KubernetesNetworkConfig.ServiceIpv4Cidr)
+	p, err := netip.ParsePrefix(c.ServiceCIDR())
 	if err != nil {
 		return "" // checked when the cluster was created
 	}
