@@ -173,9 +173,10 @@ type Caller struct{ AccessKeyID, SessionToken string }
 // WhySession explains whether a caller can start a session with an instance. name may be its node's. An empty document
 // is the default one.
 //
-// from is the Instance Connect endpoint of a session by eic or ssh; empty means the laptop.
-func (c *Client) WhySession(ctx context.Context, p Place, name, by, document, from string, who Caller) (SessionExplanation, error) {
-	return get[SessionExplanation](ctx, c, "why/session", p.values("name", name, "by", by, "document", document, "from", from, "key", who.AccessKeyID, "token", who.SessionToken))
+// from is the Instance Connect endpoint of a session by eic or ssh; empty means the laptop. user is the user on the
+// instance of such a session; empty means ec2-user.
+func (c *Client) WhySession(ctx context.Context, p Place, name, by, document, from, user string, who Caller) (SessionExplanation, error) {
+	return get[SessionExplanation](ctx, c, "why/session", p.values("name", name, "by", by, "document", document, "from", from, "user", user, "key", who.AccessKeyID, "token", who.SessionToken))
 }
 
 // Try returns the commands that explain requests with an access key that have failed since a time.

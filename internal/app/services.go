@@ -387,7 +387,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.keeper.Refresh()
 	d.why = why.New(why.Config{
 		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Stacks: d.stacks, API: d.server, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
-		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at,
+		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at, LastKey: d.connect.LastKey,
 		Caller: keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}.caller,
 	})
 	d.podRuns = podrun.New(podrun.Config{

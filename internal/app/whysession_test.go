@@ -68,7 +68,7 @@ func (w *sessionWorld) run(t *testing.T, image, profile string) string {
 
 func (w *sessionWorld) why(t *testing.T, id, document string) api.SessionExplanation {
 	t.Helper()
-	return testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssm", document, "", w.user))(t)
+	return testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssm", document, "", "", w.user))(t)
 }
 
 func (w *sessionWorld) until(t *testing.T, id string, ok func(*api.SessionExplanation) bool) {
@@ -190,7 +190,7 @@ func TestWhySession(t *testing.T) {
 	w.mend(t, w.failed(t, w.why(t, id, ""), "instance", "InstanceOff"))
 	w.until(t, id, isOpen)
 
-	eic := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "eic", "", "", w.user))(t)
+	eic := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "eic", "", "", "", w.user))(t)
 	if s := eic.FirstFailed(); s == nil || s.Name != "permission" || !strings.Contains(s.Evidence, "ec2-instance-connect:SendSSHPublicKey") {
 		t.Errorf("%s", eic.Text())
 	}
@@ -199,16 +199,16 @@ func TestWhySession(t *testing.T) {
 	place := api.Place{Account: w.account, Region: "us-east-1"}
 	testkit.Must(w.ec2.StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
 	w.until(t, id, func(e *api.SessionExplanation) bool { return strings.Contains(e.Text(), "aws ec2 start-instances") })
-	w.mend(t, w.failed(t, testkit.Must(w.daemon.WhySession(t.Context(), place, id, "eic", "", "", w.user))(t), "permission", "AccessDeniedException"))
+	w.mend(t, w.failed(t, testkit.Must(w.daemon.WhySession(t.Context(), place, id, "eic", "", "", "", w.user))(t), "permission", "AccessDeniedException"))
 	w.until(t, id, isOpen)
 
 	// Without an account in the request, the caller's applies. The default user belongs to another account.
-	if e := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Region: "us-east-1"}, id, "ssm", "", "", w.user))(t); e.Account != w.account {
+	if e := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Region: "us-east-1"}, id, "ssm", "", "", "", w.user))(t); e.Account != w.account {
 		t.Errorf("the account is %s, want %s", e.Account, w.account)
 	}
 
 	// SSH has no way into the closed network, and the instance has no key.
-	ssh := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssh", "", "", w.user))(t)
+	ssh := testkit.Must(w.daemon.WhySession(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, id, "ssh", "", "", "", w.user))(t)
 	if s := ssh.FirstFailed(); s == nil || s.Name != "network" || s.Reason.By != "network" {
 		t.Errorf("%s", ssh.Text())
 	}

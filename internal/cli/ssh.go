@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/spf13/cobra"
 
@@ -120,6 +121,9 @@ func (o *globalOptions) addressPatterns(ctx context.Context, place api.Place) ([
 		return nil, err
 	}
 	cfg.Region = cmp.Or(place.Region, cfg.Region)
+	if asRoot(place.Account) != nil {
+		cfg.Credentials = credentials.NewStaticCredentialsProvider(place.Account, "test", "")
+	}
 	ec2 := awsec2.NewFromConfig(cfg)
 	vpcs, err := ec2.DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{})
 	if err != nil {

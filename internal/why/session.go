@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ec2instanceconnect"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -41,6 +42,8 @@ const (
 	codeNoAgent      = "NoAgent"
 	codeAgentStopped = "AgentStopped"
 	codeNoKey        = "NoKey"
+	codeNoUser       = "NoUser"
+	codeNoMetadata   = "NoMetadata"
 )
 
 // agentUnit is the agent's service.
@@ -56,12 +59,13 @@ const (
 	sessionNetwork    = "network"    // the agent reaches its endpoints
 	sessionPolicies   = "policies"   // the policies of the role and the VPC endpoints let the agent register
 	sessionConnected  = "connected"  // the agent has opened its control channel
-	sessionKey        = "key"        // a key is on the instance
+	sessionUser       = "user"       // the instance has the user
+	sessionKey        = "key"        // the instance has a key for the user
 )
 
 // getWhySession explains whether the owner of the access key ?key= (with ?token=) can start a session with the instance
-// or node ?name= in the way ?by=. ?document= is the document of a Systems Manager session, and ?from= the Instance Connect
-// endpoint of an SSH connection. ?account= defaults to the caller's account.
+// or node ?name= in the way ?by=. ?document= is the document of a Systems Manager session. ?from= is the Instance Connect
+// endpoint of an SSH connection, and ?user= its user. ?account= defaults to the caller's account.
 func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 	account, region, name, ok := named(w, r)
 	if !ok {
@@ -92,7 +96,7 @@ func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 	if by == bySSM {
 		c.explain(r.Context(), q.Get("document"))
 	} else {
-		c.explainSSH(r.Context(), q.Get("from"))
+		c.explainSSH(r.Context(), q.Get("from"), cmp.Or(q.Get("user"), sshUser))
 	}
 	c.mendAll()
 	httpapi.Answer(w, c.SessionExplanation)
@@ -120,7 +124,7 @@ func (c *sessionChain) fail(name, evidence string, why *api.Reason) {
 func (c *sessionChain) pending() {
 	order := []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionRole, sessionNetwork, sessionPolicies, sessionConnected}
 	if c.By != bySSM {
-		order = []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionNetwork, sessionKey}
+		order = []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionNetwork, sessionUser, sessionKey}
 	}
 	for _, name := range order[slices.Index(order, c.Steps[len(c.Steps)-1].Name)+1:] {
 		c.add(name, api.StepPending, "", nil)
@@ -373,10 +377,10 @@ func (c *sessionChain) mendAll() {
 	}
 }
 
-// explainSSH follows the chain of an SSH connection from the laptop, or through the Instance Connect endpoint from.
-func (c *sessionChain) explainSSH(ctx context.Context, from string) {
+// explainSSH follows the chain of an SSH connection as a user, from the laptop or through the Instance Connect endpoint from.
+func (c *sessionChain) explainSSH(ctx context.Context, from, user string) {
 	if c.By == byEIC {
-		c.mayCall(ctx, "ec2-instance-connect", "ec2-instance-connect:SendSSHPublicKey", &ec2instanceconnect.SendSSHPublicKeyInput{InstanceId: &c.Instance, InstanceOSUser: aws.String(sshUser)})
+		c.mayCall(ctx, "ec2-instance-connect", "ec2-instance-connect:SendSSHPublicKey", &ec2instanceconnect.SendSSHPublicKeyInput{InstanceId: &c.Instance, InstanceOSUser: &user})
 	} else {
 		c.ok(sessionPermission, "none is needed")
 	}
@@ -386,12 +390,57 @@ func (c *sessionChain) explainSSH(ctx context.Context, from string) {
 	}
 	c.service("sshd")
 	c.port22(ctx, from)
-	if c.By == byEIC {
-		c.ok(sessionKey, "Instance Connect sends one, which is valid for 60 seconds")
+	if c.user(user) {
+		c.keys(user)
 	} else {
-		c.keys()
+		c.pending()
 	}
 	c.Open = c.FirstFailed() == nil
+}
+
+// maxUserFile is how much of /etc/passwd and authorized_keys is read.
+const maxUserFile = 256 << 10
+
+// read returns a file of the instance, or nothing if it has no such file.
+func (c *sessionChain) read(name string) []byte {
+	m, ok := c.x.cfg.Machines.Machine(c.Instance)
+	if !ok {
+		return nil
+	}
+	files, err := m.Files()
+	if err != nil {
+		return nil
+	}
+	data, _ := files.ReadFile(name) // the file may be missing
+	return data[:min(len(data), maxUserFile)]
+}
+
+// passwd returns a user's line in /etc/passwd.
+func (c *sessionChain) passwd(user string) (fields []string, ok bool) {
+	for line := range strings.Lines(string(c.read("/etc/passwd"))) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 7 && f[0] == user {
+			return f, true
+		}
+	}
+	return nil, false
+}
+
+// user checks that the instance has the user, and that the user may log in.
+func (c *sessionChain) user(name string) bool {
+	f, ok := c.passwd(name)
+	text := "the instance has no user " + name
+	switch {
+	case ok && strings.HasSuffix(f[6], "/nologin"):
+		text = "the shell of " + name + " is " + f[6]
+	case ok:
+		c.ok(sessionUser, name+", "+f[6])
+		return true
+	}
+	c.fail(sessionUser, text, &api.Reason{
+		By: byInstance, Code: codeNoUser, Component: "/etc/passwd", Text: text,
+		Fixes: oneSketch("log in as the image's user, "+sshUser, "drydock why session "+c.Instance+" --by "+c.By+" --user "+sshUser+" --region "+c.Region),
+	})
+	return false
 }
 
 // sshUser is the default user of the images that run sshd.
@@ -432,28 +481,53 @@ func (c *sessionChain) port22(ctx context.Context, from string) {
 	c.fail(sessionNetwork, says, why)
 }
 
-// keys checks that a public key is on the instance.
-func (c *sessionChain) keys() {
-	const file = "/home/" + sshUser + "/.ssh/authorized_keys"
+// keys checks that the instance has a public key for the user: in authorized_keys, or from EC2 Instance Connect.
+func (c *sessionChain) keys(user string) {
+	home := "/home/" + user
+	if f, ok := c.passwd(user); ok {
+		home = f[5]
+	}
+	file := path.Join(home, ".ssh/authorized_keys")
 	n := 0
-	if m, ok := c.x.cfg.Machines.Machine(c.Instance); ok {
-		if files, err := m.Files(); err == nil {
-			data, _ := files.ReadFile(file) // if the file is missing, there are no keys
-			for line := range strings.Lines(string(data)) {
-				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
-					n++
-				}
-			}
+	for line := range strings.Lines(string(c.read(file))) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			n++
 		}
 	}
-	if n > 0 {
-		c.ok(sessionKey, fmt.Sprintf("%s in %s", counted(n, "key"), file))
+	age, left, sent := c.x.cfg.LastKey(c.Instance, user)
+	last := "EC2 Instance Connect has sent none for " + user + " in the last hour"
+	switch {
+	case left > 0:
+		last = fmt.Sprintf("EC2 Instance Connect sent one for %s %s ago, which is valid for another %s", user, age.Round(time.Second), left.Round(time.Second))
+	case sent:
+		last = fmt.Sprintf("the last one that EC2 Instance Connect sent for %s, %s ago, has expired: a key is valid for 60 seconds", user, age.Round(time.Second))
+	}
+	needed := c.By == byEIC || n == 0
+	i, ok := c.x.cfg.EC2.InstanceByID(c.Account, c.Region, c.Instance)
+	if needed && (c.By == byEIC || left > 0) && ok && i.MetadataOptions != nil && i.MetadataOptions.HttpEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
+		c.fail(sessionKey, "sshd cannot read the keys of EC2 Instance Connect, because the metadata service is off", &api.Reason{
+			By: byInstance, Code: codeNoMetadata, Component: c.Instance, Text: "the instance metadata service is disabled",
+			Fixes: oneSketch("turn the metadata service on", "aws ec2 modify-instance-metadata-options --instance-id "+c.Instance+" --http-endpoint enabled --region "+c.Region),
+		})
 		return
 	}
-	c.fail(sessionKey, "no key is in "+file, &api.Reason{
-		By: byInstance, Code: codeNoKey, Component: file, Text: "the instance was launched without a key pair, and nothing has added a key since",
-		Fixes: oneSketch("EC2 Instance Connect sends a key for 60 seconds; set KEY to the file of your public key", "aws ec2-instance-connect send-ssh-public-key --instance-id "+c.Instance+" --instance-os-user "+sshUser+" --ssh-public-key file://$KEY --region "+c.Region),
-	})
+	switch {
+	case c.By == byEIC:
+		c.ok(sessionKey, last)
+	case n > 0:
+		c.ok(sessionKey, fmt.Sprintf("%s in %s", counted(n, "key"), file))
+	case left > 0:
+		c.ok(sessionKey, last)
+	default:
+		evidence := "no key is in " + file
+		if sent {
+			evidence += "; " + last
+		}
+		c.fail(sessionKey, evidence, &api.Reason{
+			By: byInstance, Code: codeNoKey, Component: file, Text: "the instance has no key for " + user,
+			Fixes: oneSketch("EC2 Instance Connect sends a key for 60 seconds; set KEY to the file of your public key", "aws ec2-instance-connect send-ssh-public-key --instance-id "+c.Instance+" --instance-os-user "+user+" --ssh-public-key file://$KEY --region "+c.Region),
+		})
+	}
 }
 
 // getTry returns the commands that explain why requests with the access key ?key= since ?since= failed because their

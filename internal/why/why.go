@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -54,6 +55,9 @@ type Config struct {
 	Through func(ctx context.Context, account, region string, s *reach.Snapshot, v *reach.Verdict) (*reach.Verdict, error)
 	// PlaneAt finds the control plane, and the name of its cluster, by the host of an endpoint.
 	PlaneAt func(host string) (planeID, cluster string, ok bool)
+	// LastKey returns how long ago EC2 Instance Connect last sent a key for a user of an instance, and how long the key is
+	// still valid. ok is false if it has sent none lately.
+	LastKey func(instanceID, user string) (age, left time.Duration, ok bool)
 	// ClientAddress is the laptop's address. If it is invalid, reach.Client is used.
 	ClientAddress netip.Addr
 }

@@ -34,6 +34,7 @@ type Computer struct {
 	reboots  int          // reboots since EC2 started it
 	before   []vfs.Record // the contents of its disk when it rebooted
 	volume   volume
+	resumed  bool // it continues after a restart of the daemon
 
 	ctx    context.Context // ends when it is switched off
 	cancel context.CancelFunc
@@ -72,6 +73,9 @@ func (c *Computer) BootID() string {
 	}
 	return fmt.Sprintf("%s/%d", c.in.BootID, c.reboots)
 }
+
+// Resumed reports whether the machine has not booted, but continues after a restart of the daemon. Only Guest.Run may call it.
+func (c *Computer) Resumed() bool { return c.resumed }
 
 // Abilities implements machine.Machine.
 func (c *Computer) Abilities() machine.Abilities {
@@ -251,7 +255,7 @@ func (c *Computer) bootSystem(ctx context.Context, userData []byte) error {
 		return err
 	}
 	c.image.Boot()
-	if resumed { // the machine never stopped
+	if c.resumed = resumed; resumed { // the machine never stopped
 		close(c.up)
 		return nil
 	}

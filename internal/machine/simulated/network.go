@@ -119,7 +119,7 @@ func (c *Computer) dialSelf(ctx context.Context, host string, port int, local bo
 		source = c.in.PrivateIP
 	}
 	from := address{netip.AddrPortFrom(source, firstPort+uint16(c.connections.Add(1)%portCount)).String()}
-	client, server := net.Pipe()
+	client, server := newPipe()
 	go func() {
 		defer c.runs.Done()
 		defer server.Close()

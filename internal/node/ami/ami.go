@@ -123,7 +123,10 @@ func New(in machine.Instance, world World) (*Machine, error) {
 			return nil, err
 		}
 	}
-	return m, m.FS.Chown("/home/ec2-user", 1000, 1000)
+	if err := m.FS.Chown("/home/ec2-user", 1000, 1000); err != nil {
+		return nil, err
+	}
+	return m, m.linkUnits()
 }
 
 // programs are the image's programs beyond the shell's own. Programs outside of the usual folders have full paths.
@@ -218,21 +221,29 @@ func (m *Machine) Kubelet() (*userdata.Config, error) {
 }
 
 // Configure writes the kubelet's files as nodeadm does at every boot of Amazon Linux 2023, and starts the kubelet. It does
-// nothing on other images.
-func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int) error {
+// nothing on other images. resumed means that the machine has not booted, but continues: then its disk may have the files
+// already, and kept is true if so.
+func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int, resumed bool) (kept bool, err error) {
 	if m.In.Image.Family != images.AL2023 {
-		return nil
+		return false, nil
 	}
 	files, err := cfg.NodeadmFiles(m.In.Region, name, m.In.PrivateIP.String(), "aws:///"+m.In.AvailabilityZone+"/"+m.In.ID, maxPods)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, f := range files {
+		_, err := m.FS.Lstat(f.Name)
+		kept = kept || resumed && err == nil
+	}
+	for _, f := range files {
+		if kept {
+			break
+		}
 		if err := m.FS.MkdirAll(path.Dir(f.Name), 0o755); err != nil {
-			return err
+			return false, err
 		}
 		if err := m.FS.WriteFile(f.Name, []byte(f.Text), f.Mode); err != nil {
-			return err
+			return false, err
 		}
 	}
 	m.mu.Lock()
@@ -240,7 +251,7 @@ func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int) erro
 	m.mu.Unlock()
 	m.NodeadmDone()
 	m.begin("kubelet")
-	return nil
+	return kept, nil
 }
 
 // Reread returns the configuration of a restarted kubelet. cfg is the configuration that Configure wrote to its files.

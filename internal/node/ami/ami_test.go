@@ -201,6 +201,7 @@ func TestAnotherBoot(t *testing.T) {
 	}
 	again := func() *world {
 		n := newWorld(t, images.AL2)
+		n.run("systemctl stop sshd chronyd") // the world has started them
 		if err := n.FS.Restore(w.FS.Image()); err != nil {
 			t.Fatal(err)
 		}
@@ -213,6 +214,17 @@ func TestAnotherBoot(t *testing.T) {
 	w.run("systemctl disable kubelet")
 	if _, err := again().Kubelet(); !errors.Is(err, ami.ErrNotStarted) {
 		t.Errorf("disabled: %v", err)
+	}
+	w.run("systemctl disable sshd; systemctl mask chronyd")
+	if n := again(); n.Active("sshd") || n.Active("chronyd") || !n.Active("amazon-ssm-agent") || !n.Active("systemd-journald") {
+		t.Error("services that do not start at boot run, or others do not")
+	}
+	// Disks of older versions have no links.
+	if err := errors.Join(w.FS.RemoveAll("/etc/systemd/system"), w.FS.MkdirAll("/etc/systemd/system", 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if n := again(); !n.Active("sshd") || !n.Active("chronyd") {
+		t.Error("the services of an older disk do not run")
 	}
 }
 
@@ -282,7 +294,7 @@ func TestPrograms(t *testing.T) {
 		{"wget without a way", "wget https://nowhere.example/x; echo $?; wget https://slow.example/x; echo $?; wget https://busy.example/x; echo $?; wget -q https://busy.example/x; echo $?; wget --none; echo $?; wget -q -O /none/x http://169.254.169.254/latest/api/token --method=PUT",
 			"wget: unable to resolve host address ‘nowhere.example’\n4\nConnection timed out\n4\nERROR 503: Service Unavailable.\n8\n8\nwget: unrecognized option '--none'\nUsage: wget [OPTION]... [URL]...\n\nTry `wget --help' for more options.\n2\n/none/x: No such file or directory\n", 3},
 		{"a unit that is none", "systemctl start nginx; systemctl status nginx", "Failed to start nginx.service: Unit nginx.service not found.\nUnit nginx.service could not be found.\n", 4},
-		{"a unit of one's own", "touch /etc/systemd/system/mine.service; systemctl enable --now mine && systemctl is-active mine", "active\n", 0},
+		{"a unit of one's own", "touch /etc/systemd/system/mine.service; systemctl enable --now mine && systemctl is-active mine", "Created symlink from /etc/systemd/system/multi-user.target.wants/mine.service to /etc/systemd/system/mine.service.\nactive\n", 0},
 		{"kubelet's version", "kubelet --version", "Kubernetes v1.32.11\n", 0},
 		{"what is there", "systemctl is-active containerd sshd; journalctl -u kubelet; uname -r; nproc", "active\nactive\n-- No entries --\n5.10.240-238.959.amzn2.x86_64\n2\n", 0},
 		{"cfn-signal", "cfn-signal --stack s; /opt/aws/bin/cfn-init -v", "Error: No WaitConditionHandle URL or logical resource id specified\nError: cfn-init is not supported on simulated nodes; cfn-signal and cfn-get-metadata are\n", 1},

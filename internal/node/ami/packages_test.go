@@ -38,7 +38,7 @@ func TestPackages(t *testing.T) {
 		status             int
 	}{
 		{"a way to the repository", "dnf install -y -q htop && rpm -q htop; htop", "htop\ns: line 1: htop: command not found\n", images.AL2023, open, 127},
-		{"the transcript", "yum install -y nginx jq; systemctl enable --now nginx && systemctl is-active nginx", "Package jq is already installed.\nDependencies resolved.\n\nInstalling:\n nginx\n\nTransaction Summary\nInstall  1 Package\n\nInstalled:\n  nginx\n\nComplete!\nactive\n", images.AL2023, open, 0},
+		{"the transcript", "yum install -y nginx jq; systemctl enable --now nginx && systemctl is-active nginx", "Package jq is already installed.\nDependencies resolved.\n\nInstalling:\n nginx\n\nTransaction Summary\nInstall  1 Package\n\nInstalled:\n  nginx\n\nComplete!\nCreated symlink /etc/systemd/system/multi-user.target.wants/nginx.service → /usr/lib/systemd/system/nginx.service.\nactive\n", images.AL2023, open, 0},
 		{"nobody answers", "dnf install git >/dev/null || echo $?", "1\n", images.AL2023, open, 0},
 		{"removed", "dnf remove -y jq; rpm -q jq; dnf list installed jq", "Removed:\n  jq\n\nComplete!\npackage jq is not installed\nError: No matching Packages to list\n", images.AL2023, open, 1},
 		{"no way", "dnf install -y git", "Errors during downloading metadata for repository 'amazonlinux':\n  - Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\nError: Failed to download metadata for repo 'amazonlinux': Cannot prepare internal mirrorlist: Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\n", images.AL2023, closed, 1},

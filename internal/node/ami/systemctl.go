@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
@@ -105,6 +106,10 @@ func (x *control) do(verb, name string) int {
 		fmt.Fprintf(c.Stderr, "Failed to %s %s.service: Unit %s.service is masked.\n", verb, name, name)
 		return 1
 	}
+	if c.User != "" && c.User != "root" && slices.Contains([]string{"start", "restart", "reload", "reload-or-restart", "try-restart", "kill", "stop"}, verb) {
+		fmt.Fprintf(c.Stderr, "Failed to %s %s.service: Interactive authentication required.\nSee system logs and 'systemctl status %s.service' for details.\n", verb, name, name)
+		return 1
+	}
 	m.Refresh(name)
 	m.mu.Lock()
 	is := svc.state
@@ -139,7 +144,7 @@ func (x *control) do(verb, name string) int {
 		return x.answer(is.short(), is == crashed || is == killed, 1)
 	case "is-enabled":
 		word := x.m.enabledWord(c.FS, name)
-		return x.answer(word, word == "enabled", 1)
+		return x.answer(word, word == "enabled" || word == "static", 1)
 	}
 	return 0
 }
@@ -159,11 +164,16 @@ func (m *Machine) enabledWord(files *vfs.FS, name string) string {
 	switch {
 	case masked(files, name):
 		return "masked"
-	case enabled(files, name) || slices.Contains(atBoot(m.In.Image), name):
+	case static(name):
+		return "static"
+	case enabled(files, name), slices.Contains(bootOnly, name):
 		return "enabled"
 	}
 	return "disabled"
 }
+
+// bootOnly are services that run once at boot, whatever is linked.
+var bootOnly = []string{"cloud-init", "cloud-final", "nodeadm-boot-hook", "nodeadm-config", "nodeadm-run"}
 
 // missing reports that the unit does not exist, with systemctl's exit status.
 func (x *control) missing(verb, name string) int {
@@ -196,15 +206,21 @@ func (x *control) missing(verb, name string) int {
 // boot changes what starts at boot.
 func (x *control) boot(verb, name string) int {
 	m, c := x.m, x.c
+	if c.User != "" && c.User != "root" {
+		fmt.Fprintf(c.Stderr, "Failed to %s unit: Interactive authentication required.\n", verb)
+		return 1
+	}
+	was := bootLinks(c.FS, name)
 	for _, files := range []*vfs.FS{c.FS, m.FS} { // the second is the file system that a reboot finds
 		var err error
 		switch verb {
 		case "enable", "reenable", "preset":
-			err = enable(files, name)
+			if !static(name) {
+				err = enable(files, name)
+			}
 		case "disable":
 			disable(files, name)
 		case "mask":
-			disable(files, name)
 			if !masked(files, name) {
 				_ = files.Remove(machineUnits + name + ".service") // Symlink reports any error
 				err = files.Symlink("/dev/null", machineUnits+name+".service")
@@ -221,6 +237,7 @@ func (x *control) boot(verb, name string) int {
 			break
 		}
 	}
+	x.tellLinks(name, was)
 	switch {
 	case x.now && verb == "enable":
 		m.start(name)
@@ -228,6 +245,34 @@ func (x *control) boot(verb, name string) int {
 		m.stop(name)
 	}
 	return 0
+}
+
+// A bootLink is a link that decides whether a unit starts at boot. to is empty if there is none.
+type bootLink struct{ name, to string }
+
+func bootLinks(files *vfs.FS, unit string) []bootLink {
+	out := []bootLink{{name: wants + unit + ".service"}, {name: machineUnits + unit + ".service"}}
+	for i := range out {
+		out[i].to, _ = files.Readlink(out[i].name) // there may be none, or a file of the machine's own
+	}
+	return out
+}
+
+// tellLinks prints which links were made and removed, as systemctl does. Amazon Linux 2's says it in other words.
+func (x *control) tellLinks(unit string, was []bootLink) {
+	made, removed := "Created symlink %s → %s.\n", "Removed \"%s\".\n"
+	if x.m.In.Image.Family == images.AL2 {
+		made, removed = "Created symlink from %s to %s.\n", "Removed symlink %s.\n"
+	}
+	for i, l := range bootLinks(x.c.FS, unit) {
+		switch {
+		case x.quiet || l == was[i]:
+		case l.to != "":
+			fmt.Fprintf(x.c.Stderr, made, l.name, l.to)
+		default:
+			fmt.Fprintf(x.c.Stderr, removed, l.name)
+		}
+	}
 }
 
 // statusLines is how many journal lines systemctl status shows.

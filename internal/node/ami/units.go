@@ -50,6 +50,14 @@ const (
 	wants        = machineUnits + "multi-user.target.wants/"
 )
 
+// unitFile returns the file of a unit: the machine's, which comes first, or the package's.
+func unitFile(files *vfs.FS, unit string) string {
+	if _, err := files.Lstat(machineUnits + unit + ".service"); err == nil {
+		return machineUnits + unit + ".service"
+	}
+	return packageUnits + unit + ".service"
+}
+
 func enable(files *vfs.FS, unit string) error {
 	if enabled(files, unit) {
 		return nil
@@ -57,7 +65,7 @@ func enable(files *vfs.FS, unit string) error {
 	if err := files.MkdirAll(wants, 0o755); err != nil {
 		return err
 	}
-	return files.Symlink(machineUnits+unit+".service", wants+unit+".service")
+	return files.Symlink(unitFile(files, unit), wants+unit+".service")
 }
 
 func disable(files *vfs.FS, unit string) { _ = files.Remove(wants + unit + ".service") } // it may not be enabled
@@ -66,6 +74,29 @@ func enabled(files *vfs.FS, unit string) bool {
 	_, err := files.Lstat(wants + unit + ".service")
 	return err == nil
 }
+
+// defaultTarget is a link that every image has.
+const defaultTarget = machineUnits + "default.target"
+
+// linkUnits links the services that the image starts. It does nothing on a disk that has the links already, because some may
+// have been removed since. A disk without the default target is from a version that had none of the links.
+func (m *Machine) linkUnits() error {
+	if _, err := m.FS.Lstat(defaultTarget); err == nil {
+		return nil
+	}
+	for _, name := range atBoot(m.In.Image) {
+		if static(name) || masked(m.FS, name) {
+			continue
+		}
+		if err := enable(m.FS, name); err != nil {
+			return err
+		}
+	}
+	return m.FS.Symlink(packageUnits+"multi-user.target", defaultTarget)
+}
+
+// static reports whether a unit starts at boot because others need it. It can be neither enabled nor disabled.
+func static(unit string) bool { return unit == "systemd-journald" || unit == "systemd-logind" }
 
 // masked reports whether a unit is a link to /dev/null, which keeps it from starting.
 func masked(files *vfs.FS, unit string) bool {
@@ -113,16 +144,23 @@ func title(name string) string {
 	return name
 }
 
-// StartServices starts the services that the image starts at boot and those enabled since.
+// StartServices starts the services that start at boot.
 func (m *Machine) StartServices() {
+	_ = m.linkUnits()              // a full disk has already been reported
+	list, _ := m.FS.ReadDir(wants) // if it does not exist, nothing is enabled
+	var names []string
 	for _, name := range atBoot(m.In.Image) {
-		if !masked(m.FS, name) {
-			m.start(name)
+		if static(name) {
+			names = append(names, name)
 		}
 	}
-	list, _ := m.FS.ReadDir(wants) // if it does not exist, nothing was enabled
 	for _, e := range list {
-		name := strings.TrimSuffix(e.Name(), ".service")
+		names = append(names, strings.TrimSuffix(e.Name(), ".service"))
+	}
+	for _, name := range names {
+		if masked(m.FS, name) {
+			continue
+		}
 		m.mu.Lock()
 		if m.services[name] == nil {
 			m.services[name] = &service{state: inactive}

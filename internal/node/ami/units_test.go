@@ -17,7 +17,8 @@ func TestUnits(t *testing.T) {
 	}{
 		{"the agent", "systemctl is-active amazon-ssm-agent && systemctl is-enabled amazon-ssm-agent; systemctl restart amazon-ssm-agent; systemctl show -p ActiveState,SubState --value amazon-ssm-agent", "active\nenabled\nactive\nrunning\n", 0},
 		{"what is not there", "systemctl is-active none; systemctl is-enabled none; systemctl show -p LoadState none; systemctl cat none; systemctl is-active -q none || echo no", "inactive\nFailed to get unit file state for none.service: No such file or directory\nLoadState=not-found\nNo files found for none.service.\nno\n", 0},
-		{"mask", "systemctl mask --now sshd; systemctl is-active sshd; systemctl is-enabled sshd; systemctl start sshd; systemctl unmask sshd; systemctl start sshd; systemctl is-active sshd", "inactive\nmasked\nFailed to start sshd.service: Unit sshd.service is masked.\nactive\n", 0},
+		{"mask", "systemctl mask --now sshd; systemctl is-active sshd; systemctl is-enabled sshd; systemctl start sshd; systemctl unmask sshd; systemctl start sshd; systemctl is-active sshd", "Created symlink /etc/systemd/system/sshd.service → /dev/null.\ninactive\nmasked\nFailed to start sshd.service: Unit sshd.service is masked.\nRemoved \"/etc/systemd/system/sshd.service\".\nactive\n", 0},
+		{"what starts at boot", "systemctl disable sshd; systemctl is-enabled sshd; systemctl is-active sshd; systemctl disable sshd; systemctl enable sshd; systemctl is-enabled sshd kubelet systemd-logind", "Removed \"/etc/systemd/system/multi-user.target.wants/sshd.service\".\ndisabled\nactive\nCreated symlink /etc/systemd/system/multi-user.target.wants/sshd.service → /usr/lib/systemd/system/sshd.service.\nenabled\ndisabled\nstatic\n", 1},
 		{"a verb", "systemctl dance sshd", "systemctl: Unknown command verb dance.\n", 1},
 		{"no unit", "systemctl start", "systemctl: Too few arguments.\n", 1},
 		{"the machine", "systemctl is-system-running; systemctl get-default; systemctl list-units --type=service --state=failed", "running\nmulti-user.target\n  UNIT LOAD ACTIVE SUB DESCRIPTION\n\n0 loaded units listed.\n", 0},
@@ -25,7 +26,7 @@ func TestUnits(t *testing.T) {
 		{"since an hour ago", "journalctl -S -1h -u sshd -o cat; journalctl --since '-1 hour' -u sshd -o cat", "Started sshd.service - OpenSSH server daemon.\nStarted sshd.service - OpenSSH server daemon.\n", 0},
 		{"since", "journalctl -u sshd --since '1 hour ago' -o cat; journalctl -u sshd --since 2027-01-01; journalctl --since then", "Started sshd.service - OpenSSH server daemon.\n-- No entries --\njournalctl: Failed to parse timestamp: then\n", 1},
 		{"short", "journalctl -u sshd", "Jan 02 03:04:05 ip-10-0-0-7 systemd[1]: Started sshd.service - OpenSSH server daemon.\n", 0},
-		{"a unit of one's own", "printf '[Unit]\\nDescription=x\\n' > /etc/systemd/system/mine.service; systemctl daemon-reload; systemctl cat mine; systemctl enable --now mine; journalctl -u mine -o cat", "# /etc/systemd/system/mine.service\n[Unit]\nDescription=x\nStarted mine.service.\n", 0},
+		{"a unit of one's own", "printf '[Unit]\\nDescription=x\\n' > /etc/systemd/system/mine.service; systemctl daemon-reload; systemctl cat mine; systemctl enable --now mine; journalctl -u mine -o cat", "# /etc/systemd/system/mine.service\n[Unit]\nDescription=x\nCreated symlink /etc/systemd/system/multi-user.target.wants/mine.service → /etc/systemd/system/mine.service.\nStarted mine.service.\n", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			out, status := newWorld(t, images.AL2023).run(tc.script)

@@ -218,12 +218,22 @@ func (m *instance) serve(ctx context.Context, os *system, cfg *userdata.Config) 
 	m.phase(node.PhaseJoining, "")
 	os.began = true
 	if os.ami != nil && os.booted == nil && m.in.Image.Family == images.AL2023 {
-		if err := os.ami.Configure(cfg, k.name, k.maxPods); err != nil {
+		kept, err := os.ami.Configure(cfg, k.name, k.maxPods, m.computer.Resumed())
+		if err == nil {
+			os.booted = cfg
+		}
+		if err == nil && kept { // someone may have changed the files
+			cfg, err = os.ami.Reread(cfg)
+		}
+		if err != nil {
 			m.step(ctx, node.StepBootstrap, err, "")
 			m.phase(node.PhaseRunning, err.Error())
 			return
 		}
-		os.booted = cfg
+		if kept {
+			m.serve(ctx, os, cfg)
+			return
+		}
 	}
 	k.os = os
 	os.klog('I', "server.go:526", "Kubelet version", "kubeletVersion", kubeletVersion(m.in.Image.KubeletVersion))

@@ -9,6 +9,7 @@ package ec2instanceconnect
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +58,7 @@ type Service struct {
 
 	mu      sync.Mutex
 	keys    map[string][]key // by instance ID
+	sent    map[login]sending
 	tunnels map[*tunnel]bool // open tunnels
 }
 
@@ -66,10 +68,22 @@ type key struct {
 	until               time.Time
 }
 
+// A login is a user of an instance.
+type login struct{ instance, user string }
+
+// A sending is when a user last got a key, and in which account.
+type sending struct {
+	account string
+	at      time.Time
+}
+
+// remembered is how long the service remembers that a key was sent.
+const remembered = time.Hour
+
 // New returns the service.
 func New(cfg Config) *Service {
 	cfg.Clock = cmp.Or[clock.WithDelayedExecution](cfg.Clock, clock.RealClock{})
-	return &Service{cfg: cfg, keys: map[string][]key{}, tunnels: map[*tunnel]bool{}}
+	return &Service{cfg: cfg, keys: map[string][]key{}, sent: map[login]sending{}, tunnels: map[*tunnel]bool{}}
 }
 
 // Module declares the service to the daemon. dial connects to instances.
@@ -95,6 +109,7 @@ func (s *Service) reset(_ context.Context, account string) error {
 			delete(s.keys, id)
 		}
 	}
+	maps.DeleteFunc(s.sent, func(_ login, k sending) bool { return account == "" || k.account == account })
 	return nil
 }
 
@@ -183,6 +198,8 @@ func (s *Service) SendSSHPublicKey(ctx context.Context, in *awsconnect.SendSSHPu
 	for id := range s.keys {
 		s.valid(id, now)
 	}
+	maps.DeleteFunc(s.sent, func(_ login, k sending) bool { return now.Sub(k.at) > remembered })
+	s.sent[login{*in.InstanceId, *in.InstanceOSUser}] = sending{awsapi.CallFrom(ctx).Account, now}
 	list := s.keys[*in.InstanceId]
 	s.keys[*in.InstanceId] = append(list[max(0, len(list)-maxKeys+1):], key{awsapi.CallFrom(ctx).Account, *in.InstanceOSUser, line, now.Add(keyLife)})
 	return &awsconnect.SendSSHPublicKeyOutput{RequestId: aws.String(awsapi.CallFrom(ctx).RequestID), Success: true}, nil
@@ -209,6 +226,16 @@ func (s *Service) Keys(instanceID string) map[string][]string {
 		out[k.user] = append(out[k.user], k.line)
 	}
 	return out
+}
+
+// LastKey returns how long ago a user of an instance last got a key, if that was in the last hour, and how long the key is
+// still valid.
+func (s *Service) LastKey(instanceID, user string) (age, left time.Duration, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	last, ok := s.sent[login{instanceID, user}]
+	age = s.cfg.Clock.Since(last.at)
+	return age, max(keyLife-age, 0), ok && age <= remembered
 }
 
 // SendSerialConsoleSSHPublicKey always returns an error: access to the serial console is disabled for every account, as it

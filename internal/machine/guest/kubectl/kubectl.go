@@ -24,6 +24,7 @@ import (
 	"github.com/xtaci/smux"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
@@ -121,6 +122,8 @@ func (r *Runner) Run(ctx context.Context, c *shell.Call, m Machine) int {
 
 func (r *Runner) run(ctx context.Context, c *shell.Call, m Machine) (int, error) {
 	job := Job{Args: c.Args[1:], Env: c.Environ(), Dir: c.Dir, Files: c.FS.Image()}
+	u, _ := accounts.FindUser(c.FS, c.User) // root's IDs if the user does not exist, as for other programs
+	job.UID, job.GID = u.UID, u.GID
 	var err error
 	if job.Stdin, err = sandbox.ReadInput(c.Stdin); err != nil {
 		fmt.Fprintln(c.Stderr, "error:", err)

@@ -21,6 +21,8 @@ type Job struct {
 	Dir   string
 	Stdin []byte
 	Files []vfs.Record
+	// UID and GID are those of the user who runs kubectl.
+	UID, GID int
 }
 
 // A Request is what the child wants. On its first stream it sends what kubectl prints, and last how kubectl has ended. For

@@ -187,10 +187,8 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 		in = nil // programs that the parent runs read only pipes
 	}
 	stdin, err := ReadInput(in)
-	if errors.Is(err, errLongInput) && path.Base(call.Args[0]) != "kubectl" {
-		err = nil // few programs read that much; kubectl would apply half of a list
-	}
-	if err != nil {
+	long := errors.Is(err, errLongInput) // the program fails if it reads that far
+	if err != nil && !long {
 		fmt.Fprintf(call.Stderr, "%s: %v\n", call.Args[0], err)
 		return 1, true
 	}
@@ -211,7 +209,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	c.pending[id] = pending
 	c.mu.Unlock()
 	if err := c.tell(message{ID: job, Call: &callMessage{
-		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Files: image,
+		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Files: image,
 	}}); err != nil {
 		return 1, true
 	}

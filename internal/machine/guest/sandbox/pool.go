@@ -304,7 +304,7 @@ func answer(ctx context.Context, job shell.Job, m *callMessage, more func(*answe
 		return a
 	}
 	var stdout, stderr bytes.Buffer
-	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Files: m.Files, Limits: job.FS.Limits()}
+	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Files: m.Files, Limits: job.FS.Limits()}
 	a.Status, a.Found, a.Changes = p.Run(ctx, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
 	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
 	return a
@@ -315,6 +315,7 @@ type Program struct {
 	Args, Env []string
 	Dir, User string
 	Stdin     []byte
+	Long      bool // reading beyond Stdin fails, because the rest of the standard input is not here
 	Files     []vfs.Record
 	Limits    vfs.Limits
 }
@@ -339,6 +340,9 @@ func (p *Program) Run(ctx context.Context, outside func(context.Context, *shell.
 	u, _ := accounts.FindUser(files, p.User) // root's IDs if the user does not exist
 	c.FS, c.Dir, c.User = files.As(u.UID, u.GID), p.Dir, p.User
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(p.Stdin), stdout, stderr
+	if p.Long {
+		c.Stdin = io.MultiReader(c.Stdin, cutInput{})
+	}
 	func() {
 		defer func() {
 			if recover() != nil { // no guest may end the daemon
@@ -350,6 +354,11 @@ func (p *Program) Run(ctx context.Context, outside func(context.Context, *shell.
 	}()
 	return status, found, vfs.Diff(p.Files, files.Image())
 }
+
+// A cutInput is what follows the part of a long standard input that has been sent.
+type cutInput struct{}
+
+func (cutInput) Read([]byte) (int, error) { return 0, errLongInput }
 
 // maxArguments bounds the arguments and the environment of a program run for the child, like Linux: execve(2),
 // ARG_MAX.

@@ -65,6 +65,7 @@ type callMessage struct {
 	Args, Env []string
 	Dir, User string
 	Stdin     []byte
+	Long      bool // the standard input continues beyond Stdin
 	Files     []vfs.Record
 }
 

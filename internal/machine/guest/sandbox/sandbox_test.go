@@ -426,4 +426,27 @@ func TestLongInput(t *testing.T) {
 			t.Errorf("%d bytes: %d, %v", size, len(b), err)
 		}
 	}
+	p := newPool(t, sandbox.Config{})
+	outside := func(_ context.Context, c *shell.Call) (int, bool) {
+		switch c.Args[0] {
+		case "all":
+			n, err := io.Copy(io.Discard, c.Stdin)
+			fmt.Fprintln(c.Stdout, n, err)
+		case "some":
+			n, err := io.CopyN(io.Discard, c.Stdin, 10)
+			fmt.Fprintln(c.Stdout, n, err)
+		default:
+			return 0, false
+		}
+		return 0, true
+	}
+	var out bytes.Buffer
+	if _, err := p.Run(t.Context(), shell.Job{
+		FS: newFS(t), Script: []byte("seq 300000 > f; some < f; all < f; head -c 1048576 f | all"), Name: "s", Outside: outside, Stdout: &out, Stderr: &out,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "10 <nil>\n1048576 on simulated machines, the standard input must not be longer than 1 MiB\n1048576 <nil>\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
 }

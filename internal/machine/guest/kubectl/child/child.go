@@ -64,6 +64,7 @@ func start(ctx context.Context, env childproc.Env) (*process, error) {
 	if err := p.files.Restore(p.job.Files); err != nil {
 		return nil, err
 	}
+	p.files = p.files.As(p.job.UID, p.job.GID)
 	var err error
 	if os.Stdin, p.stdin, err = os.Pipe(); err != nil {
 		return nil, err
