@@ -169,9 +169,24 @@ func (c EC2) DescribeInternetGateways(ctx context.Context, in *awsec2.DescribeIn
 	return awsapi.Do[awsec2.DescribeInternetGatewaysOutput](ctx, c.API, in)
 }
 
+// GetInstanceTypesFromInstanceRequirements calls the operation of that name.
+func (c EC2) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *awsec2.GetInstanceTypesFromInstanceRequirementsInput) (*awsec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
+	return awsapi.Do[awsec2.GetInstanceTypesFromInstanceRequirementsOutput](ctx, c.API, in)
+}
+
 // RunInstances calls the operation of that name.
 func (c EC2) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
 	return awsapi.Do[awsec2.RunInstancesOutput](ctx, c.API, in)
+}
+
+// StartInstances calls the operation of that name.
+func (c EC2) StartInstances(ctx context.Context, in *awsec2.StartInstancesInput) (*awsec2.StartInstancesOutput, error) {
+	return awsapi.Do[awsec2.StartInstancesOutput](ctx, c.API, in)
+}
+
+// StopInstances calls the operation of that name.
+func (c EC2) StopInstances(ctx context.Context, in *awsec2.StopInstancesInput) (*awsec2.StopInstancesOutput, error) {
+	return awsapi.Do[awsec2.StopInstancesOutput](ctx, c.API, in)
 }
 
 // TerminateInstances calls the operation of that name.

@@ -65,7 +65,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 	now := s.now()
 	err = s.changeNamed(ctx, in.AutoScalingGroupName, func(tx *store.Tx, g *groupRecord) error {
 		was := *g.Group.DesiredCapacity
-		next := was + int32(len(attached)) //nolint:gosec // twenty at most
+		next := was + int32(g.units(attached)) //nolint:gosec // twenty instances at most
 		if next > *g.Group.MaxSize {
 			return errAttachAboveMax(g, len(attached))
 		}
@@ -78,7 +78,7 @@ func (s *Service) AttachInstances(ctx context.Context, in *awsautoscaling.Attach
 			}
 			key := sc.group(g.name())
 			// [seen] in notifications about attached instances
-			cause := fmt.Sprintf("At %s an instance was added in response to user request. Keeping the capacity at the new %d.", stamp(now), int(was)+n+1)
+			cause := fmt.Sprintf("At %s an instance was added in response to user request. Keeping the capacity at the new %d.", stamp(now), int(was)+g.units(attached[:n+1]))
 			id, err := begin(tx, key, g, "Attaching an existing EC2 instance: "+m.ID, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
 			if err != nil {
 				return err
@@ -126,12 +126,11 @@ func (s *Service) DetachInstances(ctx context.Context, in *awsautoscaling.Detach
 			}
 			cause := fmt.Sprintf("At %s instance %s was detached in response to a user request", stamp(now), id)
 			if *in.ShouldDecrementDesiredCapacity && m.capacity() {
-				was := *g.Group.DesiredCapacity
-				if was <= *g.Group.MinSize {
-					return errBelowMin(*g.Group.MinSize)
+				was, next, err := g.shrink(&m)
+				if err != nil {
+					return err
 				}
-				g.Group.DesiredCapacity = aws.Int32(was - 1)
-				cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, was-1)
+				cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, next)
 			}
 			activity, err := begin(tx, key, g, "Detaching EC2 instance: "+id, cause+".", subnet{m.Subnet, m.Zone, m.ZoneID}, now)
 			if err != nil {

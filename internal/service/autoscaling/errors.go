@@ -234,6 +234,48 @@ func errDuplicateOverrides(types []string) error {
 	return errValidation("Cannot add same instance type override more than once. Remove these duplicates from the request and try again: [%s]", strings.Join(types, ", "))
 }
 
+// The next ten are from memory; the API reference has the rules.
+
+func errOverrideType() error {
+	return errValidation("Each override must have an instance type or instance requirements.")
+}
+
+func errOverrideBoth() error {
+	return errValidation("You can specify either InstanceType or InstanceRequirements in the overrides, but not both.")
+}
+
+func errWeight(w string) error {
+	return errValidation("Invalid WeightedCapacity: %s. It must be a whole number between 1 and 999.", w)
+}
+
+func errSomeWeights() error {
+	return errValidation("If you specify WeightedCapacity for one instance type, you must specify it for all of them.")
+}
+
+func errCapacityType(kind string) error {
+	return errValidation("DesiredCapacityType %s is only supported for attribute-based instance type selection.", kind)
+}
+
+func errNoMatchingTypes() error {
+	return errValidation("No instance types match the instance requirements.")
+}
+
+func errLifetime() error {
+	return errValidation("MaxInstanceLifetime must be equal to 0 or between 86400 and 31536000 seconds.")
+}
+
+func errMaintenancePair() error {
+	return errValidation("InstanceMaintenancePolicy must have both MinHealthyPercentage and MaxHealthyPercentage. To clear it, set both to -1.")
+}
+
+func errMaintenanceRange() error {
+	return errValidation("MinHealthyPercentage must be between 0 and 100, MaxHealthyPercentage between 100 and 200, and they may differ by 100 at most.")
+}
+
+func errImpairment() error {
+	return errValidation("AvailabilityZoneImpairmentPolicy with ZonalShiftEnabled must have an ImpairedZoneHealthCheckBehavior.")
+}
+
 // https://github.com/app-sre/qontract-schemas/pull/400
 func errSpotPools() error {
 	return errValidation("SpotInstancePools option is only available with the lowest-price allocation strategy.")

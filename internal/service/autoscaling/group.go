@@ -41,7 +41,9 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		HealthCheckType: aws.String("EC2"), TerminationPolicies: []string{"Default"},
 		NewInstancesProtectedFromScaleIn: aws.Bool(aws.ToBool(in.NewInstancesProtectedFromScaleIn)),
 		CapacityRebalance:                in.CapacityRebalance, DefaultInstanceWarmup: in.DefaultInstanceWarmup, DeletionProtection: in.DeletionProtection,
-		Context: in.Context, DesiredCapacityType: in.DesiredCapacityType, PlacementGroup: nonEmpty(in.PlacementGroup),
+		Context: in.Context, DesiredCapacityType: in.DesiredCapacityType, AvailabilityZoneDistribution: &autoscalingtypes.AvailabilityZoneDistribution{
+			CapacityDistributionStrategy: autoscalingtypes.CapacityDistributionStrategyBalancedBestEffort,
+		}, PlacementGroup: nonEmpty(in.PlacementGroup),
 	}}
 	if g.Group.DeletionProtection == "" {
 		g.Group.DeletionProtection = autoscalingtypes.DeletionProtectionNone
@@ -61,7 +63,10 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	if err := s.place(s.asService(ctx, sc.Account, sc.Region), &g, in.AvailabilityZones, in.VPCZoneIdentifier); err != nil {
 		return nil, err
 	}
-	if err := checkOptions(&g.Group, in.HealthCheckType, in.TerminationPolicies, in.DesiredCapacityType); err != nil {
+	if err := checkOptions(&g.Group, in.HealthCheckType, in.TerminationPolicies, nil); err != nil {
+		return nil, err
+	}
+	if err := setUpkeep(&g.Group, upkeep{in.MaxInstanceLifetime, in.InstanceMaintenancePolicy, in.AvailabilityZoneDistribution, in.AvailabilityZoneImpairmentPolicy}); err != nil {
 		return nil, err
 	}
 	tags, err := newTags(ctx, name, in.Tags)
@@ -82,6 +87,11 @@ func (s *Service) CreateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 	}
 	if err := s.setSource(ctx, sc, &g, source{in.LaunchConfigurationName, in.LaunchTemplate, in.MixedInstancesPolicy}); err != nil {
 		return nil, err
+	}
+	if in.DesiredCapacityType != nil {
+		if err := checkCapacityType(&g.Group, *in.DesiredCapacityType); err != nil {
+			return nil, err
+		}
 	}
 	if g.Group.ServiceLinkedRoleARN = in.ServiceLinkedRoleARN; in.ServiceLinkedRoleARN == nil {
 		if s.cfg.EnsureServiceRole != nil {
@@ -190,6 +200,9 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 		}
 		if in.Context != nil {
 			g.Group.Context = in.Context
+		}
+		if err := setUpkeep(&g.Group, upkeep{in.MaxInstanceLifetime, in.InstanceMaintenancePolicy, in.AvailabilityZoneDistribution, in.AvailabilityZoneImpairmentPolicy}); err != nil {
+			return err
 		}
 		if in.PlacementGroup != nil {
 			g.Group.PlacementGroup = nonEmpty(in.PlacementGroup)

@@ -439,12 +439,6 @@ func TestCreateRefuses(t *testing.T) {
 				InstancesDistribution: &autoscalingtypes.InstancesDistribution{SpotAllocationStrategy: aws.String("capacity-optimized"), SpotInstancePools: aws.Int32(2)},
 			}
 		}, "ValidationError", "SpotInstancePools option is only available with the lowest-price allocation strategy."},
-		{"weights", func(in *awsautoscaling.CreateAutoScalingGroupInput) {
-			in.LaunchTemplate = nil
-			in.MixedInstancesPolicy = &autoscalingtypes.MixedInstancesPolicy{LaunchTemplate: &autoscalingtypes.LaunchTemplate{
-				LaunchTemplateSpecification: lt, Overrides: []autoscalingtypes.LaunchTemplateOverrides{{InstanceType: aws.String("m5.large"), WeightedCapacity: aws.String("2")}},
-			}}
-		}, "NotImplemented", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := w.input("web", 0, 3, 1)

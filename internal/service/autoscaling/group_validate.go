@@ -51,8 +51,10 @@ func checkOptions(g *autoscalingtypes.AutoScalingGroup, health *string, policies
 		}
 		g.TerminationPolicies = policies
 	}
-	if capacityType != nil && *capacityType != "units" {
-		return awserr.NotImplemented("Auto Scaling groups whose capacity is counted in " + *capacityType)
+	if capacityType != nil {
+		if err := checkCapacityType(g, *capacityType); err != nil {
+			return err
+		}
 	}
 	return cmp.Or(notNegative("defaultCooldown", g.DefaultCooldown), notNegative("healthCheckGracePeriod", g.HealthCheckGracePeriod))
 }
@@ -241,23 +243,13 @@ func (s *Service) checkMixed(svc context.Context, in, old *autoscalingtypes.Mixe
 		if err := checkTemplate(data, true); err != nil {
 			return nil, err
 		}
-		seen := map[string]int{}
-		var twice []string
-		for _, o := range in.LaunchTemplate.Overrides {
-			t := aws.ToString(o.InstanceType)
-			if t == "" {
-				return nil, errValidation("Each override must have an instance type.") // from memory
-			}
-			if seen[t]++; seen[t] == 2 {
-				twice = append(twice, t)
-			}
+		overrides, err := s.checkOverrides(svc, in.LaunchTemplate.Overrides)
+		if err != nil {
+			return nil, err
 		}
-		if len(twice) > 0 {
-			return nil, errDuplicateOverrides(twice)
-		}
-		out.LaunchTemplate = &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: shown, Overrides: in.LaunchTemplate.Overrides}
-		if out.LaunchTemplate.Overrides == nil {
-			out.LaunchTemplate.Overrides = []autoscalingtypes.LaunchTemplateOverrides{}
+		out.LaunchTemplate = &autoscalingtypes.LaunchTemplate{LaunchTemplateSpecification: shown, Overrides: overrides}
+		if old == nil && byRequirements(overrides) { // there is no order of preference
+			out.InstancesDistribution.OnDemandAllocationStrategy = aws.String(lowestPrice)
 		}
 	}
 	if out.LaunchTemplate == nil {

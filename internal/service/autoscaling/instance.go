@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,6 +21,9 @@ func (m *memberRecord) sdk() autoscalingtypes.Instance {
 	out := autoscalingtypes.Instance{
 		InstanceId: &m.ID, AvailabilityZone: &m.Zone, AvailabilityZoneId: &m.ZoneID, HealthStatus: aws.String(m.health()), LifecycleState: m.State,
 		ProtectedFromScaleIn: &m.Protected, InstanceType: &m.Type, LaunchTemplate: m.Template,
+	}
+	if m.Weight > 0 {
+		out.WeightedCapacity = aws.String(strconv.Itoa(m.Weight))
 	}
 	if m.Config != "" {
 		out.LaunchConfigurationName = &m.Config
@@ -57,6 +61,9 @@ func (s *Service) DescribeAutoScalingInstances(ctx context.Context, in *awsautos
 		d := autoscalingtypes.AutoScalingInstanceDetails{
 			InstanceId: &m.ID, AutoScalingGroupName: &m.Group, AvailabilityZone: &m.Zone, AvailabilityZoneId: &m.ZoneID, InstanceType: &m.Type,
 			HealthStatus: aws.String(upper(m.health())), LifecycleState: aws.String(string(m.State)), ProtectedFromScaleIn: &m.Protected, LaunchTemplate: m.Template,
+		}
+		if m.Weight > 0 {
+			d.WeightedCapacity = aws.String(strconv.Itoa(m.Weight))
 		}
 		if m.Config != "" {
 			d.LaunchConfigurationName = &m.Config
@@ -113,14 +120,13 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 				return nil // its activity is in progress
 			}
 			if *in.ShouldDecrementDesiredCapacity && m.capacity() {
-				was := *g.Group.DesiredCapacity
-				if was <= *g.Group.MinSize {
-					return errBelowMin(*g.Group.MinSize)
+				was, next, err := g.shrink(m)
+				if err != nil {
+					return err
 				}
-				g.Group.DesiredCapacity = aws.Int32(was - 1)
-				cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, was-1)
+				cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, next)
 			} else if m.capacity() {
-				g.owe(replaceOwed)
+				g.owe(replaceOwed, g.weight(m))
 			}
 			g.LastActivity = now
 			if err := s.beginEnd(tx, key, &g, m, cause+".", true); err != nil {
@@ -154,9 +160,20 @@ func (s *Service) TerminateInstanceInAutoScalingGroup(ctx context.Context, in *a
 	return out, nil
 }
 
-// owe records that a replacement is to be launched for a cause.
-func (g *groupRecord) owe(cause string) {
-	owed := map[string]int{cause: 1}
+// shrink lowers the desired capacity by an instance, and returns it before and after.
+func (g *groupRecord) shrink(m *memberRecord) (was, next int32, err error) {
+	was = *g.Group.DesiredCapacity
+	next = was - int32(g.weight(m)) //nolint:gosec // 999 at most
+	if next < *g.Group.MinSize {
+		return was, next, errBelowMin(*g.Group.MinSize)
+	}
+	g.Group.DesiredCapacity = &next
+	return was, next, nil
+}
+
+// owe records that a replacement for some units of capacity is to be launched for a cause.
+func (g *groupRecord) owe(cause string, units int) {
+	owed := map[string]int{cause: units}
 	for k, v := range g.Owed {
 		owed[k] += v
 	}
@@ -237,12 +254,11 @@ func (s *Service) EnterStandby(ctx context.Context, in *awsautoscaling.EnterStan
 		}
 		cause := fmt.Sprintf("At %s instance %s was moved to standby in response to a user request", at, m.ID)
 		if *in.ShouldDecrementDesiredCapacity {
-			was := *g.Group.DesiredCapacity
-			if was <= *g.Group.MinSize {
-				return "", "", errBelowMin(*g.Group.MinSize)
+			was, next, err := g.shrink(m)
+			if err != nil {
+				return "", "", err
 			}
-			g.Group.DesiredCapacity = aws.Int32(was - 1)
-			cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, was-1)
+			cause += fmt.Sprintf(", shrinking the capacity from %d to %d", was, next)
 		}
 		m.State = autoscalingtypes.LifecycleStateStandby
 		return "Moving EC2 instance to Standby: " + m.ID, cause + ".", nil
@@ -259,14 +275,15 @@ func (s *Service) ExitStandby(ctx context.Context, in *awsautoscaling.ExitStandb
 			return "", "", errNotInService(m.ID, "Standby")
 		}
 		was := *g.Group.DesiredCapacity
-		if was >= *g.Group.MaxSize {
-			return "", "", errStandbyAboveMax(was+1, *g.Group.MaxSize)
+		next := was + int32(g.weight(m)) //nolint:gosec // 999 at most
+		if next > *g.Group.MaxSize {
+			return "", "", errStandbyAboveMax(next, *g.Group.MaxSize)
 		}
-		g.Group.DesiredCapacity = aws.Int32(was + 1)
+		g.Group.DesiredCapacity = &next
 		// Like a new instance, it goes through Pending and the launching hooks.
 		m.State = autoscalingtypes.LifecycleStatePending
 		return "Moving EC2 instance out of Standby: " + m.ID,
-			fmt.Sprintf("At %s instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d.", at, m.ID, was, was+1), nil
+			fmt.Sprintf("At %s instance %s was moved out of standby in response to a user request, increasing the capacity from %d to %d.", at, m.ID, was, next), nil
 	})
 	out.Activities = done
 	return out, err

@@ -128,7 +128,7 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, w.endAll(ctx, all)
 	}
-	c := census(all)
+	c := g.census(all)
 	for _, p := range waiting {
 		c.active += p.Value.Count
 	}
@@ -141,7 +141,7 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 			return 0, nil
 		}
 		return 0, w.plan(ctx, all, want-c.active, "")
-	case want < c.active:
+	case want < c.active && c.lightest <= c.active-want:
 		if c.risingSurplus || !g.runs("Terminate") {
 			return 0, nil // instances are terminated only after their replacements are in service
 		}
@@ -150,21 +150,31 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 	if r := w.s.activeRefresh(w.s.store, w.key); r != nil && g.runs("InstanceRefresh") {
 		return w.refresh(ctx, *r, all)
 	}
-	return w.rebalance(ctx, all, c)
+	busy, due, err := w.turnover(ctx, all, c)
+	if err != nil || busy {
+		return due, err
+	}
+	again, err := w.rebalance(ctx, all, c)
+	return earlier(due, again), err
 }
 
 // A count has what balance needs to know about a group's instances.
 type count struct {
-	active        int
+	active        int  // units of capacity
+	lightest      int  // units of the instance that counts as the least
 	moving        bool // an instance is launching or terminating
 	risingSurplus bool
 }
 
-func census(all []memberRecord) count {
+func (g *groupRecord) census(all []memberRecord) count {
 	var c count
 	for _, m := range all {
 		if m.capacity() {
-			c.active++
+			units := g.weight(&m)
+			if c.active == 0 || units < c.lightest {
+				c.lightest = units
+			}
+			c.active += units
 		}
 		c.moving = c.moving || m.pending() || m.terminating()
 		c.risingSurplus = c.risingSurplus || m.Surplus && m.pending()
@@ -184,9 +194,10 @@ func (w *work) endAll(ctx context.Context, all []memberRecord) error {
 func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
 	r := w.s.activeRefresh(w.s.store, w.key)
+	before := w.g.units(serving)
 	var chosen []memberRecord
 	pick := func(from []memberRecord, cause string) error {
-		if n <= len(chosen) || len(from) == 0 {
+		if n <= w.g.units(chosen) || len(from) == 0 {
 			return nil
 		}
 		rules, err := w.rules(serving)
@@ -194,16 +205,22 @@ func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 			return err
 		}
 		var leave []memberRecord
-		for _, id := range rules.victims(from, n-len(chosen)) {
+		for _, id := range rules.victims(from, n-w.g.units(chosen)) {
 			i := slices.IndexFunc(from, func(m memberRecord) bool { return m.ID == id })
 			leave = append(leave, from[i])
 		}
 		chosen = append(chosen, leave...)
-		return w.end(ctx, leave, w.whyScaleIn(leave, len(serving), cause), true)
+		return w.end(ctx, leave, w.whyScaleIn(leave, before, cause), true)
 	}
 	if r != nil { // replacements were launched first, so the refresh's targets are terminated now
 		targets := slices.DeleteFunc(slices.Clone(serving), func(m memberRecord) bool { return !slices.Contains(r.Value.Targets, m.ID) })
 		if err := pick(targets, refreshCause); err != nil {
+			return err
+		}
+	}
+	for _, cause := range []string{unhealthyCause, lifetimeCause} { // their replacements were launched first
+		due := slices.DeleteFunc(slices.Clone(serving), func(m memberRecord) bool { return contains(chosen, m.ID) || w.dueFor(&m) != cause })
+		if err := pick(due, cause); err != nil {
 			return err
 		}
 	}
@@ -244,10 +261,10 @@ func (w *work) whyScaleIn(leave []memberRecord, before int, cause string) func(*
 	return func(g *groupRecord, m *memberRecord) string {
 		var why []string
 		if cause != "" {
-			why = append(why, fmt.Sprintf("At %s an instance was taken out of service in response to %s.", now, cause))
+			why = append(why, "At "+now+" "+outOfService(cause, m))
 		} else {
 			why = append(slices.Clone(g.Causes), fmt.Sprintf("At %s an instance was taken out of service in response to a difference between desired and actual capacity, shrinking the capacity from %d to %d.",
-				now, before, before-len(leave)))
+				now, before, before-w.g.units(leave)))
 		}
 		selected := func(id string) string { return fmt.Sprintf("At %s instance %s was selected for termination.", now, id) }
 		every := slices.Clone(why)
@@ -263,7 +280,7 @@ func (w *work) whyScaleIn(leave []memberRecord, before int, cause string) func(*
 
 // rules returns the termination policies and the data that they depend on.
 func (w *work) rules(serving []memberRecord) (scaleIn, error) {
-	rules := scaleIn{policies: w.g.Group.TerminationPolicies, now: w.s.now(), configAge: map[string]time.Time{}}
+	rules := scaleIn{policies: w.g.Group.TerminationPolicies, now: w.s.now(), configAge: map[string]time.Time{}, weight: w.g.weight}
 	src, err := w.s.source(w.svc, w.scope(), &w.g)
 	if err != nil && awserr.CodeOf(err) == "" {
 		return rules, err
@@ -331,7 +348,8 @@ func (w *work) end(ctx context.Context, leave []memberRecord, cause func(*groupR
 	return nil
 }
 
-// rebalance launches instances in the zones with the fewest if zones differ by two or more. Once
+// rebalance launches instances in the zones with the fewest if zones differ by two or more
+// instances. Once
 // those are in service, scaleIn terminates as many in the zones with the most.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html#AutoScalingBehavior.InstanceUsage
 func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) (time.Duration, error) {
@@ -340,15 +358,17 @@ func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) (time
 		return 0, nil
 	}
 	zones := map[string]int{}
-	strangers := 0
+	strangers, heaviest := 0, 1
 	for _, m := range all {
 		if !m.capacity() {
 			continue
 		}
+		units := g.weight(&m)
+		heaviest = max(heaviest, units)
 		if slices.Contains(g.Group.AvailabilityZones, m.Zone) {
-			zones[m.Zone]++
+			zones[m.Zone] += units
 		} else if !m.Protected {
-			strangers++
+			strangers += units
 		}
 	}
 	most, fewest := 0, c.active
@@ -356,7 +376,7 @@ func (w *work) rebalance(ctx context.Context, all []memberRecord, c count) (time
 		most, fewest = max(most, zones[z]), min(fewest, zones[z])
 	}
 	n := strangers
-	if most-fewest >= 2 && slices.ContainsFunc(all, func(m memberRecord) bool { return zones[m.Zone] == most && !m.Protected }) {
+	if most-fewest >= 2*heaviest && slices.ContainsFunc(all, func(m memberRecord) bool { return zones[m.Zone] == most && !m.Protected }) {
 		n += (most - fewest) / 2
 	}
 	if n == 0 {

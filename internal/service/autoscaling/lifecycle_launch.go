@@ -36,7 +36,8 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 	} else if err != nil {
 		return err
 	}
-	n = min(n, maxPlanned)
+	step := src.lightest()
+	n = min(n, maxPlanned*step)
 	now := w.s.now()
 	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
 	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
@@ -44,16 +45,16 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 		if err != nil || g.Deleting || g.desired() != w.g.desired() {
 			return err // if the group changed, its watcher triggers the next reconciliation
 		}
-		place := newPlacement(&g, &src, serving, n)
-		for _, o := range g.orders(n, len(serving), surplus, now) {
+		place := newPlacement(&g, &src, w.key.Region, serving, n)
+		for _, o := range g.orders(n, g.units(serving), surplus, now) {
 			for _, lot := range place.next(o.n) {
 				request, err := json.Marshal(src.request(&g, lot.spot))
 				if err != nil {
 					return err
 				}
-				for left := lot.n; left > 0; left -= batch {
+				for left := lot.n; left > 0; left -= batch * step {
 					p := planRecord{
-						Token: ids.UUID(), Count: min(left, batch), Pools: w.pools(&g, &src, lot, surplus != ""), Request: request, Spot: lot.spot,
+						Token: ids.UUID(), Count: min(left, batch*step), Pools: w.pools(&g, &src, lot, surplus != "" || g.balancedOnly()), Request: request, Spot: lot.spot,
 						Template: src.template, Cause: o.cause, Started: now, Surplus: surplus != "", Mixed: src.mixed != nil,
 					}
 					if src.config != nil {
@@ -110,105 +111,114 @@ func total(orders []order) int {
 	return n
 }
 
-// A lot is a number of launches with one purchase option in one subnet.
+// A lot is a number of units of capacity with one purchase option in one subnet.
 type lot struct {
 	n      int
 	subnet subnet
 	spot   bool
 }
 
-// A placement distributes launches among zones, their subnets, and purchase options.
+// A placement distributes capacity among zones, their subnets, and purchase options.
 type placement struct {
 	g      *groupRecord
+	src    *launchSource
+	region string
 	zones  map[string]int
 	size   map[string]int // by subnet
-	demand int            // On-Demand instances still to launch; the rest is Spot
+	demand int            // On-Demand capacity still to launch; the rest is Spot
 }
 
-func newPlacement(g *groupRecord, src *launchSource, serving []memberRecord, n int) *placement {
-	p := &placement{g: g, zones: map[string]int{}, size: map[string]int{}, demand: n}
+func newPlacement(g *groupRecord, src *launchSource, region string, serving []memberRecord, n int) *placement {
+	p := &placement{g: g, src: src, region: region, zones: map[string]int{}, size: map[string]int{}, demand: n}
 	bought := 0
 	for _, m := range serving {
-		p.zones[m.Zone]++
-		p.size[m.Subnet]++
+		p.zones[m.Zone] += g.weight(&m)
+		p.size[m.Subnet] += g.weight(&m)
 		if !m.Spot {
-			bought++
+			bought += g.weight(&m)
 		}
 	}
 	if src.mixed != nil {
-		p.demand = max(0, onDemand(src.mixed, len(serving)+n)-bought)
+		p.demand = max(0, onDemand(src.mixed, g.units(serving)+n)-bought)
 	}
 	return p
 }
 
-// next places n launches, each in the zone and subnet with the fewest instances.
+// next places n units of capacity, instance by instance, in the zone and subnet with the least.
 func (p *placement) next(n int) []lot {
 	var out []lot
-	for range n {
+	for n > 0 {
 		sn := slices.MinFunc(p.g.Subnets, func(a, b subnet) int {
 			if p.zones[a.Zone] != p.zones[b.Zone] {
 				return p.zones[a.Zone] - p.zones[b.Zone]
 			}
 			return p.size[a.ID] - p.size[b.ID]
 		})
-		p.zones[sn.Zone]++
-		p.size[sn.ID]++
 		spot := p.demand <= 0
-		p.demand--
+		units := 1
+		if len(p.src.offers) > 0 {
+			units = p.src.preferred(p.region, sn.Zone, spot)[0].units()
+		}
+		n -= units
+		p.zones[sn.Zone] += units
+		p.size[sn.ID] += units
+		p.demand -= units
 		i := slices.IndexFunc(out, func(l lot) bool { return l.subnet == sn && l.spot == spot })
 		if i < 0 {
 			i = len(out)
 			out = append(out, lot{0, sn, spot})
 		}
-		out[i].n++
+		out[i].n += units
 	}
 	return out
 }
 
 // pools returns the pools for a lot in order of preference: the lot's subnet with each type, then
-// the other subnets. With here, only the lot's subnet counts, because a launch elsewhere would not
+// the other subnets. With here, only the lot's zone counts, because a launch elsewhere would not
 // balance the zones.
 func (w *work) pools(g *groupRecord, src *launchSource, l lot, here bool) []pool {
 	subnets := []subnet{l.subnet}
-	if !here {
-		for _, sn := range g.Subnets {
-			if sn != l.subnet {
-				subnets = append(subnets, sn)
-			}
+	for _, sn := range g.Subnets {
+		if sn != l.subnet && (!here || sn.Zone == l.subnet.Zone) {
+			subnets = append(subnets, sn)
 		}
 	}
 	var out []pool
 	for _, sn := range subnets {
-		types := []string{""}
-		if len(src.types) > 0 {
-			types = src.preferred(w.key.Region, sn.Zone, l.spot)
+		if len(src.offers) == 0 {
+			out = append(out, pool{Subnet: sn})
+			continue
 		}
-		for _, t := range types {
-			out = append(out, pool{sn, t})
+		offers := src.preferred(w.key.Region, sn.Zone, l.spot)
+		for _, o := range offers[:min(len(offers), maxOffers)] {
+			out = append(out, o.pool(sn))
 		}
 	}
 	return out
 }
 
-// preferred sorts the types according to the allocation strategy: by price if the strategy depends
-// on it, otherwise in the user's order. All pools count as equally deep.
-func (src *launchSource) preferred(region, zone string, spot bool) []string {
+// maxOffers limits how many types a launch tries in a subnet: instance requirements can match hundreds.
+const maxOffers = 40
+
+// preferred sorts the offers according to the allocation strategy: by price per unit if the strategy
+// depends on it, otherwise in the user's order. All pools count as equally deep.
+func (src *launchSource) preferred(region, zone string, spot bool) []offer {
 	strategy, price := aws.ToString(src.mixed.OnDemandAllocationStrategy), func(t string) (float64, bool) { return prices.OnDemand(region, t) }
 	if spot {
 		strategy, price = aws.ToString(src.mixed.SpotAllocationStrategy), func(t string) (float64, bool) { return prices.Spot(region, zone, t) }
 	}
-	types := slices.Clone(src.types)
+	offers := slices.Clone(src.offers)
 	if strategy == lowestPrice || strategy == "price-capacity-optimized" {
-		slices.SortStableFunc(types, func(a, b string) int {
-			x, known := price(a)
-			y, alsoKnown := price(b)
+		slices.SortStableFunc(offers, func(a, b offer) int {
+			x, known := price(a.kind)
+			y, alsoKnown := price(b.kind)
 			if !known || !alsoKnown {
 				return 0
 			}
-			return cmp.Compare(x, y)
+			return cmp.Compare(x/float64(a.units()), y/float64(b.units()))
 		})
 	}
-	return types
+	return offers
 }
 
 // launch carries out the stored plans.
@@ -261,7 +271,11 @@ func (p *planRecord) refusal(code, text string) string {
 
 // launched adds the instances of a plan to the group.
 func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *awsec2.RunInstancesOutput) error {
-	in := p.Pools[p.Attempt].Subnet
+	from := p.Pools[p.Attempt]
+	in, template := from.Subnet, p.Template
+	if from.Template != nil {
+		template = from.Template
+	}
 	return w.s.store.Update(ctx, func(tx *store.Tx) error {
 		if _, err := plans.Get(tx, key); err != nil {
 			return store.IgnoreNotFound(err)
@@ -273,7 +287,7 @@ func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *
 		for _, i := range out.Instances {
 			m := memberRecord{
 				ID: *i.InstanceId, Group: g.name(), Zone: in.Zone, ZoneID: in.ZoneID, Subnet: in.ID, Type: string(i.InstanceType),
-				Image: aws.ToString(i.ImageId), Spot: p.Spot, Template: p.Template, Config: p.Config, Launched: p.Started,
+				Image: aws.ToString(i.ImageId), Spot: p.Spot, Template: template, Config: p.Config, Launched: p.Started, Weight: from.Weight,
 				State: autoscalingtypes.LifecycleStatePending, Protected: aws.ToBool(g.Group.NewInstancesProtectedFromScaleIn), Surplus: p.Surplus,
 			}
 			if i.LaunchTime != nil {

@@ -41,7 +41,7 @@ func decide(g *groupRecord, m *memberRecord, state string, known bool, now time.
 		autoscalingtypes.LifecycleStateInService:
 		if sick(g, m, state, known) {
 			switch {
-			case g.runs("ReplaceUnhealthy") && g.runs("Terminate"):
+			case g.runs("ReplaceUnhealthy") && g.runs("Terminate") && !(g.launchesFirst() && m.State == autoscalingtypes.LifecycleStateInService && !gone(state, known)):
 				return replace
 			case !m.Unhealthy:
 				return sicken
@@ -237,18 +237,12 @@ func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, de
 	case sicken:
 		m.Unhealthy = true
 	case replace:
-		cause := healthEC2
-		switch {
-		case m.ByUser:
-			cause = healthUser
-		case m.ByBalancer:
-			cause = healthELB
-		}
+		cause := m.failedCheck()
 		m.Unhealthy = true
 		if g.Owed == nil {
 			g.Owed = map[string]int{}
 		}
-		g.Owed[unhealthyOwed]++
+		g.Owed[unhealthyOwed] += g.weight(m)
 		return w.s.beginEnd(tx, w.key, g, m, at+cause, !dead)
 	case proceed:
 		m.State, m.Waits = autoscalingtypes.LifecycleStateTerminatingProceed, nil

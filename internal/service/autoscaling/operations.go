@@ -2,14 +2,15 @@ package autoscaling
 
 import "github.com/drydock-dev/drydock/internal/awsapi"
 
-// The supported members of groups. Overrides have no weights and no instance requirements.
+// The supported members of groups.
 const (
 	mixedMembers = ` MixedInstancesPolicy.InstancesDistribution.OnDemandAllocationStrategy MixedInstancesPolicy.InstancesDistribution.OnDemandBaseCapacity
 		MixedInstancesPolicy.InstancesDistribution.OnDemandPercentageAboveBaseCapacity MixedInstancesPolicy.InstancesDistribution.SpotAllocationStrategy
 		MixedInstancesPolicy.InstancesDistribution.SpotInstancePools MixedInstancesPolicy.InstancesDistribution.SpotMaxPrice
-		MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification MixedInstancesPolicy.LaunchTemplate.Overrides.InstanceType`
-	groupMembers = ` AutoScalingGroupName AvailabilityZones CapacityRebalance Context DefaultCooldown DefaultInstanceWarmup DeletionProtection
-		DesiredCapacity DesiredCapacityType HealthCheckGracePeriod HealthCheckType LaunchConfigurationName LaunchTemplate MaxSize MinSize
+		MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification MixedInstancesPolicy.LaunchTemplate.Overrides`
+	groupMembers = ` AutoScalingGroupName AvailabilityZoneDistribution AvailabilityZoneImpairmentPolicy AvailabilityZones CapacityRebalance Context DefaultCooldown DefaultInstanceWarmup DeletionProtection
+		DesiredCapacity DesiredCapacityType HealthCheckGracePeriod HealthCheckType InstanceMaintenancePolicy LaunchConfigurationName LaunchTemplate
+		MaxInstanceLifetime MaxSize MinSize
 		NewInstancesProtectedFromScaleIn PlacementGroup ServiceLinkedRoleARN TerminationPolicies VPCZoneIdentifier` + mixedMembers
 	paged = " MaxRecords NextToken"
 )
@@ -19,9 +20,9 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "autoscaling", Handler: s, Refused: refusals(), Operations: []awsapi.Operation{
 		// Groups.
 		{Name: "CreateAutoScalingGroup", Members: "LifecycleHookSpecificationList LoadBalancerNames Tags TargetGroupARNs TrafficSources" + groupMembers,
-			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions, VPC Lattice"},
+			Except: "termination policies that are Lambda functions, VPC Lattice"},
 		{Name: "UpdateAutoScalingGroup", Members: groupMembers,
-			Except: "DesiredCapacityType other than units, termination policies that are Lambda functions"},
+			Except: "termination policies that are Lambda functions"},
 		{Name: "DeleteAutoScalingGroup", Members: "AutoScalingGroupName ForceDelete"},
 		{Name: "DescribeAutoScalingGroups", Members: "AutoScalingGroupNames Filters IncludeInstances" + paged, Settled: awsapi.SettledWhen(groupsSettled)},
 		{Name: "SetDesiredCapacity", Members: "AutoScalingGroupName DesiredCapacity HonorCooldown"},

@@ -14,9 +14,9 @@ import (
 // not show.
 var (
 	groups    = store.NewCollection[groupRecord]("autoscaling", "group")
-	members   = store.NewCollection[memberRecord]("autoscaling", "member")    // GROUP/INSTANCE
-	owners    = store.NewCollection[ownerRecord]("autoscaling", "owner")      // by instance ID
-	plans     = store.NewCollection[planRecord]("autoscaling", "launch-plan") // GROUP/TOKEN
+	members   = store.NewCollection[memberRecord]("autoscaling", "member", store.Same)    // GROUP/INSTANCE
+	owners    = store.NewCollection[ownerRecord]("autoscaling", "owner")                  // by instance ID
+	plans     = store.NewCollection[planRecord]("autoscaling", "launch-plan", store.Same) // GROUP/TOKEN
 	actions   = store.NewCollection[activityRecord]("autoscaling", "activity")
 	policies  = store.NewCollection[autoscalingtypes.ScalingPolicy]("autoscaling", "policy")
 	refreshes = store.NewCollection[refreshRecord]("autoscaling", "instance-refresh")
@@ -77,11 +77,13 @@ type memberRecord struct {
 	Zone, ZoneID string
 	Subnet       string `json:",omitempty"`
 	Type, Image  string
-	Spot         bool                                          `json:",omitempty"`
-	Template     *autoscalingtypes.LaunchTemplateSpecification `json:",omitempty"` // with a version number
-	Config       string                                        `json:",omitempty"` // name of the launch configuration
-	Launched     time.Time
-	State        autoscalingtypes.LifecycleState
+	// Weight is how many units of capacity the instance counted as when it was launched. 0 means 1.
+	Weight   int                                           `json:",omitempty"`
+	Spot     bool                                          `json:",omitempty"`
+	Template *autoscalingtypes.LaunchTemplateSpecification `json:",omitempty"` // with a version number
+	Config   string                                        `json:",omitempty"` // name of the launch configuration
+	Launched time.Time
+	State    autoscalingtypes.LifecycleState
 	// InService is when the instance came into service.
 	InService time.Time `json:",omitzero"`
 	Unhealthy bool      `json:",omitempty"`
@@ -147,7 +149,7 @@ type ownerRecord struct{ Group string }
 // repeated call is identical.
 type planRecord struct {
 	Token string
-	Count int
+	Count int // units of capacity
 	// Pools are the pools to try, in this order. Attempt is the index of the current one.
 	Pools    []pool
 	Attempt  int             `json:",omitempty"`
@@ -164,7 +166,14 @@ type planRecord struct {
 type pool struct {
 	Subnet subnet
 	Type   string `json:",omitempty"` // empty for the launch template's
+	// Weight is how many units of capacity an instance from this pool counts as. 0 means 1.
+	Weight int `json:",omitempty"`
+	// Template and Image are those of the override, if it has its own.
+	Template *autoscalingtypes.LaunchTemplateSpecification `json:",omitempty"`
+	Image    string                                        `json:",omitempty"`
 }
+
+func (p pool) units() int { return max(1, p.Weight) }
 
 type activityRecord struct {
 	Activity autoscalingtypes.Activity

@@ -1,6 +1,7 @@
 package autoscaling
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -86,8 +87,12 @@ func preferences(g *groupRecord, in *autoscalingtypes.RefreshPreferences) (*auto
 	if warmup == nil {
 		warmup = g.Group.HealthCheckGracePeriod
 	}
+	floor, ceiling := int32(90), in.MaxHealthyPercentage
+	if p := g.Group.InstanceMaintenancePolicy; p != nil && in.MinHealthyPercentage == nil && ceiling == nil {
+		floor, ceiling = *p.MinHealthyPercentage, p.MaxHealthyPercentage
+	}
 	out := &autoscalingtypes.RefreshPreferences{
-		MinHealthyPercentage: orInt(in.MinHealthyPercentage, 90), MaxHealthyPercentage: in.MaxHealthyPercentage, InstanceWarmup: orInt(in.InstanceWarmup, aws.ToInt32(warmup)),
+		MinHealthyPercentage: orInt(in.MinHealthyPercentage, floor), MaxHealthyPercentage: ceiling, InstanceWarmup: orInt(in.InstanceWarmup, aws.ToInt32(warmup)),
 		SkipMatching: aws.Bool(aws.ToBool(in.SkipMatching)), ScaleInProtectedInstances: in.ScaleInProtectedInstances, StandbyInstances: in.StandbyInstances,
 		AutoRollback: aws.Bool(false),
 	}
@@ -117,8 +122,12 @@ func preferences(g *groupRecord, in *autoscalingtypes.RefreshPreferences) (*auto
 // made reports whether an instance is what the source would launch now.
 func (src *launchSource) made(m *memberRecord) bool {
 	if src.template != nil {
-		return m.Template != nil && *m.Template.LaunchTemplateId == *src.template.LaunchTemplateId && *m.Template.Version == *src.template.Version &&
-			(len(src.types) == 0 || slices.Contains(src.types, m.Type))
+		same := func(t *autoscalingtypes.LaunchTemplateSpecification) bool {
+			return m.Template != nil && *m.Template.LaunchTemplateId == *t.LaunchTemplateId && *m.Template.Version == *t.Version
+		}
+		return len(src.offers) == 0 && same(src.template) || slices.ContainsFunc(src.offers, func(o offer) bool {
+			return o.kind == m.Type && same(cmp.Or(o.template, src.template)) && (o.image == "" || o.image == m.Image)
+		})
 	}
 	return m.Config == *src.config.LaunchConfigurationName
 }
@@ -204,7 +213,7 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 		case slices.Contains(r.Targets, m.ID):
 			left = append(left, m)
 			if m.State == autoscalingtypes.LifecycleStateInService {
-				healthy++
+				healthy += w.g.weight(&m)
 			}
 		case m.State == autoscalingtypes.LifecycleStateInService:
 			// Only replacements need to warm up.
@@ -212,7 +221,7 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 				again = earlier(again, wait)
 				continue
 			}
-			healthy++
+			healthy += w.g.weight(&m)
 		}
 	}
 	want := w.g.desired()
@@ -220,30 +229,45 @@ func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all 
 	if err := w.tell(ctx, item.Key, &r, len(left), done); err != nil || done || len(left) == 0 {
 		return again, err
 	}
-	allowed := want - (want*int(*p.MinHealthyPercentage)+99)/100
-	if *p.MinHealthyPercentage == 100 {
-		if healthy < want || !w.g.runs("Launch") {
-			return again, nil
-		}
-		extra := max(1, want*int(aws.ToInt32(p.MaxHealthyPercentage)-100)/100)
-		return again, w.plan(ctx, all, min(extra, len(left)), refreshOwed)
+	return again, w.exchange(ctx, all, left, healthy, *p.MinHealthyPercentage, aws.ToInt32(p.MaxHealthyPercentage), refreshOwed, refreshCause)
+}
+
+// exchange takes one step of replacing the instances in left: it terminates as many as the floor, a
+// percentage of the desired capacity, allows. If the floor is 100, it launches replacements first,
+// up to the ceiling, and scaleIn terminates as many of the old ones.
+func (w *work) exchange(ctx context.Context, all, left []memberRecord, healthy int, floor, ceiling int32, owed, cause string) error {
+	want := w.g.desired()
+	if !w.g.runs("Launch") {
+		return nil
 	}
-	n := max(1, allowed) - (want - healthy)
-	if n <= 0 || !w.g.runs("Terminate") || !w.g.runs("Launch") {
-		return again, nil
+	if floor == 100 {
+		if healthy < want {
+			return nil
+		}
+		return w.plan(ctx, all, min(max(1, want*int(ceiling-100)/100), w.g.units(left)), owed)
+	}
+	n := max(1, want-(want*int(floor)+99)/100) - (want - healthy)
+	if n <= 0 || !w.g.runs("Terminate") {
+		return nil
 	}
 	slices.SortFunc(left, func(a, b memberRecord) int { return a.Launched.Compare(b.Launched) })
-	leave := left[:min(n, len(left))]
+	var leave []memberRecord
+	for _, m := range left { // one always goes, even if it counts as more than the floor allows
+		if k := w.g.weight(&m); len(leave) == 0 || k <= n {
+			leave = append(leave, m)
+			n -= k
+		}
+	}
 	err := groups.UpdateOne(ctx, w.s.store, w.key, func(g *groupRecord) error {
-		for range leave {
-			g.owe(refreshOwed)
+		for _, m := range leave {
+			g.owe(owed, g.weight(&m))
 		}
 		return nil
 	})
 	if err != nil {
-		return 0, store.IgnoreNotFound(err)
+		return store.IgnoreNotFound(err)
 	}
-	return again, w.end(ctx, leave, w.whyScaleIn(leave, want, refreshCause), false)
+	return w.end(ctx, leave, w.whyScaleIn(leave, want, cause), false)
 }
 
 // tell records the progress of a refresh.

@@ -22,7 +22,7 @@ const groupTag = "aws:autoscaling:groupName"
 type launchSource struct {
 	template *autoscalingtypes.LaunchTemplateSpecification
 	config   *autoscalingtypes.LaunchConfiguration
-	types    []string // in order of preference; if empty, the template's or configuration's
+	offers   []offer // in order of preference; if empty, the template's or configuration's type
 	mixed    *autoscalingtypes.InstancesDistribution
 }
 
@@ -30,9 +30,6 @@ func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchS
 	spec, src := g.Group.LaunchTemplate, launchSource{}
 	if p := g.Group.MixedInstancesPolicy; p != nil {
 		spec, src.mixed = p.LaunchTemplate.LaunchTemplateSpecification, p.InstancesDistribution
-		for _, o := range p.LaunchTemplate.Overrides {
-			src.types = append(src.types, *o.InstanceType)
-		}
 	}
 	if spec == nil {
 		name := aws.ToString(g.Group.LaunchConfigurationName)
@@ -44,8 +41,11 @@ func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchS
 		return src, err
 	}
 	byID := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version}
-	_, pinned, _, err := s.template(svc, byID)
+	_, pinned, data, err := s.template(svc, byID)
 	src.template = pinned
+	if err == nil && src.mixed != nil {
+		src.offers, err = s.offers(svc, &g.Group, data)
+	}
 	return src, err
 }
 
@@ -145,6 +145,12 @@ func (p pool) in(request *awsec2.RunInstancesInput, count int) {
 	if p.Type != "" {
 		request.InstanceType = ec2types.InstanceType(p.Type)
 	}
+	if p.Template != nil {
+		request.LaunchTemplate = &ec2types.LaunchTemplateSpecification{LaunchTemplateId: p.Template.LaunchTemplateId, Version: p.Template.Version}
+	}
+	if p.Image != "" {
+		request.ImageId = aws.String(p.Image)
+	}
 	if len(request.NetworkInterfaces) > 0 {
 		request.NetworkInterfaces[0].SubnetId = aws.String(p.Subnet.ID)
 	} else {
@@ -160,8 +166,8 @@ func (s *Service) tryLaunch(svc context.Context, sc scope, g *groupRecord) error
 	}
 	in := src.request(g, false)
 	p := pool{Subnet: g.Subnets[0]}
-	if len(src.types) > 0 {
-		p.Type = src.types[0]
+	if len(src.offers) > 0 {
+		p = src.offers[0].pool(p.Subnet)
 	}
 	p.in(in, 1)
 	in.DryRun = aws.Bool(true)
@@ -191,6 +197,7 @@ func (p *planRecord) call() (*awsec2.RunInstancesInput, error) {
 		return nil, fmt.Errorf("launch plan %s: %w", p.Token, err)
 	}
 	in.ClientToken = aws.String(fmt.Sprintf("%s-%d", p.Token, p.Attempt))
-	p.Pools[p.Attempt].in(in, p.Count)
+	at := p.Pools[p.Attempt]
+	at.in(in, (p.Count+at.units()-1)/at.units())
 	return in, nil
 }

@@ -24,29 +24,36 @@ type scaleIn struct {
 	// source is what the group launches from now. Instances from other templates and configurations
 	// are older.
 	source launchSource
+	// weight returns how many units of capacity an instance counts as.
+	weight func(*memberRecord) int
 	// configAge is when each launch configuration was created.
 	configAge map[string]time.Time
-	spotWant  int // Spot instances according to the distribution
+	spotWant  int // Spot capacity according to the distribution
 	now       time.Time
 }
 
-// victims selects n of a group's instances: from the zone with the most instances, then by the
-// group's termination policies in order, then by lowest ID. It never selects protected instances.
+// victims selects n units of a group's instances: from the zone with the most capacity, then by the
+// group's termination policies in order, then by lowest ID. It never selects protected instances, nor
+// instances that count as more than is left to go, because the group would fall below its capacity.
 func (c scaleIn) victims(all []memberRecord, n int) []string {
 	zones := map[string]int{}
 	spots := 0
 	var left []memberRecord
 	for _, m := range all {
-		zones[m.Zone]++
+		zones[m.Zone] += c.units(&m)
 		if m.Spot {
-			spots++
+			spots += c.units(&m)
 		}
 		if !m.Protected {
 			left = append(left, m)
 		}
 	}
 	var out []string
-	for len(out) < n && len(left) > 0 {
+	for {
+		left = slices.DeleteFunc(left, func(m memberRecord) bool { return c.units(&m) > n })
+		if n <= 0 || len(left) == 0 {
+			return out
+		}
 		most := 0
 		for _, m := range left {
 			most = max(most, zones[m.Zone])
@@ -59,13 +66,20 @@ func (c scaleIn) victims(all []memberRecord, n int) []string {
 		}
 		v := slices.MinFunc(candidates, func(a, b memberRecord) int { return cmp.Compare(a.ID, b.ID) })
 		out = append(out, v.ID)
-		zones[v.Zone]--
+		n -= c.units(&v)
+		zones[v.Zone] -= c.units(&v)
 		if v.Spot {
-			spots--
+			spots -= c.units(&v)
 		}
 		left = slices.DeleteFunc(left, func(m memberRecord) bool { return m.ID == v.ID })
 	}
-	return out
+}
+
+func (c scaleIn) units(m *memberRecord) int {
+	if c.weight == nil {
+		return 1
+	}
+	return c.weight(m)
 }
 
 // apply returns the instances that a policy would terminate first.
@@ -127,9 +141,9 @@ func (c scaleIn) misallocated(of []memberRecord, spots int) []memberRecord {
 		return 1
 	})
 	return least(of, func(m memberRecord) int64 {
-		i := slices.Index(c.source.types, m.Type)
+		i := slices.IndexFunc(c.source.offers, func(o offer) bool { return o.kind == m.Type })
 		if i < 0 {
-			i = len(c.source.types)
+			i = len(c.source.offers)
 		}
 		return int64(-i)
 	})

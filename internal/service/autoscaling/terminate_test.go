@@ -80,7 +80,7 @@ func TestTerminationPolicies(t *testing.T) {
 			}
 			rules := scaleIn{policies: strings.Fields(tt.policies), source: current, now: now, spotWant: tt.spotWant, configAge: map[string]time.Time{}}
 			if tt.mixed {
-				rules.source.mixed, rules.source.types = &autoscalingtypes.InstancesDistribution{}, []string{"m5.large", "m4.large"}
+				rules.source.mixed, rules.source.offers = &autoscalingtypes.InstancesDistribution{}, []offer{{kind: "m5.large"}, {kind: "m4.large"}}
 			}
 			if diff := cmp.Diff(tt.want, strings.Join(rules.victims(all, tt.n), " ")); diff != "" {
 				t.Error(diff)
