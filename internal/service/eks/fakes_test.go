@@ -557,6 +557,15 @@ func (e *fakeEC2) DescribeSubnets(_ context.Context, in *awsec2.DescribeSubnetsI
 	return out, nil
 }
 
+// DescribeImages and the next method are for groups with instance requirements, which node groups do not have.
+func (e *fakeEC2) DescribeImages(context.Context, *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error) {
+	return nil, errors.New("node groups choose their instance types")
+}
+
+func (e *fakeEC2) GetInstanceTypesFromInstanceRequirements(context.Context, *awsec2.GetInstanceTypesFromInstanceRequirementsInput) (*awsec2.GetInstanceTypesFromInstanceRequirementsOutput, error) {
+	return nil, errors.New("node groups choose their instance types")
+}
+
 func (e *fakeEC2) DescribeRouteTables(context.Context, *awsec2.DescribeRouteTablesInput) (*awsec2.DescribeRouteTablesOutput, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
