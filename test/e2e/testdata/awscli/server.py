@@ -3,6 +3,7 @@ Python; this process imports it once, and each command runs in a fork of it.
 
 usage: server.py SOCKET SCRIPT, with SCRIPT the installed CLI's own. Ends when its standard input is closed."""
 
+import functools
 import gc
 import os
 import runpy
@@ -20,7 +21,40 @@ HOME = 900
 os.environ["HOME"] = f"/proc/self/fd/{HOME}"
 
 import awscli.clidriver
+import botocore.exceptions
+import botocore.loaders
 import botocore.session
+
+
+def remember(cls, name):
+    """Has a method of cls that reads the CLI's own files read each of them once for all commands."""
+    read, answers = getattr(cls, name), {}
+
+    @functools.wraps(read)
+    def method(self, arg=None, **named):
+        key = (*getattr(self, "search_paths", ()), arg, *named.items())
+        if key not in answers:
+            answers[key] = read(self, *[arg] if arg else (), **named)
+        return answers[key]
+
+    setattr(cls, name, method)
+
+
+# The services that the scripts ask most.
+SERVICES = ("autoscaling", "cloudformation", "ec2", "ecr", "eks", "elbv2", "iam", "kms", "logs", "s3", "sqs", "ssm", "sts")
+
+
+def read():
+    """Reads the models of SERVICES. They are half of what a command costs."""
+    remember(botocore.loaders.JSONFileLoader, "load_file")
+    remember(botocore.loaders.Loader, "list_available_services")
+    loader = awscli.clidriver.create_clidriver().session.get_component("data_loader")
+    for service in SERVICES:
+        for kind in "service-2", "endpoint-rule-set-1", "paginators-1", "waiters-2":
+            try:
+                loader.load_service_model(service, kind)
+            except botocore.exceptions.DataNotFoundError:
+                pass  # not all have paginators and waiters
 
 
 def imported():
@@ -78,9 +112,11 @@ def main(path, script):
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)
     listener.listen(64)
+    read()
     imported()
     gc.collect()
     gc.freeze()
+    gc.disable()  # the commands are short
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     print("ready", flush=True)
     while True:
