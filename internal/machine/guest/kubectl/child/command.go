@@ -38,6 +38,8 @@ import (
 	"k8s.io/kubectl/pkg/cmd/version"
 	"k8s.io/kubectl/pkg/cmd/wait"
 	"k8s.io/kubectl/pkg/util/templates"
+
+	_ "github.com/drydock-dev/drydock/internal/machine/guest/kubectl/english" // before the packages that translate
 )
 
 // missing are kubectl's commands that need an editor, programs, ports or folders.
