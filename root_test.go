@@ -135,7 +135,7 @@ var floors = map[string][]string{
 		"record",
 		"plane ekserr jsonpatch",
 		"base",
-		"access podidentity",
+		"access podidentity connector subscription",
 		"addon nodegroup fargate",
 		"cluster resource pod",
 		".",

@@ -7,6 +7,7 @@
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
 //	addon  nodegroup  fargate                resources in a cluster
 //	access  podidentity                      who may enter a cluster; the roles of pods
+//	connector  subscription                  clusters from elsewhere; EKS Anywhere
 //	base                                     configuration, look-ups, requests
 //	plane  ekserr  jsonpatch                 control planes, errors, patches
 //	record                                   stored records
@@ -32,6 +33,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/cluster"
+	"github.com/drydock-dev/drydock/internal/service/eks/connector"
 	"github.com/drydock-dev/drydock/internal/service/eks/fargate"
 	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
@@ -39,6 +41,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/podidentity"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/service/eks/resource"
+	"github.com/drydock-dev/drydock/internal/service/eks/subscription"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -55,6 +58,8 @@ type Service struct {
 	*clusters
 	*pods
 	*resources
+	*connected
+	*subscriptions
 }
 
 type (
@@ -66,6 +71,9 @@ type (
 	clusters   = cluster.Service
 	pods       = pod.Service
 	resources  = resource.Service
+
+	connected     = connector.Service
+	subscriptions = subscription.Service
 )
 
 // New returns the service. It does nothing in the background before Run.
@@ -74,7 +82,8 @@ func New(cfg Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{sessions: b.Sessions, principals: access.New(b), identities: podidentity.New(b), resources: resource.New(b)}
+	s := &Service{sessions: b.Sessions, principals: access.New(b), identities: podidentity.New(b), resources: resource.New(b),
+		connected: connector.New(b), subscriptions: subscription.New(b)}
 	s.addons = addon.New(b, s.identities)
 	s.nodegroups = nodegroup.New(b, s.principals)
 	s.profiles = fargate.New(b, s.principals)

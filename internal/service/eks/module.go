@@ -17,6 +17,9 @@ func (s *Service) Module() module.Module {
 		module.InUse(base.FargateRole.Service, st, record.FargateProfiles, func(i store.Item[record.FargateProfile]) string {
 			return aws.ToString(i.Value.Profile.FargateProfileArn)
 		}),
+		module.InUse(base.ConnectorRole.Service, st, record.ConnectedClusters, func(i store.Item[record.ConnectedCluster]) string {
+			return aws.ToString(i.Value.Cluster.Arn)
+		}),
 		module.InUse(base.NodegroupRole.Service, st, record.Nodegroups, func(i store.Item[record.Nodegroup]) string { return aws.ToString(i.Value.Nodegroup.NodegroupArn) }),
 	}}
 }

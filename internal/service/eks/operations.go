@@ -12,8 +12,6 @@ import (
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Refused: []awsapi.Refusal{
 		{Operations: "CreateCapability DescribeCapability ListCapabilities UpdateCapability DeleteCapability", Why: "capabilities are Argo CD, ACK and kro run by AWS, which are not part of Drydock; install their charts in the cluster instead"},
-		{Operations: "CreateEksAnywhereSubscription DescribeEksAnywhereSubscription ListEksAnywhereSubscriptions UpdateEksAnywhereSubscription DeleteEksAnywhereSubscription", Why: "a subscription buys support from AWS for clusters on your own hardware"},
-		{Operations: "RegisterCluster DeregisterCluster", Why: "the connector shows clusters from elsewhere in AWS's console only"},
 	}, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
@@ -122,6 +120,13 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "ListPodIdentityAssociations", Members: "*"},
 		{Name: "UpdatePodIdentityAssociation", Members: "*"},
 		{Name: "DeletePodIdentityAssociation", Members: "*"},
+		{Name: "RegisterCluster", Members: "*", Except: "connected clusters stay PENDING: the connector's agent needs Systems Manager's hybrid activations"},
+		{Name: "DeregisterCluster", Members: "*"},
+		{Name: "CreateEksAnywhereSubscription", Members: "*", Except: "there are no licenses: Drydock has no License Manager, and nobody pays"},
+		{Name: "DescribeEksAnywhereSubscription", Members: "*"},
+		{Name: "ListEksAnywhereSubscriptions", Members: "*"},
+		{Name: "UpdateEksAnywhereSubscription", Members: "*"},
+		{Name: "DeleteEksAnywhereSubscription", Members: "*"},
 		{Name: "TagResource", Members: "*"},
 		{Name: "UntagResource", Members: "*"},
 		{Name: "ListTagsForResource", Members: "*"},

@@ -17,6 +17,12 @@ func (s *Service) taggable() module.Tagging {
 			out := module.Resources(st, record.Clusters, account, region, func(_ store.Key, r *record.Cluster) (string, map[string]string) {
 				return aws.ToString(r.Cluster.Arn), r.Cluster.Tags
 			})
+			out = append(out, module.Resources(st, record.ConnectedClusters, account, region, func(_ store.Key, r *record.ConnectedCluster) (string, map[string]string) {
+				return aws.ToString(r.Cluster.Arn), r.Cluster.Tags
+			})...)
+			out = append(out, module.Resources(st, record.Subscriptions, account, region, func(_ store.Key, r *record.Subscription) (string, map[string]string) {
+				return aws.ToString(r.Subscription.Arn), r.Subscription.Tags
+			})...)
 			out = append(out, module.Resources(st, record.Nodegroups, account, region, func(_ store.Key, r *record.Nodegroup) (string, map[string]string) {
 				return aws.ToString(r.Nodegroup.NodegroupArn), r.Nodegroup.Tags
 			})...)

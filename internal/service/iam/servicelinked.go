@@ -27,6 +27,7 @@ var serviceRoles = map[string]serviceRole{
 	"eks.amazonaws.com":                  {"AWSServiceRoleForAmazonEKS", "AmazonEKSServiceRolePolicy", "Allows Amazon EKS to call AWS services on your behalf."},
 	"eks-nodegroup.amazonaws.com":        {"AWSServiceRoleForAmazonEKSNodegroup", "AWSServiceRoleForAmazonEKSNodegroup", "This policy allows Amazon EKS to create and manage Nodegroups"},
 	"eks-fargate.amazonaws.com":          {"AWSServiceRoleForAmazonEKSForFargate", "AmazonEKSForFargateServiceRolePolicy", "This policy grants necessary permissions to Amazon EKS to run fargate tasks"},
+	"eks-connector.amazonaws.com":        {"AWSServiceRoleForAmazonEKSConnector", "AmazonEKSConnectorServiceRolePolicy", "Allows Amazon EKS to connect clusters from elsewhere."}, // the description is from memory
 	"autoscaling.amazonaws.com":          {"AWSServiceRoleForAutoScaling", "AutoScalingServiceRolePolicy", "Default Service-Linked Role enables access to AWS Services and Resources used or managed by Auto Scaling"},
 	"spot.amazonaws.com":                 {"AWSServiceRoleForEC2Spot", "AWSEC2SpotServiceRolePolicy", "Default EC2 Spot Service Linked Role"},
 	"spotfleet.amazonaws.com":            {"AWSServiceRoleForEC2SpotFleet", "AWSEC2SpotFleetServiceRolePolicy", "Default EC2 Spot Fleet Service Linked Role"},
@@ -35,7 +36,7 @@ var serviceRoles = map[string]serviceRole{
 }
 
 // noSuffix are the services whose roles do not allow a suffix.
-var noSuffix = []string{"eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks-fargate.amazonaws.com", "elasticloadbalancing.amazonaws.com"}
+var noSuffix = []string{"eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks-fargate.amazonaws.com", "eks-connector.amazonaws.com", "elasticloadbalancing.amazonaws.com"}
 
 // serviceRoleName is the name of the role that a request makes; false for a service that
 // has none here.

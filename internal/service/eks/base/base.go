@@ -59,6 +59,9 @@ func (s *Service) Cluster(ctx context.Context, name *string) (store.Key, record.
 	}
 	key := record.ClusterKey(awsapi.CallFrom(ctx), *name)
 	rec, err := record.Clusters.Get(s.Store, key)
+	if _, connected := record.Connected(s.Store, key); err != nil && connected {
+		return key, rec, ekserr.ConnectedCluster(*name)
+	}
 	return key, rec, store.NotFoundAs(err, ekserr.NoCluster(*name))
 }
 
@@ -146,12 +149,13 @@ func (s *Service) ClusterByPlane(planeID string) (store.Key, record.Cluster, err
 // ErrUnknownPlane means that a control plane belongs to no cluster: not yet, or no longer.
 var ErrUnknownPlane = errors.New("belongs to no cluster")
 
-// The service-linked roles of EKS: of clusters, node groups and Fargate profiles.
+// The service-linked roles of EKS: of clusters, node groups, Fargate profiles and connected clusters.
 // https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles.html
 var (
 	ServiceRole   = awsapi.ServiceRole{Service: "eks.amazonaws.com", Name: "AWSServiceRoleForAmazonEKS", Session: "AmazonEKS"}
 	NodegroupRole = awsapi.ServiceRole{Service: "eks-nodegroup.amazonaws.com", Name: "AWSServiceRoleForAmazonEKSNodegroup", Session: "EKS"}
 	FargateRole   = awsapi.ServiceRole{Service: "eks-fargate.amazonaws.com", Name: "AWSServiceRoleForAmazonEKSForFargate", Session: "FargateController"} // session from memory
+	ConnectorRole = awsapi.ServiceRole{Service: "eks-connector.amazonaws.com", Name: "AWSServiceRoleForAmazonEKSConnector", Session: "EKSConnector"}     // session from memory
 )
 
 // EnsureRole makes one of them for the caller of CreateCluster, CreateNodegroup or

@@ -77,6 +77,9 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 			out, err = repeatedCreate(old, in.ClientRequestToken, request)
 			return err
 		}
+		if _, taken := record.Connected(tx, key); taken {
+			return ekserr.ClusterExists(name)
+		}
 		all := record.Clusters.All(tx, store.Scope{Account: call.Account, Region: call.Region})
 		quotas, err := s.QuotasFor(key)
 		if err != nil {
@@ -96,7 +99,7 @@ func (s *Service) CreateCluster(ctx context.Context, in *awseks.CreateClusterInp
 
 // repeatedCreate answers a CreateCluster whose name is taken.
 func repeatedCreate(old record.Cluster, token *string, request string) (*awseks.CreateClusterOutput, error) {
-	if err := base.Repeats(old.Name(), token, request, old.Token, old.Request, errExists(old.Name())); err != nil {
+	if err := base.Repeats(old.Name(), token, request, old.Token, old.Request, ekserr.ClusterExists(old.Name())); err != nil {
 		return nil, err
 	}
 	return created(old), nil
@@ -223,8 +226,15 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	}, nil
 }
 
-// DescribeCluster returns a cluster.
+// DescribeCluster returns a cluster. The activation code of a connected one is returned only when it is registered, as
+// Systems Manager returns those of its activations.
 func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeClusterInput) (*awseks.DescribeClusterOutput, error) {
+	if c, ok := record.Connected(s.Store, record.ClusterKey(awsapi.CallFrom(ctx), aws.ToString(in.Name))); ok {
+		config := *c.Cluster.ConnectorConfig
+		config.ActivationCode = nil
+		c.Cluster.ConnectorConfig = &config
+		return &awseks.DescribeClusterOutput{Cluster: &c.Cluster}, nil
+	}
 	key, rec, err := s.Cluster(ctx, in.Name)
 	if err != nil {
 		return nil, err
@@ -233,23 +243,30 @@ func (s *Service) DescribeCluster(ctx context.Context, in *awseks.DescribeCluste
 	return &awseks.DescribeClusterOutput{Cluster: &rec.Cluster}, nil
 }
 
-// ListClusters returns the names of the clusters in the region.
+// ListClusters returns the names of the clusters in the region. Connected clusters are among them if the request includes
+// all, until their activation expires: https://docs.aws.amazon.com/eks/latest/APIReference/API_RegisterCluster.html
 func (s *Service) ListClusters(ctx context.Context, in *awseks.ListClustersInput) (*awseks.ListClustersOutput, error) {
 	call := awsapi.CallFrom(ctx)
 	for _, i := range in.Include {
-		if i != "all" { // asks for connected clusters, which Drydock does not have
+		if i != "all" {
 			return nil, ekserr.InvalidParameter("", "Invalid include: %s", i)
 		}
 	}
-	items, next, err := base.Page(record.Clusters.All(s.Store, store.Scope{Account: call.Account, Region: call.Region}), func(i store.Item[record.Cluster]) string { return i.Key.ID }, in.MaxResults, in.NextToken)
-	if err != nil {
-		return nil, err
+	here := store.Scope{Account: call.Account, Region: call.Region}
+	names := []string{}
+	for _, i := range record.Clusters.All(s.Store, here) {
+		names = append(names, i.Key.ID)
 	}
-	out := &awseks.ListClustersOutput{Clusters: []string{}, NextToken: next}
-	for _, i := range items {
-		out.Clusters = append(out.Clusters, i.Key.ID)
+	if len(in.Include) > 0 {
+		for _, i := range record.ConnectedClusters.All(s.Store, here) {
+			if s.Clock.Now().Before(*i.Value.Cluster.ConnectorConfig.ActivationExpiry) {
+				names = append(names, i.Key.ID)
+			}
+		}
+		slices.Sort(names)
 	}
-	return out, nil
+	names, next, err := base.Page(names, func(name string) string { return name }, in.MaxResults, in.NextToken)
+	return &awseks.ListClustersOutput{Clusters: names, NextToken: next}, err
 }
 
 // DeleteCluster marks a cluster for the reconciler to remove.

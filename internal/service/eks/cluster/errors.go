@@ -9,11 +9,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 )
 
-// [seen]
-func errExists(name string) error {
-	return ekserr.InUse(name, "Cluster already exists with name: %s", name)
-}
-
 // [seen] cluster-api-provider-aws, aws-nuke
 func errNodegroupsAttached(cluster, nodegroup string) error {
 	return &ekstypes.ResourceInUseException{Message: new("Cluster has nodegroups attached"), ClusterName: &cluster, NodegroupName: &nodegroup}

@@ -56,6 +56,16 @@ func UpdateInProgress(what, cluster, update string) error {
 	return InUse(cluster, "Cannot %s because cluster %s currently has update %s in progress", what, cluster, update)
 }
 
+// [seen]
+func ClusterExists(name string) error {
+	return InUse(name, "Cluster already exists with name: %s", name)
+}
+
+// ConnectedCluster refuses to work on a cluster from elsewhere. The text is from memory.
+func ConnectedCluster(name string) error {
+	return InvalidRequest(name, "Cluster %s is a connected cluster. This operation is not supported for connected clusters.", name)
+}
+
 // ClusterNotActive refuses to work on a cluster that is not ACTIVE.
 func ClusterNotActive(cluster string, status ekstypes.ClusterStatus) error {
 	return InvalidRequest(cluster, "Cluster '%s' is not in ACTIVE status. Current status: %s", cluster, status)

@@ -12,7 +12,7 @@ import (
 )
 
 // A kind gives access to the resources of one kind. Their ARNs are KIND/CLUSTER/…, those of
-// clusters KIND/CLUSTER.
+// clusters KIND/CLUSTER, and those of subscriptions KIND/ID.
 type kind struct {
 	// get returns the resource at a key.
 	get func(store.Reader, store.Key) (tagged, error)
@@ -31,6 +31,9 @@ type tagged struct {
 
 var kinds = map[string]kind{
 	"cluster": kindOf(record.Clusters, func(r *record.Cluster) (*string, *map[string]string) { return r.Cluster.Arn, &r.Cluster.Tags }),
+	"eks-anywhere-subscription": kindOf(record.Subscriptions, func(r *record.Subscription) (*string, *map[string]string) {
+		return r.Subscription.Arn, &r.Subscription.Tags
+	}),
 	"nodegroup": kindOf(record.Nodegroups, func(r *record.Nodegroup) (*string, *map[string]string) {
 		return r.Nodegroup.NodegroupArn, &r.Nodegroup.Tags
 	}),
@@ -47,6 +50,19 @@ var kinds = map[string]kind{
 	"podidentityassociation": kindOf(record.PodIdentities, func(r *record.PodIdentity) (*string, *map[string]string) {
 		return r.Association.AssociationArn, &r.Association.Tags
 	}),
+}
+
+// connected has the clusters from elsewhere, whose names and ARNs are like those of other clusters.
+var connected = kindOf(record.ConnectedClusters, func(r *record.ConnectedCluster) (*string, *map[string]string) {
+	return r.Cluster.Arn, &r.Cluster.Tags
+})
+
+// kindAt returns the kind of the resource at a key: the named one, or that of connected clusters.
+func kindAt(r store.Reader, name string, key store.Key) kind {
+	if _, ok := record.Connected(r, key); ok && name == "cluster" {
+		return connected
+	}
+	return kinds[name]
 }
 
 func kindOf[T any](c store.Collection[T], of func(*T) (arn *string, tags *map[string]string)) kind {
@@ -90,7 +106,8 @@ func byARN(r store.Reader, account, region, path, arn string) (kind, tagged, err
 	}
 	key := store.Key{Account: account, Region: region, ID: cluster}
 	var all []tagged
-	if name == "cluster" {
+	if name == "cluster" || name == "eks-anywhere-subscription" {
+		k = kindAt(r, name, key)
 		c, err := k.get(r, key)
 		if err != nil {
 			return kind{}, tagged{}, err
@@ -120,8 +137,8 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	}
 	key := store.Key{Account: account, Region: region, ID: id}
 	switch kind {
-	case "cluster", "nodegroup", "fargateprofile", "addon", "identityproviderconfig":
-		t, err := kinds[kind].get(r.s.Store, key)
+	case "cluster", "nodegroup", "fargateprofile", "addon", "identityproviderconfig", "eks-anywhere-subscription":
+		t, err := kindAt(r.s.Store, kind, key).get(r.s.Store, key)
 		if err != nil {
 			return authz.Resource{}, false
 		}
