@@ -8,10 +8,12 @@ import (
 	"os"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // endpoint returns the address at which machines reach AWS on this machine, and the CAs that they trust for it.
@@ -60,9 +62,9 @@ func (d *daemon) notice(ctx context.Context, f *fault.Fault, left time.Duration)
 func (d *daemon) interrupt(ctx context.Context, f *fault.Fault) error {
 	switch f.Kind {
 	case fault.PlatformVersion:
-		return d.eks.MovePlatform(ctx, f.Account, f.Region, f.Cluster)
+		return moot(d.eks.MovePlatform(ctx, f.Account, f.Region, f.Cluster))
 	case fault.EndOfSupport:
-		return d.eks.EndSupport(ctx, f.Account, f.Region, f.Cluster)
+		return moot(d.eks.EndSupport(ctx, f.Account, f.Region, f.Cluster))
 	case fault.FargatePatch:
 		return errors.Join(d.eks.PatchFargate(ctx, d.events, f, true), d.sender.Done(f))
 	}
@@ -71,4 +73,12 @@ func (d *daemon) interrupt(ctx context.Context, f *fault.Fault) error {
 		d.recordStep(ctx, *step)
 	}
 	return errors.Join(err, d.sender.Done(f))
+}
+
+// moot marks the error of a fault on a cluster that is gone, or that has the latest version.
+func moot(err error) error {
+	if awserr.CodeOf(err) == "ResourceNotFoundException" || errors.Is(err, eks.ErrLatestVersion) {
+		return keeper.Moot(err)
+	}
+	return err
 }

@@ -383,7 +383,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		return err
 	}
 	d.sender = serviceevents.New(serviceevents.Config{Bus: d.events, EC2: d.ec2, Clock: clocks.RealClock{}, Log: d.log})
-	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interrupt, Notice: d.notice, Log: d.log})
+	d.keeper = keeper.New(keeper.Config{Store: d.store, Clock: clocks.RealClock{}, Set: d.faults, Interrupt: d.interrupt, Notice: d.notice, Cleared: d.sender.Done, Log: d.log})
 	d.keeper.Refresh()
 	d.why = why.New(why.Config{
 		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Stacks: d.stacks, API: d.server, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,

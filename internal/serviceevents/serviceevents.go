@@ -56,7 +56,7 @@ type Bus interface {
 	EmitOnce(account, region, thing, state string, e *Event) error
 	// Emitted returns the state of the last event about something, or "" if there was none.
 	Emitted(account, region, thing string) string
-	// Forget removes the recorded state of something.
+	// Forget removes the recorded state of something, and of what is below it: THING/….
 	Forget(account, region, thing string) error
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
 	timing "github.com/drydock-dev/drydock/internal/clock"
@@ -32,12 +33,29 @@ type Config struct {
 	// Set holds the faults in force.
 	Set *fault.Set
 	// Interrupt interrupts an instance, or does what else a fault of a kind that happens once asks for, when it is due.
+	// It is called again after an error, unless the error is ErrMoot. Calls for several faults run at the same time.
 	Interrupt func(ctx context.Context, f *fault.Fault) error
 	// Notice is called again and again for such a fault before it is due, with the time
 	// that is left, and says when to call it next at the latest. Nil: there is no notice.
 	Notice func(ctx context.Context, f *fault.Fault, left time.Duration) time.Duration
-	Log    *slog.Logger
+	// Cleared is called for such a fault that a user has ended before it was due. It may be nil.
+	Cleared func(f *fault.Fault) error
+	Log     *slog.Logger
 }
+
+// ErrMoot is the error of a fault that can no longer happen, because what it would affect is gone or is as it would leave
+// it.
+var ErrMoot = errors.New("the fault can no longer happen")
+
+// Moot makes an error ErrMoot.
+func Moot(err error) error { return mootError{err} }
+
+type mootError struct{ error }
+
+func (mootError) Is(target error) bool { return target == ErrMoot }
+
+// maxAtOnce is how many faults interrupt or give notice at the same time.
+const maxAtOnce = 16
 
 // A Keeper manages the faults that users set: their records in the store, and
 // the set of active ones, which the code that has to fail consults.
@@ -116,6 +134,16 @@ func (k *Keeper) clear(ctx context.Context, account, region string, match func(f
 		return nil, err
 	}
 	k.Refresh()
+	if k.cfg.Cleared != nil {
+		for i := range gone {
+			if !gone[i].Kind.Once() {
+				continue
+			}
+			if err := k.cfg.Cleared(&gone[i]); err != nil {
+				k.cfg.Log.Warn("clearing a fault", "fault", gone[i].ID, "err", err)
+			}
+		}
+	}
 	if len(gone) == maxCleared { // the limit of one transaction
 		rest, err := k.clear(ctx, account, region, match)
 		return append(gone, rest...), err
@@ -205,17 +233,18 @@ func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 			errs = append(errs, err)
 		}
 	}
-	for _, it := range items {
+	did := k.once(ctx, items, now)
+	for i, it := range items {
 		r := it.Value
 		spent := r.Count > 0 && used[r.ID] >= r.Count
 		switch left := r.Until.Sub(now); {
 		case spent, !r.Until.IsZero() && left <= 0:
-			if r.Kind.Once() {
-				if err := k.cfg.Interrupt(ctx, &r); err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", r.ID, err))
-					next = min(next, time.Second)
-					continue
-				}
+			if err := did[i].err; errors.Is(err, ErrMoot) {
+				k.cfg.Log.Info("a fault is over before it happened", "fault", r.ID, "kind", r.Kind, "why", err)
+			} else if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", r.ID, err))
+				next = min(next, time.Second)
+				continue
 			}
 			unlessCleared(k.cfg.Store.Update(ctx, func(tx *store.Tx) error {
 				faultRecords.Delete(tx, it.Key)
@@ -224,8 +253,8 @@ func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 			continue
 		case !r.Until.IsZero():
 			next = min(next, left)
-			if r.Kind.Once() && k.cfg.Notice != nil {
-				next = min(next, k.cfg.Notice(ctx, &r, left))
+			if did[i].noticed {
+				next = min(next, did[i].next)
 			}
 		}
 		if n := used[r.ID]; n > r.Used {
@@ -237,4 +266,36 @@ func (k *Keeper) settle(ctx context.Context) (time.Duration, error) {
 	}
 	k.Refresh()
 	return next, errors.Join(errs...)
+}
+
+// An outcome is what came of a fault that happens once: its error if it is due, or when to give notice again.
+type outcome struct {
+	err     error
+	noticed bool
+	next    time.Duration
+}
+
+// once lets the faults that happen once and are due happen, and gives notice of the others. They do not wait for each
+// other, because some ask a control plane, which may be slow.
+func (k *Keeper) once(ctx context.Context, items []store.Item[fault.Fault], now time.Time) []outcome {
+	out := make([]outcome, len(items))
+	var g errgroup.Group
+	g.SetLimit(maxAtOnce)
+	for i := range items {
+		f := items[i].Value
+		if !f.Kind.Once() || f.Until.IsZero() {
+			continue
+		}
+		g.Go(func() error {
+			switch left := f.Until.Sub(now); {
+			case left <= 0:
+				out[i].err = k.cfg.Interrupt(ctx, &f)
+			case k.cfg.Notice != nil:
+				out[i].noticed, out[i].next = true, k.cfg.Notice(ctx, &f, left)
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // out has the errors
+	return out
 }

@@ -236,3 +236,56 @@ func TestSpotInstancesAreWarned(t *testing.T) {
 		}
 	}
 }
+
+// A slow fault does not delay others, and one that can no longer happen is over.
+func TestFaultsThatHappenOnce(t *testing.T) {
+	srv := testkit.NewServer(t, testkit.Config{})
+	account, now := srv.Account(t), time.Now()
+	clk := testclock.NewFakeClock(now)
+	f, _ := openFaults(t, srv.Store, clk)
+	fast := make(chan struct{})
+	var cleared []string
+	f.cfg.Cleared = func(x *fault.Fault) error { cleared = append(cleared, x.Cluster); return nil }
+	f.cfg.Interrupt = func(ctx context.Context, x *fault.Fault) error {
+		switch x.Cluster {
+		case "slow":
+			select {
+			case <-fast:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		case "gone":
+			return Moot(errors.New("no cluster"))
+		case "busy":
+			return errors.New("not now")
+		}
+		close(fast)
+		return nil
+	}
+	for _, cluster := range []string{"slow", "gone", "busy", "fast", "later"} {
+		until := now.Add(time.Minute)
+		if cluster == "later" {
+			until = now.Add(time.Hour)
+		}
+		if _, err := f.add(t.Context(), fault.Fault{Kind: fault.EndOfSupport, Cluster: cluster, Until: until, Account: account, Region: testkit.Region}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clk.Step(2 * time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := f.settle(ctx); err == nil || !strings.HasSuffix(err.Error(), ": not now") {
+		t.Errorf("settled: %v", err)
+	}
+	left := map[string]bool{}
+	for _, x := range f.set.List(account, "") {
+		left[x.Cluster] = true
+	}
+	if len(left) != 2 || !left["busy"] || !left["later"] {
+		t.Errorf("left: %v", left)
+	}
+	if _, err := f.clear(t.Context(), account, testkit.Region, func(x fault.Fault) bool { return x.Cluster == "later" }); err != nil || len(cleared) != 1 || cleared[0] != "later" {
+		t.Errorf("cleared %v: %v", cleared, err)
+	}
+}

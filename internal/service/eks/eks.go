@@ -168,6 +168,7 @@ var (
 	ErrPodTokenInvalid = podidentity.ErrTokenInvalid
 	ErrNoPodIdentity   = podidentity.ErrNoAssociation
 	ErrNoPod           = pod.ErrNotFound
+	ErrLatestVersion   = cluster.ErrLatestVersion
 )
 
 // Run reconciles clusters and their resources until ctx ends.

@@ -146,9 +146,17 @@ func (s *Service) Emitted(account, region, thing string) string {
 	return m.State
 }
 
-// Forget removes what is known of the events about something.
+// Forget removes what is known of the events about something, and about what is below it.
 func (s *Service) Forget(account, region, thing string) error {
-	return s.bytes.Do(bytestore.Delete(scopeAt(account, region).bucket(), markKey(thing))).Wait()
+	bucket := scopeAt(account, region).bucket()
+	writes := []bytestore.Write{bytestore.Delete(bucket, markKey(thing))}
+	if err := s.bytes.Scan(bucket, markKey(thing+"/"), func(key, _ []byte, _ error) error {
+		writes = append(writes, bytestore.Delete(bucket, bytes.Clone(key)))
+		return nil
+	}); err != nil {
+		return err
+	}
+	return s.bytes.Do(writes...).Wait()
 }
 
 // send enqueues deliveries of an event to the targets of all matching rules of a bus. The commit is

@@ -3,6 +3,8 @@ package eventstest
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -56,7 +58,7 @@ func (b *Bus) Emitted(_, _, thing string) string {
 func (b *Bus) Forget(_, _, thing string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.states, thing)
+	maps.DeleteFunc(b.states, func(t, _ string) bool { return t == thing || strings.HasPrefix(t, thing+"/") })
 	return nil
 }
 

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -101,6 +102,9 @@ func (s *Service) EndSupport(ctx context.Context, account, region, cluster strin
 	return s.endSupport(ctx, store.Key{Account: account, Region: region, ID: cluster})
 }
 
+// ErrLatestVersion means that there is no later Kubernetes version to upgrade a cluster to.
+var ErrLatestVersion = errors.New("is the latest one")
+
 // endSupport starts an upgrade that neither insights nor node groups prevent.
 func (s *Service) endSupport(ctx context.Context, key store.Key) error {
 	return s.Store.Update(ctx, func(tx *store.Tx) error {
@@ -110,7 +114,7 @@ func (s *Service) endSupport(ctx context.Context, key store.Key) error {
 		}
 		to, ok := eksversions.Lookup(nextVersion(*rec.Cluster.Version))
 		if !ok {
-			return ekserr.InvalidRequest(key.ID, "Kubernetes version %s is the latest one, so AWS does not upgrade cluster %s", *rec.Cluster.Version, key.ID)
+			return fmt.Errorf("Kubernetes version %s %w, so AWS does not upgrade cluster %s", *rec.Cluster.Version, ErrLatestVersion, key.ID)
 		}
 		up := s.NewUpdate(ekstypes.UpdateTypeVersionUpdate,
 			base.UpdateParam(ekstypes.UpdateParamTypeVersion, to.Minor), base.UpdateParam(ekstypes.UpdateParamTypePlatformVersion, to.PlatformVersion))
