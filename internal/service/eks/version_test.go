@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -410,5 +411,23 @@ func TestVersionUpdateThatAFaultStops(t *testing.T) {
 	}
 	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.35" {
 		t.Errorf("version %s after the failed update", *c.Version)
+	}
+}
+
+// TestVersionUpdateWaitsForTheControlPlane: an upgrade of a control plane that is down completes when it is back.
+func TestVersionUpdateWaitsForTheControlPlane(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.35")
+	var tries atomic.Int32
+	w.planes.mu.Lock()
+	w.planes.upgrading = func(string) error {
+		if tries.Add(1) <= 3 {
+			return fault.Because(errors.New("the control plane is down"), &fault.Fault{ID: "F-1", Kind: fault.ControlPlane, Cluster: "dev"})
+		}
+		return nil
+	}
+	w.planes.mu.Unlock()
+	if up := w.upgraded(version("1.36")); up.Status != ekstypes.UpdateStatusSuccessful || tries.Load() < 4 {
+		t.Errorf("after %d tries: update %s, errors %s", tries.Load(), up.Status, asJSON(up.Errors))
 	}
 }

@@ -185,7 +185,7 @@ func (e *evidence) nodegroupsBehind(version string) []string {
 }
 
 // applyVersion replaces the control plane with one of another version. After that, a problem in the
-// network no longer fails the update.
+// network no longer fails the update. A control plane that a fault has taken down is upgraded when it is back.
 func (s *Service) applyVersion(ctx context.Context, key store.Key, rec record.Cluster, version string) error {
 	if s.ControlPlanes.Version(rec.Plane.ID) != version {
 		if issue, err := s.networkIssue(s.AsService(ctx, key.Account, key.Region), rec); err != nil {
@@ -197,7 +197,7 @@ func (s *Service) applyVersion(ctx context.Context, key store.Key, rec record.Cl
 	ctx, cancel := context.WithTimeout(ctx, upgradeWait)
 	defer cancel()
 	err := s.ControlPlanes.Upgrade(ctx, rec.Plane.ID, version)
-	if f := fault.Of(err); f != nil {
+	if f := fault.Of(err); f != nil && f.Kind == fault.Upgrade {
 		return &updateFailure{ekstypes.ClusterIssue{
 			Code: ekstypes.ClusterIssueCodeInternalFailure, ResourceIds: []string{rec.Name()},
 			// from memory
