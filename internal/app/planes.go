@@ -110,6 +110,8 @@ func (p planes) DeprecatedUse(id string) ([]eks.APIUse, error) {
 	return out, err
 }
 
+func (p planes) Unconverted(id string) []string { return p.m.Unconverted(id) }
+
 func (p planes) Copy(ctx context.Context, id string) (string, error) {
 	pl, err := p.m.Copy(ctx, id)
 	return pl.ID, err

@@ -3,16 +3,20 @@ package controlplane
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/envelope/kmsv2"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -29,7 +33,7 @@ var errCopy = errors.New("this control plane is a copy for a rehearsal, and is n
 const stubPath = "/stub/{webhook}"
 
 // Copy creates a copy of a control plane, with a consistent snapshot of its Kubernetes state, its keys and its
-// issuer. The copy's admission webhooks are stubs that allow everything. The copy calls no AWS APIs and cannot reach
+// issuer. The copy's admission webhooks are stubs that allow everything, and it has no conversion webhooks. The copy calls no AWS APIs and cannot reach
 // the cluster's network. Release it after use. It does not outlive the Manager.
 func (m *Manager) Copy(ctx context.Context, id string) (Plane, error) {
 	source := m.find(id)
@@ -93,6 +97,7 @@ func (p *plane) copyState(ctx context.Context, of record) error {
 		}
 	}
 	from := p.m.cfg.Store.ClusterPrefix(of.ID) + "/"
+	unconverted := map[string]bool{}
 	_, err = p.m.cfg.Store.CopyCluster(ctx, of.ID, p.id, func(fromKey, toKey string, v []byte) ([]byte, bool, error) {
 		name := strings.TrimPrefix(fromKey, from)
 		if strings.HasPrefix(name, "events/") {
@@ -119,6 +124,16 @@ func (p *plane) copyState(ctx context.Context, of record) error {
 				return nil, false, fmt.Errorf("%s: %w", fromKey, err)
 			}
 		}
+		if crd, ok := strings.CutPrefix(name, "apiextensions.k8s.io/customresourcedefinitions/"); ok {
+			var called bool
+			var err error
+			if v, called, err = withoutConversion(v); err != nil {
+				return nil, false, fmt.Errorf("%s: %w", fromKey, err)
+			}
+			if called {
+				unconverted[crd] = true
+			}
+		}
 		if codec != nil {
 			out, err := codec.TransformToStorage(ctx, v, value.DefaultContext(toKey))
 			if err != nil {
@@ -128,7 +143,39 @@ func (p *plane) copyState(ctx context.Context, of record) error {
 		}
 		return v, true, nil
 	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unconverted = slices.Sorted(maps.Keys(unconverted))
 	return err
+}
+
+// withoutConversion returns a stored CustomResourceDefinition without its conversion webhook, and whether it had one. The
+// objects of a copy keep their fields in all versions. A stub could not do more, and API servers show no certificate to
+// conversion webhooks, so the daemon could not tell whose call it is.
+func withoutConversion(stored []byte) (out []byte, called bool, err error) {
+	crd := map[string]any{} // not the type, which may not have all fields
+	if err := utiljson.Unmarshal(stored, &crd); err != nil {
+		return nil, false, err
+	}
+	if strategy, _, _ := unstructured.NestedString(crd, "spec", "conversion", "strategy"); strategy != "Webhook" {
+		return stored, false, nil
+	}
+	if err := unstructured.SetNestedMap(crd, map[string]any{"strategy": "None"}, "spec", "conversion"); err != nil {
+		return nil, false, err
+	}
+	out, err = json.Marshal(crd)
+	return out, true, err
+}
+
+// Unconverted returns the CustomResourceDefinitions of a copy whose conversion webhooks the copy does not call.
+func (m *Manager) Unconverted(id string) []string {
+	p := m.find(id)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.unconverted)
 }
 
 // kmsPrefix and ownedPrefix are the prefixes of values that the API server's KMS providers have encrypted. See kmsConfig.

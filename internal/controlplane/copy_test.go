@@ -8,8 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // A copy of an encrypted control plane has the same objects, keys and issuer, encrypts its objects, calls none of the
@@ -34,6 +38,20 @@ func TestCopyOfAControlPlane(t *testing.T) {
 			}},
 		}},
 	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	crd := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	if _, err := w.dynamicClient(p.ID).Resource(crd).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "widgets.example.com"},
+		"spec": map[string]any{
+			"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": "widgets", "kind": "Widget"},
+			"versions": []any{version("v1", true), version("v2", false)},
+			"conversion": map[string]any{"strategy": "Webhook", "webhook": map[string]any{
+				"conversionReviewVersions": []any{"v1"}, "clientConfig": map[string]any{"url": "https://127.0.0.1:1/convert"},
+			}},
+		},
+	}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -63,6 +81,22 @@ func TestCopyOfAControlPlane(t *testing.T) {
 	if n := w.StubbedCalls(c.ID)["check.example.com"]; n == 0 {
 		t.Error("the stub was not called")
 	}
+	if got := w.Unconverted(c.ID); len(got) != 1 || got[0] != "widgets.example.com" {
+		t.Errorf("without their conversion webhooks: %q", got)
+	}
+	widgets := func(version string) dynamic.ResourceInterface {
+		return w.dynamicClient(c.ID).Resource(schema.GroupVersionResource{Group: "example.com", Version: version, Resource: "widgets"}).Namespace("default")
+	}
+	eventually(t, func() error { // the API server serves a new CustomResourceDefinition after a moment
+		_, err := widgets("v1").Create(ctx, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "a"}}}, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			err = nil
+		}
+		return err
+	})
+	if o, err := widgets("v2").Get(ctx, "a", metav1.GetOptions{}); err != nil || o.GetAPIVersion() != "example.com/v2" {
+		t.Errorf("in the other version: %v, %v", o, err)
+	}
 
 	if _, err := source.CoreV1().ConfigMaps("default").Get(ctx, "new", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the original has the copy's object: %v", err)
@@ -88,4 +122,19 @@ func TestCopyOfAControlPlane(t *testing.T) {
 	if _, err := w.Copy(ctx, strings.Repeat("0", 32)); err != controlplane.ErrNotFound {
 		t.Errorf("copying nothing: %v", err)
 	}
+}
+
+// dynamicClient returns a client for objects of any kind of a plane.
+func (w *world) dynamicClient(id string) dynamic.Interface {
+	w.t.Helper()
+	cfg, err := w.RESTConfig(id)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return testkit.Must(dynamic.NewForConfig(cfg))(w.t)
+}
+
+// version returns a version of a CustomResourceDefinition.
+func version(name string, stored bool) map[string]any {
+	return map[string]any{"name": name, "served": true, "storage": stored, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}
 }

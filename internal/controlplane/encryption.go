@@ -192,6 +192,9 @@ func (p *plane) offerKMS(ctx context.Context, keyARN string) error {
 	return errors.Join(p.serveKMS(ctx), p.writeEncryption(p.snapshot()))
 }
 
+// errOtherKey means that a plane has got a key of the user's, with which Encrypt encrypts all of its data.
+var errOtherKey = errors.New("the cluster has a key of its own")
+
 // waitEncrypting waits until the process encrypts what it writes with a provider. That takes until it notices its changed
 // configuration and the key works.
 func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config, provider string) error {
@@ -203,6 +206,9 @@ func (p *plane) waitEncrypting(ctx context.Context, cfg *rest.Config, provider s
 	tick := time.NewTicker(encryptionTick)
 	defer tick.Stop()
 	for {
+		if provider == ownedProvider && p.snapshot().KMSKey != "" {
+			return errOtherKey
+		}
 		// An empty patch rewrites an object if it should be stored differently.
 		_, err := namespaces.Patch(ctx, metav1.NamespaceDefault, types.MergePatchType, []byte("{}"), metav1.PatchOptions{})
 		var stored []byte

@@ -73,7 +73,11 @@ func (p *plane) sealOld(ctx context.Context) error {
 	}
 	if p.snapshot().KMSKey == "" { // otherwise, Encrypt does it
 		cfg := rest.CopyConfig(p.clients.config(true))
-		if err := errors.Join(p.waitEncrypting(ctx, cfg, ownedProvider), p.rewrite(ctx, cfg)); err != nil {
+		err := p.waitEncrypting(ctx, cfg, ownedProvider)
+		if err == nil {
+			err = p.rewrite(ctx, cfg)
+		}
+		if err != nil && !errors.Is(err, errOtherKey) {
 			return fmt.Errorf("encrypting the data of control plane %s: %w", p.id, err)
 		}
 	}

@@ -60,10 +60,11 @@ type plane struct {
 	backend string // host:port of the process if it is ready
 	gone    bool   // released
 	// kmsError is the last error from KMS, for a plane with encryption.
-	kmsError error
-	stubbed  map[string]int // calls of a copy's admission webhooks
-	faults   faults
-	changed  chan struct{} // closed at the next change of the above
+	kmsError    error
+	stubbed     map[string]int // calls of a copy's admission webhooks
+	unconverted []string       // the CustomResourceDefinitions of a copy that have lost their conversion webhooks
+	faults      faults
+	changed     chan struct{} // closed at the next change of the above
 
 	// authenticator has the lines of the authenticator's log, which the daemon writes itself.
 	authenticator *logqueue.Queue

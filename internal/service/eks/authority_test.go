@@ -1,8 +1,11 @@
 package eks_test
 
 import (
+	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
@@ -78,5 +81,86 @@ func TestCertificateAuthorityRotation(t *testing.T) {
 	}
 	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.CertificateAuthority.Active.Id != *second || c.CertificateAuthority.Active.ActivatedBy != ekstypes.CertificateAuthorityActivatedByCustomer {
 		t.Errorf("%+v", c.CertificateAuthority.Active)
+	}
+}
+
+// TestFailedAuthorityChanges: after a change that fails, the record says what the control plane has.
+func TestFailedAuthorityChanges(t *testing.T) {
+	const (
+		complete, failed = ekstypes.CertificateAuthorityDistributionStatusComplete, ekstypes.CertificateAuthorityDistributionStatusFailed
+		used, unused     = ekstypes.CertificateAuthoritySigningStatusInUse, ekstypes.CertificateAuthoritySigningStatusNotUsed
+	)
+	for _, tt := range []struct {
+		name         string
+		change       string
+		late         bool // it fails after the control plane has changed
+		gone         bool
+		distribution ekstypes.CertificateAuthorityDistributionStatus
+		signing      ekstypes.CertificateAuthoritySigningStatus
+	}{
+		{"create", "create", false, false, failed, unused},
+		{"create late", "create", true, false, complete, unused},
+		{"activate", "activate", false, false, complete, unused},
+		{"activate late", "activate", true, false, complete, used},
+		{"delete", "delete", false, false, complete, unused},
+		{"delete late", "delete", true, true, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, withClock)
+			ctx, dev := t.Context(), aws.String("dev")
+			w.cluster("dev", ekstypes.AuthenticationModeApi)
+			fail := func() {
+				w.planes.mu.Lock()
+				defer w.planes.mu.Unlock()
+				w.planes.authorityFails = func(changed bool) error {
+					if changed == tt.late {
+						return errors.New("the control plane does not answer")
+					}
+					return nil
+				}
+				w.pace = time.Minute
+			}
+			if tt.change == "create" {
+				fail()
+			}
+			made, err := w.client.CreateCertificateAuthority(ctx, &awseks.CreateCertificateAuthorityInput{ClusterName: dev})
+			if err != nil {
+				t.Fatal(err)
+			}
+			id, up := made.CertificateAuthority.Id, made.Update
+			if tt.change != "create" {
+				w.waitCluster("dev", ekstypes.ClusterStatusActive)
+				fail()
+			}
+			switch tt.change {
+			case "activate":
+				out, err := w.client.ActivateCertificateAuthority(ctx, &awseks.ActivateCertificateAuthorityInput{ClusterName: dev, CertificateAuthorityId: id})
+				if err != nil {
+					t.Fatal(err)
+				}
+				up = out.Update
+			case "delete":
+				out, err := w.client.DeleteCertificateAuthority(ctx, &awseks.DeleteCertificateAuthorityInput{ClusterName: dev, CertificateAuthorityId: id})
+				if err != nil {
+					t.Fatal(err)
+				}
+				up = out.Update
+			}
+			w.waitCluster("dev", ekstypes.ClusterStatusActive)
+			got, err := w.client.DescribeUpdate(ctx, &awseks.DescribeUpdateInput{Name: dev, UpdateId: up.Id})
+			if err != nil || got.Update.Status != ekstypes.UpdateStatusFailed || !strings.Contains(*got.Update.Errors[0].ErrorMessage, "the control plane does not answer") {
+				t.Errorf("update %s, %v", asJSON(got), err)
+			}
+			ca, err := w.client.DescribeCertificateAuthority(ctx, &awseks.DescribeCertificateAuthorityInput{ClusterName: dev, CertificateAuthorityId: id})
+			switch {
+			case tt.gone:
+				wantError(t, err, "ResourceNotFoundException", "No certificate authority found for ID: "+*id+" in cluster dev.")
+			case err != nil:
+				t.Error(err)
+			case ca.CertificateAuthority.DistributionStatus != tt.distribution || ca.CertificateAuthority.SigningStatus != tt.signing:
+				t.Errorf("authority %s", asJSON(ca.CertificateAuthority))
+			}
+		})
 	}
 }

@@ -67,6 +67,9 @@ type fakePlanes struct {
 	replaced  int // calls of Replace
 
 	authorities map[string][]eks.Authority
+	// authorityFails is called before a change of authorities and after it, if it is not nil.
+	authorityFails func(changed bool) error
+	unconverted    []string // what the copies' CustomResourceDefinitions have lost
 	// notReady makes WaitReady fail.
 	notReady error
 	// protected pods cannot be evicted.
@@ -191,11 +194,20 @@ func (p *fakePlanes) changeAuthorities(id string, change func([]eks.Authority) [
 	if err := p.faults.strike(); err != nil {
 		return err
 	}
+	p.mu.Lock()
+	fails := p.authorityFails
+	p.mu.Unlock()
+	if fails == nil {
+		fails = func(bool) error { return nil }
+	}
+	if err := fails(false); err != nil {
+		return err
+	}
 	all := change(p.Authorities(id))
 	p.mu.Lock()
 	p.authorities[id] = all
 	p.mu.Unlock()
-	return p.faults.strike()
+	return errors.Join(p.faults.strike(), fails(true))
 }
 
 // renew reissues the certificate authorities of all planes.
@@ -293,6 +305,8 @@ func (p *fakePlanes) Copy(_ context.Context, id string) (string, error) {
 	p.byID[copied], p.versions[copied] = p.byID[id], p.versions[id]
 	return copied, nil
 }
+
+func (p *fakePlanes) Unconverted(string) []string { return p.unconverted }
 
 func (p *fakePlanes) DeprecatedUse(string) ([]eks.APIUse, error) {
 	p.mu.Lock()

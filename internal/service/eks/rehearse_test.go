@@ -41,6 +41,11 @@ func TestRehearsal(t *testing.T) {
 	_, err := w.rehearse()
 	wantError(t, err, "ResourceNotFoundException", "No cluster found for name: dev.")
 	w.clusterAt("1.35")
+	w.planes.unconverted = []string{"widgets.example.com"}
+	if out, err := w.rehearse(); err != nil || len(out.Findings) != 1 || out.Findings[0].Check != "conversion-webhook" || out.Findings[0].Subject != "widgets.example.com" {
+		t.Errorf("rehearsal with a conversion webhook %s, %v", asJSON(out), err)
+	}
+	w.planes.unconverted = nil
 	if out, err := w.rehearse(); err != nil || len(out.Findings) > 0 || out.From != "1.35" || out.To != "1.36" {
 		t.Errorf("rehearsal %s, %v", asJSON(out), err)
 	}

@@ -160,6 +160,9 @@ func (s *Service) rehearseOn(ctx context.Context, id string, out *Rehearsal) err
 	if err != nil {
 		return err
 	}
+	for _, crd := range s.ControlPlanes.Unconverted(id) {
+		out.found("conversion-webhook", SeverityWarning, crd, "", "the copy does not call its conversion webhook, so the rehearsal does not show whether its objects can be converted")
+	}
 	began := s.Clock.Now()
 	if err := s.ControlPlanes.Upgrade(ctx, id, out.To); err != nil {
 		out.found("upgrade", SeverityError, out.Cluster, "", "the upgrade failed: %v", err)

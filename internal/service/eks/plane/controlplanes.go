@@ -99,6 +99,8 @@ type ControlPlanes interface {
 	// Copy creates a copy of a plane for a rehearsal and returns its ID. The copy may still be booting. It calls no
 	// AWS APIs and none of the user's webhooks, and does not outlive the daemon.
 	Copy(ctx context.Context, id string) (string, error)
+	// Unconverted returns the CustomResourceDefinitions of a copy whose conversion webhooks it does not call.
+	Unconverted(id string) []string
 	// RESTConfig returns a client configuration with full access to the plane.
 	RESTConfig(id string) (*rest.Config, error)
 	// Encrypt permanently encrypts a plane's data with an AWS KMS key and returns when all data is
