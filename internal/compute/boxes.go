@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
+	"reflect"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +26,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/controlplane"
+	"github.com/drydock-dev/drydock/internal/fabric"
 	"github.com/drydock-dev/drydock/internal/machine"
 	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
@@ -29,104 +34,285 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
-// A boxNetwork is what machines that run containers see of AWS: in the network of each VPC, sockets answer DNS and the
-// instance metadata service, and lead connections to AWS and to clusters through the same decisions as a simulated
-// machine's.
+// A boxNetwork is the network of machines that run containers. Packets between them, and from control planes to them, pass
+// a fabric that is compiled from what reach reads, and again whenever that changes. It answers itself for AWS, its
+// clusters and simulated machines: DNS, the instance metadata service, and TCP connections to all addresses that no
+// such machine has are led through the same decisions as a simulated machine's.
 type boxNetwork struct {
 	machines *Machines
 	guests   *guests
 	rt       *boxes.Runtime
 	log      *slog.Logger
 
-	mu   sync.Mutex
-	open map[string]*boxVPC
-}
-
-// A boxVPC is one VPC.
-type boxVPC struct {
-	n    *boxNetwork
-	id   string
-	done <-chan struct{} // closed when its sockets are gone
+	apply   sync.Mutex      // one at a time
+	done    <-chan struct{} // closed when the run of the host that has the network has ended
+	current *fabric.State
 
 	mu    sync.Mutex
-	names map[netip.Addr]string // what addresses were last resolved from
+	boxes map[string]*boxLinks // by instance ID
 }
 
-// connect opens the sockets of an instance's VPC, unless they are open.
-func (n *boxNetwork) connect(ctx context.Context, in machine.Instance) error {
+// boxLinks is what the network keeps for an instance.
+type boxLinks struct {
+	names          map[netip.Addr]string // what addresses were last resolved from
+	queries, conns int                   // being answered
+}
+
+// Bounds for one instance. What is beyond is dropped.
+const (
+	maxBoxNames   = 4096
+	maxBoxQueries = 64
+	maxBoxConns   = 2048
+)
+
+// proxyPorts are those at which AWS, clusters and load balancers answer.
+var proxyPorts = []uint16{80, 443}
+
+// connect makes the machines' network like EC2's.
+func (n *boxNetwork) connect(ctx context.Context) error {
 	done, err := n.rt.Done(ctx)
 	if err != nil {
 		return err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if v := n.open[in.VPCID]; v != nil && v.done == done {
+	n.apply.Lock()
+	defer n.apply.Unlock()
+	if n.done != done {
+		if err := n.serve(ctx, done); err != nil {
+			return err
+		}
+		n.done, n.current = done, nil
+	}
+	st, err := n.state(ctx)
+	if err != nil {
+		return err
+	}
+	if n.current != nil && reflect.DeepEqual(st, n.current) {
 		return nil
 	}
-	v := &boxVPC{n: n, id: in.VPCID, done: done, names: map[netip.Addr]string{}}
-	socket := func(a netip.Addr, port uint16) inside.Socket {
-		return inside.Socket{VPC: in.VPCID, Address: netip.AddrPortFrom(a, port)}
-	}
-	dns, err := n.rt.ListenPacket(ctx, socket(boxes.Resolver, 53))
-	if err != nil {
+	if err := n.rt.Apply(ctx, st); err != nil {
+		n.current = nil
 		return err
 	}
-	opened := []io.Closer{dns}
-	fail := func(err error) error {
-		for _, c := range opened {
-			_ = c.Close()
-		}
-		return err
-	}
-	metadata, err := n.rt.Listen(ctx, socket(metadataAddress.AddrPort().Addr().Unmap(), 80))
-	if err != nil {
-		return fail(err)
-	}
-	opened = append(opened, metadata)
-	var others []net.Listener
-	for _, port := range []uint16{443, 80} {
-		l, err := n.rt.Listen(ctx, socket(netip.IPv4Unspecified(), port))
-		if err != nil {
-			return fail(err)
-		}
-		opened, others = append(opened, l), append(others, l)
-	}
-	go v.serveDNS(dns)
-	server := &http.Server{Handler: http.HandlerFunc(v.serveMetadata), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(metadata) }()
-	for _, l := range others {
-		go v.serve(l)
-	}
-	go func() {
-		<-done
-		_ = server.Close()
-		_ = fail(nil)
-	}()
-	n.open[in.VPCID] = v
+	n.current = st
 	return nil
 }
 
-// from returns the instance with an address in the VPC, and whether the address is a pod's.
-func (v *boxVPC) from(a netip.Addr) (in machine.Instance, pod, ok bool) {
-	m := v.n.machines
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, in := range m.running {
-		if in.VPCID == v.id && m.boxes.Has(in.ID, a) {
-			return in, in.PrivateIP != a, true
+// run makes the network like EC2's whenever the store has changed, until ctx ends. It uses at most a twentieth of the time.
+func (n *boxNetwork) run(ctx context.Context, changed func() <-chan struct{}) {
+	for {
+		wake := changed()
+		began := time.Now()
+		if len(n.running()) > 0 {
+			if err := n.connect(ctx); err != nil && ctx.Err() == nil {
+				n.log.Warn("the network of machines that run containers could not be changed: it is tried again", "err", err)
+				wake = n.machines.cfg.Store.Changed()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(100*time.Millisecond, 20*time.Since(began))):
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-wake:
 		}
 	}
-	return machine.Instance{}, false, false
 }
 
-func (v *boxVPC) serveMetadata(w http.ResponseWriter, r *http.Request) {
+// running returns the instances that run containers, by ID.
+func (n *boxNetwork) running() map[string]machine.Instance {
+	m := n.machines
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[string]machine.Instance{}
+	for id, in := range m.running {
+		if _, ok := n.rt.Machine(id); ok {
+			out[id] = in
+		}
+	}
+	return out
+}
+
+// state compiles the networks of the accounts and regions that have such machines. Of the network interfaces, it has those
+// that packets can come from or go to.
+func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
+	running := n.running()
+	n.mu.Lock()
+	maps.DeleteFunc(n.boxes, func(id string, _ *boxLinks) bool { return running[id].ID == "" })
+	n.mu.Unlock()
+	scopes := map[[2]string]bool{}
+	macs := map[string]string{}
+	for _, in := range running {
+		scopes[[2]string{in.Account, in.Region}] = true
+		for _, e := range in.Interfaces {
+			macs[e.ID] = e.MAC
+		}
+	}
+	out := &fabric.State{}
+	seen := map[string]bool{}
+	for _, k := range slices.SortedFunc(maps.Keys(scopes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		s, err := n.machines.network.since(ctx, k[0], k[1], time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("the network of %s in %s: %w", k[0], k[1], err)
+		}
+		st := fabric.Compile(s)
+		st.Interfaces = slices.DeleteFunc(st.Interfaces, func(e fabric.Interface) bool {
+			r, ok := s.Get(e.ID).(*reach.Interface)
+			return !ok || r.Instance != "" && running[r.Instance].ID == "" && !e.Forwards
+		})
+		for i := range st.VPCs {
+			st.VPCs[i].Proxy = proxyPorts
+		}
+		for i := range st.Interfaces {
+			st.Interfaces[i].MAC = macs[st.Interfaces[i].ID]
+		}
+		// Accounts that are peered see each other's networks.
+		out.VPCs = appendNew(out.VPCs, st.VPCs, seen, func(v fabric.VPC) string { return v.ID })
+		out.Subnets = appendNew(out.Subnets, st.Subnets, seen, func(v fabric.Subnet) string { return v.ID })
+		out.ACLs = appendNew(out.ACLs, st.ACLs, seen, func(v fabric.ACL) string { return v.ID })
+		out.Groups = appendNew(out.Groups, st.Groups, seen, func(v fabric.Group) string { return v.ID })
+		out.Interfaces = appendNew(out.Interfaces, st.Interfaces, seen, func(v fabric.Interface) string { return v.ID })
+	}
+	return out, nil
+}
+
+func appendNew[T any](to, from []T, seen map[string]bool, id func(T) string) []T {
+	for _, v := range from {
+		if !seen[id(v)] {
+			seen[id(v)] = true
+			to = append(to, v)
+		}
+	}
+	return to
+}
+
+// serve answers in a new run of the host.
+func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
+	metadata := &handoff{conns: make(chan net.Conn), done: done}
+	server := &http.Server{
+		Handler: http.HandlerFunc(n.serveMetadata), ReadHeaderTimeout: 10 * time.Second,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, boxConnKey{}, c.(*boxConn).in)
+		},
+	}
+	for _, port := range proxyPorts {
+		if err := n.rt.Serve(ctx, port, func(c net.Conn, eni string) { n.accept(c, eni, metadata) }); err != nil {
+			return err
+		}
+	}
+	if err := n.rt.ServePackets(ctx, 53, n.serveDNS); err != nil {
+		return err
+	}
+	go func() { _ = server.Serve(metadata) }() // until the run ends
+	return nil
+}
+
+// from returns the instance with a network interface.
+func (n *boxNetwork) from(eni string) (machine.Instance, bool) {
+	for _, in := range n.running() {
+		if slices.ContainsFunc(in.Interfaces, func(e machine.Interface) bool { return e.ID == eni }) {
+			return in, true
+		}
+	}
+	return machine.Instance{}, false
+}
+
+// links calls do with what is kept for an instance.
+func (n *boxNetwork) links(id string, do func(*boxLinks)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	b := n.boxes[id]
+	if b == nil {
+		b = &boxLinks{names: map[netip.Addr]string{}}
+		n.boxes[id] = b
+	}
+	do(b)
+}
+
+// A boxConn is a connection of an instance or its pods to what is not a machine.
+type boxConn struct {
+	net.Conn
+	in    machine.Instance
+	once  sync.Once
+	close func()
+}
+
+type boxConnKey struct{}
+
+// Close implements net.Conn.
+func (c *boxConn) Close() error {
+	c.once.Do(c.close)
+	return c.Conn.Close()
+}
+
+// CloseWrite ends what the instance reads.
+func (c *boxConn) CloseWrite() error {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		return tcp.CloseWrite()
+	}
+	return c.Close()
+}
+
+// A handoff is a listener for connections that were accepted elsewhere.
+type handoff struct {
+	conns chan net.Conn
+	done  <-chan struct{}
+}
+
+// Accept implements net.Listener.
+func (h *handoff) Accept() (net.Conn, error) {
+	select {
+	case c := <-h.conns:
+		return c, nil
+	case <-h.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (h *handoff) Close() error { return nil }
+
+// Addr implements net.Listener.
+func (h *handoff) Addr() net.Addr { return metadataAddress }
+
+// accept leads a connection to where the client believes to be connected.
+func (n *boxNetwork) accept(raw net.Conn, eni string, metadata *handoff) {
+	in, ok := n.from(eni)
+	if ok {
+		n.links(in.ID, func(b *boxLinks) {
+			if ok = b.conns < maxBoxConns; ok {
+				b.conns++
+			}
+		})
+	}
+	if !ok {
+		_ = raw.Close()
+		return
+	}
+	c := &boxConn{Conn: raw, in: in, close: func() { n.links(in.ID, func(b *boxLinks) { b.conns = max(0, b.conns-1) }) }}
+	go func() {
+		if to, err := netip.ParseAddrPort(c.LocalAddr().String()); err == nil && to == metadataAddress.AddrPort() {
+			select {
+			case metadata.conns <- c:
+			case <-metadata.done:
+				_ = c.Close()
+			}
+			return
+		}
+		n.lead(c)
+	}()
+}
+
+func (n *boxNetwork) serveMetadata(w http.ResponseWriter, r *http.Request) {
+	in, ok := r.Context().Value(boxConnKey{}).(machine.Instance)
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	in, pod, ok := v.from(from.Addr())
 	if err != nil || !ok {
 		panic(http.ErrAbortHandler)
 	}
 	hops := 1
-	if pod {
+	if from.Addr() != in.PrivateIP { // a pod's
 		hops = 2
 	}
 	proxy := httputil.ReverseProxy{
@@ -136,43 +322,30 @@ func (v *boxVPC) serveMetadata(w http.ResponseWriter, r *http.Request) {
 				p.Out.Header["X-Forwarded-For"] = xff // the metadata service refuses tokens to proxies
 			}
 		},
-		Transport:    v.n.machines.Metadata(in.ID, hops),
+		Transport:    n.machines.Metadata(in.ID, hops),
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }, // as if no answer came
 	}
 	proxy.ServeHTTP(w, r)
 }
 
-// serve leads connections to where the client believes to be connected.
-func (v *boxVPC) serve(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go v.lead(c)
-	}
-}
-
-func (v *boxVPC) lead(c net.Conn) {
+func (n *boxNetwork) lead(c *boxConn) {
 	defer c.Close()
-	to, err1 := netip.ParseAddrPort(c.LocalAddr().String())
-	from, err2 := netip.ParseAddrPort(c.RemoteAddr().String())
-	in, _, ok := v.from(from.Addr())
-	if err1 != nil || err2 != nil || !ok {
+	to, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err != nil {
 		return
 	}
-	v.mu.Lock()
-	name, ok := v.names[to.Addr()]
-	v.mu.Unlock()
-	if !ok {
-		name = to.Addr().String()
-	}
+	name := to.Addr().String()
+	n.links(c.in.ID, func(b *boxLinks) {
+		if known, ok := b.names[to.Addr()]; ok {
+			name = known
+		}
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	backend, err := v.n.guests.dial(ctx, in, name, int(to.Port()))
+	backend, err := n.guests.dial(ctx, c.in, name, int(to.Port()))
 	if err != nil {
-		v.n.log.Debug("a connection of a machine was refused", "instance", in.ID, "to", name, "port", to.Port(), "err", err)
-		if tcp, ok := c.(*net.TCPConn); ok {
+		n.log.Debug("a connection of a machine was refused", "instance", c.in.ID, "to", name, "port", to.Port(), "err", err)
+		if tcp, ok := c.Conn.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0)
 		}
 		return
@@ -198,38 +371,37 @@ func join(a, b net.Conn) {
 }
 
 // serveDNS answers like the VPC's DNS server.
-func (v *boxVPC) serveDNS(c net.PacketConn) {
-	b := make([]byte, 4096)
-	for {
-		n, from, err := c.ReadFrom(b)
-		if err != nil {
-			return
-		}
-		query := append([]byte(nil), b[:n]...)
-		go func() {
-			if out, ok := v.answerDNS(from, query); ok {
-				_, _ = c.WriteTo(out, from) // the client asks again
+func (n *boxNetwork) serveDNS(d inside.Datagram, answer func([]byte)) {
+	in, ok := n.from(d.Interface)
+	if ok {
+		n.links(in.ID, func(b *boxLinks) {
+			if ok = b.queries < maxBoxQueries; ok {
+				b.queries++
 			}
-		}()
+		})
 	}
+	if !ok {
+		return
+	}
+	go func() {
+		defer n.links(in.ID, func(b *boxLinks) { b.queries = max(0, b.queries-1) })
+		if out, ok := n.answerDNS(in, d.Data); ok {
+			answer(out)
+		}
+	}()
 }
 
-func (v *boxVPC) answerDNS(from net.Addr, query []byte) ([]byte, bool) {
-	source, err := netip.ParseAddrPort(from.String())
-	if err != nil {
-		return nil, false
-	}
-	in, _, ok := v.from(source.Addr())
+func (n *boxNetwork) answerDNS(in machine.Instance, query []byte) ([]byte, bool) {
 	var m dnsmessage.Message
-	if !ok || m.Unpack(query) != nil || len(m.Questions) != 1 {
+	if m.Unpack(query) != nil || len(m.Questions) != 1 {
 		return nil, false
 	}
 	q := m.Questions[0]
 	out := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionDesired: m.RecursionDesired, RecursionAvailable: true}, Questions: m.Questions}
-	name := q.Name.String()
+	name := strings.TrimSuffix(q.Name.String(), ".")
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	addresses, err := v.n.guests.resolve(ctx, in, name[:max(0, len(name)-1)])
+	addresses, err := n.guests.resolve(ctx, in, name)
 	if de, ok := errors.AsType[*net.DNSError](err); ok && !de.IsNotFound {
 		return nil, false // the server is silent
 	}
@@ -240,9 +412,12 @@ func (v *boxVPC) answerDNS(from net.Addr, query []byte) ([]byte, bool) {
 		h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 5}
 		if a.Is4() && q.Type == dnsmessage.TypeA {
 			out.Answers = append(out.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AResource{A: a.As4()}})
-			v.mu.Lock()
-			v.names[a] = name[:len(name)-1]
-			v.mu.Unlock()
+			n.links(in.ID, func(b *boxLinks) {
+				if len(b.names) >= maxBoxNames {
+					clear(b.names) // clients resolve names again
+				}
+				b.names[a] = name
+			})
 		}
 	}
 	b, err := out.Pack()
@@ -298,10 +473,6 @@ func (m *Machines) DialCluster(ctx context.Context, planeID, address string) (ne
 	if err != nil {
 		return nil, err
 	}
-	from, err := netip.ParseAddr(aws.ToString(source.PrivateIpAddress))
-	if err != nil {
-		return nil, err
-	}
 	flow := reach.Flow{From: reach.At(aws.ToString(source.NetworkInterfaceId)), To: reach.Addr(to), Protocol: reach.TCP, Port: uint16(port)}
 	s, err := m.network.since(ctx, in.Account, in.Region, time.Now())
 	if err != nil {
@@ -310,7 +481,10 @@ func (m *Machines) DialCluster(ctx context.Context, planeID, address string) (ne
 	if v := s.Check(flow); !v.Reachable {
 		return nil, m.network.timeOut(ctx, refusal(v, in, host, int(port)))
 	}
-	return m.boxes.Dial(ctx, inside.Socket{VPC: in.VPCID, Address: netip.AddrPortFrom(to, uint16(port)), Source: from})
+	if err := m.boxNetwork.connect(ctx); err != nil {
+		return nil, err
+	}
+	return m.boxes.Dial(ctx, inside.Socket{Interface: aws.ToString(source.NetworkInterfaceId), Address: netip.AddrPortFrom(to, uint16(port))})
 }
 
 // planeInterface returns a network interface of a cluster's control plane in a VPC.

@@ -179,15 +179,16 @@ type Authorizer interface {
 
 // Machines are the running machines.
 type Machines struct {
-	cfg      Config
-	runtime  machine.Runtime
-	kubelets *simulated.Runtime // those of simulated machines
-	boxes    *nodeboxes.Runtime // machines that run containers, with their kubelets
-	metadata *imds.Service
-	network  *guestNetwork
-	scripts  *sandbox.Pool
-	fargates *fargates
-	secret   []byte // the installation's secret; the machines' host keys are derived from it
+	cfg        Config
+	runtime    machine.Runtime
+	kubelets   *simulated.Runtime // those of simulated machines
+	boxes      *nodeboxes.Runtime // machines that run containers, with their kubelets
+	boxNetwork *boxNetwork
+	metadata   *imds.Service
+	network    *guestNetwork
+	scripts    *sandbox.Pool
+	fargates   *fargates
+	secret     []byte // the installation's secret; the machines' host keys are derived from it
 
 	mu      sync.Mutex
 	running map[string]machine.Instance // by instance ID
@@ -222,11 +223,11 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	m.kubelets = simulated.New(config, simulated.Options{
 		Metadata: m.metadataOf, RunScript: m.scripts.Run, HTTP: g.http, Dial: g.dial, DescribeCluster: g.describeCluster, Disks: cfg.Disks, HostKeys: m.secret, Kubectl: kubectl.New(kubectl.Config{}).Run,
 		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
-	boxNetwork := &boxNetwork{machines: m, guests: g, log: cfg.Log, open: map[string]*boxVPC{}}
+	m.boxNetwork = &boxNetwork{machines: m, guests: g, log: cfg.Log, boxes: map[string]*boxLinks{}}
 	m.boxes = nodeboxes.New(config, nodeboxes.Options{
-		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connected: boxNetwork.connect,
+		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect,
 	})
-	boxNetwork.rt = m.boxes.Runtime
+	m.boxNetwork.rt = m.boxes.Runtime
 	m.runtime = machine.NewManager(m.chooseRuntime, m.kubelets, m.boxes)
 	m.fargates = newFargates(m)
 	return m, nil
@@ -255,8 +256,14 @@ func (m *Machines) whyUnauthorized(ctx context.Context, in machine.Instance, hos
 // RunFargate runs Fargate's scheduler for the clusters that have profiles, until ctx ends.
 func (m *Machines) RunFargate(ctx context.Context) error { return m.fargates.run(ctx) }
 
-// RunNetwork cuts the connections that a changed network no longer allows, until ctx ends.
+// RunNetwork changes the network of machines that run containers as EC2's changes, and cuts the connections of other
+// machines that it no longer allows, until ctx ends.
 func (m *Machines) RunNetwork(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	wg.Go(func() { m.boxNetwork.run(ctx, m.cfg.Store.Changed) })
 	return m.network.run(ctx, m.cfg.Store.Changed)
 }
 

@@ -25,7 +25,11 @@ import (
 const MTU = 9001
 
 // tableBase is added to numbers to get the kernel's routing tables.
-const tableBase = 100000
+const (
+	tableBase    = 100000
+	nowhereTable = tableBase
+	hereTable    = tableBase - 1
+)
 
 // The fabric's end of links to its own namespaces.
 var (
@@ -43,13 +47,18 @@ type Fabric struct {
 	numbers  map[string]uint32
 	free     uint32 // numbers above it were never used
 	returned []uint32
+	inForce  map[string]bool  // what the kernel's rules have numbers of
 	links    map[string]*link // by interface ID, endpoint ID, or outside
 	outside  *namespace
 	nat      *namespace
+	managed  *namespace // of interfaces that AWS manages
 	routes   map[string]netlink.Route
 	rules    map[string]*netlink.Rule
 	neighs   map[string]netlink.Neigh
 	closed   bool
+
+	fixedRoutes []netlink.Route
+	fixedRules  []*netlink.Rule
 }
 
 // A link is a pair of devices between the fabric and another namespace.
@@ -59,7 +68,8 @@ type link struct {
 	mac        net.HardwareAddr // of the device there
 	own        net.HardwareAddr // of the device here
 	there      *namespace
-	borrowed   bool // the namespace is the caller's
+	borrowed   bool // it belongs to an interface of the state
+	managed    bool // the namespace is the fabric's
 	secondary  bool
 	configured string // the primary addresses that the device there has
 }
@@ -113,10 +123,62 @@ func (f *Fabric) open() error {
 	}); err != nil {
 		return err
 	}
+	if f.managed, err = newNamespace(); err != nil {
+		return err
+	}
+	if err := f.managed.do(func() error {
+		// Interfaces of different VPCs may have the same address.
+		return sysctl(map[string]string{"ipv4/conf/all/rp_filter": "0", "ipv4/conf/default/rp_filter": "0", "ipv4/conf/all/accept_local": "1", "ipv6/conf/default/accept_dad": "0"})
+	}); err != nil {
+		return err
+	}
+	if err := up(f.managed.nl, "lo"); err != nil {
+		return err
+	}
 	if err := up(f.nat.nl, "lo"); err != nil { // without a local table, the kernel accepts no gateways
 		return err
 	}
+	if err := f.openFixed(); err != nil {
+		return err
+	}
 	return f.openOutside()
+}
+
+// openFixed makes what does not depend on the network. Packets to services are for this host, and only what it sends
+// back is routed by their VPC's table. Packets that the rules let pass but that have no route yet, or no longer, are
+// dropped: the main table would lead them outside.
+func (f *Fabric) openFixed() error {
+	lo, err := f.nl.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	for _, all := range []string{"0.0.0.0/0", "::/0"} {
+		dst := ipNet(netip.MustParsePrefix(all))
+		for _, r := range []netlink.Route{
+			{Table: hereTable, Dst: dst, LinkIndex: lo.Attrs().Index, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST},
+			{Table: nowhereTable, Dst: dst, Type: unix.RTN_BLACKHOLE},
+		} {
+			if err := f.nl.RouteReplace(&r); err != nil {
+				return fmt.Errorf("add the route in table %d: %w", r.Table, err)
+			}
+			f.fixedRoutes = append(f.fixedRoutes, r)
+		}
+		for _, x := range []struct {
+			mark            uint32
+			table, priority int
+		}{{service, hereTable, 95}, {delivered, nowhereTable, 200}} {
+			r := netlink.NewRule()
+			r.Mark, r.Mask, r.Table, r.Priority, r.Family = x.mark, &x.mark, x.table, x.priority, netlink.FAMILY_V4
+			if dst.IP.To4() == nil {
+				r.Family = netlink.FAMILY_V6
+			}
+			if err := f.nl.RuleAdd(r); err != nil {
+				return fmt.Errorf("add routing rule: %w", err)
+			}
+			f.fixedRules = append(f.fixedRules, r)
+		}
+	}
+	return nil
 }
 
 // openOutside makes the namespace that accepts packets to all internet addresses.
@@ -282,10 +344,13 @@ func (f *Fabric) Apply(st *State) error {
 	if f.closed {
 		return net.ErrClosed
 	}
-	return f.apply(st)
+	broken, err := f.apply(st)
+	return errors.Join(append(slices.Collect(maps.Values(broken)), err)...)
 }
 
-func (f *Fabric) apply(st *State) error {
+// apply returns the interfaces that their machines do not let it configure: a machine may do what it likes with its
+// devices, which must not matter to others.
+func (f *Fabric) apply(st *State) (broken map[string]error, err error) {
 	ids := map[string]bool{outsideID: true}
 	for _, v := range st.VPCs {
 		ids[v.ID] = true
@@ -311,27 +376,31 @@ func (f *Fabric) apply(st *State) error {
 	for _, e := range st.Interfaces {
 		ids[e.ID], known[e.ID] = true, true
 	}
-	if len(ids) > maxNumber {
-		return fmt.Errorf("the network has %d parts; the fabric can carry %d", len(ids), maxNumber)
+	if len(ids) > maxParts {
+		return nil, fmt.Errorf("the network has %d parts; the fabric can carry %d", len(ids), maxParts)
 	}
-	// Numbers that nothing has any more are used again after the rules are in force.
-	defer func() {
-		for id, n := range f.numbers {
-			if !ids[id] && f.links[id] == nil {
-				delete(f.numbers, id)
-				f.returned = append(f.returned, n)
-			}
-		}
-	}()
+	if err := f.lost(); err != nil {
+		return nil, err
+	}
 	for id := range f.links {
 		if id != outsideID && !known[id] && !endpoints[id] {
 			f.disconnect(id)
 		}
 	}
+	// What the kernel's rules have numbers of keeps them until they have changed, even if that fails.
+	release := func() {
+		for id, n := range f.numbers {
+			if !ids[id] && !f.inForce[id] {
+				delete(f.numbers, id)
+				f.returned = append(f.returned, n)
+			}
+		}
+	}
+	release()
 	for _, e := range st.Interfaces {
 		if e.NAT && f.links[e.ID] == nil {
 			if err := f.wire(e.ID, f.nat, fmt.Sprint("n", f.number(e.ID))); err != nil {
-				return err
+				return broken, err
 			}
 		}
 	}
@@ -341,42 +410,71 @@ func (f *Fabric) apply(st *State) error {
 		}
 		device := fmt.Sprint("e", f.number(id))
 		if err := errors.Join(f.wire(id, f.outside, device), f.outside.accept(device)); err != nil {
-			return err
+			return broken, err
 		}
 	}
 	f.state = st
 	for _, e := range st.Interfaces {
 		if l := f.links[e.ID]; l != nil && l.borrowed {
 			if err := f.configure(&e, l); err != nil {
-				return fmt.Errorf("configure %s: %w", e.ID, err)
+				if broken == nil {
+					broken = map[string]error{}
+				}
+				broken[e.ID] = fmt.Errorf("configure %s: %w", e.ID, err)
 			}
 		}
 	}
-	if err := f.applyRoutes(); err != nil {
-		return err
+	// Routes that change are gone before the rules change, and come back afterwards: at no time do old rules lead to new
+	// routes, or new rules to old routes.
+	addRoutes, err := f.applyRoutes()
+	if err != nil {
+		return broken, err
 	}
 	if err := f.applyNAT(); err != nil {
-		return err
+		return broken, err
 	}
 	if err := f.applyEndpoints(endpoints); err != nil {
-		return err
+		return broken, err
 	}
 	next := map[*family]*ruleset{}
 	ports := map[string]port{}
 	for id, l := range f.links {
-		ports[id] = port{uint32(l.index)}
+		ports[id] = port{uint32(l.index), l.borrowed && !l.managed}
 	}
 	for _, fam := range families {
 		next[fam] = compile(st, fam, f.number, ports)
 	}
-	return f.nft.apply(next)
+	if err := f.nft.apply(next); err != nil {
+		return broken, err
+	}
+	f.inForce = ids
+	release()
+	return broken, addRoutes()
+}
+
+// lost disconnects interfaces whose machines have deleted their devices.
+func (f *Fabric) lost() error {
+	all, err := f.nl.LinkList()
+	if err != nil {
+		return fmt.Errorf("list devices: %w", err)
+	}
+	there := map[int]bool{}
+	for _, dev := range all {
+		there[dev.Attrs().Index] = true
+	}
+	for id, l := range f.links {
+		if l.borrowed && !there[l.index] {
+			f.disconnect(id)
+		}
+	}
+	return nil
 }
 
 // applyRoutes makes the routing tables: one for each VPC, one for each interface that forwards, one for the outside
-// and each endpoint.
-func (f *Fabric) applyRoutes() error {
+// and each endpoint. It deletes what changes or goes; the function it returns adds the rest.
+func (f *Fabric) applyRoutes() (add func() error, err error) {
 	routes, rules, neighs := map[string]netlink.Route{}, map[string]*netlink.Rule{}, map[string]netlink.Neigh{}
-	add := func(r netlink.Route) {
+	want := func(r netlink.Route) {
 		routes[fmt.Sprint(r.Table, r.Dst, r.LinkIndex, r.Gw, r.Type)] = r
 	}
 	use := func(n uint32) {
@@ -386,6 +484,10 @@ func (f *Fabric) applyRoutes() error {
 			mask := uint32(tableMask)
 			r.Mask = &mask
 			rules[fmt.Sprint(fam, n)] = r
+			back := *r
+			both := uint32(tableMask | service)
+			back.Mark, back.Mask, back.IifName, back.Priority = service|n<<tableShift, &both, "lo", 90
+			rules[fmt.Sprint(fam, n, "back")] = &back
 		}
 	}
 	through := func(id string, hops ...netip.Addr) {
@@ -396,19 +498,11 @@ func (f *Fabric) applyRoutes() error {
 			if a.Is6() {
 				all = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 			}
-			add(netlink.Route{Table: tableBase + int(n), Dst: ipNet(all), LinkIndex: f.links[id].index, Gw: a.AsSlice(), Flags: int(netlink.FLAG_ONLINK)})
+			want(netlink.Route{Table: tableBase + int(n), Dst: ipNet(all), LinkIndex: f.links[id].index, Gw: a.AsSlice(), Flags: int(netlink.FLAG_ONLINK)})
 		}
-	}
-	lo, err := f.nl.LinkByName("lo")
-	if err != nil {
-		return err
 	}
 	for _, v := range f.state.VPCs {
-		n := f.number(v.ID)
-		use(n)
-		for _, a := range v.Services {
-			add(netlink.Route{Table: tableBase + int(n), Dst: ipNet(netip.PrefixFrom(a, a.BitLen())), LinkIndex: lo.Attrs().Index, Type: unix.RTN_LOCAL, Scope: unix.RT_SCOPE_HOST})
-		}
+		use(f.number(v.ID))
 	}
 	for _, e := range f.state.Interfaces {
 		l := f.links[e.ID]
@@ -429,9 +523,9 @@ func (f *Fabric) applyRoutes() error {
 			hops = append(hops, own)
 			neighs[fmt.Sprint(l.index, own)] = *neighbour(l.index, own, l.mac)
 			// The primary address is on the link, everything else behind it.
-			add(netlink.Route{Table: table, Dst: ipNet(netip.PrefixFrom(own, own.BitLen())), LinkIndex: l.index, Scope: unix.RT_SCOPE_LINK})
+			want(netlink.Route{Table: table, Dst: ipNet(netip.PrefixFrom(own, own.BitLen())), LinkIndex: l.index, Scope: unix.RT_SCOPE_LINK})
 			behind := func(p netip.Prefix) {
-				add(netlink.Route{Table: table, Dst: ipNet(p), LinkIndex: l.index, Gw: own.AsSlice(), Flags: int(netlink.FLAG_ONLINK)})
+				want(netlink.Route{Table: table, Dst: ipNet(p), LinkIndex: l.index, Gw: own.AsSlice(), Flags: int(netlink.FLAG_ONLINK)})
 			}
 			for _, a := range e.Addresses {
 				if a.Private.Is6() == v6 && a.Private != own {
@@ -453,14 +547,6 @@ func (f *Fabric) applyRoutes() error {
 			through(id, peer4, peer6)
 		}
 	}
-	for key, n := range neighs {
-		if _, ok := f.neighs[key]; !ok {
-			if err := f.nl.NeighSet(&n); err != nil {
-				return fmt.Errorf("set neighbour %s: %w", n.IP, err)
-			}
-			f.neighs[key] = n
-		}
-	}
 	for key, n := range f.neighs {
 		if _, ok := neighs[key]; !ok {
 			_ = f.nl.NeighDel(&n) // it may be gone with its device
@@ -470,36 +556,46 @@ func (f *Fabric) applyRoutes() error {
 	for key, r := range f.routes {
 		if _, ok := routes[key]; !ok {
 			if err := f.nl.RouteDel(&r); err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("delete route to %s: %w", r.Dst, err)
+				return nil, fmt.Errorf("delete route to %s: %w", r.Dst, err)
 			}
 			delete(f.routes, key)
-		}
-	}
-	for key, r := range routes {
-		if _, ok := f.routes[key]; !ok {
-			if err := f.nl.RouteReplace(&r); err != nil {
-				return fmt.Errorf("add route to %s: %w", r.Dst, err)
-			}
-			f.routes[key] = r
-		}
-	}
-	for key, r := range rules {
-		if f.rules[key] == nil {
-			if err := f.nl.RuleAdd(r); err != nil && !errors.Is(err, unix.EEXIST) {
-				return fmt.Errorf("add routing rule: %w", err)
-			}
-			f.rules[key] = r
 		}
 	}
 	for key, r := range f.rules {
 		if rules[key] == nil {
 			if err := f.nl.RuleDel(r); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("delete routing rule: %w", err)
+				return nil, fmt.Errorf("delete routing rule: %w", err)
 			}
 			delete(f.rules, key)
 		}
 	}
-	return nil
+	return func() error {
+		for key, n := range neighs {
+			if _, ok := f.neighs[key]; !ok {
+				if err := f.nl.NeighSet(&n); err != nil {
+					return fmt.Errorf("set neighbour %s: %w", n.IP, err)
+				}
+				f.neighs[key] = n
+			}
+		}
+		for key, r := range routes {
+			if _, ok := f.routes[key]; !ok {
+				if err := f.nl.RouteReplace(&r); err != nil {
+					return fmt.Errorf("add route to %s: %w", r.Dst, err)
+				}
+				f.routes[key] = r
+			}
+		}
+		for key, r := range rules {
+			if f.rules[key] == nil {
+				if err := f.nl.RuleAdd(r); err != nil && !errors.Is(err, unix.EEXIST) {
+					return fmt.Errorf("add routing rule: %w", err)
+				}
+				f.rules[key] = r
+			}
+		}
+		return nil
+	}, nil
 }
 
 // An Attachment says where an interface appears.
@@ -513,13 +609,31 @@ type Attachment struct {
 
 // Attach connects an interface of the state to a machine's network namespace. The device there has the interface's
 // primary addresses and a route to everything. The machine does the rest: secondary addresses and delegated prefixes
-// arrive there with the device's own hardware address.
+// arrive there with the device's own hardware address. If it fails, nothing is attached, and it may be tried again.
 func (f *Fabric) Attach(id string, at Attachment) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return net.ErrClosed
 	}
+	return f.attachTo(id, at, false)
+}
+
+// AttachManaged connects an interface that AWS manages, so that Dial connects from it. Those that are attached stay so.
+// A proxy answers connections to it.
+func (f *Fabric) AttachManaged(id string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return net.ErrClosed
+	}
+	if l := f.links[id]; l != nil && l.managed {
+		return nil
+	}
+	return f.attachTo(id, Attachment{Netns: f.managed.fd, Device: fmt.Sprintf("m%x", []byte(macOf(id))), Secondary: true}, true)
+}
+
+func (f *Fabric) attachTo(id string, at Attachment, managed bool) error {
 	i := slices.IndexFunc(f.state.Interfaces, func(e Interface) bool { return e.ID == id })
 	switch {
 	case i < 0:
@@ -536,18 +650,24 @@ func (f *Fabric) Attach(id string, at Attachment) error {
 	if err != nil {
 		return fmt.Errorf("attach %s: %w", id, err)
 	}
-	if err := f.attach(&e, ns, at); err != nil {
-		if f.links[id] != nil {
+	if err := f.attach(&e, ns, at, managed); err != nil {
+		if l := f.links[id]; l != nil {
+			l.borrowed = true
 			f.disconnect(id)
 		} else {
 			ns.close()
 		}
 		return fmt.Errorf("attach %s: %w", id, err)
 	}
-	return f.apply(f.state)
+	broken, err := f.apply(f.state)
+	if err = errors.Join(broken[id], err); err != nil {
+		f.disconnect(id)
+		return fmt.Errorf("attach %s: %w", id, err)
+	}
+	return nil
 }
 
-func (f *Fabric) attach(e *Interface, ns *namespace, at Attachment) error {
+func (f *Fabric) attach(e *Interface, ns *namespace, at Attachment, managed bool) error {
 	mac := macOf(e.ID)
 	if e.MAC != "" {
 		var err error
@@ -559,7 +679,7 @@ func (f *Fabric) attach(e *Interface, ns *namespace, at Attachment) error {
 	if err != nil {
 		return err
 	}
-	l.borrowed, l.secondary = true, at.Secondary
+	l.borrowed, l.managed, l.secondary = true, managed, at.Secondary
 	return f.configure(e, l)
 }
 
@@ -646,7 +766,8 @@ func (f *Fabric) Detach(id string) error {
 		return nil
 	}
 	f.disconnect(id)
-	return f.apply(f.state)
+	_, err := f.apply(f.state)
+	return err
 }
 
 // Close removes the devices, rules, routes and namespaces that the fabric made.
@@ -664,7 +785,10 @@ func (f *Fabric) Close() error {
 	for _, r := range f.routes {
 		_ = f.nl.RouteDel(&r) // most went with their devices
 	}
-	for _, r := range f.rules {
+	for _, r := range f.fixedRoutes {
+		errs = append(errs, f.nl.RouteDel(&r))
+	}
+	for _, r := range slices.AppendSeq(f.fixedRules, maps.Values(f.rules)) {
 		errs = append(errs, f.nl.RuleDel(r))
 	}
 	if f.nft != nil {
@@ -675,7 +799,7 @@ func (f *Fabric) Close() error {
 		}
 		errs = append(errs, f.nft.flush(), f.nft.conn.CloseLasting())
 	}
-	for _, ns := range []*namespace{f.outside, f.nat} {
+	for _, ns := range []*namespace{f.outside, f.nat, f.managed} {
 		if ns != nil {
 			ns.close()
 		}

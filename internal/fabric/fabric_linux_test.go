@@ -2,10 +2,12 @@ package fabric
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -257,6 +259,126 @@ func TestServices(t *testing.T) {
 			t.Errorf("%s gets %q (%v), want %q", id, got, err, want)
 		}
 		c.Close()
+	}
+}
+
+// At the ports of a proxy, the fabric answers for every address that no machine has. Machines answer for themselves, and
+// interfaces that AWS manages only connect.
+func TestProxy(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	l := newLab(t)
+	st := twins()
+	st.VPCs[0].Proxy = []uint16{443}
+	managed := st.Interfaces[0]
+	managed.ID, managed.Addresses, managed.Prefixes = "eni-managed", []Address{{Private: netip.MustParseAddr("10.0.0.12")}}, nil
+	l.machines(st)
+	st.Interfaces = append(st.Interfaces, managed)
+	if err := l.Apply(st); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.AttachManaged(managed.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	proxy, err := l.ListenService(t.Context(), 443)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	go func() {
+		for {
+			c, err := proxy.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(c, c.(*ServiceConn).Interface, " ", c.LocalAddr())
+			c.Close()
+		}
+	}()
+	for _, to := range []string{"54.0.0.1:443", "10.0.0.12:443", "169.254.170.23:443"} {
+		l.expect("eni-a1", to, "eni-a1 "+to)
+	}
+	l.expect("eni-a1", "10.0.0.11:443", "eni-b1")
+	l.expect("eni-managed", "10.0.0.11:443", "eni-b1")
+	for _, to := range []string{"54.0.0.1:444", "10.0.0.99:444"} {
+		if got, err := l.get("eni-a1", to); err == nil {
+			t.Errorf("%s answers %q", to, got)
+		}
+	}
+	if got, err := l.get("eni-a2", "54.0.0.1:443"); err == nil {
+		t.Errorf("a VPC without a proxy gets %q", got)
+	}
+}
+
+// What a machine does to its own devices does not matter to others, and it may be attached again.
+func TestAMachineThatBreaksItsDevices(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	l := newLab(t)
+	st := twins()
+	l.machines(st)
+	dev, err := l.hosts["eni-b1"].nl.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.hosts["eni-b1"].nl.LinkDel(dev); err != nil {
+		t.Fatal(err)
+	}
+	renamed, err := l.hosts["eni-b2"].nl.LinkByName("eth0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.hosts["eni-b2"].nl.LinkSetDown(renamed), l.hosts["eni-b2"].nl.LinkSetName(renamed, "gone")); err != nil {
+		t.Fatal(err)
+	}
+	next := twins()
+	for i := range next.Interfaces {
+		if e := &next.Interfaces[i]; e.ID == "eni-b2" || e.ID == "eni-a2" {
+			e.Addresses = append([]Address{{Private: netip.AddrFrom4([4]byte{10, 0, 0, byte(100 + i)})}}, e.Addresses...)
+		}
+	}
+	if err := l.Apply(next); err == nil || !strings.Contains(err.Error(), "eni-b2") || strings.Contains(err.Error(), "eni-b1") {
+		t.Errorf("applying a state says %v", err)
+	}
+	if err := l.Attach("eni-b1", Attachment{Netns: l.hosts["eni-b1"].fd, Device: "eth0"}); err != nil {
+		t.Fatal(err)
+	}
+	l.expect("eni-a1", "10.0.0.11:443", "eni-b1")
+}
+
+// The numbers of a mark are never higher than a mark can hold, and nothing gets another's number while the kernel's rules
+// have it.
+func TestNumbersAreBounded(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	l := newLab(t)
+	many := func(prefix string, n int) *State {
+		st := twins()
+		for i := range n {
+			st.Groups = append(st.Groups, Group{ID: fmt.Sprint(prefix, i)})
+		}
+		return st
+	}
+	for i, n := range []int{maxParts, 1000, 2000, 1000} {
+		err := l.Apply(many(fmt.Sprint("sg-", i, "-"), n))
+		if (err != nil) != (n == maxParts) {
+			t.Fatalf("%d groups: %v", n, err)
+		}
+		seen := map[uint32]string{}
+		for id, number := range l.numbers {
+			if other := seen[number]; other != "" || number == 0 || number > maxNumber {
+				t.Fatalf("%s has the number %d, as %s", id, number, other)
+			}
+			seen[number] = id
+		}
+	}
+	if l.free > 4000 {
+		t.Errorf("%d numbers were used for at most 3000 groups at a time", l.free)
 	}
 }
 

@@ -33,8 +33,10 @@ const (
 	flagOK   = 0x00004000 // a security group allows it
 	flagAny  = 0x00008000 // by a rule for all addresses
 	flagLost = 0x00400000 // rules cannot refer to the source's groups
-	// maxNumber is the highest number of an interface or VPC.
+	// maxNumber is the highest number of an interface or VPC. A higher one would overwrite the flags.
 	maxNumber = 0x3fff
+	// maxParts is how many things with numbers a state may have. While it is applied, those of the last one keep theirs.
+	maxParts = maxNumber / 2
 )
 
 func dstBits(n uint32) uint32 { return (n&0xff)<<24 | (n>>8)<<16 }

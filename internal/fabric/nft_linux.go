@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,7 +51,7 @@ func (w *writer) flush() error {
 }
 
 // apply makes the kernel's tables like the rulesets. New chains and sets are prepared first, where no packet passes
-// yet. All other changes are made in one transaction, of all families.
+// yet. All other changes are made in one transaction, of all families. Then, what nothing refers to any more is removed.
 func (w *writer) apply(next map[*family]*ruleset) error {
 	for _, f := range families {
 		if err := w.prepare(f, next[f]); err != nil {
@@ -70,6 +71,16 @@ func (w *writer) apply(next map[*family]*ruleset) error {
 	if err := w.flush(); err != nil {
 		clear(w.current) // the next call begins with an empty table
 		return fmt.Errorf("change rules: %w", err)
+	}
+	for _, f := range families {
+		if err := w.remove(f, next[f]); err != nil {
+			clear(w.current)
+			return fmt.Errorf("remove chains: %w", err)
+		}
+	}
+	if err := w.flush(); err != nil {
+		clear(w.current)
+		return fmt.Errorf("remove chains: %w", err)
 	}
 	maps.Copy(w.current, next)
 	return nil
@@ -194,34 +205,46 @@ func (w *writer) change(f *family, next *ruleset) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.chains)) {
 		was, now := old.chains[name], next.chains[name]
-		if now != nil {
-			same, err := sameRules(f, was, now)
-			if err != nil {
-				return err
-			}
-			if same {
-				continue
-			}
+		if now == nil {
+			continue
+		}
+		same, err := sameRules(f, was, now)
+		if err != nil {
+			return err
+		}
+		if same {
+			continue
 		}
 		w.conn.FlushChain(&nftables.Chain{Name: name, Table: f.table})
-		if now != nil {
-			if err := w.rules(f, name, now, false); err != nil {
-				return err
-			}
+		if err := w.rules(f, name, now, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove removes the chains and sets of one family that no rule in use refers to any more. They refer to each other.
+func (w *writer) remove(f *family, next *ruleset) error {
+	old := w.current[f]
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(old.chains)) {
+		if next.chains[name] == nil {
+			w.conn.FlushChain(&nftables.Chain{Name: name, Table: f.table})
+			errs = append(errs, w.more(1))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.sets)) {
 		if next.sets[name] == nil {
 			s := old.sets[name].Set
 			s.Table = f.table
-			if s.IsMap { // it refers to chains that are deleted before it
-				w.conn.FlushSet(&s)
-			}
+			w.conn.FlushSet(&s)
+			errs = append(errs, w.more(1))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.chains)) {
 		if next.chains[name] == nil {
 			w.conn.DelChain(&nftables.Chain{Name: name, Table: f.table})
+			errs = append(errs, w.more(1))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.sets)) {
@@ -229,9 +252,10 @@ func (w *writer) change(f *family, next *ruleset) error {
 			s := old.sets[name].Set
 			s.Table = f.table
 			w.conn.DelSet(&s)
+			errs = append(errs, w.more(1))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func sameRules(f *family, a, b *chain) (bool, error) {

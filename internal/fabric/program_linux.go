@@ -39,7 +39,8 @@ func dropAs(r Reason) *expr.Verdict { return goTo(fmt.Sprintf("drop%d", slices.I
 
 // A port is an attached device.
 type port struct {
-	index uint32 // of the device
+	index   uint32 // of the device
+	machine bool   // belongs to a machine
 }
 
 // A program is what the rules are made from.
@@ -182,6 +183,7 @@ func (p *program) fixed() {
 	p.rs.set("own", ranges)      // interface and its addresses
 	p.rs.set("own-vpc", ranges)  // VPC and addresses of its interfaces
 	p.rs.set("services", ranges) // VPC and address
+	p.rs.set("machines", ranges) // VPC and addresses of machines in it and in VPCs that it is peered with, or 0 and public ones
 	p.rs.set("near", rangeMap)   // subnet and address → arrive…
 	p.rs.set("routes", rangeMap) // subnet and address → …
 	p.rs.set("places", rangeMap) // VPC and address → enter…
@@ -580,6 +582,7 @@ func (p *program) iface(e *Interface) {
 			p.rs.add(from, p.f.at(n, p.f.src), notIn("own", reg(0)), dropAs(Spoofed))
 		}
 		p.rs.add(from, p.f.at(vn, p.f.dst), in("services", reg(0)), setMark(0, finalMark(service, vn, n)), accept)
+		p.proxy(from, e, v)
 	}
 	if e.Down {
 		p.rs.add(from, dropAs(Stopped))
@@ -613,7 +616,53 @@ func (p *program) iface(e *Interface) {
 		p.rs.add(through, setMark(srcMask|flagLost, dstBits(n)))
 		p.arrive(through, e, vn)
 	}
+	p.machine(e)
 	p.filters(e)
+}
+
+// proxy lets the fabric answer for all addresses that no machine has, at some ports.
+func (p *program) proxy(chain string, e *Interface, v *VPC) {
+	if p.f.v6 || len(v.Proxy) == 0 || !p.ports[e.ID].machine {
+		return
+	}
+	vn := p.number(v.ID)
+	for _, port := range v.Proxy {
+		p.rs.add(chain, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 2, 2), &expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: u16(port)},
+			p.f.at(vn, p.f.dst), notIn("machines", reg(0)), p.f.at(0, p.f.dst), notIn("machines", reg(0)),
+			setMark(0, finalMark(service, vn, p.number(e.ID))), accept)
+	}
+}
+
+// machine adds the addresses of an interface to those that are not answered by a proxy.
+func (p *program) machine(e *Interface) {
+	if !p.ports[e.ID].machine {
+		return
+	}
+	near := []uint32{p.number(e.VPC)}
+	for _, sn := range p.Subnets {
+		for _, r := range sn.Routes {
+			if r.Kind == Peering && r.Target == e.VPC && p.vpcs[sn.VPC] != nil && !slices.Contains(near, p.number(sn.VPC)) {
+				near = append(near, p.number(sn.VPC))
+			}
+		}
+	}
+	for _, vn := range near {
+		for _, c := range e.Prefixes {
+			if p.f.has(c) {
+				p.rs.put("machines", span(vn, c.Masked().Addr(), last(c.Masked())))
+			}
+		}
+		for _, a := range e.Addresses {
+			if a.Private.Is6() == p.f.v6 && !inAny(e.Prefixes, a.Private) {
+				p.rs.put("machines", span(vn, a.Private, a.Private))
+			}
+		}
+	}
+	for _, a := range e.Addresses {
+		if a.Public.IsValid() && a.Public.Is6() == p.f.v6 {
+			p.rs.put("machines", span(0, a.Public, a.Public))
+		}
+	}
 }
 
 // arrive delivers packets to an interface by a routing table.

@@ -23,8 +23,8 @@ type serviceListener struct {
 	f *Fabric
 }
 
-// ListenService accepts TCP connections from all interfaces to a port of their VPCs' services (VPC.Services). The
-// connections are *ServiceConn.
+// ListenService accepts TCP connections from all interfaces to a port of their VPCs' services (VPC.Services), and to
+// all addresses that no machine has if it is a port of VPC.Proxy. The connections are *ServiceConn.
 func (f *Fabric) ListenService(ctx context.Context, port uint16) (net.Listener, error) {
 	lc := net.ListenConfig{Control: bind("")}
 	l, err := lc.Listen(ctx, "tcp4", fmt.Sprintf("0.0.0.0:%d", port))
@@ -70,7 +70,6 @@ func (f *Fabric) idOf(n uint32) string {
 type Datagram struct {
 	Interface       string
 	Remote, Service netip.AddrPort
-	mark            uint32
 }
 
 // A ServiceSocket receives datagrams to services.
@@ -112,34 +111,50 @@ func (s *ServiceSocket) Read(b []byte) (int, Datagram, error) {
 			}
 			to, _ := netip.AddrFromSlice(m.Data[8:12])
 			d := Datagram{Remote: from, Service: netip.AddrPortFrom(to, s.port)}
-			if d.Interface, d.mark = s.f.at(int(binary.NativeEndian.Uint32(m.Data))); d.Interface != "" {
+			if d.Interface = s.f.at(int(binary.NativeEndian.Uint32(m.Data))); d.Interface != "" {
 				return n, d, nil
 			}
 		}
 	}
 }
 
-// at returns the interface that a device belongs to, and the mark of packets from services to it.
-func (f *Fabric) at(index int) (string, uint32) {
+// at returns the interface that a device belongs to.
+func (f *Fabric) at(index int) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for id, l := range f.links {
+		if l.index == index && l.borrowed {
+			return id
+		}
+	}
+	return ""
+}
+
+// serviceMark returns the mark of packets from services to an interface, or 0 if it is gone.
+func (f *Fabric) serviceMark(id string) uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, e := range f.state.Interfaces {
-		if l := f.links[e.ID]; l != nil && l.index == index {
-			return e.ID, finalMark(service, f.number(e.VPC), f.number(e.ID))
+		if e.ID == id && f.links[id] != nil {
+			return finalMark(service, f.number(e.VPC), f.number(e.ID))
 		}
 	}
-	return "", 0
+	return 0
 }
 
 // Reply answers a datagram.
 func (s *ServiceSocket) Reply(b []byte, to Datagram) error {
+	sent := s.f.serviceMark(to.Interface)
+	if sent == 0 || !to.Service.Addr().Is4() {
+		return nil // the interface is gone
+	}
 	from := to.Service.Addr().As4()
 	control := unix.PktInfo4(&unix.Inet4Pktinfo{Spec_dst: from})
 	mark := make([]byte, unix.CmsgSpace(4))
 	binary.NativeEndian.PutUint64(mark, uint64(unix.CmsgLen(4)))
 	binary.NativeEndian.PutUint32(mark[8:], unix.SOL_SOCKET)
 	binary.NativeEndian.PutUint32(mark[12:], unix.SO_MARK)
-	binary.NativeEndian.PutUint32(mark[16:], to.mark)
+	binary.NativeEndian.PutUint32(mark[16:], sent)
 	_, _, err := s.c.WriteMsgUDPAddrPort(b, append(control, mark...), to.Remote)
 	return err
 }

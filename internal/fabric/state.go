@@ -20,6 +20,9 @@ type VPC struct {
 	CIDRs []netip.Prefix `json:"cidrs"`
 	// Services are the addresses that the fabric itself answers: instance metadata, DNS, time.
 	Services []netip.Addr `json:"services,omitempty"`
+	// Proxy are TCP ports at which the fabric itself answers for every IPv4 address that no machine has, for whoever
+	// connects there instead (see Fabric.ListenService). The filters do not apply to such connections.
+	Proxy []uint16 `json:"proxy,omitempty"`
 	// Gateway says that an internet gateway is attached.
 	Gateway bool `json:"gateway,omitempty"`
 }

@@ -22,12 +22,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 )
 
-// Config is what the machines need. Dir and Guest are required.
+// Config is what the machines need. Dir, Guest and Connect are required.
 type Config struct {
 	// Dir is a folder that only the runtime uses: the disks of machines.
 	Dir string
 	// Guest creates what runs on a machine; it is called for every boot.
 	Guest func(m *Machine) Guest
+	// Connect prepares the network before a machine boots: it must have the instance's primary network interface (see
+	// Runtime.Apply).
+	Connect func(ctx context.Context, in machine.Instance) error
 	// CA is added to the certificate authorities that programs on machines trust, as PEM.
 	CA []byte
 	// Executable and ChildArgs are those of childproc.Spec, for tests.

@@ -9,13 +9,16 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/fabric"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
@@ -52,9 +55,36 @@ func needContainers(t *testing.T) {
 	}
 }
 
+// newConfig returns the configuration of machines in a network in which everything passes.
+func newConfig(t *testing.T, r **containers.Runtime, dir string, g containers.Guest) containers.Config {
+	var mu sync.Mutex
+	all := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0")}
+	rules := []fabric.Rule{{Match: fabric.Match{Protocol: fabric.Any}, CIDRs: all}}
+	range16 := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}
+	st := &fabric.State{
+		VPCs:    []fabric.VPC{{ID: "vpc-1", CIDRs: range16}},
+		Subnets: []fabric.Subnet{{ID: "subnet-1", VPC: "vpc-1", CIDRs: range16, Routes: []fabric.Route{{Destination: range16[0], Kind: fabric.Local}}}},
+		Groups:  []fabric.Group{{ID: "sg-1", Ingress: rules, Egress: rules}},
+	}
+	return containers.Config{
+		Dir: dir, Guest: func(*containers.Machine) containers.Guest { return g }, Log: testlog.New(t),
+		Connect: func(ctx context.Context, in machine.Instance) error {
+			mu.Lock()
+			defer mu.Unlock()
+			id := in.Interfaces[0].ID
+			st.Interfaces = slices.DeleteFunc(st.Interfaces, func(e fabric.Interface) bool { return e.ID == id })
+			st.Interfaces = append(st.Interfaces, fabric.Interface{
+				ID: id, VPC: "vpc-1", Subnet: "subnet-1", MAC: in.MAC, Addresses: []fabric.Address{{Private: in.PrivateIP}}, Groups: []string{"sg-1"},
+			})
+			return (*r).Apply(ctx, st)
+		},
+	}
+}
+
 func newRuntime(t *testing.T, dir string) *containers.Runtime {
 	t.Helper()
-	r := containers.New(containers.Config{Dir: dir, Guest: func(*containers.Machine) containers.Guest { return idle{t} }, Log: testlog.New(t)})
+	var r *containers.Runtime
+	r = containers.New(newConfig(t, &r, dir, idle{t}))
 	t.Cleanup(func() {
 		if err := r.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutting down: %v", err)
@@ -75,7 +105,7 @@ func instance(id, address string) machine.Instance {
 	a := netip.MustParseAddr(address)
 	return machine.Instance{
 		ID: id, Region: "us-east-1", VPCID: "vpc-1", PrivateIP: a, PrivateDNSName: "ip-" + strings.ReplaceAll(address, ".", "-") + ".ec2.internal",
-		MAC: "0a:00:00:00:00:" + address[len(address)-2:], Type: instancetypes.Type{Name: "m5.large", VCPU: 2, MemoryMiB: 8192},
+		Interfaces: []machine.Interface{{ID: "eni-" + id}}, MAC: "0a:00:00:00:00:" + address[len(address)-2:], Type: instancetypes.Type{Name: "m5.large", VCPU: 2, MemoryMiB: 8192},
 	}
 }
 
@@ -265,7 +295,8 @@ func (g reporting) Report(_ context.Context, e machine.Event) {
 func newReportingRuntime(t *testing.T, dir string) (*containers.Runtime, chan error) {
 	t.Helper()
 	errs := make(chan error, 1)
-	r := containers.New(containers.Config{Dir: dir, Guest: func(*containers.Machine) containers.Guest { return reporting{idle{t}, errs} }, Log: testlog.New(t)})
+	var r *containers.Runtime
+	r = containers.New(newConfig(t, &r, dir, reporting{idle{t}, errs}))
 	t.Cleanup(func() {
 		if err := r.Shutdown(context.Background()); err != nil {
 			t.Errorf("shutting down: %v", err)

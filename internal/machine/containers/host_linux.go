@@ -152,14 +152,6 @@ func readOnly(f *os.File) error {
 	}))
 }
 
-func closeFiles(files ...*os.File) {
-	for _, f := range files {
-		if f != nil {
-			_ = f.Close()
-		}
-	}
-}
-
 // listen opens the socket on which the host takes requests.
 func (r *Runtime) listen() (*os.File, error) {
 	path := r.path(socketName)

@@ -115,8 +115,11 @@ func (m *Machine) boot() error {
 	defer cancel()
 	defer context.AfterFunc(run.ctx, cancel)()
 	cfg := inside.MachineConfig{
-		ID: m.in.ID, Hostname: hostname(m.in), VPC: m.in.VPCID, Address: m.in.PrivateIP, MAC: m.in.MAC, Resolver: Resolver, Search: search(m.in.Region), CA: m.rt.cfg.CA,
+		ID: m.in.ID, Hostname: hostname(m.in), Interface: eni(m.in), Address: m.in.PrivateIP, Resolver: Resolver, Search: search(m.in.Region), CA: m.rt.cfg.CA,
 		CPUs: m.in.Type.VCPU, MemoryBytes: m.in.Type.MemoryMiB << 20,
+	}
+	if err := m.rt.cfg.Connect(ctx, m.in); err != nil {
+		return fmt.Errorf("connecting the machine to its network: %w", err)
 	}
 	if err := m.rt.ask(ctx, inside.HostRequest{Start: &cfg}); err != nil {
 		return err
@@ -136,6 +139,14 @@ func (m *Machine) boot() error {
 	<-ctx.Done()
 	<-ended
 	return died
+}
+
+// eni returns the primary network interface of an instance.
+func eni(in machine.Instance) string {
+	if len(in.Interfaces) == 0 {
+		return ""
+	}
+	return in.Interfaces[0].ID
 }
 
 func hostname(in machine.Instance) string {
@@ -226,11 +237,6 @@ func (m *Machine) Dial(ctx context.Context, host string, port int) (net.Conn, er
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	return m.rt.Dial(ctx, inside.Socket{Machine: m.in.ID, Address: netip.AddrPortFrom(a, uint16(port))})
-}
-
-// SetPodAddresses routes further addresses of the instance to the machine.
-func (m *Machine) SetPodAddresses(ctx context.Context, all []netip.Addr) error {
-	return m.rt.ask(ctx, inside.HostRequest{Pods: &inside.PodAddresses{Machine: m.in.ID, Addresses: all}})
 }
 
 // Write writes a file on the machine.

@@ -28,15 +28,14 @@ import (
 
 // Options are what these nodes need besides node.Config. All are required.
 type Options struct {
-	// Machines configures the machines. Guest is set by New.
+	// Machines configures the machines. Guest and Connect are set by New.
 	Machines boxes.Config
 	// Metadata connects an instance to its metadata service.
 	Metadata func(instanceID string) http.RoundTripper
 	// Endpoint returns the AWS name of the cluster with an endpoint, or false if there is no such cluster.
 	Endpoint func(url string) (host string, ok bool)
-	// Connected prepares the network of an instance's VPC before the machine's programs start: AWS, DNS and the metadata
-	// service answer there.
-	Connected func(ctx context.Context, in machine.Instance) error
+	// Connect makes the network of machines like EC2's.
+	Connect func(ctx context.Context) error
 }
 
 // Runtime runs machines with kubelets.
@@ -67,6 +66,7 @@ func New(cfg node.Config, options Options) *Runtime {
 	r := &Runtime{cfg: cfg, options: options, clock: cfg.Clock, log: cfg.Log}
 	m := options.Machines
 	m.Log = cfg.Log
+	m.Connect = func(ctx context.Context, _ machine.Instance) error { return options.Connect(ctx) }
 	m.Guest = func(m *boxes.Machine) boxes.Guest {
 		return &instance{rt: r, machine: m, in: m.Instance(), info: node.Info{InstanceID: m.Instance().ID, Phase: node.PhaseBooting, Since: r.clock.Now()}, steps: map[string]node.Step{}}
 	}

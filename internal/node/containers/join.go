@@ -32,11 +32,6 @@ const tokenLife = 10 * time.Minute
 
 // Run implements boxes.Guest.
 func (i *instance) Run(ctx context.Context) {
-	if !i.retry(ctx, machine.EventBoot, func() (string, error) {
-		return i.in.Type.Name + ", " + i.in.Image.ID + ", as namespaces of this machine's kernel", i.rt.options.Connected(ctx, i.in)
-	}) {
-		return
-	}
 	data, err := imds.Client{Transport: i.rt.options.Metadata(i.in.ID)}.Get(ctx, "user-data")
 	if errors.Is(err, imds.ErrNotFound) {
 		err = nil
@@ -140,8 +135,8 @@ func (i *instance) network(ctx context.Context) (string, error) {
 		}
 	}
 	pods := secondary()
-	if err := i.machine.SetPodAddresses(ctx, pods); err != nil {
-		return "", err
+	if err := i.rt.options.Connect(ctx); err != nil {
+		return "", fmt.Errorf("connecting the addresses for pods: %w", err)
 	}
 	list, err := json.Marshal(pods)
 	if err != nil {

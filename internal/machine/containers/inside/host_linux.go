@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/fabric"
 )
 
 // Modes returns the child modes.
@@ -54,9 +56,10 @@ const (
 type host struct {
 	cfg HostConfig
 
+	fabric *fabric.Fabric
+
 	mu       sync.Mutex // never held while a machine does something: its disk may be hostile
 	machines map[string]*guest
-	networks map[string]*network // by VPC
 	turns    map[string]*turn
 }
 
@@ -100,14 +103,12 @@ func (h *host) turn(id string, boot context.CancelFunc) func() {
 
 // A guest is a machine that is on.
 type guest struct {
-	cfg     MachineConfig
-	worker  *childproc.Worker
-	network *network
-	index   int // of its interface in the VPC's network
+	cfg    MachineConfig
+	worker *childproc.Worker
 }
 
 func runHost(ctx context.Context, env childproc.Env) error {
-	h := &host{machines: map[string]*guest{}, networks: map[string]*network{}, turns: map[string]*turn{}}
+	h := &host{machines: map[string]*guest{}, turns: map[string]*turn{}}
 	if err := json.Unmarshal(env.Config, &h.cfg); err != nil {
 		return err
 	}
@@ -124,6 +125,9 @@ func runHost(ctx context.Context, env childproc.Env) error {
 		return err
 	}
 	if err := prepareCgroups(h.cfg.NoLimits); err != nil {
+		return err
+	}
+	if h.fabric, err = fabric.Open(); err != nil {
 		return err
 	}
 	go reap()
@@ -184,7 +188,7 @@ func enableControllers(cgroup string) error {
 func (h *host) handle(c *net.UnixConn) {
 	var r HostRequest
 	files, err := Receive(c, &r)
-	closeAll(files)
+	defer closeAll(files)
 	if err != nil {
 		if !errors.Is(err, io.EOF) {
 			answer(c, err)
@@ -198,9 +202,11 @@ func (h *host) handle(c *net.UnixConn) {
 		answer(c, h.stop(r.Stop))
 	case r.Wait != "":
 		answer(c, h.wait(c, r.Wait))
-	case r.Pods != nil:
-		answer(c, h.pods(*r.Pods))
-	case r.Dial != nil, r.Listen != nil, r.Open != "":
+	case r.Apply && len(files) == 1:
+		answer(c, h.apply(files[0]))
+	case r.Serve != nil:
+		h.serve(c, *r.Serve)
+	case r.Dial != nil, r.Open != "":
 		f, err := h.socket(r)
 		if err != nil {
 			answer(c, err)
@@ -231,12 +237,6 @@ func (h *host) start(cfg MachineConfig) (err error) {
 			return nil
 		}
 		h.forget(g)
-	}
-	h.mu.Lock()
-	n, err := h.network(cfg.VPC)
-	h.mu.Unlock()
-	if err != nil {
-		return err
 	}
 	dir := filepath.Join(dataDir, cfg.ID)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -281,16 +281,13 @@ func (h *host) start(cfg MachineConfig) (err error) {
 	if err != nil {
 		return fmt.Errorf("starting %s: %w", cfg.ID, err)
 	}
-	g := &guest{cfg: cfg, worker: w, network: n}
+	g := &guest{cfg: cfg, worker: w}
 	defer func() {
 		if err != nil {
 			h.forget(g)
 		}
 	}()
-	h.mu.Lock()
-	g.index, err = n.attach(w.PID(), cfg)
-	h.mu.Unlock()
-	if err != nil {
+	if err = h.attach(g); err != nil {
 		select {
 		case <-w.Done(): // which is why; Receive says more
 		case <-time.After(time.Second):
@@ -361,8 +358,10 @@ func (h *host) stop(id string) error {
 // forget ends a machine and removes what it had in the host.
 func (h *host) forget(g *guest) {
 	g.worker.Kill()
+	if err := h.fabric.Detach(g.cfg.Interface); err != nil {
+		fmt.Fprintln(os.Stderr, err) // it is repaired when the network changes
+	}
 	h.mu.Lock()
-	g.network.detach(g.cfg.ID)
 	delete(h.machines, g.cfg.ID)
 	h.mu.Unlock()
 	_ = os.Remove(filepath.Join(socketDir, g.cfg.ID))
@@ -380,56 +379,137 @@ func removeCgroup(dir string) {
 	_ = os.Remove(dir)
 }
 
-func (h *host) pods(p PodAddresses) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	g := h.machines[p.Machine]
-	if g == nil {
-		return fmt.Errorf("%s is off", p.Machine)
-	}
-	mac, err := net.ParseMAC(g.cfg.MAC)
+// attach connects a machine to the fabric.
+func (h *host) attach(g *guest) error {
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", g.worker.PID()))
 	if err != nil {
 		return err
 	}
-	return g.network.route(g.index, mac, p.Addresses)
+	defer ns.Close()
+	return h.fabric.Attach(g.cfg.Interface, fabric.Attachment{Netns: int(ns.Fd()), Device: "eth0"})
 }
 
-// socket makes a socket in the network of a VPC or of a machine.
+// apply changes the network.
+func (h *host) apply(f *os.File) error {
+	var st fabric.State
+	if err := json.NewDecoder(f).Decode(&st); err != nil {
+		return fmt.Errorf("reading the network: %w", err)
+	}
+	return h.fabric.Apply(&st)
+}
+
+// serve answers at a port of the network until the daemon closes the connection.
+func (h *host) serve(c *net.UnixConn, s Service) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if s.Network == "udp" {
+		l, err := h.fabric.ListenServiceUDP(ctx, s.Port)
+		answer(c, err)
+		if err != nil {
+			return
+		}
+		go func() {
+			defer l.Close()
+			for {
+				var d Datagram
+				files, err := Receive(c, &d)
+				closeAll(files)
+				if err != nil {
+					return
+				}
+				_ = l.Reply(d.Data, fabric.Datagram{Interface: d.Interface, Remote: d.Remote, Service: d.Service}) // the client asks again
+			}
+		}()
+		b := make([]byte, 4096)
+		for {
+			n, d, err := l.Read(b)
+			if err != nil || Send(c, Datagram{Interface: d.Interface, Remote: d.Remote, Service: d.Service, Data: b[:n]}) != nil {
+				return
+			}
+		}
+	}
+	l, err := h.fabric.ListenService(ctx, s.Port)
+	answer(c, err)
+	if err != nil {
+		return
+	}
+	go func() {
+		_, _ = c.Read(make([]byte, 1)) // the daemon sends nothing more
+		_ = l.Close()
+	}()
+	for {
+		in, err := l.Accept()
+		if err != nil {
+			return
+		}
+		from := in.(*fabric.ServiceConn)
+		f, err := from.Conn.(*net.TCPConn).File()
+		if err == nil {
+			err = Send(c, Connection{Interface: from.Interface}, f)
+			_ = f.Close()
+		}
+		_ = in.Close()
+		if err != nil {
+			_ = l.Close()
+			return
+		}
+	}
+}
+
+// socket connects to a machine's socket, or a TCP address from a machine or from an interface that AWS manages.
 func (h *host) socket(r HostRequest) (*os.File, error) {
 	if r.Open != "" {
 		return open(r.Open)
 	}
-	s, dial := r.Listen, false
-	if r.Dial != nil {
-		s, dial = r.Dial, true
-	}
-	h.mu.Lock()
-	var ns int
-	var err error
-	if s.Machine != "" {
-		g := h.machines[s.Machine]
-		if g == nil {
-			h.mu.Unlock()
-			return nil, fmt.Errorf("%s is off", s.Machine)
+	ctx, cancel := context.WithTimeout(context.Background(), dialPatience)
+	defer cancel()
+	var c net.Conn
+	if r.Dial.Machine == "" {
+		if err := h.fabric.AttachManaged(r.Dial.Interface); err != nil {
+			return nil, err
 		}
-		ns, err = unix.Open(fmt.Sprintf("/proc/%d/ns/net", g.worker.PID()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		var err error
+		if c, err = h.fabric.Dial(ctx, r.Dial.Interface, "tcp", netip.AddrPort{}, r.Dial.Address); err != nil {
+			return nil, err
+		}
 	} else {
-		var n *network
-		if n, err = h.network(s.VPC); err == nil {
-			ns, err = unix.FcntlInt(uintptr(n.ns), unix.F_DUPFD_CLOEXEC, 0)
+		g := h.guest(r.Dial.Machine)
+		if g == nil {
+			return nil, fmt.Errorf("%s is off", r.Dial.Machine)
+		}
+		ns, err := unix.Open(fmt.Sprintf("/proc/%d/ns/net", g.worker.PID()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer unix.Close(ns)
+		if err := within(ns, func() error {
+			var d net.Dialer
+			c, err = d.DialContext(ctx, "tcp", r.Dial.Address.String())
+			return err
+		}); err != nil {
+			return nil, err
 		}
 	}
-	h.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(ns)
-	var out *os.File
-	err = within(ns, func() error {
-		out, err = openSocket(*s, dial)
-		return err
-	})
-	return out, err
+	defer c.Close()
+	return c.(*net.TCPConn).File()
+}
+
+// dialPatience is how long a connection attempt lasts.
+const dialPatience = 10 * time.Second
+
+// within runs a function in a network namespace.
+func within(ns int, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		// The thread is not unlocked, so it ends with the goroutine.
+		runtime.LockOSThread()
+		if err := unix.Setns(ns, unix.CLONE_NEWNET); err != nil {
+			done <- os.NewSyscallError("setns", err)
+			return
+		}
+		done <- f()
+	}()
+	return <-done
 }
 
 // open connects to a machine's socket.
@@ -443,43 +523,4 @@ func open(id string) (*os.File, error) {
 	}
 	defer c.Close()
 	return c.File()
-}
-
-// openSocket makes a socket in the current network.
-func openSocket(s Socket, dial bool) (*os.File, error) {
-	free := func(_, _ string, c syscall.RawConn) error {
-		var err error
-		cerr := c.Control(func(fd uintptr) {
-			// No interface has the address, and a socket for all addresses leaves those to others that have their own.
-			err = errors.Join(unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_FREEBIND, 1), unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1))
-		})
-		return errors.Join(cerr, err)
-	}
-	if dial {
-		d := net.Dialer{Timeout: dialPatience, Control: free}
-		if s.Source.IsValid() {
-			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Source, 0))
-		}
-		c, err := d.Dial("tcp", s.Address.String())
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		return c.(*net.TCPConn).File()
-	}
-	lc := net.ListenConfig{Control: free}
-	if s.Network == "udp" {
-		c, err := lc.ListenPacket(context.Background(), "udp4", s.Address.String())
-		if err != nil {
-			return nil, err
-		}
-		defer c.Close()
-		return c.(*net.UDPConn).File()
-	}
-	l, err := lc.Listen(context.Background(), "tcp4", s.Address.String())
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
-	return l.(*net.TCPListener).File()
 }

@@ -1,8 +1,8 @@
 // Package inside is what runs below the namespaces of machines that run containers: the child modes Host and Machine,
 // and the protocol that the daemon speaks with them.
 //
-// The host is one child of the daemon, in user, mount, network, process, IPC and host name namespaces of its own. It makes
-// the networks of VPCs and starts the machines; when it dies, the kernel ends everything below it. A machine is a child of
+// The host is one child of the daemon, in user, mount, network, process, IPC and host name namespaces of its own. It has
+// the network of all machines (package fabric) and starts the machines; when it dies, the kernel ends everything below it. A machine is a child of
 // the host: the first process in further namespaces, with a root file system of its own. It starts the machine's programs.
 //
 // Both serve a unix socket. A connection carries one request and one response, each as a frame of JSON, with open files
@@ -44,39 +44,45 @@ type HostRequest struct {
 	Wait string `json:",omitempty"`
 	// Open connects to the socket of the machine with this ID. The response carries the connection.
 	Open string `json:",omitempty"`
-	// Dial connects to a TCP address, and Listen opens a TCP or UDP socket, in the network of a VPC. The response carries the
-	// socket.
-	Dial   *Socket `json:",omitempty"`
-	Listen *Socket `json:",omitempty"`
-	// Pods sets the addresses of a machine besides its own.
-	Pods *PodAddresses `json:",omitempty"`
+	// Apply makes the network of all machines like a fabric.State, which is read from the file beside the request, as JSON.
+	Apply bool `json:",omitempty"`
+	// Dial connects to a TCP address. The response carries the socket.
+	Dial *Socket `json:",omitempty"`
+	// Serve answers in the network, for all machines, until the connection is closed. After the response come messages:
+	// a Connection with its socket for each that was accepted, or a Datagram, which may be sent back as its answer.
+	Serve *Service `json:",omitempty"`
 }
 
-// A Socket is one in the network of a VPC.
+// A Socket is a connection from a machine, in its own network, or from a network interface that AWS manages.
 type Socket struct {
-	VPC     string
-	Network string // tcp or udp
-	Address netip.AddrPort
-	// Source is the local address of a connection.
-	Source netip.Addr
-	// Machine, if not empty, has the socket in the machine's own network.
-	Machine string
+	Machine   string
+	Interface string
+	Address   netip.AddrPort
 }
 
-// PodAddresses are the addresses that a machine gives to its pods.
-type PodAddresses struct {
-	Machine   string
-	Addresses []netip.Addr
+// A Service is a port at which the fabric answers.
+type Service struct {
+	Network string // tcp or udp
+	Port    uint16
+}
+
+// A Connection comes from a network interface.
+type Connection struct{ Interface string }
+
+// A Datagram comes from a network interface, or is the answer to it.
+type Datagram struct {
+	Interface       string
+	Remote, Service netip.AddrPort
+	Data            []byte
 }
 
 // MachineConfig describes a machine.
 type MachineConfig struct {
 	ID       string
 	Hostname string
-	// VPC names the network that the machine is in, and Address is its address.
-	VPC     string
-	Address netip.Addr
-	MAC     string
+	// Interface is the machine's network interface, which the fabric has, and Address its primary address.
+	Interface string
+	Address   netip.Addr
 	// Resolver is the address of the DNS server, and Search the domain of short names.
 	Resolver netip.Addr
 	Search   string

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
@@ -64,6 +65,13 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 		if err := enableControllers("/sys/fs/cgroup"); err != nil {
 			return err
 		}
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return err
 	}
 	if _, err := env.Receive(ctx); err != nil { // "connected"
 		return err

@@ -35,8 +35,9 @@ func Run() Report {
 	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root)})
 }
 
-// oldest is the first kernel that mounts overlay file systems in user namespaces.
-var oldest = [2]int{5, 11}
+// oldest is the first kernel that makes detached mounts read-only (mount_setattr). It also mounts overlay file systems in
+// user namespaces, since 5.11.
+var oldest = [2]int{5, 12}
 
 // programs looks for what this build embeds.
 func programs() Check {
@@ -62,7 +63,7 @@ func kernel() Check {
 	var v [2]int
 	_, _ = fmt.Sscanf(release, "%d.%d", &v[0], &v[1]) // zero is too old
 	if slices.Compare(v[:], oldest[:]) < 0 {
-		return Check{Kernel, Missing, fmt.Sprintf("Linux %s is older than %d.%d, the first that mounts overlay file systems in user namespaces", release, oldest[0], oldest[1]), ""}
+		return Check{Kernel, Missing, fmt.Sprintf("Linux %s is older than %d.%d, the first that can make a mount read-only for machines", release, oldest[0], oldest[1]), ""}
 	}
 	return Check{Kernel, OK, "Linux " + release, ""}
 }
