@@ -40,6 +40,7 @@ const (
 const (
 	AddStatement     Kind = "AddPolicyStatement"
 	AttachPolicy     Kind = "AttachRolePolicy"
+	PutPolicy        Kind = "PutRolePolicy"
 	CreateRole       Kind = "CreateRole"
 	CreateProvider   Kind = "CreateOpenIDConnectProvider"
 	AddAudience      Kind = "AddOpenIDConnectAudience"

@@ -108,6 +108,8 @@ func (c *Change) price() {
 		c.opens("%s connects two VPCs", c.Resource)
 	case AddStatement:
 		c.Cost = grants(`{"Version":"2012-10-17","Statement":[`+c.Value+`]}`, short(c.Resource)[0]+": ")
+	case PutPolicy:
+		c.Cost = grants(c.Value, role+": ")
 	case AttachPolicy:
 		if p, ok := managedpolicies.Get(c.Value); ok {
 			c.Cost = grants(p.Document, "")

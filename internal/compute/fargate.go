@@ -357,9 +357,11 @@ func (n fargateNetwork) service(ctx context.Context) context.Context {
 
 // MakeInterface implements fargate.Network.
 func (n fargateNetwork) MakeInterface(ctx context.Context, req fargate.InterfaceRequest) (fargate.Interface, error) {
-	out, err := awsapi.Do[awsec2.CreateNetworkInterfaceOutput](n.service(ctx), n.api, &awsec2.CreateNetworkInterfaceInput{
-		SubnetId: &req.Subnet, Groups: req.Groups, Description: &req.Description, ClientToken: &req.Token,
-	})
+	in := &awsec2.CreateNetworkInterfaceInput{SubnetId: &req.Subnet, Groups: req.Groups, Description: &req.Description, ClientToken: &req.Token}
+	if req.IPv6 {
+		in.Ipv6AddressCount = aws.Int32(1)
+	}
+	out, err := awsapi.Do[awsec2.CreateNetworkInterfaceOutput](n.service(ctx), n.api, in)
 	var refused smithy.APIError
 	if errors.As(err, &refused) {
 		switch c := refused.ErrorCode(); {
@@ -379,7 +381,13 @@ func (n fargateNetwork) MakeInterface(ctx context.Context, req fargate.Interface
 	if err != nil {
 		return fargate.Interface{}, err
 	}
-	return fargate.Interface{ID: aws.ToString(i.NetworkInterfaceId), VPC: aws.ToString(i.VpcId), Zone: aws.ToString(i.AvailabilityZone), Address: address}, nil
+	made := fargate.Interface{ID: aws.ToString(i.NetworkInterfaceId), VPC: aws.ToString(i.VpcId), Zone: aws.ToString(i.AvailabilityZone), Address: address}
+	if req.IPv6 && len(i.Ipv6Addresses) > 0 {
+		if made.Address6, err = netip.ParseAddr(aws.ToString(i.Ipv6Addresses[0].Ipv6Address)); err != nil {
+			return made, err
+		}
+	}
+	return made, nil
 }
 
 // RemoveInterface implements fargate.Network.

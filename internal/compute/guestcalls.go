@@ -131,7 +131,7 @@ func (g *guestCalls) permit(ctx context.Context, in machine.Instance, c node.Cal
 		return nil, out, nil
 	}
 	if slices.Contains(d.Missing, policy.IdentityBased) {
-		out.add(node.Attached(role, node.ManagedPolicy(d.Action, g.fargate)))
+		out.add(node.Granted(role, d.Action, g.fargate))
 	}
 	return nil, out, nil
 }
@@ -301,6 +301,8 @@ func (g *guestCalls) input(in machine.Instance, c node.Call) any {
 		return &awsec2.AttachNetworkInterfaceInput{InstanceId: &in.ID, NetworkInterfaceId: &eni}
 	case node.ActionAssignAddresses:
 		return &awsec2.AssignPrivateIpAddressesInput{NetworkInterfaceId: &eni}
+	case node.ActionAssignIPv6:
+		return &awsec2.AssignIpv6AddressesInput{NetworkInterfaceId: &eni}
 	case node.ActionUnassignAddresses:
 		return &awsec2.UnassignPrivateIpAddressesInput{NetworkInterfaceId: &eni}
 	case node.ActionDeleteInterface:

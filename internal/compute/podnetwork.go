@@ -14,6 +14,7 @@ type PodInterfaces interface {
 	PodInterfaces(ctx context.Context, account, region, id string) ([]ec2.PodInterface, error)
 	AttachPodInterface(ctx context.Context, account, region, id string, spec ec2.PodInterfaceSpec) (ec2.PodInterface, error)
 	AssignPodAddresses(ctx context.Context, account, region, eni string, n, prefixes int, tags ec2.Tags) (ec2.PodInterface, error)
+	AssignPodPrefix6(ctx context.Context, account, region, eni string, tags ec2.Tags) (ec2.PodInterface, error)
 	UnassignPodAddresses(ctx context.Context, account, region, eni string, addrs []netip.Addr, prefixes []netip.Prefix) error
 	RemovePodInterface(ctx context.Context, account, region, eni string) error
 }
@@ -25,7 +26,7 @@ var _ node.PodNetwork = podNetwork{}
 
 func podInterface(p ec2.PodInterface) node.PodInterface {
 	return node.PodInterface{
-		ID: p.ID, Attachment: p.AttachmentID, Device: int(p.Device), Addresses: p.Addresses, Prefixes: p.Prefixes, Tags: p.Tags, Attached: p.Attached,
+		ID: p.ID, Attachment: p.AttachmentID, Device: int(p.Device), Addresses: p.Addresses, Prefixes: p.Prefixes, Prefixes6: p.Prefixes6, Tags: p.Tags, Attached: p.Attached,
 	}
 }
 
@@ -47,6 +48,11 @@ func (n podNetwork) Attach(ctx context.Context, in machine.Instance, s node.PodI
 
 func (n podNetwork) Assign(ctx context.Context, in machine.Instance, eni string, addresses, prefixes int, tags map[string]string) (node.PodInterface, error) {
 	p, err := n.machines.cfg.EC2.AssignPodAddresses(ctx, in.Account, in.Region, eni, addresses, prefixes, tags)
+	return podInterface(p), err
+}
+
+func (n podNetwork) AssignPrefix6(ctx context.Context, in machine.Instance, eni string, tags map[string]string) (node.PodInterface, error) {
+	p, err := n.machines.cfg.EC2.AssignPodPrefix6(ctx, in.Account, in.Region, eni, tags)
 	return podInterface(p), err
 }
 

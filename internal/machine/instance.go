@@ -36,6 +36,7 @@ type Instance struct {
 	Interfaces     []Interface
 	MAC            string
 	PrivateIP      netip.Addr
+	IPv6           netip.Addr // the primary interface's first one; the zero Addr if it has none
 	PrivateDNSName string     // ip-10-0-0-1.ec2.internal
 	PublicIP       netip.Addr // the zero Addr if it has none
 	PublicDNSName  string

@@ -17,6 +17,8 @@ type PodNetwork interface {
 	Attach(ctx context.Context, in machine.Instance, spec PodInterfaceSpec) (PodInterface, error)
 	// Assign gives an interface that many more addresses or prefixes, and tags, and returns the resulting interface.
 	Assign(ctx context.Context, in machine.Instance, eni string, addresses, prefixes int, tags map[string]string) (PodInterface, error)
+	// AssignPrefix6 gives an interface another IPv6 prefix, and tags, and returns the resulting interface.
+	AssignPrefix6(ctx context.Context, in machine.Instance, eni string, tags map[string]string) (PodInterface, error)
 	// Unassign removes addresses and prefixes from an interface.
 	Unassign(ctx context.Context, in machine.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error
 	// Remove detaches an interface and deletes it.
@@ -30,6 +32,7 @@ type PodInterface struct {
 	Device     int    // 0 means the primary one
 	Addresses  []netip.Addr
 	Prefixes   []netip.Prefix // delegated, /28
+	Prefixes6  []netip.Prefix // delegated, /80
 	Tags       map[string]string
 	Attached   time.Time
 }

@@ -32,7 +32,7 @@ func ActionsOfNodes(action string) []string {
 	service, _, _ := strings.Cut(action, ":")
 	out := []string{}
 	for _, a := range []string{
-		ActionDescribeInstances, ActionDescribeInterfaces, ActionCreateInterface, ActionAttachInterface, ActionAssignAddresses, ActionUnassignAddresses,
+		ActionDescribeInstances, ActionDescribeInterfaces, ActionCreateInterface, ActionAttachInterface, ActionAssignAddresses, ActionUnassignAddresses, ActionAssignIPv6,
 		ActionDescribeSubnets, ActionDetachInterface, ActionDeleteInterface, ActionModifyInterface, ActionCreateTags,
 		ActionGetObject, ActionAssumeForPod, ActionGetToken, ActionGetImage, ActionGetLayer,
 	} {
@@ -48,7 +48,7 @@ func ActionsOfNodes(action string) []string {
 
 // CallsToReady returns the AWS API calls that a node in a region needs to become Ready. They are for its name, for the
 // images of the add-ons that every node runs and, unless aws-node has a role of its own, for its pods' addresses.
-func CallsToReady(region string, cniHasRole bool) []Call {
+func CallsToReady(region string, cniHasRole, ipv6 bool) []Call {
 	registry := addons.Registry(region)
 	account, _, _ := strings.Cut(registry, ".")
 	image := Call{Account: account, Region: region, Host: registry, Repository: "amazon-k8s-cni"}
@@ -59,7 +59,11 @@ func CallsToReady(region string, cniHasRole bool) []Call {
 	}
 	out = append(out, Call{Action: ActionGetObject, Region: region, Host: bucket + ".s3." + region + ".amazonaws.com", Bucket: bucket})
 	if !cniHasRole {
-		for _, a := range []string{ActionDescribeInterfaces, ActionAssignAddresses, ActionCreateInterface, ActionAttachInterface} {
+		actions := []string{ActionDescribeInterfaces, ActionAssignAddresses, ActionCreateInterface, ActionAttachInterface}
+		if ipv6 {
+			actions = []string{ActionDescribeInterfaces, ActionCreateTags, ActionAssignIPv6}
+		}
+		for _, a := range actions {
 			out = append(out, Call{Action: a})
 		}
 	}
@@ -84,6 +88,21 @@ func Attached(roleARN, policyARN string) (advice.Change, string) {
 	return advice.Change{Kind: advice.AttachPolicy, Resource: roleARN, Value: policyARN},
 		"aws iam attach-role-policy --role-name " + roleARN[strings.LastIndexByte(roleARN, '/')+1:] + " --policy-arn " + policyARN
 }
+
+// Granted returns the change that lets nodes with a role do an action, and its command. The managed policy of the
+// CNI does not allow IPv6; users write that one themselves.
+// https://docs.aws.amazon.com/eks/latest/userguide/cni-iam-role.html#cni-iam-role-create-ipv6-policy
+func Granted(roleARN, action string, fargate bool) (advice.Change, string) {
+	if action != ActionAssignIPv6 {
+		return Attached(roleARN, ManagedPolicy(action, fargate))
+	}
+	return advice.Change{Kind: advice.PutPolicy, Resource: roleARN, Value: policy6},
+		"aws iam put-role-policy --role-name " + roleARN[strings.LastIndexByte(roleARN, '/')+1:] + " --policy-name AmazonEKS_CNI_IPv6_Policy --policy-document '" + policy6 + "'"
+}
+
+const policy6 = `{"Version":"2012-10-17","Statement":[` +
+	`{"Effect":"Allow","Action":["ec2:AssignIpv6Addresses","ec2:DescribeInstances","ec2:DescribeTags","ec2:DescribeNetworkInterfaces","ec2:DescribeInstanceTypes"],"Resource":"*"},` +
+	`{"Effect":"Allow","Action":"ec2:CreateTags","Resource":"arn:aws:ec2:*:*:network-interface/*"}]}`
 
 // Permitted returns a judge of changes to a role and to a VPC endpoint. It reports whether they allow a request that
 // was refused under p. Such changes only add Allow statements, so they cannot take a permission from anyone.
@@ -124,6 +143,12 @@ func applyTo(p *policy.Policies, c *advice.Change) error {
 			return fmt.Errorf("%s has %d managed policies, which is the quota", c.Resource, attached)
 		}
 		p.Identity = append(slices.Clip(p.Identity), policy.Source{Name: c.Value, Document: doc})
+	case advice.PutPolicy:
+		doc, err := policy.Parse(policy.Identity, c.Value)
+		if err != nil {
+			return err
+		}
+		p.Identity = append(slices.Clip(p.Identity), policy.Source{Name: "AmazonEKS_CNI_IPv6_Policy", Document: doc})
 	case advice.AddStatement: // to the policy of an endpoint, which may be another call's
 		if !slices.ContainsFunc(p.Endpoint, func(s policy.Source) bool { return s.Name == c.Resource }) {
 			return nil

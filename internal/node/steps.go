@@ -85,6 +85,7 @@ const (
 	ActionCreateInterface    = "ec2:CreateNetworkInterface"
 	ActionAttachInterface    = "ec2:AttachNetworkInterface"
 	ActionAssignAddresses    = "ec2:AssignPrivateIpAddresses"
+	ActionAssignIPv6         = "ec2:AssignIpv6Addresses"
 	ActionUnassignAddresses  = "ec2:UnassignPrivateIpAddresses"
 	ActionDescribeSubnets    = "ec2:DescribeSubnets"
 	ActionDetachInterface    = "ec2:DetachNetworkInterface"

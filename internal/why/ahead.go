@@ -47,7 +47,7 @@ func (x *Explainer) whole(ctx context.Context, e *api.NodeExplanation, m *machin
 // permission reports whether a fix only changes the policies of a node's role.
 func permission(f *advice.Fix) bool {
 	return !slices.ContainsFunc(f.Changes, func(c advice.Change) bool {
-		return c.Kind != advice.AttachPolicy && (c.Kind != advice.AddStatement || !strings.HasPrefix(c.Resource, "vpce-"))
+		return c.Kind != advice.AttachPolicy && c.Kind != advice.PutPolicy && (c.Kind != advice.AddStatement || !strings.HasPrefix(c.Resource, "vpce-"))
 	})
 }
 
@@ -134,8 +134,12 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 			cniHasRole = id.RoleARN != "" || id.Association != nil
 		}
 	}
+	ipv6 := false
+	if c, err := userdata.Parse(m.Image.Family, m.UserData); err == nil {
+		ipv6 = c.IPv6()
+	}
 	who.UserID, who.ARN = strings.TrimSuffix(who.UserID, "session")+m.ID, strings.TrimSuffix(who.ARN, "session")+m.ID
-	calls := node.CallsToReady(e.Region, cniHasRole)
+	calls := node.CallsToReady(e.Region, cniHasRole, ipv6)
 	if action := why.Component; why.By == node.ByIAM && strings.HasPrefix(action, "ec2:") && !slices.ContainsFunc(calls, func(c node.Call) bool { return c.Action == action }) {
 		calls = append(calls, node.Call{Action: action})
 	}

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"path"
 	"slices"
 	"sync"
@@ -227,7 +228,7 @@ func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int, resu
 	if m.In.Image.Family != images.AL2023 {
 		return false, nil
 	}
-	files, err := cfg.NodeadmFiles(m.In.Region, name, m.In.PrivateIP.String(), "aws:///"+m.In.AvailabilityZone+"/"+m.In.ID, maxPods)
+	files, err := cfg.NodeadmFiles(m.In.Region, name, m.nodeIP(cfg.IPv6()).String(), "aws:///"+m.In.AvailabilityZone+"/"+m.In.ID, maxPods)
 	if err != nil {
 		return false, err
 	}
@@ -252,6 +253,14 @@ func (m *Machine) Configure(cfg *userdata.Config, name string, maxPods int, resu
 	m.NodeadmDone()
 	m.begin("kubelet")
 	return kept, nil
+}
+
+// nodeIP returns the address that the kubelet is given.
+func (m *Machine) nodeIP(ipv6 bool) netip.Addr {
+	if ipv6 {
+		return m.In.IPv6
+	}
+	return m.In.PrivateIP
 }
 
 // Reread returns the configuration of a restarted kubelet. cfg is the configuration that Configure wrote to its files.

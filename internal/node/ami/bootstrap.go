@@ -203,6 +203,9 @@ func (r *bootstrapRun) cluster(ctx context.Context) (node.ClusterInfo, int) {
 func (r *bootstrapRun) dns(ctx context.Context, family, serviceCIDR string) (string, int) {
 	if family == "ipv6" {
 		cidr := r.flag("--service-ipv6-cidr", "")
+		if p, err := netip.ParsePrefix(serviceCIDR); cidr == "" && err == nil && p.Addr().Is6() {
+			cidr = serviceCIDR
+		}
 		if cidr == "" {
 			r.log("ERROR: One of --service-ipv6-cidr or --dns-cluster-ip must be provided when --ip-family is ipv6")
 			return "", 1
@@ -296,7 +299,7 @@ func (r *bootstrapRun) write(cluster node.ClusterInfo, dns, name string) error {
 		return err
 	}
 	args := fmt.Sprintf("--node-ip=%s --pod-infra-container-image=602401143452.dkr.ecr.%s.amazonaws.com/eks/pause:%s --v=2 --hostname-override=%s --cloud-provider=external",
-		m.In.PrivateIP, m.In.Region, r.flag("--pause-container-version", "3.5"), name)
+		m.nodeIP(strings.Contains(dns, ":")), m.In.Region, r.flag("--pause-container-version", "3.5"), name)
 	written := []imageFile{
 		{userdata.ClusterCAFile, 0o644, string(cluster.CA)},
 		{userdata.KubeconfigFile, 0o644, text},

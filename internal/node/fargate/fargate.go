@@ -94,12 +94,14 @@ type Profile struct {
 type InterfaceRequest struct {
 	Token, Subnet, Description string
 	Groups                     []string
+	IPv6                       bool // it also gets an IPv6 address
 }
 
 // An Interface is a network interface.
 type Interface struct {
 	ID, VPC, Zone string
 	Address       netip.Addr
+	Address6      netip.Addr // the zero Addr if it has none
 }
 
 // Network makes network interfaces.

@@ -31,13 +31,13 @@ func (s *Scheduler) save(ctx context.Context, m *podMachine, isNew bool) error {
 // attach creates the machine's network interface, and records it.
 func (s *Scheduler) attach(ctx context.Context, m *podMachine) error {
 	got, err := s.cfg.Network.MakeInterface(ctx, InterfaceRequest{
-		Token: m.UID + "/" + m.Subnet, Subnet: m.Subnet, Groups: m.Groups,
+		Token: m.UID + "/" + m.Subnet, Subnet: m.Subnet, Groups: m.Groups, IPv6: m.IPv6,
 		Description: fmt.Sprintf("Fargate pod %s/%s of cluster %s", m.Namespace, m.Pod, s.cfg.Cluster),
 	})
 	if err != nil {
 		return err
 	}
-	m.Interface, m.VPC, m.Zone, m.Address = got.ID, got.VPC, got.Zone, got.Address
+	m.Interface, m.VPC, m.Zone, m.Address, m.Address6 = got.ID, got.VPC, got.Zone, got.Address, got.Address6
 	return s.save(ctx, m, false)
 }
 

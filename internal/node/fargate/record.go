@@ -34,10 +34,12 @@ type podMachine struct {
 	Size           fargatesizes.Size
 	DiskGiB        int
 	KubeletVersion string
+	IPv6           bool `json:",omitempty"` // of an IPv6 cluster
 	Since          time.Time
 	// These are facts about the interface, empty until it is created.
 	Interface, VPC, Zone string
 	Address              netip.Addr `json:",omitzero"`
+	Address6             netip.Addr `json:",omitzero"`
 }
 
 // Count returns how many machines a profile has in a cluster, including those that are being removed.
@@ -104,7 +106,7 @@ func (s *Scheduler) instance(m *podMachine, c Cluster) node.Fargate {
 			Account: s.cfg.Account, Region: s.cfg.Region, ID: m.Interface, BootID: m.UID,
 			Type:    instancetypes.Type{VCPU: vcpu, MemoryMiB: memory},
 			Image:   images.Image{Architecture: "x86_64", KubeletVersion: m.KubeletVersion},
-			DiskGiB: int32(m.DiskGiB), AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address,
+			DiskGiB: int32(m.DiskGiB), AvailabilityZone: m.Zone, VPCID: m.VPC, SubnetID: m.Subnet, PrivateIP: m.Address, IPv6: m.Address6,
 			PrivateDNSName: m.hostName(s.cfg.Region), RoleARN: m.RoleARN, LaunchTime: m.Since, Fargate: true,
 		},
 		ClusterName: s.cfg.Cluster, Profile: m.Profile, Cluster: c.ClusterInfo, NodeName: m.nodeName(s.cfg.Region), ProviderID: m.providerID(s.cfg.Region),

@@ -94,7 +94,7 @@ func (k *kubelet) resumeCNI(ctx context.Context) {
 		return
 	}
 	k.ipam.running = true
-	k.m.step(ctx, node.StepNetwork, nil, fmt.Sprintf("%d addresses for pods", k.ipam.pool.stats(nil).total))
+	k.m.step(ctx, node.StepNetwork, nil, k.ipam.has())
 	k.ipam.changed()
 	k.wake()
 }
@@ -137,7 +137,7 @@ func (k *kubelet) setUpNetwork(ctx context.Context) {
 	}
 	k.ipam.running, k.network, k.networkDue, k.networkDelay = true, true, time.Time{}, 0
 	k.markCNI(ctx, true)
-	k.m.step(ctx, node.StepNetwork, k.ipam.problem, fmt.Sprintf("%d addresses for pods", k.ipam.pool.stats(nil).total))
+	k.m.step(ctx, node.StepNetwork, k.ipam.problem, k.ipam.has())
 	k.addressTrouble = k.ipam.problem != nil
 	k.wake()
 }

@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -70,5 +69,5 @@ func (k *kubelet) noteAddresses(ctx context.Context) {
 		k.wake()
 	}
 	k.addressTrouble = k.ipam.problem != nil
-	k.m.step(ctx, node.StepNetwork, k.ipam.problem, fmt.Sprintf("%d addresses for pods", k.ipam.pool.stats(nil).total))
+	k.m.step(ctx, node.StepNetwork, k.ipam.problem, k.ipam.has())
 }

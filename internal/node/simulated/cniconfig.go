@@ -9,7 +9,7 @@ import (
 // cniConfig is the configuration in the environment of aws-node.
 // https://github.com/aws/amazon-vpc-cni-k8s#cni-configuration-variables
 type cniConfig struct {
-	prefixes                                 bool
+	prefixes, ipv4, ipv6                     bool
 	warmENI, warmIP, minimumIP, warmPrefix   int
 	maxENI                                   int // 0 means the instance type's
 	custom                                   bool
@@ -51,7 +51,8 @@ func parseCNI(env map[string]string) cniConfig {
 	}
 	c := cniConfig{
 		prefixes: flag("ENABLE_PREFIX_DELEGATION", false),
-		warmENI:  number("WARM_ENI_TARGET", 1), warmIP: number("WARM_IP_TARGET", 0),
+		ipv4:     flag("ENABLE_IPv4", env["ENABLE_IPv6"] == ""), ipv6: flag("ENABLE_IPv6", false), // manifests older than 1.10 have neither
+		warmENI: number("WARM_ENI_TARGET", 1), warmIP: number("WARM_IP_TARGET", 0),
 		minimumIP: number("MINIMUM_IP_TARGET", 0), warmPrefix: number("WARM_PREFIX_TARGET", 0),
 		maxENI:         number("MAX_ENI", 0),
 		custom:         flag("AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG", false),

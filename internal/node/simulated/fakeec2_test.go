@@ -90,6 +90,18 @@ func (f *fakeEC2) Assign(_ context.Context, _ machine.Instance, eni string, addr
 	return e, nil
 }
 
+func (f *fakeEC2) AssignPrefix6(_ context.Context, _ machine.Instance, eni string, tags map[string]string) (node.PodInterface, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.enis, func(e node.PodInterface) bool { return e.ID == eni })
+	f.enis = slices.Clone(f.enis)
+	e := &f.enis[i]
+	e.Prefixes6 = append(slices.Clone(e.Prefixes6), netip.MustParsePrefix("2600:1f10:0:1:8001::/80"))
+	e.Tags = maps.Clone(e.Tags)
+	maps.Copy(e.Tags, tags)
+	return *e, nil
+}
+
 func (f *fakeEC2) Unassign(_ context.Context, _ machine.Instance, eni string, addresses []netip.Addr, prefixes []netip.Prefix) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -157,6 +158,9 @@ func (m *instance) Run(ctx context.Context, userData []byte) {
 	}
 }
 
+// errNoIPv6 is nodeadm's error on an instance without an IPv6 address.
+var errNoIPv6 = errors.New("operation error ec2imds: GetMetadata, http response error StatusCode: 404, request to EC2 IMDS failed") //nolint:staticcheck // the SDK's text
+
 // errKubeletStopped means that the kubelet was stopped on the machine.
 var errKubeletStopped = errors.New("kubelet.service is not running on the instance")
 
@@ -257,6 +261,15 @@ func (m *instance) bootstrap(cfg *userdata.Config) (*kubelet, error) {
 	}
 	if endpoint.Port() == "" {
 		endpoint.Host = net.JoinHostPort(endpoint.Hostname(), "443")
+	}
+	if !hostIP(m.in, cfg).IsValid() {
+		return nil, &node.Refusal{Err: errNoIPv6, Decision: node.Decision{
+			By: "EC2", Code: "NoIPv6Address", Component: m.in.SubnetID,
+			Text: "the cluster is an IPv6 cluster and the instance has no IPv6 address: its subnet " + m.in.SubnetID + " does not assign any (AssignIpv6AddressOnCreation), and neither did the launch",
+			Fixes: []advice.Fix{advice.Sketch("give the primary interface of "+m.in.ID+" an IPv6 address, which the instance sees when it boots",
+				"aws ec2 assign-ipv6-addresses --network-interface-id ENI --ipv6-address-count 1 --region "+m.in.Region,
+				"aws ec2 reboot-instances --instance-ids "+m.in.ID+" --region "+m.in.Region)},
+		}}
 	}
 	size, err := measure(m.in, cfg)
 	if err != nil {

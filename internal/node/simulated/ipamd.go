@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/node"
 )
 
@@ -107,7 +109,13 @@ func (d *ipamd) load(ctx context.Context) error {
 	return nil
 }
 
-func (d *ipamd) refill() { d.pool.set(d.usable(), d.cfg.prefixes) }
+func (d *ipamd) refill() {
+	if d.cfg.ipv6 {
+		d.pool.set6(d.usable(), 4*d.maxPods)
+		return
+	}
+	d.pool.set(d.usable(), d.cfg.prefixes)
+}
 
 // managed reports whether the plugin manages an interface.
 func (d *ipamd) managed(e node.PodInterface) bool {
@@ -125,6 +133,9 @@ func (d *ipamd) managed(e node.PodInterface) bool {
 func (d *ipamd) usable() []node.PodInterface {
 	var out []node.PodInterface
 	for _, e := range d.enis {
+		if d.cfg.ipv6 && e.Device != 0 { // further interfaces are only for IPv4
+			continue
+		}
 		if d.managed(e) && (e.Device != 0 || !d.cfg.custom) {
 			out = append(out, e)
 		}
@@ -134,6 +145,9 @@ func (d *ipamd) usable() []node.PodInterface {
 
 // start prepares the node for pods. Even if it succeeds, there may be no addresses for them yet.
 func (d *ipamd) start(ctx context.Context) error {
+	if err := d.valid(); err != nil {
+		return err
+	}
 	if err := d.call(ctx, node.Call{Action: node.ActionDescribeInterfaces}); err != nil {
 		return fmt.Errorf("ipamd init: failed to retrieve attached ENIs info: %w", err)
 	}
@@ -145,6 +159,9 @@ func (d *ipamd) start(ctx context.Context) error {
 	}
 	if err := d.tag(ctx); err != nil {
 		return err
+	}
+	if d.cfg.ipv6 {
+		return d.assign6(ctx)
 	}
 	d.dropOtherKind(ctx)
 	if d.tooLow() {
@@ -161,6 +178,60 @@ func (d *ipamd) start(ctx context.Context) error {
 	}
 	d.due = d.m.rt.clock.Now().Add(poolInterval)
 	return nil
+}
+
+// valid checks the configuration as the plugin does, with its texts.
+func (d *ipamd) valid() error {
+	c := &d.cfg
+	nitro := true
+	if info, ok := instancetypes.Info(d.m.in.Type.Name); ok {
+		nitro = info.Hypervisor == ec2types.InstanceTypeHypervisorNitro || aws.ToBool(info.BareMetal)
+	}
+	switch {
+	case c.ipv4 && c.ipv6:
+		return errors.New("IPv4 and IPv6 are both enabled. VPC CNI currently does not support dual stack mode") //nolint:staticcheck // the plugin's text
+	case !c.ipv4 && !c.ipv6:
+		return errors.New("IPv4 and IPv6 are both disabled. One of them have to be enabled") //nolint:staticcheck // the plugin's text
+	case c.ipv6 && (c.custom || !c.prefixes):
+		return errors.New("IPv6 is supported only in Prefix Delegation mode. Custom Networking is not supported in IPv6 mode. Please set the env variables accordingly.") //nolint:staticcheck // the plugin's text
+	case c.ipv6 && !nitro:
+		return fmt.Errorf("Prefix Delegation is not supported on non-nitro instance %s. IPv6 is only supported in Prefix delegation Mode. ", d.m.in.Type.Name) //nolint:staticcheck // the plugin's text
+	}
+	return nil
+}
+
+// assign6 gets the node's IPv6 prefix. One has addresses for all pods of all nodes that there could ever be.
+func (d *ipamd) assign6(ctx context.Context) error {
+	for i, e := range d.usable() {
+		if len(e.Prefixes6) > 0 {
+			continue
+		}
+		err := d.call(ctx, node.Call{Action: node.ActionAssignIPv6, Interface: e.ID})
+		if err == nil {
+			e, err = d.m.rt.cfg.PodNetwork.AssignPrefix6(ctx, d.m.in, e.ID, d.cfg.eniTags(d.m.in.ID))
+			err = asSDK("AssignIpv6Addresses", err)
+		}
+		if err != nil {
+			return fmt.Errorf("Failed to allocate IPv6 Prefixes to ENI: allocate IPv6 prefix: failed to allocate an IPv6 prefix address: %w", err) //nolint:staticcheck // the plugin's text
+		}
+		d.enis[i] = e // the primary interface is the first
+	}
+	d.refill()
+	return nil
+}
+
+// has describes what the plugin has for pods.
+func (d *ipamd) has() string {
+	if !d.cfg.ipv6 {
+		return fmt.Sprintf("%d addresses for pods", d.pool.stats(nil).total)
+	}
+	var blocks []string
+	for _, e := range d.usable() {
+		for _, p := range e.Prefixes6 {
+			blocks = append(blocks, p.String())
+		}
+	}
+	return "the prefix " + strings.Join(blocks, ", ") + " for pods"
 }
 
 // tag adds the plugin's tags to interfaces that existed before it. EC2 gets them with the next addresses, if there

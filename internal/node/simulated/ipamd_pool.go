@@ -35,6 +35,9 @@ func ceil(n, by int) int { return (n + by - 1) / by }
 
 // tooLow reports whether more addresses are needed.
 func (d *ipamd) tooLow() bool {
+	if d.cfg.ipv6 {
+		return false
+	}
 	s := d.pool.stats(nil)
 	if s.total >= d.maxPods {
 		return false
@@ -223,7 +226,7 @@ func (d *ipamd) maintain(ctx context.Context) {
 			d.due = t
 		}
 	}
-	if d.cfg.noProvisioning {
+	if d.cfg.noProvisioning || d.cfg.ipv6 {
 		return
 	}
 	s := d.pool.stats(nil)

@@ -114,7 +114,7 @@ func newKubelet(m *instance, c *client, cfg *userdata.Config, sz size) *kubelet 
 	k := &kubelet{
 		m: m, client: c, name: name, endpoint: cfg.Endpoint,
 		object:  nodeObject(m.in, cfg, name, sz, m.rt.clock.Now()),
-		hostIP:  m.in.PrivateIP,
+		hostIP:  hostIP(m.in, cfg),
 		maxPods: int(sz.maxPods),
 		pods:    map[types.UID]*pod{}, asks: make(chan func()), ended: make(chan struct{}),
 	}

@@ -34,7 +34,7 @@ func nodeObject(in machine.Instance, cfg *userdata.Config, name string, sz size,
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Labels:      map[string]string{},
-			Annotations: map[string]string{annotationNode: "true", annotationIP: in.PrivateIP.String()},
+			Annotations: map[string]string{annotationNode: "true", annotationIP: hostIP(in, cfg).String()},
 		},
 		Spec: corev1.NodeSpec{
 			ProviderID: "aws:///" + in.AvailabilityZone + "/" + in.ID,
@@ -42,7 +42,7 @@ func nodeObject(in machine.Instance, cfg *userdata.Config, name string, sz size,
 		},
 		Status: corev1.NodeStatus{
 			Capacity: sz.capacity, Allocatable: sz.allocatable,
-			Addresses:       nodeAddresses(in, name),
+			Addresses:       nodeAddresses(in, cfg, name),
 			Conditions:      nodeConditions(false, false, networkNotReady, now, now),
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}},
 			NodeInfo:        nodeInfo(in),
@@ -77,9 +77,19 @@ func nodeObject(in machine.Instance, cfg *userdata.Config, name string, sz size,
 	return n
 }
 
-func nodeAddresses(in machine.Instance, name string) []corev1.NodeAddress {
-	out := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: in.PrivateIP.String()}}
-	if in.PublicIP.IsValid() {
+// hostIP returns the node's address of the cluster's family, or the zero Addr.
+func hostIP(in machine.Instance, cfg *userdata.Config) netip.Addr {
+	if cfg.IPv6() {
+		return in.IPv6
+	}
+	return in.PrivateIP
+}
+
+// nodeAddresses returns the node's addresses of the cluster's family: EKS sets NodeIPFamilies of the cloud controller
+// manager to it.
+func nodeAddresses(in machine.Instance, cfg *userdata.Config, name string) []corev1.NodeAddress {
+	out := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: hostIP(in, cfg).String()}}
+	if in.PublicIP.IsValid() && !cfg.IPv6() {
 		out = append(out, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: in.PublicIP.String()})
 	}
 	if in.PrivateDNSName != "" {

@@ -65,6 +65,21 @@ func (p *pool) set(enis []node.PodInterface, prefixes bool) {
 	}
 }
 
+// set6 takes over the first n addresses of the interfaces' IPv6 prefixes, of which each has 2^48.
+func (p *pool) set6(enis []node.PodInterface, n int) {
+	var all []node.PodInterface
+	for _, e := range enis {
+		single := node.PodInterface{ID: e.ID}
+		for _, block := range e.Prefixes6 {
+			for ip := block.Addr(); len(single.Addresses) < n; ip = ip.Next() {
+				single.Addresses = append(single.Addresses, ip)
+			}
+		}
+		all = append(all, single)
+	}
+	p.set(all, false)
+}
+
 // take gives an address to a pod.
 func (p *pool) take(uid types.UID, now time.Time) (netip.Addr, bool) {
 	for _, a := range p.order {

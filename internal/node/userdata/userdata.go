@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -75,6 +76,18 @@ type Config struct {
 	Scripts []string
 	// Ignored names the settings that this package does not handle, sorted.
 	Ignored []string
+}
+
+// IPv6 reports whether the node joins an IPv6 cluster. Bottlerocket and bootstrap.sh only write the address of its DNS.
+func (c *Config) IPv6() bool {
+	if p, err := netip.ParsePrefix(c.ServiceCIDR); err == nil {
+		return p.Addr().Is6()
+	}
+	if len(c.ClusterDNS) == 0 {
+		return false
+	}
+	a, err := netip.ParseAddr(c.ClusterDNS[0])
+	return err == nil && a.Is6()
 }
 
 // Parse reads user data as a machine of that family would. The error wraps ErrNoBootstrap if nothing in the data is

@@ -127,15 +127,15 @@ func networkOperations() []awsapi.Operation {
 		{Name: "GetSecurityGroupsForVpc", Members: "VpcId" + paged},
 		{Name: "DescribeSecurityGroupRules", Members: "SecurityGroupRuleIds" + paged},
 		// Network interfaces.
-		{Name: "CreateNetworkInterface", Members: "ClientToken Description DryRun Groups InterfaceType Ipv4PrefixCount Ipv4Prefixes Ipv6AddressCount Ipv6Addresses PrivateIpAddress PrivateIpAddresses SecondaryPrivateIpAddressCount SubnetId TagSpecifications"},
+		{Name: "CreateNetworkInterface", Members: "ClientToken Description DryRun Groups InterfaceType Ipv4PrefixCount Ipv4Prefixes Ipv6AddressCount Ipv6Addresses Ipv6PrefixCount Ipv6Prefixes PrivateIpAddress PrivateIpAddresses SecondaryPrivateIpAddressCount SubnetId TagSpecifications"},
 		{Name: "DescribeNetworkInterfaces", Members: "NetworkInterfaceIds" + paged, FromStore: true},
 		{Name: "DeleteNetworkInterface", Members: "DryRun NetworkInterfaceId"},
 		{Name: "AttachNetworkInterface", Members: "DeviceIndex DryRun InstanceId NetworkCardIndex NetworkInterfaceId"},
 		{Name: "DetachNetworkInterface", Members: "AttachmentId DryRun Force"},
 		{Name: "AssignPrivateIpAddresses", Members: "AllowReassignment Ipv4PrefixCount Ipv4Prefixes NetworkInterfaceId PrivateIpAddresses SecondaryPrivateIpAddressCount"},
 		{Name: "UnassignPrivateIpAddresses", Members: "Ipv4Prefixes NetworkInterfaceId PrivateIpAddresses"},
-		{Name: "AssignIpv6Addresses", Members: "Ipv6AddressCount Ipv6Addresses NetworkInterfaceId"},
-		{Name: "UnassignIpv6Addresses", Members: "Ipv6Addresses NetworkInterfaceId"},
+		{Name: "AssignIpv6Addresses", Members: "Ipv6AddressCount Ipv6Addresses Ipv6PrefixCount Ipv6Prefixes NetworkInterfaceId"},
+		{Name: "UnassignIpv6Addresses", Members: "Ipv6Addresses Ipv6Prefixes NetworkInterfaceId"},
 		{
 			Name:    "ModifyNetworkInterfaceAttribute",
 			Members: "Attachment.AttachmentId Attachment.DeleteOnTermination Description DryRun Groups NetworkInterfaceId SourceDestCheck",

@@ -20,7 +20,7 @@ func (s *Service) AWS() awsapi.Service {
 				resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
 				kubernetesNetworkConfig storageConfig computeConfig remoteNetworkConfig
 				zonalShiftConfig.enabled controlPlaneScalingConfig.tier bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
-			Except: "Auto Mode switched on. With ipFamily ipv6 the control plane and services are IPv6, and nodes and pods still IPv4. The scaling tier and the networks of hybrid nodes are stored; control planes have one size, and hybrid nodes need hardware",
+			Except: "Auto Mode switched on. The scaling tier and the networks of hybrid nodes are stored; control planes have one size, and hybrid nodes need hardware",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {

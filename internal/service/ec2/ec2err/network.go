@@ -52,6 +52,11 @@ func NoFreePrefixes(subnet string) error {
 	return New("InsufficientCidrBlocks", "The specified subnet does not have enough free cidr blocks to satisfy the request. Subnet: %s", subnet)
 }
 
+// [seen] aws/karpenter-provider-aws#2187
+func OneWayOfIPv6() error {
+	return InvalidParameterValue("You can and can only specify one of ipv6-addresses or ipv6-addresses-count  ipv6-prefix and ipv6-prefix-count.")
+}
+
 func NotYours() error {
 	// EC2's error for addresses of NAT gateways and other service-managed interfaces.
 	return New("AuthFailure", "You do not have permission to access the specified resource.")

@@ -72,6 +72,9 @@ func (s *Service) sdkInterface(sc resource.Scope, e record.NetworkInterface) ec2
 			out.Ipv6Address = aws.String(a)
 		}
 	}
+	for _, p := range e.Prefixes6 {
+		out.Ipv6Prefixes = append(out.Ipv6Prefixes, ec2types.Ipv6PrefixSpecification{Ipv6Prefix: aws.String(p)})
+	}
 	for _, p := range e.Prefixes {
 		out.Ipv4Prefixes = append(out.Ipv4Prefixes, ec2types.Ipv4PrefixSpecification{Ipv4Prefix: aws.String(p)})
 	}
@@ -109,6 +112,8 @@ type Spec struct {
 	NoGroups    bool     // no groups at all
 	IPv6        []string // specific IPv6 addresses
 	Extra6      int      // number of further IPv6 addresses
+	Prefixes6   []string // specific IPv6 prefixes
+	ExtraBlock6 int      // number of further IPv6 prefixes
 	Prefixes    []string // specific IPv4 prefixes
 	ExtraPrefix int      // number of further IPv4 prefixes
 	Kind        string
@@ -191,10 +196,17 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 	if err != nil {
 		return none, err
 	}
-	if spec.Subnet.AssignIPv6 && len(spec.IPv6) == 0 && spec.Extra6 == 0 && spec.Requester == "" {
+	switch n := ways(spec.Extra6, spec.ExtraBlock6, spec.IPv6, spec.Prefixes6); {
+	case n > 1:
+		return none, ec2err.OneWayOfIPv6()
+	case n == 0 && spec.Subnet.AssignIPv6 && spec.Requester == "":
 		spec.Extra6 = 1
 	}
 	addresses6, err := ipam.Take6(tx, sc, spec.Subnet, spec.ID, spec.IPv6, spec.Extra6)
+	if err != nil {
+		return none, err
+	}
+	blocks6, err := ipam.TakePrefixes6(tx, sc, spec.Subnet, spec.ID, spec.Prefixes6, spec.ExtraBlock6)
 	if err != nil {
 		return none, err
 	}
@@ -205,7 +217,7 @@ func (s *Service) Make(tx *store.Tx, sc resource.Scope, spec Spec) (record.Netwo
 	return record.NetworkInterface{
 		ID: spec.ID, SubnetID: spec.Subnet.ID, VPCID: spec.Subnet.VPCID, Zone: spec.Subnet.Zone, ZoneID: spec.Subnet.ZoneID,
 		Description: spec.Description, MAC: newMAC(spec.ID), Addresses: addresses, Groups: groups, Type: kind,
-		IPv6: addresses6, Prefixes: prefixes, RequesterID: spec.Requester, OwnerID: spec.Owner, Tags: spec.Tags,
+		IPv6: addresses6, Prefixes: prefixes, Prefixes6: blocks6, RequesterID: spec.Requester, OwnerID: spec.Owner, Tags: spec.Tags,
 	}, nil
 }
 
@@ -255,7 +267,7 @@ func Remove(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) error {
 		if err := pool.ReleasePrefixes(tx, e.Prefixes); err != nil {
 			return err
 		}
-		ipam.Release6(tx, sc, sn.ID, e.IPv6)
+		ipam.Release6(tx, sc, sn.ID, slices.Concat(e.IPv6, e.Prefixes6))
 	}
 	if err := dropElastic(tx, sc, &e); err != nil {
 		return err
@@ -294,16 +306,23 @@ func (s *Service) CreateNetworkInterface(ctx context.Context, in *awsec2.CreateN
 	if err != nil {
 		return nil, err
 	}
+	extraBlock6, err := AddressCount(in.Ipv6PrefixCount, "ipv6PrefixCount")
+	if err != nil {
+		return nil, err
+	}
 	extraPrefix, err := AddressCount(in.Ipv4PrefixCount, "ipv4PrefixCount")
 	if err != nil {
 		return nil, err
 	}
 	spec := Spec{
 		ID: ids.Resource("eni"), Description: aws.ToString(in.Description), Primary: aws.ToString(in.PrivateIpAddress),
-		Extra: extra, Extra6: extra6, ExtraPrefix: extraPrefix, Groups: in.Groups, Tags: tags,
+		Extra: extra, Extra6: extra6, ExtraBlock6: extraBlock6, ExtraPrefix: extraPrefix, Groups: in.Groups, Tags: tags,
 	}
 	for _, a := range in.Ipv6Addresses {
 		spec.IPv6 = append(spec.IPv6, aws.ToString(a.Ipv6Address))
+	}
+	for _, p := range in.Ipv6Prefixes {
+		spec.Prefixes6 = append(spec.Prefixes6, aws.ToString(p.Ipv6Prefix))
 	}
 	for _, p := range in.Ipv4Prefixes {
 		spec.Prefixes = append(spec.Prefixes, aws.ToString(p.Ipv4Prefix))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -29,6 +30,7 @@ type PodInterface struct {
 	Device       int32
 	Addresses    []netip.Addr // except the primary one
 	Prefixes     []netip.Prefix
+	Prefixes6    []netip.Prefix
 	Tags         tag.Set
 	Attached     time.Time
 }
@@ -59,13 +61,7 @@ func podOf(e record.NetworkInterface) (PodInterface, error) {
 		}
 		p.Addresses = append(p.Addresses, ip)
 	}
-	for _, a := range e.Prefixes {
-		prefix, err := netip.ParsePrefix(a)
-		if err != nil {
-			return p, fmt.Errorf("interface %s: %w", e.ID, err)
-		}
-		p.Prefixes = append(p.Prefixes, prefix)
-	}
+	p.Prefixes, p.Prefixes6 = record.ParsePrefixes(e.Prefixes), record.ParsePrefixes(e.Prefixes6)
 	return p, nil
 }
 
@@ -257,6 +253,36 @@ func (s *Service) AssignPodAddresses(ctx context.Context, account, region, eni s
 		if len(merged) > 0 {
 			e.Tags = merged
 		}
+		if out, err = podOf(e); err != nil {
+			return err
+		}
+		return record.NetworkInterfaces.Put(tx, sc.Key(e.ID), e)
+	})
+	return out, err
+}
+
+// AssignPodPrefix6 adds an IPv6 prefix to an interface, and any missing tags.
+func (s *Service) AssignPodPrefix6(ctx context.Context, account, region, eni string, tags tag.Set) (PodInterface, error) {
+	sc := resource.Scope{Account: account, Region: region}
+	var out PodInterface
+	err := s.Store.Update(ctx, func(tx *store.Tx) error {
+		e, err := resource.Get(tx, record.NetworkInterfaces, sc, eni)
+		if err != nil {
+			return err
+		}
+		sn, err := resource.Get(tx, record.Subnets, sc, e.SubnetID)
+		if err != nil {
+			return err
+		}
+		added, err := ipam.TakePrefixes6(tx, sc, sn, e.ID, nil, 1)
+		if err != nil {
+			return err
+		}
+		e.Prefixes6 = append(slices.Clone(e.Prefixes6), added...)
+		if e.Tags = e.Tags.With(nil); e.Tags == nil {
+			e.Tags = tag.Set{}
+		}
+		maps.Copy(e.Tags, tags)
 		if out, err = podOf(e); err != nil {
 			return err
 		}

@@ -147,7 +147,7 @@ func interfaceOf(_ store.Reader, _ resource.Scope, e record.NetworkInterface) re
 		ID: e.ID, Name: nameOf(e.Tags), VPC: e.VPCID, Subnet: e.SubnetID, Zone: e.Zone, Type: e.Type, Description: e.Description,
 		Instance: e.Attachment.InstanceID, Primary: e.Attachment.DeviceIndex == 0 && e.Attachment.CardIndex == 0,
 		Attached: e.Attachment.ID != "" || e.RequesterID != "", Requester: e.RequesterID, NoSourceDestCheck: e.NoSourceDestCheck,
-		Prefixes: blocksOf(e.Prefixes...), Groups: e.Groups, Addresses: make([]reach.Address, 0, len(e.Addresses)+len(e.IPv6)),
+		Prefixes: append(blocksOf(e.Prefixes...), blocksOf(e.Prefixes6...)...), Groups: e.Groups, Addresses: make([]reach.Address, 0, len(e.Addresses)+len(e.IPv6)),
 	}
 	for i, a := range e.Addresses {
 		to := reach.Address{Private: addressOf(a)}

@@ -133,6 +133,9 @@ func (s *Service) sdkInstanceInterface(sc resource.Scope, e record.NetworkInterf
 	for _, a := range e.IPv6 {
 		out.Ipv6Addresses = append(out.Ipv6Addresses, ec2types.InstanceIpv6Address{Ipv6Address: aws.String(a)})
 	}
+	for _, p := range e.Prefixes6 {
+		out.Ipv6Prefixes = append(out.Ipv6Prefixes, ec2types.InstanceIpv6Prefix{Ipv6Prefix: aws.String(p)})
+	}
 	for _, p := range e.Prefixes {
 		out.Ipv4Prefixes = append(out.Ipv4Prefixes, ec2types.InstanceIpv4Prefix{Ipv4Prefix: aws.String(p)})
 	}

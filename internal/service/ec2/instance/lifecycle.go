@@ -291,6 +291,9 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	}
 	if m.Interfaces = s.machineInterfaces(sc, i); len(m.Interfaces) > 0 {
 		m.MAC = m.Interfaces[0].MAC
+		if n := slices.IndexFunc(m.Interfaces[0].Addresses, netip.Addr.Is6); n >= 0 {
+			m.IPv6 = m.Interfaces[0].Addresses[n]
+		}
 	}
 	return m, nil
 }
@@ -305,11 +308,7 @@ func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []mach
 				n.Addresses = append(n.Addresses, ip)
 			}
 		}
-		for _, text := range e.Prefixes {
-			if p, err := netip.ParsePrefix(text); err == nil {
-				n.Prefixes = append(n.Prefixes, p)
-			}
-		}
+		n.Prefixes = slices.Concat(record.ParsePrefixes(e.Prefixes), record.ParsePrefixes(e.Prefixes6))
 		out = append(out, n)
 	}
 	return out

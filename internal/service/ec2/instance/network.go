@@ -77,10 +77,10 @@ func (s *Service) planNetwork(sc resource.Scope, l *launch) error {
 			return ec2err.TooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
 		// The limit for IPv6 addresses is the same as for IPv4 addresses.
-		if len(nic.spec.IPv6)+nic.spec.Extra6 > l.typ.IPv4PerENI {
+		if len(nic.spec.IPv6)+nic.spec.Extra6+len(nic.spec.Prefixes6)+nic.spec.ExtraBlock6 > l.typ.IPv4PerENI {
 			return ec2err.TooManyAddresses("eni", l.typ.Name, l.typ.IPv4PerENI)
 		}
-		if l.max > 1 && (nic.existing != "" || nic.spec.Primary != "" || len(nic.spec.Secondary)+len(nic.spec.Prefixes)+len(nic.spec.IPv6) > 0) {
+		if l.max > 1 && (nic.existing != "" || nic.spec.Primary != "" || len(nic.spec.Secondary)+len(nic.spec.Prefixes)+len(nic.spec.IPv6)+len(nic.spec.Prefixes6) > 0) {
 			return ec2err.Combination("Network interfaces and private addresses can be specified only when launching a single instance.")
 		}
 	}
@@ -128,6 +128,12 @@ func (s *Service) planInterface(sc resource.Scope, l *launch, in ec2types.Instan
 	}
 	if nic.spec.ExtraPrefix, err = eni.AddressCount(in.Ipv4PrefixCount, "ipv4PrefixCount"); err != nil {
 		return nic, err
+	}
+	if nic.spec.ExtraBlock6, err = eni.AddressCount(in.Ipv6PrefixCount, "ipv6PrefixCount"); err != nil {
+		return nic, err
+	}
+	for _, p := range in.Ipv6Prefixes {
+		nic.spec.Prefixes6 = append(nic.spec.Prefixes6, aws.ToString(p.Ipv6Prefix))
 	}
 	for _, a := range in.Ipv6Addresses {
 		nic.spec.IPv6 = append(nic.spec.IPv6, aws.ToString(a.Ipv6Address))

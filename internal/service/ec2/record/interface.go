@@ -81,6 +81,8 @@ type NetworkInterface struct {
 	Elastic  []ElasticAssociation `json:",omitempty"`
 	IPv6     []string             `json:",omitempty"`
 	Prefixes []string             `json:",omitempty"` // delegated IPv4 blocks (/28)
+	// Prefixes6 are delegated IPv6 blocks (/80).
+	Prefixes6 []string `json:",omitempty"`
 	// Groups is empty for interfaces of NAT gateways, which have no groups.
 	Groups []string
 	Type   string // interface type: interface, …
@@ -94,7 +96,7 @@ type NetworkInterface struct {
 }
 
 // Writes returns the maximum number of writes for deleting e: the record, its public address, the
-// pages of its addresses, and a record for each IPv6 and each elastic address.
+// pages of its addresses, and a record for each IPv6 address or block and each elastic address.
 func (e *NetworkInterface) Writes() int {
 	pages := map[uint32]bool{}
 	for _, text := range slices.Concat(e.Addresses, e.Prefixes) {
@@ -104,7 +106,7 @@ func (e *NetworkInterface) Writes() int {
 			pages[binary.BigEndian.Uint32(b[:])/AddressesPerPage] = true
 		}
 	}
-	return 2 + len(pages) + len(e.IPv6) + len(e.Elastic)
+	return 2 + len(pages) + len(e.IPv6) + len(e.Prefixes6) + len(e.Elastic)
 }
 
 // NoteInstance records in e's elastic addresses which instance e is attached to.

@@ -100,6 +100,17 @@ func (v VPC) Prefixes() []netip.Prefix { return PrefixesOf(v.Blocks()) }
 // Prefixes6 returns the VPC's IPv6 blocks.
 func (v VPC) Prefixes6() []netip.Prefix { return PrefixesOf(v.IPv6) }
 
+// ParsePrefixes returns stored blocks as prefixes.
+func ParsePrefixes(blocks []string) []netip.Prefix {
+	var out []netip.Prefix
+	for _, b := range blocks {
+		if p, err := netip.ParsePrefix(b); err == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
 // PrefixesOf returns the associated blocks as prefixes.
 func PrefixesOf(blocks []CIDRAssociation) []netip.Prefix {
 	out := make([]netip.Prefix, 0, len(blocks))
