@@ -19,7 +19,7 @@ import (
 )
 
 // machines are the existing and planned machines, by CLUSTER/POD UID.
-var machines = store.NewCollection[podMachine]("fargate", "machine")
+var machines = store.NewCollection[podMachine]("fargate", "machine", store.Same) // version 2 has IPv6
 
 // A machine is one attempt to run a pod. It is recorded before anything is created for it.
 type podMachine struct {

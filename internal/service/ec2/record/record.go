@@ -16,7 +16,7 @@ var (
 	NetworkACLs       = resource.NewKind("network-acl", resource.NetworkACLID, func(v *NetworkACL) (string, *tag.Set) { return v.ID, &v.Tags })
 	DHCPOptionSets    = resource.NewKind("dhcp-options", resource.DHCPOptionsID, func(d *DHCPOptions) (string, *tag.Set) { return d.ID, &d.Tags })
 	SecurityGroups    = resource.NewKind("security-group", resource.SecurityGroupID, func(v *SecurityGroup) (string, *tag.Set) { return v.ID, &v.Tags })
-	NetworkInterfaces = resource.NewKind("network-interface", resource.NetworkInterfaceID, func(v *NetworkInterface) (string, *tag.Set) { return v.ID, &v.Tags })
+	NetworkInterfaces = resource.NewKind("network-interface", resource.NetworkInterfaceID, func(v *NetworkInterface) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same) // version 2 has Prefixes6
 	AddressPages      = store.NewCollection[AddressPage]("ec2", "address-page")
 	Addresses         = resource.NewKind("address", resource.AddressID, func(a *Address) (string, *tag.Set) { return a.ID, &a.Tags })
 	NATGateways       = resource.NewKind("nat-gateway", resource.NATGatewayID, func(n *NATGateway) (string, *tag.Set) { return n.ID, &n.Tags })
