@@ -174,6 +174,11 @@ func (c EC2) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *a
 	return awsapi.Do[awsec2.GetInstanceTypesFromInstanceRequirementsOutput](ctx, c.API, in)
 }
 
+// RebootInstances calls the operation of that name.
+func (c EC2) RebootInstances(ctx context.Context, in *awsec2.RebootInstancesInput) (*awsec2.RebootInstancesOutput, error) {
+	return awsapi.Do[awsec2.RebootInstancesOutput](ctx, c.API, in)
+}
+
 // RunInstances calls the operation of that name.
 func (c EC2) RunInstances(ctx context.Context, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error) {
 	return awsapi.Do[awsec2.RunInstancesOutput](ctx, c.API, in)

@@ -26,7 +26,7 @@ var clients = []client{
 	{"EC2", "ec2", `AuthorizeSecurityGroupIngress CreateLaunchTemplate CreateLaunchTemplateVersion CreateNetworkInterface CreateSecurityGroup
 		CreateTags DeleteLaunchTemplate DeleteNetworkInterface DeleteSecurityGroup DeleteTags DescribeAddresses DescribeImages DescribeInstances DescribeKeyPairs
 		DescribeLaunchTemplateVersions DescribeNetworkInterfaces DescribeRouteTables DescribeSecurityGroups DescribeSubnets DescribeVpcs
-		DescribeInternetGateways GetInstanceTypesFromInstanceRequirements RunInstances StartInstances StopInstances TerminateInstances`},
+		DescribeInternetGateways GetInstanceTypesFromInstanceRequirements RebootInstances RunInstances StartInstances StopInstances TerminateInstances`},
 	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile CreateServiceLinkedRole DeleteInstanceProfile GetInstanceProfile GetRole
 		RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},

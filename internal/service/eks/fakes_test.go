@@ -506,6 +506,7 @@ type fakeEC2 struct {
 	templates  map[string]ec2types.LaunchTemplateVersion // latest versions, by name
 	older      []ec2types.LaunchTemplateVersion
 	instances  map[string]ec2types.Instance
+	reboots    []string
 	launches   map[string]*awsec2.RunInstancesOutput // by client token
 	store      *store.Store                          // for watchers of instances
 	described  int                                   // number of DescribeInstances calls
@@ -899,6 +900,16 @@ func (e *fakeEC2) TerminateInstances(ctx context.Context, in *awsec2.TerminateIn
 	call := awsapi.CallFrom(ctx)
 	e.end(in.InstanceIds...)
 	return &awsec2.TerminateInstancesOutput{}, errors.Join(e.tell(ctx, call.Account, call.Region, in.InstanceIds...), e.faults.strike())
+}
+
+func (e *fakeEC2) RebootInstances(_ context.Context, in *awsec2.RebootInstancesInput) (*awsec2.RebootInstancesOutput, error) {
+	if err := e.faults.strike(); err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reboots = append(e.reboots, in.InstanceIds...)
+	return &awsec2.RebootInstancesOutput{}, nil
 }
 
 func (e *fakeEC2) DescribeKeyPairs(_ context.Context, in *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -78,6 +79,98 @@ func TestNodeAutoRepairReplacesNodes(t *testing.T) {
 			})
 			if tt.repair {
 				w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
+			}
+		})
+	}
+}
+
+func repairOverride(action ekstypes.RepairAction, minutes int32) []ekstypes.NodeRepairConfigOverrides {
+	return []ekstypes.NodeRepairConfigOverrides{{
+		NodeMonitoringCondition: aws.String("KernelReady"), NodeUnhealthyReason: aws.String("ForkFailedOutOfPIDs"),
+		MinRepairWaitTimeMins: &minutes, RepairAction: action,
+	}}
+}
+
+// The conditions that the node monitoring agent sets lead to repairs, which overrides change. What a Timing calls
+// NodeRepair are 30 minutes of AWS.
+func TestNodeAutoRepairOfConditions(t *testing.T) {
+	const reason = "ForkFailedOutOfPIDs"
+	for name, tt := range map[string]struct {
+		condition corev1.NodeCondition
+		overrides []ekstypes.NodeRepairConfigOverrides
+		minutes   int // from the condition to the repair, or 0
+		reboot    bool
+	}{
+		"by default":            {condition: corev1.NodeCondition{Type: "KernelReady", Status: "False", Reason: reason}, minutes: 30},
+		"of hardware":           {condition: corev1.NodeCondition{Type: "AcceleratedHardwareReady", Status: "False", Reason: "NvidiaXID79Error"}, minutes: 10},
+		"not known":             {condition: corev1.NodeCondition{Type: "KernelReady", Status: "Unknown", Reason: reason}},
+		"of pressure":           {condition: corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: "False"}},
+		"no action":             {condition: corev1.NodeCondition{Type: "KernelReady", Status: "False", Reason: reason}, overrides: repairOverride(ekstypes.RepairActionNoAction, 1)},
+		"later":                 {condition: corev1.NodeCondition{Type: "KernelReady", Status: "False", Reason: reason}, overrides: repairOverride(ekstypes.RepairActionReplace, 60), minutes: 60},
+		"another reason":        {condition: corev1.NodeCondition{Type: "KernelReady", Status: "False", Reason: "SoftLockup"}, overrides: repairOverride(ekstypes.RepairActionNoAction, 1), minutes: 30},
+		"reboot, and once more": {condition: corev1.NodeCondition{Type: "KernelReady", Status: "False", Reason: reason}, overrides: repairOverride(ekstypes.RepairActionReboot, 20), minutes: 20, reboot: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, withClock)
+			w.cluster("dev", ekstypes.AuthenticationModeApi)
+			in := w.nodegroupInput("dev", "ng", 2)
+			in.NodeRepairConfig = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true), NodeRepairConfigOverrides: tt.overrides}
+			if _, err := w.client.CreateNodegroup(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			w.waitNodegroup("dev", "ng", ekstypes.NodegroupStatusActive)
+			node := w.nodes()[0]
+			id := node.Spec.ProviderID[len("aws:///us-east-1a/"):]
+			begin := w.fake.Now().Truncate(time.Second) // as Kubernetes stores it
+			tt.condition.LastTransitionTime = metav1.NewTime(begin)
+			node.Status.Conditions = append(node.Status.Conditions, tt.condition)
+			if _, err := w.kubernetes().CoreV1().Nodes().UpdateStatus(w.Context(), &node, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			minutes := func(n int) time.Duration { return time.Duration(n) * w.timing.NodeRepair / 30 }
+			reboots := func(n int, after time.Duration) {
+				t.Helper()
+				w.eventually(func() error {
+					w.ec2.mu.Lock()
+					defer w.ec2.mu.Unlock()
+					switch got := len(w.ec2.reboots); {
+					case got < n:
+						return fmt.Errorf("%d reboots", got)
+					case w.ec2.reboots[0] != id || w.fake.Since(begin) < after:
+						t.Fatalf("rebooted %v after %v", w.ec2.reboots, w.fake.Since(begin))
+					}
+					return nil
+				})
+			}
+			replaced := func() bool {
+				for _, i := range w.ec2.running() {
+					if *i.InstanceId == id {
+						return false
+					}
+				}
+				return true
+			}
+			if tt.reboot {
+				reboots(1, minutes(tt.minutes))
+				w.restart()
+				reboots(2, 2*minutes(tt.minutes))
+				if replaced() {
+					t.Error("it was replaced")
+				}
+				return
+			}
+			w.eventually(func() error {
+				switch gone := replaced(); {
+				case gone && (tt.minutes == 0 || w.fake.Since(begin) < minutes(tt.minutes)):
+					t.Fatalf("repaired after %v", w.fake.Since(begin))
+				case gone, tt.minutes == 0 && w.fake.Since(begin) > minutes(90):
+					return nil
+				}
+				return errors.New("not repaired")
+			})
+			if tt.minutes > 0 {
+				w.settled(2)
 			}
 		})
 	}

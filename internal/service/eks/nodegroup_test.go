@@ -413,9 +413,21 @@ func TestCreateNodegroupRefusesWhatAWSRefuses(t *testing.T) {
 			},
 			"InvalidParameterException", "Invalid nodeRepairConfig: only one of maxUnhealthyNodeThresholdCount and maxUnhealthyNodeThresholdPercentage can be specified",
 		},
-		"overrides of node repair": {
+		"an override of node repair without all values": {
 			func(in *awseks.CreateNodegroupInput) {
 				in.NodeRepairConfig = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true), NodeRepairConfigOverrides: []ekstypes.NodeRepairConfigOverrides{{RepairAction: ekstypes.RepairActionReboot}}}
+			},
+			"InvalidParameterException", "Invalid nodeRepairConfig: nodeRepairConfigOverrides must specify nodeMonitoringCondition, nodeUnhealthyReason, minRepairWaitTimeMins and repairAction",
+		},
+		"an override of node repair with another action": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.NodeRepairConfig = &ekstypes.NodeRepairConfig{Enabled: aws.Bool(true), NodeRepairConfigOverrides: repairOverride("Pray", 1)}
+			},
+			"InvalidParameterException", "Invalid nodeRepairConfig: invalid repairAction Pray",
+		},
+		"a warm pool": {
+			func(in *awseks.CreateNodegroupInput) {
+				in.WarmPoolConfig = &ekstypes.WarmPoolConfig{Enabled: aws.Bool(true)}
 			},
 			"NotImplemented", "",
 		},

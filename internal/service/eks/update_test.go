@@ -279,3 +279,23 @@ func TestTags(t *testing.T) {
 	_, err = w.client.ListTagsForResource(t.Context(), &awseks.ListTagsForResourceInput{ResourceArn: aws.String("nonsense")})
 	wantError(t, err, "BadRequestException", "Invalid resource ARN: nonsense")
 }
+
+// Members of the SDK that Drydock's model does not have are refused, also below members that are handled.
+func TestNewerMembersAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withClock)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	for name, in := range map[string]awseks.UpdateClusterConfigInput{
+		"API server":         {KubeApiServerConfig: &ekstypes.KubeApiServerConfigRequest{EventTtl: aws.String("30m")}},
+		"scheduler":          {KubeSchedulerConfig: &ekstypes.KubeSchedulerConfigRequest{NodeResourcesFit: &ekstypes.NodeResourcesFitConfig{ScoringStrategy: &ekstypes.ScoringStrategy{Type: "MostAllocated"}}}},
+		"controller manager": {KubeControllerManagerConfig: &ekstypes.KubeControllerManagerConfigRequest{PodGcControllerConfig: &ekstypes.PodGcControllerConfigRequest{TerminatedPodGcThreshold: aws.Int32(10)}}},
+		"egress":             {ResourcesVpcConfig: &ekstypes.VpcConfigRequest{ControlPlaneEgressMode: ekstypes.ControlPlaneEgressModeTypeCustomerRouted}},
+		"gateway API":        {KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigRequest{ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{GatewayApi: &ekstypes.GatewayApiConfiguration{Crds: &ekstypes.CrdManagementConfiguration{Managed: aws.Bool(true)}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in.Name = aws.String("dev")
+			_, err := w.client.UpdateClusterConfig(t.Context(), &in)
+			wantError(t, err, "NotImplemented", "")
+		})
+	}
+}

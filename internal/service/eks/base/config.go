@@ -70,6 +70,7 @@ type Network interface {
 // Instances are the EC2 operations that a node group needs, called like Network's.
 type Instances interface {
 	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
+	RebootInstances(context.Context, *awsec2.RebootInstancesInput) (*awsec2.RebootInstancesOutput, error)
 	DescribeKeyPairs(context.Context, *awsec2.DescribeKeyPairsInput) (*awsec2.DescribeKeyPairsOutput, error)
 	CreateLaunchTemplateVersion(context.Context, *awsec2.CreateLaunchTemplateVersionInput) (*awsec2.CreateLaunchTemplateVersionOutput, error)
 	CreateLaunchTemplate(context.Context, *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error)

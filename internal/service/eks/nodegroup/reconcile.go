@@ -301,7 +301,7 @@ func (w *work) keep(ctx context.Context) (time.Duration, error) {
 		return n != nil && w.s.Clock.Since(n.CreationTimestamp.Time) < w.s.timeout()
 	})
 	issues = append(issues, nodeIssues(w.missingFor(asg.joining, w.s.timeout()), sick)...)
-	if err := w.repair(asg, serving); err != nil {
+	if err := w.repair(ctx, ses.Nodes(), asg); err != nil {
 		return 0, err
 	}
 	launching := len(asg.staying) < int(*asg.size.DesiredSize)

@@ -44,6 +44,8 @@ type Nodegroup struct {
 	Draining map[string]time.Time
 	// Missing are the instances without a Ready node, with the time since when.
 	Missing map[string]time.Time `json:",omitempty"`
+	// Rebooted are the unhealthy instances that node auto repair rebooted, with the time of the last reboot.
+	Rebooted map[string]time.Time `json:",omitempty"`
 	// Labels and taints that were removed from the group but not yet from all its nodes.
 	RemovedLabels []string
 	RemovedTaints []ekstypes.Taint

@@ -22,7 +22,7 @@ import (
 // internal data that AWS does not show. The IDs of everything in a cluster begin with "CLUSTER/".
 var (
 	Clusters      = store.NewCollection[Cluster]("eks", "cluster", store.Same, store.Same) // version 2 has Upgraded, 3 PlatformTo and Authorities
-	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup")
+	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup", store.Same)         // version 2 has Rebooted
 	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
 	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider, 5 ZonalShift and Tier, 6 RemoteNetwork and Authority
 )
