@@ -236,6 +236,14 @@ func (c *guestConn) Close() error {
 	return c.Conn.Close()
 }
 
+// CloseWrite lets tunnels close one direction.
+func (c *guestConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
 // track registers a connection for as long as it is open.
 func (n *guestNetwork) track(conn net.Conn, in machine.Instance, name string, v *reach.Verdict) net.Conn {
 	c := &guestConn{Conn: conn, n: n, in: in, name: name, verdict: v}
