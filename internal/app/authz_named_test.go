@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/logs"
+	"github.com/drydock-dev/drydock/internal/service/organizations"
 	"github.com/drydock-dev/drydock/internal/service/route53"
 	"github.com/drydock-dev/drydock/internal/service/secretsmanager"
 	"github.com/drydock-dev/drydock/internal/service/sns"
@@ -56,6 +57,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 		autoscaling.New(autoscaling.Config{Store: st}).Module(), ec2.New(ec2.Config{Store: st}).Module(nil), elb.New(elbnet.Config{Store: st}).Module(),
 		elbv2.New(elbnet.Config{Store: st}).Module(), iam.New(iam.Config{Store: st}).Module(), kms.New(kms.Config{Store: st}).Module(), logs.New(logs.Config{Store: st}).Module(), ecr.New(ecr.Config{Store: st}).Module(), ecrpublic.New(ecrpublic.Config{Store: st}).Module(), route53.New(route53.Config{Store: st}).Module(), eventbridge.New(eventbridge.Config{Store: st}).Module(), cloudtrail.New(cloudtrail.Config{Store: st}).Module(),
 		sqs.New(sqs.Config{Store: st}).Module(), acm.New(acm.Config{Store: st}).Module(), secretsmanager.New(secretsmanager.Config{Store: st}).Module(), sns.New(sns.Config{Store: st}).Module(),
+		organizations.New(organizations.Config{Store: st}).Module(),
 		arczonalshift.New(arczonalshift.Config{Store: st, Resources: func(string, string) []arczonalshift.Resource { return nil }}).Module(),
 	} {
 		a.Register(m.Service.Name, m.Resolver)

@@ -51,6 +51,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/logs"
+	"github.com/drydock-dev/drydock/internal/service/organizations"
 	"github.com/drydock-dev/drydock/internal/service/pricing"
 	"github.com/drydock-dev/drydock/internal/service/resourcegroupstaggingapi"
 	"github.com/drydock-dev/drydock/internal/service/route53"
@@ -110,11 +111,13 @@ type daemon struct {
 	eks     *eks.Service
 	eksAuth *eksauth.Service
 	shifts  *arczonalshift.Service
-	events  *eventbridge.Service
-	ecr     *ecr.Service
-	public  *ecrpublic.Service
-	route53 *route53.Service
-	acm     *acm.Service
+
+	organizations *organizations.Service
+	events        *eventbridge.Service
+	ecr           *ecr.Service
+	public        *ecrpublic.Service
+	route53       *route53.Service
+	acm           *acm.Service
 	// registry is where docker pushes images to ECR.
 	registry *registry.Registry
 
@@ -149,6 +152,7 @@ var services = []entry{
 	{new(elbv2.Service).AWS, func(d *daemon) module.Module { return d.elbv2.Module() }},
 	{new(iam.Service).AWS, func(d *daemon) module.Module { return d.iam.Module() }},
 	{new(sts.Service).AWS, func(d *daemon) module.Module { return d.sts.Module() }},
+	{new(organizations.Service).AWS, func(d *daemon) module.Module { return d.organizations.Module() }},
 	{new(kms.Service).AWS, func(d *daemon) module.Module { return d.kms.Module() }},
 	{new(ssm.Service).AWS, func(d *daemon) module.Module { return d.ssm.Module(d.machines) }},
 	{new(sns.Service).AWS, func(d *daemon) module.Module {
@@ -236,7 +240,8 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
 		return err
 	}
-	d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Store: d.store})
+	d.organizations = organizations.New(organizations.Config{Store: d.store, CreateAccount: d.iam.CreateMemberAccount})
+	d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Controls: d.organizations.Controls, Organization: d.organizations.Organization, Store: d.store})
 	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: planes{d.planes}.issuerKeys, Log: d.log})
 	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
 	if !keys.open {

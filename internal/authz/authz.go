@@ -105,6 +105,12 @@ type Config struct {
 	Policies func(p awsapi.Principal) (policies policy.Policies, root bool)
 	// Resolvers look up stored resources, by IAM prefix: ec2, iam, eks, … Register adds more.
 	Resolvers map[string]Resolver
+	// Controls returns the service and resource control policies that bind an account, see policy.Policies. Nil means
+	// that there are no organizations.
+	Controls func(account string) (service, resource [][]policy.Source)
+	// Organization returns the ID and the path of an account in its organization, if it is in one. Nil means that there
+	// are no organizations.
+	Organization func(account string) (id, path string, ok bool)
 	// EndpointPolicy returns the document of a VPC endpoint's policy, for calls that came through the endpoint. An
 	// empty document allows everything. It returns false if there is no such endpoint, and then nothing is allowed
 	// through it. If EndpointPolicy is nil, the resolver that implements EndpointPolicies is used.
@@ -200,7 +206,7 @@ func (a *Authorizer) authorize(ctx context.Context, call *awsapi.Call, checks fu
 		}
 		policies, root = policy.Policies{Identity: []policy.Source{{Name: "needs no permission", Document: everything}}}, false
 	}
-	if root && !policies.Sessioned && call.VPCEndpoint.ID == "" && call.Principal.IssuedAt.IsZero() {
+	if root && !policies.Sessioned && len(policies.ServiceControls) == 0 && call.VPCEndpoint.ID == "" && call.Principal.IssuedAt.IsZero() {
 		if _, bound := a.resolvers[Prefix(call.Service)].(PolicyHolder); !bound {
 			return nil // nothing can deny what the account's root user does
 		}
@@ -243,7 +249,45 @@ func (a *Authorizer) policiesOf(p awsapi.Principal) (out policy.Policies, root b
 	if out, root = a.cfg.Policies(p); root {
 		out.Identity = []policy.Source{{Name: "root of the account", Document: everything}}
 	}
+	if a.cfg.Controls != nil && !serviceLinked(&p) {
+		out.ServiceControls, _ = a.cfg.Controls(p.Account)
+	}
 	return out, root
+}
+
+// serviceLinked reports whether a principal is a session of a service-linked role, which policies of organizations
+// do not restrict.
+// https://docs.aws.amazon.com/organizations/latest/userguide/orgs_manage_policies_scps.html#not-restricted-by-scp
+func serviceLinked(p *awsapi.Principal) bool {
+	return strings.Contains(p.RoleARN, ":role/aws-service-role/")
+}
+
+// resourceControlled are the services whose resources resource control policies restrict, by IAM prefix.
+// https://docs.aws.amazon.com/organizations/latest/userguide/orgs_manage_policies_rcps.html#rcp-supported-services
+var resourceControlled = map[string]bool{"ecr": true, "kms": true, "logs": true, "s3": true, "secretsmanager": true, "sqs": true, "sts": true}
+
+// control adds the resource control policies that bind the account of a request's resource, and the condition keys of
+// the organizations of both sides.
+func (a *Authorizer) control(p *awsapi.Principal, req *policy.Request, policies *policy.Policies) {
+	if a.cfg.Controls == nil {
+		return
+	}
+	account := req.ResourceAccount
+	if account == "" && len(req.Context.Values["aws:resourceaccount"]) == 1 {
+		account = req.Context.Values["aws:resourceaccount"][0]
+	}
+	by := "principal"
+	if p.Type == awsapi.AWSService {
+		by = "source"
+	}
+	for name, of := range map[string]string{by: p.Account, "resource": account} {
+		if id, path, ok := a.cfg.Organization(of); ok {
+			req.Context.Values["aws:"+name+"orgid"], req.Context.Values["aws:"+name+"orgpaths"] = []string{id}, []string{path}
+		}
+	}
+	if prefix, _ := split(req.Action); resourceControlled[prefix] && account != "" && !serviceLinked(p) {
+		_, policies.ResourceControls = a.cfg.Controls(account)
+	}
 }
 
 // endpointPolicy returns the policy of the VPC endpoint that a call came through.

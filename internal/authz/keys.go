@@ -16,8 +16,8 @@ import (
 // global returns the condition keys that every request has, in lower case.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 //
-// Keys on that page that are not in these maps are absent here: there are no organizations, and no principal uses
-// MFA.
+// Keys on that page that are not in these maps are absent here: those of MFA, which no principal uses. Those of
+// organizations are added by control.
 func global(call *awsapi.Call) map[string][]string {
 	p := &call.Principal
 	now := call.Time.UTC()

@@ -7,7 +7,7 @@ import (
 
 // NotEvaluated lists, for docs/compatibility.md, the parts of IAM that are not evaluated here, and the effect.
 var NotEvaluated = []struct{ What, Effect string }{
-	{"service control policies and resource control policies", "there are no organizations, so none apply"},
+	{"AWS managed keys of KMS", "resource control policies restrict them too; on AWS they do not"},
 	{"access control lists", "grant nothing"},
 	{"AWS service principals as grantees of KMS grants, the constraint SourceArn", "refused with 501"},
 	{"resource-based policies of services whose operations are not handled", "the operations themselves answer 501"},
@@ -22,8 +22,7 @@ var NotEvaluated = []struct{ What, Effect string }{
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 var AbsentKeys = []string{
 	"aws:AssumedRoot", "aws:ChatbotSourceArn", "aws:MultiFactorAuthAge",
-	"aws:PrincipalOrgID", "aws:PrincipalOrgPaths", "aws:PrincipalServiceNamesList", "aws:Referer",
-	"aws:ResourceOrgID", "aws:ResourceOrgPaths", "aws:SourceOrgID", "aws:SourceOrgPaths", "aws:SourceVpcArn",
+	"aws:PrincipalServiceNamesList", "aws:Referer", "aws:SourceVpcArn",
 	"aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths",
 }
 

@@ -10,11 +10,12 @@
 // The table "sentence of AWS's documentation → case" is in docs_*_test.go (TestDocumentation): one row per
 // sentence, with its page.
 //
-// Not evaluated: service and resource control policies of AWS Organizations, access control lists.
+// Not evaluated: access control lists.
 package policy
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -31,6 +32,8 @@ const (
 	ResourceBased       PolicyType = "resource-based policy"
 	KMSGrant            PolicyType = "grant"
 	VPCEndpoint         PolicyType = "VPC endpoint policy"
+	ServiceControl      PolicyType = "service control policy"
+	ResourceControl     PolicyType = "resource control policy"
 )
 
 // denies returns AWS's words for an explicit deny in a policy of this type.
@@ -76,6 +79,12 @@ func (d Decision) Message(principal string) string {
 		return m + " " + d.Reason
 	}
 	return m + " because " + d.Reason
+}
+
+// organization reports whether a policy of AWS Organizations refused the request.
+func (d *Decision) organization() bool {
+	of := func(t PolicyType) bool { return t == ServiceControl || t == ResourceControl }
+	return slices.ContainsFunc(d.Missing, of) || d.ExplicitDeny && slices.ContainsFunc(d.Matched, func(m Match) bool { return of(m.Type) })
 }
 
 // A Match is a statement that contributed to a decision, and its location.

@@ -29,6 +29,9 @@ type Policies struct {
 	Trust *Source
 	// Endpoint is the policy of the VPC endpoint that the request came through, or empty.
 	Endpoint []Source
+	// ServiceControls and ResourceControls are the policies of AWS Organizations that bind the caller's and the
+	// resource's account: one list for each level from the organization's root to the account. Each level must allow.
+	ServiceControls, ResourceControls [][]Source
 }
 
 // Evaluate decides a request by AWS's evaluation logic. It evaluates every statement, although the first deny would
@@ -77,8 +80,14 @@ func Evaluate(req Request, p Policies) Decision {
 // from which grant of the resource's policy on its own allow is not required.
 func (p *Policies) layers(req *Request) []layer {
 	const always, never = NoGrant, PrincipalGrant + 1
-	out := make([]layer, 0, 6)
+	out := make([]layer, 0, 6+len(p.ResourceControls)+len(p.ServiceControls))
 	who := &req.Principal
+	for _, level := range p.ResourceControls {
+		out = append(out, layer{kind: ResourceControl, sources: level, dispensable: never})
+	}
+	for _, level := range p.ServiceControls {
+		out = append(out, layer{kind: ServiceControl, sources: level, dispensable: never})
+	}
 	attached := who.hasPolicies() || len(p.Identity) > 0 // SimulateCustomPolicy names no caller
 	if attached {
 		l := layer{kind: IdentityBased, sources: p.Identity, dispensable: RoleGrant}

@@ -89,7 +89,7 @@ func (l *layer) weigh(q *question, d *Decision) {
 // names reports whether the layer's statements name principals. Those of identity-based policies, boundaries and
 // session policies apply to the principal that they are attached to.
 func (l *layer) names() bool {
-	return l.kind == ResourceBased || l.kind == KMSGrant || l.kind == RoleTrust || l.kind == VPCEndpoint
+	return l.kind == ResourceBased || l.kind == KMSGrant || l.kind == RoleTrust || l.kind == VPCEndpoint || l.kind == ResourceControl
 }
 
 // grants returns how the statement's Principal or NotPrincipal names p. A statement without either matches no

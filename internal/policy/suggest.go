@@ -52,6 +52,9 @@ const maxChanges = 16
 // tried. It returns nothing for a request that is allowed.
 func Suggest(req Request, p Policies) []Suggestion {
 	req.Context = req.Context.bounded() // shared by all trials
+	if d := Evaluate(req, p); d.organization() {
+		return nil // only the organization's management account can change its policies
+	}
 	var out []Suggestion
 	for _, byRequest := range []bool{true, false} {
 		s, ok := suggest(req, p, byRequest)

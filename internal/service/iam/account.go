@@ -140,3 +140,21 @@ func (s *Service) GetAccountSummary(ctx context.Context, _ *awsiam.GetAccountSum
 
 // rootARN returns the ARN of an account's root.
 func rootARN(account string) string { return arn.IAM(account, "root") }
+
+// CreateMemberAccount creates an account with a role that has administrator access and trusts another account, as
+// AWS Organizations does. https://docs.aws.amazon.com/organizations/latest/userguide/orgs_manage_accounts_access-cross-account-role.html
+func (s *Service) CreateMemberAccount(ctx context.Context, acct, roleName, trusted string) error {
+	if err := s.EnsureAccount(ctx, acct); err != nil {
+		return err
+	}
+	call := *awsapi.CallFrom(ctx)
+	call.Account = acct
+	inMember := awsapi.WithCall(ctx, &call)
+	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"` + rootARN(trusted) + `"},"Action":"sts:AssumeRole"}]}`
+	if _, err := s.CreateRole(inMember, &awsiam.CreateRoleInput{RoleName: &roleName, AssumeRolePolicyDocument: &trust}); err != nil {
+		return err
+	}
+	admin := "arn:aws:iam::aws:policy/AdministratorAccess"
+	_, err := s.AttachRolePolicy(inMember, &awsiam.AttachRolePolicyInput{RoleName: &roleName, PolicyArn: &admin})
+	return err
+}

@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eventbridge"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/kms"
+	"github.com/aws/aws-sdk-go-v2/service/organizations"
 	"github.com/aws/aws-sdk-go-v2/service/pricing"
 	"github.com/aws/aws-sdk-go-v2/service/resourcegroupstaggingapi"
 	"github.com/aws/aws-sdk-go-v2/service/route53"
@@ -64,7 +65,8 @@ var clients = map[string]func(aws.Config) any{
 	"s3": func(c aws.Config) any {
 		return s3.NewFromConfig(c, func(o *s3.Options) { o.UsePathStyle = true })
 	},
-	"sns": func(c aws.Config) any { return sns.NewFromConfig(c) },
+	"organizations": func(c aws.Config) any { return organizations.NewFromConfig(c) },
+	"sns":           func(c aws.Config) any { return sns.NewFromConfig(c) },
 	"sqs": func(c aws.Config) any {
 		return sqs.NewFromConfig(c, func(o *sqs.Options) { o.DisableMessageChecksumValidation = true })
 	},
