@@ -49,8 +49,12 @@ func (x *Explainer) startFixes(account, region, id string) []advice.Fix {
 	if !ok || i.State == nil || i.State.Name != ec2types.InstanceStateNameStopped && i.State.Name != ec2types.InstanceStateNameStopping {
 		return nil
 	}
+	commands := []string{"aws ec2 start-instances --instance-ids " + id + " --region " + region}
+	if i.State.Name == ec2types.InstanceStateNameStopping { // EC2 does not start it yet
+		commands = slices.Insert(commands, 0, "aws ec2 wait instance-stopped --instance-ids "+id+" --region "+region)
+	}
 	return advice.Try(func([]advice.Change) error { return x.launches(account, region, &i, 1) },
-		[]advice.Change{{Kind: advice.StartInstance, Resource: id}}, "aws ec2 start-instances --instance-ids "+id+" --region "+region)
+		[]advice.Change{{Kind: advice.StartInstance, Resource: id}}, commands...)
 }
 
 // launches returns why EC2 would not launch more instances like one that exists, or nil: capacity, and the quota of

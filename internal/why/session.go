@@ -214,7 +214,8 @@ func (c *sessionChain) instance() bool {
 	c.in, c.Role = in, in.RoleARN
 	c.Notes = c.x.faultNotes(c.Account, c.Region, c.Instance, in.AvailabilityZone, in.VPCID)
 	m, ok := c.x.cfg.Machines.Machine(c.Instance)
-	if ok {
+	i, known := c.x.cfg.EC2.InstanceByID(c.Account, c.Region, c.Instance)
+	if ok && (!known || i.State == nil || i.State.Name != ec2types.InstanceStateNamePending) {
 		select {
 		case <-m.Booted():
 			c.ok(sessionInstance, "running, "+in.Image.ID)
