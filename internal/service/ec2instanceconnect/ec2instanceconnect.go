@@ -38,6 +38,7 @@ const maxKeys = 100
 // EC2 is the part of EC2 that the service needs.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	GetSerialConsoleAccessStatus(ctx context.Context, in *awsec2.GetSerialConsoleAccessStatusInput) (*awsec2.GetSerialConsoleAccessStatusOutput, error)
 	DescribeInstanceConnectEndpoints(ctx context.Context, in *awsec2.DescribeInstanceConnectEndpointsInput) (*awsec2.DescribeInstanceConnectEndpointsOutput, error)
 }
 
@@ -46,6 +47,8 @@ type Config struct {
 	EC2 EC2
 	// Calls identifies and records the callers of OpenTunnel.
 	Calls Calls
+	// ConsoleInUse reports whether a session of an instance's serial console is open. Nil means never.
+	ConsoleInUse func(instanceID string) bool
 	// Authorize authorizes a call on targets.
 	Authorize func(ctx context.Context, call *awsapi.Call, in any, targets ...authz.Target) error
 	Clock     clock.WithDelayedExecution // nil means the real clock
@@ -58,6 +61,7 @@ type Service struct {
 
 	mu      sync.Mutex
 	keys    map[string][]key // by instance ID
+	serial  map[string][]key // the same for the serial console
 	sent    map[login]sending
 	tunnels map[*tunnel]bool // open tunnels
 }
@@ -83,7 +87,7 @@ const remembered = time.Hour
 // New returns the service.
 func New(cfg Config) *Service {
 	cfg.Clock = cmp.Or[clock.WithDelayedExecution](cfg.Clock, clock.RealClock{})
-	return &Service{cfg: cfg, keys: map[string][]key{}, sent: map[login]sending{}, tunnels: map[*tunnel]bool{}}
+	return &Service{cfg: cfg, keys: map[string][]key{}, serial: map[string][]key{}, sent: map[login]sending{}, tunnels: map[*tunnel]bool{}}
 }
 
 // Module declares the service to the daemon. dial connects to instances.
@@ -104,10 +108,8 @@ func (s *Service) reset(_ context.Context, account string) error {
 	s.endTunnels(account)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, list := range s.keys {
-		if account == "" || list[0].account == account {
-			delete(s.keys, id)
-		}
+	for _, keys := range []map[string][]key{s.keys, s.serial} {
+		maps.DeleteFunc(keys, func(_ string, list []key) bool { return account == "" || list[0].account == account })
 	}
 	maps.DeleteFunc(s.sent, func(_ login, k sending) bool { return account == "" || k.account == account })
 	return nil
@@ -120,7 +122,7 @@ func (s *Service) AWS() awsapi.Service {
 		Handler: s,
 		Operations: []awsapi.Operation{
 			{Name: "SendSSHPublicKey", Members: "AvailabilityZone InstanceId InstanceOSUser SSHPublicKey"},
-			{Name: "SendSerialConsoleSSHPublicKey", Members: "InstanceId SSHPublicKey SerialPort", Except: "there is no serial console: access to it is always disabled for the account, as it is on AWS at first"},
+			{Name: "SendSerialConsoleSSHPublicKey", Members: "InstanceId SSHPublicKey SerialPort"},
 		},
 	}
 }
@@ -195,21 +197,26 @@ func (s *Service) SendSSHPublicKey(ctx context.Context, in *awsconnect.SendSSHPu
 	now := s.cfg.Clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id := range s.keys {
-		s.valid(id, now)
-	}
 	maps.DeleteFunc(s.sent, func(_ login, k sending) bool { return now.Sub(k.at) > remembered })
 	s.sent[login{*in.InstanceId, *in.InstanceOSUser}] = sending{awsapi.CallFrom(ctx).Account, now}
-	list := s.keys[*in.InstanceId]
-	s.keys[*in.InstanceId] = append(list[max(0, len(list)-maxKeys+1):], key{awsapi.CallFrom(ctx).Account, *in.InstanceOSUser, line, now.Add(keyLife)})
+	add(s.keys, *in.InstanceId, key{awsapi.CallFrom(ctx).Account, *in.InstanceOSUser, line, now.Add(keyLife)}, now)
 	return &awsconnect.SendSSHPublicKeyOutput{RequestId: aws.String(awsapi.CallFrom(ctx).RequestID), Success: true}, nil
 }
 
-// valid removes the keys of an instance that have expired, and returns the others. The caller holds the lock.
-func (s *Service) valid(instanceID string, now time.Time) []key {
-	list := slices.DeleteFunc(s.keys[instanceID], func(k key) bool { return !now.Before(k.until) })
-	if s.keys[instanceID] = list; len(list) == 0 {
-		delete(s.keys, instanceID)
+// add adds a key to those of an instance, and removes all that have expired.
+func add(keys map[string][]key, instanceID string, k key, now time.Time) {
+	for id := range keys {
+		valid(keys, id, now)
+	}
+	list := keys[instanceID]
+	keys[instanceID] = append(list[max(0, len(list)-maxKeys+1):], k)
+}
+
+// valid removes the keys of an instance that have expired, and returns the others.
+func valid(keys map[string][]key, instanceID string, now time.Time) []key {
+	list := slices.DeleteFunc(keys[instanceID], func(k key) bool { return !now.Before(k.until) })
+	if keys[instanceID] = list; len(list) == 0 {
+		delete(keys, instanceID)
 	}
 	return list
 }
@@ -219,7 +226,7 @@ func (s *Service) Keys(instanceID string) map[string][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out map[string][]string
-	for _, k := range s.valid(instanceID, s.cfg.Clock.Now()) {
+	for _, k := range valid(s.keys, instanceID, s.cfg.Clock.Now()) {
 		if out == nil {
 			out = map[string][]string{}
 		}
@@ -236,16 +243,4 @@ func (s *Service) LastKey(instanceID, user string) (age, left time.Duration, ok 
 	last, ok := s.sent[login{instanceID, user}]
 	age = s.cfg.Clock.Since(last.at)
 	return age, max(keyLife-age, 0), ok && age <= remembered
-}
-
-// SendSerialConsoleSSHPublicKey always returns an error: access to the serial console is disabled for every account, as it
-// is by default on AWS, and EC2's EnableSerialConsoleAccess is not implemented.
-func (s *Service) SendSerialConsoleSSHPublicKey(ctx context.Context, in *awsconnect.SendSerialConsoleSSHPublicKeyInput) (*awsconnect.SendSerialConsoleSSHPublicKeyOutput, error) {
-	if _, err := s.running(ctx, *in.InstanceId); err != nil {
-		return nil, err
-	}
-	if _, err := publicKey(in.SSHPublicKey); err != nil {
-		return nil, err
-	}
-	return nil, &connecttypes.SerialConsoleAccessDisabledException{Message: aws.String("Your account is not authorized to use the EC2 Serial Console. To authorize your account, run the EnableSerialConsoleAccess API. For more information, see EnableSerialConsoleAccess in the Amazon EC2 API Reference.")}
 }
