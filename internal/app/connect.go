@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
+	"github.com/drydock-dev/drydock/internal/machine/serialconsole"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
@@ -71,7 +72,7 @@ func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
 	a, err := netip.ParseAddr(to)
 	if err != nil {
 		to = strings.ToLower(strings.TrimSuffix(to, "."))
-		if strings.HasPrefix(to, "i-") && !strings.Contains(to, ".") || server.AWSHost(to) || strings.HasSuffix(to, ".internal") {
+		if strings.HasPrefix(to, "i-") && !strings.Contains(to, ".") || server.AWSHost(to) || serialConsole(to) || strings.HasSuffix(to, ".internal") {
 			return true
 		}
 		for _, a := range s.Resolve(from, to).Addresses {
@@ -83,6 +84,14 @@ func ofAWS(s *reach.Snapshot, from reach.Endpoint, to string) bool {
 	}
 	return hasAddress(s, a)
 }
+
+func serialConsole(host string) bool {
+	_, ok := serialconsole.Region(host)
+	return ok
+}
+
+// consoleInUse reports whether the serial console of an instance has a session.
+func (d *daemon) consoleInUse(instanceID string) bool { return d.machines.ConsoleInUse(instanceID) }
 
 // hasAddress reports whether an address is in a VPC, belongs to a network interface, or is in the ranges from which public
 // addresses are assigned here. On the internet, such addresses belong to somebody else.

@@ -291,7 +291,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Faults: d.faults,
 		Log:    d.log,
 	})
-	d.connect = ec2instanceconnect.New(ec2instanceconnect.Config{EC2: d.ec2, Calls: d.server, Authorize: d.authorizer.AuthorizeTargets})
+	d.connect = ec2instanceconnect.New(ec2instanceconnect.Config{EC2: d.ec2, ConsoleInUse: d.consoleInUse, Calls: d.server, Authorize: d.authorizer.AuthorizeTargets})
 	d.quotas = servicequotas.New(servicequotas.Config{Store: d.store, Providers: quotas.providers(d.ec2)})
 	if err := d.quotas.Resume(ctx); err != nil {
 		return err
@@ -379,7 +379,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.machines, err = compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
-		ConnectKeys: d.connect.Keys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
+		ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		HostRole: d.hostRole,
 		Boxes:    filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,

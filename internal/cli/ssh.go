@@ -112,7 +112,7 @@ have changed.
 }
 
 // instanceNames are patterns that match the IDs and names of instances.
-var instanceNames = []string{"i-*", "ec2-*.amazonaws.com", "ip-*.ec2.internal", "ip-*.compute.internal", "i-*.ec2.internal", "i-*.compute.internal"}
+var instanceNames = []string{"i-*", "ec2-*.amazonaws.com", "ip-*.ec2.internal", "ip-*.compute.internal", "i-*.ec2.internal", "i-*.compute.internal", "serial-console.ec2-instance-connect.*.aws"}
 
 // addressPatterns returns patterns that match the IDs, names and addresses of instances.
 func (o *globalOptions) addressPatterns(ctx context.Context, place api.Place) ([]string, error) {

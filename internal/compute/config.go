@@ -32,6 +32,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
+	"github.com/drydock-dev/drydock/internal/machine/serialconsole"
 	computers "github.com/drydock-dev/drydock/internal/machine/simulated"
 	"github.com/drydock-dev/drydock/internal/node"
 	nodeboxes "github.com/drydock-dev/drydock/internal/node/containers"
@@ -70,6 +71,8 @@ type Config struct {
 	Faults *fault.Set
 	// ConnectKeys returns the public keys that EC2 Instance Connect has sent to an instance, by user. Nil means none.
 	ConnectKeys func(instanceID string) map[string][]string
+	// SerialKeys returns the public keys that may open the serial console of an instance now. Nil means none.
+	SerialKeys func(instanceID string) []string
 	// Origins records the connections of machines to Endpoint.
 	Origins *Origins
 	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted the CAs that sign its certificates.
@@ -188,6 +191,7 @@ type Machines struct {
 	network    *guestNetwork
 	scripts    *sandbox.Pool
 	fargates   *fargates
+	console    *serialconsole.Server
 	secret     []byte // the installation's secret; the machines' host keys are derived from it
 
 	mu      sync.Mutex
@@ -230,6 +234,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	m.boxNetwork.rt = m.boxes.Runtime
 	m.runtime = machine.NewManager(m.chooseRuntime, m.kubelets, m.boxes)
 	m.fargates = newFargates(m)
+	m.console = serialconsole.New(serialconsole.Config{Secret: m.secret, Keys: cfg.SerialKeys, Machine: m.runtime.Machine, Log: cfg.Log})
 	return m, nil
 }
 

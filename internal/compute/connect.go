@@ -11,14 +11,19 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/serialconsole"
 	"github.com/drydock-dev/drydock/internal/reach"
 )
 
 // ConnectFrom connects a client that is not on a machine to a TCP port of an instance, if the network of the account and
 // region allows it. from is the client's address on the internet, or an Instance Connect endpoint together with that
 // address. to is an instance ID, an address or a name. If the network refuses the connection, the error is a
-// *node.Refusal. If packets are dropped, ConnectFrom waits as long as a program would before it gives up.
+// *node.Refusal. If packets are dropped, ConnectFrom waits as long as a program would before it gives up. A client may
+// also connect to the serial console of a Region, by its name.
 func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from reach.Endpoint, to string, port int) (net.Conn, error) {
+	if r, ok := serialconsole.Region(to); ok && port == 22 {
+		return m.console.Dial(r)
+	}
 	v, err := m.network.admit(ctx, account, region, from, to, port)
 	if err != nil {
 		return nil, err
@@ -36,6 +41,9 @@ func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from
 	}
 	return m.network.track(conn, machine.Instance{Account: account, Region: region}, to, v), nil
 }
+
+// ConsoleInUse reports whether the serial console of an instance has a session.
+func (m *Machines) ConsoleInUse(instanceID string) bool { return m.console.InUse(instanceID) }
 
 // admit returns the verdict that allows a client's connection, or an error if the network does not allow it.
 func (n *guestNetwork) admit(ctx context.Context, account, region string, from reach.Endpoint, to string, port int) (*reach.Verdict, error) {

@@ -35,18 +35,26 @@ import (
 const (
 	instance = "i-0123456789abcdef0"
 	stopped  = "i-0123456789abcdef1"
+	onXen    = "i-0123456789abcdef3"
 	endpoint = "eice-0123456789abcdef0"
 )
 
-// ec2 has two instances and an endpoint.
-type ec2 struct{}
+// ec2 has instances and an endpoint.
+type ec2 struct{ serial bool }
+
+func (e ec2) GetSerialConsoleAccessStatus(context.Context, *awsec2.GetSerialConsoleAccessStatusInput) (*awsec2.GetSerialConsoleAccessStatusOutput, error) {
+	return &awsec2.GetSerialConsoleAccessStatusOutput{SerialConsoleAccessEnabled: &e.serial}, nil
+}
 
 func (ec2) InstanceByID(_, _, id string) (ec2types.Instance, bool) {
 	i := ec2types.Instance{InstanceId: &id, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNameRunning}, Placement: &ec2types.Placement{AvailabilityZone: aws.String("us-east-1a")}}
-	if id == stopped {
+	switch id {
+	case stopped:
 		i.State.Name = ec2types.InstanceStateNameStopped
+	case onXen:
+		i.InstanceType = ec2types.InstanceTypeT2Micro
 	}
-	return i, id == instance || id == stopped
+	return i, id == instance || id == stopped || id == onXen
 }
 
 func (ec2) DescribeInstanceConnectEndpoints(_ context.Context, in *awsec2.DescribeInstanceConnectEndpointsInput) (*awsec2.DescribeInstanceConnectEndpointsOutput, error) {
@@ -113,6 +121,34 @@ func TestKeys(t *testing.T) {
 	}
 	_, err := c.SendSerialConsoleSSHPublicKey(ctx, &awsconnect.SendSerialConsoleSSHPublicKeyInput{InstanceId: aws.String(instance), SSHPublicKey: &first})
 	testkit.WantErrorWith(t, err, "SerialConsoleAccessDisabledException", "run the EnableSerialConsoleAccess API")
+}
+
+func TestSerialConsoleKeys(t *testing.T) {
+	clock := testclock.NewFakeClock(time.Now())
+	inUse := false
+	s := connect.New(connect.Config{EC2: ec2{serial: true}, Clock: clock, ConsoleInUse: func(id string) bool { return inUse && id == instance }})
+	srv := testkit.NewServer(t, testkit.Config{Services: func(*store.Store) []awsapi.Service { return []awsapi.Service{s.AWS()} }})
+	c := awsconnect.NewFromConfig(srv.AWSConfig(srv.Account(t)))
+	key := publicKey(t)
+	send := func(id, key string) error {
+		_, err := c.SendSerialConsoleSSHPublicKey(t.Context(), &awsconnect.SendSerialConsoleSSHPublicKeyInput{InstanceId: &id, SSHPublicKey: &key})
+		return err
+	}
+	if err := send(instance, key); err != nil {
+		t.Fatal(err)
+	}
+	if keys := s.SerialKeys(instance); len(keys) != 1 || keys[0] != key || s.Keys(instance) != nil || s.SerialKeys(onXen) != nil {
+		t.Errorf("%q, and for sshd %v", keys, s.Keys(instance))
+	}
+	clock.Step(time.Minute)
+	if keys := s.SerialKeys(instance); keys != nil {
+		t.Errorf("a minute later: %q", keys)
+	}
+	testkit.WantErrorWith(t, send(onXen, key), "EC2InstanceTypeInvalidException", "Only Nitro instance types")
+	testkit.WantError(t, send(stopped, key), "EC2InstanceStateInvalidException", "")
+	testkit.WantErrorWith(t, send(instance, strings.Repeat("x", 80)), "InvalidArgsException", "Invalid SSH public key")
+	inUse = true
+	testkit.WantErrorWith(t, send(instance, key), "SerialConsoleSessionLimitExceededException", "1 active serial console session")
 }
 
 // calls accepts every request whose query names its caller.

@@ -9,10 +9,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
-// hashed stands for a password that was set. A simulated machine has no logins, so the password is neither hashed nor
-// stored.
-const hashed = "$6$simulated"
-
 // passwd supports -l, -u, -d, -e, -S and --stdin.
 func passwd(_ context.Context, c *Call) int {
 	f := c.flags()
@@ -70,7 +66,9 @@ func passwd(_ context.Context, c *Call) int {
 			fmt.Fprintln(c.Stderr, "passwd: Authentication token manipulation error")
 			return 1
 		}
-		next = hashed
+		if next, err = accounts.HashPassword(strings.TrimRight(line, "\r\n")); err != nil {
+			return c.Fail("%s", reason(err))
+		}
 	}
 	if err := accounts.SetPassword(c.FS, u.Name, next); err != nil {
 		return c.Fail("%s", reason(err))
@@ -79,15 +77,20 @@ func passwd(_ context.Context, c *Call) int {
 	return 0
 }
 
-// chpasswd sets passwords from lines USER:PASSWORD.
+// chpasswd sets passwords from lines USER:PASSWORD. It supports -e: the passwords are encrypted already.
 func chpasswd(_ context.Context, c *Call) int {
+	f := c.flags()
+	encrypted := f.BoolP("encrypted", "e", false, "")
+	if _, ok := c.parse(f); !ok {
+		return shadowUsage
+	}
 	b, err := c.read("-")
 	if err != nil {
 		return c.Fail("%s", reason(err))
 	}
 	status := 0
 	for i, l := range lines(b) {
-		name, _, ok := strings.Cut(l, ":")
+		name, password, ok := strings.Cut(l, ":")
 		u, known := c.account(name)
 		switch {
 		case !ok:
@@ -95,7 +98,13 @@ func chpasswd(_ context.Context, c *Call) int {
 		case !known:
 			status = c.Fail("line %d: user '%s' does not exist", i+1, name)
 		default:
-			if err := accounts.SetPassword(c.FS, u.Name, hashed); err != nil {
+			field := password
+			if !*encrypted {
+				if field, err = accounts.HashPassword(password); err != nil {
+					return c.Fail("%s", reason(err))
+				}
+			}
+			if err := accounts.SetPassword(c.FS, u.Name, field); err != nil {
 				return c.Fail("%s", reason(err))
 			}
 		}
