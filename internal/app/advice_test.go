@@ -484,42 +484,55 @@ func TestPrintedFixesOfOneCall(t *testing.T) {
 	info, account := startDaemon(t), "111122223333"
 	ctx, daemon := t.Context(), &api.Client{Daemon: info}
 	root := awsiam.NewFromConfig(configFor(info, account, "test"))
-	must[*awsiam.CreateUserOutput](t)(root.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("dev")}))
 	must[*awsiam.CreateRoleOutput](t)(root.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("web"), AssumeRolePolicyDocument: aws.String(
 		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))
 	must[*awsiam.CreateInstanceProfileOutput](t)(root.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("web")}))
 	must[*awsiam.AddRoleToInstanceProfileOutput](t)(root.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("web"), RoleName: aws.String("web")}))
-	key := must[*awsiam.CreateAccessKeyOutput](t)(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: aws.String("dev")})).AccessKey
 	images := must[*awsec2.DescribeImagesOutput](t)(awsec2.NewFromConfig(configFor(info, account, "test")).DescribeImages(ctx, &awsec2.DescribeImagesInput{Owners: []string{"amazon"}}))
-	dev := awsec2.NewFromConfig(configFor(info, *key.AccessKeyId, *key.SecretAccessKey))
-	launch := func() error {
-		_, err := dev.RunInstances(ctx, &awsec2.RunInstancesInput{
-			ImageId: images.Images[0].ImageId, MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: "m5.large",
-			IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String("web")},
-			TagSpecifications:  []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: []ec2types.Tag{{Key: aws.String("team"), Value: aws.String("blue")}}}},
-		})
-		return err
-	}
-	if err := launch(); err == nil {
-		t.Fatal("a user without policies launches an instance")
-	}
-	var e api.RequestExplanation
-	testkit.Eventually(t, 10*time.Second, func() (err error) { // the journal is written in the background
-		e, err = daemon.WhyRequest(ctx, account, "")
-		return err
-	})
-	if len(e.Fixes) == 0 || !e.Fixes[0].Proven || len(e.Fixes[0].Commands) != 1 {
-		t.Fatalf("%+v", e.Fixes)
-	}
-	text := e.Text()
-	for _, want := range []string{"iam:PassRole", "ec2:CreateTags", "cost: privilege "} {
-		if !strings.Contains(text, want) {
-			t.Errorf("it does not say %s:\n%s", want, text)
+	profile := &ec2types.IamInstanceProfileSpecification{Name: aws.String("web")}
+	tags := []ec2types.Tag{{Key: aws.String("team"), Value: aws.String("blue")}}
+	for user, launch := range map[string]func(*awsec2.Client) error{
+		"dev": func(c *awsec2.Client) error {
+			_, err := c.RunInstances(ctx, &awsec2.RunInstancesInput{
+				ImageId: images.Images[0].ImageId, MinCount: aws.Int32(1), MaxCount: aws.Int32(1), InstanceType: "m5.large", IamInstanceProfile: profile,
+				TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: tags}},
+			})
+			return err
+		},
+		"spot": func(c *awsec2.Client) error {
+			_, err := c.RequestSpotInstances(ctx, &awsec2.RequestSpotInstancesInput{
+				LaunchSpecification: &ec2types.RequestSpotLaunchSpecification{ImageId: images.Images[0].ImageId, InstanceType: "m5.large", IamInstanceProfile: profile},
+				TagSpecifications:   []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeSpotInstancesRequest, Tags: tags}},
+			})
+			return err
+		},
+	} {
+		must[*awsiam.CreateUserOutput](t)(root.CreateUser(ctx, &awsiam.CreateUserInput{UserName: &user}))
+		key := must[*awsiam.CreateAccessKeyOutput](t)(root.CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{UserName: &user})).AccessKey
+		c := awsec2.NewFromConfig(configFor(info, *key.AccessKeyId, *key.SecretAccessKey))
+		if err := launch(c); err == nil {
+			t.Fatalf("%s, a user without policies, launches an instance", user)
 		}
-	}
-	out, ok := pasted(t, info, account, "test", e.Fixes[0])
-	if err := launch(); !ok || err != nil {
-		t.Errorf("the fix does not work: %v\n%s\n%s", err, text, out)
+		var e api.RequestExplanation
+		testkit.Eventually(t, 10*time.Second, func() (err error) { // the journal is written in the background
+			if e, err = daemon.WhyRequest(ctx, account, ""); err == nil && !strings.Contains(e.Text(), "user/"+user) {
+				err = errors.New("the last request is another user's")
+			}
+			return err
+		})
+		if len(e.Fixes) == 0 || !e.Fixes[0].Proven || len(e.Fixes[0].Commands) != 1 {
+			t.Fatalf("%s: %+v", user, e.Fixes)
+		}
+		text := e.Text()
+		for _, want := range []string{"iam:PassRole", "ec2:CreateTags", "cost: privilege "} {
+			if !strings.Contains(text, want) {
+				t.Errorf("it does not say %s:\n%s", want, text)
+			}
+		}
+		out, ok := pasted(t, info, account, "test", e.Fixes[0])
+		if err := launch(c); !ok || err != nil {
+			t.Errorf("the fix does not work: %v\n%s\n%s", err, text, out)
+		}
 	}
 }
 

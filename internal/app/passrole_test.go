@@ -21,6 +21,7 @@ var notPassed = map[string]string{
 	"sts AssumeRoleWithWebIdentity RoleArn":                                 "the role is assumed, not passed: its trust policy decides",
 	"eks CreatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html",
 	"eks UpdatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself, as above",
+	"ec2 RequestSpotInstances LaunchSpecification.IamInstanceProfile":       "as for RunInstances",
 	"ec2 RunInstances IamInstanceProfile":                                   "EC2's own resolver asks, which knows the launch template's profile, too",
 	"ec2 CreateLaunchTemplate LaunchTemplateData.IamInstanceProfile":        "a launch passes the role: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permissions-for-launch-templates.html",
 	"ec2 CreateLaunchTemplateVersion LaunchTemplateData.IamInstanceProfile": "a launch passes the role, as above",

@@ -218,6 +218,8 @@ func authzSnapshot(s *Service, sc resource.Scope, _, id string) (authz.Resource,
 func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	sc := resource.Scope{Account: call.Account, Region: call.Region}
 	switch in := in.(type) {
+	case *awsec2.RequestSpotInstancesInput:
+		return r.s.spotTargets(ctx, sc, in), true
 	case *awsec2.RunInstancesInput:
 		return r.s.launchTargets(ctx, sc, in), true
 	case *awsec2.CreateFleetInput:

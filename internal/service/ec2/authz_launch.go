@@ -71,6 +71,30 @@ func (s *Service) launchTargets(ctx context.Context, sc resource.Scope, in *awse
 	return out
 }
 
+// spotTargets are the resources that RequestSpotInstances uses.
+func (s *Service) spotTargets(ctx context.Context, sc resource.Scope, in *awsec2.RequestSpotInstancesInput) []authz.Target {
+	launch := instance.SpotLaunch(in)
+	v := launchView{s: s, sc: sc, in: launch, given: launch}
+	v.in.TagSpecifications = in.TagSpecifications
+	v.findProfile(ctx)
+	out := append([]authz.Target{v.target("spot-instances-request", "", false, nil), v.image()}, v.network()...)
+	for _, t := range v.volumes() {
+		if t.Type == "snapshot" {
+			out = append(out, t)
+		}
+	}
+	if name := aws.ToString(launch.KeyName); name != "" {
+		out = append(out, v.target("key-pair", name, false, nil))
+	}
+	if name := v.placementGroup(); name != "" {
+		out = append(out, v.target("placement-group", name, false, nil))
+	}
+	if v.role != "" {
+		out = append(out, v.passed())
+	}
+	return out
+}
+
 // mergedLaunch returns a request merged with its launch template version.
 func mergedLaunch(r store.Reader, sc resource.Scope, in *awsec2.RunInstancesInput) (*awsec2.RunInstancesInput, launchtemplate.Template, error) {
 	t, err := launchtemplate.Find(r, sc, in.LaunchTemplate.LaunchTemplateId, in.LaunchTemplate.LaunchTemplateName)

@@ -73,6 +73,7 @@ func machineDryRuns(t *testing.T, w *world, template *string, instance ec2types.
 		"AttachVolume":                      &awsec2.AttachVolumeInput{VolumeId: data2, InstanceId: instance.InstanceId, Device: aws.String("/dev/sdg")},
 		"DetachVolume":                      &awsec2.DetachVolumeInput{VolumeId: data1},
 		"ModifyVolume":                      &awsec2.ModifyVolumeInput{VolumeId: data1, Size: aws.Int32(9)},
+		"RequestSpotInstances":              &awsec2.RequestSpotInstancesInput{LaunchSpecification: &ec2types.RequestSpotLaunchSpecification{ImageId: instance.ImageId, InstanceType: "t3.micro"}},
 		"CancelSpotInstanceRequests":        &awsec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*sir}},
 		"CreateFleet":                       &awsec2.CreateFleetInput{LaunchTemplateConfigs: configs, TargetCapacitySpecification: target},
 		"ModifyFleet":                       &awsec2.ModifyFleetInput{FleetId: fleet, TargetCapacitySpecification: target},

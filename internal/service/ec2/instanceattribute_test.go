@@ -3,6 +3,7 @@ package ec2_test
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -211,6 +212,90 @@ func TestPersistentSpotRequests(t *testing.T) {
 	prices := must(w.DescribeSpotPriceHistory(ctx, &awsec2.DescribeSpotPriceHistoryInput{InstanceTypes: []ec2types.InstanceType{"m5.large"}, ProductDescriptions: []string{"Linux/UNIX"}, StartTime: aws.Time(time.Now())}))(t).SpotPriceHistory
 	if len(prices) != 5 {
 		t.Errorf("%d zones have a price, want all but us-east-1e: %+v", len(prices), prices)
+	}
+}
+
+func TestRequestSpotInstances(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	ask := func(edit func(in *awsec2.RequestSpotInstancesInput)) (*awsec2.RequestSpotInstancesOutput, error) {
+		in := &awsec2.RequestSpotInstancesInput{LaunchSpecification: &ec2types.RequestSpotLaunchSpecification{ImageId: image(t, "x86_64"), InstanceType: "m5.large"}}
+		edit(in)
+		return w.RequestSpotInstances(ctx, in)
+	}
+	await := func(id *string, state ec2types.SpotInstanceState, code string) (got ec2types.SpotInstanceRequest) {
+		t.Helper()
+		testkit.Eventually(t, 10*time.Second, func() error {
+			got = must(w.DescribeSpotInstanceRequests(ctx, &awsec2.DescribeSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*id}}))(t).SpotInstanceRequests[0]
+			if got.State != state || *got.Status.Code != code {
+				return fmt.Errorf("the request is %s: %s, %s", got.State, *got.Status.Code, *got.Status.Message)
+			}
+			return nil
+		})
+		return got
+	}
+
+	// Two one-time requests with a token and tags.
+	twice := func(in *awsec2.RequestSpotInstancesInput) {
+		in.InstanceCount, in.ClientToken = aws.Int32(2), aws.String("once")
+		in.LaunchSpecification.Placement = &ec2types.SpotPlacement{AvailabilityZone: aws.String("us-east-1b")}
+		in.TagSpecifications = []ec2types.TagSpecification{{ResourceType: "spot-instances-request", Tags: []ec2types.Tag{{Key: aws.String("k"), Value: aws.String("v")}}}}
+	}
+	two := must(ask(twice))(t).SpotInstanceRequests
+	if again := must(ask(twice))(t).SpotInstanceRequests; len(two) != 2 || len(again) != 2 || *again[0].SpotInstanceRequestId != *two[0].SpotInstanceRequestId {
+		t.Fatalf("%d requests, then %d", len(two), len(again))
+	}
+	if r := two[0]; r.State != "open" || *r.Status.Code != "pending-evaluation" || r.Type != "one-time" || len(r.Tags) != 1 || time.Until(*r.ValidUntil) < 6*24*time.Hour {
+		t.Errorf("%+v", r)
+	}
+	for _, r := range two {
+		done := await(r.SpotInstanceRequestId, "active", "fulfilled")
+		i := must(w.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{InstanceIds: []string{*done.InstanceId}}))(t).Reservations[0].Instances[0]
+		if *i.SpotInstanceRequestId != *r.SpotInstanceRequestId || i.InstanceLifecycle != "spot" || *i.Placement.AvailabilityZone != "us-east-1b" || len(i.Tags) != 0 {
+			t.Errorf("%+v", i)
+		}
+		must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{*done.InstanceId}}))(t)
+		await(r.SpotInstanceRequestId, "closed", "instance-terminated-by-user")
+	}
+
+	// Persistent requests terminate by default, and launch again.
+	first := await(must(ask(func(in *awsec2.RequestSpotInstancesInput) { in.Type = "persistent" }))(t).SpotInstanceRequests[0].SpotInstanceRequestId, "active", "fulfilled")
+	if first.InstanceInterruptionBehavior != "terminate" || first.ValidUntil != nil {
+		t.Errorf("%+v", first)
+	}
+	must(w.TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{*first.InstanceId}}))(t)
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if got := await(first.SpotInstanceRequestId, "active", "fulfilled"); *got.InstanceId == *first.InstanceId {
+			return errors.New("the request has its old instance")
+		}
+		return nil
+	})
+
+	// What can change keeps a request open; what cannot is an error.
+	low := must(ask(func(in *awsec2.RequestSpotInstancesInput) { in.SpotPrice = aws.String("0.0001") }))(t).SpotInstanceRequests[0]
+	await(low.SpotInstanceRequestId, "open", "price-too-low")
+	later := must(ask(func(in *awsec2.RequestSpotInstancesInput) { in.ValidFrom = aws.Time(time.Now().Add(time.Hour)) }))(t).SpotInstanceRequests[0]
+	must(w.CancelSpotInstanceRequests(ctx, &awsec2.CancelSpotInstanceRequestsInput{SpotInstanceRequestIds: []string{*later.SpotInstanceRequestId}}))(t)
+	if await(later.SpotInstanceRequestId, "cancelled", "canceled-before-fulfillment"); *later.Status.Code != "not-scheduled-yet" {
+		t.Errorf("%+v", later)
+	}
+	for _, tt := range []struct {
+		edit func(in *awsec2.RequestSpotInstancesInput)
+		code string
+	}{
+		{func(in *awsec2.RequestSpotInstancesInput) { in.LaunchSpecification = nil }, "MissingParameter"},
+		{func(in *awsec2.RequestSpotInstancesInput) { in.InstanceCount = aws.Int32(0) }, "InvalidParameterValue"},
+		{func(in *awsec2.RequestSpotInstancesInput) { in.SpotPrice = aws.String("cheap") }, "InvalidParameterValue"},
+		{func(in *awsec2.RequestSpotInstancesInput) { in.InstanceInterruptionBehavior = "stop" }, "InvalidParameterCombination"},
+		{func(in *awsec2.RequestSpotInstancesInput) {
+			in.LaunchSpecification.ImageId = aws.String("ami-00000000000000000")
+		}, "InvalidAMIID.NotFound"},
+		{func(in *awsec2.RequestSpotInstancesInput) { in.ValidUntil = aws.Time(time.Now().Add(-time.Hour)) }, "InvalidParameterValue"},
+		{func(in *awsec2.RequestSpotInstancesInput) { in.LaunchGroup = aws.String("together") }, "NotImplemented"},
+	} {
+		if _, err := ask(tt.edit); code(err) != tt.code {
+			t.Errorf("%v, want %s", err, tt.code)
+		}
 	}
 }
 

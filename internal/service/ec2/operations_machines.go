@@ -92,6 +92,7 @@ func machineOperations() []awsapi.Operation {
 		{Name: "ModifyEbsDefaultKmsKeyId", Members: "DryRun KmsKeyId", Except: storage.CreateExcept},
 		{Name: "ResetEbsDefaultKmsKeyId", Members: "DryRun"},
 		// Spot.
+		{Name: "RequestSpotInstances", Members: instance.SpotMembers(), Except: "hibernation"},
 		{Name: "DescribeSpotInstanceRequests", Members: "SpotInstanceRequestIds" + paged, Settled: awsapi.SettledWhen(instance.SpotSettled)},
 		{Name: "CancelSpotInstanceRequests", Members: "DryRun SpotInstanceRequestIds"},
 		{Name: "DescribeSpotPriceHistory", Members: "AvailabilityZone AvailabilityZoneId EndTime InstanceTypes ProductDescriptions StartTime" + paged},

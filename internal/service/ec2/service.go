@@ -24,7 +24,6 @@ func (s *Service) AWS() awsapi.Service {
 			{Operations: "EnableFastSnapshotRestores", Why: "volumes need no time to load a snapshot"},
 			{Operations: "CreateTransitGateway DeleteTransitGateway DescribeTransitGateways CreateTransitGatewayVpcAttachment DescribeTransitGatewayVpcAttachments CreateTransitGatewayRouteTable",
 				Why: "VPCs are connected by peering and endpoints only"},
-			{Operations: "RequestSpotInstances", Why: "legacy: use RunInstances with InstanceMarketOptions, or CreateFleet"},
 			{Operations: "RequestSpotFleet DescribeSpotFleetRequests CancelSpotFleetRequests", Why: "legacy: use CreateFleet instead"},
 			{Operations: "CreateVpnGateway AttachVpnGateway DescribeVpnGateways CreateCustomerGateway DescribeCustomerGateways CreateVpnConnection DescribeVpnConnections",
 				Why: "there is no on-premises network to connect"},

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -190,33 +191,14 @@ func planSpot(l *launch) error {
 	default:
 		return ec2err.InvalidValue(m.MarketType, "marketType", "")
 	}
-	spec := &spotSpec{Behavior: "terminate"}
+	o := cmp.Or(m.SpotOptions, &ec2types.SpotMarketOptions{})
+	spec, err := parseSpot("RunInstances", o.SpotInstanceType, o.InstanceInterruptionBehavior, o.MaxPrice)
+	if err != nil {
+		return err
+	}
 	l.spot = spec
-	o := m.SpotOptions
-	if o == nil {
-		return nil
-	}
-	switch o.SpotInstanceType {
-	case "", ec2types.SpotInstanceTypeOneTime:
-	case ec2types.SpotInstanceTypePersistent:
-		spec.Persistent = true
-	default:
-		return ec2err.InvalidValue(o.SpotInstanceType, "spotInstanceType", "")
-	}
-	switch o.InstanceInterruptionBehavior {
-	case "", ec2types.InstanceInterruptionBehaviorTerminate:
-		if spec.Persistent {
-			return ec2err.SpotTerminatePersistent()
-		}
-	case ec2types.InstanceInterruptionBehaviorStop:
-		if !spec.Persistent {
-			return ec2err.SpotStopOnce()
-		}
-		spec.Behavior = "stop"
-	case ec2types.InstanceInterruptionBehaviorHibernate:
-		return awserr.NotImplemented("hibernation of EC2 RunInstances")
-	default:
-		return ec2err.InvalidValue(o.InstanceInterruptionBehavior, "instanceInterruptionBehavior", "")
+	if spec.Persistent && spec.Behavior == "terminate" {
+		return ec2err.SpotTerminatePersistent()
 	}
 	if o.ValidUntil != nil {
 		if !spec.Persistent {
@@ -224,13 +206,38 @@ func planSpot(l *launch) error {
 		}
 		spec.ValidUntil = *o.ValidUntil
 	}
-	if p := aws.ToString(o.MaxPrice); p != "" {
+	return nil
+}
+
+// parseSpot returns the Spot options of an operation's request.
+func parseSpot(operation string, kind ec2types.SpotInstanceType, behavior ec2types.InstanceInterruptionBehavior, maxPrice *string) (*spotSpec, error) {
+	spec := &spotSpec{Behavior: "terminate"}
+	switch kind {
+	case "", ec2types.SpotInstanceTypeOneTime:
+	case ec2types.SpotInstanceTypePersistent:
+		spec.Persistent = true
+	default:
+		return nil, ec2err.InvalidValue(kind, "spotInstanceType", "")
+	}
+	switch behavior {
+	case "", ec2types.InstanceInterruptionBehaviorTerminate:
+	case ec2types.InstanceInterruptionBehaviorStop:
+		if !spec.Persistent {
+			return nil, ec2err.SpotStopOnce()
+		}
+		spec.Behavior = "stop"
+	case ec2types.InstanceInterruptionBehaviorHibernate:
+		return nil, awserr.NotImplemented("hibernation of EC2 " + operation)
+	default:
+		return nil, ec2err.InvalidValue(behavior, "instanceInterruptionBehavior", "")
+	}
+	if p := aws.ToString(maxPrice); p != "" {
 		if f, err := strconv.ParseFloat(p, 64); err != nil || f <= 0 {
-			return ec2err.InvalidValue(p, "price", `"`+p+`" is an invalid spot instance price`)
+			return nil, ec2err.InvalidValue(p, "price", `"`+p+`" is an invalid spot instance price`)
 		}
 		spec.MaxPrice = p
 	}
-	return nil
+	return spec, nil
 }
 
 // applyOptions copies the request's options to an instance.

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,7 +34,11 @@ const (
 	spotDisabled  = "disabled"
 	spotClosed    = "closed"
 	spotCancelled = "cancelled"
+	spotFailed    = "failed"
 )
+
+// spotNotYet is the status code of an open request before its start.
+const spotNotYet = "not-scheduled-yet"
 
 // spotRetry is the interval between attempts to fulfill an open request.
 const spotRetry = time.Second
@@ -51,8 +56,8 @@ type SpotRequest struct {
 	ImageID, Type, SubnetID, KeyName string `json:",omitempty"`
 	Zone, ZoneID                     string `json:",omitempty"` // of the launched instance
 	Created                          time.Time
-	// Request is the RunInstances request. It is kept only if it may be needed to fulfill the Spot
-	// request again.
+	ValidFrom                        time.Time `json:",omitzero"`
+	// Request is the RunInstances request, if it may be needed to fulfill the Spot request later or again.
 	Request json.RawMessage `json:",omitempty"`
 	Tags    tag.Set         `json:",omitempty"`
 }
@@ -80,14 +85,19 @@ func (r SpotRequest) SDK(resource.Scope) ec2types.SpotInstanceRequest {
 	if !r.ValidUntil.IsZero() {
 		out.ValidUntil = aws.Time(r.ValidUntil)
 	}
+	if !r.ValidFrom.IsZero() {
+		out.ValidFrom = aws.Time(r.ValidFrom)
+	}
 	return out
 }
+
+func newSpotID() string { return "sir-" + ids.Hex(8) }
 
 // newSpotRequest returns a new request that is waiting to be fulfilled.
 func (s *Service) newSpotRequest(l *launch) (SpotRequest, error) {
 	now := s.Now()
 	r := SpotRequest{
-		ID: "sir-" + ids.Hex(8), spotSpec: *l.spot, Created: now, Tags: l.spotTags,
+		ID: newSpotID(), spotSpec: *l.spot, Created: now, Tags: l.spotTags,
 		ImageID: l.image.ID, Type: l.typ.Name, SubnetID: l.subnet.ID, KeyName: aws.ToString(l.in.KeyName),
 	}
 	r.set(now, spotOpen, "pending-evaluation", "Your Spot request has been submitted for review, and is pending evaluation.")
@@ -177,8 +187,11 @@ func (s *Service) reconcileSpot(ctx context.Context, k store.Key) (time.Duration
 		if !r.ValidUntil.IsZero() && !s.Now().Before(r.ValidUntil) {
 			return 0, s.setSpot(ctx, k, spotOpen, spotCancelled, "schedule-expired", "Your Spot request has expired.")
 		}
+		if wait := r.ValidFrom.Sub(s.Now()); wait > 0 {
+			return wait, nil
+		}
 		return s.tryOpenSpot(ctx, k, r)
-	case spotClosed, spotCancelled:
+	case spotClosed, spotCancelled, spotFailed:
 		if i, err := record.Instances.Get(s.Store, resource.KeyScope(k).Key(r.InstanceID)); err == nil && i.State != record.Terminated {
 			return s.Timing.InstanceTerminatedVisible, nil
 		}
@@ -207,19 +220,27 @@ func (s *Service) tryOpenSpot(ctx context.Context, k store.Key, r SpotRequest) (
 	case !errors.As(err, &api):
 		return 0, err
 	}
-	code := "bad-parameters"
-	switch api.ErrorCode() {
-	case "InsufficientInstanceCapacity":
-		code = "capacity-not-available"
-	case "SpotMaxPriceTooLow":
-		code = "price-too-low"
-	case "MaxSpotInstanceCountExceeded":
-		code = "limit-exceeded"
+	code := cmp.Or(spotWaits(api.ErrorCode()), "bad-parameters")
+	if code == "bad-parameters" && !r.Persistent {
+		return 0, s.setSpot(ctx, k, spotOpen, spotFailed, code, api.ErrorMessage())
 	}
 	if r.StatusCode == code {
 		return spotRetry, nil
 	}
 	return spotRetry, s.setSpot(ctx, k, spotOpen, spotOpen, code, api.ErrorMessage())
+}
+
+// spotWaits returns the status code of a request that stays open because its launch has failed with an error code, or "".
+func spotWaits(errorCode string) string {
+	switch errorCode {
+	case "InsufficientInstanceCapacity":
+		return "capacity-not-available"
+	case "SpotMaxPriceTooLow":
+		return "price-too-low"
+	case "MaxSpotInstanceCountExceeded":
+		return "limit-exceeded"
+	}
+	return ""
 }
 
 // setSpot changes a request if it is still in the state from.
@@ -275,13 +296,8 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *awsec2.D
 		"status-code":                             filter.One(func(r v) string { return r.StatusCode }),
 		"status-message":                          filter.One(func(r v) string { return r.Status }),
 		"type":                                    filter.One(func(r v) string { return string(r.SDK(sc).Type) }),
-		"valid-from":                              filter.Never[v],
-		"valid-until": filter.One(func(r v) string {
-			if r.ValidUntil.IsZero() {
-				return ""
-			}
-			return resource.TimeText(r.ValidUntil)
-		}),
+		"valid-from":                              filter.One(func(r v) string { return optionalTime(r.ValidFrom) }),
+		"valid-until":                             filter.One(func(r v) string { return optionalTime(r.ValidUntil) }),
 	}
 	found, next, err := resource.Describe(s.Store, sc, SpotRequests, resource.Query{
 		IDs: in.SpotInstanceRequestIds, Filters: in.Filters, DryRun: in.DryRun, MaxResults: in.MaxResults, NextToken: in.NextToken, Limits: resource.Limits{Min: 5, Max: 1000},
@@ -289,9 +305,18 @@ func (s *Service) DescribeSpotInstanceRequests(ctx context.Context, in *awsec2.D
 	return &awsec2.DescribeSpotInstanceRequestsOutput{SpotInstanceRequests: resource.SDKAll(sc, found), NextToken: next}, err
 }
 
-// SpotSettled reports whether no request is waiting to be fulfilled.
+func optionalTime(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return resource.TimeText(t)
+}
+
+// SpotSettled reports whether no request that has started is waiting to be fulfilled.
 func SpotSettled(out *awsec2.DescribeSpotInstanceRequestsOutput) bool {
-	return !slices.ContainsFunc(out.SpotInstanceRequests, func(r ec2types.SpotInstanceRequest) bool { return r.State == spotOpen })
+	return !slices.ContainsFunc(out.SpotInstanceRequests, func(r ec2types.SpotInstanceRequest) bool {
+		return r.State == spotOpen && *r.Status.Code != spotNotYet
+	})
 }
 
 // CancelSpotInstanceRequests cancels requests. Their instances keep running.
@@ -312,7 +337,7 @@ func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *awsec2.Can
 					return err
 				}
 				switch {
-				case r.State == spotClosed || r.State == spotCancelled:
+				case r.State == spotClosed || r.State == spotCancelled || r.State == spotFailed:
 				case r.InstanceID != "":
 					r.set(s.Now(), spotCancelled, "request-canceled-and-instance-running", "Your Spot request is canceled, but your instance is still running.")
 				default:
@@ -338,4 +363,4 @@ func (s *Service) CancelSpotInstanceRequests(ctx context.Context, in *awsec2.Can
 	return out, nil
 }
 
-var SpotRequests = resource.NewKind("spot-request", resource.SpotRequestID, func(v *SpotRequest) (string, *tag.Set) { return v.ID, &v.Tags })
+var SpotRequests = resource.NewKind("spot-request", resource.SpotRequestID, func(v *SpotRequest) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same) // version 2 has ValidFrom
