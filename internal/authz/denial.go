@@ -79,7 +79,7 @@ func (c *Check) find(in *policy.Context, keys []string) (some bool) {
 }
 
 // narrow reports whether p holds temporary credentials of GetSessionToken or GetFederationToken, which cannot use IAM
-// or most of STS.
+// without an MFA device, nor most of STS.
 //
 // AWS deviation: AWS answers InvalidClientTokenId, this is AccessDenied.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_request.html
@@ -91,7 +91,7 @@ func narrow(p awsapi.Principal, action string) bool {
 	case unconditional[action], action == "sts:AssumeRole" && p.Type != awsapi.FederatedUser:
 		return false
 	}
-	return strings.HasPrefix(action, "iam:") || strings.HasPrefix(action, "sts:")
+	return strings.HasPrefix(action, "iam:") && p.MFAAt.IsZero() || strings.HasPrefix(action, "sts:")
 }
 
 // PrincipalOf returns p as policies name it.

@@ -16,8 +16,7 @@ import (
 // global returns the condition keys that every request has, in lower case.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 //
-// Keys on that page that are not in these maps are absent here: those of MFA, which no principal uses. Those of
-// organizations are added by control.
+// Keys on that page that are not in these maps are absent here. Those of organizations are added by control.
 func global(call *awsapi.Call) map[string][]string {
 	p := &call.Principal
 	now := call.Time.UTC()
@@ -83,6 +82,10 @@ func global(call *awsapi.Call) map[string][]string {
 	if !p.IssuedAt.IsZero() {
 		set("aws:tokenissuetime", p.IssuedAt.UTC().Format(time.RFC3339))
 		set("aws:multifactorauthpresent", "false")
+	}
+	if !p.MFAAt.IsZero() {
+		set("aws:multifactorauthpresent", "true")
+		set("aws:multifactorauthage", strconv.FormatInt(max(0, int64(now.Sub(p.MFAAt)/time.Second)), 10))
 	}
 	return keys
 }
@@ -226,7 +229,7 @@ func (c *Check) fromMember(values map[string][]string, prefix, key string) {
 
 // globalNames are the global condition keys as AWS writes them.
 var globalNames = []string{
-	"aws:CurrentTime", "aws:EpochTime", "aws:FederatedProvider", "aws:MultiFactorAuthPresent", "aws:PrincipalAccount", "aws:PrincipalArn",
+	"aws:CurrentTime", "aws:EpochTime", "aws:FederatedProvider", "aws:MultiFactorAuthAge", "aws:MultiFactorAuthPresent", "aws:PrincipalAccount", "aws:PrincipalArn",
 	"aws:PrincipalIsAWSService", "aws:PrincipalTag", "aws:PrincipalType", "aws:RequestTag", "aws:RequestedRegion", "aws:ResourceAccount",
 	"aws:ResourceTag", "aws:SecureTransport", "aws:SourceIdentity", "aws:SourceIp", "aws:SourceVpc", "aws:SourceVpce", "aws:TagKeys",
 	"aws:TokenIssueTime", "aws:UserAgent", "aws:ViaAWSService", "aws:VpcSourceIp", "aws:userid", "aws:username",

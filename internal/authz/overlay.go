@@ -98,6 +98,7 @@ var targeted = map[string]targetRow{
 	"iam:AddRoleToInstanceProfile":          {"instance-profile=InstanceProfileName", "SAR"},
 	"iam:RemoveRoleFromInstanceProfile":     {"instance-profile=InstanceProfileName", "SAR"},
 	"iam:ListInstanceProfilesForRole":       {"role=RoleName", "SAR"},
+	"iam:DeleteVirtualMFADevice":            {"mfa=SerialNumber", "SAR: sms-mfa is no longer offered"},
 	"iam:CreateOpenIDConnectProvider":       {"oidc-provider=Url", "SAR: named by the URL without its scheme"},
 	"iam:GetContextKeysForPrincipalPolicy":  {"user?=PolicySourceArn", "SAR: the principal asked about, of whatever kind"},
 	"iam:ListPoliciesGrantingServiceAccess": {"user=Arn", "SAR, as above"},
@@ -216,6 +217,7 @@ var aliases = map[string]string{
 	"events RuleName":                      "Rule Name",
 	"iam GroupNameWithPath":                "GroupName",
 	"iam InstanceProfileNameWithPath":      "InstanceProfileName",
+	"iam MfaTokenIdWithPath":               "SerialNumber VirtualMFADeviceName",
 	"iam OidcProviderName":                 "OpenIDConnectProviderArn",
 	"iam PolicyNameWithPath":               "PolicyArn PolicyName",
 	"iam RoleNameWithPath":                 "RoleName",
@@ -244,7 +246,7 @@ var arnRules = map[string]func(string) string{
 		return publicParameter(strings.Replace(arn, ":parameter//", ":parameter/", 1))
 	},
 	"ssm/servicesetting": func(arn string) string { return strings.Replace(arn, ":servicesetting//", ":servicesetting/", 1) },
-	"iam/user":           oneSlash, "iam/group": oneSlash, "iam/role": oneSlash, "iam/policy": oneSlash, "iam/instance-profile": oneSlash,
+	"iam/user":           oneSlash, "iam/group": oneSlash, "iam/role": oneSlash, "iam/policy": oneSlash, "iam/instance-profile": oneSlash, "iam/mfa": oneSlash,
 	"iam/oidc-provider": func(arn string) string { return strings.Replace(arn, ":oidc-provider/https://", ":oidc-provider/", 1) },
 	"sqs/queue":         queueARN,
 }

@@ -13,7 +13,7 @@ var NotEvaluated = []struct{ What, Effect string }{
 	{"resource-based policies of services whose operations are not handled", "the operations themselves answer 501"},
 	{"the principal `CanonicalUser`", "matches no principal"},
 	{"SAML providers, and trust policies that name them", "no operation creates them, so nobody can sign in through one; the keys `saml:…` are absent"},
-	{"multi-factor authentication", "there are no MFA devices: `aws:MultiFactorAuthPresent` is false for temporary credentials and absent for access keys, `aws:MultiFactorAuthAge` absent"},
+	{"multi-factor authentication of root, hardware devices, passkeys", "only users can have MFA devices, and only virtual ones"},
 	{"calls that AWS services make themselves", "no policy restricts a service that uses its service-linked role; when a service calls on a user's behalf, the user's policies apply, with `aws:CalledVia` and `aws:ViaAWSService`; but EKS looks up a user's subnets and security groups under its own role"},
 	{"credential reports, service last accessed details, Access Analyzer", "not handled"},
 }
@@ -21,7 +21,7 @@ var NotEvaluated = []struct{ What, Effect string }{
 // AbsentKeys are the global condition keys that no request has here.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 var AbsentKeys = []string{
-	"aws:AssumedRoot", "aws:ChatbotSourceArn", "aws:MultiFactorAuthAge",
+	"aws:AssumedRoot", "aws:ChatbotSourceArn",
 	"aws:PrincipalServiceNamesList", "aws:Referer", "aws:SourceVpcArn",
 	"aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths",
 }

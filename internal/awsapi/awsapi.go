@@ -67,6 +67,8 @@ type Principal struct {
 	Tags map[string]string
 	// IssuedAt is when the session started; zero for long-term credentials.
 	IssuedAt time.Time
+	// MFAAt is when the caller proved to have an MFA device, or zero.
+	MFAAt time.Time `json:",omitzero"`
 }
 
 // A Call is what the pipeline knows about a request when the handler runs. Handlers read it; only the pipeline writes

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
@@ -311,7 +312,7 @@ func identityOf(call *awsapi.Call) trailIdentity {
 	if p.IssuedAt.IsZero() {
 		return id
 	}
-	id.SessionContext = &trailSession{Attributes: trailAttributes{CreationDate: timeText(p.IssuedAt), MFAAuthenticated: "false"}}
+	id.SessionContext = &trailSession{Attributes: trailAttributes{CreationDate: timeText(p.IssuedAt), MFAAuthenticated: strconv.FormatBool(!p.MFAAt.IsZero())}}
 	if p.FederatedProvider != "" {
 		id.SessionContext.WebIdentity = &trailFederation{Provider: p.FederatedProvider}
 	}

@@ -90,6 +90,22 @@ func passwordViolation(format string, args ...any) error {
 	return &iamtypes.PasswordPolicyViolationException{Message: &m}
 }
 
+// MFA devices. The texts are quoted in issues of clients: hashicorp/terraform-provider-aws, aws/aws-cli.
+
+func noSuchMFADevice(serial string) error {
+	return noSuchEntity("VirtualMFADevice with serial number %s doesn't exist.", serial)
+}
+func mfaDeviceExists() error {
+	return alreadyExists("MFADevice entity at the same path and name already exists.")
+}
+func mfaDeviceInUse() error    { return alreadyExists("MFA Device is already in use.") }
+func notUsersMFADevice() error { return noSuchEntity("MFA Device invalid for user.") }
+
+func invalidMFACode() error {
+	m := "Authentication code for device is not valid."
+	return &iamtypes.InvalidAuthenticationCodeException{Message: &m}
+}
+
 // The account.
 
 func noSuchPasswordPolicy(account string) error {
@@ -149,6 +165,8 @@ const (
 	mustDeletePolicies = "Cannot delete entity, must delete policies first."
 	mustDeleteKeys     = "Cannot delete entity, must delete access keys first."
 	mustDeleteLogin    = "Cannot delete entity, must delete login profile first." // https://github.com/rebuy-de/aws-nuke/pull/169
+	mustDeleteMFA      = "Cannot delete entity, must delete MFA device first."
+	mustDeactivateMFA  = "MFA VirtualDevice in use. Must deactivate first."
 	mustLeaveGroups    = "Cannot delete entity, must remove users from group first."
 	mustRemoveRoles    = "Cannot delete entity, must remove roles from instance profile first."
 	policyAttached     = "Cannot delete a policy attached to entities."

@@ -9,7 +9,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 )
 
-// In Drydock, users' only credentials are access keys and passwords. Operations that would create
+// In Drydock, users' only credentials are access keys, passwords and virtual MFA devices. Operations that would create
 // others are not supported, so these lists are always empty. Terraform and aws-nuke read them
 // before they delete a user.
 
@@ -21,14 +21,6 @@ func (s *Service) none(ctx context.Context, name *string) error {
 	}
 	_, err := s.user(ctx, name)
 	return err
-}
-
-// ListMFADevices lists a user's MFA devices, of which there are none.
-func (s *Service) ListMFADevices(ctx context.Context, in *awsiam.ListMFADevicesInput) (*awsiam.ListMFADevicesOutput, error) {
-	if err := s.none(ctx, in.UserName); err != nil {
-		return nil, err
-	}
-	return &awsiam.ListMFADevicesOutput{MFADevices: []iamtypes.MFADevice{}}, nil
 }
 
 // ListSSHPublicKeys lists a user's keys for CodeCommit, of which there are none.
@@ -54,11 +46,6 @@ func (s *Service) ListServiceSpecificCredentials(ctx context.Context, in *awsiam
 		return nil, err
 	}
 	return &awsiam.ListServiceSpecificCredentialsOutput{ServiceSpecificCredentials: []iamtypes.ServiceSpecificCredentialMetadata{}}, nil
-}
-
-// ListVirtualMFADevices lists the account's virtual MFA devices, of which there are none.
-func (s *Service) ListVirtualMFADevices(context.Context, *awsiam.ListVirtualMFADevicesInput) (*awsiam.ListVirtualMFADevicesOutput, error) {
-	return &awsiam.ListVirtualMFADevicesOutput{VirtualMFADevices: []iamtypes.VirtualMFADevice{}}, nil
 }
 
 // ListServerCertificates lists the account's server certificates, of which there are none.

@@ -20,6 +20,8 @@ var (
 	policies  = store.NewCollection[managedPolicy]("iam", "policy")
 	profiles  = store.NewCollection[instanceProfile]("iam", "instance-profile")
 	providers = store.NewCollection[oidcProvider]("iam", "oidc-provider")
+
+	mfaDevices = store.NewCollection[mfaDevice]("iam", "mfa-device")
 )
 
 // accountID is the ID of the single record in collection accounts of each account.

@@ -122,6 +122,8 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 			return deleteConflict(mustDeleteKeys)
 		case u.Login != nil:
 			return deleteConflict(mustDeleteLogin)
+		case len(devicesOf(tx, acct, u.ID)) > 0:
+			return deleteConflict(mustDeleteMFA)
 		case len(u.Attached) > 0:
 			return deleteConflict(mustDetach)
 		case len(u.Inline) > 0:

@@ -50,7 +50,13 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 		keys["sts:externalid"] = []string{*in.ExternalId}
 	}
 	targets := opts.targets("sts:AssumeRole", "role", *in.RoleArn, keys)
-	if err := asCaller(caller, s.authorize(ctx, awsapi.CallFrom(ctx), in, targets...)); err != nil {
+	// The MFA device counts for this call only: the role's session does not have it.
+	// https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_mfa_configure-api-require.html
+	call := *awsapi.CallFrom(ctx)
+	if call.Principal, err = s.withMFA(ctx, caller, in.SerialNumber, in.TokenCode); err != nil {
+		return nil, err
+	}
+	if err := asCaller(caller, s.authorize(ctx, &call, in, targets...)); err != nil {
 		return nil, err
 	}
 	if caller.SourceIdentity != "" && opts.SourceIdentity != caller.SourceIdentity {

@@ -36,6 +36,23 @@ func accessDenied(caller awsapi.Principal, d policy.Decision) error {
 	return awserr.New("AccessDenied", d.Message(cmp.Or(caller.ARN, caller.Name))).WithStatus(http.StatusForbidden)
 }
 
+func mfaFailed(why string) error {
+	return awserr.New("AccessDenied", "MultiFactorAuthentication failed"+why).WithStatus(http.StatusForbidden)
+}
+
+// https://github.com/y13i/sgviz/issues/9
+func mfaIncomplete() error {
+	return mfaFailed(", must provide both MFA serial number and one time pass code.")
+}
+
+// https://github.com/aws/aws-cli/issues/6325
+func mfaUnknown() error {
+	return mfaFailed(", unable to validate MFA code.  Please verify your MFA serial number is valid and associated with this user.")
+}
+
+// https://github.com/aws/aws-cli/issues/2279
+func mfaInvalid() error { return mfaFailed(" with invalid MFA one time pass code.") }
+
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_roles.html
 func rootMayNot() error {
 	return awserr.New("AccessDenied", "Roles may not be assumed by root accounts.").WithStatus(http.StatusForbidden)

@@ -43,6 +43,9 @@ type Directory interface {
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
 	// NewAccessKeyID returns a new access key ID for the account: AKIA… or ASIA….
 	NewAccessKeyID(prefix, account string) string
+	// SpendMFACode checks and uses up a code of a user's MFA device. known reports whether the user has the device, and
+	// valid whether the code is the device's and was not used before.
+	SpendMFACode(ctx context.Context, p awsapi.Principal, serial, code string) (known, valid bool, err error)
 	// AccessKeyAccount returns the account in an access key ID.
 	AccessKeyAccount(accessKeyID string) (account string, ok bool)
 }
@@ -92,9 +95,9 @@ func New(cfg Config) *Service {
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "sts", Handler: s, Operations: []awsapi.Operation{
 		{Name: "GetCallerIdentity"},
-		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags TransitiveTagKeys SourceIdentity"},
+		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags TransitiveTagKeys SourceIdentity SerialNumber TokenCode"},
 		{Name: "AssumeRoleWithWebIdentity", Unsigned: true, WebIdentity: webIdentity, Members: "RoleArn RoleSessionName WebIdentityToken DurationSeconds Policy PolicyArns"},
-		{Name: "GetSessionToken", Members: "DurationSeconds"},
+		{Name: "GetSessionToken", Members: "DurationSeconds SerialNumber TokenCode"},
 		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns Tags"},
 		{Name: "GetAccessKeyInfo", Members: "AccessKeyId"},
 		{Name: "DecodeAuthorizationMessage", ReadOnly: true, Members: "EncodedMessage"},

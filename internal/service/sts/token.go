@@ -26,11 +26,35 @@ func (s *Service) GetSessionToken(ctx context.Context, in *awssts.GetSessionToke
 	if isTemporary(caller) {
 		return nil, sessionsMayNot("GetSessionToken")
 	}
-	creds, err := s.issue(ctx, caller, voucher(caller), tokenDuration(caller, in.DurationSeconds))
+	proven, err := s.withMFA(ctx, caller, in.SerialNumber, in.TokenCode)
+	if err != nil {
+		return nil, err
+	}
+	creds, err := s.issue(ctx, proven, voucher(caller), tokenDuration(caller, in.DurationSeconds))
 	if err != nil {
 		return nil, err
 	}
 	return &awssts.GetSessionTokenOutput{Credentials: outCredentials(creds)}, nil
+}
+
+// withMFA returns the caller, who has proved to have an MFA device if the request has a code of it.
+func (s *Service) withMFA(ctx context.Context, caller awsapi.Principal, serial, code *string) (awsapi.Principal, error) {
+	if serial == nil && code == nil {
+		return caller, nil
+	}
+	if serial == nil || code == nil {
+		return caller, mfaIncomplete()
+	}
+	switch known, valid, err := s.dir.SpendMFACode(ctx, caller, *serial, *code); {
+	case err != nil:
+		return caller, err
+	case !known:
+		return caller, mfaUnknown()
+	case !valid:
+		return caller, mfaInvalid()
+	}
+	caller.MFAAt = s.clock.Now().UTC().Truncate(time.Second)
+	return caller, nil
 }
 
 // GetFederationToken issues credentials of a federated user, with those of the caller's permissions
