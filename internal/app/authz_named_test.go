@@ -62,7 +62,7 @@ func TestChecksNameWhatRequestsName(t *testing.T) {
 	} {
 		a.Register(m.Service.Name, m.Resolver)
 	}
-	makes := regexp.MustCompile(`:(Create|Allocate|Run)`)
+	makes := regexp.MustCompile(`:(Create|Allocate|Run|RequestSpot)`)
 	whole := regexp.MustCompile(`^(\*|[^/]*/\*|.*/autoScalingGroup(Name)?/\*)$`)
 	for _, svc := range operations() {
 		for _, op := range svc.Operations {
