@@ -32,6 +32,15 @@ type port struct {
 	machine func() (machine.Machine, bool)
 	line    io.Writer
 	typed   chan byte
+	before  []byte // what the machine had written to its console before the client came, which is not shown
+}
+
+func newPort(m func() (machine.Machine, bool), line io.Writer) *port {
+	p := &port{machine: m, line: line, typed: make(chan byte, maxTyped)}
+	if m, ok := m(); ok {
+		p.before = m.Console()
+	}
+	return p
 }
 
 // read takes what the client types until it stops or ctx ends.
@@ -52,10 +61,7 @@ func (p *port) read(ctx context.Context, from io.Reader) {
 
 // serve shows boots and lets the client log in until ctx ends.
 func (p *port) serve(ctx context.Context) {
-	var shown []byte // of the console's output
-	if m, ok := p.machine(); ok {
-		shown = m.Console()
-	}
+	shown := p.before
 	for ctx.Err() == nil {
 		m, ok := p.machine()
 		if !ok {

@@ -219,7 +219,7 @@ func (s *Server) session(ctx context.Context, n ssh.NewChannel, id string) {
 		ok := r.Type == "pty-req" || r.Type == "window-change" || r.Type == "shell" && !started
 		if ok && r.Type == "shell" {
 			started = true
-			p := &port{machine: func() (machine.Machine, bool) { return s.cfg.Machine(id) }, line: channel, typed: make(chan byte, maxTyped)}
+			p := newPort(func() (machine.Machine, bool) { return s.cfg.Machine(id) }, channel)
 			running.Go(func() { p.serve(ctx) })
 			running.Go(func() { p.read(ctx, channel) })
 		}

@@ -11,13 +11,13 @@ import (
 // AWS returns the service's table of operations for the AWS API server.
 func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "eks", Handler: s, Refused: []awsapi.Refusal{
-		{Operations: "CreateCapability DescribeCapability ListCapabilities UpdateCapability DeleteCapability", Why: "capabilities are Argo CD, ACK and kro run by AWS, which are not part of Drydock; install their charts in the cluster instead"},
+		{Operations: "CreateCapability DescribeCapability UpdateCapability DeleteCapability", Why: "capabilities are Argo CD, ACK and kro run by AWS, which are not part of Drydock; install their charts in the cluster instead"},
 	}, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
 				resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds resourcesVpcConfig.endpointPublicAccess
-				resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
+				resourcesVpcConfig.controlPlaneEgressMode resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
 				kubernetesNetworkConfig.ipFamily kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.elasticLoadBalancing.enabled storageConfig computeConfig remoteNetworkConfig
 				zonalShiftConfig.enabled controlPlaneScalingConfig.tier bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
 			Except: "Auto Mode switched on. The scaling tier and the networks of hybrid nodes are stored; control planes have one size, and hybrid nodes need hardware. " + newerNote + ". outpostConfig needs an Outpost",
@@ -34,7 +34,7 @@ func (s *Service) AWS() awsapi.Service {
 		{
 			Name: "UpdateClusterConfig",
 			Members: `name clientRequestToken accessConfig logging upgradePolicy deletionProtection zonalShiftConfig.enabled controlPlaneScalingConfig.tier
-				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.endpointPrivateAccess
+				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.controlPlaneEgressMode resourcesVpcConfig.endpointPrivateAccess
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds
 				kubernetesNetworkConfig.ipFamily kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.elasticLoadBalancing.enabled storageConfig computeConfig remoteNetworkConfig`,
 			Except: "Auto Mode switched on. " + newerNote,
@@ -56,6 +56,7 @@ func (s *Service) AWS() awsapi.Service {
 			return out.IdentityProviderConfig.Oidc.Status == ekstypes.ConfigStatusActive
 		})},
 		{Name: "ListIdentityProviderConfigs", Members: "*"},
+		{Name: "ListCapabilities", Members: "*"},
 		{Name: "DisassociateIdentityProviderConfig", Members: "*"},
 		{Name: "DescribeClusterVersions", Members: "*"},
 		{Name: "ListUpdates", Members: "name nodegroupName addonName maxResults nextToken"},
@@ -130,9 +131,9 @@ func (s *Service) AWS() awsapi.Service {
 	}}
 }
 
-// newerNote lists members of the SDK that the stored model does not have yet. Like all unknown members, they are refused.
+// newerNote lists members and values of newer SDKs that are refused, most of which the stored model does not have.
 const newerNote = "kubeApiServerConfig, kubeControllerManagerConfig and kubeSchedulerConfig: control planes run with the settings of their version; " +
-	"resourcesVpcConfig.controlPlaneEgressMode: what a control plane calls, such as webhooks, it calls from this machine; " +
+	"resourcesVpcConfig.controlPlaneEgressMode other than AWS_MANAGED: what a control plane calls, such as webhooks, it calls from this machine; " +
 	"kubernetesNetworkConfig.elasticLoadBalancing.gatewayApi is part of Auto Mode"
 
 // addonNote lists the add-ons that exist and the settings that they refuse.

@@ -299,3 +299,45 @@ func TestNewerMembersAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestClustersHaveNoCapabilities(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withClock)
+	w.cluster("dev", ekstypes.AuthenticationModeApi)
+	out, err := w.client.ListCapabilities(t.Context(), &awseks.ListCapabilitiesInput{ClusterName: aws.String("dev")})
+	if err != nil || out.Capabilities == nil || len(out.Capabilities) > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+	_, err = w.client.ListCapabilities(t.Context(), &awseks.ListCapabilitiesInput{ClusterName: aws.String("none")})
+	wantError(t, err, "ResourceNotFoundException", "No cluster found for name: none.")
+	_, err = w.client.CreateCapability(t.Context(), &awseks.CreateCapabilityInput{
+		ClusterName: aws.String("dev"), CapabilityName: aws.String("argo"), Type: ekstypes.CapabilityTypeArgocd, RoleArn: aws.String("arn:aws:iam::000000000000:role/r"), DeletePropagationPolicy: ekstypes.CapabilityDeletePropagationPolicyRetain,
+	})
+	wantError(t, err, "NotImplemented", "")
+}
+
+// AWS_MANAGED is the default of controlPlaneEgressMode, and the only value here.
+func TestControlPlaneEgress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, withClock)
+	c := w.cluster("dev", ekstypes.AuthenticationModeApi)
+	if mode := c.ResourcesVpcConfig.ControlPlaneEgressMode; mode != ekstypes.ControlPlaneEgressModeTypeAwsManaged {
+		t.Errorf("egress mode %q", mode)
+	}
+	in := &awseks.CreateClusterInput{
+		Name: aws.String("other"), RoleArn: c.RoleArn,
+		ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: c.ResourcesVpcConfig.SubnetIds, ControlPlaneEgressMode: ekstypes.ControlPlaneEgressModeTypeAwsManaged},
+	}
+	if _, err := w.client.CreateCluster(t.Context(), in); err != nil {
+		t.Error(err)
+	}
+	in.Name, in.ResourcesVpcConfig.ControlPlaneEgressMode = aws.String("third"), ekstypes.ControlPlaneEgressModeTypeCustomerIsolated
+	_, err := w.client.CreateCluster(t.Context(), in)
+	wantError(t, err, "NotImplemented", "")
+	_, err = w.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: c.Name, ResourcesVpcConfig: &ekstypes.VpcConfigRequest{
+		ControlPlaneEgressMode: ekstypes.ControlPlaneEgressModeTypeAwsManaged, EndpointPrivateAccess: aws.Bool(!c.ResourcesVpcConfig.EndpointPrivateAccess),
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}

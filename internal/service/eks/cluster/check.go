@@ -38,6 +38,10 @@ func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster strin
 		SecurityGroupIds:     in.SecurityGroupIds,
 		EndpointPublicAccess: in.EndpointPublicAccess == nil || *in.EndpointPublicAccess, EndpointPrivateAccess: aws.ToBool(in.EndpointPrivateAccess),
 	}
+	var err error
+	if out.ControlPlaneEgressMode, err = egressMode("CreateCluster", in); err != nil {
+		return nil, nil, err
+	}
 	if out.SecurityGroupIds == nil {
 		out.SecurityGroupIds = []string{}
 	}
@@ -68,6 +72,16 @@ func (s *Service) checkVPC(ctx context.Context, call *awsapi.Call, cluster strin
 	}
 	cidrs, err := s.vpcCIDRs(svc, vpc)
 	return out, cidrs, err
+}
+
+// egressMode returns how the control plane's connections leave, which only AWS can decide here: control planes run on the
+// same machine as everything that they connect to.
+func egressMode(operation string, in *ekstypes.VpcConfigRequest) (ekstypes.ControlPlaneEgressModeType, error) {
+	switch in.ControlPlaneEgressMode {
+	case "", ekstypes.ControlPlaneEgressModeTypeAwsManaged:
+		return ekstypes.ControlPlaneEgressModeTypeAwsManaged, nil
+	}
+	return "", awserr.NotImplemented("resourcesVpcConfig.controlPlaneEgressMode " + string(in.ControlPlaneEgressMode) + " of EKS " + operation)
 }
 
 // everyone returns the default of publicAccessCidrs. Only the endpoints of IPv6 clusters have IPv6 addresses.

@@ -158,6 +158,9 @@ func (s *Service) accessChange(rec record.Cluster, to ekstypes.AuthenticationMod
 // vpcConfigChange checks a change of either endpoint access or subnets and security groups. EKS
 // accepts only one of the two per call.
 func (s *Service) vpcConfigChange(ctx context.Context, rec record.Cluster, in *ekstypes.VpcConfigRequest) (*record.Update, error) {
+	if _, err := egressMode("UpdateClusterConfig", in); err != nil {
+		return nil, err
+	}
 	name := rec.Name()
 	old := rec.Cluster.ResourcesVpcConfig
 	change := &record.VPCChange{
