@@ -66,7 +66,8 @@ func (s *Service) RequestSpotInstances(ctx context.Context, in *awsec2.RequestSp
 	if done, err := s.Recall(s.Store, sc, "RequestSpotInstances", in.ClientToken, in); err != nil {
 		return nil, err
 	} else if done != nil {
-		return s.requested(sc, done.IDs)
+		found, err := resource.Choose(s.Store, SpotRequests, sc, done.IDs, resource.All)
+		return &awsec2.RequestSpotInstancesOutput{SpotInstanceRequests: resource.SDKAll(sc, found)}, err
 	}
 	r, err := s.planSpotRequest(ctx, sc, in)
 	if err != nil {
@@ -76,12 +77,13 @@ func (s *Service) RequestSpotInstances(ctx context.Context, in *awsec2.RequestSp
 	if count < 1 || count > maxSpotRequests {
 		return nil, ec2err.InvalidValue(count, "instanceCount", "")
 	}
-	var ids []string
+	var made []SpotRequest // as EC2 answers, before a request is evaluated
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		ids = nil
+		made = nil
+		var ids []string
 		for range count {
 			r.ID = newSpotID()
-			ids = append(ids, r.ID)
+			made, ids = append(made, r), append(ids, r.ID)
 			if err := SpotRequests.Put(tx, sc.Key(r.ID), r); err != nil {
 				return err
 			}
@@ -91,7 +93,7 @@ func (s *Service) RequestSpotInstances(ctx context.Context, in *awsec2.RequestSp
 	if err != nil {
 		return nil, err
 	}
-	return s.requested(sc, ids)
+	return &awsec2.RequestSpotInstancesOutput{SpotInstanceRequests: resource.SDKAll(sc, made)}, nil
 }
 
 // planSpotRequest returns the record of each of a call's requests, without its ID. What is wrong with the launch is an
@@ -136,9 +138,4 @@ func (s *Service) planSpotRequest(ctx context.Context, sc resource.Scope, in *aw
 	}
 	r.Request, err = launchtemplate.CompactJSON(launch)
 	return r, err
-}
-
-func (s *Service) requested(sc resource.Scope, ids []string) (*awsec2.RequestSpotInstancesOutput, error) {
-	found, err := resource.Choose(s.Store, SpotRequests, sc, ids, resource.All)
-	return &awsec2.RequestSpotInstancesOutput{SpotInstanceRequests: resource.SDKAll(sc, found)}, err
 }
