@@ -80,10 +80,13 @@ func (s *Service) RequestSpotInstances(ctx context.Context, in *awsec2.RequestSp
 	var made []SpotRequest // as EC2 answers, before a request is evaluated
 	err = s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
 		made = nil
-		var ids []string
-		for range count {
-			r.ID = newSpotID()
-			made, ids = append(made, r), append(ids, r.ID)
+		ids := make([]string, count)
+		for i := range ids {
+			ids[i] = newSpotID()
+		}
+		slices.Sort(ids) // a repeated call gets them in this order, too
+		for _, r.ID = range ids {
+			made = append(made, r)
 			if err := SpotRequests.Put(tx, sc.Key(r.ID), r); err != nil {
 				return err
 			}
