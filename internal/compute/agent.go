@@ -14,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/ami"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
 )
 
 // The reasons for a disconnected agent other than the network and the role.
@@ -22,11 +23,11 @@ var (
 	errAgentStopped = errors.New("the service amazon-ssm-agent is not running on it")
 )
 
-// Agent returns why the Systems Manager agent on an instance is not connected, or nil if it is. The agent registers
-// with ssm and then opens its control channel at ssmmessages. The agents of all images here are newer than 3.3.40.0,
-// so they do not need ec2messages.
+// Agent returns why the Systems Manager agent on an instance cannot do a job, or nil if it can. It registers with ssm. It
+// gets its work through a control channel at ssmmessages or, commands only, from ec2messages. The agents of all images
+// here are newer than 3.3.40.0, so they use ec2messages only if they cannot open the channel.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html
-func (m *Machines) Agent(ctx context.Context, instanceID string) error {
+func (m *Machines) Agent(ctx context.Context, instanceID string, job ssm.Job) error {
 	in, err := m.Instance(instanceID)
 	if err != nil {
 		return err
@@ -46,21 +47,25 @@ func (m *Machines) Agent(ctx context.Context, instanceID string) error {
 	if active, _ := m.Unit(instanceID, "amazon-ssm-agent"); !active {
 		return errAgentStopped
 	}
-	err = m.registers(ctx, in, m.Call)
-	if who, ok := m.hostRole(ctx, in); err != nil && ok && m.registers(ctx, in, m.callAs(who)) == nil {
+	err = agentCalls(ctx, in, job, m.Call)
+	if who, ok := m.hostRole(ctx, in); err != nil && ok && agentCalls(ctx, in, job, m.callAs(who)) == nil {
 		return nil // AWS's agent, too, uses this role only if the instance's own role fails
 	}
 	return err
 }
 
-// registers makes the calls that an agent needs with the given function, and returns the error of the first that fails.
-func (m *Machines) registers(ctx context.Context, in machine.Instance, call func(context.Context, machine.Instance, node.Call) error) error {
-	for _, action := range []string{node.ActionRegisterAgent, node.ActionControlChannel} {
-		if err := call(ctx, in, node.Call{Action: action}); err != nil {
-			return err
-		}
+// agentCalls makes the calls that an agent needs for a job with the given function, and returns the error of the first
+// that fails.
+func agentCalls(ctx context.Context, in machine.Instance, job ssm.Job, call func(context.Context, machine.Instance, node.Call) error) error {
+	err := call(ctx, in, node.Call{Action: node.ActionRegisterAgent})
+	if err != nil || job == ssm.Register {
+		return err
 	}
-	return nil
+	err = call(ctx, in, node.Call{Action: node.ActionControlChannel})
+	if err != nil && job == ssm.RunCommands && call(ctx, in, node.Call{Action: node.ActionGetMessages}) == nil {
+		return nil
+	}
+	return err
 }
 
 // broken returns the fault that kills a unit of an instance or, for ami.DiskFull, fills its disk. It returns nil if there

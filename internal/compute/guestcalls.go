@@ -46,7 +46,7 @@ type guestCalls struct {
 }
 
 // hosts are the parts of the services' endpoints before the region.
-var hosts = map[string]string{"ec2": "ec2", "ecr": "api.ecr", "eks": "eks", "ssm": "ssm", "ssmmessages": "ssmmessages", "sts": "sts"}
+var hosts = map[string]string{"ec2": "ec2", "ec2messages": "ec2messages", "ecr": "api.ecr", "eks": "eks", "ssm": "ssm", "ssmmessages": "ssmmessages", "sts": "sts"}
 
 // call decides at once about a call of an instance. Its error is that of the AWS SDK for Go, and a *node.Refusal if
 // there is a decision behind it.

@@ -19,7 +19,7 @@ func policyFor(action string) string {
 		return "AmazonEC2ContainerRegistryReadOnly"
 	case action == "eks:DescribeCluster", action == ActionDescribeInstances, action == ActionAssumeForPod:
 		return "AmazonEKSWorkerNodePolicy"
-	case action == ActionRegisterAgent, action == ActionControlChannel:
+	case action == ActionRegisterAgent, action == ActionControlChannel, action == ActionGetMessages:
 		return "AmazonSSMManagedInstanceCore" // https://docs.aws.amazon.com/systems-manager/latest/userguide/setup-instance-permissions.html
 	default:
 		return "AmazonEKS_CNI_Policy"

@@ -99,4 +99,5 @@ const (
 	ActionGetLayer           = "ecr:GetDownloadUrlForLayer"
 	ActionRegisterAgent      = "ssm:UpdateInstanceInformation" // Systems Manager's agent
 	ActionControlChannel     = "ssmmessages:CreateControlChannel"
+	ActionGetMessages        = "ec2messages:GetMessages"
 )

@@ -26,6 +26,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
 )
 
 // The ways onto an instance that getWhySession explains.
@@ -139,7 +140,7 @@ func (c *sessionChain) explain(ctx context.Context, document string) {
 		c.pending()
 		return
 	}
-	agent := c.x.cfg.Machines.Agent(ctx, c.Instance)
+	agent := c.x.cfg.Machines.Agent(ctx, c.Instance, ssm.ServeSessions)
 	c.service(agentUnit)
 	if agent == nil { // the role may lack permissions, because it is not the only way to register
 		c.ok(sessionRole, c.Role)

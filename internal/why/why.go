@@ -32,6 +32,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
 )
 
 // Config holds the sources of evidence.
@@ -136,7 +137,7 @@ type Machines interface {
 	// Call returns why a call by a program on an instance would fail, or nil.
 	Call(ctx context.Context, in machine.Instance, c node.Call) error
 	// Agent returns why an instance's SSM Agent is not connected, or nil.
-	Agent(ctx context.Context, instanceID string) error
+	Agent(ctx context.Context, instanceID string, job ssm.Job) error
 	// Permit returns fixes for the calls of an instance that IAM refuses, and the faults that make calls fail.
 	Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision)
 }

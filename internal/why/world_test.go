@@ -12,6 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/service/ssm"
 )
 
 // openJournal is a journal of the test's own.
@@ -70,7 +71,7 @@ func (noMachines) Connect(context.Context, machine.Instance, string, int) error 
 
 func (noMachines) Call(context.Context, machine.Instance, node.Call) error { return nil }
 
-func (noMachines) Agent(context.Context, string) error { return errors.New("it does not run") }
+func (noMachines) Agent(context.Context, string, ssm.Job) error { return errors.New("it does not run") }
 
 func (noMachines) Permit(context.Context, machine.Instance, awsapi.Principal, []node.Call) ([]advice.Fix, []*node.Decision) {
 	return nil, nil

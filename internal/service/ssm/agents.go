@@ -28,9 +28,19 @@ type Fleet interface {
 	// As returns a context for calls to an AWS service, such as logs, that a program on an instance makes as the
 	// instance's role. It returns an error if the instance has no credentials or does not reach the service.
 	As(ctx context.Context, instanceID, service string) (context.Context, error)
-	// Agent returns an error that says why the agent on an instance is not connected, or nil if it is connected.
-	Agent(ctx context.Context, instanceID string) error
+	// Agent returns an error that says why the agent on an instance cannot do a job, or nil if it can.
+	Agent(ctx context.Context, instanceID string, job Job) error
 }
+
+// A Job is something that an agent does. The jobs differ in the endpoints and permissions that they need.
+type Job int
+
+// The jobs.
+const (
+	Register Job = iota // and report that the instance is online
+	RunCommands
+	ServeSessions
+)
 
 // noFleet has no instances.
 type noFleet struct{}
@@ -41,7 +51,7 @@ func (noFleet) Machine(string) (machine.Machine, bool)        { return nil, fals
 func (noFleet) As(_ context.Context, instanceID, _ string) (context.Context, error) {
 	return nil, fmt.Errorf("there is no %s", instanceID)
 }
-func (noFleet) Agent(_ context.Context, instanceID string) error {
+func (noFleet) Agent(_ context.Context, instanceID string, _ Job) error {
 	return fmt.Errorf("there is no %s", instanceID)
 }
 
@@ -67,7 +77,7 @@ func (s *Service) instances(sc scope) []machine.Instance {
 // connected since the daemon started.
 func (s *Service) ping(ctx context.Context, in *machine.Instance) (status ssmtypes.PingStatus, at time.Time, registered bool) {
 	sc, now := scope{regional.At(in.Account, in.Region)}, s.now()
-	connected := s.fleet.Agent(ctx, in.ID) == nil
+	connected := s.fleet.Agent(ctx, in.ID, Register) == nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if connected {
@@ -166,22 +176,21 @@ func matches(tags map[string]string, info *ssmtypes.InstanceInformation, filters
 	return true
 }
 
-// target returns an instance of an account. It returns false if the instance is not running or its agent is not
-// connected.
-func (s *Service) target(ctx context.Context, sc scope, id string) (machine.Instance, bool) {
+// target returns an instance of an account. It returns false if the instance is not running or its agent cannot do a job.
+func (s *Service) target(ctx context.Context, sc scope, id string, job Job) (machine.Instance, bool) {
 	list := s.instances(sc)
 	i := slices.IndexFunc(list, func(in machine.Instance) bool { return in.ID == id })
 	if i < 0 {
 		return machine.Instance{}, false
 	}
 	status, _, _ := s.ping(ctx, &list[i])
-	return list[i], status == ssmtypes.PingStatusOnline
+	return list[i], status == ssmtypes.PingStatusOnline && s.fleet.Agent(ctx, id, job) == nil
 }
 
 // GetConnectionStatus reports whether a session with an instance can be started.
 func (s *Service) GetConnectionStatus(ctx context.Context, in *awsssm.GetConnectionStatusInput) (*awsssm.GetConnectionStatusOutput, error) {
 	out := &awsssm.GetConnectionStatusOutput{Target: in.Target, Status: ssmtypes.ConnectionStatusNotConnected}
-	if _, ok := s.target(ctx, scopeOf(ctx), aws.ToString(in.Target)); ok {
+	if _, ok := s.target(ctx, scopeOf(ctx), aws.ToString(in.Target), ServeSessions); ok {
 		out.Status = ssmtypes.ConnectionStatusConnected
 	}
 	return out, nil

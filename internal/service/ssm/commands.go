@@ -86,7 +86,7 @@ func errInstanceState(account string, instances []string) error {
 func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, targets []ssmtypes.Target) ([]string, error) {
 	var out, bad []string
 	for _, id := range named {
-		if _, ok := s.target(ctx, sc, id); !ok {
+		if _, ok := s.target(ctx, sc, id, RunCommands); !ok {
 			bad = append(bad, id)
 		}
 		out = append(out, id)
@@ -101,7 +101,7 @@ func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, 
 	}
 	if len(targets) > 0 {
 		for _, i := range s.fleet.Instances(sc.Account, sc.Region) {
-			if !slices.ContainsFunc(targets, func(t ssmtypes.Target) bool { return !s.targeted(&i, &t) }) && s.fleet.Agent(ctx, i.ID) == nil {
+			if !slices.ContainsFunc(targets, func(t ssmtypes.Target) bool { return !s.targeted(&i, &t) }) && s.fleet.Agent(ctx, i.ID, RunCommands) == nil {
 				out = append(out, i.ID)
 			}
 		}

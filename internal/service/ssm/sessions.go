@@ -66,7 +66,7 @@ func (s *Service) StartSession(ctx context.Context, in *awsssm.StartSessionInput
 	if p.preferences.RunAsEnabled && !p.program.Elevated {
 		p.user = cmp.Or(call.Principal.Tags["SSMSessionRunAs"], p.preferences.RunAsDefaultUser)
 	}
-	target, connected := s.target(ctx, sc, aws.ToString(in.Target))
+	target, connected := s.target(ctx, sc, aws.ToString(in.Target), ServeSessions)
 	if !connected {
 		return nil, errNotConnected(aws.ToString(in.Target))
 	}

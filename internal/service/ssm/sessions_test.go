@@ -67,7 +67,7 @@ func (f *fleet) Tags(string, string, string) map[string]string {
 
 func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{fleet: f}, true }
 
-func (f *fleet) Agent(context.Context, string) error { return f.agent }
+func (f *fleet) Agent(context.Context, string, ssm.Job) error { return f.agent }
 
 // A computer prints its user and command, and echoes what is typed.
 type computer struct {
