@@ -47,7 +47,7 @@ func TestAClusterBecomesActiveAndGoesWithoutATrace(t *testing.T) {
 		},
 		Identity: &ekstypes.Identity{Oidc: &ekstypes.OIDC{Issuer: &plane.Issuer}},
 		ResourcesVpcConfig: &ekstypes.VpcConfigResponse{
-			ClusterSecurityGroupId: &group, EndpointPublicAccess: true, PublicAccessCidrs: []string{"0.0.0.0/0"},
+			ClusterSecurityGroupId: &group, ControlPlaneEgressMode: ekstypes.ControlPlaneEgressModeTypeAwsManaged, EndpointPublicAccess: true, PublicAccessCidrs: []string{"0.0.0.0/0"},
 			SecurityGroupIds: []string{}, SubnetIds: []string{"subnet-a", "subnet-b", "subnet-c"}, VpcId: aws.String("vpc-main"),
 		},
 		KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigResponse{

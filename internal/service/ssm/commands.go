@@ -434,9 +434,11 @@ func (s *Service) runStep(ctx context.Context, c *commandRecord, target string, 
 		}
 	}
 	s.upload(c, target, what, stdout.text.String(), stderr.text.String())
-	cut := func(text string, n int) string { return strings.ToValidUTF8(text[:min(n, len(text))], "") }
 	st.Stdout, st.Stderr = cut(stdout.text.String(), min(maxStdout, most/2)), cut(stderr.text.String(), min(maxStderr, most/2))
 }
+
+// cut returns at most the first n bytes of a text, without half a character.
+func cut(text string, n int) string { return strings.ToValidUTF8(text[:min(n, len(text))], "") }
 
 // outputPath returns the key of a step's output in S3. outputStream returns its log stream in CloudWatch Logs.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-rc-setting-up-cwlogs.html

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -165,9 +164,38 @@ func (s *Service) ListCommands(ctx context.Context, in *awsssm.ListCommandsInput
 	return &awsssm.ListCommandsOutput{Commands: append([]ssmtypes.Command{}, list...), NextToken: next}, nil
 }
 
-// maxDetail is how much output ListCommandInvocations returns.
-// https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_CommandPlugin.html
-const maxDetail = 2500
+// maxDetail is how much output ListCommandInvocations returns: the agent sends 2,400 bytes of the 2,500 that the API
+// reference allows.
+const maxDetail = 2400
+
+// What the agent writes between the output and the errors of a step, and where it has cut them.
+// https://github.com/aws/amazon-ssm-agent/blob/mainline/agent/framework/processor/executer/iohandler/iohandler.go
+const (
+	errorTitle = "\n----------ERROR-------\n"
+	outputCut  = "\n---Output truncated---"
+	errorCut   = "\n---Error truncated----"
+)
+
+// detail joins the output and the errors of a step in at most size bytes. If both are long, they share the space; otherwise
+// the short one is whole.
+func detail(stdout, stderr string, size int) string {
+	title := ""
+	if stderr != "" {
+		title = errorTitle
+		size -= len(title)
+	}
+	switch half := size / 2; {
+	case len(stdout)+len(stderr) < size:
+	case len(stdout) > half && len(stderr) > half:
+		each := (size - len(outputCut) - len(errorCut)) / 2
+		stdout, stderr = cut(stdout, each)+outputCut, cut(stderr, each)+errorCut
+	case len(stdout) < half:
+		stderr = cut(stderr, size-len(errorCut)-len(stdout)) + errorCut
+	default:
+		stdout = cut(stdout, size-len(outputCut)-len(stderr)) + outputCut
+	}
+	return stdout + title + stderr
+}
 
 // ListCommandInvocations lists the results of commands on instances.
 func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCommandInvocationsInput) (*awsssm.ListCommandInvocationsOutput, error) {
@@ -199,12 +227,8 @@ func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCom
 }
 
 func (st *stepRecord) sdk(c *commandRecord, region, instance string) ssmtypes.CommandPlugin {
-	text := st.Stdout
-	if st.Stderr != "" {
-		text += "\n----------ERROR-------\n" + st.Stderr
-	}
 	out := ssmtypes.CommandPlugin{
-		Name: aws.String(st.Name), Output: aws.String(strings.ToValidUTF8(text[:min(len(text), maxDetail)], "")), ResponseCode: st.Code, Status: ssmtypes.CommandPluginStatus(st.Status), StatusDetails: aws.String(st.Details),
+		Name: aws.String(st.Name), Output: aws.String(detail(st.Stdout, st.Stderr, maxDetail)), ResponseCode: st.Code, Status: ssmtypes.CommandPluginStatus(st.Status), StatusDetails: aws.String(st.Details),
 		StandardOutputUrl: c.outputURL(region, instance, st.Name, "stdout"), StandardErrorUrl: c.outputURL(region, instance, st.Name, "stderr"),
 		OutputS3BucketName: optional(c.Bucket), OutputS3KeyPrefix: optional(c.Prefix),
 	}

@@ -210,6 +210,12 @@ func TestShutdown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	testkit.Eventually(t, time.Minute, func() error {
+		if n := w.fleet.started.Load(); n < 2 {
+			return fmt.Errorf("%d programs have started, not the session's and the command's", n)
+		}
+		return nil
+	})
 	w.stop()
 	if why := p.ended(); why != "" {
 		t.Errorf("the session ended with %q", why)

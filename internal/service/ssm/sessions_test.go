@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,8 +42,9 @@ import (
 type fleet struct {
 	account string
 	agent   error
-	gone    bool     // the instance is not running
-	more    []string // IDs of other instances
+	started atomic.Int32 // programs
+	gone    bool         // the instance is not running
+	more    []string     // IDs of other instances
 	role    awsapi.Principal
 	missing string // a user that the instance does not have
 	dial    func(ctx context.Context, host string, port int) (net.Conn, error)
@@ -87,6 +89,7 @@ func (c computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proces
 	if cmd.User != "" && cmd.User == c.fleet.missing {
 		return nil, machine.ErrNoUser
 	}
+	c.fleet.started.Add(1)
 	p := program{ended: make(chan error, 1)}
 	if cmd.Stdin == nil { // of Run Command
 		go func() {
@@ -100,6 +103,14 @@ func (c computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proces
 			case "much":
 				_, err := io.WriteString(cmd.Stdout, strings.Repeat("x", 100_000))
 				p.ended <- err
+			case "much of both":
+				_, err := io.WriteString(cmd.Stdout, strings.Repeat("x", 100_000))
+				_, failed := io.WriteString(cmd.Stderr, strings.Repeat("y", 100_000))
+				p.ended <- errors.Join(err, failed)
+			case "much of errors":
+				_, err := io.WriteString(cmd.Stdout, "short")
+				_, failed := io.WriteString(cmd.Stderr, strings.Repeat("y", 100_000))
+				p.ended <- errors.Join(err, failed)
 			case "exit 168", "exit 169":
 				n, err := strconv.Atoi(strings.TrimPrefix(script, "exit "))
 				p.ended <- cmp.Or[error](err, exitStatus(n))
@@ -358,8 +369,23 @@ func TestCommands(t *testing.T) {
 		t.Errorf("%d characters are kept", len(*out.StandardOutputContent))
 	}
 	details, err := c.ListCommandInvocations(ctx, &awsssm.ListCommandInvocationsInput{CommandId: &id, Details: true})
-	if err != nil || len(details.CommandInvocations) != 1 || len(*details.CommandInvocations[0].CommandPlugins[0].Output) != 2500 {
+	if err != nil || len(details.CommandInvocations) != 1 || *details.CommandInvocations[0].CommandPlugins[0].Output != strings.Repeat("x", 2377)+"\n---Output truncated---" {
 		t.Errorf("%+v, %v", details, err)
+	}
+	for script, want := range map[string]string{
+		"much of both":   strings.Repeat("x", 1165) + "\n---Output truncated---\n----------ERROR-------\n" + strings.Repeat("y", 1165) + "\n---Error truncated----",
+		"much of errors": "short\n----------ERROR-------\n" + strings.Repeat("y", 2348) + "\n---Error truncated----",
+	} {
+		if id, err = send(&awsssm.SendCommandInput{InstanceIds: []string{instanceID}}, script); err != nil {
+			t.Fatal(err)
+		}
+		if out := await(id, "Success"); len(*out.StandardErrorContent) != 8_000 {
+			t.Errorf("%d characters of errors are kept", len(*out.StandardErrorContent))
+		}
+		details, err := c.ListCommandInvocations(ctx, &awsssm.ListCommandInvocationsInput{CommandId: &id, Details: true})
+		if err != nil || *details.CommandInvocations[0].CommandPlugins[0].Output != want {
+			t.Errorf("%s: %q, %v", script, *details.CommandInvocations[0].CommandPlugins[0].Output, err)
+		}
 	}
 	if id, err = send(&awsssm.SendCommandInput{InstanceIds: []string{instanceID}}, "hang"); err != nil {
 		t.Fatal(err)
@@ -378,7 +404,7 @@ func TestCommands(t *testing.T) {
 	}
 	_, err = c.GetCommandInvocation(ctx, &awsssm.GetCommandInvocationInput{CommandId: &id, InstanceId: aws.String(instanceID)})
 	testkit.WantError(t, err, "InvocationDoesNotExist", "")
-	if all, err := c.ListCommands(ctx, &awsssm.ListCommandsInput{}); err != nil || len(all.Commands) != 5 || *all.Commands[0].CommandId != id {
+	if all, err := c.ListCommands(ctx, &awsssm.ListCommandsInput{}); err != nil || len(all.Commands) != 7 || *all.Commands[0].CommandId != id {
 		t.Errorf("%+v, %v", all, err)
 	}
 
