@@ -36,7 +36,7 @@ func TestOrganizationsBindMembers(t *testing.T) {
 	}
 	control("guardrails", orgtypes.PolicyTypeServiceControlPolicy,
 		`{"Effect":"Deny","Action":["sqs:ListQueues","ec2:CreateVpc","ec2:RunInstances"],"Resource":"*","Condition":{"StringEquals":{"aws:PrincipalOrgID":"`+*org.Id+`"}}}`)
-	// The usual data perimeter: nobody from outside the organization.
+	// A typical data perimeter keeps everyone outside the organization out.
 	control("perimeter", orgtypes.PolicyTypeResourceControlPolicy,
 		`{"Effect":"Deny","Principal":"*","Action":"sqs:*","Resource":"*","Condition":{"StringNotEqualsIfExists":{"aws:PrincipalOrgID":"`+*org.Id+`"},"BoolIfExists":{"aws:PrincipalIsAWSService":"false"}}}`)
 

@@ -222,7 +222,10 @@ func hostOf(m machine.Machine) string {
 func (p *port) login(ctx context.Context, m machine.Machine, name string) (string, error) {
 	patience := time.After(loginLimit)
 	for tries := 1; ; tries++ {
-		field := passwordField(m, name)
+		field := accounts.Locked
+		if files, err := m.Files(); err == nil {
+			field = accounts.Password(files, name)
+		}
 		if field == "" {
 			return name, nil
 		}
@@ -245,24 +248,6 @@ func (p *port) login(ctx context.Context, m machine.Machine, name string) (strin
 			}
 		}
 	}
-}
-
-// passwordField returns a user's password field. An account that is not in /etc/shadow is locked.
-func passwordField(m machine.Machine, user string) string {
-	files, err := m.Files()
-	if err != nil {
-		return accounts.Locked
-	}
-	b, err := files.ReadFile("/etc/shadow")
-	if err != nil {
-		return accounts.Locked
-	}
-	for l := range strings.Lines(string(b)) {
-		if f := strings.Split(l, ":"); f[0] == user && len(f) > 1 {
-			return strings.TrimSpace(f[1])
-		}
-	}
-	return accounts.Locked
 }
 
 // shell runs a user's login shell on the port.

@@ -125,7 +125,7 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn, region string) {
 	ctx, cancel := context.WithTimeout(ctx, sessionLimit)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = client.Close() })()
-	go refuse(requests) // ends with the connection
+	go ssh.DiscardRequests(requests) // ends with the connection
 	var running sync.WaitGroup
 	defer running.Wait()
 	taken := false
@@ -191,14 +191,6 @@ func (s *Server) release(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.inUse, id)
-}
-
-func refuse(requests <-chan *ssh.Request) {
-	for r := range requests {
-		if r.WantReply {
-			_ = r.Reply(false, nil) // the client may be gone
-		}
-	}
 }
 
 // session connects a channel to an instance's serial port once the client asks for a shell, until either ends.

@@ -49,12 +49,7 @@ func (s *Service) launchTargets(ctx context.Context, sc resource.Scope, in *awse
 	out := []authz.Target{v.instance(), v.image()}
 	out = append(out, v.network()...)
 	out = append(out, v.volumes()...)
-	if name := aws.ToString(v.in.KeyName); name != "" {
-		out = append(out, v.target("key-pair", name, v.given.KeyName == nil, nil))
-	}
-	if name := v.placementGroup(); name != "" {
-		out = append(out, v.target("placement-group", name, v.given.Placement == nil, nil))
-	}
+	out = append(out, v.keyPairAndGroup()...)
 	if c := v.in.CapacityReservationSpecification; c != nil && c.CapacityReservationTarget != nil && aws.ToString(c.CapacityReservationTarget.CapacityReservationId) != "" {
 		out = append(out, v.target("capacity-reservation", *c.CapacityReservationTarget.CapacityReservationId, v.given.CapacityReservationSpecification == nil, nil))
 	}
@@ -83,12 +78,7 @@ func (s *Service) spotTargets(ctx context.Context, sc resource.Scope, in *awsec2
 			out = append(out, t)
 		}
 	}
-	if name := aws.ToString(launch.KeyName); name != "" {
-		out = append(out, v.target("key-pair", name, false, nil))
-	}
-	if name := v.placementGroup(); name != "" {
-		out = append(out, v.target("placement-group", name, false, nil))
-	}
+	out = append(out, v.keyPairAndGroup()...)
 	if v.role != "" {
 		out = append(out, v.passed())
 	}
@@ -146,6 +136,17 @@ func (v *launchView) target(kind, id string, fromTemplate bool, keys map[string]
 		}
 	}
 	return t
+}
+
+// keyPairAndGroup returns the launch's key pair and placement group, if it has them.
+func (v *launchView) keyPairAndGroup() (out []authz.Target) {
+	if name := aws.ToString(v.in.KeyName); name != "" {
+		out = append(out, v.target("key-pair", name, v.given.KeyName == nil, nil))
+	}
+	if name := v.placementGroup(); name != "" {
+		out = append(out, v.target("placement-group", name, v.given.Placement == nil, nil))
+	}
+	return out
 }
 
 // placementGroup returns the name of the launch's placement group, which its ARN has, or "".

@@ -58,8 +58,13 @@ func (g Group) String() string {
 	return fmt.Sprintf("%s:x:%d:%s", g.Name, g.GID, strings.Join(g.Members, ","))
 }
 
+// A Reader reads the files of a machine.
+type Reader interface {
+	ReadFile(name string) ([]byte, error)
+}
+
 // records returns the lines of a file, each with at least n fields. A missing file has none.
-func records(files *vfs.FS, name string, n int) [][]string {
+func records(files Reader, name string, n int) [][]string {
 	b, _ := files.ReadFile(name) // without the file there are no users
 	var out [][]string
 	for line := range strings.Lines(string(b)) {
@@ -189,7 +194,7 @@ func RemoveUser(files *vfs.FS, name string) error {
 func RemoveGroup(files *vfs.FS, name string) error { return put(files, groupFile, name, "", 0o644) }
 
 // Password returns the password field of an account, encrypted or Locked.
-func Password(files *vfs.FS, name string) string {
+func Password(files Reader, name string) string {
 	for _, p := range records(files, shadowFile, 2) {
 		if p[0] == name {
 			return p[1]

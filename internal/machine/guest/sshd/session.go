@@ -240,7 +240,7 @@ func (c *connection) forward(ctx context.Context, n ssh.NewChannel) {
 	}
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the client is gone
 	go func() {                                                 // ends with the channel
-		answer(requests)
+		ssh.DiscardRequests(requests)
 		_ = conn.SetDeadline(time.Now().Add(drainIn)) // the connection may be closed already
 	}()
 	join(channel, conn)

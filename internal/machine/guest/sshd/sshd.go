@@ -139,18 +139,9 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	c.grant = grantOf(client.Permissions)
 	defer s.cfg.Log("Disconnected from user " + c.user.Name + " " + c.from)
 	defer context.AfterFunc(ctx, func() { _ = client.Close() })()
-	go answer(requests) // ends with the connection
+	// Requests such as those for remote port forwarding are refused. So are keep-alive requests: clients only want an answer.
+	go ssh.DiscardRequests(requests) // ends with the connection
 	c.serve(ctx, channels)
-}
-
-// answer refuses all requests, such as those for remote port forwarding. Keep-alive requests are refused too: clients
-// only want an answer.
-func answer(requests <-chan *ssh.Request) {
-	for r := range requests {
-		if r.WantReply {
-			_ = r.Reply(false, nil) // the client may be gone
-		}
-	}
 }
 
 // A connection is the server's end of one client's connection.

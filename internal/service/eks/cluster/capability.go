@@ -7,8 +7,8 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 )
 
-// ListCapabilities lists a cluster's capabilities, of which there are none: CreateCapability is refused. Clients ask
-// before they delete a cluster.
+// ListCapabilities returns an empty list because Drydock refuses CreateCapability. Clients call it before they delete a
+// cluster.
 func (s *Service) ListCapabilities(ctx context.Context, in *awseks.ListCapabilitiesInput) (*awseks.ListCapabilitiesOutput, error) {
 	if _, _, err := s.Cluster(ctx, in.ClusterName); err != nil {
 		return nil, err
