@@ -21,8 +21,9 @@ import (
 
 var errKilled = errors.New("the daemon was killed")
 
-// A killer is an API that kills its daemon before or after the nth call that changes
-// something. The daemon's later changes have no effect.
+// A killer is an API that kills its daemon before or after the nth call that changes something. As at a real kill, the
+// calls that are under way have either happened before the next daemon runs or never happen, and the dead daemon does
+// nothing with their answers.
 type killer struct {
 	awsapi.API
 	nth   int
@@ -31,39 +32,48 @@ type killer struct {
 	// dead is closed at the end of the test.
 	dead chan struct{}
 
-	mu     sync.Mutex
-	calls  int
-	killed bool
+	mu      sync.Mutex
+	calls   int
+	killed  bool
+	changes sync.WaitGroup // the calls under way that change something
 }
 
 func (k *killer) Call(ctx context.Context, in any) (any, error) {
 	_, name, _ := strings.Cut(fmt.Sprintf("%T", in), ".")
-	if strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List") {
-		out, err := k.API.Call(ctx, in)
-		k.mu.Lock()
-		gone := k.killed
-		k.mu.Unlock()
-		if gone { // a dead daemon does nothing with an answer
-			<-k.dead
-		}
-		return out, err
-	}
+	reads := strings.HasPrefix(name, "Describe") || strings.HasPrefix(name, "Get") || strings.HasPrefix(name, "List")
 	k.mu.Lock()
-	k.calls++
-	mine := k.calls == k.nth
-	gone := k.killed
-	k.killed = k.killed || mine
+	gone, mine := k.killed, false
+	if !reads && !gone {
+		k.calls++
+		mine = k.calls == k.nth
+		k.killed = mine
+		if !mine {
+			k.changes.Add(1)
+		}
+	}
 	k.mu.Unlock()
 	switch {
 	case gone:
 		<-k.dead
 		return nil, errKilled
 	case !mine:
-		return k.API.Call(ctx, in)
+		out, err := k.API.Call(context.WithoutCancel(ctx), in)
+		if !reads {
+			k.changes.Done()
+		}
+		k.mu.Lock()
+		gone = k.killed
+		k.mu.Unlock()
+		if gone {
+			<-k.dead
+			return nil, errKilled
+		}
+		return out, err
 	}
 	if k.after {
 		_, _ = k.API.Call(ctx, in) // the result does not matter
 	}
+	k.changes.Wait()
 	k.kill()
 	<-k.dead
 	return nil, errKilled
