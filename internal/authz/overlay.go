@@ -128,6 +128,13 @@ var targeted = map[string]targetRow{
 	"ssm:GetConnectionStatus":         {"instance=Target", "SAR"},
 	"ssm:DescribeSessions":            {"", "SAR: no resource"},
 	"ssm:DescribeInstanceInformation": {"", "SAR: no resource"},
+	"ssm:ListAssociations":            {"", "SAR: no resource"},
+	"ssm:StartAssociationsOnce":       {"association=AssociationIds", "SAR"},
+	"ssm:DescribeAssociation":         {"association?=AssociationId document?=Name instance?=InstanceId", "SAR"},
+	"ssm:DeleteAssociation":           {"association?=AssociationId document?=Name instance?=InstanceId", "SAR"},
+
+	"ssm:DescribeInstanceAssociationsStatus":    {"instance=InstanceId", "SAR"},
+	"ssm:DescribeEffectiveInstanceAssociations": {"instance=InstanceId", "SAR"},
 
 	// EKS: creating something in a cluster is checked against the cluster.
 	"eks:ListUpdates":                        {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},

@@ -25,7 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/ids"
-	"github.com/drydock-dev/drydock/internal/service/events/schedule"
+	"github.com/drydock-dev/drydock/internal/schedule"
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
 )

@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
 	"github.com/drydock-dev/drydock/internal/eventpattern"
-	"github.com/drydock-dev/drydock/internal/service/events/schedule"
+	"github.com/drydock-dev/drydock/internal/schedule"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 

@@ -122,6 +122,7 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 			ComputerName: aws.String(i.PrivateDNSName), SourceId: aws.String(i.ID), SourceType: ssmtypes.SourceTypeAwsEc2Instance,
 		}
 		info.PlatformName, info.PlatformVersion = platform(i.Image.Family)
+		s.addAssociations(sc, &i, &info)
 		if matches(s.fleet.Tags(i.Account, i.Region, i.ID), &info, filters) {
 			all = append(all, info)
 		}
@@ -183,8 +184,13 @@ func (s *Service) target(ctx context.Context, sc scope, id string, job Job) (mac
 	if i < 0 {
 		return machine.Instance{}, false
 	}
-	status, _, _ := s.ping(ctx, &list[i])
-	return list[i], status == ssmtypes.PingStatusOnline && s.fleet.Agent(ctx, id, job) == nil
+	return s.targetOf(ctx, &list[i], job)
+}
+
+// targetOf does what target does for a running instance.
+func (s *Service) targetOf(ctx context.Context, i *machine.Instance, job Job) (machine.Instance, bool) {
+	status, _, _ := s.ping(ctx, i)
+	return *i, status == ssmtypes.PingStatusOnline && s.fleet.Agent(ctx, i.ID, job) == nil
 }
 
 // GetConnectionStatus reports whether a session with an instance can be started.

@@ -1,7 +1,9 @@
 package ssm
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -38,19 +40,72 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 			out = append(out, authz.Target{Action: "iam:PassRole", Type: "role", ID: role, Keys: map[string][]string{"iam:passedtoservice": {"ssm.amazonaws.com"}}})
 		}
 		return out, true
+	case *awsssm.CreateAssociationInput:
+		d, err := r.s.document(scopeOf(awsapi.WithCall(ctx, call)), aws.ToString(in.Name), aws.ToString(in.DocumentVersion), "")
+		tags := map[string]string{}
+		for _, t := range in.Tags {
+			tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
+		}
+		out := []authz.Target{{Type: "association", New: true, Tags: tags, TagKeys: slices.Collect(maps.Keys(tags))}, {Type: "document", ID: aws.ToString(in.Name)}}
+		return append(append(out, named(in.InstanceId, in.Targets)...), referenced(d, err, in.Parameters)...), true
+	case *awsssm.UpdateAssociationInput:
+		out := []authz.Target{{Type: "association", ID: aws.ToString(in.AssociationId)}}
+		ctx := awsapi.WithCall(ctx, call)
+		a, err := r.s.association(scopeOf(ctx), in.AssociationId, nil, nil)
+		if err != nil {
+			return out, true
+		}
+		name := cmp.Or(aws.ToString(in.Name), a.Document)
+		d, err := r.s.document(scopeOf(ctx), name, aws.ToString(in.DocumentVersion), "")
+		out = append(append(out, authz.Target{Type: "document", ID: name}), named(nil, in.Targets)...)
+		return append(out, referenced(d, err, in.Parameters)...), true
 	case *awsssm.AddTagsToResourceInput:
-		target := authz.Target{Type: "document", ID: aws.ToString(in.ResourceId), Tags: map[string]string{}}
+		kind, known := taggedKind(in.ResourceType)
+		target := authz.Target{Type: kind, ID: aws.ToString(in.ResourceId), Tags: map[string]string{}}
 		for _, t := range in.Tags {
 			target.Tags[aws.ToString(t.Key)] = aws.ToString(t.Value)
 			target.TagKeys = append(target.TagKeys, aws.ToString(t.Key))
 		}
-		return []authz.Target{target}, in.ResourceType == ssmtypes.ResourceTypeForTaggingDocument
+		return []authz.Target{target}, known
 	case *awsssm.RemoveTagsFromResourceInput:
-		return []authz.Target{{Type: "document", ID: aws.ToString(in.ResourceId), TagKeys: in.TagKeys}}, in.ResourceType == ssmtypes.ResourceTypeForTaggingDocument
+		kind, known := taggedKind(in.ResourceType)
+		return []authz.Target{{Type: kind, ID: aws.ToString(in.ResourceId), TagKeys: in.TagKeys}}, known
 	case *awsssm.ListTagsForResourceInput:
-		return []authz.Target{{Type: "document", ID: aws.ToString(in.ResourceId)}}, in.ResourceType == ssmtypes.ResourceTypeForTaggingDocument
+		kind, known := taggedKind(in.ResourceType)
+		return []authz.Target{{Type: kind, ID: aws.ToString(in.ResourceId)}}, known
 	}
 	return nil, false
+}
+
+// taggedKind returns the resource type of documents and associations in requests about tags. It returns false for
+// parameters, which are the usual type.
+func taggedKind(t ssmtypes.ResourceTypeForTagging) (string, bool) {
+	switch t {
+	case ssmtypes.ResourceTypeForTaggingDocument:
+		return "document", true
+	case ssmtypes.ResourceTypeForTaggingAssociation:
+		return "association", true
+	}
+	return "", false
+}
+
+// named returns the instances that a request about an association names by their IDs.
+func named(instance *string, targets []ssmtypes.Target) (out []authz.Target) {
+	if instance != nil {
+		out = append(out, authz.Target{Type: "instance", ID: *instance})
+	}
+	for _, t := range targets {
+		if !strings.EqualFold(aws.ToString(t.Key), "InstanceIds") {
+			continue
+		}
+		for _, id := range t.Values {
+			if id == "*" {
+				id = ""
+			}
+			out = append(out, authz.Target{Type: "instance", ID: id})
+		}
+	}
+	return out
 }
 
 func (r resolver) command(call *awsapi.Call, send *awsssm.SendCommandInput) []authz.Target {
@@ -121,6 +176,10 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 		return r.session(account, region, id)
 	case "document":
 		return r.document(account, region, id)
+	case "association":
+		sc := scope{regional.At(account, region)}
+		a, err := associations.Get(r.s.store, sc.Key(id))
+		return authz.Resource{ARN: associationARN(sc, id), Tags: a.Tags}, err == nil
 	}
 	if kind != "parameter" {
 		return authz.Resource{}, false

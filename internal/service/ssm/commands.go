@@ -49,10 +49,11 @@ type commandRecord struct {
 	Targets           []ssmtypes.Target
 	Concurrency       string
 	Errors            string
-	Bucket, Prefix    string   `json:",omitempty"`
-	CloudWatch        bool     `json:",omitempty"`
-	Group             string   `json:",omitempty"`
-	Instances         []string // sorted
+	Bucket, Prefix    string     `json:",omitempty"`
+	CloudWatch        bool       `json:",omitempty"`
+	Group             string     `json:",omitempty"`
+	Instances         []string   // sorted
+	Run               *runRecord `json:",omitempty"` // nil if a user sent the command
 }
 
 // An invocationRecord is a command on one instance.
@@ -135,9 +136,8 @@ func (s *Service) targeted(i *machine.Instance, t *ssmtypes.Target) bool {
 }
 
 // scripts returns the scripts that a command runs on each instance, and the document's name for answers.
-func (s *Service) scripts(ctx context.Context, sc scope, in *awsssm.SendCommandInput) (name string, out []document.Script, err error) {
-	ref := aws.ToString(in.DocumentName)
-	d, err := s.document(sc, ref, aws.ToString(in.DocumentVersion), "")
+func (s *Service) scripts(ctx context.Context, sc scope, ref, version string, parameters map[string][]string) (name string, out []document.Script, err error) {
+	d, err := s.document(sc, ref, version, "")
 	if err != nil {
 		if _, name := splitDocument(sc, ref); strings.HasPrefix(name, "AWS-") && awserr.CodeOf(err) == "InvalidDocument" {
 			err = awserr.NotImplemented("commands with the document " + ref)
@@ -147,7 +147,7 @@ func (s *Service) scripts(ctx context.Context, sc scope, in *awsssm.SendCommandI
 	if d.rec.Type != document.Command {
 		return "", nil, &ssmtypes.InvalidDocument{Message: aws.String("Document type " + d.rec.Type + " is not supported for commands.")}
 	}
-	values, err := s.values(ctx, sc, d.Document, in.Parameters)
+	values, err := s.values(ctx, sc, d.Document, parameters)
 	if err == nil {
 		out, err = d.Scripts(values)
 	}
@@ -172,7 +172,7 @@ func limitOf(text string, all int) int {
 // SendCommand runs a document on instances.
 func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) (*awsssm.SendCommandOutput, error) {
 	sc := scopeOf(ctx)
-	name, what, err := s.scripts(ctx, sc, in)
+	name, what, err := s.scripts(ctx, sc, aws.ToString(in.DocumentName), aws.ToString(in.DocumentVersion), in.Parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -255,22 +255,27 @@ func (s *Service) keepCommand(ctx context.Context, sc scope, c commandRecord) er
 	})
 	slices.SortFunc(all, func(a, b store.Item[commandRecord]) int { return a.Value.Requested.Compare(b.Value.Requested) })
 	for _, old := range all[:min(max(0, len(all)-maxCommands), 20)] {
-		for chunk := range slices.Chunk(invocations.All(s.store, old.Key.AllBelow()), 90) {
-			err := s.store.Update(ctx, func(tx *store.Tx) error {
-				for _, i := range chunk {
-					invocations.Delete(tx, i.Key)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-		}
-		if err := s.store.Update(ctx, func(tx *store.Tx) error { commands.Delete(tx, old.Key); return nil }); err != nil {
+		if err := s.forgetCommand(ctx, sc, &old.Value); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// forgetCommand deletes the record of a command and those of its invocations.
+func (s *Service) forgetCommand(ctx context.Context, sc scope, c *commandRecord) error {
+	for chunk := range slices.Chunk(invocations.All(s.store, sc.Key(c.ID).AllBelow()), 90) {
+		err := s.store.Update(ctx, func(tx *store.Tx) error {
+			for _, i := range chunk {
+				invocations.Delete(tx, i.Key)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return s.store.Update(ctx, func(tx *store.Tx) error { c.collection().Delete(tx, c.key(sc)); return nil })
 }
 
 // runAll runs a command on its instances, on as many at once as MaxConcurrency allows. After too many failures, it cancels
@@ -309,7 +314,7 @@ func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target
 	keep := func() {
 		store, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		if err := s.keepInvocation(store, sc, c.ID, rec); err != nil {
+		if err := s.keepInvocation(store, sc, c, rec); err != nil {
 			s.log.Warn("the state of a command could not be stored", "command", c.ID, "instance", target, "error", err)
 		}
 	}
@@ -400,6 +405,10 @@ func cancelled(ctx context.Context) (status, details string) {
 // runStep runs a script of a command on an instance.
 func (s *Service) runStep(ctx context.Context, c *commandRecord, target string, what *document.Script, st *stepRecord, most int) {
 	st.Started = s.now()
+	if what.Failure != "" {
+		st.Status, st.Details, st.Code, st.Stderr, st.Ended = "Failed", "Failed", 1, what.Failure, s.now()
+		return
+	}
 	if what.Skipped != "" {
 		st.Status, st.Details, st.Code, st.Stdout, st.Ended = "Success", "Success", 0, what.Skipped, s.now()
 		return
@@ -476,12 +485,12 @@ func (s *Service) upload(c *commandRecord, target string, what *document.Script,
 }
 
 // keepInvocation stores the state of a command on an instance, unless the command's record is gone.
-func (s *Service) keepInvocation(ctx context.Context, sc scope, id string, rec invocationRecord) error {
+func (s *Service) keepInvocation(ctx context.Context, sc scope, c *commandRecord, rec invocationRecord) error {
 	return s.store.Update(ctx, func(tx *store.Tx) error {
-		if _, err := commands.Get(tx, sc.Key(id)); err != nil {
+		if _, err := c.collection().Get(tx, c.key(sc)); err != nil {
 			return store.IgnoreNotFound(err)
 		}
-		return invocations.Put(tx, sc.Key(id).Below(rec.InstanceID), rec)
+		return invocations.Put(tx, sc.Key(c.ID).Below(rec.InstanceID), rec)
 	})
 }
 
@@ -500,8 +509,8 @@ func (h *head) Write(p []byte) (int, error) {
 
 // CancelCommand ends the invocations of a command that are still running.
 func (s *Service) CancelCommand(ctx context.Context, in *awsssm.CancelCommandInput) (*awsssm.CancelCommandOutput, error) {
-	if _, err := commands.Get(s.store, scopeOf(ctx).Key(aws.ToString(in.CommandId))); err != nil {
-		return nil, store.NotFoundAs(err, &ssmtypes.InvalidCommandId{Message: aws.String("")})
+	if len(s.found(ctx, in.CommandId, nil)) == 0 {
+		return nil, &ssmtypes.InvalidCommandId{Message: aws.String("")}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

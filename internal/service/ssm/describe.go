@@ -155,7 +155,7 @@ func addTags(have map[string]string, tags []ssmtypes.Tag) (map[string]string, er
 	return tagging.Put(tagRules, have, tags, func(t ssmtypes.Tag) (key, value *string) { return t.Key, t.Value })
 }
 
-// editTags changes the tags of the parameter or document in a tagging request.
+// editTags changes the tags of the parameter, document or association in a tagging request.
 func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTagging, id *string, fn func(map[string]string) (map[string]string, error)) error {
 	edit := func(have *map[string]string) error {
 		tags, err := fn(*have)
@@ -170,6 +170,8 @@ func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTag
 		err = parameters.UpdateOne(ctx, s.store, key, func(p *parameterRecord) error { return edit(&p.Tags) })
 	case ssmtypes.ResourceTypeForTaggingDocument:
 		err = documents.UpdateOne(ctx, s.store, key, func(d *documentRecord) error { return edit(&d.Tags) })
+	case ssmtypes.ResourceTypeForTaggingAssociation:
+		err = associations.UpdateOne(ctx, s.store, key, func(a *associationRecord) error { return edit(&a.Tags) })
 	default:
 		return &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(kind))}
 	}
@@ -179,7 +181,7 @@ func (s *Service) editTags(ctx context.Context, kind ssmtypes.ResourceTypeForTag
 	return err
 }
 
-// AddTagsToResource adds or replaces tags of a parameter or document.
+// AddTagsToResource adds or replaces tags of a parameter, document or association.
 func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToResourceInput) (*awsssm.AddTagsToResourceOutput, error) {
 	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
 		return addTags(have, in.Tags)
@@ -187,7 +189,7 @@ func (s *Service) AddTagsToResource(ctx context.Context, in *awsssm.AddTagsToRes
 	return &awsssm.AddTagsToResourceOutput{}, err
 }
 
-// RemoveTagsFromResource removes tags of a parameter or document.
+// RemoveTagsFromResource removes tags of a parameter, document or association.
 func (s *Service) RemoveTagsFromResource(ctx context.Context, in *awsssm.RemoveTagsFromResourceInput) (*awsssm.RemoveTagsFromResourceOutput, error) {
 	err := s.editTags(ctx, in.ResourceType, in.ResourceId, func(have map[string]string) (map[string]string, error) {
 		left := maps.Clone(have)
@@ -199,7 +201,7 @@ func (s *Service) RemoveTagsFromResource(ctx context.Context, in *awsssm.RemoveT
 	return &awsssm.RemoveTagsFromResourceOutput{}, err
 }
 
-// ListTagsForResource lists the tags of a parameter or document, sorted by key.
+// ListTagsForResource lists the tags of a parameter, document or association, sorted by key.
 func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsForResourceInput) (*awsssm.ListTagsForResourceOutput, error) {
 	var tags map[string]string
 	var err error
@@ -212,6 +214,10 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awsssm.ListTagsFo
 		var d documentRecord
 		d, err = documents.Get(s.store, key)
 		tags = d.Tags
+	case ssmtypes.ResourceTypeForTaggingAssociation:
+		var a associationRecord
+		a, err = associations.Get(s.store, key)
+		tags = a.Tags
 	default:
 		return nil, &ssmtypes.InvalidResourceType{Message: aws.String("The resource type is not valid: " + string(in.ResourceType))}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/reconcile"
 )
 
 // Module declares the service to the daemon. fleet has the daemon's instances.
@@ -19,15 +20,15 @@ func (s *Service) Module(fleet Fleet) module.Module {
 // errEnding is the cause with which commands are cancelled when the daemon shuts down or their account is reset.
 var errEnding = errors.New("the daemon is shutting down")
 
-// run waits until the daemon shuts down. It then ends all sessions and commands, and waits until their states are stored.
+// run runs associations until the daemon shuts down. It then ends all sessions and commands, and waits until their states are stored.
 func (s *Service) run(ctx context.Context) error {
-	<-ctx.Done()
+	err := reconcile.Run(ctx, s.reconcilers()...)
 	s.mu.Lock()
 	s.ending = true
 	s.mu.Unlock()
 	s.endAll("")
 	s.working.Wait()
-	return nil
+	return err
 }
 
 // reset ends the sessions and commands of an account, or of all accounts if account is empty.

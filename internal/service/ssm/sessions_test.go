@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -45,6 +46,7 @@ type fleet struct {
 	started atomic.Int32 // programs
 	gone    bool         // the instance is not running
 	more    []string     // IDs of other instances
+	off     sync.Map     // the IDs of instances whose agent is not connected
 	role    awsapi.Principal
 	missing string // a user that the instance does not have
 	dial    func(ctx context.Context, host string, port int) (net.Conn, error)
@@ -69,7 +71,12 @@ func (f *fleet) Tags(string, string, string) map[string]string {
 
 func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{fleet: f}, true }
 
-func (f *fleet) Agent(context.Context, string, ssm.Job) error { return f.agent }
+func (f *fleet) Agent(_ context.Context, id string, _ ssm.Job) error {
+	if _, off := f.off.Load(id); off {
+		return errors.New("the agent is off")
+	}
+	return f.agent
+}
 
 // A computer prints its user and command, and echoes what is typed.
 type computer struct {
@@ -161,7 +168,7 @@ type world struct {
 	stop    func() // shuts the service down as the daemon does
 }
 
-func newWorld(t testing.TB, clock clock.Clock) *world {
+func newWorld(t testing.TB, clock clock.WithTicker) *world {
 	t.Helper()
 	w := &world{fleet: &fleet{}}
 	channels := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

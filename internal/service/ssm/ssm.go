@@ -1,8 +1,9 @@
-// Package ssm answers four parts of Systems Manager. Parameter Store has an account's own parameters, and the
+// Package ssm answers five parts of Systems Manager. Parameter Store has an account's own parameters, and the
 // public ones below /aws/service for machine images (catalog/images) and regions. SecureString
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
 // opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
-// runs scripts on them (commands.go). Documents (documents.go) define sessions and commands. Only the composition root
+// runs scripts on them (commands.go). Documents (documents.go) define sessions and commands. State Manager runs commands
+// by itself (associations.go). Only the composition root
 // imports the package.
 package ssm
 
@@ -45,7 +46,7 @@ type Config struct {
 	Fleet Fleet
 	// EndpointURL is the URL of the AWS endpoint, where clients open data channels.
 	EndpointURL string
-	Clock       clock.Clock // nil means the real clock
+	Clock       clock.WithTicker // nil means the real clock
 	Log         *slog.Logger
 }
 
@@ -56,7 +57,7 @@ type Service struct {
 	kms   KMS
 	logs  Logs
 	s3    S3
-	clock clock.Clock
+	clock clock.WithTicker
 
 	allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
 
@@ -77,7 +78,7 @@ type Service struct {
 // New returns the service.
 func New(cfg Config) *Service {
 	s := &Service{
-		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, logs: cfg.Logs, s3: cfg.S3, allowed: cfg.Allowed, clock: cmp.Or[clock.Clock](cfg.Clock, clock.RealClock{}),
+		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, logs: cfg.Logs, s3: cfg.S3, allowed: cfg.Allowed, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}),
 		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[scope]map[string]time.Time{}, live: map[string]*live{}, cancels: map[string]runningCommand{},
 	}
 	if s.image == nil {
@@ -95,9 +96,6 @@ func (s *Service) AWS() awsapi.Service {
 		Name:    "ssm",
 		Handler: s,
 		Refused: []awsapi.Refusal{{
-			Operations: "CreateAssociation DescribeAssociation ListAssociations UpdateAssociation DeleteAssociation",
-			Why:        "State Manager does not run; send a command instead",
-		}, {
 			Operations: "GetInventory PutInventory ListInventoryEntries",
 			Why:        "instances collect no inventory",
 		}},
@@ -138,6 +136,17 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetCommandInvocation", Members: "CommandId InstanceId PluginName"},
 			{Name: "ListCommands", Members: "CommandId InstanceId MaxResults NextToken"},
 			{Name: "ListCommandInvocations", Members: "CommandId Details InstanceId MaxResults NextToken"},
+			{Name: "CreateAssociation", Members: "ApplyOnlyAtCronInterval AssociationName ComplianceSeverity DocumentVersion InstanceId MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Tags Targets", Except: "Automation documents, and AWS's documents other than AWS-RunShellScript"},
+			{Name: "DescribeAssociation", Members: "AssociationId AssociationVersion InstanceId Name"},
+			{Name: "UpdateAssociation", Members: "ApplyOnlyAtCronInterval AssociationId AssociationName AssociationVersion ComplianceSeverity DocumentVersion MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Targets", Except: "as for CreateAssociation"},
+			{Name: "DeleteAssociation", Members: "AssociationId InstanceId Name"},
+			{Name: "ListAssociations", Members: "AssociationFilterList MaxResults NextToken", Except: "the filter ResourceGroupName"},
+			{Name: "ListAssociationVersions", Members: "AssociationId MaxResults NextToken"},
+			{Name: "StartAssociationsOnce", Members: "AssociationIds"},
+			{Name: "DescribeAssociationExecutions", Members: "AssociationId Filters MaxResults NextToken"},
+			{Name: "DescribeAssociationExecutionTargets", Members: "AssociationId ExecutionId Filters MaxResults NextToken"},
+			{Name: "DescribeInstanceAssociationsStatus", Members: "InstanceId MaxResults NextToken"},
+			{Name: "DescribeEffectiveInstanceAssociations", Members: "InstanceId MaxResults NextToken"},
 			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State", Except: "the filter AccessType"},
 		},
 	}

@@ -102,10 +102,10 @@ func (d *Document) Forwarding(values map[string]any) (Forwarding, error) {
 // A Script is what a step of a Command document runs.
 type Script struct {
 	Name, Action string
-	// Skipped says why the step does not run on Linux, or is empty.
-	Skipped        string
-	Text, Dir      string
-	TimeoutSeconds int
+	// Skipped says why the step does not run on Linux, and Failure why it cannot run; both are empty otherwise.
+	Skipped, Failure string
+	Text, Dir        string
+	TimeoutSeconds   int
 	// ExitOnFailure means that the following steps do not run if this one fails, and ExitOnSuccess that they do not run if
 	// it succeeds.
 	ExitOnFailure, ExitOnSuccess bool

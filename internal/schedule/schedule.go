@@ -1,4 +1,4 @@
-// Package schedule parses EventBridge's schedule expressions, rate(…) and cron(…), and computes
+// Package schedule parses the schedule expressions of EventBridge and Systems Manager, rate(…) and cron(…), and computes
 // when they are due. It is pure: the caller has the clock.
 // https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-scheduled-rule-pattern.html
 package schedule

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/drydock-dev/drydock/internal/service/events/schedule"
+	"github.com/drydock-dev/drydock/internal/schedule"
 )
 
 func TestNext(t *testing.T) {
