@@ -48,6 +48,12 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 		}
 		out := []authz.Target{{Type: "association", New: true, Tags: tags, TagKeys: slices.Collect(maps.Keys(tags))}, {Type: "document", ID: aws.ToString(in.Name)}}
 		return append(append(out, named(in.InstanceId, in.Targets)...), referenced(d, err, in.Parameters)...), true
+	case *awsssm.PutInventoryInput:
+		var types []string
+		for _, i := range in.Items {
+			types = append(types, aws.ToString(i.TypeName))
+		}
+		return []authz.Target{{Keys: map[string][]string{"ssm:inventorytypename": types}}}, true
 	case *awsssm.UpdateAssociationInput:
 		out := []authz.Target{{Type: "association", ID: aws.ToString(in.AssociationId)}}
 		ctx := awsapi.WithCall(ctx, call)

@@ -1,9 +1,9 @@
-// Package ssm answers five parts of Systems Manager. Parameter Store has an account's own parameters, and the
+// Package ssm answers six parts of Systems Manager. Parameter Store has an account's own parameters, and the
 // public ones below /aws/service for machine images (catalog/images) and regions. SecureString
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
 // opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
 // runs scripts on them (commands.go). Documents (documents.go) define sessions and commands. State Manager runs commands
-// by itself (associations.go). Only the composition root
+// by itself (associations.go). Inventory (inventory.go) is what is known of instances. Only the composition root
 // imports the package.
 package ssm
 
@@ -95,10 +95,6 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{
 		Name:    "ssm",
 		Handler: s,
-		Refused: []awsapi.Refusal{{
-			Operations: "GetInventory PutInventory ListInventoryEntries",
-			Why:        "instances collect no inventory",
-		}},
 		Operations: []awsapi.Operation{
 			{Name: "GetParameter", Members: "Name WithDecryption"},
 			{Name: "GetParameters", Members: "Names WithDecryption"},
@@ -147,6 +143,11 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "DescribeAssociationExecutionTargets", Members: "AssociationId ExecutionId Filters MaxResults NextToken"},
 			{Name: "DescribeInstanceAssociationsStatus", Members: "InstanceId MaxResults NextToken"},
 			{Name: "DescribeEffectiveInstanceAssociations", Members: "InstanceId MaxResults NextToken"},
+			{Name: "PutInventory", Members: "InstanceId Items", Except: "the context of items"},
+			{Name: "ListInventoryEntries", Members: "Filters InstanceId MaxResults NextToken TypeName", Except: "the document AWS-GatherSoftwareInventory does not run: entries are those of PutInventory and AWS:InstanceInformation"},
+			{Name: "GetInventory", Members: "Filters MaxResults NextToken ResultAttributes", Except: "as above"},
+			{Name: "GetInventorySchema", Members: "MaxResults NextToken TypeName"},
+			{Name: "DeleteInventory", Members: "ClientToken DryRun SchemaDeleteOption TypeName", Except: "DisableSchema"},
 			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State", Except: "the filter AccessType"},
 		},
 	}
