@@ -74,7 +74,7 @@ type stepRecord struct {
 
 var (
 	// Version 1 had the invocations in the record of the command. They are not migrated.
-	commands    = store.NewCollection[commandRecord]("ssm", "command", store.Same)
+	commands    = store.NewCollection[commandRecord]("ssm", "command", store.Same, store.Same)
 	invocations = store.NewCollection[invocationRecord]("ssm", "command-invocation") // COMMAND/INSTANCE
 )
 
