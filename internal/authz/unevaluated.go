@@ -61,7 +61,7 @@ var storedKeys = map[string]string{
 		x-amz-metadata-directive x-amz-object-ownership x-amz-server-side-encryption x-amz-server-side-encryption-aws-kms-key-id
 		x-amz-server-side-encryption-customer-algorithm x-amz-storage-class x-amz-website-redirect-location`,
 	"secretsmanager": "addreplicaregions externalsecretrotationrolearn forceoverwritereplicasecret kmskeyarn modifyrotationrules resource/allowrotationlambdaarn resource/type secretid secretprimaryregion type",
-	"ssm":            "documentcategories documenttype sessiondocumentaccesscheck resourcetag/aws:ssmmessages:session-id resourcetag/aws:ssmmessages:target-id",
+	"ssm":            "documentcategories documenttype inventorytypename sessiondocumentaccesscheck resourcetag/aws:ssmmessages:session-id resourcetag/aws:ssmmessages:target-id",
 	"sts":            "awsservicename",
 }
 
