@@ -11,6 +11,7 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -63,7 +64,7 @@ func (w *world) runs(t testing.TB, id string) []ssmtypes.AssociationExecution {
 func TestAssociations(t *testing.T) {
 	w := newWorld(t, nil)
 	w.fleet.more = []string{"i-11111111"}
-	w.fleet.off.Store("i-11111111", true)
+	w.fleet.off.Store("i-11111111", ssm.Register)
 	ctx := t.Context()
 	id := w.associate(t, "date", func(in *awsssm.CreateAssociationInput) {
 		in.AssociationName = aws.String("dates")

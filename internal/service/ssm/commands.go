@@ -19,6 +19,7 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/service/ssm/document"
@@ -36,6 +37,9 @@ const (
 	maxTargets  = 50
 	maxCommands = 200 // kept per account and region
 	maxRunning  = 500 // invocations of all accounts
+
+	// deliveryPoll is how often the delivery of a command is tried again.
+	deliveryPoll = time.Second
 )
 
 // A commandRecord is a command. Its invocations have records of their own.
@@ -82,12 +86,12 @@ func errInstanceState(account string, instances []string) error {
 	return &ssmtypes.InvalidInstanceId{Message: aws.String(fmt.Sprintf("Instances [[%s]] not in a valid state for account %s", strings.Join(instances, ", "), account))}
 }
 
-// commandTargets returns the instances that a command runs on: the named ones, which must all be connected, and the
-// connected ones that match its targets.
+// commandTargets returns the instances that a command runs on: the named ones, which must all be online, and the online
+// ones that match its targets.
 func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, targets []ssmtypes.Target) ([]string, error) {
 	var out, bad []string
 	for _, id := range named {
-		if _, ok := s.target(ctx, sc, id, RunCommands); !ok {
+		if _, ok := s.target(ctx, sc, id, Register); !ok {
 			bad = append(bad, id)
 		}
 		out = append(out, id)
@@ -102,7 +106,7 @@ func (s *Service) commandTargets(ctx context.Context, sc scope, named []string, 
 	}
 	if len(targets) > 0 {
 		for _, i := range s.fleet.Instances(sc.Account, sc.Region) {
-			if !slices.ContainsFunc(targets, func(t ssmtypes.Target) bool { return !s.targeted(&i, &t) }) && s.fleet.Agent(ctx, i.ID, RunCommands) == nil {
+			if !slices.ContainsFunc(targets, func(t ssmtypes.Target) bool { return !s.targeted(&i, &t) }) && s.fleet.Agent(ctx, i.ID, Register) == nil {
 				out = append(out, i.ID)
 			}
 		}
@@ -304,9 +308,22 @@ func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what [
 	running.Wait()
 }
 
+// deliver waits until the agent of an instance gets a command, at most until the command's time-out. The agent of an
+// online instance may have no connection for messages.
+func (s *Service) deliver(ctx context.Context, c *commandRecord, target string) {
+	for s.fleet.Agent(ctx, target, RunCommands) != nil && s.now().Sub(c.Requested) <= time.Duration(c.Timeout)*time.Second {
+		if !timing.Sleep(ctx, s.clock, deliveryPoll) {
+			return
+		}
+	}
+}
+
 // runOne runs a command on one instance, and reports whether it succeeded. If stop is set, too many other invocations have
 // failed, and this one is cancelled instead.
 func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target string, what []document.Script, stop bool) bool {
+	if !stop {
+		s.deliver(ctx, c, target)
+	}
 	rec := invocationRecord{InstanceID: target, Status: "InProgress", Details: "InProgress", Started: s.now()}
 	for _, w := range what {
 		rec.Steps = append(rec.Steps, stepRecord{Name: w.Name, Action: w.Action, Status: "Pending", Details: "Pending", Code: -1})

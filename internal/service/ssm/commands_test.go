@@ -2,6 +2,7 @@ package ssm_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -12,7 +13,9 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
@@ -151,4 +154,44 @@ func TestCommandsWithoutInstances(t *testing.T) {
 	if c.Status != "Success" || *c.StatusDetails != "NoInstancesInTag" || len(all) != 0 {
 		t.Errorf("%+v, %+v", c, all)
 	}
+}
+
+// TestDelivery checks that commands for an online instance wait until its agent can get them.
+func TestDelivery(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Date(2026, 5, 4, 10, 0, 0, 0, time.UTC))
+	w := newWorld(t, clock)
+	ctx := t.Context()
+	w.fleet.off.Store(instanceID, ssm.RunCommands)
+	send := func() *string {
+		return testkit.Must(w.client.SendCommand(ctx, &awsssm.SendCommandInput{
+			DocumentName: aws.String("AWS-RunShellScript"), InstanceIds: []string{instanceID}, Parameters: map[string][]string{"commands": {"date"}}, TimeoutSeconds: aws.Int32(60),
+		}))(t).Command.CommandId
+	}
+	becomes := func(id *string, details string) {
+		t.Helper()
+		testkit.Eventually(t, 20*time.Second, func() error {
+			out, err := w.client.GetCommandInvocation(ctx, &awsssm.GetCommandInvocationInput{CommandId: id, InstanceId: aws.String(instanceID)})
+			if err == nil && *out.StatusDetails != details {
+				clock.Step(50 * time.Millisecond)
+				err = fmt.Errorf("the command is %s, want %s", *out.StatusDetails, details)
+			}
+			return err
+		})
+	}
+	late, cancelled, delivered := send(), send(), send()
+	becomes(late, "Pending")
+	testkit.Must(w.client.CancelCommand(ctx, &awsssm.CancelCommandInput{CommandId: cancelled}))(t)
+	becomes(cancelled, "Cancelled")
+	becomes(delivered, "Pending")
+	w.fleet.off.Delete(instanceID)
+	becomes(delivered, "Success")
+	becomes(late, "Success")
+	w.fleet.off.Store(instanceID, ssm.RunCommands)
+	late = send()
+	becomes(late, "Pending")
+	clock.Step(time.Minute)
+	becomes(late, "DeliveryTimedOut")
+	w.fleet.off.Store(instanceID, ssm.Register)
+	_, err := w.client.SendCommand(ctx, &awsssm.SendCommandInput{DocumentName: aws.String("AWS-RunShellScript"), InstanceIds: []string{instanceID}, Parameters: map[string][]string{"commands": {"date"}}})
+	testkit.WantError(t, err, "InvalidInstanceId", "")
 }

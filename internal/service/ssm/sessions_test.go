@@ -46,7 +46,7 @@ type fleet struct {
 	started atomic.Int32 // programs
 	gone    bool         // the instance is not running
 	more    []string     // IDs of other instances
-	off     sync.Map     // the IDs of instances whose agent is not connected
+	off     sync.Map     // by instance ID, the first of the jobs that the agent cannot do
 	role    awsapi.Principal
 	missing string // a user that the instance does not have
 	dial    func(ctx context.Context, host string, port int) (net.Conn, error)
@@ -71,8 +71,8 @@ func (f *fleet) Tags(string, string, string) map[string]string {
 
 func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{fleet: f}, true }
 
-func (f *fleet) Agent(_ context.Context, id string, _ ssm.Job) error {
-	if _, off := f.off.Load(id); off {
+func (f *fleet) Agent(_ context.Context, id string, job ssm.Job) error {
+	if first, off := f.off.Load(id); off && job >= first.(ssm.Job) {
 		return errors.New("the agent is off")
 	}
 	return f.agent
