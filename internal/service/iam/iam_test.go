@@ -11,6 +11,8 @@ import (
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 
+	"k8s.io/utils/clock"
+
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/sigv4"
@@ -29,11 +31,17 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	return newWorldAt(t, nil)
+}
+
+// newWorldAt returns a world whose IAM has the given clock.
+func newWorldAt(t *testing.T, c clock.WithTicker) *world {
+	t.Helper()
 	st, err := store.Open(t.Context(), store.Config{Ephemeral: true})
 	check(t, err)
 	t.Cleanup(func() { check(t, st.Close()) })
 	w := &world{}
-	w.iam = iam.New(iam.Config{Store: st, Log: testkit.Log(t)})
+	w.iam = iam.New(iam.Config{Store: st, Clock: c, Log: testkit.Log(t)})
 	w.iam.Register(func(string, string) map[string][]string { return w.usage })
 	w.Server = testkit.NewServer(t, testkit.Config{
 		Store:    st,

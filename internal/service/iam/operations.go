@@ -11,6 +11,8 @@ func (s *Service) AWS() awsapi.Service {
 	return awsapi.Service{Name: "iam", Handler: s, Operations: []awsapi.Operation{
 		// Account.
 		{Name: "GetAccountSummary"},
+		{Name: "GenerateCredentialReport"},
+		{Name: "GetCredentialReport"},
 		{Name: "GetAccountAuthorizationDetails", Members: "Filter Marker MaxItems"},
 		{Name: "CreateAccountAlias", Members: "AccountAlias"},
 		{Name: "DeleteAccountAlias", Members: "AccountAlias"},

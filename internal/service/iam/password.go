@@ -18,6 +18,7 @@ import (
 // but not used.
 type login struct {
 	Created       time.Time
+	Changed       time.Time `json:",omitzero"`
 	ResetRequired bool
 }
 
@@ -70,6 +71,7 @@ func (s *Service) UpdateLoginProfile(ctx context.Context, in *awsiam.UpdateLogin
 			if err := judgePassword(tx, awsapi.CallFrom(ctx).Account, *in.Password); err != nil {
 				return err
 			}
+			u.Login.Changed = s.now()
 		}
 		if in.PasswordResetRequired != nil {
 			u.Login.ResetRequired = *in.PasswordResetRequired

@@ -13,7 +13,7 @@ import (
 // lower case.
 var (
 	accounts  = store.NewCollection[account]("iam", "account")
-	users     = store.NewCollection[user]("iam", "user")
+	users     = store.NewCollection[user]("iam", "user", store.Same)
 	groups    = store.NewCollection[group]("iam", "group")
 	keys      = store.NewCollection[accessKey]("iam", "access-key")
 	roles     = store.NewCollection[role]("iam", "role")
