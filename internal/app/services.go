@@ -14,6 +14,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/accountnet"
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
@@ -236,7 +237,7 @@ func (d *daemon) openState(ctx context.Context) (err error) {
 
 // makeFrontDoor builds the parts that identify callers, authorize their calls and answer them.
 func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
-	d.iam = iam.New(iam.Config{Store: d.store, Log: d.log})
+	d.iam = iam.New(iam.Config{Store: d.store, CertificateUsers: d.usersOfCertificate, Log: d.log})
 	if err := d.iam.EnsureAccount(ctx, awsapi.DefaultAccount); err != nil {
 		return err
 	}
@@ -304,7 +305,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Store:             d.store,
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
 		EnsureServiceRole: ensureServiceRole,
-		Certificate:       d.acm.State,
+		Certificate:       d.certificate,
 		Timing:            d.timing,
 		Log:               d.log,
 	}
@@ -422,7 +423,17 @@ func (d *daemon) register(context.Context) error {
 	return nil
 }
 
-// usersOfCertificate returns the ARNs of the load balancers of both generations that use a certificate.
+// certificate reports whether an account has a certificate of ACM or IAM, and whether load balancers can use it.
+func (d *daemon) certificate(account, region, certificate string) (exists, usable bool) {
+	if a, err := arn.Parse(certificate); err == nil && a.Service == "iam" {
+		exists = d.iam.HasServerCertificate(account, certificate)
+		return exists, exists
+	}
+	return d.acm.State(account, region, certificate)
+}
+
+// usersOfCertificate returns the ARNs of the load balancers of both generations that use a certificate, in a region or,
+// if it is empty, in all regions.
 func (d *daemon) usersOfCertificate(account, region, certificate string) []string {
 	return append(d.elb.UsersOfCertificate(account, region, certificate), d.elbv2.UsersOfCertificate(account, region, certificate)...)
 }

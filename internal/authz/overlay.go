@@ -91,6 +91,8 @@ var targeted = map[string]targetRow{
 	"iam:ListRoles":            {"role=PathPrefix|'/", "messages of IAM"},
 	"iam:ListInstanceProfiles": {"instance-profile=PathPrefix|'/", "messages of IAM"},
 	"iam:ListPolicies":         {"policy=PathPrefix|'/", "messages of IAM"},
+
+	"iam:ListServerCertificates": {"server-certificate=PathPrefix|'/", "as the lists above"},
 	// SAR names every kind for the tag operations; the identity is the one given.
 	"iam:AddUserToGroup":                    {"group=GroupName", "SAR"},
 	"iam:RemoveUserFromGroup":               {"group=GroupName", "SAR"},
@@ -231,6 +233,7 @@ var aliases = map[string]string{
 	"iam InstanceProfileNameWithPath":      "InstanceProfileName",
 	"iam MfaTokenIdWithPath":               "SerialNumber VirtualMFADeviceName",
 	"iam OidcProviderName":                 "OpenIDConnectProviderArn",
+	"iam CertificateNameWithPath":          "ServerCertificateName",
 	"iam PolicyNameWithPath":               "PolicyArn PolicyName",
 	"iam RoleNameWithPath":                 "RoleName",
 	"iam UserNameWithPath":                 "UserName",
@@ -258,7 +261,7 @@ var arnRules = map[string]func(string) string{
 		return publicParameter(strings.Replace(arn, ":parameter//", ":parameter/", 1))
 	},
 	"ssm/servicesetting": func(arn string) string { return strings.Replace(arn, ":servicesetting//", ":servicesetting/", 1) },
-	"iam/user":           oneSlash, "iam/group": oneSlash, "iam/role": oneSlash, "iam/policy": oneSlash, "iam/instance-profile": oneSlash, "iam/mfa": oneSlash,
+	"iam/user":           oneSlash, "iam/group": oneSlash, "iam/role": oneSlash, "iam/policy": oneSlash, "iam/instance-profile": oneSlash, "iam/mfa": oneSlash, "iam/server-certificate": oneSlash,
 	"iam/oidc-provider": func(arn string) string { return strings.Replace(arn, ":oidc-provider/https://", ":oidc-provider/", 1) },
 	"sqs/queue":         queueARN,
 }
@@ -434,7 +437,7 @@ var taggers = map[string]tagger{
 
 var iamTaggers = map[string]string{
 	"user": "TagUser", "role": "TagRole", "policy": "TagPolicy",
-	"instance-profile": "TagInstanceProfile", "oidc-provider": "TagOpenIDConnectProvider",
+	"instance-profile": "TagInstanceProfile", "oidc-provider": "TagOpenIDConnectProvider", "server-certificate": "TagServerCertificate",
 }
 
 // memberKeys are condition keys whose value is in a member with another name, by path. A key with the name of a

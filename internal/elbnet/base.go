@@ -23,7 +23,7 @@ type Config struct {
 	// EnsureServiceRole makes a service-linked role in the caller's account, for the
 	// caller, unless it exists. nil makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
-	// Certificate reports whether a certificate exists in ACM, and whether listeners can use it. If it is nil, every
+	// Certificate reports whether a certificate exists in ACM or IAM, and whether listeners can use it. If it is nil, every
 	// certificate that ACM could have created exists and can be used.
 	Certificate func(account, region, arn string) (exists, usable bool)
 	Timing      timing.Timing

@@ -10,11 +10,13 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 )
 
-// CheckCertificate checks that a listener can use a certificate of an account and region. If the certificate does not
-// exist, it returns missing. IAM server certificates do not exist, because they cannot be uploaded.
+// CheckCertificate checks that a listener can use a certificate of ACM or IAM. If an account and region do not have the
+// certificate, it returns missing.
 func (b *Base) CheckCertificate(sc regional.Scope, a arn.ARN, missing error) error {
-	id, ok := strings.CutPrefix(a.Resource, "certificate/")
-	if !ok || a.Service != "acm" || a.Account != sc.Account || a.Region != sc.Region || uuid.Validate(id) != nil {
+	id, ofACM := strings.CutPrefix(a.Resource, "certificate/")
+	ofACM = ofACM && a.Service == "acm" && a.Region == sc.Region && uuid.Validate(id) == nil
+	ofIAM := a.Service == "iam" && strings.HasPrefix(a.Resource, "server-certificate/")
+	if a.Account != sc.Account || !ofACM && !ofIAM {
 		return missing
 	}
 	if b.Certificate == nil {

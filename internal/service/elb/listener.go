@@ -60,13 +60,14 @@ func (s *Service) checkCertificate(sc scope, id string) error {
 	return s.CheckCertificate(sc, a, errCertificate(id))
 }
 
-// UsersOfCertificate returns the ARNs of the load balancers whose listeners use a certificate.
+// UsersOfCertificate returns the ARNs of the load balancers in a region, or in all regions if it is empty, whose
+// listeners use a certificate.
 func (s *Service) UsersOfCertificate(account, region, certificate string) []string {
 	var out []string
 	for _, item := range loadBalancers.All(s.Store, regional.At(account, region).All()) {
 		uses := func(l listenerRecord) bool { return text(l.Listener.SSLCertificateId) == certificate }
 		if slices.ContainsFunc(item.Value.Listeners, uses) {
-			out = append(out, arn.New("elasticloadbalancing", region, account, "loadbalancer/"+item.Value.Name))
+			out = append(out, arn.New("elasticloadbalancing", item.Key.Region, account, "loadbalancer/"+item.Value.Name))
 		}
 	}
 	return out

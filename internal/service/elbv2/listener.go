@@ -150,7 +150,8 @@ func (s *Service) checkCertificate(sc scope, a string) error {
 	return s.CheckCertificate(sc, p, errCertificate(a))
 }
 
-// UsersOfCertificate returns the ARNs of the load balancers whose listeners use a certificate.
+// UsersOfCertificate returns the ARNs of the load balancers in a region, or in all regions if it is empty, whose
+// listeners use a certificate.
 func (s *Service) UsersOfCertificate(account, region, certificate string) []string {
 	var out []string
 	for _, item := range listeners.All(s.Store, regional.At(account, region).All()) {

@@ -205,7 +205,7 @@ func TestListenersAndRules(t *testing.T) {
 		"arn:aws:acm:us-east-1:" + w.account + ":certificate/placeholder",
 		"arn:aws:acm:eu-west-1:" + w.account + ":certificate/5d7e1d3f-6a0c-4f5e-9a50-0c3c8a1f2b77",
 		"arn:aws:acm:us-east-1:999999999999:certificate/5d7e1d3f-6a0c-4f5e-9a50-0c3c8a1f2b77",
-		"arn:aws:iam::" + w.account + ":server-certificate/web",
+		"arn:aws:iam::999999999999:server-certificate/web",
 	} {
 		testkit.WantErrorWith(t, create(app, elbv2types.ProtocolEnumHttps, 443, func(in *awselbv2.CreateListenerInput) {
 			in.Certificates = []elbv2types.Certificate{{CertificateArn: &none}}

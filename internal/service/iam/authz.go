@@ -62,6 +62,10 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 		return out, true
 	case "oidc-provider":
 		return r.provider(account, id)
+	case "server-certificate":
+		if c, err := serverCertificates.Get(r.s.store, nameKey(account, name)); err == nil {
+			return authz.Resource{ARN: c.arn(account), Tags: tagMap(c.Tags)}, true
+		}
 	case "mfa":
 		if d, err := mfaDevices.Get(r.s.store, nameKey(account, name)); err == nil {
 			return authz.Resource{ARN: d.arn(account), Tags: tagMap(d.Tags)}, true

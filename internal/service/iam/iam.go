@@ -32,6 +32,9 @@ type Config struct {
 	Store *store.Store     // required
 	Clock clock.WithTicker // nil means the real clock
 	Log   *slog.Logger     // nil means slog.Default()
+	// CertificateUsers returns the ARNs of the load balancers in a region, or in all regions if it is empty, that use a
+	// server certificate. Nil means that there are none.
+	CertificateUsers func(account, region, certificate string) []string
 }
 
 // A Service is IAM for all accounts of the store.
@@ -41,6 +44,8 @@ type Service struct {
 	parsed documentCache
 	used   usageLog
 	log    *slog.Logger
+
+	certificateUsers func(account, region, certificate string) []string
 	// roleUsages is complete before the service is used.
 	roleUsages []module.RoleUsage
 }
@@ -48,5 +53,5 @@ type Service struct {
 // New returns the service. It writes nothing until EnsureAccount or a request.
 func New(cfg Config) *Service {
 	log := cmp.Or(cfg.Log, slog.Default())
-	return &Service{store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: log, parsed: documentCache{log: log}}
+	return &Service{store: cfg.Store, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}), log: log, parsed: documentCache{log: log}, certificateUsers: cfg.CertificateUsers}
 }

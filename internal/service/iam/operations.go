@@ -20,7 +20,14 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "UpdateAccountPasswordPolicy", Members: "AllowUsersToChangePassword HardExpiry MaxPasswordAge MinimumPasswordLength PasswordReusePrevention RequireLowercaseCharacters RequireNumbers RequireSymbols RequireUppercaseCharacters"},
 		{Name: "GetAccountPasswordPolicy"},
 		{Name: "DeleteAccountPasswordPolicy"},
+		{Name: "UploadServerCertificate", Members: "CertificateBody CertificateChain Path PrivateKey ServerCertificateName Tags"},
+		{Name: "GetServerCertificate", Members: "ServerCertificateName"},
 		{Name: "ListServerCertificates", Members: "PathPrefix Marker MaxItems"},
+		{Name: "UpdateServerCertificate", Members: "NewPath NewServerCertificateName ServerCertificateName"},
+		{Name: "DeleteServerCertificate", Members: "ServerCertificateName"},
+		{Name: "TagServerCertificate", Members: "ServerCertificateName Tags"},
+		{Name: "UntagServerCertificate", Members: "ServerCertificateName TagKeys"},
+		{Name: "ListServerCertificateTags", Members: "ServerCertificateName Marker MaxItems"},
 		{Name: "ListVirtualMFADevices", Members: "AssignmentStatus Marker MaxItems"},
 
 		// Users.

@@ -47,8 +47,3 @@ func (s *Service) ListServiceSpecificCredentials(ctx context.Context, in *awsiam
 	}
 	return &awsiam.ListServiceSpecificCredentialsOutput{ServiceSpecificCredentials: []iamtypes.ServiceSpecificCredentialMetadata{}}, nil
 }
-
-// ListServerCertificates lists the account's server certificates, of which there are none.
-func (s *Service) ListServerCertificates(context.Context, *awsiam.ListServerCertificatesInput) (*awsiam.ListServerCertificatesOutput, error) {
-	return &awsiam.ListServerCertificatesOutput{ServerCertificateMetadataList: []iamtypes.ServerCertificateMetadata{}}, nil
-}

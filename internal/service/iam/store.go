@@ -21,7 +21,8 @@ var (
 	profiles  = store.NewCollection[instanceProfile]("iam", "instance-profile")
 	providers = store.NewCollection[oidcProvider]("iam", "oidc-provider")
 
-	mfaDevices = store.NewCollection[mfaDevice]("iam", "mfa-device")
+	mfaDevices         = store.NewCollection[mfaDevice]("iam", "mfa-device")
+	serverCertificates = store.NewCollection[serverCertificate]("iam", "server-certificate")
 )
 
 // accountID is the ID of the single record in collection accounts of each account.

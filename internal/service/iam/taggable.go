@@ -11,8 +11,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// taggable is what the Resource Groups Tagging API knows of IAM: of policies, instance profiles and OpenID Connect
-// providers, but not of users and roles.
+// taggable is what the Resource Groups Tagging API knows of IAM: of policies, instance profiles, server
+// certificates and OpenID Connect providers, but not of users and roles.
 // https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/supported-services.html
 func (s *Service) taggable() module.Tagging {
 	return module.Tagging{
@@ -23,6 +23,9 @@ func (s *Service) taggable() module.Tagging {
 			out := module.Resources(s.store, policies, account, "", func(_ store.Key, p *managedPolicy) (string, map[string]string) { return p.arn(account), tagMap(p.Tags) })
 			out = append(out, module.Resources(s.store, profiles, account, "", func(_ store.Key, p *instanceProfile) (string, map[string]string) {
 				return p.arn(account), tagMap(p.Tags)
+			})...)
+			out = append(out, module.Resources(s.store, serverCertificates, account, "", func(_ store.Key, c *serverCertificate) (string, map[string]string) {
+				return c.arn(account), tagMap(c.Tags)
 			})...)
 			return append(out, module.Resources(s.store, providers, account, "", func(_ store.Key, p *oidcProvider) (string, map[string]string) {
 				return providerARN(account, p.URL), tagMap(p.Tags)
@@ -35,6 +38,8 @@ func (s *Service) taggable() module.Tagging {
 				return &awsiam.TagPolicyInput{PolicyArn: &arn, Tags: list}
 			case strings.Contains(arn, ":instance-profile/"):
 				return &awsiam.TagInstanceProfileInput{InstanceProfileName: &name, Tags: list}
+			case strings.Contains(arn, ":server-certificate/"):
+				return &awsiam.TagServerCertificateInput{ServerCertificateName: &name, Tags: list}
 			default:
 				return &awsiam.TagOpenIDConnectProviderInput{OpenIDConnectProviderArn: &arn, Tags: list}
 			}
@@ -45,6 +50,8 @@ func (s *Service) taggable() module.Tagging {
 				return &awsiam.UntagPolicyInput{PolicyArn: &arn, TagKeys: keys}
 			case strings.Contains(arn, ":instance-profile/"):
 				return &awsiam.UntagInstanceProfileInput{InstanceProfileName: &name, TagKeys: keys}
+			case strings.Contains(arn, ":server-certificate/"):
+				return &awsiam.UntagServerCertificateInput{ServerCertificateName: &name, TagKeys: keys}
 			default:
 				return &awsiam.UntagOpenIDConnectProviderInput{OpenIDConnectProviderArn: &arn, TagKeys: keys}
 			}
