@@ -157,7 +157,7 @@ func codeOf(err error) string {
 func notFound(err error) bool {
 	code := codeOf(err)
 	return strings.HasSuffix(code, "NotFound") || strings.HasSuffix(code, "NotFoundException") || strings.HasSuffix(code, ".Malformed") ||
-		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NoSuchBucket", "NoSuchBucketPolicy", "NoSuchHostedZone"}, code)
+		slices.Contains([]string{"NoSuchEntity", "NoSuchEntityException", "NonExistentQueue", "AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist", "NoSuchBucket", "NoSuchBucketPolicy", "NoSuchHostedZone", "InvalidPlacementGroup.Unknown"}, code)
 }
 
 // errInternal has AWS's text for failures that are not the user's fault.

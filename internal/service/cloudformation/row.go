@@ -51,6 +51,8 @@ var defaults = map[string]any{
 	// If two properties exclude each other, the new one replaces the old one.
 	"AWS::AutoScaling::AutoScalingGroup.LaunchConfigurationName": nil, "AWS::AutoScaling::AutoScalingGroup.LaunchTemplate": nil, "AWS::AutoScaling::AutoScalingGroup.MixedInstancesPolicy": nil,
 	"AWS::AutoScaling::AutoScalingGroup.AvailabilityZones":           nil,
+	"AWS::EC2::CapacityReservation.EndDateType":                      "unlimited",
+	"AWS::EC2::CapacityReservation.InstanceMatchCriteria":            "open",
 	"AWS::EC2::Volume.VolumeType":                                    "gp2",
 	"AWS::EKS::Nodegroup.ReleaseVersion":                             nil,
 	"AWS::EKS::Nodegroup.Version":                                    nil,

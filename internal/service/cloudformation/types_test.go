@@ -153,6 +153,14 @@ func (w *world) everything(t *testing.T) map[string]bool {
 	for _, v := range testkit.Must(machines.DescribeNetworkInterfaces(ctx, nil))(t).NetworkInterfaces {
 		add(v.NetworkInterfaceId)
 	}
+	for _, v := range testkit.Must(machines.DescribePlacementGroups(ctx, nil))(t).PlacementGroups {
+		add(v.GroupName)
+	}
+	for _, v := range testkit.Must(machines.DescribeCapacityReservations(ctx, nil))(t).CapacityReservations {
+		if v.State == ec2types.CapacityReservationStateActive {
+			add(v.CapacityReservationId)
+		}
+	}
 	for _, v := range testkit.Must(machines.DescribeKeyPairs(ctx, nil))(t).KeyPairs {
 		add(v.KeyName)
 	}
@@ -409,6 +417,41 @@ Outputs:
 			t.Errorf("%+v %+v", list, tags)
 		}
 	}},
+	"capacity": {body: `
+Resources:
+  Near: {Type: AWS::EC2::PlacementGroup, Properties: {Strategy: cluster, Tags: [{Key: a, Value: b}]}}
+  Apart: {Type: AWS::EC2::PlacementGroup, Properties: {Strategy: partition, PartitionCount: 3}}
+  Held:
+    Type: AWS::EC2::CapacityReservation
+    Properties:
+      AvailabilityZone: !Select [0, !GetAZs '']
+      InstanceType: m5.large
+      InstancePlatform: Linux/UNIX
+      InstanceCount: 2
+      InstanceMatchCriteria: targeted
+      TagSpecifications: [{ResourceType: capacity-reservation, Tags: [{Key: Name, Value: held}]}]
+Outputs:
+  Near: {Value: !GetAtt Near.GroupName}
+  Apart: {Value: !Ref Apart}
+  Held: {Value: !Ref Held}
+  State: {Value: !GetAtt Held.State}
+  Free: {Value: !GetAtt Held.AvailableInstanceCount}
+`, outputs: map[string]string{"Near": "capacity-Near-", "Apart": "capacity-Apart-", "Held": "cr-", "State": "active", "Free": "2"},
+		look: func(t *testing.T, w *world, out map[string]string) {
+			machines := awsec2.NewFromConfig(w.cfg)
+			held := testkit.Must(machines.DescribeCapacityReservations(t.Context(), &awsec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{out["Held"]}}))(t).CapacityReservations[0]
+			apart := testkit.Must(machines.DescribePlacementGroups(t.Context(), &awsec2.DescribePlacementGroupsInput{GroupNames: []string{out["Apart"]}}))(t).PlacementGroups[0]
+			if !slices.ContainsFunc(held.Tags, func(t ec2types.Tag) bool { return *t.Value == "held" }) || *apart.PartitionCount != 3 {
+				t.Errorf("%+v, %+v", held, apart)
+			}
+		},
+		changes: []string{"InstanceCount: 2", "InstanceCount: 3", "InstanceMatchCriteria: targeted", "InstanceMatchCriteria: targeted\n      EndDateType: limited\n      EndDate: '2099-01-02T03:04:05Z'"},
+		changed: func(t *testing.T, w *world, out map[string]string) {
+			held := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeCapacityReservations(t.Context(), &awsec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{out["Held"]}}))(t).CapacityReservations[0]
+			if *held.TotalInstanceCount != 3 || held.EndDate == nil || held.EndDate.Year() != 2099 {
+				t.Errorf("%+v", held)
+			}
+		}},
 	"instances": {body: `
 Parameters:
   Image: {Type: String}
