@@ -173,6 +173,7 @@ type STS interface {
 // AutoScaling is the part of the Auto Scaling service that is needed here.
 type AutoScaling interface {
 	DescribeAutoScalingInstances(ctx context.Context, in *awsautoscaling.DescribeAutoScalingInstancesInput) (*awsautoscaling.DescribeAutoScalingInstancesOutput, error)
+	DescribeWarmPool(ctx context.Context, in *awsautoscaling.DescribeWarmPoolInput) (*awsautoscaling.DescribeWarmPoolOutput, error)
 }
 
 // Authorizer authorizes calls.

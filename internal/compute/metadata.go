@@ -241,6 +241,14 @@ func (s *metadataSource) targetState(ctx context.Context, instanceID string) (st
 	switch state := aws.ToString(out.AutoScalingInstances[0].LifecycleState); {
 	case strings.HasPrefix(state, "Terminat"):
 		return "Terminated", nil
+	case strings.HasPrefix(state, "Warmed:Terminat"):
+		return "Warmed:Terminated", nil
+	case strings.HasPrefix(state, "Warmed:"):
+		pool, err := s.m.cfg.AutoScaling.DescribeWarmPool(ctx, &awsautoscaling.DescribeWarmPoolInput{AutoScalingGroupName: out.AutoScalingInstances[0].AutoScalingGroupName})
+		if err != nil || pool.WarmPoolConfiguration == nil {
+			return "Warmed:Terminated", err
+		}
+		return "Warmed:" + string(pool.WarmPoolConfiguration.PoolState), nil
 	case strings.HasPrefix(state, "Detach"):
 		return "Detached", nil
 	case state == "Standby" || state == "EnteringStandby":

@@ -34,6 +34,8 @@ import (
 type EC2 interface {
 	RunInstances(context.Context, *awsec2.RunInstancesInput) (*awsec2.RunInstancesOutput, error)
 	TerminateInstances(context.Context, *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error)
+	StartInstances(context.Context, *awsec2.StartInstancesInput) (*awsec2.StartInstancesOutput, error)
+	StopInstances(context.Context, *awsec2.StopInstancesInput) (*awsec2.StopInstancesOutput, error)
 	DescribeImages(context.Context, *awsec2.DescribeImagesInput) (*awsec2.DescribeImagesOutput, error)
 	DescribeInstances(context.Context, *awsec2.DescribeInstancesInput) (*awsec2.DescribeInstancesOutput, error)
 	DescribeSubnets(context.Context, *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)

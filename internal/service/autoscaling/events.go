@@ -35,6 +35,10 @@ func (s *Service) Events(ctx context.Context, bus serviceevents.Bus) error {
 var activityEvents = []struct {
 	begin, name, origin, destination string
 }{
+	{intoPool, "EC2 Instance Launch", "EC2", "WarmPool"},
+	{fromPool, "EC2 Instance Launch", "WarmPool", "AutoScalingGroup"},
+	{backPool, "EC2 Instance Terminate", "AutoScalingGroup", "WarmPool"},
+	{endPool, "EC2 Instance Terminate", "WarmPool", "EC2"},
 	{"Launching a new EC2 instance", "EC2 Instance Launch", "EC2", "AutoScalingGroup"},
 	{"Terminating EC2 instance", "EC2 Instance Terminate", "AutoScalingGroup", "EC2"},
 }
@@ -109,10 +113,11 @@ func (s *Service) hookEvents(bus serviceevents.Bus, key store.Key, m *memberReco
 			continue
 		}
 		h := &g.Hooks[i]
-		name, origin, destination := "EC2 Instance-launch Lifecycle Action", "EC2", "AutoScalingGroup"
+		name := "EC2 Instance-launch Lifecycle Action"
 		if *h.LifecycleTransition == hookTerminating {
-			name, origin, destination = "EC2 Instance-terminate Lifecycle Action", "AutoScalingGroup", "EC2"
+			name = "EC2 Instance-terminate Lifecycle Action"
 		}
+		origin, destination := m.path(*h.LifecycleTransition)
 		detail := map[string]any{
 			"LifecycleActionToken": w.Token, "AutoScalingGroupName": g.name(), "LifecycleHookName": w.Hook, "EC2InstanceId": m.ID,
 			"LifecycleTransition": h.LifecycleTransition, "Origin": origin, "Destination": destination,

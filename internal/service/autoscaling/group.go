@@ -180,6 +180,9 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 			if err := stillThere(tx, sc, g); err != nil {
 				return err
 			}
+			if g.Group.WarmPoolConfiguration != nil && g.Group.MixedInstancesPolicy != nil {
+				return errWarmPoolSource()
+			}
 		}
 		if err := s.resize(g, in); err != nil {
 			return err
@@ -351,11 +354,17 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	out := &awsautoscaling.DescribeAutoScalingGroupsOutput{AutoScalingGroups: []autoscalingtypes.AutoScalingGroup{}, NextToken: next}
 	for _, i := range all {
 		g := i.Value.Group
+		if g.WarmPoolConfiguration != nil {
+			warm := slices.DeleteFunc(members.All(s.store, i.Key.AllBelow()), func(m store.Item[memberRecord]) bool { return !m.Value.warm() })
+			g.WarmPoolSize = aws.Int32(int32(len(warm))) //nolint:gosec // few
+		}
 		if in.IncludeInstances == nil || *in.IncludeInstances {
 			mine := members.All(s.store, i.Key.AllBelow())
 			g.Instances = make([]autoscalingtypes.Instance, 0, len(mine))
 			for _, m := range mine {
-				g.Instances = append(g.Instances, m.Value.sdk())
+				if !m.Value.warm() {
+					g.Instances = append(g.Instances, m.Value.sdk())
+				}
 			}
 		}
 		out.AutoScalingGroups = append(out.AutoScalingGroups, g)

@@ -464,8 +464,4 @@ func TestCreateRefuses(t *testing.T) {
 	testkit.WantError(t, err, "AlreadyExists", "AutoScalingGroup by this name already exists - A group with the name web already exists")
 	_, err = w.SetDesiredCapacity(ctx, &awsautoscaling.SetDesiredCapacityInput{AutoScalingGroupName: aws.String("web"), DesiredCapacity: aws.Int32(4)})
 	testkit.WantError(t, err, "ValidationError", "New SetDesiredCapacity value 4 is above max value 3 for the AutoScalingGroup.")
-	_, err = w.PutWarmPool(ctx, &awsautoscaling.PutWarmPoolInput{AutoScalingGroupName: aws.String("web")})
-	if err == nil || !strings.Contains(err.Error(), "NotImplemented") {
-		t.Errorf("a warm pool: %v", err)
-	}
 }

@@ -130,15 +130,20 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 	}
 	c := g.census(all)
 	for _, p := range waiting {
-		c.active += p.Value.Count
+		if !p.Value.Warm {
+			c.active += p.Value.Count
+		}
 	}
 	switch want := g.desired(); {
 	case want > c.active:
-		if wait := g.RetryAt.Sub(w.s.now()); wait > 0 {
-			return wait, nil
-		}
 		if !g.runs("Launch") {
 			return 0, nil
+		}
+		if taken, err := w.draw(ctx, all, want-c.active); taken > 0 || err != nil {
+			return 0, err // the change triggers the next reconciliation
+		}
+		if wait := g.RetryAt.Sub(w.s.now()); wait > 0 {
+			return wait, nil
 		}
 		return 0, w.plan(ctx, all, want-c.active, "")
 	case want < c.active && c.lightest <= c.active-want:
@@ -147,6 +152,17 @@ func (w *work) balance(ctx context.Context) (time.Duration, error) {
 		}
 		return 0, w.scaleIn(ctx, all, c.active-want)
 	}
+	pool, err := w.keepPool(ctx, all, waiting)
+	if err != nil {
+		return 0, err
+	}
+	again, err := w.renew(ctx, all, c)
+	return earlier(pool, again), err
+}
+
+// renew replaces instances of a group that has as many as it wants.
+func (w *work) renew(ctx context.Context, all []memberRecord, c count) (time.Duration, error) {
+	g := &w.g
 	if r := w.s.activeRefresh(w.s.store, w.key); r != nil && g.runs("InstanceRefresh") {
 		return w.refresh(ctx, *r, all)
 	}
@@ -196,6 +212,7 @@ func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 	r := w.s.activeRefresh(w.s.store, w.key)
 	before := w.g.units(serving)
 	var chosen []memberRecord
+	back := false // to the warm pool
 	pick := func(from []memberRecord, cause string) error {
 		if n <= w.g.units(chosen) || len(from) == 0 {
 			return nil
@@ -210,6 +227,11 @@ func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 			leave = append(leave, from[i])
 		}
 		chosen = append(chosen, leave...)
+		if back {
+			if err := w.reuse(ctx, leave); err != nil {
+				return err
+			}
+		}
 		return w.end(ctx, leave, w.whyScaleIn(leave, before, cause), true)
 	}
 	if r != nil { // replacements were launched first, so the refresh's targets are terminated now
@@ -234,6 +256,7 @@ func (w *work) scaleIn(ctx context.Context, all []memberRecord, n int) error {
 		return err
 	}
 	rest := slices.DeleteFunc(slices.Clone(serving), func(m memberRecord) bool { return contains(chosen, m.ID) })
+	back = w.g.reuses()
 	return pick(rest, "")
 }
 

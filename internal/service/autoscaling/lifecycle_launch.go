@@ -30,6 +30,11 @@ const (
 // plan decides on n launches and stores them. If surplus is set, they go beyond the desired
 // capacity, for that cause.
 func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus string) error {
+	return w.planFor(ctx, all, n, surplus, false)
+}
+
+// planFor is like plan. If warm is set, the launches go into the warm pool, for the cause in surplus.
+func (w *work) planFor(ctx context.Context, all []memberRecord, n int, surplus string, warm bool) error {
 	src, err := w.s.source(w.svc, w.scope(), &w.g)
 	if code := awserr.CodeOf(err); code != "" {
 		return w.failed(ctx, nil, awserr.TextOf(err))
@@ -39,14 +44,18 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 	step := src.lightest()
 	n = min(n, maxPlanned*step)
 	now := w.s.now()
-	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
+	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !warm && !m.capacity() || warm && !m.warm() })
 	return store.IgnoreNotFound(w.s.store.Update(ctx, func(tx *store.Tx) error {
 		g, err := groups.Get(tx, w.key)
 		if err != nil || g.Deleting || g.desired() != w.g.desired() {
 			return err // if the group changed, its watcher triggers the next reconciliation
 		}
-		place := newPlacement(&g, &src, w.key.Region, serving, n)
-		for _, o := range g.orders(n, g.units(serving), surplus, now) {
+		place := newPlacement(&g, &src, w.key.Region, serving, n, func(m *memberRecord) bool { return w.dueFor(m) == "" })
+		orders := []order{{n, surplus}}
+		if !warm {
+			orders = g.orders(n, g.units(serving), surplus, now)
+		}
+		for _, o := range orders {
 			for _, lot := range place.next(o.n) {
 				request, err := json.Marshal(src.request(&g, lot.spot))
 				if err != nil {
@@ -55,7 +64,7 @@ func (w *work) plan(ctx context.Context, all []memberRecord, n int, surplus stri
 				for left := lot.n; left > 0; left -= batch * step {
 					p := planRecord{
 						Token: ids.UUID(), Count: min(left, batch*step), Pools: w.pools(&g, &src, lot, surplus != "" || g.balancedOnly()), Request: request, Spot: lot.spot,
-						Template: src.template, Cause: o.cause, Started: now, Surplus: surplus != "", Mixed: src.mixed != nil,
+						Template: src.template, Cause: o.cause, Started: now, Surplus: surplus != "" && !warm, Mixed: src.mixed != nil, Warm: warm,
 					}
 					if src.config != nil {
 						p.Config, p.Spot = *src.config.LaunchConfigurationName, aws.ToString(src.config.SpotPrice) != ""
@@ -128,12 +137,15 @@ type placement struct {
 	demand int            // On-Demand capacity still to launch; the rest is Spot
 }
 
-func newPlacement(g *groupRecord, src *launchSource, region string, serving []memberRecord, n int) *placement {
+// newPlacement returns a placement of n more units of capacity. Instances that do not stay do not count in their zones.
+func newPlacement(g *groupRecord, src *launchSource, region string, serving []memberRecord, n int, stays func(*memberRecord) bool) *placement {
 	p := &placement{g: g, src: src, region: region, zones: map[string]int{}, size: map[string]int{}, demand: n}
 	bought := 0
 	for _, m := range serving {
-		p.zones[m.Zone] += g.weight(&m)
-		p.size[m.Subnet] += g.weight(&m)
+		if stays(&m) {
+			p.zones[m.Zone] += g.weight(&m)
+			p.size[m.Subnet] += g.weight(&m)
+		}
 		if !m.Spot {
 			bought += g.weight(&m)
 		}
@@ -290,10 +302,14 @@ func (w *work) launched(ctx context.Context, key store.Key, p *planRecord, out *
 				Image: aws.ToString(i.ImageId), Spot: p.Spot, Template: template, Config: p.Config, Launched: p.Started, Weight: from.Weight,
 				State: autoscalingtypes.LifecycleStatePending, Protected: aws.ToBool(g.Group.NewInstancesProtectedFromScaleIn), Surplus: p.Surplus,
 			}
+			what := "Launching a new EC2 instance"
+			if p.Warm {
+				m.State, what = autoscalingtypes.LifecycleStateWarmedPending, intoPool
+			}
 			if i.LaunchTime != nil {
 				m.Launched = *i.LaunchTime
 			}
-			if m.Activity, err = begin(tx, w.key, &g, "Launching a new EC2 instance: "+m.ID, p.Cause, in, p.Started); err != nil {
+			if m.Activity, err = begin(tx, w.key, &g, what+": "+m.ID, p.Cause, in, p.Started); err != nil {
 				return err
 			}
 			if err := members.Put(tx, w.key.Below(m.ID), m); err != nil {

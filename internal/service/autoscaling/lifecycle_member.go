@@ -27,6 +27,11 @@ const (
 	proceed         // the terminating hooks are done
 	kill            // have EC2 terminate it
 	bury            // EC2 has terminated it: remove it
+	ready           // its hooks are done: let it rest in the warm pool
+	halt            // have EC2 stop it, for the warm pool
+	rest            // it rests in the warm pool
+	start           // have EC2 start it
+	revive          // the terminating hooks are done: return it to the warm pool
 )
 
 // gone reports whether EC2 has terminated an instance or is terminating it.
@@ -36,6 +41,17 @@ func gone(state string, known bool) bool {
 
 // decide returns the next step for an instance whose state in EC2 is state.
 func decide(g *groupRecord, m *memberRecord, state string, known bool, now time.Time) verdict {
+	if m.warm() {
+		return decideWarm(g, m, state, known, now)
+	}
+	if m.Starting && m.State == autoscalingtypes.LifecycleStatePending && !m.Unhealthy {
+		switch state {
+		case "stopped":
+			return start
+		case "stopping":
+			return stay
+		}
+	}
 	switch m.State {
 	case autoscalingtypes.LifecycleStatePending, autoscalingtypes.LifecycleStatePendingProceed, autoscalingtypes.LifecycleStatePendingWait,
 		autoscalingtypes.LifecycleStateInService:
@@ -73,6 +89,8 @@ func decide(g *groupRecord, m *memberRecord, state string, known bool, now time.
 		switch {
 		case !known || state == "terminated":
 			return bury
+		case m.Reuse && state != "shutting-down":
+			return revive
 		case state != "shutting-down":
 			return kill
 		}
@@ -113,7 +131,7 @@ func (w *work) follow(ctx context.Context) (time.Duration, error) {
 	all := w.members()
 	now := w.s.now()
 	var moving []memberRecord
-	var doomed []string
+	var doomed, starting, stopping []string
 	var again time.Duration
 	for _, m := range all {
 		state, known := w.s.cfg.Instances.InstanceState(w.key.Account, w.key.Region, m.ID)
@@ -124,6 +142,10 @@ func (w *work) follow(ctx context.Context) (time.Duration, error) {
 			}
 		case kill:
 			doomed = append(doomed, m.ID)
+		case start:
+			starting = append(starting, m.ID)
+		case halt:
+			stopping = append(stopping, m.ID)
 		default:
 			moving = append(moving, m)
 		}
@@ -138,7 +160,10 @@ func (w *work) follow(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	return again, nil
+	if err := w.startInstances(ctx, starting); err != nil {
+		return 0, err
+	}
+	return again, w.stopInstances(stopping)
 }
 
 func (w *work) terminate(instanceIDs []string) error {
@@ -210,11 +235,11 @@ func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, de
 	at := "At " + stamp(now) + " "
 	switch v {
 	case hold:
-		m.State, m.Waits = autoscalingtypes.LifecycleStatePendingWait, g.waits(hookLaunching, now)
+		m.State, m.Waits = m.like(autoscalingtypes.LifecycleStatePendingWait), g.waits(hookLaunching, now)
 		return progress(tx, w.key, m.Activity, autoscalingtypes.ScalingActivityStatusCodeMidLifecycleAction, 40)
 	case serve:
 		m.State, m.InService, m.Waits, m.Surplus = autoscalingtypes.LifecycleStateInService, now, nil, false
-		m.Unadded = g.withheld()
+		m.Unadded, m.Starting = g.withheld(), false
 		activity := m.Activity
 		m.Activity = ""
 		return end(tx, w.key, activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now)
@@ -239,13 +264,27 @@ func (w *work) turn(tx *store.Tx, g *groupRecord, m *memberRecord, v verdict, de
 	case replace:
 		cause := m.failedCheck()
 		m.Unhealthy = true
-		if g.Owed == nil {
-			g.Owed = map[string]int{}
+		if m.capacity() {
+			if g.Owed == nil {
+				g.Owed = map[string]int{}
+			}
+			g.Owed[unhealthyOwed] += g.weight(m)
 		}
-		g.Owed[unhealthyOwed] += g.weight(m)
 		return w.s.beginEnd(tx, w.key, g, m, at+cause, !dead)
 	case proceed:
-		m.State, m.Waits = autoscalingtypes.LifecycleStateTerminatingProceed, nil
+		m.State, m.Waits = m.like(autoscalingtypes.LifecycleStateTerminatingProceed), nil
+	case ready:
+		m.State, m.Waits = autoscalingtypes.LifecycleStateWarmedPendingProceed, nil
+	case revive:
+		m.State, m.Waits, m.Reuse, m.InService = autoscalingtypes.LifecycleStateWarmedPendingProceed, nil, false, time.Time{}
+	case rest:
+		m.State = autoscalingtypes.LifecycleStateWarmedStopped
+		if c := g.Group.WarmPoolConfiguration; c != nil && c.PoolState == autoscalingtypes.WarmPoolStateRunning {
+			m.State = autoscalingtypes.LifecycleStateWarmedRunning
+		}
+		activity := m.Activity
+		m.Activity = ""
+		return end(tx, w.key, activity, autoscalingtypes.ScalingActivityStatusCodeSuccessful, "", now)
 	}
 	return nil
 }
@@ -257,14 +296,21 @@ func (s *Service) beginEnd(tx *store.Tx, group store.Key, g *groupRecord, m *mem
 	if err := end(tx, group, m.Activity, autoscalingtypes.ScalingActivityStatusCodeCancelled, "", now); err != nil {
 		return err
 	}
-	id, err := begin(tx, group, g, "Terminating EC2 instance: "+m.ID, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
+	what := "Terminating EC2 instance"
+	switch {
+	case m.warm():
+		what = endPool
+	case m.Reuse:
+		what = backPool
+	}
+	id, err := begin(tx, group, g, what+": "+m.ID, cause, subnet{m.Subnet, m.Zone, m.ZoneID}, now)
 	if err != nil {
 		return err
 	}
-	m.Activity, m.State, m.Waits, m.Surplus = id, autoscalingtypes.LifecycleStateTerminating, nil, false
+	m.Activity, m.State, m.Waits, m.Surplus, m.Starting = id, m.like(autoscalingtypes.LifecycleStateTerminating), nil, false, false
 	if hooks {
 		if m.Waits = g.waits(hookTerminating, now); len(m.Waits) > 0 {
-			m.State = autoscalingtypes.LifecycleStateTerminatingWait
+			m.State = m.like(autoscalingtypes.LifecycleStateTerminatingWait)
 			return progress(tx, group, id, autoscalingtypes.ScalingActivityStatusCodeMidLifecycleAction, 60)
 		}
 	}

@@ -243,7 +243,7 @@ func TestRebalancing(t *testing.T) {
 }
 
 // A group of fifty grows, shrinks and is deleted while EC2's calls fail before or after taking
-// effect and the reconciler restarts at any moment. No launch is duplicated or lost.
+// effect and the reconciler restarts at any moment. No launch is duplicated or lost. Half of the groups have a warm pool.
 func TestCrashesDoubleAndLoseNothing(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -258,18 +258,29 @@ func TestCrashesDoubleAndLoseNothing(t *testing.T) {
 				return errors.New("injected fault")
 			}
 			w.group("web", 0, func(in *awsautoscaling.CreateAutoScalingGroupInput) { in.MaxSize = aws.Int32(100) })
+			prepared := 0
+			if seed%2 == 1 {
+				prepared = 75
+				w.putPool("web", func(in *awsautoscaling.PutWarmPoolInput) {
+					in.MaxGroupPreparedCapacity, in.InstanceReusePolicy = aws.Int32(75), &autoscalingtypes.InstanceReusePolicy{ReuseOnScaleIn: aws.Bool(seed%4 == 1)}
+				})
+			}
 			for _, size := range []int32{70, 20, 50} {
 				w.faults.mu.Lock()
 				w.faults.strike, left = strike, 6
+				restarts := r.IntN(4)
 				w.faults.mu.Unlock()
 				w.desire("web", size)
-				for range r.IntN(4) {
+				for range restarts {
 					w.clock.Step(10 * time.Millisecond)
 					w.restart()
 				}
 				w.later(50*time.Millisecond, func() error {
 					g, _ := w.describe("web")
-					return serving(int(size))(g)
+					if err := serving(int(size))(g); err != nil || prepared == 0 {
+						return err
+					}
+					return w.inPool("web", inPool{"Warmed:Stopped": prepared - int(size)})
 				})
 				if n := len(w.alive("web")); n != int(size) {
 					t.Fatalf("%d instances live, want %d", n, size)

@@ -50,6 +50,10 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "SetInstanceHealth", Members: "HealthStatus InstanceId ShouldRespectGracePeriod"},
 		{Name: "SetInstanceProtection", Members: "AutoScalingGroupName InstanceIds ProtectedFromScaleIn"},
 		{Name: "DescribeScalingActivities", Members: "ActivityIds AutoScalingGroupName IncludeDeletedGroups" + paged},
+		// Warm pools.
+		{Name: "PutWarmPool", Members: "AutoScalingGroupName InstanceReusePolicy MaxGroupPreparedCapacity MinSize PoolState", Except: "PoolState=Hibernated; instance refreshes do not replace the pool's instances"},
+		{Name: "DescribeWarmPool", Members: "AutoScalingGroupName" + paged},
+		{Name: "DeleteWarmPool", Members: "AutoScalingGroupName ForceDelete"},
 		// Lifecycle hooks.
 		{Name: "PutLifecycleHook", Members: `AutoScalingGroupName DefaultResult HeartbeatTimeout LifecycleHookName LifecycleTransition
 			NotificationMetadata NotificationTargetARN RoleARN`},
@@ -94,7 +98,6 @@ func refusals() []awsapi.Refusal {
 	return []awsapi.Refusal{
 		{Operations: "PutScheduledUpdateGroupAction BatchPutScheduledUpdateGroupAction DeleteScheduledAction BatchDeleteScheduledAction DescribeScheduledActions",
 			Why: "Drydock has no scheduler for actions at a time of day"},
-		{Operations: "PutWarmPool DeleteWarmPool DescribeWarmPool", Why: "not needed, because instances boot in less than a second"},
 		{Operations: "ExecutePolicy GetPredictiveScalingForecast", Why: "scaling policies are stored, but there are no metrics or alarms to execute them"},
 	}
 }

@@ -14,9 +14,9 @@ import (
 // not show.
 var (
 	groups    = store.NewCollection[groupRecord]("autoscaling", "group")
-	members   = store.NewCollection[memberRecord]("autoscaling", "member", store.Same)    // GROUP/INSTANCE
-	owners    = store.NewCollection[ownerRecord]("autoscaling", "owner")                  // by instance ID
-	plans     = store.NewCollection[planRecord]("autoscaling", "launch-plan", store.Same) // GROUP/TOKEN
+	members   = store.NewCollection[memberRecord]("autoscaling", "member", store.Same, store.Same)    // GROUP/INSTANCE
+	owners    = store.NewCollection[ownerRecord]("autoscaling", "owner")                              // by instance ID
+	plans     = store.NewCollection[planRecord]("autoscaling", "launch-plan", store.Same, store.Same) // GROUP/TOKEN
 	actions   = store.NewCollection[activityRecord]("autoscaling", "activity")
 	policies  = store.NewCollection[autoscalingtypes.ScalingPolicy]("autoscaling", "policy")
 	refreshes = store.NewCollection[refreshRecord]("autoscaling", "instance-refresh")
@@ -100,7 +100,10 @@ type memberRecord struct {
 	Protected bool `json:",omitempty"`
 	// Surplus means that the instance was launched beyond the desired capacity. Others are
 	// terminated once it is in service.
-	Surplus  bool       `json:",omitempty"`
+	Surplus bool `json:",omitempty"`
+	// Starting means that the instance comes from the warm pool and is to be started, and Reuse that it returns there.
+	Starting bool       `json:",omitempty"`
+	Reuse    bool       `json:",omitempty"`
 	Activity string     `json:",omitempty"` // activity in progress
 	Waits    []hookWait `json:",omitempty"`
 }
@@ -124,7 +127,8 @@ func (m *memberRecord) pending() bool {
 
 func (m *memberRecord) terminating() bool {
 	switch m.State {
-	case autoscalingtypes.LifecycleStateTerminating, autoscalingtypes.LifecycleStateTerminatingWait, autoscalingtypes.LifecycleStateTerminatingProceed:
+	case autoscalingtypes.LifecycleStateTerminating, autoscalingtypes.LifecycleStateTerminatingWait, autoscalingtypes.LifecycleStateTerminatingProceed,
+		autoscalingtypes.LifecycleStateWarmedTerminating, autoscalingtypes.LifecycleStateWarmedTerminatingWait, autoscalingtypes.LifecycleStateWarmedTerminatingProceed:
 		return true
 	}
 	return false
@@ -161,6 +165,7 @@ type planRecord struct {
 	Started  time.Time
 	Surplus  bool `json:",omitempty"`
 	Mixed    bool `json:",omitempty"` // uses a mixed instances policy
+	Warm     bool `json:",omitempty"` // launches into the warm pool
 }
 
 type pool struct {

@@ -140,6 +140,28 @@ func (f *faultyEC2) TerminateInstances(ctx context.Context, in *awsec2.Terminate
 	return out, err
 }
 
+func (f *faultyEC2) StartInstances(ctx context.Context, in *awsec2.StartInstancesInput) (*awsec2.StartInstancesOutput, error) {
+	if err := f.ask("StartInstances", false); err != nil {
+		return nil, err
+	}
+	out, err := f.Service.StartInstances(ctx, in)
+	if after := f.ask("StartInstances", true); after != nil {
+		return nil, after
+	}
+	return out, err
+}
+
+func (f *faultyEC2) StopInstances(ctx context.Context, in *awsec2.StopInstancesInput) (*awsec2.StopInstancesOutput, error) {
+	if err := f.ask("StopInstances", false); err != nil {
+		return nil, err
+	}
+	out, err := f.Service.StopInstances(ctx, in)
+	if after := f.ask("StopInstances", true); after != nil {
+		return nil, after
+	}
+	return out, err
+}
+
 func capacity(what string) error {
 	return awserr.New("InsufficientInstanceCapacity", "We currently do not have sufficient "+what+" capacity.")
 }
