@@ -280,7 +280,7 @@ func TestCrashesDoubleAndLoseNothing(t *testing.T) {
 					if err := serving(int(size))(g); err != nil || prepared == 0 {
 						return err
 					}
-					return w.inPool("web", inPool{"Warmed:Stopped": prepared - int(size)})
+					return inPool{"Warmed:Stopped": prepared - int(size)}.are(w.pooled("web"))
 				})
 				if n := len(w.alive("web")); n != int(size) {
 					t.Fatalf("%d instances live, want %d", n, size)

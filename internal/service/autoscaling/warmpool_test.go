@@ -29,11 +29,12 @@ func (w *world) putPool(group string, edit ...func(*awsautoscaling.PutWarmPoolIn
 func (w *world) pool(group string, want inPool) (ids []string) {
 	w.Helper()
 	testkit.Eventually(w, 20*time.Second, func() error {
+		now := w.pooled(group)
 		ids = nil
-		for _, i := range w.pooled(group) {
+		for _, i := range now {
 			ids = append(ids, *i.InstanceId)
 		}
-		return w.inPool(group, want)
+		return want.are(now)
 	})
 	return ids
 }
@@ -47,11 +48,13 @@ func (w *world) pooled(group string) (out []autoscalingtypes.Instance) {
 	return out
 }
 
-// inPool returns an error unless the instances of a group's warm pool are in the given states.
-func (w *world) inPool(group string, want inPool) error {
-	w.Helper()
+// inPool counts instances by their state.
+type inPool map[autoscalingtypes.LifecycleState]int
+
+// are returns an error unless the instances are in these states.
+func (want inPool) are(all []autoscalingtypes.Instance) error {
 	have := inPool{}
-	for _, i := range w.pooled(group) {
+	for _, i := range all {
 		have[i.LifecycleState]++
 	}
 	if fmt.Sprint(have) != fmt.Sprint(want) {
@@ -59,9 +62,6 @@ func (w *world) inPool(group string, want inPool) error {
 	}
 	return nil
 }
-
-// inPool counts instances by their state.
-type inPool = map[autoscalingtypes.LifecycleState]int
 
 // state returns the state of an instance in EC2.
 func (w *world) state(id string) string {
