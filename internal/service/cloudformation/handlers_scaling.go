@@ -44,6 +44,23 @@ func scalingHandlers() map[string]handler {
 		}, func(r *request, _ *awsautoscaling.PutLifecycleHookOutput) *string {
 			return aws.String(r.name("LifecycleHookName", 255))
 		})),
+		"AWS::AutoScaling::WarmPool": again("InstanceReusePolicy MaxGroupPreparedCapacity MinSize PoolState", made(handler{
+			remove: func(r *request) error {
+				gone := func() (bool, error) {
+					out, err := call[awsautoscaling.DescribeWarmPoolOutput](r, &awsautoscaling.DescribeWarmPoolInput{AutoScalingGroupName: &r.id})
+					return err == nil && out.WarmPoolConfiguration == nil, err
+				}
+				if done, err := gone(); done || err != nil {
+					return err
+				}
+				if _, err := call[awsautoscaling.DeleteWarmPoolOutput](r, &awsautoscaling.DeleteWarmPoolInput{AutoScalingGroupName: &r.id, ForceDelete: aws.Bool(true)}); err != nil {
+					return err
+				}
+				return r.wait(gone)
+			},
+		}, "", func(*request, *awsautoscaling.PutWarmPoolInput) {}, func(r *request, _ *awsautoscaling.PutWarmPoolOutput) *string {
+			return aws.String(r.text("AutoScalingGroupName"))
+		})),
 		"AWS::AutoScaling::ScalingPolicy": again("AdjustmentType Cooldown EstimatedInstanceWarmup MetricAggregationType MinAdjustmentMagnitude PolicyType ScalingAdjustment StepAdjustments TargetTrackingConfiguration", made(handler{
 			find: func(r *request) (string, error) {
 				out, err := call[awsautoscaling.DescribePoliciesOutput](r, &awsautoscaling.DescribePoliciesInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), PolicyNames: []string{r.name("PolicyName", 255)}})

@@ -582,6 +582,7 @@ Resources:` + net + `
     Type: AWS::AutoScaling::AutoScalingGroup
     Properties: {LaunchTemplate: {LaunchTemplateId: !Ref Template, Version: !GetAtt Template.LatestVersionNumber}, MinSize: 0, MaxSize: 3, VPCZoneIdentifier: [!Ref A]}
   Hook: {Type: AWS::AutoScaling::LifecycleHook, Properties: {AutoScalingGroupName: !Ref New, LifecycleTransition: 'autoscaling:EC2_INSTANCE_TERMINATING', HeartbeatTimeout: 60, DefaultResult: CONTINUE}}
+  Pool: {Type: AWS::AutoScaling::WarmPool, Properties: {AutoScalingGroupName: !Ref New, MinSize: 1, MaxGroupPreparedCapacity: 1, PoolState: Running}}
   Policy: {Type: AWS::AutoScaling::ScalingPolicy, Properties: {AutoScalingGroupName: !Ref New, AdjustmentType: ChangeInCapacity, ScalingAdjustment: 1, Cooldown: '60'}}
 Outputs:
   Config: {Value: !Ref Config}
@@ -594,18 +595,23 @@ Outputs:
   Old: {Value: !Ref Old}
   New: {Value: !GetAtt New.AutoScalingGroupARN}
   Hook: {Value: !Ref Hook}
+  Pool: {Value: !Ref Pool}
   Policy: {Value: !Ref Policy}
 `, outputs: map[string]string{
 		"Config": "scaling-Config-", "Classic": "internal-", "Balancer": "app/scaling-Balancer-", "DNS": "internal-scaling-", "Targets": "targetgroup/", "Listener": "arn:aws:elasticloadbalancing:", "Rule": "arn:aws:elasticloadbalancing:",
-		"Old": "scaling-Old-", "New": "arn:aws:autoscaling:", "Hook": "scaling-Hook-", "Policy": "arn:aws:autoscaling:",
+		"Old": "scaling-Old-", "New": "arn:aws:autoscaling:", "Hook": "scaling-Hook-", "Pool": "scaling-New-", "Policy": "arn:aws:autoscaling:",
 	}, tags: team, changes: []string{
 		"MinSize: 0, MaxSize: 3", "MinSize: 1, MaxSize: 4", "DesiredCapacity: '1', Cooldown: '60'", "DesiredCapacity: '2', Cooldown: '90'", "LoadBalancerNames: [!Ref Classic]", "TargetGroupARNs: [!Ref Instances]", "PropagateAtLaunch: true}]", "PropagateAtLaunch: false}]",
-		"HeartbeatTimeout: 60", "HeartbeatTimeout: 90", "ScalingAdjustment: 1", "ScalingAdjustment: 2", "StatusCode: '404'", "StatusCode: '503'", "Priority: 7", "Priority: 8", "HealthCheckPath: /up", "HealthCheckPath: /down", "Id: 10.0.1.77", "Id: 10.0.1.78",
+		"HeartbeatTimeout: 60", "HeartbeatTimeout: 90", "MinSize: 1, MaxGroup", "MinSize: 2, MaxGroup", "ScalingAdjustment: 1", "ScalingAdjustment: 2", "StatusCode: '404'", "StatusCode: '503'", "Priority: 7", "Priority: 8", "HealthCheckPath: /up", "HealthCheckPath: /down", "Id: 10.0.1.77", "Id: 10.0.1.78",
 		"timeout_seconds, Value: '77'", "timeout_seconds, Value: '78'", "IdleTimeout: 90", "IdleTimeout: 91", "LoadBalancerPort: '80', Protocol: TCP", "LoadBalancerPort: '81', Protocol: TCP", "Port: 80, Protocol: HTTP, DefaultActions", "Port: 8080, Protocol: HTTP, DefaultActions",
 	}, changed: func(t *testing.T, w *world, out map[string]string) {
 		g := testkit.Must(awsautoscaling.NewFromConfig(w.cfg).DescribeAutoScalingGroups(t.Context(), &awsautoscaling.DescribeAutoScalingGroupsInput{AutoScalingGroupNames: []string{out["Old"]}}))(t).AutoScalingGroups[0]
 		if len(g.Instances) != 2 || len(g.LoadBalancerNames) != 0 || len(g.TargetGroupARNs) != 1 || *g.DefaultCooldown != 90 || !slices.ContainsFunc(g.Tags, func(t autoscalingtypes.TagDescription) bool { return *t.Key == "team" }) {
 			t.Errorf("%+v", g)
+		}
+		pool := testkit.Must(awsautoscaling.NewFromConfig(w.cfg).DescribeWarmPool(t.Context(), &awsautoscaling.DescribeWarmPoolInput{AutoScalingGroupName: aws.String(out["Pool"])}))(t).WarmPoolConfiguration
+		if *pool.MinSize != 2 || pool.PoolState != autoscalingtypes.WarmPoolStateRunning {
+			t.Errorf("%+v", pool)
 		}
 		r := testkit.Must(awselbv2.NewFromConfig(w.cfg).DescribeRules(t.Context(), &awselbv2.DescribeRulesInput{RuleArns: []string{out["Rule"]}}))(t).Rules[0]
 		if *r.Priority != "8" || *r.Actions[0].FixedResponseConfig.StatusCode != "503" {
