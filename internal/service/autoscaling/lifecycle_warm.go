@@ -94,15 +94,36 @@ func (w *work) stopInstances(instanceIDs []string) error {
 	return nil
 }
 
+// firstReady returns up to n instances of the warm pool that are ready for the group: the oldest ones in the zones where the
+// group has the fewest.
+func firstReady(all, serving []memberRecord, n int) (out []memberRecord) {
+	rested := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.rested() || m.Unhealthy })
+	slices.SortFunc(rested, func(a, b memberRecord) int { return a.Launched.Compare(b.Launched) })
+	zones := map[string]int{}
+	for _, m := range serving {
+		zones[m.Zone]++
+	}
+	for len(out) < n && len(rested) > 0 {
+		next := 0
+		for i, m := range rested {
+			if zones[m.Zone] < zones[rested[next].Zone] {
+				next = i
+			}
+		}
+		zones[rested[next].Zone]++
+		out = append(out, rested[next])
+		rested = slices.Delete(rested, next, next+1)
+	}
+	return out
+}
+
 // draw takes up to n instances from the warm pool into the group, and returns how many it took.
 func (w *work) draw(ctx context.Context, all []memberRecord, n int) (taken int, err error) {
-	ready := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.rested() || m.Unhealthy })
-	slices.SortFunc(ready, func(a, b memberRecord) int { return a.Launched.Compare(b.Launched) })
-	ready = ready[:min(len(ready), n, batch)]
+	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
+	ready := firstReady(all, serving, min(n, batch))
 	if len(ready) == 0 {
 		return 0, nil
 	}
-	serving := slices.DeleteFunc(slices.Clone(all), func(m memberRecord) bool { return !m.capacity() })
 	now := w.s.now()
 	err = w.s.store.Update(ctx, func(tx *store.Tx) error {
 		taken = 0
