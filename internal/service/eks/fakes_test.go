@@ -902,6 +902,15 @@ func (e *fakeEC2) TerminateInstances(ctx context.Context, in *awsec2.TerminateIn
 	return &awsec2.TerminateInstancesOutput{}, errors.Join(e.tell(ctx, call.Account, call.Region, in.InstanceIds...), e.faults.strike())
 }
 
+// StartInstances and StopInstances are for warm pools, which node groups do not have.
+func (e *fakeEC2) StartInstances(context.Context, *awsec2.StartInstancesInput) (*awsec2.StartInstancesOutput, error) {
+	return nil, errors.New("a node group has a warm pool")
+}
+
+func (e *fakeEC2) StopInstances(context.Context, *awsec2.StopInstancesInput) (*awsec2.StopInstancesOutput, error) {
+	return nil, errors.New("a node group has a warm pool")
+}
+
 func (e *fakeEC2) RebootInstances(_ context.Context, in *awsec2.RebootInstancesInput) (*awsec2.RebootInstancesOutput, error) {
 	if err := e.faults.strike(); err != nil {
 		return nil, err

@@ -68,7 +68,7 @@ func (s *Service) AWS() awsapi.Service {
 			Members: `clusterName nodegroupName nodeRole subnets scalingConfig instanceTypes amiType capacityType diskSize
 				labels taints tags updateConfig launchTemplate version
 				releaseVersion clientRequestToken remoteAccess nodeRepairConfig`,
-			Except: "Windows and FIPS AMI types, launch templates with instance requirements. warmPoolConfig needs warm pools, which Auto Scaling does not have here",
+			Except: "Windows and FIPS AMI types, launch templates with instance requirements, enabled warm pools of node groups",
 		},
 		{Name: "DescribeNodegroup", Members: "clusterName nodegroupName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeNodegroupOutput) bool {
 			switch out.Nodegroup.Status {
@@ -81,7 +81,7 @@ func (s *Service) AWS() awsapi.Service {
 		{
 			Name:    "UpdateNodegroupConfig",
 			Members: `clusterName nodegroupName scalingConfig labels taints updateConfig clientRequestToken nodeRepairConfig`,
-			Except:  "warmPoolConfig needs warm pools, which Auto Scaling does not have here",
+			Except:  "enabled warm pools of node groups",
 		},
 		{Name: "UpdateNodegroupVersion", Members: "*"},
 		{Name: "DeleteNodegroup", Members: "clusterName nodegroupName"},
