@@ -106,9 +106,13 @@ func (s *Service) runAssociation(ctx context.Context, sc scope, a *associationRe
 		}
 	}
 	var ready []string
-	for _, i := range s.associationTargets(sc, &a.associationVersion) {
+	targets := s.associationTargets(sc, &a.associationVersion)
+	for _, i := range targets {
 		waits := a.OnlyScheduled && i.LaunchTime.After(a.Due) // for the next time
-		if _, online := s.targetOf(ctx, &i, RunCommands); !done[i.ID] && !waits && online {
+		if done[i.ID] || waits {
+			continue
+		}
+		if _, online := s.targetOf(ctx, &i, RunCommands); online {
 			ready = append(ready, i.ID)
 		}
 	}
@@ -123,7 +127,7 @@ func (s *Service) runAssociation(ctx context.Context, sc scope, a *associationRe
 		}
 	}
 	s.mu.Unlock()
-	return s.beginRun(ctx, sc, a, ready)
+	return s.beginRun(ctx, sc, a, targets, ready)
 }
 
 // associationTargets returns the running instances that are targets of a version of an association.
@@ -131,8 +135,8 @@ func (s *Service) associationTargets(sc scope, v *associationVersion) []machine.
 	return slices.DeleteFunc(s.instances(sc), func(i machine.Instance) bool { return !s.matchesAssociation(v, &i) })
 }
 
-// beginRun starts a run of an association on instances. If the document cannot run any more, the run fails.
-func (s *Service) beginRun(ctx context.Context, sc scope, a *associationRecord, instances []string) error {
+// beginRun starts a run of an association on some of its targets. If the document cannot run any more, the run fails.
+func (s *Service) beginRun(ctx context.Context, sc scope, a *associationRecord, targets []machine.Instance, instances []string) error {
 	c := commandRecord{
 		ID: ids.UUID(), Document: a.Document, Version: a.DocumentVersion, Parameters: a.Parameters, Requested: s.now(), Timeout: 3600, Targets: a.Targets,
 		Concurrency: cmp.Or(a.Concurrency, "100%"), Errors: cmp.Or(a.Errors, "100%"), Bucket: a.Bucket, Prefix: a.Prefix, Instances: instances,
@@ -157,7 +161,7 @@ func (s *Service) beginRun(ctx context.Context, sc scope, a *associationRecord, 
 		return runs.Create(tx, c.key(sc), c)
 	})
 	if err == nil {
-		err = s.forgetRuns(ctx, sc, a)
+		err = s.forgetRuns(ctx, sc, a, targets)
 	}
 	if err != nil {
 		s.done(c.ID, len(instances))
@@ -167,15 +171,18 @@ func (s *Service) beginRun(ctx context.Context, sc scope, a *associationRecord, 
 	return nil
 }
 
-// forgetRuns deletes the oldest runs of an association that are not the latest ones of any target.
-func (s *Service) forgetRuns(ctx context.Context, sc scope, a *associationRecord) error {
-	all := s.runsOf(sc, a.ID)
-	latest := map[string]bool{}
-	for i, r := range all {
-		needed := i < maxRuns
+// forgetRuns deletes the oldest runs of an association that are not the latest ones of any target. Instances that no longer
+// run are no targets.
+func (s *Service) forgetRuns(ctx context.Context, sc scope, a *associationRecord, targets []machine.Instance) error {
+	without := map[string]bool{} // targets whose latest run has not been seen
+	for _, i := range targets {
+		without[i.ID] = true
+	}
+	for n, r := range s.runsOf(sc, a.ID) {
+		needed := n < maxRuns
 		for _, id := range r.Instances {
-			needed = needed || !latest[id]
-			latest[id] = true
+			needed = needed || without[id]
+			delete(without, id)
 		}
 		if !needed {
 			if err := s.forgetCommand(ctx, sc, &r.commandRecord); err != nil {

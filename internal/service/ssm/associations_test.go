@@ -119,6 +119,12 @@ func TestAssociations(t *testing.T) {
 	testkit.Must(w.client.StartAssociationsOnce(ctx, &awsssm.StartAssociationsOnceInput{AssociationIds: []string{id}}))(t)
 	w.becomes(t, id, "Failed[Failed:2]", 4)
 
+	// Old runs are forgotten, but the latest one of each target is kept.
+	for n := range 22 {
+		testkit.Must(w.client.StartAssociationsOnce(ctx, &awsssm.StartAssociationsOnceInput{AssociationIds: []string{id}}))(t)
+		w.becomes(t, id, "Failed[Failed:2]", min(5+n, 20))
+	}
+
 	tags := testkit.Must(w.client.ListTagsForResource(ctx, &awsssm.ListTagsForResourceInput{ResourceId: &id, ResourceType: ssmtypes.ResourceTypeForTaggingAssociation}))(t).TagList
 	if len(tags) != 1 || *tags[0].Value != "shop" {
 		t.Errorf("%+v", tags)
