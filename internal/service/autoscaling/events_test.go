@@ -87,3 +87,40 @@ func TestEvents(t *testing.T) {
 		t.Errorf("after a restart: %q", again)
 	}
 }
+
+// TestWarmPoolEvents checks where events say that the instances of a warm pool come from and go.
+func TestWarmPoolEvents(t *testing.T) {
+	w := newWorld(t)
+	bus := &eventstest.Bus{}
+	svc := w.newService(w.server.Store)
+	testkit.Run(t, func(ctx context.Context) error { return svc.Events(ctx, bus) })
+	w.group("web", 0, func(in *awsautoscaling.CreateAutoScalingGroupInput) { in.MaxSize = aws.Int32(1) })
+	w.hook("web", "start", launching, "ABANDON", 60)
+	w.hook("web", "stop", terminating, "CONTINUE", 60)
+	moves := func(name, origin, destination string) (id string) {
+		t.Helper()
+		var d struct{ EC2InstanceID, Origin, Destination string }
+		if err := json.Unmarshal(bus.Next(t, name).Detail, &d); err != nil || d.Origin != origin || d.Destination != destination {
+			t.Errorf("%s: %+v, %v, want from %s to %s", name, d, err, origin, destination)
+		}
+		return d.EC2InstanceID
+	}
+	through := func(kind, hook, origin, destination string) {
+		t.Helper()
+		id := moves("EC2 Instance-"+kind+" Lifecycle Action", origin, destination)
+		if err := w.complete("web", hook, id, "CONTINUE"); err != nil {
+			t.Fatal(err)
+		}
+		moves("EC2 Instance "+strings.ToUpper(kind[:1])+kind[1:]+" Successful", origin, destination)
+	}
+	w.putPool("web", func(in *awsautoscaling.PutWarmPoolInput) {
+		in.InstanceReusePolicy = &autoscalingtypes.InstanceReusePolicy{ReuseOnScaleIn: aws.Bool(true)}
+	})
+	through("launch", "start", "EC2", "WarmPool")
+	w.desire("web", 1)
+	through("launch", "start", "WarmPool", "AutoScalingGroup")
+	w.desire("web", 0)
+	through("terminate", "stop", "AutoScalingGroup", "WarmPool")
+	testkit.Must(w.DeleteWarmPool(t.Context(), &awsautoscaling.DeleteWarmPoolInput{AutoScalingGroupName: aws.String("web")}))(t)
+	through("terminate", "stop", "WarmPool", "EC2")
+}
