@@ -24,7 +24,7 @@ type Config struct {
 	// caller, unless it exists. nil makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
 	// Certificate reports whether a certificate exists in ACM or IAM, and whether listeners can use it. If it is nil, every
-	// certificate that ACM could have created exists and can be used.
+	// certificate of a valid form exists and can be used.
 	Certificate func(account, region, arn string) (exists, usable bool)
 	Timing      timing.Timing
 	Clock       clock.WithTicker // nil means the real clock

@@ -47,7 +47,7 @@ func (g *groupRecord) reuses() bool {
 	return c != nil && c.Status == "" && c.InstanceReusePolicy != nil && aws.ToBool(c.InstanceReusePolicy.ReuseOnScaleIn)
 }
 
-// errWarmPoolSource has the words of AWS's documentation.
+// errWarmPoolSource uses the text of AWS's documentation.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html#warm-pools-limitations
 func errWarmPoolSource() error {
 	return errValidation("You can't add a warm pool to an Auto Scaling group that has a mixed instances policy or a launch template or launch configuration that requests Spot Instances.")

@@ -63,7 +63,7 @@ const maxPlacementName = 255
 func (r *request) endDate() (*time.Time, error) {
 	text := r.text("EndDate")
 	if text == "" {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // the reservation does not end
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

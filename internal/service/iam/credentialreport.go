@@ -151,7 +151,7 @@ func (s *Service) credentialReport(acct string) (credentialReport, error) {
 	return credentialReport{Generated: s.now(), Content: out.Bytes()}, nil
 }
 
-// columns returns the columns about a user's password, which nobody has used: there is no console.
+// columns returns the columns for a user's password. It is never shown as used, because Drydock has no console.
 func (p *passwordPolicy) columns(l *login) []string {
 	if l == nil {
 		return []string{"false", notApplicable, notApplicable, notApplicable}

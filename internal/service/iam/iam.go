@@ -32,8 +32,8 @@ type Config struct {
 	Store *store.Store     // required
 	Clock clock.WithTicker // nil means the real clock
 	Log   *slog.Logger     // nil means slog.Default()
-	// CertificateUsers returns the ARNs of the load balancers in a region, or in all regions if it is empty, that use a
-	// server certificate. Nil means that there are none.
+	// CertificateUsers returns the ARNs of the load balancers that use a server certificate, in one region or, if region
+	// is empty, in all. If it is nil, certificates can always be deleted.
 	CertificateUsers func(account, region, certificate string) []string
 }
 
