@@ -354,17 +354,22 @@ func (s *Service) DescribeAutoScalingGroups(ctx context.Context, in *awsautoscal
 	out := &awsautoscaling.DescribeAutoScalingGroupsOutput{AutoScalingGroups: []autoscalingtypes.AutoScalingGroup{}, NextToken: next}
 	for _, i := range all {
 		g := i.Value.Group
-		if g.WarmPoolConfiguration != nil {
-			warm := slices.DeleteFunc(members.All(s.store, i.Key.AllBelow()), func(m store.Item[memberRecord]) bool { return !m.Value.warm() })
-			g.WarmPoolSize = aws.Int32(int32(len(warm))) //nolint:gosec // few
-		}
-		if in.IncludeInstances == nil || *in.IncludeInstances {
-			mine := members.All(s.store, i.Key.AllBelow())
-			g.Instances = make([]autoscalingtypes.Instance, 0, len(mine))
-			for _, m := range mine {
-				if !m.Value.warm() {
-					g.Instances = append(g.Instances, m.Value.sdk())
+		include := in.IncludeInstances == nil || *in.IncludeInstances
+		if g.WarmPoolConfiguration != nil || include {
+			warm := int32(0)
+			serving := []autoscalingtypes.Instance{}
+			for _, m := range members.All(s.store, i.Key.AllBelow()) {
+				if m.Value.warm() {
+					warm++
+				} else {
+					serving = append(serving, m.Value.sdk())
 				}
+			}
+			if g.WarmPoolConfiguration != nil {
+				g.WarmPoolSize = &warm
+			}
+			if include {
+				g.Instances = serving
 			}
 		}
 		out.AutoScalingGroups = append(out.AutoScalingGroups, g)

@@ -111,6 +111,7 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 		}
 	}
 	var all []ssmtypes.InstanceInformation
+	associated := s.associated(sc)
 	for _, i := range s.instances(sc) {
 		status, at, registered := s.ping(ctx, &i)
 		if !registered {
@@ -122,8 +123,8 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 			ComputerName: aws.String(i.PrivateDNSName), SourceId: aws.String(i.ID), SourceType: ssmtypes.SourceTypeAwsEc2Instance,
 		}
 		info.PlatformName, info.PlatformVersion = platform(i.Image.Family)
-		s.addAssociations(sc, &i, &info)
 		if matches(s.fleet.Tags(i.Account, i.Region, i.ID), &info, filters) {
+			addAssociations(associationsOf(associated, i.ID), &info)
 			all = append(all, info)
 		}
 	}
@@ -179,18 +180,14 @@ func matches(tags map[string]string, info *ssmtypes.InstanceInformation, filters
 
 // target returns an instance of an account. It returns false if the instance is not running or its agent cannot do a job.
 func (s *Service) target(ctx context.Context, sc scope, id string, job Job) (machine.Instance, bool) {
-	list := s.instances(sc)
-	i := slices.IndexFunc(list, func(in machine.Instance) bool { return in.ID == id })
-	if i < 0 {
-		return machine.Instance{}, false
-	}
-	return s.targetOf(ctx, &list[i], job)
+	i, err := s.runningInstance(sc, id)
+	return i, err == nil && s.can(ctx, &i, job)
 }
 
-// targetOf does what target does for a running instance.
-func (s *Service) targetOf(ctx context.Context, i *machine.Instance, job Job) (machine.Instance, bool) {
+// can reports whether the agent on a running instance is online and can do a job.
+func (s *Service) can(ctx context.Context, i *machine.Instance, job Job) bool {
 	status, _, _ := s.ping(ctx, i)
-	return *i, status == ssmtypes.PingStatusOnline && s.fleet.Agent(ctx, i.ID, job) == nil
+	return status == ssmtypes.PingStatusOnline && s.fleet.Agent(ctx, i.ID, job) == nil
 }
 
 // GetConnectionStatus reports whether a session with an instance can be started.

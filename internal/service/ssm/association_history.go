@@ -192,21 +192,33 @@ type instanceAssociation struct {
 	state invocationRecord
 }
 
-// associationsOf returns the associations of an instance, by ID.
-func (s *Service) associationsOf(sc scope, i *machine.Instance) []instanceAssociation {
-	var out []instanceAssociation
+// A targetedAssociation is an association with its states, by target.
+type targetedAssociation struct {
+	associationRecord
+	states map[string]invocationRecord
+}
+
+// associated returns the associations of an account and region, sorted by ID.
+func (s *Service) associated(sc scope) (out []targetedAssociation) {
 	for _, item := range associations.All(s.store, sc.All()) {
-		if a := item.Value; s.matchesAssociation(&a.associationVersion, i) {
-			states, _, _ := s.associationStates(sc, &a)
-			out = append(out, instanceAssociation{a, states[i.ID]})
+		states, _, _ := s.associationStates(sc, &item.Value)
+		out = append(out, targetedAssociation{item.Value, states})
+	}
+	return out
+}
+
+// associationsOf returns those of the associations that have an instance as a target.
+func associationsOf(all []targetedAssociation, instanceID string) (out []instanceAssociation) {
+	for _, a := range all {
+		if state, ok := a.states[instanceID]; ok {
+			out = append(out, instanceAssociation{a.associationRecord, state})
 		}
 	}
 	return out
 }
 
-// addAssociations adds the states of an instance's associations to what is known of the instance.
-func (s *Service) addAssociations(sc scope, i *machine.Instance, info *ssmtypes.InstanceInformation) {
-	all := s.associationsOf(sc, i)
+// addAssociations adds the states of an instance's associations to the description of the instance.
+func addAssociations(all []instanceAssociation, info *ssmtypes.InstanceInformation) {
 	if len(all) == 0 {
 		return
 	}
@@ -246,7 +258,7 @@ func (s *Service) DescribeInstanceAssociationsStatus(ctx context.Context, in *aw
 		return nil, err
 	}
 	var all []ssmtypes.InstanceAssociationStatusInfo
-	for _, a := range s.associationsOf(sc, &i) {
+	for _, a := range associationsOf(s.associated(sc), i.ID) {
 		all = append(all, ssmtypes.InstanceAssociationStatusInfo{
 			AssociationId: &a.ID, AssociationName: optional(a.Name), AssociationVersion: aws.String(strconv.FormatInt(a.Version, 10)), Name: &a.Document, DocumentVersion: &a.DocumentVersion, InstanceId: in.InstanceId,
 			Status: aws.String(associationStatus(a.state.Status)), DetailedStatus: &a.state.Details, ExecutionDate: a.state.lastExecution(), ExecutionSummary: a.state.summary(),
@@ -280,7 +292,7 @@ func (s *Service) DescribeEffectiveInstanceAssociations(ctx context.Context, in 
 		return nil, err
 	}
 	var all []ssmtypes.InstanceAssociation
-	for _, a := range s.associationsOf(sc, &i) {
+	for _, a := range associationsOf(s.associated(sc), i.ID) {
 		content := ""
 		if d, err := s.document(sc, a.Document, a.DocumentVersion, ""); err == nil { // it may have been deleted
 			content = d.version.Content

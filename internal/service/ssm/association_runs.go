@@ -3,7 +3,6 @@ package ssm
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -112,7 +111,7 @@ func (s *Service) runAssociation(ctx context.Context, sc scope, a *associationRe
 		if done[i.ID] || waits {
 			continue
 		}
-		if _, online := s.targetOf(ctx, &i, RunCommands); online {
+		if s.can(ctx, &i, RunCommands) {
 			ready = append(ready, i.ID)
 		}
 	}
@@ -120,13 +119,7 @@ func (s *Service) runAssociation(ctx context.Context, sc scope, a *associationRe
 		return nil
 	}
 	slices.Sort(ready)
-	s.mu.Lock()
-	for _, id := range late { // a run that still goes on when the next one begins times out
-		if c, ok := s.cancels[id]; ok {
-			c.cancel(errEnding)
-		}
-	}
-	s.mu.Unlock()
+	s.cancel(errEnding, late...) // a run that is still in progress when the next one begins times out
 	return s.beginRun(ctx, sc, a, targets, ready)
 }
 
@@ -197,11 +190,7 @@ func (s *Service) forgetRuns(ctx context.Context, sc scope, a *associationRecord
 func (s *Service) forgetAssociation(ctx context.Context, key store.Key) error {
 	sc := scope{regional.At(key.Account, key.Region)}
 	for _, i := range runs.All(s.store, key.AllBelow()) {
-		s.mu.Lock()
-		if c, ok := s.cancels[i.Value.ID]; ok {
-			c.cancel(nil)
-		}
-		s.mu.Unlock()
+		s.cancel(nil, i.Value.ID)
 		if err := s.forgetCommand(ctx, sc, &i.Value); err != nil {
 			return err
 		}
@@ -222,14 +211,5 @@ func (s *Service) forgetAssociation(ctx context.Context, key store.Key) error {
 
 // runsOf returns the runs of an association, the newest first.
 func (s *Service) runsOf(sc scope, association string) []foundCommand {
-	s.mu.Lock()
-	running := maps.Clone(s.cancels) // taken first, as in found
-	s.mu.Unlock()
-	var out []foundCommand
-	for _, i := range runs.All(s.store, sc.Key(association).AllBelow()) {
-		_, isRunning := running[i.Value.ID]
-		out = append(out, s.withInvocations(sc, i.Value, isRunning))
-	}
-	slices.SortFunc(out, func(a, b foundCommand) int { return b.Requested.Compare(a.Requested) })
-	return out
+	return s.withInvocations(sc, func() []store.Item[commandRecord] { return runs.All(s.store, sc.Key(association).AllBelow()) })
 }

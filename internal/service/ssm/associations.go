@@ -23,8 +23,8 @@ import (
 )
 
 // An association of State Manager runs a Command document on instances when it is created or updated, on a schedule, and
-// on instances that become its targets. This file has the associations themselves, association_runs.go what they do, and
-// association_history.go what is known of their runs.
+// on instances that become its targets. This file has the associations themselves, association_runs.go runs them, and
+// association_history.go describes their runs.
 
 // Quotas of associations. https://docs.aws.amazon.com/general/latest/gr/ssm.html#limits_ssm
 const (
@@ -152,7 +152,7 @@ func (v *associationVersion) checkSchedule() error {
 	}
 	s, err := schedule.Parse(withoutSeconds(v.Schedule))
 	if err != nil {
-		return errSchedule(v.Schedule, "it is none of rate, cron and at")
+		return errSchedule(v.Schedule, "want rate(…), cron(…) or at(…)")
 	}
 	if first, _ := s.Next(time.Time{}, time.Time{}); !isCron && (first.Sub(time.Time{}) < minRate || first.Sub(time.Time{}) > maxRate) {
 		return errSchedule(v.Schedule, "a rate is between 30 minutes and 31 days")
@@ -217,8 +217,8 @@ func (s *Service) CreateAssociation(ctx context.Context, in *awsssm.CreateAssoci
 	case a.InstanceID != "" && len(a.Targets) > 0:
 		return nil, errAssociationTarget("InstanceId and Targets cannot be used together.")
 	case a.InstanceID != "":
-		if !slices.ContainsFunc(s.instances(sc), func(i machine.Instance) bool { return i.ID == a.InstanceID }) {
-			return nil, errInstanceState(sc.Account, []string{a.InstanceID})
+		if _, err := s.runningInstance(sc, a.InstanceID); err != nil {
+			return nil, err
 		}
 		a.Targets = []ssmtypes.Target{{Key: aws.String("InstanceIds"), Values: []string{a.InstanceID}}}
 	case len(a.Targets) == 0:
@@ -331,7 +331,7 @@ func (s *Service) UpdateAssociation(ctx context.Context, in *awsssm.UpdateAssoci
 	targets := in.Targets
 	if len(targets) == 0 {
 		targets = a.Targets
-	} else if a.InstanceID != "" {
+	} else {
 		a.InstanceID = ""
 	}
 	a.associationVersion = associationVersion{

@@ -529,10 +529,17 @@ func (s *Service) CancelCommand(ctx context.Context, in *awsssm.CancelCommandInp
 	if len(s.found(ctx, in.CommandId, nil)) == 0 {
 		return nil, &ssmtypes.InvalidCommandId{Message: aws.String("")}
 	}
+	s.cancel(nil, *in.CommandId)
+	return &awsssm.CancelCommandOutput{}, nil
+}
+
+// cancel ends those of the commands that are running, with a cause as for context.CancelCauseFunc.
+func (s *Service) cancel(cause error, commandIDs ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c, ok := s.cancels[*in.CommandId]; ok {
-		c.cancel(nil)
+	for _, id := range commandIDs {
+		if c, ok := s.cancels[id]; ok {
+			c.cancel(cause)
+		}
 	}
-	return &awsssm.CancelCommandOutput{}, nil
 }

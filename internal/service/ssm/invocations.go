@@ -12,6 +12,7 @@ import (
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/paging"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // A foundCommand is a command with its invocations, in the order of its instances.
@@ -21,48 +22,48 @@ type foundCommand struct {
 }
 
 // found returns the commands of the caller's account that match a request, newest first. Runs of associations match only
-// by ID. Invocations that were running when
-// the daemon stopped count as timed out.
+// by ID.
 func (s *Service) found(ctx context.Context, id, instance *string) []foundCommand {
-	var out []foundCommand
+	sc := scopeOf(ctx)
+	return s.withInvocations(sc, func() []store.Item[commandRecord] {
+		all := commands.All(s.store, sc.All())
+		if id != nil {
+			all = append(all, runs.All(s.store, sc.All())...)
+		}
+		return slices.DeleteFunc(all, func(i store.Item[commandRecord]) bool {
+			return id != nil && i.Value.ID != *id || instance != nil && !slices.Contains(i.Value.Instances, *instance)
+		})
+	})
+}
+
+// withInvocations returns commands with their invocations, newest first. Invocations that were running when the daemon
+// stopped count as timed out.
+func (s *Service) withInvocations(sc scope, read func() []store.Item[commandRecord]) []foundCommand {
 	s.mu.Lock()
 	running := maps.Clone(s.cancels) // taken first, so that a command that ends in between has its final record
 	s.mu.Unlock()
-	sc := scopeOf(ctx)
-	all := commands.All(s.store, sc.All())
-	if id != nil {
-		all = append(all, runs.All(s.store, sc.All())...)
-	}
-	for _, i := range all {
-		c := &i.Value
-		if id != nil && c.ID != *id || instance != nil && !slices.Contains(c.Instances, *instance) {
-			continue
-		}
+	var out []foundCommand
+	for _, i := range read() {
+		c := foundCommand{commandRecord: i.Value}
 		_, isRunning := running[c.ID]
-		out = append(out, s.withInvocations(sc, *c, isRunning))
+		have := map[string]invocationRecord{}
+		for _, v := range invocations.All(s.store, sc.Key(c.ID).AllBelow()) {
+			have[v.Value.InstanceID] = v.Value
+		}
+		for _, instance := range c.Instances {
+			v, ok := have[instance]
+			if !ok {
+				v = invocationRecord{InstanceID: instance, Status: "Pending", Details: "Pending"}
+			}
+			if !isRunning && (v.Status == "Pending" || v.Status == "InProgress") {
+				v.Status, v.Details = "TimedOut", "ExecutionTimedOut"
+			}
+			c.invocations = append(c.invocations, v)
+		}
+		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b foundCommand) int { return b.Requested.Compare(a.Requested) })
 	return out
-}
-
-// withInvocations returns a command with its invocations.
-func (s *Service) withInvocations(sc scope, rec commandRecord, isRunning bool) foundCommand {
-	c := foundCommand{commandRecord: rec}
-	have := map[string]invocationRecord{}
-	for _, v := range invocations.All(s.store, sc.Key(c.ID).AllBelow()) {
-		have[v.Value.InstanceID] = v.Value
-	}
-	for _, instance := range c.Instances {
-		v, ok := have[instance]
-		if !ok {
-			v = invocationRecord{InstanceID: instance, Status: "Pending", Details: "Pending"}
-		}
-		if !isRunning && (v.Status == "Pending" || v.Status == "InProgress") {
-			v.Status, v.Details = "TimedOut", "ExecutionTimedOut"
-		}
-		c.invocations = append(c.invocations, v)
-	}
-	return c
 }
 
 // status returns the state of a whole command, and how many of its invocations have completed and failed. NoInstancesInTag

@@ -3,7 +3,7 @@
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
 // opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
 // runs scripts on them (commands.go). Documents (documents.go) define sessions and commands. State Manager runs commands
-// by itself (associations.go). Inventory (inventory.go) is what is known of instances. Only the composition root
+// on a schedule (associations.go). Inventory (inventory.go) describes instances. Only the composition root
 // imports the package.
 package ssm
 
@@ -132,7 +132,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetCommandInvocation", Members: "CommandId InstanceId PluginName"},
 			{Name: "ListCommands", Members: "CommandId InstanceId MaxResults NextToken"},
 			{Name: "ListCommandInvocations", Members: "CommandId Details InstanceId MaxResults NextToken"},
-			{Name: "CreateAssociation", Members: "ApplyOnlyAtCronInterval AssociationName ComplianceSeverity DocumentVersion InstanceId MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Tags Targets", Except: "Automation documents, and AWS's documents other than AWS-RunShellScript"},
+			{Name: "CreateAssociation", Members: "ApplyOnlyAtCronInterval AssociationName ComplianceSeverity DocumentVersion InstanceId MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Tags Targets", Except: "Automation documents, and AWS's documents other than AWS-RunShellScript. ComplianceSeverity and SyncCompliance are stored but have no effect, and runs send no events to EventBridge"},
 			{Name: "DescribeAssociation", Members: "AssociationId AssociationVersion InstanceId Name"},
 			{Name: "UpdateAssociation", Members: "ApplyOnlyAtCronInterval AssociationId AssociationName AssociationVersion ComplianceSeverity DocumentVersion MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Targets", Except: "as for CreateAssociation"},
 			{Name: "DeleteAssociation", Members: "AssociationId InstanceId Name"},
