@@ -140,7 +140,7 @@ func TestTimeoutsOfPreferences(t *testing.T) {
 		p := w.open(t, w.client, &awsssm.StartSessionInput{}, nil)
 		p.expect("sh")
 		testkit.Eventually(t, 10*time.Second, func() error {
-			if clock.HasWaiters() {
+			if clock.Waiters() > 1 { // one is the ticker of the reconciler of associations
 				clock.Step(20 * time.Second)
 			}
 			select {
@@ -390,10 +390,12 @@ func TestStreamedLogsAreSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.expect("first line")
-	waiting := func() { // until the log and the time limit of the session both have a timer, so until the log has been sent
+	// The reconciler of associations has a ticker. Once the log and the time limit of the session have a timer, too, the log
+	// has been sent.
+	waiting := func() {
 		t.Helper()
 		testkit.Eventually(t, 10*time.Second, func() error {
-			if n := clock.Waiters(); n < 2 {
+			if n := clock.Waiters(); n < 3 {
 				return fmt.Errorf("%d timers", n)
 			}
 			return nil
