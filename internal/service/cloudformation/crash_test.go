@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -217,6 +218,42 @@ func TestKilledAnywhere(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestReplacementThatWasNotCreated kills a daemon that is about to create the replacement of a VPC. The cleanup of the
+// rollback looks for the replacement by its tags, and must not take the VPC that the stack keeps for it.
+func TestReplacementThatWasNotCreated(t *testing.T) {
+	w, ctx := newWorld(t), t.Context()
+	api := &refuser{API: w.front}
+	api.refuse.Store(func(any) error { return nil })
+	first, firstEnded := w.run(api)
+	vpc := func(n int) *string {
+		return aws.String(fmt.Sprintf("Resources: {V: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.%d.0.0/16}}}\nOutputs: {V: {Value: !Ref V}}", n))
+	}
+	id := w.create(t, "kept", *vpc(0))
+	kept := w.outputs(w.want(t, id, "CREATE_COMPLETE"))["V"]
+	creating, dead := make(chan struct{}), make(chan struct{})
+	api.refuse.Store(func(in any) error {
+		if _, ok := in.(*awsec2.CreateVpcInput); ok {
+			close(creating)
+			<-dead
+			return errKilled
+		}
+		return nil
+	})
+	testkit.Must(w.UpdateStack(ctx, &awscloudformation.UpdateStackInput{StackName: &id, TemplateBody: vpc(1)}))(t)
+	<-creating
+	first()
+	testkit.Must(w.CancelUpdateStack(ctx, &awscloudformation.CancelUpdateStackInput{StackName: &id}))(t)
+	next, nextEnded := w.run(w.front)
+	w.want(t, id, "UPDATE_ROLLBACK_COMPLETE")
+	if _, err := awsec2.NewFromConfig(w.cfg).DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{VpcIds: []string{kept}}); err != nil {
+		t.Errorf("the VPC of the stack is gone: %v\n%s", err, w.script(t, id))
+	}
+	close(dead)
+	<-firstEnded
+	next()
+	<-nextEnded
 }
 
 // final returns a channel that is closed when a stack's operation has ended.

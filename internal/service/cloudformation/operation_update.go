@@ -350,7 +350,7 @@ func (o *operation) rollBackUpdate(ctx context.Context) error {
 	for _, item := range resources.All(o.s.store, within(o.key)) {
 		rec := item.Value
 		if ongoing(rec.Status) && rec.Step != o.step && !strings.HasPrefix(string(rec.Status), "DELETE") {
-			o.fail(rec.LogicalID, errCancelled)
+			o.failIn(rec.Step, rec.LogicalID, errCancelled) // the update failed, and the rollback has not begun
 			rec, _ = o.resource(rec.LogicalID)
 		}
 		waits[rec.LogicalID] = rec.before().DependsOn

@@ -47,10 +47,12 @@ func (o *operation) request(ctx context.Context, rec *resourceRecord, st *resour
 	r := &request{
 		o: o, ctx: ctx, id: st.PhysicalID, logical: rec.LogicalID, typ: rec.Type, token: st.Token, suffix: st.Suffix, props: st.properties(), stackTags: st.Tags,
 	}
-	if rec.Old != nil && rec.Replaced && !rec.OldGone {
-		r.others = append(r.others, rec.Old.PhysicalID)
+	now, _ := o.resource(rec.LogicalID) // rec may stand for a discarded physical resource
+	r.others = append(r.others, now.PhysicalID)
+	if now.Old != nil && now.Replaced && !now.OldGone {
+		r.others = append(r.others, now.Old.PhysicalID)
 	}
-	for _, d := range rec.Discarded {
+	for _, d := range now.Discarded {
 		r.others = append(r.others, d.PhysicalID)
 	}
 	r.others = slices.DeleteFunc(r.others, func(id string) bool { return id == "" || id == r.id })

@@ -63,7 +63,10 @@ func (o *operation) concluded(ctx context.Context, id string, err error) bool {
 // errCancelled means that the work on a resource was abandoned because others failed.
 var errCancelled = errors.New("cancelled")
 
-func (o *operation) fail(id string, err error) {
+func (o *operation) fail(id string, err error) { o.failIn(o.step, id, err) }
+
+// failIn is fail for the work of a step, which may be one before the current step.
+func (o *operation) failIn(step, id string, err error) {
 	var malformed *invalidProperties
 	o.logged(o.note(id, true, func(rec *resourceRecord) {
 		what := "creation"
@@ -79,7 +82,7 @@ func (o *operation) fail(id string, err error) {
 				rec.Old = new(rec.resourceState)
 			}
 		}
-		rec.Step, rec.Reason, rec.Invalid, rec.Failure = o.step, err.Error(), errors.As(err, &malformed), failureOf(err)
+		rec.Step, rec.Reason, rec.Invalid, rec.Failure = step, err.Error(), errors.As(err, &malformed), failureOf(err)
 		if errors.Is(err, errCancelled) {
 			rec.Reason = "Resource " + what + " cancelled"
 		}
