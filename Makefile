@@ -160,6 +160,10 @@ karpenter: ## build bin/karpenter, the controller of the release KARPENTER, for 
 	$(GO) build -mod=mod -ldflags '-s -w' -o $(CURDIR)/bin/karpenter ./cmd/controller; \
 	rm -rf $(CURDIR)/bin/karpenter-crds; cp -r pkg/apis/crds $(CURDIR)/bin/karpenter-crds
 
+.PHONY: terraform
+terraform: build ## run acceptance tests of Terraform's AWS provider, whose checkout is SOURCE: about ten minutes' worth, or all of SERVICES; LIST=1 lists them
+	$(COMPILE) run ./tools/tfacc -source "$(SOURCE)" -services "$(SERVICES)" $(if $(LIST),-list)
+
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak
 
