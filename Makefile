@@ -129,7 +129,7 @@ e2e: export PATH := $(CURDIR)/bin:$(PATH)
 e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
-	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar IS NOT RUN: there is no karpenter: make karpenter"
+	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar and karpenter_capacity.txtar ARE NOT RUN: there is no karpenter: make karpenter"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
 
 EKSCTL ?= v0.230.0
