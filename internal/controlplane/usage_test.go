@@ -12,6 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 )
 
 // uses returns a plane's use of deprecated APIs as CLIENT API REMOVED REQUESTS.
@@ -67,7 +69,7 @@ func TestUseOfDeprecatedAPIsIsCountedFor30Days(t *testing.T) {
 	}
 }
 
-// These are the APIs of EKS that Kubernetes 1.33 to 1.36 deprecates.
+// These are the APIs of EKS that Kubernetes 1.33 to 1.36 deprecates and introduces.
 func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
 	w := newKubernetes(t)
 	key := account
@@ -77,6 +79,8 @@ func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kinds := newRewriter(t, admin)
+	known := map[string]bool{} // resources that the version before serves
 	for _, tc := range []struct {
 		version string
 		want    []string // paths, with the version that removes them
@@ -88,6 +92,17 @@ func TestDeprecatedAPIsOfEveryVersion(t *testing.T) {
 	} {
 		if err := w.Upgrade(t.Context(), p.ID, tc.version); err != nil {
 			t.Fatal(err)
+		}
+		introduced, served := []string{}, map[string]bool{}
+		for _, res := range kinds.resources() {
+			if served[res.Group+"/"+res.Name] = true; len(known) > 0 && !known[res.Group+"/"+res.Name] {
+				introduced = append(introduced, "/apis/"+res.Group+"/"+res.Version+"/"+res.Name)
+			}
+		}
+		known = served
+		slices.Sort(introduced)
+		if v, _ := eksversions.Lookup(tc.version); !slices.Equal(introduced, v.Introduces) {
+			t.Errorf("%s introduces %q, and the catalog has %q", tc.version, introduced, v.Introduces)
 		}
 		as := rest.CopyConfig(admin)
 		as.UserAgent = "test-" + tc.version

@@ -12,7 +12,7 @@ import (
 func check(kind Kind, doc *Document) error {
 	sids := map[string]bool{}
 	for _, s := range doc.Statements {
-		if s.SID != "" && sids[s.SID] && kind != Key {
+		if s.SID != "" && sids[s.SID] {
 			return malformed("Statement IDs (SID) in a single policy must be unique.")
 		}
 		sids[s.SID] = true
@@ -26,7 +26,7 @@ func check(kind Kind, doc *Document) error {
 		switch kind {
 		case Trust:
 			err = checkTrust(s)
-		case Resource, Endpoint, Key:
+		case Resource, Endpoint:
 			err = checkResourcePolicy(kind, s)
 		default:
 			err = checkIdentity(s)

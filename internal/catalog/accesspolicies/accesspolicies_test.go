@@ -32,6 +32,12 @@ func TestPoliciesAllowWhatTheirTablesSay(t *testing.T) {
 		{"AmazonEKSAdminViewPolicy", "update", "", "secrets", "", "s", false},
 		{"AmazonEKSSecretReaderPolicy", "get", "", "secrets", "", "s", true},
 		{"AmazonEKSSecretReaderPolicy", "get", "", "configmaps", "", "c", false},
+		{"AmazonAIOpsAssistantPolicy", "get", "", "pods", "log", "p", true},
+		{"AmazonAIOpsAssistantPolicy", "get", "", "secrets", "", "s", false},
+		{"AmazonARCRegionSwitchScalingPolicy", "update", "apps", "deployments", "scale", "d", true},
+		{"AmazonARCRegionSwitchScalingPolicy", "update", "apps", "deployments", "", "d", false},
+		{"AmazonARCRegionSwitchScalingPolicy", "get", "apps", "deployments", "status", "d", true},
+		{"AmazonARCRegionSwitchScalingPolicy", "patch", "autoscaling", "horizontalpodautoscalers", "", "h", true},
 		{"AmazonEKSClusterInsightsPolicy", "get", "apps", "daemonsets", "", "kube-proxy", true},
 		{"AmazonEKSClusterInsightsPolicy", "get", "apps", "daemonsets", "", "other", false},
 	} {

@@ -23,6 +23,9 @@ type Version struct {
 	// EndOfStandardSupport and EndOfExtendedSupport are 14 and 26 months later.
 	EndOfStandardSupport time.Time
 	EndOfExtendedSupport time.Time
+	// Introduces are the resources that Drydock's control planes of this version serve and those of the one before do not,
+	// such as /apis/resource.k8s.io/v1/resourceclaims.
+	Introduces []string
 }
 
 // All returns the versions, oldest first. The dates are those of
@@ -30,10 +33,16 @@ type Version struct {
 // rule of 14 and 26 months.
 func All() []Version {
 	return []Version{
-		{"1.33", "1.33.8", "eks.35", date(2025, 5, 29), date(2026, 7, 29), date(2027, 7, 29)},
-		{"1.34", "1.34.4", "eks.22", date(2025, 10, 2), date(2026, 12, 2), date(2027, 12, 2)},
-		{"1.35", "1.35.2", "eks.12", date(2026, 1, 27), date(2027, 3, 27), date(2028, 3, 27)},
-		{"1.36", "1.36.1", "eks.4", date(2026, 6, 2), date(2027, 8, 2), date(2028, 8, 2)},
+		{"1.33", "1.33.8", "eks.35", date(2025, 5, 29), date(2026, 7, 29), date(2027, 7, 29), nil},
+		{"1.34", "1.34.4", "eks.22", date(2025, 10, 2), date(2026, 12, 2), date(2027, 12, 2), []string{
+			"/apis/resource.k8s.io/v1/deviceclasses", "/apis/resource.k8s.io/v1/resourceclaims", "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+			"/apis/resource.k8s.io/v1/resourceslices", "/apis/storage.k8s.io/v1/volumeattributesclasses",
+		}},
+		{"1.35", "1.35.2", "eks.12", date(2026, 1, 27), date(2027, 3, 27), date(2028, 3, 27), nil},
+		{"1.36", "1.36.1", "eks.4", date(2026, 6, 2), date(2027, 8, 2), date(2028, 8, 2), []string{
+			"/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies", "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings",
+			"/apis/resource.k8s.io/v1beta2/devicetaintrules",
+		}},
 	}
 }
 

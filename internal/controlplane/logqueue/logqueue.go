@@ -58,20 +58,26 @@ func (q *Queue) Add(line launch.LogLine) {
 
 func cost(line launch.LogLine) int { return len(line.Text) + perLine }
 
-// next removes and returns the oldest lines, up to a full batch, and returns how many lines were dropped since the last
-// call.
+// next removes and returns the oldest lines of the component that wrote the first one, up to a full batch, and returns how
+// many lines were dropped since the last call. A batch belongs to one component, and so to one log stream, so that a
+// batch that is written again after a failure repeats nothing of another stream.
 func (q *Queue) next() (batch []launch.LogLine, lost int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n, size := 0, 0
-	for n < len(q.lines) && n < maxBatchLines && (n == 0 || size+cost(q.lines[n]) <= maxBatch) {
-		size += cost(q.lines[n])
-		n++
+	var rest []launch.LogLine
+	size := 0
+	for i, line := range q.lines {
+		if line.Component != q.lines[0].Component {
+			rest = append(rest, line)
+			continue
+		}
+		if len(batch) == maxBatchLines || len(batch) > 0 && size+cost(line) > maxBatch {
+			rest = append(rest, q.lines[i:]...)
+			break
+		}
+		batch, size = append(batch, line), size+cost(line)
 	}
-	batch, q.lines, q.size = q.lines[:n:n], q.lines[n:], q.size-size
-	if len(q.lines) == 0 {
-		q.lines = nil
-	}
+	q.lines, q.size = rest, q.size-size
 	lost, q.lost = q.lost, 0
 	return batch, lost
 }

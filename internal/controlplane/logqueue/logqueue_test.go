@@ -126,3 +126,41 @@ func TestTheLastLinesAreWritten(t *testing.T) {
 		}
 	})
 }
+
+// A batch has lines of one component only, so that a batch that has failed repeats no lines of other components.
+func TestBatchesAreOfOneComponent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := logqueue.New()
+		ctx, cancel := context.WithCancel(t.Context())
+		var batches []string
+		failed := false
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			q.Run(ctx, func(_ context.Context, lines []launch.LogLine) error {
+				if lines[0].Component == "b" && !failed {
+					failed = true
+					return errors.New("throttled")
+				}
+				batch := lines[0].Component + ":"
+				for _, l := range lines {
+					if l.Component != lines[0].Component {
+						t.Errorf("lines of %s and %s together", lines[0].Component, l.Component)
+					}
+					batch += " " + l.Text
+				}
+				batches = append(batches, batch)
+				return nil
+			}, func(error) {})
+		}()
+		for i, component := range []string{"a", "b", "a", "c", "b"} {
+			q.Add(launch.LogLine{Component: component, Text: fmt.Sprint(i)})
+		}
+		time.Sleep(time.Minute)
+		cancel()
+		<-done
+		if got := strings.Join(batches, "; "); got != "a: 0 2; b: 1 4; c: 3" {
+			t.Error(got)
+		}
+	})
+}

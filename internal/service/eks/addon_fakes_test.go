@@ -44,6 +44,8 @@ type fakeObjects struct {
 	listed int
 	// wanted is the desired number of pods of DaemonSets whose status follows their pods.
 	wanted map[string]int64
+	// served are the paths of resources with objects, for Any.
+	served map[string]bool
 	// silent, if not nil, is the error of every read.
 	silent error
 	// users are objects to which EKS has applied nothing. replaced are objects that a user
@@ -214,6 +216,12 @@ func (f *fakeObjects) Get(_ context.Context, o *unstructured.Unstructured) (*uns
 		return got, f.roll(got)
 	}
 	return nil, apierrors.NewNotFound(schema.GroupResource{Resource: o.GetKind()}, o.GetName())
+}
+
+func (f *fakeObjects) Any(_ context.Context, r schema.GroupVersionResource) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.served["/apis/"+r.Group+"/"+r.Version+"/"+r.Resource], f.silent
 }
 
 func (f *fakeObjects) Delete(_ context.Context, o *unstructured.Unstructured) error {

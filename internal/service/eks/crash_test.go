@@ -90,6 +90,127 @@ func crash(t *testing.T, seed uint64) {
 	w.nothingLeft()
 }
 
+// Each kind of update of a cluster, except those of its version, ends as requested while calls fail before or after taking effect and the service restarts
+// in between.
+func TestEveryUpdateSurvivesAnyCrash(t *testing.T) {
+	w := newWorld(t)
+	ctx, dev := t.Context(), aws.String("dev")
+	in := w.createInput("dev")
+	in.AccessConfig = &ekstypes.CreateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeConfigMap}
+	if _, err := w.client.CreateCluster(ctx, in); err != nil {
+		t.Fatal(err)
+	}
+	w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	config := func(in *awseks.UpdateClusterConfigInput) func() (*ekstypes.Update, error) {
+		return func() (*ekstypes.Update, error) { return w.update(in) }
+	}
+	activate := func(which int) func() (*ekstypes.Update, error) {
+		return func() (*ekstypes.Update, error) {
+			list, err := w.client.ListCertificateAuthorities(ctx, &awseks.ListCertificateAuthoritiesInput{ClusterName: dev})
+			if err != nil {
+				return nil, err
+			}
+			out, err := w.client.ActivateCertificateAuthority(ctx, &awseks.ActivateCertificateAuthorityInput{ClusterName: dev, CertificateAuthorityId: list.CertificateAuthorities[which].Id})
+			if err != nil {
+				return nil, err
+			}
+			return out.Update, nil
+		}
+	}
+	subnets := w.waitCluster("dev", ekstypes.ClusterStatusActive).ResourcesVpcConfig.SubnetIds
+	for i, u := range []struct {
+		kind  ekstypes.UpdateType
+		begin func() (*ekstypes.Update, error)
+		ended func(*ekstypes.Cluster) bool
+	}{
+		{ekstypes.UpdateTypeEndpointAccessUpdate, config(&awseks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{EndpointPrivateAccess: aws.Bool(true)}}),
+			func(c *ekstypes.Cluster) bool { return c.ResourcesVpcConfig.EndpointPrivateAccess }},
+		{ekstypes.UpdateTypeVpcConfigUpdate, config(&awseks.UpdateClusterConfigInput{ResourcesVpcConfig: &ekstypes.VpcConfigRequest{SubnetIds: subnets[:2]}}),
+			func(c *ekstypes.Cluster) bool { return len(c.ResourcesVpcConfig.SubnetIds) == 2 }},
+		{ekstypes.UpdateTypeLoggingUpdate, config(&awseks.UpdateClusterConfigInput{Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(true), Types: []ekstypes.LogType{ekstypes.LogTypeAudit}}}}}),
+			func(c *ekstypes.Cluster) bool { return *c.Logging.ClusterLogging[0].Enabled }},
+		{ekstypes.UpdateTypeAccessConfigUpdate, config(mode(ekstypes.AuthenticationModeApiAndConfigMap)),
+			func(c *ekstypes.Cluster) bool {
+				return c.AccessConfig.AuthenticationMode == ekstypes.AuthenticationModeApiAndConfigMap
+			}},
+		{ekstypes.UpdateTypeUpgradePolicyUpdate, config(&awseks.UpdateClusterConfigInput{UpgradePolicy: &ekstypes.UpgradePolicyRequest{SupportType: ekstypes.SupportTypeStandard}}),
+			func(c *ekstypes.Cluster) bool { return c.UpgradePolicy.SupportType == ekstypes.SupportTypeStandard }},
+		{ekstypes.UpdateTypeZonalShiftConfigUpdate, config(&awseks.UpdateClusterConfigInput{ZonalShiftConfig: &ekstypes.ZonalShiftConfigRequest{Enabled: aws.Bool(true)}}),
+			func(c *ekstypes.Cluster) bool { return *c.ZonalShiftConfig.Enabled }},
+		{ekstypes.UpdateTypeControlPlaneScalingConfigUpdate, config(&awseks.UpdateClusterConfigInput{ControlPlaneScalingConfig: &ekstypes.ControlPlaneScalingConfig{Tier: ekstypes.ProvisionedControlPlaneTierTierXl}}),
+			func(c *ekstypes.Cluster) bool {
+				return c.ControlPlaneScalingConfig.Tier == ekstypes.ProvisionedControlPlaneTierTierXl
+			}},
+		{ekstypes.UpdateTypeRemoteNetworkConfigUpdate, config(&awseks.UpdateClusterConfigInput{RemoteNetworkConfig: remote([]string{"192.168.0.0/24"}, nil)}),
+			func(c *ekstypes.Cluster) bool { return c.RemoteNetworkConfig != nil }},
+		{ekstypes.UpdateTypeAssociateIdentityProviderConfig, func() (*ekstypes.Update, error) {
+			out, err := w.client.AssociateIdentityProviderConfig(ctx, &awseks.AssociateIdentityProviderConfigInput{ClusterName: dev, Oidc: &ekstypes.OidcIdentityProviderConfigRequest{
+				IdentityProviderConfigName: aws.String("idp"), IssuerUrl: aws.String("https://idp.example.com"), ClientId: aws.String("kubernetes"),
+			}})
+			if err != nil {
+				return nil, err
+			}
+			return out.Update, nil
+		}, func(*ekstypes.Cluster) bool { return w.provider() != nil }},
+		{ekstypes.UpdateTypeDisassociateIdentityProviderConfig, func() (*ekstypes.Update, error) {
+			out, err := w.client.DisassociateIdentityProviderConfig(ctx, &awseks.DisassociateIdentityProviderConfigInput{ClusterName: dev, IdentityProviderConfig: &ekstypes.IdentityProviderConfig{Type: aws.String("oidc"), Name: aws.String("idp")}})
+			if err != nil {
+				return nil, err
+			}
+			return out.Update, nil
+		}, func(*ekstypes.Cluster) bool { return w.provider() == nil }},
+		{ekstypes.UpdateTypeAssociateEncryptionConfig, func() (*ekstypes.Update, error) {
+			out, err := w.client.AssociateEncryptionConfig(ctx, &awseks.AssociateEncryptionConfigInput{ClusterName: dev, EncryptionConfig: encryptWith(goodKey)})
+			if err != nil {
+				return nil, err
+			}
+			return out.Update, nil
+		}, func(c *ekstypes.Cluster) bool { return len(c.EncryptionConfig) == 1 }},
+		{ekstypes.UpdateTypeCertificateAuthorityUpdate, func() (*ekstypes.Update, error) {
+			out, err := w.client.CreateCertificateAuthority(ctx, &awseks.CreateCertificateAuthorityInput{ClusterName: dev})
+			if err != nil {
+				return nil, err
+			}
+			return out.Update, nil
+		}, func(*ekstypes.Cluster) bool { return true }},
+		{ekstypes.UpdateTypeCertificateAuthorityUpdate, activate(1), func(*ekstypes.Cluster) bool { return true }},
+		{ekstypes.UpdateTypeDeletionProtectionUpdate, config(&awseks.UpdateClusterConfigInput{DeletionProtection: aws.Bool(true)}),
+			func(c *ekstypes.Cluster) bool { return *c.DeletionProtection }},
+	} {
+		t.Run(fmt.Sprintf("%d %s", i, u.kind), func(t *testing.T) {
+			up, err := u.begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.faults.mu.Lock()
+			w.faults.rand, w.faults.left, w.faults.rate = rand.New(rand.NewPCG(uint64(i), 7)), 4, 0.6
+			w.faults.mu.Unlock()
+			w.restart()
+			c := w.waitCluster("dev", ekstypes.ClusterStatusActive)
+			w.faults.calm()
+			got, err := w.client.DescribeUpdate(ctx, &awseks.DescribeUpdateInput{Name: dev, UpdateId: up.Id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Update.Type != u.kind || got.Update.Status != ekstypes.UpdateStatusSuccessful || !u.ended(c) {
+				t.Errorf("update %s, cluster %s", asJSON(got.Update), asJSON(c))
+			}
+		})
+	}
+	list, err := w.client.ListUpdates(ctx, &awseks.ListUpdatesInput{Name: dev})
+	if err != nil || len(list.UpdateIds) != 14 {
+		t.Errorf("%d updates, %v", len(list.UpdateIds), err)
+	}
+}
+
+// provider returns the OIDC provider of the only control plane, or nil.
+func (w *world) provider() *ekstypes.OidcIdentityProviderConfig {
+	pl, _ := w.planes.only()
+	w.planes.mu.Lock()
+	defer w.planes.mu.Unlock()
+	return w.planes.providers[pl.ID]
+}
+
 func (f *faults) calm() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,13 +28,7 @@ func TestIdentityProviders(t *testing.T) {
 		}
 		return out.IdentityProviderConfig.Oidc, nil
 	}
-	// accepted is the provider that the control plane accepts.
-	accepted := func() *ekstypes.OidcIdentityProviderConfig {
-		plane, _ := w.planes.only()
-		w.planes.mu.Lock()
-		defer w.planes.mu.Unlock()
-		return w.planes.providers[plane.ID]
-	}
+	accepted := w.provider // what the control plane accepts
 
 	for want, change := range map[string]func(*ekstypes.OidcIdentityProviderConfigRequest){
 		"The Identity Provider URL cannot be same as OpenID Connect (OIDC) issuer URL": func(o *ekstypes.OidcIdentityProviderConfigRequest) { o.IssuerUrl = cluster.Identity.Oidc.Issuer },

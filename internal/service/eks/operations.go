@@ -59,8 +59,8 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "ListCapabilities", Members: "*"},
 		{Name: "DisassociateIdentityProviderConfig", Members: "*"},
 		{Name: "DescribeClusterVersions", Members: "*"},
-		{Name: "ListUpdates", Members: "name nodegroupName addonName maxResults nextToken"},
-		{Name: "DescribeUpdate", Members: "name updateId nodegroupName addonName", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {
+		{Name: "ListUpdates", Members: "*"},
+		{Name: "DescribeUpdate", Members: "*", Settled: awsapi.SettledWhen(func(out *awseks.DescribeUpdateOutput) bool {
 			return out.Update.Status != ekstypes.UpdateStatusInProgress
 		})},
 		{

@@ -310,6 +310,8 @@ func TestClustersHaveNoCapabilities(t *testing.T) {
 	}
 	_, err = w.client.ListCapabilities(t.Context(), &awseks.ListCapabilitiesInput{ClusterName: aws.String("none")})
 	wantError(t, err, "ResourceNotFoundException", "No cluster found for name: none.")
+	_, err = w.client.ListUpdates(t.Context(), &awseks.ListUpdatesInput{Name: aws.String("dev"), CapabilityName: aws.String("argo")})
+	wantError(t, err, "ResourceNotFoundException", "No capability found for name: argo.")
 	_, err = w.client.CreateCapability(t.Context(), &awseks.CreateCapabilityInput{
 		ClusterName: aws.String("dev"), CapabilityName: aws.String("argo"), Type: ekstypes.CapabilityTypeArgocd, RoleArn: aws.String("arn:aws:iam::000000000000:role/r"), DeletePropagationPolicy: ekstypes.CapabilityDeletePropagationPolicyRetain,
 	})

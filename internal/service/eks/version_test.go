@@ -62,6 +62,16 @@ func (w *world) upgraded(in *awseks.UpdateClusterVersionInput) *ekstypes.Update 
 	return got.Update
 }
 
+// updateNotes returns what drydock why cluster says about the updates of the cluster.
+func (w *world) updateNotes() []string {
+	w.Helper()
+	out, err := w.svc.UpdateNotes(awsapi.WithCall(w.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
+	if err != nil {
+		w.Fatal(err)
+	}
+	return out
+}
+
 func version(v string) *awseks.UpdateClusterVersionInput {
 	return &awseks.UpdateClusterVersionInput{Version: &v}
 }
@@ -162,9 +172,8 @@ func TestNodesTooOldForTheNextVersion(t *testing.T) {
 	_, err := w.toVersion(in)
 	wantError(t, err, "InvalidRequestException", "Nodegroups workers must be updated to match cluster version 1.35 before updating cluster version")
 
-	notes, err := w.svc.UpdateNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
-	if err != nil || len(notes) == 0 || notes[0] != "an upgrade to Kubernetes 1.36 would be refused, even if forced: nodegroups workers are too old" {
-		t.Errorf("notes %q, %v", notes, err)
+	if notes := w.updateNotes(); len(notes) == 0 || notes[0] != "an upgrade to Kubernetes 1.36 would be refused, even if forced: nodegroups workers are too old" {
+		t.Errorf("notes %q", notes)
 	}
 	if err := w.kubernetes().CoreV1().Nodes().Delete(t.Context(), "old", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -209,10 +218,9 @@ func TestVersionUpdateNeedsFreeAddresses(t *testing.T) {
 	if c := w.waitCluster("dev", ekstypes.ClusterStatusActive); *c.Version != "1.35" {
 		t.Errorf("version %s after the failed update", *c.Version)
 	}
-	notes, err := w.svc.UpdateNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
-	if err != nil || len(notes) != 2 || !strings.HasSuffix(notes[0], " failed: InsufficientFreeAddresses: "+text) ||
+	if notes := w.updateNotes(); len(notes) != 2 || !strings.HasSuffix(notes[0], " failed: InsufficientFreeAddresses: "+text) ||
 		notes[1] != "an upgrade to Kubernetes 1.36 would be refused unless forced: Cluster health issues: "+text {
-		t.Errorf("notes %q, %v", notes, err)
+		t.Errorf("notes %q", notes)
 	}
 }
 
@@ -276,29 +284,136 @@ func TestRollback(t *testing.T) {
 	wantError(t, err, "InvalidRequestException", "Unsupported Kubernetes minor version update from 1.35 to 1.34: the cluster was not upgraded from version 1.34, so it cannot be rolled back to it")
 }
 
-// A version update ends correctly however often calls fail or the service restarts.
+// A rollback is refused if objects would become unreadable, or if nobody knows, unless it is forced.
+func TestRollbackReadiness(t *testing.T) {
+	newest, _ := eksversions.Lookup(eksversions.Default)
+	before := fmt.Sprintf("1.%d", eksversions.Number(newest.Minor)-1)
+	w := newWorld(t)
+	w.clusterAt(before)
+	w.upgraded(version(newest.Minor))
+	const name = "Kubernetes API usage compatibility"
+	status := func() ekstypes.InsightStatusValue {
+		t.Helper()
+		out, err := w.client.ListInsights(t.Context(), &awseks.ListInsightsInput{ClusterName: aws.String("dev"), Filter: &ekstypes.InsightsFilter{Categories: []ekstypes.Category{ekstypes.CategoryRollbackReadiness}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(out.Insights, func(i ekstypes.InsightSummary) bool { return *i.Name == name })
+		if i < 0 {
+			t.Fatalf("no insight %q in %s", name, asJSON(out.Insights))
+		}
+		return out.Insights[i].InsightStatus.Status
+	}
+	w.eventually(func() error {
+		if s := status(); s != ekstypes.InsightStatusValuePassing {
+			return fmt.Errorf("status %s", s)
+		}
+		return nil
+	})
+
+	uri := newest.Introduces[0]
+	objects := w.objects()
+	objects.mu.Lock()
+	objects.served = map[string]bool{uri: true}
+	objects.mu.Unlock()
+	if s := status(); s != ekstypes.InsightStatusValueError {
+		t.Errorf("status %s with objects of %s", s, uri)
+	}
+	const refused = "Cluster dev is not ready for Kubernetes version %s. Resolve these cluster insights, or set force to override them: "
+	_, err := w.toVersion(version(before))
+	wantError(t, err, "InvalidRequestException", fmt.Sprintf(refused+"%s: The cluster has objects of %s, which Kubernetes version %[1]s does not serve.", before, name, uri))
+
+	objects.mu.Lock()
+	objects.served, objects.silent = nil, errors.New("it does not answer")
+	objects.mu.Unlock()
+	_, err = w.toVersion(version(before))
+	testkit.WantErrorWith(t, err, "InvalidRequestException", name+": it does not answer")
+	in := version(before)
+	in.Force = true
+	if up := w.upgraded(in); up.Status != ekstypes.UpdateStatusSuccessful || up.Type != ekstypes.UpdateTypeVersionRollback {
+		t.Errorf("forced rollback: %s", asJSON(up))
+	}
+}
+
+// An upgrade at the end of extended support is final. One at the end of standard support can be rolled back to extended
+// support.
+func TestRollbackAfterTheEndOfSupport(t *testing.T) {
+	for _, tt := range []struct {
+		support ekstypes.SupportType
+		refusal string
+	}{
+		{ekstypes.SupportTypeExtended, "Cluster dev cannot be rolled back to version 1.35 because it was upgraded automatically at the end of that version's extended support"},
+		{ekstypes.SupportTypeStandard, "Cluster dev cannot be rolled back to version 1.35 because that version's standard support has ended. Change the cluster's upgrade policy to EXTENDED first"},
+	} {
+		t.Run(string(tt.support), func(t *testing.T) {
+			w := newWorld(t, withClock, func(w *world) {
+				v, _ := eksversions.Lookup("1.35")
+				w.fake.SetTime(v.EndOfStandardSupport.Add(-48 * time.Hour)) // AWS may be early here, with drydock fault
+			})
+			in := w.createInput("dev")
+			in.Version, in.UpgradePolicy = aws.String("1.35"), &ekstypes.UpgradePolicyRequest{SupportType: tt.support}
+			if _, err := w.client.CreateCluster(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			w.waitCluster("dev", ekstypes.ClusterStatusActive)
+			if err := w.svc.EndSupport(t.Context(), w.account, testkit.Region, "dev"); err != nil {
+				t.Fatal(err)
+			}
+			w.waitCluster("dev", ekstypes.ClusterStatusActive)
+			back := version("1.35")
+			back.Force = true
+			_, err := w.toVersion(back)
+			wantError(t, err, "InvalidRequestException", tt.refusal)
+			if got := w.updateNotes(); !slices.Contains(got, "a rollback to Kubernetes 1.35 would be refused: "+tt.refusal) {
+				t.Errorf("notes %q", got)
+			}
+			if tt.support == ekstypes.SupportTypeExtended {
+				return
+			}
+			w.mustUpdate(&awseks.UpdateClusterConfigInput{UpgradePolicy: &ekstypes.UpgradePolicyRequest{SupportType: ekstypes.SupportTypeExtended}})
+			if got := w.updateNotes(); !slices.ContainsFunc(got, func(n string) bool {
+				return strings.HasPrefix(n, "the cluster can be rolled back to Kubernetes 1.35 until ")
+			}) {
+				t.Errorf("notes %q", got)
+			}
+			if up := w.upgraded(back); up.Status != ekstypes.UpdateStatusSuccessful {
+				t.Errorf("rollback: %s", asJSON(up))
+			}
+		})
+	}
+}
+
+// An upgrade and a rollback end correctly however often calls fail or the service restarts.
 func TestVersionUpdateSurvivesAnyCrash(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			w := newWorld(t)
 			w.clusterAt("1.35")
 			r := rand.New(rand.NewPCG(seed, seed))
-			w.faults.mu.Lock()
-			w.faults.rand, w.faults.left, w.faults.rate = r, 4, 0.5
-			w.faults.mu.Unlock()
-			var up *ekstypes.Update
-			w.eventually(func() (err error) { up, err = w.toVersion(version("1.36")); return err })
-			if seed%2 == 0 {
-				w.restart()
+			change := func(to string, restart bool) {
+				w.faults.mu.Lock()
+				w.faults.rand, w.faults.left, w.faults.rate = r, 4, 0.5
+				w.faults.mu.Unlock()
+				var up *ekstypes.Update
+				w.eventually(func() (err error) { up, err = w.toVersion(version(to)); return err })
+				if restart {
+					w.restart()
+				}
+				c := w.waitCluster("dev", ekstypes.ClusterStatusActive)
+				got, err := w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: up.Id})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if *c.Version != to || got.Update.Status != ekstypes.UpdateStatusSuccessful {
+					t.Errorf("version %s, update %s %s", *c.Version, got.Update.Status, asJSON(got.Update.Errors))
+				}
 			}
-			c := w.waitCluster("dev", ekstypes.ClusterStatusActive)
-			got, err := w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: up.Id})
-			if err != nil {
-				t.Fatal(err)
+			if seed%2 == 0 { // the server keeps using the service that was stopped, so no other request follows
+				change("1.36", true)
+				return
 			}
-			if *c.Version != "1.36" || got.Update.Status != ekstypes.UpdateStatusSuccessful {
-				t.Errorf("version %s, update %s %s", *c.Version, got.Update.Status, asJSON(got.Update.Errors))
-			}
+			change("1.36", false)
+			change("1.35", true)
 		})
 	}
 }
@@ -342,15 +457,7 @@ func TestPlatformVersions(t *testing.T) {
 func TestUpdateNotes(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.timing.ClusterUpdating = time.Hour })
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
-	notes := func() []string {
-		t.Helper()
-		out, err := w.svc.UpdateNotes(awsapi.WithCall(t.Context(), &awsapi.Call{Account: w.account, Region: testkit.Region, Service: "eks"}), "dev")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return out
-	}
-	if got := notes(); len(got) > 0 {
+	if got := w.updateNotes(); len(got) > 0 {
 		t.Errorf("notes of a new cluster: %q", got)
 	}
 	up, err := w.update(&awseks.UpdateClusterConfigInput{DeletionProtection: aws.Bool(true)})
@@ -358,7 +465,7 @@ func TestUpdateNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "the DeletionProtectionUpdate, requested at " + up.CreatedAt.UTC().Format(time.RFC3339) + ", is in progress"
-	if got := notes(); !slices.Equal(got, []string{want}) {
+	if got := w.updateNotes(); !slices.Equal(got, []string{want}) {
 		t.Errorf("notes %q, want %q", got, want)
 	}
 }

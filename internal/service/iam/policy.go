@@ -132,16 +132,14 @@ func (s *Service) ListPolicies(ctx context.Context, in *awsiam.ListPoliciesInput
 		}
 	}
 	list = slices.DeleteFunc(list, func(p iamtypes.Policy) bool {
-		// Every policy can be a permissions policy, so that filter returns those that are not attached as well. [seen] in the
-		// acceptance tests of Terraform's AWS provider (TestAccIAMRole_ManagedPolicy_outOfBandAdditionRemovedEmpty).
-		count, needed := *p.AttachmentCount+*p.PermissionsBoundaryUsageCount, in.OnlyAttached
+		count := *p.AttachmentCount + *p.PermissionsBoundaryUsageCount
 		switch in.PolicyUsageFilter {
 		case iamtypes.PolicyUsageTypePermissionsPolicy:
 			count = *p.AttachmentCount
 		case iamtypes.PolicyUsageTypePermissionsBoundary:
-			count, needed = *p.PermissionsBoundaryUsageCount, true
+			count = *p.PermissionsBoundaryUsageCount
 		}
-		return !hasPathPrefix(*p.Path, in.PathPrefix) || needed && count == 0
+		return !hasPathPrefix(*p.Path, in.PathPrefix) || (in.OnlyAttached || in.PolicyUsageFilter != "") && count == 0
 	})
 	slices.SortFunc(list, func(a, b iamtypes.Policy) int { return strings.Compare(*a.Arn, *b.Arn) })
 	p, err := paginate(list, func(p iamtypes.Policy) string { return *p.Arn }, in.Marker, in.MaxItems)

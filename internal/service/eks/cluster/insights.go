@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
@@ -36,6 +37,8 @@ type evidence struct {
 	addons []record.Addon
 	issues []ekstypes.ClusterIssue
 	uses   []plane.APIUse // of deprecated APIs
+	// newer are the resources that the previous version does not serve and of which the cluster has objects.
+	newer []string
 	// unknown says why the control plane did not answer, or is empty.
 	unknown string
 }
@@ -92,7 +95,33 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 			}
 		}
 	}
+	if last := ev.rollback(); last != nil {
+		current, _ := eksversions.Lookup(*ev.cluster.Cluster.Version)
+		for _, uri := range current.Introduces {
+			any, err := ses.Objects.Any(ctx, resourceAt(uri))
+			if err != nil {
+				return err
+			}
+			if any {
+				ev.newer = append(ev.newer, uri)
+			}
+		}
+	}
 	return nil
+}
+
+// rollback returns the upgrade that can be rolled back, or nil.
+func (e *evidence) rollback() *record.Upgrade {
+	if last := e.cluster.Upgraded; last != nil && e.now.Sub(last.At) <= rollbackWindow {
+		return last
+	}
+	return nil
+}
+
+// resourceAt returns the resource at a path such as /apis/resource.k8s.io/v1/resourceclaims.
+func resourceAt(uri string) schema.GroupVersionResource {
+	parts := strings.Split(uri, "/")
+	return schema.GroupVersionResource{Group: parts[2], Version: parts[3], Resource: parts[4]}
 }
 
 // imageTag returns the tag of an image, or "" if it has none. The registry may have a port, and a digest may follow
@@ -125,7 +154,7 @@ func (e *evidence) insights() []ekstypes.Insight {
 	if next := fmt.Sprintf("1.%d", number+1); offered(next) {
 		out = append(out, e.readiness(ekstypes.CategoryUpgradeReadiness, next)...)
 	}
-	if last := e.cluster.Upgraded; last != nil && e.now.Sub(last.At) <= rollbackWindow {
+	if last := e.rollback(); last != nil {
 		out = append(out, e.readiness(ekstypes.CategoryRollbackReadiness, last.From)...)
 	}
 	return append(out, e.deprecations()...)
@@ -168,7 +197,7 @@ func (e *evidence) readiness(category ekstypes.Category, version string) []eksty
 		i.AdditionalInfo = map[string]string{"EKS documentation": doc}
 		return i
 	}
-	return []ekstypes.Insight{
+	out := []ekstypes.Insight{
 		make("Kubelet version skew",
 			fmt.Sprintf("Checks for kubelet versions of worker nodes in the cluster to see if %s would cause non compliance with supported Kubernetes kubelet version skew policy.", what),
 			"Upgrade your worker nodes to match the Kubernetes version of your cluster control plane.", docs+"kubernetes-versions.html", e.kubelets(version)),
@@ -182,6 +211,13 @@ func (e *evidence) readiness(category ekstypes.Category, version string) []eksty
 			"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
 			"Resolve the health issues of the cluster.", docs+"troubleshooting.html#cluster-health-status", e.health()),
 	}
+	if category == ekstypes.CategoryRollbackReadiness {
+		// The name is from memory.
+		out = append(out, make("Kubernetes API usage compatibility",
+			"Checks for objects of Kubernetes APIs that the previous version of Kubernetes does not serve.",
+			"Delete the objects before the rollback, or they remain in etcd where nothing can read them.", docs+"rollback-cluster.html", e.newerAPIs(version)))
+	}
+	return out
 }
 
 // A finding is the result of one check.
@@ -266,6 +302,19 @@ func (e *evidence) addonVersions(version string) finding {
 		f.summary.AddonCompatibilityDetails = append(f.summary.AddonCompatibilityDetails, ekstypes.AddonCompatibilityDetail{Name: &name, CompatibleVersions: compatible})
 		f.worsen(ekstypes.InsightStatusValueError, fmt.Sprintf("Version %s of add-on %s is not compatible with Kubernetes version %s.", has, name, version),
 			ekstypes.InsightResourceDetail{Arn: a.Addon.AddonArn})
+	}
+	return f
+}
+
+// newerAPIs checks whether a cluster has objects that a server of an older version would not serve.
+func (e *evidence) newerAPIs(version string) finding {
+	if e.unknown != "" {
+		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
+	}
+	f := passing("The cluster has no objects of APIs that Kubernetes version " + version + " does not serve.")
+	for _, uri := range e.newer {
+		f.worsen(ekstypes.InsightStatusValueError, fmt.Sprintf("The cluster has objects of %s, which Kubernetes version %s does not serve.", uri, version),
+			ekstypes.InsightResourceDetail{KubernetesResourceUri: &uri})
 	}
 	return f
 }

@@ -118,7 +118,7 @@ func (s *Service) endSupport(ctx context.Context, key store.Key) error {
 		}
 		up := s.NewUpdate(ekstypes.UpdateTypeVersionUpdate,
 			base.UpdateParam(ekstypes.UpdateParamTypeVersion, to.Minor), base.UpdateParam(ekstypes.UpdateParamTypePlatformVersion, to.PlatformVersion))
-		up.Version = to.Minor
+		up.Version, up.SupportEnded = to.Minor, rec.Cluster.UpgradePolicy.SupportType
 		if err := s.updatable(tx, key, rec, up); err != nil {
 			return err
 		}

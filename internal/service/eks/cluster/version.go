@@ -14,6 +14,7 @@ import (
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -131,22 +132,28 @@ func (s *Service) checkRollback(rec record.Cluster, to eksversions.Version, conf
 	switch last := rec.Upgraded; {
 	case last == nil || last.From != to.Minor:
 		return errNotUpgraded(name, *rec.Cluster.Version, to.Minor)
+	case last.SupportEnded == ekstypes.SupportTypeExtended:
+		return errRollbackUnsupported(name, to.Minor)
 	case now.Sub(last.At) > rollbackWindow:
 		return errRollbackLate(name, to.Minor)
-	case now.After(to.EndOfStandardSupport) && rec.Cluster.UpgradePolicy.SupportType == ekstypes.SupportTypeStandard:
+	case (last.SupportEnded != "" || now.After(to.EndOfStandardSupport)) && rec.Cluster.UpgradePolicy.SupportType == ekstypes.SupportTypeStandard:
 		return errRollbackSupport(name, to.Minor)
 	}
 	return nil
 }
 
 // checkReadiness refuses an update of a cluster that is not ready for it. force overrides the
-// insights, but not node groups that are too old for the new version.
+// insights, but not node groups that are too old for the new version. Only a rollback can be forced while the control plane
+// does not answer.
 func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.Cluster, up *record.Update, force bool) error {
 	ev, err := s.gather(ctx, key, rec)
 	if err != nil {
 		return err
 	}
-	if ev.unknown != "" {
+	category, failing := ekstypes.CategoryUpgradeReadiness, []ekstypes.InsightStatusValue{ekstypes.InsightStatusValueError}
+	if up.Update.Type == ekstypes.UpdateTypeVersionRollback {
+		category, failing = ekstypes.CategoryRollbackReadiness, append(failing, ekstypes.InsightStatusValueUnknown)
+	} else if ev.unknown != "" {
 		return errNoAnswer(ev.unknown)
 	}
 	if behind := ev.nodegroupsBehind(up.Version); len(behind) > 0 {
@@ -155,18 +162,14 @@ func (s *Service) checkReadiness(ctx context.Context, key store.Key, rec record.
 	if force {
 		return nil
 	}
-	category := ekstypes.CategoryUpgradeReadiness
-	if up.Update.Type == ekstypes.UpdateTypeVersionRollback {
-		category = ekstypes.CategoryRollbackReadiness
-	}
-	var failing []string
+	var problems []string
 	for _, i := range ev.insights() {
-		if i.Category == category && *i.KubernetesVersion == up.Version && i.InsightStatus.Status == ekstypes.InsightStatusValueError {
-			failing = append(failing, *i.Name+": "+*i.InsightStatus.Reason)
+		if i.Category == category && *i.KubernetesVersion == up.Version && slices.Contains(failing, i.InsightStatus.Status) {
+			problems = append(problems, *i.Name+": "+*i.InsightStatus.Reason)
 		}
 	}
-	if len(failing) > 0 {
-		return errInsights(key.ID, up.Version, failing)
+	if len(problems) > 0 {
+		return errInsights(key.ID, up.Version, problems)
 	}
 	return nil
 }
@@ -255,12 +258,12 @@ func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 		c.Cluster.PlatformVersion = &v.PlatformVersion
 	}
 	if up.Update.Type == ekstypes.UpdateTypeVersionUpdate {
-		c.Upgraded = &record.Upgrade{From: from, At: s.Clock.Now().UTC()}
+		c.Upgraded = &record.Upgrade{From: from, At: s.Clock.Now().UTC(), SupportEnded: up.SupportEnded}
 	}
 }
 
-// UpdateNotes explains which updates of a cluster are in progress, why the last one of a type has failed, and why the
-// next change of its version would be refused.
+// UpdateNotes explains which updates of a cluster are in progress, why the last one of a type has failed, until when its
+// last upgrade can be rolled back, and why the next change of its version would be refused.
 func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, error) {
 	key, rec, err := s.Cluster(ctx, &cluster)
 	if err != nil {
@@ -290,6 +293,14 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	}
 	if base.Usable(rec) != nil {
 		return out, nil
+	}
+	if last := rec.Upgraded; last != nil {
+		to, _ := eksversions.Lookup(last.From)
+		note := fmt.Sprintf("the cluster can be rolled back to Kubernetes %s until %s", last.From, last.At.Add(rollbackWindow).Format(time.RFC3339))
+		if err := s.checkRollback(rec, to, nil); err != nil {
+			note = fmt.Sprintf("a rollback to Kubernetes %s would be refused: %s", last.From, awserr.TextOf(err))
+		}
+		out = append(out, note)
 	}
 	ev, err := s.gather(ctx, key, rec)
 	if err != nil {
@@ -380,8 +391,12 @@ func errRollbackLate(cluster, to string) error {
 	return ekserr.InvalidRequest(cluster, "Cluster %s cannot be rolled back to version %s because it was upgraded more than 7 days ago", cluster, to)
 }
 
+func errRollbackUnsupported(cluster, to string) error {
+	return ekserr.InvalidRequest(cluster, "Cluster %s cannot be rolled back to version %s because it was upgraded automatically at the end of that version's extended support", cluster, to)
+}
+
 func errRollbackSupport(cluster, to string) error {
-	return ekserr.InvalidRequest(cluster, "Cluster %s cannot be rolled back to version %s because that version is in extended support. Change the cluster's upgrade policy to EXTENDED first", cluster, to)
+	return ekserr.InvalidRequest(cluster, "Cluster %s cannot be rolled back to version %s because that version's standard support has ended. Change the cluster's upgrade policy to EXTENDED first", cluster, to)
 }
 
 func errNotCancellable(cluster, id string) error {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
@@ -30,6 +31,8 @@ type Objects interface {
 	Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error
 	// Get returns the current object with the kind, namespace and name of o.
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Any reports whether there is an object of a resource. It is false if the server does not serve the resource.
+	Any(ctx context.Context, r schema.GroupVersionResource) (bool, error)
 	// Delete deletes an object and its dependents. It is not an error if the object does not exist.
 	// If o has a UID and the object has another, the error is a conflict.
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
@@ -75,6 +78,14 @@ func (d dynamicObjects) Apply(ctx context.Context, o *unstructured.Unstructured,
 	}
 	_, err := d.resource(o).Apply(ctx, o.GetName(), o, opts)
 	return err
+}
+
+func (d dynamicObjects) Any(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
+	list, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && len(list.Items) > 0, err
 }
 
 func (d dynamicObjects) Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {

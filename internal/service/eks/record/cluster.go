@@ -51,6 +51,8 @@ type Cluster struct {
 type Upgrade struct {
 	From string // such as 1.35
 	At   time.Time
+	// SupportEnded is the support whose end made AWS upgrade the cluster, or empty if a user did.
+	SupportEnded ekstypes.SupportType `json:",omitempty"`
 }
 
 // Name is the cluster's name.
@@ -157,8 +159,10 @@ type Update struct {
 	Logging       *LoggingChange                        `json:",omitempty"`
 	Authority     *AuthorityChange                      `json:",omitempty"`
 	// Version is the Kubernetes version to change to, up or down.
-	Version          string `json:",omitempty"`
-	IdentityProvider string `json:",omitempty"` // the name of the one that Update.Type adds or removes
+	Version string `json:",omitempty"`
+	// SupportEnded is that of the upgrade's record.
+	SupportEnded     ekstypes.SupportType `json:",omitempty"`
+	IdentityProvider string               `json:",omitempty"` // the name of the one that Update.Type adds or removes
 }
 
 // An AuthorityChange is a change of a cluster's certificate authorities.

@@ -105,7 +105,7 @@ func (s *Service) DescribeUpdate(ctx context.Context, in *awseks.DescribeUpdateI
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNoUpdate(*in.UpdateId))
 	}
-	if up.Nodegroup != aws.ToString(in.NodegroupName) || up.Addon != aws.ToString(in.AddonName) {
+	if up.Nodegroup != aws.ToString(in.NodegroupName) || up.Addon != aws.ToString(in.AddonName) || in.CapabilityName != nil {
 		return nil, errNoUpdate(*in.UpdateId)
 	}
 	return &awseks.DescribeUpdateOutput{Update: &up.Update}, nil
@@ -126,6 +126,9 @@ func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) 
 		if _, err := record.Addons.Get(s.Store, key.Below(*in.AddonName)); err != nil {
 			return nil, store.NotFoundAs(err, addon.NotFound(key.ID, *in.AddonName))
 		}
+	}
+	if in.CapabilityName != nil { // clusters have no capabilities
+		return nil, ekserr.NotFound("No capability found for name: %s.", *in.CapabilityName)
 	}
 	ids, next, err := base.PageBelow(s.Service, record.Updates, key, func(u *record.Update) bool {
 		return u.Nodegroup == aws.ToString(in.NodegroupName) && u.Addon == aws.ToString(in.AddonName)
