@@ -40,7 +40,8 @@ nodebin: ## build the programs of nodes that run containers, which the next buil
 		$(GO) build -tags 'seccomp netgo osusergo' -ldflags '-s -w -linkmode external -extldflags -static -X main.version=1.5.2' -o $(CURDIR)/$(NODEBIN)/runc github.com/opencontainers/runc
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
-	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool
+	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/guest ./tools/nodebin/guest
+	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest
 	@ls -l $(NODEBIN)
 
 dist: ## static, stripped, checksummed binaries for Linux and macOS in dist/
@@ -129,7 +130,7 @@ e2e: export PATH := $(CURDIR)/bin:$(PATH)
 e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
-	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar IS NOT RUN: there is no karpenter: make karpenter"
+	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar and karpenter_capacity.txtar ARE NOT RUN: there is no karpenter: make karpenter"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
 
 EKSCTL ?= v0.230.0
@@ -159,6 +160,10 @@ karpenter: ## build bin/karpenter, the controller of the release KARPENTER, for 
 	$(GO) mod edit -replace sigs.k8s.io/karpenter=sigs.k8s.io/karpenter@$(KARPENTER); \
 	$(GO) build -mod=mod -ldflags '-s -w' -o $(CURDIR)/bin/karpenter ./cmd/controller; \
 	rm -rf $(CURDIR)/bin/karpenter-crds; cp -r pkg/apis/crds $(CURDIR)/bin/karpenter-crds
+
+.PHONY: terraform
+terraform: build ## run acceptance tests of Terraform's AWS provider, whose checkout is SOURCE: about ten minutes' worth, or all of SERVICES; LIST=1 lists them
+	$(COMPILE) run ./tools/tfacc -source "$(SOURCE)" -services "$(SERVICES)" $(if $(LIST),-list)
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak

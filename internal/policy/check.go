@@ -12,7 +12,7 @@ import (
 func check(kind Kind, doc *Document) error {
 	sids := map[string]bool{}
 	for _, s := range doc.Statements {
-		if s.SID != "" && sids[s.SID] {
+		if s.SID != "" && sids[s.SID] && kind != Key {
 			return malformed("Statement IDs (SID) in a single policy must be unique.")
 		}
 		sids[s.SID] = true
@@ -26,7 +26,7 @@ func check(kind Kind, doc *Document) error {
 		switch kind {
 		case Trust:
 			err = checkTrust(s)
-		case Resource, Endpoint:
+		case Resource, Endpoint, Key:
 			err = checkResourcePolicy(kind, s)
 		default:
 			err = checkIdentity(s)

@@ -16,6 +16,7 @@ const (
 	Boundary             // permissions boundary; same grammar as Identity
 	Resource             // policy of a resource other than a role
 	Endpoint             // policy of a VPC endpoint
+	Key                  // policy of a KMS key; same grammar as Resource, but statement IDs may repeat
 )
 
 // Versions of the policy language.

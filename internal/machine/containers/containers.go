@@ -125,6 +125,7 @@ func (r *Runtime) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	r.closed = true
 	machines, host := r.machines, r.host
+	r.host = nil
 	r.machines = map[string]*Machine{}
 	r.mu.Unlock()
 	r.cancel()

@@ -2,6 +2,7 @@ package containers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,7 @@ func (m *Machine) Instance() machine.Instance { return m.in }
 
 // Abilities implements machine.Machine.
 func (m *Machine) Abilities() machine.Abilities {
-	return machine.Abilities{machine.Exec, machine.Dial}
+	return machine.Abilities{machine.Exec, machine.Terminal, machine.FileAccess, machine.Dial}
 }
 
 // Booted implements machine.Machine.
@@ -236,7 +237,12 @@ func (m *Machine) Dial(ctx context.Context, host string, port int) (net.Conn, er
 	if err != nil {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	return m.rt.Dial(ctx, inside.Socket{Machine: m.in.ID, Address: netip.AddrPortFrom(a, uint16(port))})
+	to := netip.AddrPortFrom(a, uint16(port))
+	c, err := m.rt.Dial(ctx, inside.Socket{Machine: m.in.ID, Address: to})
+	if answer, ok := errors.AsType[*inside.Error](err); ok {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: cmp.Or(answer.Unwrap(), error(answer))}
+	}
+	return c, err
 }
 
 // Write writes a file on the machine.
@@ -263,102 +269,3 @@ func (m *Machine) ask(ctx context.Context, req inside.MachineRequest) error {
 	_, err = exchange(ctx, c, req)
 	return err
 }
-
-// Exec implements machine.Machine.
-func (m *Machine) Exec(ctx context.Context, c machine.Command) (machine.Process, error) {
-	if err := m.running(); err != nil {
-		return nil, err
-	}
-	if c.Terminal != nil {
-		return nil, &machine.UnsupportedError{ID: m.in.ID, Ability: machine.Terminal, Reason: m.Reason}
-	}
-	if c.User != "" && c.User != "root" {
-		return nil, fmt.Errorf("%s: %w", c.User, machine.ErrNoUser)
-	}
-	if len(c.Args) == 0 {
-		c.Args = []string{"/bin/bash", "-l"}
-	}
-	conn, err := m.rt.open(ctx, m.in.ID)
-	if err != nil {
-		return nil, err
-	}
-	p := &process{conn: conn, machine: m, ctx: ctx}
-	p.stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
-	var theirs []*os.File
-	defer func() {
-		for _, f := range theirs {
-			_ = f.Close()
-		}
-	}()
-	for i, w := range []io.Writer{nil, c.Stdout, c.Stderr} {
-		read, write, err := os.Pipe()
-		if err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-		if i == 0 {
-			theirs = append(theirs, read)
-			go func() { // ends when the program has, at the latest with the next write
-				if c.Stdin != nil {
-					_, _ = io.Copy(write, c.Stdin)
-				}
-				_ = write.Close()
-			}()
-			continue
-		}
-		if w == nil {
-			w = io.Discard
-		}
-		theirs, p.reads = append(theirs, write), append(p.reads, read)
-		p.output.Go(func() {
-			_, _ = io.Copy(w, read)
-			_ = read.Close()
-		})
-	}
-	if _, err := exchange(ctx, conn, inside.MachineRequest{Exec: &inside.Command{Args: c.Args, Env: c.Env, Dir: c.Dir}}, theirs...); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return p, nil
-}
-
-type process struct {
-	machine *Machine
-	ctx     context.Context
-	conn    *net.UnixConn
-	stop    func() bool
-	output  sync.WaitGroup
-	reads   []*os.File
-}
-
-// leftPatience is how long the output of a program is read after its end. What it has started may hold it open forever.
-const leftPatience = time.Second
-
-// Wait implements machine.Process.
-func (p *process) Wait() (int, error) {
-	defer p.conn.Close()
-	var r inside.Response
-	_, err := inside.Receive(p.conn, &r)
-	p.stop()
-	switch {
-	case p.ctx.Err() != nil:
-		return 0, p.ctx.Err()
-	case err != nil:
-		return 0, machine.ErrOff
-	}
-	for _, f := range p.reads {
-		_ = f.SetReadDeadline(time.Now().Add(leftPatience)) // it may be closed
-	}
-	p.output.Wait()
-	return r.Status, nil
-}
-
-// signals are the numbers of signals, which are the same on all processors.
-var signals = map[machine.Signal]int{machine.SIGHUP: 1, machine.SIGINT: 2, machine.SIGQUIT: 3, machine.SIGKILL: 9, machine.SIGTERM: 15}
-
-// Signal implements machine.Process.
-func (p *process) Signal(s machine.Signal) error {
-	_ = inside.Send(p.conn, inside.Signal{Number: signals[s]}) // the program may have ended
-	return nil
-}
-
-// Resize implements machine.Process.
-func (p *process) Resize(machine.Size) error { return nil }

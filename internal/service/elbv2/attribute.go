@@ -93,6 +93,8 @@ var (
 		{"target_health_state.unhealthy.draining_interval_seconds", "0", "0-360000"},
 	}, commonGroupAttributes...)
 
+	stickinessTypes = []string{"lb_cookie", "app_cookie", "source_ip"}
+
 	// https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_ListenerAttribute.html
 	networkListenerAttributes     = []attribute{{"tcp.idle_timeout.seconds", "350", "60-6000"}}
 	applicationListenerAttributes = []attribute{
@@ -280,9 +282,19 @@ func (s *Service) DescribeTargetGroupAttributes(ctx context.Context, in *awselbv
 func (s *Service) ModifyTargetGroupAttributes(ctx context.Context, in *awselbv2.ModifyTargetGroupAttributesInput) (*awselbv2.ModifyTargetGroupAttributesOutput, error) {
 	request := requested(in.Attributes, func(a elbv2types.TargetGroupAttribute) (key, value *string) { return a.Key, a.Value })
 	r, err := targetGroupKind.change(ctx, s, in.TargetGroupArn, func(_ *store.Tx, r *targetGroupRecord) error {
+		for _, a := range request {
+			if a.key == "stickiness.type" && slices.Contains(stickinessTypes, a.value) && isApplication(&r.Group) == (a.value == "source_ip") {
+				return errStickiness(a.value, r.Group.Protocol)
+			}
+		}
 		var err error
-		r.Attributes, err = set(r.attributes(), r.Attributes, request, errGroupAttributeKey)
-		return err
+		if r.Attributes, err = set(r.attributes(), r.Attributes, request, errGroupAttributeKey); err != nil {
+			return err
+		}
+		if r.attribute("stickiness.enabled") == "true" && r.attribute("load_balancing.algorithm.type") == "weighted_random" {
+			return errStickyRandom()
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err

@@ -158,6 +158,21 @@ func errAttributeValue(key, value string) error { // from memory
 	return errValidation("The value '%s' of attribute '%s' is not valid", value, key)
 }
 
+// [seen] ansible/ansible#67993, also for groups whose stickiness is disabled
+func errStickiness(kind string, protocol any) error {
+	return errConfiguration("Stickiness type '%s' is not supported for target groups with the %v protocol", kind, protocol)
+}
+
+// [seen] hashicorp/terraform-provider-aws, TestAccELBV2TargetGroup_Stickiness_invalidALB; the code is from memory
+func errStickyRandom() error {
+	return errConfiguration("You cannot have both stickiness and weighted random algorithm enabled on the same target group.")
+}
+
+// [seen] hashicorp/terraform-provider-aws, TestAccELBV2TargetGroup_Instance_HealthCheck_matcherOutOfRange
+func errMatcher(kind, codes string, lowest, highest int) error {
+	return errValidation("Health check matcher %s code '%s' must be within '%d-%d' inclusive", kind, codes, lowest, highest)
+}
+
 func errAttributeTwice(key string) error { // from memory
 	return errValidation("Attribute key '%s' was specified more than once", key)
 }

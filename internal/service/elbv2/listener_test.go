@@ -147,11 +147,48 @@ func TestTargetGroups(t *testing.T) {
 		}, "ValidationError", "1 validation error detected: Value '!' at 'tags.1.member.value' failed to satisfy constraint: Member must satisfy regular expression pattern: ^([\\p{L}\\p{Z}\\p{N}_.:/=+\\-@]*)$"},
 		"check path":     {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckPath = aws.String("x") }, "ValidationError", "must begin with a '/'"},
 		"check protocol": {func(in *awselbv2.CreateTargetGroupInput) { in.HealthCheckProtocol = "UDP" }, "ValidationError", "[HTTP, HTTPS, TCP]"},
+		"code": {func(in *awselbv2.CreateTargetGroupInput) {
+			in.Matcher = &elbv2types.Matcher{HttpCode: aws.String("200,500")}
+		},
+			"ValidationError", "Health check matcher HTTP code '200,500' must be within '200-499' inclusive"},
+		"code of TCP": {func(in *awselbv2.CreateTargetGroupInput) {
+			in.Protocol, in.HealthCheckProtocol, in.Matcher = elbv2types.ProtocolEnumTcp, elbv2types.ProtocolEnumHttp, &elbv2types.Matcher{HttpCode: aws.String("600")}
+		}, "ValidationError", "Health check matcher HTTP code '600' must be within '200-599' inclusive"},
+		"code of gRPC": {func(in *awselbv2.CreateTargetGroupInput) {
+			in.ProtocolVersion, in.Matcher = aws.String("GRPC"), &elbv2types.Matcher{GrpcCode: aws.String("0-101")}
+		}, "ValidationError", "Health check matcher GRPC code '0-101' must be within '0-99' inclusive"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := w.CreateTargetGroup(ctx, in(tt.change))
 			testkit.WantErrorWith(t, err, tt.code, tt.message)
 		})
+	}
+	grpc := testkit.Must(w.CreateTargetGroup(ctx, in(func(in *awselbv2.CreateTargetGroupInput) {
+		in.Name, in.ProtocolVersion, in.HealthCheckTimeoutSeconds = aws.String("grpc"), aws.String("GRPC"), aws.Int32(6)
+	})))(t).TargetGroups[0]
+	if *grpc.HealthCheckPath != "/AWS.ALB/healthcheck" || *grpc.Matcher.GrpcCode != "12" || grpc.Matcher.HttpCode != nil {
+		t.Errorf("defaults of gRPC: %+v", grpc)
+	}
+	network := testkit.Must(w.CreateTargetGroup(ctx, in(func(in *awselbv2.CreateTargetGroupInput) {
+		in.Name, in.Protocol = aws.String("tcp"), elbv2types.ProtocolEnumTcp
+	})))(t).TargetGroups[0]
+	// The acceptance tests of Terraform's AWS provider: TestAccELBV2TargetGroup_Stickiness_invalidALB and _invalidNLB.
+	for _, tt := range []struct {
+		group      *string
+		attributes string
+		message    string
+	}{
+		{network.TargetGroupArn, "stickiness.enabled=false stickiness.type=lb_cookie", "Stickiness type 'lb_cookie' is not supported for target groups with the TCP protocol"},
+		{g.TargetGroupArn, "stickiness.enabled=true stickiness.type=source_ip", "Stickiness type 'source_ip' is not supported for target groups with the HTTP protocol"},
+		{g.TargetGroupArn, "stickiness.enabled=true load_balancing.algorithm.type=weighted_random", "You cannot have both stickiness and weighted random algorithm enabled on the same target group."},
+	} {
+		request := &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: tt.group}
+		for a := range strings.FieldsSeq(tt.attributes) {
+			key, value, _ := strings.Cut(a, "=")
+			request.Attributes = append(request.Attributes, elbv2types.TargetGroupAttribute{Key: &key, Value: &value})
+		}
+		_, err := w.ModifyTargetGroupAttributes(ctx, request)
+		testkit.WantErrorWith(t, err, "InvalidConfigurationRequest", tt.message)
 	}
 	_, err := w.DescribeTargetGroups(ctx, &awselbv2.DescribeTargetGroupsInput{Names: []string{"nobody"}})
 	testkit.WantErrorWith(t, err, "TargetGroupNotFound", "One or more target groups not found")

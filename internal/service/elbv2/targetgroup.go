@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -156,15 +157,18 @@ func setHealthCheck(g *elbv2types.TargetGroup, in awselbv2.ModifyTargetGroupInpu
 	g.HealthyThresholdCount = aws.Int32(or(in.HealthyThresholdCount, or(g.HealthyThresholdCount, healthy)))
 	g.UnhealthyThresholdCount = aws.Int32(or(in.UnhealthyThresholdCount, or(g.UnhealthyThresholdCount, 2)))
 	if checksHTTP {
-		g.HealthCheckPath = aws.String(or(in.HealthCheckPath, or(g.HealthCheckPath, "/")))
+		path, matcher := "/", elbv2types.Matcher{HttpCode: aws.String("200")}
+		switch {
+		case !application:
+			matcher.HttpCode = aws.String("200-399")
+		case text(g.ProtocolVersion) == "GRPC":
+			path, matcher = "/AWS.ALB/healthcheck", elbv2types.Matcher{GrpcCode: aws.String("12")}
+		}
+		g.HealthCheckPath = aws.String(or(in.HealthCheckPath, or(g.HealthCheckPath, path)))
 		if in.Matcher != nil {
 			g.Matcher = in.Matcher
 		} else if g.Matcher == nil {
-			codes := "200"
-			if !application {
-				codes = "200-399"
-			}
-			g.Matcher = &elbv2types.Matcher{HttpCode: &codes}
+			g.Matcher = &matcher
 		}
 	} else {
 		g.HealthCheckPath, g.Matcher = nil, nil
@@ -190,7 +194,36 @@ func checkHealthCheck(g *elbv2types.TargetGroup) error {
 	if p := text(g.HealthCheckPath); g.HealthCheckPath != nil && (!strings.HasPrefix(p, "/") || len(p) > 1024) {
 		return errValidation("Health check path '%s' must begin with a '/' character, and can be no longer than 1024 characters", p) // from memory
 	}
+	if g.Matcher == nil {
+		return nil
+	}
+	highest := 599
+	if isApplication(g) {
+		highest = 499
+	}
+	if codes := text(g.Matcher.HttpCode); codes != "" && !within(codes, 200, highest) {
+		return errMatcher("HTTP", codes, 200, highest)
+	}
+	if codes := text(g.Matcher.GrpcCode); codes != "" && !within(codes, 0, 99) {
+		return errMatcher("GRPC", codes, 0, 99)
+	}
 	return nil
+}
+
+// within reports whether codes, such as "200", "200,202" and "200-299", are all from lowest to highest.
+func within(codes string, lowest, highest int) bool {
+	for list := range strings.SplitSeq(codes, ",") {
+		from, to, isRange := strings.Cut(list, "-")
+		if !isRange {
+			to = from
+		}
+		low, err := strconv.Atoi(from)
+		high, err2 := strconv.Atoi(to)
+		if err != nil || err2 != nil || low < lowest || high > highest || low > high {
+			return false
+		}
+	}
+	return true
 }
 
 func sameGroup(a, b elbv2types.TargetGroup) bool {

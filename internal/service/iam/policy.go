@@ -132,14 +132,16 @@ func (s *Service) ListPolicies(ctx context.Context, in *awsiam.ListPoliciesInput
 		}
 	}
 	list = slices.DeleteFunc(list, func(p iamtypes.Policy) bool {
-		count := *p.AttachmentCount + *p.PermissionsBoundaryUsageCount
+		// Every policy can be a permissions policy, so that filter returns those that are not attached as well. [seen] in the
+		// acceptance tests of Terraform's AWS provider (TestAccIAMRole_ManagedPolicy_outOfBandAdditionRemovedEmpty).
+		count, needed := *p.AttachmentCount+*p.PermissionsBoundaryUsageCount, in.OnlyAttached
 		switch in.PolicyUsageFilter {
 		case iamtypes.PolicyUsageTypePermissionsPolicy:
 			count = *p.AttachmentCount
 		case iamtypes.PolicyUsageTypePermissionsBoundary:
-			count = *p.PermissionsBoundaryUsageCount
+			count, needed = *p.PermissionsBoundaryUsageCount, true
 		}
-		return !hasPathPrefix(*p.Path, in.PathPrefix) || (in.OnlyAttached || in.PolicyUsageFilter != "") && count == 0
+		return !hasPathPrefix(*p.Path, in.PathPrefix) || needed && count == 0
 	})
 	slices.SortFunc(list, func(a, b iamtypes.Policy) int { return strings.Compare(*a.Arn, *b.Arn) })
 	p, err := paginate(list, func(p iamtypes.Policy) string { return *p.Arn }, in.Marker, in.MaxItems)

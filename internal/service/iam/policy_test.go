@@ -35,6 +35,16 @@ func TestCustomerManagedPolicies(t *testing.T) {
 	_, err = c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: aws.String("arn:aws:iam::" + account + ":policy/reader")})
 	testkit.WantError(t, err, "NoSuchEntity", "Policy arn:aws:iam::"+account+":policy/reader was not found.")
 
+	for usage, want := range map[iamtypes.PolicyUsageType]int{"": 1, iamtypes.PolicyUsageTypePermissionsPolicy: 1, iamtypes.PolicyUsageTypePermissionsBoundary: 0} {
+		list := testkit.Must(c.ListPolicies(ctx, &awsiam.ListPoliciesInput{Scope: iamtypes.PolicyScopeTypeLocal, PolicyUsageFilter: usage}))(t).Policies
+		if len(list) != want {
+			t.Errorf("the filter %q returns %d policies of one that is not attached", usage, len(list))
+		}
+	}
+	if list := testkit.Must(c.ListPolicies(ctx, &awsiam.ListPoliciesInput{Scope: iamtypes.PolicyScopeTypeLocal, OnlyAttached: true}))(t).Policies; len(list) > 0 {
+		t.Errorf("attached: %v", list)
+	}
+
 	// A change of the version in force applies to users at once.
 	_, err = c.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("u")})
 	check(t, err)

@@ -301,7 +301,11 @@ func TestServiceLinkedRoles(t *testing.T) {
 	testkit.WantError(t, err, "UnmodifiableEntity", "Cannot perform the operation on the protected role 'AWSServiceRoleForAmazonEKSNodegroup' - this role is only modifiable by AWS")
 	_, err = c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String("lex.amazonaws.com")})
 	testkit.WantError(t, err, "NotImplemented", "")
-	for _, s := range []string{"eks.amazonaws.com", "eks-fargate.amazonaws.com", "autoscaling.amazonaws.com", "spot.amazonaws.com", "spotfleet.amazonaws.com", "ec2fleet.amazonaws.com", "elasticloadbalancing.amazonaws.com"} {
+	for _, s := range []string{"eks.amazonaws.com", "eks-fargate.amazonaws.com", "autoscaling.amazonaws.com", "spot.amazonaws.com", "spotfleet.amazonaws.com", "ec2fleet.amazonaws.com", "elasticloadbalancing.amazonaws.com",
+		// Terraform's aws_iam_service_linked_role: TestAccIAMServiceLinkedRole_basic and _CustomSuffix_diffSuppressFunc.
+		"inspector.amazonaws.com", "custom-resource.application-autoscaling.amazonaws.com",
+		"config.amazonaws.com", "dynamodb.application-autoscaling.amazonaws.com", "ecs.amazonaws.com", "ecs.application-autoscaling.amazonaws.com", "elasticache.amazonaws.com", "es.amazonaws.com",
+		"guardduty.amazonaws.com", "opensearchservice.amazonaws.com", "pullthroughcache.ecr.amazonaws.com", "rds.amazonaws.com", "replication.ecr.amazonaws.com", "ssm.amazonaws.com"} {
 		r := testkit.Must(c.CreateServiceLinkedRole(ctx, &awsiam.CreateServiceLinkedRoleInput{AWSServiceName: &s}))(t).Role
 		attached := testkit.Must(c.ListAttachedRolePolicies(ctx, &awsiam.ListAttachedRolePoliciesInput{RoleName: r.RoleName}))(t).AttachedPolicies
 		testkit.Must(c.GetPolicy(ctx, &awsiam.GetPolicyInput{PolicyArn: attached[0].PolicyArn}))(t)

@@ -21,8 +21,10 @@ import (
 // gives it.
 type serviceRole struct{ name, policy, description string }
 
-// serviceRoles are those that EKS clusters, and the services that they use, need.
+// serviceRoles are those that EKS clusters and the services that they use need, and some that modules for Terraform and
+// CloudFormation make for services that Drydock does not have.
 // https://docs.aws.amazon.com/eks/latest/userguide/using-service-linked-roles.html
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_aws-services-that-work-with-iam.html
 var serviceRoles = map[string]serviceRole{
 	"eks.amazonaws.com":                  {"AWSServiceRoleForAmazonEKS", "AmazonEKSServiceRolePolicy", "Allows Amazon EKS to call AWS services on your behalf."},
 	"eks-nodegroup.amazonaws.com":        {"AWSServiceRoleForAmazonEKSNodegroup", "AWSServiceRoleForAmazonEKSNodegroup", "This policy allows Amazon EKS to create and manage Nodegroups"},
@@ -33,10 +35,25 @@ var serviceRoles = map[string]serviceRole{
 	"spotfleet.amazonaws.com":            {"AWSServiceRoleForEC2SpotFleet", "AWSEC2SpotFleetServiceRolePolicy", "Default EC2 Spot Fleet Service Linked Role"},
 	"ec2fleet.amazonaws.com":             {"AWSServiceRoleForEC2Fleet", "AWSEC2FleetServiceRolePolicy", "Default EC2 Fleet Service Linked Role"},
 	"elasticloadbalancing.amazonaws.com": {"AWSServiceRoleForElasticLoadBalancing", "AWSElasticLoadBalancingServiceRolePolicy", "Allows ELB to call AWS services on your behalf."},
+
+	"config.amazonaws.com":                                  {"AWSServiceRoleForConfig", "AWSConfigServiceRolePolicy", ""},
+	"custom-resource.application-autoscaling.amazonaws.com": {"AWSServiceRoleForApplicationAutoScaling_CustomResource", "AWSApplicationAutoScalingCustomResourcePolicy", ""},
+	"dynamodb.application-autoscaling.amazonaws.com":        {"AWSServiceRoleForApplicationAutoScaling_DynamoDBTable", "AWSApplicationAutoscalingDynamoDBTablePolicy", ""},
+	"ecs.amazonaws.com":                                     {"AWSServiceRoleForECS", "AmazonECSServiceRolePolicy", ""},
+	"ecs.application-autoscaling.amazonaws.com":             {"AWSServiceRoleForApplicationAutoScaling_ECSService", "AWSApplicationAutoscalingECSServicePolicy", ""},
+	"elasticache.amazonaws.com":                             {"AWSServiceRoleForElastiCache", "ElastiCacheServiceRolePolicy", ""},
+	"es.amazonaws.com":                                      {"AWSServiceRoleForAmazonElasticsearchService", "AmazonElasticsearchServiceRolePolicy", ""},
+	"guardduty.amazonaws.com":                               {"AWSServiceRoleForAmazonGuardDuty", "AmazonGuardDutyServiceRolePolicy", ""},
+	"inspector.amazonaws.com":                               {"AWSServiceRoleForAmazonInspector", "AmazonInspectorServiceRolePolicy", ""},
+	"opensearchservice.amazonaws.com":                       {"AWSServiceRoleForAmazonOpenSearchService", "AmazonOpenSearchServiceRolePolicy", ""},
+	"pullthroughcache.ecr.amazonaws.com":                    {"AWSServiceRoleForECRPullThroughCache", "AWSECRPullThroughCache_ServiceRolePolicy", ""},
+	"rds.amazonaws.com":                                     {"AWSServiceRoleForRDS", "AmazonRDSServiceRolePolicy", ""},
+	"replication.ecr.amazonaws.com":                         {"AWSServiceRoleForECRReplication", "ECRReplicationServiceRolePolicy", ""},
+	"ssm.amazonaws.com":                                     {"AWSServiceRoleForAmazonSSM", "AmazonSSMServiceRolePolicy", ""},
 }
 
-// noSuffix are the services whose roles do not allow a suffix.
-var noSuffix = []string{"eks.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks-fargate.amazonaws.com", "eks-connector.amazonaws.com", "elasticloadbalancing.amazonaws.com"}
+// suffixed are the services that allow a suffix. https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html
+var suffixed = []string{"autoscaling.amazonaws.com", "spot.amazonaws.com", "spotfleet.amazonaws.com", "ec2fleet.amazonaws.com"}
 
 // serviceRoleName is the name of the role that a request makes; false for a service that
 // has none here.
@@ -50,7 +67,7 @@ func serviceRoleName(in *awsiam.CreateServiceLinkedRoleInput) (string, bool) {
 
 // CreateServiceLinkedRole creates the role of an AWS service.
 func (s *Service) CreateServiceLinkedRole(ctx context.Context, in *awsiam.CreateServiceLinkedRoleInput) (*awsiam.CreateServiceLinkedRoleOutput, error) {
-	if in.CustomSuffix != nil && slices.Contains(noSuffix, *in.AWSServiceName) {
+	if in.CustomSuffix != nil && !slices.Contains(suffixed, *in.AWSServiceName) {
 		return nil, noCustomSuffix(*in.AWSServiceName)
 	}
 	call, service := awsapi.CallFrom(ctx), *in.AWSServiceName

@@ -150,6 +150,12 @@ func TestKeyPoliciesAreEchoedAndChecked(t *testing.T) {
 	if got := get(); got != odd {
 		t.Errorf("not verbatim: %s", got)
 	}
+	// Statement IDs may repeat [seen] in the acceptance tests of Terraform's AWS provider: TestAccKMSKey_Policy_iamRole.
+	twice := strings.Replace(odd, `"Statement" :[`, `"Statement" :[{"Sid":"x","Effect":"Allow","Principal":{"AWS":"arn:aws:iam::`+account+`:root"},"Action":"kms:Encrypt","Resource":"*"},`, 1)
+	for _, policy := range []string{twice, odd} {
+		_, err = c.PutKeyPolicy(ctx, &awskms.PutKeyPolicyInput{KeyId: &id, Policy: &policy})
+		check(t, err)
+	}
 	lockout := `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::` + account + `:root"},"Action":"kms:Encrypt","Resource":"*"}}`
 	for policy, want := range map[string]string{
 		lockout: "MalformedPolicyDocumentException: The new key policy will not allow you to update the key policy in the future.",

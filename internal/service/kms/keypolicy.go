@@ -44,7 +44,7 @@ func (s *Service) checkPolicy(ctx context.Context, k *keyRecord, text string, by
 	if len(text) > maxPolicy {
 		return errLimit("bytes of a key policy", maxPolicy)
 	}
-	doc, err := policy.Parse(policy.Resource, text)
+	doc, err := policy.Parse(policy.Key, text)
 	if err != nil {
 		var malformed *policy.MalformedError
 		if errors.As(err, &malformed) {

@@ -15,10 +15,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
 	"syscall"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/machine"
 )
 
 // The child modes.
@@ -101,6 +105,8 @@ type MachineRequest struct {
 	// End ends a program that was started.
 	End  string   `json:",omitempty"`
 	Exec *Command `json:",omitempty"`
+	// File does something with a file. See FileRequest.
+	File *FileRequest `json:",omitempty"`
 }
 
 // A File is one to be written. Its folder is created.
@@ -117,25 +123,73 @@ type Program struct {
 	Config []byte
 }
 
-// A Command is a program to run once. The request carries its standard input, output and error. A second response comes
-// when it has ended.
+// A Command is a program to run once. Without a terminal, the request carries its standard input, output and error. A second
+// response comes when it has ended.
 type Command struct {
+	// Args are the program and its arguments. Without any, the user's login shell runs.
 	Args []string
+	User string // empty means root
 	Env  []string
-	Dir  string
-	// Terminal makes the first file, a terminal's, the controlling terminal.
-	Terminal bool
+	Dir  string // empty means the user's home
+	// Terminal makes the machine open a terminal for the command. The response carries the terminal's other end.
+	Terminal *Terminal `json:",omitempty"`
 }
 
-// A Signal is sent to a running command, after its request.
-type Signal struct{ Number int }
+// A Terminal is what a terminal is like when a command starts on it.
+type Terminal struct {
+	Type          string
+	Columns, Rows int
+}
+
+// A Signal is sent to a running command, after its request: the signal's number, or a new size of the command's terminal.
+type Signal struct {
+	Number        int `json:",omitempty"`
+	Columns, Rows int `json:",omitempty"`
+}
+
+// The operations of a FileRequest.
+const (
+	ReadFile  = "read"  // to the file that the request carries; a second response comes at the end
+	WriteFile = "write" // from the file that the request carries
+	Stat      = "stat"
+	ReadDir   = "readdir"
+	MkdirAll  = "mkdir"
+	Chown     = "chown"
+	Chmod     = "chmod"
+	Rename    = "rename"
+	RemoveAll = "remove"
+)
+
+// A FileRequest does something with the file of a name, as root.
+type FileRequest struct {
+	Op       string
+	Name, To string
+	Mode     fs.FileMode
+	UID, GID int
+}
+
+// A FileInfo describes a file.
+type FileInfo struct {
+	Name     string
+	Size     int64
+	Mode     fs.FileMode
+	ModTime  time.Time
+	UID, GID int
+}
 
 // A Response answers a request.
 type Response struct {
 	Error string `json:",omitempty"`
+	// Errno is the system's number of the error, or 0. NoUser means that there is no such user, and Timeout that something
+	// gave no answer.
+	Errno   syscall.Errno `json:",omitempty"`
+	NoUser  bool          `json:",omitempty"`
+	Timeout bool          `json:",omitempty"`
 	// Ended is set in a command's second response, with its exit status.
 	Ended  bool `json:",omitempty"`
 	Status int  `json:",omitempty"`
+	// Files answers Stat and ReadDir.
+	Files []FileInfo `json:",omitempty"`
 }
 
 const maxFrame = 1 << 20
@@ -229,21 +283,45 @@ func closeAll(files []*os.File) {
 	}
 }
 
+// An Error is what a host or a machine answers. It unwraps to the system's error, if it has one.
+type Error struct {
+	text string
+	err  error
+}
+
+func (e *Error) Error() string { return e.text }
+func (e *Error) Unwrap() error { return e.err }
+
 // Err returns the error of a response.
 func (r *Response) Err() error {
-	if r.Error == "" {
+	e := &Error{text: r.Error}
+	switch {
+	case r.Error == "":
 		return nil
+	case r.NoUser:
+		e.err = machine.ErrNoUser
+	case r.Timeout:
+		e.err = os.ErrDeadlineExceeded
+	case r.Errno != 0:
+		e.err = r.Errno
 	}
-	return errors.New(r.Error)
+	return e
 }
 
 // answer sends the result of a request.
 func answer(c *net.UnixConn, err error, files ...*os.File) {
 	r := Response{}
 	if err != nil {
-		r.Error = err.Error()
+		r.fail(err)
 	}
 	_ = Send(c, &r, files...) // the daemon may have gone
+}
+
+func (r *Response) fail(err error) {
+	r.Error, r.NoUser = err.Error(), errors.Is(err, machine.ErrNoUser)
+	r.Errno, _ = errors.AsType[syscall.Errno](err)
+	ne, ok := errors.AsType[net.Error](err)
+	r.Timeout = ok && ne.Timeout()
 }
 
 // serve accepts connections until the listener is closed.

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -26,6 +25,9 @@ import (
 
 // Bin is where a machine has the programs of nodes, besides its userland.
 const Bin = "/opt/drydock/bin"
+
+// setuidBin is where a machine has its own sudo: one of the real machine's belongs to a user that does not exist here.
+const setuidBin = "/opt/drydock/sbin"
 
 // A box is a machine from inside.
 type box struct {
@@ -124,6 +126,9 @@ func (b *box) root() error {
 	m.bind(programDir, dir+Bin, true)
 	m.bind(imageDir, dir+"/opt/drydock/images", true)
 	m.bindFile(hostProgram, filepath.Join(dir, "opt/drydock/drydock"))
+	m.mount("tmpfs", dir+setuidBin, "tmpfs", unix.MS_NODEV, "mode=755,size=4m")
+	m.do("making sudo", func() error { return makeSudo(dir) })
+	m.do("replacing sh", func() error { return m.overSh(dir) })
 	m.mount("proc", dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("sysfs", dir+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("cgroup2", dir+"/sys/fs/cgroup", "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -159,7 +164,7 @@ func (b *box) root() error {
 }
 
 // copied are the files of /etc that the userland needs. The rest is the machine's own.
-var copied = []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "pki", "ca-certificates", "nsswitch.conf", "services", "protocols", "terminfo", "bash.bashrc", "profile"}
+var copied = []string{"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "alternatives", "ssl", "pki", "ca-certificates", "nsswitch.conf", "services", "protocols", "terminfo"}
 
 // copyEtc copies settings of the host that the disk does not have yet. Private files are left out, as are those that this
 // user may not read.
@@ -222,6 +227,7 @@ func (b *box) etc() error {
 		"resolv.conf": fmt.Sprintf("search %s\nnameserver %s\n", b.cfg.Search, b.cfg.Resolver),
 		"machine-id":  (id + strings.Repeat("0", 32))[:32] + "\n",
 		"os-release":  "NAME=\"Drydock\"\nID=drydock\nPRETTY_NAME=\"Drydock with the userland of its host\"\n",
+		"profile":     profile,
 	}
 	if b.cfg.NoLimits {
 		files["../opt/drydock/no-limits"] = ""
@@ -231,25 +237,17 @@ func (b *box) etc() error {
 			return err
 		}
 	}
-	for name, text := range map[string]string{
-		"passwd": "root:x:0:0:root:/root:/bin/bash\nec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
-		"group":  "root:x:0:\ntty:x:5:\nec2-user:x:1000:\nnogroup:x:65534:\n",
-		"shadow": "root:*:19000::::::\n",
-	} {
-		at := filepath.Join("/etc", name)
-		if _, err := os.Stat(at); err == nil {
-			continue
-		}
-		if err := replace(at, []byte(text), 0o644); err != nil {
-			return err
-		}
+	if err := settle(); err != nil {
+		return err
 	}
 	return b.trust()
 }
 
+// bundle has the certificate authorities that the machine's programs trust.
+const bundle = "/etc/ssl/certs/ca-certificates.crt"
+
 // trust adds the installation's certificate authority to those of the host.
 func (b *box) trust() error {
-	const bundle = "/etc/ssl/certs/ca-certificates.crt"
 	all, err := readRegular(bundle)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -262,14 +260,11 @@ func (b *box) trust() error {
 
 // readRegular reads a file that may be anything, without waiting for a writer.
 func readRegular(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := openRegularFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
-		return nil, errors.Join(err, fmt.Errorf("%s is not a file", name))
-	}
 	return io.ReadAll(f)
 }
 
@@ -312,13 +307,12 @@ func (b *box) handle(c *net.UnixConn) {
 		answer(c, nil)
 	case r.Exec != nil:
 		b.exec(c, *r.Exec, files)
+	case r.File != nil:
+		b.file(c, *r.File, files)
 	default:
 		answer(c, errors.New("unknown request"))
 	}
 }
-
-// environment is what programs of the machine see.
-var environment = []string{"PATH=" + Bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", "SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt"}
 
 func (b *box) start(p Program) error {
 	b.mu.Lock()
@@ -328,7 +322,7 @@ func (b *box) start(p Program) error {
 	}
 	b.programs[p.Mode] = childproc.Supervise(context.Background(), childproc.Spec{
 		Mode: p.Mode, Executable: "/opt/drydock/drydock", Dir: "/", Config: func() ([]byte, error) { return p.Config, nil },
-		Env: append([]string{"GOGC=40", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1))}, environment...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
+		Env: append([]string{"GOGC=40", "GOMAXPROCS=" + strconv.Itoa(max(b.cfg.CPUs, 1)), "HOME=/root"}, environment...), LogFile: "/var/log/" + p.Mode + ".log", MaxBackoff: 5 * time.Second,
 	})
 	return nil
 }
@@ -341,62 +335,4 @@ func (b *box) end(mode string) {
 	if s != nil {
 		s.Stop()
 	}
-}
-
-// exec runs a command and reports its end. The connection's end kills it.
-func (b *box) exec(c *net.UnixConn, r Command, files []*os.File) {
-	if len(files) < 3 || len(r.Args) == 0 {
-		answer(c, errors.New("a command needs arguments and three files"))
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	cmd := exec.CommandContext(ctx, r.Args[0], r.Args[1:]...)
-	cmd.Env, cmd.Dir = append(append([]string{}, environment...), r.Env...), r.Dir
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: r.Terminal}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	err := lookPath(cmd, r.Args[0])
-	if err == nil {
-		err = cmd.Start()
-	}
-	answer(c, err)
-	if err != nil {
-		return
-	}
-	go func() { // until the connection is closed, below or by the daemon
-		var sig Signal
-		for {
-			files, err := Receive(c, &sig)
-			closeAll(files)
-			if err != nil {
-				cancel()
-				return
-			}
-			_ = syscall.Kill(-cmd.Process.Pid, syscall.Signal(sig.Number)) // it may have ended
-		}
-	}()
-	_ = cmd.Wait() // its state says more
-	status := 255
-	if s := cmd.ProcessState; s != nil { // reap may have been faster
-		status = s.ExitCode()
-		if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-			status = 128 + int(ws.Signal())
-		}
-	}
-	_ = Send(c, &Response{Ended: true, Status: status}) // the daemon may have gone
-}
-
-// lookPath finds a program by the machine's own PATH, instead of this process's.
-func lookPath(cmd *exec.Cmd, name string) error {
-	if strings.Contains(name, "/") {
-		return nil
-	}
-	for _, dir := range filepath.SplitList(strings.TrimPrefix(environment[0], "PATH=")) {
-		if p := filepath.Join(dir, name); unix.Access(p, unix.X_OK) == nil {
-			cmd.Path, cmd.Err = p, nil
-			return nil
-		}
-	}
-	return &exec.Error{Name: name, Err: exec.ErrNotFound}
 }

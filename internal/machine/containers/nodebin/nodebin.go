@@ -1,4 +1,4 @@
-// Package nodebin holds the small static programs of nodes that run containers: runc, containerd's shim and nodetool.
+// Package nodebin holds the small static programs of nodes that run containers: runc, containerd's shim, nodetool and guest.
 // `make nodebin` builds them, and this package embeds them. A build without them works, but offers no containers.
 //
 // Used by package machine/containers and by `drydock doctor`. It depends on nothing of Drydock.
@@ -27,6 +27,7 @@ const (
 	Runc     = "runc"
 	Shim     = "containerd-shim-runc-v2"
 	Nodetool = "nodetool"
+	Guest    = "guest"
 )
 
 // links are the names under which nodetool is called.
@@ -37,7 +38,7 @@ func dir() string { return "bin/linux-" + runtime.GOARCH }
 // Missing returns the programs that this build lacks.
 func Missing() []string {
 	var out []string
-	for _, name := range []string{Runc, Shim, Nodetool} {
+	for _, name := range []string{Runc, Shim, Nodetool, Guest} {
 		if _, err := fs.Stat(embedded, path.Join(dir(), name+".gz")); err != nil {
 			out = append(out, name)
 		}
@@ -80,7 +81,7 @@ func Extract(to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{Runc, Shim, Nodetool} {
+	for _, name := range []string{Runc, Shim, Nodetool, Guest} {
 		f, err := os.OpenFile(filepath.Join(to, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 		if err != nil {
 			return err

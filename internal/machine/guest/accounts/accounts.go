@@ -1,8 +1,8 @@
-// Package accounts reads and writes the users and groups of a simulated machine: /etc/passwd, /etc/group and
+// Package accounts reads and writes the users and groups of a machine: /etc/passwd, /etc/group and
 // /etc/shadow of its file system.
 //
 // It does not decide what commands and cloud-init do with them. May be imported by packages that run or test
-// simulated machines.
+// machines.
 package accounts
 
 import (
@@ -11,8 +11,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-
-	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
 // The files of users and groups.
@@ -63,6 +61,12 @@ type Reader interface {
 	ReadFile(name string) ([]byte, error)
 }
 
+// Files are those of a machine.
+type Files interface {
+	Reader
+	WriteFile(name string, data []byte, perm fs.FileMode) error
+}
+
 // records returns the lines of a file, each with at least n fields. A missing file has none.
 func records(files Reader, name string, n int) [][]string {
 	b, _ := files.ReadFile(name) // without the file there are no users
@@ -76,7 +80,7 @@ func records(files Reader, name string, n int) [][]string {
 }
 
 // Users returns all users. Malformed lines are skipped.
-func Users(files *vfs.FS) []User {
+func Users(files Reader) []User {
 	var out []User
 	for _, p := range records(files, passwdFile, 3) {
 		for len(p) < 7 {
@@ -96,7 +100,7 @@ func Users(files *vfs.FS) []User {
 }
 
 // Groups returns all groups.
-func Groups(files *vfs.FS) []Group {
+func Groups(files Reader) []Group {
 	var out []Group
 	for _, p := range records(files, groupFile, 3) {
 		gid, err := strconv.Atoi(p[2])
@@ -113,7 +117,7 @@ func Groups(files *vfs.FS) []Group {
 }
 
 // FindUser finds a user by name or, written as a number, by ID.
-func FindUser(files *vfs.FS, name string) (User, bool) {
+func FindUser(files Reader, name string) (User, bool) {
 	id, err := strconv.Atoi(name)
 	for _, u := range Users(files) {
 		if u.Name == name || err == nil && u.UID == id {
@@ -124,7 +128,7 @@ func FindUser(files *vfs.FS, name string) (User, bool) {
 }
 
 // FindGroup finds a group by name or, written as a number, by ID.
-func FindGroup(files *vfs.FS, name string) (Group, bool) {
+func FindGroup(files Reader, name string) (Group, bool) {
 	id, err := strconv.Atoi(name)
 	for _, g := range Groups(files) {
 		if g.Name == name || err == nil && g.GID == id {
@@ -135,7 +139,7 @@ func FindGroup(files *vfs.FS, name string) (Group, bool) {
 }
 
 // NextUID returns the next free user ID.
-func NextUID(files *vfs.FS, system bool) int {
+func NextUID(files Reader, system bool) int {
 	var used []int
 	for _, u := range Users(files) {
 		used = append(used, u.UID)
@@ -144,7 +148,7 @@ func NextUID(files *vfs.FS, system bool) int {
 }
 
 // NextGID returns the next free group ID that is not a user ID either.
-func NextGID(files *vfs.FS, system bool) int {
+func NextGID(files Reader, system bool) int {
 	var used []int
 	for _, u := range Users(files) {
 		used = append(used, u.GID)
@@ -180,18 +184,18 @@ func next(used []int, system bool) int {
 }
 
 // PutUser adds a user or replaces the one with that name.
-func PutUser(files *vfs.FS, u User) error { return put(files, passwdFile, u.Name, u.String(), 0o644) }
+func PutUser(files Files, u User) error { return put(files, passwdFile, u.Name, u.String(), 0o644) }
 
 // PutGroup adds a group or replaces the one with that name.
-func PutGroup(files *vfs.FS, g Group) error { return put(files, groupFile, g.Name, g.String(), 0o644) }
+func PutGroup(files Files, g Group) error { return put(files, groupFile, g.Name, g.String(), 0o644) }
 
 // RemoveUser removes a user and the user's password.
-func RemoveUser(files *vfs.FS, name string) error {
+func RemoveUser(files Files, name string) error {
 	return errors.Join(put(files, passwdFile, name, "", 0o644), put(files, shadowFile, name, "", 0))
 }
 
 // RemoveGroup removes a group.
-func RemoveGroup(files *vfs.FS, name string) error { return put(files, groupFile, name, "", 0o644) }
+func RemoveGroup(files Files, name string) error { return put(files, groupFile, name, "", 0o644) }
 
 // Password returns the password field of an account, encrypted or Locked.
 func Password(files Reader, name string) string {
@@ -204,13 +208,13 @@ func Password(files Reader, name string) string {
 }
 
 // SetPassword sets the password field of an account.
-func SetPassword(files *vfs.FS, name, field string) error {
+func SetPassword(files Files, name, field string) error {
 	return put(files, shadowFile, name, name+":"+field+":::::::", 0)
 }
 
 // put replaces the line of a name, appends it if there is none, or removes it if the new line is empty. All other
 // lines are unchanged.
-func put(files *vfs.FS, file, name, line string, perm fs.FileMode) error {
+func put(files Files, file, name, line string, perm fs.FileMode) error {
 	b, err := files.ReadFile(file)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
