@@ -246,6 +246,8 @@ when AWS would.
 		newSSHConfig(o),
 		newSSHProxy(o),
 		newPodView(),
+		newTrust(o),
+		newTrustView(),
 		newReset(o),
 		newAMI(o),
 		newFault(o),

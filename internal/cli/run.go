@@ -106,12 +106,14 @@ func (o *globalOptions) runWithProxy(ctx context.Context, info api.DaemonInfo, b
 	info.AccessKeyID, info.SecretAccessKey = keys.AccessKeyID, keys.SecretAccessKey
 	env := childEnv(os.Environ(), info, bundle, "http://"+ln.Addr().String())
 	// ssh does not use HTTPS_PROXY, so a configuration makes it reach instances.
-	if bin, err := o.writeSSH(info, api.Place{}, true); err != nil {
+	if bin, err := o.writeSSH(info, api.Place{}, bundle); err != nil {
 		o.progress("Note: ssh does not reach instances: %v", err)
 	} else {
 		env = append(env, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-		if slices.Contains(sshPrograms, args[0]) {
-			path = filepath.Join(bin, args[0])
+		if script := filepath.Join(bin, args[0]); slices.Contains(runPrograms, args[0]) {
+			if _, err := os.Stat(script); err == nil {
+				path = script
+			}
 		}
 	}
 	if keys.SessionToken != "" {

@@ -19,15 +19,20 @@ const podViewCommand = "pod-view"
 // them. Where the system does not permit that, the program runs without: its variables
 // name the files.
 func newPodView() *cobra.Command {
+	return newView(podViewCommand+" FOLDER", func(folder string) { _ = enterPodView(podFiles{folder}.file(secretsDir)) })
+}
+
+// newView returns a hidden command that changes what its process sees and then becomes another program.
+func newView(use string, enter func(what string)) *cobra.Command {
 	return &cobra.Command{
-		Use:                podViewCommand + " FOLDER PATH ARG0 [ARG...]",
+		Use:                use + " PATH ARG0 [ARG...]",
 		Hidden:             true,
 		DisableFlagParsing: true,
 		Args:               cobra.MinimumNArgs(3),
 		RunE: func(_ *cobra.Command, args []string) error {
 			runtime.LockOSThread() // exec takes the privileges of its thread
 			parent := os.Getppid()
-			_ = enterPodView(podFiles{args[0]}.file(secretsDir))
+			enter(args[0])
 			keepParent()
 			if os.Getppid() != parent {
 				return &ExitError{126, errors.New("drydock has ended")}

@@ -1,23 +1,33 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// ways are those of running a program of a pod: with the pod's view of /var/run/secrets, as
-// root, or as a user in a user namespace, or without it.
+// ways are those of running a program of a pod: with the pod's view of /var/run/secrets, or without it.
 func (p podFiles) ways(path string, args, env []string) []*exec.Cmd {
+	if _, err := os.Stat(p.file(secretsDir)); err != nil {
+		return []*exec.Cmd{child(path, args, env)}
+	}
+	return viewed([]string{podViewCommand, p.dir}, path, args, env)
+}
+
+// viewed returns the ways of running a program with a view: by a command of drydock in a mount namespace of its own, as root
+// or as a user in a user namespace, or without the view.
+func viewed(command []string, path string, args, env []string) []*exec.Cmd {
 	plain := child(path, args, env)
 	self, err := os.Executable()
-	if _, none := os.Stat(p.file(secretsDir)); err != nil || none != nil {
+	if err != nil {
 		return []*exec.Cmd{plain}
 	}
-	view := append([]string{self, podViewCommand, p.dir, path}, args...)
+	view := slices.Concat([]string{self}, command, []string{path}, args)
 	asRoot, asUser := child(self, view, env), child(self, view, env)
 	asRoot.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS
 	asUser.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER
@@ -27,10 +37,12 @@ func (p podFiles) ways(path string, args, env []string) []*exec.Cmd {
 	return []*exec.Cmd{asRoot, asUser, plain}
 }
 
-// enterPodView has this process, in a mount namespace of its own, see secrets at
-// /var/run/secrets. All else in /var/run stays as it is.
-func enterPodView(secrets string) error {
-	err := mountPodView(secrets)
+// enterView changes what this process, in a mount namespace of its own, sees.
+func enterView(mount func() error) error {
+	err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") // nothing of what follows may get out of the namespace
+	if err == nil {
+		err = mount()
+	}
 	// The program itself may not mount.
 	if e := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err == nil {
 		err = e
@@ -38,11 +50,24 @@ func enterPodView(secrets string) error {
 	return err
 }
 
-func mountPodView(secrets string) (err error) {
-	// Nothing of what follows may get out of the namespace.
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+// enterPodView has this process see secrets at /var/run/secrets. All else in /var/run stays as it is.
+func enterPodView(secrets string) error {
+	return enterView(func() error { return mountPodView(secrets) })
+}
+
+// enterTrustView has this process see a bundle of CA certificates in the place of the system's.
+func enterTrustView(bundle string) error {
+	return enterView(func() (err error) {
+		for _, name := range systemBundles {
+			if _, missing := os.Stat(name); missing == nil {
+				err = errors.Join(err, unix.Mount(bundle, name, "", unix.MS_BIND, ""))
+			}
+		}
 		return err
-	}
+	})
+}
+
+func mountPodView(secrets string) (err error) {
 	at, err := filepath.EvalSymlinks(secretsDir)
 	if err == nil {
 		return unix.Mount(secrets, at, "", unix.MS_BIND, "")

@@ -55,7 +55,7 @@ runs. "drydock ssh-config" prints the configuration for ~/.ssh/config.`,
 			if err != nil {
 				return err
 			}
-			bin, err := o.writeSSH(info, place, false)
+			bin, err := o.writeSSH(info, place, "")
 			if err != nil {
 				return err
 			}
@@ -208,12 +208,13 @@ Host %s
 }
 
 // writeSSH writes a configuration of ssh for all hosts, and scripts that run ssh, scp and sftp with it, into a folder for
-// place. It returns the scripts' folder. If anywhere is set, the scripts also connect to hosts outside the simulated
-// network; place is then empty, and the account and region come from the environment.
-func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place, anywhere bool) (string, error) {
+// place. It returns the scripts' folder. For drydock run, bundle is not empty: the scripts then also connect to hosts outside
+// the simulated network, and the aws CLI's tunnels trust bundle. place is then empty, and the account and region come from
+// the environment.
+func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place, bundle string) (string, error) {
 	root := filepath.Join(info.DataDir, "ssh")
 	dir, flags := filepath.Join(root, url.PathEscape(place.Account+"-"+place.Region)), ""
-	if anywhere {
+	if bundle != "" {
 		dir, flags = filepath.Join(root, "run"), " --anywhere"
 	}
 	bin := filepath.Join(dir, "bin")
@@ -230,12 +231,25 @@ func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place, anywhere 
 	if err := rewrite(config, text, 0o600); err != nil {
 		return "", err
 	}
-	for _, name := range sshPrograms {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	for _, name := range runPrograms {
 		found, err := lookOutside(name, root)
-		if err != nil {
-			continue // it is not installed
+		script, trusting := "", bundle != "" && trusts
+		switch {
+		case err != nil: // it is not installed
+		case name == "aws" && trusting:
+			script = trustingAWS(self, bundle, found)
+		case name == "ssh" && trusting:
+			script = "#!/bin/sh\n" + trustingSSH(self, bundle) + "exec " + shellQuote(found) + " -F " + shellQuote(config) + " \"$@\"\n"
+		case name != "aws":
+			script = "#!/bin/sh\nexec " + shellQuote(found) + " -F " + shellQuote(config) + " \"$@\"\n"
 		}
-		script := "#!/bin/sh\nexec " + shellQuote(found) + " -F " + shellQuote(config) + " \"$@\"\n"
+		if script == "" {
+			continue
+		}
 		if err := rewrite(filepath.Join(bin, name), script, 0o700); err != nil {
 			return "", err
 		}
@@ -243,8 +257,8 @@ func (o *globalOptions) writeSSH(info api.DaemonInfo, place api.Place, anywhere 
 	return bin, nil
 }
 
-// sshPrograms are the programs that accept a configuration with -F.
-var sshPrograms = []string{"ssh", "scp", "sftp"}
+// runPrograms are the programs that drydock run runs by scripts: those that accept ssh's configuration with -F, and the aws CLI.
+var runPrograms = []string{"ssh", "scp", "sftp", "aws"}
 
 // lookOutside finds a program in $PATH, skipping the entries below the folder not.
 func lookOutside(name, not string) (string, error) {

@@ -37,7 +37,7 @@ func TestSSHPrograms(t *testing.T) {
 	o := &globalOptions{dataDir: filepath.Join(dir, "it's 100%")}
 	t.Setenv("PATH", real)
 	for range 2 {
-		bin, err := o.writeSSH(api.DaemonInfo{DataDir: o.dataDir}, api.Place{Account: "111111111111", Region: "eu-west-1"}, false)
+		bin, err := o.writeSSH(api.DaemonInfo{DataDir: o.dataDir}, api.Place{Account: "111111111111", Region: "eu-west-1"}, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestSSHPrograms(t *testing.T) {
 		if err != nil || !strings.Contains(string(config), `it'\''s 100%%' --account 111111111111 --region eu-west-1 -- '%h' '%p'`) || !strings.Contains(string(config), `/it's 100%%/ssh/known_hosts"`) {
 			t.Errorf("%s, %v", config, err)
 		}
-		if bin, err = o.writeSSH(api.DaemonInfo{DataDir: o.dataDir}, api.Place{}, true); err != nil {
+		if bin, err = o.writeSSH(api.DaemonInfo{DataDir: o.dataDir}, api.Place{}, filepath.Join(dir, "bundle")); err != nil {
 			t.Fatal(err)
 		}
 		other, err := os.ReadFile(filepath.Join(o.dataDir, "ssh", "run", "config"))

@@ -106,6 +106,40 @@ func (c *commandRecord) sdk(all []invocationRecord) ssmtypes.Command {
 	}
 }
 
+// passes reports whether a command, or one of its invocations, with this state passes all filters.
+func (c *commandRecord) passes(status, details string, filters []ssmtypes.CommandFilter) (bool, error) {
+	for _, f := range filters {
+		value, ok := aws.ToString(f.Value), false
+		switch f.Key {
+		case ssmtypes.CommandFilterKeyInvokedAfter, ssmtypes.CommandFilterKeyInvokedBefore:
+			var err error
+			if ok, err = invoked(string(f.Key), value, c.Requested); err != nil {
+				return false, err
+			}
+		case ssmtypes.CommandFilterKeyStatus:
+			ok = status == value || details == value
+		case ssmtypes.CommandFilterKeyExecutionStage:
+			executing := status == "Pending" || status == "InProgress"
+			ok = value == "Executing" && executing || value == "Complete" && !executing
+		case ssmtypes.CommandFilterKeyDocumentName:
+			ok = c.Document == value
+		}
+		if !ok {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// invoked reports whether a command or session that began at a time passes the filter InvokedAfter or InvokedBefore.
+func invoked(key, value string, began time.Time) (bool, error) {
+	t, err := time.Parse(time.RFC3339, value)
+	if err != nil {
+		return false, errValidation("The filter %s has the value %s, which is not a time.", key, value)
+	}
+	return began.After(t) == (key == "InvokedAfter"), nil
+}
+
 func (c *commandRecord) cloudWatch() *ssmtypes.CloudWatchOutputConfig {
 	return &ssmtypes.CloudWatchOutputConfig{CloudWatchLogGroupName: aws.String(c.Group), CloudWatchOutputEnabled: c.CloudWatch}
 }
@@ -167,7 +201,14 @@ func stamp(t time.Time) string {
 func (s *Service) ListCommands(ctx context.Context, in *awsssm.ListCommandsInput) (*awsssm.ListCommandsOutput, error) {
 	var all []ssmtypes.Command
 	for _, c := range s.found(ctx, in.CommandId, in.InstanceId) {
-		all = append(all, c.sdk(c.invocations))
+		out := c.sdk(c.invocations)
+		ok, err := c.passes(string(out.Status), *out.StatusDetails, in.Filters)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, out)
+		}
 	}
 	list, next, err := paging.CutInOrder(paging.Rules{Usual: 50, BadToken: func(string) error { return errNextToken() }}, all,
 		func(c ssmtypes.Command) string { return *c.CommandId }, in.MaxResults, in.NextToken)
@@ -212,10 +253,18 @@ func detail(stdout, stderr string, size int) string {
 
 // ListCommandInvocations lists the results of commands on instances.
 func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCommandInvocationsInput) (*awsssm.ListCommandInvocationsOutput, error) {
+	if slices.ContainsFunc(in.Filters, func(f ssmtypes.CommandFilter) bool { return f.Key == ssmtypes.CommandFilterKeyExecutionStage }) {
+		return nil, &ssmtypes.InvalidFilterKey{Message: aws.String("The specified filter key isn't valid: ExecutionStage")}
+	}
 	var all []ssmtypes.CommandInvocation
 	for _, c := range s.found(ctx, in.CommandId, in.InstanceId) {
 		for _, i := range c.invocations {
 			if in.InstanceId != nil && i.InstanceID != *in.InstanceId {
+				continue
+			}
+			if ok, err := c.passes(i.Status, i.Details, in.Filters); err != nil {
+				return nil, err
+			} else if !ok {
 				continue
 			}
 			out := ssmtypes.CommandInvocation{

@@ -202,7 +202,7 @@ func (s *Service) DescribeSessions(ctx context.Context, in *awsssm.DescribeSessi
 		}
 		out := ssmtypes.Session{
 			SessionId: aws.String(r.ID), Target: aws.String(r.Target), Owner: aws.String(r.Owner), DocumentName: aws.String(r.Document), StartDate: aws.Time(r.Started),
-			Reason: optional(r.Reason), Status: ssmtypes.SessionStatusConnected, OutputUrl: &ssmtypes.SessionManagerOutputUrl{},
+			Reason: optional(r.Reason), Status: ssmtypes.SessionStatusConnected, AccessType: ssmtypes.AccessTypeStandard, OutputUrl: &ssmtypes.SessionManagerOutputUrl{},
 		}
 		if !active {
 			out.Status = ssmtypes.SessionStatusTerminated
@@ -241,13 +241,12 @@ func passes(x *ssmtypes.Session, filters []ssmtypes.SessionFilter) (bool, error)
 		case ssmtypes.SessionFilterKeySessionId:
 			ok = *x.SessionId == value
 		case ssmtypes.SessionFilterKeyInvokedAfter, ssmtypes.SessionFilterKeyInvokedBefore:
-			t, err := time.Parse(time.RFC3339, value)
-			if err != nil {
-				return false, errValidation("The filter %s has the value %s, which is not a time.", f.Key, value)
+			var err error
+			if ok, err = invoked(string(f.Key), value, *x.StartDate); err != nil {
+				return false, err
 			}
-			ok = x.StartDate.After(t) == (f.Key == ssmtypes.SessionFilterKeyInvokedAfter)
-		default:
-			return false, awserr.NotImplemented("the filter " + string(f.Key) + " of DescribeSessions")
+		case ssmtypes.SessionFilterKeyAccessType:
+			ok = string(x.AccessType) == value
 		}
 		if !ok {
 			return false, nil

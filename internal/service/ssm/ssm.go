@@ -130,8 +130,8 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "SendCommand", Members: "CloudWatchOutputConfig Comment DocumentName DocumentVersion InstanceIds MaxConcurrency MaxErrors OutputS3BucketName OutputS3KeyPrefix OutputS3Region Parameters Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript"},
 			{Name: "CancelCommand", Members: "CommandId"},
 			{Name: "GetCommandInvocation", Members: "CommandId InstanceId PluginName"},
-			{Name: "ListCommands", Members: "CommandId InstanceId MaxResults NextToken"},
-			{Name: "ListCommandInvocations", Members: "CommandId Details InstanceId MaxResults NextToken"},
+			{Name: "ListCommands", Members: "CommandId Filters InstanceId MaxResults NextToken"},
+			{Name: "ListCommandInvocations", Members: "CommandId Details Filters InstanceId MaxResults NextToken"},
 			{Name: "CreateAssociation", Members: "ApplyOnlyAtCronInterval AssociationName ComplianceSeverity DocumentVersion InstanceId MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Tags Targets", Except: "Automation documents, and AWS's documents other than AWS-RunShellScript. ComplianceSeverity and SyncCompliance are stored but have no effect, and runs send no events to EventBridge"},
 			{Name: "DescribeAssociation", Members: "AssociationId AssociationVersion InstanceId Name"},
 			{Name: "UpdateAssociation", Members: "ApplyOnlyAtCronInterval AssociationId AssociationName AssociationVersion ComplianceSeverity DocumentVersion MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Targets", Except: "as for CreateAssociation"},
@@ -148,7 +148,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetInventory", Members: "Filters MaxResults NextToken ResultAttributes", Except: "as above"},
 			{Name: "GetInventorySchema", Members: "MaxResults NextToken TypeName"},
 			{Name: "DeleteInventory", Members: "ClientToken DryRun SchemaDeleteOption TypeName", Except: "DisableSchema"},
-			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State", Except: "the filter AccessType"},
+			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State"},
 		},
 	}
 }

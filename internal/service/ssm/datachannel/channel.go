@@ -7,6 +7,7 @@
 package datachannel
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
 )
 
@@ -31,6 +33,8 @@ const (
 	patience  = 5 * time.Second  // before HandshakeComplete is resent; the plugin never ignores it
 	writeIn   = 10 * time.Second // a client that reads nothing for this long is disconnected
 	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
+	bandwidth = 64 << 20         // bytes per second in each direction
+	burst     = 1 << 20          // bytes that may pass at once
 )
 
 // wall is the real clock, even if the service has another one: the kernel enforces the deadlines of sockets, and
@@ -44,6 +48,10 @@ var ErrClosed = errors.New("the data channel is closed")
 type Channel struct {
 	// receive handles what the client sends, in order. It may block until the session reads. An error closes the channel.
 	receive func(payload uint32, data []byte) error
+
+	ctx     context.Context // ends when the channel is closed
+	end     context.CancelFunc
+	in, out *rate.Limiter
 
 	serving sync.Mutex // one connection at a time
 	consume sync.Once  // starts the goroutine that calls receive
@@ -84,7 +92,8 @@ func (s *sent) late() bool {
 
 // New returns a channel without a client.
 func New(receive func(payload uint32, data []byte) error) *Channel {
-	c := &Channel{receive: receive, early: map[int64]message{}}
+	c := &Channel{receive: receive, early: map[int64]message{}, in: rate.NewLimiter(bandwidth, burst), out: rate.NewLimiter(bandwidth, burst)}
+	c.ctx, c.end = context.WithCancel(context.Background())
 	c.changed = sync.NewCond(&c.mu)
 	return c
 }
@@ -159,6 +168,9 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 		kind, b, err := conn.ReadMessage()
 		if err != nil {
 			return err
+		}
+		if err := c.in.WaitN(c.ctx, len(b)); err != nil {
+			return ErrClosed
 		}
 		if kind != websocket.BinaryMessage {
 			continue
@@ -342,6 +354,9 @@ func (c *Channel) Send(payload uint32, data []byte) error {
 	if s := c.sealer.Load(); s != nil && (payload == Output || payload == StdErr) {
 		data = s.Seal(data)
 	}
+	if err := c.out.WaitN(c.ctx, payloadOffset+len(data)); err != nil {
+		return ErrClosed
+	}
 	c.mu.Lock()
 	for len(c.unacked) >= window && !c.closed {
 		c.changed.Wait()
@@ -399,6 +414,7 @@ func (c *Channel) Close(session, output string) {
 	}
 	c.closed, c.input = true, nil
 	c.changed.Broadcast()
+	c.end()
 	conn := c.conn
 	c.mu.Unlock()
 	if conn == nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/websocket"
+	"golang.org/x/time/rate"
 )
 
 // A peer is a client of a channel.
@@ -187,6 +189,41 @@ func TestSlowReaders(t *testing.T) {
 	c.Close("", "")
 	for n := range sent {
 		t.Errorf("frame %d was sent beyond the window", n)
+	}
+}
+
+// TestBandwidth checks that the frames of both directions count towards the bandwidth.
+func TestBandwidth(t *testing.T) {
+	c := New(func(uint32, []byte) error { return nil })
+	const room = 10_000
+	slow := rate.Every(time.Hour) // one byte
+	c.in, c.out = rate.NewLimiter(slow, room), rate.NewLimiter(slow, room)
+	p := connect(t, c)
+	p.send(0, strings.Repeat("x", 1000))
+	p.next(typeAck)
+	if err := c.Send(Output, bytes.Repeat([]byte("y"), 500)); err != nil {
+		t.Fatal(err)
+	}
+	if in, out := room-int(c.in.Tokens()), room-int(c.out.Tokens()); in != payloadOffset+1000 || out != payloadOffset+500 {
+		t.Errorf("%d bytes in, %d out", in, out)
+	}
+	blocked := make(chan error)
+	go func() { // sends more than there is room for
+		for {
+			if err := c.Send(Output, bytes.Repeat([]byte("y"), MaxPayload)); err != nil {
+				blocked <- err
+				return
+			}
+		}
+	}()
+	for deadline := time.Now().Add(10 * time.Second); c.out.Tokens() >= 0; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("the sender does not wait: there is room for %v bytes", c.out.Tokens())
+		}
+	}
+	c.Close("", "")
+	if err := <-blocked; !errors.Is(err, ErrClosed) {
+		t.Error(err)
 	}
 }
 
