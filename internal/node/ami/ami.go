@@ -148,6 +148,8 @@ func (m *Machine) program(name string) func(context.Context, *shell.Call) int {
 		return m.curl
 	case "wget":
 		return m.wget
+	case "tail":
+		return m.tail
 	case "imds":
 		return m.imds
 	case "ec2-metadata":

@@ -5,53 +5,87 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
-// ends are the flags that head and tail share.
-func ends(c *Call) (count, size int64, args []string, ok bool) {
-	for i, a := range c.Args { // head -20
-		if n, err := strconv.Atoi(strings.TrimPrefix(a, "-")); i > 0 && err == nil && strings.HasPrefix(a, "-") && n > 0 {
-			c.Args = slices.Replace(slices.Clone(c.Args), i, i+1, "-n", strconv.Itoa(n))
+// An end is the part of its files that head or tail prints.
+type end struct {
+	count, size   int64 // lines, or bytes if size is not 0; a negative count means from line -count-1 on
+	quiet, follow bool
+	files         []string
+}
+
+// shortCount matches -20 and -20f.
+var shortCount = regexp.MustCompile(`^-([1-9][0-9]*)(f?)$`)
+
+func endOf(c *Call) (e end, ok bool) {
+	for i, a := range c.Args {
+		if m := shortCount.FindStringSubmatch(a); i > 0 && m != nil {
+			words := []string{"-n", m[1]}
+			if m[2] != "" {
+				words = append(words, "-f")
+			}
+			c.Args = slices.Replace(slices.Clone(c.Args), i, i+1, words...)
 			break
 		}
 	}
 	f := c.flags()
 	n := f.StringP("lines", "n", "10", "")
 	b := f.StringP("bytes", "c", "", "")
-	f.BoolP("quiet", "q", false, "")
-	f.BoolP("follow", "f", false, "")
-	if args, ok = c.parse(f); !ok {
-		return 0, 0, nil, false
+	f.BoolVarP(&e.quiet, "quiet", "q", false, "")
+	f.BoolVarP(&e.follow, "follow", "f", false, "")
+	name := f.BoolP("follow-name", "F", false, "")
+	if e.files, ok = c.parse(f); !ok {
+		return e, false
 	}
-	count, err := number(*n)
-	if err != nil {
+	e.follow = e.follow || *name
+	var err error
+	if e.count, err = number(*n); err != nil {
 		c.Fail("invalid number of lines: '%s'", *n)
-		return 0, 0, nil, false
+		return e, false
 	}
 	if *b != "" {
-		if size, err = number(*b); err != nil {
+		if e.size, err = number(*b); err != nil {
 			c.Fail("invalid number of bytes: '%s'", *b)
-			return 0, 0, nil, false
+			return e, false
 		}
-		count = -1
+		e.count = -1
 	}
 	if strings.HasPrefix(*n, "+") {
-		count = -count - 1 // from that line on
+		e.count = -e.count - 1
 	}
-	return count, size, args, true
+	return e, true
+}
+
+// show prints a part of each file, with the files' names if there are several.
+func (e *end) show(c *Call, part func(data []byte) []byte) int {
+	first := true
+	return c.inputs(e.files, func(name string, data []byte) error {
+		if len(e.files) > 1 && !e.quiet {
+			title := "==> " + name + " <==\n"
+			if !first {
+				title = "\n" + title
+			}
+			first = false
+			if _, err := io.WriteString(c.Stdout, title); err != nil {
+				return err
+			}
+		}
+		_, err := c.Stdout.Write(part(data))
+		return err
+	})
 }
 
 func head(_ context.Context, c *Call) int {
-	count, size, args, ok := ends(c)
+	e, ok := endOf(c)
 	if !ok {
 		return 1
 	}
-	if len(args) == 0 && size == 0 && count >= 0 { // line by line, because the program that writes may never end
+	if len(e.files) == 0 && e.size == 0 && e.count >= 0 { // line by line, because the program that writes may never end
 		in := bufio.NewReader(c.Stdin)
-		for ; count > 0; count-- {
+		for ; e.count > 0; e.count-- {
 			line, err := in.ReadString('\n')
 			if _, werr := io.WriteString(c.Stdout, line); err != nil || werr != nil {
 				break
@@ -59,36 +93,41 @@ func head(_ context.Context, c *Call) int {
 		}
 		return 0
 	}
-	return c.inputs(args, func(_ string, data []byte) error {
-		if size > 0 {
-			data = data[:min(size, int64(len(data)))]
-		} else if all := bytes.SplitAfter(data, []byte("\n")); count >= 0 && int64(len(all)) > count {
-			data = bytes.Join(all[:count], nil)
+	return e.show(c, func(data []byte) []byte {
+		if e.size > 0 {
+			return data[:min(e.size, int64(len(data)))]
 		}
-		_, err := c.Stdout.Write(data)
-		return err
+		if all := bytes.SplitAfter(data, []byte("\n")); e.count >= 0 && int64(len(all)) > e.count {
+			return bytes.Join(all[:e.count], nil)
+		}
+		return data
 	})
 }
 
-func tail(_ context.Context, c *Call) int {
-	count, size, args, ok := ends(c)
+func tail(ctx context.Context, c *Call) int {
+	e, ok := endOf(c)
 	if !ok {
 		return 1
 	}
-	return c.inputs(args, func(_ string, data []byte) error {
+	status := e.show(c, func(data []byte) []byte {
 		all := bytes.SplitAfter(data, []byte("\n"))
 		if len(all) > 0 && len(all[len(all)-1]) == 0 {
 			all = all[:len(all)-1]
 		}
 		switch {
-		case size > 0:
-			data = data[max(0, int64(len(data))-size):]
-		case count < -1:
-			data = bytes.Join(all[min(int64(len(all)), -count-2):], nil)
-		default:
-			data = bytes.Join(all[max(0, int64(len(all))-count):], nil)
+		case e.size > 0:
+			return data[max(0, int64(len(data))-e.size):]
+		case e.count < -1:
+			return bytes.Join(all[min(int64(len(all)), -e.count-2):], nil)
 		}
-		_, err := c.Stdout.Write(data)
-		return err
+		return bytes.Join(all[max(0, int64(len(all))-e.count):], nil)
 	})
+	if e.follow && len(e.files) > 0 && c.m != nil && c.m.outside != nil {
+		rest := *c
+		rest.Args = append([]string{"tail"}, e.files...)
+		if ended, ok := c.m.outside(ctx, &rest); ok {
+			return ended
+		}
+	}
+	return status
 }

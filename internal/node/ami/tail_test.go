@@ -1,0 +1,63 @@
+package ami_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/utils/clock"
+
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
+)
+
+// A screen is an output on which each text is followed by another change of the machine, until no change is left.
+type screen struct {
+	bytes.Buffer
+	changes []func() error
+}
+
+var errLeft = errors.New("the reader has left")
+
+func (s *screen) Flush() error {
+	if len(s.changes) == 0 {
+		return errLeft
+	}
+	next := s.changes[0]
+	s.changes = s.changes[1:]
+	return next()
+}
+
+// TestFollow follows files that grow, lose their first lines and are replaced.
+func TestFollow(t *testing.T) {
+	w := newWorld(t, images.AL2023, func(w *world) { w.Clock, w.Patience = clock.RealClock{}, 1000 })
+	write := func(name string, lines ...string) func() error {
+		return func() error { return w.FS.WriteFile(name, []byte(strings.Join(lines, "\n")+"\n"), 0o644) }
+	}
+	long := strings.Repeat("x", 3000)
+	for _, first := range []func() error{write("/tmp/a", "1", long), write("/tmp/b", "x")} {
+		if err := first(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &screen{changes: []func() error{
+		write("/tmp/a", "1", long, "3"), write("/tmp/a", long, "3", "4"), write("/tmp/b", "x", "y"), write("/tmp/a", "new"),
+		func() error { w.Log("kubelet", "hello"); return nil }, func() error { return nil },
+	}}
+	var failures bytes.Buffer
+	c := &shell.Call{Args: []string{"tail", "/tmp/a", "b", "/var/log/messages", "/none"}, Dir: "/tmp", FS: w.FS, Stdout: s, Stderr: &failures}
+	w.WriteMessages()
+	if status, found := w.Outside(context.Background(), c); status != 1 || !found {
+		t.Errorf("status %d, %v", status, found)
+	}
+	text := s.String()
+	const want = "\n==> /tmp/a <==\n3\n4\n\n==> b <==\ny\n\n==> /tmp/a <==\nnew\n\n==> /var/log/messages <==\n"
+	if !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "]: hello\n") || strings.Count(text, "\n") != strings.Count(want, "\n")+1 {
+		t.Errorf("%s", text)
+	}
+	if failures.String() != "tail: /tmp/a: file truncated\n" {
+		t.Errorf("%s", &failures)
+	}
+}
