@@ -14,7 +14,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build nodebin dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk karpenter soak advice race race-e2e bench fuzz clean
+.PHONY: help build nodebin dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk karpenter awscli2 soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -131,6 +131,7 @@ e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
 	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar and karpenter_capacity.txtar ARE NOT RUN: there is no karpenter: make karpenter"
+	@command -v aws2 > /dev/null || echo "e2e: AWS CLI 2 IS NOT RUN by instance_connect.txtar: there is no aws2: make awscli2"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
 
 EKSCTL ?= v0.230.0
@@ -164,6 +165,10 @@ karpenter: ## build bin/karpenter, the controller of the release KARPENTER, for 
 .PHONY: terraform
 terraform: build ## run acceptance tests of Terraform's AWS provider, whose checkout is SOURCE: about ten minutes' worth, or all of SERVICES; LIST=1 lists them
 	$(COMPILE) run ./tools/tfacc -source "$(SOURCE)" -services "$(SERVICES)" $(if $(LIST),-list)
+
+AWSCLI2 ?= trixie
+awscli2: ## unpack AWS CLI 2 of the Debian release AWSCLI2 into bin, for e2e: by apt, without installing it
+	tools/awscli2/unpack.sh bin $(AWSCLI2)
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak

@@ -61,7 +61,12 @@ func TestScripts(t *testing.T) {
 // [containers]: nodes can run containers; under REQUIRE_CLIENTS=1 it is an error if they cannot, except with
 // DRYDOCK_WITHOUT_CONTAINERS=1.
 // [cdk]: CDK's program is installed, and its library beside it.
+// [awscli2]: AWS CLI 2 is there, as aws2. Not every system has packages of it.
 func condition(cond string) (bool, error) {
+	if cond == "awscli2" {
+		_, err := exec.LookPath("aws2")
+		return err == nil, nil
+	}
 	if cond == "cdk" {
 		program, err := exec.LookPath("cdk")
 		if err == nil {
