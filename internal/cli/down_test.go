@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +21,9 @@ import (
 )
 
 // TestMain is also the daemon of TestDown.
-// It is also the program that drydock run --pod starts first, and one that runs such a program (TestPodDiesWithRun).
+// It is also the programs that drydock run starts first, and one that runs such a program (TestPodDiesWithRun).
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == podViewCommand {
+	if len(os.Args) > 1 && slices.Contains([]string{podViewCommand, trustCommand, trustViewCommand}, os.Args[1]) {
 		runtime.LockOSThread()
 		go func() { // on another thread than the first, as it may happen
 			os.Exit(Run(context.Background(), os.Args[1:], Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, Config{}))

@@ -35,8 +35,9 @@ Besides the variables of drydock env, the command gets an HTTPS proxy that answe
 AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to other
 hosts, and a bundle of CA certificates that includes Drydock's, so programs that cannot
 be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. ssh, scp
-and sftp in it reach instances as "drydock ssh" does. Your own AWS_ACCESS_KEY_ID is kept
-if Drydock knows it. The proxy stops with the command; on Linux it refuses other users'
+and sftp in it reach instances as "drydock ssh" does. On Linux, "aws ec2-instance-connect
+ssh" of AWS CLI 2, which trusts the system's certificates only, finds Drydock's among them.
+Your own AWS_ACCESS_KEY_ID is kept if Drydock knows it. The proxy stops with the command; on Linux it refuses other users'
 programs. On macOS, Go programs trust only the system's certificates; elsewhere calls to
 S3 go over https, because many buckets' policies refuse http.
 

@@ -144,6 +144,42 @@ func TestErrorsOfCommands(t *testing.T) {
 	}
 }
 
+func TestFiltersOfCommands(t *testing.T) {
+	w := newWorld(t, nil)
+	w.create(t, "greeting", "Command", greeting)
+	w.command(t, &awsssm.SendCommandInput{DocumentName: aws.String("greeting"), Parameters: map[string][]string{"more": {"date"}}})
+	w.command(t, &awsssm.SendCommandInput{DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {"fail"}}})
+	for _, tc := range []struct {
+		key                   ssmtypes.CommandFilterKey
+		value                 string
+		commands, invocations int // how many are found; -1 means an error
+	}{
+		{"Status", "Failed", 1, 1},
+		{"Status", "Success", 1, 1},
+		{"Status", "Pending", 0, 0},
+		{"DocumentName", "greeting", 1, 1},
+		{"InvokedAfter", "2020-01-01T00:00:00Z", 2, 2},
+		{"InvokedBefore", "2020-01-01T00:00:00Z", 0, 0},
+		{"InvokedBefore", "yesterday", -1, -1},
+		{"ExecutionStage", "Complete", 2, -1},
+		{"ExecutionStage", "Executing", 0, -1},
+	} {
+		filters := []ssmtypes.CommandFilter{{Key: tc.key, Value: &tc.value}}
+		commands, invocations := -1, -1
+		if out, err := w.client.ListCommands(t.Context(), &awsssm.ListCommandsInput{Filters: filters}); err == nil {
+			commands = len(out.Commands)
+		}
+		if out, err := w.client.ListCommandInvocations(t.Context(), &awsssm.ListCommandInvocationsInput{Filters: filters}); err == nil {
+			invocations = len(out.CommandInvocations)
+		} else if tc.key == "ExecutionStage" {
+			testkit.WantError(t, err, "InvalidFilterKey", "The specified filter key isn't valid: ExecutionStage")
+		}
+		if commands != tc.commands || invocations != tc.invocations {
+			t.Errorf("%s %s: %d commands and %d invocations, want %d and %d", tc.key, tc.value, commands, invocations, tc.commands, tc.invocations)
+		}
+	}
+}
+
 // TestCommandsWithoutInstances checks the state of a command whose targets match nothing.
 func TestCommandsWithoutInstances(t *testing.T) {
 	w := newWorld(t, nil)
