@@ -195,6 +195,12 @@ func TestEndpoints(t *testing.T) {
 	}
 	_, err = create(func(*awsec2.CreateVpcEndpointInput) {})
 	wantError(t, err, "InvalidParameter", "private-dns-enabled cannot be set because there is already a conflicting DNS domain for dkr.ecr.us-east-1.amazonaws.com in the VPC "+n.vpc)
+	// Without a subnet there is no address that a name could have.
+	bare := must(w.CreateVpcEndpoint(ctx, &awsec2.CreateVpcEndpointInput{VpcId: &n.vpc, VpcEndpointType: ec2types.VpcEndpointTypeInterface, ServiceName: aws.String("com.amazonaws.us-east-1.ec2")}))(t).VpcEndpoint
+	if len(bare.DnsEntries) > 0 {
+		t.Errorf("names of an endpoint without subnets: %+v", bare.DnsEntries)
+	}
+	must(w.DeleteVpcEndpoints(ctx, &awsec2.DeleteVpcEndpointsInput{VpcEndpointIds: []string{*bare.VpcEndpointId}}))(t)
 	w.settle(t)
 	got := must(w.DescribeVpcEndpoints(ctx, &awsec2.DescribeVpcEndpointsInput{VpcEndpointIds: []string{*e.VpcEndpointId}}))(t).VpcEndpoints[0]
 	if got.State != "available" || !slices.ContainsFunc(got.DnsEntries, func(d ec2types.DnsEntry) bool { return *d.DnsName == "*.dkr.ecr.us-east-1.amazonaws.com" }) {

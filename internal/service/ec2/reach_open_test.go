@@ -114,9 +114,12 @@ func TestReachByGateways(t *testing.T) {
 	reaches(t, w.reach(t), tcp(*eice, reach.At(*app), 22), "")
 	reaches(t, w.reach(t), tcp(*web, reach.At(*app), 22), "ENI_SG_RULES_MISMATCH")
 
-	must(w.ModifyManagedPrefixList(ctx, &awsec2.ModifyManagedPrefixListInput{
+	modified := must(w.ModifyManagedPrefixList(ctx, &awsec2.ModifyManagedPrefixListInput{
 		PrefixListId: list, CurrentVersion: aws.Int64(1), RemoveEntries: []ec2types.RemovePrefixListEntry{{Cidr: aws.String("10.0.0.0/24")}},
-	}))(t)
+	}))(t).PrefixList
+	if aws.ToString(modified.PrefixListId) != *list || aws.ToInt64(modified.Version) != 2 || modified.State != ec2types.PrefixListStateModifyInProgress {
+		t.Errorf("modified: %+v", modified)
+	}
 	reaches(t, w.reach(t), tcp(*web, reach.At(*app), 8080), "ENI_SG_RULES_MISMATCH")
 	must(w.DeleteNatGateway(ctx, &awsec2.DeleteNatGatewayInput{NatGatewayId: nat}))(t)
 	testkit.Eventually(t, 10*time.Second, func() error {

@@ -290,9 +290,20 @@ func (sim *simulation) evaluate(action, resource string) iamtypes.EvaluationResu
 	return out
 }
 
+// sourceID returns a policy's ID in results: its name, and for an inline policy "user_NAME_POLICY".
+// [seen] hashicorp/terraform-provider-aws, TestAccIAMPrincipalPolicySimulationDataSource_basic
+func sourceID(source string) string {
+	parts := strings.Split(source[strings.LastIndexByte(source, ':')+1:], "/")
+	name := parts[len(parts)-1]
+	if len(parts) > 2 && slices.Contains([]string{"user", "group", "role"}, parts[0]) {
+		return parts[0] + "_" + parts[len(parts)-2] + "_" + name
+	}
+	return name
+}
+
 func outMatch(m policy.Match) iamtypes.Statement {
 	out := iamtypes.Statement{
-		SourcePolicyId: aws.String(m.Source[strings.LastIndexByte(m.Source, '/')+1:]), SourcePolicyType: sourceIAM,
+		SourcePolicyId: aws.String(sourceID(m.Source)), SourcePolicyType: sourceIAM,
 		StartPosition: &iamtypes.Position{Line: int32(m.Start.Line), Column: int32(m.Start.Column)},
 		EndPosition:   &iamtypes.Position{Line: int32(m.End.Line), Column: int32(m.End.Column)},
 	}

@@ -2,6 +2,7 @@ package iam_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -178,6 +179,11 @@ func TestSimulationAgreesWithReality(t *testing.T) {
 			out := testkit.Must(c.SimulatePrincipalPolicy(ctx, &awsiam.SimulatePrincipalPolicyInput{
 				PolicySourceArn: aws.String(user + "ann"), ActionNames: []string{tt.action}, ResourceArns: []string{tt.resource},
 			}))(t)
+			for _, m := range out.EvaluationResults[0].MatchedStatements {
+				if id := *m.SourcePolicyId; !slices.Contains([]string{"user_ann_self", "group_readers_read", "IAMReadOnlyAccess"}, id) {
+					t.Errorf("a policy is called %s", id)
+				}
+			}
 			said := out.EvaluationResults[0].EvalDecision
 			err := tt.call()
 			if (said == "allowed") != (err == nil) || (said == "explicitDeny") != (err != nil && strings.Contains(err.Error(), "explicit deny")) {

@@ -109,6 +109,10 @@ func (s *Service) checkGrant(ctx context.Context, in *awskms.CreateGrantInput) e
 		if p == nil {
 			continue
 		}
+		// An AWS service may be a grantee. [seen] hashicorp/terraform-provider-aws, TestAccKMSGrant_service
+		if strings.HasSuffix(*p, ".amazonaws.com") && !strings.Contains(*p, ":") {
+			continue
+		}
 		if _, err := arn.Parse(*p); err != nil || s.cfg.PrincipalExists != nil && !s.cfg.PrincipalExists(ctx, *p) {
 			return errPrincipal(*p)
 		}

@@ -224,6 +224,8 @@ func TestGrantsAreChecked(t *testing.T) {
 	for _, k := range strings.Split("abcdefghi", "") {
 		big[k] = "1"
 	}
+	_, err := owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: aws.String("dynamodb.us-west-1.amazonaws.com"), Operations: []kmstypes.GrantOperation{"Encrypt"}})
+	check(t, err)
 	for want, in := range map[string]*awskms.CreateGrantInput{
 		"InvalidArnException: ARN does not refer to a valid principal: arn:aws:iam::" + account + ":role/none":              {GranteePrincipal: aws.String("arn:aws:iam::" + account + ":role/none")},
 		"InvalidArnException: ARN does not refer to a valid principal: somebody":                                            {GranteePrincipal: aws.String("somebody")},

@@ -33,7 +33,7 @@ func ServiceOf(e record.VPCEndpoint, region string) endpointService {
 
 // DNSNames are the endpoint's own names: one for the endpoint and one for each zone.
 func DNSNames(e record.VPCEndpoint, r store.Reader, sc resource.Scope) []string {
-	if e.Gateway {
+	if e.Gateway || len(e.SubnetIDs) == 0 { // [seen] hashicorp/terraform-provider-aws, TestAccVPCEndpoint_interfaceBasic
 		return nil
 	}
 	host := "." + ServiceOf(e, sc.Region).host() + "." + sc.Region + ".vpce.amazonaws.com"

@@ -272,8 +272,8 @@ func (s *Service) ModifyManagedPrefixList(ctx context.Context, in *awsec2.Modify
 	}
 	var p record.PrefixList
 	err := s.Update(ctx, in.DryRun, func(tx *store.Tx) error {
-		p, err := FindPrefixList(tx, sc, aws.ToString(in.PrefixListId))
-		if err != nil {
+		var err error
+		if p, err = FindPrefixList(tx, sc, aws.ToString(in.PrefixListId)); err != nil {
 			return err
 		}
 		if p.Managed {
