@@ -125,6 +125,14 @@ func (b *builder) plain() {
 		b.param(linux+"amzn2-ami-hvm-"+arch+"-gp2", al2.ID, "aws:ec2:image", al2.Created)
 		b.param(linux+"amzn2-ami-kernel-5.10-hvm-"+arch+"-gp2", al2.ID, "aws:ec2:image", al2.Created)
 
+		// The acceptance tests of Terraform's AWS provider look for this one.
+		al2minimal := b.image(Image{
+			Name: "amzn2-ami-minimal-hvm-2.0.20260622.0-" + arch + "-ebs", Description: "Amazon Linux 2 AMI 2.0.20260622.0 " + arch + " Minimal HVM ebs",
+			OwnerID: OwnerAmazon, OwnerAlias: "amazon", Architecture: arch, Family: AL2, Variant: "minimal",
+			RootDevice: "/dev/xvda", Devices: []Device{{Name: "/dev/xvda", SizeGiB: 2, Type: "standard"}},
+		}, "20260624")
+		b.param(linux+"amzn2-ami-minimal-hvm-"+arch+"-ebs", al2minimal.ID, "aws:ec2:image", al2minimal.Created)
+
 		al2023 := b.image(Image{
 			Name: "al2023-ami-2023.9.20260914.0-kernel-6.1-" + arch, Description: "Amazon Linux 2023 AMI 2023.9.20260914.0 " + arch + " HVM kernel-6.1",
 			OwnerID: OwnerAmazon, OwnerAlias: "amazon", Architecture: arch, Family: AL2023, Variant: "standard",

@@ -60,6 +60,7 @@ func TestParametersNameImages(t *testing.T) {
 		"/aws/service/eks/optimized-ami/1.29/amazon-linux-2/recommended/image_id":                    "amazon-eks-node-1.29-v20260917",
 		"/aws/service/eks/optimized-ami/1.31/amazon-linux-2-arm64/recommended/image_id":              "amazon-eks-arm64-node-1.31-v20260917",
 		"/aws/service/bottlerocket/aws-k8s-1.35/x86_64/latest/image_id":                              "bottlerocket-aws-k8s-1.35-x86_64-v1.48.0-5e07c2d4",
+		"/aws/service/ami-amazon-linux-latest/amzn2-ami-minimal-hvm-x86_64-ebs":                      "amzn2-ami-minimal-hvm-2.0.20260622.0-x86_64-ebs",
 		"/aws/service/bottlerocket/aws-k8s-1.35/x86_64/1.46.0/image_id":                              "bottlerocket-aws-k8s-1.35-x86_64-v1.46.0-9c1f2b6a",
 		"/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64":                       "al2023-ami-2023.9.20260914.0-kernel-6.1-arm64",
 	} {
