@@ -251,7 +251,7 @@ func TestGrantsAreChecked(t *testing.T) {
 		_, err := owner.CreateGrant(ctx, in)
 		wantError(t, err, want)
 	}
-	_, err := owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &root, Operations: []kmstypes.GrantOperation{"Encrypt"},
+	_, err = owner.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: &id, GranteePrincipal: &root, Operations: []kmstypes.GrantOperation{"Encrypt"},
 		Constraints: &kmstypes.GrantConstraints{EncryptionContextEquals: map[string]string{"a": "1"}, EncryptionContextSubset: map[string]string{}}})
 	check(t, err) // Terraform sends both members
 	_, err = owner.DisableKey(ctx, &awskms.DisableKeyInput{KeyId: &id})
