@@ -224,6 +224,12 @@ func TestPolicies(t *testing.T) {
 	// The topic's own policy allows the user, and denies even the owner.
 	policy := fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::%s:user/u"},"Action":"sns:Publish","Resource":%q},{"Effect":"Deny","Principal":"*","Action":"sns:DeleteTopic","Resource":%q}]}`, w.account, *topic, *topic)
 	testkit.Must(w.c.SetTopicAttributes(t.Context(), &awssns.SetTopicAttributesInput{TopicArn: topic, AttributeName: aws.String("Policy"), AttributeValue: &policy}))(t)
+	// Terraform sets these for every aws_sns_topic (TestAccSQSQueue_Policy_basic of its provider has one).
+	for _, name := range []string{"ApplicationSuccessFeedbackSampleRate", "FirehoseSuccessFeedbackSampleRate", "HTTPSuccessFeedbackSampleRate", "LambdaSuccessFeedbackSampleRate", "SQSSuccessFeedbackSampleRate"} {
+		testkit.Must(w.c.SetTopicAttributes(t.Context(), &awssns.SetTopicAttributesInput{TopicArn: topic, AttributeName: &name, AttributeValue: aws.String("0")}))(t)
+		_, err := w.c.SetTopicAttributes(t.Context(), &awssns.SetTopicAttributesInput{TopicArn: topic, AttributeName: &name, AttributeValue: aws.String("5")})
+		testkit.WantError(t, err, "NotImplemented", "")
+	}
 	testkit.Must(u.Publish(t.Context(), publish))(t)
 	_, err = w.c.DeleteTopic(t.Context(), &awssns.DeleteTopicInput{TopicArn: topic})
 	testkit.WantErrorWith(t, err, "AuthorizationError", "with an explicit deny in a resource-based policy")

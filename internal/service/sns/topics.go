@@ -42,16 +42,29 @@ func (t *topicRecord) set(name, value string) error {
 		if value != "false" {
 			return awserr.NotImplemented("FIFO topics")
 		}
-	case "KmsMasterKeyId", "SignatureVersion", "TracingConfig", "DeliveryPolicy", "ContentBasedDeduplication", "ArchivePolicy", "FifoThroughputScope",
-		"SQSSuccessFeedbackRoleArn", "SQSSuccessFeedbackSampleRate", "SQSFailureFeedbackRoleArn":
-		if value != "" {
+	default:
+		usual, known := usualValues[name]
+		if m := feedback.FindStringSubmatch(name); m != nil {
+			usual, known = map[string]string{"SuccessFeedbackSampleRate": "0"}[m[1]], true
+		}
+		switch {
+		case !known:
+			return errAttribute()
+		case value != "" && value != usual:
 			return awserr.NotImplemented("the topic attribute " + name)
 		}
-	default:
-		return errAttribute()
 	}
 	return nil
 }
+
+// usualValues are attributes that are accepted only with their default. Terraform sends defaults for every topic.
+var usualValues = map[string]string{
+	"KmsMasterKeyId": "", "SignatureVersion": "1", "TracingConfig": "PassThrough", "DeliveryPolicy": "", "ContentBasedDeduplication": "false", "ArchivePolicy": "", "FifoThroughputScope": "",
+}
+
+// feedback matches the attributes that log the status of deliveries.
+// https://docs.aws.amazon.com/sns/latest/dg/topics-attrib.html
+var feedback = regexp.MustCompile(`^(?:Application|Firehose|HTTP|Lambda|SQS)(SuccessFeedbackRoleArn|SuccessFeedbackSampleRate|FailureFeedbackRoleArn)$`)
 
 // CreateTopic creates a topic, or returns the one with that name.
 func (s *Service) CreateTopic(ctx context.Context, in *awssns.CreateTopicInput) (*awssns.CreateTopicOutput, error) {
