@@ -118,7 +118,9 @@ func (s *Service) UploadServerCertificate(ctx context.Context, in *awsiam.Upload
 	}
 	acct := awsapi.CallFrom(ctx).Account
 	c := serverCertificate{
-		Name: *in.ServerCertificateName, Path: pathOr(in.Path), ID: ids.IAM("ASCA"), Body: *in.CertificateBody, Chain: aws.ToString(in.CertificateChain),
+		Name: *in.ServerCertificateName, Path: pathOr(in.Path), ID: ids.IAM("ASCA"),
+		// Without the white space around them. [seen] hashicorp/terraform-provider-aws, TestAccIAMServerCertificate_file
+		Body: strings.TrimSpace(*in.CertificateBody), Chain: strings.TrimSpace(aws.ToString(in.CertificateChain)),
 		Uploaded: s.now(), Expires: own[0].NotAfter.UTC(), Tags: tags,
 	}
 	if err := belowQuota(s, serverCertificates, acct, "ServerCertificates", maxServerCertificates); err != nil {

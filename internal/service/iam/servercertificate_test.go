@@ -74,7 +74,7 @@ func TestServerCertificates(t *testing.T) {
 	_, err := upload("WEB", body, key, nil)
 	testkit.WantError(t, err, "EntityAlreadyExists", "The Server Certificate with name WEB already exists.")
 	got := testkit.Must(c.GetServerCertificate(ctx, &awsiam.GetServerCertificateInput{ServerCertificateName: aws.String("web")}))(t).ServerCertificate
-	if *got.CertificateBody != body || *got.CertificateChain != rootText || len(got.Tags) != 1 {
+	if *got.CertificateBody != strings.TrimSpace(body) || *got.CertificateChain != strings.TrimSpace(rootText) || len(got.Tags) != 1 {
 		t.Errorf("%+v", got)
 	}
 	check(t, errorOf(upload("api", body, key, nil)))
