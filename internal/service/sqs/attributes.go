@@ -122,6 +122,20 @@ func (q *queueRecord) allowsRedrive(source string) bool {
 	return true
 }
 
+// compact returns a JSON object without white space and with sorted keys, as SQS returns redrive policies. Otherwise
+// Terraform plans a change forever. [seen] hashicorp/terraform-provider-aws, TestAccSQSQueue_redrivePolicy
+func compact(text string) string {
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &object) != nil {
+		return text
+	}
+	b, err := json.Marshal(object)
+	if err != nil {
+		return text
+	}
+	return string(b)
+}
+
 // set changes attributes of a new or existing queue.
 func (s *Service) set(ctx context.Context, sc scope, q *queueRecord, attributes map[string]string, made bool) error {
 	if attributes["SqsManagedSseEnabled"] == "true" && attributes["KmsMasterKeyId"] != "" {
@@ -302,7 +316,11 @@ func (q *queueRecord) show(sc scope, names []string, counts counts) (map[string]
 		}
 	}
 	for _, name := range []string{"KmsMasterKeyId", "Policy", "RedriveAllowPolicy", "RedrivePolicy"} {
-		if v := q.Attributes[name]; v != "" {
+		v := q.Attributes[name]
+		if strings.HasPrefix(name, "Redrive") {
+			v = compact(v)
+		}
+		if v != "" {
 			all[name] = v
 		}
 	}

@@ -346,6 +346,14 @@ func TestDeadLetters(t *testing.T) {
 	dead := w.queue(t, c, "dead", nil)
 	redrive := map[string]string{"VisibilityTimeout": "1", "RedrivePolicy": `{"deadLetterTargetArn":"` + dead.arn() + `","maxReceiveCount":"1"}`}
 	q := w.queue(t, c, "jobs", redrive)
+	if err := q.set(map[string]string{"RedrivePolicy": `{
+  "maxReceiveCount": "1", "deadLetterTargetArn": "` + dead.arn() + `"
+}`}); err != nil {
+		t.Fatal(err)
+	}
+	if got := q.attributes("RedrivePolicy")["RedrivePolicy"]; got != redrive["RedrivePolicy"] {
+		t.Errorf("the policy is not compact: %s", got)
+	}
 	q.send("poison", "more")
 	q.want(10, "poison more")
 	w.clock.Step(time.Second)
