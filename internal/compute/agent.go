@@ -107,6 +107,9 @@ func (m *Machines) hostRole(ctx context.Context, in machine.Instance) (awsapi.Pr
 
 // Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots.
 func (m *Machines) Unit(instanceID, unit string) (active, boots bool) {
+	if active, boots, ok := m.boxes.Unit(instanceID, unit); ok {
+		return active, boots
+	}
 	return m.kubelets.Unit(instanceID, unit)
 }
 

@@ -231,6 +231,10 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	m.boxNetwork = &boxNetwork{machines: m, guests: g, log: cfg.Log, boxes: map[string]*boxLinks{}}
 	m.boxes = nodeboxes.New(config, nodeboxes.Options{
 		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect,
+		Programs: nodeboxes.Programs{
+			Kubectl: kubectl.New(kubectl.Config{}).Run, HTTP: g.http, DescribeCluster: g.describeCluster, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, Broken: m.broken, HostKeys: m.secret,
+			Patience: max(cfg.Timing.GuestPatience, 1),
+		},
 	})
 	m.boxNetwork.rt = m.boxes.Runtime
 	m.runtime = machine.NewManager(m.chooseRuntime, m.kubelets, m.boxes)

@@ -82,7 +82,11 @@ func newFailureWorld(t *testing.T) *failureWorld {
 		}
 		os.RemoveAll(data)
 	})
-	drydock("up", "-d", "--port", "0", "--warm-spares", "0", "--quota", "vcpus=100000")
+	up := []string{"up", "-d", "--port", "0", "--warm-spares", "0", "--quota", "vcpus=100000"}
+	if runtime := os.Getenv("NODE_RUNTIME"); runtime != "" { // to play them on nodes that run containers
+		up = append(up, "--node-runtime", runtime)
+	}
+	drydock(up...)
 	var vars map[string]string
 	if err := json.Unmarshal(drydock("env", "--output", "json"), &vars); err != nil {
 		t.Fatal(err)

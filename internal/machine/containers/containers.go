@@ -43,6 +43,8 @@ type Config struct {
 type Guest interface {
 	// Run is what the machine does after it has booted, until ctx ends.
 	Run(ctx context.Context)
+	// Tools returns the names of the image's programs: see inside.MachineConfig.
+	Tools() []string
 	// Report records an event.
 	Report(ctx context.Context, e machine.Event)
 }

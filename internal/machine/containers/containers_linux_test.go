@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 type idle struct{ t *testing.T }
 
 func (g idle) Run(ctx context.Context) { <-ctx.Done() }
+func (g idle) Tools() []string         { return nil }
 func (g idle) Report(_ context.Context, e machine.Event) {
 	if e.Err != nil {
 		g.t.Errorf("%s: %v", e.Name, e.Err)

@@ -17,6 +17,9 @@ import (
 
 // Exec implements machine.Machine.
 func (m *Machine) Exec(ctx context.Context, c machine.Command) (machine.Process, error) {
+	if !m.Abilities().Has(machine.Exec) {
+		return m.Unsupported.Exec(ctx, c)
+	}
 	if err := m.running(); err != nil {
 		return nil, err
 	}

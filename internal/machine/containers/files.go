@@ -16,7 +16,12 @@ import (
 )
 
 // Files implements machine.Machine.
-func (m *Machine) Files() (machine.Files, error) { return files{m}, nil }
+func (m *Machine) Files() (machine.Files, error) {
+	if !m.Abilities().Has(machine.FileAccess) {
+		return m.Unsupported.Files()
+	}
+	return files{m}, nil
+}
 
 // files are those of a machine. Its first process opens them, so that links lead nowhere else.
 type files struct{ m *Machine }

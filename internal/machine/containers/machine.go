@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
 )
@@ -33,16 +34,22 @@ type Machine struct {
 	up     chan struct{} // closed when the operating system is up
 	done   chan struct{} // closed when nothing of it runs any more
 	once   sync.Once
+
+	mu       sync.Mutex
+	services map[uint16]service // of the daemon, by the port at which they answer
 }
 
 var _ machine.Machine = (*Machine)(nil)
 
 // boot switches a machine on. r.mu is held.
 func (r *Runtime) boot(in machine.Instance, reboots int) {
-	m := &Machine{rt: r, in: in, reboots: reboots, up: make(chan struct{}), done: make(chan struct{})}
+	m := &Machine{rt: r, in: in, reboots: reboots, services: map[uint16]service{}, up: make(chan struct{}), done: make(chan struct{})}
 	m.Unsupported = machine.Unsupported{ID: in.ID, Reason: "it is not implemented for machines that run containers"}
 	m.ctx, m.cancel = context.WithCancel(r.ctx)
 	m.guest = r.cfg.Guest(m)
+	if in.Image.Family == images.Bottlerocket {
+		m.Reason = "its image has no shell"
+	}
 	r.machines[in.ID] = m
 	go m.live()
 }
@@ -52,6 +59,9 @@ func (m *Machine) Instance() machine.Instance { return m.in }
 
 // Abilities implements machine.Machine.
 func (m *Machine) Abilities() machine.Abilities {
+	if m.in.Image.Family == images.Bottlerocket {
+		return machine.Abilities{machine.Dial}
+	}
 	return machine.Abilities{machine.Exec, machine.Terminal, machine.FileAccess, machine.Dial}
 }
 
@@ -117,7 +127,7 @@ func (m *Machine) boot() error {
 	defer context.AfterFunc(run.ctx, cancel)()
 	cfg := inside.MachineConfig{
 		ID: m.in.ID, Hostname: hostname(m.in), Interface: eni(m.in), Address: m.in.PrivateIP, Resolver: Resolver, Search: search(m.in.Region), CA: m.rt.cfg.CA,
-		CPUs: m.in.Type.VCPU, MemoryBytes: m.in.Type.MemoryMiB << 20,
+		CPUs: m.in.Type.VCPU, MemoryBytes: m.in.Type.MemoryMiB << 20, Tools: m.guest.Tools(),
 	}
 	if err := m.rt.cfg.Connect(ctx, m.in); err != nil {
 		return fmt.Errorf("connecting the machine to its network: %w", err)
@@ -238,6 +248,9 @@ func (m *Machine) Dial(ctx context.Context, host string, port int) (net.Conn, er
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
 	to := netip.AddrPortFrom(a, uint16(port))
+	if s, ok := m.local(to); ok {
+		return s.connect(ctx, to)
+	}
 	c, err := m.rt.Dial(ctx, inside.Socket{Machine: m.in.ID, Address: to})
 	if answer, ok := errors.AsType[*inside.Error](err); ok {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: cmp.Or(answer.Unwrap(), error(answer))}

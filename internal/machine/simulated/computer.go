@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -202,16 +201,6 @@ func (c *Computer) report(ctx context.Context, name string, err error, evidence 
 	c.guest.Report(ctx, machine.Event{Name: name, Err: err, Evidence: evidence})
 }
 
-// An unknownCommandsError says that a script uses commands that the machine does not have.
-type unknownCommandsError struct{ names []string }
-
-func (e *unknownCommandsError) Error() string {
-	return "commands that a simulated machine does not have: " + strings.Join(e.names, ", ")
-}
-
-// Cause returns the kind of the error, for code that explains it.
-func (e *unknownCommandsError) Cause() string { return "UnknownCommand" }
-
 // userData reads the instance's user data from the metadata service, like cloud-init. If the service is disabled,
 // there is none.
 func (c *Computer) userData(ctx context.Context) ([]byte, error) {
@@ -306,8 +295,8 @@ func (c *Computer) cloudInit(ctx context.Context, userData []byte, first bool) e
 			c.report(ctx, machine.EventScript, nil, s+" succeeded")
 		}
 	}
-	if len(res.Unknown) > 0 {
-		c.report(ctx, machine.EventScript, &unknownCommandsError{res.Unknown}, "")
+	if err := res.UnknownCommands(); err != nil {
+		c.report(ctx, machine.EventScript, err, "")
 	}
 	return nil
 }

@@ -209,6 +209,9 @@ var ErrNotStarted = errors.New("the kubelet was not started")
 // KubeletChanged is signalled when something on the machine has started, restarted or stopped the kubelet.
 func (m *Machine) KubeletChanged() <-chan struct{} { return m.kubelet }
 
+// Signal signals KubeletChanged again, for a caller that has read the signal but leaves the change to somebody else.
+func (m *Machine) Signal() { m.changed("kubelet") }
+
 // Kubelet returns the kubelet's configuration for joining, ErrNotStarted if nothing started it, or the error in its
 // log if it cannot start with its configuration.
 func (m *Machine) Kubelet() (*userdata.Config, error) {

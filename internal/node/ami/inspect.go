@@ -29,6 +29,8 @@ type Surroundings struct {
 	Ports func() map[int]bool
 	// Pods returns the pods that containerd runs.
 	Pods func() []Sandbox
+	// ContainerLog returns what a container has printed. Nil means that containers run nothing.
+	ContainerLog func(id string) (string, error)
 	// Resolve resolves a name as the machine's DNS server does.
 	Resolve func(ctx context.Context, name string) ([]netip.Addr, error)
 	// Ping returns a host's address, and an error if the host does not answer an ICMP echo.

@@ -24,6 +24,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
 // Options are what these nodes need besides node.Config. All are required.
@@ -36,6 +37,7 @@ type Options struct {
 	Endpoint func(url string) (host string, ok bool)
 	// Connect makes the network of machines like EC2's.
 	Connect func(ctx context.Context) error
+	Programs
 }
 
 // Runtime runs machines with kubelets.
@@ -68,7 +70,9 @@ func New(cfg node.Config, options Options) *Runtime {
 	m.Log = cfg.Log
 	m.Connect = func(ctx context.Context, _ machine.Instance) error { return options.Connect(ctx) }
 	m.Guest = func(m *boxes.Machine) boxes.Guest {
-		return &instance{rt: r, machine: m, in: m.Instance(), info: node.Info{InstanceID: m.Instance().ID, Phase: node.PhaseBooting, Since: r.clock.Now()}, steps: map[string]node.Step{}}
+		i := &instance{rt: r, machine: m, in: m.Instance(), info: node.Info{InstanceID: m.Instance().ID, Phase: node.PhaseBooting, Since: r.clock.Now()}, steps: map[string]node.Step{}}
+		i.image, i.imageErr = newImage(i)
+		return i
 	}
 	r.Runtime = boxes.New(m)
 	return r
@@ -112,6 +116,19 @@ func (r *Runtime) Info(instanceID string) (node.Info, bool) {
 // PodSteps implements node.Kubelets. The kubelet's own events say what holds a pod back.
 func (r *Runtime) PodSteps(string, string, string) []node.Step { return nil }
 
+// Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots. It returns false
+// if the instance does not run here.
+func (r *Runtime) Unit(instanceID, unit string) (active, boots, ok bool) {
+	i := r.instance(instanceID)
+	if i == nil {
+		return false, false, false
+	}
+	if i.image == nil {
+		return false, false, true
+	}
+	return i.image.ami.Active(unit), i.image.ami.Boots(unit), true
+}
+
 // Has reports whether an instance runs here, and has an address.
 func (r *Runtime) Has(instanceID string, a netip.Addr) bool {
 	i := r.instance(instanceID)
@@ -128,6 +145,13 @@ type instance struct {
 	rt      *Runtime
 	machine *boxes.Machine
 	in      machine.Instance
+	// image is what the image has, or nil if it has no shell.
+	image    *image
+	imageErr error
+	// Only the goroutine of Run uses these. booted is the configuration with which nodeadm started the kubelet in this boot,
+	// or nil. began says that a kubelet has run in this boot.
+	booted *userdata.Config
+	began  bool
 
 	mu    sync.Mutex
 	info  node.Info
@@ -150,18 +174,42 @@ func (i *instance) step(ctx context.Context, name string, err error, evidence st
 	if err != nil {
 		s.Evidence = err.Error()
 	}
+	i.record(ctx, s)
+}
+
+func (i *instance) record(ctx context.Context, s node.Step) {
 	s.Account, s.Region, s.InstanceID, s.Time = i.in.Account, i.in.Region, i.in.ID, i.rt.clock.Now()
+	key := s.Name
+	if s.Name == node.StepScript { // there are many
+		key += "/" + s.Evidence
+	}
 	i.mu.Lock()
-	last, again := i.steps[name]
+	last, again := i.steps[key]
 	again = again && last.OK == s.OK && last.Evidence == s.Evidence
 	s.Cluster = i.info.Cluster
 	if !again {
-		i.steps[name] = s
+		i.steps[key] = s
 	}
 	i.mu.Unlock()
 	if !again && i.rt.cfg.Step != nil {
 		i.rt.cfg.Step(ctx, s)
 	}
+}
+
+// call checks whether the instance's role may call an AWS API.
+func (i *instance) call(ctx context.Context, action string) error {
+	if i.rt.cfg.Call == nil {
+		return nil
+	}
+	return i.rt.cfg.Call(ctx, i.in, node.Call{Action: action})
+}
+
+// Tools implements boxes.Guest.
+func (i *instance) Tools() []string {
+	if i.image == nil {
+		return nil
+	}
+	return i.image.tools()
 }
 
 // Report implements boxes.Guest.

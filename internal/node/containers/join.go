@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,11 +17,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/ami"
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/node/userdata"
@@ -44,35 +49,143 @@ func (i *instance) Run(ctx context.Context) {
 		i.phase(node.PhaseRunning, err.Error())
 		return
 	}
-	cfg, err := userdata.Parse(i.in.Image.Family, data)
-	for _, s := range cfg.Scripts {
-		i.step(ctx, machine.EventScript, nil, s+": not executed, machines that run containers do not run scripts of user data yet")
+	if i.imageErr == nil && i.image != nil {
+		if i.imageErr = i.image.start(ctx); i.imageErr == nil {
+			i.imageErr = i.image.cloudInit(ctx, data)
+		}
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	if i.imageErr != nil {
+		i.step(ctx, machine.EventUserData, i.imageErr, "")
+		i.phase(node.PhaseRunning, i.imageErr.Error())
+		return
+	}
+	for ctx.Err() == nil {
+		i.live(ctx, data)
+		if i.began && !i.kubeletActive() && ctx.Err() == nil {
+			err := errKubeletStopped
+			if f := i.rt.options.Broken(i.in, "kubelet"); f != nil {
+				err = &node.Refusal{Err: err, Decision: node.FaultDecision(f, "the kubelet is killed whenever it runs")}
+			}
+			i.step(ctx, node.StepBootstrap, err, "")
+			i.phase(node.PhaseRunning, errKubeletStopped.Error())
+		}
+		if !i.awaitKubelet(ctx) {
+			return
+		}
+	}
+}
+
+// errKubeletStopped means that the kubelet was stopped on the machine.
+var errKubeletStopped = errors.New("kubelet.service is not running on the instance")
+
+func (i *instance) kubeletActive() bool { return i.image == nil || i.image.ami.Active("kubelet") }
+
+// awaitKubelet waits until something on the machine starts or restarts the kubelet. It returns false if nothing can, or ctx
+// ended.
+func (i *instance) awaitKubelet(ctx context.Context) bool {
+	if i.image == nil {
+		<-ctx.Done()
+		return false
+	}
+	for {
+		select {
+		case <-i.image.ami.KubeletChanged():
+			return true
+		case <-i.rt.clock.After(time.Second):
+			i.image.ami.Refresh("kubelet") // the end of a fault is not signalled
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// configuration returns how the kubelet is to join: from the kubelet's files if a script writes them, or from user data if
+// nodeadm or Bottlerocket reads it.
+func (i *instance) configuration(data []byte) (*userdata.Config, error) {
+	switch {
+	case i.booted != nil:
+		return i.image.ami.Reread(i.booted)
+	case i.image == nil || i.in.Image.Family != images.AL2:
+		return userdata.Parse(i.in.Image.Family, data)
+	}
+	cfg, err := i.image.ami.Kubelet()
+	if errors.Is(err, ami.ErrNotStarted) {
+		return cfg, fmt.Errorf("%w: user data did not run /etc/eks/bootstrap.sh to its end: %w", err, userdata.ErrNoBootstrap)
+	}
+	return cfg, err
+}
+
+// live runs one kubelet, until something on the machine stops or restarts it or ctx ends. It returns early if the kubelet
+// cannot start.
+func (i *instance) live(ctx context.Context, data []byte) {
+	if i.image != nil && i.image.lock(ctx) {
+		i.image.pull(watched...)
+		i.image.unlock()
+	}
+	cfg, err := i.configuration(data)
+	if i.began && errors.Is(err, ami.ErrNotStarted) {
+		return
 	}
 	if err != nil {
-		i.step(ctx, machine.EventUserData, err, "")
+		i.step(ctx, node.StepUserData, err, "")
 		i.phase(node.PhaseRunning, err.Error())
+		if i.image != nil && i.booted == nil {
+			i.image.ami.NodeadmFailed(err, false)
+		}
 		return
 	}
 	i.mu.Lock()
 	i.info.Cluster = cfg.ClusterName
 	i.mu.Unlock()
-	i.step(ctx, machine.EventUserData, nil, "cluster "+cfg.ClusterName+" at "+cfg.Endpoint)
-	i.join(ctx, cfg)
+	i.step(ctx, node.StepUserData, nil, "cluster "+cfg.ClusterName+" at "+cfg.Endpoint)
+	if i.image == nil {
+		i.join(ctx, cfg)
+		return
+	}
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	select { // drop the signal that started this kubelet
+	case <-i.image.ami.KubeletChanged():
+	default:
+	}
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		i.join(limited, cfg)
+	}()
+	changed := i.awaitKubelet(ctx)
+	cancel()
+	<-joined
+	if changed {
+		if err := i.machine.EndProgram(ctx, launch.KubeletRun); err != nil && ctx.Err() == nil {
+			i.rt.log.Warn("stopping a kubelet", "instance", i.in.ID, "err", err)
+		}
+		if i.image.ami.Active("kubelet") {
+			i.image.ami.Signal() // it was restarted, not stopped
+		}
+	}
 }
 
 func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	i.phase(node.PhaseJoining, "")
-	if !i.retry(ctx, node.StepName, func() (string, error) {
-		if i.rt.cfg.Call == nil {
-			return i.in.PrivateDNSName, nil
+	if i.in.Image.Family != images.AL2 && !i.retry(ctx, node.StepName, func() (string, error) { // bootstrap.sh has done it
+		err := i.call(ctx, node.ActionDescribeInstances)
+		if err != nil && i.image != nil {
+			i.image.ami.NodeadmFailed(err, true)
 		}
-		return i.in.PrivateDNSName, i.rt.cfg.Call(ctx, i.in, node.Call{Action: node.ActionDescribeInstances})
+		return i.in.PrivateDNSName, err
 	}) {
 		return
 	}
 	shape, err := simulated.ShapeOf(i.in, cfg)
 	if err == nil && i.in.Image.KubeletVersion == "" {
 		err = fmt.Errorf("image %s has no kubelet", i.in.Image.ID)
+	}
+	if err == nil && i.image != nil && i.booted == nil && i.in.Image.Family == images.AL2023 {
+		err = i.configure(ctx, cfg, shape)
 	}
 	if err != nil {
 		i.step(ctx, node.StepBootstrap, err, "")
@@ -87,6 +200,7 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	}) {
 		return
 	}
+	i.began = true
 	c := &client{i: i, cfg: cfg, node: shape.Name}
 	if !i.retry(ctx, node.StepIdentity, func() (string, error) {
 		if err := c.check(ctx); err != nil {
@@ -105,6 +219,20 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 		return
 	}
 	i.follow(ctx, c)
+}
+
+// configure does what nodeadm does at every boot: it writes the kubelet's files and starts the kubelet.
+func (i *instance) configure(ctx context.Context, cfg *userdata.Config, shape simulated.Shape) error {
+	if !i.image.lock(ctx) {
+		return ctx.Err()
+	}
+	defer i.image.unlock()
+	before := i.image.ami.FS.Image()
+	if _, err := i.image.ami.Configure(cfg, shape.Name, int(shape.MaxPods), false); err != nil {
+		return err
+	}
+	i.booted = cfg
+	return i.image.push(ctx, accounts.User{Name: "root"}, before)
 }
 
 // network gets addresses for pods from EC2, as ipamd does for its warm pool: all that the primary interface may have.
@@ -167,9 +295,22 @@ func (i *instance) follow(ctx context.Context, c *client) {
 		var n corev1.Node
 		err := c.get(ctx, "/api/v1/nodes/"+c.node, &n)
 		if err != nil || n.UID == "" {
-			continue // the kubelet tries again
+			if err == nil {
+				if err := c.tryRegister(ctx); err != nil { // the kubelet tries again, and says so only in its log
+					i.step(ctx, node.StepRegister, err, "")
+					i.phase(node.PhaseJoining, err.Error())
+					wait = time.Second
+				}
+			}
+			continue
 		}
 		i.step(ctx, node.StepRegister, nil, "node "+c.node)
+		if i.rt.cfg.ControlPlaneVersion != nil {
+			host, _ := i.rt.options.Endpoint(c.cfg.Endpoint)
+			if s, ok := simulated.CompareVersions(i.in, i.rt.cfg.ControlPlaneVersion(host)); ok {
+				i.record(ctx, s)
+			}
+		}
 		at := slices.IndexFunc(n.Status.Conditions, func(x corev1.NodeCondition) bool { return x.Type == corev1.NodeReady })
 		if at < 0 {
 			continue
@@ -229,30 +370,51 @@ func (c *client) connect() *http.Client {
 var errUnauthorized = errors.New("Unauthorized") //nolint:staticcheck // the API server's word
 
 func (c *client) get(ctx context.Context, path string, into any) error {
-	token, err := c.token(ctx)
-	if err != nil {
+	status, b, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil || status != http.StatusOK { // a node that does not exist yet may be forbidden
 		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.cfg.Endpoint+path, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	res, err := c.connect().Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
-	switch {
-	case err != nil:
-		return err
-	case res.StatusCode == http.StatusUnauthorized:
-		return errUnauthorized
-	case res.StatusCode != http.StatusOK:
-		return nil // a node that does not exist yet may be forbidden
 	}
 	return json.Unmarshal(b, into)
+}
+
+func (c *client) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	token, err := c.token(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.cfg.Endpoint+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := c.connect().Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(res.Body, 4<<20))
+	if err == nil && res.StatusCode == http.StatusUnauthorized {
+		err = errUnauthorized
+	}
+	return res.StatusCode, answer, err
+}
+
+// tryRegister returns the API server's refusal of a node with this name, without creating one.
+func (c *client) tryRegister(ctx context.Context) error {
+	body, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": c.node}})
+	if err != nil {
+		return err
+	}
+	status, answer, err := c.do(ctx, http.MethodPost, "/api/v1/nodes?dryRun=All", body)
+	if err != nil || status != http.StatusForbidden {
+		return err
+	}
+	var s metav1.Status
+	if err := json.Unmarshal(answer, &s); err != nil {
+		return err
+	}
+	return errors.New(s.Message)
 }
 
 // check takes the steps up to the cluster's acceptance of the node's role.

@@ -24,6 +24,10 @@ const (
 	PauseArchive = "pause"
 )
 
+// filesDir has the files of the real kubelet. Those of nodeadm or bootstrap.sh, from which they are made, are where AWS has
+// them.
+const filesDir = "/var/lib/drydock/kubelet"
+
 const containerdConfig = `version = 3
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -76,7 +80,7 @@ func (i *instance) startKubelet(ctx context.Context, cfg *userdata.Config, shape
 		"users":    []any{map[string]any{"name": "kubelet", "user": map[string]any{"tokenFile": "/var/lib/kubelet/token"}}},
 		"contexts": []any{map[string]any{"name": "kubelet", "context": map[string]any{"cluster": "kubernetes", "user": "kubelet"}}},
 	}
-	for name, v := range map[string]any{"/var/lib/kubelet/kubeconfig": kubeconfig, "/etc/kubernetes/kubelet/config.json": i.kubeletConfig(cfg, shape)} {
+	for name, v := range map[string]any{filesDir + "/kubeconfig": kubeconfig, filesDir + "/config.json": i.kubeletConfig(cfg, shape)} {
 		b, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {
 			return err
@@ -98,7 +102,7 @@ func (i *instance) startKubelet(ctx context.Context, cfg *userdata.Config, shape
 	}
 	run, err := json.Marshal(launch.Kubelet{
 		Args: []string{
-			"--config=/etc/kubernetes/kubelet/config.json", "--kubeconfig=/var/lib/kubelet/kubeconfig", "--hostname-override=" + shape.Name,
+			"--config=" + filesDir + "/config.json", "--kubeconfig=" + filesDir + "/kubeconfig", "--hostname-override=" + shape.Name,
 			"--node-ip=" + i.in.PrivateIP.String(), "--node-labels=" + strings.Join(labels, ","), "--root-dir=/var/lib/kubelet", "--cert-dir=/var/lib/kubelet/pki",
 		},
 		Version: shape.Version, VCPU: i.in.Type.VCPU, MemoryBytes: uint64(memory.Value()),

@@ -149,40 +149,46 @@ func (m *instance) withReason(ctx context.Context, k *kubelet, err error) error 
 	return failed(node.StepIdentity, &node.Refusal{Err: err, Decision: *why})
 }
 
-// compareVersions warns about a kubelet that is too old or too new for the control plane. Nothing keeps such a node
-// out: it registers and becomes Ready, and problems appear later.
-// https://github.com/awslabs/amazon-eks-ami/issues/2119 https://kubernetes.io/releases/version-skew-policy/#kubelet
+// compareVersions warns about a kubelet that is too old or too new for the control plane.
 func (m *instance) compareVersions(ctx context.Context, k *kubelet) {
 	if m.rt.cfg.ControlPlaneVersion == nil {
 		return
 	}
-	plane := m.rt.cfg.ControlPlaneVersion(k.client.host)
-	own, other := minor(m.in.Image.KubeletVersion), minor(plane)
-	if own < 0 || other < 0 {
-		return
+	if s, ok := CompareVersions(m.in, m.rt.cfg.ControlPlaneVersion(k.client.host)); ok {
+		m.record(ctx, s)
 	}
-	s := node.Step{Name: node.StepVersion, OK: true, Evidence: "kubelet " + m.in.Image.KubeletVersion + ", control plane " + plane}
-	why := node.Decision{By: node.ByKubernetes, Code: "VersionSkew", Component: "kubelet " + m.in.Image.KubeletVersion}
+}
+
+// CompareVersions returns the step that warns about a kubelet that is too old or too new for a control plane of a version.
+// It returns false if one of the versions is not known. Nothing keeps such a node out: it registers and becomes Ready, and
+// problems appear later.
+// https://github.com/awslabs/amazon-eks-ami/issues/2119 https://kubernetes.io/releases/version-skew-policy/#kubelet
+func CompareVersions(in machine.Instance, plane string) (node.Step, bool) {
+	own, other := minor(in.Image.KubeletVersion), minor(plane)
+	if own < 0 || other < 0 {
+		return node.Step{}, false
+	}
+	s := node.Step{Name: node.StepVersion, OK: true, Evidence: "kubelet " + in.Image.KubeletVersion + ", control plane " + plane}
+	why := node.Decision{By: node.ByKubernetes, Code: "VersionSkew", Component: "kubelet " + in.Image.KubeletVersion}
 	switch {
 	case own > other:
-		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
+		why.Text = "kubelet " + in.Image.KubeletVersion + " is newer than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
 		// A newer control plane would also help, but Drydock does not update clusters yet.
-		why.Fixes = []advice.Fix{m.otherImage(plane)}
+		why.Fixes = []advice.Fix{otherImage(in, plane)}
 	case other-own > 3:
-		why.Text = "kubelet " + m.in.Image.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
-		why.Fixes = []advice.Fix{m.otherImage(plane)}
+		why.Text = "kubelet " + in.Image.KubeletVersion + " is more than three minor versions older than the control plane, " + plane + ", which Kubernetes does not support: the node joins, and may misbehave"
+		why.Fixes = []advice.Fix{otherImage(in, plane)}
 	default:
-		m.record(ctx, s)
-		return
+		return s, true
 	}
 	s.Warning, s.Decision = true, &why
-	m.record(ctx, s)
+	return s, true
 }
 
 // otherImage returns the image of nodes for a version of the control plane.
-func (m *instance) otherImage(plane string) advice.Fix {
-	return advice.Sketch("launch nodes of this image in place of "+m.in.ID,
-		"aws ssm get-parameter --name /aws/service/eks/optimized-ami/"+plane+"/amazon-linux-2023/x86_64/standard/recommended/image_id --query Parameter.Value --output text --region "+m.in.Region)
+func otherImage(in machine.Instance, plane string) advice.Fix {
+	return advice.Sketch("launch nodes of this image in place of "+in.ID,
+		"aws ssm get-parameter --name /aws/service/eks/optimized-ami/"+plane+"/amazon-linux-2023/x86_64/standard/recommended/image_id --query Parameter.Value --output text --region "+in.Region)
 }
 
 func (m *instance) clusterName() string {

@@ -4,6 +4,8 @@
 // machine has not, or not in a form that works below a user namespace. Its name says what it is:
 //
 //	sudo  for users whom /etc/sudoers.d or the group wheel lets become others without a password
+//
+// Under all other names, it calls a program of the image that the daemon runs, such as systemctl.
 package main
 
 import (
@@ -17,7 +19,10 @@ func main() {
 	case "sudo":
 		os.Exit(sudo(os.Args[1:]))
 	default:
-		fmt.Fprintf(os.Stderr, "%s: unknown name; this program is for Drydock's own use\n", name)
-		os.Exit(1)
+		status, err := call(name)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		}
+		os.Exit(status)
 	}
 }

@@ -5,6 +5,7 @@
 //	pause         the first process of a pod
 //	drydock-runc  runc, with what a machine without cgroup controllers cannot do taken out of the container's description
 //	drydock-cni   the CNI plugin: it gives a pod an address of the instance's network interfaces
+//	sftp-server   what sshd runs for the subsystem sftp
 //
 // It is apart from Drydock's own binary because it starts for every container, which takes a program of that size
 // longer than all the rest.
@@ -25,6 +26,8 @@ func main() {
 		err = runc()
 	case "drydock-cni":
 		cni()
+	case "sftp-server":
+		err = sftpServer()
 	default:
 		err = fmt.Errorf("%s: unknown name; this program is for Drydock's own use", name)
 	}

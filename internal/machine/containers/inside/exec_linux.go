@@ -25,11 +25,6 @@ const searchPath = setuidBin + ":" + Bin + ":/usr/local/sbin:/usr/local/bin:/usr
 // environment is what programs of the machine see, besides the variables of their user.
 var environment = []string{"PATH=" + searchPath, "LANG=C.UTF-8", "SSL_CERT_FILE=" + bundle}
 
-// disk reads the machine's files. What root has put in their place may be anything.
-type disk struct{}
-
-func (disk) ReadFile(name string) ([]byte, error) { return readRegular(name) }
-
 // command returns a program of a user, ready to be started.
 func command(r Command) (*exec.Cmd, accounts.User, error) {
 	u, ok := accounts.FindUser(disk{}, cmp.Or(r.User, "root"))

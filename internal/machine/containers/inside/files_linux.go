@@ -75,6 +75,8 @@ func fileOperation(c *net.UnixConn, r FileRequest, files []*os.File, res *Respon
 		return os.Rename(r.Name, r.To)
 	case RemoveAll:
 		return os.RemoveAll(r.Name)
+	case Symlink:
+		return os.Symlink(r.To, r.Name)
 	}
 	return fmt.Errorf("unknown operation %q", r.Op)
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/guest/cloudinit"
 )
 
 // The child modes.
@@ -96,6 +97,9 @@ type MachineConfig struct {
 	CPUs        int
 	MemoryBytes int64
 	NoLimits    bool
+	// Tools are programs of the image that the daemon runs. They take the place of the host's if their name begins with an
+	// exclamation mark. Programs outside of the usual folders have full paths.
+	Tools []string
 }
 
 // A MachineRequest asks a machine for one thing.
@@ -107,6 +111,39 @@ type MachineRequest struct {
 	Exec *Command `json:",omitempty"`
 	// File does something with a file. See FileRequest.
 	File *FileRequest `json:",omitempty"`
+	// CloudInit runs user data. The response has its result.
+	CloudInit *CloudInit `json:",omitempty"`
+	// Listen accepts connections at a TCP port until the connection is closed. After the response come messages: a
+	// Connection with its socket for each.
+	Listen uint16 `json:",omitempty"`
+	// Tools passes calls of the image's programs on until the connection is closed. After the response come messages: a
+	// ToolCall with four files for each.
+	Tools bool `json:",omitempty"`
+	// Print writes to the console.
+	Print string `json:",omitempty"`
+	// Unix connects to a socket of the machine. The response carries the connection.
+	Unix string `json:",omitempty"`
+}
+
+// A CloudInit is what cloud-init needs.
+type CloudInit struct {
+	UserData      []byte
+	Version, User string
+	Keys          []string // of the key pair
+}
+
+// ToolsSocket is where the machine's programs call those of the image, which the daemon runs. A call is a ToolCall with
+// three pipes, standard input, output and error. Its response is the second one of a Command.
+const ToolsSocket = "/run/drydock/tools.sock"
+
+// A ToolCall is a call of one of the image's programs. To the daemon, its files are the connection of the caller, on which
+// the response is sent, and the three pipes.
+type ToolCall struct {
+	Args []string
+	Env  []string
+	Dir  string
+	// UID is the caller's, as the kernel says.
+	UID int
 }
 
 // A File is one to be written. Its folder is created.
@@ -158,6 +195,7 @@ const (
 	Chmod     = "chmod"
 	Rename    = "rename"
 	RemoveAll = "remove"
+	Symlink   = "symlink" // named Name, to To
 )
 
 // A FileRequest does something with the file of a name, as root.
@@ -190,6 +228,8 @@ type Response struct {
 	Status int  `json:",omitempty"`
 	// Files answers Stat and ReadDir.
 	Files []FileInfo `json:",omitempty"`
+	// UserData answers CloudInit.
+	UserData *cloudinit.Result `json:",omitempty"`
 }
 
 const maxFrame = 1 << 20

@@ -35,6 +35,9 @@ type box struct {
 
 	mu       sync.Mutex
 	programs map[string]*childproc.Supervisor
+	tools    *net.UnixConn // to whoever runs the image's programs, or nil
+
+	booted time.Time
 }
 
 func runMachine(ctx context.Context, env childproc.Env) error {
@@ -50,6 +53,7 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 	}
 	_ = f.Close()
 	began := time.Now()
+	b.booted = began
 	fmt.Printf("[    0.000000] Drydock: booting %s on the kernel of the host\n", b.cfg.ID)
 	if err := b.root(); err != nil {
 		return err
@@ -57,7 +61,7 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 	if err := b.etc(); err != nil {
 		return err
 	}
-	if err := unix.Sethostname([]byte(b.cfg.Hostname)); err != nil {
+	if err := setHostname(b.cfg.Hostname); err != nil {
 		return err
 	}
 	if err := intoLeaf("/sys/fs/cgroup", "init"); err != nil {
@@ -84,6 +88,9 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 	debug.FreeOSMemory() // there may be many machines, which do little from now on
 	go reap()
 	go serve(l.(*net.UnixListener), b.handle)
+	if err := b.serveTools(); err != nil {
+		return err
+	}
 	fmt.Printf("[%12.6f] Drydock: %s is up with address %s\n", time.Since(began).Seconds(), b.cfg.Hostname, b.cfg.Address)
 	if err := env.Report([]byte("up")); err != nil {
 		return err
@@ -128,6 +135,7 @@ func (b *box) root() error {
 	m.bindFile(hostProgram, filepath.Join(dir, "opt/drydock/drydock"))
 	m.mount("tmpfs", dir+setuidBin, "tmpfs", unix.MS_NODEV, "mode=755,size=4m")
 	m.do("making sudo", func() error { return makeSudo(dir) })
+	m.do("showing the image's programs", func() error { return linkTools(dir, b.cfg.Tools) })
 	m.do("replacing sh", func() error { return m.overSh(dir) })
 	m.mount("proc", dir+"/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	m.mount("sysfs", dir+"/sys", "sysfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -222,11 +230,8 @@ func copyEntry(from string, to *os.Root, name string, d fs.DirEntry) error {
 func (b *box) etc() error {
 	id := strings.ReplaceAll(b.cfg.ID, "-", "")
 	files := map[string]string{
-		"hostname":    b.cfg.Hostname + "\n",
-		"hosts":       fmt.Sprintf("127.0.0.1 localhost\n%s %s %s\n", b.cfg.Address, b.cfg.Hostname, strings.SplitN(b.cfg.Hostname, ".", 2)[0]),
 		"resolv.conf": fmt.Sprintf("search %s\nnameserver %s\n", b.cfg.Search, b.cfg.Resolver),
 		"machine-id":  (id + strings.Repeat("0", 32))[:32] + "\n",
-		"os-release":  "NAME=\"Drydock\"\nID=drydock\nPRETTY_NAME=\"Drydock with the userland of its host\"\n",
 		"profile":     profile,
 	}
 	if b.cfg.NoLimits {
@@ -237,7 +242,10 @@ func (b *box) etc() error {
 			return err
 		}
 	}
-	if err := settle(); err != nil {
+	if err := settle([]setting{
+		{"hostname", b.cfg.Hostname + "\n", 0o644},
+		{"hosts", fmt.Sprintf("127.0.0.1 localhost\n%s %s %s\n", b.cfg.Address, b.cfg.Hostname, strings.SplitN(b.cfg.Hostname, ".", 2)[0]), 0o644},
+	}); err != nil {
 		return err
 	}
 	return b.trust()
@@ -309,6 +317,17 @@ func (b *box) handle(c *net.UnixConn) {
 		b.exec(c, *r.Exec, files)
 	case r.File != nil:
 		b.file(c, *r.File, files)
+	case r.CloudInit != nil:
+		b.cloudInit(c, *r.CloudInit)
+	case r.Listen != 0:
+		listen(c, r.Listen)
+	case r.Tools:
+		b.offerTools(c)
+	case r.Print != "":
+		_, err := io.WriteString(os.Stdout, r.Print)
+		answer(c, err)
+	case r.Unix != "":
+		connect(c, r.Unix)
 	default:
 		answer(c, errors.New("unknown request"))
 	}

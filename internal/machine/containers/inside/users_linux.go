@@ -35,11 +35,13 @@ password required   pam_unix.so sha512 shadow
 session  required   pam_unix.so
 `
 
-// defaults are the settings that a new disk gets, in the folder /etc. Their owner may change them.
-var defaults = []struct {
+// A setting is a file in /etc that a new disk gets. Its owner may change it.
+type setting struct {
 	name, text string
 	mode       fs.FileMode
-}{
+}
+
+var defaults = []setting{
 	{"passwd", "root:x:0:0:root:/root:/bin/bash\nec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", 0o644},
 	{"group", "root:x:0:\ntty:x:5:\nwheel:x:10:ec2-user\nec2-user:x:1000:\nnogroup:x:65534:\n", 0o644},
 	{"shadow", "root:" + accounts.Locked + ":19000::::::\nec2-user:" + accounts.Locked + ":19000::::::\n", 0o600},
@@ -50,13 +52,13 @@ var defaults = []struct {
 	{"skel/.bashrc", "[ -f /etc/bashrc ] && . /etc/bashrc\n", 0o644},
 	{"pam.d/other", pam, 0o644},
 	{"login.defs", "UID_MIN 1000\nUID_MAX 60000\nSYS_UID_MIN 201\nSYS_UID_MAX 999\nGID_MIN 1000\nGID_MAX 60000\nSYS_GID_MIN 201\nSYS_GID_MAX 999\n" +
-		"UMASK 022\nHOME_MODE 0700\nCREATE_HOME yes\nUSERGROUPS_ENAB yes\nENCRYPT_METHOD SHA512\nMAIL_DIR /var/spool/mail\nCREATE_MAIL_SPOOL no\n", 0o644},
+		"UMASK 022\nHOME_MODE 0700\nCREATE_HOME yes\nUSERGROUPS_ENAB yes\nENCRYPT_METHOD SHA512\nMAIL_DIR /var/spool/mail\n", 0o644},
 	{"default/useradd", "HOME=/home\nSHELL=/bin/bash\nSKEL=/etc/skel\nCREATE_MAIL_SPOOL=no\n", 0o644},
 }
 
 // settle writes the settings that the disk does not have yet, and makes the homes of its users.
-func settle() error {
-	for _, d := range defaults {
+func settle(more []setting) error {
+	for _, d := range append(more, defaults...) {
 		at := path.Join("/etc", d.name)
 		if _, err := os.Lstat(at); err == nil {
 			continue
@@ -114,4 +116,14 @@ func (m *mounter) overSh(root string) error {
 		}
 	}
 	return nil
+}
+
+// setHostname sets the host name to that of /etc/hostname, which cloud-init may have written, or to the given one.
+func setHostname(otherwise string) error {
+	b, err := readRegular("/etc/hostname")
+	name := strings.TrimSpace(string(b))
+	if err != nil || name == "" || len(name) > 64 {
+		name = otherwise
+	}
+	return unix.Sethostname([]byte(name))
 }

@@ -31,7 +31,7 @@ const (
 )
 
 // links are the names under which nodetool is called.
-var links = []string{"drydock-runc", "drydock-cni", "pause"}
+var links = []string{"drydock-runc", "drydock-cni", "pause", "sftp-server"}
 
 func dir() string { return "bin/linux-" + runtime.GOARCH }
 

@@ -5,13 +5,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
 // Files of cloud-init that users look at.
@@ -22,9 +23,20 @@ const (
 	boothooks = "/var/lib/cloud/instance/boothooks"
 )
 
+// Files are those of the machine.
+type Files interface {
+	accounts.Files
+	Open(name string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error)
+	Stat(name string) (fs.FileInfo, error)
+	ReadDir(name string) ([]fs.DirEntry, error)
+	MkdirAll(name string, perm fs.FileMode) error
+	Chmod(name string, perm fs.FileMode) error
+	Chown(name string, uid, gid int) error
+}
+
 // A Host is the machine that boots.
 type Host struct {
-	FS         *vfs.FS
+	FS         Files
 	InstanceID string
 	// Version is cloud-init's version in the image: "22.2.2".
 	Version string
@@ -57,6 +69,23 @@ type Result struct {
 	// types that it does not have.
 	Unknown, Ignored []string
 }
+
+// UnknownCommands returns an error if scripts use commands that the machine does not have.
+func (r *Result) UnknownCommands() error {
+	if len(r.Unknown) == 0 {
+		return nil
+	}
+	return &unknownCommandsError{r.Unknown}
+}
+
+type unknownCommandsError struct{ names []string }
+
+func (e *unknownCommandsError) Error() string {
+	return "commands that the machine does not have: " + strings.Join(e.names, ", ")
+}
+
+// Cause returns the kind of the error, for code that explains it.
+func (e *unknownCommandsError) Cause() string { return "UnknownCommand" }
 
 type boot struct {
 	Host

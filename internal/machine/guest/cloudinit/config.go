@@ -86,7 +86,7 @@ func readConfigs(parts []Part) (*cloudConfig, error) {
 	}
 	for _, n := range []int{len(cfg.Users), len(cfg.WriteFiles), len(cfg.SSHAuthorizedKeys), len(cfg.Bootcmd), len(cfg.Runcmd)} {
 		if n > maxEntries {
-			return nil, fmt.Errorf("a cloud-config list has %d entries; a simulated machine accepts at most %d", n, maxEntries)
+			return nil, fmt.Errorf("a cloud-config list has %d entries; a machine accepts at most %d", n, maxEntries)
 		}
 	}
 	slices.Sort(cfg.ignored)
@@ -125,7 +125,7 @@ func commandScript(commands []any) ([]byte, error) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-func (w *writeFile) write(files *vfs.FS) error {
+func (w *writeFile) write(files Files) error {
 	name := path.Join("/", w.Path)
 	data := []byte(w.Content)
 	kind, _ := encoding(w.Encoding)
@@ -234,7 +234,7 @@ func (c *cloudConfig) userList() (users []user, keepDefault bool) {
 }
 
 // addUser creates a user if it does not exist, and authorizes keys for it.
-func addUser(files *vfs.FS, name string, keys []string) error {
+func addUser(files Files, name string, keys []string) error {
 	if name == "" || strings.ContainsAny(name, ":/\n ") || len(name) > 32 {
 		return fmt.Errorf("invalid user name %q", name)
 	}

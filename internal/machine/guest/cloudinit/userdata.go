@@ -1,9 +1,9 @@
-// Package cloudinit does on a simulated machine what cloud-init does with user data: it splits a multipart message
+// Package cloudinit does on a machine what cloud-init does with user data: it splits a multipart message
 // into its parts, applies cloud-config, and runs boothooks and scripts in cloud-init's order, once per instance, with
 // cloud-init's words in /var/log/cloud-init-output.log.
 //
 // User data is not trusted: sizes, parts and nesting are bounded. The caller provides the means to run scripts
-// (Host). May be imported by packages under internal/node.
+// (Host). May be imported by packages under internal/machine and internal/node.
 package cloudinit
 
 import (

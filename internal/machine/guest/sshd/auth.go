@@ -11,13 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/crypto/ssh"
 
 	"github.com/drydock-dev/drydock/internal/glob"
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
-	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
 
 // maxKeys is the maximum size of authorized_keys in bytes.
@@ -59,7 +59,7 @@ var errDenied = errors.New("permission denied")
 // does not prove that the client has the private key.
 func (c *connection) authenticate(ctx context.Context, user string, key ssh.PublicKey) (*ssh.Permissions, error) {
 	c.tried = printable(user)
-	u, ok := accounts.FindUser(c.s.cfg.FS, user)
+	u, ok := accounts.FindUser(c.s.cfg.Files, user)
 	if !ok || u.Name != user {
 		c.s.cfg.Log("Invalid user " + c.tried + " from " + c.from)
 		return nil, errDenied
@@ -147,7 +147,7 @@ func expiry(text string) (time.Time, error) {
 // keys returns the lines of a user's authorized_keys, followed by the keys from Config.Keys.
 func (s *Server) keys(ctx context.Context, u accounts.User) []string {
 	var out []string
-	if b, err := strictly(s.cfg.FS, u); err == nil {
+	if b, err := strictly(s.cfg.Files, u); err == nil {
 		out = strings.Split(string(b), "\n")
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		s.cfg.Log(err.Error())
@@ -160,15 +160,15 @@ func (s *Server) keys(ctx context.Context, u accounts.User) []string {
 
 // strictly reads a user's authorized_keys. Like sshd with StrictModes, it returns an error if anybody but the user and
 // root can write to the file, its folder or the home folder.
-func strictly(files *vfs.FS, u accounts.User) ([]byte, error) {
+func strictly(files Files, u accounts.User) ([]byte, error) {
 	name := path.Join(u.Home, ".ssh/authorized_keys")
 	for _, f := range []string{u.Home, path.Dir(name), name} {
 		i, err := files.Stat(f)
 		if err != nil {
 			return nil, err
 		}
-		own, ok := i.(*vfs.Info)
-		if !ok || own.UID != 0 && own.UID != u.UID || i.Mode().Perm()&0o022 != 0 {
+		own, ok := i.Sys().(*syscall.Stat_t)
+		if !ok || own.Uid != 0 && own.Uid != uint32(u.UID) || i.Mode().Perm()&0o022 != 0 {
 			return nil, fmt.Errorf("Authentication refused: bad ownership or modes for %s", f) //nolint:staticcheck // sshd's text
 		}
 		if f == name && i.Size() > maxKeys {

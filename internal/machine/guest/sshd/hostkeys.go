@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
 // hostKeyFiles are the files with sshd's keys. Amazon Linux 2023's cloud-init generates these two (ssh_genkeytypes).
@@ -23,7 +23,7 @@ var hostKeyFiles = []string{"/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed
 // MakeHostKeys writes a machine's host keys, unless they exist. It derives them from a secret of the installation and the
 // instance's ID, because clients complain about changed keys, and a machine's disk is not stored until something has
 // been written to it.
-func MakeHostKeys(files *vfs.FS, secret []byte, instanceID, host string) error {
+func MakeHostKeys(files Files, secret []byte, instanceID, host string) error {
 	for _, name := range hostKeyFiles {
 		if _, err := files.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -62,7 +62,7 @@ func MakeHostKeys(files *vfs.FS, secret []byte, instanceID, host string) error {
 }
 
 // HostKeys reads a machine's host keys.
-func HostKeys(files *vfs.FS) (out []ssh.Signer, err error) {
+func HostKeys(files accounts.Reader) (out []ssh.Signer, err error) {
 	for _, name := range hostKeyFiles {
 		b, err := files.ReadFile(name)
 		if err != nil {
@@ -82,7 +82,7 @@ func HostKeys(files *vfs.FS) (out []ssh.Signer, err error) {
 
 // Announce returns what cloud-init writes to the console about the host keys, so that users can compare fingerprints.
 // https://github.com/canonical/cloud-init/blob/main/tools/write-ssh-key-fingerprints
-func Announce(files *vfs.FS) string {
+func Announce(files accounts.Reader) string {
 	var prints, keys strings.Builder
 	for _, name := range hostKeyFiles {
 		b, err := files.ReadFile(name + ".pub")

@@ -133,12 +133,14 @@ func (s *session) program(kind string, payload []byte) func(context.Context) (in
 		return s.shell(nil, "")
 	case forced != "":
 		return s.shell([]string{shell, "-c", forced}, text.Value)
+	case kind == "subsystem" && text.Value == "sftp" && s.c.s.cfg.FS == nil:
+		return s.shell(s.c.s.cfg.SFTP, "")
 	case kind == "subsystem" && text.Value == "sftp":
 		return s.sftp
 	case kind == "subsystem":
 		return nil
 	}
-	if f := s.c.files(); strings.HasPrefix(text.Value, "scp ") {
+	if f := s.c.files(); f.fs != nil && strings.HasPrefix(text.Value, "scp ") {
 		if to, ok := scpCommand(f, text.Value); ok {
 			return func(ctx context.Context) (int, error) { return s.scp(ctx, f, to) }
 		}

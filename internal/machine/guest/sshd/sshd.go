@@ -1,9 +1,9 @@
-// Package sshd is the SSH server of a simulated machine, built on golang.org/x/crypto/ssh. It serves shells and commands
+// Package sshd is the SSH server of a machine, built on golang.org/x/crypto/ssh. It serves shells and commands
 // with and without a terminal, sftp and scp on the machine's own files, and connections to hosts that the machine reaches.
 //
 // It accepts public keys only: those in the user's authorized_keys, and those that Config.Keys adds. Agent, X11 and
 // remote port forwarding are off. The server does not trust clients: each connection has limits (Limits), and an error
-// ends only the connection that caused it. It uses nothing on the host. Package machine/simulated imports it.
+// ends only the connection that caused it. It uses nothing on the host. Packages machine/simulated and node/containers import it.
 package sshd
 
 import (
@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"slices"
 	"strings"
@@ -32,10 +33,20 @@ type Host interface {
 	Dial(ctx context.Context, host string, port int) (net.Conn, error)
 }
 
-// Config is what a server needs. Host, FS and HostKeys are required.
+// Files are the machine's files, in which the server finds users and their keys.
+type Files interface {
+	accounts.Files
+	Stat(name string) (fs.FileInfo, error)
+}
+
+// Config is what a server needs. Host, HostKeys, and either FS or Files are required.
 type Config struct {
 	Host Host
-	FS   *vfs.FS
+	// FS has the files of a simulated machine. The server itself does there what sftp and scp ask for.
+	FS *vfs.FS
+	// Files are those of a machine with real programs. SFTP is the program that serves the subsystem sftp there.
+	Files Files
+	SFTP  []string
 	// Changed stores the disk after sftp or scp has changed it.
 	Changed func() error
 	// HostKeys returns the machine's host keys.
@@ -85,6 +96,9 @@ type Server struct {
 // New returns a server.
 func New(cfg Config) *Server {
 	cfg.Limits.setDefaults()
+	if cfg.Files == nil {
+		cfg.Files = cfg.FS
+	}
 	if cfg.Log == nil {
 		cfg.Log = func(string) {}
 	}
