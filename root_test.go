@@ -128,7 +128,7 @@ var floors = map[string][]string{
 		"eni",
 		"instance routing",
 		"endpoint fleet vpc",
-		"insights",
+		"insights load",
 		".",
 	},
 	"internal/service/eks": {

@@ -13,6 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin"
 )
 
 // A Module is one AWS service. Only Service is required.
@@ -32,8 +33,24 @@ type Module struct {
 	// Reset removes what the service keeps outside of the store for an account, or for all accounts if account is
 	// empty. The store itself has already been emptied.
 	Reset func(ctx context.Context, account string) error
+	// Import turns what another AWS account answered into records of the service, whose IDs and names stay those of that
+	// account. It only converts and checks; the writes are made once every service has converted its part. gaps are parts
+	// of the recording that the service cannot represent. Nil means that the service takes no part in twins.
+	Import func(r *twin.Recording) (writes []Write, gaps []twin.Gap, err error)
 	// DaemonAPI adds the service's own paths below /_drydock/.
 	DaemonAPI func(mux *http.ServeMux)
+}
+
+// A Write puts records of an imported account. It may be repeated.
+type Write struct {
+	// Records is how many records Put writes at most. 0 means 1.
+	Records int
+	Put     func(*store.Tx) error
+}
+
+// Put returns a Write of one record.
+func Put[T any](c store.Collection[T], k store.Key, v T) Write {
+	return Write{Put: func(tx *store.Tx) error { return c.Put(tx, k, v) }}
 }
 
 // Tagging is what the Resource Groups Tagging API knows of a service.

@@ -2,7 +2,7 @@
 // packages below it:
 //
 //	ec2         operation tables, what authorization asks, tags of every kind, Run
-//	fleet       insights
+//	fleet       insights  load (of what another account's EC2 answered)
 //	instance
 //	keypair  instancetype  launchtemplate            endpoint  vpc  routing
 //	                       image  storage            eni  firewall  ipam  quota

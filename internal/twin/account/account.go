@@ -1,0 +1,167 @@
+// Package account keeps twins: accounts of Drydock whose records come from a recording of an AWS account. It loads
+// recordings through the declarations of the services' modules, marks the accounts, and keeps what the source did not
+// tell.
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin"
+)
+
+// A Twin marks an account as a twin.
+type Twin struct {
+	Source twin.Source
+	// Loading is set until all records have been written.
+	Loading bool `json:",omitempty"`
+	Loaded  time.Time
+	Answers int
+	Gaps    int
+}
+
+// The record of an account is kept under twinID, without a region. Gaps are kept in pages under numbers.
+var (
+	twins = store.NewCollection[Twin]("twin", "account")
+	gaps  = store.NewCollection[gapPage]("twin", "gaps")
+)
+
+const twinID = "twin"
+
+// A gapPage holds some of the gaps of a twin.
+type gapPage struct{ Gaps []twin.Gap }
+
+const gapsPerPage = 200
+
+func key(account string) store.Key { return store.Key{Account: account, ID: twinID} }
+
+// Of returns the twin of an account, or false if the account is no twin.
+func Of(r store.Reader, account string) (Twin, bool) {
+	t, err := twins.Get(r, key(account))
+	return t, err == nil
+}
+
+// All returns the twins.
+func All(r store.Reader) []Twin {
+	var out []Twin
+	for _, i := range twins.All(r, store.Scope{}) {
+		out = append(out, i.Value)
+	}
+	return out
+}
+
+// Gaps returns what the source of a twin did not tell. It is empty for an account that is no twin.
+func Gaps(r store.Reader, account string) []twin.Gap {
+	var out []twin.Gap
+	for _, i := range gaps.All(r, store.Scope{Account: account, Global: true}) {
+		out = append(out, i.Value.Gaps...)
+	}
+	return out
+}
+
+// ErrNotATwin means that an import would overwrite an account that is no twin.
+var ErrNotATwin = errors.New("is not a twin, and importing would delete what it holds")
+
+// A Loader loads recordings.
+type Loader struct {
+	Store *store.Store
+	// Modules returns the modules of all services.
+	Modules func() []module.Module
+	// Reset empties an account, as `drydock reset` does.
+	Reset func(ctx context.Context, account string) error
+	// InUse reports whether somebody uses an account that is no twin.
+	InUse func(account string) bool
+	Now   func() time.Time
+}
+
+// writesPerTransaction leaves room below store.MaxWrites.
+const writesPerTransaction = 90
+
+// Load makes the account of a recording its twin. Every service converts its part before anything is written, so that a
+// recording that cannot be loaded changes nothing. An account that is in use and no twin is an ErrNotATwin unless
+// replace is set. If writing fails, the account is left empty.
+func (l *Loader) Load(ctx context.Context, r *twin.Recording, replace bool) (_ Twin, err error) {
+	account := r.Source.Account
+	if _, ok := Of(l.Store, account); !ok && !replace && l.InUse(account) {
+		return Twin{}, fmt.Errorf("account %s %w", account, ErrNotATwin)
+	}
+	var writes []module.Write
+	unknown := r.Gaps()
+	for _, m := range l.Modules() {
+		if m.Import == nil {
+			continue
+		}
+		w, g, err := m.Import(r)
+		if err != nil {
+			return Twin{}, err
+		}
+		writes, unknown = append(writes, w...), append(unknown, g...)
+	}
+	t := Twin{Source: r.Source, Loading: true, Loaded: l.Now().UTC().Truncate(time.Second), Answers: len(r.Answers), Gaps: len(unknown)}
+	for n, some := range slices.Collect(slices.Chunk(unknown, gapsPerPage)) {
+		writes = append(writes, module.Put(gaps, store.Key{Account: account, ID: strconv.Itoa(n)}, gapPage{some}))
+	}
+	if err := l.Reset(ctx, account); err != nil {
+		return Twin{}, fmt.Errorf("emptying account %s: %w", account, err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Reset(context.WithoutCancel(ctx), account))
+		}
+	}()
+	if err := l.mark(ctx, t); err != nil {
+		return Twin{}, err
+	}
+	if err := l.write(ctx, writes); err != nil {
+		return Twin{}, fmt.Errorf("writing account %s: %w", account, err)
+	}
+	t.Loading = false
+	return t, l.mark(ctx, t)
+}
+
+func (l *Loader) mark(ctx context.Context, t Twin) error {
+	return l.Store.Update(ctx, func(tx *store.Tx) error { return twins.Put(tx, key(t.Source.Account), t) })
+}
+
+// write writes everything in order, in transactions that are as large as possible.
+func (l *Loader) write(ctx context.Context, writes []module.Write) error {
+	for len(writes) > 0 {
+		n, records := 0, 0
+		for n < len(writes) && (n == 0 || records+max(writes[n].Records, 1) <= writesPerTransaction) {
+			records += max(writes[n].Records, 1)
+			n++
+		}
+		batch := writes[:n]
+		writes = writes[n:]
+		err := l.Store.Update(ctx, func(tx *store.Tx) error {
+			for _, w := range batch {
+				if err := w.Put(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Clean empties accounts whose load was interrupted by the end of the daemon.
+func (l *Loader) Clean(ctx context.Context) error {
+	for _, t := range All(l.Store) {
+		if t.Loading {
+			if err := l.Reset(ctx, t.Source.Account); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package twin
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/drydock-dev/drydock/internal/atomicfile"
+)
+
+// The file form: DIR/recording.json is the Source, and DIR/SERVICE/OPERATION.jsonl has an Answer in each line.
+
+const sourceFile = "recording.json"
+
+// A Folder is a recording in the making. Each answer is in its file as soon as Add returns, so that an interrupted
+// recording can be continued. Its methods may be called concurrently.
+type Folder struct {
+	dir string
+
+	mu    sync.Mutex
+	known map[question]*Answer
+	order []question
+}
+
+// A question identifies an answer.
+type question struct{ service, operation, input string }
+
+func ask(a *Answer) question { return question{a.Service, a.Operation, string(a.Input)} }
+
+// OpenFolder opens DIR for a recording of a source, or continues one of the same source in it. A folder with a
+// complete recording, or one of another source, is an error. An empty dir keeps the answers in memory only.
+func OpenFolder(dir string, s Source) (*Folder, error) {
+	f := &Folder{dir: dir, known: map[question]*Answer{}}
+	if dir == "" {
+		return f, nil
+	}
+	old, err := ReadFolder(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, err
+		}
+		return f, f.writeSource(s)
+	case err != nil:
+		return nil, err
+	case old.Source.Complete:
+		return nil, fmt.Errorf("%s already holds a recording of account %s in %s", dir, old.Source.Account, old.Source.Region)
+	case old.Source.Account != s.Account || old.Source.Region != s.Region || strings.Join(old.Source.Clusters, " ") != strings.Join(s.Clusters, " ") || old.Source.Redacted != s.Redacted:
+		return nil, fmt.Errorf("%s holds an interrupted recording of something else (account %s, %s)", dir, old.Source.Account, old.Source.Region)
+	}
+	for i := range old.Answers {
+		f.keep(&old.Answers[i])
+	}
+	return f, f.mend()
+}
+
+// mend writes all files again, without a line that was cut off.
+func (f *Folder) mend() error {
+	files := map[string][]byte{}
+	for _, q := range f.order {
+		line, err := json.Marshal(f.known[q])
+		if err != nil {
+			return err
+		}
+		path := f.path(q.service, q.operation)
+		files[path] = append(append(files[path], line...), '\n')
+	}
+	for path, content := range files {
+		if err := atomicfile.Write(path, content, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *Folder) path(service, operation string) string {
+	return filepath.Join(f.dir, service, operation+".jsonl")
+}
+
+func (f *Folder) keep(a *Answer) {
+	q := ask(a)
+	if f.known[q] == nil {
+		f.order = append(f.order, q)
+	}
+	f.known[q] = a
+}
+
+func (f *Folder) writeSource(s Source) error {
+	b, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(filepath.Join(f.dir, sourceFile), append(b, '\n'), 0o600)
+}
+
+// Answer returns the answer to a question that an earlier run asked, or false. Gaps are asked again, because
+// permissions may have been added meanwhile.
+func (f *Folder) Answer(service, operation string, input json.RawMessage) (Answer, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a := f.known[question{service, operation, string(input)}]
+	if a == nil || a.Gap != nil && a.Gap.Code != Redacted {
+		return Answer{}, false
+	}
+	return *a, true
+}
+
+// Add adds an answer.
+func (f *Folder) Add(a Answer) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keep(&a)
+	if f.dir == "" {
+		return nil
+	}
+	line, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	path := f.path(a.Service, a.Operation)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(append(line, '\n'))
+	return errors.Join(err, file.Close())
+}
+
+// Finish marks the recording as complete and returns it.
+func (f *Folder) Finish(s Source) (*Recording, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.Complete = true
+	if f.dir != "" {
+		if err := f.writeSource(s); err != nil {
+			return nil, err
+		}
+	}
+	r := &Recording{Source: s}
+	for _, q := range f.order {
+		r.Answers = append(r.Answers, *f.known[q])
+	}
+	return r, nil
+}
+
+// ReadFolder reads a recording. It returns fs.ErrNotExist if the folder holds none.
+func ReadFolder(dir string) (*Recording, error) {
+	b, err := os.ReadFile(filepath.Join(dir, sourceFile))
+	if err != nil {
+		return nil, err
+	}
+	r := &Recording{}
+	if err := json.Unmarshal(b, &r.Source); err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, sourceFile), err)
+	}
+	if err := r.Source.Check(); err != nil {
+		return nil, err
+	}
+	l := &limiter{}
+	latest := map[question]int{}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) != ".jsonl" {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		err = readAnswers(file, l, func(a Answer) {
+			if i, ok := latest[ask(&a)]; ok { // asked again after an interruption
+				r.Answers[i] = a
+				return
+			}
+			latest[ask(&a)] = len(r.Answers)
+			r.Answers = append(r.Answers, a)
+		})
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		return nil
+	})
+	return r, err
+}
+
+// limiter bounds what is read of a recording.
+type limiter struct {
+	answers int
+	bytes   int
+}
+
+// readAnswers reads answers, one in each line. A last line that was cut off by an interruption is left out.
+func readAnswers(in io.Reader, l *limiter, each func(Answer)) error {
+	r := bufio.NewReaderSize(in, 1<<16)
+	for n := 1; ; n++ {
+		line, err := readLine(r, l)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var a Answer
+		if err := json.Unmarshal(line, &a); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		if !Allowed(a.Service, a.Operation) {
+			return fmt.Errorf("line %d: %s is not an operation that Drydock imports", n, Action(a.Service, a.Operation))
+		}
+		if len(a.Pages) > MaxPages {
+			return fmt.Errorf("line %d: %w: more than %d pages", n, ErrTooLarge, MaxPages)
+		}
+		if l.answers++; l.answers > MaxAnswers {
+			return fmt.Errorf("%w: more than %d answers", ErrTooLarge, MaxAnswers)
+		}
+		each(a)
+	}
+}
+
+// readLine returns a whole line, or io.EOF if there is none.
+func readLine(r *bufio.Reader, l *limiter) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if l.bytes += len(part); l.bytes > MaxBytes {
+			return nil, fmt.Errorf("%w: more than %d MiB", ErrTooLarge, MaxBytes>>20)
+		}
+		line = append(line, part...)
+		switch {
+		case err == nil:
+			return line, nil
+		case errors.Is(err, bufio.ErrBufferFull):
+		default:
+			return nil, err
+		}
+	}
+}
+
+// Send writes a recording for Receive: the Source in the first line, then an Answer in each line.
+func (r *Recording) Send(w io.Writer) error {
+	e := json.NewEncoder(w)
+	if err := e.Encode(r.Source); err != nil {
+		return err
+	}
+	for i := range r.Answers {
+		if err := e.Encode(&r.Answers[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Receive reads what Send wrote. An incomplete recording is an error.
+func Receive(in io.Reader) (*Recording, error) {
+	r := bufio.NewReaderSize(in, 1<<16)
+	l := &limiter{}
+	first, err := readLine(r, l)
+	if err != nil {
+		return nil, fmt.Errorf("reading the recording: %w", err)
+	}
+	out := &Recording{}
+	d := json.NewDecoder(bytes.NewReader(first))
+	if err := d.Decode(&out.Source); err != nil {
+		return nil, fmt.Errorf("reading the recording: %w", err)
+	}
+	if err := out.Source.Check(); err != nil {
+		return nil, err
+	}
+	if !out.Source.Complete {
+		return nil, errors.New("the recording is incomplete")
+	}
+	if err := readAnswers(r, l, func(a Answer) { out.Answers = append(out.Answers, a) }); err != nil {
+		return nil, fmt.Errorf("reading the recording: %w", err)
+	}
+	return out, nil
+}

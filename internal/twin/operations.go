@@ -1,0 +1,73 @@
+package twin
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// An Operation is one that may be asked of a source.
+type Operation struct {
+	Service string // as in IAM's actions
+	Name    string
+	Why     string // what it is needed for
+}
+
+// operations is the complete list of what may be asked. Everything here reads, and none returns a secret: user data is
+// redacted before it is stored. Secrets, passwords, registry tokens and decrypted parameters (GetSecretValue,
+// GetPasswordData, GetAuthorizationToken, GetParameter) must never be added; a test holds that.
+var operations = func() []Operation {
+	var out []Operation
+	for _, group := range []struct{ service, names, why string }{
+		{"sts", "GetCallerIdentity", "which account this is"},
+		{"ec2", "DescribeVpcs DescribeVpcAttribute DescribeSubnets DescribeDhcpOptions", "the network"},
+		{"ec2", "DescribeRouteTables DescribeInternetGateways DescribeEgressOnlyInternetGateways DescribeNatGateways DescribeVpcPeeringConnections", "where packets go"},
+		{"ec2", "DescribeSecurityGroups DescribeSecurityGroupRules DescribeNetworkAcls DescribeManagedPrefixLists GetManagedPrefixListEntries", "what may pass"},
+		{"ec2", "DescribeVpcEndpoints", "private ways to AWS's services"},
+		{"ec2", "DescribeNetworkInterfaces DescribeAddresses", "addresses"},
+		{"ec2", "DescribeInstances DescribeInstanceAttribute DescribeVolumes DescribeImages", "instances, and how they boot"},
+		{"iam", "GetAccountAuthorizationDetails", "roles and policies in one call"},
+		{"iam", "ListOpenIDConnectProviders GetOpenIDConnectProvider", "web identities of service accounts"},
+	} {
+		for name := range strings.FieldsSeq(group.names) {
+			out = append(out, Operation{group.service, name, group.why})
+		}
+	}
+	return out
+}()
+
+// Operations returns everything that may be asked of a source.
+func Operations() []Operation { return slices.Clone(operations) }
+
+// Allowed reports whether an operation may be asked of a source.
+func Allowed(service, operation string) bool {
+	return slices.ContainsFunc(operations, func(o Operation) bool { return o.Service == service && o.Name == operation })
+}
+
+// Action is an operation's IAM action. For all operations of the list the two have the same name.
+func Action(service, operation string) string { return service + ":" + operation }
+
+// Policy returns the smallest IAM policy that allows everything in the list. Most describe operations have no
+// resource-level permissions, so that all of them are granted on "*".
+func Policy() string {
+	type statement struct {
+		Sid, Effect string
+		Action      []string
+		Resource    string
+	}
+	s := statement{"DrydockImport", "Allow", nil, "*"}
+	for _, o := range operations {
+		if o.Service != "sts" { // GetCallerIdentity needs no permission
+			s.Action = append(s.Action, Action(o.Service, o.Name))
+		}
+	}
+	slices.Sort(s.Action)
+	b, err := json.MarshalIndent(struct {
+		Version   string
+		Statement []statement
+	}{"2012-10-17", []statement{s}}, "", "  ")
+	if err != nil {
+		panic(err) // strings can always be encoded
+	}
+	return string(b)
+}

@@ -1,0 +1,49 @@
+package twin
+
+import (
+	"encoding/base64"
+	"testing"
+)
+
+// Redaction keeps length and shape, and whatever a node needs in order to join.
+func TestRedact(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"shell variables", "DB_PASSWORD=hunter2 ./run", "DB_PASSWORD=xxxxxx0 ./run"},
+		{"exported ones", "export GITHUB_TOKEN='abc-123'", "export GITHUB_TOKEN='xxx-000'"},
+		{"JSON", `{"apiKey": "K9z", "name": "web"}`, `{"apiKey": "X0x", "name": "web"}`},
+		{"YAML", "secret: Zm9v\nregion: eu-west-1", "secret: Xx0x\nregion: eu-west-1"},
+		{"options", "curl --password s3cret https://example.com", "curl --password x0xxxx https://example.com"},
+		{"access keys", "aws configure set x AKIAIOSFODNN7EXAMPLE", "aws configure set x XXXXXXXXXXXX0XXXXXXX"},
+		{"URLs", "git clone https://bot:pa55@git.example.com/x", "git clone https://bot:xx00@git.example.com/x"},
+		{"bearer tokens", `curl -H "Authorization: Bearer abcdef012345"`, `curl -H "Authorization: Bearer xxxxxx000000"`},
+		{"private keys", "-----BEGIN RSA PRIVATE KEY-----\nMIIE9\n-----END RSA PRIVATE KEY-----", "-----BEGIN RSA PRIVATE KEY-----\nXXXX0\n-----END RSA PRIVATE KEY-----"},
+		{"registry logins", `{"auths":{"r":{"auth":"dXNlcg=="}}}`, `{"auths":{"r":{"auth":"xXXxxx=="}}}`},
+
+		// what nodes need
+		{"the certificate authority", "certificateAuthority: LS0tLS1CRUdJTg==", "certificateAuthority: LS0tLS1CRUdJTg=="},
+		{"bootstrap.sh", "/etc/eks/bootstrap.sh prod --b64-cluster-ca LS0t --apiserver-endpoint https://A.gr7.eu-west-1.eks.amazonaws.com", "/etc/eks/bootstrap.sh prod --b64-cluster-ca LS0t --apiserver-endpoint https://A.gr7.eu-west-1.eks.amazonaws.com"},
+		{"the metadata service's token", `TOKEN=$(curl -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 21600" http://169.254.169.254/latest/api/token)`, `TOKEN=$(curl -X PUT -H "X-aws-ec2-metadata-token-ttl-seconds: 21600" http://169.254.169.254/latest/api/token)`},
+		{"references", `PASSWORD="$FROM_SSM"`, `PASSWORD="$FROM_SSM"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := Redact(tt.in); got != tt.want {
+				t.Errorf("Redact(%q)\n got %q\nwant %q", tt.in, got, tt.want)
+			}
+			if again := Redact(tt.want); again != tt.want {
+				t.Errorf("redacting twice changes %q to %q", tt.want, again)
+			}
+		})
+	}
+}
+
+func TestRedactUserDataKeepsItsLength(t *testing.T) {
+	for _, raw := range []string{"", "#!/bin/sh\nexport TOKEN=abc\n", "\x1f\x8b\x00binary", "über PASSWORD=ünder"} {
+		out, err := base64.StdEncoding.DecodeString(RedactUserData(base64.StdEncoding.EncodeToString([]byte(raw))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len([]rune(string(out))) != len([]rune(raw)) {
+			t.Errorf("%q became %q", raw, out)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	awsarn "github.com/drydock-dev/drydock/internal/arn"
+	"github.com/drydock-dev/drydock/internal/twin"
+)
+
+// Options say what to read.
+type Options struct {
+	// Dir is the folder of the recording. If it is empty, the recording is kept in memory only. An interrupted
+	// recording in it is continued.
+	Dir string
+	// Clusters are the names of clusters. Empty means all.
+	Clusters []string
+	// Unredacted keeps user data as it is.
+	Unredacted bool
+	// Progress is called after each answer with the number of answers so far. It may be nil.
+	Progress func(answers int, action string)
+}
+
+// A reader asks one source.
+type reader struct {
+	opt    Options
+	source twin.Source
+	folder *twin.Folder
+
+	ec2 *awsec2.Client
+	iam *awsiam.Client
+
+	answers, bytes atomic.Int64
+}
+
+// Read reads an account. cfg has the region and the user's credentials.
+func Read(ctx context.Context, cfg aws.Config, opt Options) (*twin.Recording, error) {
+	cfg = readOnly(cfg, rate.NewLimiter(perSecond, burst))
+	who, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
+	if err != nil {
+		return nil, fmt.Errorf("asking who you are: %w", err)
+	}
+	a, err := awsarn.Parse(aws.ToString(who.Arn))
+	if err != nil {
+		return nil, fmt.Errorf("the source says that you are %q: %w", aws.ToString(who.Arn), err)
+	}
+	r := &reader{opt: opt, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), source: twin.Source{
+		Format: twin.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
+		Clusters: opt.Clusters, Started: time.Now().UTC().Truncate(time.Second), Redacted: !opt.Unredacted,
+	}}
+	if err := r.source.Check(); err != nil {
+		return nil, err
+	}
+	if r.folder, err = twin.OpenFolder(opt.Dir, r.source); err != nil {
+		return nil, err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readIAM} {
+		g.Go(func() error { return part(ctx) })
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return r.folder.Finish(r.source)
+}
+
+// An operation is one of the SDK's, with how to get from one page to the next.
+type operation[In, Out, O any] struct {
+	service, name string
+	call          func(context.Context, *In, ...func(*O)) (*Out, error)
+	// next puts the token of the next page into the input, and reports whether there is one. Nil means that the
+	// operation has no pages.
+	next func(*In, *Out) bool
+	// redact masks secrets in an output, and reports whether there were any. It may be nil.
+	redact func(*Out) bool
+}
+
+// ask asks all pages of a question. subject is what a gap is about. Without permission, or if the subject no longer
+// exists, it returns no pages and no error; a missing permission is recorded as a gap.
+func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O], in *In, subject string) ([]*Out, error) {
+	question, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	if known, ok := r.folder.Answer(op.service, op.name, question); ok {
+		return decode[Out](known)
+	}
+	answer := twin.Answer{Service: op.service, Operation: op.name, Input: question}
+	var out []*Out
+	for more := true; more; {
+		page, err := op.call(ctx, in)
+		if gap, ok := gapOf(err, op.service, op.name, subject); ok {
+			// A source that answers the first page and refuses the second has told nothing that can be relied on.
+			answer.Pages, answer.Gap, out = nil, gap, nil
+			break
+		}
+		if isGone(err) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", twin.Action(op.service, op.name), err)
+		}
+		before, err := json.Marshal(in)
+		if err != nil {
+			return nil, err
+		}
+		more = op.next != nil && op.next(in, page)
+		if after, err := json.Marshal(in); err != nil {
+			return nil, err
+		} else if more && string(after) == string(before) {
+			return nil, fmt.Errorf("%s: the source repeats a page token, so its pages would never end", twin.Action(op.service, op.name))
+		}
+		if op.redact != nil && r.source.Redacted && op.redact(page) {
+			answer.Gap = &twin.Gap{Service: op.service, Operation: op.name, Subject: subject, Code: twin.Redacted}
+		}
+		raw, err := json.Marshal(page)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", twin.Action(op.service, op.name), err)
+		}
+		if len(answer.Pages) == twin.MaxPages {
+			return nil, fmt.Errorf("%s: %w: more than %d pages", twin.Action(op.service, op.name), twin.ErrTooLarge, twin.MaxPages)
+		}
+		if r.bytes.Add(int64(len(raw))) > twin.MaxBytes {
+			return nil, fmt.Errorf("%s: %w: more than %d MiB together", twin.Action(op.service, op.name), twin.ErrTooLarge, twin.MaxBytes>>20)
+		}
+		answer.Pages, out = append(answer.Pages, raw), append(out, page)
+	}
+	n := r.answers.Add(1)
+	if n > twin.MaxAnswers {
+		return nil, fmt.Errorf("%w: more than %d answers", twin.ErrTooLarge, twin.MaxAnswers)
+	}
+	if err := r.folder.Add(answer); err != nil {
+		return nil, fmt.Errorf("writing the recording: %w", err)
+	}
+	if r.opt.Progress != nil {
+		r.opt.Progress(int(n), twin.Action(op.service, op.name))
+	}
+	return out, nil
+}
+
+func decode[Out any](a twin.Answer) ([]*Out, error) {
+	var out []*Out
+	for _, page := range a.Pages {
+		v := new(Out)
+		if err := json.Unmarshal(page, v); err != nil {
+			return nil, fmt.Errorf("%s in the interrupted recording: %w", twin.Action(a.Service, a.Operation), err)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// gapOf returns the gap that an error leaves: permission is missing, or the source does not have the operation.
+func gapOf(err error, service, name, subject string) (*twin.Gap, bool) {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return nil, false
+	}
+	gap := &twin.Gap{Service: service, Operation: name, Subject: subject, Code: api.ErrorCode(), Message: api.ErrorMessage()}
+	resp, ok := errors.AsType[*smithyhttp.ResponseError](err)
+	return gap, gap.IsDenied() || ok && resp.HTTPStatusCode() == http.StatusNotImplemented
+}
+
+// isGone reports whether an error means that the subject was deleted after it was listed.
+func isGone(err error) bool {
+	api, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return false
+	}
+	switch api.ErrorCode() {
+	case "NoSuchEntity", "ResourceNotFoundException", "InvalidInstanceID.NotFound", "InvalidVpcID.NotFound", "InvalidPrefixListID.NotFound":
+		return true
+	}
+	return false
+}
+
+// token moves on to the next page of most operations.
+func token(in **string, out *string) bool {
+	*in = out
+	return aws.ToString(out) != ""
+}

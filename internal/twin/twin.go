@@ -1,0 +1,174 @@
+// Package twin is the file form of what an AWS account answered to read operations, and the list of the operations
+// that may be asked. A Recording is made by package source with a user's credentials, and is loaded into an account of
+// Drydock by package account. In between it is data: it can be written to a folder and read back elsewhere.
+//
+// The package asks nothing itself and knows no service.
+package twin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+// FormatVersion is the version of the file form. Another one is refused.
+const FormatVersion = 1
+
+// A Source is the account that was read, and what was asked of it.
+type Source struct {
+	Format    int       `json:"format"`
+	Partition string    `json:"partition"` // aws
+	Account   string    `json:"account"`   // 12 digits
+	Region    string    `json:"region"`
+	Caller    string    `json:"caller"`             // ARN of the principal that read
+	Clusters  []string  `json:"clusters,omitempty"` // the clusters that were asked for; empty means all
+	Started   time.Time `json:"started"`
+	// Complete reports whether everything was asked. An incomplete recording can be continued, but not loaded.
+	Complete bool `json:"complete"`
+	// Redacted reports whether values were redacted by rule (Redact).
+	Redacted bool `json:"redacted"`
+}
+
+// Check returns an error if the source cannot be that of a recording.
+func (s Source) Check() error {
+	switch {
+	case s.Format != FormatVersion:
+		return fmt.Errorf("the recording has format %d; this Drydock reads format %d", s.Format, FormatVersion)
+	case s.Partition != "aws":
+		return fmt.Errorf("partition %q is not supported: only aws is", s.Partition)
+	case !accountPattern.MatchString(s.Account):
+		return fmt.Errorf("invalid account %q: want 12 digits", s.Account)
+	case !regionPattern.MatchString(s.Region):
+		return fmt.Errorf("invalid region %q", s.Region)
+	}
+	return nil
+}
+
+var (
+	accountPattern = regexp.MustCompile(`^[0-9]{12}$`)
+	regionPattern  = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]$`)
+)
+
+// An Answer is what the source answered to one question: an operation with its input.
+type Answer struct {
+	Service   string          `json:"service"` // as in IAM's actions, such as ec2
+	Operation string          `json:"operation"`
+	Input     json.RawMessage `json:"input"` // the SDK's input, without page tokens
+	// Pages are the SDK's outputs, in order.
+	Pages []json.RawMessage `json:"pages,omitempty"`
+	// Gap says why there is no answer, or that a part of it was redacted.
+	Gap *Gap `json:"gap,omitempty"`
+}
+
+// A Gap is something that the source did not tell. What depends on it is unknown.
+type Gap struct {
+	Service   string `json:"service"`
+	Operation string `json:"operation"`
+	// Subject names what was asked about, such as a role, or is empty for a whole kind of resource.
+	Subject string `json:"subject,omitempty"`
+	Code    string `json:"code"` // the error's code, such as AccessDenied
+	Message string `json:"message,omitempty"`
+}
+
+// Codes of gaps that are not the source's error codes.
+const (
+	// NotModelled means that Drydock has no such kind of resource.
+	NotModelled = "NotModelled"
+	// Redacted means that the recording does not contain the value.
+	Redacted = "Redacted"
+)
+
+// Action is the IAM action of the operation, such as iam:GetRolePolicy.
+func (g Gap) Action() string { return Action(g.Service, g.Operation) }
+
+// String is the sentence for users: "the source did not allow iam:GetRolePolicy for role/node".
+func (g Gap) String() string {
+	var s string
+	switch {
+	case g.Code == NotModelled:
+		return g.Message
+	case g.Code == Redacted:
+		return "secrets in the answer to " + g.Action() + " for " + g.Subject + " were redacted"
+	case g.IsDenied():
+		s = "the source did not allow " + g.Action()
+	default:
+		s = "the source answered " + g.Action() + " with " + g.Code
+	}
+	if g.Subject != "" {
+		s += " for " + g.Subject
+	}
+	return s
+}
+
+// IsDenied reports whether the source refused the operation for lack of permission.
+func (g Gap) IsDenied() bool { return IsDenied(g.Code) }
+
+// IsDenied reports whether an error code means that permission is missing.
+func IsDenied(code string) bool {
+	switch code {
+	case "AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException", "AuthorizationError", "AuthorizationErrorException", "Client.UnauthorizedOperation":
+		return true
+	}
+	return false
+}
+
+// A Recording is everything that was read.
+type Recording struct {
+	Source  Source
+	Answers []Answer
+}
+
+// Limits of a recording. They are far above real accounts, and far below what would fill memory.
+const (
+	MaxAnswers   = 200_000
+	MaxPages     = 5_000     // of one question
+	MaxPageBytes = 32 << 20  // of one response
+	MaxBytes     = 500 << 20 // of all responses together
+)
+
+// ErrTooLarge means that a source or recording exceeds the limits.
+var ErrTooLarge = errors.New("the source's answers are too large")
+
+// Gaps returns what the source did not tell, in the order in which it was asked.
+func (r *Recording) Gaps() []Gap {
+	var out []Gap
+	for _, a := range r.Answers {
+		if a.Gap != nil {
+			out = append(out, *a.Gap)
+		}
+	}
+	return out
+}
+
+// A Page is a decoded page of an answer.
+type Page[In, Out any] struct {
+	Input  *In
+	Output *Out
+}
+
+// Pages decodes the answers to an operation. Members of another type than the SDK's are an error that names the
+// operation.
+func Pages[In, Out any](r *Recording, service, operation string) ([]Page[In, Out], error) {
+	var out []Page[In, Out]
+	for _, a := range r.Answers {
+		if a.Service != service || a.Operation != operation {
+			continue
+		}
+		in := new(In)
+		if len(a.Input) > 0 {
+			if err := json.Unmarshal(a.Input, in); err != nil {
+				return nil, fmt.Errorf("the input of %s in the recording: %w", Action(service, operation), err)
+			}
+		}
+		for _, page := range a.Pages {
+			v := new(Out)
+			if err := json.Unmarshal(page, v); err != nil {
+				return nil, fmt.Errorf("the source's answer to %s: %w", Action(service, operation), err)
+			}
+			out = append(out, Page[In, Out]{in, v})
+		}
+	}
+	return out, nil
+}

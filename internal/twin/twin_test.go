@@ -1,0 +1,190 @@
+package twin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Only reads may be listed, and none that returns a secret. The names are AWS's: whatever changes something does not
+// begin with these verbs.
+func TestOnlyReadsMayBeAsked(t *testing.T) {
+	for _, o := range Operations() {
+		if !strings.HasPrefix(o.Name, "Describe") && !strings.HasPrefix(o.Name, "List") && !strings.HasPrefix(o.Name, "Get") {
+			t.Errorf("%s does not read", Action(o.Service, o.Name))
+		}
+		if o.Why == "" {
+			t.Errorf("%s has no reason", Action(o.Service, o.Name))
+		}
+	}
+	for _, secret := range []string{"secretsmanager GetSecretValue", "ec2 GetPasswordData", "ecr GetAuthorizationToken", "ssm GetParameter", "ssm GetParameters", "ssm GetParametersByPath", "sts GetSessionToken", "sts AssumeRole", "sts GetFederationToken", "codeartifact GetAuthorizationToken"} {
+		service, name, _ := strings.Cut(secret, " ")
+		if Allowed(service, name) {
+			t.Errorf("%s returns a secret", Action(service, name))
+		}
+	}
+}
+
+func TestPolicyAllowsWhatIsAsked(t *testing.T) {
+	var p struct {
+		Version   string
+		Statement []struct {
+			Effect string
+			Action []string
+		}
+	}
+	if err := json.Unmarshal([]byte(Policy()), &p); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, o := range Operations() {
+		if o.Service != "sts" {
+			want = append(want, Action(o.Service, o.Name))
+		}
+	}
+	if got := p.Statement[0].Action; len(got) != len(want) || p.Statement[0].Effect != "Allow" || p.Version != "2012-10-17" {
+		t.Errorf("got %v", p)
+	}
+}
+
+func recording() *Recording {
+	return &Recording{
+		Source: Source{Format: FormatVersion, Partition: "aws", Account: "111122223333", Region: "eu-west-1", Caller: "arn:aws:iam::111122223333:user/dev", Started: time.Unix(1, 0).UTC(), Redacted: true},
+		Answers: []Answer{
+			{Service: "ec2", Operation: "DescribeVpcs", Input: json.RawMessage(`{}`), Pages: []json.RawMessage{json.RawMessage(`{"Vpcs":[]}`)}},
+			{Service: "iam", Operation: "ListOpenIDConnectProviders", Input: json.RawMessage(`{}`), Gap: &Gap{Service: "iam", Operation: "ListOpenIDConnectProviders", Code: "AccessDenied"}},
+		},
+	}
+}
+
+// A recording that was interrupted is continued: what was answered is not asked again, what was denied is.
+func TestFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "recording")
+	want := recording()
+	f, err := OpenFolder(dir, want.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range want.Answers {
+		if err := f.Add(a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Interrupted in the middle of a line.
+	file, err := os.OpenFile(filepath.Join(dir, "ec2", "DescribeVpcs.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.WriteString(`{"service":"ec2","oper`); err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+
+	if _, err := OpenFolder(dir, Source{Account: "444455556666", Region: "eu-west-1"}); err == nil {
+		t.Error("another account's recording is continued")
+	}
+	f, err = OpenFolder(dir, want.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := f.Answer("ec2", "DescribeVpcs", json.RawMessage(`{}`)); !ok {
+		t.Error("an answer is asked for again")
+	}
+	if _, ok := f.Answer("iam", "ListOpenIDConnectProviders", json.RawMessage(`{}`)); ok {
+		t.Error("a denied question is not asked again")
+	}
+	more := Answer{Service: "ec2", Operation: "DescribeVpcs", Input: json.RawMessage(`{"MaxResults":5}`), Pages: []json.RawMessage{json.RawMessage(`{}`)}}
+	if err := f.Add(more); err != nil {
+		t.Fatal(err)
+	}
+	want.Answers = []Answer{want.Answers[0], more, want.Answers[1]}
+	if _, err := f.Finish(want.Source); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Source.Complete = true
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := OpenFolder(dir, want.Source); err == nil {
+		t.Error("a complete recording is continued")
+	}
+	if _, err := ReadFolder(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty folder: %v", err)
+	}
+}
+
+func TestSendAndReceive(t *testing.T) {
+	want := recording()
+	want.Source.Complete = true
+	var b bytes.Buffer
+	if err := want.Send(&b); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Receive(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Whoever wrote a recording, reading it ends with an error or within its limits.
+func TestHostileRecordings(t *testing.T) {
+	good := recording()
+	good.Source.Complete = true
+	for _, tt := range []struct {
+		name, want string
+		change     func(*Recording)
+	}{
+		{"an operation that does not read", "not an operation that Drydock imports", func(r *Recording) { r.Answers[0].Operation = "TerminateInstances" }},
+		{"a path for an operation", "not an operation that Drydock imports", func(r *Recording) { r.Answers[0].Operation = "../../x" }},
+		{"another account number", "want 12 digits", func(r *Recording) { r.Source.Account = "../x" }},
+		{"another region", "invalid region", func(r *Recording) { r.Source.Region = "eu/west" }},
+		{"a later format", "format 2", func(r *Recording) { r.Source.Format = 2 }},
+		{"an interrupted one", "incomplete", func(r *Recording) { r.Source.Complete = false }},
+		{"endless pages", "too large", func(r *Recording) {
+			r.Answers[0].Pages = make([]json.RawMessage, MaxPages+1)
+			for i := range r.Answers[0].Pages {
+				r.Answers[0].Pages[i] = json.RawMessage("{}")
+			}
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := *good
+			r.Answers = append([]Answer{}, good.Answers...)
+			tt.change(&r)
+			var b bytes.Buffer
+			if err := r.Send(&b); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Receive(&b); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := Receive(strings.NewReader("not a recording")); err == nil {
+		t.Error("garbage is accepted")
+	}
+}
+
+func TestPagesOfAnotherTypeNameTheOperation(t *testing.T) {
+	r := recording()
+	r.Answers[0].Pages[0] = json.RawMessage(`{"Vpcs":"none"}`)
+	_, err := Pages[struct{}, struct{ Vpcs []string }](r, "ec2", "DescribeVpcs")
+	if err == nil || !strings.Contains(err.Error(), "ec2:DescribeVpcs") {
+		t.Errorf("got %v", err)
+	}
+}
