@@ -30,6 +30,9 @@ type NodeExplanation struct {
 	// Problem says what keeps a node from being Ready, or from working, in the words of its last attempt.
 	Problem string `json:"problem,omitempty"`
 	Steps   []Step `json:"steps"`
+	// Unknown says what the source of a twin did not tell. If it is not empty, the steps are what is known, and whether the
+	// node joins is unknown.
+	Unknown []string `json:"unknown,omitempty"`
 	// Notes list differences from AWS's own nodes that do not prevent a join.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -75,6 +78,9 @@ func (e *NodeExplanation) Chain() ([]Step, bool) { return e.Steps, e.Ready }
 // Verdict summarizes the chain, and says when the node tries again what fails.
 func (e *NodeExplanation) Verdict() string {
 	verdict := e.state()
+	if len(e.Unknown) > 0 {
+		return strings.TrimSuffix(unknownText(e.Unknown), "\n")
+	}
 	if e.State != "running" || e.Ready && !e.OutOfTouch || e.Problem == "" {
 		return verdict
 	}

@@ -9,10 +9,16 @@ import (
 type ReachExplanation struct {
 	reach.Verdict
 	advice.Answer
+	// Unknown says what the source of a twin did not tell. If it is not empty, the verdict is unknown: the hops are what
+	// is known.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // Text renders both.
 func (e *ReachExplanation) Text() string {
+	if len(e.Unknown) > 0 {
+		return unknownText(e.Unknown) + "What is known of the path:\n" + e.Verdict.Text()
+	}
 	s := e.Verdict.Text() + advice.Text("  ", e.Fixes)
 	if e.Note != "" {
 		s += "  no fix: " + e.Note + "\n"

@@ -36,6 +36,9 @@ type RequestExplanation struct {
 	Suggestions []policy.Suggestion `json:"suggestions"`
 	// Fixes are the commands that make these changes.
 	Fixes []advice.Fix `json:"fixes,omitempty"`
+	// Unknown says what the source of a twin did not tell about the principal's policies. If it is not empty, whether AWS
+	// would refuse the request is unknown.
+	Unknown []string `json:"unknown,omitempty"`
 	// Now is the decision of the current policies on the same request.
 	Now *policy.Decision `json:"now,omitempty"`
 }
@@ -109,6 +112,9 @@ func (e RequestExplanation) Text() string {
 	}
 	if len(e.Fixes) > 0 {
 		b.WriteString("\n" + advice.Text("", e.Fixes))
+	}
+	if len(e.Unknown) > 0 {
+		b.WriteString("\nDrydock refused it, but whether AWS would is\n" + unknownText(e.Unknown))
 	}
 	switch {
 	case e.Now == nil:

@@ -74,6 +74,9 @@ func runDaemon(ctx context.Context, cfg cli.DaemonConfig, ready func(api.DaemonI
 	if err := d.assemble(ctx); err != nil {
 		return err
 	}
+	if err := d.twins().Clean(ctx); err != nil {
+		return err
+	}
 	if err := d.start(ctx); err != nil {
 		return err
 	}

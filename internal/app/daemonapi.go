@@ -46,6 +46,8 @@ func (d *daemon) addDaemonAPI() {
 	mux.HandleFunc("GET "+httpapi.NodeImages, d.getNodeImages)
 	mux.HandleFunc("POST "+httpapi.NodeImages, d.postNodeImages)
 	mux.HandleFunc("POST /_drydock/rehearse/upgrade", d.postRehearseUpgrade)
+	mux.HandleFunc("POST "+httpapi.Twin, d.postTwin)
+	mux.HandleFunc("GET /_drydock/twins", d.getTwins)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
 	(&keeper.API{Keeper: d.keeper, EC2: d.ec2, Services: operations, Instances: d.machines.IDs, Clusters: func(account, region string) []string { return d.eks.ClusterNames(account, region) }, SpotWarning: d.timing.SpotWarning, FargateNotice: d.timing.FargateNotice}).Handle(mux)

@@ -252,6 +252,7 @@ when AWS would.
 		newAMI(o),
 		newFault(o),
 		newRehearse(o),
+		newImport(o),
 		newDoctor(o),
 		newImage(o),
 		newKubeconfig(o),

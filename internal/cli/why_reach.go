@@ -31,7 +31,7 @@ of drydock up), or a public address. A destination is an address, a host name, a
 instance, a network interface or a VPC endpoint (vpce-…), with a port.
 
 The exit code is 0 if the destination can be reached, 1 if it cannot, 2 if the
-arguments are invalid.`,
+arguments are invalid, 3 if it is unknown because the source of a twin did not tell.`,
 		Example: `  drydock why reach --from i-0123456789abcdef0 --to ec2.us-east-1.amazonaws.com:443
   drydock why reach --from laptop --to i-0123456789abcdef0:22
   drydock why reach --from laptop --to i-0123456789abcdef0 --protocol icmp -o dot | dot -Tsvg`,
@@ -70,6 +70,9 @@ arguments are invalid.`,
 			}
 			if fix.account = account; !v.Reachable {
 				o.noteAccount(account)
+			}
+			if err == nil && len(v.Unknown) > 0 {
+				return &ExitError{Code: 3}
 			}
 			if err == nil && fix.apply && !v.Reachable {
 				return fix.mend(cmd.Context(), o, v.Fixes, func(ctx context.Context) (outcome, error) {

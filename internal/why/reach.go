@@ -44,7 +44,12 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	out := api.ReachExplanation{Verdict: *v}
+	out := api.ReachExplanation{Verdict: *v, Unknown: x.unknownReach(q.account, q.name, v)}
+	if len(out.Unknown) > 0 {
+		out.Reachable = false
+		httpapi.Answer(w, out)
+		return
+	}
 	if !v.Reachable {
 		out.Answer = advice.Network(s, advice.Connection{Needs: []advice.Need{{Flow: q.flow, Name: q.name}}, Through: x.through(r.Context(), q.account, q.region)})
 	}

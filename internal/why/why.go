@@ -33,6 +33,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/twin"
 )
 
 // Config holds the sources of evidence.
@@ -59,6 +60,10 @@ type Config struct {
 	// LastKey returns how long ago EC2 Instance Connect last sent a key for a user of an instance, and how long the key is
 	// still valid. ok is false if it has sent none lately.
 	LastKey func(instanceID, user string) (age, left time.Duration, ok bool)
+	// Gaps returns what the source of a twin did not tell, and IsTwin reports whether an account is one. Nil means that
+	// there are no twins.
+	Gaps   func(account string) []twin.Gap
+	IsTwin func(account string) bool
 	// ClientAddress is the laptop's address. If it is invalid, reach.Client is used.
 	ClientAddress netip.Addr
 }

@@ -34,11 +34,14 @@ type Access struct {
 	Guest func(remote string) bool
 }
 
-// NodeImages is the path to which images are sent, and maxImages the size that they may have.
+// NodeImages and Twin are the paths to which images and recordings are sent.
 const (
 	NodeImages = "/_drydock/node-images"
-	maxImages  = 20 << 30
+	Twin       = "/_drydock/twin"
 )
+
+// larger are the paths whose bodies may be larger than maxBody.
+var larger = map[string]int64{NodeImages: 20 << 30, Twin: 600 << 20}
 
 // Guard passes admitted requests on to next.
 func (a *Access) Guard(next http.Handler) http.Handler {
@@ -54,8 +57,8 @@ func (a *Access) Guard(next http.Handler) http.Handler {
 			return
 		}
 		limit := int64(maxBody)
-		if r.URL.Path == NodeImages {
-			limit = maxImages
+		if l, ok := larger[r.URL.Path]; ok {
+			limit = l
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, limit)
 		next.ServeHTTP(w, r)

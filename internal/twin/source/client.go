@@ -29,12 +29,8 @@ func (e *RefusedError) Error() string {
 	return twin.Action(e.Service, e.Operation) + " is not in the list of read operations; nothing was sent"
 }
 
-// perSecond and burst bound the rate of calls. They are well below the limits of EC2's and IAM's APIs, which other
-// programs of the account need as well.
-const (
-	perSecond = 10
-	burst     = 20
-)
+// defaultRate is the number of calls per second. Other programs of the account need the rest of its limits.
+const defaultRate = 10
 
 // maxAttempts is how often a throttled call is tried. With the SDK's back-off of up to 20 s, this takes minutes.
 const maxAttempts = 12

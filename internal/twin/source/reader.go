@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,8 @@ type Options struct {
 	Clusters []string
 	// Unredacted keeps user data as it is.
 	Unredacted bool
+	// Rate is how many calls are made per second. 0 means 10, which is well below the limits of EC2's and IAM's APIs.
+	Rate float64
 	// Progress is called after each answer with the number of answers so far. It may be nil.
 	Progress func(answers int, action string)
 }
@@ -49,7 +52,8 @@ type reader struct {
 
 // Read reads an account. cfg has the region and the user's credentials.
 func Read(ctx context.Context, cfg aws.Config, opt Options) (*twin.Recording, error) {
-	cfg = readOnly(cfg, rate.NewLimiter(perSecond, burst))
+	perSecond := cmp.Or(opt.Rate, defaultRate)
+	cfg = readOnly(cfg, rate.NewLimiter(rate.Limit(perSecond), int(2*perSecond)+1))
 	who, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
 	if err != nil {
 		return nil, fmt.Errorf("asking who you are: %w", err)

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Twin is an account that was imported from AWS.
+type Twin struct {
+	Account string    `json:"account"`
+	Region  string    `json:"region"`
+	Caller  string    `json:"caller"`         // who read the source
+	Read    time.Time `json:"read"`           // when
+	Loaded  time.Time `json:"loaded"`         // when it was loaded into Drydock
+	Answers int       `json:"answers"`        // of the source
+	Gaps    []string  `json:"gaps,omitempty"` // what the source did not tell
+}
+
+// Text renders it for people.
+func (t *Twin) Text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Account %s in %s is now a twin of AWS's, as of %s: %d answers.\n", t.Account, t.Region, t.Read.UTC().Format(time.RFC3339), t.Answers)
+	if len(t.Gaps) > 0 {
+		fmt.Fprintf(&b, "Unknown, because the source did not say, or Drydock has no such thing (%d):\n", len(t.Gaps))
+		for _, g := range t.Gaps {
+			b.WriteString("  " + g + "\n")
+		}
+	}
+	return b.String()
+}
+
+// importPatience is the timeout of loading a recording.
+const importPatience = 10 * time.Minute
+
+// ImportTwin loads a recording, in the form that twin.Recording.Send writes. An account that is in use and no twin is
+// only overwritten if replace is set.
+func (c *Client) ImportTwin(ctx context.Context, recording io.Reader, replace bool) (Twin, error) {
+	ctx, cancel := context.WithTimeout(ctx, importPatience)
+	defer cancel()
+	var out Twin
+	resp, err := c.do(ctx, http.MethodPost, "twin", url.Values{"replace": {strconv.FormatBool(replace)}}, recording)
+	if err != nil {
+		return out, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		return out, fmt.Errorf("reading the daemon's answer: %w", err)
+	}
+	return out, nil
+}
+
+// Twins returns the twins.
+func (c *Client) Twins(ctx context.Context) ([]Twin, error) {
+	return get[[]Twin](ctx, c, "twins", nil)
+}
+
+// unknownText is the verdict if the source of a twin did not tell everything that it depends on.
+func unknownText(unknown []string) string {
+	var b strings.Builder
+	for _, u := range unknown {
+		b.WriteString("unknown: " + u + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,321 @@
+package app
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/testkit"
+	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/source"
+)
+
+// quickly reads another Drydock, which has no limits to spare.
+var quickly = source.Options{Rate: 10_000}
+
+func readTwin(t *testing.T, info api.DaemonInfo, key, secret string) *twin.Recording {
+	t.Helper()
+	return testkit.Must(source.Read(t.Context(), configFor(info, key, secret), quickly))(t)
+}
+
+func loadTwin(t *testing.T, info api.DaemonInfo, r *twin.Recording) api.Twin {
+	t.Helper()
+	out, err := sendTwin(t, info, r, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func sendTwin(t *testing.T, info api.DaemonInfo, r *twin.Recording, replace bool) (api.Twin, error) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := r.Send(&b); err != nil {
+		t.Fatal(err)
+	}
+	return (&api.Client{Daemon: info}).ImportTwin(t.Context(), &b, replace)
+}
+
+// answers are a recording's answers, comparable.
+func answers(t *testing.T, r *twin.Recording) []string {
+	t.Helper()
+	var out []string
+	for _, a := range r.Answers {
+		for _, p := range a.Pages {
+			var v bytes.Buffer
+			if err := json.Indent(&v, p, "", " "); err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, fmt.Sprintf("%s %s\n%s", twin.Action(a.Service, a.Operation), a.Input, v.String()))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// connections are what is asked about a network: between its machines, to AWS's services and to the internet.
+func (w *netWorld) connections() []api.Connection {
+	var out []api.Connection
+	for _, from := range []string{w.machine, w.bystander, "laptop"} {
+		for _, to := range []string{w.machine, w.bystander, "ec2.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com", "198.51.100.7"} {
+			if from != to && (from != "laptop" || strings.HasPrefix(to, "eni-")) {
+				out = append(out, api.Connection{From: from, To: to, Port: "443", Protocol: "tcp"})
+			}
+		}
+	}
+	return out
+}
+
+func reached(t *testing.T, info api.DaemonInfo, account string, c api.Connection) api.ReachExplanation {
+	t.Helper()
+	return testkit.Must((&api.Client{Daemon: info}).WhyReach(t.Context(), api.Place{Account: account, Region: "us-east-1"}, c))(t)
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	return string(testkit.Must(json.MarshalIndent(v, "", " "))(t))
+}
+
+// A twin answers every read as its source does, and judges every connection the same, with the same reasons and fixes.
+func TestTwinIsLikeItsSource(t *testing.T) {
+	from, to := startDaemon(t), startDaemon(t)
+	for i, kind := range []string{"public", "nat", "closed"} {
+		t.Run(kind, func(t *testing.T) {
+			account := fmt.Sprintf("41%010d", i)
+			w := newNetWorld(t, from, account, kind)
+			w.spoil(t, account, from)
+			rec := readTwin(t, from, account, "test")
+			if gaps := rec.Gaps(); len(gaps) > 0 {
+				t.Fatalf("an administrator's recording has gaps: %v", gaps)
+			}
+			if made := loadTwin(t, to, rec); len(made.Gaps) > 0 || made.Account != account {
+				t.Fatalf("loaded with gaps: %s", made.Text())
+			}
+			again := readTwin(t, to, account, "test")
+			if diff := gocmp.Diff(answers(t, rec), answers(t, again)); diff != "" {
+				t.Errorf("the twin answers otherwise (-source +twin):\n%s", diff)
+			}
+			blocked := 0
+			for _, c := range w.connections() {
+				want, got := reached(t, from, account, c), reached(t, to, account, c)
+				if !want.Reachable {
+					blocked++
+				}
+				if diff := gocmp.Diff(asJSON(t, want), asJSON(t, got)); diff != "" {
+					t.Errorf("%s to %s (-source +twin):\n%s", c.From, c.To, diff)
+				}
+			}
+			if blocked == 0 {
+				t.Error("nothing is blocked, so nothing was compared")
+			}
+		})
+	}
+}
+
+// spoil adds what makes a network interesting: a group that refers to another, a prefix list, a network ACL, an
+// elastic address, roles, policies and an identity provider.
+func (w *netWorld) spoil(t *testing.T, account string, info api.DaemonInfo) {
+	t.Helper()
+	ctx := t.Context()
+	w.allow(t, w.other, w.group)
+	testkit.Eventually(t, 20*time.Second, func() error {
+		out, err := w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{})
+		if err != nil {
+			return err
+		}
+		for _, r := range out.Reservations {
+			for _, i := range r.Instances {
+				if i.State.Name != ec2types.InstanceStateNameRunning {
+					return fmt.Errorf("%s is %s", *i.InstanceId, i.State.Name)
+				}
+			}
+		}
+		return nil
+	})
+	list := *testkit.Must(w.ec2.CreateManagedPrefixList(ctx, &awsec2.CreateManagedPrefixListInput{PrefixListName: aws.String("office"), AddressFamily: aws.String("IPv4"), MaxEntries: aws.Int32(5)}))(t).PrefixList.PrefixListId
+	testkit.Must(w.ec2.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &w.group, IpPermissions: []ec2types.IpPermission{{
+		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), PrefixListIds: []ec2types.PrefixListId{{PrefixListId: &list}},
+	}}}))(t)
+	iam := awsiam.NewFromConfig(configFor(info, account, "test"))
+	trust := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com","AWS":"arn:aws:iam::` + account + `:user/team/reader"},"Action":"sts:AssumeRole"}]}`
+	testkit.Must(iam.CreateUser(ctx, &awsiam.CreateUserInput{UserName: aws.String("reader"), Path: aws.String("/team/")}))(t)
+	policy := *testkit.Must(iam.CreatePolicy(ctx, &awsiam.CreatePolicyInput{PolicyName: aws.String("own"), PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}`)}))(t).Policy.Arn
+	testkit.Must(iam.CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("Node"), AssumeRolePolicyDocument: &trust, PermissionsBoundary: &policy, Tags: []iamtypes.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}))(t)
+	testkit.Must(iam.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: aws.String("Node"), PolicyArn: &policy}))(t)
+	testkit.Must(iam.AttachRolePolicy(ctx, &awsiam.AttachRolePolicyInput{RoleName: aws.String("Node"), PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy")}))(t)
+	testkit.Must(iam.PutRolePolicy(ctx, &awsiam.PutRolePolicyInput{RoleName: aws.String("Node"), PolicyName: aws.String("inline"), PolicyDocument: aws.String(`{"Statement":[{"Effect":"Deny","Action":"s3:PutObject","Resource":"*"}]}`)}))(t)
+	testkit.Must(iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("Node")}))(t)
+	testkit.Must(iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("Node"), RoleName: aws.String("Node")}))(t)
+	testkit.Must(iam.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://oidc.example.com/id/1"), ClientIDList: []string{"sts.amazonaws.com"}}))(t)
+}
+
+// denied makes a user of an account who may do everything but one action, and returns an access key.
+func denied(t *testing.T, info api.DaemonInfo, account, action string) (key, secret string) {
+	t.Helper()
+	iam := awsiam.NewFromConfig(configFor(info, account, "test"))
+	name := "without-" + strings.ReplaceAll(action, ":", "-")
+	testkit.Must(iam.CreateUser(t.Context(), &awsiam.CreateUserInput{UserName: &name}))(t)
+	testkit.Must(iam.PutUserPolicy(t.Context(), &awsiam.PutUserPolicyInput{UserName: &name, PolicyName: aws.String("p"), PolicyDocument: aws.String(
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"` + action + `","Resource":"*"}]}`)}))(t)
+	k := testkit.Must(iam.CreateAccessKey(t.Context(), &awsiam.CreateAccessKeyInput{UserName: &name}))(t).AccessKey
+	return *k.AccessKeyId, *k.SecretAccessKey
+}
+
+// Each read is denied in turn. Verdicts become unknown, or stay what they are; none becomes another one.
+func TestTwinNeverGuesses(t *testing.T) {
+	from, to := startDaemon(t), startDaemon(t)
+	const account = "420000000000"
+	w := newNetWorld(t, from, account, "closed")
+	w.spoil(t, account, from)
+	// The ACL of one subnet lets nothing in, so that something is blocked by each kind of filter.
+	w.ownACL(t, true)
+	w.entry(t, 1, false, false, "6", 443, 443)
+	type question struct {
+		connection api.Connection
+		want       api.ReachExplanation
+	}
+	var questions []question
+	for _, c := range w.connections() {
+		questions = append(questions, question{c, reached(t, from, account, c)})
+	}
+	unknowns := map[string]int{}
+	for _, op := range twin.Operations() {
+		if op.Service == "sts" {
+			continue // needs no permission
+		}
+		action := twin.Action(op.Service, op.Name)
+		key, secret := denied(t, from, account, action)
+		rec := readTwin(t, from, key, secret)
+		if gaps := rec.Gaps(); len(gaps) == 0 || gaps[0].Action() != action || !gaps[0].IsDenied() {
+			t.Errorf("without %s the gaps are %v", action, gaps)
+		}
+		made := loadTwin(t, to, rec)
+		if !slices.ContainsFunc(made.Gaps, func(g string) bool { return strings.Contains(g, "the source did not allow "+action) }) {
+			t.Errorf("without %s the twin does not say so: %s", action, made.Text())
+		}
+		for _, q := range questions {
+			got := reached(t, to, account, q.connection)
+			switch {
+			case len(got.Unknown) > 0:
+				unknowns[action]++
+				if !strings.Contains(got.Text(), "unknown: the source did not allow "+action) || got.Reachable || len(got.Fixes) > 0 {
+					t.Errorf("without %s: %s", action, got.Text())
+				}
+			case got.Reachable != q.want.Reachable || len(got.Explanations) > 0 && got.Explanations[0].Code != q.want.Explanations[0].Code:
+				t.Errorf("without %s, %s to %s is guessed.\nsource: %s\ntwin: %s", action, q.connection.From, q.connection.To, q.want.Text(), got.Text())
+			}
+		}
+	}
+	for _, action := range []string{"ec2:DescribeSecurityGroups", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcAttribute"} {
+		if unknowns[action] == 0 {
+			t.Errorf("without %s nothing is unknown", action)
+		}
+	}
+	// What one filter blocks is blocked, whatever the other would say.
+	for _, action := range []string{"ec2:DescribeSecurityGroups", "ec2:DescribeNetworkAcls"} {
+		if unknowns[action] == len(questions) {
+			t.Errorf("without %s everything is unknown", action)
+		}
+	}
+	for _, action := range []string{"iam:GetAccountAuthorizationDetails", "ec2:DescribeSecurityGroupRules", "ec2:DescribeInstanceAttribute"} {
+		if unknowns[action] > 0 {
+			t.Errorf("reachability does not depend on %s, but %d verdicts are unknown", action, unknowns[action])
+		}
+	}
+}
+
+// An account that is in use and no twin stays as it is. A recording that cannot be loaded changes nothing.
+func TestTwinOverwritesNothing(t *testing.T) {
+	from, to := startDaemon(t), startDaemon(t)
+	const account = "430000000000"
+	newNetWorld(t, from, account, "public")
+	rec := readTwin(t, from, account, "test")
+
+	mine := awsec2.NewFromConfig(configFor(to, account, "test"))
+	vpc := *testkit.Must(mine.CreateVpc(t.Context(), &awsec2.CreateVpcInput{CidrBlock: aws.String("10.9.0.0/16")}))(t).Vpc.VpcId
+	_, err := sendTwin(t, to, rec, false)
+	if refused, ok := errors.AsType[*api.Error](err); !ok || refused.Status != http.StatusConflict {
+		t.Fatalf("got %v", err)
+	}
+	hostile := *rec
+	hostile.Answers = slices.Clone(rec.Answers)
+	i := slices.IndexFunc(hostile.Answers, func(a twin.Answer) bool { return a.Operation == "DescribeSubnets" })
+	hostile.Answers[i].Pages = []json.RawMessage{regexp.MustCompile(`subnet-[0-9a-f]+`).ReplaceAll(hostile.Answers[i].Pages[0], []byte("../../x"))}
+	if _, err := sendTwin(t, to, &hostile, true); err == nil || !strings.Contains(err.Error(), "ec2:DescribeSubnets") {
+		t.Errorf("got %v", err)
+	}
+	if out := testkit.Must(mine.DescribeVpcs(t.Context(), &awsec2.DescribeVpcsInput{VpcIds: []string{vpc}}))(t); len(out.Vpcs) != 1 {
+		t.Error("the account was changed")
+	}
+	if _, err := sendTwin(t, to, rec, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mine.DescribeVpcs(t.Context(), &awsec2.DescribeVpcsInput{VpcIds: []string{vpc}}); err == nil {
+		t.Error("--replace left the old VPC")
+	}
+	daemon := &api.Client{Daemon: to}
+	if all := testkit.Must(daemon.Twins(t.Context()))(t); len(all) != 1 || all[0].Account != account {
+		t.Errorf("twins: %v", all)
+	}
+	if _, err := sendTwin(t, to, rec, false); err != nil {
+		t.Errorf("a twin is not loaded again: %v", err)
+	}
+	if err := daemon.Reset(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	if all := testkit.Must(daemon.Twins(t.Context()))(t); len(all) != 0 {
+		t.Errorf("reset left %v", all)
+	}
+}
+
+// The recording holds no credentials and no unmasked secrets of user data.
+func TestRecordingHoldsNoSecrets(t *testing.T) {
+	from := startDaemon(t)
+	const account = "440000000000"
+	w := newNetWorld(t, from, account, "public")
+	script := "#!/bin/sh\nexport DB_PASSWORD=hunter2\n/etc/eks/bootstrap.sh prod --b64-cluster-ca LS0tLS1CRUdJTg==\n"
+	testkit.Must(w.ec2.RunInstances(t.Context(), &awsec2.RunInstancesInput{
+		ImageId: aws.String(al2023Image), InstanceType: ec2types.InstanceTypeT3Micro, MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &w.subnets[0],
+		UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(script))),
+	}))(t)
+	key, secret := denied(t, from, account, "ec2:TerminateInstances")
+	rec := readTwin(t, from, key, secret)
+	data := testkit.Must(twin.Pages[awsec2.DescribeInstanceAttributeInput, awsec2.DescribeInstanceAttributeOutput](rec, "ec2", "DescribeInstanceAttribute"))(t)
+	found := false
+	for _, p := range data {
+		if p.Output.UserData == nil {
+			continue
+		}
+		text := string(testkit.Must(base64.StdEncoding.DecodeString(aws.ToString(p.Output.UserData.Value)))(t))
+		found = found || text == strings.Replace(script, "hunter2", "xxxxxx0", 1)
+	}
+	if !found {
+		t.Error("the user data is not there, or not masked")
+	}
+	if g := rec.Gaps(); len(g) != 1 || g[0].Code != twin.Redacted {
+		t.Errorf("gaps: %v", g)
+	}
+	var b bytes.Buffer
+	if err := rec.Send(&b); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), secret) || strings.Contains(b.String(), key) {
+		t.Error("the recording has the caller's key")
+	}
+}
