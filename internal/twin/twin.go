@@ -2,7 +2,7 @@
 // that may be asked. A Recording is made by package source with a user's credentials, and is loaded into an account of
 // Drydock by package account. In between it is data: it can be written to a folder and read back elsewhere.
 //
-// The package asks nothing itself and knows no service.
+// The package asks nothing itself and does not depend on any service.
 package twin
 
 import (

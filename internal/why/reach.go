@@ -44,9 +44,15 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	out := api.ReachExplanation{Verdict: *v, Unknown: x.unknownReach(q.account, q.name, v)}
-	if len(out.Unknown) > 0 {
+	unknown, also := x.unknownReach(q.account, q.name, v)
+	out := api.ReachExplanation{Verdict: *v, Unknown: unknown}
+	switch {
+	case len(unknown) > 0:
 		out.Reachable = false
+		httpapi.Answer(w, out)
+		return
+	case len(also) > 0:
+		out.Note = "what else blocks the connection is unknown, and so is what would open it: " + strings.Join(also, "; ")
 		httpapi.Answer(w, out)
 		return
 	}

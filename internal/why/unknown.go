@@ -39,17 +39,19 @@ var filters = map[string][]string{
 var notTheNetwork = []string{"DescribeSecurityGroupRules", "DescribeInstanceAttribute", "DescribeVolumes", "DescribeImages"}
 
 // unknownReach returns what a verdict about a connection depends on and the source did not tell. name is the
-// destination, if it is a host name.
-func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) []string {
+// destination, if it is a host name. If the connection is certainly blocked, but perhaps by more than v says, it removes
+// the explanations that are not certain and returns what is missing as also.
+func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) (out, also []string) {
+	known := x.knownBlocks(account, v)
 	text, err := json.Marshal(v)
 	if err != nil {
-		return []string{err.Error()}
+		return []string{err.Error()}, nil
 	}
 	code := ""
 	if len(v.Explanations) > 0 {
 		code = v.Explanations[0].Code
 	}
-	out := x.unknown(account, func(g twin.Gap) bool {
+	out = x.unknown(account, func(g twin.Gap) bool {
 		switch {
 		case g.Service != "ec2" || slices.Contains(notTheNetwork, g.Operation):
 			return false
@@ -61,25 +63,36 @@ func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) []strin
 		case g.Subject != "":
 			return strings.Contains(string(text), g.Subject)
 		}
-		own, filter := filters[g.Operation]
-		if filter && !v.Reachable && !slices.Contains(own, code) && isFilter(code) {
+		if _, filter := filters[g.Operation]; filter && len(known) > 0 {
+			also = append(also, g.String())
 			return false
 		}
 		return true
 	})
+	if len(out) == 0 && len(also) > 0 {
+		v.Explanations = known
+	}
 	if x.cfg.Gaps != nil && x.cfg.IsTwin(account) && code == reach.CodeName {
 		out = append(out, "hosted zones and load balancers are not imported, so "+name+" may exist")
 	}
-	return out
+	return out, also
 }
 
-func isFilter(code string) bool {
-	for _, codes := range filters {
-		if slices.Contains(codes, code) {
-			return true
+// knownBlocks returns the explanations of filters that the source did tell.
+func (x *Explainer) knownBlocks(account string, v *reach.Verdict) []reach.Explanation {
+	if x.cfg.Gaps == nil || v.Reachable {
+		return nil
+	}
+	all := x.cfg.Gaps(account)
+	var out []reach.Explanation
+	for _, e := range v.Explanations {
+		for operation, codes := range filters {
+			if slices.Contains(codes, e.Code) && !slices.ContainsFunc(all, func(g twin.Gap) bool { return g.Operation == operation }) {
+				out = append(out, e)
+			}
 		}
 	}
-	return false
+	return out
 }
 
 // unknownPolicies returns what is missing of the policies of principals, given by their ARNs.

@@ -79,11 +79,20 @@ func each[In, Out, E any](l *loader, operation string, of func(*Out) []E, fn fun
 // put adds a record, whose ID must be one of its kind.
 func put[T any](l *loader, k resource.Kind[T], v T) error {
 	id, _ := k.Of(&v)
-	if err := k.ID.Check(id); err != nil {
-		return err
+	if rest, ok := strings.CutPrefix(id, k.ID.Prefix+"-"); !ok || !resource.IsHex(rest) {
+		return fmt.Errorf("invalid ID %q: want %s-…", id, k.ID.Prefix)
 	}
 	l.writes = append(l.writes, module.Put(k.Collection, l.sc.Key(id), v))
 	return nil
+}
+
+// checkBlock returns an error unless a CIDR block has a size that VPCs and subnets may have.
+func checkBlock(cidr string) error {
+	p, err := netip.ParsePrefix(cidr)
+	if err == nil && (!p.Addr().Is4() || p.Bits() < 16 || p.Bits() > 28) {
+		err = fmt.Errorf("invalid block %s: want an IPv4 block from /16 to /28", cidr)
+	}
+	return err
 }
 
 // unmodelled adds a gap for something that Drydock does not have.
@@ -145,7 +154,7 @@ func (l *loader) vpcs() {
 				v.IPv6 = append(v.IPv6, record.CIDRAssociation{ID: aws.ToString(b.AssociationId), CIDR: aws.ToString(b.Ipv6CidrBlock)})
 			}
 		}
-		if _, err := netip.ParsePrefix(v.CIDR); err != nil {
+		if err := checkBlock(v.CIDR); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 		return put(l, record.VPCs, v)
@@ -186,7 +195,7 @@ func (l *loader) subnets() {
 			l.unmodelled("DescribeSubnets", sn.ID, "%s has only IPv6 addresses: Drydock has no such subnets", sn.ID)
 			return nil
 		}
-		if _, err := netip.ParsePrefix(sn.CIDR); err != nil {
+		if err := checkBlock(sn.CIDR); err != nil {
 			return fmt.Errorf("%s: %w", sn.ID, err)
 		}
 		if l.taken[sn.ID] == nil {

@@ -78,7 +78,12 @@ func (l *loader) interfaces() {
 			ip, _ := netip.ParseAddr(a) // checked above
 			l.taken[e.SubnetID] = append(l.taken[e.SubnetID], netip.PrefixFrom(ip, ip.BitLen()))
 		}
-		l.taken[e.SubnetID] = append(l.taken[e.SubnetID], record.ParsePrefixes(e.Prefixes)...)
+		for _, p := range record.ParsePrefixes(e.Prefixes) {
+			if p.Bits() < 28 {
+				return fmt.Errorf("%s: invalid delegated prefix %s: want a /28", e.ID, p)
+			}
+			l.taken[e.SubnetID] = append(l.taken[e.SubnetID], p)
+		}
 		return put(l, record.NetworkInterfaces, e)
 	})
 }
