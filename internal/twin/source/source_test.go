@@ -1,0 +1,200 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
+	"golang.org/x/time/rate"
+
+	"github.com/drydock-dev/drydock/internal/twin"
+)
+
+// A fakeAWS answers with empty lists, except for the operations in answers.
+type fakeAWS struct {
+	account string
+	answers map[string]http.HandlerFunc
+
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (f *fakeAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	form, _ := url.ParseQuery(string(body))
+	action := form.Get("Action")
+	f.mu.Lock()
+	f.calls[action]++
+	f.mu.Unlock()
+	r.Form = form
+	switch h := f.answers[action]; {
+	case h != nil:
+		h(w, r)
+	case action == "GetCallerIdentity":
+		fmt.Fprintf(w, `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>arn:aws:iam::%s:user/reader</Arn><UserId>AIDA</UserId><Account>%[1]s</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`, f.account)
+	default:
+		fmt.Fprintf(w, `<%sResponse><%[1]sResult></%[1]sResult></%[1]sResponse>`, action)
+	}
+}
+
+func (f *fakeAWS) count(action string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls[action]
+}
+
+func fake(t *testing.T, answers map[string]http.HandlerFunc) (*fakeAWS, aws.Config) {
+	t.Helper()
+	f := &fakeAWS{account: "111122223333", answers: answers, calls: map[string]int{}}
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return f, aws.Config{Region: "eu-west-1", BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("AKIA", "secret", "")}
+}
+
+var fast = Options{Rate: 100_000}
+
+func vpcs(token string) string {
+	return `<DescribeVpcsResponse><vpcSet></vpcSet><nextToken>` + token + `</nextToken></DescribeVpcsResponse>`
+}
+
+// Whatever a source answers, reading it ends, and with an error that names the operation.
+func TestHostileSources(t *testing.T) {
+	n := 0
+	for _, tt := range []struct {
+		name, operation, want string
+		answer                http.HandlerFunc
+	}{
+		{"a token that repeats", "DescribeVpcs", "ec2:DescribeVpcs: the source repeats a page token", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, vpcs("again")) }},
+		{"endless pages", "DescribeVpcs", "ec2:DescribeVpcs: the source's answers are too large: more than 5000 pages", func(w http.ResponseWriter, _ *http.Request) {
+			n++ // pages are asked one after the other
+			io.WriteString(w, vpcs(fmt.Sprint(n)))
+		}},
+		{"a response without an end", "DescribeSubnets", "too large", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "<DescribeSubnetsResponse><subnetSet>")
+			item := strings.Repeat("<item><subnetId>subnet-0123456789abcdef0</subnetId></item>", 20_000)
+			for {
+				if _, err := io.WriteString(w, item); err != nil {
+					return
+				}
+			}
+		}},
+		{"values of another type", "DescribeSubnets", "ec2:DescribeSubnets", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "<DescribeSubnetsResponse><subnetSet><item><availableIpAddressCount>many</availableIpAddressCount></item></subnetSet></DescribeSubnetsResponse>")
+		}},
+		{"an account that is not a number", "GetCallerIdentity", "want 12 digits", func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::../../x:root</Arn><Account>../../x</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`)
+		}},
+		{"another partition", "GetCallerIdentity", `partition "aws-cn" is not supported`, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws-cn:iam::111122223333:root</Arn><Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, cfg := fake(t, map[string]http.HandlerFunc{tt.operation: tt.answer})
+			if _, err := Read(t.Context(), cfg, fast); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func refuse(status int, code string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `<Response><Errors><Error><Code>%s</Code><Message>no</Message></Error></Errors><RequestID>1</RequestID></Response>`, code)
+	}
+}
+
+// A missing permission leaves a gap, a throttle only slows down, and everything else is an error.
+func TestRefusals(t *testing.T) {
+	_, cfg := fake(t, map[string]http.HandlerFunc{"DescribeNetworkAcls": refuse(403, "UnauthorizedOperation"), "DescribeNatGateways": refuse(501, "NotImplemented")})
+	r, err := Read(t.Context(), cfg, fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, g := range r.Gaps() {
+		texts = append(texts, g.String())
+	}
+	all := strings.Join(texts, "\n")
+	if len(texts) != 2 || !strings.Contains(all, "the source did not allow ec2:DescribeNetworkAcls") || !strings.Contains(all, "the source answered ec2:DescribeNatGateways with NotImplemented") {
+		t.Errorf("gaps: %s", all)
+	}
+
+	var once sync.Once
+	throttled := 0
+	f, cfg := fake(t, nil)
+	f.answers = map[string]http.HandlerFunc{"DescribeAddresses": func(w http.ResponseWriter, r *http.Request) {
+		slow := false
+		once.Do(func() { slow = true })
+		if slow {
+			throttled++
+			refuse(503, "RequestLimitExceeded")(w, r)
+			return
+		}
+		io.WriteString(w, "<DescribeAddressesResponse><addressesSet></addressesSet></DescribeAddressesResponse>")
+	}}
+	if r, err := Read(t.Context(), cfg, fast); err != nil || len(r.Gaps()) > 0 || throttled != 1 || f.count("DescribeAddresses") != 2 {
+		t.Errorf("a throttle is not only slow: %v, %d calls", err, f.count("DescribeAddresses"))
+	}
+
+	_, cfg = fake(t, map[string]http.HandlerFunc{"DescribeAddresses": refuse(400, "InvalidParameterValue")})
+	if _, err := Read(t.Context(), cfg, fast); err == nil || !strings.Contains(err.Error(), "ec2:DescribeAddresses") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Nothing but listed operations is ever sent, whoever writes the code that calls them.
+func TestClientsRefuseEverythingElse(t *testing.T) {
+	f, cfg := fake(t, nil)
+	cfg = readOnly(cfg, rate.NewLimiter(rate.Inf, 1))
+	ctx := t.Context()
+	_, terminate := awsec2.NewFromConfig(cfg).TerminateInstances(ctx, &awsec2.TerminateInstancesInput{InstanceIds: []string{"i-0123456789abcdef0"}})
+	_, password := awsec2.NewFromConfig(cfg).GetPasswordData(ctx, &awsec2.GetPasswordDataInput{InstanceId: aws.String("i-0123456789abcdef0")})
+	_, key := awsiam.NewFromConfig(cfg).CreateAccessKey(ctx, &awsiam.CreateAccessKeyInput{})
+	_, role := awssts.NewFromConfig(cfg).AssumeRole(ctx, &awssts.AssumeRoleInput{RoleArn: aws.String("arn:aws:iam::111122223333:role/admin"), RoleSessionName: aws.String("x")})
+	for _, err := range []error{terminate, password, key, role} {
+		if _, ok := errors.AsType[*RefusedError](err); !ok {
+			t.Errorf("got %v", err)
+		}
+	}
+	if len(f.calls) > 0 {
+		t.Errorf("sent: %v", f.calls)
+	}
+	if _, err := awsec2.NewFromConfig(cfg).DescribeVpcs(ctx, &awsec2.DescribeVpcsInput{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// An interrupted recording asks only what was not answered.
+func TestInterruptedRecordingGoesOn(t *testing.T) {
+	f, cfg := fake(t, map[string]http.HandlerFunc{"ListOpenIDConnectProviders": refuse(400, "Broken")})
+	opt := fast
+	opt.Dir = filepath.Join(t.TempDir(), "recording")
+	if _, err := Read(t.Context(), cfg, opt); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := twin.ReadFolder(opt.Dir); err != nil {
+		t.Fatal(err)
+	}
+	details := f.count("GetAccountAuthorizationDetails")
+	f.answers = nil
+	r, err := Read(t.Context(), cfg, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Source.Complete || details != 1 || f.count("GetAccountAuthorizationDetails") != 1 {
+		t.Errorf("asked %d times, then %d times", details, f.count("GetAccountAuthorizationDetails"))
+	}
+}
