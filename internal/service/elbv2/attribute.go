@@ -209,6 +209,13 @@ func (s *Service) DescribeLoadBalancerAttributes(ctx context.Context, in *awselb
 	return &awselbv2.DescribeLoadBalancerAttributesOutput{Attributes: r.sdkAttributes()}, nil
 }
 
+// DescribeCapacityReservation describes the capacity that is reserved for a load balancer: none, because
+// ModifyCapacityReservation is refused. Terraform asks for every load balancer.
+func (s *Service) DescribeCapacityReservation(ctx context.Context, in *awselbv2.DescribeCapacityReservationInput) (*awselbv2.DescribeCapacityReservationOutput, error) {
+	_, err := loadBalancer(s.Store, scopeOf(ctx), in.LoadBalancerArn)
+	return &awselbv2.DescribeCapacityReservationOutput{CapacityReservationState: []elbv2types.ZonalCapacityReservationState{}}, err
+}
+
 // ModifyLoadBalancerAttributes changes attributes of a load balancer.
 func (s *Service) ModifyLoadBalancerAttributes(ctx context.Context, in *awselbv2.ModifyLoadBalancerAttributesInput) (*awselbv2.ModifyLoadBalancerAttributesOutput, error) {
 	request := requested(in.Attributes, func(a elbv2types.LoadBalancerAttribute) (key, value *string) { return a.Key, a.Value })

@@ -163,6 +163,13 @@ func TestTargetGroups(t *testing.T) {
 			testkit.WantErrorWith(t, err, tt.code, tt.message)
 		})
 	}
+	// Terraform sends members that are not set as empty values.
+	empty := testkit.Must(w.CreateTargetGroup(ctx, in(func(in *awselbv2.CreateTargetGroupInput) {
+		in.Name, in.ProtocolVersion = aws.String("empty"), aws.String("")
+	})))(t).TargetGroups[0]
+	if *empty.ProtocolVersion != "HTTP1" {
+		t.Errorf("an empty protocol version: %+v", empty)
+	}
 	grpc := testkit.Must(w.CreateTargetGroup(ctx, in(func(in *awselbv2.CreateTargetGroupInput) {
 		in.Name, in.ProtocolVersion, in.HealthCheckTimeoutSeconds = aws.String("grpc"), aws.String("GRPC"), aws.Int32(6)
 	})))(t).TargetGroups[0]

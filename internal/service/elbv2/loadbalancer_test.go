@@ -193,7 +193,12 @@ func TestAttributes(t *testing.T) {
 		_, err := w.ModifyLoadBalancerAttributes(ctx, in)
 		return err
 	}
-	_, err := w.SetSecurityGroups(ctx, &awselbv2.SetSecurityGroupsInput{LoadBalancerArn: net.LoadBalancerArn, SecurityGroups: app.SecurityGroups})
+	if r := testkit.Must(w.DescribeCapacityReservation(ctx, &awselbv2.DescribeCapacityReservationInput{LoadBalancerArn: app.LoadBalancerArn}))(t); r.MinimumLoadBalancerCapacity != nil || len(r.CapacityReservationState) > 0 {
+		t.Errorf("reserved capacity: %+v", r)
+	}
+	_, err := w.DescribeCapacityReservation(ctx, &awselbv2.DescribeCapacityReservationInput{LoadBalancerArn: aws.String(*app.LoadBalancerArn + "0")})
+	testkit.WantErrorWith(t, err, "LoadBalancerNotFound", "")
+	_, err = w.SetSecurityGroups(ctx, &awselbv2.SetSecurityGroupsInput{LoadBalancerArn: net.LoadBalancerArn, SecurityGroups: app.SecurityGroups})
 	testkit.WantErrorWith(t, err, "InvalidConfigurationRequest", "You cannot set security groups on a Network Load Balancer which was created without any security groups.")
 	testkit.WantErrorWith(t, set(app, "no.such.key", "1"), "ValidationError", "Load balancer attribute key 'no.such.key' is not recognized")
 	testkit.WantErrorWith(t, set(net, "idle_timeout.timeout_seconds", "60"), "InvalidConfigurationRequest", "Load balancer attribute key 'idle_timeout.timeout_seconds' is not supported on load balancers with type 'network'")

@@ -21,6 +21,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "DeleteLoadBalancer", Members: "LoadBalancerArn"},
 		{Name: "DescribeLoadBalancerAttributes", Members: "LoadBalancerArn"},
 		{Name: "ModifyLoadBalancerAttributes", Members: "Attributes LoadBalancerArn"},
+		{Name: "DescribeCapacityReservation", Members: "LoadBalancerArn"},
 		{Name: "SetSecurityGroups", Members: "EnforceSecurityGroupInboundRulesOnPrivateLinkTraffic LoadBalancerArn SecurityGroups"},
 		{Name: "SetSubnets", Members: "IpAddressType LoadBalancerArn" + mappings, Except: "IpAddressType other than ipv4"},
 		{Name: "SetIpAddressType", Members: "IpAddressType LoadBalancerArn", Except: "IpAddressType other than ipv4"},
@@ -62,7 +63,7 @@ func refusals() []awsapi.Refusal {
 		{Operations: `CreateTrustStore DeleteTrustStore ModifyTrustStore DescribeTrustStores DescribeTrustStoreAssociations DescribeTrustStoreRevocations
 			AddTrustStoreRevocations RemoveTrustStoreRevocations GetTrustStoreCaCertificatesBundle GetTrustStoreRevocationContent DeleteSharedTrustStoreAssociation`,
 			Why: "there are no connections whose client certificates could be checked"},
-		{Operations: "DescribeCapacityReservation ModifyCapacityReservation", Why: "there is no traffic for which capacity could be reserved"},
+		{Operations: "ModifyCapacityReservation", Why: "there is no traffic for which capacity could be reserved"},
 		{Operations: "DescribeSSLPolicies", Why: "policies are only names; listeners accept the names that AWS has"},
 		{Operations: "DescribeAccountLimits", Why: "quotas of load balancers cannot be changed"},
 		{Operations: "GetResourcePolicy ModifyIpPools", Why: "resources are not shared between accounts, and there are no IPAM pools"},

@@ -97,15 +97,16 @@ func checkTargetGroup(g *elbv2types.TargetGroup) error {
 	}
 	switch g.Protocol {
 	case elbv2types.ProtocolEnumHttp, elbv2types.ProtocolEnumHttps:
-		v := or(g.ProtocolVersion, "HTTP1")
+		v := cmp.Or(text(g.ProtocolVersion), "HTTP1")
 		if !slices.Contains([]string{"HTTP1", "HTTP2", "GRPC"}, v) {
 			return errEnum(v, "protocolVersion", "HTTP1", "HTTP2", "GRPC")
 		}
 		g.ProtocolVersion = &v
 	case elbv2types.ProtocolEnumTcp, elbv2types.ProtocolEnumTls, elbv2types.ProtocolEnumUdp, elbv2types.ProtocolEnumTcpUdp:
-		if g.ProtocolVersion != nil {
+		if text(g.ProtocolVersion) != "" {
 			return errValidation("Protocol version cannot be specified for target groups with protocol '%s'", g.Protocol) // from memory
 		}
+		g.ProtocolVersion = nil
 	case elbv2types.ProtocolEnumGeneve, elbv2types.ProtocolEnumQuic, elbv2types.ProtocolEnumTcpQuic:
 		return awserr.NotImplemented("target groups of the protocol " + string(g.Protocol))
 	}
