@@ -55,8 +55,9 @@ var renamed = map[string]string{
 	// The embedded reference is older than these operations. On AWS their actions have their own names; here the
 	// policies for the listener's actions, for refreshing insights, for a cluster's encryption, or for pulling an
 	// image, allow them.
-	"elasticloadbalancing:DescribeListenerAttributes": "elasticloadbalancing:DescribeListeners",
-	"elasticloadbalancing:ModifyListenerAttributes":   "elasticloadbalancing:ModifyListener",
+	"elasticloadbalancing:DescribeCapacityReservation": "elasticloadbalancing:DescribeLoadBalancerAttributes",
+	"elasticloadbalancing:DescribeListenerAttributes":  "elasticloadbalancing:DescribeListeners",
+	"elasticloadbalancing:ModifyListenerAttributes":    "elasticloadbalancing:ModifyListener",
 	"eks:CancelUpdate":                 "eks:StartInsightsRefresh",
 	"eks:CreateCertificateAuthority":   "eks:AssociateEncryptionConfig",
 	"eks:ActivateCertificateAuthority": "eks:AssociateEncryptionConfig",
