@@ -15,6 +15,7 @@ import (
 	authzv1 "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 )
@@ -109,6 +110,8 @@ func (p planes) DeprecatedUse(id string) ([]eks.APIUse, error) {
 	}
 	return out, err
 }
+
+func (p planes) SetAutoMode(id string, to *automode.Setting) { p.m.SetAutoMode(id, to) }
 
 func (p planes) Unconverted(id string) []string { return p.m.Unconverted(id) }
 

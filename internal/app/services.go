@@ -337,6 +337,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Network:           awscall.EC2{API: asEKS},
 		Instances:         awscall.EC2{API: asEKS},
 		AutoScaling:       groups{awscall.AutoScaling{API: asEKS}, d.scaling},
+		AutoNodes:         autoNodes{awscall.EC2{API: d.server}, awscall.IAM{API: d.server}, d},
 		Keys:              clusterKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}},
 		Logs:              awscall.Logs{API: d.server},
 		ZonalShifts:       d.shifts,
@@ -383,8 +384,8 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
 		ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
-		HostRole: d.hostRole,
-		Boxes:    filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime,
+		HostRole: d.hostRole, ClusterRole: d.networkOf,
+		Boxes: filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
 	})
 	if err != nil {
@@ -480,6 +481,7 @@ func (d *daemon) start(ctx context.Context) error {
 		Cloud:              d.cloud,
 		AuthenticatorLines: eks.AuthenticatorLines,
 		WriteLogs:          d.writeLogs,
+		AutoMode:           d.eks.AutoMode,
 		KMS:                planeKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}, d.planes, d.eks},
 	})
 }

@@ -69,6 +69,11 @@ func (c EC2) AuthorizeSecurityGroupIngress(ctx context.Context, in *awsec2.Autho
 	return awsapi.Do[awsec2.AuthorizeSecurityGroupIngressOutput](ctx, c.API, in)
 }
 
+// CreateFleet calls the operation of that name.
+func (c EC2) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (*awsec2.CreateFleetOutput, error) {
+	return awsapi.Do[awsec2.CreateFleetOutput](ctx, c.API, in)
+}
+
 // CreateLaunchTemplate calls the operation of that name.
 func (c EC2) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error) {
 	return awsapi.Do[awsec2.CreateLaunchTemplateOutput](ctx, c.API, in)

@@ -52,6 +52,8 @@ type Config struct {
 	// Network is the network of the machines.
 	Network       Network
 	ControlPlanes ControlPlanes
+	// ClusterRole returns the session of a cluster's role in which EKS changes the network of an instance that it manages.
+	ClusterRole func(ctx context.Context, in machine.Instance, cluster string) (awsapi.Principal, error)
 	// API performs what machines' programs and the services behind machines call.
 	API awsapi.API
 	// The services answer look-ups.
@@ -221,6 +223,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		WhyUnauthorized:     m.whyUnauthorized,
 		ControlPlaneVersion: m.controlPlaneVersion,
 		PodCredentials:      calls.podCredentials,
+		ManagedCall:         m.managedCall,
 		PodNetwork:          podNetwork{m},
 		Step:                cfg.Step,
 		Log:                 cfg.Log,

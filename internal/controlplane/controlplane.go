@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 
+	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -86,6 +87,8 @@ type Hooks struct {
 	// WriteLogs writes lines of a plane's logs. A run of its process has one instance, 32 hexadecimal digits. After an
 	// error the lines are written again. If it is nil, lines are dropped.
 	WriteLogs func(ctx context.Context, planeID, instance string, lines []LogLine) error
+	// AutoMode answers the controllers of EKS Auto Mode in a plane's process. If it is nil, their calls fail.
+	AutoMode func(ctx context.Context, planeID string, call automode.Call) automode.Answer
 	// KMS encrypts and decrypts for planes with encryption. If nil, no plane can be encrypted.
 	KMS KMS
 }

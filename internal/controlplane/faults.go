@@ -161,7 +161,7 @@ func (p *plane) awaitLogging(ctx context.Context, have launch.Logging) launch.Lo
 	defer cancel()
 	for {
 		p.mu.Lock()
-		wanted, changed := launch.Logging{Components: p.rec.Logging, Faults: p.faults.inside}, p.changed
+		wanted, changed := launch.Logging{Components: p.rec.Logging, Faults: p.faults.inside, AutoMode: p.autoMode}, p.changed
 		p.mu.Unlock()
 		if !wanted.Equal(have) {
 			return wanted

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 	"github.com/drydock-dev/drydock/internal/controlplane/logqueue"
@@ -64,7 +65,8 @@ type plane struct {
 	stubbed     map[string]int // calls of a copy's admission webhooks
 	unconverted []string       // the CustomResourceDefinitions of a copy that have lost their conversion webhooks
 	faults      faults
-	changed     chan struct{} // closed at the next change of the above
+	autoMode    *automode.Setting // nil if EKS Auto Mode is disabled
+	changed     chan struct{}     // closed at the next change of the above
 
 	// authenticator has the lines of the authenticator's log, which the daemon writes itself.
 	authenticator *logqueue.Queue

@@ -85,6 +85,9 @@ func serveWebhooks(ctx context.Context, cfg Config, hooks Hooks, find func(id st
 			l.Problem = err.Error()
 		}
 	}))
+	mux.Handle("POST "+launch.AutoModePath, reviewHandler(find, func(req *http.Request, p *plane, m *launch.AutoMode) {
+		*m = launch.AutoMode{Answer: new(p.answerAutoMode(req.Context(), m.Call))}
+	}))
 	mux.Handle("POST "+launch.UsagePath, reviewHandler(find, func(req *http.Request, p *plane, u *launch.Usage) {
 		if err := p.addUses(req.Context(), u.Uses); err != nil && req.Context().Err() == nil {
 			cfg.Log.Warn("storing the use of deprecated APIs", "plane", p.id, "err", err)

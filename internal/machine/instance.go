@@ -48,6 +48,7 @@ type Instance struct {
 	RoleARN    string // the instance profile's role; empty means no credentials
 	KeyName    string
 	Spot       bool
+	Operator   string // the AWS service that manages the instance, such as eks.amazonaws.com, or empty
 	Tags       map[string]string
 
 	// Fargate marks a machine that AWS runs for a single pod. It is not an EC2 instance: its ID is that of its

@@ -60,6 +60,9 @@ type Config struct {
 	DialEndpoint func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
 	// Call decides at once whether a program on the instance may call an AWS API. Nil allows all calls.
 	Call func(ctx context.Context, in machine.Instance, c Call) error
+	// ManagedCall decides about a call that EKS makes for the network of an instance that it manages, as the role of the
+	// cluster. Nil allows all calls.
+	ManagedCall func(ctx context.Context, in machine.Instance, cluster string, c Call) error
 	// Connect decides at once about a connection as DialEndpoint would, without making one. Nil allows all
 	// connections.
 	Connect func(ctx context.Context, in machine.Instance, host string, port int) error

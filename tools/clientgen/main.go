@@ -23,7 +23,7 @@ type client struct {
 var clients = []client{
 	{"AutoScaling", "autoscaling", `CreateAutoScalingGroup DeleteAutoScalingGroup DescribeAutoScalingGroups DescribeScalingActivities
 		ResumeProcesses SuspendProcesses TerminateInstanceInAutoScalingGroup UpdateAutoScalingGroup`},
-	{"EC2", "ec2", `AuthorizeSecurityGroupIngress CreateLaunchTemplate CreateLaunchTemplateVersion CreateNetworkInterface CreateSecurityGroup
+	{"EC2", "ec2", `AuthorizeSecurityGroupIngress CreateFleet CreateLaunchTemplate CreateLaunchTemplateVersion CreateNetworkInterface CreateSecurityGroup
 		CreateTags DeleteLaunchTemplate DeleteNetworkInterface DeleteSecurityGroup DeleteTags DescribeAddresses DescribeImages DescribeInstances DescribeKeyPairs
 		DescribeLaunchTemplateVersions DescribeNetworkInterfaces DescribeRouteTables DescribeSecurityGroups DescribeSubnets DescribeVpcs
 		DescribeInternetGateways GetInstanceTypesFromInstanceRequirements RebootInstances RunInstances StartInstances StopInstances TerminateInstances`},

@@ -167,6 +167,7 @@ func run(ctx context.Context, cfg launch.Config, orders orders, report func(laun
 			tendIdleness(ctx, gc)
 			return nil
 		}
+		group.Go(func() error { logs.runAutoMode(controllers, api.loopback); return nil })
 		group.Go(func() error {
 			// A cluster without load balancers is better than no cluster.
 			for controllers.Err() == nil {

@@ -35,6 +35,8 @@ type logs struct {
 	enabled atomic.Pointer[[]string]
 	faults  atomic.Pointer[launch.Faults]
 	usage   *usage
+	// autoMode is the setting of EKS Auto Mode.
+	autoMode autoModeSetting
 	// loggers are the loggers of components, by name. configs are the settings of all loggers.
 	loggers map[string]klog.Logger
 	configs []*textlogger.Config
@@ -90,12 +92,14 @@ func (l *logs) run(ctx context.Context) {
 
 func (l *logs) follow(ctx context.Context) {
 	for ctx.Err() == nil {
-		wanted := launch.Logging{Components: *l.enabled.Load(), Faults: *l.faults.Load()}
+		autoMode, _ := l.autoMode.get()
+		wanted := launch.Logging{Components: *l.enabled.Load(), Faults: *l.faults.Load(), AutoMode: autoMode}
 		if err := l.daemon.call(ctx, launch.LoggingPath, time.Minute, &wanted); err != nil {
 			_ = pause(ctx, cloudRetry)
 			continue
 		}
 		l.faults.Store(&wanted.Faults)
+		l.autoMode.set(wanted.AutoMode)
 		if !slices.Equal(wanted.Components, *l.enabled.Load()) {
 			l.enabled.Store(&wanted.Components)
 			l.adjust()
@@ -164,6 +168,8 @@ func componentOf(functions []string) string {
 			return launch.ControllerManager
 		case strings.HasPrefix(f, "k8s.io/cloud-provider"):
 			return launch.CloudControllerManager
+		case strings.HasPrefix(f, "sigs.k8s.io/karpenter/"), strings.HasPrefix(f, "sigs.k8s.io/controller-runtime/"):
+			return "" // the controllers of EKS Auto Mode, whose logs users do not get
 		}
 	}
 	return launch.APIServer

@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/cli/flag"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/drydock-dev/drydock/internal/controlplane/child/karpenter"
 	"github.com/drydock-dev/drydock/internal/controlplane/launch"
 )
 
@@ -33,6 +34,7 @@ func setProcessWide(cfg launch.Config) error {
 		return fmt.Errorf("emulating Kubernetes %s: %w", cfg.Version, err)
 	}
 	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	karpenter.Register()
 	return nil
 }
 

@@ -1,8 +1,11 @@
 package launch
 
 import (
+	"reflect"
 	"slices"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/automode"
 )
 
 // The components of a control plane that write logs. Their log streams' names begin with these names.
@@ -23,16 +26,17 @@ type LogLine struct {
 	Text      string
 }
 
-// Logging lists the components whose logs are enabled, and has the faults in force. The child sends what it has, and the
-// daemon answers when that has changed, or after some seconds.
+// Logging lists the components whose logs are enabled, and has the faults in force and the setting of EKS Auto Mode. The
+// child sends what it has, and the daemon answers when that has changed, or after some seconds.
 type Logging struct {
 	Components []string
-	Faults     Faults `json:",omitzero"`
+	Faults     Faults            `json:",omitzero"`
+	AutoMode   *automode.Setting `json:",omitempty"` // nil if it is disabled
 }
 
 // Equal reports whether two are the same.
 func (l Logging) Equal(other Logging) bool {
-	return slices.Equal(l.Components, other.Components) && l.Faults == other.Faults
+	return slices.Equal(l.Components, other.Components) && l.Faults == other.Faults && reflect.DeepEqual(l.AutoMode, other.AutoMode)
 }
 
 // Faults are faults that an API server applies to requests.
@@ -47,8 +51,15 @@ type Logs struct {
 	Problem string    `json:",omitempty"`
 }
 
-// Paths of the daemon's webhook server for Logging and Logs.
+// Paths of the daemon's webhook server for Logging, for Logs, and for calls and answers of EKS Auto Mode.
 const (
-	LoggingPath = "/logging"
-	LogsPath    = "/logs"
+	LoggingPath  = "/logging"
+	LogsPath     = "/logs"
+	AutoModePath = "/automode"
 )
+
+// An AutoMode holds a call of EKS Auto Mode's controllers, and then its answer.
+type AutoMode struct {
+	Call   *automode.Call   `json:",omitempty"`
+	Answer *automode.Answer `json:",omitempty"`
+}

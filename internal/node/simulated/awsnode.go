@@ -64,7 +64,10 @@ func (p *pod) daemon() *container {
 }
 
 // hasOwnCNI reports whether the network of pods works without aws-node, as on Fargate.
-func (k *kubelet) hasOwnCNI() bool { return k.m.in.Fargate }
+func (k *kubelet) hasOwnCNI() bool { return k.m.in.Fargate || k.isManaged() }
+
+// isManaged reports whether the node is one of EKS Auto Mode, on which the network of pods is part of the system.
+func (k *kubelet) isManaged() bool { return k.m.in.Operator != "" }
 
 // followCNI starts the CNI's daemon when its container starts, and stops it with the container.
 func (k *kubelet) followCNI(ctx context.Context) {
@@ -171,6 +174,22 @@ func (k *kubelet) markCNI(ctx context.Context, ready bool) {
 
 // startIPAM starts the daemon.
 func (k *kubelet) startIPAM(ctx context.Context) error {
+	if k.isManaged() {
+		// https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html: prefixes by default
+		env := map[string]string{"ENABLE_PREFIX_DELEGATION": "true", "WARM_PREFIX_TARGET": "1", "CLUSTER_NAME": k.m.clusterName()}
+		if k.hostIP.Is6() {
+			env["ENABLE_IPv6"], env["ENABLE_IPv4"] = "true", "false"
+		}
+		k.ipam.cfg = parseCNI(env)
+		k.ipam.cfg.node = k.name
+		k.ipam.byEKS = func(ctx context.Context, c node.Call) error {
+			if k.m.rt.cfg.ManagedCall == nil {
+				return nil
+			}
+			return k.m.rt.cfg.ManagedCall(ctx, k.m.in, k.m.clusterName(), c)
+		}
+		return k.ipam.start(ctx)
+	}
 	if k.hasOwnCNI() { // the pod has the machine's address
 		k.ipam.cfg.noProvisioning = true
 		k.ipam.pool.set([]node.PodInterface{{Addresses: []netip.Addr{k.hostIP}}}, false)

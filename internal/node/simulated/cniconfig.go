@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/automode"
 )
 
 // cniConfig is the configuration in the environment of aws-node.
@@ -18,6 +20,8 @@ type cniConfig struct {
 	tags                                     map[string]string
 	cooldown                                 time.Duration
 	discover, manageUntagged, noProvisioning bool
+	// node is the name of a node of EKS Auto Mode, whose interfaces have other tags; or empty.
+	node string
 }
 
 // manifestCNI is the environment in the manifest that is published for EKS, where it differs from the program's own
@@ -84,6 +88,9 @@ const (
 
 // eniTags returns the tags of all interfaces that the plugin manages on an instance.
 func (c *cniConfig) eniTags(instanceID string) map[string]string {
+	if c.node != "" {
+		return map[string]string{automode.TagCluster: c.cluster, "eks:kubernetes-cni-node-name": c.node}
+	}
 	tags := map[string]string{tagInstance: instanceID}
 	if c.cluster != "" {
 		tags[tagCluster], tags[tagOwner] = c.cluster, "amazon-vpc-cni"

@@ -41,6 +41,8 @@ type ipamd struct {
 	// identify gets credentials, if the calls are not signed with those of the instance's role.
 	identify func(ctx context.Context) (*aws.Credentials, error)
 	denied   func(action string) // reports a missing permission
+	// byEKS decides about the calls that EKS makes for a node of EKS Auto Mode, which has no aws-node; nil on others.
+	byEKS func(ctx context.Context, c node.Call) error
 
 	container string // the container in which it runs
 	running   bool
@@ -57,6 +59,9 @@ type ipamd struct {
 
 // call checks whether aws-node may make a call of EC2. The error is the SDK's.
 func (d *ipamd) call(ctx context.Context, c node.Call) error {
+	if d.byEKS != nil {
+		return d.byEKS(ctx, c)
+	}
 	if d.identify != nil && (d.credentials == nil || d.credentials.Expired()) {
 		var err error
 		if d.credentials, err = d.identify(ctx); err != nil {
@@ -157,8 +162,10 @@ func (d *ipamd) start(ctx context.Context) error {
 	if d.cfg.noProvisioning {
 		return nil
 	}
-	if err := d.tag(ctx); err != nil {
-		return err
+	if d.byEKS == nil {
+		if err := d.tag(ctx); err != nil {
+			return err
+		}
 	}
 	if d.cfg.ipv6 {
 		return d.assign6(ctx)

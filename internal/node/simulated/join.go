@@ -57,7 +57,7 @@ func (m *instance) puller() image.Puller {
 //
 // AWS deviation: nodeadm gives up after some minutes, and only a reboot makes it try again.
 func (m *instance) learnName(ctx context.Context, os *system) bool {
-	if m.in.Image.Family != images.AL2023 && m.in.Image.Family != images.Bottlerocket {
+	if m.in.Image.Family != images.AL2023 && m.in.Image.Family != images.Bottlerocket || m.in.Operator != "" { // nodes of EKS Auto Mode have their IDs as names
 		return true
 	}
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 7*time.Second) {

@@ -170,6 +170,9 @@ func nodeInfo(in machine.Instance) corev1.NodeSystemInfo {
 	if in.Image.Family == images.Bottlerocket {
 		minor := strings.Join(strings.SplitN(in.Image.KubeletVersion, ".", 3)[:min(2, strings.Count(in.Image.KubeletVersion, ".")+1)], ".")
 		info.OSImage = "Bottlerocket OS 1.50.0 (aws-k8s-" + minor + ")"
+		if in.Operator != "" { // [seen] in outputs of kubectl get nodes -o wide
+			info.OSImage = "Bottlerocket (EKS Auto, Standard) 2026.9.17 (aws-k8s-" + minor + "-standard)"
+		}
 		info.KernelVersion = "6.12.55"
 		info.ContainerRuntimeVersion = "containerd://2.1.4+bottlerocket"
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
 	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
@@ -92,14 +93,14 @@ var authzKinds = map[string]authzKind{
 		return keyed("ec2:networkinterfaceid", e.ID, "ec2:subnet", sc.ARN("subnet", e.SubnetID), "ec2:vpc", sc.ARN("vpc", e.VPCID),
 			"ec2:availabilityzone", e.Zone, "ec2:managedresourceoperator", e.RequesterID, "ec2:authorizedservice", "", "ec2:authorizeduser", "", "ec2:permission", "")
 	}),
-	"instance": stored(record.Instances, func(sc resource.Scope, v *record.Instance) map[string][]string {
+	"instance": operated(record.Instances, func(sc resource.Scope, v *record.Instance) map[string][]string {
 		profile := ""
 		if v.Profile != nil {
 			profile = v.Profile.ARN
 		}
 		return keyed("ec2:instanceid", v.ID, "ec2:instancetype", v.Type, "ec2:instanceprofile", profile,
 			"ec2:availabilityzone", v.Zone, "ec2:availabilityzoneid", v.ZoneID, "ec2:rootdevicetype", "ebs",
-			"ec2:metadatahttptokens", v.Tokens, "ec2:managedresourceoperator", "")
+			"ec2:metadatahttptokens", v.Tokens, "ec2:managedresourceoperator", v.Operator)
 	}),
 	"key-pair":        authzKeyPair,
 	"launch-template": authzTemplate,
@@ -183,8 +184,32 @@ func authzTemplate(s *Service, sc resource.Scope, _, id string) (authz.Resource,
 	if err != nil {
 		return authz.Resource{}, false
 	}
-	return authz.Resource{ARN: sc.ARN("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", "")}, true
+	out := authz.Resource{ARN: sc.ARN("launch-template", t.ID), Tags: t.Tags, Keys: keyed("ec2:managedresourceoperator", t.Operator)}
+	if t.Operator != "" {
+		out.Policy = &operatorPolicy
+	}
+	return out, true
 }
+
+// operated is stored for resources that AWS services may manage for users.
+func operated[T any](k resource.Kind[T], keys func(resource.Scope, *T) map[string][]string) authzKind {
+	find := stored(k, keys)
+	return func(s *Service, sc resource.Scope, kind, id string) (authz.Resource, bool) {
+		out, ok := find(s, sc, kind, id)
+		if ok && out.Keys["ec2:managedresourceoperator"] != nil {
+			out.Policy = &operatorPolicy
+		}
+		return out, ok
+	}
+}
+
+// operatorPolicy is the policy of resources that an AWS service manages: users may look at them and tag them, and only
+// the service, under its service-linked role, which no policy binds, may change them.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/amazon-ec2-managed-instances.html
+// [seen] aws/eks-node-monitoring-agent#151: "explicitly denied ec2:TerminateInstances via a resource-based policy"
+var operatorPolicy = policy.Source{Name: "policy of the resource's operator", Document: &policy.Document{Statements: []policy.Statement{
+	{Principals: &policy.Principals{All: true}, Deny: true, Resources: []string{"*"}, NotActions: []string{"ec2:Describe*", "ec2:Get*", "ec2:CreateTags", "ec2:DeleteTags", "ec2:RunInstances", "ec2:CreateFleet"}},
+}}}
 
 // authzImage resolves an image. The ARNs of images and snapshots have no account.
 func authzImage(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {

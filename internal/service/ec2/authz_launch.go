@@ -179,10 +179,14 @@ func (v *launchView) instance() authz.Target {
 	if name := v.placementGroup(); name != "" {
 		group = v.sc.ARN("placement-group", name)
 	}
+	operator := ""
+	if in.Operator != nil {
+		operator = aws.ToString(in.Operator.Principal)
+	}
 	keys := keyed(
 		"ec2:instanceid", "", "ec2:instancetype", kind, "ec2:instancemarkettype", market, "ec2:tenancy", tenancy, "ec2:placementgroup", group,
 		"ec2:ebsoptimized", strconv.FormatBool(aws.ToBool(in.EbsOptimized)), "ec2:rootdevicetype", "ebs", "ec2:instanceprofile", v.profile,
-		"ec2:productcode", "", "ec2:managedresourceoperator", "", "ec2:cpuoptionsamdsevsnp", "", "ec2:instancebandwidthweighting", "",
+		"ec2:productcode", "", "ec2:managedresourceoperator", operator, "ec2:cpuoptionsamdsevsnp", "", "ec2:instancebandwidthweighting", "",
 		"ec2:instanceautorecovery", "default")
 	maps.Copy(keys, v.metadata())
 	maps.Copy(keys, v.zone())

@@ -26,9 +26,9 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DescribeKeyPairs", Members: "DryRun Filters IncludePublicKey KeyNames KeyPairIds"},
 		{Name: "DeleteKeyPair", Members: "DryRun KeyName KeyPairId"},
 		// Launch templates.
-		{Name: "CreateLaunchTemplate", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateName TagSpecifications VersionDescription", Except: storage.CreateExcept},
+		{Name: "CreateLaunchTemplate", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateName Operator TagSpecifications VersionDescription", Except: storage.CreateExcept},
 		{Name: "CreateLaunchTemplateVersion", Members: "ClientToken DryRun LaunchTemplateData LaunchTemplateId LaunchTemplateName SourceVersion VersionDescription", Except: storage.CreateExcept},
-		{Name: "DescribeLaunchTemplates", Members: "LaunchTemplateIds LaunchTemplateNames" + paged},
+		{Name: "DescribeLaunchTemplates", Members: "IncludeManagedResources LaunchTemplateIds LaunchTemplateNames" + paged},
 		{Name: "DescribeLaunchTemplateVersions", Members: "LaunchTemplateId LaunchTemplateName MaxVersion MinVersion ResolveAlias Versions" + paged},
 		{Name: "ModifyLaunchTemplate", Members: "ClientToken DefaultVersion DryRun LaunchTemplateId LaunchTemplateName"},
 		{Name: "GetLaunchTemplateData", Members: "DryRun InstanceId"},
@@ -36,8 +36,8 @@ func machineOperations() []awsapi.Operation {
 		{Name: "DeleteLaunchTemplateVersions", Members: "DryRun LaunchTemplateId LaunchTemplateName Versions"},
 		// Instances.
 		{Name: "RunInstances", Members: instance.RunMembers, Except: instance.RunExcept},
-		{Name: "DescribeInstances", Members: "InstanceIds" + paged, FromStore: true, Settled: awsapi.SettledWhen(instance.Settled)},
-		{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances InstanceIds" + paged, Settled: awsapi.SettledWhen(instance.StatusSettled)},
+		{Name: "DescribeInstances", Members: "IncludeManagedResources InstanceIds" + paged, FromStore: true, Settled: awsapi.SettledWhen(instance.Settled)},
+		{Name: "DescribeInstanceStatus", Members: "IncludeAllInstances IncludeManagedResources InstanceIds" + paged, Settled: awsapi.SettledWhen(instance.StatusSettled)},
 		{Name: "StartInstances", Members: "DryRun InstanceIds"},
 		{Name: "StopInstances", Members: "DryRun Force InstanceIds"},
 		{Name: "RebootInstances", Members: "DryRun InstanceIds"},

@@ -6,6 +6,7 @@
 //	eks                                      one service, its operations, Run
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
 //	addon  nodegroup  fargate                resources in a cluster
+//	autonodes                                the nodes of EKS Auto Mode
 //	access  podidentity                      who may enter a cluster; the roles of pods
 //	connector  subscription                  clusters from elsewhere; EKS Anywhere
 //	base                                     configuration, look-ups, requests
@@ -31,6 +32,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
+	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/cluster"
 	"github.com/drydock-dev/drydock/internal/service/eks/connector"
@@ -60,6 +62,7 @@ type Service struct {
 	*resources
 	*connected
 	*subscriptions
+	*autoNodes
 }
 
 type (
@@ -74,6 +77,7 @@ type (
 
 	connected     = connector.Service
 	subscriptions = subscription.Service
+	autoNodes     = autonodes.Service
 )
 
 // New returns the service. It does nothing in the background before Run.
@@ -83,11 +87,11 @@ func New(cfg Config) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{sessions: b.Sessions, principals: access.New(b), identities: podidentity.New(b), resources: resource.New(b),
-		connected: connector.New(b), subscriptions: subscription.New(b)}
+		connected: connector.New(b), subscriptions: subscription.New(b), autoNodes: autonodes.New(b)}
 	s.addons = addon.New(b, s.identities)
 	s.nodegroups = nodegroup.New(b, s.principals)
 	s.profiles = fargate.New(b, s.principals)
-	s.clusters = cluster.New(b, s.principals, s.addons)
+	s.clusters = cluster.New(b, s.principals, s.addons, s.autoNodes)
 	s.pods = pod.New(b, s.identities)
 	return s, nil
 }
@@ -97,6 +101,7 @@ type (
 	Config        = base.Config
 	Quotas        = base.Quotas
 	Keys          = base.Keys
+	AutoNodes     = base.AutoNodes
 	ZonalShifts   = base.ZonalShifts
 	Shiftable     = nodegroup.Shiftable
 	Identity      = base.Identity

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 
+	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks"
@@ -61,6 +62,7 @@ type fakePlanes struct {
 	owners    map[string]eks.Plane
 	byID      map[string]*fake.Clientset
 	logging   map[string][]string
+	autoMode  map[string]*automode.Setting
 	uses      []eks.APIUse // of all planes
 	providers map[string]*ekstypes.OidcIdentityProviderConfig
 	access    map[string]string
@@ -312,6 +314,27 @@ func (p *fakePlanes) DeprecatedUse(string) ([]eks.APIUse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.uses, nil
+}
+
+func (p *fakePlanes) SetAutoMode(id string, to *automode.Setting) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.autoMode == nil {
+		p.autoMode = map[string]*automode.Setting{}
+	}
+	p.autoMode[id] = to
+}
+
+// setting returns the setting of EKS Auto Mode of one of the planes, or nil.
+func (p *fakePlanes) setting() *automode.Setting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.autoMode {
+		if s != nil {
+			return s
+		}
+	}
+	return nil
 }
 
 func (p *fakePlanes) SetLogging(_ context.Context, id string, components []string) error {

@@ -20,7 +20,7 @@ func (s *Service) AWS() awsapi.Service {
 				resourcesVpcConfig.controlPlaneEgressMode resourcesVpcConfig.endpointPrivateAccess resourcesVpcConfig.publicAccessCidrs
 				kubernetesNetworkConfig.ipFamily kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.elasticLoadBalancing.enabled storageConfig computeConfig remoteNetworkConfig
 				zonalShiftConfig.enabled controlPlaneScalingConfig.tier bootstrapSelfManagedAddons deletionProtection encryptionConfig.resources encryptionConfig.provider.keyArn`,
-			Except: "Auto Mode switched on. The scaling tier and the networks of hybrid nodes are stored; control planes have one size, and hybrid nodes need hardware. " + newerNote + ". outpostConfig needs an Outpost",
+			Except: autoModeNote + ". The scaling tier and the networks of hybrid nodes are stored; control planes have one size, and hybrid nodes need hardware. " + newerNote + ". outpostConfig needs an Outpost",
 		},
 		{Name: "DescribeCluster", Members: "name", Settled: awsapi.SettledWhen(func(out *awseks.DescribeClusterOutput) bool {
 			switch out.Cluster.Status {
@@ -37,7 +37,7 @@ func (s *Service) AWS() awsapi.Service {
 				resourcesVpcConfig.endpointPublicAccess resourcesVpcConfig.controlPlaneEgressMode resourcesVpcConfig.endpointPrivateAccess
 				resourcesVpcConfig.publicAccessCidrs resourcesVpcConfig.subnetIds resourcesVpcConfig.securityGroupIds
 				kubernetesNetworkConfig.ipFamily kubernetesNetworkConfig.serviceIpv4Cidr kubernetesNetworkConfig.elasticLoadBalancing.enabled storageConfig computeConfig remoteNetworkConfig`,
-			Except: "Auto Mode switched on. " + newerNote,
+			Except: autoModeNote + ". " + newerNote,
 		},
 		{Name: "UpdateClusterVersion", Members: "*"},
 		{Name: "CancelUpdate", Members: "*"},
@@ -131,10 +131,13 @@ func (s *Service) AWS() awsapi.Service {
 	}}
 }
 
+// autoModeNote is what EKS Auto Mode lacks.
+const autoModeNote = "of EKS Auto Mode there are the nodes: its volumes are not provisioned, and its load balancers are not created"
+
 // newerNote lists members and values of newer SDKs that are refused, most of which the stored model does not have.
 const newerNote = "kubeApiServerConfig, kubeControllerManagerConfig and kubeSchedulerConfig: control planes run with the settings of their version; " +
 	"resourcesVpcConfig.controlPlaneEgressMode other than AWS_MANAGED: what a control plane calls, such as webhooks, it calls from this machine; " +
-	"kubernetesNetworkConfig.elasticLoadBalancing.gatewayApi is part of Auto Mode"
+	"kubernetesNetworkConfig.elasticLoadBalancing.gatewayApi: EKS Auto Mode creates no load balancers here"
 
 // addonNote lists the add-ons that exist and the settings that they refuse.
 const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-monitoring-agent, eks-pod-identity-agent, kube-proxy, metrics-server, " +

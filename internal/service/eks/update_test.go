@@ -228,8 +228,14 @@ func TestAutoModeIsAllOrNothing(t *testing.T) {
 	wantError(t, err, "InvalidParameterException", partly)
 	_, err = w.update(&awseks.UpdateClusterConfigInput{ComputeConfig: &ekstypes.ComputeConfigRequest{NodeRoleArn: aws.String(w.arn("role/node"))}})
 	wantError(t, err, "InvalidParameterException", "When Compute Config nodeRoleArn is not null or empty, nodePool value(s) must be provided.")
-	_, err = w.update(change(true, true, true))
-	wantError(t, err, "NotImplemented", "")
+	auto := change(true, true, true)
+	auto.ComputeConfig.NodePools = []string{"general-purpose", "gpu"}
+	auto.ComputeConfig.NodeRoleArn = aws.String(w.arn("role/node"))
+	_, err = w.update(auto)
+	wantError(t, err, "InvalidParameterException", "Invalid node pool: gpu. Valid values are general-purpose, system.")
+	auto.ComputeConfig.NodePools, auto.ComputeConfig.NodeRoleArn = []string{"general-purpose"}, aws.String(w.arn("role/cluster"))
+	_, err = w.update(auto)
+	wantError(t, err, "InvalidParameterException", "The role "+w.arn("role/cluster")+" does not exist or does not allow ec2.amazonaws.com to assume it.")
 	_, err = w.update(&awseks.UpdateClusterConfigInput{KubernetesNetworkConfig: &ekstypes.KubernetesNetworkConfigRequest{IpFamily: ekstypes.IpFamilyIpv6}})
 	wantError(t, err, "InvalidParameterException", "The serviceIpv4Cidr and the ipFamily of a cluster cannot be updated.")
 	if up := w.mustUpdate(change(false, false, false)); up.Type != ekstypes.UpdateTypeAutoModeUpdate || len(up.Params) != 3 {

@@ -43,6 +43,7 @@ type world struct {
 	// serverLog is the server's log, for tests with internal failures.
 	serverLog *slog.Logger
 	ec2       *fakeEC2
+	auto      *fakeAutoNodes
 	account   string
 	client    *awseks.Client
 	svc       *eks.Service
@@ -87,6 +88,7 @@ func newWorld(t testing.TB, options ...func(*world)) *world {
 	for _, o := range options {
 		o(w)
 	}
+	w.auto = &fakeAutoNodes{fakeEC2: w.ec2, fakeIAM: w.iam}
 	w.server = testkit.NewServer(t, testkit.Config{Log: w.serverLog, Services: func(st *store.Store) []awsapi.Service {
 		w.svc = w.newService(st)
 		return []awsapi.Service{w.svc.AWS(), w.scaling.AWS(), w.shifts.AWS()}
@@ -127,7 +129,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		keys = nil
 	}
 	svc, err := eks.New(eks.Config{
-		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, Keys: keys, Logs: &w.logs, ZonalShifts: w.shifts,
+		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, AutoNodes: w.auto, Keys: keys, Logs: &w.logs, ZonalShifts: w.shifts,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,
 		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),

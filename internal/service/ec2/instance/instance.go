@@ -74,6 +74,7 @@ func (s *Service) sdkInstance(sc resource.Scope, i record.Instance) ec2types.Ins
 		SecurityGroups:      []ec2types.GroupIdentifier{},
 		NetworkInterfaces:   []ec2types.InstanceNetworkInterface{},
 		Tags:                i.Tags.SDK(),
+		Operator:            record.OperatorSDK(i.Operator),
 	}
 	if i.Partition != 0 {
 		out.Placement.PartitionNumber = aws.Int32(i.Partition)
@@ -180,6 +181,10 @@ func (s *Service) DescribeInstances(ctx context.Context, in *awsec2.DescribeInst
 	if err := resource.CheckPageOfIDs(in.InstanceIds, "instancesSet", in.MaxResults); err != nil {
 		return nil, err
 	}
+	if len(in.InstanceIds) == 0 && !aws.ToBool(in.IncludeManagedResources) {
+		all := match
+		match = func(i record.Instance) bool { return !i.Managed() && all(i) }
+	}
 	var found []record.Instance
 	var next *string
 	if len(in.InstanceIds) > 0 {
@@ -239,11 +244,14 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.Describ
 		"instance-state-name":          filter.One(func(i v) string { return i.State }),
 		"instance-status.reachability": filter.One(reachable),
 		"instance-status.status":       filter.One(status),
-		"operator.managed":             filter.Flag(func(v) bool { return false }),
-		"operator.principal":           filter.Never[v],
+		"operator.managed":             filter.Flag(v.Managed),
+		"operator.principal":           filter.One(func(i v) string { return i.Operator }),
 		"system-status.reachability":   filter.One(reachable),
 		"system-status.status":         filter.One(status),
-	}, func(i v) bool { return i.State == record.Running || aws.ToBool(in.IncludeAllInstances) })
+	}, func(i v) bool {
+		hidden := i.Managed() && len(in.InstanceIds) == 0 && !aws.ToBool(in.IncludeManagedResources)
+		return !hidden && (i.State == record.Running || aws.ToBool(in.IncludeAllInstances))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +266,7 @@ func (s *Service) DescribeInstanceStatus(ctx context.Context, in *awsec2.Describ
 		}
 		out.InstanceStatuses = append(out.InstanceStatuses, ec2types.InstanceStatus{
 			InstanceId: aws.String(i.ID), AvailabilityZone: aws.String(i.Zone), AvailabilityZoneId: aws.String(i.ZoneID),
-			InstanceState: sdkState(i.State), InstanceStatus: summary(), SystemStatus: summary(),
+			InstanceState: sdkState(i.State), InstanceStatus: summary(), SystemStatus: summary(), Operator: record.OperatorSDK(i.Operator),
 		})
 	}
 	return out, nil
@@ -373,8 +381,8 @@ func (s *Service) instanceFields(sc resource.Scope) filter.Fields[record.Instanc
 			}
 			return "disabled"
 		}),
-		"operator.managed":           constant("false"),
-		"operator.principal":         filter.Never[v],
+		"operator.managed":           filter.Flag(v.Managed),
+		"operator.principal":         filter.One(func(i v) string { return i.Operator }),
 		"outpost-arn":                filter.Never[v],
 		"owner-id":                   constant(sc.Account),
 		"placement-group-name":       filter.Never[v],

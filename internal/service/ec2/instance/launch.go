@@ -193,7 +193,7 @@ func (s *Service) resume(ctx context.Context, sc resource.Scope, request *awsec2
 func (s *Service) launchOne(tx *store.Tx, sc resource.Scope, l launch, id, reservation string, index int) error {
 	in, now := l.in, s.Now()
 	i := record.Instance{
-		ID: id, ReservationID: reservation, Requester: l.requester, LaunchIndex: int32(index), ImageID: l.image.ID, BaseImage: l.image.BaseName(), Type: l.typ.Name,
+		ID: id, ReservationID: reservation, Requester: l.requester, Operator: l.operator, LaunchIndex: int32(index), ImageID: l.image.ID, BaseImage: l.image.BaseName(), Type: l.typ.Name,
 		Architecture: l.image.Architecture, RootDevice: l.image.RootDevice, KeyName: aws.ToString(in.KeyName),
 		ClientToken: aws.ToString(in.ClientToken), LaunchTime: now.Truncate(1e9),
 		State: record.Pending, Since: now, ReasonCode: "pending", ReasonMessage: "pending",

@@ -273,7 +273,7 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 		BootID: fmt.Sprintf("%d/%d", i.LaunchTime.UnixNano(), i.Boot),
 		VPCID:  i.VPCID, SubnetID: i.SubnetID, AvailabilityZone: i.Zone, ZoneID: i.ZoneID,
 		PrivateIP: private, PrivateDNSName: i.PrivateDNSName(sc.Region), PublicDNSName: i.PublicDNSName(s.Store, sc),
-		UserData: userData, KeyName: i.KeyName, Spot: i.SpotRequestID != "", Tags: i.Tags.With(nil),
+		UserData: userData, KeyName: i.KeyName, Spot: i.SpotRequestID != "", Operator: i.Operator, Tags: i.Tags.With(nil),
 	}
 	m.Type, _ = instancetypes.Lookup(i.Type)
 	m.Type.VCPU = i.VCPUs()

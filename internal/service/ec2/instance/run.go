@@ -40,7 +40,7 @@ const RunMembers = `BlockDeviceMappings.DeviceName BlockDeviceMappings.Ebs.Delet
 	InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior InstanceMarketOptions.SpotOptions.MaxPrice
 	InstanceMarketOptions.SpotOptions.SpotInstanceType InstanceMarketOptions.SpotOptions.ValidUntil InstanceType
 	Ipv6AddressCount Ipv6Addresses KeyName LaunchTemplate
-	MaintenanceOptions.AutoRecovery MaxCount MetadataOptions MinCount Monitoring
+	MaintenanceOptions.AutoRecovery MaxCount MetadataOptions MinCount Monitoring Operator.Principal
 	NetworkInterfaces.AssociatePublicIpAddress NetworkInterfaces.DeleteOnTermination NetworkInterfaces.Description
 	NetworkInterfaces.DeviceIndex NetworkInterfaces.Groups NetworkInterfaces.InterfaceType NetworkInterfaces.NetworkCardIndex
 	NetworkInterfaces.Ipv4PrefixCount NetworkInterfaces.Ipv4Prefixes NetworkInterfaces.Ipv6AddressCount NetworkInterfaces.Ipv6Addresses NetworkInterfaces.Ipv6PrefixCount NetworkInterfaces.Ipv6Prefixes
@@ -73,6 +73,8 @@ type launch struct {
 	purpose
 	// requester is the AWS service that launches on behalf of a user, or empty.
 	requester string
+	// operator is the service that will manage the instances, or empty.
+	operator string
 }
 
 // A purpose is what EC2 itself calls RunInstances for, which no member of the request says.
@@ -235,6 +237,9 @@ func (s *Service) plan(ctx context.Context, sc resource.Scope, request *awsec2.R
 	l.in, l.template, l.version = in, t, version
 	if p := awsapi.CallFrom(ctx).Principal; p.Type == awsapi.AWSService {
 		l.requester = p.Name
+	}
+	if l.operator, err = record.OperatorOf(ctx, in.Operator); err != nil {
+		return l, err
 	}
 	if in.MinCount == nil || in.MaxCount == nil {
 		return l, ec2err.Missing("MinCount and MaxCount")

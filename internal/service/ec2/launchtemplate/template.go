@@ -14,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -27,6 +28,7 @@ type Template struct {
 	Created         time.Time
 	CreatedBy       string
 	Tags            tag.Set `json:",omitempty"`
+	Operator        string  `json:",omitempty"` // the service that manages it
 }
 
 // SDK renders the record for the SDK.
@@ -35,7 +37,7 @@ func (t Template) SDK(resource.Scope) ec2types.LaunchTemplate {
 		LaunchTemplateId: aws.String(t.ID), LaunchTemplateName: aws.String(t.Name),
 		DefaultVersionNumber: aws.Int64(t.Default), LatestVersionNumber: aws.Int64(t.Latest),
 		CreateTime: aws.Time(t.Created), CreatedBy: aws.String(t.CreatedBy), Tags: t.Tags.SDK(),
-		Operator: &ec2types.OperatorResponse{Managed: aws.Bool(false)},
+		Operator: record.OperatorSDK(t.Operator),
 	}
 }
 
@@ -63,13 +65,20 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 	if err != nil {
 		return nil, err
 	}
+	operator, err := record.OperatorOf(ctx, in.Operator)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := record.OperatorOf(ctx, in.LaunchTemplateData.Operator); err != nil {
+		return nil, err
+	}
 	now, by := s.Now(), awsapi.CallFrom(ctx).Principal.ARN
 	v, err := newVersion(in.LaunchTemplateData)
 	if err != nil {
 		return nil, err
 	}
 	t, err := resource.Create(ctx, s.Core, Templates, in.DryRun, in.ClientToken, in, func(tx *store.Tx, t *Template) error {
-		*t = Template{ID: ids.Resource("lt"), Name: name, Default: 1, Latest: 1, Created: now, CreatedBy: by, Tags: tags}
+		*t = Template{ID: ids.Resource("lt"), Name: name, Default: 1, Latest: 1, Created: now, CreatedBy: by, Tags: tags, Operator: operator}
 		v.TemplateID, v.Number, v.Description, v.Created, v.CreatedBy = t.ID, 1, aws.ToString(in.VersionDescription), now, by
 		if err := Names.Create(tx, nameKey(sc, name), resource.Name{ID: t.ID}); err == store.ErrExists {
 			return ec2err.TemplateNameTaken()
@@ -196,6 +205,10 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.Descri
 		}
 		want = append(want[:len(want):len(want)], n.ID)
 	}
+	if len(want) == 0 && !aws.ToBool(in.IncludeManagedResources) {
+		all := match
+		match = func(t Template) bool { return t.Operator == "" && all(t) }
+	}
 	found, err := resource.Choose(s.Store, Templates, sc, want, match)
 	if err != nil {
 		return nil, err
@@ -205,6 +218,6 @@ func (s *Service) DescribeLaunchTemplates(ctx context.Context, in *awsec2.Descri
 }
 
 var (
-	Templates = resource.NewKind("launch-template", resource.LaunchTemplateID, func(v *Template) (string, *tag.Set) { return v.ID, &v.Tags })
+	Templates = resource.NewKind("launch-template", resource.LaunchTemplateID, func(v *Template) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same) // version 2 has Operator
 	Names     = store.NewCollection[resource.Name]("ec2", "launch-template-name")
 )

@@ -78,6 +78,7 @@ type Instance struct {
 	CapacityPreference string  `json:",omitempty"` // for Capacity Reservations: open, none or capacity-reservations-only
 	CapacityTarget     string  `json:",omitempty"` // ID of the only Capacity Reservation that it may run in
 	ReservedIn         string  `json:",omitempty"` // ID of the Capacity Reservation that it runs in
+	Operator           string  `json:",omitempty"` // the service that manages it, such as eks.amazonaws.com
 	Tenancy            string  `json:",omitempty"`
 	PlacementGroup     string  `json:",omitempty"` // name
 	PlacementGroupID   string  `json:",omitempty"`

@@ -27,5 +27,5 @@ var (
 	PrefixLists       = resource.NewKind("prefix-list", resource.PrefixListID, func(p *PrefixList) (string, *tag.Set) { return p.ID, &p.Tags })
 	FlowLogs          = resource.NewKind("flow-log", resource.FlowLogID, func(f *FlowLog) (string, *tag.Set) { return f.ID, &f.Tags })
 	IPv6Addresses     = store.NewCollection[resource.Name]("ec2", "ipv6-address")
-	Instances         = resource.NewKind("instance", resource.InstanceID, func(v *Instance) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same, store.Same)
+	Instances         = resource.NewKind("instance", resource.InstanceID, func(v *Instance) (string, *tag.Set) { return v.ID, &v.Tags }, store.Same, store.Same, store.Same) // version 4 has Operator
 )

@@ -191,7 +191,8 @@ type nodeNames struct {
 
 const nodeNamesLimit = 20_000
 
-// privateDNSName returns the private DNS name of the instance that a role session belongs to.
+// privateDNSName returns the private DNS name of the instance that a role session belongs to, or the name of a node of
+// EKS Auto Mode.
 func (s *Service) privateDNSName(ctx context.Context, account, region, instanceID string) (string, error) {
 	if !instanceIDPattern.MatchString(instanceID) {
 		return "", unauthenticated(CauseNotMapped, "the session name %q is not an instance ID, which the mapping to {{EC2PrivateDNSName}} needs", instanceID)
@@ -213,6 +214,9 @@ func (s *Service) privateDNSName(ctx context.Context, account, region, instanceI
 	for _, r := range got.Reservations {
 		for _, i := range r.Instances {
 			name = aws.ToString(i.PrivateDnsName)
+			if o := i.Operator; o != nil && aws.ToBool(o.Managed) { // the nodes of EKS Auto Mode have the names of their instances
+				name = instanceID
+			}
 		}
 	}
 	if name == "" {

@@ -42,6 +42,8 @@ const (
 	TypeEC2Linux = "EC2_LINUX"
 
 	TypeFargateLinux = "FARGATE_LINUX"
+
+	typeEC2 = "EC2" // nodes of EKS Auto Mode
 )
 
 // A nodeType is how EKS maps the roles of one kind of node.
@@ -57,7 +59,7 @@ func nodeTypes() map[string]nodeType {
 		TypeEC2Linux:     {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}, false},
 		"EC2_WINDOWS":    {"system:node:{{EC2PrivateDNSName}}", []string{"eks:kube-proxy-windows", "system:nodes"}, false},
 		TypeFargateLinux: {"system:node:{{SessionName}}", []string{"system:bootstrappers", "system:node-proxier", "system:nodes"}, false},
-		"EC2":            {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}, true},
+		typeEC2:          {"system:node:{{EC2PrivateDNSName}}", []string{"system:nodes"}, true},
 		"HYBRID_LINUX":   {"system:node:{{SessionName}}", []string{"system:nodes"}, false},
 		"HYPERPOD_LINUX": {"system:node:{{SessionName}}", []string{"system:nodes"}, false},
 	}
@@ -474,6 +476,14 @@ func Dismiss[T any](tx *store.Tx, c store.Collection[T], cluster store.Key, role
 // Admit creates an access entry for a node role, unless it has one.
 func (s *Service) Admit(tx *store.Tx, cluster store.Key, role record.Identity, typ string) (made bool, err error) {
 	return ensureEntry(tx, cluster, s.newEntry(cluster, role, typ))
+}
+
+// AdmitAutoNodes creates the access entry of the nodes of EKS Auto Mode's built-in node pools, unless their role has one.
+func (s *Service) AdmitAutoNodes(tx *store.Tx, cluster store.Key, role record.Identity) error {
+	e := s.newEntry(cluster, role, typeEC2)
+	e.Policies = []ekstypes.AssociatedAccessPolicy{associated(accesspolicies.ARN("AmazonEKSAutoNodePolicy"), *e.Entry.CreatedAt)}
+	_, err := ensureEntry(tx, cluster, e)
+	return err
 }
 
 func associated(policy string, at time.Time) ekstypes.AssociatedAccessPolicy {

@@ -78,6 +78,18 @@ type Instances interface {
 	DeleteLaunchTemplate(context.Context, *awsec2.DeleteLaunchTemplateInput) (*awsec2.DeleteLaunchTemplateOutput, error)
 }
 
+// AutoNodes are the operations with which the nodes of EKS Auto Mode are launched and terminated. The context says who
+// calls them.
+type AutoNodes interface {
+	CreateLaunchTemplate(context.Context, *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error)
+	CreateFleet(context.Context, *awsec2.CreateFleetInput) (*awsec2.CreateFleetOutput, error)
+	TerminateInstances(context.Context, *awsec2.TerminateInstancesInput) (*awsec2.TerminateInstancesOutput, error)
+	AddRoleToInstanceProfile(context.Context, *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error)
+	// AsClusterRole returns a context in which EKS calls as a cluster's role, in a session with tags. The error is that
+	// of STS if the role cannot be assumed.
+	AsClusterRole(ctx context.Context, clusterARN, roleARN, region string, tags map[string]string) (context.Context, error)
+}
+
 // AutoScaling are the Auto Scaling operations that a node group needs, called like Network's.
 type AutoScaling interface {
 	CreateAutoScalingGroup(context.Context, *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error)
@@ -138,6 +150,8 @@ type Config struct {
 	Network     Network
 	Instances   Instances
 	AutoScaling AutoScaling
+	// AutoNodes launches the nodes of EKS Auto Mode. If it is nil, EKS Auto Mode cannot be enabled.
+	AutoNodes AutoNodes
 	// ZonalShifts may be nil: then there are none.
 	ZonalShifts ZonalShifts
 	// Keys are the KMS keys for encrypting clusters. If Keys is nil, encryption is refused.

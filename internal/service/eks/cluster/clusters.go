@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
+	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -34,13 +35,14 @@ type Service struct {
 	*base.Service
 	access *access.Service
 	addons *addon.Service
+	auto   *autonodes.Service
 
 	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
 }
 
 // New returns the part of EKS that manages clusters.
-func New(b *base.Service, a *access.Service, addons *addon.Service) *Service {
-	return &Service{Service: b, access: a, addons: addons}
+func New(b *base.Service, a *access.Service, addons *addon.Service, auto *autonodes.Service) *Service {
+	return &Service{Service: b, access: a, addons: addons, auto: auto}
 }
 
 // CreateCluster records a cluster. The cluster reconciler creates it.
@@ -118,8 +120,12 @@ func created(rec record.Cluster) *awseks.CreateClusterOutput {
 func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.CreateClusterInput) (*record.Cluster, error) {
 	name := *in.Name
 	switches := autoMode{in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig}
-	if err := switches.check(name); err != nil {
+	auto, err := s.requestedAutoMode(ctx, call, name, switches)
+	if err != nil {
 		return nil, err
+	}
+	if auto.On() && (in.BootstrapSelfManagedAddons == nil || *in.BootstrapSelfManagedAddons) {
+		return nil, errAutoModeAddons(name)
 	}
 	if err := base.CheckTags(name, in.Tags); err != nil {
 		return nil, err
@@ -144,6 +150,9 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 		if a.BootstrapClusterCreatorAdminPermissions != nil {
 			bootstrap = *a.BootstrapClusterCreatorAdminPermissions
 		}
+	}
+	if auto.On() && config.AuthenticationMode == ekstypes.AuthenticationModeConfigMap {
+		return nil, errAutoModeAuthentication(name)
 	}
 	if !bootstrap && config.AuthenticationMode == ekstypes.AuthenticationModeConfigMap {
 		return nil, errBootstrapRequired(name)
@@ -194,7 +203,7 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 	}
 	now := s.Now()
 	creatorARN, creatorID := access.IdentityOf(call.Principal)
-	return &record.Cluster{
+	rec := &record.Cluster{
 		Cluster: ekstypes.Cluster{
 			Name:                      &name,
 			Arn:                       new(arn.New("eks", call.Region, call.Account, "cluster/"+name)),
@@ -223,7 +232,9 @@ func (s *Service) newRecord(ctx context.Context, call *awsapi.Call, in *awseks.C
 		SelfManagedAddons: in.BootstrapSelfManagedAddons == nil || *in.BootstrapSelfManagedAddons,
 		Since:             now,
 		SecurityGroupName: fmt.Sprintf("eks-cluster-sg-%s-%d", name, 1_000_000_000+hexNumber(ids.Hex(7))),
-	}, nil
+	}
+	auto.Commit(rec)
+	return rec, nil
 }
 
 // DescribeCluster returns a cluster. The activation code of a connected one is returned only when it is registered, as

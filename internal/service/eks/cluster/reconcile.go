@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/reconcile"
+	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -59,6 +60,7 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 		}
 		return again, err
 	case ekstypes.ClusterStatusActive:
+		s.followAutoMode(key, rec)
 		return s.maintain(ctx, key, rec)
 	case ekstypes.ClusterStatusUpdating:
 		return s.applyUpdates(ctx, key, rec)
@@ -136,6 +138,9 @@ func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster)
 			return store.IgnoreNotFound(err)
 		}
 		if err := s.access.EnsureOwnEntries(tx, key, &c); err != nil {
+			return err
+		}
+		if err := s.admitAutoNodes(tx, key, c.AutoMode()); err != nil {
 			return err
 		}
 		return record.Clusters.Update(tx, key, func(c *record.Cluster) error {
@@ -239,6 +244,9 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 		return 0, s.change(ctx, key, rec.UID, func(c *record.Cluster) { c.Cluster.Status = ekstypes.ClusterStatusActive })
 	}
 	up := items[i].Value
+	if up.AutoMode == nil {
+		s.followAutoMode(key, rec)
+	}
 	failure := s.apply(ctx, key, rec, up)
 	final := up.VPC != nil && issueOf(failure) != nil || failureOf(failure) != nil || s.Clock.Since(rec.Since) >= timeout
 	if failure != nil && (ctx.Err() != nil || !final) {
@@ -303,6 +311,8 @@ func (s *Service) apply(ctx context.Context, key store.Key, rec record.Cluster, 
 		return s.applyAuthority(ctx, rec.Plane.ID, up.Authority)
 	case up.IdentityProvider != "":
 		return s.applyIdentityProvider(ctx, key, rec.Plane.ID, up)
+	case up.AutoMode != nil:
+		return s.applyAutoMode(ctx, key, rec, up.AutoMode)
 	}
 	return nil
 }
@@ -335,6 +345,12 @@ func (s *Service) commitChange(tx *store.Tx, key store.Key, c *record.Cluster, u
 	if r := up.RemoteNetwork; r != nil {
 		if c.Cluster.RemoteNetworkConfig = r; len(r.RemoteNodeNetworks) == 0 {
 			c.Cluster.RemoteNetworkConfig = nil
+		}
+	}
+	if up.AutoMode != nil {
+		up.AutoMode.Commit(c)
+		if err := s.admitAutoNodes(tx, key, up.AutoMode); err != nil {
+			return err
 		}
 	}
 	if up.Tier != "" {
@@ -402,6 +418,15 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 		}
 	}
 	s.Sessions.Drop(rec.Plane.ID)
+	if autonodes.Enabled(&rec.Cluster) {
+		s.ControlPlanes.SetAutoMode(rec.Plane.ID, nil)
+		if err := s.terminateAutoNodes(ctx, key); err != nil {
+			return 0, err
+		}
+		if err := s.auto.CleanUp(ctx, key, &rec); err != nil {
+			return 0, err
+		}
+	}
 	if err := s.ControlPlanes.Release(ctx, rec.Plane.ID); err != nil {
 		return 0, fmt.Errorf("releasing the control plane: %w", err)
 	}

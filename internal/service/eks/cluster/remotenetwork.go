@@ -4,11 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
-	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -91,65 +88,6 @@ func (s *Service) remoteNetworkChange(rec record.Cluster, vpc []netip.Prefix, in
 	return up, nil
 }
 
-// autoMode are the switches of EKS Auto Mode in a request. A nil switch is missing.
-type autoMode struct {
-	compute      *ekstypes.ComputeConfigRequest
-	storage      *ekstypes.StorageConfigRequest
-	loadBalancer *ekstypes.KubernetesNetworkConfigRequest
-}
-
-// check validates the switches of EKS Auto Mode as EKS does, and refuses to switch it on.
-// https://docs.aws.amazon.com/eks/latest/userguide/auto-enable-existing.html
-func (a autoMode) check(cluster string) error {
-	var on []bool
-	if a.compute != nil {
-		on = append(on, aws.ToBool(a.compute.Enabled))
-		if aws.ToString(a.compute.NodeRoleArn) != "" && len(a.compute.NodePools) == 0 {
-			return errNodePoolsRequired(cluster)
-		}
-	}
-	if a.loadBalancer != nil && a.loadBalancer.ElasticLoadBalancing != nil {
-		on = append(on, aws.ToBool(a.loadBalancer.ElasticLoadBalancing.Enabled))
-	}
-	if a.storage != nil && a.storage.BlockStorage != nil {
-		on = append(on, aws.ToBool(a.storage.BlockStorage.Enabled))
-	}
-	enabled := slices.Contains(on, true)
-	switch {
-	case enabled && (len(on) < 3 || slices.Contains(on, false)):
-		return errAutoModePartly(cluster)
-	case enabled:
-		return awserr.NotImplemented("EKS Auto Mode (computeConfig.enabled)")
-	case a.compute != nil && len(a.compute.NodePools) > 0:
-		return errNodePoolsWithoutAutoMode(cluster)
-	}
-	return nil
-}
-
-// autoModeChange checks a change of the switches of EKS Auto Mode. Switching it off changes nothing, because it is
-// never on.
-func (s *Service) autoModeChange(rec record.Cluster, in *awseks.UpdateClusterConfigInput) (*record.Update, error) {
-	if n := in.KubernetesNetworkConfig; n != nil && (n.ServiceIpv4Cidr != nil || n.IpFamily != "") {
-		return nil, errNetworkConfigFixed(rec.Name())
-	}
-	switches := autoMode{in.ComputeConfig, in.StorageConfig, in.KubernetesNetworkConfig}
-	if err := switches.check(rec.Name()); err != nil {
-		return nil, err
-	}
-	up := s.NewUpdate(ekstypes.UpdateTypeAutoModeUpdate)
-	off := base.JSON(map[string]bool{"enabled": false})
-	if in.ComputeConfig != nil {
-		base.Note(up, ekstypes.UpdateParamTypeComputeConfig, &off)
-	}
-	if in.KubernetesNetworkConfig != nil {
-		base.Note(up, ekstypes.UpdateParamTypeKubernetesNetworkConfig, new(base.JSON(map[string]any{"elasticLoadBalancing": map[string]bool{"enabled": false}})))
-	}
-	if in.StorageConfig != nil {
-		base.Note(up, ekstypes.UpdateParamTypeStorageConfig, new(base.JSON(map[string]any{"blockStorage": map[string]bool{"enabled": false}})))
-	}
-	return up, nil
-}
-
 // [seen] aws/aws-cdk#33767, both
 func errRemoteNetworkMode(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "AccessConfig AuthMode must be API_AND_CONFIG_MAP or API when remoteNetworkConfig is specified")
@@ -170,23 +108,4 @@ func errRemotePodsOnly(cluster string) error {
 // [seen]
 func errNoChanges(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "No changes detected")
-}
-
-// [seen] kubernetes-sigs/cluster-api-provider-aws#5278
-func errAutoModePartly(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "For EKS Auto Mode, please ensure that all required configs, including computeConfig, kubernetesNetworkConfig, and blockStorage are all either fully enabled or fully disabled.")
-}
-
-// [seen] in Terraform's output
-func errNodePoolsRequired(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "When Compute Config nodeRoleArn is not null or empty, nodePool value(s) must be provided.")
-}
-
-// The next two texts are from memory.
-func errNodePoolsWithoutAutoMode(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "When Compute Config is disabled, nodePools must be empty.")
-}
-
-func errNetworkConfigFixed(cluster string) error {
-	return ekserr.InvalidParameter(cluster, "The serviceIpv4Cidr and the ipFamily of a cluster cannot be updated.")
 }

@@ -105,7 +105,7 @@ func (s *Service) requestedChange(ctx context.Context, rec record.Cluster, in *a
 		}
 		return s.remoteNetworkChange(rec, vpc, in.RemoteNetworkConfig)
 	case in.ComputeConfig != nil || in.StorageConfig != nil || in.KubernetesNetworkConfig != nil:
-		return s.autoModeChange(rec, in)
+		return s.autoModeChange(ctx, rec, in)
 	case in.DeletionProtection != nil:
 		up := s.NewUpdate(ekstypes.UpdateTypeDeletionProtectionUpdate, base.UpdateParam(ekstypes.UpdateParamTypeDeletionProtection, strconv.FormatBool(*in.DeletionProtection)))
 		up.DeletionProtection = in.DeletionProtection

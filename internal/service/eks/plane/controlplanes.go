@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 )
 
@@ -91,6 +92,9 @@ type ControlPlanes interface {
 	SetAccess(ctx context.Context, id string, public bool, cidrs []string, private bool) error
 	// SetLogging sets the components whose logs go to EKS, without a restart.
 	SetLogging(ctx context.Context, id string, components []string) error
+	// SetAutoMode sets what the controllers of EKS Auto Mode need to know, without a restart; nil stops them. The plane
+	// does not keep it when the daemon restarts.
+	SetAutoMode(id string, to *automode.Setting)
 	// SetIdentityProvider sets the OIDC provider whose users may authenticate, without a restart;
 	// nil means none.
 	SetIdentityProvider(ctx context.Context, id string, idp *ekstypes.OidcIdentityProviderConfig) error

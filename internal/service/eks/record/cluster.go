@@ -41,6 +41,8 @@ type Cluster struct {
 	Upgraded *Upgrade `json:",omitempty"`
 	// Authorities are the cluster's certificate authorities since they were first changed, without their certificates.
 	Authorities []ekstypes.CertificateAuthority `json:",omitempty"`
+	// NodeRole is the role of the nodes of EKS Auto Mode's built-in node pools.
+	NodeRole Identity `json:",omitzero"`
 	// PlatformTo is the platform version that the cluster is moving to, or empty. PlatformSince is when it got its
 	// current one, if that was after its creation.
 	PlatformTo    string    `json:",omitempty"`
@@ -163,6 +165,43 @@ type Update struct {
 	// SupportEnded is that of the upgrade's record.
 	SupportEnded     ekstypes.SupportType `json:",omitempty"`
 	IdentityProvider string               `json:",omitempty"` // the name of the one that Update.Type adds or removes
+	// AutoMode is the requested state of EKS Auto Mode.
+	AutoMode *AutoMode `json:",omitempty"`
+}
+
+// An AutoMode is a state of EKS Auto Mode.
+type AutoMode struct {
+	Enabled bool
+	// NodePools are the built-in node pools, sorted, and NodeRole is the role of their nodes if there are any.
+	NodePools []string
+	NodeRole  Identity
+}
+
+// On reports whether EKS Auto Mode is enabled. A nil AutoMode is not.
+func (a *AutoMode) On() bool { return a != nil && a.Enabled }
+
+// Commit sets a cluster's state. A nil AutoMode changes nothing.
+func (a *AutoMode) Commit(c *Cluster) {
+	if a == nil {
+		return
+	}
+	d := &c.Cluster
+	c.NodeRole = a.NodeRole
+	d.ComputeConfig = &ekstypes.ComputeConfigResponse{Enabled: &a.Enabled, NodePools: append([]string{}, a.NodePools...)}
+	if a.NodeRole.ARN != "" {
+		d.ComputeConfig.NodeRoleArn = &a.NodeRole.ARN
+	}
+	d.StorageConfig = &ekstypes.StorageConfigResponse{BlockStorage: &ekstypes.BlockStorage{Enabled: &a.Enabled}}
+	d.KubernetesNetworkConfig.ElasticLoadBalancing = &ekstypes.ElasticLoadBalancing{Enabled: &a.Enabled}
+}
+
+// AutoMode returns the cluster's state of EKS Auto Mode.
+func (c *Cluster) AutoMode() *AutoMode {
+	d := c.Cluster.ComputeConfig
+	if d == nil || d.Enabled == nil {
+		return &AutoMode{}
+	}
+	return &AutoMode{Enabled: *d.Enabled, NodePools: d.NodePools, NodeRole: c.NodeRole}
 }
 
 // An AuthorityChange is a change of a cluster's certificate authorities.
