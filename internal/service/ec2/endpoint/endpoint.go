@@ -76,7 +76,7 @@ func (s *Service) sdkEndpoint(sc resource.Scope, e record.VPCEndpoint) ec2types.
 	for _, n := range DNSNames(e, s.Store, sc) {
 		out.DnsEntries = append(out.DnsEntries, ec2types.DnsEntry{DnsName: aws.String(n), HostedZoneId: aws.String(endpointZone)})
 	}
-	if e.PrivateDNS {
+	if e.PrivateDNS && len(e.SubnetIDs) > 0 {
 		for _, n := range ServiceOf(e, sc.Region).PrivateDNSNames() {
 			out.DnsEntries = append(out.DnsEntries, ec2types.DnsEntry{DnsName: aws.String(n), HostedZoneId: aws.String(privateZone)})
 		}
