@@ -172,7 +172,7 @@ func TestFiltersOfCommands(t *testing.T) {
 		if out, err := w.client.ListCommandInvocations(t.Context(), &awsssm.ListCommandInvocationsInput{Filters: filters}); err == nil {
 			invocations = len(out.CommandInvocations)
 		} else if tc.key == "ExecutionStage" {
-			testkit.WantError(t, err, "InvalidFilterKey", "The specified filter key isn't valid: ExecutionStage")
+			testkit.WantError(t, err, "InvalidFilterKey", "")
 		}
 		if commands != tc.commands || invocations != tc.invocations {
 			t.Errorf("%s %s: %d commands and %d invocations, want %d and %d", tc.key, tc.value, commands, invocations, tc.commands, tc.invocations)

@@ -254,7 +254,7 @@ func detail(stdout, stderr string, size int) string {
 // ListCommandInvocations lists the results of commands on instances.
 func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCommandInvocationsInput) (*awsssm.ListCommandInvocationsOutput, error) {
 	if slices.ContainsFunc(in.Filters, func(f ssmtypes.CommandFilter) bool { return f.Key == ssmtypes.CommandFilterKeyExecutionStage }) {
-		return nil, &ssmtypes.InvalidFilterKey{Message: aws.String("The specified filter key isn't valid: ExecutionStage")}
+		return nil, &ssmtypes.InvalidFilterKey{} // in the model, this error has no text
 	}
 	var all []ssmtypes.CommandInvocation
 	for _, c := range s.found(ctx, in.CommandId, in.InstanceId) {
