@@ -139,7 +139,7 @@ var floors = map[string][]string{
 		"record",
 		"plane ekserr jsonpatch",
 		"base",
-		"access podidentity connector subscription",
+		"access podidentity connector subscription autonodes",
 		"addon nodegroup fargate",
 		"cluster resource pod",
 		".",
