@@ -95,14 +95,14 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 			}
 		}
 	}
-	if last := ev.rollback(); last != nil {
+	if ev.rollback() != nil {
 		current, _ := eksversions.Lookup(*ev.cluster.Cluster.Version)
 		for _, uri := range current.Introduces {
-			any, err := ses.Objects.Any(ctx, resourceAt(uri))
+			used, err := ses.Objects.Any(ctx, resourceAt(uri))
 			if err != nil {
 				return err
 			}
-			if any {
+			if used {
 				ev.newer = append(ev.newer, uri)
 			}
 		}
