@@ -339,8 +339,10 @@ func (s *Service) lastUpdates(key store.Key) []*record.Update {
 	return slices.SortedFunc(maps.Values(last), func(a, b *record.Update) int { return a.Update.CreatedAt.Compare(*b.Update.CreatedAt) })
 }
 
-// CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back. No cluster
-// has such nodes here, so there is never anything to cancel.
+// CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back.
+//
+// AWS deviation: a rollback begins with the control plane and does not roll back Auto Mode nodes first, so there is never
+// anything to cancel.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CancelUpdate.html
 func (s *Service) CancelUpdate(ctx context.Context, in *awseks.CancelUpdateInput) (*awseks.CancelUpdateOutput, error) {
 	key, _, err := s.Cluster(ctx, in.Name)
