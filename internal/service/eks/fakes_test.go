@@ -592,6 +592,11 @@ func (e *fakeEC2) DescribeSubnets(_ context.Context, in *awsec2.DescribeSubnetsI
 		}
 		out.Subnets = append(out.Subnets, e.subnets[i])
 	}
+	for _, sn := range e.subnets {
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"subnet-id": *sn.SubnetId, "vpc-id": *sn.VpcId}, sn.Tags) {
+			out.Subnets = append(out.Subnets, sn)
+		}
+	}
 	return out, nil
 }
 
@@ -625,7 +630,7 @@ func (e *fakeEC2) DescribeSecurityGroups(_ context.Context, in *awsec2.DescribeS
 		out.SecurityGroups = append(out.SecurityGroups, g)
 	}
 	for _, g := range e.groups {
-		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"group-name": *g.GroupName, "vpc-id": *g.VpcId}, g.Tags) {
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"group-id": *g.GroupId, "group-name": *g.GroupName, "vpc-id": *g.VpcId}, g.Tags) {
 			out.SecurityGroups = append(out.SecurityGroups, g)
 		}
 	}
