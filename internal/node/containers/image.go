@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -421,8 +422,15 @@ func (l *limited) Write(p []byte) (int, error) {
 
 // push writes what has changed since before to the machine, with the permissions of a user.
 func (m *image) push(ctx context.Context, user accounts.User, before []vfs.Record) error {
+	old := map[string]vfs.Record{}
+	for _, r := range before {
+		old[r.Path] = r
+	}
 	for _, c := range vfs.Diff(before, m.ami.FS.Image()) {
+		was, had := old[c.Path]
 		switch {
+		case had && !c.Removed && was.Mode == c.Mode && was.Target == c.Target && bytes.Equal(was.Data, c.Data): // it was written with what it had
+			continue
 		case strings.HasPrefix(c.Path, "/usr/") || strings.HasPrefix(c.Path, "/run/") || strings.HasPrefix(c.Path, "/proc/") || strings.HasPrefix(c.Path, "/sys/"):
 			continue
 		case user.UID != 0 && c.Mode.IsRegular() && !c.Removed:
