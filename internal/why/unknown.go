@@ -114,7 +114,7 @@ func (x *Explainer) unknownRequest(account, principal string, d policy.Decision)
 
 // unknownNode returns what a node's steps depend on and the source did not tell.
 func (x *Explainer) unknownNode(account, instance, role string) []string {
-	return x.unknown(account, func(g twin.Gap) bool {
+	out := x.unknown(account, func(g twin.Gap) bool {
 		switch {
 		case g.Subject == instance || role != "" && g.Subject == role:
 			return true
@@ -125,4 +125,8 @@ func (x *Explainer) unknownNode(account, instance, role string) []string {
 		}
 		return true
 	})
+	if x.cfg.Gaps != nil && x.cfg.IsTwin(account) {
+		out = append(out, "clusters are not imported, so whether the node joins its cluster cannot be said")
+	}
+	return out
 }

@@ -113,17 +113,17 @@ func tagsOf(in []ec2types.Tag) tag.Set {
 
 func (l *loader) vpcs() {
 	const operation = "DescribeVpcs"
-	off := map[string]map[ec2types.VpcAttributeName]bool{} // what is on, by VPC
+	on := map[string]map[ec2types.VpcAttributeName]bool{} // by VPC
 	each(l, "DescribeVpcAttribute", func(out *awsec2.DescribeVpcAttributeOutput) []awsec2.DescribeVpcAttributeOutput {
 		return []awsec2.DescribeVpcAttributeOutput{*out}
 	}, func(in *awsec2.DescribeVpcAttributeInput, out *awsec2.DescribeVpcAttributeOutput) error {
 		id := aws.ToString(in.VpcId)
-		if off[id] == nil {
-			off[id] = map[ec2types.VpcAttributeName]bool{}
+		if on[id] == nil {
+			on[id] = map[ec2types.VpcAttributeName]bool{}
 		}
 		for _, value := range []*ec2types.AttributeBooleanValue{out.EnableDnsSupport, out.EnableDnsHostnames} {
 			if value != nil {
-				off[id][in.Attribute] = aws.ToBool(value.Value)
+				on[id][in.Attribute] = aws.ToBool(value.Value)
 			}
 		}
 		return nil
@@ -137,9 +137,9 @@ func (l *loader) vpcs() {
 		if owner := aws.ToString(in.OwnerId); owner != l.sc.Account {
 			l.unmodelled(operation, id, "%s belongs to account %s and is shared with this one: Drydock knows only what the source shows of it", id, owner)
 		}
-		dns, known := off[id][ec2types.VpcAttributeNameEnableDnsSupport]
+		dns, known := on[id][ec2types.VpcAttributeNameEnableDnsSupport]
 		v.NoDNSSupport = known && !dns
-		v.DNSHostnames = off[id][ec2types.VpcAttributeNameEnableDnsHostnames]
+		v.DNSHostnames = on[id][ec2types.VpcAttributeNameEnableDnsHostnames]
 		for _, b := range in.CidrBlockAssociationSet {
 			switch {
 			case b.CidrBlockState == nil || b.CidrBlockState.State != ec2types.VpcCidrBlockStateCodeAssociated:

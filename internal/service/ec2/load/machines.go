@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -256,9 +255,7 @@ func (l *loader) rolesOfProfiles() (map[string]string, error) {
 	for _, p := range pages {
 		for _, r := range p.Output.RoleDetailList {
 			for _, profile := range r.InstanceProfileList {
-				if slices.Index(strings.Split(aws.ToString(r.Arn), ":"), "iam") == 2 {
-					out[aws.ToString(profile.Arn)] = aws.ToString(r.Arn)
-				}
+				out[aws.ToString(profile.Arn)] = aws.ToString(r.Arn)
 			}
 		}
 	}
