@@ -41,7 +41,9 @@ nodebin: ## build the programs of nodes that run containers, which the next buil
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/containerd-shim-runc-v2 ./tools/nodebin/shim
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/guest ./tools/nodebin/guest
-	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest
+	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/coredns .
+	sh tools/nodebin/nft.sh $(NODEARCH) $(NODEBIN)/nft.tar
+	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/nft.tar
 	@ls -l $(NODEBIN)
 
 dist: ## static, stripped, checksummed binaries for Linux and macOS in dist/

@@ -4,6 +4,7 @@ package main
 import (
 	"maps"
 	"os"
+	"path/filepath"
 
 	"github.com/drydock-dev/drydock/internal/app"
 	"github.com/drydock-dev/drydock/internal/childproc"
@@ -16,6 +17,9 @@ import (
 )
 
 func main() {
+	if run := programs.Command(filepath.Base(os.Args[0])); run != nil {
+		os.Exit(run(os.Args[1:]))
+	}
 	modes := childproc.Modes{"controlplane": child.Main, sandbox.Mode: sandbox.Main, kubectl.Mode: kubectlchild.Main}
 	maps.Copy(modes, inside.Modes())
 	maps.Copy(modes, programs.Modes())

@@ -293,7 +293,7 @@ func (n *boxNetwork) accept(raw net.Conn, eni string, metadata *handoff) {
 	}
 	c := &boxConn{Conn: raw, in: in, close: func() { n.links(in.ID, func(b *boxLinks) { b.conns = max(0, b.conns-1) }) }}
 	go func() {
-		if to, err := netip.ParseAddrPort(c.LocalAddr().String()); err == nil && to == metadataAddress.AddrPort() {
+		if to, err := netip.ParseAddrPort(c.LocalAddr().String()); err == nil && to.String() == metadataAddress.String() {
 			select {
 			case metadata.conns <- c:
 			case <-metadata.done:
@@ -334,12 +334,7 @@ func (n *boxNetwork) lead(c *boxConn) {
 	if err != nil {
 		return
 	}
-	name := to.Addr().String()
-	n.links(c.in.ID, func(b *boxLinks) {
-		if known, ok := b.names[to.Addr()]; ok {
-			name = known
-		}
-	})
+	name := n.nameOf(c.in, to.Addr())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	backend, err := n.guests.dial(ctx, c.in, name, int(to.Port()))
@@ -352,6 +347,23 @@ func (n *boxNetwork) lead(c *boxConn) {
 	}
 	defer backend.Close()
 	join(c, backend)
+}
+
+// nameOf returns the name from which an address was last resolved by an instance, or by another of its VPC, such as one that
+// runs the cluster's DNS server; otherwise the address itself.
+func (n *boxNetwork) nameOf(in machine.Instance, a netip.Addr) string {
+	running := n.running()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if b := n.boxes[in.ID]; b != nil && b.names[a] != "" {
+		return b.names[a]
+	}
+	for id, b := range n.boxes {
+		if running[id].VPCID == in.VPCID && b.names[a] != "" {
+			return b.names[a]
+		}
+	}
+	return a.String()
 }
 
 // join copies in both directions until both have ended.

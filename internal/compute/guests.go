@@ -42,6 +42,13 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 	if err != nil {
 		return nil, err
 	}
+	if plane, ok := g.machines.planeBehind(ctx, in, v); ok && port == 443 {
+		c, err := g.machines.cfg.ControlPlanes.Dial(ctx, plane)
+		if err != nil {
+			return nil, err
+		}
+		return g.machines.network.track(c, in, host, v), nil
+	}
 	if id, address, ok := instanceAt(v); ok {
 		conn, err := g.machines.enter(ctx, id, address, port, v)
 		if err != nil {
@@ -55,7 +62,7 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 			Text: "the connection opens but gets no answer: no program runs behind the targets of simulated load balancers",
 		}}
 	}
-	if !strings.HasSuffix(host, ".amazonaws.com") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {
+	if !strings.HasSuffix(host, ".amazonaws.com") && !strings.HasSuffix(host, ".api.aws") || strings.HasSuffix(host, ".eks.amazonaws.com") || port != 443 && port != 80 {
 		// A simulated machine only reaches AWS, its clusters and other instances. A cluster whose name gets here has been
 		// deleted.
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}

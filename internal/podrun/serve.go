@@ -29,6 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/podidentityagent"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
@@ -429,7 +430,7 @@ func (rs *Runs) agentRefused(run *podRun, in machine.Instance, err error) error 
 		_, text, _ := strings.Cut(err.Error(), "api error "+why.Code+": ")
 		return awserr.New(why.Code, text)
 	}
-	return &eksauth.UnsentError{Err: err}
+	return &podidentityagent.UnsentError{Err: err}
 }
 
 // metadataLost says why a pod got no answer.

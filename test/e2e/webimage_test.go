@@ -14,7 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// webImage FILE NAME writes an archive with an image of testdata/web, as docker save does.
+// webImage FILE NAME writes an archive with an image of testdata/web, as docker save does. Its list of certificate
+// authorities is empty.
 func webImage(ts *testscript.TestScript, _ bool, args []string) {
 	program := filepath.Join(ts.Getenv("WORK"), "web")
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", program, "./testdata/web")
@@ -24,7 +25,7 @@ func webImage(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	b, err := os.ReadFile(program)
 	ts.Check(err)
-	layer := tarOf(map[string][]byte{"web": b})
+	layer := tarOf(map[string][]byte{"web": b, "etc/ssl/certs/ca-certificates.crt": nil})
 	sum := sha256.Sum256(layer)
 	config, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Entrypoint": []string{"/web"}},

@@ -276,8 +276,8 @@ func (i *instance) network(ctx context.Context) (string, error) {
 	if err := i.machine.Write(ctx, "/var/lib/drydock/cni/addresses", list, 0o600); err != nil {
 		return "", err
 	}
-	const conf = `{"cniVersion": "1.0.0", "name": "drydock", "plugins": [{"type": "drydock-cni"}]}`
-	return fmt.Sprintf("%d addresses for pods", len(pods)), i.machine.Write(ctx, "/etc/cni/net.d/10-drydock.conflist", []byte(conf), 0o644)
+	// The pod of aws-node sees that, and writes the configuration without which the node is not Ready.
+	return fmt.Sprintf("%d addresses for pods", len(pods)), i.machine.Write(ctx, "/var/run/aws-node/ready", nil, 0o644)
 }
 
 // follow watches the node until ctx ends, and renews the kubelet's token.

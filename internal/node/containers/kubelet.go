@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kubeletapis "k8s.io/kubelet/pkg/apis"
 
+	"github.com/drydock-dev/drydock/internal/catalog/addonimages"
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 	"github.com/drydock-dev/drydock/internal/node/userdata"
@@ -80,7 +81,7 @@ func (i *instance) startKubelet(ctx context.Context, cfg *userdata.Config, shape
 		"users":    []any{map[string]any{"name": "kubelet", "user": map[string]any{"tokenFile": "/var/lib/kubelet/token"}}},
 		"contexts": []any{map[string]any{"name": "kubelet", "context": map[string]any{"cluster": "kubernetes", "user": "kubelet"}}},
 	}
-	for name, v := range map[string]any{filesDir + "/kubeconfig": kubeconfig, filesDir + "/config.json": i.kubeletConfig(cfg, shape)} {
+	for name, v := range map[string]any{filesDir + "/kubeconfig": kubeconfig, filesDir + "/config.json": i.kubeletConfig(cfg, shape), credentialProviderFile: credentialProviders()} {
 		b, err := json.MarshalIndent(v, "", "  ")
 		if err != nil {
 			return err
@@ -103,6 +104,7 @@ func (i *instance) startKubelet(ctx context.Context, cfg *userdata.Config, shape
 	run, err := json.Marshal(launch.Kubelet{
 		Args: []string{
 			"--config=" + filesDir + "/config.json", "--kubeconfig=" + filesDir + "/kubeconfig", "--hostname-override=" + shape.Name,
+			"--image-credential-provider-config=" + credentialProviderFile, "--image-credential-provider-bin-dir=" + addonimages.Programs,
 			"--node-ip=" + i.in.PrivateIP.String(), "--node-labels=" + strings.Join(labels, ","), "--root-dir=/var/lib/kubelet", "--cert-dir=/var/lib/kubelet/pki",
 		},
 		Version: shape.Version, VCPU: i.in.Type.VCPU, MemoryBytes: uint64(memory.Value()),

@@ -34,6 +34,9 @@ func (r resolver) Resource(_ context.Context, _, _, _, id string) (authz.Resourc
 	if settings, err := r.s.settings(sc); err == nil && settings.Policy != "" && settings.setting(policyScope) == "V2" {
 		out.AccountPolicies = append(out.AccountPolicies, policy.Source{Name: "registry policy of " + sc.Account, Document: r.s.docs.Get(settings.Policy)})
 	}
+	if sc.supplied(name) != nil {
+		out.AccountPolicies = append(out.AccountPolicies, r.s.suppliedPolicy(id))
+	}
 	repository, err := repositories.Get(r.s.store, sc.Key(name))
 	if err != nil {
 		return out, true // the handler reports that it does not exist, if the caller may know that

@@ -80,6 +80,9 @@ func (s *Service) emit(sc scope, repository, action, digest, tag string) {
 
 // BatchGetImage returns manifests. Clients use it to pull images.
 func (s *Service) BatchGetImage(ctx context.Context, in *awsecr.BatchGetImageInput) (*awsecr.BatchGetImageOutput, error) {
+	if sc := registryOf(ctx, in.RegistryId); sc.supplied(*in.RepositoryName) != nil {
+		return sc.pullSupplied(sc.supplied(*in.RepositoryName), in), nil
+	}
 	sc, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
 	if err != nil {
 		return nil, err

@@ -70,13 +70,18 @@ func (s *Service) CompleteLayerUpload(ctx context.Context, in *awsecr.CompleteLa
 
 // GetDownloadUrlForLayer returns a URL from which a layer can be read for an hour, without credentials.
 func (s *Service) GetDownloadUrlForLayer(ctx context.Context, in *awsecr.GetDownloadUrlForLayerInput) (*awsecr.GetDownloadUrlForLayerOutput, error) {
-	sc, r, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
-	if err != nil {
-		return nil, err
+	sc := registryOf(ctx, in.RegistryId)
+	if i := sc.supplied(*in.RepositoryName); i == nil {
+		_, _, contents, err := s.within(ctx, in.RegistryId, in.RepositoryName)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := s.images.Layer(contents, *in.LayerDigest); !ok {
+			return nil, contents.ErrNoLayer(*in.LayerDigest)
+		}
+	} else if _, ok := i.Blob(*in.LayerDigest); !ok {
+		return nil, sc.contents(&repositoryRecord{Name: *in.RepositoryName}).ErrNoLayer(*in.LayerDigest)
 	}
-	if _, ok := s.images.Layer(contents, *in.LayerDigest); !ok {
-		return nil, contents.ErrNoLayer(*in.LayerDigest)
-	}
-	url, err := s.layerURL(ctx, sc, r.Name, *in.LayerDigest)
+	url, err := s.layerURL(ctx, sc, *in.RepositoryName, *in.LayerDigest)
 	return &awsecr.GetDownloadUrlForLayerOutput{DownloadUrl: &url, LayerDigest: in.LayerDigest}, err
 }

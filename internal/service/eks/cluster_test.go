@@ -79,6 +79,9 @@ func TestAClusterBecomesActiveAndGoesWithoutATrace(t *testing.T) {
 	if _, err := cs.RbacV1().ClusterRoles().Get(t.Context(), "eks:node-bootstrapper", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
+	if s, err := cs.DiscoveryV1().EndpointSlices("default").Get(t.Context(), "kubernetes", metav1.GetOptions{}); err != nil || len(s.Endpoints) != 3 || *s.Ports[0].Port != 443 {
+		t.Errorf("the endpoints of the service kubernetes: %v, %v", s, err)
+	}
 	if got := w.planes.access[plane.ID]; got != "true [0.0.0.0/0] false" {
 		t.Errorf("endpoint access = %s", got)
 	}

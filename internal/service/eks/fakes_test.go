@@ -707,6 +707,7 @@ func (e *fakeEC2) CreateNetworkInterface(_ context.Context, in *awsec2.CreateNet
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	i := ec2types.NetworkInterface{NetworkInterfaceId: new(e.id("eni")), SubnetId: in.SubnetId, Description: in.Description, TagSet: in.TagSpecifications[0].Tags}
+	i.PrivateIpAddress = new(fmt.Sprintf("10.0.1.%d", len(e.interfaces)+4))
 	for _, s := range e.subnets {
 		if *s.SubnetId == *in.SubnetId {
 			i.VpcId = s.VpcId

@@ -19,6 +19,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/podidentityagent"
 	"github.com/drydock-dev/drydock/internal/service/eksauth"
 )
 
@@ -161,7 +162,7 @@ func TestAgentThatMayNotCall(t *testing.T) {
 		body   string
 	}{
 		{awserr.New("AccessDeniedException", "User: x is not authorized"), 400, "(AccessDeniedException): User: x is not authorized, fault: client\n"},
-		{&eksauth.UnsentError{Err: errors.New("dial tcp: i/o timeout")}, 500, "dial tcp: i/o timeout\n"},
+		{&podidentityagent.UnsentError{Err: errors.New("dial tcp: i/o timeout")}, 500, "dial tcp: i/o timeout\n"},
 		{errors.New("secrets of the machine"), 500, "internal error\n"},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/v1/credentials", nil)

@@ -6,6 +6,10 @@
 //	drydock-runc  runc, with what a machine without cgroup controllers cannot do taken out of the container's description
 //	drydock-cni   the CNI plugin: it gives a pod an address of the instance's network interfaces
 //	sftp-server   what sshd runs for the subsystem sftp
+//	nft           nft, with its own libraries
+//
+// and in the pods of EKS's add-ons, the programs that are not upstream's: go-runner, grpc-health-probe, aws-vpc-cni-init,
+// aws-vpc-cni and controller.
 //
 // It is apart from Drydock's own binary because it starts for every container, which takes a program of that size
 // longer than all the rest.
@@ -28,6 +32,18 @@ func main() {
 		cni()
 	case "sftp-server":
 		err = sftpServer()
+	case "nft":
+		err = nft()
+	case "go-runner":
+		err = goRunner()
+	case "grpc-health-probe":
+		err = probe()
+	case "aws-vpc-cni-init":
+		fmt.Println("aws-vpc-cni-init of Drydock: the node has its CNI plugin, there is nothing to install")
+	case "aws-vpc-cni":
+		err = awsNode()
+	case "controller": // its name in upstream's image
+		idle("aws-eks-nodeagent of Drydock: network policies are not enforced on this node")
 	default:
 		err = fmt.Errorf("%s: unknown name; this program is for Drydock's own use", name)
 	}

@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,7 +42,8 @@ func bundle(args []string) string {
 	return "."
 }
 
-// adapt removes what the kernel refuses in a user namespace: lowering the OOM score and, without controllers, limits.
+// adapt removes what the kernel refuses in a user namespace: lowering the OOM score and, without controllers, limits. It adds
+// the machine's programs to containers of images that contain only their names.
 func adapt(dir string) error {
 	file := filepath.Join(dir, "config.json")
 	b, err := os.ReadFile(file)
@@ -53,14 +56,94 @@ func adapt(dir string) error {
 	}
 	if p, ok := spec["process"].(map[string]any); ok {
 		delete(p, "oomScoreAdj")
+		if env, ok := p["env"].([]any); ok {
+			p["env"] = slices.DeleteFunc(env, ofHost)
+		}
 	}
 	if _, err := os.Stat(noLimits); err == nil {
 		if l, ok := spec["linux"].(map[string]any); ok {
 			delete(l, "resources")
 		}
 	}
+	addMounts(spec, dir)
 	if b, err = json.Marshal(spec); err != nil {
 		return err
 	}
 	return os.WriteFile(file, b, 0o600)
+}
+
+// ofHost reports whether a variable is the address of Drydock on the real machine, which EKS's webhook for pods adds for
+// programs that run there. On a machine, AWS's own names lead to Drydock.
+func ofHost(v any) bool {
+	s, _ := v.(string)
+	name, endpoint, _ := strings.Cut(s, "=")
+	if name != "AWS_ENDPOINT_URL" && name != "AWS_ENDPOINT_URL_STS" {
+		return false
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		return false
+	}
+	a, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && a.IsLoopback()
+}
+
+// The images of EKS's add-ons that Drydock serves contain the file marker, and symbolic links to the programs that every
+// machine has, which are far too large to be copied to each. Any image may ask for them: they can be read by everyone, and
+// written by no machine.
+const marker = ".drydock-programs"
+
+var shared = []string{"/opt/drydock/bin", "/opt/drydock/drydock"}
+
+// authorities is the machine's list of certificate authorities, which has Drydock's. bundles are where images have theirs.
+const authorities = "/etc/ssl/certs/ca-certificates.crt"
+
+var bundles = []string{
+	"etc/ssl/certs/ca-certificates.crt", "etc/ssl/cert.pem", "etc/ssl/ca-bundle.pem", "etc/pki/tls/certs/ca-bundle.crt", "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+}
+
+// addMounts shows the machine's programs in a container of an image with the marker, and lets the programs of every
+// container trust Drydock's certificate authority, if the image has a list of authorities at a usual place.
+func addMounts(spec map[string]any, dir string) {
+	r, _ := spec["root"].(map[string]any)
+	path, _ := r["path"].(string)
+	if path == "" {
+		return
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return // runc says why
+	}
+	defer root.Close()
+	regular := func(name string) bool { // and not a link, which may lead anywhere
+		st, err := root.Lstat(name)
+		return err == nil && st.Mode().IsRegular()
+	}
+	mounts, _ := spec["mounts"].([]any)
+	add := func(from, to string) {
+		mounts = append(mounts, map[string]any{"destination": to, "source": from, "type": "bind", "options": []string{"bind", "ro", "nosuid", "nodev"}})
+	}
+	if regular(marker) {
+		for _, p := range shared {
+			add(p, p)
+		}
+	}
+	trusts := ""
+	for _, b := range bundles {
+		if regular(b) {
+			trusts = "/" + b
+			add(authorities, trusts)
+		}
+	}
+	spec["mounts"] = mounts
+	p, ok := spec["process"].(map[string]any)
+	if env, isList := p["env"].([]any); ok && isList && trusts != "" && !slices.ContainsFunc(env, func(v any) bool {
+		s, _ := v.(string)
+		return strings.HasPrefix(s, "AWS_CA_BUNDLE=")
+	}) {
+		p["env"] = append(env, "AWS_CA_BUNDLE="+trusts) // the SDK for Python has a list of its own otherwise
+	}
 }

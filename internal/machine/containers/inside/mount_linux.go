@@ -74,6 +74,11 @@ func (m *mounter) userland(root string) {
 	for _, dir := range []string{"bin", "sbin", "lib", "lib64", "lib32"} {
 		m.do("/"+dir, func() error {
 			to, err := os.Readlink("/" + dir)
+			if dir == "lib" && err == nil {
+				if _, err := os.Stat("/lib/modules"); errors.Is(err, os.ErrNotExist) {
+					return withModules(filepath.Join("/", to), filepath.Join(root, dir))
+				}
+			}
 			if err == nil {
 				err := os.Symlink(to, filepath.Join(root, dir))
 				if errors.Is(err, os.ErrExist) {
@@ -87,6 +92,24 @@ func (m *mounter) userland(root string) {
 			return m.err
 		})
 	}
+}
+
+// withModules makes a folder with links to everything in another one, and an empty folder modules. Pods such as kube-proxy's
+// mount /lib/modules of their node, which a real machine without modules, such as a container, does not have.
+func withModules(from, to string) error {
+	if err := os.MkdirAll(filepath.Join(to, "modules"), 0o755); err != nil {
+		return err
+	}
+	all, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if err := os.Symlink(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pivot makes a folder the root and forgets the old one, without a folder for it: a name on a disk may lead anywhere.

@@ -1,10 +1,12 @@
-// Package nodebin holds the small static programs of nodes that run containers: runc, containerd's shim, nodetool and guest.
-// `make nodebin` builds them, and this package embeds them. A build without them works, but offers no containers.
+// Package nodebin holds the small programs of nodes that run containers: runc, containerd's shim, nodetool, guest, CoreDNS, and nft
+// with its libraries. `make nodebin` builds them, and this package embeds them. A build without them works, but offers no
+// containers.
 //
 // Used by package machine/containers and by `drydock doctor`. It depends on nothing of Drydock.
 package nodebin
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"embed"
@@ -28,17 +30,28 @@ const (
 	Shim     = "containerd-shim-runc-v2"
 	Nodetool = "nodetool"
 	Guest    = "guest"
+	CoreDNS  = "coredns"
 )
 
+// programs are all of them, and nft the archive of the folder of that name.
+var programs = []string{Runc, Shim, Nodetool, Guest, CoreDNS}
+
+const nft = "nft.tar"
+
 // links are the names under which nodetool is called.
-var links = []string{"drydock-runc", "drydock-cni", "pause", "sftp-server"}
+var links = []string{"drydock-runc", "drydock-cni", "pause", "sftp-server", "nft", "go-runner", "grpc-health-probe", "aws-vpc-cni-init", "aws-vpc-cni", "controller"}
+
+// Drydock is where machines have Drydock's own program, and named are the names under which they call it.
+const Drydock = "/opt/drydock/drydock"
+
+var named = []string{"kube-proxy", "ecr-credential-provider", "eks-pod-identity-agent"}
 
 func dir() string { return "bin/linux-" + runtime.GOARCH }
 
 // Missing returns the programs that this build lacks.
 func Missing() []string {
 	var out []string
-	for _, name := range []string{Runc, Shim, Nodetool, Guest} {
+	for _, name := range append(programs, nft) {
 		if _, err := fs.Stat(embedded, path.Join(dir(), name+".gz")); err != nil {
 			out = append(out, name)
 		}
@@ -81,7 +94,7 @@ func Extract(to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{Runc, Shim, Nodetool, Guest} {
+	for _, name := range programs {
 		f, err := os.OpenFile(filepath.Join(to, name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 		if err != nil {
 			return err
@@ -95,5 +108,40 @@ func Extract(to string) error {
 			return err
 		}
 	}
-	return nil
+	for _, name := range named {
+		if err := os.Symlink(Drydock, filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return extractNFT(filepath.Join(to, "nft.d"))
+}
+
+// extractNFT writes nft with its libraries and their loader into a folder.
+func extractNFT(to string) error {
+	b, err := Open(nft)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	for r := tar.NewReader(bytes.NewReader(b)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("embedded %s: %w", nft, err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		data, err := io.ReadAll(r)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(h.Name)), data, 0o755)
+		}
+		if err != nil {
+			return err
+		}
+	}
 }

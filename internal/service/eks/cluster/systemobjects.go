@@ -69,6 +69,7 @@ func user(name string) rbacv1.Subject {
 func (s *Service) ensureBorn(ctx context.Context, key store.Key, rec record.Cluster, plane record.Plane) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.ensureSystemObjects(ctx, key, plane.ID) })
+	g.Go(func() error { return s.ensureEndpoints(ctx, key, rec, plane.ID) })
 	g.Go(func() error { return s.addons.ApplySelfManaged(ctx, key, rec, plane) })
 	return g.Wait()
 }

@@ -1,12 +1,16 @@
-// Web is what the image of the container tests runs: a server, or a client of one, or what its arguments say.
+// Web is what the image of the container tests runs: a server, a client of one or of AWS, or what its arguments say.
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
 func main() {
@@ -26,6 +30,17 @@ func run(args []string) error {
 		defer res.Body.Close()
 		_, err = io.Copy(os.Stdout, res.Body)
 		return err
+	case len(args) == 1 && args[0] == "identity":
+		cfg, err := config.LoadDefaultConfig(context.Background())
+		if err != nil {
+			return err
+		}
+		who, err := sts.NewFromConfig(cfg).GetCallerIdentity(context.Background(), nil)
+		if err != nil {
+			return err
+		}
+		fmt.Println(*who.Arn)
+		return nil
 	case len(args) > 0:
 		_, err := fmt.Println("you said", strings.Join(args, " "))
 		return err

@@ -1,0 +1,127 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// goRunner starts the program that its arguments name, as the program of that name in Kubernetes' images does.
+func goRunner() error {
+	if len(os.Args) < 2 {
+		return errors.New("go-runner: no program to run")
+	}
+	path, err := exec.LookPath(os.Args[1])
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("starting %s: %w", path, syscall.Exec(path, os.Args[1:], os.Environ()))
+}
+
+// The files of aws-node. The daemon writes ready when the instance has addresses for pods.
+const (
+	awsNodeDir = "/var/run/aws-node"
+	readyFile  = awsNodeDir + "/ready"
+	confFile   = "/host/etc/cni/net.d/10-aws.conflist"
+)
+
+// cniConf is what makes containerd call drydock-cni.
+const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type": "drydock-cni"}]}
+`
+
+// awsNode takes the place of the VPC CNI plugin's container aws-node: it lets the node become Ready when the instance has
+// addresses for pods, which Drydock's daemon gets from EC2 by the container's environment.
+func awsNode() error {
+	fmt.Println("aws-node of Drydock: it takes the place of amazon-vpc-cni-k8s. Drydock's daemon calls EC2 as this node; see `drydock why node`.")
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, syscall.SIGTERM, syscall.SIGINT)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for waited := false; ; waited = true {
+		if _, err := os.Stat(readyFile); err == nil {
+			break
+		}
+		if !waited {
+			fmt.Println("waiting for addresses from EC2")
+		}
+		select {
+		case <-stopped:
+			return nil
+		case <-tick.C:
+		}
+	}
+	// Where the probes of older and newer manifests connect.
+	for network, address := range map[string]string{"unix": awsNodeDir + "/ipamd.sock", "tcp": "127.0.0.1:50051"} {
+		l, err := listen(network, address)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+	}
+	temporary := confFile + ".new"
+	if err := errors.Join(os.WriteFile(temporary, []byte(cniConf), 0o644), os.Rename(temporary, confFile)); err != nil {
+		return err
+	}
+	fmt.Println("the node has addresses for pods; wrote", confFile)
+	<-stopped
+	return nil
+}
+
+// listen accepts connections, until it is closed, to show that the program runs.
+func listen(network, address string) (net.Listener, error) {
+	if network == "unix" {
+		if err := os.Remove(address); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return nil, err
+		}
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	return l, nil
+}
+
+// probe reports whether a program listens at the address after -addr.
+func probe() error {
+	for _, a := range os.Args[1:] {
+		addr, ok := strings.CutPrefix(a, "-addr=")
+		if !ok {
+			continue
+		}
+		network := "tcp"
+		if path, ok := strings.CutPrefix(addr, "unix://"); ok {
+			network, addr = "unix", path
+		}
+		c, err := net.DialTimeout(network, addr, 5*time.Second)
+		if err != nil {
+			return fmt.Errorf("timeout: failed to connect service %q within 5s: %w", addr, err)
+		}
+		return c.Close()
+	}
+	return errors.New("-addr is not specified")
+}
+
+// idle takes the place of a container that has nothing to do here. It says so, and waits until it is stopped.
+func idle(text string) {
+	fmt.Println(text)
+	stopped := make(chan os.Signal, 1)
+	signal.Notify(stopped, syscall.SIGTERM, syscall.SIGINT)
+	<-stopped
+}
