@@ -498,10 +498,15 @@ func (i *fakeIAM) RemoveRoleFromInstanceProfile(_ context.Context, in *awsiam.Re
 func (i *fakeIAM) GetInstanceProfile(_ context.Context, in *awsiam.GetInstanceProfileInput) (*awsiam.GetInstanceProfileOutput, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if _, ok := i.profiles[*in.InstanceProfileName]; !ok {
+	role, ok := i.profiles[*in.InstanceProfileName]
+	if !ok {
 		return nil, &iamtypes.NoSuchEntityException{}
 	}
-	return &awsiam.GetInstanceProfileOutput{}, nil
+	out := &iamtypes.InstanceProfile{InstanceProfileName: in.InstanceProfileName}
+	if role != "" {
+		out.Roles = []iamtypes.Role{{RoleName: &role}}
+	}
+	return &awsiam.GetInstanceProfileOutput{InstanceProfile: out}, nil
 }
 
 func (i *fakeIAM) DeleteInstanceProfile(_ context.Context, in *awsiam.DeleteInstanceProfileInput) (*awsiam.DeleteInstanceProfileOutput, error) {
