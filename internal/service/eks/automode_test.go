@@ -111,8 +111,4 @@ func TestAutoModeResolvesNodeClasses(t *testing.T) {
 	if w.auto.tags[automode.TagCluster] != "auto" {
 		t.Errorf("session tags %v", w.auto.tags)
 	}
-	answer := w.svc.AutoMode(t.Context(), plane.ID, automode.Call{Launch: &automode.Launch{NodeClass: nc, Resolved: *got, Arch: "amd64", Options: []automode.Option{{Type: "m5.large", Subnet: got.Subnets[0].ID}}}})
-	if answer.Failed != automode.LaunchFailed || answer.Problem.Reason != "Unauthorized" || !strings.HasPrefix(answer.Problem.Message, "Error creating fleet: UnauthorizedOperation") {
-		t.Errorf("%+v %+v", answer, answer.Problem)
-	}
 }
