@@ -105,8 +105,8 @@ Resources:
   Third: {Type: AWS::SQS::Queue, DependsOn: Second}
 `
 
-// machine is a node in a subnet without a way out, whose stack waits for its signal.
-const machine = `
+// silentNode is a node in a subnet without a way out, whose stack waits for its signal.
+const silentNode = `
 Parameters:
   Image: {Type: 'AWS::SSM::Parameter::Value<AWS::EC2::Image::Id>', Default: /aws/service/eks/optimized-ami/1.32/amazon-linux-2/recommended/image_id}
 Resources:
@@ -176,9 +176,9 @@ func TestWhyStack(t *testing.T) {
 	paste(explain("the same when the fault is over", "faulty", false))
 	explain("the same after the printed retry", "faulty", true)
 
-	w.create(t, w.root, "silent", machine, func(in *awscloudformation.CreateStackInput) { in.OnFailure = "DO_NOTHING" })
+	w.create(t, w.root, "silent", silentNode, func(in *awscloudformation.CreateStackInput) { in.OnFailure = "DO_NOTHING" })
 	explain("an instance that sends no signal", "silent", false)
-	w.create(t, w.root, "gone", machine)
+	w.create(t, w.root, "gone", silentNode)
 	explain("the same after the rollback", "gone", false)
 
 	w.create(t, w.root, "range", `
