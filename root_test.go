@@ -131,7 +131,7 @@ var floors = map[string][]string{
 		"launchtemplate",
 		"eni",
 		"instance routing",
-		"endpoint fleet vpc",
+		"endpoint fleet transit vpc vpn",
 		"insights load",
 		".",
 	},

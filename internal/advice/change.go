@@ -31,6 +31,10 @@ const (
 	AllowPublicAccess Kind = "AllowPublicAccess"
 	AcceptPeering     Kind = "AcceptPeering"
 	CreatePeering     Kind = "CreatePeering"
+	AssociateTransit  Kind = "AssociateTransitGatewayRouteTable"
+	PropagateTransit  Kind = "EnableTransitGatewayRouteTablePropagation"
+	RouteTransit      Kind = "RouteInTransitGateway"
+	AddTransitSubnet  Kind = "AddSubnetToTransitGatewayAttachment"
 	StartInstance     Kind = "StartInstance"
 	ClearFault        Kind = "ClearFault"
 )
@@ -204,6 +208,10 @@ func (c *Change) apply(s *reach.Snapshot) *reach.Snapshot {
 			return nil
 		}
 		d.Put(&reach.Peering{ID: c.Resource, State: "active", Requester: side(s, here), Accepter: side(s, there)})
+	case AssociateTransit, PropagateTransit, RouteTransit, AddTransitSubnet:
+		if !c.applyTransit(s, d) {
+			return nil
+		}
 	case StartInstance:
 		i, ok := s.Get(c.Resource).(*reach.Instance)
 		if !ok {
@@ -402,6 +410,8 @@ func (c *Change) commands(region string) []string {
 			"aws ec2 wait vpc-peering-connection-exists --vpc-peering-connection-ids $PEERING" + at,
 			"aws ec2 accept-vpc-peering-connection --vpc-peering-connection-id $PEERING" + at,
 		}
+	case AssociateTransit, PropagateTransit, RouteTransit, AddTransitSubnet:
+		out = []string{c.transitCommand() + at}
 	case StartInstance:
 		out = []string{"aws ec2 start-instances --instance-ids " + c.Resource + at}
 	case ClearFault:
@@ -456,6 +466,8 @@ func routeTarget(id string) string {
 	switch {
 	case strings.HasPrefix(id, "nat-") || id == natVariable:
 		return "--nat-gateway-id " + id
+	case strings.HasPrefix(id, "tgw-"):
+		return "--transit-gateway-id " + id
 	case strings.HasPrefix(id, "pcx-") || id == peeringVariable:
 		return "--vpc-peering-connection-id " + id
 	}

@@ -106,6 +106,14 @@ func (c *Change) price() {
 		c.opens("the public endpoint of %s lets in %s", c.Service, c.Value)
 	case AcceptPeering, CreatePeering:
 		c.opens("%s connects two VPCs", c.Resource)
+	case AssociateTransit:
+		c.opens("%s reaches what %s has routes to", c.Resource, c.Tables[0])
+	case PropagateTransit:
+		c.opens("VPCs that use %s reach the VPC of %s", c.Tables[0], c.Resource)
+	case RouteTransit:
+		c.opens("VPCs that use %s reach %s by %s", c.Resource, c.Route.Destination, c.Route.Target)
+	case AddTransitSubnet:
+		c.opens("the zone of %s reaches what %s does", c.Subnets[0], c.Resource)
 	case AddStatement:
 		c.Cost = grants(`{"Version":"2012-10-17","Statement":[`+c.Value+`]}`, short(c.Resource)[0]+": ")
 	case PutPolicy:

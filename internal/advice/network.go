@@ -120,6 +120,8 @@ func (p *proposer) change(x *reach.Explanation) []Change {
 		case x.Kind == reach.KindInstance && (x.State == "stopped" || x.State == "stopping"):
 			return []Change{{Kind: StartInstance, Resource: x.Component, Cost: effort(costSetting)}}
 		}
+	case reach.CodeTransitZone, reach.CodeTransitNoTable, reach.CodeTransitNoRoute, reach.CodeTransitBadRoute:
+		return p.transit(x)
 	case reach.CodeFault:
 		if f, ok := p.s.Get(x.Component).(*reach.Fault); ok {
 			return []Change{{Kind: ClearFault, Resource: f.ID, Value: f.Fix}}
@@ -147,6 +149,11 @@ func (p *proposer) peers(vpc string, a netip.Addr, egress, groups bool) []peer {
 			if e == nil || pcx.Requester.VPC == vpc {
 				e = p.s.InterfaceAt(pcx.Accepter.VPC, a)
 			}
+		}
+	}
+	if e == nil {
+		if to, _ := p.behind(vpc, a); to != nil {
+			e, groups = p.s.InterfaceAt(to.VPC, a), false
 		}
 	}
 	if e != nil {

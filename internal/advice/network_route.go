@@ -22,6 +22,9 @@ func (p *proposer) routes(x *reach.Explanation) []Change {
 		}
 		out = append(out, p.route(x, there, pcx.ID, costSetting))
 	}
+	if to, there := p.behind(x.VPC, x.Address); to != nil {
+		out = append(out, p.route(x, there, to.Gateway, costSetting))
+	}
 	if !reach.Public(x.Address) {
 		return out
 	}
@@ -116,6 +119,9 @@ func (p *proposer) throughNewPeering(x *reach.Explanation) []Change {
 	}
 	here := p.s.VPC(x.VPC)
 	if pcx, _ := p.s.PeeringTo(x.VPC, x.Address); here == nil || pcx != nil {
+		return nil
+	}
+	if to, _ := p.behind(x.VPC, x.Address); to != nil {
 		return nil
 	}
 	var there *reach.VPC

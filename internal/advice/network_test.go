@@ -192,6 +192,87 @@ func TestFixesBetweenVPCs(t *testing.T) {
 	}
 }
 
+// VPCs that are attached to a transit gateway lack what carries packets between them: routes in both VPCs, a route
+// table, propagated routes, a subnet in the zone. Each lack has its own fix.
+func TestFixesOfTransitGateways(t *testing.T) {
+	world := func(change func(d *reach.Draft, a, b *reach.TransitAttachment, tables [2]*reach.RouteTable)) *reach.Snapshot {
+		d := reach.New("us-east-1").Edit()
+		var attachments [2]*reach.TransitAttachment
+		var tables [2]*reach.RouteTable
+		for i, n := range []string{"1", "2"} {
+			block := prefix("10." + n + ".0.0/16")
+			other := prefix("10." + []string{"2", "1"}[i] + ".0.0/16")
+			d.Put(&reach.VPC{ID: "vpc-" + n, CIDRs: []netip.Prefix{block}, DNSSupport: true})
+			d.Put(&reach.Subnet{ID: "subnet-" + n, VPC: "vpc-" + n, Zone: "us-east-1a", CIDRs: []netip.Prefix{block}})
+			tables[i] = &reach.RouteTable{ID: "rtb-" + n, VPC: "vpc-" + n, Main: true, Routes: []reach.Route{{Destination: block, Target: reach.Local}, {Destination: other, Target: "tgw-1"}}}
+			d.Put(&reach.SecurityGroup{ID: "sg-" + n, VPC: "vpc-" + n, Rules: []reach.Rule{
+				{Egress: true, Protocol: reach.AllProtocols, CIDR: everywhere}, {Protocol: reach.AllProtocols, CIDR: prefix("10.0.0.0/8")},
+			}})
+			e := machine(n, "subnet-"+n, "us-east-1a", "10."+n+".0.10", "sg-"+n)
+			e.VPC = "vpc-" + n
+			d.Put(e)
+			d.Put(&reach.Instance{ID: "i-" + n})
+			attachments[i] = &reach.TransitAttachment{
+				ID: "tgw-attach-" + n, Gateway: "tgw-1", VPC: "vpc-" + n, State: "available", Subnets: []string{"subnet-" + n}, Table: "tgw-rtb-1", Propagates: []string{"tgw-rtb-1"},
+			}
+		}
+		d.Put(&reach.TransitGateway{ID: "tgw-1", State: "available"})
+		d.Put(&reach.TransitTable{ID: "tgw-rtb-1", Gateway: "tgw-1"})
+		if change != nil {
+			change(d, attachments[0], attachments[1], tables)
+		}
+		for i := range 2 {
+			d.Put(attachments[i])
+			d.Put(tables[i])
+		}
+		return d.Snapshot()
+	}
+	question := Connection{Needs: []Need{{Flow: reach.Flow{From: reach.At("i-1"), To: reach.Addr(netip.MustParseAddr("10.2.0.10")), Protocol: reach.TCP, Port: 443}}}}
+	if v := world(nil).Check(question.Needs[0].Flow); !v.Reachable {
+		t.Fatalf("the whole network does not work:\n%s", v.Text())
+	}
+	for name, tt := range map[string]struct {
+		change func(d *reach.Draft, a, b *reach.TransitAttachment, tables [2]*reach.RouteTable)
+		code   string
+		want   []string
+	}{
+		"no routes in the VPCs": {func(_ *reach.Draft, _, _ *reach.TransitAttachment, tables [2]*reach.RouteTable) {
+			tables[0].Routes, tables[1].Routes = tables[0].Routes[:1], tables[1].Routes[:1]
+		}, reach.CodeNoRoute, []string{
+			"aws ec2 create-route --route-table-id rtb-1 --destination-cidr-block 10.2.0.0/16 --transit-gateway-id tgw-1 --region us-east-1",
+			"aws ec2 create-route --route-table-id rtb-2 --destination-cidr-block 10.1.0.0/16 --transit-gateway-id tgw-1 --region us-east-1",
+		}},
+		"no association": {func(_ *reach.Draft, a, _ *reach.TransitAttachment, _ [2]*reach.RouteTable) { a.Table = "" }, reach.CodeTransitNoTable, []string{
+			"aws ec2 associate-transit-gateway-route-table --transit-gateway-route-table-id tgw-rtb-1 --transit-gateway-attachment-id tgw-attach-1 --region us-east-1",
+		}},
+		"no propagation": {func(_ *reach.Draft, _, b *reach.TransitAttachment, _ [2]*reach.RouteTable) { b.Propagates = nil }, reach.CodeTransitNoRoute, []string{
+			"aws ec2 enable-transit-gateway-route-table-propagation --transit-gateway-route-table-id tgw-rtb-1 --transit-gateway-attachment-id tgw-attach-2 --region us-east-1",
+		}},
+		"a blackhole": {func(d *reach.Draft, _, _ *reach.TransitAttachment, _ [2]*reach.RouteTable) {
+			d.Put(&reach.TransitTable{ID: "tgw-rtb-1", Gateway: "tgw-1", Routes: []reach.TransitRoute{{Destination: prefix("10.2.0.0/16")}}})
+		}, reach.CodeTransitBadRoute, []string{
+			"aws ec2 replace-transit-gateway-route --transit-gateway-route-table-id tgw-rtb-1 --destination-cidr-block 10.2.0.0/16 --transit-gateway-attachment-id tgw-attach-2 --region us-east-1",
+		}},
+		"no subnet in the zone": {func(d *reach.Draft, a, _ *reach.TransitAttachment, _ [2]*reach.RouteTable) {
+			d.Put(&reach.Subnet{ID: "subnet-1b", VPC: "vpc-1", Zone: "us-east-1b", CIDRs: []netip.Prefix{prefix("10.1.128.0/20")}})
+			a.Subnets = []string{"subnet-1b"}
+		}, reach.CodeTransitZone, []string{
+			"aws ec2 modify-transit-gateway-vpc-attachment --transit-gateway-attachment-id tgw-attach-1 --add-subnet-ids subnet-1 --region us-east-1",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := world(tt.change)
+			if v := s.Check(question.Needs[0].Flow); v.Reachable || v.Explanations[0].Code != tt.code {
+				t.Fatalf("want %s:\n%s", tt.code, v.Text())
+			}
+			a := Network(s, question)
+			if len(a.Fixes) == 0 || !slices.Equal(a.Fixes[0].Commands, tt.want) || !a.Fixes[0].Proven {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
 // If nothing helps, the answer says so, with what is known to be wrong.
 func TestNothingHelps(t *testing.T) {
 	a := Network(closedWorld(func(*reach.Draft) {}), Connection{Needs: []Need{{Flow: reach.Flow{From: reach.At("i-gone"), Protocol: reach.TCP, Port: 443}, Name: ec2Name}}})

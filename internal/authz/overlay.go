@@ -177,6 +177,8 @@ var targeted = map[string]targetRow{
 	"ec2:CreateRoute":                  {"route-table=RouteTableId", "SAR"},
 	"ec2:DeleteRoute":                  {"route-table=RouteTableId", "SAR"},
 	"ec2:AssociateRouteTable":          {"route-table=RouteTableId subnet?=SubnetId internet-gateway?=GatewayId", "SAR"},
+	"ec2:EnableVgwRoutePropagation":    {"route-table=RouteTableId vpn-gateway=GatewayId", "SAR"},
+	"ec2:DisableVgwRoutePropagation":   {"route-table=RouteTableId vpn-gateway=GatewayId", "SAR"},
 	"ec2:DisassociateRouteTable":       {"route-table=AssociationId", "SAR: the table of the association"},
 	"ec2:DisassociateVpcCidrBlock":     {"vpc=AssociationId", "SAR: the VPC of the association"},
 	"ec2:DisassociateSubnetCidrBlock":  {"subnet=AssociationId", "SAR: the subnet of the association"},

@@ -41,7 +41,8 @@ var storedKeys = map[string]string{
 		instanceprofile instancetype internetgatewayid islaunchtemplateresource keypairname keypairtype kmskeyid
 		launchtemplate managedresourceoperator metadatahttpendpoint metadatahttpputresponsehoplimit metadatahttptokens
 		networkaclid networkinterfaceid owner parentsnapshot parentvolume permission placementgroup productcode public region
-		rootdevicetype routetableid securitygroupid snapshotid snapshottime subnet subnetid tenancy volumeid volumeinitializationrate
+		rootdevicetype routetableid securitygroupid snapshotid snapshottime subnet subnetid tenancy
+		transitgatewayattachmentid transitgatewayid transitgatewayroutetableid volumeid volumeinitializationrate
 		volumeiops volumesize volumethroughput volumetype vpc vpcid vpcpeeringconnectionid`,
 	"eks": "accessentrytype clustername kubernetesgroups principalarn username",
 	"events": "creatoraccount detail-type detail.eventtypecode detail.service detail.useridentity.principalid " +

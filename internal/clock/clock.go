@@ -94,6 +94,13 @@ type Timing struct {
 	NATGatewayDeleting time.Duration
 	// NATGatewayDeletedVisible is how long a deleted or failed NAT gateway is still described.
 	NATGatewayDeletedVisible time.Duration
+	// TransitGatewayPending is how long a transit gateway, an attachment or a route table of one takes to be created
+	// or changed.
+	TransitGatewayPending time.Duration
+	// TransitGatewayDeleting is how long any of them takes to be deleted.
+	TransitGatewayDeleting time.Duration
+	// TransitGatewayDeletedVisible is how long any of them is still described when it is deleted.
+	TransitGatewayDeletedVisible time.Duration
 	// EndpointPending is how long an interface endpoint or an Instance Connect endpoint takes to be created.
 	EndpointPending time.Duration
 	// EndpointDeleting is how long either takes to be deleted.
@@ -119,27 +126,28 @@ type Timing struct {
 // Fast leaves every state as soon as possible, and soon gives up on what can no longer succeed.
 func Fast() Timing {
 	return Timing{
-		Name:                      "fast",
-		NodegroupTimeout:          time.Minute,
-		NodegroupUnhealthy:        10 * time.Second,
-		NodeRepair:                15 * time.Second,
-		NodeDrain:                 time.Minute,
-		NodegroupDrain:            2 * time.Second,
-		PodsEndWithNode:           true,
-		AddonUnhealthy:            3 * time.Second,
-		StackDeleting:             time.Second,
-		AddonRollout:              3 * time.Minute,
-		AddonStuck:                10 * time.Second,
-		ClusterKeyPause:           5 * time.Second,
-		FargateProfileTimeout:     time.Minute,
-		GuestPatience:             20,
-		HealthCheckPatience:       5,
-		GuestDial:                 500 * time.Millisecond,
-		InstanceTerminatedVisible: time.Hour,
-		NATGatewayDeletedVisible:  time.Hour,
-		PeeringOverVisible:        2 * time.Hour,
-		SpotWarning:               5 * time.Second,
-		FargateNotice:             30 * time.Second,
+		Name:                         "fast",
+		NodegroupTimeout:             time.Minute,
+		NodegroupUnhealthy:           10 * time.Second,
+		NodeRepair:                   15 * time.Second,
+		NodeDrain:                    time.Minute,
+		NodegroupDrain:               2 * time.Second,
+		PodsEndWithNode:              true,
+		AddonUnhealthy:               3 * time.Second,
+		StackDeleting:                time.Second,
+		AddonRollout:                 3 * time.Minute,
+		AddonStuck:                   10 * time.Second,
+		ClusterKeyPause:              5 * time.Second,
+		FargateProfileTimeout:        time.Minute,
+		GuestPatience:                20,
+		HealthCheckPatience:          5,
+		GuestDial:                    500 * time.Millisecond,
+		InstanceTerminatedVisible:    time.Hour,
+		NATGatewayDeletedVisible:     time.Hour,
+		TransitGatewayDeletedVisible: time.Hour,
+		PeeringOverVisible:           2 * time.Hour,
+		SpotWarning:                  5 * time.Second,
+		FargateNotice:                30 * time.Second,
 	}
 }
 
@@ -159,43 +167,46 @@ func Fast() Timing {
 // The others are what users see, from memory.
 func AWS() Timing {
 	return Timing{
-		Name:                      "aws",
-		ClusterCreating:           9 * time.Minute,
-		ClusterDeleting:           3 * time.Minute,
-		NodegroupCreating:         90 * time.Second,
-		NodegroupTimeout:          24 * time.Minute,
-		NodegroupUnhealthy:        10 * time.Minute,
-		NodeRepair:                30 * time.Minute,
-		NodeDrain:                 15 * time.Minute,
-		NodegroupDrain:            5 * time.Minute,
-		AddonApplying:             20 * time.Second,
-		AddonUnhealthy:            5 * time.Minute,
-		StackDeleting:             10 * time.Second,
-		AddonRollout:              30 * time.Minute,
-		AddonStuck:                30 * time.Minute,
-		ClusterUpdating:           3 * time.Minute,
-		ClusterPlatform:           35 * 24 * time.Hour, // https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
-		ClusterKeyPause:           30 * time.Second,
-		FargateProfileCreating:    90 * time.Second,
-		FargateProfileDeleting:    2 * time.Minute,
-		FargateProfileTimeout:     10 * time.Minute,
-		InstancePending:           15 * time.Second,
-		InstanceBoot:              20 * time.Second,
-		PodStart:                  4 * time.Second,
-		GuestPatience:             1,
-		HealthCheckPatience:       1,
-		GuestDial:                 5 * time.Second, // programs wait 30 s and more, and do nothing else in that time
-		InstanceShuttingDown:      30 * time.Second,
-		InstanceTerminatedVisible: time.Hour,
-		NATGatewayPending:         90 * time.Second,
-		NATGatewayDeleting:        45 * time.Second,
-		NATGatewayDeletedVisible:  time.Hour,
-		EndpointPending:           45 * time.Second,
-		EndpointDeleting:          30 * time.Second,
-		LoadBalancerProvisioning:  2 * time.Minute,
-		PeeringOverVisible:        2 * time.Hour,
-		QueuePause:                time.Minute,
-		SpotWarning:               2 * time.Minute,
-		FargateNotice:             3 * 24 * time.Hour, // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-patching.html has an example
+		Name:                         "aws",
+		ClusterCreating:              9 * time.Minute,
+		ClusterDeleting:              3 * time.Minute,
+		NodegroupCreating:            90 * time.Second,
+		NodegroupTimeout:             24 * time.Minute,
+		NodegroupUnhealthy:           10 * time.Minute,
+		NodeRepair:                   30 * time.Minute,
+		NodeDrain:                    15 * time.Minute,
+		NodegroupDrain:               5 * time.Minute,
+		AddonApplying:                20 * time.Second,
+		AddonUnhealthy:               5 * time.Minute,
+		StackDeleting:                10 * time.Second,
+		AddonRollout:                 30 * time.Minute,
+		AddonStuck:                   30 * time.Minute,
+		ClusterUpdating:              3 * time.Minute,
+		ClusterPlatform:              35 * 24 * time.Hour, // https://docs.aws.amazon.com/eks/latest/userguide/platform-versions.html
+		ClusterKeyPause:              30 * time.Second,
+		FargateProfileCreating:       90 * time.Second,
+		FargateProfileDeleting:       2 * time.Minute,
+		FargateProfileTimeout:        10 * time.Minute,
+		InstancePending:              15 * time.Second,
+		InstanceBoot:                 20 * time.Second,
+		PodStart:                     4 * time.Second,
+		GuestPatience:                1,
+		HealthCheckPatience:          1,
+		GuestDial:                    5 * time.Second, // programs wait 30 s and more, and do nothing else in that time
+		InstanceShuttingDown:         30 * time.Second,
+		InstanceTerminatedVisible:    time.Hour,
+		NATGatewayPending:            90 * time.Second,
+		NATGatewayDeleting:           45 * time.Second,
+		NATGatewayDeletedVisible:     time.Hour,
+		TransitGatewayPending:        2 * time.Minute,
+		TransitGatewayDeleting:       90 * time.Second,
+		TransitGatewayDeletedVisible: time.Hour,
+		EndpointPending:              45 * time.Second,
+		EndpointDeleting:             30 * time.Second,
+		LoadBalancerProvisioning:     2 * time.Minute,
+		PeeringOverVisible:           2 * time.Hour,
+		QueuePause:                   time.Minute,
+		SpotWarning:                  2 * time.Minute,
+		FargateNotice:                3 * 24 * time.Hour, // https://docs.aws.amazon.com/eks/latest/userguide/fargate-pod-patching.html has an example
 	}
 }

@@ -20,7 +20,10 @@ func Compile(s *reach.Snapshot) *State {
 	for r := range s.All {
 		switch r := r.(type) {
 		case *reach.VPC:
-			v := VPC{ID: r.ID, CIDRs: r.CIDRs, Gateway: s.Gateway(r.ID) != nil}
+			v := VPC{ID: r.ID, CIDRs: r.CIDRs}
+			if g := s.Gateway(r.ID); g != nil {
+				v.Gateway, v.Ingress = true, tableRoutes(s, s.IngressTable(g.ID), &reach.Subnet{VPC: r.ID})
+			}
 			for _, a := range localServices {
 				if r.DNSSupport || a != localServices[1] && a != localServices[4] {
 					v.Services = append(v.Services, a)
@@ -36,6 +39,7 @@ func Compile(s *reach.Snapshot) *State {
 				sn.ACL = a.ID
 			}
 			st.Subnets = append(st.Subnets, sn)
+			st.addTransits(s, r)
 		case *reach.ACL:
 			a := ACL{ID: r.ID}
 			for _, e := range r.Entries { // sorted by the snapshot
@@ -73,6 +77,8 @@ func Compile(s *reach.Snapshot) *State {
 	}
 	slices.SortFunc(st.VPCs, func(a, b VPC) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(st.Subnets, func(a, b Subnet) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(st.Transits, func(a, b Transit) int { return cmp.Compare(a.ID, b.ID) })
+	st.Transits = slices.CompactFunc(st.Transits, func(a, b Transit) bool { return a.ID == b.ID }) // of subnets in one zone
 	slices.SortFunc(st.ACLs, func(a, b ACL) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(st.Groups, func(a, b Group) int { return cmp.Compare(a.ID, b.ID) })
 	slices.SortFunc(st.Interfaces, func(a, b Interface) int { return cmp.Compare(a.ID, b.ID) })
@@ -114,7 +120,11 @@ func match(p reach.Protocol, ports reach.PortRange, icmpType, icmpCode int) Matc
 // routes returns the routes of a subnet, one for each destination. Of routes with the same destination, the local one
 // comes first, then those with a CIDR, then those with a prefix list.
 func routes(s *reach.Snapshot, sn *reach.Subnet) []Route {
-	t := s.Table(sn)
+	return tableRoutes(s, s.Table(sn), sn)
+}
+
+// tableRoutes returns the routes of a table for a subnet.
+func tableRoutes(s *reach.Snapshot, t *reach.RouteTable, sn *reach.Subnet) []Route {
 	if t == nil {
 		return nil
 	}
@@ -128,7 +138,7 @@ func routes(s *reach.Snapshot, sn *reach.Subnet) []Route {
 		if old, ok := best[p]; ok && old.rank <= rank {
 			return
 		}
-		kind, target := target(s, sn.VPC, r.Target)
+		kind, target := target(s, sn, r.Target)
 		best[p] = ranked{Route{p, kind, target}, rank}
 	}
 	for _, r := range t.Routes {
@@ -149,14 +159,47 @@ func routes(s *reach.Snapshot, sn *reach.Subnet) []Route {
 	for _, r := range best {
 		out = append(out, r.Route)
 	}
-	slices.SortFunc(out, func(a, b Route) int {
-		return cmp.Or(a.Destination.Addr().Compare(b.Destination.Addr()), cmp.Compare(a.Destination.Bits(), b.Destination.Bits()))
-	})
+	slices.SortFunc(out, byDestination)
 	return out
 }
 
-// target returns what a route of a VPC leads to.
-func target(s *reach.Snapshot, vpc, id string) (Kind, string) {
+func byDestination(a, b Route) int {
+	return cmp.Or(a.Destination.Addr().Compare(b.Destination.Addr()), cmp.Compare(a.Destination.Bits(), b.Destination.Bits()))
+}
+
+// addTransits adds the ways from a subnet's zone through transit gateways.
+func (st *State) addTransits(s *reach.Snapshot, sn *reach.Subnet) {
+	for _, a := range s.Attachments(sn.VPC) {
+		near, _ := a.In(s, sn.Zone, false)
+		if near == nil || !a.Live() {
+			continue
+		}
+		t := Transit{ID: transitID(a, sn), VPC: sn.VPC, Subnet: near.ID}
+		if table, ok := s.Get(a.Table).(*reach.TransitTable); ok {
+			for _, r := range s.TransitRoutes(table) {
+				to := Route{Destination: r.Destination, Kind: Blackhole}
+				v6 := r.Destination.Addr().Is6()
+				if v6 && !a.IPv6 {
+					continue
+				}
+				if b, ok := s.Get(r.Attachment).(*reach.TransitAttachment); ok && b.Live() && (b.IPv6 || !v6) {
+					if far, _ := b.In(s, sn.Zone, true); far != nil {
+						to.Kind, to.Target = Enter, far.ID
+					}
+				}
+				t.Routes = append(t.Routes, to)
+			}
+		}
+		slices.SortFunc(t.Routes, byDestination)
+		st.Transits = append(st.Transits, t)
+	}
+}
+
+func transitID(a *reach.TransitAttachment, sn *reach.Subnet) string { return a.ID + " " + sn.Zone }
+
+// target returns what a route of a subnet leads to.
+func target(s *reach.Snapshot, sn *reach.Subnet, id string) (Kind, string) {
+	vpc := sn.VPC
 	if id == reach.Local {
 		return Local, ""
 	}
@@ -183,6 +226,12 @@ func target(s *reach.Snapshot, vpc, id string) (Kind, string) {
 		}
 		if t.Accepter.VPC == vpc && s.VPC(t.Requester.VPC) != nil {
 			return Peering, t.Requester.VPC
+		}
+	case *reach.TransitGateway:
+		if a := s.Attachment(t.ID, vpc); a != nil && a.Live() {
+			if near, _ := a.In(s, sn.Zone, false); near != nil {
+				return Through, transitID(a, sn)
+			}
 		}
 	case *reach.VPCEndpoint:
 		if t.Type == reach.GatewayEndpoint && t.VPC == vpc && available(t.State) {

@@ -20,6 +20,8 @@
 // # Differences from AWS
 //
 //   - Fragments other than the first are dropped; the MTU is 9001.
+//   - A transit gateway carries packets of any size, and ignores appliance mode: it prefers the sender's zone.
+//   - What enters a VPC from a transit gateway is not routed to a transit gateway straight away, only by an instance.
 //   - ICMP errors pass security groups only if a rule allows them.
 //   - TTLs are decremented on each way through the fabric.
 //   - Names are not part of it: EKS endpoints' public access ranges (reach.HostName.PublicFrom), load balancers and

@@ -373,6 +373,9 @@ func (f *Fabric) apply(st *State) (broken map[string]error, err error) {
 			}
 		}
 	}
+	for _, t := range st.Transits {
+		ids[t.ID] = true
+	}
 	for _, e := range st.Interfaces {
 		ids[e.ID], known[e.ID] = true, true
 	}

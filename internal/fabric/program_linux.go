@@ -51,11 +51,12 @@ type program struct {
 	number func(id string) uint32 // of interfaces, VPCs, subnets, ACLs, groups and endpoints
 	ports  map[string]port        // attached, by interface ID, endpoint ID, or outside
 	// tables are the routing tables of VPCs, and of interfaces that forward.
-	vpcs    map[string]*VPC
-	subnets map[string]*Subnet
-	ifaces  map[string]*Interface
-	acls    map[string]*ACL
-	groups  map[string]*Group
+	vpcs     map[string]*VPC
+	subnets  map[string]*Subnet
+	ifaces   map[string]*Interface
+	acls     map[string]*ACL
+	groups   map[string]*Group
+	transits map[string]*Transit
 }
 
 // outsideID is the outside namespace's in numbers and ports.
@@ -76,6 +77,10 @@ func compile(st *State, f *family, number func(string) uint32, ports map[string]
 	p := &program{
 		State: st, f: f, rs: newRuleset(), number: number, ports: ports,
 		vpcs: map[string]*VPC{}, subnets: map[string]*Subnet{}, ifaces: map[string]*Interface{}, acls: map[string]*ACL{}, groups: map[string]*Group{},
+		transits: map[string]*Transit{},
+	}
+	for i := range st.Transits {
+		p.transits[st.Transits[i].ID] = &st.Transits[i]
 	}
 	for i := range st.VPCs {
 		p.vpcs[st.VPCs[i].ID] = &st.VPCs[i]
@@ -102,6 +107,9 @@ func compile(st *State, f *family, number func(string) uint32, ports map[string]
 	}
 	for i := range st.Subnets {
 		p.subnet(&st.Subnets[i])
+	}
+	for i := range st.Transits {
+		p.transit(&st.Transits[i])
 	}
 	for i := range st.Interfaces {
 		p.iface(&st.Interfaces[i])
@@ -180,13 +188,16 @@ func (p *program) fixed() {
 	dropped.Timeout, dropped.Size = time.Minute, 1<<12
 	dropped.KeyType.Bytes += 4 // the reason
 	p.rs.set("dropped", dropped)
-	p.rs.set("own", ranges)      // interface and its addresses
-	p.rs.set("own-vpc", ranges)  // VPC and addresses of its interfaces
-	p.rs.set("services", ranges) // VPC and address
-	p.rs.set("machines", ranges) // VPC and addresses of machines in it and in VPCs that it is peered with, or 0 and public ones
-	p.rs.set("near", rangeMap)   // subnet and address → arrive…
-	p.rs.set("routes", rangeMap) // subnet and address → …
-	p.rs.set("places", rangeMap) // VPC and address → enter…
+	p.rs.set("own", ranges)        // interface and its addresses
+	p.rs.set("own-vpc", ranges)    // VPC and addresses of its interfaces
+	p.rs.set("services", ranges)   // VPC and address
+	p.rs.set("machines", ranges)   // VPC and addresses of machines in it and in VPCs that it is peered with, or 0 and public ones
+	p.rs.set("near", rangeMap)     // subnet and address → arrive…
+	p.rs.set("routes", rangeMap)   // subnet and address → …
+	p.rs.set("ingress", rangeMap)  // VPC and address → …, for what comes from an internet gateway with routes of its own
+	p.rs.set("transits", rangeMap) // transit and address → landed…
+	p.rs.set("landings", rangeMap) // as routes, for what comes from a transit gateway
+	p.rs.set("places", rangeMap)   // VPC and address → enter…
 	p.rs.set("egress", numberMap)
 	p.rs.set("public", rangeMap) // 0 and public address → home…
 	p.rs.set("ranges", ranges)   // VPC and its ranges
@@ -396,6 +407,17 @@ func (p *program) vpc(v *VPC) {
 	p.rs.add(local, p.f.at(n, p.f.dst), by("places", reg(0)))
 	p.rs.add(local, dropAs(Nowhere))
 
+	if len(v.Ingress) > 0 {
+		ingress := p.name("ingress", v.ID)
+		p.rs.add(ingress, p.f.at(n, p.f.dst), by("ingress", reg(0)))
+		p.rs.add(ingress, goTo(local))
+		for _, x := range flatten(v.Ingress, p.f.v6) {
+			e := span(n, x.from, x.to)
+			e.VerdictData = p.target(&Subnet{VPC: v.ID}, x.Route)
+			p.rs.put("ingress", e)
+		}
+	}
+
 	out := p.name("internet", v.ID)
 	p.leaving(out, nil)
 	p.rs.add(out, value(reg(0), u32(0)), p.f.addr(reg(1), p.f.dst), in("private", reg(0)), dropAs(NotPublic))
@@ -438,7 +460,7 @@ func (p *program) vpc(v *VPC) {
 		})
 		p.rs.add(home, value(reg(0), u32(0)), p.f.addr(reg(1), p.f.src), in("private", reg(0)), dropAs(NotPublic))
 		p.rs.add(home, jump(noteIn))
-		p.rs.add(home, goTo(local))
+		p.rs.add(home, goTo(p.inward(v, local)))
 	} else {
 		p.rs.add(home, dropAs(NoGateway))
 	}
@@ -449,6 +471,15 @@ func (p *program) vpc(v *VPC) {
 			p.rs.put("public", e)
 		}
 	}
+}
+
+// inward returns the chain that routes what an internet gateway brings into a VPC: that of the gateway's own route
+// table, or otherwise.
+func (p *program) inward(v *VPC, otherwise string) string {
+	if len(v.Ingress) > 0 {
+		return p.name("ingress", v.ID)
+	}
+	return otherwise
 }
 
 func inAny(ps []netip.Prefix, a netip.Addr) bool {
@@ -493,6 +524,11 @@ func (p *program) target(sn *Subnet, r Route) *expr.Verdict {
 			p.rs.add(name, goTo(p.name("local", r.Target)))
 		}
 		return goTo(name)
+	case Through:
+		if p.transits[r.Target] == nil {
+			break
+		}
+		return goTo(p.name("transit", r.Target))
 	case NAT, Forward:
 		box := p.ifaces[r.Target]
 		if box == nil {
@@ -526,6 +562,45 @@ func (p *program) target(sn *Subnet, r Route) *expr.Verdict {
 		return goTo(name)
 	}
 	return dropAs(BadRoute)
+}
+
+// transit makes the chain of packets that leave a zone of a VPC for a transit gateway. Rules of security groups behind
+// it cannot refer to their source's groups, nor the source's rules to those of the destination.
+func (p *program) transit(t *Transit) {
+	n, name := p.number(t.ID), p.name("transit", t.ID)
+	p.throughACL(name, t.Subnet, "acl-in")
+	p.leaving(name, nil)
+	p.rs.add(name, setMark(srcMask, flagLost))
+	p.rs.add(name, p.f.at(n, p.f.dst), by("transits", reg(0)))
+	p.rs.add(name, dropAs(NoRoute))
+	for _, x := range flatten(t.Routes, p.f.v6) {
+		e := span(n, x.from, x.to)
+		if e.VerdictData = dropAs(BadRoute); x.Kind == Enter && p.subnets[x.Target] != nil {
+			e.VerdictData = goTo(p.landing(p.subnets[x.Target]))
+		}
+		p.rs.put("transits", e)
+	}
+}
+
+// landing makes the chain of packets that enter a VPC from a transit gateway. It is that of the subnet, but does not
+// lead to a transit gateway again: chains must not form a loop.
+func (p *program) landing(sn *Subnet) string {
+	n, name := p.number(sn.ID), p.name("landed", sn.ID)
+	if p.rs.chains[name] != nil {
+		return name
+	}
+	p.rs.add(name, p.f.at(n, p.f.dst), by("near", reg(0)))
+	p.throughACL(name, sn.ID, "acl-out")
+	p.rs.add(name, p.f.at(n, p.f.dst), by("landings", reg(0)))
+	p.rs.add(name, dropAs(NoRoute))
+	for _, x := range flatten(sn.Routes, p.f.v6) {
+		e := span(n, x.from, x.to)
+		if e.VerdictData = dropAs(BadRoute); x.Kind != Through {
+			e.VerdictData = p.target(sn, x.Route)
+		}
+		p.rs.put("landings", e)
+	}
+	return name
 }
 
 // iface makes the chains of an interface.
@@ -569,7 +644,7 @@ func (p *program) iface(e *Interface) {
 		}
 		p.rs.add(home, value(reg(0), u32(0)), p.f.addr(reg(1), p.f.src), in("private", reg(0)), dropAs(NotPublic))
 		p.rs.add(home, value(reg(0), u32(0)), p.f.addr(reg(1), p.f.dst),
-			&expr.Lookup{SourceRegister: reg(0), SetName: "inward", IsDestRegSet: true, DestRegister: reg(5)}, p.f.writeAddr(reg(5), p.f.dst), goTo(enter))
+			&expr.Lookup{SourceRegister: reg(0), SetName: "inward", IsDestRegSet: true, DestRegister: reg(5)}, p.f.writeAddr(reg(5), p.f.dst), goTo(p.inward(v, enter)))
 	}
 
 	// From the interface.
@@ -604,7 +679,8 @@ func (p *program) iface(e *Interface) {
 	case e.NAT && p.f.v6:
 		p.rs.add(through, dropAs(BadProtocol))
 	case e.NAT:
-		p.rs.add(through, p.f.at(vn, p.f.src), notIn("own-vpc", reg(0)), dropAs(Spoofed))
+		// What came through a transit gateway has a source elsewhere.
+		p.rs.add(through, marked(expr.CmpOpEq, flagLost, 0), p.f.at(vn, p.f.src), notIn("own-vpc", reg(0)), dropAs(Spoofed))
 		p.rs.add(through, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: reg(0)}, &expr.Cmp{Op: expr.CmpOpNeq, Register: reg(0), Data: []byte{byte(p.f.icmp)}},
 			notIn("ported", reg(0)), dropAs(BadProtocol))
 		p.arrive(through, e, n)
@@ -641,7 +717,7 @@ func (p *program) machine(e *Interface) {
 	near := []uint32{p.number(e.VPC)}
 	for _, sn := range p.Subnets {
 		for _, r := range sn.Routes {
-			if r.Kind == Peering && r.Target == e.VPC && p.vpcs[sn.VPC] != nil && !slices.Contains(near, p.number(sn.VPC)) {
+			if (r.Kind == Peering && r.Target == e.VPC || r.Kind == Through && p.leads(p.transits[r.Target], e.VPC)) && p.vpcs[sn.VPC] != nil && !slices.Contains(near, p.number(sn.VPC)) {
 				near = append(near, p.number(sn.VPC))
 			}
 		}
@@ -663,6 +739,13 @@ func (p *program) machine(e *Interface) {
 			p.rs.put("machines", span(0, a.Public, a.Public))
 		}
 	}
+}
+
+// leads reports whether a transit has a route into a VPC.
+func (p *program) leads(t *Transit, vpc string) bool {
+	return t != nil && slices.ContainsFunc(t.Routes, func(r Route) bool {
+		return r.Kind == Enter && p.subnets[r.Target] != nil && p.subnets[r.Target].VPC == vpc
+	})
 }
 
 // arrive delivers packets to an interface by a routing table.

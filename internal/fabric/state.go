@@ -9,6 +9,7 @@ type State struct {
 	ACLs       []ACL       `json:"acls"`
 	Groups     []Group     `json:"groups"`
 	Interfaces []Interface `json:"interfaces"`
+	Transits   []Transit   `json:"transits,omitempty"`
 	// Outside are the internet addresses that the fabric forwards to the outside namespace (see Fabric.Outside). Empty
 	// means that there is no internet; VPCs still reach each other's public addresses.
 	Outside []netip.Prefix `json:"outside,omitempty"`
@@ -25,6 +26,8 @@ type VPC struct {
 	Proxy []uint16 `json:"proxy,omitempty"`
 	// Gateway says that an internet gateway is attached.
 	Gateway bool `json:"gateway,omitempty"`
+	// Ingress are the routes of the internet gateway, if it has a route table of its own.
+	Ingress []Route `json:"ingress,omitempty"`
 }
 
 // A Subnet has an ACL and routes.
@@ -49,6 +52,8 @@ const (
 	Peering    Kind = "peering"     // Target is the other VPC
 	Endpoint   Kind = "endpoint"    // Target is a gateway endpoint
 	Forward    Kind = "forward"     // Target is the interface of an instance
+	Through    Kind = "transit"     // Target is a Transit
+	Enter      Kind = "enter"       // of a Transit: Target is the subnet that routes what enters its VPC
 	Blackhole  Kind = "blackhole"
 )
 
@@ -57,6 +62,15 @@ type Route struct {
 	Destination netip.Prefix `json:"destination"`
 	Kind        Kind         `json:"kind"`
 	Target      string       `json:"target,omitempty"`
+}
+
+// A Transit is the way from one zone of a VPC through a transit gateway to other VPCs.
+type Transit struct {
+	ID string `json:"id"`
+	// VPC is where packets come from, and Subnet the one with the gateway's interface in the zone. Its ACL filters them.
+	VPC    string  `json:"vpc"`
+	Subnet string  `json:"subnet"`
+	Routes []Route `json:"routes,omitempty"` // as of a Subnet
 }
 
 // Any as a protocol, or as a type or code of ICMP, matches all.

@@ -248,7 +248,7 @@ func (w *walk) interfaceDestination(t Endpoint, e *Interface, ids []string, from
 		}
 		return ids, a.Private, ok
 	}
-	if from.eni != nil && (from.vpc == e.VPC || w.peered(from.vpc, e.VPC)) {
+	if from.eni != nil && (from.vpc == e.VPC || w.peered(from.vpc, e.VPC) || w.s.transited(from.vpc, e.VPC) != nil) {
 		return ids, a.Private, true
 	}
 	if a.Public.IsValid() {
@@ -395,7 +395,7 @@ func KindOf(id string) string {
 		{"i-", KindInstance}, {"eni-", KindInterface}, {"igw-", KindInternetGateway}, {"vpce-", KindVPCEndpoint},
 		{"eice-", KindConnectEndpoint}, {"nat-", KindNATGateway}, {"pcx-", KindPeering}, {"eigw-", KindEgressOnly},
 		{"sg-", KindSecurityGroup}, {"acl-", KindACL}, {"rtb-", KindRouteTable}, {"subnet-", KindSubnet}, {"vpc-", KindVPC},
-		{"pl-", KindPrefixList},
+		{"pl-", KindPrefixList}, {"vgw-", KindVPNGateway}, {"tgw-attach-", KindTransitAttachment}, {"tgw-rtb-", KindTransitTable}, {"tgw-", KindTransitGateway},
 	} {
 		if len(id) > len(k.prefix) && id[:len(k.prefix)] == k.prefix {
 			return k.kind

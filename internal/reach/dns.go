@@ -214,6 +214,9 @@ func (s *Snapshot) inside(r Resolution, n string, v *vpcView, zone string) (Reso
 			r.Addresses, r.By, r.Private = []netip.Addr{p.private}, "public name of "+e.ID+", as seen in its VPC", true
 			if e.VPC != v.ID {
 				r.By = "public name of " + e.ID + ", as seen through the peering connection"
+				if s.transitNames(v.ID, e.VPC) {
+					r.By = "public name of " + e.ID + ", as seen through the transit gateway"
+				}
 			}
 			return r, true
 		}
@@ -250,7 +253,7 @@ func (s *Snapshot) seesPrivate(v *vpcView, owner string) bool {
 			return true
 		}
 	}
-	return false
+	return s.transitNames(v.ID, owner)
 }
 
 // privateName returns the interface endpoint that answers for a name in a VPC, and which of its names matched. The

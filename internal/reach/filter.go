@@ -16,6 +16,8 @@ type packet struct {
 	// longer refer to them.
 	from *Interface
 	lost bool
+	// entered is the VPC that the packet entered through a transit gateway.
+	entered string
 }
 
 func (p packet) header() *Header {

@@ -58,6 +58,25 @@ func (w *walk) route(sn *Subnet, e *Interface, p packet) {
 		}
 		w.pass(h)
 		w.peering(target, sn, p)
+	case *TransitGateway:
+		a := w.s.Attachment(target.ID, sn.VPC)
+		if a == nil || !a.Live() {
+			blackhole()
+			return
+		}
+		w.pass(h)
+		if e.Type == TypeTransitGateway { // AWS deviation: it may go on from there
+			w.deny(Hop{Kind: KindTransitGateway, ID: target.ID}, Explanation{Code: CodeNoDestination, Subnet: sn.ID}, "the route table of %s leads what comes from a transit gateway to one again", sn.ID)
+			return
+		}
+		w.transitGateway(target, a, sn, p)
+	case *VPNGateway:
+		if target.VPC != sn.VPC {
+			blackhole()
+			return
+		}
+		w.pass(h)
+		w.deny(Hop{Kind: KindVPNGateway, ID: target.ID, VPC: target.VPC}, Explanation{Code: CodeBadStateVPN, VPC: target.VPC, State: "DOWN"}, "no VPN connection of %s is up: there is no other network", target.ID)
 	case *VPCEndpoint:
 		if target.Type != GatewayEndpoint || target.VPC != sn.VPC {
 			blackhole()
@@ -269,7 +288,30 @@ func (w *walk) fromInternet(p packet) {
 	p.from = nil
 	h.Out = p.header()
 	w.pass(h)
+	if t := w.s.topology.tables[h.ID]; t != nil {
+		w.ingress(t, e, p)
+		return
+	}
 	w.enter(e, "", p)
+}
+
+// ingress follows a packet from an internet gateway with a route table of its own. The table leads it to its
+// destination, or to an instance that forwards it.
+// https://docs.aws.amazon.com/vpc/latest/userguide/gateway-route-tables.html
+func (w *walk) ingress(t *RouteTable, e *Interface, p packet) {
+	h := Hop{Kind: KindRouteTable, ID: t.ID, VPC: t.VPC, Route: w.s.lookup(t, p.dst)}
+	if h.Route == nil || h.Route.Target == Local {
+		w.pass(h)
+		w.enter(e, "", p)
+		return
+	}
+	box, ok := get[*Interface](w.s, h.Route.Target)
+	if !ok || box.VPC != t.VPC || !box.Attached || box.Instance == "" {
+		w.deny(h, Explanation{Code: CodeBadStateRoute, VPC: t.VPC, Address: p.dst, Route: h.Route, State: "blackhole"}, "the route %s of %s is a blackhole", h.Route.text(), t.ID)
+		return
+	}
+	w.pass(h)
+	w.middlebox(box, &Subnet{}, p)
 }
 
 // egressOnly follows an IPv6 packet that leaves by an egress-only gateway.
@@ -301,7 +343,8 @@ func (s *Snapshot) natOf(e *Interface) string {
 	return e.ID
 }
 
-// natGateway follows a packet that is routed to a NAT gateway.
+// natGateway follows a packet that is routed to a NAT gateway. It comes from its VPC, or through a transit gateway.
+// https://docs.aws.amazon.com/vpc/latest/tgw/transit-gateway-nat-igw.html
 // https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-basics.html
 func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet) {
 	h := Hop{Kind: KindNATGateway, ID: n.ID, VPC: n.VPC, Subnet: n.Subnet, In: p.header()}
@@ -323,7 +366,7 @@ func (w *walk) natGateway(n *NATGateway, box *Interface, from *Subnet, p packet)
 	case !ok || p.src.Is6():
 		w.deny(h, Explanation{Code: CodeProtocol, Address: p.src}, "%s carries TCP, UDP and ICMP over IPv4 only", n.ID)
 		return
-	case w.s.InterfaceAt(n.VPC, p.src) == nil:
+	case p.entered != n.VPC && w.s.InterfaceAt(n.VPC, p.src) == nil:
 		w.deny(h, Explanation{Code: CodeNATSource, Address: p.src, VPC: n.VPC}, "%s is not an address of %s", p.src, n.VPC)
 		return
 	}

@@ -26,6 +26,9 @@ func (s *Snapshot) VPC(id string) *VPC {
 // Table returns the route table that a subnet uses, or nil.
 func (s *Snapshot) Table(sn *Subnet) *RouteTable { return s.tableOf(sn) }
 
+// IngressTable returns the route table of an internet gateway, or nil.
+func (s *Snapshot) IngressTable(gateway string) *RouteTable { return s.topology.tables[gateway] }
+
 // Gateway returns the internet gateway of a VPC, or nil.
 func (s *Snapshot) Gateway(vpc string) *InternetGateway {
 	if v := s.vpc(vpc); v != nil {

@@ -11,19 +11,22 @@ import (
 // everything by walking lists, explains nothing and does not use sets. If it and the engine disagree, one of them is
 // wrong.
 type oracle struct {
-	vpcs     []*reach.VPC
-	subnets  []*reach.Subnet
-	tables   []*reach.RouteTable
-	acls     []*reach.ACL
-	groups   []*reach.SecurityGroup
-	enis     []*reach.Interface
-	machines []*reach.Instance
-	igws     []*reach.InternetGateway
-	eigws    []*reach.EgressOnlyGateway
-	nats     []*reach.NATGateway
-	peerings []*reach.Peering
-	vpces    []*reach.VPCEndpoint
-	lists    []*reach.PrefixList
+	vpcs      []*reach.VPC
+	subnets   []*reach.Subnet
+	tables    []*reach.RouteTable
+	acls      []*reach.ACL
+	groups    []*reach.SecurityGroup
+	enis      []*reach.Interface
+	machines  []*reach.Instance
+	igws      []*reach.InternetGateway
+	eigws     []*reach.EgressOnlyGateway
+	nats      []*reach.NATGateway
+	peerings  []*reach.Peering
+	vpces     []*reach.VPCEndpoint
+	lists     []*reach.PrefixList
+	hubs      []*reach.TransitGateway
+	spokes    []*reach.TransitAttachment
+	hubTables []*reach.TransitTable
 }
 
 func newOracle(s *reach.Snapshot) *oracle {
@@ -54,6 +57,12 @@ func newOracle(s *reach.Snapshot) *oracle {
 			o.peerings = append(o.peerings, r)
 		case *reach.VPCEndpoint:
 			o.vpces = append(o.vpces, r)
+		case *reach.TransitGateway:
+			o.hubs = append(o.hubs, r)
+		case *reach.TransitAttachment:
+			o.spokes = append(o.spokes, r)
+		case *reach.TransitTable:
+			o.hubTables = append(o.hubTables, r)
 		case *reach.PrefixList:
 			o.lists = append(o.lists, r)
 		}
@@ -77,7 +86,8 @@ type probe struct {
 	sport, dport uint16
 	proto        reach.Protocol
 	from         *reach.Interface // whose groups count
-	boxed        bool             // came through a middlebox
+	boxed        bool             // came through a middlebox or a transit gateway
+	hubbed       string           // the VPC that it entered through a transit gateway
 	reply        bool
 }
 
@@ -264,6 +274,12 @@ func (o *oracle) send(m *memory, e *reach.Interface, p probe) *arrival {
 	if !o.acl(e.Subnet, true, p) {
 		return nil
 	}
+	return o.forward(m, e, p)
+}
+
+// forward routes a packet that has left a subnet.
+func (o *oracle) forward(m *memory, e *reach.Interface, p probe) *arrival {
+	near := o.find(e.VPC, p.dst)
 	if m.steps++; m.steps > 20 {
 		return nil
 	}
@@ -307,6 +323,12 @@ func (o *oracle) send(m *memory, e *reach.Interface, p probe) *arrival {
 		}
 		return o.arrive(m, far, p)
 	}
+	if g, ok := byID(o.hubs, target); ok {
+		if e.Type == reach.TypeTransitGateway {
+			return nil
+		}
+		return o.hub(m, g, e, p)
+	}
 	if v, ok := byID(o.vpces, target); ok {
 		if p.reply || v.VPC != e.VPC || v.State != "available" || p.proto != reach.TCP && p.proto != reach.ICMP || o.find(v.VPC, p.src) == nil {
 			return nil
@@ -335,6 +357,70 @@ func (o *oracle) send(m *memory, e *reach.Interface, p probe) *arrival {
 	return nil
 }
 
+// hub carries a packet through a transit gateway.
+func (o *oracle) hub(m *memory, g *reach.TransitGateway, e *reach.Interface, p probe) *arrival {
+	zone := func(subnet string) string { sn, _ := byID(o.subnets, subnet); return sn.Zone }
+	var from, to *reach.TransitAttachment
+	for _, a := range o.spokes {
+		if a.Gateway == g.ID && a.VPC == e.VPC && a.State == "available" {
+			from = a
+		}
+	}
+	if from == nil || p.dst.Is6() && !from.IPv6 {
+		return nil
+	}
+	i := slices.IndexFunc(from.Subnets, func(sn string) bool { return zone(sn) == zone(e.Subnet) })
+	if i < 0 || !o.acl(from.Subnets[i], false, p) {
+		return nil
+	}
+	best, rank := "", -1
+	consider := func(c netip.Prefix, attachment string, kind int) {
+		if n := c.Bits()*3 + kind; c.Contains(p.dst) && n > rank {
+			best, rank = attachment, n
+		}
+	}
+	if t, ok := byID(o.hubTables, from.Table); ok {
+		for _, r := range t.Routes {
+			if pl, ok := byID(o.lists, r.PrefixList); ok {
+				for _, c := range pl.CIDRs {
+					consider(c, r.Attachment, 1)
+				}
+			} else {
+				consider(r.Destination, r.Attachment, 2)
+			}
+		}
+		for _, a := range o.spokes {
+			v, _ := byID(o.vpcs, a.VPC)
+			if !slices.Contains(a.Propagates, t.ID) || a.State != "available" {
+				continue
+			}
+			for _, c := range v.CIDRs {
+				if c.Addr().Is4() || a.IPv6 {
+					consider(c, a.ID, 0)
+				}
+			}
+		}
+	}
+	to, ok := byID(o.spokes, best)
+	if !ok || to.State != "available" || len(to.Subnets) == 0 || p.dst.Is6() && !to.IPv6 {
+		return nil
+	}
+	enter := to.Subnets[0] // the first zone
+	for _, sn := range to.Subnets {
+		if zone(sn) == zone(e.Subnet) {
+			enter = sn
+		}
+	}
+	p.boxed, p.hubbed = true, to.VPC
+	if x := o.find(to.VPC, p.dst); x != nil && x.Subnet == enter {
+		return o.arrive(m, x, p)
+	}
+	if !o.acl(enter, true, p) {
+		return nil
+	}
+	return o.forward(m, &reach.Interface{VPC: to.VPC, Subnet: enter, Type: reach.TypeTransitGateway}, p)
+}
+
 func (o *oracle) inVPC(id string, a netip.Addr) bool {
 	v, ok := byID(o.vpcs, id)
 	return ok && slices.ContainsFunc(v.CIDRs, func(c netip.Prefix) bool { return c.Contains(a) })
@@ -342,7 +428,7 @@ func (o *oracle) inVPC(id string, a netip.Addr) bool {
 
 func (o *oracle) nat(m *memory, n *reach.NATGateway, e *reach.Interface, p probe) *arrival {
 	box, ok := byID(o.enis, n.Interface)
-	if !ok || n.VPC != e.VPC || n.State != "available" || p.reply || !p.src.Is4() || o.find(n.VPC, p.src) == nil {
+	if !ok || n.VPC != e.VPC || n.State != "available" || p.reply || !p.src.Is4() || p.hubbed != n.VPC && o.find(n.VPC, p.src) == nil {
 		return nil
 	}
 	if p.proto != reach.TCP && p.proto != reach.UDP && p.proto != reach.ICMP {

@@ -67,7 +67,8 @@ func TestAgainstOracle(t *testing.T) {
 	}
 	t.Logf("%d of %d flows can be made: %v", reachable, asked, seen)
 	for _, s := range []string{
-		reach.KindInstance, reach.KindInternetGateway, reach.KindEgressOnly, reach.KindNATGateway, reach.KindPeering, reach.KindVPCEndpoint,
+		reach.KindInstance, reach.KindInternetGateway, reach.KindEgressOnly, reach.KindNATGateway, reach.KindPeering, reach.KindTransitGateway, reach.KindVPCEndpoint,
+		reach.CodeTransitZone, reach.CodeTransitNoTable, reach.CodeTransitNoRoute, reach.CodeTransitBadRoute,
 		"forwards", "treated as a NAT instance, because its source/destination check is off", "some reply ports",
 		reach.CodeBadState, reach.CodeBadStateRoute, reach.CodeGroupMismatch, reach.CodeGroupNoRules, reach.CodeGroupReferences,
 		reach.CodeSourceDestCheck, reach.CodeACL, reach.CodeNoRoute, reach.CodeNoDestination, reach.CodePublicForEgress,

@@ -30,6 +30,7 @@ type RouteTable struct {
 	ID, Name, VPC string
 	Main          bool // for subnets without a table of their own
 	Subnets       []string
+	Gateways      []string // internet gateways whose packets it routes within the VPC
 	Routes        []Route
 }
 
@@ -41,7 +42,7 @@ type Route struct {
 	Destination netip.Prefix `json:"destination,omitzero"` // or
 	PrefixList  string       `json:"prefixList,omitempty"`
 	// Target is Local or the ID of an internet, egress-only or NAT gateway, a
-	// peering connection, a gateway endpoint or a network interface.
+	// peering connection, a transit gateway, a gateway endpoint or a network interface.
 	Target string `json:"target"`
 	Origin string `json:"origin,omitempty"` // CreateRouteTable, CreateRoute, …
 }
@@ -102,6 +103,7 @@ const (
 	TypeNATGateway          = "nat_gateway"
 	TypeNetworkLoadBalancer = "network_load_balancer"
 	TypeVPCEndpoint         = "vpc_endpoint"
+	TypeTransitGateway      = "transit_gateway"
 )
 
 // An Interface is an elastic network interface.
@@ -150,11 +152,11 @@ func (e *Interface) find(private netip.Addr) (Address, bool) {
 	return Address{}, false
 }
 
-// Ungrouped reports whether no security group filters the interface's packets. NAT gateways have none, nor do Network
-// Load Balancers that were created without.
+// Ungrouped reports whether no security group filters the interface's packets. NAT gateways and transit gateways have
+// none, nor do Network Load Balancers that were created without.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/load-balancer-security-groups.html
 func (e *Interface) Ungrouped() bool {
-	return e.Type == TypeNATGateway || e.Type == TypeNetworkLoadBalancer && len(e.Groups) == 0
+	return e.Type == TypeNATGateway || e.Type == TypeTransitGateway || e.Type == TypeNetworkLoadBalancer && len(e.Groups) == 0
 }
 
 func (e *Interface) member(group string) bool { return slices.Contains(e.Groups, group) }
@@ -174,6 +176,12 @@ func (i *Instance) on() bool {
 
 // An InternetGateway connects a VPC to the internet.
 type InternetGateway struct{ ID, Name, VPC string }
+
+// A VPNGateway is a virtual private gateway. Nothing is behind it.
+type VPNGateway struct{ ID, Name, VPC string }
+
+// ResourceID returns the ID.
+func (r *VPNGateway) ResourceID() string { return r.ID }
 
 // An EgressOnlyGateway lets IPv6 connections out.
 type EgressOnlyGateway struct{ ID, Name, VPC string }

@@ -37,12 +37,13 @@ type pub struct {
 // topology holds what is looked up by VPC and subnet. It is rebuilt when one of its resources changes, which is rare.
 type topology struct {
 	vpcs      map[string]*vpcView
-	tables    map[string]*RouteTable // by subnet
+	tables    map[string]*RouteTable // by subnet or internet gateway
 	acls      map[string]*ACL        // by subnet
 	owners    map[string]string      // of the interfaces of NAT gateways, endpoints and load balancers
 	hostNames []*HostName
 	zones     []*HostedZone // longest names first
 	endpoints []*VPCEndpoint
+	transits  []*TransitAttachment
 	faults    []*Fault
 }
 
@@ -53,6 +54,7 @@ type vpcView struct {
 	gateway    *InternetGateway
 	egressOnly *EgressOnlyGateway
 	peerings   []*Peering
+	transits   []*TransitAttachment
 }
 
 // New returns the empty network of a region.
@@ -290,8 +292,8 @@ func (s *Snapshot) shape() *topology {
 			if r.Main {
 				view(r.VPC).main = r
 			}
-			for _, sn := range r.Subnets {
-				t.tables[sn] = r
+			for _, id := range slices.Concat(r.Subnets, r.Gateways) {
+				t.tables[id] = r
 			}
 		case *ACL:
 			if r.Default {
@@ -313,6 +315,10 @@ func (s *Snapshot) shape() *topology {
 				v := view(side.VPC)
 				v.peerings = append(v.peerings, r)
 			}
+		case *TransitAttachment:
+			t.transits = append(t.transits, r)
+			v := view(r.VPC)
+			v.transits = append(v.transits, r)
 		case *Fault:
 			t.faults = append(t.faults, r)
 		case *HostName:
@@ -337,8 +343,10 @@ func (s *Snapshot) shape() *topology {
 			delete(t.vpcs, id)
 			continue
 		}
+		slices.SortFunc(v.transits, byAttachmentID)
 		slices.SortFunc(v.peerings, func(a, b *Peering) int { return strings.Compare(a.ID, b.ID) })
 	}
+	slices.SortFunc(t.transits, byAttachmentID)
 	slices.SortFunc(t.faults, func(a, b *Fault) int { return strings.Compare(a.ID, b.ID) })
 	slices.SortFunc(t.hostNames, func(a, b *HostName) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.zones, func(a, b *HostedZone) int {

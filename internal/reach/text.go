@@ -10,6 +10,7 @@ var kindWords = map[string]string{
 	KindInstance: "instance", KindInterface: "network interface", KindSecurityGroup: "security group",
 	KindACL: "network ACL", KindRouteTable: "route table", KindInternetGateway: "internet gateway",
 	KindEgressOnly: "egress-only gateway", KindNATGateway: "NAT gateway", KindPeering: "peering connection",
+	KindVPNGateway: "VPN gateway", KindTransitGateway: "transit gateway", KindTransitAttachment: "attachment", KindTransitTable: "transit route table",
 	KindVPCEndpoint: "VPC endpoint", KindConnectEndpoint: "Connect endpoint", KindPrefixList: "prefix list",
 	KindSubnet: "subnet", KindVPC: "VPC", KindInternet: "internet", KindLocalService: "local service", KindName: "name", KindFault: "fault", KindLoadBalancer: "load balancer",
 }

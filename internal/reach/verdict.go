@@ -26,25 +26,29 @@ type Verdict struct {
 
 // Kinds of hops and components, in Reachability Analyzer's words if it has one.
 const (
-	KindInstance        = "instance"
-	KindInterface       = "network-interface"
-	KindSecurityGroup   = "security-group"
-	KindACL             = "network-acl"
-	KindRouteTable      = "route-table"
-	KindInternetGateway = "internet-gateway"
-	KindEgressOnly      = "egress-only-internet-gateway"
-	KindNATGateway      = "natgateway"
-	KindPeering         = "vpc-peering-connection"
-	KindVPCEndpoint     = "vpc-endpoint"
-	KindConnectEndpoint = "instance-connect-endpoint"
-	KindPrefixList      = "prefix-list"
-	KindSubnet          = "subnet"
-	KindVPC             = "vpc"
-	KindInternet        = "internet"      // an address outside
-	KindLocalService    = "local-service" // metadata, DNS, time: answered by the instance's host
-	KindName            = "name"
-	KindFault           = "fault" // a deliberate fault
-	KindLoadBalancer    = "load-balancer"
+	KindInstance          = "instance"
+	KindInterface         = "network-interface"
+	KindSecurityGroup     = "security-group"
+	KindACL               = "network-acl"
+	KindRouteTable        = "route-table"
+	KindInternetGateway   = "internet-gateway"
+	KindEgressOnly        = "egress-only-internet-gateway"
+	KindNATGateway        = "natgateway"
+	KindPeering           = "vpc-peering-connection"
+	KindVPNGateway        = "vpn-gateway"
+	KindTransitGateway    = "transit-gateway"
+	KindTransitAttachment = "transit-gateway-attachment"
+	KindTransitTable      = "transit-gateway-route-table"
+	KindVPCEndpoint       = "vpc-endpoint"
+	KindConnectEndpoint   = "instance-connect-endpoint"
+	KindPrefixList        = "prefix-list"
+	KindSubnet            = "subnet"
+	KindVPC               = "vpc"
+	KindInternet          = "internet"      // an address outside
+	KindLocalService      = "local-service" // metadata, DNS, time: answered by the instance's host
+	KindName              = "name"
+	KindFault             = "fault" // a deliberate fault
+	KindLoadBalancer      = "load-balancer"
 )
 
 // Directions of filters.
@@ -132,6 +136,7 @@ const (
 // https://docs.aws.amazon.com/vpc/latest/reachability/explanation-codes.html
 const (
 	CodeBadState              = "BAD_STATE"
+	CodeBadStateVPN           = "BAD_STATE_VPN"
 	CodeBadStateRoute         = "BAD_STATE_ROUTE"
 	CodeGroupMismatch         = "ENI_SG_RULES_MISMATCH"
 	CodeGroupNoRules          = "SG_HAS_NO_RULES"
@@ -158,6 +163,11 @@ const (
 	CodeUnassociated          = "UNASSOCIATED_COMPONENT"
 	CodeUnsupported           = "UNSUPPORTED_COMPONENT"
 	CodeNoPath                = "NO_PATH"
+	// CodeTransitZone also stands for an attachment without subnets.
+	CodeTransitZone     = "TGW_ROUTE_AZ_RESTRICTION"
+	CodeTransitNoTable  = "TGW_ATTACH_MISSING_TGW_RTB_ASSOCIATION"
+	CodeTransitNoRoute  = "TGW_RTB_NO_ROUTE_TO_TGW_ATTACHMENT"
+	CodeTransitBadRoute = "TGW_RTB_BAD_STATE_ROUTE"
 	// CodeName is Drydock's own: Reachability Analyzer does not support names.
 	CodeName             = "NAME_NOT_RESOLVED"
 	CodeClassicListeners = "ELB_LISTENERS_MISMATCH"

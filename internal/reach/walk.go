@@ -159,7 +159,7 @@ func (w *walk) groups(e *Interface, egress bool, p packet) {
 	switch {
 	case v.reference != "":
 		x.Code = CodeGroupReferences
-		w.deny(h, x, "the rule for %s does not apply: the packet came through a middlebox, so only rules with addresses can let it in", v.reference)
+		w.deny(h, x, "the rule for %s does not apply: the packet came through a middlebox or a transit gateway, so only rules with addresses can let it in", v.reference)
 	case v.empty:
 		x.Code = CodeGroupNoRules
 		w.deny(h, x, "%s has no rules", list(e.Groups))
@@ -255,8 +255,12 @@ func (w *walk) arrive(e *Interface, p packet) {
 		w.untranslate(i, e, p)
 		return
 	}
-	if e.Type == TypeNATGateway {
+	switch e.Type {
+	case TypeNATGateway:
 		w.deny(w.eniHop(e, ""), Explanation{Code: CodeNoDestination}, "%s belongs to a NAT gateway, which does not accept connections", e.ID)
+		return
+	case TypeTransitGateway:
+		w.deny(w.eniHop(e, ""), Explanation{Code: CodeNoDestination}, "%s belongs to a transit gateway, which does not accept connections", e.ID)
 		return
 	}
 	w.groups(e, false, p)
@@ -395,6 +399,14 @@ func (s *Snapshot) name(id string) string {
 	case *NATGateway:
 		return r.Name
 	case *Peering:
+		return r.Name
+	case *TransitGateway:
+		return r.Name
+	case *VPNGateway:
+		return r.Name
+	case *TransitAttachment:
+		return r.Name
+	case *TransitTable:
 		return r.Name
 	case *VPCEndpoint:
 		return r.Name

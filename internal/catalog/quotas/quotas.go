@@ -63,6 +63,8 @@ ec2         L-6B0D517C  1152 yes All Trn Spot Instance Requests
 ec2         L-43DA4232  1152 yes Running On-Demand High Memory instances
 ec2         L-7295265B  1152 yes Running On-Demand X instances
 ec2         L-E3A00192  1152 yes All X Spot Instance Requests
+ec2         L-A2478D36     5 yes Transit gateways per account
+ec2         L-43872EB7    20 yes Transit gateway route tables per transit gateway
 eks         L-1194D53C   100 yes Clusters
 eks         L-33415657    10 yes Fargate profiles per cluster
 eks         L-6D54EA21    30 yes Managed node groups per cluster

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/drydock-dev/drydock/internal/reach"
 )
@@ -21,6 +23,7 @@ type World struct {
 type maker struct {
 	*rand.Rand
 	pods *rand.Rand
+	hubs *rand.Rand // transit gateways
 	d    *reach.Draft
 	// destinations are addresses worth sending to, sources interfaces worth
 	// sending from.
@@ -152,6 +155,7 @@ func (m *maker) vpc(n int) {
 			t.Routes = append(t.Routes, reach.Route{Destination: cidr(fmt.Sprintf("10.%d.%d.0/24", n, m.IntN(3))), Target: box})
 		}
 		m.Shuffle(len(t.Routes), func(i, j int) { t.Routes[i], t.Routes[j] = t.Routes[j], t.Routes[i] })
+		m.spoke(n, t)
 		m.d.Put(t)
 		for _, letter := range []string{"a", "b"} {
 			m.machine(n, i, id, subnet, zone, letter)
@@ -173,6 +177,70 @@ func (m *maker) vpc(n int) {
 		m.d.Put(e)
 		m.d.Put(&reach.VPCEndpoint{ID: fmt.Sprintf("vpce-%d", n), VPC: id, Type: reach.InterfaceEndpoint, State: pick(m, "available", "available", "deleting"), Interfaces: []string{e.ID}})
 		m.destinations = append(m.destinations, e.Addresses[0].Private)
+	}
+}
+
+// spoke makes a VPC's route table use the transit gateway instead of peering connections or the way out.
+func (m *maker) spoke(n int, t *reach.RouteTable) {
+	if m.hubs.IntN(10) >= 4 {
+		return
+	}
+	for i := range t.Routes {
+		if r := &t.Routes[i]; strings.HasPrefix(r.Target, "pcx-") && m.hubs.IntN(10) < 8 || r.Destination == anyone && n > 0 && m.hubs.IntN(10) < 5 {
+			r.Target = "tgw-0"
+		}
+	}
+	if m.hubs.IntN(10) < 3 {
+		t.Routes = append(t.Routes, reach.Route{Destination: cidr("2600::/16"), Target: "tgw-0"})
+	}
+	if m.hubs.IntN(10) < 5 {
+		t.Routes = append(t.Routes, reach.Route{Destination: cidr("10.0.0.0/8"), Target: "tgw-0"})
+	}
+}
+
+// hub makes a transit gateway with up to two route tables and attachments of the VPCs.
+func (m *maker) hub(vpcs int) {
+	h := m.hubs
+	m.d.Put(&reach.TransitGateway{ID: "tgw-0", State: "available"})
+	tables := []*reach.TransitTable{{ID: "tgw-rtb-0", Gateway: "tgw-0"}, {ID: "tgw-rtb-1", Gateway: "tgw-0"}}
+	for n := range vpcs {
+		if h.IntN(10) < 1 {
+			continue
+		}
+		a := &reach.TransitAttachment{
+			ID: fmt.Sprintf("tgw-attach-%d", n), Gateway: "tgw-0", VPC: fmt.Sprintf("vpc-%d", n), State: Pick(h, "available", "available", "available", "available", "deleted"),
+			IPv6: h.IntN(10) < 7, Table: Pick(h, "tgw-rtb-0", "tgw-rtb-0", "tgw-rtb-0", "tgw-rtb-1", ""),
+		}
+		for i := range 3 {
+			if h.IntN(10) < 8 {
+				a.Subnets = append(a.Subnets, fmt.Sprintf("subnet-%d%d", n, i))
+			}
+		}
+		for _, t := range tables {
+			if h.IntN(10) < 8 {
+				a.Propagates = append(a.Propagates, t.ID)
+			}
+			if h.IntN(10) < 3 {
+				t.Routes = append(t.Routes, reach.TransitRoute{Destination: cidr(fmt.Sprintf("10.%d.%d.0/24", h.IntN(3), h.IntN(3))), Attachment: Pick(h, a.ID, a.ID, "")})
+			}
+		}
+		m.d.Put(a)
+	}
+	for _, t := range tables {
+		if h.IntN(10) < 7 { // a central way out
+			t.Routes = append(t.Routes, reach.TransitRoute{Destination: anyone, Attachment: "tgw-attach-0"})
+		}
+		if h.IntN(10) < 2 {
+			t.Routes = append(t.Routes, reach.TransitRoute{PrefixList: "pl-own", Attachment: Pick(h, "tgw-attach-0", "tgw-attach-1")})
+		}
+		var kept []reach.TransitRoute // one static route for each destination
+		for _, r := range t.Routes {
+			if !slices.ContainsFunc(kept, func(k reach.TransitRoute) bool { return k.Destination == r.Destination && k.PrefixList == r.PrefixList }) {
+				kept = append(kept, r)
+			}
+		}
+		t.Routes = kept
+		m.d.Put(t)
 	}
 }
 
@@ -221,7 +289,7 @@ func (m *maker) machine(n, i int, vpc, subnet, zone, letter string) {
 
 // Random returns the network of a seed.
 func Random(seed uint64) *World {
-	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), pods: rand.New(rand.NewPCG(seed, 11)), d: reach.New("us-east-1").Edit()}
+	m := &maker{Rand: rand.New(rand.NewPCG(seed, 7)), pods: rand.New(rand.NewPCG(seed, 11)), hubs: rand.New(rand.NewPCG(seed, 13)), d: reach.New("us-east-1").Edit()}
 	m.d.Put(&reach.PrefixList{ID: "pl-s3", CIDRs: cidrs("3.5.0.0/22")})
 	m.d.Put(&reach.PrefixList{ID: "pl-own", CIDRs: cidrs("10.0.1.0/24", "203.0.113.0/24")})
 	vpcs := 1 + m.IntN(3)
@@ -236,6 +304,7 @@ func Random(seed uint64) *World {
 			}
 		}
 	}
+	m.hub(vpcs)
 	m.destinations = append(m.destinations, ip("3.5.0.9"), ip("198.51.100.4"), ip("10.0.0.99"), ip("10.7.0.1"), ip("2001:db8::1"), ip("192.168.1.1"), ip("2001:db8::1"), ip("3.5.0.10"), ip("198.51.100.5"))
 	return &World{Snapshot: m.d.Snapshot(), Destinations: m.destinations, Sources: m.sources}
 }

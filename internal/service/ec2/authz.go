@@ -125,12 +125,24 @@ var authzKinds = map[string]authzKind{
 	"volume":                       stored(storage.Volumes, func(_ resource.Scope, v *storage.Volume) map[string][]string { return keyed("ec2:volumeid", v.ID) }),
 	"natgateway":                   stored(record.NATGateways, noKeys),
 	"egress-only-internet-gateway": stored(record.EgressGateways, noKeys),
-	"vpc-endpoint":                 stored(record.VPCEndpoints, noKeys),
-	"instance-connect-endpoint":    stored(record.ConnectEndpoints, noKeys),
-	"prefix-list":                  stored(record.PrefixLists, noKeys),
-	"vpc-flow-log":                 stored(record.FlowLogs, noKeys),
-	"image":                        authzImage,
-	"snapshot":                     authzSnapshot,
+	"transit-gateway": stored(record.TransitGateways, func(_ resource.Scope, g *record.TransitGateway) map[string][]string {
+		return keyed("ec2:transitgatewayid", g.ID)
+	}),
+	"transit-gateway-attachment": stored(record.TransitAttachments, func(_ resource.Scope, a *record.TransitAttachment) map[string][]string {
+		return keyed("ec2:transitgatewayattachmentid", a.ID, "ec2:transitgatewayid", a.GatewayID)
+	}),
+	"transit-gateway-route-table": stored(record.TransitRouteTables, func(_ resource.Scope, t *record.TransitRouteTable) map[string][]string {
+		return keyed("ec2:transitgatewayroutetableid", t.ID, "ec2:transitgatewayid", t.GatewayID)
+	}),
+	"vpn-gateway":               stored(record.VPNGateways, noKeys),
+	"customer-gateway":          stored(record.CustomerGateways, noKeys),
+	"vpn-connection":            stored(record.VPNConnections, noKeys),
+	"vpc-endpoint":              stored(record.VPCEndpoints, noKeys),
+	"instance-connect-endpoint": stored(record.ConnectEndpoints, noKeys),
+	"prefix-list":               stored(record.PrefixLists, noKeys),
+	"vpc-flow-log":              stored(record.FlowLogs, noKeys),
+	"image":                     authzImage,
+	"snapshot":                  authzSnapshot,
 }
 
 func authzGroup(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
@@ -267,6 +279,8 @@ var authzPrefixes = map[string]string{
 	"igw": "internet-gateway", "rtb": "route-table", "acl": "network-acl", "dopt": "dhcp-options", "lt": "launch-template",
 	"key": "key-pair", "eipalloc": "elastic-ip", "nat": "natgateway", "eigw": "egress-only-internet-gateway",
 	"pcx": "vpc-peering-connection", "vpce": "vpc-endpoint", "eice": "instance-connect-endpoint", "pl": "prefix-list",
+	"tgw": "transit-gateway", "tgw-attach": "transit-gateway-attachment", "tgw-rtb": "transit-gateway-route-table",
+	"vgw": "vpn-gateway", "cgw": "customer-gateway", "vpn": "vpn-connection",
 	"fl": "vpc-flow-log", "ami": "image", "snap": "snapshot", "pg": "placement-group", "sir": "spot-instances-request",
 }
 
@@ -275,7 +289,7 @@ func tagTargets(ids []string, tags []ec2types.Tag) []authz.Target {
 	given, keys := tagPairs(tags)
 	out := make([]authz.Target, 0, len(ids))
 	for _, id := range resource.SortedUnique(ids) {
-		prefix, _, _ := strings.Cut(id, "-")
+		prefix := resource.PrefixOf(id)
 		kind, ok := authzPrefixes[prefix]
 		if !ok {
 			kind = prefix // vpc, subnet, fleet

@@ -173,5 +173,6 @@ func dryRunRequests(t *testing.T, w *world) map[string]any {
 		"TerminateInstances":             &awsec2.TerminateInstancesInput{InstanceIds: running},
 	}
 	maps.Copy(all, machines)
+	maps.Copy(all, transitDryRuns(t, w))
 	return all
 }

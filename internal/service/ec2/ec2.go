@@ -4,7 +4,7 @@
 //	ec2         operation tables, what authorization asks, tags of every kind, Run
 //	fleet       insights  load (of what another account's EC2 answered)
 //	instance
-//	keypair  instancetype  launchtemplate            endpoint  vpc  routing
+//	keypair  instancetype  launchtemplate            endpoint  transit  vpc  vpn  routing
 //	                       image  storage            eni  firewall  ipam  quota
 //	record      the stored network and instances
 //	resource    scopes, IDs, pages, client tokens; filter, tag, ec2err
@@ -44,7 +44,9 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/routing"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
+	"github.com/drydock-dev/drydock/internal/service/ec2/transit"
 	"github.com/drydock-dev/drydock/internal/service/ec2/vpc"
+	"github.com/drydock-dev/drydock/internal/service/ec2/vpn"
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
@@ -100,6 +102,8 @@ type (
 	firewallService     = firewall.Service
 	eniService          = eni.Service
 	routingService      = routing.Service
+	transitService      = transit.Service
+	vpnService          = vpn.Service
 	vpcService          = vpc.Service
 	endpointService     = endpoint.Service
 	storageService      = storage.Service
@@ -122,6 +126,8 @@ type Service struct {
 	*firewallService
 	*eniService
 	*routingService
+	*transitService
+	*vpnService
 	*vpcService
 	*endpointService
 	*storageService
@@ -160,6 +166,8 @@ func New(cfg Config) *Service {
 		firewallService:     firewall.New(core),
 		eniService:          interfaces,
 		routingService:      routing.New(core, interfaces),
+		transitService:      transit.New(core, interfaces),
+		vpnService:          vpn.New(core),
 		vpcService:          vpc.New(core),
 		endpointService:     endpoint.New(core, interfaces),
 		storageService:      volumes,
@@ -182,7 +190,7 @@ func (s *Service) Run(ctx context.Context) error { return s.RunOn(ctx, nil) }
 
 // RunOn is Run with machines that boot the instances.
 func (s *Service) RunOn(ctx context.Context, machines Machines) error {
-	all := slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.endpointService.Reconcilers(),
+	all := slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.transitService.Reconcilers(), s.vpnService.Reconcilers(), s.endpointService.Reconcilers(),
 		s.instanceService.Reconcilers(machines), s.fleetService.Reconcilers())
 	for i := range all {
 		all[i].Log, all[i].Clock = s.Log, s.Clock

@@ -19,14 +19,23 @@ import (
 var documentedFilters string
 
 // filterCall calls an operation with one filter, using the SDK method with the operation's name.
-func filterCall(ctx context.Context, w *world, operation, name, vpc string, fleet *string) error {
+func filterCall(ctx context.Context, w *world, operation, name, vpc string, fleet *string, hub map[string]string) error {
 	method := reflect.ValueOf(w.Client).MethodByName(operation)
 	in := reflect.New(method.Type().In(1).Elem())
 	f := in.Elem().FieldByName("Filters")
 	if !f.IsValid() {
 		f = in.Elem().FieldByName("Filter")
 	}
-	f.Set(reflect.ValueOf([]ec2types.Filter{{Name: aws.String(name), Values: []string{"no such value"}}}))
+	value := "no such value"
+	if strings.HasPrefix(name, "route-search.") {
+		value = "192.0.2.0/24"
+	}
+	f.Set(reflect.ValueOf([]ec2types.Filter{{Name: aws.String(name), Values: []string{value}}}))
+	for member, id := range hub {
+		if f := in.Elem().FieldByName(member); f.IsValid() && f.Type() == reflect.TypeFor[*string]() {
+			f.Set(reflect.ValueOf(&id))
+		}
+	}
 	switch in := in.Interface().(type) {
 	case *awsec2.GetSecurityGroupsForVpcInput:
 		in.VpcId = &vpc
@@ -51,17 +60,19 @@ func TestEveryDocumentedFilter(t *testing.T) {
 		}},
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: "on-demand"},
 	}))(t).FleetId
+	h := newHub(t, w)
+	hub := map[string]string{"TransitGatewayRouteTableId": h.table, "TransitGatewayAttachmentId": h.spokes[0].attachment}
 	total := 0
 	for line := range strings.Lines(documentedFilters) {
 		words := strings.Fields(line)
 		t.Run(words[0], func(t *testing.T) {
 			for _, name := range words[1:] {
 				total++
-				if err := filterCall(ctx, w, words[0], name, vpc, fleet); err != nil {
+				if err := filterCall(ctx, w, words[0], name, vpc, fleet, hub); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			err := filterCall(ctx, w, words[0], "colour", vpc, fleet)
+			err := filterCall(ctx, w, words[0], "colour", vpc, fleet, hub)
 			wantError(t, err, "InvalidParameterValue", "The filter 'colour' is invalid")
 		})
 	}
@@ -71,7 +82,7 @@ func TestEveryDocumentedFilter(t *testing.T) {
 		if !strings.HasPrefix(op.Name, "Describe") || !strings.Contains(op.Members, "Filter") {
 			continue
 		}
-		if err := filterCall(ctx, w, op.Name, "colour", vpc, fleet); err == nil {
+		if err := filterCall(ctx, w, op.Name, "colour", vpc, fleet, hub); err == nil {
 			t.Errorf("%s accepts any filter", op.Name)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 const (
 	routeMembers = "DestinationCidrBlock DestinationIpv6CidrBlock DestinationPrefixListId DryRun EgressOnlyInternetGatewayId GatewayId" +
-		" InstanceId NatGatewayId NetworkInterfaceId RouteTableId VpcPeeringConnectionId"
+		" InstanceId NatGatewayId NetworkInterfaceId RouteTableId TransitGatewayId VpcPeeringConnectionId"
 	aclEntryMembers = "CidrBlock DryRun Egress IcmpTypeCode Ipv6CidrBlock NetworkAclId PortRange Protocol RuleAction RuleNumber"
 )
 
@@ -51,7 +51,7 @@ func networkOperations() []awsapi.Operation {
 		{Name: "CreateRouteTable", Members: "ClientToken DryRun TagSpecifications VpcId"},
 		{Name: "DeleteRouteTable", Members: "DryRun RouteTableId"},
 		{Name: "DescribeRouteTables", Members: "RouteTableIds" + paged},
-		{Name: "AssociateRouteTable", Members: "DryRun RouteTableId SubnetId"},
+		{Name: "AssociateRouteTable", Members: "DryRun GatewayId RouteTableId SubnetId"},
 		{Name: "DisassociateRouteTable", Members: "AssociationId DryRun"},
 		{Name: "ReplaceRouteTableAssociation", Members: "AssociationId DryRun RouteTableId"},
 		{Name: "CreateRoute", Members: routeMembers, Except: "gateway endpoints as targets: they come with the endpoint"},

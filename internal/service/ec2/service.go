@@ -19,14 +19,15 @@ func (s *Service) AWS() awsapi.Service {
 		Handler:       s,
 		Before:        s.before,
 		HandlesDryRun: true,
-		Operations:    slices.Concat(networkOperations(), machineOperations(), insightsOperations()),
+		Operations:    slices.Concat(networkOperations(), transitOperations(), machineOperations(), insightsOperations()),
 		Refused: []awsapi.Refusal{
 			{Operations: "EnableFastSnapshotRestores", Why: "volumes need no time to load a snapshot"},
-			{Operations: "CreateTransitGateway DeleteTransitGateway DescribeTransitGateways CreateTransitGatewayVpcAttachment DescribeTransitGatewayVpcAttachments CreateTransitGatewayRouteTable",
-				Why: "VPCs are connected by peering and endpoints only"},
+			{Operations: "AcceptTransitGatewayVpcAttachment RejectTransitGatewayVpcAttachment", Why: "transit gateways are not shared between accounts, so no attachment waits for acceptance"},
+			{Operations: "CreateTransitGatewayPeeringAttachment DescribeTransitGatewayPeeringAttachments CreateTransitGatewayConnect DescribeTransitGatewayConnects CreateTransitGatewayConnectPeer CreateTransitGatewayMulticastDomain CreateTransitGatewayPolicyTable",
+				Why: "only VPCs are attached to transit gateways"},
 			{Operations: "RequestSpotFleet DescribeSpotFleetRequests CancelSpotFleetRequests", Why: "legacy: use CreateFleet instead"},
-			{Operations: "CreateVpnGateway AttachVpnGateway DescribeVpnGateways CreateCustomerGateway DescribeCustomerGateways CreateVpnConnection DescribeVpnConnections",
-				Why: "there is no on-premises network to connect"},
+			{Operations: "ModifyVpnConnection ModifyVpnConnectionOptions ModifyVpnTunnelCertificate ModifyVpnTunnelOptions", Why: "there is no on-premises network to connect, so VPN connections are only records"},
+			{Operations: "AllocateHosts DescribeHosts ModifyHosts ReleaseHosts GetHostReservationPurchasePreview", Why: "instances of all tenancies run on the same machine, so there is no host to dedicate"},
 		},
 	}
 }

@@ -42,6 +42,12 @@ func taggables() []resource.Taggable {
 		resource.Tagged(ec2types.ResourceTypeNatgateway, record.NATGateways),
 		resource.Tagged(ec2types.ResourceTypeEgressOnlyInternetGateway, record.EgressGateways),
 		resource.Tagged(ec2types.ResourceTypeVpcPeeringConnection, record.Peerings),
+		resource.Tagged(ec2types.ResourceTypeTransitGateway, record.TransitGateways),
+		resource.Tagged(ec2types.ResourceTypeTransitGatewayAttachment, record.TransitAttachments),
+		resource.Tagged(ec2types.ResourceTypeTransitGatewayRouteTable, record.TransitRouteTables),
+		resource.Tagged(ec2types.ResourceTypeVpnGateway, record.VPNGateways),
+		resource.Tagged(ec2types.ResourceTypeCustomerGateway, record.CustomerGateways),
+		resource.Tagged(ec2types.ResourceTypeVpnConnection, record.VPNConnections),
 		resource.Tagged(ec2types.ResourceTypeVpcEndpoint, record.VPCEndpoints),
 		resource.Tagged(ec2types.ResourceTypeInstanceConnectEndpoint, record.ConnectEndpoints),
 		resource.Tagged(ec2types.ResourceTypePrefixList, record.PrefixLists),
@@ -63,7 +69,7 @@ func taggables() []resource.Taggable {
 }
 
 func findTaggable(id string) (resource.Taggable, error) {
-	prefix, _, _ := strings.Cut(id, "-")
+	prefix := resource.PrefixOf(id)
 	for _, t := range taggables() {
 		if t.ID.Prefix == prefix {
 			return t, t.ID.Check(id)

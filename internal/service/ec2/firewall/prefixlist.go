@@ -334,7 +334,10 @@ func (s *Service) DeleteManagedPrefixList(ctx context.Context, in *awsec2.Delete
 		ruled := resource.Exists(tx, record.SecurityGroups, sc, func(g record.SecurityGroup) bool {
 			return slices.ContainsFunc(g.Rules, func(r record.SecurityGroupRule) bool { return r.PrefixListID == p.ID })
 		})
-		if routed || ruled {
+		transit := resource.Exists(tx, record.TransitRouteTables, sc, func(t record.TransitRouteTable) bool {
+			return t.Live() && slices.ContainsFunc(t.Lists, func(r record.TransitRoute) bool { return r.Destination == p.ID })
+		})
+		if routed || ruled || transit {
 			return ec2err.HasDependencies("prefixList", p.ID)
 		}
 		return nil

@@ -63,14 +63,17 @@ func subnetOf(_ store.Reader, _ resource.Scope, sn record.Subnet) reach.Resource
 func routeTableOf(_ store.Reader, _ resource.Scope, t record.RouteTable) reach.Resource {
 	out := &reach.RouteTable{ID: t.ID, Name: nameOf(t.Tags), VPC: t.VPCID}
 	for _, a := range t.Associations {
-		if a.Main {
+		switch {
+		case a.Main:
 			out.Main = true
-		} else {
+		case a.GatewayID != "":
+			out.Gateways = append(out.Gateways, a.GatewayID)
+		default:
 			out.Subnets = append(out.Subnets, a.SubnetID)
 		}
 	}
 	for _, r := range t.Routes {
-		to := reach.Route{Origin: r.Origin, Target: cmp.Or(r.GatewayID, r.NATGatewayID, r.PeeringID, r.EgressOnlyGatewayID, r.InterfaceID)}
+		to := reach.Route{Origin: r.Origin, Target: cmp.Or(r.GatewayID, r.NATGatewayID, r.PeeringID, r.EgressOnlyGatewayID, r.TransitGatewayID, r.InterfaceID)}
 		if strings.HasPrefix(r.Destination, "pl-") {
 			to.PrefixList = r.Destination
 		} else if p, err := netip.ParsePrefix(r.Destination); err == nil {
@@ -192,6 +195,41 @@ func peeringOf(_ store.Reader, _ resource.Scope, p record.Peering) reach.Resourc
 		return reach.PeeringSide{VPC: s.VPCID, Account: s.Account, Region: s.Region, CIDRs: blocksOf(s.CIDR), ResolveRemote: s.AllowDNS}
 	}
 	return &reach.Peering{ID: p.ID, Name: nameOf(p.Tags), State: string(p.State), Requester: side(p.Requester), Accepter: side(p.Accepter)}
+}
+
+func transitGatewayOf(_ store.Reader, _ resource.Scope, g record.TransitGateway) reach.Resource {
+	return &reach.TransitGateway{ID: g.ID, Name: nameOf(g.Tags), State: g.State, DNSSupport: !g.NoDNS}
+}
+
+func transitAttachmentOf(_ store.Reader, _ resource.Scope, a record.TransitAttachment) reach.Resource {
+	if a.State == record.TransitDeleted {
+		return nil
+	}
+	out := &reach.TransitAttachment{
+		ID: a.ID, Name: nameOf(a.Tags), Gateway: a.GatewayID, VPC: a.VPCID, State: a.State,
+		IPv6: a.IPv6, DNSSupport: !a.NoDNS, Table: a.Table, Propagates: a.Propagates,
+	}
+	for _, sn := range a.Subnets {
+		out.Subnets, out.Interfaces = append(out.Subnets, sn.SubnetID), append(out.Interfaces, sn.InterfaceID)
+	}
+	return out
+}
+
+func transitTableOf(_ store.Reader, _ resource.Scope, t record.TransitRouteTable) reach.Resource {
+	out := &reach.TransitTable{ID: t.ID, Name: nameOf(t.Tags), Gateway: t.GatewayID}
+	for _, r := range t.Routes {
+		for _, p := range blocksOf(r.Destination) {
+			out.Routes = append(out.Routes, reach.TransitRoute{Destination: p, Attachment: r.AttachmentID})
+		}
+	}
+	for _, l := range t.Lists {
+		out.Routes = append(out.Routes, reach.TransitRoute{PrefixList: l.Destination, Attachment: l.AttachmentID})
+	}
+	return out
+}
+
+func vpnGatewayOf(_ store.Reader, _ resource.Scope, g record.VPNGateway) reach.Resource {
+	return &reach.VPNGateway{ID: g.ID, Name: nameOf(g.Tags), VPC: g.VPCID}
 }
 
 func endpointOf(r store.Reader, sc resource.Scope, v record.VPCEndpoint) reach.Resource {

@@ -139,6 +139,8 @@ func analysisRoute(r *reach.Route, state string) *ec2types.AnalysisRouteTableRou
 		out.NatGatewayId = aws.String(r.Target)
 	case reach.KindPeering:
 		out.VpcPeeringConnectionId = aws.String(r.Target)
+	case reach.KindTransitGateway:
+		out.TransitGatewayId = aws.String(r.Target)
 	case reach.KindInterface:
 		out.NetworkInterfaceId = aws.String(r.Target)
 	case reach.KindEgressOnly:
@@ -202,6 +204,12 @@ func explanation(sc resource.Scope, x reach.Explanation) ec2types.Explanation {
 		out.NatGateway = c
 	case reach.KindPeering:
 		out.VpcPeeringConnection = c
+	case reach.KindTransitGateway:
+		out.TransitGateway = c
+	case reach.KindTransitAttachment:
+		out.TransitGatewayAttachment = c
+	case reach.KindTransitTable:
+		out.TransitGatewayRouteTable = c
 	case reach.KindVPCEndpoint:
 		out.VpcEndpoint = c
 	case reach.KindInterface:

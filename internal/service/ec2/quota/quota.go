@@ -33,6 +33,10 @@ const (
 	GatewayEndpoints = "L-1B52E74A"
 	Endpoints        = "L-29B6F2EB"
 	Addresses        = "L-0263D0A3"
+
+	// https://docs.aws.amazon.com/vpc/latest/tgw/transit-gateway-quotas.html
+	TransitGateways    = "L-A2478D36"
+	TransitRouteTables = "L-43872EB7"
 )
 
 // A catalogName identifies a quota in the catalogue.
@@ -47,7 +51,10 @@ func catalogNames() []catalogName {
 	} {
 		out = append(out, catalogName{"vpc", code})
 	}
-	return append(out, catalogName{"ec2", Addresses})
+	for _, code := range []string{Addresses, TransitGateways, TransitRouteTables} {
+		out = append(out, catalogName{"ec2", code})
+	}
+	return out
 }
 
 // All lists the quotas that EC2 enforces on networks.

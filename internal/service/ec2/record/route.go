@@ -239,26 +239,31 @@ type RouteTable struct {
 	VPCID        string
 	Associations []RouteTableAssociation `json:",omitempty"`
 	Routes       []Route
-	Tags         tag.Set `json:",omitempty"`
+	// Propagating are the virtual private gateways that propagate their routes to the table.
+	Propagating []string `json:",omitempty"`
+	Tags        tag.Set  `json:",omitempty"`
 }
 
-// A RouteTableAssociation associates a route table with a subnet or with its VPC.
+// A RouteTableAssociation associates a route table with a subnet, with its VPC, or with a gateway, whose traffic to the
+// VPC it then routes.
 type RouteTableAssociation struct {
-	ID       string
-	SubnetID string `json:",omitempty"` // empty for the main association
-	Main     bool   `json:",omitempty"`
+	ID        string
+	SubnetID  string `json:",omitempty"` // empty for the main association
+	GatewayID string `json:",omitempty"` // igw-… or vgw-…
+	Main      bool   `json:",omitempty"`
 }
 
 // A Route directs traffic for a destination to one target.
 type Route struct {
 	Destination string // IPv4 or IPv6 block, or prefix list: pl-…
 	// Exactly one target is set, except that InstanceID comes with InterfaceID.
-	GatewayID           string `json:",omitempty"` // igw-…, local, or vpce-… of a gateway endpoint
+	GatewayID           string `json:",omitempty"` // igw-…, vgw-…, local, or vpce-… of a gateway endpoint
 	InterfaceID         string `json:",omitempty"`
 	InstanceID          string `json:",omitempty"`
 	NATGatewayID        string `json:",omitempty"`
 	PeeringID           string `json:",omitempty"`
 	EgressOnlyGatewayID string `json:",omitempty"`
+	TransitGatewayID    string `json:",omitempty"`
 	Origin              string
 }
 
@@ -280,7 +285,7 @@ func (t RouteTable) Find(destination string) int {
 
 // Target returns the ID of the route's target.
 func (r Route) Target() string {
-	return r.GatewayID + r.InstanceID + r.InterfaceID + r.NATGatewayID + r.PeeringID + r.EgressOnlyGatewayID
+	return r.GatewayID + r.InstanceID + r.InterfaceID + r.NATGatewayID + r.PeeringID + r.EgressOnlyGatewayID + r.TransitGatewayID
 }
 
 // IsPrefixList reports whether the destination is a prefix list.

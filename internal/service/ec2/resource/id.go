@@ -46,6 +46,17 @@ var (
 		"The specified launch template, with template ID %s, does not exist.", "At least one of the launch templates specified in the request does not exist."}
 )
 
+// PrefixOf returns the prefix of an ID: vpc, or tgw-attach.
+func PrefixOf(id string) string {
+	prefix, rest, _ := strings.Cut(id, "-")
+	if prefix == "tgw" {
+		if part, _, ok := strings.Cut(rest, "-"); ok {
+			return prefix + "-" + part
+		}
+	}
+	return prefix
+}
+
 // Check returns an error if an ID is malformed.
 func (k IDKind) Check(id string) error {
 	if k.Malformed == "" || strings.HasPrefix(id, k.Prefix+"-") && IsHex(id[len(k.Prefix)+1:]) {
@@ -101,6 +112,19 @@ var (
 		"The eigw ID '%s' does not exist", "The eigw IDs '%s' do not exist"}
 	PeeringID = IDKind{"pcx", "InvalidVpcPeeringConnectionId.Malformed", "InvalidVpcPeeringConnectionID.NotFound",
 		"The vpcPeeringConnection ID '%s' does not exist", "The vpcPeeringConnection IDs '%s' do not exist"}
+	// Terraform's and cloud-nuke's users quote the texts.
+	TransitGatewayID = IDKind{"tgw", "InvalidTransitGatewayID.Malformed", "InvalidTransitGatewayID.NotFound",
+		"Transit Gateway %s was deleted or does not exist.", "Transit Gateways %s were deleted or do not exist."}
+	TransitAttachmentID = IDKind{"tgw-attach", "InvalidTransitGatewayAttachmentID.Malformed", "InvalidTransitGatewayAttachmentID.NotFound",
+		"Transit Gateway VPC Attachment %s was deleted or does not exist.", "Transit Gateway VPC Attachments %s were deleted or do not exist."}
+	TransitRouteTableID = IDKind{"tgw-rtb", "InvalidRouteTableID.Malformed", "InvalidRouteTableID.NotFound",
+		"Transit Gateway Route Table %s was deleted or does not exist.", "Transit Gateway Route Tables %s were deleted or do not exist."}
+	VPNGatewayID = IDKind{"vgw", "InvalidVpnGatewayID.Malformed", "InvalidVpnGatewayID.NotFound",
+		"The vpnGateway ID '%s' does not exist", "The vpnGateway IDs '%s' do not exist"}
+	CustomerGatewayID = IDKind{"cgw", "InvalidCustomerGatewayID.Malformed", "InvalidCustomerGatewayID.NotFound",
+		"The customerGateway ID '%s' does not exist", "The customerGateway IDs '%s' do not exist"}
+	VPNConnectionID = IDKind{"vpn", "InvalidVpnConnectionID.Malformed", "InvalidVpnConnectionID.NotFound",
+		"The vpnConnection ID '%s' does not exist", "The vpnConnection IDs '%s' do not exist"}
 	VPCEndpointID = IDKind{"vpce", "InvalidVpcEndpointId.Malformed", "InvalidVpcEndpointId.NotFound",
 		"The Vpc Endpoint Id '%s' does not exist", "The Vpc Endpoint Ids '%s' do not exist"}
 	ConnectEndpointID = IDKind{"eice", "InvalidInstanceConnectEndpointId.Malformed", "InvalidInstanceConnectEndpointId.NotFound",

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 )
 
 // Float formats a number for filters, or returns "" for nil.
@@ -23,6 +25,18 @@ func joinComma(s []string) string { return strings.Join(s, ", ") }
 
 // Text formats a number for filters.
 func Text(n int32) string { return strconv.Itoa(int(n)) }
+
+// Text64 is Text for larger numbers.
+func Text64(n int64) string { return strconv.FormatInt(n, 10) }
+
+// PrivateASN checks the number of Amazon's side of a BGP session.
+// https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TransitGatewayRequestOptions.html
+func PrivateASN(n int64) (int64, error) {
+	if n >= 64512 && n <= 65534 || n >= 4200000000 && n <= 4294967294 {
+		return n, nil
+	}
+	return 0, ec2err.InvalidValue(n, "amazonSideAsn", "The range is 64512 to 65534 for 16-bit ASNs and 4200000000 to 4294967294 for 32-bit ASNs.")
+}
 
 // Optional returns nil for an empty string.
 func Optional(s string) *string {

@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -15,10 +16,15 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// AssociateRouteTable associates a subnet with a route table.
+// AssociateRouteTable associates a subnet or a gateway with a route table.
 func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateRouteTableInput) (*awsec2.AssociateRouteTableOutput, error) {
 	sc := resource.ScopeOf(ctx)
-	if in.SubnetId == nil {
+	switch {
+	case in.SubnetId != nil && in.GatewayId != nil:
+		return nil, ec2err.Combination("Only one of subnetId and gatewayId can be specified.") // from memory
+	case in.GatewayId != nil:
+		return s.associateGateway(ctx, in)
+	case in.SubnetId == nil:
 		return nil, ec2err.Missing("subnetId")
 	}
 	var id string
@@ -51,6 +57,59 @@ func (s *Service) AssociateRouteTable(ctx context.Context, in *awsec2.AssociateR
 		AssociationId:    aws.String(id),
 		AssociationState: &ec2types.RouteTableAssociationState{State: ec2types.RouteTableAssociationStateCodeAssociated},
 	}, nil
+}
+
+// associateGateway lets a table route what an internet gateway or a virtual private gateway brings into its VPC.
+// https://docs.aws.amazon.com/vpc/latest/userguide/gateway-route-tables.html
+func (s *Service) associateGateway(ctx context.Context, in *awsec2.AssociateRouteTableInput) (*awsec2.AssociateRouteTableOutput, error) {
+	sc, gateway := resource.ScopeOf(ctx), *in.GatewayId
+	id := ""
+	_, err := resource.Change(ctx, s.Core, record.RouteTables, in.DryRun, in.RouteTableId, func(tx *store.Tx, t *record.RouteTable) error {
+		vpc, err := attachedTo(tx, sc, gateway)
+		if err != nil {
+			return err
+		}
+		if vpc != t.VPCID {
+			return ec2err.InvalidParameterValue("route table %s and network gateway %s belong to different networks", t.ID, gateway)
+		}
+		for _, a := range t.Associations {
+			if a.GatewayID == gateway {
+				id = a.ID
+				return nil
+			}
+		}
+		has := func(o record.RouteTable) bool {
+			return slices.ContainsFunc(o.Associations, func(a record.RouteTableAssociation) bool { return a.GatewayID == gateway })
+		}
+		if resource.Exists(tx, record.RouteTables, sc, has) {
+			return ec2err.AlreadyAssociated("the specified association for route table %s conflicts with an existing association", t.ID)
+		}
+		for _, r := range t.Routes {
+			if r.GatewayID != "local" && r.InterfaceID == "" {
+				return ec2err.New("RouteNotSupported", "Route table contains unsupported route target: %s.", r.Target()) // its end is from memory
+			}
+		}
+		id = ids.Resource("rtbassoc")
+		t.Associations = append(slices.Clone(t.Associations), record.RouteTableAssociation{ID: id, GatewayID: gateway})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &awsec2.AssociateRouteTableOutput{
+		AssociationId:    aws.String(id),
+		AssociationState: &ec2types.RouteTableAssociationState{State: ec2types.RouteTableAssociationStateCodeAssociated},
+	}, nil
+}
+
+// attachedTo returns the VPC that a gateway is attached to, or "".
+func attachedTo(r store.Reader, sc resource.Scope, gateway string) (string, error) {
+	if strings.HasPrefix(gateway, "vgw-") {
+		g, err := resource.Get(r, record.VPNGateways, sc, gateway)
+		return g.VPCID, err
+	}
+	g, err := resource.Get(r, record.InternetGateways, sc, gateway)
+	return g.VPCID, err
 }
 
 // DisassociateRouteTable makes a subnet use the main route table again.

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"context"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -74,6 +75,15 @@ func (s *Service) DetachInternetGateway(ctx context.Context, in *awsec2.DetachIn
 			return ec2err.Dependency("Network %s has some mapped public address(es). Please unmap those public address(es) before detaching the gateway.", v.ID)
 		}
 		g.VPCID = ""
+		tables := resource.List(tx, record.RouteTables, sc, func(t record.RouteTable) bool {
+			return slices.ContainsFunc(t.Associations, func(a record.RouteTableAssociation) bool { return a.GatewayID == g.ID })
+		})
+		for _, t := range tables {
+			t.Associations = slices.DeleteFunc(slices.Clone(t.Associations), func(a record.RouteTableAssociation) bool { return a.GatewayID == g.ID })
+			if err := record.RouteTables.Put(tx, sc.Key(t.ID), t); err != nil {
+				return err
+			}
+		}
 		return nil
 	})
 	return &awsec2.DetachInternetGatewayOutput{}, err

@@ -48,13 +48,13 @@ func routeDestination(v4, v6, list *string) (string, error) {
 
 // A routeTarget has the target members of CreateRoute and ReplaceRoute.
 type routeTarget struct {
-	gateway, nat, peering, egress, eni, instance *string
-	local                                        *bool
+	gateway, nat, peering, egress, eni, instance, transit *string
+	local                                                 *bool
 }
 
 func (t routeTarget) check() error {
 	n := 0
-	for _, given := range []bool{t.gateway != nil, t.nat != nil, t.peering != nil, t.egress != nil, t.eni != nil, t.instance != nil, aws.ToBool(t.local)} {
+	for _, given := range []bool{t.gateway != nil, t.nat != nil, t.peering != nil, t.egress != nil, t.eni != nil, t.instance != nil, t.transit != nil, aws.ToBool(t.local)} {
 		if given {
 			n++
 		}
@@ -74,6 +74,15 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 	switch {
 	case t.gateway != nil && strings.HasPrefix(*t.gateway, "vpce-"):
 		return r, ec2err.New("RouteNotSupported", "Route table contains unsupported route target: %s. VPC Endpoints of this type cannot be used as route targets.", *t.gateway)
+	case t.gateway != nil && strings.HasPrefix(*t.gateway, "vgw-"):
+		g, err := resource.Get(tx, record.VPNGateways, sc, *t.gateway)
+		if err != nil {
+			return r, err
+		}
+		if g.VPCID != table.VPCID {
+			return r, different("network gateway", g.ID)
+		}
+		r.GatewayID = g.ID
 	case t.gateway != nil:
 		g, err := resource.Get(tx, record.InternetGateways, sc, *t.gateway)
 		if err != nil {
@@ -122,6 +131,15 @@ func (t routeTarget) resolve(tx *store.Tx, sc resource.Scope, table record.Route
 			return r, ec2err.InvalidParameterValue("An egress-only internet gateway can be the target of IPv6 traffic only.") // from memory
 		}
 		r.EgressOnlyGatewayID = g.ID
+	case t.transit != nil:
+		attached := resource.Exists(tx, record.TransitAttachments, sc, func(a record.TransitAttachment) bool {
+			return a.GatewayID == *t.transit && a.VPCID == table.VPCID && a.Live()
+		})
+		if !attached {
+			// https://github.com/hashicorp/terraform-provider-aws/issues/9222: also if the gateway exists
+			return r, ec2err.New(resource.TransitGatewayID.NotFoundCode, "The transitGateway ID '%s' does not exist", *t.transit)
+		}
+		r.TransitGatewayID = *t.transit
 	case t.eni != nil:
 		e, err := resource.Get(tx, record.NetworkInterfaces, sc, *t.eni)
 		if err != nil {
@@ -234,7 +252,7 @@ func (s *Service) CreateRoute(ctx context.Context, in *awsec2.CreateRouteInput) 
 	}
 	target := routeTarget{
 		gateway: in.GatewayId, nat: in.NatGatewayId, peering: in.VpcPeeringConnectionId,
-		egress: in.EgressOnlyInternetGatewayId, eni: in.NetworkInterfaceId, instance: in.InstanceId,
+		egress: in.EgressOnlyInternetGatewayId, eni: in.NetworkInterfaceId, instance: in.InstanceId, transit: in.TransitGatewayId,
 	}
 	if err := target.check(); err != nil {
 		return nil, err
@@ -269,7 +287,7 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 	}
 	target := routeTarget{
 		gateway: in.GatewayId, nat: in.NatGatewayId, peering: in.VpcPeeringConnectionId, egress: in.EgressOnlyInternetGatewayId,
-		eni: in.NetworkInterfaceId, instance: in.InstanceId, local: in.LocalTarget,
+		eni: in.NetworkInterfaceId, instance: in.InstanceId, transit: in.TransitGatewayId, local: in.LocalTarget,
 	}
 	if err := target.check(); err != nil {
 		return nil, err
@@ -285,7 +303,7 @@ func (s *Service) ReplaceRoute(ctx context.Context, in *awsec2.ReplaceRouteInput
 			return ec2err.InvalidParameterValue("cannot replace the route of gateway endpoint %s", t.Routes[i].GatewayID) // from memory
 		case aws.ToBool(in.LocalTarget) && !local:
 			return ec2err.InvalidParameterValue("The destination '%s' is not a CIDR block of the VPC.", destination) // from memory
-		case local && (in.GatewayId != nil || in.VpcPeeringConnectionId != nil || in.EgressOnlyInternetGatewayId != nil):
+		case local && (in.GatewayId != nil || in.VpcPeeringConnectionId != nil || in.EgressOnlyInternetGatewayId != nil || in.TransitGatewayId != nil):
 			return errRouteInside(destination)
 		}
 		r, err := target.resolve(tx, sc, *t, destination)

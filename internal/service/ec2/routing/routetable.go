@@ -72,7 +72,11 @@ func (t routeTableView) SDK(sc resource.Scope) ec2types.RouteTable {
 		if a.SubnetID != "" {
 			assoc.SubnetId = aws.String(a.SubnetID)
 		}
+		assoc.GatewayId = resource.Optional(a.GatewayID)
 		out.Associations = append(out.Associations, assoc)
+	}
+	for _, id := range t.Propagating {
+		out.PropagatingVgws = append(out.PropagatingVgws, ec2types.PropagatingVgw{GatewayId: aws.String(id)})
 	}
 	for _, r := range t.Routes {
 		sdk := ec2types.Route{Origin: ec2types.RouteOrigin(r.Origin), State: t.state(r)}
@@ -88,6 +92,7 @@ func (t routeTableView) SDK(sc resource.Scope) ec2types.RouteTable {
 		sdk.NatGatewayId = resource.Optional(r.NATGatewayID)
 		sdk.VpcPeeringConnectionId = resource.Optional(r.PeeringID)
 		sdk.EgressOnlyInternetGatewayId = resource.Optional(r.EgressOnlyGatewayID)
+		sdk.TransitGatewayId = resource.Optional(r.TransitGatewayID)
 		sdk.NetworkInterfaceId = resource.Optional(r.InterfaceID)
 		if r.InstanceID != "" {
 			sdk.InstanceId, sdk.InstanceOwnerId = aws.String(r.InstanceID), aws.String(sc.Account)
@@ -117,6 +122,9 @@ func routeAlive(r record.Route, rd store.Reader, sc resource.Scope, vpc string) 
 	case strings.HasPrefix(r.GatewayID, "igw-"):
 		g, err := record.InternetGateways.Get(rd, sc.Key(r.GatewayID))
 		return g.VPCID == vpc, err
+	case strings.HasPrefix(r.GatewayID, "vgw-"):
+		g, err := record.VPNGateways.Get(rd, sc.Key(r.GatewayID))
+		return g.VPCID == vpc, err
 	case strings.HasPrefix(r.GatewayID, "vpce-"):
 		_, err := record.VPCEndpoints.Get(rd, sc.Key(r.GatewayID))
 		return true, err
@@ -126,6 +134,10 @@ func routeAlive(r record.Route, rd store.Reader, sc resource.Scope, vpc string) 
 	case r.PeeringID != "":
 		p, err := record.Peerings.Get(rd, sc.Key(r.PeeringID))
 		return p.Active(), err
+	case r.TransitGatewayID != "":
+		return resource.Exists(rd, record.TransitAttachments, sc, func(a record.TransitAttachment) bool {
+			return a.GatewayID == r.TransitGatewayID && a.VPCID == vpc && a.Live()
+		}), nil
 	case r.EgressOnlyGatewayID != "":
 		_, err := record.EgressGateways.Get(rd, sc.Key(r.EgressOnlyGatewayID))
 		return true, err
@@ -214,7 +226,7 @@ func routeTableFields(sc resource.Scope) filter.Fields[routeTableView] {
 		}
 	}
 	return filter.Fields[v]{
-		"association.gateway-id": filter.Never[v],
+		"association.gateway-id": assoc(func(_ v, a record.RouteTableAssociation) string { return a.GatewayID }),
 		"association.main": func(t v) []string {
 			return boolsOf(t.Associations, func(a record.RouteTableAssociation) bool { return a.Main })
 		},
@@ -248,7 +260,7 @@ func routeTableFields(sc resource.Scope) filter.Fields[routeTableView] {
 		"route.network-interface-id":            routes(func(_ v, r record.Route) string { return r.InterfaceID }),
 		"route.origin":                          routes(func(_ v, r record.Route) string { return r.Origin }),
 		"route.state":                           routes(func(t v, r record.Route) string { return string(t.state(r)) }),
-		"route.transit-gateway-id":              filter.Never[v],
+		"route.transit-gateway-id":              routes(func(_ v, r record.Route) string { return r.TransitGatewayID }),
 		"route.vpc-peering-connection-id":       routes(func(_ v, r record.Route) string { return r.PeeringID }),
 		"vpc-id":                                filter.One(func(t v) string { return t.VPCID }),
 	}

@@ -159,6 +159,8 @@ func (s *Service) DeleteVpc(ctx context.Context, in *awsec2.DeleteVpcInput) (*aw
 			resource.Exists(tx, record.NetworkACLs, sc, func(a record.NetworkACL) bool { return a.VPCID == id && a.ID != v.DefaultACLID }) ||
 			resource.Exists(tx, record.EgressGateways, sc, func(g record.EgressGateway) bool { return g.VPCID == id }) ||
 			resource.Exists(tx, record.VPCEndpoints, sc, func(e record.VPCEndpoint) bool { return e.VPCID == id }) ||
+			resource.Exists(tx, record.VPNGateways, sc, func(g record.VPNGateway) bool { return g.VPCID == id }) ||
+			resource.Exists(tx, record.TransitAttachments, sc, func(a record.TransitAttachment) bool { return a.VPCID == id && a.Live() }) ||
 			resource.Exists(tx, record.Peerings, sc, func(p record.Peering) bool { return p.Live() && p.Side(sc, id) != nil })
 		if used {
 			return ec2err.VPCHasDependencies(id)
