@@ -19,6 +19,7 @@ var carriesRole = regexp.MustCompile(`(?i)role_?arn|role$|permission_?arn$|^iami
 var notPassed = map[string]string{
 	"sts AssumeRole RoleArn":                                                "the role is assumed, not passed: its trust policy decides",
 	"sts AssumeRoleWithWebIdentity RoleArn":                                 "the role is assumed, not passed: its trust policy decides",
+	"sts AssumeRoleWithSAML RoleArn":                                        "the role is assumed, not passed: its trust policy decides",
 	"eks CreatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html",
 	"eks UpdatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself, as above",
 	"ec2 RequestSpotInstances LaunchSpecification.IamInstanceProfile":       "as for RunInstances",

@@ -12,10 +12,9 @@ var NotEvaluated = []struct{ What, Effect string }{
 	{"AWS service principals as grantees of KMS grants, the constraint SourceArn", "refused with 501"},
 	{"resource-based policies of services whose operations are not handled", "the operations themselves answer 501"},
 	{"the principal `CanonicalUser`", "matches no principal"},
-	{"SAML providers, and trust policies that name them", "no operation creates them, so nobody can sign in through one; the keys `saml:…` are absent"},
 	{"multi-factor authentication of root, hardware devices, passkeys", "only users can have MFA devices, and only virtual ones"},
 	{"calls that AWS services make themselves", "no policy restricts a service that uses its service-linked role; when a service calls on a user's behalf, the user's policies apply, with `aws:CalledVia` and `aws:ViaAWSService`; but EKS looks up a user's subnets and security groups under its own role"},
-	{"credential reports, service last accessed details, Access Analyzer", "not handled"},
+	{"service last accessed details, Access Analyzer", "not handled"},
 }
 
 // AbsentKeys are the global condition keys that no request has here.

@@ -159,7 +159,7 @@ func (e *trailEvent) shared() *trailEvent {
 // trailReads are calls that CloudTrail reports as read-only although their names do not say so. They are recorded
 // even if they succeed. https://docs.aws.amazon.com/kms/latest/developerguide/understanding-kms-entries.html
 var trailReads = map[string]bool{
-	"sts.AssumeRole": true, "sts.AssumeRoleWithWebIdentity": true,
+	"sts.AssumeRole": true, "sts.AssumeRoleWithWebIdentity": true, "sts.AssumeRoleWithSAML": true,
 	"kms.Encrypt": true, "kms.Decrypt": true, "kms.ReEncrypt": true, "kms.GenerateDataKey": true, "kms.GenerateDataKeyWithoutPlaintext": true,
 	"kms.GenerateDataKeyPair": true, "kms.GenerateDataKeyPairWithoutPlaintext": true, "kms.Sign": true, "kms.Verify": true, "kms.GenerateMac": true, "kms.VerifyMac": true,
 }
@@ -271,9 +271,16 @@ func (i *invocation) identity(out any) trailIdentity {
 		return identityOf(&i.call)
 	}
 	id := trailIdentity{Type: "WebIdentityUser"}
-	if who := i.webIdentity(out); who.Provider != "" {
+	who := i.webIdentity(out)
+	if who.SAML {
+		id.Type = "SAMLUser"
+	}
+	if who.Provider != "" {
 		id.IdentityProvider, id.UserName = who.Provider, who.Subject
 		id.PrincipalID = who.Provider + ":" + who.Audience + ":" + who.Subject
+		if who.SAML {
+			id.PrincipalID = who.Provider + ":" + who.Subject
+		}
 	}
 	return id
 }

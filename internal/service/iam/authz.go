@@ -1,6 +1,7 @@
 package iam
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -25,7 +26,7 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 	name := id
 	if owner, _, n, ok := arnName(id, kind); ok {
 		account, name = owner, n
-	} else if strings.HasPrefix(id, "arn:") && kind != "oidc-provider" {
+	} else if strings.HasPrefix(id, "arn:") && kind != "oidc-provider" && kind != "saml-provider" {
 		return authz.Resource{}, false
 	}
 	switch kind {
@@ -62,6 +63,11 @@ func (r resolver) Resource(ctx context.Context, account, _, kind, id string) (au
 		return out, true
 	case "oidc-provider":
 		return r.provider(account, id)
+	case "saml-provider":
+		_, rest, _ := strings.Cut(id, ":saml-provider/")
+		if p, err := samlProviders.Get(r.s.store, store.Key{Account: account, ID: cmp.Or(rest, id)}); err == nil {
+			return authz.Resource{ARN: samlProviderARN(account, p.Name), Tags: tagMap(p.Tags)}, true
+		}
 	case "server-certificate":
 		if c, err := serverCertificates.Get(r.s.store, nameKey(account, name)); err == nil {
 			return authz.Resource{ARN: c.arn(account), Tags: tagMap(c.Tags)}, true

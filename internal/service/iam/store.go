@@ -21,8 +21,12 @@ var (
 	profiles  = store.NewCollection[instanceProfile]("iam", "instance-profile")
 	providers = store.NewCollection[oidcProvider]("iam", "oidc-provider")
 
-	mfaDevices         = store.NewCollection[mfaDevice]("iam", "mfa-device")
-	serverCertificates = store.NewCollection[serverCertificate]("iam", "server-certificate")
+	sshKeys             = store.NewCollection[sshKey]("iam", "ssh-key")
+	signingCertificates = store.NewCollection[signingCertificate]("iam", "signing-certificate")
+	serviceCredentials  = store.NewCollection[serviceCredential]("iam", "service-credential")
+	samlProviders       = store.NewCollection[samlProvider]("iam", "saml-provider")
+	mfaDevices          = store.NewCollection[mfaDevice]("iam", "mfa-device")
+	serverCertificates  = store.NewCollection[serverCertificate]("iam", "server-certificate")
 )
 
 // accountID is the ID of the single record in collection accounts of each account.

@@ -29,7 +29,7 @@ func TestInvalidRequestsMakeNoAccounts(t *testing.T) {
 		{"an unknown service", "nonsense", "us-east-1", "Action=ListUsers&Version=2010-05-08"},
 		{"an unknown region", "iam", "nowhere-1", "Action=ListUsers&Version=2010-05-08"},
 		{"an unknown operation", "iam", "us-east-1", "Action=Nonsense&Version=2010-05-08"},
-		{"an operation that is not handled", "iam", "us-east-1", "Action=UploadSSHPublicKey&Version=2010-05-08"},
+		{"an operation that is not handled", "iam", "us-east-1", "Action=GenerateOrganizationsAccessReport&Version=2010-05-08"},
 		{"no operation", "iam", "us-east-1", "Version=2010-05-08"},
 		{"input that cannot be decoded", "iam", "us-east-1", "Action=ListUsers&Version=2010-05-08&MaxItems=many"},
 		{"a member that nobody honours", "iam", "us-east-1", "Action=ListUsers&Version=2010-05-08&Nonsense=1"},

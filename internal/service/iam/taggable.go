@@ -12,7 +12,7 @@ import (
 )
 
 // taggable is what the Resource Groups Tagging API knows of IAM: of policies, instance profiles, server
-// certificates and OpenID Connect providers, but not of users and roles.
+// certificates and identity providers, but not of users and roles.
 // https://docs.aws.amazon.com/resourcegroupstagging/latest/APIReference/supported-services.html
 func (s *Service) taggable() module.Tagging {
 	return module.Tagging{
@@ -27,6 +27,9 @@ func (s *Service) taggable() module.Tagging {
 			out = append(out, module.Resources(s.store, serverCertificates, account, "", func(_ store.Key, c *serverCertificate) (string, map[string]string) {
 				return c.arn(account), tagMap(c.Tags)
 			})...)
+			out = append(out, module.Resources(s.store, samlProviders, account, "", func(_ store.Key, p *samlProvider) (string, map[string]string) {
+				return samlProviderARN(account, p.Name), tagMap(p.Tags)
+			})...)
 			return append(out, module.Resources(s.store, providers, account, "", func(_ store.Key, p *oidcProvider) (string, map[string]string) {
 				return providerARN(account, p.URL), tagMap(p.Tags)
 			})...)
@@ -40,6 +43,8 @@ func (s *Service) taggable() module.Tagging {
 				return &awsiam.TagInstanceProfileInput{InstanceProfileName: &name, Tags: list}
 			case strings.Contains(arn, ":server-certificate/"):
 				return &awsiam.TagServerCertificateInput{ServerCertificateName: &name, Tags: list}
+			case strings.Contains(arn, ":saml-provider/"):
+				return &awsiam.TagSAMLProviderInput{SAMLProviderArn: &arn, Tags: list}
 			default:
 				return &awsiam.TagOpenIDConnectProviderInput{OpenIDConnectProviderArn: &arn, Tags: list}
 			}
@@ -52,6 +57,8 @@ func (s *Service) taggable() module.Tagging {
 				return &awsiam.UntagInstanceProfileInput{InstanceProfileName: &name, TagKeys: keys}
 			case strings.Contains(arn, ":server-certificate/"):
 				return &awsiam.UntagServerCertificateInput{ServerCertificateName: &name, TagKeys: keys}
+			case strings.Contains(arn, ":saml-provider/"):
+				return &awsiam.UntagSAMLProviderInput{SAMLProviderArn: &arn, TagKeys: keys}
 			default:
 				return &awsiam.UntagOpenIDConnectProviderInput{OpenIDConnectProviderArn: &arn, TagKeys: keys}
 			}

@@ -160,6 +160,19 @@ func (s *Service) UntagOpenIDConnectProvider(ctx context.Context, in *awsiam.Unt
 	return done[awsiam.UntagOpenIDConnectProviderOutput](s.taggedProvider(ctx, in.OpenIDConnectProviderArn).remove(in.TagKeys))
 }
 
+// ListSAMLProviderTags lists a provider's tags.
+func (s *Service) ListSAMLProviderTags(ctx context.Context, in *awsiam.ListSAMLProviderTagsInput) (*awsiam.ListSAMLProviderTagsOutput, error) {
+	prov, err := s.samlProvider(ctx, *in.SAMLProviderArn)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pageTags(prov.Tags, in.Marker, in.MaxItems)
+	if err != nil {
+		return nil, err
+	}
+	return &awsiam.ListSAMLProviderTagsOutput{Tags: p.items, IsTruncated: p.truncated, Marker: p.marker}, nil
+}
+
 // ListOpenIDConnectProviderTags lists a provider's tags.
 func (s *Service) ListOpenIDConnectProviderTags(ctx context.Context, in *awsiam.ListOpenIDConnectProviderTagsInput) (*awsiam.ListOpenIDConnectProviderTagsOutput, error) {
 	prov, err := s.provider(ctx, *in.OpenIDConnectProviderArn)

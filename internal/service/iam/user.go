@@ -124,6 +124,8 @@ func (s *Service) DeleteUser(ctx context.Context, in *awsiam.DeleteUserInput) (*
 			return deleteConflict(mustDeleteLogin)
 		case len(devicesOf(tx, acct, u.ID)) > 0:
 			return deleteConflict(mustDeleteMFA)
+		case hasOtherCredentials(tx, acct, u.ID):
+			return deleteConflict(mustRemoveObjects)
 		case len(u.Attached) > 0:
 			return deleteConflict(mustDetach)
 		case len(u.Inline) > 0:

@@ -162,6 +162,35 @@ func rejectedClaim(format string, args ...any) error {
 	return &ststypes.IDPRejectedClaimException{Message: &m}
 }
 
+// SAML. Texts without another source are from
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_saml.html.
+
+func notBySAML() error {
+	return awserr.New("AccessDenied", "Not authorized to perform sts:AssumeRoleWithSAML").WithStatus(http.StatusForbidden)
+}
+
+// No source for the first.
+func malformedResponse() error { return invalidToken("Your request included an invalid SAML response") }
+func responseSignature() error { return invalidToken("Response signature invalid") }
+func otherSAMLIssuer() error   { return invalidToken("Issuer not present in specified provider") }
+func noSAMLProvider() error    { return invalidToken("Specified provider doesn't exist") }
+func otherSAMLAudience() error {
+	return invalidToken("Response does not contain the required audience.")
+}
+func noSAMLSessionName() error { return invalidToken("RoleSessionName is required in AuthnResponse") }
+func badSAMLSessionName() error {
+	return invalidToken("RoleSessionName in AuthnResponse must match [a-zA-Z_0-9+=,.@-]{2,64}")
+}
+
+func samlExpired() error {
+	m := "Token must be redeemed within 5 minutes of issuance"
+	return &ststypes.ExpiredTokenException{Message: &m}
+}
+
+func samlRejected() error {
+	return rejectedClaim("The identity provider reports that the authentication failed")
+} // from memory
+
 func invalidAuthorizationMessage() error {
 	m := "Message is not valid"
 	return &ststypes.InvalidAuthorizationMessageException{Message: &m}

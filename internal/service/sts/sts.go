@@ -41,6 +41,8 @@ type Directory interface {
 	// OIDCProvider returns the ARN and the client IDs of the identity provider that account has
 	// registered for an issuer, given without its scheme.
 	OIDCProvider(ctx context.Context, account, issuer string) (providerARN string, clientIDs []string, ok bool)
+	// SAMLProvider returns the metadata document of an account's SAML provider.
+	SAMLProvider(ctx context.Context, account, name string) (metadata string, ok bool)
 	// NewAccessKeyID returns a new access key ID for the account: AKIA… or ASIA….
 	NewAccessKeyID(prefix, account string) string
 	// SpendMFACode checks and uses up a code of a user's MFA device. known reports whether the user has the device, and
@@ -97,6 +99,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "GetCallerIdentity"},
 		{Name: "AssumeRole", Exempt: true, Members: "RoleArn RoleSessionName DurationSeconds ExternalId Policy PolicyArns Tags TransitiveTagKeys SourceIdentity SerialNumber TokenCode"},
 		{Name: "AssumeRoleWithWebIdentity", Unsigned: true, WebIdentity: webIdentity, Members: "RoleArn RoleSessionName WebIdentityToken DurationSeconds Policy PolicyArns"},
+		{Name: "AssumeRoleWithSAML", Unsigned: true, WebIdentity: samlIdentity, Members: "RoleArn PrincipalArn SAMLAssertion DurationSeconds Policy PolicyArns"},
 		{Name: "GetSessionToken", Members: "DurationSeconds SerialNumber TokenCode"},
 		{Name: "GetFederationToken", Members: "Name DurationSeconds Policy PolicyArns Tags"},
 		{Name: "GetAccessKeyInfo", Members: "AccessKeyId"},
