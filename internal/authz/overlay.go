@@ -239,6 +239,7 @@ var aliases = map[string]string{
 	"iam CertificateNameWithPath":          "ServerCertificateName",
 	"iam PolicyNameWithPath":               "PolicyArn PolicyName",
 	"iam RoleNameWithPath":                 "RoleName",
+	"iam SamlProviderName":                 "SAMLProviderArn Name",
 	"iam UserNameWithPath":                 "UserName",
 	"kms KeyId":                            "KeyId",
 	"logs LogGroupName":                    "logGroupName",
