@@ -354,7 +354,7 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 		{"typed\r\x04", "typed\r\ntyped\r\n"},
 		{"echo ready; read a b; echo \"$b,$a\"\r", "ready\r\n"},
 		{"one two\r", "two,one\r\n"},
-		{"", "$ "}, // a terminal of the kernel echoes what is typed before the prompt, and Ctrl-C would discard it
+		{"", "$ "},                                  // a terminal of the kernel echoes what is typed before the prompt, and Ctrl-C would discard it
 		{"(echo ready; sleep 1000)\r", "ready\r\n"}, // before that, Ctrl-C would interrupt the shell instead
 		{"\x03", "^C\r\n"},
 		{"echo status $?\r", "status 130\r\n"},
