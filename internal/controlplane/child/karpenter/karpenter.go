@@ -86,7 +86,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	provider := newProvider(cfg, mgr.GetClient())
 	clk := clock.RealClock{}
-	recorder := events.NewRecorder(mgr.GetEventRecorderFor("karpenter")) //nolint:staticcheck // Karpenter needs this kind
+	//lint:ignore SA1019 Karpenter needs this kind
+	recorder := events.NewRecorder(mgr.GetEventRecorderFor("karpenter"))
 	overlays := nodeoverlay.NewInstanceTypeStore()
 	all := controllers.NewControllers(ctx, mgr, clk, mgr.GetClient(), recorder, provider, provider, state.NewCluster(clk, mgr.GetClient(), provider), overlays)
 	for _, c := range append(all, &nodeClasses{provider: provider, client: mgr.GetClient()}, &lifetimes{client: mgr.GetClient(), clock: clk}, &builtIns{provider: provider, client: mgr.GetClient()}) {

@@ -36,7 +36,8 @@ func (s *Service) ensureEndpoints(ctx context.Context, key store.Key, rec record
 		return err
 	}
 	name, port := metav1.ObjectMeta{Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelSkipMirror: "true"}}, int32(443)
-	old := &corev1.Endpoints{ObjectMeta: name, Subsets: []corev1.EndpointSubset{{Ports: []corev1.EndpointPort{{Name: "https", Port: port, Protocol: corev1.ProtocolTCP}}}}} //nolint:staticcheck // API servers have it, too
+	//lint:ignore SA1019 API servers have it, too
+	old := &corev1.Endpoints{ObjectMeta: name, Subsets: []corev1.EndpointSubset{{Ports: []corev1.EndpointPort{{Name: "https", Port: port, Protocol: corev1.ProtocolTCP}}}}}
 	for _, a := range addresses {
 		old.Subsets[0].Addresses = append(old.Subsets[0].Addresses, corev1.EndpointAddress{IP: a})
 	}
