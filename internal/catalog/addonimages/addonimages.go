@@ -57,7 +57,7 @@ var programs = map[string]program{
 
 var made sync.Map // *Image, by repository
 
-// Of returns the image in a repository of EKS's registries, or nil if there is none here.
+// Of returns the image in a repository of EKS's registries, or nil if Drydock does not have it.
 func Of(repository string) *Image {
 	p, ok := programs[repository]
 	if !ok {

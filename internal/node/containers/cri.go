@@ -50,7 +50,7 @@ func (i *instance) sandboxes() (out []ami.Sandbox) {
 			out = append(out, s)
 		}
 		return nil
-	}) // without containerd there are none
+	}) // containers need containerd
 	return out
 }
 

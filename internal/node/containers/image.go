@@ -131,7 +131,7 @@ const (
 	bootstrapScript = "/etc/eks/bootstrap.sh"
 )
 
-// lock waits until nobody else uses the copy of the machine's files.
+// lock waits until no other command uses the copy of the machine's files.
 func (m *image) lock(ctx context.Context) bool {
 	select {
 	case m.busy <- struct{}{}:

@@ -21,7 +21,7 @@ func (sc scope) supplied(name string) *addonimages.Image {
 	return addonimages.Of(name)
 }
 
-// SuppliedLayer returns a layer of an image in EKS's own registry, or false if there is none.
+// SuppliedLayer returns a layer of an image in EKS's own registry, or false if not found.
 func SuppliedLayer(account, region, repository, digest string) ([]byte, bool) {
 	i := scope{regional.At(account, region)}.supplied(repository)
 	if i == nil {

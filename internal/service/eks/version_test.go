@@ -284,7 +284,7 @@ func TestRollback(t *testing.T) {
 	wantError(t, err, "InvalidRequestException", "Unsupported Kubernetes minor version update from 1.35 to 1.34: the cluster was not upgraded from version 1.34, so it cannot be rolled back to it")
 }
 
-// A rollback is refused if objects would become unreadable, or if nobody knows, unless it is forced.
+// A rollback is refused if objects would become unreadable, or if that is unknown, unless it is forced.
 func TestRollbackReadiness(t *testing.T) {
 	newest, _ := eksversions.Lookup(eksversions.Default)
 	before := fmt.Sprintf("1.%d", eksversions.Number(newest.Minor)-1)

@@ -18,7 +18,7 @@ import (
 )
 
 // An importer converts what another account's IAM answered (package twin). Names, paths and unique IDs stay as they
-// are. Access keys, passwords and MFA devices are not read, so nobody can sign in to a twin as one of its users.
+// are. Access keys, passwords and MFA devices are not read, so it is not possible to sign in to a twin as one of its users.
 type importer struct {
 	account string
 	writes  []module.Write

@@ -106,7 +106,7 @@ func (m *mounter) overSh(root string) error {
 	for name, from := range map[string]string{"/bin/sh": "/bin/bash", "/usr/bin/sudo": path.Join(setuidBin, "sudo")} {
 		at, err := filepath.EvalSymlinks(root + name)
 		if err != nil || !strings.HasPrefix(at, root+"/usr/") && !strings.HasPrefix(at, root+"/bin/") {
-			continue // there is none
+			continue // not found
 		}
 		if from, err = filepath.EvalSymlinks(root + from); err != nil || from == at {
 			continue

@@ -1,5 +1,5 @@
 // Package load turns what another account's EC2 answered (package twin) into EC2's records. It keeps all IDs and
-// addresses. What the records cannot hold becomes a gap, so that nobody relies on it.
+// addresses. What the records cannot hold becomes a gap, so that no verdict relies on it.
 package load
 
 import (

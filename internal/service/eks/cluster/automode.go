@@ -139,7 +139,7 @@ func (s *Service) endAutoNodes(ctx context.Context, key store.Key, rec record.Cl
 	return s.auto.CleanUp(ctx, key, &rec)
 }
 
-// terminateAutoNodes terminates the nodes of EKS Auto Mode and returns when there are none.
+// terminateAutoNodes terminates the nodes of EKS Auto Mode and returns when all are gone.
 func (s *Service) terminateAutoNodes(ctx context.Context, key store.Key) error {
 	for end := s.Clock.Now().Add(autoNodesWait); ; {
 		left, err := s.auto.TerminateAll(ctx, key)
