@@ -154,6 +154,7 @@ func TestListingsByIDs(t *testing.T) {
 		"NatGatewayIds": "nat", "NetworkAclIds": "acl", "NetworkInsightsAnalysisIds": "nia", "NetworkInsightsPathIds": "nip", "NetworkInterfaceIds": "eni",
 		"PrefixListIds": "pl", "RouteTableIds": "rtb", "SecurityGroupRuleIds": "sgr", "SpotInstanceRequestIds": "sir", "SubnetIds": "subnet", "VolumeIds": "vol",
 		"VpcEndpointIds": "vpce", "VpcIds": "vpc", "VpcPeeringConnectionIds": "pcx", "CapacityReservationIds": "cr", "AssociationIds": "iip-assoc",
+		"TransitGatewayIds": "tgw", "TransitGatewayAttachmentIds": "tgw-attach", "TransitGatewayRouteTableIds": "tgw-rtb", "VpnGatewayIds": "vgw", "CustomerGatewayIds": "cgw", "VpnConnectionIds": "vpn",
 	}
 	for _, op := range w.service.AWS().Operations {
 		if !strings.HasPrefix(op.Name, "Describe") {

@@ -221,6 +221,11 @@ func TestTransitGatewayErrors(t *testing.T) {
 	a, b := h.spokes[0], h.spokes[1]
 	other := w.vpc(t, "10.9.0.0/16")
 	near, same := w.subnet(t, other, "10.9.1.0/24"), w.subnet(t, other, "10.9.2.0/24")
+	spare := must(w.CreateTransitGatewayRouteTable(t.Context(), &awsec2.CreateTransitGatewayRouteTableInput{TransitGatewayId: &h.id}))(t).TransitGatewayRouteTable.TransitGatewayRouteTableId
+	w.transitState(t, *spare, "available")
+	list := must(w.CreateManagedPrefixList(t.Context(), &awsec2.CreateManagedPrefixListInput{PrefixListName: aws.String("l"), AddressFamily: aws.String("IPv4"), MaxEntries: aws.Int32(1)}))(t).PrefixList.PrefixListId
+	reference := &awsec2.CreateTransitGatewayPrefixListReferenceInput{TransitGatewayRouteTableId: spare, PrefixListId: list, Blackhole: aws.Bool(true)}
+	must(w.CreateTransitGatewayPrefixListReference(t.Context(), reference))(t)
 	none, noTable, noAttachment := "tgw-0123456789abcdef0", "tgw-rtb-0123456789abcdef0", "tgw-attach-0123456789abcdef0"
 	for name, tt := range map[string]struct {
 		call       func(ctx context.Context) error
@@ -263,6 +268,18 @@ func TestTransitGatewayErrors(t *testing.T) {
 			_, err := w.EnableTransitGatewayRouteTablePropagation(ctx, &awsec2.EnableTransitGatewayRouteTablePropagationInput{TransitGatewayAttachmentId: &b.attachment, TransitGatewayRouteTableId: &h.table})
 			return err
 		}, "TransitGatewayRouteTablePropagation.Duplicate", "Propagation " + b.attachment + " already exists in Transit Gateway Route Table " + h.table + "."},
+		"not associated": {func(ctx context.Context) error {
+			_, err := w.DisassociateTransitGatewayRouteTable(ctx, &awsec2.DisassociateTransitGatewayRouteTableInput{TransitGatewayAttachmentId: &b.attachment, TransitGatewayRouteTableId: spare})
+			return err
+		}, "InvalidAssociation.NotFound", ""},
+		"not propagated": {func(ctx context.Context) error {
+			_, err := w.DisableTransitGatewayRouteTablePropagation(ctx, &awsec2.DisableTransitGatewayRouteTablePropagationInput{TransitGatewayAttachmentId: &b.attachment, TransitGatewayRouteTableId: spare})
+			return err
+		}, "TransitGatewayRouteTablePropagation.NotFound", ""},
+		"prefix list referenced twice": {func(ctx context.Context) error {
+			_, err := w.CreateTransitGatewayPrefixListReference(ctx, reference)
+			return err
+		}, "PrefixListReferenceAlreadyExists", ""},
 		"no such route": {func(ctx context.Context) error {
 			_, err := w.DeleteTransitGatewayRoute(ctx, &awsec2.DeleteTransitGatewayRouteInput{TransitGatewayRouteTableId: &h.table, DestinationCidrBlock: aws.String("10.1.0.0/16")})
 			return err
@@ -291,4 +308,36 @@ func TestTransitGatewayErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestTransitGatewayQuotas(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	vpc := w.vpc(t, "10.0.0.0/16")
+	subnets := []string{w.subnet(t, vpc, "10.0.1.0/24")}
+	create := func() (*awsec2.CreateTransitGatewayOutput, error) {
+		return w.CreateTransitGateway(ctx, &awsec2.CreateTransitGatewayInput{})
+	}
+	attach := func(gateway string) error {
+		_, err := w.CreateTransitGatewayVpcAttachment(ctx, &awsec2.CreateTransitGatewayVpcAttachmentInput{TransitGatewayId: &gateway, VpcId: &vpc, SubnetIds: subnets})
+		return err
+	}
+	w.setQuota(t, "L-A2478D36", 6) // a VPC can be attached to five
+	var gateways []string
+	for range 6 {
+		gateways = append(gateways, *must(create())(t).TransitGateway.TransitGatewayId)
+	}
+	_, err := create()
+	wantError(t, err, "TransitGatewayLimitExceeded", "")
+	for i, g := range gateways {
+		w.transitState(t, g, "available")
+		if err := attach(g); i < 5 && err != nil {
+			t.Error(err)
+		} else if i == 5 {
+			wantError(t, err, "TransitGatewayAttachmentLimitExceeded", "")
+		}
+	}
+	w.setQuota(t, "L-43872EB7", 1) // the default route table
+	_, err = w.CreateTransitGatewayRouteTable(ctx, &awsec2.CreateTransitGatewayRouteTableInput{TransitGatewayId: &gateways[0]})
+	wantError(t, err, "TransitGatewayRouteTableLimitExceeded", "")
 }

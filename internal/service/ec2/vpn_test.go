@@ -111,6 +111,9 @@ func TestVPN(t *testing.T) {
 		}
 	}
 
+	spare := must(w.CreateVpnGateway(ctx, &awsec2.CreateVpnGatewayInput{Type: "ipsec.1"}))(t).VpnGateway.VpnGatewayId
+	_, err := w.AttachVpnGateway(ctx, &awsec2.AttachVpnGatewayInput{VpnGatewayId: spare, VpcId: &vpc})
+	wantError(t, err, "VpnGatewayAttachmentLimitExceeded", "")
 	table := must(w.DescribeRouteTables(ctx, &awsec2.DescribeRouteTablesInput{Filters: filter("vpc-id", vpc)}))(t).RouteTables[0].RouteTableId
 	must(w.EnableVgwRoutePropagation(ctx, &awsec2.EnableVgwRoutePropagationInput{GatewayId: &v.gateway, RouteTableId: table}))(t)
 	must(w.CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: table, DestinationCidrBlock: aws.String("192.168.0.0/16"), GatewayId: &v.gateway}))(t)
@@ -124,7 +127,7 @@ func TestVPN(t *testing.T) {
 	reaches(t, w.reach(t), out, reach.CodeBadStateVPN)
 
 	// The end: what is used stays.
-	_, err := w.DeleteCustomerGateway(ctx, &awsec2.DeleteCustomerGatewayInput{CustomerGatewayId: &v.customer})
+	_, err = w.DeleteCustomerGateway(ctx, &awsec2.DeleteCustomerGatewayInput{CustomerGatewayId: &v.customer})
 	if !hasCode(err, "IncorrectState") {
 		t.Errorf("deleting a customer gateway with a connection: %v", err)
 	}
