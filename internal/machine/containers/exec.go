@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
 )
@@ -63,6 +65,7 @@ func (p *process) onPipes(request inside.Command, c machine.Command) error {
 		closeFiles(ours...)
 		return err
 	}
+	p.files = append(p.files, ours[0])
 	go func() { // ends when the program has, at the latest with the next write
 		if c.Stdin != nil {
 			_, _ = io.Copy(ours[0], c.Stdin)
@@ -79,7 +82,7 @@ func (p *process) copyOut(to io.Writer, from *os.File) {
 	if to == nil {
 		to = io.Discard
 	}
-	p.reads = append(p.reads, from)
+	p.files = append(p.files, from)
 	p.output.Go(func() {
 		_, _ = io.Copy(to, from)
 		_ = from.Close()
@@ -99,7 +102,11 @@ func (p *process) onTerminal(request inside.Command, c machine.Command) error {
 		closeFiles(files...)
 		return errors.New("the machine opened no terminal")
 	}
-	terminal := files[0]
+	terminal, err := pollable(files[0])
+	if err != nil {
+		closeFiles(files...)
+		return err
+	}
 	p.copyOut(c.Stdout, terminal)
 	go func() { // ends when the program has, at the latest with the next write
 		var stdin io.Reader = strings.NewReader("")
@@ -131,7 +138,20 @@ type process struct {
 	ended   chan struct{} // closed by Wait
 	once    sync.Once
 	output  sync.WaitGroup
-	reads   []*os.File
+	files   []*os.File // pipes or the terminal
+}
+
+// pollable makes reads and writes of a file end at its deadlines and when it is closed. It takes f over, unless it fails.
+func pollable(f *os.File) (*os.File, error) {
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = unix.SetNonblock(fd, true) // after f.Fd, which does the opposite
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = f.Close()
+	return os.NewFile(uintptr(fd), f.Name()), nil
 }
 
 // leftPatience is how long the output of a program is read after its end. What it has started may hold it open forever.
@@ -144,8 +164,8 @@ func (p *process) Wait() (int, error) {
 	_, err := inside.Receive(p.conn, &r)
 	p.stop()
 	p.once.Do(func() { close(p.ended) })
-	for _, f := range p.reads {
-		_ = f.SetReadDeadline(time.Now().Add(leftPatience)) // it may be closed
+	for _, f := range p.files {
+		_ = f.SetDeadline(time.Now().Add(leftPatience)) // it may be closed
 	}
 	p.output.Wait()
 	switch {

@@ -203,17 +203,14 @@ func runTool(ctx context.Context, call inside.ToolCall, files []*os.File, run fu
 		return
 	}
 	for i := 1; i < len(files); i++ {
-		var st unix.Stat_t
-		fd := int(files[i].Fd())
-		if unix.Fstat(fd, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFIFO || unix.SetNonblock(fd, true) != nil {
+		if st, err := files[i].Stat(); err != nil || st.Mode().Type() != os.ModeNamedPipe {
 			return
 		}
-		again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		f, err := pollable(files[i])
 		if err != nil {
 			return
 		}
-		_ = files[i].Close()
-		files[i] = os.NewFile(uintptr(again), "pipe") // the runtime polls it, because it does not block
+		files[i] = f
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -154,17 +154,28 @@ func (b *box) attend(c *net.UnixConn, cmd *exec.Cmd, master *os.File) int {
 // signal sends a signal to a program's process group and, if it has a terminal, to the group in the foreground there. It
 // changes the size of the terminal instead, if the message has one.
 func signal(pid int, master *os.File, s Signal) {
-	if master != nil && s.Columns > 0 && s.Rows > 0 {
-		_ = unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(s.Columns), Row: uint16(s.Rows)}) // the program may have ended
+	number := syscall.Signal(s.Number)
+	group := 0 // in the foreground
+	if master != nil {
+		raw, err := master.SyscallConn() // Fd would make the daemon's reads block
+		if err != nil {
+			return
+		}
+		_ = raw.Control(func(fd uintptr) { // the program may have ended
+			if s.Columns > 0 && s.Rows > 0 {
+				_ = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(s.Columns), Row: uint16(s.Rows)})
+				return
+			}
+			group, _ = unix.IoctlGetInt(int(fd), unix.TIOCGPGRP)
+		})
+	}
+	if number == 0 {
 		return
 	}
-	number := syscall.Signal(s.Number)
-	if master != nil {
-		if group, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPGRP); err == nil && group > 1 {
-			_ = syscall.Kill(-group, number)
-			if group == pid || number == syscall.SIGINT || number == syscall.SIGQUIT {
-				return // as if it were typed
-			}
+	if group > 1 {
+		_ = syscall.Kill(-group, number)
+		if group == pid || number == syscall.SIGINT || number == syscall.SIGQUIT {
+			return // as if it were typed
 		}
 	}
 	_ = syscall.Kill(-pid, number)
