@@ -58,10 +58,18 @@ func (d *daemon) hostRole(ctx context.Context, account, region, instanceID strin
 	if name == "" {
 		return awsapi.Principal{}, false
 	}
-	role, err := d.iam.RoleByARN(ctx, name)
-	if err != nil || !d.iam.TrustsService(role, "ssm.amazonaws.com") {
-		return awsapi.Principal{}, false
-	}
-	session, err := d.sts.RoleSession(ctx, role.ARN, instanceID)
+	session, err := d.managerSession(ctx, name, instanceID)
 	return session, err == nil
+}
+
+// managerSession returns a session of a role that was passed to Systems Manager, if the role trusts it.
+func (d *daemon) managerSession(ctx context.Context, roleARN, name string) (awsapi.Principal, error) {
+	role, err := d.iam.RoleByARN(ctx, roleARN)
+	if err != nil {
+		return awsapi.Principal{}, err
+	}
+	if !d.iam.TrustsService(role, "ssm.amazonaws.com") {
+		return awsapi.Principal{}, fmt.Errorf("the trust policy of %s does not let ssm.amazonaws.com assume it", roleARN)
+	}
+	return d.sts.RoleSession(ctx, role.ARN, name)
 }

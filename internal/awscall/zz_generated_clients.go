@@ -13,6 +13,7 @@ import (
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	awssns "github.com/aws/aws-sdk-go-v2/service/sns"
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -325,6 +326,14 @@ type SQS struct{ API awsapi.API }
 // SendMessage calls the operation of that name.
 func (c SQS) SendMessage(ctx context.Context, in *awssqs.SendMessageInput) (*awssqs.SendMessageOutput, error) {
 	return awsapi.Do[awssqs.SendMessageOutput](ctx, c.API, in)
+}
+
+// SSM calls operations of the service whose SDK package is ssm.
+type SSM struct{ API awsapi.API }
+
+// PutInventory calls the operation of that name.
+func (c SSM) PutInventory(ctx context.Context, in *awsssm.PutInventoryInput) (*awsssm.PutInventoryOutput, error) {
+	return awsapi.Do[awsssm.PutInventoryOutput](ctx, c.API, in)
 }
 
 // STS calls operations of the service whose SDK package is sts.

@@ -34,6 +34,7 @@ var clients = []client{
 	{"S3", "s3", `GetBucketEncryption PutObject`},
 	{"SNS", "sns", `Publish`},
 	{"SQS", "sqs", `SendMessage`},
+	{"SSM", "ssm", `PutInventory`},
 	{"STS", "sts", `AssumeRole`},
 }
 

@@ -61,6 +61,8 @@ type loginShell struct {
 	login bool
 	env   []string
 	state *shell.State
+	// started says that the shell has read its profile.
+	started bool
 }
 
 func newTerminal(c *Computer, cmd *machine.Command) *terminal {
@@ -304,7 +306,7 @@ func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.Us
 		first.name, first.login, first.state = "bash", false, &shell.State{Dir: dir}
 		quoted := make([]string, len(cmd.Args))
 		for i, a := range cmd.Args {
-			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+			quoted[i] = quote(a)
 		}
 		res, err := t.run(ctx, &first, strings.Join(quoted, " "))
 		if err == nil && res.Login != nil {
@@ -315,6 +317,8 @@ func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.Us
 	first.state = &shell.State{Dir: dir}
 	return t.shells(ctx, first)
 }
+
+func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func stdinOf(cmd machine.Command) io.Reader {
 	if cmd.Stdin == nil {
@@ -328,13 +332,17 @@ func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
 	stack := []loginShell{first}
 	for {
 		s := &stack[len(stack)-1]
+		profile := s.profile(t.c.image.FS)
 		t.screen.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
 			if key != '\t' {
 				return "", 0, false
 			}
 			return t.complete(s.state.Dir, line, pos)
 		}
-		command, err := t.command(s)
+		command, err := profile, error(nil)
+		if profile == "" {
+			command, err = t.command(s)
+		}
 		if ctx.Err() != nil {
 			return 0, context.Cause(ctx)
 		}
@@ -369,6 +377,37 @@ func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
 			stack = append(stack, t.started(res.Login))
 		}
 	}
+}
+
+// profile returns the commands with which a shell starts, once: it reads those of these files that exist. It returns "" if
+// there are none.
+func (s *loginShell) profile(files *vfs.FS) string {
+	if s.started {
+		return ""
+	}
+	s.started = true
+	candidates := [][]string{}
+	switch {
+	case s.login && s.name == "sh":
+		candidates = [][]string{{"/etc/profile"}, {s.user.Home + "/.profile"}}
+	case s.login:
+		candidates = [][]string{{"/etc/profile"}, {s.user.Home + "/.bash_profile", s.user.Home + "/.bash_login", s.user.Home + "/.profile"}}
+	case s.name == "bash":
+		candidates = [][]string{{s.user.Home + "/.bashrc"}}
+	}
+	var out strings.Builder
+	for _, names := range candidates {
+		for _, name := range names {
+			if i, err := files.Stat(name); err == nil && i.Mode().IsRegular() {
+				fmt.Fprintf(&out, "[ -r %s ] && . %[1]s\n", quote(name))
+				break
+			}
+		}
+	}
+	if out.Len() > 0 {
+		out.WriteString("true")
+	}
+	return out.String()
 }
 
 // started returns a shell that a command line has started.

@@ -124,8 +124,10 @@ func New(in machine.Instance, world World) (*Machine, error) {
 			return nil, err
 		}
 	}
-	if err := m.FS.Chown("/home/ec2-user", 1000, 1000); err != nil {
-		return nil, err
+	for _, name := range []string{"/home/ec2-user", "/home/ec2-user/.bash_profile", "/home/ec2-user/.bashrc"} {
+		if err := m.FS.Chown(name, 1000, 1000); err != nil {
+			return nil, err
+		}
 	}
 	return m, m.linkUnits()
 }

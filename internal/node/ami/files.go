@@ -18,6 +18,13 @@ type imageFile struct {
 // itself is in bootstrap.go.
 const bootstrapStub = "#!/usr/bin/env bash\n# /etc/eks/bootstrap.sh of a simulated node\n"
 
+// What shells read when they start on a terminal, as far as it matters here.
+const (
+	profile     = "for i in /etc/profile.d/*.sh; do\n    if [ -r \"$i\" ]; then\n        . \"$i\" >/dev/null\n    fi\ndone\nunset i\n"
+	bashProfile = "# .bash_profile\n\nif [ -f ~/.bashrc ]; then\n    . ~/.bashrc\nfi\n"
+	bashrc      = "# .bashrc\n\nif [ -f /etc/bashrc ]; then\n    . /etc/bashrc\nfi\n"
+)
+
 // folders are the image's folders that scripts put files into without creating them.
 var folders = []string{
 	"/boot", "/dev", "/etc/cni/net.d", "/etc/containerd", "/etc/cron.d", "/etc/cron.daily", "/etc/default", "/etc/eks/containerd", "/etc/kubernetes/kubelet", "/etc/kubernetes/manifests", "/etc/kubernetes/pki",
@@ -28,11 +35,7 @@ var folders = []string{
 
 // files are the image's files that scripts look at.
 func (m *Machine) files() []imageFile {
-	in := m.In
-	arch := in.Image.Architecture
-	if arch == "arm64" {
-		arch = "aarch64"
-	}
+	in, arch := m.In, m.architecture()
 	out := []imageFile{
 		{"/etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/bash\nnobody:x:99:99:Nobody:/:/sbin/nologin\nec2-user:x:1000:1000:EC2 Default User:/home/ec2-user:/bin/bash\n"},
 		{"/etc/group", 0o644, "root:x:0:\nwheel:x:10:ec2-user\nnobody:x:99:\nec2-user:x:1000:\n"},
@@ -40,6 +43,13 @@ func (m *Machine) files() []imageFile {
 		{"/etc/hosts", 0o644, "127.0.0.1   localhost localhost.localdomain localhost4 localhost4.localdomain4\n::1         localhost6 localhost6.localdomain6\n"},
 		{"/etc/resolv.conf", 0o644, "nameserver 169.254.169.253\n"},
 		{"/etc/os-release", 0o644, osRelease(in.Image.Family)},
+		{"/etc/profile", 0o644, profile},
+		{"/etc/bashrc", 0o644, profile},
+		{"/etc/profile.d/colorls.sh", 0o644, "alias ll='ls -l --color=auto' 2>/dev/null\nalias l.='ls -d .* --color=auto' 2>/dev/null\nalias ls='ls --color=auto' 2>/dev/null\n"},
+		{"/root/.bash_profile", 0o644, bashProfile},
+		{"/root/.bashrc", 0o644, bashrc},
+		{"/home/ec2-user/.bash_profile", 0o644, bashProfile},
+		{"/home/ec2-user/.bashrc", 0o644, bashrc},
 		{"/etc/ssh/sshd_config", 0o600, "AuthorizedKeysFile .ssh/authorized_keys\nPasswordAuthentication no\n"},
 		{"/proc/sys/kernel/arch", 0o444, arch + "\n"},
 		{"/proc/sys/kernel/nproc", 0o444, fmt.Sprintln(in.Type.VCPU)},
@@ -77,6 +87,14 @@ users:
       command: /usr/bin/aws-iam-authenticator
       args: [token, -i, CLUSTER_NAME, --region, AWS_REGION]
 `
+
+// architecture returns the image's architecture as Linux names it.
+func (m *Machine) architecture() string {
+	if m.In.Image.Architecture == "arm64" {
+		return "aarch64"
+	}
+	return m.In.Image.Architecture
+}
 
 func osRelease(f images.Family) string {
 	if f == images.AL2 {

@@ -1,6 +1,7 @@
 package ami
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,7 +13,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 )
@@ -44,7 +48,7 @@ var inspectors = map[string]func(*Machine, context.Context, *shell.Call) int{
 	"ip": (*Machine).ip, "ss": (*Machine).ss, "ps": (*Machine).ps, "top": (*Machine).top, "df": (*Machine).df, "free": (*Machine).free,
 	"uptime": (*Machine).uptime, "hostnamectl": (*Machine).hostnamectl, "iptables": (*Machine).iptables, "iptables-save": (*Machine).iptables, "nft": (*Machine).nft,
 	"crictl": (*Machine).crictl, "ctr": (*Machine).ctr, "dig": (*Machine).dig, "nslookup": (*Machine).nslookup, "getent": (*Machine).getent,
-	"ping": (*Machine).ping, "nc": (*Machine).nc, "ncat": (*Machine).nc,
+	"ping": (*Machine).ping, "nc": (*Machine).nc, "ncat": (*Machine).nc, "lscpu": (*Machine).lscpu,
 }
 
 func (m *Machine) inspector(name string) func(context.Context, *shell.Call) int {
@@ -53,6 +57,28 @@ func (m *Machine) inspector(name string) func(context.Context, *shell.Call) int 
 		return nil
 	}
 	return func(ctx context.Context, c *shell.Call) int { return f(m, ctx, c) }
+}
+
+// lscpu shows what EC2 says about the processors of the instance's type. Their model is not known.
+func (m *Machine) lscpu(_ context.Context, c *shell.Call) int {
+	threads, cores := int32(1), int32(m.In.Type.VCPU) //nolint:gosec // few
+	vendor := ""
+	if info, ok := instancetypes.Info(m.In.Type.Name); ok && info.VCpuInfo != nil {
+		threads, cores = cmp.Or(aws.ToInt32(info.VCpuInfo.DefaultThreadsPerCore), threads), cmp.Or(aws.ToInt32(info.VCpuInfo.DefaultCores), cores)
+		if info.ProcessorInfo != nil {
+			vendor = aws.ToString(info.ProcessorInfo.Manufacturer)
+		}
+	}
+	show := func(name string, value any) { fmt.Fprintf(c.Stdout, "%-33s%v\n", name+":", value) }
+	show("Architecture", m.architecture())
+	show("CPU(s)", m.In.Type.VCPU)
+	if id := map[string]string{"Intel": "GenuineIntel", "AMD": "AuthenticAMD", "AWS": "ARM"}[vendor]; id != "" {
+		show("Vendor ID", id)
+	}
+	show("Thread(s) per core", threads)
+	show("Core(s) per socket", cores)
+	show("Socket(s)", 1)
+	return 0
 }
 
 // A link is a network interface as Linux shows it.

@@ -1,6 +1,7 @@
 package ami
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -19,19 +22,93 @@ import (
 
 // Package managers are imitated up to the connection to the repository, which is in S3, through the machine's own
 // network and name server. Packages have no content: installing one succeeds, is recorded (rpm -q) and creates a unit
-// file if the package is known to have one, but adds no commands; those still end in "command not found".
+// file if the package is known to have one, but adds no commands; those still end in "command not found". Nothing knows
+// the versions of packages that are installed later.
 
 // installedFile records what was installed; on a real machine it is a database.
 const installedFile = "/var/lib/rpm/simulated-packages"
 
 // imagePackages returns the packages in the images, by the names they have there.
-func imagePackages(f images.Family) []string {
-	out := []string{"amazon-ssm-agent", "bash", "ca-certificates", "chrony", "cloud-init", "containerd", "coreutils", "curl", "findutils", "gawk", "grep", "gzip", "jq", "openssh-server", "sed", "sudo", "systemd", "tar", "util-linux", "which"}
-	if f == images.AL2 {
-		return append(out, "amazon-linux-extras", "awscli", "aws-cfn-bootstrap", "yum")
+func (m *Machine) imagePackages() map[string]imagePackage {
+	list := packages2023
+	if m.In.Image.Family == images.AL2 {
+		list = packages2
 	}
-	return append(out, "awscli-2", "aws-cfn-bootstrap", "dnf")
+	out := map[string]imagePackage{}
+	for line := range strings.Lines(list) {
+		f := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		p := imagePackage{epoch: "(none)", arch: f[2], summary: f[3]}
+		full := f[1]
+		if epoch, rest, ok := strings.Cut(full, ":"); ok {
+			p.epoch, full = epoch, rest
+		}
+		p.version, p.release, _ = strings.Cut(full, "-")
+		if p.arch == "arch" {
+			p.arch = m.architecture()
+		}
+		out[f[0]] = p
+	}
+	name, version, _ := strings.Cut(strings.TrimSuffix(kernel(m.In.Image.Family, m.architecture()), "."+m.architecture()), "-")
+	out["kernel"] = imagePackage{name, version, "(none)", m.architecture(), "The Linux kernel"}
+	return out
 }
+
+// An imagePackage is a package of an image.
+type imagePackage struct{ version, release, epoch, arch, summary string }
+
+// The packages of the images: name, [epoch:]version-release, architecture and summary. Versions are those in the release
+// notes of Amazon Linux 2023.9 and in images of its time, such as https://github.com/docker-library/repo-info shows them;
+// the last digits of some releases are from memory.
+const packages2023 = `amazon-ssm-agent 3.3.3050.0-1.amzn2023 arch Manage EC2 Instances using SSM APIs
+aws-cfn-bootstrap 2.0-34.amzn2023 noarch An EC2 bootstrapper for CloudFormation
+awscli-2 2.30.4-1.amzn2023.0.1 noarch Universal Command Line Environment for AWS, version 2
+bash 5.2.15-1.amzn2023.0.2 arch The GNU Bourne Again shell
+ca-certificates 2023.2.68-1.0.amzn2023.0.1 noarch The Mozilla CA root certificate bundle
+chrony 4.3-1.amzn2023.0.5 arch An NTP client/server
+cloud-init 22.2.2-1.amzn2023.1.14 noarch Cloud instance init scripts
+containerd 2.1.4-1.amzn2023.0.1 arch Industry-standard container runtime
+coreutils 8.32-30.amzn2023.0.4 arch A set of basic GNU tools commonly used in shell scripts
+curl 8.11.1-4.amzn2023.0.1 arch A utility for getting files from remote servers (FTP, HTTP, and others)
+dnf 4.14.0-1.amzn2023.0.6 noarch Package manager
+findutils 1:4.8.0-2.amzn2023.0.2 arch The GNU versions of find utilities (find and xargs)
+gawk 5.1.0-3.amzn2023.0.3 arch The GNU version of the AWK text processing utility
+grep 3.8-1.amzn2023.0.4 arch Pattern matching utilities
+gzip 1.12-1.amzn2023.0.1 arch The GNU data compression program
+jq 1.7.1-49.amzn2023.0.2 arch Command-line JSON processor
+openssh-server 8.7p1-8.amzn2023.0.14 arch An open source SSH server daemon
+sed 4.8-7.amzn2023.0.2 arch A GNU stream text editor
+sudo 1.9.15-1.p5.amzn2023.0.1 arch Allows restricted root access for specified users
+systemd 252.23-10.amzn2023 arch System and Service Manager
+tar 2:1.34-1.amzn2023.0.4 arch GNU file archiving program
+util-linux 2.37.4-1.amzn2023.0.4 arch Collection of basic system utilities
+which 2.21-26.amzn2023.0.2 arch Displays where a particular program in your path is located
+`
+
+const packages2 = `amazon-linux-extras 2.0.3-1.amzn2 noarch Command-line tool that manages Extras topics
+amazon-ssm-agent 3.3.3050.0-1.amzn2 arch Manage EC2 Instances using SSM APIs
+aws-cfn-bootstrap 2.0-34.amzn2 noarch An EC2 bootstrapper for CloudFormation
+awscli 1.18.147-1.amzn2.0.2 noarch Universal Command Line Environment for AWS
+bash 4.2.46-34.amzn2 arch The GNU Bourne Again shell
+ca-certificates 2023.2.68-1.amzn2.0.1 noarch The Mozilla CA root certificate bundle
+chrony 4.2-5.amzn2.0.2 arch An NTP client/server
+cloud-init 19.3-46.amzn2.0.4 noarch Cloud instance init scripts
+containerd 1.7.27-1.amzn2.0.1 arch Industry-standard container runtime
+coreutils 8.22-24.amzn2 arch A set of basic GNU tools commonly used in shell scripts
+curl 8.3.0-1.amzn2.0.7 arch A utility for getting files from remote servers (FTP, HTTP, and others)
+findutils 1:4.5.11-6.amzn2 arch The GNU versions of find utilities (find and xargs)
+gawk 4.0.2-4.amzn2.1.3 arch The GNU version of the awk text processing utility
+grep 2.20-3.amzn2.0.2 arch Pattern matching utilities
+gzip 1.5-10.amzn2.0.1 arch The GNU data compression program
+jq 1.5-1.amzn2.0.2 arch Command-line JSON processor
+openssh-server 7.4p1-22.amzn2.0.6 arch An open source SSH server daemon
+sed 4.2.2-5.amzn2.0.2 arch A GNU stream text editor
+sudo 1.8.23-10.amzn2.3.5 arch Allows restricted root access for specified users
+systemd 219-78.amzn2.0.22 arch A System and Service Manager
+tar 2:1.26-35.amzn2.0.3 arch A GNU file archiving program
+util-linux 2.30.2-2.amzn2.0.11 arch A collection of basic system utilities
+which 2.20-7.amzn2.0.2 arch Displays where a particular program in your path is located
+yum 3.4.3-158.amzn2.0.7 noarch RPM package installer/updater/manager
+`
 
 // unitOf maps well-known packages to the services that they bring.
 var unitOf = map[string]string{
@@ -41,10 +118,7 @@ var unitOf = map[string]string{
 // mirror returns the package manager's first URL. http://nopipi.hatenablog.com/entry/2018/09/10/173000 names Amazon
 // Linux 2's bucket; that of Amazon Linux 2023 and the paths are from memory.
 func (m *Machine) mirror() string {
-	arch, region := "x86_64", m.In.Region
-	if m.In.Image.Architecture == "arm64" {
-		arch = "aarch64"
-	}
+	arch, region := m.architecture(), m.In.Region
 	if m.In.Image.Family == images.AL2 {
 		return fmt.Sprintf("https://amazonlinux-2-repos-%s.s3.dualstack.%s.amazonaws.com/2/core/latest/%s/mirror.list", region, region, arch)
 	}
@@ -187,9 +261,9 @@ func (t *transaction) reach(ctx context.Context) bool {
 const maxInstalled = 10_000
 
 // installed returns the packages that the machine has.
-func installed(files *vfs.FS, f images.Family) packageSet {
+func (m *Machine) installed(files *vfs.FS) packageSet {
 	out := packageSet{}
-	for _, name := range imagePackages(f) {
+	for name := range m.imagePackages() {
 		out[name] = true
 	}
 	b, _ := files.ReadFile(installedFile) // if it does not exist, nothing was installed
@@ -238,7 +312,7 @@ func (t *transaction) install(names []string) int {
 		fmt.Fprintln(t.c.Stderr, "Error: Need to pass a list of pkgs to install")
 		return 1
 	}
-	have := installed(t.c.FS, t.m.In.Image.Family)
+	have := t.m.installed(t.c.FS)
 	var fresh []string
 	chosen := packageSet{}
 	for _, arg := range names {
@@ -291,7 +365,7 @@ func (t *transaction) install(names []string) int {
 }
 
 func (t *transaction) remove(names []string) int {
-	have := installed(t.c.FS, t.m.In.Image.Family)
+	have := t.m.installed(t.c.FS)
 	var gone []string
 	for _, n := range names {
 		if !have[n] {
@@ -319,7 +393,7 @@ func (t *transaction) remove(names []string) int {
 // list shows what is installed; the repositories' contents are not known here.
 func (t *transaction) list(ctx context.Context, verb string, names []string) int {
 	if verb == "list" && len(names) > 0 && (names[0] == "installed" || names[0] == "--installed") {
-		have := installed(t.c.FS, t.m.In.Image.Family)
+		have := t.m.installed(t.c.FS)
 		wanted := packageSet{}
 		for _, n := range names[1:] {
 			wanted[n] = true
@@ -348,13 +422,61 @@ func (t *transaction) list(ctx context.Context, verb string, names []string) int
 	return 1
 }
 
+// queried matches a tag, with its width, or an escaped character of rpm's query formats.
+var queried = regexp.MustCompile(`%(-?[0-9]*)\{([A-Za-z0-9_:]+)\}|\\(.)`)
+
+// query returns what rpm -q prints about a package.
+// https://rpm.org/docs/latest/manual/queryformat.html
+func (m *Machine) query(name, format string) (string, error) {
+	p, known := m.imagePackages()[name]
+	if format == "" {
+		if !known {
+			return name + "\n", nil
+		}
+		format = "%{NVRA}\\n"
+	}
+	full := name + "-" + p.version + "-" + p.release
+	tags := map[string]string{
+		"NAME": name, "VERSION": p.version, "RELEASE": p.release, "EPOCH": p.epoch, "ARCH": p.arch, "SUMMARY": p.summary, "VENDOR": "Amazon Linux", "GROUP": "Unspecified", "URL": "(none)",
+		"INSTALLTIME": strconv.FormatInt(m.In.Image.Created.Unix(), 10), "SOURCERPM": full + ".src.rpm", "NVR": full, "NVRA": full + "." + p.arch, "EVR": p.version + "-" + p.release,
+	}
+	if !known {
+		for tag := range tags {
+			if tag != "NAME" {
+				tags[tag] = "(none)"
+			}
+		}
+		tags["NVR"], tags["NVRA"] = name, name
+	}
+	var failed error
+	return queried.ReplaceAllStringFunc(format, func(part string) string {
+		found := queried.FindStringSubmatch(part)
+		if found[3] != "" {
+			return cmp.Or(map[string]string{"n": "\n", "t": "\t"}[found[3]], found[3])
+		}
+		value, ok := tags[strings.ToUpper(strings.TrimPrefix(strings.ToUpper(found[2]), "RPMTAG_"))]
+		if !ok {
+			failed = fmt.Errorf("incorrect format: unknown tag: %q", found[2])
+		}
+		width, _ := strconv.Atoi(found[1]) // without one it is 0
+		return fmt.Sprintf("%*s", min(max(width, -maxWidth), maxWidth), value)
+	}), failed
+}
+
+const maxWidth = 1000 // of a tag
+
 // rpm answers -q, -qa and -i.
 func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
-	have := installed(c.FS, m.In.Image.Family)
-	var flags string
+	have := m.installed(c.FS)
+	var flags, format string
 	var names []string
-	for _, a := range c.Args[1:] {
-		switch {
+	for i := 1; i < len(c.Args); i++ {
+		switch a := c.Args[i]; {
+		case (a == "--queryformat" || a == "--qf") && i+1 < len(c.Args):
+			i++
+			format = c.Args[i]
+		case strings.HasPrefix(a, "--queryformat=") || strings.HasPrefix(a, "--qf="):
+			_, format, _ = strings.Cut(a, "=")
 		case strings.HasPrefix(a, "--"):
 			flags += map[string]string{"--query": "q", "--all": "a", "--install": "i", "--upgrade": "U", "--import": "I"}[a]
 		case strings.HasPrefix(a, "-"):
@@ -366,19 +488,24 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 	switch {
 	case strings.ContainsAny(flags, "I"): // imports a key
 		return 0
-	case strings.Contains(flags, "q") && strings.Contains(flags, "a"):
-		for _, n := range have.sorted() {
-			fmt.Fprintln(c.Stdout, n)
-		}
-		return 0
 	case strings.Contains(flags, "q"):
+		if strings.Contains(flags, "a") {
+			names = have.sorted()
+		}
 		status := 0
 		for _, n := range names {
-			if have[n] {
-				fmt.Fprintln(c.Stdout, n)
-			} else {
+			if !have[n] {
 				fmt.Fprintf(c.Stdout, "package %s is not installed\n", n)
 				status = 1
+				continue
+			}
+			text, err := m.query(n, format)
+			if err != nil {
+				fmt.Fprintf(c.Stderr, "error: %s\n", err)
+				return 1
+			}
+			if _, err := io.WriteString(c.Stdout, text); err != nil {
+				return 1 // the reader is gone
 			}
 		}
 		return status

@@ -46,6 +46,8 @@ func TestPackages(t *testing.T) {
 		{"no name", "yum update -y 2>&1 | sed -n 2p", "14: curl#6 - \"Could not resolve host: amazonlinux-2-repos-us-east-1.s3.dualstack.us-east-1.amazonaws.com\"\n", images.AL2, nameless, 0},
 		{"extras", "amazon-linux-extras install -y docker=latest >/dev/null && rpm -q docker && systemctl start docker", "docker\n", images.AL2, open, 0},
 		{"a file", "rpm -i https://example.com/x.rpm; rpm -ivh /tmp/none.rpm; rpm -e jq", "curl: (6) Could not resolve host: example.com\nerror: skipping https://example.com/x.rpm - transfer failed\nerror: open of /tmp/none.rpm failed: No such file or directory\nrpm: -e jq is not supported on simulated nodes\n", images.AL2, nameless, 1},
+		{"what the image has", `rpm -q jq kernel tar; rpm -qa --qf '%-8{NAME}|%{epoch}|%{VERSION}\n' | grep -E '^(tar|jq)'; rpm -q --queryformat '%{NOPE}' jq`, "jq-1.7.1-49.amzn2023.0.2.x86_64\nkernel-6.12.55-74.119.amzn2023.x86_64\ntar-1.34-1.amzn2023.0.4.x86_64\njq      |(none)|1.7.1\ntar     |2|1.34\nerror: incorrect format: unknown tag: \"NOPE\"\n", images.AL2023, open, 1},
+		{"what was installed", `yum install -y -q htop; rpm -q --qf '%{NAME} %{VERSION}\n' htop bash`, "htop (none)\nbash 4.2.46\n", images.AL2, open, 0},
 		{"another system's", "apt-get update; dnf --version", "s: line 1: apt-get: command not found\ns: line 1: dnf: command not found\n", images.AL2, open, 127},
 		{"nonsense", "dnf frobnicate; dnf; dnf install -y 'a b'", "No such command: frobnicate. Please use dnf --help\nYou need to give some command\nNo match for argument: a b\nError: Unable to find a match: a b\n", images.AL2023, open, 1},
 	} {

@@ -106,7 +106,7 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 		case "InstanceIds", "AgentVersion", "PingStatus", "PlatformTypes", "ResourceType", "tag-key":
 		default:
 			if !strings.HasPrefix(key, "tag:") {
-				return nil, &ssmtypes.InvalidFilterKey{Message: aws.String("The specified filter key isn't valid: " + key)}
+				return nil, errInvalidFilterKey("The specified key isn't valid.")
 			}
 		}
 	}

@@ -24,7 +24,7 @@ const (
 
 // runs are the commands that associations run. They are kept apart from those of users, as on AWS: ListCommands lists
 // them only by their ID.
-var runs = store.NewCollection[commandRecord]("ssm", "association-run") // ASSOCIATION/COMMAND
+var runs = store.NewCollection[commandRecord]("ssm", "association-run", store.Same) // ASSOCIATION/COMMAND; version 2 is version 4 of commands
 
 // A runRecord says which association a command is a run of.
 type runRecord struct {

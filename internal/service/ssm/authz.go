@@ -29,7 +29,11 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 	switch in := in.(type) {
 	case *awsssm.SendCommandInput:
 		d, err := r.s.document(scopeOf(awsapi.WithCall(ctx, call)), aws.ToString(in.DocumentName), aws.ToString(in.DocumentVersion), "")
-		return append(r.command(call, in), referenced(d, err, in.Parameters)...), true
+		out := append(r.command(call, in), referenced(d, err, in.Parameters)...)
+		if role := aws.ToString(in.ServiceRoleArn); role != "" {
+			out = append(out, passed(role))
+		}
+		return out, true
 	case *awsssm.StartSessionInput:
 		ctx := awsapi.WithCall(ctx, call)
 		d, err := r.s.sessionDocument(scopeOf(ctx), aws.ToString(in.DocumentName))
@@ -37,7 +41,7 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 	case *awsssm.UpdateServiceSettingInput:
 		out := []authz.Target{{Type: "servicesetting", ID: aws.ToString(in.SettingId)}}
 		if role := roleOf(call.Account, aws.ToString(in.SettingValue)); role != "" && strings.HasSuffix(aws.ToString(in.SettingId), hostRole) {
-			out = append(out, authz.Target{Action: "iam:PassRole", Type: "role", ID: role, Keys: map[string][]string{"iam:passedtoservice": {"ssm.amazonaws.com"}}})
+			out = append(out, passed(role))
 		}
 		return out, true
 	case *awsssm.CreateAssociationInput:
@@ -81,6 +85,11 @@ func (r resolver) Targets(ctx context.Context, call *awsapi.Call, in any) ([]aut
 		return []authz.Target{{Type: kind, ID: aws.ToString(in.ResourceId)}}, known
 	}
 	return nil, false
+}
+
+// passed is the permission to pass a role to the service.
+func passed(roleARN string) authz.Target {
+	return authz.Target{Action: "iam:PassRole", Type: "role", ID: roleARN, Keys: map[string][]string{"iam:passedtoservice": {servicePrincipal}}}
 }
 
 // taggedKind returns the resource type of documents and associations in requests about tags. It returns false for

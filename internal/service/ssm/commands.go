@@ -53,11 +53,13 @@ type commandRecord struct {
 	Targets           []ssmtypes.Target
 	Concurrency       string
 	Errors            string
-	Bucket, Prefix    string     `json:",omitempty"`
-	CloudWatch        bool       `json:",omitempty"`
-	Group             string     `json:",omitempty"`
-	Instances         []string   // sorted
-	Run               *runRecord `json:",omitempty"` // nil if a user sent the command
+	Bucket, Prefix    string        `json:",omitempty"`
+	CloudWatch        bool          `json:",omitempty"`
+	Group             string        `json:",omitempty"`
+	Role              string        `json:",omitempty"` // ARN of the role that publishes notifications
+	Notify            notifications `json:",omitzero"`
+	Instances         []string      // sorted
+	Run               *runRecord    `json:",omitempty"` // nil if a user sent the command
 }
 
 // An invocationRecord is a command on one instance.
@@ -77,8 +79,8 @@ type stepRecord struct {
 }
 
 var (
-	// Version 1 had the invocations in the record of the command. They are not migrated.
-	commands    = store.NewCollection[commandRecord]("ssm", "command", store.Same, store.Same)
+	// Version 1 had the invocations in the record of the command. They are not migrated. Version 4 added notifications.
+	commands    = store.NewCollection[commandRecord]("ssm", "command", store.Same, store.Same, store.Same)
 	invocations = store.NewCollection[invocationRecord]("ssm", "command-invocation") // COMMAND/INSTANCE
 )
 
@@ -156,7 +158,7 @@ func (s *Service) scripts(ctx context.Context, sc scope, ref, version string, pa
 		out, err = d.Scripts(values)
 	}
 	for i := range out {
-		if n := len(out[i].Text); err == nil && (n > maxScript || n == 0 && out[i].Skipped == "") {
+		if n := len(out[i].Text); err == nil && (n > maxScript || n == 0 && out[i].Skipped == "" && out[i].Action == document.RunShellScript) {
 			err = &ssmtypes.InvalidParameters{Message: aws.String(fmt.Sprintf("commands must be between 1 and %d bytes long", maxScript))}
 		}
 	}
@@ -194,6 +196,9 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 	}
 	if in.TimeoutSeconds != nil {
 		c.Timeout = *in.TimeoutSeconds
+	}
+	if err := s.notifies(ctx, &c, in); err != nil {
+		return nil, err
 	}
 	if w := in.CloudWatchOutputConfig; w != nil && w.CloudWatchOutputEnabled {
 		_, plain := splitDocument(sc, name)
@@ -286,6 +291,9 @@ func (s *Service) forgetCommand(ctx context.Context, sc scope, c *commandRecord)
 // the remaining invocations.
 func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what []document.Script) {
 	defer s.done(c.ID, len(c.Instances))
+	if len(c.Instances) > 0 {
+		s.notify(sc, c, "", "InProgress")
+	}
 	slots := make(chan struct{}, max(1, limitOf(c.Concurrency, len(c.Instances))))
 	most := limitOf(c.Errors, len(c.Instances))
 	var mu sync.Mutex
@@ -306,6 +314,14 @@ func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what [
 		})
 	}
 	running.Wait()
+	if c.Notify.Topic != "" {
+		var all []invocationRecord
+		for _, i := range invocations.All(s.store, sc.Key(c.ID).AllBelow()) {
+			all = append(all, i.Value)
+		}
+		state, _, _, _ := status(all)
+		s.notify(sc, c, "", state)
+	}
 }
 
 // deliver waits until the agent of an instance gets a command, at most until the command's time-out. The agent of an
@@ -343,6 +359,7 @@ func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target
 			}
 		}
 		keep()
+		s.notify(sc, c, target, status)
 	}
 	switch {
 	case stop:
@@ -356,9 +373,10 @@ func (s *Service) runOne(ctx context.Context, sc scope, c *commandRecord, target
 		return false
 	}
 	keep()
+	s.notify(sc, c, target, "InProgress")
 	status, details := "Success", "Success"
 	for i := range what {
-		s.runStep(ctx, c, target, &what[i], &rec.Steps[i], maxOutput/len(what))
+		s.runStep(ctx, sc, c, target, &what[i], &rec.Steps[i], maxOutput/len(what))
 		st := &rec.Steps[i]
 		exits := st.exits(&what[i])
 		if st.Status != "Success" {
@@ -419,8 +437,8 @@ func cancelled(ctx context.Context) (status, details string) {
 	return "Cancelled", "Cancelled"
 }
 
-// runStep runs a script of a command on an instance.
-func (s *Service) runStep(ctx context.Context, c *commandRecord, target string, what *document.Script, st *stepRecord, most int) {
+// runStep runs a step of a command on an instance.
+func (s *Service) runStep(ctx context.Context, sc scope, c *commandRecord, target string, what *document.Script, st *stepRecord, most int) {
 	st.Started = s.now()
 	if what.Failure != "" {
 		st.Status, st.Details, st.Code, st.Stderr, st.Ended = "Failed", "Failed", 1, what.Failure, s.now()
@@ -439,7 +457,7 @@ func (s *Service) runStep(ctx context.Context, c *commandRecord, target string, 
 	defer cancel()
 	status, err := 1, machine.ErrOff
 	if m, ok := s.fleet.Machine(target); ok {
-		status, err = machine.Run(limited, m, machine.Command{Args: []string{"sh", "-c", what.Text}, Dir: what.Dir, Stdout: stdout, Stderr: stderr})
+		status, err = s.perform(limited, sc, c, m, what, stdout, stderr)
 	}
 	st.Ended, st.Code = s.now(), int32(status) //nolint:gosec // a byte
 	switch {
@@ -452,7 +470,7 @@ func (s *Service) runStep(ctx context.Context, c *commandRecord, target string, 
 		st.Status, st.Details = "Success", "Success"
 	default:
 		st.Status, st.Details = "Failed", "Failed"
-		if status != 0 && err == nil {
+		if status != 0 && err == nil && what.Action == document.RunShellScript {
 			fmt.Fprintf(&stderr.text, "failed to run commands: exit status %d", status)
 		} else if err != nil {
 			st.Code = 1
@@ -468,11 +486,12 @@ func cut(text string, n int) string { return strings.ToValidUTF8(text[:min(n, le
 
 // outputPath returns the key of a step's output in S3. outputStream returns its log stream in CloudWatch Logs.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-rc-setting-up-cwlogs.html
-func (c *commandRecord) outputPath(target, step, kind string) string {
-	if step == document.RunShellScript {
-		step = "0.awsrunShellScript"
+func (c *commandRecord) outputPath(target, action, step, kind string) string {
+	plugin := strings.ReplaceAll(action, ":", "")
+	if step == action { // a document of schema 1.2
+		step = "0." + plugin
 	}
-	return strings.TrimPrefix(strings.TrimSuffix(c.Prefix, "/")+"/"+c.ID+"/"+target+"/awsrunShellScript/"+step+"/"+kind, "/")
+	return strings.TrimPrefix(strings.TrimSuffix(c.Prefix, "/")+"/"+c.ID+"/"+target+"/"+plugin+"/"+step+"/"+kind, "/")
 }
 
 func (c *commandRecord) outputStream(target, step, kind string) string {
@@ -490,7 +509,7 @@ func (s *Service) upload(c *commandRecord, target string, what *document.Script,
 		}
 		var errs [2]error
 		if c.Bucket != "" {
-			errs[0] = s.putObject(ctx, target, c.Bucket, c.outputPath(target, what.Name, kind), text)
+			errs[0] = s.putObject(ctx, target, c.Bucket, c.outputPath(target, what.Action, what.Name, kind), text)
 		}
 		if c.CloudWatch {
 			errs[1] = s.putLog(ctx, target, c.Group, c.outputStream(target, what.Name, kind), text)

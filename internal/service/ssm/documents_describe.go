@@ -161,7 +161,7 @@ func documentFilter(sc scope, in *awsssm.ListDocumentsInput) (func(*foundDocumen
 	}
 	for key := range filters {
 		if !slices.Contains([]string{"DocumentType", "Name", "Owner", "PlatformTypes", "SearchKeyword", "TargetType"}, key) && !strings.HasPrefix(key, "tag:") {
-			return nil, &ssmtypes.InvalidFilterKey{Message: aws.String("The specified filter key isn't valid: " + key)}
+			return nil, errInvalidFilterKey("The specified key isn't valid.")
 		}
 	}
 	passes := func(d *foundDocument, key, value string) bool {

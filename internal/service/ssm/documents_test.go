@@ -110,8 +110,8 @@ func TestDocuments(t *testing.T) {
 		return names
 	}
 	for key, want := range map[[2]string]string{
-		{"Owner", "Self"}: "greeting", {"tag:team", "shop"}: "greeting", {"Name", "AWS-Run"}: "AWS-RunShellScript", {"DocumentType", "Command"}: "AWS-RunShellScript greeting",
-		{"Owner", "Private"}: "", {"PlatformTypes", "Windows"}: "AWS-StartInteractiveCommand AWS-StartNonInteractiveCommand AWS-StartPortForwardingSession AWS-StartPortForwardingSessionToRemoteHost AWS-StartSSHSession greeting",
+		{"Owner", "Self"}: "greeting", {"tag:team", "shop"}: "greeting", {"Name", "AWS-Run"}: "AWS-RunShellScript", {"DocumentType", "Command"}: "AWS-GatherSoftwareInventory AWS-RunShellScript AWS-UpdateSSMAgent greeting",
+		{"Owner", "Private"}: "", {"PlatformTypes", "Windows"}: "AWS-GatherSoftwareInventory AWS-StartInteractiveCommand AWS-StartNonInteractiveCommand AWS-StartPortForwardingSession AWS-StartPortForwardingSessionToRemoteHost AWS-StartSSHSession AWS-UpdateSSMAgent greeting",
 	} {
 		if got := strings.Join(list(key[0], key[1]), " "); got != want {
 			t.Errorf("%v: %s", key, got)

@@ -127,11 +127,11 @@ func errResourceID() error {
 // The texts about filters were recorded by moto's authors.
 
 func errFilterKey(key string, valid []string) error {
-	return &ssmtypes.InvalidFilterKey{Message: aws.String(fmt.Sprintf("The following filter key is not valid: %s. Valid filter keys include: [%s].", key, strings.Join(valid, ", ")))}
+	return errInvalidFilterKey(fmt.Sprintf("The following filter key is not valid: %s. Valid filter keys include: [%s].", key, strings.Join(valid, ", ")))
 }
 
 func errFilterTwice(key string) error {
-	return &ssmtypes.InvalidFilterKey{Message: aws.String(fmt.Sprintf("The following filter is duplicated in the request: %s. A request can contain only one occurrence of a specific filter.", key))}
+	return errInvalidFilterKey(fmt.Sprintf("The following filter is duplicated in the request: %s. A request can contain only one occurrence of a specific filter.", key))
 }
 
 func errFilterEmpty(key string) error {
@@ -141,6 +141,10 @@ func errFilterEmpty(key string) error {
 func errFilterOption(option string, valid ...string) error {
 	return &ssmtypes.InvalidFilterOption{Message: aws.String(fmt.Sprintf("The following filter option is not valid: %s. Valid options include: [%s].", option, strings.Join(valid, ", ")))}
 }
+
+// errInvalidFilterKey is not one of the SDK's errors, because in the model this error has no message, although AWS sends one.
+// The general text is that of the API reference.
+func errInvalidFilterKey(text string) error { return awserr.New("InvalidFilterKey", text) }
 
 func errNextToken() error {
 	return &ssmtypes.InvalidNextToken{Message: aws.String("The specified token isn't valid.")}

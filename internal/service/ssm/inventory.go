@@ -90,9 +90,9 @@ func (s *Service) PutInventory(ctx context.Context, in *awsssm.PutInventoryInput
 	return &awsssm.PutInventoryOutput{Message: aws.String("Inventory was stored successfully for the instance with ID: " + *in.InstanceId)}, nil // from memory
 }
 
-// inventory returns the inventory of an account's instances: what was stored, and what the agents report. If instance is
+// inventoryOf returns the inventory of an account's instances: what was stored, and what the agents report. If instance is
 // not empty, it returns only that instance's.
-func (s *Service) inventory(ctx context.Context, sc scope, instance string) []itemRecord {
+func (s *Service) inventoryOf(ctx context.Context, sc scope, instance string) []itemRecord {
 	var out []itemRecord
 	for _, i := range s.instances(sc) {
 		if instance != "" && i.ID != instance {
@@ -146,7 +146,7 @@ func compare(f ssmtypes.InventoryFilter, value string, has bool) bool {
 func (s *Service) ListInventoryEntries(ctx context.Context, in *awsssm.ListInventoryEntriesInput) (*awsssm.ListInventoryEntriesOutput, error) {
 	sc := scopeOf(ctx)
 	out := &awsssm.ListInventoryEntriesOutput{TypeName: in.TypeName, InstanceId: in.InstanceId, Entries: []map[string]string{}}
-	all := s.inventory(ctx, sc, *in.InstanceId)
+	all := s.inventoryOf(ctx, sc, *in.InstanceId)
 	at := slices.IndexFunc(all, func(i itemRecord) bool { return i.Type == *in.TypeName })
 	if at < 0 {
 		if _, err := s.runningInstance(sc, *in.InstanceId); err != nil && len(all) == 0 {
@@ -185,7 +185,7 @@ func (s *Service) GetInventory(ctx context.Context, in *awsssm.GetInventoryInput
 		kind = *in.ResultAttributes[0].TypeName
 	}
 	of := map[string][]itemRecord{}
-	for _, i := range s.inventory(ctx, scopeOf(ctx), "") {
+	for _, i := range s.inventoryOf(ctx, scopeOf(ctx), "") {
 		of[i.InstanceID] = append(of[i.InstanceID], i)
 	}
 	for _, f := range in.Filters {
@@ -269,11 +269,25 @@ func (s *Service) DeleteInventory(ctx context.Context, in *awsssm.DeleteInventor
 	return out, nil
 }
 
+// knownTypes are AWS's types of inventory on Linux, with their attributes.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/inventory-schema.html
+var knownTypes = map[string]string{
+	instanceInformation:               "AgentType AgentVersion ComputerName InstanceId IpAddress PlatformName PlatformType PlatformVersion ResourceType AgentStatus InstanceStatus",
+	"AWS:Application":                 "Name ApplicationType Publisher Version Release Epoch InstalledTime Architecture URL Summary PackageId",
+	"AWS:AWSComponent":                "Name ApplicationType Publisher Version InstalledTime Architecture URL",
+	"AWS:BillingInfo":                 "BillingProductId",
+	"AWS:File":                        "Name Size Description FileVersion InstalledDate ModificationTime LastAccessTime ProductName InstalledDir ProductLanguage CompanyName ProductVersion",
+	"AWS:InstanceDetailedInformation": "CPUModel CPUSpeedMHz CPUs CPUSockets CPUCores CPUHyperThreadEnabled OSServicePack",
+	"AWS:Network":                     "Name SubnetMask Gateway DHCPServer DNSServer MacAddress IPV4 IPV6",
+}
+
 // GetInventorySchema lists the types of inventory that there are, with the attributes of their entries.
 func (s *Service) GetInventorySchema(ctx context.Context, in *awsssm.GetInventorySchemaInput) (*awsssm.GetInventorySchemaOutput, error) {
-	// https://docs.aws.amazon.com/systems-manager/latest/userguide/inventory-schema.html
-	attributes := map[string][]string{instanceInformation: strings.Fields("AgentType AgentVersion ComputerName InstanceId IpAddress PlatformName PlatformType PlatformVersion ResourceType AgentStatus InstanceStatus")}
-	schemas := map[string]string{instanceInformation: "1.0"}
+	attributes, schemas := map[string][]string{}, map[string]string{}
+	for kind, text := range knownTypes {
+		attributes[kind], schemas[kind] = strings.Fields(text), "1.0"
+	}
+	schemas["AWS:Application"] = "1.1"
 	for _, i := range items.All(s.store, scopeOf(ctx).All()) {
 		schemas[i.Value.Type] = max(schemas[i.Value.Type], i.Value.Schema)
 		for _, e := range i.Value.Content {

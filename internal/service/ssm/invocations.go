@@ -103,6 +103,7 @@ func (c *commandRecord) sdk(all []invocationRecord) ssmtypes.Command {
 		InstanceIds: append([]string{}, instances...), Targets: append([]ssmtypes.Target{}, c.Targets...), Status: ssmtypes.CommandStatus(state), StatusDetails: aws.String(details),
 		TargetCount: int32(len(c.Instances)), CompletedCount: completed, ErrorCount: failed, MaxConcurrency: aws.String(c.Concurrency), MaxErrors: aws.String(c.Errors), //nolint:gosec // few
 		OutputS3BucketName: aws.String(c.Bucket), OutputS3KeyPrefix: aws.String(c.Prefix), CloudWatchOutputConfig: c.cloudWatch(),
+		ServiceRole: aws.String(c.Role), NotificationConfig: c.Notify.sdk(),
 	}
 }
 
@@ -145,11 +146,11 @@ func (c *commandRecord) cloudWatch() *ssmtypes.CloudWatchOutputConfig {
 }
 
 // outputURL returns the address in S3 of the output of a command's step.
-func (c *commandRecord) outputURL(region, instance, step, kind string) *string {
+func (c *commandRecord) outputURL(region, instance string, st *stepRecord, kind string) *string {
 	if c.Bucket == "" {
 		return aws.String("")
 	}
-	return aws.String("https://s3." + region + ".amazonaws.com/" + c.Bucket + "/" + c.outputPath(instance, step, kind))
+	return aws.String("https://s3." + region + ".amazonaws.com/" + c.Bucket + "/" + c.outputPath(instance, st.Action, st.Name, kind))
 }
 
 // GetCommandInvocation returns the result of a command on one instance, or of one of its steps.
@@ -179,7 +180,7 @@ func (s *Service) GetCommandInvocation(ctx context.Context, in *awsssm.GetComman
 	}
 	st := &i.Steps[at]
 	out.PluginName, out.StandardOutputContent, out.StandardErrorContent = aws.String(st.Name), aws.String(st.Stdout), aws.String(st.Stderr)
-	out.StandardOutputUrl, out.StandardErrorUrl = c.outputURL(scopeOf(ctx).Region, i.InstanceID, st.Name, "stdout"), c.outputURL(scopeOf(ctx).Region, i.InstanceID, st.Name, "stderr")
+	out.StandardOutputUrl, out.StandardErrorUrl = c.outputURL(scopeOf(ctx).Region, i.InstanceID, st, "stdout"), c.outputURL(scopeOf(ctx).Region, i.InstanceID, st, "stderr")
 	out.ExecutionStartDateTime, out.ExecutionEndDateTime = aws.String(stamp(st.Started)), aws.String(stamp(st.Ended))
 	if name != "" {
 		out.Status, out.StatusDetails = ssmtypes.CommandInvocationStatus(st.Status), aws.String(st.Details)
@@ -254,7 +255,7 @@ func detail(stdout, stderr string, size int) string {
 // ListCommandInvocations lists the results of commands on instances.
 func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCommandInvocationsInput) (*awsssm.ListCommandInvocationsOutput, error) {
 	if slices.ContainsFunc(in.Filters, func(f ssmtypes.CommandFilter) bool { return f.Key == ssmtypes.CommandFilterKeyExecutionStage }) {
-		return nil, &ssmtypes.InvalidFilterKey{} // in the model, this error has no text
+		return nil, errInvalidFilterKey("The specified key isn't valid.")
 	}
 	var all []ssmtypes.CommandInvocation
 	for _, c := range s.found(ctx, in.CommandId, in.InstanceId) {
@@ -271,6 +272,7 @@ func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCom
 				CommandId: aws.String(c.ID), InstanceId: aws.String(i.InstanceID), InstanceName: aws.String(""), Comment: aws.String(c.Comment), DocumentName: aws.String(c.Document),
 				DocumentVersion: aws.String(c.Version), RequestedDateTime: aws.Time(c.Requested), Status: ssmtypes.CommandInvocationStatus(i.Status), StatusDetails: aws.String(i.Details),
 				StandardOutputUrl: aws.String(""), StandardErrorUrl: aws.String(""), CommandPlugins: []ssmtypes.CommandPlugin{}, CloudWatchOutputConfig: c.cloudWatch(),
+				ServiceRole: aws.String(c.Role), NotificationConfig: c.Notify.sdk(),
 			}
 			for _, st := range i.Steps {
 				if in.Details {
@@ -291,7 +293,7 @@ func (s *Service) ListCommandInvocations(ctx context.Context, in *awsssm.ListCom
 func (st *stepRecord) sdk(c *commandRecord, region, instance string) ssmtypes.CommandPlugin {
 	out := ssmtypes.CommandPlugin{
 		Name: aws.String(st.Name), Output: aws.String(detail(st.Stdout, st.Stderr, maxDetail)), ResponseCode: st.Code, Status: ssmtypes.CommandPluginStatus(st.Status), StatusDetails: aws.String(st.Details),
-		StandardOutputUrl: c.outputURL(region, instance, st.Name, "stdout"), StandardErrorUrl: c.outputURL(region, instance, st.Name, "stderr"),
+		StandardOutputUrl: c.outputURL(region, instance, st, "stdout"), StandardErrorUrl: c.outputURL(region, instance, st, "stderr"),
 		OutputS3BucketName: optional(c.Bucket), OutputS3KeyPrefix: optional(c.Prefix),
 	}
 	if !st.Started.IsZero() {

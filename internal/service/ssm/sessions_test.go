@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -34,6 +35,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/kms"
 	"github.com/drydock-dev/drydock/internal/service/logs"
 	"github.com/drydock-dev/drydock/internal/service/s3"
+	"github.com/drydock-dev/drydock/internal/service/sns"
+	"github.com/drydock-dev/drydock/internal/service/sqs"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 	"github.com/drydock-dev/drydock/internal/store"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -48,7 +51,10 @@ type fleet struct {
 	more    []string     // IDs of other instances
 	off     sync.Map     // by instance ID, the first of the jobs that the agent cannot do
 	role    awsapi.Principal
-	missing string // a user that the instance does not have
+	missing string            // a user that the instance does not have
+	answers map[string]string // what scripts print, by how they begin
+	files   fstest.MapFS      // of the instances
+	away    error             // why the instances do not reach other services
 	dial    func(ctx context.Context, host string, port int) (net.Conn, error)
 }
 
@@ -69,7 +75,7 @@ func (f *fleet) Tags(string, string, string) map[string]string {
 	return map[string]string{"team": "shop"}
 }
 
-func (f *fleet) Machine(string) (machine.Machine, bool) { return computer{fleet: f}, true }
+func (f *fleet) Machine(id string) (machine.Machine, bool) { return computer{fleet: f, id: id}, true }
 
 func (f *fleet) Agent(_ context.Context, id string, job ssm.Job) error {
 	if first, off := f.off.Load(id); off && job >= first.(ssm.Job) {
@@ -82,6 +88,7 @@ func (f *fleet) Agent(_ context.Context, id string, job ssm.Job) error {
 type computer struct {
 	machine.Machine
 	fleet *fleet
+	id    string
 }
 
 func (c computer) Dial(ctx context.Context, host string, port int) (net.Conn, error) {
@@ -89,6 +96,9 @@ func (c computer) Dial(ctx context.Context, host string, port int) (net.Conn, er
 }
 
 func (f *fleet) As(ctx context.Context, _, _ string) (context.Context, error) {
+	if f.away != nil {
+		return nil, f.away
+	}
 	return awsapi.WithCall(ctx, &awsapi.Call{RequestID: "r", Account: f.account, Region: testkit.Region, Principal: f.role, Time: time.Now(), TLS: true}), nil
 }
 
@@ -122,6 +132,12 @@ func (c computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proces
 				n, err := strconv.Atoi(strings.TrimPrefix(script, "exit "))
 				p.ended <- cmp.Or[error](err, exitStatus(n))
 			default:
+				for begin, text := range c.fleet.answers {
+					if strings.HasPrefix(script, begin) {
+						script = text
+						break
+					}
+				}
 				_, err := io.WriteString(cmd.Stdout, cmd.User+script)
 				p.ended <- err
 			}
@@ -196,14 +212,18 @@ func newWorld(t testing.TB, clock clock.WithTicker) *world {
 			groups := logs.New(logs.Config{Store: st, Bytes: events, KMS: awscall.KMS{API: front}, Log: testkit.Log(t)})
 			buckets := s3.New(s3.Config{Store: st, Blobs: blobs, KMS: awscall.KMS{API: front}, Authorize: authorizer.AuthorizeTargets, Log: testkit.Log(t)})
 			w.service = ssm.New(ssm.Config{
-				Store: st, Fleet: w.fleet, EndpointURL: channels.URL, Clock: clock, KMS: awscall.KMS{API: front}, Logs: awscall.Logs{API: front}, S3: awscall.S3{API: front}, Allowed: authorizer.Allowed,
+				Store: st, Fleet: w.fleet, EndpointURL: channels.URL, Clock: clock, KMS: awscall.KMS{API: front}, Logs: awscall.Logs{API: front}, S3: awscall.S3{API: front}, SNS: awscall.SNS{API: front}, Inventory: awscall.SSM{API: front}, Assume: w.assume, Allowed: authorizer.Allowed,
 			})
 			authorizer.Register("iam", w.users.Authz())
 			authorizer.Register("kms", keys.Authz())
 			authorizer.Register("logs", groups.Authz())
 			authorizer.Register("s3", buckets.Authz())
 			authorizer.Register("ssm", w.service.Authz())
-			return []awsapi.Service{w.users.AWS(), keys.AWS(), groups.AWS(), buckets.AWS(), w.service.AWS()}
+			queues := sqs.New(sqs.Config{Store: st, Bytes: events, Log: testkit.Log(t)})
+			topics := sns.New(sns.Config{Store: st, SQS: awscall.SQS{API: front}, Log: testkit.Log(t)})
+			authorizer.Register("sqs", queues.Module().Resolver)
+			authorizer.Register("sns", topics.Module().Resolver)
+			return []awsapi.Service{w.users.AWS(), keys.AWS(), groups.AWS(), buckets.AWS(), queues.AWS(), topics.AWS(), w.service.AWS()}
 		},
 		Lookup: func(ctx context.Context, key, _ string) (sigv4.Credential, error) {
 			secret, p, err := w.users.LookupAccessKey(ctx, key)

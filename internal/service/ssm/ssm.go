@@ -3,7 +3,7 @@
 // parameters are encrypted with KMS, using AWS's alias/aws/ssm or customer managed keys. Session Manager
 // opens sessions on instances whose agents are connected (agents.go, sessions.go, live.go), and Run Command
 // runs scripts on them (commands.go). Documents (documents.go) define sessions and commands. State Manager runs commands
-// on a schedule (associations.go). Inventory (inventory.go) describes instances. Only the composition root
+// on a schedule (associations.go). Inventory (inventory.go) describes instances; agents collect it (actions.go). Only the composition root
 // imports the package.
 package ssm
 
@@ -39,6 +39,12 @@ type Config struct {
 	// them.
 	Logs Logs
 	S3   S3
+	// SNS takes the notifications of commands, and Assume returns a session of a role that was passed for them. It returns
+	// an error if the role does not exist or does not trust the service. They are required if commands have notifications.
+	SNS    SNS
+	Assume func(ctx context.Context, roleARN string) (awsapi.Principal, error)
+	// Inventory is the service itself, which agents call as the instance's role.
+	Inventory Inventory
 	// Allowed reports whether the caller of ctx is allowed the action of a target, given the resource's attributes. Nil
 	// allows everything.
 	Allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
@@ -57,7 +63,11 @@ type Service struct {
 	kms   KMS
 	logs  Logs
 	s3    S3
+	sns   SNS
 	clock clock.WithTicker
+
+	assume    func(ctx context.Context, roleARN string) (awsapi.Principal, error)
+	inventory Inventory
 
 	allowed func(ctx context.Context, t authz.Target, as authz.Resource) bool
 
@@ -78,7 +88,7 @@ type Service struct {
 // New returns the service.
 func New(cfg Config) *Service {
 	s := &Service{
-		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, logs: cfg.Logs, s3: cfg.S3, allowed: cfg.Allowed, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}),
+		store: cfg.Store, image: cfg.Image, kms: cfg.KMS, logs: cfg.Logs, s3: cfg.S3, sns: cfg.SNS, assume: cfg.Assume, inventory: cfg.Inventory, allowed: cfg.Allowed, clock: cmp.Or[clock.WithTicker](cfg.Clock, clock.RealClock{}),
 		log: cmp.Or(cfg.Log, slog.Default()), fleet: cmp.Or[Fleet](cfg.Fleet, noFleet{}), endpoint: cfg.EndpointURL, seen: map[scope]map[string]time.Time{}, live: map[string]*live{}, cancels: map[string]runningCommand{},
 	}
 	if s.image == nil {
@@ -115,7 +125,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "GetServiceSetting", Members: "SettingId", Except: "settings other than that of default host management"},
 			{Name: "UpdateServiceSetting", Members: "SettingId SettingValue", Except: "as above"},
 			{Name: "ResetServiceSetting", Members: "SettingId", Except: "as above"},
-			{Name: "CreateDocument", Members: "Content DisplayName DocumentFormat DocumentType Name Tags TargetType VersionName", Except: "types other than Command and Session, the format TEXT, and actions of Command documents other than aws:runShellScript"},
+			{Name: "CreateDocument", Members: "Content DisplayName DocumentFormat DocumentType Name Tags TargetType VersionName", Except: "types other than Command and Session, the format TEXT, and actions of Command documents other than aws:runShellScript, aws:softwareInventory and aws:updateSsmAgent"},
 			{Name: "GetDocument", Members: "DocumentFormat DocumentVersion Name VersionName"},
 			{Name: "DescribeDocument", Members: "DocumentVersion Name VersionName"},
 			{Name: "ListDocuments", Members: "DocumentFilterList Filters MaxResults NextToken"},
@@ -127,12 +137,12 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "DescribeDocumentPermission", Members: "MaxResults Name NextToken PermissionType"},
 			{Name: "ResumeSession", Members: "SessionId"},
 			{Name: "TerminateSession", Members: "SessionId"},
-			{Name: "SendCommand", Members: "CloudWatchOutputConfig Comment DocumentName DocumentVersion InstanceIds MaxConcurrency MaxErrors OutputS3BucketName OutputS3KeyPrefix OutputS3Region Parameters Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript"},
+			{Name: "SendCommand", Members: "CloudWatchOutputConfig Comment DocumentName DocumentVersion InstanceIds MaxConcurrency MaxErrors NotificationConfig OutputS3BucketName OutputS3KeyPrefix OutputS3Region Parameters ServiceRoleArn Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript and AWS-UpdateSSMAgent"},
 			{Name: "CancelCommand", Members: "CommandId"},
 			{Name: "GetCommandInvocation", Members: "CommandId InstanceId PluginName"},
 			{Name: "ListCommands", Members: "CommandId Filters InstanceId MaxResults NextToken"},
 			{Name: "ListCommandInvocations", Members: "CommandId Details Filters InstanceId MaxResults NextToken"},
-			{Name: "CreateAssociation", Members: "ApplyOnlyAtCronInterval AssociationName ComplianceSeverity DocumentVersion InstanceId MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Tags Targets", Except: "Automation documents, and AWS's documents other than AWS-RunShellScript. ComplianceSeverity and SyncCompliance are stored but have no effect, and runs send no events to EventBridge"},
+			{Name: "CreateAssociation", Members: "ApplyOnlyAtCronInterval AssociationName ComplianceSeverity DocumentVersion InstanceId MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Tags Targets", Except: "Automation documents, and AWS's documents other than AWS-RunShellScript, AWS-GatherSoftwareInventory and AWS-UpdateSSMAgent. ComplianceSeverity and SyncCompliance are stored but have no effect, and runs send no events to EventBridge"},
 			{Name: "DescribeAssociation", Members: "AssociationId AssociationVersion InstanceId Name"},
 			{Name: "UpdateAssociation", Members: "ApplyOnlyAtCronInterval AssociationId AssociationName AssociationVersion ComplianceSeverity DocumentVersion MaxConcurrency MaxErrors Name OutputLocation Parameters ScheduleExpression ScheduleOffset SyncCompliance Targets", Except: "as for CreateAssociation"},
 			{Name: "DeleteAssociation", Members: "AssociationId InstanceId Name"},
@@ -144,8 +154,8 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "DescribeInstanceAssociationsStatus", Members: "InstanceId MaxResults NextToken"},
 			{Name: "DescribeEffectiveInstanceAssociations", Members: "InstanceId MaxResults NextToken"},
 			{Name: "PutInventory", Members: "InstanceId Items", Except: "the context of items"},
-			{Name: "ListInventoryEntries", Members: "Filters InstanceId MaxResults NextToken TypeName", Except: "the document AWS-GatherSoftwareInventory does not run: entries are those of PutInventory and AWS:InstanceInformation"},
-			{Name: "GetInventory", Members: "Filters MaxResults NextToken ResultAttributes", Except: "as above"},
+			{Name: "ListInventoryEntries", Members: "Filters InstanceId MaxResults NextToken TypeName"},
+			{Name: "GetInventory", Members: "Filters MaxResults NextToken ResultAttributes", Except: "aggregators"},
 			{Name: "GetInventorySchema", Members: "MaxResults NextToken TypeName"},
 			{Name: "DeleteInventory", Members: "ClientToken DryRun SchemaDeleteOption TypeName", Except: "DisableSchema"},
 			{Name: "DescribeSessions", Members: "Filters MaxResults NextToken State"},

@@ -371,14 +371,17 @@ func TestProgramsThatGoOn(t *testing.T) {
 		}
 		<-ended
 	}
-	interrupt, shown := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	_, err := p.Run(t.Context(), shell.Job{FS: newFS(t), Script: []byte("follow"), Name: "s", Terminal: true, Stdin: strings.NewReader(""), Outside: goesOn, Interrupt: interrupt,
-		Stdout: onWrite(func() { once.Do(func() { close(shown); close(interrupt) }) })})
-	select {
-	case <-shown:
-	default:
-		t.Errorf("nothing was shown: %v", err)
+	for _, script := range []string{"follow", "follow | grep 'line 7'", "follow | grep -v 'line 1' | grep 7"} {
+		interrupt, shown := make(chan struct{}), make(chan struct{})
+		var once sync.Once
+		_, err := p.Run(t.Context(), shell.Job{FS: newFS(t), Script: []byte(script), Name: "s", Terminal: true, Stdin: strings.NewReader(""), Outside: goesOn, Interrupt: interrupt,
+			Stdout: onWrite(func() { once.Do(func() { close(shown); close(interrupt) }) })})
+		select {
+		case <-shown:
+		default:
+			t.Errorf("%s: nothing was shown: %v", script, err)
+		}
+		<-ended
 	}
 }
 

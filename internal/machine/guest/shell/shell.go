@@ -376,7 +376,14 @@ func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, 
 		for i := range args[1:] {
 			args[i+1] = m.rewritten(c, args[i+1])
 		}
+	case "unalias":
+		if m.terminal != nil && c.main {
+			m.terminal.alias(args)
+		}
 	case "alias":
+		if m.terminal != nil && c.main {
+			m.terminal.alias(args)
+		}
 		args = slices.Clone(args)
 		for i, arg := range args[1:] {
 			if name, text, ok := strings.Cut(arg, "="); ok {

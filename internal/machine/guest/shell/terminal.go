@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/interp"
@@ -22,7 +23,7 @@ import (
 // leaves to the next.
 
 // A State is what a command line leaves to the next one of its shell: the folder, and a script that restores the
-// variables and functions.
+// variables, functions and aliases.
 type State struct {
 	Dir    string
 	Script []byte
@@ -38,7 +39,7 @@ type Login struct {
 	Env   []string
 }
 
-// maxState bounds the variables and functions that a shell on a terminal keeps, in bytes.
+// maxState bounds the variables, functions and aliases that a shell on a terminal keeps, in bytes.
 const maxState = 256 << 10
 
 // A terminal connects a job's terminal with the interpreter. The interpreter's standard input is a pipe, which is
@@ -49,6 +50,9 @@ type terminal struct {
 	state  *State // at first the job's, in the end what the line leaves
 	exited bool
 	login  *Login
+
+	mu      sync.Mutex
+	aliases map[string]string // of the line's shell
 }
 
 func newTerminal(job *Job) (*terminal, error) {
@@ -56,7 +60,7 @@ func newTerminal(job *Job) (*terminal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &terminal{in: job.Stdin, r: r, w: w, state: job.State}, nil
+	return &terminal{in: job.Stdin, r: r, w: w, state: job.State, aliases: map[string]string{}}, nil
 }
 
 func (t *terminal) close() { _, _ = t.r.Close(), t.w.Close() } // they are pipes
@@ -80,6 +84,23 @@ func (t *terminal) file(r io.Reader) io.Reader {
 		return t.r
 	}
 	return r
+}
+
+// alias records what the commands alias and unalias do, because the interpreter does not list its aliases unambiguously.
+func (t *terminal) alias(args []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, arg := range args[1:] {
+		name, text, set := strings.Cut(arg, "=")
+		switch {
+		case args[0] == "alias" && set:
+			t.aliases[name] = text
+		case args[0] == "unalias" && arg == "-a":
+			clear(t.aliases)
+		case args[0] == "unalias":
+			delete(t.aliases, arg)
+		}
+	}
 }
 
 // prompt writes a line into the pipe for the interpreter's own read command. It returns false at the end of input.
@@ -148,7 +169,12 @@ func (t *terminal) resume(ctx context.Context, r *interp.Runner) error {
 func (t *terminal) keep(r *interp.Runner, status int) {
 	t.exited = r.Exited()
 	t.state = &State{Dir: r.Dir, Status: status}
-	var b bytes.Buffer
+	b := *bytes.NewBufferString("shopt -s expand_aliases\n") // as in all shells on a terminal
+	t.mu.Lock()
+	for _, name := range slices.Sorted(maps.Keys(t.aliases)) {
+		b.WriteString("alias " + quote(name+"="+t.aliases[name]) + "\n")
+	}
+	t.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(r.Vars)) {
 		v := r.Vars[name]
 		if !syntax.ValidName(name) || v.ReadOnly || slices.Contains([]string{"UID", "EUID", "GID", "PWD", "OLDPWD", "IFS", "OPTIND", "PPID", "TMPDIR"}, name) {

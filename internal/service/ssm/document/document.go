@@ -33,8 +33,12 @@ const (
 	Port                   = "Port"
 )
 
-// RunShellScript is the action of Command documents that runs a script.
-const RunShellScript = "aws:runShellScript"
+// The implemented actions of Command documents.
+const (
+	RunShellScript    = "aws:runShellScript"
+	SoftwareInventory = "aws:softwareInventory"
+	UpdateAgent       = "aws:updateSsmAgent"
+)
 
 // MaxSize is the maximum size of a document in bytes.
 const MaxSize = 64 << 10
@@ -168,9 +172,9 @@ func (d *Document) checkSession() error {
 // actions are AWS's actions of Command documents, and whether they are implemented.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/documents-command-ssm-plugin-reference.html
 var actions = map[string]bool{
-	RunShellScript: true, "aws:applications": false, "aws:cloudWatch": false, "aws:configureDocker": false, "aws:configurePackage": false,
+	RunShellScript: true, SoftwareInventory: true, UpdateAgent: true, "aws:applications": false, "aws:cloudWatch": false, "aws:configureDocker": false, "aws:configurePackage": false,
 	"aws:domainJoin": false, "aws:downloadContent": false, "aws:psModule": false, "aws:refreshAssociation": false, "aws:runDockerAction": false,
-	"aws:runDocument": false, "aws:runPowerShellScript": false, "aws:softwareInventory": false, "aws:updateAgent": false, "aws:updateSsmAgent": false,
+	"aws:runDocument": false, "aws:runPowerShellScript": false, "aws:updateAgent": false,
 }
 
 func (d *Document) checkCommand() error {
@@ -199,7 +203,7 @@ func (d *Document) checkCommand() error {
 			return invalid("Each step needs a name of its own: %q", s.Name)
 		case !implemented && !s.forWindows():
 			return &UnsupportedError{"the action " + s.Action + " of documents"}
-		case s.Inputs["runCommand"] == nil && implemented:
+		case s.Inputs["runCommand"] == nil && s.Action == RunShellScript:
 			return invalid("Step %s has no runCommand", s.Name)
 		}
 		names[s.Name] = true

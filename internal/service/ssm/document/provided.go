@@ -9,7 +9,8 @@ import (
 )
 
 // The implemented documents of those that AWS provides. Their contents follow AWS's documentation:
-// https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html,
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/documents-command-ssm-plugin-reference.html
 //
 //go:embed aws/*.json
 var files embed.FS
@@ -37,7 +38,7 @@ var provided = func() map[string]*Provided {
 			panic(err)
 		}
 		p := &Provided{Name: strings.TrimSuffix(e.Name(), ".json"), Type: Session, Content: string(b), Created: time.Date(2019, 8, 1, 0, 0, 0, 0, time.UTC)}
-		if strings.HasPrefix(p.Name, "AWS-Run") {
+		if p.Name != Shell && !strings.HasPrefix(p.Name, "AWS-Start") {
 			p.Type = Command
 		}
 		if p.Document, err = Parse(p.Type, "JSON", p.Content); err != nil {

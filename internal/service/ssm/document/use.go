@@ -102,6 +102,8 @@ func (d *Document) Forwarding(values map[string]any) (Forwarding, error) {
 // A Script is what a step of a Command document runs.
 type Script struct {
 	Name, Action string
+	// Inputs are the inputs of actions other than RunShellScript. The other actions have no Text and Dir.
+	Inputs map[string]string
 	// Skipped says why the step does not run on Linux, and Failure why it cannot run; both are empty otherwise.
 	Skipped, Failure string
 	Text, Dir        string
@@ -128,6 +130,14 @@ func (d *Document) Scripts(values map[string]any) ([]Script, error) {
 			continue
 		}
 		inputs, _ := Fill(step.Inputs, values).(map[string]any)
+		if step.Action != RunShellScript {
+			s.Inputs = map[string]string{}
+			for name, v := range inputs {
+				s.Inputs[name] = textOf(v)
+			}
+			out = append(out, s)
+			continue
+		}
 		lines, ok := inputs["runCommand"].([]any)
 		if !ok {
 			lines = []any{inputs["runCommand"]}
