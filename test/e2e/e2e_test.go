@@ -62,7 +62,15 @@ func TestScripts(t *testing.T) {
 // DRYDOCK_WITHOUT_CONTAINERS=1.
 // [cdk]: CDK's program is installed, and its library beside it.
 // [awscli2]: AWS CLI 2 is there, as aws2. Not every system has packages of it.
+// [terraform]: Terraform is there, and the folder TERRAFORM_PLUGINS has its AWS provider.
 func condition(cond string) (bool, error) {
+	if cond == "terraform" {
+		_, err := exec.LookPath("terraform")
+		if err == nil {
+			_, err = os.Stat(filepath.Join(os.Getenv("TERRAFORM_PLUGINS"), "registry.terraform.io/hashicorp/aws"))
+		}
+		return err == nil, nil
+	}
 	if cond == "awscli2" {
 		_, err := exec.LookPath("aws2")
 		return err == nil, nil
@@ -114,6 +122,7 @@ func setup(env *testscript.Env, bin string) error {
 	}
 	env.Setenv("HOME", home)
 	env.Setenv("DRYDOCK_BIN", bin)
+	env.Setenv("TERRAFORM_PLUGINS", os.Getenv("TERRAFORM_PLUGINS"))
 	env.Setenv("GORACE", os.Getenv("GORACE")) // of a program with the race detector
 	env.Setenv("KUBECONFIG", filepath.Join(home, "kubeconfig"))
 	env.Setenv("DRYDOCK_DATA_DIR", data)
