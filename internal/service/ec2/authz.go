@@ -50,6 +50,9 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	return find(r.s, sc, kind, r.s.associated(sc, kind, id))
 }
 
+// HoldsPolicies implements authz.PolicyHolder: resources that an AWS service manages have a policy, which binds the root user.
+func (resolver) HoldsPolicies() {}
+
 // EndpointPolicy implements authz.EndpointPolicies.
 func (r resolver) EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool) {
 	return r.s.EndpointPolicy(ctx, account, region, id)

@@ -3,16 +3,22 @@ package eks_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/automode"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
 // fakeAutoNodes is EC2 and IAM for the nodes of EKS Auto Mode. It has no capacity.
@@ -111,4 +117,106 @@ func TestAutoModeResolvesNodeClasses(t *testing.T) {
 	if w.auto.tags[automode.TagCluster] != "auto" {
 		t.Errorf("session tags %v", w.auto.tags)
 	}
+}
+
+// TestAutoModeNodesAreRolledBackFirst: a rollback of a cluster with EKS Auto Mode waits until all nodes have the older version,
+// and can be cancelled or fail until then.
+func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
+	w := newWorld(t, withClock)
+	in := w.createInput("dev")
+	in.Version, in.BootstrapSelfManagedAddons = aws.String("1.35"), aws.Bool(false)
+	in.AccessConfig = &ekstypes.CreateAccessConfigRequest{AuthenticationMode: ekstypes.AuthenticationModeApi}
+	in.ComputeConfig = &ekstypes.ComputeConfigRequest{Enabled: aws.Bool(true), NodePools: []string{"system"}, NodeRoleArn: aws.String(w.arn("role/node"))}
+	in.StorageConfig = &ekstypes.StorageConfigRequest{BlockStorage: &ekstypes.BlockStorage{Enabled: aws.Bool(true)}}
+	in.KubernetesNetworkConfig = &ekstypes.KubernetesNetworkConfigRequest{ElasticLoadBalancing: &ekstypes.ElasticLoadBalancing{Enabled: aws.Bool(true)}}
+	testkit.Must(w.client.CreateCluster(t.Context(), in))(t)
+	w.waitCluster("dev", ekstypes.ClusterStatusActive)
+	w.upgraded(version("1.36"))
+	w.node("i-00000000000000001", "v1.36.1-eks-1234567", "")
+	node := testkit.Must(w.kubernetes().CoreV1().Nodes().Get(t.Context(), "i-00000000000000001", metav1.GetOptions{}))(t)
+	node.Labels = map[string]string{"eks.amazonaws.com/compute-type": "auto"}
+	testkit.Must(w.kubernetes().CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}))(t)
+	image := func(v string) {
+		img, _ := images.EKS(testkit.Region, images.Bottlerocket, v, "x86_64", "")
+		w.ec2.mu.Lock()
+		defer w.ec2.mu.Unlock()
+		w.ec2.instances["i-00000000000000001"] = ec2types.Instance{
+			InstanceId: aws.String("i-00000000000000001"), ImageId: &img.ID, State: &ec2types.InstanceState{Name: ec2types.InstanceStateNameRunning},
+			Operator: &ec2types.OperatorResponse{Managed: aws.Bool(true), Principal: aws.String("eks.amazonaws.com")}, Tags: []ec2types.Tag{{Key: aws.String(automode.TagCluster), Value: aws.String("dev")}},
+		}
+	}
+	rollback := func() *ekstypes.Update {
+		t.Helper()
+		return testkit.Must(w.toVersion(&awseks.UpdateClusterVersionInput{Version: aws.String("1.35"), RollbackConfig: &ekstypes.RollbackConfig{TimeoutMinutes: aws.Int32(120)}}))(t)
+	}
+	nodesGet := func(v string) {
+		t.Helper()
+		w.eventually(func() error {
+			if s := w.planes.setting(); s == nil || s.Version != v {
+				return fmt.Errorf("the setting is %+v, want version %s", s, v)
+			}
+			return nil
+		})
+	}
+	becomes := func(up *ekstypes.Update, status ekstypes.UpdateStatus) *ekstypes.Update {
+		t.Helper()
+		var got *ekstypes.Update
+		w.eventually(func() error {
+			got = testkit.Must(w.client.DescribeUpdate(t.Context(), &awseks.DescribeUpdateInput{Name: aws.String("dev"), UpdateId: up.Id}))(t).Update
+			if got.Status != status {
+				return fmt.Errorf("the update is %s, want %s", got.Status, status)
+			}
+			return nil
+		})
+		return got
+	}
+	is := func(v string) {
+		t.Helper()
+		if c := testkit.Must(w.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: aws.String("dev")}))(t).Cluster; *c.Version != v || c.Status != ekstypes.ClusterStatusActive {
+			t.Errorf("the cluster is %s, %s", *c.Version, c.Status)
+		}
+	}
+
+	// Cancelled: nodes follow the cluster's version again.
+	image("1.36")
+	up := rollback()
+	nodesGet("1.35")
+	is("1.36")
+	_, err := w.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), DeletionProtection: aws.Bool(true)})
+	wantError(t, err, "ResourceInUseException", "")
+	if notes := w.updateNotes(); len(notes) == 0 || !strings.Contains(notes[0], "is in progress: 1 nodes of EKS Auto Mode have a newer version") {
+		t.Errorf("%q", notes)
+	}
+	cancel := &awseks.CancelUpdateInput{Name: aws.String("dev"), UpdateId: up.Id}
+	if u := testkit.Must(w.client.CancelUpdate(t.Context(), cancel))(t).Update; u.Status != ekstypes.UpdateStatusCancelled || u.Cancellation.Status != ekstypes.CancellationStatusSuccessful {
+		t.Errorf("%+v", u)
+	}
+	nodesGet("1.36")
+	is("1.36")
+	_, err = w.client.CancelUpdate(t.Context(), cancel)
+	wantError(t, err, "InvalidRequestException", "")
+
+	// Too late.
+	up = rollback()
+	nodesGet("1.35")
+	w.pace = time.Hour
+	if u := becomes(up, ekstypes.UpdateStatusFailed); len(u.Errors) != 1 || !strings.Contains(*u.Errors[0].ErrorMessage, "did not complete within the timeout: 1 nodes have a newer version") {
+		t.Errorf("%+v", u)
+	}
+	w.pace = time.Second
+	nodesGet("1.36")
+	is("1.36")
+
+	// In time, in spite of a crash.
+	up = rollback()
+	nodesGet("1.35")
+	w.restart()
+	image("1.35")
+	node.Status.NodeInfo.KubeletVersion = "v1.35.2-eks-1234567"
+	testkit.Must(w.kubernetes().CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}))(t)
+	becomes(up, ekstypes.UpdateStatusSuccessful)
+	is("1.35")
+	nodesGet("1.35")
+	_, err = w.client.CancelUpdate(t.Context(), &awseks.CancelUpdateInput{Name: aws.String("dev"), UpdateId: up.Id})
+	wantError(t, err, "InvalidRequestException", "")
 }

@@ -920,7 +920,11 @@ func (e *fakeEC2) DescribeInstances(_ context.Context, in *awsec2.DescribeInstan
 		r.Instances = append(r.Instances, i)
 	}
 	for _, i := range e.instances {
-		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name), "instance-id": *i.InstanceId}, i.Tags) {
+		operator := ""
+		if i.Operator != nil {
+			operator = *i.Operator.Principal
+		}
+		if len(in.Filters) > 0 && matches(in.Filters, map[string]string{"instance-state-name": string(i.State.Name), "instance-id": *i.InstanceId, "operator.principal": operator}, i.Tags) {
 			r.Instances = append(r.Instances, i)
 		}
 	}

@@ -42,7 +42,11 @@ func Setting(region string, rec *record.Cluster) *automode.Setting {
 	if !Enabled(c) {
 		return nil
 	}
-	out := &automode.Setting{Region: region, Version: *c.Version, NodePools: slices.Sorted(slices.Values(c.ComputeConfig.NodePools))}
+	version := *c.Version
+	if rec.Rollback != nil {
+		version = rec.Rollback.Version
+	}
+	out := &automode.Setting{Region: region, Version: version, NodePools: slices.Sorted(slices.Values(c.ComputeConfig.NodePools))}
 	if role := aws.ToString(c.ComputeConfig.NodeRoleArn); role != "" {
 		out.NodeRole = roleName(role)
 		out.Subnets, out.SecurityGroup = c.ResourcesVpcConfig.SubnetIds, aws.ToString(c.ResourcesVpcConfig.ClusterSecurityGroupId)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/drydock-dev/drydock/internal/automode"
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -316,4 +317,18 @@ func (s *Service) TerminateAll(ctx context.Context, key store.Key) (int, error) 
 		_, err = s.AutoNodes.TerminateInstances(s.AsService(ctx, key.Account, key.Region), &awsec2.TerminateInstancesInput{InstanceIds: live})
 	}
 	return len(all), err
+}
+
+// Newer returns how many instances of a cluster's EKS Auto Mode have an image for a newer Kubernetes version than the given
+// one.
+func (s *Service) Newer(ctx context.Context, key store.Key, version string) (int, error) {
+	all, err := s.instances(ctx, key)
+	n := 0
+	for _, i := range all {
+		img, ok := images.ByID(key.Region, i.Image)
+		if ok && eksversions.Number(img.KubernetesVersion) > eksversions.Number(version) {
+			n++
+		}
+	}
+	return n, err
 }

@@ -262,6 +262,9 @@ func (e *evidence) kubelets(version string) finding {
 	f := passing("Node kubelet versions match the cluster control plane version.")
 	for _, n := range e.nodes {
 		minor := nodeMinor(n)
+		if minor > eksversions.Number(version) && n.Labels[labelCompute] == computeAuto {
+			continue // EKS rolls it back itself
+		}
 		if status, reason := skew("kubelet", minor, version); minor > 0 && status != ekstypes.InsightStatusValuePassing {
 			f.worsen(status, reason, ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
 		}

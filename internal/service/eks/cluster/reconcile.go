@@ -61,6 +61,9 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 		return again, err
 	case ekstypes.ClusterStatusActive:
 		s.followAutoMode(key, rec)
+		if rec.Rollback != nil {
+			return s.rollBackNodes(ctx, key, rec)
+		}
 		return s.maintain(ctx, key, rec)
 	case ekstypes.ClusterStatusUpdating:
 		return s.applyUpdates(ctx, key, rec)
@@ -282,6 +285,7 @@ func (s *Service) applyUpdates(ctx context.Context, key store.Key, rec record.Cl
 				c.Grants = append(c.Grants, *up.Encryption)
 			}
 			if failure != nil {
+				c.Rollback = nil               // the nodes follow the cluster's version again
 				if s.settledVersion(rec, up) { // the new version serves, although its controllers do not run
 					s.commitVersion(c, up)
 				}

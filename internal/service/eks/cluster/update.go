@@ -67,6 +67,9 @@ func (s *Service) UpdateClusterConfig(ctx context.Context, in *awseks.UpdateClus
 // begin records an update and makes its cluster UPDATING.
 func (s *Service) begin(tx *store.Tx, key store.Key, up *record.Update) error {
 	err := record.Clusters.Update(tx, key, func(c *record.Cluster) error {
+		if c.Rollback != nil {
+			return s.UpdateInProgress(tx, key, "", string(up.Update.Type))
+		}
 		c.Cluster.Status, c.Since = ekstypes.ClusterStatusUpdating, s.Clock.Now().UTC()
 		return nil
 	})

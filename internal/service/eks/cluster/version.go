@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/fault"
+	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
@@ -71,8 +72,12 @@ func (s *Service) UpdateClusterVersion(ctx context.Context, in *awseks.UpdateClu
 		if err := s.updatable(tx, key, now, up); err != nil {
 			return err
 		}
+		rolling := up.Update.Type == ekstypes.UpdateTypeVersionRollback && autonodes.Enabled(&now.Cluster)
 		if now.UID != rec.UID || *now.Cluster.Version != *rec.Cluster.Version {
 			return ekserr.UpdateInProgress(string(up.Update.Type), key.ID, *up.Update.Id)
+		}
+		if rolling {
+			return s.beginNodeRollback(tx, key, up, in)
 		}
 		return s.begin(tx, key, up)
 	})
@@ -83,6 +88,9 @@ func (s *Service) UpdateClusterVersion(ctx context.Context, in *awseks.UpdateClu
 func (s *Service) updatable(r store.Reader, key store.Key, rec record.Cluster, up *record.Update) error {
 	switch rec.Cluster.Status {
 	case ekstypes.ClusterStatusActive:
+		if rec.Rollback != nil {
+			return s.UpdateInProgress(r, key, "", string(up.Update.Type))
+		}
 		return nil
 	case ekstypes.ClusterStatusUpdating:
 		return s.UpdateInProgress(r, key, "", string(up.Update.Type))
@@ -119,8 +127,7 @@ func (s *Service) versionChange(key store.Key, rec record.Cluster, in *awseks.Up
 	return up, nil
 }
 
-// checkRollback applies the prerequisites of a rollback. The timeout in config is for the rollback of
-// Auto Mode nodes, so it has no effect here.
+// checkRollback applies the prerequisites of a rollback. The timeout in config is for the rollback of Auto Mode nodes.
 // https://docs.aws.amazon.com/eks/latest/userguide/rollback-cluster.html
 func (s *Service) checkRollback(rec record.Cluster, to eksversions.Version, config *ekstypes.RollbackConfig) error {
 	name, now := rec.Name(), s.Clock.Now()
@@ -253,7 +260,7 @@ func (s *Service) settledVersion(rec record.Cluster, up record.Update) bool {
 func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 	from := *c.Cluster.Version
 	c.Cluster.Version, c.Upgraded = &up.Version, nil
-	c.PlatformTo, c.PlatformSince = "", s.Clock.Now().UTC()
+	c.PlatformTo, c.PlatformSince, c.Rollback = "", s.Clock.Now().UTC(), nil
 	if v, ok := eksversions.Lookup(up.Version); ok {
 		c.Cluster.PlatformVersion = &v.PlatformVersion
 	}
@@ -281,7 +288,15 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 		at := last.Update.CreatedAt.Format(time.RFC3339)
 		switch last.Update.Status {
 		case ekstypes.UpdateStatusInProgress:
-			out = append(out, fmt.Sprintf("the %s, requested at %s, is in progress", what, at))
+			note := fmt.Sprintf("the %s, requested at %s, is in progress", what, at)
+			if r := rec.Rollback; r != nil && r.Update == *last.Update.Id && rec.Cluster.Status == ekstypes.ClusterStatusActive {
+				left, err := s.auto.Newer(ctx, key, r.Version)
+				if err != nil {
+					return nil, err
+				}
+				note += fmt.Sprintf(": %d nodes of EKS Auto Mode have a newer version and are replaced first, until %s; disruption budgets of node pools, pod disruption budgets and karpenter.sh/do-not-disrupt delay that", left, r.Until.Format(time.RFC3339))
+			}
+			out = append(out, note)
 		case ekstypes.UpdateStatusFailed:
 			for _, e := range last.Update.Errors {
 				out = append(out, fmt.Sprintf("the %s, requested at %s, failed: %s: %s", what, at, e.ErrorCode, aws.ToString(e.ErrorMessage)))
@@ -339,13 +354,11 @@ func (s *Service) lastUpdates(key store.Key) []*record.Update {
 	return slices.SortedFunc(maps.Values(last), func(a, b *record.Update) int { return a.Update.CreatedAt.Compare(*b.Update.CreatedAt) })
 }
 
-// CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back.
-//
-// AWS deviation: a rollback begins with the control plane and does not roll back Auto Mode nodes first, so there is never
-// anything to cancel.
+// CancelUpdate cancels the rollback of a cluster while its Auto Mode nodes are rolled back. Karpenter then replaces the nodes
+// that have the older version, as after an upgrade.
 // https://docs.aws.amazon.com/eks/latest/APIReference/API_CancelUpdate.html
 func (s *Service) CancelUpdate(ctx context.Context, in *awseks.CancelUpdateInput) (*awseks.CancelUpdateOutput, error) {
-	key, _, err := s.Cluster(ctx, in.Name)
+	key, rec, err := s.Cluster(ctx, in.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -357,7 +370,18 @@ func (s *Service) CancelUpdate(ctx context.Context, in *awseks.CancelUpdateInput
 	if err != nil {
 		return nil, store.NotFoundAs(err, ekserr.NotFound("No update found for ID: %s", id))
 	}
-	return nil, errNotCancellable(key.ID, id)
+	var out awseks.CancelUpdateOutput
+	err = s.Store.Update(ctx, func(tx *store.Tx) error {
+		ended, err := s.endNodeRollback(tx, key, rec.UID, id, func(u *ekstypes.Update) {
+			u.Status, u.Cancellation = ekstypes.UpdateStatusCancelled, &ekstypes.Cancellation{Status: ekstypes.CancellationStatusSuccessful}
+			out.Update = u
+		})
+		if err == nil && !ended {
+			err = errNotCancellable(key.ID, id)
+		}
+		return err
+	})
+	return &out, err
 }
 
 // Of the following errors, only those marked [seen] are known to have EKS's texts.

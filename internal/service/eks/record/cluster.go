@@ -43,6 +43,9 @@ type Cluster struct {
 	Authorities []ekstypes.CertificateAuthority `json:",omitempty"`
 	// NodeRole is the role of the nodes of EKS Auto Mode's built-in node pools.
 	NodeRole Identity `json:",omitzero"`
+	// Rollback is the version rollback in progress of a cluster with EKS Auto Mode, or nil. The cluster is ACTIVE while its
+	// nodes are rolled back, and then UPDATING.
+	Rollback *Rollback `json:",omitempty"`
 	// PlatformTo is the platform version that the cluster is moving to, or empty. PlatformSince is when it got its
 	// current one, if that was after its creation.
 	PlatformTo    string    `json:",omitempty"`
@@ -240,4 +243,12 @@ type Insights struct {
 type InsightStatus struct {
 	Status ekstypes.InsightStatusValue
 	Since  time.Time
+}
+
+// A Rollback is the version rollback of a cluster with EKS Auto Mode.
+type Rollback struct {
+	Update  string    // ID
+	Version string    // of new nodes
+	Until   time.Time // when the rollback of the nodes fails
+	Force   bool      `json:",omitempty"`
 }
