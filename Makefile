@@ -14,7 +14,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build nodebin dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk karpenter awscli2 soak advice race race-e2e bench fuzz clean
+.PHONY: help build nodebin dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures fixture golden e2e eksctl cdk karpenter awscli2 conformance-tests conformance soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -172,6 +172,22 @@ terraform: build ## run acceptance tests of Terraform's AWS provider, whose chec
 AWSCLI2 ?= trixie
 awscli2: ## unpack AWS CLI 2 of the Debian release AWSCLI2 into bin, for e2e: by apt, without installing it
 	tools/awscli2/unpack.sh bin $(AWSCLI2)
+
+# Kubernetes' own tests, and the images that they use, of Debian's packages and of programs built from the module. The versions are those of go.mod.
+CONFORMANCE = bin/conformance
+conformance-tests: ## build Kubernetes' conformance tests and their images into bin, for e2e (needs apt-get)
+	@mkdir -p $(CONFORMANCE)
+	tools/conformance/debian.sh $(CONFORMANCE)/debian
+	cd tools/conformance && $(COMPILE) test -c -ldflags '-s -w' -o $(CURDIR)/bin/e2e.test ./e2e
+	cd tools/conformance && $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/bin/ginkgo github.com/onsi/ginkgo/v2/ginkgo
+	cd tools/conformance && $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(CONFORMANCE)/ k8s.io/kubernetes/test/images/agnhost k8s.io/kubernetes/test/images/nonewprivs k8s.io/sample-apiserver
+	cd tools/conformance && $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(CONFORMANCE)/etcd go.etcd.io/etcd/server/v3
+	cd tools/conformance && $(COMPILE) run ./images -programs $(CURDIR)/$(CONFORMANCE) -debian $(CURDIR)/$(CONFORMANCE)/debian -sources "$$($(GO) list -m -f '{{.Dir}}' k8s.io/kubernetes)" -out $(CURDIR)/$(CONFORMANCE)/images.tar
+
+.PHONY: conformance
+conformance: export PATH := $(CURDIR)/bin:$(PATH)
+conformance: build conformance-tests ## run all of Kubernetes' conformance tests on nodes that run containers: about an hour (docs/conformance.md)
+	CONFORMANCE=all $(GO) test -count=1 -timeout 150m -v -run TestConformance ./test/e2e
 
 soak: build ## 200 nodes join and leave at random for DRYDOCK_SOAK (10m), with faults; `make test` runs a short form
 	DRYDOCK_SOAK=$${DRYDOCK_SOAK:-10m} $(GO) test -count=1 -timeout 60m -v ./test/soak

@@ -27,7 +27,7 @@ type ban struct {
 }
 
 var bans = []ban{
-	{from: `.*`, to: `^k8s\.io/kubernetes/`, except: `^internal/(controlplane/child|node/containers/programs)$`,
+	{from: `.*`, to: `^k8s\.io/kubernetes/`, except: `^internal/(controlplane/child|node/containers/programs)$|^tools/conformance/`,
 		why: "the Kubernetes servers cost minutes to compile and link; they run in the child process only"},
 	{from: `.*`, to: module + `internal/(controlplane/child|node/containers/programs)$`, except: `^cmd/drydock$`,
 		why: "no test binary and no daemon code links the Kubernetes servers"},

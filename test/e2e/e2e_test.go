@@ -29,14 +29,25 @@ import (
 )
 
 func TestScripts(t *testing.T) {
+	runScripts(t, "testdata/script", scriptLimit, func(*testscript.Env) {})
+}
+
+// runScripts runs the scripts of a folder, each for at most the limit. more adds to what setup has prepared.
+func runScripts(t *testing.T, dir string, limit time.Duration, more func(*testscript.Env)) {
 	bin := testkit.Program(t)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") == "1",
-		Setup:               func(env *testscript.Env) error { return setup(env, bin) },
-		Condition:           condition,
+		Setup: func(env *testscript.Env) error {
+			if err := setup(env, bin, limit); err != nil {
+				return err
+			}
+			more(env)
+			return nil
+		},
+		Condition: condition,
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"start":      start,
 			"eventually": eventually,
@@ -110,7 +121,7 @@ func condition(cond string) (bool, error) {
 	return true, nil
 }
 
-func setup(env *testscript.Env, bin string) error {
+func setup(env *testscript.Env, bin string, most time.Duration) error {
 	home := filepath.Join(env.WorkDir, "home")
 	if err := os.MkdirAll(home, 0o700); err != nil {
 		return err
@@ -131,7 +142,7 @@ func setup(env *testscript.Env, bin string) error {
 	env.Setenv("AWS_PAGER", "")
 	env.Setenv("AWS_DEFAULT_OUTPUT", "json")
 	env.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+os.Getenv("PATH"))
-	limit := time.AfterFunc(scriptLimit, func() { endAll(data) })
+	limit := time.AfterFunc(most, func() { endAll(data) })
 	env.Defer(func() {
 		limit.Stop()
 		down(bin, data, env.T().Log)
