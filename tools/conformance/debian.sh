@@ -7,7 +7,7 @@ mkdir -p "$1" && cd "$1"
 rm -rf root busybox debs && mkdir -p root busybox debs
 : > status # apt believes that nothing is installed, so that it lists all that is needed
 apt-get -qq --print-uris --no-install-recommends -o Dir::State::status="$PWD/status" -o Debug::NoLocking=1 install \
-	bash curl netcat-openbsd iproute2 bind9-dnsutils coreutils util-linux grep sed findutils hostname iperf nginx-light > uris || {
+	bash curl netcat-openbsd iproute2 bind9-dnsutils coreutils util-linux grep sed findutils hostname libc-bin iperf nginx-light > uris || {
 	echo "conformance: NOT BUILT: apt-get cannot list Debian's packages" >&2
 	exit 1
 }

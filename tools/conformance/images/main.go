@@ -45,7 +45,7 @@ func run(programs, debian, sources, out string) error {
 	defer os.RemoveAll(dir)
 	b := &builder{dir: dir}
 	images := filepath.Join(sources, "test/images")
-	base := b.layer(tree(filepath.Join(debian, "root")), text("etc/passwd", passwd), text("etc/group", group), text("etc/nginx/nginx.conf", nginxConf),
+	base := b.layer(tree(filepath.Join(debian, "root")), text("etc/passwd", passwd), text("etc/group", group), text("etc/ssl/certs/ca-certificates.crt", ""), text("etc/nsswitch.conf", "hosts: files dns\n"), text("etc/nginx/nginx.conf", nginxConf),
 		text("usr/share/nginx/html/index.html", "<h1>Welcome to nginx!</h1>\n"), link("bin/sh", "bash"), link("bin/nc", "nc.openbsd"), dir1777("tmp"), dir1777("var/tmp"), dir755("var/lib/nginx"))
 	agnhost := b.layer(program(programs, "agnhost", "agnhost", 0o755), link("agnhost-2", "agnhost"), dir755("uploads"),
 		program(images, "agnhost/porter/localhost.crt", "localhost.crt", 0o644), program(images, "agnhost/porter/localhost.key", "localhost.key", 0o644))

@@ -24,7 +24,7 @@ func importImages(ctx context.Context) {
 		if c == nil {
 			c, _ = client.New("/run/containerd/containerd.sock", client.WithDefaultNamespace("k8s.io"), client.WithTimeout(time.Second)) // not up yet
 		}
-		if c != nil {
+		if c != nil && serving(ctx, c) {
 			if err := importNew(ctx, c); err != nil && ctx.Err() == nil {
 				fmt.Fprintln(os.Stderr, "importing images:", err)
 			}
@@ -35,6 +35,14 @@ func importImages(ctx context.Context) {
 		case <-tick.C:
 		}
 	}
+}
+
+// serving reports whether containerd answers. The client connects when it is first used, so it says nothing about that.
+func serving(ctx context.Context, c *client.Client) bool {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	ok, err := c.IsServing(ctx)
+	return ok && err == nil
 }
 
 func importNew(ctx context.Context, c *client.Client) error {
@@ -55,6 +63,9 @@ func importNew(ctx context.Context, c *client.Client) error {
 			continue
 		}
 		err = importOne(ctx, c, a)
+		if err != nil && !serving(ctx, c) {
+			return err // it is tried again
+		}
 		if err != nil {
 			if werr := os.WriteFile(base+".error", []byte(err.Error()), 0o644); werr != nil && !errors.Is(werr, fs.ErrExist) {
 				return werr
