@@ -290,6 +290,7 @@ var skips = map[string]string{
 	"internal/store/home_test.go":                          "root may write everywhere",
 	"internal/testkit/needs/needs.go":                      "says what is missing",
 	"test/bench/bench_test.go":                             "measures when asked to",
+	"test/e2e/conformance_test.go":                         "CI where make conformance-tests failed, which it says loudly",
 	"test/e2e/failures_test.go":                            "later phases of a row that has failed; without clients, which condition requires",
 	"test/soak/advice_test.go":                             "-short",
 	"test/soak/hostile_test.go":                            "-short",
