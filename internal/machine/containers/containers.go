@@ -33,6 +33,8 @@ type Config struct {
 	Connect func(ctx context.Context, in machine.Instance) error
 	// CA is added to the certificate authorities that programs on machines trust, as PEM.
 	CA []byte
+	// PIDs bounds the processes and threads of a machine. Zero means a default.
+	PIDs int
 	// Executable and ChildArgs are those of childproc.Spec, for tests.
 	Executable string
 	ChildArgs  []string

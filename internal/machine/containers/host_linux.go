@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -51,7 +52,7 @@ func (r *Runtime) startHost() error {
 		return err
 	}
 	noLimits := !report.Has(probe.Limits)
-	config, err := json.Marshal(inside.HostConfig{NoLimits: noLimits})
+	config, err := json.Marshal(inside.HostConfig{NoLimits: noLimits, PIDs: halfOfPIDs()})
 	if err != nil {
 		return err
 	}
@@ -112,6 +113,16 @@ func (r *Runtime) startHost() error {
 	r.dir = dir
 	r.host = childproc.Supervise(r.ctx, spec)
 	return nil
+}
+
+// halfOfPIDs returns half of the process IDs that the real machine has: what all machines together may use.
+func halfOfPIDs() int {
+	b, err := os.ReadFile("/proc/sys/kernel/pid_max")
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(b))) // without a number there is no bound
+	return n / 2
 }
 
 // tree returns a copy of a mount that the host can show in its own namespace, although it may not enter the folders above.

@@ -116,6 +116,9 @@ func (m *Machine) live() {
 	}
 }
 
+// defaultPIDs bounds the processes and threads of a machine. A node with 110 pods has some thousands.
+const defaultPIDs = 8192
+
 // boot boots the machine once, and returns when its run of the host or ctx has ended.
 func (m *Machine) boot() error {
 	run, err := m.rt.await(m.ctx)
@@ -127,7 +130,7 @@ func (m *Machine) boot() error {
 	defer context.AfterFunc(run.ctx, cancel)()
 	cfg := inside.MachineConfig{
 		ID: m.in.ID, Hostname: hostname(m.in), Interface: eni(m.in), Address: m.in.PrivateIP, Resolver: Resolver, Search: search(m.in.Region), CA: m.rt.cfg.CA,
-		CPUs: m.in.Type.VCPU, MemoryBytes: m.in.Type.MemoryMiB << 20, Tools: m.guest.Tools(),
+		CPUs: m.in.Type.VCPU, MemoryBytes: m.in.Type.MemoryMiB << 20, PIDs: cmp.Or(m.rt.cfg.PIDs, defaultPIDs), Tools: m.guest.Tools(),
 	}
 	if err := m.rt.cfg.Connect(ctx, m.in); err != nil {
 		return fmt.Errorf("connecting the machine to its network: %w", err)

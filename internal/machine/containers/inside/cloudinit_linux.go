@@ -32,7 +32,7 @@ func (b *box) cloudInit(c *net.UnixConn, r CloudInit) {
 	_, err := os.Stat(finished)
 	first := errors.Is(err, fs.ErrNotExist)
 	res, err := cloudinit.Boot(ctx, cloudinit.Host{
-		FS: disk{}, InstanceID: b.cfg.ID, Version: r.Version, User: r.User, Keys: r.Keys,
+		FS: bounded{}, InstanceID: b.cfg.ID, Version: r.Version, User: r.User, Keys: r.Keys,
 		Run: runScript, Console: os.Stdout, Now: time.Now, Up: func() time.Duration { return time.Since(b.booted) },
 	}, r.UserData, first)
 	if err == nil && first {
@@ -145,9 +145,42 @@ func (r *redirected) redirect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.to = os.Stdout
-	if f, err := openRegularFile(cloudinit.OutputLog, os.O_WRONLY|os.O_APPEND, 0); err == nil {
+	if f, err := (bounded{}).Open(cloudinit.OutputLog, os.O_WRONLY|os.O_APPEND, 0); err == nil {
 		r.to = io.MultiWriter(f, os.Stdout) // f is open until the machine is off
 	}
+}
+
+// maxLog bounds each log of cloud-init. On AWS, only the size of the volume does.
+const maxLog = 16 << 20
+
+// A bounded disk has logs of bounded size.
+type bounded struct{ disk }
+
+func (bounded) Open(name string, flag int, perm fs.FileMode) (io.ReadWriteCloser, error) {
+	f, err := openRegularFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &boundedLog{f, maxLog - st.Size()}, nil
+}
+
+type boundedLog struct {
+	*os.File
+	left int64
+}
+
+// Write writes what the log still has room for, and drops the rest.
+func (l *boundedLog) Write(p []byte) (int, error) {
+	n, err := l.File.Write(p[:max(0, min(int64(len(p)), l.left))])
+	l.left -= int64(n)
+	if err != nil {
+		return n, err
+	}
+	return len(p), nil
 }
 
 // disk has the machine's files as the real system shows them. What root has put in their place may be anything.

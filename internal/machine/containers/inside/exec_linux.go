@@ -136,7 +136,7 @@ func (b *box) attend(c *net.UnixConn, cmd *exec.Cmd, master *os.File) int {
 				killSession(cmd.Process.Pid)
 				return
 			}
-			signal(cmd.Process.Pid, master, sig)
+			deliver(cmd.Process.Pid, master, sig)
 		}
 	}()
 	_ = cmd.Wait() // its state says more
@@ -151,9 +151,9 @@ func (b *box) attend(c *net.UnixConn, cmd *exec.Cmd, master *os.File) int {
 	return status
 }
 
-// signal sends a signal to a program's process group and, if it has a terminal, to the group in the foreground there. It
+// deliver sends a signal to a program's process group and, if it has a terminal, to the group in the foreground there. It
 // changes the size of the terminal instead, if the message has one.
-func signal(pid int, master *os.File, s Signal) {
+func deliver(pid int, master *os.File, s Signal) {
 	number := syscall.Signal(s.Number)
 	group := 0 // in the foreground
 	if master != nil {

@@ -127,6 +127,7 @@ func runHost(ctx context.Context, env childproc.Env) error {
 	if err := prepareCgroups(h.cfg.NoLimits); err != nil {
 		return err
 	}
+	boundProcesses(h.cfg.PIDs)
 	if h.fabric, err = fabric.Open(); err != nil {
 		return err
 	}
@@ -160,6 +161,14 @@ func hostRoot(data, program, programs, images int) error {
 	m.do("mkdir", func() error { return errors.Join(os.Mkdir(root+machineRoot, 0o700), os.Mkdir(root+socketDir, 0o700)) })
 	m.pivot(root)
 	return m.err
+}
+
+// boundProcesses bounds the processes of this process namespace, with those of namespaces below it. Kernels before Linux 6.14
+// cannot do that for one namespace, and do not let machines do it for all.
+func boundProcesses(n int) {
+	if n > 0 {
+		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(n)), 0)
+	}
 }
 
 // prepareCgroups moves this process into a leaf, because a group with controllers for its children has no processes.
@@ -337,7 +346,7 @@ func (h *host) cgroup(cfg MachineConfig) (*os.File, error) {
 	}
 	if !cfg.NoLimits {
 		for name, value := range map[string]string{
-			"cpu.max": fmt.Sprintf("%d 100000", cfg.CPUs*100000), "memory.max": strconv.FormatInt(cfg.MemoryBytes, 10), "pids.max": "32768",
+			"cpu.max": fmt.Sprintf("%d 100000", cfg.CPUs*100000), "memory.max": strconv.FormatInt(cfg.MemoryBytes, 10), "pids.max": strconv.Itoa(cfg.PIDs),
 		} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0); err != nil {
 				return nil, err

@@ -37,6 +37,8 @@ const (
 type HostConfig struct {
 	// NoLimits says that there are no cgroup controllers.
 	NoLimits bool
+	// PIDs bounds the processes and threads of all machines together, if the kernel can do that (Linux 6.14). Zero means no bound.
+	PIDs int
 }
 
 // A HostRequest asks the host for one thing.
@@ -93,10 +95,12 @@ type MachineConfig struct {
 	Search   string
 	// CA is added to the authorities that the machine's programs trust, as PEM.
 	CA []byte
-	// CPUWeight, CPUs, MemoryBytes and PIDs bound the machine if there are cgroup controllers. Zero means no bound.
+	// CPUs and MemoryBytes bound the machine if there are cgroup controllers.
 	CPUs        int
 	MemoryBytes int64
 	NoLimits    bool
+	// PIDs bounds processes and threads, by a cgroup or as HostConfig.PIDs.
+	PIDs int
 	// Tools are programs of the image that the daemon runs. They take the place of the host's if their name begins with an
 	// exclamation mark. Programs outside of the usual folders have full paths.
 	Tools []string

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
@@ -72,6 +73,7 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 			return err
 		}
 	}
+	boundProcesses(b.cfg.PIDs)
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
 		return err
@@ -95,8 +97,8 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 	if err := env.Report([]byte("up")); err != nil {
 		return err
 	}
-	<-ctx.Done()
-	return nil // and the kernel ends everything on the machine
+	signal.Notify(make(chan os.Signal, 1)) // signals of the machine's own root, such as kill 1, end nothing
+	select {}                              // until the host ends this process, and the kernel everything on the machine
 }
 
 // devices are those of the host that machines have.

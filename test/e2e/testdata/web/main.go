@@ -1,15 +1,19 @@
-// Web is what the image of the container tests runs: a server, a client of one or of AWS, or what its arguments say.
+// Web is what the image of the container tests runs: a server, a client of one or of AWS, something that looks around, or what
+// its arguments say.
 package main
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
@@ -41,6 +45,39 @@ func run(args []string) error {
 		}
 		fmt.Println(*who.Arn)
 		return nil
+	case len(args) == 1 && args[0] == "users":
+		cfg, err := config.LoadDefaultConfig(context.Background())
+		if err != nil {
+			return err
+		}
+		users, err := iam.NewFromConfig(cfg).ListUsers(context.Background(), nil)
+		if err != nil {
+			return err
+		}
+		fmt.Println("users:", len(users.Users))
+		return nil
+	case len(args) == 2 && args[0] == "ls":
+		entries, err := os.ReadDir(args[1])
+		for _, e := range entries {
+			fmt.Println(e.Name())
+		}
+		return err
+	case len(args) == 1 && args[0] == "processes":
+		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		for _, f := range files {
+			b, _ := os.ReadFile(f) // it may have ended
+			fmt.Println(filepath.Base(filepath.Dir(f)), strings.ReplaceAll(string(b), "\x00", " "))
+		}
+		return err
+	case len(args) == 1 && args[0] == "addresses":
+		all, err := net.Interfaces()
+		for _, i := range all {
+			addresses, _ := i.Addrs() // it may have gone
+			for _, a := range addresses {
+				fmt.Println(i.Name, a)
+			}
+		}
+		return err
 	case len(args) > 0:
 		_, err := fmt.Println("you said", strings.Join(args, " "))
 		return err

@@ -1,0 +1,226 @@
+package containers_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/containers"
+	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
+)
+
+// userData runs user data on a machine until ctx ends.
+func userData(ctx context.Context, m machine.Machine, text string) error {
+	_, err := m.(*containers.Machine).CloudInit(ctx, inside.CloudInit{UserData: []byte(text), Version: "23.2", User: "ec2-user"})
+	return err
+}
+
+// below returns how many processes and threads of this machine belong to the machines of a runtime of this test.
+func below(t *testing.T) int {
+	t.Helper()
+	n := 0
+	for _, host := range processes(t, "be-child\x00"+inside.HostMode) {
+		if parent(t, host) != os.Getpid() {
+			continue
+		}
+		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/user", host))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tasks, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range tasks {
+			if own, err := os.Readlink(task + "/ns/user"); err == nil && own == ns { // otherwise it has ended
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// User data that starts processes without end takes neither the real machine's process IDs nor those of other machines.
+func TestAForkBombStaysOnItsMachine(t *testing.T) {
+	needContainers(t)
+	const bound = 400
+	var r *containers.Runtime
+	cfg := newConfig(t, &r, t.TempDir(), idle{t})
+	cfg.PIDs = bound
+	r = containers.New(cfg)
+	t.Cleanup(func() {
+		if err := r.Shutdown(context.Background()); err != nil {
+			t.Errorf("shutting down: %v", err)
+		}
+	})
+	a, b := start(t, r, instance("i-a", "10.0.0.11")), start(t, r, instance("i-b", "10.0.0.12"))
+	if got := run(t, a, "sh", "-c", "cat /proc/sys/kernel/pid_max /sys/fs/cgroup/../pids.max 2> /dev/null; true"); !strings.Contains(got, strconv.Itoa(bound)) {
+		t.Skipf("this kernel bounds no processes: %s", got)
+	}
+	for _, user := range []string{"ec2-user", "root"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		bomb := "f() { f & f & wait; }; f"
+		go func() {
+			_, err := machine.Run(ctx, a, machine.Command{User: user, Args: []string{"sh", "-c", bomb}})
+			done <- err
+		}()
+		most := 0
+		eventually(t, func() error {
+			if most = max(most, below(t)); most < bound-50 {
+				return fmt.Errorf("%d processes", most)
+			}
+			return nil
+		})
+		for range 5 {
+			if most = max(most, below(t)); most > 2*bound {
+				t.Errorf("%d processes and threads, want at most %d", most, 2*bound)
+			}
+			run(t, b, "true")
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := a.Stop(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if n := below(t); n > bound/2 {
+			return fmt.Errorf("%d processes are left", n)
+		}
+		return nil
+	})
+	run(t, b, "true")
+}
+
+// Output without end fills neither the console nor the log, and ends with the machine.
+func TestEndlessOutputIsBounded(t *testing.T) {
+	needContainers(t)
+	dir := t.TempDir()
+	r := newRuntime(t, dir)
+	a := start(t, r, instance("i-a", "10.0.0.11"))
+	done := make(chan error, 1)
+	go func() {
+		done <- userData(t.Context(), a, "#!/bin/bash\nhead -c 40M /dev/zero | tr '\\0' x\necho > /tmp/written\nyes\n")
+	}()
+	eventually(t, func() error { _, err := os.Stat(filepath.Join(dir, "disks/i-a/disk/tmp/written")); return err })
+	for name, most := range map[string]int64{"console": 64 << 10, "console.1": 128 << 10, "disk/var/log/cloud-init-output.log": 16 << 20} {
+		st, err := os.Stat(filepath.Join(dir, "disks/i-a", name))
+		if errors.Is(err, os.ErrNotExist) && name == "console" { // it is being renamed
+			continue
+		}
+		if err != nil || st.Size() > most {
+			t.Errorf("%s: %v, %v; want at most %d bytes", name, st, err, most)
+		}
+	}
+	if err := a.Stop(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, machine.ErrOff) {
+		t.Errorf("user data of a machine that is off: %v", err)
+	}
+}
+
+// The machine's root cannot end the machine's first process by signals, as it cannot end systemd, and what links and pipes
+// it puts in place of cloud-init's files hold nobody up.
+func TestUserDataThatAttacksItsMachine(t *testing.T) {
+	needContainers(t)
+	dir := t.TempDir()
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("real"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	r := newRuntime(t, dir)
+	a := start(t, r, instance("i-a", "10.0.0.11"))
+	run(t, a, "sh", "-c", "touch /run/this-boot")
+	if err := userData(t.Context(), a, "#!/bin/bash\nfor s in KILL TERM INT HUP QUIT USR1 ABRT PIPE STOP; do kill -$s 1; done\necho survived > /tmp/survived\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, a, "sh", "-c", "ls /run/this-boot; cat /tmp/survived"); got != "/run/this-boot\nsurvived\n" {
+		t.Errorf("after signals to the first process: %q", got)
+	}
+	// A program that was started afterwards still ends by the signals that the first process ignores.
+	var out bytes.Buffer
+	if status, err := machine.Run(t.Context(), a, machine.Command{Args: []string{"sh", "-c", "kill -TERM $$; echo ignored"}, Stdout: &out}); status != 128+15 || err != nil {
+		t.Errorf("a program that ends itself: %d, %v, %s", status, err, &out)
+	}
+	for _, plant := range []string{
+		"ln -sf " + victim + " /var/log/cloud-init-output.log", "ln -sf /data/i-a/console /var/log/cloud-init.log",
+		"rm -f /var/log/cloud-init-output.log; mkfifo /var/log/cloud-init-output.log", "rm -rf /var/lib/cloud; ln -s " + filepath.Dir(victim) + " /var/lib/cloud",
+		"rm -rf /etc/passwd; mkfifo /etc/passwd",
+	} {
+		run(t, a, "sh", "-c", plant)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		_ = userData(ctx, a, "#!/bin/bash\necho done\n") // it may fail
+		if ctx.Err() != nil {
+			t.Errorf("after %s, user data does not end", plant)
+		}
+		cancel()
+	}
+	if b, err := os.ReadFile(victim); err != nil || string(b) != "real" {
+		t.Errorf("the real machine's file is %q, %v", b, err)
+	}
+	if left, err := os.ReadDir(filepath.Dir(victim)); err != nil || len(left) != 1 {
+		t.Errorf("the real machine's folder has %v, %v", left, err)
+	}
+}
+
+// The root of a machine has everything there, and nothing of the real machine.
+func TestTheRootOfAMachineSeesOnlyIt(t *testing.T) {
+	needContainers(t)
+	dir := t.TempDir()
+	r := newRuntime(t, dir)
+	a := start(t, r, instance("i-a", "10.0.0.11"))
+	start(t, r, instance("i-b", "10.0.0.12"))
+	if got := run(t, a, "sh", "-c", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '"); strings.Contains(got, "containers.test") || strings.Count(got, "be-child "+inside.MachineMode) != 1 || strings.Contains(got, inside.HostMode+" ") {
+		t.Errorf("processes: %s", got)
+	}
+	if got := run(t, a, "sh", "-c", "ls /sys/class/net | tr '\\n' ' '"); got != "eth0 lo " {
+		t.Errorf("network interfaces: %s", got)
+	}
+	if got := run(t, a, "sh", "-c", "ls /dev | tr '\\n' ' '; ls /dev/net"); strings.ContainsAny(strings.Join(strings.Fields(got), ""), "0123456789") || strings.Contains(got, "kvm") || strings.Contains(got, "mem") {
+		t.Errorf("devices: %s", got)
+	}
+	if got := run(t, a, "sh", "-c", "find / -xdev -name "+filepath.Base(dir)+" 2>/dev/null; ls "+dir+" 2>/dev/null; true"); got != "" {
+		t.Errorf("it finds %s", got)
+	}
+	for what, script := range map[string]string{
+		"a disk can be made from its numbers":    "mknod /tmp/disk b 254 0 && head -c 1 /tmp/disk",
+		"memory can be made from its numbers":    "mknod /tmp/mem c 1 1 && head -c 1 /tmp/mem",
+		"the real machine can be switched off":   "echo o > /proc/sysrq-trigger",
+		"a setting of the kernel can be set":     "sysctl -w kernel.panic=1 || echo 1 > /proc/sys/kernel/panic",
+		"the first process's root leads out":     "ls /proc/1/root/data || ls /proc/1/root" + dir,
+		"a namespace of the host can be joined":  "nsenter -t 1 -m ls /data || nsenter -t 2 -m ls " + dir,
+		"the real clock can be set":              "date -s 2001-01-01",
+		"a kernel module can be loaded":          "modprobe loop || insmod /dev/null",
+		"a file system of a disk can be mounted": "for d in vda sda nvme0n1; do mount -t ext4 /dev/$d /mnt && exit 0; done; exit 1",
+		"other processes' cgroups can be seen":   "ls /sys/fs/cgroup/../host || cat /sys/fs/cgroup/../cgroup.procs | grep -v '^[0-9]*$'",
+	} {
+		var out bytes.Buffer
+		if status, err := machine.Run(t.Context(), a, machine.Command{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out}); status == 0 || err != nil {
+			t.Errorf("%s: %d, %v: %s", what, status, err, &out)
+		}
+	}
+	var st syscall.Utsname
+	if err := syscall.Uname(&st); err != nil {
+		t.Fatal(err)
+	}
+	before := st.Nodename
+	run(t, a, "sh", "-c", "hostname hostile 2>/dev/null || echo hostile > /proc/sys/kernel/hostname")
+	if err := syscall.Uname(&st); err != nil || st.Nodename != before {
+		t.Errorf("the real machine's name has changed (%v)", err)
+	}
+}
