@@ -406,3 +406,38 @@ func errNoRefresh(group string) error {
 func errLimit(format string, args ...any) error {
 	return &autoscalingtypes.LimitExceededFault{Message: new(fmt.Sprintf(format, args...))}
 }
+
+// Scheduled actions. https://github.com/hashicorp/terraform-provider-aws/pull/3033
+func errStartPast() error { return errValidation("Given start time is in the past") }
+
+func errEndBeforeStart() error { return errValidation("Given end time is before start time") } // from memory
+
+func errRecurrence(text string) error {
+	return errValidation("Given recurrence string:%s is invalid", text) // from memory
+}
+
+func errTimeZone(zone string) error {
+	return errValidation("Given time zone:%s is invalid", zone) // worded like the error above
+}
+
+func errScheduledSizes() error {
+	return errValidation("At least one of MinSize, MaxSize, and DesiredCapacity must be specified for a scheduled action") // our own text
+}
+
+func errScheduledTime() error {
+	return errValidation("Either a start time or a recurrence must be specified for a scheduled action") // our own text
+}
+
+// Terraform looks for the last two words.
+func errNoScheduled(name string) error {
+	return errValidation("Scheduled action name not found - scheduled action %s not found", name)
+}
+
+func errScheduledLimit() error {
+	return errLimit("Only %d scheduled actions are allowed for an Auto Scaling group", maxScheduled) // from memory
+}
+
+// scheduledChange is a part of an activity's cause.
+func scheduledChange(what string, from, to int32) string {
+	return fmt.Sprintf(" Setting %s from %d to %d.", what, from, to)
+}

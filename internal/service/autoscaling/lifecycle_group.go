@@ -30,6 +30,9 @@ func (s *Service) Run(ctx context.Context) error {
 			{Watcher: s.cfg.Instances.WatchInstances(store.Scope{}), Of: s.ownerOf},
 		},
 		Reconcile: s.reconcileGroup,
+	}, reconcile.Config{
+		Name: "autoscaling/scheduled-action", Watcher: scheduled.Watch(s.store, store.Scope{}), Workers: 2, Log: s.log, Clock: s.clock,
+		Reconcile: s.carryOut,
 	})
 }
 
@@ -423,6 +426,9 @@ func (s *Service) forget(ctx context.Context, key store.Key) error {
 	}
 	for _, r := range refreshes.All(s.store, key.AllBelow()) {
 		more(r.Key, refreshes.Delete)
+	}
+	for _, a := range scheduled.All(s.store, key.AllBelow()) {
+		more(a.Key, scheduled.Delete)
 	}
 	told := actions.All(s.store, key.AllBelow())
 	slices.SortFunc(told, func(a, b store.Item[activityRecord]) int { return latestFirst(a.Value.Activity, b.Value.Activity) })

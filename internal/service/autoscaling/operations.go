@@ -68,6 +68,12 @@ func (s *Service) AWS() awsapi.Service {
 			Except: "strategies other than Rolling, AutoRollback, ScaleInProtectedInstances Wait, StandbyInstances other than Ignore"},
 		{Name: "CancelInstanceRefresh", Members: "AutoScalingGroupName"},
 		{Name: "DescribeInstanceRefreshes", Members: "AutoScalingGroupName InstanceRefreshIds" + paged},
+		// Scheduled actions.
+		{Name: "PutScheduledUpdateGroupAction", Members: "AutoScalingGroupName DesiredCapacity EndTime MaxSize MinSize Recurrence ScheduledActionName StartTime Time TimeZone"},
+		{Name: "BatchPutScheduledUpdateGroupAction", Members: "AutoScalingGroupName ScheduledUpdateGroupActions"},
+		{Name: "DescribeScheduledActions", Members: "AutoScalingGroupName EndTime ScheduledActionNames StartTime" + paged},
+		{Name: "DeleteScheduledAction", Members: "AutoScalingGroupName ScheduledActionName"},
+		{Name: "BatchDeleteScheduledAction", Members: "AutoScalingGroupName ScheduledActionNames"},
 		// Records that are stored and described but have no effect.
 		{Name: "PutScalingPolicy", Members: `AdjustmentType AutoScalingGroupName Cooldown Enabled EstimatedInstanceWarmup MetricAggregationType
 			MinAdjustmentMagnitude PolicyName PolicyType ScalingAdjustment StepAdjustments TargetTrackingConfiguration`},
@@ -96,8 +102,6 @@ func (s *Service) AWS() awsapi.Service {
 
 func refusals() []awsapi.Refusal {
 	return []awsapi.Refusal{
-		{Operations: "PutScheduledUpdateGroupAction BatchPutScheduledUpdateGroupAction DeleteScheduledAction BatchDeleteScheduledAction DescribeScheduledActions",
-			Why: "Drydock has no scheduler for actions at a time of day"},
 		{Operations: "ExecutePolicy GetPredictiveScalingForecast", Why: "scaling policies are stored, but there are no metrics or alarms to execute them"},
 	}
 }

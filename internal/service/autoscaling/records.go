@@ -20,6 +20,7 @@ var (
 	actions   = store.NewCollection[activityRecord]("autoscaling", "activity")
 	policies  = store.NewCollection[autoscalingtypes.ScalingPolicy]("autoscaling", "policy")
 	refreshes = store.NewCollection[refreshRecord]("autoscaling", "instance-refresh")
+	scheduled = store.NewCollection[scheduledRecord]("autoscaling", "scheduled-action") // GROUP/NAME
 	configs   = store.NewCollection[autoscalingtypes.LaunchConfiguration]("autoscaling", "launch-configuration")
 )
 

@@ -54,7 +54,7 @@ var handlers = func() map[string]handler {
 		vpcHandlers(), gatewayHandlers(), routeHandlers(), securityGroupHandlers(), vpcEndpointHandlers(), launchTemplateHandlers(),
 		iamHandlers(), eksHandlers(), otherHandlers(),
 		instanceHandlers(), networkHandlers(), eventHandlers(), scalingHandlers(), balancerHandlers(), userHandlers(), customHandlers(), s3Handlers(), ecrHandlers(), route53Handlers(),
-		secretHandlers(), snsHandlers(), acmHandlers(), capacityHandlers(),
+		secretHandlers(), snsHandlers(), acmHandlers(), capacityHandlers(), transitHandlers(), vpnHandlers(),
 	} {
 		maps.Copy(out, some)
 	}

@@ -48,7 +48,7 @@ func capacityHandlers() map[string]handler {
 				own.Tags = append(own.Tags, spec.Tags...)
 			}
 			in.TagSpecifications = []ec2types.TagSpecification{own}
-			in.EndDate, err = r.endDate()
+			in.EndDate, err = r.time("EndDate")
 			return err
 		}, func(_ *request, out *awsec2.CreateCapacityReservationOutput) *string {
 			return out.CapacityReservation.CapacityReservationId
@@ -59,15 +59,15 @@ func capacityHandlers() map[string]handler {
 // maxPlacementName is the maximum length of a placement group's name.
 const maxPlacementName = 255
 
-// endDate returns the end of a capacity reservation, or nil.
-func (r *request) endDate() (*time.Time, error) {
-	text := r.text("EndDate")
+// time returns a property that is a time, or nil.
+func (r *request) time(property string) (*time.Time, error) {
+	text := r.text(property)
 	if text == "" {
-		return nil, nil //nolint:nilnil // the reservation does not end
+		return nil, nil //nolint:nilnil // the property is missing
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return nil, &invalidProperties{"Value of property EndDate must be a time such as 2030-01-02T03:04:05Z"} // our own text
+		return nil, &invalidProperties{"Value of property " + property + " must be a time such as 2030-01-02T03:04:05Z"} // our own text
 	}
 	return &t, nil
 }
@@ -76,7 +76,7 @@ func updateReservation(r *request) error {
 	in := &awsec2.ModifyCapacityReservationInput{CapacityReservationId: &r.id}
 	err := r.onlyChanged(in, "EndDateType", "InstanceCount", "InstanceMatchCriteria")
 	if err == nil && r.changed("EndDate") {
-		in.EndDate, err = r.endDate()
+		in.EndDate, err = r.time("EndDate")
 	}
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package cloudformation
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -31,7 +32,7 @@ func gatewayHandlers() map[string]handler {
 			},
 		},
 		"AWS::EC2::VPCGatewayAttachment": {
-			input: &awsec2.AttachInternetGatewayInput{}, inPlace: "InternetGatewayId",
+			input: &awsec2.AttachInternetGatewayInput{}, own: "VpnGatewayId", inPlace: "InternetGatewayId",
 			update: func(r *request) error {
 				if err := r.detachGateway(r.was.text("InternetGatewayId")); err != nil {
 					return err
@@ -46,12 +47,26 @@ func gatewayHandlers() map[string]handler {
 			},
 			find: findGateway,
 			create: func(r *request) (string, error) {
+				if r.props.Has("VpnGatewayId") {
+					in := &awsec2.AttachVpnGatewayInput{VpcId: aws.String(r.text("VpcId")), VpnGatewayId: aws.String(r.text("VpnGatewayId"))}
+					_, err := call[awsec2.AttachVpnGatewayOutput](r, in)
+					return "VGW|" + r.text("VpcId"), err
+				}
 				in := &awsec2.AttachInternetGatewayInput{}
 				_, err := create[awsec2.AttachInternetGatewayOutput](r, in, "")
 				return "IGW|" + r.text("VpcId"), err
 			},
-			read:   func(*request) (map[string]any, error) { return map[string]any{"AttachmentType": "IGW"}, nil },
-			remove: func(r *request) error { return r.detachGateway(r.text("InternetGatewayId")) },
+			read: func(r *request) (map[string]any, error) {
+				kind, _, _ := strings.Cut(r.id, "|")
+				return map[string]any{"AttachmentType": kind}, nil
+			},
+			remove: func(r *request) error {
+				if r.props.Has("VpnGatewayId") {
+					_, err := call[awsec2.DetachVpnGatewayOutput](r, &awsec2.DetachVpnGatewayInput{VpcId: aws.String(r.text("VpcId")), VpnGatewayId: aws.String(r.text("VpnGatewayId"))})
+					return err
+				}
+				return r.detachGateway(r.text("InternetGatewayId"))
+			},
 		},
 		"AWS::EC2::EIP": {
 			input: &awsec2.AllocateAddressInput{}, own: "Tags InstanceId",
@@ -177,8 +192,11 @@ func (r *request) nat() (ec2types.NatGateway, error) {
 	return out.NatGateways[0], nil
 }
 
-// findGateway returns the ID of the attachment of an internet gateway.
+// findGateway returns the ID of the attachment of an internet gateway. A VPN gateway can be attached again.
 func findGateway(r *request) (string, error) {
+	if !r.props.Has("InternetGatewayId") {
+		return "", nil
+	}
 	out, err := call[awsec2.DescribeInternetGatewaysOutput](r, &awsec2.DescribeInternetGatewaysInput{InternetGatewayIds: []string{r.text("InternetGatewayId")}})
 	if err != nil || len(out.InternetGateways) == 0 || len(out.InternetGateways[0].Attachments) == 0 {
 		return "", err

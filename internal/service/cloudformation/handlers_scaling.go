@@ -44,6 +44,22 @@ func scalingHandlers() map[string]handler {
 		}, func(r *request, _ *awsautoscaling.PutLifecycleHookOutput) *string {
 			return aws.String(r.name("LifecycleHookName", 255))
 		})),
+		"AWS::AutoScaling::ScheduledAction": again("DesiredCapacity EndTime MaxSize MinSize Recurrence StartTime TimeZone", madeWith(handler{
+			read: idAs("ScheduledActionName"),
+			remove: one[awsautoscaling.DeleteScheduledActionOutput](func(r *request) any {
+				return &awsautoscaling.DeleteScheduledActionInput{AutoScalingGroupName: aws.String(r.text("AutoScalingGroupName")), ScheduledActionName: &r.id}
+			}),
+		}, "EndTime StartTime", func(r *request, in *awsautoscaling.PutScheduledUpdateGroupActionInput) error {
+			in.ScheduledActionName = aws.String(r.name("ScheduledActionName", 255)) // the schema does not allow the template to set it
+			var err error
+			if in.StartTime, err = r.time("StartTime"); err != nil {
+				return err
+			}
+			in.EndTime, err = r.time("EndTime")
+			return err
+		}, func(r *request, _ *awsautoscaling.PutScheduledUpdateGroupActionOutput) *string {
+			return aws.String(r.name("ScheduledActionName", 255))
+		})),
 		"AWS::AutoScaling::WarmPool": again("InstanceReusePolicy MaxGroupPreparedCapacity MinSize PoolState", made(handler{
 			remove: func(r *request) error {
 				gone := func() (bool, error) {

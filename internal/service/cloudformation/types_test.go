@@ -417,6 +417,69 @@ Outputs:
 			t.Errorf("%+v %+v", list, tags)
 		}
 	}},
+	"transit": {body: `
+Resources:` + net + `
+  Other: {Type: AWS::EC2::VPC, Properties: {CidrBlock: 10.1.0.0/16}}
+  C: {Type: AWS::EC2::Subnet, Properties: {VpcId: !Ref Other, CidrBlock: 10.1.1.0/24}}
+  Hub: {Type: AWS::EC2::TransitGateway, Properties: {Description: hub, AmazonSideAsn: 64600, DefaultRouteTableAssociation: disable, DefaultRouteTablePropagation: disable, Tags: [{Key: a, Value: b}]}}
+  Near: {Type: AWS::EC2::TransitGatewayAttachment, Properties: {TransitGatewayId: !Ref Hub, VpcId: !Ref VPC, SubnetIds: [!Ref A]}}
+  Far: {Type: AWS::EC2::TransitGatewayVpcAttachment, Properties: {TransitGatewayId: !Ref Hub, VpcId: !Ref Other, SubnetIds: [!Ref C], Options: {ApplianceModeSupport: enable}}}
+  Routes: {Type: AWS::EC2::TransitGatewayRouteTable, Properties: {TransitGatewayId: !Ref Hub}}
+  Uses: {Type: AWS::EC2::TransitGatewayRouteTableAssociation, Properties: {TransitGatewayRouteTableId: !Ref Routes, TransitGatewayAttachmentId: !Ref Near}}
+  Learns: {Type: AWS::EC2::TransitGatewayRouteTablePropagation, Properties: {TransitGatewayRouteTableId: !Ref Routes, TransitGatewayAttachmentId: !Ref Far}}
+  Away: {Type: AWS::EC2::TransitGatewayRoute, Properties: {TransitGatewayRouteTableId: !Ref Routes, DestinationCidrBlock: 192.168.0.0/16, TransitGatewayAttachmentId: !Ref Far}}
+  Over: {Type: AWS::EC2::Route, DependsOn: Near, Properties: {RouteTableId: !Ref Table, DestinationCidrBlock: 10.1.0.0/16, TransitGatewayId: !Ref Hub}}
+Outputs:
+  Hub: {Value: !GetAtt Hub.Id}
+  ARN: {Value: !GetAtt Hub.TransitGatewayArn}
+  Near: {Value: !Ref Near}
+  Routes: {Value: !Ref Routes}
+  Uses: {Value: !Ref Uses}
+  Away: {Value: !Ref Away}
+`, outputs: map[string]string{"Hub": "tgw-", "ARN": "arn:aws:ec2:", "Near": "tgw-attach-", "Routes": "tgw-rtb-", "Uses": "tgw-rtb-", "Away": "tgw-rtb-"},
+		look: func(t *testing.T, w *world, out map[string]string) {
+			routes := testkit.Must(awsec2.NewFromConfig(w.cfg).SearchTransitGatewayRoutes(t.Context(), &awsec2.SearchTransitGatewayRoutesInput{
+				TransitGatewayRouteTableId: aws.String(out["Routes"]), Filters: []ec2types.Filter{{Name: aws.String("state"), Values: []string{"active"}}},
+			}))(t).Routes
+			if len(routes) != 2 || *routes[0].DestinationCidrBlock != "10.1.0.0/16" || *routes[1].DestinationCidrBlock != "192.168.0.0/16" {
+				t.Errorf("routes %+v", routes)
+			}
+		},
+		changes: []string{"SubnetIds: [!Ref A]", "SubnetIds: [!Ref A, !Ref B]"}, tags: team,
+		changed: func(t *testing.T, w *world, out map[string]string) {
+			a := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeTransitGatewayVpcAttachments(t.Context(), &awsec2.DescribeTransitGatewayVpcAttachmentsInput{TransitGatewayAttachmentIds: []string{out["Near"]}}))(t).TransitGatewayVpcAttachments[0]
+			if len(a.SubnetIds) != 2 || !slices.ContainsFunc(a.Tags, func(t ec2types.Tag) bool { return *t.Key == "team" }) {
+				t.Errorf("attachment %+v", a)
+			}
+		}},
+	"vpn": {body: `
+Resources:` + net + `
+  Gateway: {Type: AWS::EC2::VPNGateway, Properties: {Type: ipsec.1, AmazonSideAsn: 64700, Tags: [{Key: a, Value: b}]}}
+  Joined: {Type: AWS::EC2::VPCGatewayAttachment, Properties: {VpcId: !Ref VPC, VpnGatewayId: !Ref Gateway}}
+  Office: {Type: AWS::EC2::CustomerGateway, Properties: {Type: ipsec.1, IpAddress: 203.0.113.30, BgpAsn: 65020}}
+  Tunnel:
+    Type: AWS::EC2::VPNConnection
+    Properties:
+      Type: ipsec.1
+      VpnGatewayId: !Ref Gateway
+      CustomerGatewayId: !Ref Office
+      StaticRoutesOnly: true
+      VpnTunnelOptionsSpecifications: [{PreSharedKey: a-secret-key, TunnelInsideCidr: 169.254.10.0/30}]
+  There: {Type: AWS::EC2::VPNConnectionRoute, Properties: {VpnConnectionId: !Ref Tunnel, DestinationCidrBlock: 192.168.0.0/16}}
+  Learned: {Type: AWS::EC2::VPNGatewayRoutePropagation, DependsOn: Joined, Properties: {VpnGatewayId: !Ref Gateway, RouteTableIds: [!Ref Table]}}
+Outputs:
+  Gateway: {Value: !GetAtt Gateway.VPNGatewayId}
+  Joined: {Value: !Ref Joined}
+  Kind: {Value: !GetAtt Joined.AttachmentType}
+  Office: {Value: !Ref Office}
+  Tunnel: {Value: !Ref Tunnel}
+`, outputs: map[string]string{"Gateway": "vgw-", "Joined": "VGW|vpc-", "Kind": "VGW", "Office": "cgw-", "Tunnel": "vpn-"},
+		look: func(t *testing.T, w *world, out map[string]string) {
+			c := testkit.Must(awsec2.NewFromConfig(w.cfg).DescribeVpnConnections(t.Context(), &awsec2.DescribeVpnConnectionsInput{VpnConnectionIds: []string{out["Tunnel"]}}))(t).VpnConnections[0]
+			if len(c.Routes) != 1 || !strings.Contains(*c.CustomerGatewayConfiguration, "a-secret-key") {
+				t.Errorf("connection %+v", c)
+			}
+		}, changes: []string{"Value: b", "Value: c"}, tags: team},
 	"capacity": {body: `
 Resources:
   Near: {Type: AWS::EC2::PlacementGroup, Properties: {Strategy: cluster, Tags: [{Key: a, Value: b}]}}
@@ -583,6 +646,7 @@ Resources:` + net + `
     Properties: {LaunchTemplate: {LaunchTemplateId: !Ref Template, Version: !GetAtt Template.LatestVersionNumber}, MinSize: 0, MaxSize: 3, VPCZoneIdentifier: [!Ref A]}
   Hook: {Type: AWS::AutoScaling::LifecycleHook, Properties: {AutoScalingGroupName: !Ref New, LifecycleTransition: 'autoscaling:EC2_INSTANCE_TERMINATING', HeartbeatTimeout: 60, DefaultResult: CONTINUE}}
   Pool: {Type: AWS::AutoScaling::WarmPool, Properties: {AutoScalingGroupName: !Ref New, MinSize: 1, MaxGroupPreparedCapacity: 1, PoolState: Running}}
+  Night: {Type: AWS::AutoScaling::ScheduledAction, Properties: {AutoScalingGroupName: !Ref New, MaxSize: 2, Recurrence: '0 22 * * *', TimeZone: Europe/Berlin, EndTime: '2099-01-02T03:04:05Z'}}
   Policy: {Type: AWS::AutoScaling::ScalingPolicy, Properties: {AutoScalingGroupName: !Ref New, AdjustmentType: ChangeInCapacity, ScalingAdjustment: 1, Cooldown: '60'}}
 Outputs:
   Config: {Value: !Ref Config}
