@@ -166,8 +166,8 @@ karpenter: ## build bin/karpenter, the controller of the release KARPENTER, for 
 	rm -rf $(CURDIR)/bin/karpenter-crds; cp -r pkg/apis/crds $(CURDIR)/bin/karpenter-crds
 
 .PHONY: terraform
-terraform: build ## run acceptance tests of Terraform's AWS provider, whose checkout is SOURCE: about ten minutes' worth, or all of SERVICES; LIST=1 lists them
-	$(COMPILE) run ./tools/tfacc -source "$(SOURCE)" -services "$(SERVICES)" $(if $(LIST),-list)
+terraform: build ## run acceptance tests of Terraform's AWS provider, whose checkout is SOURCE: about ten minutes' worth, or all of SERVICES; LIST=1 lists them; PROVIDER=PROGRAM applies their configurations with a released provider
+	$(COMPILE) run ./tools/tfacc -source "$(SOURCE)" -services "$(SERVICES)" $(if $(LIST),-list) $(if $(PROVIDER),-provider "$(PROVIDER)")
 
 AWSCLI2 ?= trixie
 awscli2: ## unpack AWS CLI 2 of the Debian release AWSCLI2 into bin, for e2e: by apt, without installing it

@@ -44,7 +44,7 @@ func run(ctx context.Context) error {
 	list := flag.Bool("list", false, "print which tests are measured and which are excluded, with reasons; run nothing")
 	work := flag.String("work", "bin/tfacc", "where the pruned provider, the test binaries and the tests' output go")
 	provider := flag.String("provider", "", "a released provider's program: apply the tests' configurations with it instead of building the tests")
-	size := flag.Int("batch", 25, "with -provider, how many tests share a run of Terraform")
+	size := flag.Int("batch", 60, "with -provider, how many tests share a run of Terraform")
 	parallel := flag.Int("parallel", 4, "how many tests of a service run at once")
 	timeout := flag.Duration("timeout", time.Hour, "how long the tests of a service may take")
 	flag.Parse()

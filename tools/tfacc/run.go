@@ -60,12 +60,16 @@ func (r *runner) up(ctx context.Context) (func(), error) {
 	if err := os.Setenv("DRYDOCK_DATA_DIR", data); err != nil {
 		return nil, err
 	}
-	run := func(args ...string) error {
+	run := func(ctx context.Context, args ...string) error {
 		cmd := exec.CommandContext(ctx, r.drydock, args...)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		return cmd.Run()
 	}
-	return func() { _ = run("down"); _ = os.RemoveAll(data) }, run("up", "-d", "--port", "0")
+	down := func() { // also after an interrupt
+		_ = run(context.WithoutCancel(ctx), "down")
+		_ = os.RemoveAll(data)
+	}
+	return down, run(ctx, "up", "-d", "--port", "0")
 }
 
 // run runs tests of one service and returns how each ended. The output of each is left in the work folder.
