@@ -82,6 +82,16 @@ func (c *podChain) lastEvent(reason string) *corev1.Event {
 	return nil
 }
 
+// lastEventOf returns the last event with a reason that a component has reported, or nil.
+func (c *podChain) lastEventOf(reason, component string) *corev1.Event {
+	for i := len(c.facts.Events) - 1; i >= 0; i-- {
+		if e := &c.facts.Events[i]; e.Reason == reason && (e.Source.Component == component || e.ReportingController == component) {
+			return e
+		}
+	}
+	return nil
+}
+
 func (c *podChain) address() bool {
 	switch ip := c.pod.Status.PodIP; {
 	case c.pod.Spec.HostNetwork:

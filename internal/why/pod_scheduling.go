@@ -54,6 +54,9 @@ func (c *podChain) unscheduled() {
 			}
 		}
 	}
+	if e := c.lastEventOf("FailedScheduling", "karpenter"); e != nil {
+		lines = append(lines, "Karpenter launches no node for it: "+e.Message+" (drydock why cluster "+c.facts.Cluster+" says which node pools are not ready)")
+	}
 	why.Text = strings.Join(lines, "\n")
 	c.fail(podScheduling, message, why)
 }

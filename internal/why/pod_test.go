@@ -139,6 +139,9 @@ func TestWhyPod(t *testing.T) {
 	explain("a webhook", podAdmission, "", "", event("FailedCreate", `Error creating: admission webhook "policy.example" denied the request: no latest`))
 	explain("no nodes", podScheduling, unscheduled("1", "no nodes available to schedule pods"), "", nil)
 	explain("a node more would do", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."), withSSD, nil)
+	explain("Karpenter launches no node", podScheduling, unscheduled("1", "0/1 nodes are available: 1 Insufficient cpu."), withSSD, func(f *eks.PodFacts) {
+		f.Events = append(f.Events, corev1.Event{Reason: "FailedScheduling", Source: corev1.EventSource{Component: "karpenter"}, Message: "Failed to schedule pod, no nodepool matched: nodepool requirements not satisfied"})
+	})
 	explain("no node is large enough", podScheduling, unscheduled("64", "0/1 nodes are available: 1 Insufficient cpu."), readyNode, nil)
 	explain("its selector, and a taint", podScheduling, unscheduled("1", "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }."), readyNode, func(f *eks.PodFacts) {
 		f.Nodes = append(f.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "node.kubernetes.io/not-ready"}}}})

@@ -26,8 +26,9 @@ import (
 // fakeObjects are the objects of one cluster. They support server-side apply's field ownership as
 // far as tests need it.
 type fakeObjects struct {
-	mu   sync.Mutex
-	byID map[string]*unstructured.Unstructured
+	lists map[string][]unstructured.Unstructured // what List returns, by resource
+	mu    sync.Mutex
+	byID  map[string]*unstructured.Unstructured
 	// foreign are fields that another manager owns, by object and dotted path.
 	foreign map[string]map[string]any
 	// refused are objects that admission rejects, and the errors.
@@ -222,6 +223,12 @@ func (f *fakeObjects) Any(_ context.Context, r schema.GroupVersionResource) (boo
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.served["/apis/"+r.Group+"/"+r.Version+"/"+r.Resource], f.silent
+}
+
+func (f *fakeObjects) List(_ context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists[r.Resource], f.silent
 }
 
 func (f *fakeObjects) Delete(_ context.Context, o *unstructured.Unstructured) error {

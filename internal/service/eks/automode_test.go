@@ -2,6 +2,7 @@ package eks_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
@@ -177,12 +179,47 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 		}
 	}
 
+	// What would block the nodes refuses the rollback, and what keeps nodes from coming is explained.
+	objects := w.objects()
+	lists := func(m map[string][]unstructured.Unstructured) {
+		objects.mu.Lock()
+		defer objects.mu.Unlock()
+		objects.lists = m
+	}
+	object := func(text string) []unstructured.Unstructured {
+		var o unstructured.Unstructured
+		if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		return []unstructured.Unstructured{o}
+	}
+	lists(map[string][]unstructured.Unstructured{
+		"nodepools":   object(`{"metadata":{"name":"default"},"spec":{"disruption":{"budgets":[{"nodes":"0","reasons":["Drifted"]}]}},"status":{"conditions":[{"type":"NodeClassReady","status":"False","message":"NodeClass is not ready"},{"type":"Ready","status":"False","message":"NodeClassReady=False"}]}}`),
+		"nodeclasses": object(`{"metadata":{"name":"default"},"status":{"conditions":[{"type":"SubnetsReady","status":"True"},{"type":"InstanceProfileReady","status":"False","message":"not authorized to perform: iam:AddRoleToInstanceProfile"}]}}`),
+		"nodeclaims":  object(`{"metadata":{"name":"default-abcde"},"status":{"conditions":[{"type":"Drifted","status":"False"},{"type":"Launched","status":"Unknown","reason":"InsufficientCapacity"}]}}`),
+	})
+	_, err := w.toVersion(version("1.35"))
+	testkit.WantErrorWith(t, err, "InvalidRequestException", "EKS Auto Mode node disruption: A disruption budget of the node pool default allows no node to drift.")
+	notes := strings.Join(w.updateNotes(), "\n")
+	for _, want := range []string{
+		"EKS Auto Mode's NodeClass default is not ready: InstanceProfileReady: not authorized to perform: iam:AddRoleToInstanceProfile",
+		"EKS Auto Mode's NodePool default is not ready: NodeClassReady: NodeClass is not ready", "EKS Auto Mode's NodeClaim default-abcde is not ready: Launched: InsufficientCapacity",
+	} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("%s lacks %s", notes, want)
+		}
+	}
+	lists(nil)
+	if notes := strings.Join(w.updateNotes(), "\n"); !strings.Contains(notes, "EKS Auto Mode has no node pool") {
+		t.Error(notes)
+	}
+
 	// Cancelled: nodes follow the cluster's version again.
 	image("1.36")
 	up := rollback()
 	nodesGet("1.35")
 	is("1.36")
-	_, err := w.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), DeletionProtection: aws.Bool(true)})
+	_, err = w.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), DeletionProtection: aws.Bool(true)})
 	wantError(t, err, "ResourceInUseException", "")
 	if notes := w.updateNotes(); len(notes) == 0 || !strings.Contains(notes[0], "is in progress: 1 nodes of EKS Auto Mode have a newer version") {
 		t.Errorf("%q", notes)

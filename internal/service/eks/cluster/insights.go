@@ -12,13 +12,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 	"github.com/drydock-dev/drydock/internal/ids"
+	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
@@ -39,6 +42,9 @@ type evidence struct {
 	uses   []plane.APIUse // of deprecated APIs
 	// newer are the resources that the previous version does not serve and of which the cluster has objects.
 	newer []string
+	// pools are the node pools of EKS Auto Mode, and budgets the pod disruption budgets, if the cluster can be rolled back.
+	pools   []unstructured.Unstructured
+	budgets []policyv1.PodDisruptionBudget
 	// unknown says why the control plane did not answer, or is empty.
 	unknown string
 }
@@ -94,6 +100,16 @@ func (s *Service) askPlane(ctx context.Context, key store.Key, ev *evidence) err
 				ev.proxy = minorOf(imageTag(c.Image))
 			}
 		}
+	}
+	if ev.rollback() != nil && autonodes.Enabled(&ev.cluster.Cluster) {
+		if ev.pools, err = ses.Objects.List(ctx, autonodes.NodePools); err != nil {
+			return err
+		}
+		budgets, err := ses.Client.PolicyV1().PodDisruptionBudgets(metav1.NamespaceAll).List(ctx, metav1.ListOptions{Limit: 500})
+		if err != nil {
+			return err
+		}
+		ev.budgets = budgets.Items
 	}
 	if ev.rollback() != nil {
 		current, _ := eksversions.Lookup(*ev.cluster.Cluster.Version)
@@ -211,6 +227,11 @@ func (e *evidence) readiness(category ekstypes.Category, version string) []eksty
 			"Checks for any cluster health issues that prevent successful upgrade to the next Kubernetes version on EKS.",
 			"Resolve the health issues of the cluster.", docs+"troubleshooting.html#cluster-health-status", e.health()),
 	}
+	if category == ekstypes.CategoryRollbackReadiness && autonodes.Enabled(&e.cluster.Cluster) {
+		out = append(out, make("EKS Auto Mode node disruption", // our own name
+			"Checks for disruption controls that block or delay the rollback of EKS Auto Mode nodes.",
+			"Adjust the disruption budgets of node pools, remove karpenter.sh/do-not-disrupt from nodes, and adjust pod disruption budgets.", docs+"rollback-automode.html", e.disruption()))
+	}
 	if category == ekstypes.CategoryRollbackReadiness {
 		// The name is from memory.
 		out = append(out, make("Kubernetes API usage compatibility",
@@ -267,6 +288,33 @@ func (e *evidence) kubelets(version string) finding {
 		}
 		if status, reason := skew("kubelet", minor, version); minor > 0 && status != ekstypes.InsightStatusValuePassing {
 			f.worsen(status, reason, ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
+		}
+	}
+	return f
+}
+
+// disruption checks what keeps Karpenter from replacing nodes of EKS Auto Mode in a rollback.
+// https://docs.aws.amazon.com/eks/latest/userguide/rollback-automode.html
+func (e *evidence) disruption() finding {
+	if e.unknown != "" {
+		return finding{status: ekstypes.InsightStatusValueUnknown, reason: e.unknown}
+	}
+	f := passing("Nothing blocks the replacement of EKS Auto Mode nodes.")
+	for i := range e.budgets {
+		b := &e.budgets[i]
+		if b.Spec.MaxUnavailable != nil && b.Spec.MaxUnavailable.String() == "0" {
+			f.worsen(ekstypes.InsightStatusValueWarning, "The pod disruption budget "+b.Namespace+"/"+b.Name+" allows no unavailable pods.", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/apis/policy/v1/namespaces/" + b.Namespace + "/poddisruptionbudgets/" + b.Name)})
+		}
+	}
+	for i := range e.pools {
+		if autonodes.NeverDrifts(&e.pools[i]) {
+			name := e.pools[i].GetName()
+			f.worsen(ekstypes.InsightStatusValueError, "A disruption budget of the node pool "+name+" allows no node to drift.", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/apis/karpenter.sh/v1/nodepools/" + name)})
+		}
+	}
+	for _, n := range e.nodes {
+		if n.Labels[labelCompute] == computeAuto && n.Annotations["karpenter.sh/do-not-disrupt"] == "true" {
+			f.worsen(ekstypes.InsightStatusValueError, "The node "+n.Name+" has the annotation karpenter.sh/do-not-disrupt.", ekstypes.InsightResourceDetail{KubernetesResourceUri: new("/api/v1/nodes/" + n.Name)})
 		}
 	}
 	return f

@@ -269,8 +269,9 @@ func (s *Service) commitVersion(c *record.Cluster, up record.Update) {
 	}
 }
 
-// UpdateNotes explains which updates of a cluster are in progress, why the last one of a type has failed, until when its
-// last upgrade can be rolled back, and why the next change of its version would be refused.
+// UpdateNotes explains which updates of a cluster are in progress, why the last one of a type has failed, what keeps EKS Auto
+// Mode from providing nodes, until when the last upgrade can be rolled back, and why the next change of the version would be
+// refused.
 func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, error) {
 	key, rec, err := s.Cluster(ctx, &cluster)
 	if err != nil {
@@ -308,6 +309,17 @@ func (s *Service) UpdateNotes(ctx context.Context, cluster string) ([]string, er
 	}
 	if base.Usable(rec) != nil {
 		return out, nil
+	}
+	if autonodes.Enabled(&rec.Cluster) {
+		ses, err := s.Sessions.Open(key, rec.Plane.ID)
+		if err != nil {
+			return nil, err
+		}
+		notes, err := autonodes.Notes(ctx, ses.Objects)
+		if err != nil {
+			notes = []string{"EKS Auto Mode's objects could not be read: " + err.Error()}
+		}
+		out = append(out, notes...)
 	}
 	if last := rec.Upgraded; last != nil {
 		to, _ := eksversions.Lookup(last.From)

@@ -33,6 +33,8 @@ type Objects interface {
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Any reports whether there is an object of a resource. It is false if the server does not serve the resource.
 	Any(ctx context.Context, r schema.GroupVersionResource) (bool, error)
+	// List returns the objects of a resource, at most objectsListed of them. It returns none if the server does not serve it.
+	List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error)
 	// Delete deletes an object and its dependents. It is not an error if the object does not exist.
 	// If o has a UID and the object has another, the error is a conflict.
 	Delete(ctx context.Context, o *unstructured.Unstructured) error
@@ -41,8 +43,11 @@ type Objects interface {
 	Pods(ctx context.Context, o *unstructured.Unstructured) ([]corev1.Pod, error)
 }
 
-// podsListed limits the result of [Objects.Pods].
-const podsListed = 500
+// podsListed limits the result of [Objects.Pods], and objectsListed that of [Objects.List].
+const (
+	podsListed    = 500
+	objectsListed = 500
+)
 
 // ApplyOptions control how objects are applied.
 type ApplyOptions struct {
@@ -86,6 +91,17 @@ func (d dynamicObjects) Any(ctx context.Context, r schema.GroupVersionResource) 
 		return false, nil
 	}
 	return err == nil && len(list.Items) > 0, err
+}
+
+func (d dynamicObjects) List(ctx context.Context, r schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
+	list, err := d.client.Resource(r).List(ctx, metav1.ListOptions{Limit: objectsListed})
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			err = nil
+		}
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 func (d dynamicObjects) Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
