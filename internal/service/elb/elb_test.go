@@ -179,6 +179,17 @@ func TestLoadBalancerLife(t *testing.T) {
 	}
 	_, err = w.DetachLoadBalancerFromSubnets(ctx, &awselb.DetachLoadBalancerFromSubnetsInput{LoadBalancerName: name, Subnets: left})
 	testkit.WantErrorWith(t, err, "InvalidConfigurationRequest", "no subnets")
+	// Terraform enables the zones of each load balancer that it creates, also those in which it is.
+	enabled := testkit.Must(w.EnableAvailabilityZonesForLoadBalancer(ctx, &awselb.EnableAvailabilityZonesForLoadBalancerInput{LoadBalancerName: name, AvailabilityZones: w.zones[:2]}))(t).AvailabilityZones
+	if !slices.Equal(enabled, w.zones[:3]) {
+		t.Errorf("enabled %v, want %v", enabled, w.zones[:3])
+	}
+	enabled = testkit.Must(w.DisableAvailabilityZonesForLoadBalancer(ctx, &awselb.DisableAvailabilityZonesForLoadBalancerInput{LoadBalancerName: name, AvailabilityZones: w.zones[:1]}))(t).AvailabilityZones
+	if got := w.describe(*name); !slices.Equal(enabled, w.zones[1:3]) || !slices.Equal(got.AvailabilityZones, enabled) || len(got.Subnets) != 2 {
+		t.Errorf("enabled %v, load balancer %+v", enabled, got)
+	}
+	_, err = w.EnableAvailabilityZonesForLoadBalancer(ctx, &awselb.EnableAvailabilityZonesForLoadBalancerInput{LoadBalancerName: name, AvailabilityZones: []string{"nowhere"}})
+	testkit.WantErrorWith(t, err, "ValidationError", "Invalid Availability Zone(s): nowhere")
 
 	changed := testkit.Must(w.ModifyLoadBalancerAttributes(ctx, &awselb.ModifyLoadBalancerAttributesInput{LoadBalancerName: name, LoadBalancerAttributes: &elbtypes.LoadBalancerAttributes{
 		ConnectionSettings: &elbtypes.ConnectionSettings{IdleTimeout: aws.Int32(120)}, CrossZoneLoadBalancing: &elbtypes.CrossZoneLoadBalancing{Enabled: true},

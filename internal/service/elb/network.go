@@ -23,19 +23,9 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 	case len(subnets) > 0 && len(zones) > 0:
 		return errTwoPlaces()
 	case len(zones) > 0:
-		out, err := s.Network.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("default-for-az"), Values: []string{"true"}}}})
-		if err != nil {
+		var err error
+		if subnets, err = s.defaultSubnets(svc, zones); err != nil {
 			return err
-		}
-		if len(out.Subnets) == 0 {
-			return errNoDefaultVPC()
-		}
-		for _, z := range zones {
-			i := slices.IndexFunc(out.Subnets, func(sn ec2types.Subnet) bool { return *sn.AvailabilityZone == z })
-			if i < 0 {
-				return errZone(z)
-			}
-			subnets = append(subnets, *out.Subnets[i].SubnetId)
 		}
 	}
 	old := r.Subnets
@@ -66,6 +56,26 @@ func (s *Service) place(ctx context.Context, sc scope, r *loadBalancerRecord, su
 		return nil
 	}
 	return s.Network.NeedInternetGateway(svc, r.VPC, errNoInternetGateway(r.VPC))
+}
+
+// defaultSubnets returns the default subnets of zones.
+func (s *Service) defaultSubnets(svc context.Context, zones []string) ([]string, error) {
+	out, err := s.Network.EC2.DescribeSubnets(svc, &awsec2.DescribeSubnetsInput{Filters: []ec2types.Filter{{Name: aws.String("default-for-az"), Values: []string{"true"}}}})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(out.Subnets) == 0:
+		return nil, errNoDefaultVPC()
+	}
+	var subnets []string
+	for _, z := range zones {
+		i := slices.IndexFunc(out.Subnets, func(sn ec2types.Subnet) bool { return *sn.AvailabilityZone == z })
+		if i < 0 {
+			return nil, errZone(z)
+		}
+		subnets = append(subnets, *out.Subnets[i].SubnetId)
+	}
+	return subnets, nil
 }
 
 // securityGroups checks the groups in a request. If there are none, it returns the VPC's default
@@ -111,15 +121,18 @@ func (s *Service) ApplySecurityGroupsToLoadBalancer(ctx context.Context, in *aws
 	return &awselb.ApplySecurityGroupsToLoadBalancerOutput{SecurityGroups: groups}, err
 }
 
-// move changes a load balancer's subnets.
-func (s *Service) move(ctx context.Context, name *string, to func([]string) []string) ([]string, []string, error) {
+// move changes a load balancer's subnets. It returns them and their zones.
+func (s *Service) move(ctx context.Context, name *string, to func(lb loadBalancerRecord) ([]string, error)) ([]string, []string, error) {
 	sc := scopeOf(ctx)
 	lb, err := loadBalancer(s.Store, sc, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	wanted := to(slices.Clone(lb.Subnets))
-	if len(wanted) == 0 {
+	wanted, err := to(lb)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case len(wanted) == 0:
 		return nil, nil, errLastSubnet()
 	}
 	if err := s.place(ctx, sc, &lb, wanted, nil); err != nil {
@@ -134,14 +147,42 @@ func (s *Service) move(ctx context.Context, name *string, to func([]string) []st
 
 // AttachLoadBalancerToSubnets adds subnets.
 func (s *Service) AttachLoadBalancerToSubnets(ctx context.Context, in *awselb.AttachLoadBalancerToSubnetsInput) (*awselb.AttachLoadBalancerToSubnetsOutput, error) {
-	subnets, _, err := s.move(ctx, in.LoadBalancerName, func(now []string) []string { return append(now, in.Subnets...) })
+	subnets, _, err := s.move(ctx, in.LoadBalancerName, func(lb loadBalancerRecord) ([]string, error) {
+		return slices.Concat(lb.Subnets, in.Subnets), nil
+	})
 	return &awselb.AttachLoadBalancerToSubnetsOutput{Subnets: subnets}, err
 }
 
 // DetachLoadBalancerFromSubnets removes subnets. At least one must remain.
 func (s *Service) DetachLoadBalancerFromSubnets(ctx context.Context, in *awselb.DetachLoadBalancerFromSubnetsInput) (*awselb.DetachLoadBalancerFromSubnetsOutput, error) {
-	subnets, _, err := s.move(ctx, in.LoadBalancerName, func(now []string) []string {
-		return slices.DeleteFunc(now, func(id string) bool { return slices.Contains(in.Subnets, id) })
+	subnets, _, err := s.move(ctx, in.LoadBalancerName, func(lb loadBalancerRecord) ([]string, error) {
+		return slices.DeleteFunc(slices.Clone(lb.Subnets), func(id string) bool { return slices.Contains(in.Subnets, id) }), nil
 	})
 	return &awselb.DetachLoadBalancerFromSubnetsOutput{Subnets: subnets}, err
+}
+
+// EnableAvailabilityZonesForLoadBalancer adds the default subnets of zones in which the load balancer is not yet.
+func (s *Service) EnableAvailabilityZonesForLoadBalancer(ctx context.Context, in *awselb.EnableAvailabilityZonesForLoadBalancerInput) (*awselb.EnableAvailabilityZonesForLoadBalancerOutput, error) {
+	_, zones, err := s.move(ctx, in.LoadBalancerName, func(lb loadBalancerRecord) ([]string, error) {
+		more := slices.DeleteFunc(slices.Clone(in.AvailabilityZones), func(z string) bool { return slices.Contains(lb.Zones, z) })
+		if len(more) == 0 {
+			return lb.Subnets, nil
+		}
+		subnets, err := s.defaultSubnets(s.AsService(ctx, scopeOf(ctx)), more)
+		return slices.Concat(lb.Subnets, subnets), err
+	})
+	return &awselb.EnableAvailabilityZonesForLoadBalancerOutput{AvailabilityZones: zones}, err
+}
+
+// DisableAvailabilityZonesForLoadBalancer removes the subnets in zones. At least one must remain.
+func (s *Service) DisableAvailabilityZonesForLoadBalancer(ctx context.Context, in *awselb.DisableAvailabilityZonesForLoadBalancerInput) (*awselb.DisableAvailabilityZonesForLoadBalancerOutput, error) {
+	_, zones, err := s.move(ctx, in.LoadBalancerName, func(lb loadBalancerRecord) (left []string, _ error) {
+		for i, z := range lb.Zones { // the zones of the subnets, in their order
+			if !slices.Contains(in.AvailabilityZones, z) {
+				left = append(left, lb.Subnets[i])
+			}
+		}
+		return left, nil
+	})
+	return &awselb.DisableAvailabilityZonesForLoadBalancerOutput{AvailabilityZones: zones}, err
 }

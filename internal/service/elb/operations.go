@@ -11,6 +11,8 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "ApplySecurityGroupsToLoadBalancer", Members: "LoadBalancerName SecurityGroups"},
 		{Name: "AttachLoadBalancerToSubnets", Members: "LoadBalancerName Subnets"},
 		{Name: "DetachLoadBalancerFromSubnets", Members: "LoadBalancerName Subnets"},
+		{Name: "EnableAvailabilityZonesForLoadBalancer", Members: "AvailabilityZones LoadBalancerName"},
+		{Name: "DisableAvailabilityZonesForLoadBalancer", Members: "AvailabilityZones LoadBalancerName"},
 		{Name: "DescribeLoadBalancerAttributes", Members: "LoadBalancerName"},
 		{Name: "ModifyLoadBalancerAttributes", Members: "LoadBalancerAttributes LoadBalancerName"},
 		// Listeners.
@@ -39,7 +41,6 @@ func (s *Service) AWS() awsapi.Service {
 
 func refusals() []awsapi.Refusal {
 	return []awsapi.Refusal{
-		{Operations: "EnableAvailabilityZonesForLoadBalancer DisableAvailabilityZonesForLoadBalancer", Why: "for EC2-Classic; load balancers in a VPC are attached to subnets"},
 		{Operations: "DescribeLoadBalancerPolicyTypes DescribeAccountLimits", Why: "policies are only stored, and quotas of load balancers cannot be changed"},
 	}
 }
