@@ -166,7 +166,13 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 			st.VPCs[i].Proxy = proxyPorts
 		}
 		for i := range st.Interfaces {
-			st.Interfaces[i].MAC = macs[st.Interfaces[i].ID]
+			e := &st.Interfaces[i]
+			e.MAC = macs[e.ID]
+			if r, ok := s.Get(e.ID).(*reach.Interface); ok && running[r.Instance].ID != "" {
+				if e.Dark, err = n.dark(ctx, s, running, running[r.Instance]); err != nil {
+					return nil, err
+				}
+			}
 		}
 		// Accounts that are peered see each other's networks.
 		out.VPCs = appendNew(out.VPCs, st.VPCs, seen, func(v fabric.VPC) string { return v.ID })
@@ -176,6 +182,60 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		out.Interfaces = appendNew(out.Interfaces, st.Interfaces, seen, func(v fabric.Interface) string { return v.ID })
 	}
 	return out, nil
+}
+
+// dark returns those of the addresses that instances of the VPC have resolved, or have failed to reach, at which packets of
+// an instance are dropped: its connections time out, as on AWS. All others are led by accept.
+func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, running map[string]machine.Instance, in machine.Instance) ([]netip.AddrPort, error) {
+	names := map[netip.Addr]string{}
+	n.mu.Lock()
+	for id, b := range n.boxes {
+		if running[id].VPCID == in.VPCID && id != in.ID {
+			maps.Copy(names, b.names)
+		}
+	}
+	if b := n.boxes[in.ID]; b != nil {
+		maps.Copy(names, b.names)
+	}
+	n.mu.Unlock()
+	var out []netip.AddrPort
+	for _, a := range slices.SortedFunc(maps.Keys(names), netip.Addr.Compare) {
+		for _, port := range proxyPorts {
+			v, err := n.machines.network.checkIn(ctx, s, in, names[a], int(port))
+			if err != nil {
+				return nil, err
+			}
+			if !v.Reachable && v.Destination == a && silent(refusal(v, in, names[a], int(port))) {
+				out = append(out, netip.AddrPortFrom(a, port))
+			}
+		}
+	}
+	return out, nil
+}
+
+// learn remembers the name of an address. If the instance may not connect there, the network drops its packets from then on.
+func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, a netip.Addr, name string) {
+	known := false
+	n.links(in.ID, func(b *boxLinks) {
+		if known = b.names[a] == name; known {
+			return
+		}
+		if len(b.names) >= maxBoxNames {
+			clear(b.names) // clients resolve names again
+		}
+		b.names[a] = name
+	})
+	if known {
+		return
+	}
+	for _, port := range proxyPorts {
+		if _, err := n.machines.network.decide(ctx, in, name, int(port)); err != nil && silent(err) {
+			if err := n.connect(ctx); err != nil {
+				n.log.Warn("the network of machines that run containers could not be changed", "err", err)
+			}
+			return
+		}
+	}
 }
 
 func appendNew[T any](to, from []T, seen map[string]bool, id func(T) string) []T {
@@ -340,6 +400,7 @@ func (n *boxNetwork) lead(c *boxConn) {
 	backend, err := n.guests.dial(ctx, c.in, name, int(to.Port()))
 	if err != nil {
 		n.log.Debug("a connection of a machine was refused", "instance", c.in.ID, "to", name, "port", to.Port(), "err", err)
+		n.learn(ctx, c.in, to.Addr(), name)
 		if tcp, ok := c.Conn.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0)
 		}
@@ -424,12 +485,7 @@ func (n *boxNetwork) answerDNS(in machine.Instance, query []byte) ([]byte, bool)
 		h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 5}
 		if a.Is4() && q.Type == dnsmessage.TypeA {
 			out.Answers = append(out.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AResource{A: a.As4()}})
-			n.links(in.ID, func(b *boxLinks) {
-				if len(b.names) >= maxBoxNames {
-					clear(b.names) // clients resolve names again
-				}
-				b.names[a] = name
-			})
+			n.learn(ctx, in, a, name)
 		}
 	}
 	b, err := out.Pack()

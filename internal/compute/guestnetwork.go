@@ -120,7 +120,6 @@ func (n *guestNetwork) know(s *reach.Snapshot, account, region string, t target,
 
 // check decides a TCP connection from an instance to a host name or address.
 func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host string, port int) (*reach.Verdict, error) {
-	flow := reach.Flow{From: reach.At(in.ID), Protocol: reach.TCP, Port: uint16(port)}
 	now := time.Now()
 	for _, t := range []time.Time{now.Add(-recentEnough), now} {
 		s, err := n.since(ctx, in.Account, in.Region, t)
@@ -131,11 +130,9 @@ func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host stri
 		if v := n.verdict(s, in.Account, in.Region, to); v != nil {
 			return v, nil
 		}
-		v := s.CheckName(flow, host)
-		if n.through != nil {
-			if v, err = n.through(ctx, in.Account, in.Region, s, v); err != nil {
-				return nil, err
-			}
+		v, err := n.checkIn(ctx, s, in, host, port)
+		if err != nil {
+			return nil, err
 		}
 		if v.Reachable || t == now {
 			n.know(s, in.Account, in.Region, to, v)
@@ -143,6 +140,15 @@ func (n *guestNetwork) check(ctx context.Context, in machine.Instance, host stri
 		}
 	}
 	return nil, errors.ErrUnsupported // unreachable
+}
+
+// checkIn is check in a given network.
+func (n *guestNetwork) checkIn(ctx context.Context, s *reach.Snapshot, in machine.Instance, host string, port int) (*reach.Verdict, error) {
+	v := s.CheckName(reach.Flow{From: reach.At(in.ID), Protocol: reach.TCP, Port: uint16(port)}, host)
+	if n.through == nil {
+		return v, nil
+	}
+	return n.through(ctx, in.Account, in.Region, s, v)
 }
 
 // allow returns the verdict that lets an instance connect. Otherwise it returns a *node.Refusal, after the time in
@@ -155,10 +161,15 @@ func (n *guestNetwork) allow(ctx context.Context, in machine.Instance, host stri
 	return nil, n.timeOut(ctx, refused)
 }
 
+// silent reports whether a refusal means that packets are dropped.
+func silent(refused error) bool {
+	ne, ok := errors.AsType[net.Error](refused)
+	return ok && ne.Timeout()
+}
+
 // timeOut returns a refusal. If packets are dropped, it first waits as long as a program would before it gives up.
 func (n *guestNetwork) timeOut(ctx context.Context, refused error) error {
-	var ne net.Error
-	if errors.As(refused, &ne) && ne.Timeout() {
+	if silent(refused) {
 		t := time.NewTimer(n.patience)
 		defer t.Stop()
 		select {

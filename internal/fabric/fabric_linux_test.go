@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +304,26 @@ func TestProxy(t *testing.T) {
 	}
 	l.expect("eni-a1", "10.0.0.11:443", "eni-b1")
 	l.expect("eni-managed", "10.0.0.11:443", "eni-b1")
+	dark := netip.MustParseAddrPort("54.0.0.1:443")
+	for i := range st.Interfaces {
+		if st.Interfaces[i].ID == "eni-a1" {
+			st.Interfaces[i].Dark = []netip.AddrPort{dark}
+		}
+	}
+	if err := l.Apply(st); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := l.get("eni-a1", dark.String()); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a dark address answers %q (%v), want no answer", got, err)
+	}
+	l.expect("eni-a1", "54.0.0.2:443", "eni-a1 54.0.0.2:443")
+	for i := range st.Interfaces {
+		st.Interfaces[i].Dark = nil
+	}
+	if err := l.Apply(st); err != nil {
+		t.Fatal(err)
+	}
+	l.expect("eni-a1", dark.String(), "eni-a1 "+dark.String())
 	for _, to := range []string{"54.0.0.1:444", "10.0.0.99:444"} {
 		if got, err := l.get("eni-a1", to); err == nil {
 			t.Errorf("%s answers %q", to, got)

@@ -128,6 +128,8 @@ type Interface struct {
 	Forwards bool `json:"forwards,omitempty"`
 	// NAT says that it belongs to a NAT gateway. The fabric attaches such interfaces itself.
 	NAT bool `json:"nat,omitempty"`
+	// Dark are addresses of the VPC's proxy that give no answer to this interface: the first packet of a connection is dropped.
+	Dark []netip.AddrPort `json:"dark,omitempty"`
 	// Down says that no packet passes, except to services.
 	Down bool `json:"down,omitempty"`
 }
