@@ -1,11 +1,14 @@
 package containers_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/machine/containers/inside"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
@@ -224,4 +228,87 @@ func TestTheRootOfAMachineSeesOnlyIt(t *testing.T) {
 	if err := syscall.Uname(&st); err != nil || st.Nodename != before {
 		t.Errorf("the real machine's name has changed (%v)", err)
 	}
+}
+
+// daemonDir names the folder of a daemon that is killed.
+const daemonDir = "DRYDOCK_TEST_DAEMON_DIR"
+
+// traces returns what machines could leave on the real one: mounts, network interfaces and groups.
+func traces(t *testing.T, dir string) string {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	out.Write(mounts)
+	for _, l := range links {
+		fmt.Fprintln(&out, l.Name)
+	}
+	st, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := fmt.Sprintf("drydock-%x", st.Sys().(*syscall.Stat_t).Ino)
+	if _, err := os.Stat(filepath.Join(probe.Cgroup2(), group)); err == nil {
+		fmt.Fprintln(&out, group)
+	}
+	return out.String()
+}
+
+// A daemon that is killed with running machines, and user data that stays behind, leaves no process, mount or network interface; the
+// next daemon removes the groups.
+func TestNothingStaysOfAKilledDaemon(t *testing.T) {
+	needContainers(t)
+	if dir := os.Getenv(daemonDir); dir != "" { // this is the daemon
+		a := start(t, newRuntime(t, dir), instance("i-a", "10.0.0.11"))
+		if err := userData(t.Context(), a, "#!/bin/bash\nmount -t tmpfs tmpfs /mnt\nip link add left type veth peer name behind\nunshare --net --mount --pid --fork setsid sleep 1003 < /dev/null > /dev/null 2>&1 &\n"); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("running")
+		select {}
+	}
+	dir := t.TempDir()
+	before := traces(t, dir)
+	daemon := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+	daemon.Env = append(os.Environ(), daemonDir+"="+dir)
+	out, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = daemon.Process.Kill() }() // it has ended
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != "running" {
+	}
+	if lines.Text() != "running" || len(processes(t, "sleep\x001003")) == 0 {
+		t.Fatalf("the daemon does not run its machine: %q", lines.Text())
+	}
+	if err := daemon.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = daemon.Wait() // it was killed
+	eventually(t, func() error {
+		if left := processes(t, "sleep\x001003"); len(left) > 0 {
+			return fmt.Errorf("processes %v are left", left)
+		}
+		return nil
+	})
+	r := newRuntime(t, dir)
+	start(t, r, instance("i-a", "10.0.0.11"))
+	if err := r.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		if after := traces(t, dir); after != before {
+			return fmt.Errorf("before:\n%s\nafter:\n%s", before, after)
+		}
+		return nil
+	})
 }
