@@ -169,9 +169,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 			e := &st.Interfaces[i]
 			e.MAC = macs[e.ID]
 			if r, ok := s.Get(e.ID).(*reach.Interface); ok && running[r.Instance].ID != "" {
-				if e.Dark, err = n.dark(ctx, s, running, running[r.Instance]); err != nil {
-					return nil, err
-				}
+				e.Dark = n.dark(ctx, s, running, running[r.Instance])
 			}
 		}
 		// Accounts that are peered see each other's networks.
@@ -186,7 +184,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 
 // dark returns those of the addresses that instances of the VPC have resolved, or have failed to reach, at which packets of
 // an instance are dropped: its connections time out, as on AWS. All others are led by accept.
-func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, running map[string]machine.Instance, in machine.Instance) ([]netip.AddrPort, error) {
+func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, running map[string]machine.Instance, in machine.Instance) []netip.AddrPort {
 	names := map[netip.Addr]string{}
 	n.mu.Lock()
 	for id, b := range n.boxes {
@@ -202,15 +200,13 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, running map[st
 	for _, a := range slices.SortedFunc(maps.Keys(names), netip.Addr.Compare) {
 		for _, port := range proxyPorts {
 			v, err := n.machines.network.checkIn(ctx, s, in, names[a], int(port))
-			if err != nil {
-				return nil, err
-			}
-			if !v.Reachable && v.Destination == a && silent(refusal(v, in, names[a], int(port))) {
+			// After an error, the connection itself is decided.
+			if err == nil && !v.Reachable && (v.Destination == a || v.Resolution != nil && slices.Contains(v.Resolution.Addresses, a)) && silent(refusal(v, in, names[a], int(port))) {
 				out = append(out, netip.AddrPortFrom(a, port))
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // learn remembers the name of an address. If the instance may not connect there, the network drops its packets from then on.

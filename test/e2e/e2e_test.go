@@ -228,6 +228,9 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	if port == "" {
 		port = "0"
 	}
+	if runtime := os.Getenv("NODE_RUNTIME"); runtime != "" { // to play a script on nodes that run containers
+		args = append([]string{"--node-runtime", runtime}, args...)
+	}
 	ts.Check(ts.Exec("drydock", append([]string{"up", "-d", "--port", port, "--warm-spares", "0"}, args...)...))
 	i := readInfo(ts)
 	_, port, err := net.SplitHostPort(strings.TrimPrefix(i.URL, "http://"))

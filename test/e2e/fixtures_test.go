@@ -48,8 +48,8 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// newFailureWorld starts a daemon and builds the networks and clusters.
-func newFailureWorld(t *testing.T) *failureWorld {
+// newFailureWorld starts a daemon, whose nodes have a runtime, and builds the networks and clusters.
+func newFailureWorld(t *testing.T, runtime string) *failureWorld {
 	t.Helper()
 	bin := testkit.Program(t)
 	data, err := os.MkdirTemp("", "dd")
@@ -83,7 +83,7 @@ func newFailureWorld(t *testing.T) *failureWorld {
 		os.RemoveAll(data)
 	})
 	up := []string{"up", "-d", "--port", "0", "--warm-spares", "0", "--quota", "vcpus=100000"}
-	if runtime := os.Getenv("NODE_RUNTIME"); runtime != "" { // to play them on nodes that run containers
+	if runtime != "" {
 		up = append(up, "--node-runtime", runtime)
 	}
 	drydock(up...)
