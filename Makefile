@@ -96,7 +96,7 @@ compat: ## regenerate docs/compatibility.md and docs/cloudformation.md
 	@$(GO) run ./tools/compat types > docs/.cloudformation.new && mv docs/.cloudformation.new docs/cloudformation.md
 
 failures-containers: export PATH := $(CURDIR)/bin:$(PATH)
-failures-containers: build bin/session-manager-plugin ## play all failures on nodes that run containers (tests play some of them)
+failures-containers: build bin/session-manager-plugin ## play all failures on nodes that run containers (not run by CI)
 	NODE_RUNTIME=containers REQUIRE_CLIENTS=1 $(GO) test -count=1 -v -timeout 45m ./test/e2e -run 'TestFailures$$'
 
 failures: ## regenerate docs/failures from internal/failures

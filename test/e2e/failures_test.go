@@ -26,22 +26,6 @@ import (
 // have its endpoints for themselves in turn.
 func TestFailures(t *testing.T) { playFailures(t, os.Getenv("NODE_RUNTIME"), failures.All()) }
 
-// onContainers are rows that differ most where real programs run: scripts in a real bash, the real kubelet and containerd, and
-// packets that are dropped.
-var onContainers = []string{
-	"imds-off", "wrong-name", "not-yaml", "shell-syntax", "unknown-command", "not-mapped", "no-worker-policy", "no-cni-policy", "no-registry-policy", "sg-egress", "no-route",
-}
-
-// TestFailuresOnContainers plays some rows on nodes that run containers. `make failures-containers` plays all.
-func TestFailuresOnContainers(t *testing.T) {
-	if ok, err := condition("containers"); err != nil {
-		t.Fatal(err)
-	} else if !ok {
-		t.Skip("nodes cannot run containers here: drydock doctor containers")
-	}
-	playFailures(t, "containers", slices.DeleteFunc(failures.All(), func(f failures.Failure) bool { return !slices.Contains(onContainers, f.ID) }))
-}
-
 // playFailures plays rows on nodes of a runtime; empty means the default.
 func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 	if ok, err := condition("clients:aws,kubectl"); err != nil {

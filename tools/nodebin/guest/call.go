@@ -9,12 +9,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 )
 
 // socket is where the machine's first process accepts calls of the image's programs: see package inside of Drydock.
 const socket = "/run/drydock/tools.sock"
+
+// deaf are the programs that never read their standard input. What is typed ahead, or the rest of a script that bash reads from
+// there, is for others.
+var deaf = []string{"systemctl", "service", "journalctl", "hostnamectl", "kubelet", "nodeadm", "eks-bootstrap", "yum", "dnf", "rpm", "crictl", "ctr", "ping", "ec2-metadata"}
 
 // call calls a program of the image, and returns its exit status.
 func call(name string) (int, error) {
@@ -60,7 +65,9 @@ func call(name string) (int, error) {
 		_ = f.Close()
 	}
 	go func() {
-		_, _ = io.Copy(ours[0], os.Stdin)
+		if !slices.Contains(deaf, name) {
+			_, _ = io.Copy(ours[0], os.Stdin)
+		}
 		_ = ours[0].Close()
 	}()
 	var output sync.WaitGroup
