@@ -377,13 +377,6 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 		{"whoami; echo last", "last"},
 		{"\r", "ec2-user\r\nlast\r\n"},
 		{"no-such-program\r", "no-such-program: command not found\r\n"},
-		{"alias hi='echo \"it is\"'; echo made\r", "made\r\n"},
-		{"hi kept\r", "it is kept\r\n"},
-		{"unalias hi; echo gone\r", "gone\r\n"},
-		{"hi\r", "hi: command not found\r\n"},
-		{"echo \"alias ld='ls -ld'\" >> ~/.bashrc; bash\r", "$ "},
-		{"ld /tmp; echo done\r", "/tmp\r\ndone\r\n"},
-		{"exit\r", "exit\r\n"},
 	}
 	if !w.KernelTerminals {
 		steps = append(steps, []step{
