@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -21,25 +22,59 @@ const (
 )
 
 func runc() error {
-	if slices.Contains(os.Args, "create") {
-		if err := adapt(bundle(os.Args)); err != nil {
+	switch {
+	case slices.Contains(os.Args, "create"):
+		if err := adapt(option(os.Args, "--bundle", "-b", ".")); err != nil {
 			return err
+		}
+	case slices.Contains(os.Args, "exec"):
+		if file := option(os.Args, "--process", "-p", ""); file != "" {
+			if err := adaptProgram(file); err != nil {
+				return err
+			}
 		}
 	}
 	return fmt.Errorf("starting runc: %w", syscall.Exec(realRunc, append([]string{"runc"}, os.Args[1:]...), os.Environ()))
 }
 
-// bundle returns the folder with the container's description.
-func bundle(args []string) string {
+// option returns the value of an option, or otherwise.
+func option(args []string, long, short, otherwise string) string {
 	for i, a := range args {
-		if v, ok := strings.CutPrefix(a, "--bundle="); ok {
+		if v, ok := strings.CutPrefix(a, long+"="); ok {
 			return v
 		}
-		if (a == "--bundle" || a == "-b") && i+1 < len(args) {
+		if (a == long || a == short) && i+1 < len(args) {
 			return args[i+1]
 		}
 	}
-	return "."
+	return otherwise
+}
+
+// adaptProgram does for a program that is started in a running container what adapt does for the container's own.
+func adaptProgram(file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var p map[string]any
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber() // a limit may be larger than what float64 represents
+	if err := d.Decode(&p); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	own(p)
+	if b, err = json.Marshal(p); err != nil {
+		return err
+	}
+	return os.WriteFile(file, b, 0o600)
+}
+
+// own removes from a program's description what belongs to the real machine.
+func own(p map[string]any) {
+	delete(p, "oomScoreAdj")
+	if env, ok := p["env"].([]any); ok {
+		p["env"] = slices.DeleteFunc(env, ofHost)
+	}
 }
 
 // adapt removes what the kernel refuses in a user namespace: lowering the OOM score and, without controllers, limits. It adds
@@ -55,10 +90,7 @@ func adapt(dir string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	if p, ok := spec["process"].(map[string]any); ok {
-		delete(p, "oomScoreAdj")
-		if env, ok := p["env"].([]any); ok {
-			p["env"] = slices.DeleteFunc(env, ofHost)
-		}
+		own(p)
 	}
 	if _, err := os.Stat(noLimits); err == nil {
 		if l, ok := spec["linux"].(map[string]any); ok {
