@@ -167,6 +167,18 @@ func TestLoadBalancerLife(t *testing.T) {
 	_, err = w.DescribeLoadBalancerPolicies(ctx, &awselb.DescribeLoadBalancerPoliciesInput{LoadBalancerName: name, PolicyNames: []string{"nobody"}})
 	testkit.WantErrorWith(t, err, "PolicyNotFound", "There is no policy with name nobody for load balancer "+*name)
 
+	// Terraform creates policies of sticky sessions by the general operation.
+	for kind, a := range map[string]elbtypes.PolicyAttribute{
+		"AppCookieStickinessPolicyType": {AttributeName: aws.String("CookieName"), AttributeValue: aws.String("session")},
+		"LBCookieStickinessPolicyType":  {AttributeName: aws.String("CookieExpirationPeriod"), AttributeValue: aws.String("300")},
+	} {
+		testkit.Must(w.CreateLoadBalancerPolicy(ctx, &awselb.CreateLoadBalancerPolicyInput{LoadBalancerName: name, PolicyName: &kind, PolicyTypeName: &kind, PolicyAttributes: []elbtypes.PolicyAttribute{a}}))(t)
+		got := testkit.Must(w.DescribeLoadBalancerPolicies(ctx, &awselb.DescribeLoadBalancerPoliciesInput{LoadBalancerName: name, PolicyNames: []string{kind}}))(t).PolicyDescriptions[0]
+		if d := got.PolicyAttributeDescriptions; *got.PolicyTypeName != kind || len(d) != 1 || *d[0].AttributeValue != *a.AttributeValue {
+			t.Errorf("policy %+v", got)
+		}
+	}
+
 	testkit.Must(w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30443)}}))(t)
 	_, err = w.CreateLoadBalancerListeners(ctx, &awselb.CreateLoadBalancerListenersInput{LoadBalancerName: name, Listeners: []elbtypes.Listener{tcp(443, 30444)}})
 	testkit.WantErrorWith(t, err, "DuplicateListener", "A listener already exists for "+*name+" with LoadBalancerPort 443, but with a different InstancePort, Protocol, or SSLCertificateId")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
@@ -25,9 +26,35 @@ var policyTypes = map[string][]string{
 // proxyProtocol is the type of policies for instances that use the proxy protocol.
 const proxyProtocol = "ProxyProtocolPolicyType"
 
+// The policy types of sticky sessions, which have their own operations as well.
+const (
+	appCookie = "AppCookieStickinessPolicyType"
+	lbCookie  = "LBCookieStickinessPolicyType"
+)
+
 // CreateLoadBalancerPolicy creates a policy. Creating the same policy again is not an error;
 // Kubernetes relies on that for the proxy protocol.
 func (s *Service) CreateLoadBalancerPolicy(ctx context.Context, in *awselb.CreateLoadBalancerPolicyInput) (*awselb.CreateLoadBalancerPolicyOutput, error) {
+	switch text(in.PolicyTypeName) {
+	case appCookie:
+		cookie := &awselb.CreateAppCookieStickinessPolicyInput{LoadBalancerName: in.LoadBalancerName, PolicyName: in.PolicyName}
+		for _, a := range in.PolicyAttributes {
+			cookie.CookieName = a.AttributeValue
+		}
+		_, err := s.CreateAppCookieStickinessPolicy(ctx, cookie)
+		return &awselb.CreateLoadBalancerPolicyOutput{}, err
+	case lbCookie:
+		cookie := &awselb.CreateLBCookieStickinessPolicyInput{LoadBalancerName: in.LoadBalancerName, PolicyName: in.PolicyName}
+		for _, a := range in.PolicyAttributes {
+			period, err := strconv.ParseInt(text(a.AttributeValue), 10, 64)
+			if err != nil {
+				return nil, errValidation("The cookie expiration period must be a number of seconds") // from memory
+			}
+			cookie.CookieExpirationPeriod = &period
+		}
+		_, err := s.CreateLBCookieStickinessPolicy(ctx, cookie)
+		return &awselb.CreateLoadBalancerPolicyOutput{}, err
+	}
 	known, ok := policyTypes[text(in.PolicyTypeName)]
 	if !ok {
 		return nil, errPolicyType(text(in.PolicyTypeName))
@@ -122,10 +149,10 @@ func (s *Service) DescribeLoadBalancerPolicies(ctx context.Context, in *awselb.D
 		}})
 	}
 	for _, p := range r.LBCookies {
-		cookie(p.PolicyName, "LBCookieStickinessPolicyType", "CookieExpirationPeriod", seconds(p.CookieExpirationPeriod))
+		cookie(p.PolicyName, lbCookie, "CookieExpirationPeriod", seconds(p.CookieExpirationPeriod))
 	}
 	for _, p := range r.AppCookies {
-		cookie(p.PolicyName, "AppCookieStickinessPolicyType", "CookieName", text(p.CookieName))
+		cookie(p.PolicyName, appCookie, "CookieName", text(p.CookieName))
 	}
 	slices.SortFunc(all, func(a, b elbtypes.PolicyDescription) int { return cmp.Compare(*a.PolicyName, *b.PolicyName) })
 	out := &awselb.DescribeLoadBalancerPoliciesOutput{PolicyDescriptions: []elbtypes.PolicyDescription{}}
