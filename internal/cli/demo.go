@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -20,6 +21,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/catalog/addonimages"
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
+	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 )
 
 // demo creates a cluster through the public AWS endpoint with the official SDK, exactly as a user's program would.
@@ -28,6 +32,8 @@ type demo struct {
 	cluster, nodegroup string
 	nodes, replicas    int32
 	started            time.Time
+	containers         bool   // the nodes of the node group run containers
+	image              string // of the workload
 
 	iam *awsiam.Client
 	ec2 *awsec2.Client
@@ -41,9 +47,10 @@ func newDemo(o *globalOptions) *cobra.Command {
 		Use:   "demo",
 		Short: "Take a tour: a cluster, nodes, a workload, and two failures explained",
 		Long: `Start Drydock if it is not running, create an IAM role, the cluster "demo" and a node
-group of two nodes through the AWS API, deploy a workload and show it. Then a user
-is denied access and a node fails to join; "drydock why" explains both, and both are
-fixed. The daemon keeps running; "drydock down" stops it.`,
+group of two nodes through the AWS API, deploy a workload and show it. The nodes run
+containers if this machine can (see "drydock doctor containers"). Then a user is denied
+access and a node fails to join; "drydock why" explains both, and both are fixed. The
+daemon keeps running; "drydock down" stops it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return d.run(cmd.Context())
@@ -80,6 +87,9 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.createNodegroup(ctx, nodeRole, subnets); err != nil {
 		return err
 	}
+	if d.image = "nginx"; d.containers {
+		d.image = addons.Registry(cfg.Region) + "/" + addonimages.DemoRepository + ":1"
+	}
 	kubeconfig, err := d.writeKubeconfig(ctx, cfg, d.cluster, filepath.Join(info.DataDir, "demo.kubeconfig"))
 	if err != nil {
 		return err
@@ -105,10 +115,20 @@ func (d *demo) run(ctx context.Context) error {
   aws eks update-kubeconfig --name %[3]s        # or, without the aws CLI: %[1]s kubeconfig %[3]s%[2]s
   kubectl get pods -o wide                    # or: %[1]s kubectl get pods -o wide
   aws eks update-nodegroup-config --cluster-name %[3]s --nodegroup-name %[4]s --scaling-config desiredSize=3
-  %[1]s status%[2]s
+%[5]s  %[1]s status%[2]s
   %[1]s down%[2]s
-`, self, flag, d.cluster, d.nodegroup)
+`, self, flag, d.cluster, d.nodegroup, d.intoPods())
 	return nil
+}
+
+// intoPods returns the commands that need pods to be real.
+func (d *demo) intoPods() string {
+	if !d.containers {
+		return ""
+	}
+	return `  kubectl logs deployment/web
+  kubectl exec deployment/web -- /web get web
+`
 }
 
 func mustGetwd() string {
@@ -219,7 +239,14 @@ func (d *demo) createCluster(ctx context.Context, role string, subnets []string)
 
 func (d *demo) createNodegroup(ctx context.Context, role string, subnets []string) error {
 	begun := time.Now()
+	tags := map[string]string{"drydock:runtime": "simulated"}
+	if r := probe.Run(); r.Available {
+		tags["drydock:runtime"] = "containers"
+	} else {
+		d.step("the pods will run no containers: %s (drydock doctor containers)", r.Why())
+	}
 	_, err := d.eks.CreateNodegroup(ctx, &awseks.CreateNodegroupInput{
+		Tags:          tags,
 		ClusterName:   &d.cluster,
 		NodegroupName: &d.nodegroup,
 		NodeRole:      &role,
@@ -236,9 +263,12 @@ func (d *demo) createNodegroup(ctx context.Context, role string, subnets []strin
 		d.step("node group %s: CREATING", d.nodegroup)
 	}
 	waiter := awseks.NewNodegroupActiveWaiter(d.eks)
-	if err := waiter.Wait(ctx, &awseks.DescribeNodegroupInput{ClusterName: &d.cluster, NodegroupName: &d.nodegroup}, 5*time.Minute); err != nil {
+	out, err := waiter.WaitForOutput(ctx, &awseks.DescribeNodegroupInput{ClusterName: &d.cluster, NodegroupName: &d.nodegroup}, 5*time.Minute)
+	if err != nil {
 		return fmt.Errorf("node group %s: %w", d.nodegroup, err)
 	}
+	// An earlier demo may have created it, elsewhere.
+	d.containers = out.Nodegroup.Tags["drydock:runtime"] == "containers"
 	d.step("node group %s: ACTIVE after %.1f s", d.nodegroup, time.Since(begun).Seconds())
 	return nil
 }
@@ -253,11 +283,14 @@ func (d *demo) workload(ctx context.Context, kubeconfig string) error {
 		c.Stdout, c.Stderr = d.streams.Out, d.streams.Err
 		return c
 	}
-	probe := kubectl("get", "deployment", "web")
-	probe.Stdout, probe.Stderr = nil, nil
-	if probe.Run() != nil {
-		if err := kubectl("create", "deployment", "web", "--image", "nginx", "--replicas", fmt.Sprint(d.replicas)).Run(); err != nil {
+	look := kubectl("get", "deployment", "web")
+	look.Stdout, look.Stderr = nil, nil
+	if look.Run() != nil {
+		if err := kubectl("create", "deployment", "web", "--image", d.image, "--replicas", fmt.Sprint(d.replicas)).Run(); err != nil {
 			return fmt.Errorf("creating the deployment: %w", err)
+		}
+		if err := kubectl("expose", "deployment", "web", "--port", "80", "--target-port", "8080").Run(); err != nil {
+			return fmt.Errorf("creating the service: %w", err)
 		}
 	}
 	rollout := kubectl("rollout", "status", "deployment/web", "--timeout", "2m")
@@ -269,6 +302,29 @@ func (d *demo) workload(ctx context.Context, kubeconfig string) error {
 	for _, what := range []string{"nodes", "pods"} {
 		fmt.Fprintf(d.streams.Out, "\n$ kubectl get %s -o wide\n", what)
 		if err := kubectl("get", what, "-o", "wide").Run(); err != nil {
+			return err
+		}
+	}
+	if !d.containers {
+		return nil
+	}
+	// The Service's name needs CoreDNS, and its address kube-proxy. Both may still be starting.
+	get := []string{"exec", "deployment/web", "--", "/web", "get", "web"}
+	for {
+		try := kubectl(get...)
+		try.Stdout, try.Stderr = nil, nil
+		if try.Run() == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("connecting to the service web: %w", ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	for _, args := range [][]string{get, {"logs", "deployment/web", "--tail", "3"}} {
+		fmt.Fprintf(d.streams.Out, "\n$ kubectl %s\n", strings.Join(args, " "))
+		if err := kubectl(args...).Run(); err != nil {
 			return err
 		}
 	}

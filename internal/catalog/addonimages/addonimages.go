@@ -53,7 +53,11 @@ var programs = map[string]program{
 	"eks/eks-pod-identity-agent":      {map[string]string{"go-runner": "go-runner", "eks-pod-identity-agent": "eks-pod-identity-agent"}, []string{"/go-runner"}},
 	"eks/kube-proxy":                  {map[string]string{"usr/local/bin/kube-proxy": "kube-proxy"}, []string{"kube-proxy"}},
 	"eks/pause":                       {map[string]string{"pause": "pause"}, []string{"/pause"}},
+	DemoRepository:                    {map[string]string{"web": "web"}, []string{"/web"}},
 }
+
+// DemoRepository has the image of the workload of `drydock demo`, which EKS does not have.
+const DemoRepository = "drydock/web"
 
 var made sync.Map // *Image, by repository
 

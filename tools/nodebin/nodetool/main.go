@@ -9,7 +9,7 @@
 //	nft           nft, with its own libraries
 //
 // and in the pods of EKS's add-ons, the programs that are not upstream's: go-runner, grpc-health-probe, aws-vpc-cni-init,
-// aws-vpc-cni and controller.
+// aws-vpc-cni and controller; and in those of `drydock demo`, web.
 //
 // It is apart from Drydock's own binary because it starts for every container, which takes a program of that size
 // longer than all the rest.
@@ -44,6 +44,8 @@ func main() {
 		err = awsNode()
 	case "controller": // its name in upstream's image
 		idle("aws-eks-nodeagent of Drydock: network policies are not enforced on this node")
+	case "web":
+		err = web()
 	default:
 		err = fmt.Errorf("%s: unknown name; this program is for Drydock's own use", name)
 	}

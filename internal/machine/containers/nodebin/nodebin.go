@@ -39,7 +39,7 @@ var programs = []string{Runc, Shim, Nodetool, Guest, CoreDNS}
 const nft = "nft.tar"
 
 // links are the names under which nodetool is called.
-var links = []string{"drydock-runc", "drydock-cni", "pause", "sftp-server", "nft", "go-runner", "grpc-health-probe", "aws-vpc-cni-init", "aws-vpc-cni", "controller"}
+var links = []string{"drydock-runc", "drydock-cni", "pause", "sftp-server", "nft", "go-runner", "grpc-health-probe", "aws-vpc-cni-init", "aws-vpc-cni", "controller", "web"}
 
 // Drydock is where machines have Drydock's own program, and named are the names under which they call it.
 const Drydock = "/opt/drydock/drydock"
