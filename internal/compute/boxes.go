@@ -272,6 +272,16 @@ func (n *boxNetwork) from(eni string) (machine.Instance, bool) {
 			return in, true
 		}
 	}
+	// It was attached after the instance had started.
+	for _, in := range n.running() {
+		s, err := n.machines.network.since(context.Background(), in.Account, in.Region, time.Now().Add(-time.Second))
+		if err != nil {
+			continue
+		}
+		if e, ok := s.Get(eni).(*reach.Interface); ok && e.Instance == in.ID {
+			return in, true
+		}
+	}
 	return machine.Instance{}, false
 }
 

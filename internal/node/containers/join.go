@@ -11,9 +11,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -210,14 +210,14 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	}) {
 		return
 	}
-	if !i.retry(ctx, node.StepNetwork, func() (string, error) { return i.network(ctx) }) {
-		return
-	}
 	if !i.retry(ctx, node.StepRegister, func() (string, error) {
 		return "node " + shape.Name + " registers", i.startKubelet(ctx, cfg, shape, c)
 	}) {
 		return
 	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() { i.runNetwork(ctx, c, int(shape.MaxPods)) })
 	i.follow(ctx, c)
 }
 
@@ -233,51 +233,6 @@ func (i *instance) configure(ctx context.Context, cfg *userdata.Config, shape si
 	}
 	i.booted = cfg
 	return i.image.push(ctx, accounts.User{Name: "root"}, before)
-}
-
-// network gets addresses for pods from EC2, as ipamd does for its warm pool: all that the primary interface may have.
-func (i *instance) network(ctx context.Context) (string, error) {
-	for _, action := range []string{node.ActionDescribeInterfaces, node.ActionAssignAddresses} {
-		if i.rt.cfg.Call == nil {
-			break
-		}
-		if err := i.rt.cfg.Call(ctx, i.in, node.Call{Action: action}); err != nil {
-			return "", err
-		}
-	}
-	all, err := i.rt.cfg.PodNetwork.Interfaces(ctx, i.in)
-	if err != nil {
-		return "", err
-	}
-	at := slices.IndexFunc(all, func(p node.PodInterface) bool { return p.Device == 0 })
-	if at < 0 {
-		return "", errors.New("the instance has no primary network interface")
-	}
-	primary := all[at]
-	secondary := func() []netip.Addr {
-		return slices.DeleteFunc(slices.Clone(primary.Addresses), func(a netip.Addr) bool { return a == i.in.PrivateIP || !a.Is4() })
-	}
-	if more := i.in.Type.IPv4PerENI - 1 - len(secondary()); more > 0 {
-		if primary, err = i.rt.cfg.PodNetwork.Assign(ctx, i.in, primary.ID, more, 0, nil); err != nil {
-			return "", err
-		}
-	}
-	pods := secondary()
-	if err := i.rt.options.Connect(ctx); err != nil {
-		return "", fmt.Errorf("connecting the addresses for pods: %w", err)
-	}
-	list, err := json.Marshal(pods)
-	if err != nil {
-		return "", err
-	}
-	i.mu.Lock()
-	i.pods = pods
-	i.mu.Unlock()
-	if err := i.machine.Write(ctx, "/var/lib/drydock/cni/addresses", list, 0o600); err != nil {
-		return "", err
-	}
-	// The pod of aws-node sees that, and writes the configuration without which the node is not Ready.
-	return fmt.Sprintf("%d addresses for pods", len(pods)), i.machine.Write(ctx, "/var/run/aws-node/ready", nil, 0o644)
 }
 
 // follow watches the node until ctx ends, and renews the kubelet's token.

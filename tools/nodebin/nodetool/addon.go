@@ -66,6 +66,9 @@ func awsNode() error {
 		}
 		defer l.Close()
 	}
+	if err := markNodePorts(); err != nil {
+		return err
+	}
 	temporary := confFile + ".new"
 	if err := errors.Join(os.WriteFile(temporary, []byte(cniConf), 0o644), os.Rename(temporary, confFile)); err != nil {
 		return err

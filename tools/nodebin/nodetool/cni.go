@@ -11,15 +11,17 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 )
 
-// poolDir holds the addresses of the machine's pods. The file addresses lists those that the machine has, and a file of
-// used, named after an address, holds the container that has it.
+// poolDir holds the addresses of the machine's pods. The file addresses lists those that the machine has, each with its
+// interface's device, and a file of used, named after an address, holds the container that has it.
 const poolDir = "/var/lib/drydock/cni"
 
 // gateway is the next hop of every pod, as of pods of the VPC CNI plugin. It exists on no interface: pods have a permanent
@@ -70,11 +72,11 @@ func hostName(container string) string {
 }
 
 func add(container, nsPath, ifName string) (any, error) {
-	address, err := assign(container)
+	address, device, err := assign(container)
 	if err != nil {
 		return nil, fmt.Errorf("add cmd: failed to assign an IP address to container: %w", err) // the VPC CNI plugin's words
 	}
-	if err := connect(hostName(container), nsPath, ifName, address); err != nil {
+	if err := connect(hostName(container), nsPath, ifName, address, device); err != nil {
 		return nil, errors.Join(err, del(container))
 	}
 	return map[string]any{
@@ -85,7 +87,7 @@ func add(container, nsPath, ifName string) (any, error) {
 }
 
 // connect makes the pod's interface and the routes on both sides.
-func connect(host, nsPath, ifName string, address net.IP) error {
+func connect(host, nsPath, ifName string, address net.IP, device string) error {
 	ns, err := netns.GetFromPath(nsPath)
 	if err != nil {
 		return fmt.Errorf("opening the pod's network namespace: %w", err)
@@ -130,10 +132,74 @@ func connect(host, nsPath, ifName string, address net.IP) error {
 		func() error {
 			return netlink.RouteReplace(&netlink.Route{LinkIndex: outer.Attrs().Index, Dst: one(address), Scope: netlink.SCOPE_LINK})
 		},
+		func() error { return leaveBy(device, address) },
 	} {
 		if err := do(); err != nil {
 			return fmt.Errorf("connecting the pod's interface: %w", err)
 		}
+	}
+	return nil
+}
+
+// The priorities of routing rules, as the VPC CNI plugin has them: first to a pod, then replies to a node's port, then from a
+// pod. fabricTables is added to a device's index to get the routing table by which packets leave by it: see package fabric.
+const (
+	toPod        = 512
+	nodePortMark = 0x80
+	marked       = 1024
+	fromPod      = 1536
+	fabricTables = 100000
+)
+
+// leaveBy makes packets of a pod leave the machine by the device that has the pod's address, if that is not the first.
+func leaveBy(device string, address net.IP) error {
+	if device == "" || device == "eth0" {
+		return nil
+	}
+	link, err := netlink.LinkByName(device)
+	if err != nil {
+		return fmt.Errorf("finding %s: %w", device, err)
+	}
+	for _, r := range rulesOf(address, fabricTables+link.Attrs().Index) {
+		if err := netlink.RuleAdd(r); err != nil && !errors.Is(err, syscall.EEXIST) {
+			return fmt.Errorf("adding a routing rule: %w", err)
+		}
+	}
+	return nil
+}
+
+// rulesOf returns the routing rules of a pod.
+func rulesOf(address net.IP, table int) []*netlink.Rule {
+	one := &net.IPNet{IP: address, Mask: net.CIDRMask(32, 32)}
+	to, from := netlink.NewRule(), netlink.NewRule()
+	to.Family, to.Priority, to.Table, to.Dst = netlink.FAMILY_V4, toPod, syscall.RT_TABLE_MAIN, one
+	from.Family, from.Priority, from.Table, from.Src = netlink.FAMILY_V4, fromPod, table, one
+	return []*netlink.Rule{to, from}
+}
+
+// markNodePorts lets replies to connections that came to a port of the node leave by the device that they came in by, as the
+// VPC CNI plugin does with AWS_VPC_CNI_NODE_PORT_SUPPORT.
+func markNodePorts() error {
+	r := netlink.NewRule()
+	mask := uint32(nodePortMark)
+	r.Family, r.Priority, r.Table, r.Mark, r.Mask = netlink.FAMILY_V4, marked, syscall.RT_TABLE_MAIN, nodePortMark, &mask
+	if err := netlink.RuleAdd(r); err != nil && !errors.Is(err, syscall.EEXIST) {
+		return fmt.Errorf("adding a routing rule: %w", err)
+	}
+	const rules = `add table ip aws-vpc-cni
+delete table ip aws-vpc-cni
+table ip aws-vpc-cni {
+	chain prerouting {
+		type filter hook prerouting priority mangle;
+		iifname "eth0" fib daddr type local ct mark set ct mark or 0x80
+		iifname "eni*" ct mark and 0x80 == 0x80 meta mark set meta mark or 0x80
+	}
+}
+`
+	cmd := exec.Command("/opt/drydock/bin/nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(rules)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("marking connections to ports of the node: %w: %s", err, out)
 	}
 	return nil
 }
@@ -165,26 +231,26 @@ func locked(do func() error) error {
 
 // assign gives an address to a container. It continues after the last one, so that an address rests before it is used
 // again.
-func assign(container string) (net.IP, error) {
-	var out net.IP
-	err := locked(func() error {
+func assign(container string) (out net.IP, device string, err error) {
+	err = locked(func() error {
 		b, err := os.ReadFile(filepath.Join(poolDir, "addresses"))
 		if err != nil {
 			return err
 		}
-		var all []string
+		var all []struct{ Address, Device string }
 		if err := json.Unmarshal(b, &all); err != nil {
 			return err
 		}
 		last, _ := os.ReadFile(filepath.Join(poolDir, "last")) // none at first
 		start := 0
 		for i, a := range all {
-			if a == string(last) {
+			if a.Address == string(last) {
 				start = i + 1
 			}
 		}
 		for i := range all {
-			a := all[(start+i)%len(all)]
+			a := all[(start+i)%len(all)].Address
+			device = all[(start+i)%len(all)].Device
 			f, err := os.OpenFile(filepath.Join(poolDir, "used", a), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 			if errors.Is(err, os.ErrExist) {
 				continue
@@ -203,7 +269,7 @@ func assign(container string) (net.IP, error) {
 		}
 		return errors.New("no address is free")
 	})
-	return out, err
+	return out, device, err
 }
 
 func release(container string) error {
@@ -214,9 +280,15 @@ func release(container string) error {
 		}
 		for _, e := range used {
 			file := filepath.Join(poolDir, "used", e.Name())
-			if b, err := os.ReadFile(file); err == nil && string(b) == container {
-				return os.Remove(file)
+			if b, err := os.ReadFile(file); err != nil || string(b) != container {
+				continue
 			}
+			if ip := net.ParseIP(e.Name()).To4(); ip != nil {
+				for _, r := range rulesOf(ip, 0) {
+					_ = netlink.RuleDel(r) // pods with addresses of the first interface have none
+				}
+			}
+			return os.Remove(file)
 		}
 		return nil
 	})

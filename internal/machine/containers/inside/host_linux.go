@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -105,6 +106,7 @@ func (h *host) turn(id string, boot context.CancelFunc) func() {
 type guest struct {
 	cfg    MachineConfig
 	worker *childproc.Worker
+	more   []string // network interfaces besides the primary one
 }
 
 func runHost(ctx context.Context, env childproc.Env) error {
@@ -213,6 +215,8 @@ func (h *host) handle(c *net.UnixConn) {
 		answer(c, h.wait(c, r.Wait))
 	case r.Apply && len(files) == 1:
 		answer(c, h.apply(files[0]))
+	case r.Attach != nil:
+		answer(c, h.attachMore(*r.Attach))
 	case r.Serve != nil:
 		h.serve(c, *r.Serve)
 	case r.Dial != nil, r.Open != "":
@@ -367,8 +371,13 @@ func (h *host) stop(id string) error {
 // forget ends a machine and removes what it had in the host.
 func (h *host) forget(g *guest) {
 	g.worker.Kill()
-	if err := h.fabric.Detach(g.cfg.Interface); err != nil {
-		fmt.Fprintln(os.Stderr, err) // it is repaired when the network changes
+	h.mu.Lock()
+	all := append([]string{g.cfg.Interface}, g.more...)
+	h.mu.Unlock()
+	for _, id := range all {
+		if err := h.fabric.Detach(id); err != nil {
+			fmt.Fprintln(os.Stderr, err) // it is repaired when the network changes
+		}
 	}
 	h.mu.Lock()
 	delete(h.machines, g.cfg.ID)
@@ -390,12 +399,39 @@ func removeCgroup(dir string) {
 
 // attach connects a machine to the fabric.
 func (h *host) attach(g *guest) error {
+	return h.attachAs(g, g.cfg.Interface, fabric.Attachment{Device: "eth0"})
+}
+
+// attachMore connects another network interface to a machine.
+func (h *host) attachMore(a Attachment) error {
+	defer h.turn(a.Machine, nil)()
+	g := h.guest(a.Machine)
+	if g == nil {
+		return fmt.Errorf("%s is off", a.Machine)
+	}
+	h.mu.Lock()
+	attached := slices.Contains(g.more, a.Interface)
+	h.mu.Unlock()
+	if attached {
+		return nil
+	}
+	if err := h.attachAs(g, a.Interface, fabric.Attachment{Device: a.Device, Secondary: true}); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	g.more = append(g.more, a.Interface)
+	return nil
+}
+
+func (h *host) attachAs(g *guest, eni string, at fabric.Attachment) error {
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", g.worker.PID()))
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
-	return h.fabric.Attach(g.cfg.Interface, fabric.Attachment{Netns: int(ns.Fd()), Device: "eth0"})
+	at.Netns = int(ns.Fd())
+	return h.fabric.Attach(eni, at)
 }
 
 // apply changes the network.

@@ -53,12 +53,17 @@ type HostRequest struct {
 	Open string `json:",omitempty"`
 	// Apply makes the network of all machines like a fabric.State, which is read from the file beside the request, as JSON.
 	Apply bool `json:",omitempty"`
+	// Attach connects another network interface to a machine that is on.
+	Attach *Attachment `json:",omitempty"`
 	// Dial connects to a TCP address. The response carries the socket.
 	Dial *Socket `json:",omitempty"`
 	// Serve answers in the network, for all machines, until the connection is closed. After the response come messages:
 	// a Connection with its socket for each that was accepted, or a Datagram, which may be sent back as its answer.
 	Serve *Service `json:",omitempty"`
 }
+
+// An Attachment says which device of a machine a network interface is. Attaching it again changes nothing.
+type Attachment struct{ Machine, Interface, Device string }
 
 // A Socket is a connection from a machine, in its own network, or from a network interface that AWS manages.
 type Socket struct {
