@@ -322,7 +322,7 @@ func (d *demo) workload(ctx context.Context, kubeconfig string) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	for _, args := range [][]string{get, {"logs", "deployment/web", "--tail", "3"}} {
+	for _, args := range [][]string{get, {"logs", "-l", "app=web", "--tail", "1"}} {
 		fmt.Fprintf(d.streams.Out, "\n$ kubectl %s\n", strings.Join(args, " "))
 		if err := kubectl(args...).Run(); err != nil {
 			return err

@@ -245,12 +245,17 @@ func (d *demo) launchNode(ctx context.Context, group, subnet, version, userData 
 	if err != nil {
 		return "", err
 	}
+	runtime := "simulated"
+	if d.containers {
+		runtime = "containers"
+	}
 	out, err := d.ec2.RunInstances(ctx, &awsec2.RunInstancesInput{
 		ImageId: image.Parameter.Value, InstanceType: ec2types.InstanceTypeT3Medium, MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		SubnetId: &subnet, SecurityGroupIds: []string{group}, UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(userData))),
 		IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String(demoNode)},
 		TagSpecifications: []ec2types.TagSpecification{{ResourceType: ec2types.ResourceTypeInstance, Tags: []ec2types.Tag{
 			{Key: aws.String("Name"), Value: aws.String(demoNode)}, {Key: aws.String("kubernetes.io/cluster/" + d.cluster), Value: aws.String("owned")},
+			{Key: aws.String("drydock:runtime"), Value: &runtime},
 		}}},
 	})
 	if err != nil {

@@ -151,16 +151,17 @@ const (
 	fabricTables = 100000
 )
 
-// leaveBy makes packets of a pod leave the machine by the device that has the pod's address, if that is not the first.
+// leaveBy makes packets of a pod leave the machine by the device that has the pod's address, and packets to a pod stay in the machine.
 func leaveBy(device string, address net.IP) error {
-	if device == "" || device == "eth0" {
-		return nil
+	rules := rulesOf(address, 0)[:1]
+	if device != "" && device != "eth0" {
+		link, err := netlink.LinkByName(device)
+		if err != nil {
+			return fmt.Errorf("finding %s: %w", device, err)
+		}
+		rules = rulesOf(address, fabricTables+link.Attrs().Index)
 	}
-	link, err := netlink.LinkByName(device)
-	if err != nil {
-		return fmt.Errorf("finding %s: %w", device, err)
-	}
-	for _, r := range rulesOf(address, fabricTables+link.Attrs().Index) {
+	for _, r := range rules {
 		if err := netlink.RuleAdd(r); err != nil && !errors.Is(err, syscall.EEXIST) {
 			return fmt.Errorf("adding a routing rule: %w", err)
 		}
@@ -168,7 +169,7 @@ func leaveBy(device string, address net.IP) error {
 	return nil
 }
 
-// rulesOf returns the routing rules of a pod.
+// rulesOf returns the routing rules of a pod: to it and from it.
 func rulesOf(address net.IP, table int) []*netlink.Rule {
 	one := &net.IPNet{IP: address, Mask: net.CIDRMask(32, 32)}
 	to, from := netlink.NewRule(), netlink.NewRule()
@@ -285,7 +286,7 @@ func release(container string) error {
 			}
 			if ip := net.ParseIP(e.Name()).To4(); ip != nil {
 				for _, r := range rulesOf(ip, 0) {
-					_ = netlink.RuleDel(r) // pods with addresses of the first interface have none
+					_ = netlink.RuleDel(r) // pods with addresses of the first interface have no second one
 				}
 			}
 			return os.Remove(file)
