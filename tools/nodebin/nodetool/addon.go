@@ -34,7 +34,7 @@ const (
 )
 
 // cniConf is what makes containerd call drydock-cni.
-const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type": "drydock-cni"}]}
+const cniConf = `{"cniVersion": "1.0.0", "name": "aws-cni", "plugins": [{"type": "drydock-cni", "capabilities": {"portMappings": true}}]}
 `
 
 // awsNode takes the place of the VPC CNI plugin's container aws-node: it lets the node become Ready when the instance has

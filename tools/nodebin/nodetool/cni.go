@@ -11,9 +11,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/vishvananda/netlink"
@@ -49,14 +47,19 @@ func cni() {
 }
 
 func command(name string) (any, error) {
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil { // the configuration has no options
-		return nil, err
+	var conf struct {
+		RuntimeConfig struct {
+			PortMappings []portMapping `json:"portMappings"`
+		} `json:"runtimeConfig"`
+	}
+	if err := json.NewDecoder(io.LimitReader(os.Stdin, 1<<20)).Decode(&conf); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("reading the configuration: %w", err)
 	}
 	switch name {
 	case "VERSION":
 		return map[string]any{"cniVersion": "1.0.0", "supportedVersions": []string{"0.4.0", "1.0.0"}}, nil
 	case "ADD":
-		return add(os.Getenv("CNI_CONTAINERID"), os.Getenv("CNI_NETNS"), os.Getenv("CNI_IFNAME"))
+		return add(os.Getenv("CNI_CONTAINERID"), os.Getenv("CNI_NETNS"), os.Getenv("CNI_IFNAME"), conf.RuntimeConfig.PortMappings)
 	case "DEL":
 		return nil, del(os.Getenv("CNI_CONTAINERID"))
 	case "CHECK", "STATUS", "GC":
@@ -71,12 +74,16 @@ func hostName(container string) string {
 	return "eni" + hex.EncodeToString(sum[:])[:11]
 }
 
-func add(container, nsPath, ifName string) (any, error) {
+func add(container, nsPath, ifName string, ports []portMapping) (any, error) {
 	address, device, err := assign(container)
 	if err != nil {
 		return nil, fmt.Errorf("add cmd: failed to assign an IP address to container: %w", err) // the VPC CNI plugin's words
 	}
-	if err := connect(hostName(container), nsPath, ifName, address, device); err != nil {
+	err = connect(hostName(container), nsPath, ifName, address, device)
+	if err == nil {
+		err = mapPorts(container, address, ports)
+	}
+	if err != nil {
 		return nil, errors.Join(err, del(container))
 	}
 	return map[string]any{
@@ -197,10 +204,8 @@ table ip aws-vpc-cni {
 	}
 }
 `
-	cmd := exec.Command("/opt/drydock/bin/nft", "-f", "-")
-	cmd.Stdin = strings.NewReader(rules)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("marking connections to ports of the node: %w: %s", err, out)
+	if err := runNFT(rules); err != nil {
+		return fmt.Errorf("marking connections to ports of the node: %w", err)
 	}
 	return nil
 }
@@ -208,6 +213,11 @@ table ip aws-vpc-cni {
 func del(container string) error {
 	if link, err := netlink.LinkByName(hostName(container)); err == nil {
 		if err := netlink.LinkDel(link); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(portsFile(container)); err == nil {
+		if err := errors.Join(unmapPorts(container), os.Remove(portsFile(container))); err != nil {
 			return err
 		}
 	}
