@@ -238,7 +238,6 @@ func unevaluated() string {
 		fmt.Fprintf(&b, "- %s: %s.\n", n.What, n.Effect)
 	}
 	fmt.Fprintf(&b, "- Absent from every request: `%s`.\n", strings.Join(authz.AbsentKeys, "` `"))
-	fmt.Fprintf(&b, "- Not known for instance credentials: `%s`.\n", strings.Join(authz.InstanceKeys, "` `"))
 	b.WriteString(`
 The authorization reference lists the condition keys below for operations that Drydock handles, but Drydock does not know their values.
 A statement that uses one is undecided: an Allow does not allow, and a Deny denies. ` + "`drydock why request`" + ` names the key.

@@ -268,7 +268,7 @@ var resourceControlled = map[string]bool{"ecr": true, "kms": true, "logs": true,
 
 // control adds the resource control policies that bind the account of a request's resource, and the condition keys of
 // the organizations of both sides.
-func (a *Authorizer) control(p *awsapi.Principal, req *policy.Request, policies *policy.Policies) {
+func (a *Authorizer) control(p *awsapi.Principal, endpoint awsapi.VPCEndpoint, req *policy.Request, policies *policy.Policies) {
 	if a.cfg.Controls == nil {
 		return
 	}
@@ -280,12 +280,20 @@ func (a *Authorizer) control(p *awsapi.Principal, req *policy.Request, policies 
 	if p.Type == awsapi.AWSService {
 		by = "source"
 	}
-	for name, of := range map[string]string{by: p.Account, "resource": account} {
-		if id, path, ok := a.cfg.Organization(of); ok {
+	prefix, _ := split(req.Action)
+	of := map[string]string{by: p.Account, "resource": account}
+	if (tellsEndpoint[prefix] || tellsEndpointOrg[prefix]) && req.Action != "iam:PassRole" {
+		of["vpce"] = endpoint.Account
+	}
+	for name, account := range of {
+		if id, path, ok := a.cfg.Organization(account); ok {
 			req.Context.Values["aws:"+name+"orgid"], req.Context.Values["aws:"+name+"orgpaths"] = []string{id}, []string{path}
 		}
 	}
-	if prefix, _ := split(req.Action); resourceControlled[prefix] && account != "" && !serviceLinked(p) {
+	if tellsEndpointOrg[prefix] {
+		delete(req.Context.Values, "aws:vpceorgpaths")
+	}
+	if resourceControlled[prefix] && account != "" && !serviceLinked(p) {
 		_, policies.ResourceControls = a.cfg.Controls(account)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
+	awscloudformation "github.com/aws/aws-sdk-go-v2/service/cloudformation"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
@@ -39,7 +41,7 @@ func decide(t *testing.T, call awsapi.Call, in any, document, endpoint string) e
 	call.Account, call.Region, call.Time = "111122223333", "us-east-1", time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	call.SourceIP = netip.MustParseAddr("203.0.113.10")
 	call.Principal = awsapi.Principal{
-		Type: awsapi.IAMUser, Account: "111122223333", Name: "me", ARN: "arn:aws:iam::111122223333:user/me", UserID: "AIDAEXAMPLE",
+		Instance: call.Principal.Instance, Type: awsapi.IAMUser, Account: "111122223333", Name: "me", ARN: "arn:aws:iam::111122223333:user/me", UserID: "AIDAEXAMPLE",
 		Tags: map[string]string{"team": "blue"},
 	}
 	return a.Authorize(t.Context(), &call, in)
@@ -62,7 +64,26 @@ func TestConditionKeys(t *testing.T) {
 	secure := describe
 	secure.TLS = true
 	through := describe
-	through.VPCEndpoint = awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1"}
+	through.VPCEndpoint = awsapi.VPCEndpoint{ID: "vpce-1", VPCID: "vpc-1", Account: "444455556666", Region: "us-east-1"}
+	parameters, stacks := through, through // one of a service whose requests say more about the endpoint, one of a service whose do not
+	parameters.Service, parameters.Operation = "ssm", "DescribeParameters"
+	stacks.Service, stacks.Operation = "cloudformation", "ListStacks"
+	onInstance := through
+	onInstance.Principal.Instance = awsapi.SourceInstance{
+		ARN: "arn:aws:ec2:us-east-1:111122223333:instance/i-1", VPCID: "vpc-1", PrivateIP: "203.0.113.10", Delivery: "1.0",
+	}
+	elsewhere := onInstance
+	elsewhere.VPCEndpoint.VPCID = "vpc-2"
+	linked := describe
+	linked.Referer = "https://example.com/"
+	metadata := awsapi.Call{Service: "ec2", Operation: "ModifyInstanceMetadataOptions"}
+	tokens := &awsec2.ModifyInstanceMetadataOptionsInput{InstanceId: aws.String("i-1"), HttpTokens: "optional"}
+	logging := awsapi.Call{Service: "eks", Operation: "UpdateClusterConfig"}
+	audit := &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(false), Types: []ekstypes.LogType{"audit"}}}}}
+	group := awsapi.Call{Service: "autoscaling", Operation: "CreateAutoScalingGroup"}
+	latest := &awsautoscaling.CreateAutoScalingGroupInput{
+		AutoScalingGroupName: aws.String("g"), LaunchTemplate: &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: aws.String("lt-1"), Version: aws.String("$Latest")},
+	}
 	for _, tt := range []struct {
 		condition string
 		call      awsapi.Call
@@ -76,6 +97,22 @@ func TestConditionKeys(t *testing.T) {
 		{`{"IpAddress":{"aws:SourceIp":"203.0.113.0/24"}}`, through, vpcs, false},
 		{`{"StringEquals":{"aws:SourceVpce":"vpce-1","aws:SourceVpc":"vpc-1"}}`, through, vpcs, true},
 		{`{"StringEquals":{"aws:SourceVpce":"vpce-1"}}`, describe, vpcs, false},
+		{`{"StringEquals":{"aws:VpceAccount":"444455556666"},"ArnEquals":{"aws:SourceVpcArn":"arn:aws:ec2:us-east-1:444455556666:vpc/vpc-1"}}`, stacks, &awscloudformation.ListStacksInput{}, true},
+		{`{"StringEquals":{"aws:VpceAccount":"444455556666"}}`, parameters, &awsssm.DescribeParametersInput{}, false},
+		{`{"Null":{"aws:SourceVpcArn":"true","aws:VpceAccount":"true"}}`, parameters, &awsssm.DescribeParametersInput{}, true},
+		{`{"StringEquals":{"aws:SourceVpc":"${aws:Ec2InstanceSourceVpc}","aws:VpcSourceIp":"${aws:Ec2InstanceSourcePrivateIPv4}"}}`, onInstance, vpcs, true},
+		{`{"StringEquals":{"aws:SourceVpc":"${aws:Ec2InstanceSourceVpc}"}}`, elsewhere, vpcs, false},
+		{`{"ArnLike":{"ec2:SourceInstanceARN":"arn:aws:ec2:*:*:instance/i-1"}}`, onInstance, vpcs, true},
+		{`{"Null":{"ec2:SourceInstanceARN":"true","ec2:RoleDelivery":"true","aws:Ec2InstanceSourceVpc":"true"}}`, describe, vpcs, true},
+		{`{"NumericLessThan":{"ec2:RoleDelivery":"2.0"}}`, onInstance, vpcs, true},
+		{`{"NumericLessThan":{"ec2:RoleDelivery":"2.0"}}`, describe, vpcs, false},
+		{`{"StringLike":{"aws:Referer":"https://example.com/*"}}`, linked, vpcs, true},
+		{`{"StringEquals":{"ec2:Attribute/HttpTokens":"required"}}`, metadata, tokens, false},
+		{`{"StringEquals":{"ec2:Attribute/HttpTokens":"optional"},"ForAllValues:StringEquals":{"ec2:Attribute":"HttpTokens"}}`, metadata, tokens, true},
+		{`{"Null":{"ec2:Attribute/HttpEndpoint":"true"}}`, metadata, tokens, true},
+		{`{"Bool":{"eks:loggingType/audit":"false"}}`, logging, audit, true},
+		{`{"Null":{"eks:loggingType/api":"true"}}`, logging, audit, true},
+		{`{"Bool":{"autoscaling:LaunchTemplateVersionSpecified":"true"}}`, group, latest, false},
 		{`{"Bool":{"aws:SecureTransport":"true"}}`, secure, vpcs, true},
 		{`{"Bool":{"aws:SecureTransport":"true"}}`, describe, vpcs, false},
 		{`{"StringLike":{"aws:UserAgent":"aws-cli/*"}}`, describe, vpcs, true},
@@ -93,7 +130,7 @@ func TestConditionKeys(t *testing.T) {
 		{`{"StringEquals":{"aws:ResourceAccount":"111122223333"}}`, create, &awsec2.CreateVpcInput{}, true},
 	} {
 		t.Run(tt.condition, func(t *testing.T) {
-			err := decide(t, tt.call, tt.in, allow("ec2:*", "*", tt.condition), "")
+			err := decide(t, tt.call, tt.in, allow("*", "*", tt.condition), "")
 			if (err == nil) != tt.allowed {
 				t.Errorf("allowed %v, want %v: %v", err == nil, tt.allowed, err)
 			}
@@ -127,15 +164,15 @@ func TestEKSNamesWhatItLists(t *testing.T) {
 // TestUnknownKeysFailClosed: a key that the action has but that cannot be resolved never allows, denies, and is
 // named.
 func TestUnknownKeysFailClosed(t *testing.T) {
-	modify := awsapi.Call{Service: "ec2", Operation: "ModifyVpcAttribute"}
-	in := &awsec2.ModifyVpcAttributeInput{VpcId: aws.String("vpc-1")}
+	snapshot := awsapi.Call{Service: "ec2", Operation: "CreateSnapshot"}
+	in := &awsec2.CreateSnapshotInput{VolumeId: aws.String("vol-1")}
 	for name, document := range map[string]string{
-		"allow": allow("ec2:*", "*", `{"StringEquals":{"ec2:Attribute":"EnableDnsSupport"}}`),
-		"deny":  `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"ec2:Attribute":"x"}}}]}`,
+		"allow": allow("ec2:*", "*", `{"StringEquals":{"ec2:SourceAvailabilityZone":"us-east-1a"}}`),
+		"deny":  `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"ec2:*","Resource":"*","Condition":{"StringEquals":{"ec2:SourceAvailabilityZone":"x"}}}]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			var d *authz.Denial
-			if err := decide(t, modify, in, document, ""); !errors.As(err, &d) || len(d.Decision.UnknownKeys) != 1 || d.Decision.UnknownKeys[0] != "ec2:attribute" {
+			if err := decide(t, snapshot, in, document, ""); !errors.As(err, &d) || len(d.Decision.UnknownKeys) != 1 || d.Decision.UnknownKeys[0] != "ec2:sourceavailabilityzone" {
 				t.Errorf("%v", err)
 			}
 		})

@@ -47,7 +47,7 @@ func (d *Denial) Error() string { return d.message() }
 func (a *Authorizer) decide(call *awsapi.Call, c Check, policies policy.Policies) *Denial {
 	c.stored.bind(c.Action, c.target.Type, &policies)
 	req := policy.Request{Action: c.Action, Resource: c.Resource, ResourceAccount: c.stored.Account, Principal: PrincipalOf(call.Principal), Context: c.context(call)}
-	a.control(&call.Principal, &req, &policies)
+	a.control(&call.Principal, call.VPCEndpoint, &req, &policies)
 	d := &Denial{Principal: call.Principal, Service: call.Service, Operation: call.Operation, Request: req, Policies: policies, check: c, endpoint: call.VPCEndpoint}
 	if narrow(call.Principal, c.Action) {
 		d.Decision = policy.Decision{
@@ -346,7 +346,7 @@ func (a *Authorizer) again(ctx context.Context, e Explanation, changes []policy.
 		Action: d.Action, Resource: d.Resource, ResourceAccount: stored.Account, Principal: PrincipalOf(e.Principal),
 		Context: policy.Context{Values: values, Unknown: func(key string) bool { return slices.Contains(d.UnknownKeys, key) }},
 	}
-	a.control(&e.Principal, &req, &policies)
+	a.control(&e.Principal, e.Endpoint, &req, &policies)
 	return policy.Suggestion{Changes: changes}.Apply(req, policies)
 }
 

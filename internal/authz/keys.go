@@ -3,6 +3,7 @@ package authz
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,7 @@ func global(call *awsapi.Call) map[string][]string {
 	set("aws:requestedregion", call.Region)
 	set("aws:securetransport", strconv.FormatBool(call.TLS))
 	set("aws:useragent", call.UserAgent)
+	set("aws:referer", call.Referer)
 	if call.SourceIP.IsValid() {
 		set("aws:sourceip", call.SourceIP.String())
 	}
@@ -75,6 +77,10 @@ func global(call *awsapi.Call) map[string][]string {
 		set("aws:principaltype", string(p.Type))
 	}
 	set("aws:federatedprovider", p.FederatedProvider)
+	set("ec2:sourceinstancearn", p.Instance.ARN)
+	set("ec2:roledelivery", p.Instance.Delivery)
+	set("aws:ec2instancesourcevpc", p.Instance.VPCID)
+	set("aws:ec2instancesourceprivateipv4", p.Instance.PrivateIP)
 	set("aws:sourceidentity", p.SourceIdentity)
 	SetTags(keys, p.Tags, "aws:principaltag/")
 	// For long-term keys AWS does not even say that there was no second factor.
@@ -102,8 +108,14 @@ func SetTags(values map[string][]string, tags map[string]string, prefixes ...str
 	}
 }
 
-// instanceKeys are the keys that only credentials of an instance role carry. Their values are not known here.
-var instanceKeys = []string{"aws:ec2instancesourcevpc", "aws:ec2instancesourceprivateipv4", "ec2:sourceinstancearn"}
+// tellsEndpoint are the services whose requests say more about the VPC endpoint that they came through than its ID and
+// VPC's ID, by IAM prefix: aws:SourceVpcArn, aws:VpceAccount, aws:VpceOrgID and aws:VpceOrgPaths. Those of
+// tellsEndpointOrg have only aws:VpceOrgID of these.
+// https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-vpceaccount
+var (
+	tellsEndpoint    = map[string]bool{"cloudformation": true, "ecr": true, "iam": true, "kms": true, "route53": true, "s3": true, "servicequotas": true}
+	tellsEndpointOrg = map[string]bool{"pricing": true, "sqs": true}
+)
 
 // context returns the condition keys of a check. Values holds those that are known. Unknown reports those that the
 // reference gives the action on such a resource but that nothing here resolves.
@@ -117,6 +129,10 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		values["aws:resourceaccount"] = []string{call.Account}
 	}
 	prefix, _ := split(c.Action)
+	if e := call.VPCEndpoint; e.ID != "" && tellsEndpoint[prefix] && c.Action != "iam:PassRole" {
+		values["aws:sourcevpcarn"] = []string{arn.New("ec2", e.Region, e.Account, "vpc/"+e.VPCID)}
+		values["aws:vpceaccount"] = []string{e.Account}
+	}
 	if c.offers("aws:resourcetag/${tagkey}") {
 		SetTags(values, c.stored.Tags, "aws:resourcetag/", cmp.Or(owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/")
 		if owners[prefix+"/"+c.target.Type] != "" && c.offers(prefix+":resourcetag/${tagkey}") {
@@ -132,8 +148,19 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 			c.fromMember(values, prefix, key)
 		}
 	}
-	if prefix == "ec2" {
+	switch prefix {
+	case "ec2":
 		c.fromEC2(values, call)
+	case "autoscaling":
+		// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+		if version, ok := first(c.input, "LaunchTemplate.Version", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version"),
+			c.offers("autoscaling:launchtemplateversionspecified"); ok {
+			values["autoscaling:launchtemplateversionspecified"] = []string{strconv.FormatBool(version != "" && version[0] != '$')}
+		}
+	case "eks":
+		if c.offers("eks:loggingtype/${type}") {
+			fromLogging(values, c.input)
+		}
 	}
 	for k, v := range c.stored.Keys {
 		if _, said := values[k]; c.offers(k) && (!said || c.target.Action != "") {
@@ -143,18 +170,17 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 	for k, v := range c.target.Keys {
 		values[k] = v
 	}
-	onInstance := call.Principal.Type == awsapi.AssumedRole && strings.HasPrefix(call.Principal.SessionName, "i-")
 	return policy.Context{Values: values, Unknown: func(key string) bool {
 		if c.target.Costly[key] != nil {
 			return true
 		}
 		if strings.HasPrefix(key, "aws:") || strings.Contains(key, ":resourcetag/") || strings.Contains(key, ":requesttag/") {
-			return onInstance && slices.Contains(instanceKeys, key)
-		}
-		if c.target.AllKeys {
 			return false
 		}
-		return has(c.actionKeys(), key) || has(c.typeKeys(), key) || onInstance && slices.Contains(instanceKeys, key)
+		if c.target.AllKeys || has(nowhere, key) || strings.HasPrefix(key, "ec2:attribute/") || strings.HasPrefix(key, "eks:loggingtype/") || key == "ec2:roledelivery" {
+			return false
+		}
+		return has(c.actionKeys(), key) || has(c.typeKeys(), key)
 	}}
 }
 
@@ -183,9 +209,27 @@ func (c *Check) offers(key string) bool {
 		c.ref != nil && c.ref.Types[c.target.Type] != nil && has(c.ref.Types[c.target.Type].Keys, key)
 }
 
+// fromLogging resolves eks:loggingType/TYPE, which says whether a request turns a type of control plane log on or off.
+func fromLogging(values map[string][]string, in any) {
+	for _, setup := range member(in, "logging.clusterLogging") {
+		for _, kind := range texts(setup.Interface(), "types") {
+			values["eks:loggingtype/"+strings.ToLower(kind)] = texts(setup.Interface(), "enabled")
+		}
+	}
+}
+
 // fromEC2 resolves keys of EC2 that have the same meaning for every operation.
 func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 	values["ec2:region"] = []string{call.Region}
+	if c.offers("ec2:attribute") {
+		fromAttributes(values, c.input)
+	}
+	if profile := first(c.input, "IamInstanceProfile.Arn", "IamInstanceProfile.Name"); profile != "" && c.offers("ec2:newinstanceprofile") {
+		if !strings.HasPrefix(profile, "arn:") {
+			profile = arn.New("iam", "", call.Account, "instance-profile/"+profile)
+		}
+		values["ec2:newinstanceprofile"] = []string{profile}
+	}
 	if c.target.ID != "" && !c.target.New {
 		return
 	}
@@ -205,6 +249,36 @@ func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 	}
 }
 
+// notAttributes are the members of modifying requests of EC2 that no condition key is about. Those whose names end in
+// Id say what is modified.
+var notAttributes = []string{"dryrun", "clienttoken", "attribute", "value", "operationtype"}
+
+// fromAttributes resolves ec2:Attribute, the names of the attributes that a request sets, and ec2:Attribute/NAME,
+// their values: ec2:Attribute/HttpTokens is required.
+// https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ExamplePolicies_EC2.html#iam-example-instance-metadata
+func fromAttributes(values map[string][]string, in any) {
+	if name := first(in, "Attribute"); name != "" {
+		values["ec2:attribute"], values["ec2:attribute/"+strings.ToLower(name)] = []string{name}, texts(in, "Value")
+		return
+	}
+	v := reflect.Indirect(reflect.ValueOf(in))
+	if v.Kind() != reflect.Struct {
+		return
+	}
+	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		if !f.IsExported() || v.Field(i).IsZero() || strings.HasSuffix(f.Name, "Id") || slices.Contains(notAttributes, strings.ToLower(f.Name)) {
+			continue
+		}
+		set := texts(in, f.Name)
+		if len(set) == 0 {
+			set = texts(in, f.Name+".Value") // AttributeBooleanValue and the like
+		}
+		values["ec2:attribute"] = append(values["ec2:attribute"], f.Name)
+		values["ec2:attribute/"+strings.ToLower(f.Name)] = set
+	}
+}
+
 // fromMember resolves a key of the service that the request contains: in a member with the key's name, or in the one
 // that the overlay names.
 func (c *Check) fromMember(values map[string][]string, prefix, key string) {
@@ -212,27 +286,20 @@ func (c *Check) fromMember(values map[string][]string, prefix, key string) {
 	if !ok || strings.Contains(name, "${") || c.target.Action != "" {
 		return // members of dependent actions are not in this request
 	}
-	path, overlaid := memberKeys[key]
-	if overlaid {
-		root, _, _ := strings.Cut(path, ".")
-		if root == "" || !hasMember(c.input, root) {
-			overlaid = false
-		}
-	}
-	if !overlaid {
-		if path = name; !hasMember(c.input, path) {
+	for path := range strings.SplitSeq(memberKeys[key]+"|"+name, "|") {
+		if root, _, _ := strings.Cut(path, "."); hasMember(c.input, root) {
+			values[key] = texts(c.input, path)
 			return
 		}
 	}
-	values[key] = texts(c.input, path)
 }
 
 // globalNames are the global condition keys as AWS writes them.
 var globalNames = []string{
-	"aws:CurrentTime", "aws:EpochTime", "aws:FederatedProvider", "aws:MultiFactorAuthAge", "aws:MultiFactorAuthPresent", "aws:PrincipalAccount", "aws:PrincipalArn",
-	"aws:PrincipalIsAWSService", "aws:PrincipalTag", "aws:PrincipalType", "aws:RequestTag", "aws:RequestedRegion", "aws:ResourceAccount",
-	"aws:ResourceTag", "aws:SecureTransport", "aws:SourceIdentity", "aws:SourceIp", "aws:SourceVpc", "aws:SourceVpce", "aws:TagKeys",
-	"aws:TokenIssueTime", "aws:UserAgent", "aws:ViaAWSService", "aws:VpcSourceIp", "aws:userid", "aws:username",
+	"aws:CurrentTime", "aws:Ec2InstanceSourcePrivateIPv4", "aws:Ec2InstanceSourceVpc", "aws:EpochTime", "aws:FederatedProvider", "aws:MultiFactorAuthAge", "aws:MultiFactorAuthPresent", "aws:PrincipalAccount", "aws:PrincipalArn",
+	"aws:PrincipalIsAWSService", "aws:PrincipalTag", "aws:PrincipalType", "aws:Referer", "aws:RequestTag", "aws:RequestedRegion", "aws:ResourceAccount",
+	"aws:ResourceTag", "aws:SecureTransport", "aws:SourceIdentity", "aws:SourceIp", "aws:SourceVpc", "aws:SourceVpcArn", "aws:SourceVpce", "aws:TagKeys",
+	"aws:TokenIssueTime", "aws:UserAgent", "aws:ViaAWSService", "aws:VpcSourceIp", "aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths", "aws:userid", "aws:username",
 }
 
 // name returns a condition key as AWS writes it, keeping the case of a tag's key.

@@ -20,14 +20,19 @@ var NotEvaluated = []struct{ What, Effect string }{
 // AbsentKeys are the global condition keys that no request has here.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
 var AbsentKeys = []string{
-	"aws:AssumedRoot", "aws:ChatbotSourceArn",
-	"aws:PrincipalServiceNamesList", "aws:Referer", "aws:SourceVpcArn",
-	"aws:VpceAccount", "aws:VpceOrgID", "aws:VpceOrgPaths",
+	"aws:AssumedRoot", "aws:CalledViaAWSMCP", "aws:ChatbotSourceArn", "aws:IsMcpServiceAction",
+	"aws:PrincipalServiceNamesList", "aws:SignInSessionArn", "aws:ViaAWSMCPService",
 }
 
-// InstanceKeys are the keys that only credentials of an instance's role carry. Their values are not known: a
-// statement that uses one never allows, and always denies if it is a Deny.
-var InstanceKeys = []string{"aws:Ec2InstanceSourceVpc", "aws:Ec2InstanceSourcePrivateIPv4", "ec2:SourceInstanceArn"}
+// nowhere are keys that no request here has, because they are about things that there are none of: Outposts, IPAM,
+// security keys, access points and bucket tags as attributes, elastic GPUs. Requests that ask for such a thing answer
+// 501.
+var nowhere = []string{
+	"autoscaling:capacityreservationids", "autoscaling:capacityreservationresourcegrouparns", "ec2:capacityreservationfleet", "ec2:elasticgputype",
+	"ec2:ipamprefixlistresolvertargetid", "ec2:ipv4ipampoolid", "ec2:ipv6ipampoolid", "ec2:outpostarn", "ec2:sourceoutpostarn", "ec2:vpcemultiregion",
+	"ec2:vpceprivatednspreference", "ec2:vpceprivatednsspecifieddomains", "iam:fido-certification", "iam:fido-fips-140-2-certification",
+	"iam:fido-fips-140-3-certification", "iam:registersecuritykey", "s3:accesspointtag/${tagkey}", "s3:buckettag/${tagkey}", "ssm:accessrequestid",
+}
 
 // storedKeys are the condition keys that services resolve from what they have stored or from the request, by IAM
 // prefix and without that prefix. A test in internal/app compares them with the services' keys.
@@ -91,7 +96,7 @@ func Unresolved(service, operation string, in any) []string {
 			continue // those of Nitro enclaves are absent, because there are no enclaves
 		}
 		values := map[string][]string{}
-		if c.fromMember(values, prefix, key); len(values) > 0 || slices.Contains(strings.Fields(storedKeys[prefix]), name) {
+		if c.fromMember(values, prefix, key); len(values) > 0 || has(nowhere, key) || slices.Contains(strings.Fields(storedKeys[prefix]), name) {
 			continue
 		}
 		out = append(out, c.ref.Names[key])

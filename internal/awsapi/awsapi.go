@@ -69,6 +69,16 @@ type Principal struct {
 	IssuedAt time.Time
 	// MFAAt is when the caller proved to have an MFA device, or zero.
 	MFAAt time.Time `json:",omitzero"`
+	// Instance is the EC2 instance to which the session's credentials were delivered, if any.
+	Instance SourceInstance `json:",omitzero"`
+}
+
+// A SourceInstance says how an EC2 instance got the credentials of its role. It describes the instance at that time.
+type SourceInstance struct {
+	ARN       string // ec2:SourceInstanceArn
+	VPCID     string // aws:Ec2InstanceSourceVpc
+	PrivateIP string // of the primary network interface: aws:Ec2InstanceSourcePrivateIPv4
+	Delivery  string // the version of the instance metadata service, 1.0 or 2.0: ec2:RoleDelivery
 }
 
 // A Call is what the pipeline knows about a request when the handler runs. Handlers read it; only the pipeline writes
@@ -82,6 +92,7 @@ type Call struct {
 	Principal Principal
 	SourceIP  netip.Addr
 	UserAgent string
+	Referer   string // the header
 	Time      time.Time
 	Host      string // the Host header, including the port
 	TLS       bool
@@ -96,6 +107,15 @@ type Call struct {
 	SourceARN string
 	// VPCEndpoint is the VPC endpoint through which a guest's call came.
 	VPCEndpoint VPCEndpoint
+	// Signature is zero for calls that are not requests, and for requests without a signature.
+	Signature Signature
+}
+
+// A Signature says how a request was signed.
+type Signature struct {
+	At        time.Time
+	Presigned bool   // it is in the query
+	Payload   string // the hash of the payload that the request declares, or what it says in its place
 }
 
 // A VPCEndpoint identifies the VPC endpoint through which a connection came. It is a property of the connection, not

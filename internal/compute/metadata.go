@@ -19,6 +19,7 @@ import (
 	ststypes "github.com/aws/aws-sdk-go-v2/service/sts/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
 	"github.com/drydock-dev/drydock/internal/fault"
@@ -268,7 +269,7 @@ func (s *metadataSource) role(ctx context.Context, m machine.Instance, profileAR
 }
 
 // Credentials implements imds.Source.
-func (s *metadataSource) Credentials(ctx context.Context, instanceID string) (imds.Credentials, error) {
+func (s *metadataSource) Credentials(ctx context.Context, instanceID string, version int) (imds.Credentials, error) {
 	m, i, err := s.find(instanceID)
 	if err != nil {
 		return imds.Credentials{}, err
@@ -283,7 +284,12 @@ func (s *metadataSource) Credentials(ctx context.Context, instanceID string) (im
 	if role.ARN == "" {
 		return imds.Credentials{}, imds.NoProfile()
 	}
-	c, err := s.m.assume(awsapi.AsServicePrincipal(ctx, m.Account, m.Region, "ec2.amazonaws.com", "", time.Now()), role.ARN, instanceID)
+	ctx = awsapi.AsServicePrincipal(ctx, m.Account, m.Region, "ec2.amazonaws.com", "", time.Now())
+	awsapi.CallFrom(ctx).Principal.Instance = awsapi.SourceInstance{
+		ARN: arn.New("ec2", m.Region, m.Account, "instance/"+instanceID), VPCID: aws.ToString(i.VpcId),
+		PrivateIP: aws.ToString(i.PrivateIpAddress), Delivery: fmt.Sprintf("%d.0", version),
+	}
+	c, err := s.m.assume(ctx, role.ARN, instanceID)
 	if refused, ok := errors.AsType[smithy.APIError](err); ok && refused.ErrorCode() == "AccessDenied" {
 		return imds.Credentials{}, imds.NotTrusted(role.Name)
 	}

@@ -206,6 +206,11 @@ func TestMetadataCredentials(t *testing.T) {
 	if err != nil || secret != creds.SecretAccessKey || principal.ARN != "arn:aws:sts::000000000000:assumed-role/node/"+id {
 		t.Errorf("%s %v", principal.ARN, err)
 	}
+	if want := (awsapi.SourceInstance{
+		ARN: "arn:aws:ec2:eu-west-1:000000000000:instance/" + id, VPCID: *i.VpcId, PrivateIP: *i.PrivateIpAddress, Delivery: "2.0",
+	}); principal.Instance != want {
+		t.Errorf("%+v, want %+v", principal.Instance, want)
+	}
 	if _, err := metadataClient(d, id, 2).GetMetadata(ctx, &awsimds.GetMetadataInput{Path: "instance-id"}); err == nil {
 		t.Error("a container behind two hops got metadata")
 	}

@@ -163,6 +163,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		invocation: invocation{s: s, start: now, tls: r.TLS, call: awsapi.Call{
 			RequestID: ids.UUID(),
 			UserAgent: r.UserAgent(),
+			Referer:   r.Referer(),
 			SourceIP:  sourceIP(r.RemoteAddr),
 			Time:      now,
 			Host:      r.Host,
@@ -267,6 +268,7 @@ func (x *exchange) verify() error {
 	}
 	x.call.Principal = got.Principal
 	x.call.Account = got.Principal.Account
+	x.call.Signature = awsapi.Signature{At: x.auth.Time, Presigned: x.auth.Presigned, Payload: x.req.Header.Get("X-Amz-Content-Sha256")}
 	if len(got.Body) != len(x.req.Body) { // the body came in chunks
 		x.unchunkHeader()
 	}

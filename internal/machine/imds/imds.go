@@ -32,8 +32,9 @@ type Source interface {
 	Instance(ctx context.Context, instanceID string) (Instance, error)
 	// Interfaces returns the network interfaces of a running instance.
 	Interfaces(ctx context.Context, instanceID string) ([]Interface, error)
-	// Credentials issues new credentials of the instance's role. A *RoleError says why EC2 cannot get them.
-	Credentials(ctx context.Context, instanceID string) (Credentials, error)
+	// Credentials issues new credentials of the instance's role, for requests of IMDSv1 or IMDSv2 as version says. A
+	// *RoleError says why EC2 cannot get them.
+	Credentials(ctx context.Context, instanceID string, version int) (Credentials, error)
 }
 
 // ErrNotRunning is returned by a Source for an instance that does not exist or is not running.
@@ -92,6 +93,8 @@ type Instance struct {
 	TargetState func(ctx context.Context) (string, error)
 	// ActiveKeys are the public keys that EC2 Instance Connect has sent, by user.
 	ActiveKeys map[string][]string
+
+	version int // of the metadata service that the request uses: 2 if it has a token
 }
 
 // An Interface is a network interface of an instance.
@@ -138,14 +141,14 @@ type Service struct {
 	log      *slog.Logger
 
 	mu          sync.Mutex
-	credentials map[string]*held // by instance ID
+	credentials map[holder]*held
 }
 
 // New returns the service.
 func New(cfg Config) *Service {
 	s := &Service{
 		source: cfg.Source, identity: cfg.Identity, tokens: newTokens(cfg.Secret), clock: cfg.Clock, log: cfg.Log,
-		credentials: map[string]*held{},
+		credentials: map[holder]*held{},
 	}
 	if s.clock == nil {
 		s.clock = clock.RealClock{}
@@ -170,5 +173,7 @@ func (s *Service) Certificate(ctx context.Context) ([]byte, error) {
 func (s *Service) Forget(instanceID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.credentials, instanceID)
+	for version := 1; version <= 2; version++ {
+		delete(s.credentials, holder{instanceID, version})
+	}
 }

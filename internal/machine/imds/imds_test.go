@@ -61,14 +61,14 @@ func (s *source) Interfaces(context.Context, string) ([]imds.Interface, error) {
 	return slices.Clone(s.nics), nil
 }
 
-func (s *source) Credentials(context.Context, string) (imds.Credentials, error) {
+func (s *source) Credentials(_ context.Context, _ string, version int) (imds.Credentials, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return imds.Credentials{}, s.err
 	}
 	s.issued++
-	return imds.Credentials{AccessKeyID: fmt.Sprintf("ASIA%d", s.issued), SecretAccessKey: "secret", SessionToken: "session", Expiration: s.clock.Now().Add(6 * time.Hour)}, nil
+	return imds.Credentials{AccessKeyID: fmt.Sprintf("ASIA%d", s.issued), SecretAccessKey: "secret", SessionToken: fmt.Sprintf("v%d", version), Expiration: s.clock.Now().Add(6 * time.Hour)}, nil
 }
 
 func (s *source) edit(fn func(*imds.Instance)) {
@@ -353,7 +353,7 @@ func TestSDK(t *testing.T) {
 		}
 		return creds
 	}
-	if got := retrieve(); got.AccessKeyID != "ASIA1" || got.SessionToken != "session" || !got.CanExpire {
+	if got := retrieve(); got.AccessKeyID != "ASIA1" || got.SessionToken != "v2" || !got.CanExpire {
 		t.Errorf("%+v", got)
 	}
 	if got := retrieve(); got.AccessKeyID != "ASIA1" {
@@ -368,6 +368,15 @@ func TestSDK(t *testing.T) {
 	src.edit(func(in *imds.Instance) { in.RoleName = "other" })
 	if got := retrieve(); got.AccessKeyID != "ASIA3" {
 		t.Errorf("another role: %+v", got)
+	}
+	// Version 1 delivers credentials of its own, which say so.
+	res, err := (&http.Client{Transport: s.Transport(id, 1)}).Get("http://169.254.169.254/latest/meta-data/iam/security-credentials/other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), `"Token" : "v1"`) {
+		t.Errorf("%s %v", b, err)
 	}
 }
 

@@ -217,6 +217,12 @@ func NotTrusted(role string) *RoleError {
 	return &RoleError{Code: "AssumeRoleUnauthorizedAccess", Message: "EC2 cannot assume the role " + role + ". Please see documentation at " + roleErrorPage + "."}
 }
 
+// A holder has credentials of its own: those that IMDSv1 and IMDSv2 deliver differ in ec2:RoleDelivery.
+type holder struct {
+	instanceID string
+	version    int
+}
+
 // held are the credentials that an instance is shown until they are rotated.
 type held struct {
 	Credentials
@@ -235,9 +241,9 @@ const (
 
 // current returns the credentials to show. Two concurrent requests may both issue new ones; both sets are valid.
 func (s *Service) current(ctx context.Context, in *Instance) (*held, error) {
-	now := s.clock.Now().UTC()
+	now, who := s.clock.Now().UTC(), holder{in.ID, in.version}
 	s.mu.Lock()
-	h := s.credentials[in.ID]
+	h := s.credentials[who]
 	s.mu.Unlock()
 	if h != nil && h.role == in.ProfileARN+in.RoleName {
 		age := now.Sub(h.issued)
@@ -245,7 +251,7 @@ func (s *Service) current(ctx context.Context, in *Instance) (*held, error) {
 			return h, nil
 		}
 	}
-	c, err := s.source.Credentials(ctx, in.ID)
+	c, err := s.source.Credentials(ctx, in.ID, in.version)
 	next := &held{Credentials: c, role: in.ProfileARN + in.RoleName, issued: now}
 	if err != nil {
 		refused, ok := asRoleError(err)
@@ -255,7 +261,7 @@ func (s *Service) current(ctx context.Context, in *Instance) (*held, error) {
 		next.refused = refused
 	}
 	s.mu.Lock()
-	s.credentials[in.ID] = next
+	s.credentials[who] = next
 	s.mu.Unlock()
 	return next, nil
 }

@@ -79,7 +79,9 @@ func (s *Service) answer(r *http.Request, instanceID string, hops int) (answer, 
 		return page(http.StatusMethodNotAllowed), nil
 	}
 	header := http.Header{"Content-Type": {"text/plain"}, "Accept-Ranges": {"none"}, "Last-Modified": {in.LaunchTime.UTC().Format(http.TimeFormat)}}
+	in.version = 1
 	if token := r.Header.Get(tokenHeader); token != "" {
+		in.version = 2
 		now := s.clock.Now()
 		ends, ok := s.tokens.check(instanceID, token, now)
 		if !ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/firewall"
 	"github.com/drydock-dev/drydock/internal/service/ec2/keypair"
 	"github.com/drydock-dev/drydock/internal/service/ec2/launchtemplate"
+	"github.com/drydock-dev/drydock/internal/service/ec2/placement"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
@@ -120,11 +121,12 @@ var authzKinds = map[string]authzKind{
 		return keyed("ec2:dhcpoptionsid", v.ID)
 	}),
 	"elastic-ip": stored(record.Addresses, func(_ resource.Scope, v *record.Address) map[string][]string {
-		return keyed("ec2:allocationid", v.ID, "ec2:domain", "vpc")
+		return keyed("ec2:allocationid", v.ID, "ec2:domain", "vpc", "ec2:publicipaddress", v.PublicIP)
 	}),
 	"vpc-peering-connection": stored(record.Peerings, func(_ resource.Scope, v *record.Peering) map[string][]string {
-		return keyed("ec2:vpcpeeringconnectionid", v.ID)
+		return keyed("ec2:vpcpeeringconnectionid", v.ID, "ec2:requestervpc", vpcARN(v.Requester), "ec2:acceptervpc", vpcARN(v.Accepter))
 	}),
+	"placement-group":              authzPlacement,
 	"volume":                       stored(storage.Volumes, func(_ resource.Scope, v *storage.Volume) map[string][]string { return keyed("ec2:volumeid", v.ID) }),
 	"natgateway":                   stored(record.NATGateways, noKeys),
 	"egress-only-internet-gateway": stored(record.EgressGateways, noKeys),
@@ -137,15 +139,36 @@ var authzKinds = map[string]authzKind{
 	"transit-gateway-route-table": stored(record.TransitRouteTables, func(_ resource.Scope, t *record.TransitRouteTable) map[string][]string {
 		return keyed("ec2:transitgatewayroutetableid", t.ID, "ec2:transitgatewayid", t.GatewayID)
 	}),
-	"vpn-gateway":               stored(record.VPNGateways, noKeys),
-	"customer-gateway":          stored(record.CustomerGateways, noKeys),
-	"vpn-connection":            stored(record.VPNConnections, noKeys),
-	"vpc-endpoint":              stored(record.VPCEndpoints, noKeys),
+	"vpn-gateway":      stored(record.VPNGateways, noKeys),
+	"customer-gateway": stored(record.CustomerGateways, noKeys),
+	"vpn-connection":   stored(record.VPNConnections, noKeys),
+	"vpc-endpoint": stored(record.VPCEndpoints, func(sc resource.Scope, v *record.VPCEndpoint) map[string][]string {
+		return keyed("ec2:vpceservicename", v.ServiceName, "ec2:vpceserviceowner", serviceOwner, "ec2:vpceserviceregion", sc.Region)
+	}),
 	"instance-connect-endpoint": stored(record.ConnectEndpoints, noKeys),
 	"prefix-list":               stored(record.PrefixLists, noKeys),
 	"vpc-flow-log":              stored(record.FlowLogs, noKeys),
 	"image":                     authzImage,
 	"snapshot":                  authzSnapshot,
+}
+
+// serviceOwner is ec2:VpceServiceOwner of the services that AWS offers, and there are no others.
+const serviceOwner = "amazon"
+
+func vpcARN(side record.PeeringSide) string {
+	return resource.Scope{Account: side.Account, Region: side.Region}.ARN("vpc", side.VPCID)
+}
+
+// authzPlacement resolves a placement group by its ID or name.
+func authzPlacement(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {
+	g, ok := placement.Find(s.Store, sc, id)
+	if !ok {
+		return authz.Resource{}, false
+	}
+	return authz.Resource{
+		ARN: sc.ARN("placement-group", g.Name), Tags: g.Tags,
+		Keys: keyed("ec2:placementgroupname", g.Name, "ec2:placementgroupstrategy", g.Strategy),
+	}, true
 }
 
 func authzGroup(s *Service, sc resource.Scope, _, id string) (authz.Resource, bool) {

@@ -1,9 +1,11 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -184,6 +186,17 @@ func keysOf(call *awsapi.Call, in any) map[string][]string {
 	}
 	for _, key := range absent {
 		keys[key] = nil
+	}
+	// https://docs.aws.amazon.com/AmazonS3/latest/API/bucket-policy-s3-sigv4-conditions.html
+	keys["s3:authtype"], keys["s3:signatureage"], keys["s3:x-amz-content-sha256"] = []string{"REST-HEADER"}, nil, nil
+	switch sig := call.Signature; {
+	case call.Principal.Type == awsapi.AnonymousCaller:
+		keys["s3:authtype"], keys["s3:signatureversion"] = nil, nil
+	case sig.Presigned:
+		keys["s3:authtype"], keys["s3:x-amz-content-sha256"] = []string{"REST-QUERY-STRING"}, []string{cmp.Or(sig.Payload, "UNSIGNED-PAYLOAD")}
+		keys["s3:signatureage"] = []string{strconv.FormatInt(max(0, call.Time.Sub(sig.At).Milliseconds()), 10)}
+	case sig.Payload != "":
+		keys["s3:x-amz-content-sha256"] = []string{sig.Payload}
 	}
 	var tags map[string]string
 	if put, ok := in.(*awss3.PutObjectTaggingInput); ok && put.Tagging != nil {

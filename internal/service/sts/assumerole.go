@@ -78,6 +78,9 @@ func (s *Service) AssumeRole(ctx context.Context, in *awssts.AssumeRoleInput) (*
 		return nil, longerThanChain()
 	}
 	role := rolePrincipal(*in.RoleArn, id, *in.RoleSessionName, opts)
+	if caller.Type == awsapi.AWSService {
+		role.Instance = caller.Instance
+	}
 	if err := s.checkSessionPolicies(role.Account, opts); err != nil {
 		return nil, err
 	}

@@ -174,6 +174,15 @@ func (g Group) SDK(sc resource.Scope) ec2types.PlacementGroup {
 }
 
 // find returns the group with a name.
+// Find returns a group by its ID or name.
+func Find(r store.Reader, sc resource.Scope, id string) (Group, bool) {
+	g, err := Groups.Get(r, sc.Key(id))
+	if resource.NotFound(err) {
+		g, err = find(r, sc, id)
+	}
+	return g, err == nil
+}
+
 func find(r store.Reader, sc resource.Scope, name string) (Group, error) {
 	n, err := Names.Get(r, nameKey(sc, name))
 	if err != nil {
