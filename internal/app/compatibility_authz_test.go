@@ -61,7 +61,7 @@ func TestStoredKeys(t *testing.T) {
 // compares the page itself.
 func TestCompatibilityNamesWhatIsNotEvaluated(t *testing.T) {
 	page := unevaluated()
-	for _, want := range []string{"`CanonicalUser`", "`aws:AssumedRoot`", "| `iam:AssociatedResourceArn` | PassRole |", "`ec2:Attribute`"} {
+	for _, want := range []string{"`CanonicalUser`", "`aws:AssumedRoot`", "| `iam:AssociatedResourceArn` | PassRole |", "`ec2:SourceAvailabilityZone`"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page does not name %s", want)
 		}

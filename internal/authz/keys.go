@@ -158,7 +158,7 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 			values["autoscaling:launchtemplateversionspecified"] = []string{strconv.FormatBool(version != "" && version[0] != '$')}
 		}
 	case "eks":
-		if c.offers("eks:loggingtype/${type}") {
+		if c.offers("eks:loggingtype/api") {
 			fromLogging(values, c.input)
 		}
 	}
@@ -221,7 +221,7 @@ func fromLogging(values map[string][]string, in any) {
 // fromEC2 resolves keys of EC2 that have the same meaning for every operation.
 func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 	values["ec2:region"] = []string{call.Region}
-	if c.offers("ec2:attribute") {
+	if c.offers("ec2:attribute/${attributename}") {
 		fromAttributes(values, c.input)
 	}
 	if profile := first(c.input, "IamInstanceProfile.Arn", "IamInstanceProfile.Name"); profile != "" && c.offers("ec2:newinstanceprofile") {

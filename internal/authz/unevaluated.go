@@ -39,16 +39,18 @@ var nowhere = []string{
 var storedKeys = map[string]string{
 	"acm":             "certificateauthority certificatetransparencylogging domainnames export keyalgorithm validationmethod",
 	"arc-zonal-shift": "resourceidentifier",
-	"ec2": `allocationid associatepublicipaddress authorizedservice authorizeduser availabilityzone availabilityzoneid
+	"autoscaling":     "launchtemplateversionspecified",
+	"ec2": `acceptervpc allocationid associatepublicipaddress attribute attribute/${attributename} authorizedservice authorizeduser availabilityzone availabilityzoneid
 		cpuoptionsamdsevsnp createaction dhcpoptionsid domain ebsoptimized encrypted imageid imagetype
 		instanceautorecovery instancebandwidthweighting instanceid instancemarkettype instancemetadatatags
 		instanceprofile instancetype internetgatewayid islaunchtemplateresource keypairname keypairtype kmskeyid
 		launchtemplate managedresourceoperator metadatahttpendpoint metadatahttpputresponsehoplimit metadatahttptokens
-		networkaclid networkinterfaceid owner parentsnapshot parentvolume permission placementgroup productcode public region
-		rootdevicetype routetableid securitygroupid snapshotid snapshottime subnet subnetid tenancy
+		networkaclid networkinterfaceid newinstanceprofile owner parentsnapshot parentvolume permission placementgroup placementgroupname placementgroupstrategy
+		productcode public publicipaddress region requestervpc roledelivery rootdevicetype routetableid securitygroupid snapshotid
+		snapshottime sourceinstancearn subnet subnetid tenancy
 		transitgatewayattachmentid transitgatewayid transitgatewayroutetableid volumeid volumeinitializationrate
-		volumeiops volumesize volumethroughput volumetype vpc vpcid vpcpeeringconnectionid`,
-	"eks": "accessentrytype clustername kubernetesgroups principalarn username",
+		volumeiops volumesize volumethroughput volumetype vpc vpceservicename vpceserviceowner vpceserviceregion vpcid vpcpeeringconnectionid`,
+	"eks": "accessentrytype clustername kubernetesgroups loggingtype/${type} principalarn username",
 	"events": "creatoraccount detail-type detail.eventtypecode detail.service detail.useridentity.principalid " +
 		"eventbusinvocation managedby source targetarn",
 	"iam": "passedtoservice permissionsboundary",
@@ -58,10 +60,10 @@ var storedKeys = map[string]string{
 		messagetype multiregion multiregionkeytype reencryptonsamekey requestalias resourcealiases retiringprincipal
 		retiringserviceprincipal rotationperiodindays schedulekeydeletionpendingwindowindays signingalgorithm viaservice`,
 	"route53": "changeresourcerecordsetsactions changeresourcerecordsetsnormalizedrecordnames changeresourcerecordsetsrecordtypes vpcs",
-	"s3": `accessgrantsinstancearn accesspointnetworkorigin dataaccesspointaccount dataaccesspointarn delimiter
+	"s3": `accessgrantsinstancearn accesspointnetworkorigin authtype dataaccesspointaccount dataaccesspointarn delimiter
 		existingobjecttag/<key> if-match if-none-match locationconstraint max-keys object-lock-legal-hold object-lock-mode
 		object-lock-remaining-retention-days object-lock-retain-until-date objectcreationoperation prefix requestobjecttag/<key>
-		requestobjecttagkeys resourceaccount signatureversion tlsversion versionid x-amz-acl x-amz-bucket-namespace
+		requestobjecttagkeys resourceaccount signatureage signatureversion tlsversion versionid x-amz-acl x-amz-bucket-namespace x-amz-content-sha256
 		x-amz-copy-source x-amz-grant-full-control x-amz-grant-read x-amz-grant-read-acp x-amz-grant-write x-amz-grant-write-acp
 		x-amz-metadata-directive x-amz-object-ownership x-amz-server-side-encryption x-amz-server-side-encryption-aws-kms-key-id
 		x-amz-server-side-encryption-customer-algorithm x-amz-storage-class x-amz-website-redirect-location`,
