@@ -257,7 +257,7 @@ func (e *PodRunEvents) Next() (PodRunEvent, error) {
 }
 
 const (
-	// patience limits the duration of a call.
+	// patience limits the duration of most calls.
 	patience = time.Minute
 	// maxAnswer limits the size of a response.
 	maxAnswer = 64 << 20
@@ -272,6 +272,11 @@ func get[T any](ctx context.Context, c *Client, path string, query url.Values) (
 // call sends a request and decodes the JSON response into out. A *[]byte receives the raw
 // body; a nil out discards it.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	return c.callFor(ctx, patience, method, path, query, in, out)
+}
+
+// callFor is call with another limit of the duration.
+func (c *Client) callFor(ctx context.Context, patience time.Duration, method, path string, query url.Values, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	resp, err := c.do(ctx, method, path, query, in)

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -65,16 +64,7 @@ const rehearsalPatience = 5 * time.Minute
 
 // RehearseUpgrade upgrades a copy of a cluster to the next Kubernetes version and returns what would break.
 func (c *Client) RehearseUpgrade(ctx context.Context, p Place, cluster string) (Rehearsal, error) {
-	ctx, cancel := context.WithTimeout(ctx, rehearsalPatience)
-	defer cancel()
 	var out Rehearsal
-	resp, err := c.do(ctx, http.MethodPost, "rehearse/upgrade", p.values("cluster", cluster), nil)
-	if err != nil {
-		return out, err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
-		return out, fmt.Errorf("reading the daemon's answer: %w", err)
-	}
-	return out, nil
+	err := c.callFor(ctx, rehearsalPatience, http.MethodPost, "rehearse/upgrade", p.values("cluster", cluster), nil, &out)
+	return out, err
 }

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,18 +41,9 @@ const importPatience = 10 * time.Minute
 // ImportTwin loads a recording, in the form that twin.Recording.Send writes. An account that is in use and no twin is
 // only overwritten if replace is set.
 func (c *Client) ImportTwin(ctx context.Context, recording io.Reader, replace bool) (Twin, error) {
-	ctx, cancel := context.WithTimeout(ctx, importPatience)
-	defer cancel()
 	var out Twin
-	resp, err := c.do(ctx, http.MethodPost, "twin", url.Values{"replace": {strconv.FormatBool(replace)}}, recording)
-	if err != nil {
-		return out, err
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
-		return out, fmt.Errorf("reading the daemon's answer: %w", err)
-	}
-	return out, nil
+	err := c.callFor(ctx, importPatience, http.MethodPost, "twin", url.Values{"replace": {strconv.FormatBool(replace)}}, recording, &out)
+	return out, err
 }
 
 // Twins returns the twins.

@@ -65,8 +65,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/sts"
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
-	"github.com/drydock-dev/drydock/internal/twin"
 	"github.com/drydock-dev/drydock/internal/twin/account"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 	"github.com/drydock-dev/drydock/internal/why"
 )
 
@@ -400,7 +400,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.why = why.New(why.Config{
 		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Stacks: d.stacks, API: d.server, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
 		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at, LastKey: d.connect.LastKey,
-		Gaps:   func(id string) []twin.Gap { return account.Gaps(d.store, id) },
+		Gaps:   func(id string) []recording.Gap { return account.Gaps(d.store, id) },
 		IsTwin: func(id string) bool { _, ok := account.Of(d.store, id); return ok },
 		Caller: keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}.caller,
 	})

@@ -24,18 +24,19 @@ import (
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/testkit"
 	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 	"github.com/drydock-dev/drydock/internal/twin/source"
 )
 
 // quickly reads another Drydock, which has no limits to spare.
 var quickly = source.Options{Rate: 10_000}
 
-func readTwin(t *testing.T, info api.DaemonInfo, key, secret string) *twin.Recording {
+func readTwin(t *testing.T, info api.DaemonInfo, key, secret string) *recording.Recording {
 	t.Helper()
 	return testkit.Must(source.Read(t.Context(), configFor(info, key, secret), quickly))(t)
 }
 
-func loadTwin(t *testing.T, info api.DaemonInfo, r *twin.Recording) api.Twin {
+func loadTwin(t *testing.T, info api.DaemonInfo, r *recording.Recording) api.Twin {
 	t.Helper()
 	out, err := sendTwin(t, info, r, false)
 	if err != nil {
@@ -44,17 +45,17 @@ func loadTwin(t *testing.T, info api.DaemonInfo, r *twin.Recording) api.Twin {
 	return out
 }
 
-func sendTwin(t *testing.T, info api.DaemonInfo, r *twin.Recording, replace bool) (api.Twin, error) {
+func sendTwin(t *testing.T, info api.DaemonInfo, r *recording.Recording, replace bool) (api.Twin, error) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := r.Send(&b); err != nil {
+	if err := twin.Send(r, &b); err != nil {
 		t.Fatal(err)
 	}
 	return (&api.Client{Daemon: info}).ImportTwin(t.Context(), &b, replace)
 }
 
 // answers are a recording's answers, comparable.
-func answers(t *testing.T, r *twin.Recording) []string {
+func answers(t *testing.T, r *recording.Recording) []string {
 	t.Helper()
 	var out []string
 	for _, a := range r.Answers {
@@ -63,7 +64,7 @@ func answers(t *testing.T, r *twin.Recording) []string {
 			if err := json.Indent(&v, p, "", " "); err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, fmt.Sprintf("%s %s\n%s", twin.Action(a.Service, a.Operation), a.Input, v.String()))
+			out = append(out, fmt.Sprintf("%s %s\n%s", recording.Action(a.Service, a.Operation), a.Input, v.String()))
 		}
 	}
 	slices.Sort(out)
@@ -200,7 +201,7 @@ func TestTwinNeverGuesses(t *testing.T) {
 		if op.Service == "sts" {
 			continue // needs no permission
 		}
-		action := twin.Action(op.Service, op.Name)
+		action := recording.Action(op.Service, op.Name)
 		key, secret := denied(t, from, account, action)
 		rec := readTwin(t, from, key, secret)
 		if gaps := rec.Gaps(); len(gaps) == 0 || gaps[0].Action() != action || !gaps[0].IsDenied() {
@@ -264,7 +265,7 @@ func TestTwinOverwritesNothing(t *testing.T) {
 	}
 	hostile := *rec
 	hostile.Answers = slices.Clone(rec.Answers)
-	i := slices.IndexFunc(hostile.Answers, func(a twin.Answer) bool { return a.Operation == "DescribeSubnets" })
+	i := slices.IndexFunc(hostile.Answers, func(a recording.Answer) bool { return a.Operation == "DescribeSubnets" })
 	hostile.Answers[i].Pages = []json.RawMessage{regexp.MustCompile(`subnet-[0-9a-f]+`).ReplaceAll(hostile.Answers[i].Pages[0], []byte("../../x"))}
 	if _, err := sendTwin(t, to, &hostile, true); err == nil || !strings.Contains(err.Error(), "ec2:DescribeSubnets") {
 		t.Errorf("got %v", err)
@@ -305,7 +306,7 @@ func TestRecordingHoldsNoSecrets(t *testing.T) {
 	}))(t)
 	key, secret := denied(t, from, account, "ec2:TerminateInstances")
 	rec := readTwin(t, from, key, secret)
-	data := testkit.Must(twin.Pages[awsec2.DescribeInstanceAttributeInput, awsec2.DescribeInstanceAttributeOutput](rec, "ec2", "DescribeInstanceAttribute"))(t)
+	data := testkit.Must(recording.Pages[awsec2.DescribeInstanceAttributeInput, awsec2.DescribeInstanceAttributeOutput](rec, "ec2", "DescribeInstanceAttribute"))(t)
 	found := false
 	for _, p := range data {
 		if p.Output.UserData == nil {
@@ -317,7 +318,7 @@ func TestRecordingHoldsNoSecrets(t *testing.T) {
 	if !found {
 		t.Error("the user data is not there, or not masked")
 	}
-	if g := rec.Gaps(); len(g) != 1 || g[0].Code != twin.Redacted {
+	if g := rec.Gaps(); len(g) != 1 || g[0].Code != recording.Redacted {
 		t.Errorf("gaps: %v", g)
 	}
 	var b bytes.Buffer

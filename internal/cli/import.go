@@ -15,6 +15,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 	"github.com/drydock-dev/drydock/internal/twin/source"
 )
 
@@ -102,7 +103,7 @@ func profileFlag(profile string) string {
 func (o *globalOptions) printPlan() error {
 	rows := [][]string{{"CALL", "FOR"}}
 	for _, op := range twin.Operations() {
-		rows = append(rows, []string{twin.Action(op.Service, op.Name), op.Why})
+		rows = append(rows, []string{recording.Action(op.Service, op.Name), op.Why})
 	}
 	if err := o.printTable(rows); err != nil {
 		return err
@@ -112,7 +113,7 @@ func (o *globalOptions) printPlan() error {
 }
 
 // read asks the source.
-func (f *importFlags) read(ctx context.Context, o *globalOptions) (*twin.Recording, error) {
+func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Recording, error) {
 	var options []func(*config.LoadOptions) error
 	if f.profile != "" {
 		options = append(options, config.WithSharedConfigProfile(f.profile))
@@ -140,13 +141,13 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*twin.Recordi
 }
 
 // load sends a recording to the daemon.
-func (f *importFlags) load(ctx context.Context, o *globalOptions, r *twin.Recording) error {
+func (f *importFlags) load(ctx context.Context, o *globalOptions, r *recording.Recording) error {
 	daemon, err := o.client()
 	if err != nil {
 		return err
 	}
 	body, w := io.Pipe()
-	go func() { _ = w.CloseWithError(r.Send(w)) }() // ends with the request, which closes body
+	go func() { _ = w.CloseWithError(twin.Send(r, w)) }() // ends with the request, which closes body
 	t, err := daemon.ImportTwin(ctx, body, f.replace)
 	_ = body.Close()
 	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Status == http.StatusConflict {

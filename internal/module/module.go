@@ -13,7 +13,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/serviceevents"
 	"github.com/drydock-dev/drydock/internal/store"
-	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // A Module is one AWS service. Only Service is required.
@@ -36,7 +36,7 @@ type Module struct {
 	// Import turns what another AWS account answered into records of the service, whose IDs and names stay those of that
 	// account. It only converts and checks; the writes are made once every service has converted its part. gaps are parts
 	// of the recording that the service cannot represent. Nil means that the service takes no part in twins.
-	Import func(r *twin.Recording) (writes []Write, gaps []twin.Gap, err error)
+	Import func(r *recording.Recording) (writes []Write, gaps []recording.Gap, err error)
 	// DaemonAPI adds the service's own paths below /_drydock/.
 	DaemonAPI func(mux *http.ServeMux)
 }

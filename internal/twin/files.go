@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/drydock-dev/drydock/internal/atomicfile"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // The file form: DIR/recording.json is the Source, and DIR/SERVICE/OPERATION.jsonl has an Answer in each line.
@@ -26,19 +27,19 @@ type Folder struct {
 	dir string
 
 	mu    sync.Mutex
-	known map[question]*Answer
+	known map[question]*recording.Answer
 	order []question
 }
 
 // A question identifies an answer.
 type question struct{ service, operation, input string }
 
-func ask(a *Answer) question { return question{a.Service, a.Operation, string(a.Input)} }
+func ask(a *recording.Answer) question { return question{a.Service, a.Operation, string(a.Input)} }
 
 // OpenFolder opens DIR for a recording of a source, or continues one of the same source in it. A folder with a
 // complete recording, or one of another source, is an error. An empty dir keeps the answers in memory only.
-func OpenFolder(dir string, s Source) (*Folder, error) {
-	f := &Folder{dir: dir, known: map[question]*Answer{}}
+func OpenFolder(dir string, s recording.Source) (*Folder, error) {
+	f := &Folder{dir: dir, known: map[question]*recording.Answer{}}
 	if dir == "" {
 		return f, nil
 	}
@@ -85,7 +86,7 @@ func (f *Folder) path(service, operation string) string {
 	return filepath.Join(f.dir, service, operation+".jsonl")
 }
 
-func (f *Folder) keep(a *Answer) {
+func (f *Folder) keep(a *recording.Answer) {
 	q := ask(a)
 	if f.known[q] == nil {
 		f.order = append(f.order, q)
@@ -93,7 +94,7 @@ func (f *Folder) keep(a *Answer) {
 	f.known[q] = a
 }
 
-func (f *Folder) writeSource(s Source) error {
+func (f *Folder) writeSource(s recording.Source) error {
 	b, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
@@ -103,18 +104,18 @@ func (f *Folder) writeSource(s Source) error {
 
 // Answer returns the answer to a question that an earlier run asked, or false. Gaps are asked again, because
 // permissions may have been added meanwhile.
-func (f *Folder) Answer(service, operation string, input json.RawMessage) (Answer, bool) {
+func (f *Folder) Answer(service, operation string, input json.RawMessage) (recording.Answer, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	a := f.known[question{service, operation, string(input)}]
-	if a == nil || a.Gap != nil && a.Gap.Code != Redacted {
-		return Answer{}, false
+	if a == nil || a.Gap != nil && a.Gap.Code != recording.Redacted {
+		return recording.Answer{}, false
 	}
 	return *a, true
 }
 
 // Add adds an answer.
-func (f *Folder) Add(a Answer) error {
+func (f *Folder) Add(a recording.Answer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.keep(&a)
@@ -138,7 +139,7 @@ func (f *Folder) Add(a Answer) error {
 }
 
 // Finish marks the recording as complete and returns it.
-func (f *Folder) Finish(s Source) (*Recording, error) {
+func (f *Folder) Finish(s recording.Source) (*recording.Recording, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.Complete = true
@@ -147,7 +148,7 @@ func (f *Folder) Finish(s Source) (*Recording, error) {
 			return nil, err
 		}
 	}
-	r := &Recording{Source: s}
+	r := &recording.Recording{Source: s}
 	for _, q := range f.order {
 		r.Answers = append(r.Answers, *f.known[q])
 	}
@@ -155,12 +156,12 @@ func (f *Folder) Finish(s Source) (*Recording, error) {
 }
 
 // ReadFolder reads a recording. It returns fs.ErrNotExist if the folder holds none.
-func ReadFolder(dir string) (*Recording, error) {
+func ReadFolder(dir string) (*recording.Recording, error) {
 	b, err := os.ReadFile(filepath.Join(dir, sourceFile))
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{}
+	r := &recording.Recording{}
 	if err := json.Unmarshal(b, &r.Source); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, sourceFile), err)
 	}
@@ -178,7 +179,7 @@ func ReadFolder(dir string) (*Recording, error) {
 			return err
 		}
 		defer file.Close()
-		err = readAnswers(file, l, func(a Answer) {
+		err = readAnswers(file, l, func(a recording.Answer) {
 			if i, ok := latest[ask(&a)]; ok { // asked again after an interruption
 				r.Answers[i] = a
 				return
@@ -201,7 +202,7 @@ type limiter struct {
 }
 
 // readAnswers reads answers, one in each line. A last line that was cut off by an interruption is left out.
-func readAnswers(in io.Reader, l *limiter, each func(Answer)) error {
+func readAnswers(in io.Reader, l *limiter, each func(recording.Answer)) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	for n := 1; ; n++ {
 		line, err := readLine(r, l)
@@ -211,18 +212,18 @@ func readAnswers(in io.Reader, l *limiter, each func(Answer)) error {
 		if err != nil {
 			return err
 		}
-		var a Answer
+		var a recording.Answer
 		if err := json.Unmarshal(line, &a); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
 		}
 		if !Allowed(a.Service, a.Operation) {
-			return fmt.Errorf("line %d: %s is not an operation that Drydock imports", n, Action(a.Service, a.Operation))
+			return fmt.Errorf("line %d: %s is not an operation that Drydock imports", n, recording.Action(a.Service, a.Operation))
 		}
-		if len(a.Pages) > MaxPages {
-			return fmt.Errorf("line %d: %w: more than %d pages", n, ErrTooLarge, MaxPages)
+		if len(a.Pages) > recording.MaxPages {
+			return fmt.Errorf("line %d: %w: more than %d pages", n, recording.ErrTooLarge, recording.MaxPages)
 		}
-		if l.answers++; l.answers > MaxAnswers {
-			return fmt.Errorf("%w: more than %d answers", ErrTooLarge, MaxAnswers)
+		if l.answers++; l.answers > recording.MaxAnswers {
+			return fmt.Errorf("%w: more than %d answers", recording.ErrTooLarge, recording.MaxAnswers)
 		}
 		each(a)
 	}
@@ -233,8 +234,8 @@ func readLine(r *bufio.Reader, l *limiter) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := r.ReadSlice('\n')
-		if l.bytes += len(part); l.bytes > MaxBytes {
-			return nil, fmt.Errorf("%w: more than %d MiB", ErrTooLarge, MaxBytes>>20)
+		if l.bytes += len(part); l.bytes > recording.MaxBytes {
+			return nil, fmt.Errorf("%w: more than %d MiB", recording.ErrTooLarge, recording.MaxBytes>>20)
 		}
 		line = append(line, part...)
 		switch {
@@ -248,7 +249,7 @@ func readLine(r *bufio.Reader, l *limiter) ([]byte, error) {
 }
 
 // Send writes a recording for Receive: the Source in the first line, then an Answer in each line.
-func (r *Recording) Send(w io.Writer) error {
+func Send(r *recording.Recording, w io.Writer) error {
 	e := json.NewEncoder(w)
 	if err := e.Encode(r.Source); err != nil {
 		return err
@@ -262,14 +263,14 @@ func (r *Recording) Send(w io.Writer) error {
 }
 
 // Receive reads what Send wrote. An incomplete recording is an error.
-func Receive(in io.Reader) (*Recording, error) {
+func Receive(in io.Reader) (*recording.Recording, error) {
 	r := bufio.NewReaderSize(in, 1<<16)
 	l := &limiter{}
 	first, err := readLine(r, l)
 	if err != nil {
 		return nil, fmt.Errorf("reading the recording: %w", err)
 	}
-	out := &Recording{}
+	out := &recording.Recording{}
 	d := json.NewDecoder(bytes.NewReader(first))
 	if err := d.Decode(&out.Source); err != nil {
 		return nil, fmt.Errorf("reading the recording: %w", err)
@@ -280,7 +281,7 @@ func Receive(in io.Reader) (*Recording, error) {
 	if !out.Source.Complete {
 		return nil, errors.New("the recording is incomplete")
 	}
-	if err := readAnswers(r, l, func(a Answer) { out.Answers = append(out.Answers, a) }); err != nil {
+	if err := readAnswers(r, l, func(a recording.Answer) { out.Answers = append(out.Answers, a) }); err != nil {
 		return nil, fmt.Errorf("reading the recording: %w", err)
 	}
 	return out, nil

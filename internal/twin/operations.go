@@ -1,9 +1,13 @@
+// Package twin lists the operations that may be asked of an AWS account, redacts secrets in what it answers, and keeps
+// recordings in folders. Package source makes recordings, and package account loads them.
 package twin
 
 import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // An Operation is one that may be asked of a source.
@@ -44,9 +48,6 @@ func Allowed(service, operation string) bool {
 	return slices.ContainsFunc(operations, func(o Operation) bool { return o.Service == service && o.Name == operation })
 }
 
-// Action is an operation's IAM action. For all operations of the list the two have the same name.
-func Action(service, operation string) string { return service + ":" + operation }
-
 // Policy returns the smallest IAM policy that allows everything in the list. Most describe operations have no
 // resource-level permissions, so that all of them are granted on "*".
 func Policy() string {
@@ -58,7 +59,7 @@ func Policy() string {
 	s := statement{"DrydockImport", "Allow", nil, "*"}
 	for _, o := range operations {
 		if o.Service != "sts" { // GetCallerIdentity needs no permission
-			s.Action = append(s.Action, Action(o.Service, o.Name))
+			s.Action = append(s.Action, recording.Action(o.Service, o.Name))
 		}
 	}
 	slices.Sort(s.Action)

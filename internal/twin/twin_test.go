@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // Only reads may be listed, and none that returns a secret. The names are AWS's: whatever changes something does not
@@ -19,16 +21,16 @@ import (
 func TestOnlyReadsMayBeAsked(t *testing.T) {
 	for _, o := range Operations() {
 		if !strings.HasPrefix(o.Name, "Describe") && !strings.HasPrefix(o.Name, "List") && !strings.HasPrefix(o.Name, "Get") {
-			t.Errorf("%s does not read", Action(o.Service, o.Name))
+			t.Errorf("%s does not read", recording.Action(o.Service, o.Name))
 		}
 		if o.Why == "" {
-			t.Errorf("%s has no reason", Action(o.Service, o.Name))
+			t.Errorf("%s has no reason", recording.Action(o.Service, o.Name))
 		}
 	}
 	for _, secret := range []string{"secretsmanager GetSecretValue", "ec2 GetPasswordData", "ecr GetAuthorizationToken", "ssm GetParameter", "ssm GetParameters", "ssm GetParametersByPath", "sts GetSessionToken", "sts AssumeRole", "sts GetFederationToken", "codeartifact GetAuthorizationToken"} {
 		service, name, _ := strings.Cut(secret, " ")
 		if Allowed(service, name) {
-			t.Errorf("%s returns a secret", Action(service, name))
+			t.Errorf("%s returns a secret", recording.Action(service, name))
 		}
 	}
 }
@@ -47,7 +49,7 @@ func TestPolicyAllowsWhatIsAsked(t *testing.T) {
 	var want []string
 	for _, o := range Operations() {
 		if o.Service != "sts" {
-			want = append(want, Action(o.Service, o.Name))
+			want = append(want, recording.Action(o.Service, o.Name))
 		}
 	}
 	if got := p.Statement[0].Action; len(got) != len(want) || p.Statement[0].Effect != "Allow" || p.Version != "2012-10-17" {
@@ -55,12 +57,12 @@ func TestPolicyAllowsWhatIsAsked(t *testing.T) {
 	}
 }
 
-func recording() *Recording {
-	return &Recording{
-		Source: Source{Format: FormatVersion, Partition: "aws", Account: "111122223333", Region: "eu-west-1", Caller: "arn:aws:iam::111122223333:user/dev", Started: time.Unix(1, 0).UTC(), Redacted: true},
-		Answers: []Answer{
+func example() *recording.Recording {
+	return &recording.Recording{
+		Source: recording.Source{Format: recording.FormatVersion, Partition: "aws", Account: "111122223333", Region: "eu-west-1", Caller: "arn:aws:iam::111122223333:user/dev", Started: time.Unix(1, 0).UTC(), Redacted: true},
+		Answers: []recording.Answer{
 			{Service: "ec2", Operation: "DescribeVpcs", Input: json.RawMessage(`{}`), Pages: []json.RawMessage{json.RawMessage(`{"Vpcs":[]}`)}},
-			{Service: "iam", Operation: "ListOpenIDConnectProviders", Input: json.RawMessage(`{}`), Gap: &Gap{Service: "iam", Operation: "ListOpenIDConnectProviders", Code: "AccessDenied"}},
+			{Service: "iam", Operation: "ListOpenIDConnectProviders", Input: json.RawMessage(`{}`), Gap: &recording.Gap{Service: "iam", Operation: "ListOpenIDConnectProviders", Code: "AccessDenied"}},
 		},
 	}
 }
@@ -68,7 +70,7 @@ func recording() *Recording {
 // A recording that was interrupted is continued: what was answered is not asked again, what was denied is.
 func TestFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "recording")
-	want := recording()
+	want := example()
 	f, err := OpenFolder(dir, want.Source)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +90,7 @@ func TestFolder(t *testing.T) {
 	}
 	file.Close()
 
-	if _, err := OpenFolder(dir, Source{Account: "444455556666", Region: "eu-west-1"}); err == nil {
+	if _, err := OpenFolder(dir, recording.Source{Account: "444455556666", Region: "eu-west-1"}); err == nil {
 		t.Error("another account's recording is continued")
 	}
 	f, err = OpenFolder(dir, want.Source)
@@ -101,11 +103,11 @@ func TestFolder(t *testing.T) {
 	if _, ok := f.Answer("iam", "ListOpenIDConnectProviders", json.RawMessage(`{}`)); ok {
 		t.Error("a denied question is not asked again")
 	}
-	more := Answer{Service: "ec2", Operation: "DescribeVpcs", Input: json.RawMessage(`{"MaxResults":5}`), Pages: []json.RawMessage{json.RawMessage(`{}`)}}
+	more := recording.Answer{Service: "ec2", Operation: "DescribeVpcs", Input: json.RawMessage(`{"MaxResults":5}`), Pages: []json.RawMessage{json.RawMessage(`{}`)}}
 	if err := f.Add(more); err != nil {
 		t.Fatal(err)
 	}
-	want.Answers = []Answer{want.Answers[0], more, want.Answers[1]}
+	want.Answers = []recording.Answer{want.Answers[0], more, want.Answers[1]}
 	if _, err := f.Finish(want.Source); err != nil {
 		t.Fatal(err)
 	}
@@ -126,10 +128,10 @@ func TestFolder(t *testing.T) {
 }
 
 func TestSendAndReceive(t *testing.T) {
-	want := recording()
+	want := example()
 	want.Source.Complete = true
 	var b bytes.Buffer
-	if err := want.Send(&b); err != nil {
+	if err := Send(want, &b); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Receive(&b)
@@ -143,20 +145,20 @@ func TestSendAndReceive(t *testing.T) {
 
 // Whoever wrote a recording, reading it ends with an error or within its limits.
 func TestHostileRecordings(t *testing.T) {
-	good := recording()
+	good := example()
 	good.Source.Complete = true
 	for _, tt := range []struct {
 		name, want string
-		change     func(*Recording)
+		change     func(*recording.Recording)
 	}{
-		{"an operation that does not read", "not an operation that Drydock imports", func(r *Recording) { r.Answers[0].Operation = "TerminateInstances" }},
-		{"a path for an operation", "not an operation that Drydock imports", func(r *Recording) { r.Answers[0].Operation = "../../x" }},
-		{"another account number", "want 12 digits", func(r *Recording) { r.Source.Account = "../x" }},
-		{"another region", "invalid region", func(r *Recording) { r.Source.Region = "eu/west" }},
-		{"a later format", "format 2", func(r *Recording) { r.Source.Format = 2 }},
-		{"an interrupted one", "incomplete", func(r *Recording) { r.Source.Complete = false }},
-		{"endless pages", "too large", func(r *Recording) {
-			r.Answers[0].Pages = make([]json.RawMessage, MaxPages+1)
+		{"an operation that does not read", "not an operation that Drydock imports", func(r *recording.Recording) { r.Answers[0].Operation = "TerminateInstances" }},
+		{"a path for an operation", "not an operation that Drydock imports", func(r *recording.Recording) { r.Answers[0].Operation = "../../x" }},
+		{"another account number", "want 12 digits", func(r *recording.Recording) { r.Source.Account = "../x" }},
+		{"another region", "invalid region", func(r *recording.Recording) { r.Source.Region = "eu/west" }},
+		{"a later format", "format 2", func(r *recording.Recording) { r.Source.Format = 2 }},
+		{"an interrupted one", "incomplete", func(r *recording.Recording) { r.Source.Complete = false }},
+		{"endless pages", "too large", func(r *recording.Recording) {
+			r.Answers[0].Pages = make([]json.RawMessage, recording.MaxPages+1)
 			for i := range r.Answers[0].Pages {
 				r.Answers[0].Pages[i] = json.RawMessage("{}")
 			}
@@ -164,10 +166,10 @@ func TestHostileRecordings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := *good
-			r.Answers = append([]Answer{}, good.Answers...)
+			r.Answers = append([]recording.Answer{}, good.Answers...)
 			tt.change(&r)
 			var b bytes.Buffer
-			if err := r.Send(&b); err != nil {
+			if err := Send(&r, &b); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := Receive(&b); err == nil || !strings.Contains(err.Error(), tt.want) {
@@ -181,9 +183,9 @@ func TestHostileRecordings(t *testing.T) {
 }
 
 func TestPagesOfAnotherTypeNameTheOperation(t *testing.T) {
-	r := recording()
+	r := example()
 	r.Answers[0].Pages[0] = json.RawMessage(`{"Vpcs":"none"}`)
-	_, err := Pages[struct{}, struct{ Vpcs []string }](r, "ec2", "DescribeVpcs")
+	_, err := recording.Pages[struct{}, struct{ Vpcs []string }](r, "ec2", "DescribeVpcs")
 	if err == nil || !strings.Contains(err.Error(), "ec2:DescribeVpcs") {
 		t.Errorf("got %v", err)
 	}

@@ -7,14 +7,14 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
-	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // What the source of a twin did not tell makes verdicts unknown. The functions below return the reasons, and none if
 // the verdict holds whatever the missing answers are.
 
 // unknown returns what is missing of a twin, as far as it is relevant.
-func (x *Explainer) unknown(account string, relevant func(twin.Gap) bool) []string {
+func (x *Explainer) unknown(account string, relevant func(recording.Gap) bool) []string {
 	if x.cfg.Gaps == nil {
 		return nil
 	}
@@ -51,13 +51,13 @@ func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) (out, a
 	if len(v.Explanations) > 0 {
 		code = v.Explanations[0].Code
 	}
-	out = x.unknown(account, func(g twin.Gap) bool {
+	out = x.unknown(account, func(g recording.Gap) bool {
 		switch {
 		case g.Service != "ec2" || slices.Contains(notTheNetwork, g.Operation):
 			return false
 		case g.Operation == "DescribeVpcAttribute":
 			return name != ""
-		case g.Code == twin.NotModelled && g.Operation == "DescribeRouteTables":
+		case g.Code == recording.NotModelled && g.Operation == "DescribeRouteTables":
 			// Only if the path ends at the route that cannot be followed.
 			return strings.Contains(string(text), g.Subject) && (code == reach.CodeBadStateRoute || code == reach.CodeUnsupported || code == reach.CodeNoDestination)
 		case g.Subject != "":
@@ -87,7 +87,7 @@ func (x *Explainer) knownBlocks(account string, v *reach.Verdict) []reach.Explan
 	var out []reach.Explanation
 	for _, e := range v.Explanations {
 		for operation, codes := range filters {
-			if slices.Contains(codes, e.Code) && !slices.ContainsFunc(all, func(g twin.Gap) bool { return g.Operation == operation }) {
+			if slices.Contains(codes, e.Code) && !slices.ContainsFunc(all, func(g recording.Gap) bool { return g.Operation == operation }) {
 				out = append(out, e)
 			}
 		}
@@ -97,7 +97,7 @@ func (x *Explainer) knownBlocks(account string, v *reach.Verdict) []reach.Explan
 
 // unknownPolicies returns what is missing of the policies of principals, given by their ARNs.
 func (x *Explainer) unknownPolicies(account string, principals ...string) []string {
-	return x.unknown(account, func(g twin.Gap) bool {
+	return x.unknown(account, func(g recording.Gap) bool {
 		return g.Service == "iam" && g.Operation != "GetOpenIDConnectProvider" && g.Operation != "ListOpenIDConnectProviders" &&
 			(g.Subject == "" || slices.Contains(principals, g.Subject))
 	})
@@ -114,7 +114,7 @@ func (x *Explainer) unknownRequest(account, principal string, d policy.Decision)
 
 // unknownNode returns what a node's steps depend on and the source did not tell.
 func (x *Explainer) unknownNode(account, instance, role string) []string {
-	out := x.unknown(account, func(g twin.Gap) bool {
+	out := x.unknown(account, func(g recording.Gap) bool {
 		switch {
 		case g.Subject == instance || role != "" && g.Subject == role:
 			return true

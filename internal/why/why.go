@@ -33,7 +33,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
-	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // Config holds the sources of evidence.
@@ -62,7 +62,7 @@ type Config struct {
 	LastKey func(instanceID, user string) (age, left time.Duration, ok bool)
 	// Gaps returns what the source of a twin did not tell, and IsTwin reports whether an account is one. Nil means that
 	// there are no twins.
-	Gaps   func(account string) []twin.Gap
+	Gaps   func(account string) []recording.Gap
 	IsTwin func(account string) bool
 	// ClientAddress is the laptop's address. If it is invalid, reach.Client is used.
 	ClientAddress netip.Addr

@@ -63,6 +63,7 @@ func runScripts(t *testing.T, dir string, limit time.Duration, more func(*testsc
 			"startetcd":  startEtcd,
 			"etcdkeys":   etcdKeys,
 			"webimage":   webImage,
+			"startother": startOther,
 		},
 	})
 }
@@ -245,6 +246,21 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	for k, v := range vars {
 		ts.Setenv(k, v)
 	}
+}
+
+// startother starts a second daemon and sets OTHER_DATA_DIR to its data folder. The other variables stay those of the
+// first.
+func startOther(ts *testscript.TestScript, neg bool, args []string) {
+	data, err := os.MkdirTemp("", "dd")
+	ts.Check(err)
+	bin := ts.Getenv("DRYDOCK_BIN")
+	ts.Defer(func() {
+		down(bin, data, func(a ...any) { ts.Logf("%s", fmt.Sprint(a...)) })
+		logs(data, func(a ...any) { ts.Logf("%s", fmt.Sprint(a...)) })
+		os.RemoveAll(data)
+	})
+	ts.Setenv("OTHER_DATA_DIR", data)
+	ts.Check(ts.Exec("drydock", append([]string{"up", "-d", "--port", "0", "--warm-spares", "0", "--data-dir", data}, args...)...))
 }
 
 // killdaemon ends the daemon with SIGKILL, as a crash would.

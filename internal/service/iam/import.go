@@ -14,7 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
-	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // An importer converts what another account's IAM answered (package twin). Names, paths and unique IDs stay as they
@@ -22,16 +22,16 @@ import (
 type importer struct {
 	account string
 	writes  []module.Write
-	gaps    []twin.Gap
+	gaps    []recording.Gap
 	// ids are the unique IDs of users and roles by ARN.
 	ids map[string]string
 }
 
 // importRecords returns the writes for a recording, and the policies that this IAM cannot evaluate.
-func importRecords(r *twin.Recording) ([]module.Write, []twin.Gap, error) {
+func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	im := &importer{account: r.Source.Account, ids: map[string]string{}}
 	im.writes = append(im.writes, module.Put(accounts, store.Key{Account: im.account, ID: accountID}, account{Created: r.Source.Started}))
-	details, err := twin.Pages[awsiam.GetAccountAuthorizationDetailsInput, awsiam.GetAccountAuthorizationDetailsOutput](r, "iam", "GetAccountAuthorizationDetails")
+	details, err := recording.Pages[awsiam.GetAccountAuthorizationDetailsInput, awsiam.GetAccountAuthorizationDetailsOutput](r, "iam", "GetAccountAuthorizationDetails")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -48,7 +48,7 @@ func importRecords(r *twin.Recording) ([]module.Write, []twin.Gap, error) {
 			return nil, nil, fmt.Errorf("the source's answer to iam:GetAccountAuthorizationDetails: %w", err)
 		}
 	}
-	oidc, err := twin.Pages[awsiam.GetOpenIDConnectProviderInput, awsiam.GetOpenIDConnectProviderOutput](r, "iam", "GetOpenIDConnectProvider")
+	oidc, err := recording.Pages[awsiam.GetOpenIDConnectProviderInput, awsiam.GetOpenIDConnectProviderOutput](r, "iam", "GetOpenIDConnectProvider")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,7 +170,7 @@ func (im *importer) ofAWS(policyARN, owner string) {
 }
 
 func (im *importer) gap(subject, message string) {
-	im.gaps = append(im.gaps, twin.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Subject: subject, Code: twin.NotModelled, Message: message})
+	im.gaps = append(im.gaps, recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Subject: subject, Code: recording.NotModelled, Message: message})
 }
 
 func (im *importer) policy(p *iamtypes.ManagedPolicyDetail) error {

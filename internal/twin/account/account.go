@@ -13,12 +13,12 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/store"
-	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // A Twin marks an account as a twin.
 type Twin struct {
-	Source twin.Source
+	Source recording.Source
 	// Loading is set until all records have been written.
 	Loading bool `json:",omitempty"`
 	Loaded  time.Time
@@ -35,7 +35,7 @@ var (
 const twinID = "twin"
 
 // A gapPage holds some of the gaps of a twin.
-type gapPage struct{ Gaps []twin.Gap }
+type gapPage struct{ Gaps []recording.Gap }
 
 const gapsPerPage = 200
 
@@ -57,8 +57,8 @@ func All(r store.Reader) []Twin {
 }
 
 // Gaps returns what the source of a twin did not tell. It is empty for an account that is no twin.
-func Gaps(r store.Reader, account string) []twin.Gap {
-	var out []twin.Gap
+func Gaps(r store.Reader, account string) []recording.Gap {
+	var out []recording.Gap
 	for _, i := range gaps.All(r, store.Scope{Account: account, Global: true}) {
 		out = append(out, i.Value.Gaps...)
 	}
@@ -86,7 +86,7 @@ const writesPerTransaction = 90
 // Load makes the account of a recording its twin. Every service converts its part before anything is written, so that a
 // recording that cannot be loaded changes nothing. An account that is in use and no twin is an ErrNotATwin unless
 // replace is set. If writing fails, the account is left empty.
-func (l *Loader) Load(ctx context.Context, r *twin.Recording, replace bool) (_ Twin, err error) {
+func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool) (_ Twin, err error) {
 	account := r.Source.Account
 	if _, ok := Of(l.Store, account); !ok && !replace && l.InUse(account) {
 		return Twin{}, fmt.Errorf("account %s %w", account, ErrNotATwin)

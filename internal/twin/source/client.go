@@ -1,4 +1,4 @@
-// Package source reads an AWS account with a user's credentials and makes a twin.Recording of it. It asks only the
+// Package source reads an AWS account with a user's credentials and makes a recording.Recording of it. It asks only the
 // operations that package twin lists: every client refuses all others before anything is sent.
 //
 // It runs in the user's own process. Credentials stay there: no recording contains them.
@@ -20,13 +20,14 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // A RefusedError means that the program tried to call an operation that does not read.
 type RefusedError struct{ Service, Operation string }
 
 func (e *RefusedError) Error() string {
-	return twin.Action(e.Service, e.Operation) + " is not in the list of read operations; nothing was sent"
+	return recording.Action(e.Service, e.Operation) + " is not in the list of read operations; nothing was sent"
 }
 
 // defaultRate is the number of calls per second. Other programs of the account need the rest of its limits.
@@ -70,14 +71,14 @@ func serviceName(sdkID string) string {
 	return strings.ToLower(strings.ReplaceAll(sdkID, " ", ""))
 }
 
-// bounded is an HTTP client whose responses end with an error after twin.MaxPageBytes.
+// bounded is an HTTP client whose responses end with an error after recording.MaxPageBytes.
 type bounded struct{ client aws.HTTPClient }
 
 // Do sends a request.
 func (b bounded) Do(req *http.Request) (*http.Response, error) {
 	resp, err := b.client.Do(req)
 	if err == nil {
-		resp.Body = &boundedBody{resp.Body, twin.MaxPageBytes}
+		resp.Body = &boundedBody{resp.Body, recording.MaxPageBytes}
 	}
 	return resp, err
 }
@@ -91,7 +92,7 @@ type boundedBody struct {
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("%w: a response has more than %d MiB", twin.ErrTooLarge, twin.MaxPageBytes>>20)
+		return 0, fmt.Errorf("%w: a response has more than %d MiB", recording.ErrTooLarge, recording.MaxPageBytes>>20)
 	}
 	return n, err
 }

@@ -21,6 +21,7 @@ import (
 
 	awsarn "github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // Options say what to read.
@@ -41,7 +42,7 @@ type Options struct {
 // A reader asks one source.
 type reader struct {
 	opt    Options
-	source twin.Source
+	source recording.Source
 	folder *twin.Folder
 
 	ec2 *awsec2.Client
@@ -51,7 +52,7 @@ type reader struct {
 }
 
 // Read reads an account. cfg has the region and the user's credentials.
-func Read(ctx context.Context, cfg aws.Config, opt Options) (*twin.Recording, error) {
+func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recording, error) {
 	perSecond := cmp.Or(opt.Rate, defaultRate)
 	cfg = readOnly(cfg, rate.NewLimiter(rate.Limit(perSecond), int(2*perSecond)+1))
 	who, err := awssts.NewFromConfig(cfg).GetCallerIdentity(ctx, &awssts.GetCallerIdentityInput{})
@@ -62,8 +63,8 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*twin.Recording, er
 	if err != nil {
 		return nil, fmt.Errorf("the source says that you are %q: %w", aws.ToString(who.Arn), err)
 	}
-	r := &reader{opt: opt, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), source: twin.Source{
-		Format: twin.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
+	r := &reader{opt: opt, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), source: recording.Source{
+		Format: recording.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
 		Clusters: opt.Clusters, Started: time.Now().UTC().Truncate(time.Second), Redacted: !opt.Unredacted,
 	}}
 	if err := r.source.Check(); err != nil {
@@ -104,7 +105,7 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 	if known, ok := r.folder.Answer(op.service, op.name, question); ok {
 		return decode[Out](known)
 	}
-	answer := twin.Answer{Service: op.service, Operation: op.name, Input: question}
+	answer := recording.Answer{Service: op.service, Operation: op.name, Input: question}
 	var out []*Out
 	for more := true; more; {
 		page, err := op.call(ctx, in)
@@ -117,7 +118,7 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 			return nil, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", twin.Action(op.service, op.name), err)
+			return nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
 		}
 		before, err := json.Marshal(in)
 		if err != nil {
@@ -127,42 +128,42 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 		if after, err := json.Marshal(in); err != nil {
 			return nil, err
 		} else if more && string(after) == string(before) {
-			return nil, fmt.Errorf("%s: the source repeats a page token, so its pages would never end", twin.Action(op.service, op.name))
+			return nil, fmt.Errorf("%s: the source repeats a page token, so its pages would never end", recording.Action(op.service, op.name))
 		}
 		if op.redact != nil && r.source.Redacted && op.redact(page) {
-			answer.Gap = &twin.Gap{Service: op.service, Operation: op.name, Subject: subject, Code: twin.Redacted}
+			answer.Gap = &recording.Gap{Service: op.service, Operation: op.name, Subject: subject, Code: recording.Redacted}
 		}
 		raw, err := json.Marshal(page)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", twin.Action(op.service, op.name), err)
+			return nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
 		}
-		if len(answer.Pages) == twin.MaxPages {
-			return nil, fmt.Errorf("%s: %w: more than %d pages", twin.Action(op.service, op.name), twin.ErrTooLarge, twin.MaxPages)
+		if len(answer.Pages) == recording.MaxPages {
+			return nil, fmt.Errorf("%s: %w: more than %d pages", recording.Action(op.service, op.name), recording.ErrTooLarge, recording.MaxPages)
 		}
-		if r.bytes.Add(int64(len(raw))) > twin.MaxBytes {
-			return nil, fmt.Errorf("%s: %w: more than %d MiB together", twin.Action(op.service, op.name), twin.ErrTooLarge, twin.MaxBytes>>20)
+		if r.bytes.Add(int64(len(raw))) > recording.MaxBytes {
+			return nil, fmt.Errorf("%s: %w: more than %d MiB together", recording.Action(op.service, op.name), recording.ErrTooLarge, recording.MaxBytes>>20)
 		}
 		answer.Pages, out = append(answer.Pages, raw), append(out, page)
 	}
 	n := r.answers.Add(1)
-	if n > twin.MaxAnswers {
-		return nil, fmt.Errorf("%w: more than %d answers", twin.ErrTooLarge, twin.MaxAnswers)
+	if n > recording.MaxAnswers {
+		return nil, fmt.Errorf("%w: more than %d answers", recording.ErrTooLarge, recording.MaxAnswers)
 	}
 	if err := r.folder.Add(answer); err != nil {
 		return nil, fmt.Errorf("writing the recording: %w", err)
 	}
 	if r.opt.Progress != nil {
-		r.opt.Progress(int(n), twin.Action(op.service, op.name))
+		r.opt.Progress(int(n), recording.Action(op.service, op.name))
 	}
 	return out, nil
 }
 
-func decode[Out any](a twin.Answer) ([]*Out, error) {
+func decode[Out any](a recording.Answer) ([]*Out, error) {
 	var out []*Out
 	for _, page := range a.Pages {
 		v := new(Out)
 		if err := json.Unmarshal(page, v); err != nil {
-			return nil, fmt.Errorf("%s in the interrupted recording: %w", twin.Action(a.Service, a.Operation), err)
+			return nil, fmt.Errorf("%s in the interrupted recording: %w", recording.Action(a.Service, a.Operation), err)
 		}
 		out = append(out, v)
 	}
@@ -170,12 +171,12 @@ func decode[Out any](a twin.Answer) ([]*Out, error) {
 }
 
 // gapOf returns the gap that an error leaves: permission is missing, or the source does not have the operation.
-func gapOf(err error, service, name, subject string) (*twin.Gap, bool) {
+func gapOf(err error, service, name, subject string) (*recording.Gap, bool) {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return nil, false
 	}
-	gap := &twin.Gap{Service: service, Operation: name, Subject: subject, Code: api.ErrorCode(), Message: api.ErrorMessage()}
+	gap := &recording.Gap{Service: service, Operation: name, Subject: subject, Code: api.ErrorCode(), Message: api.ErrorMessage()}
 	resp, ok := errors.AsType[*smithyhttp.ResponseError](err)
 	return gap, gap.IsDenied() || ok && resp.HTTPStatusCode() == http.StatusNotImplemented
 }

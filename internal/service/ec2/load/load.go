@@ -16,16 +16,16 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/service/ec2/tag"
-	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // A loader converts one recording.
 type loader struct {
-	r  *twin.Recording
+	r  *recording.Recording
 	sc resource.Scope
 
 	writes []module.Write
-	gaps   []twin.Gap
+	gaps   []recording.Gap
 	// err is the first error. Conversions after it have no effect.
 	err error
 
@@ -39,7 +39,7 @@ type loader struct {
 }
 
 // Records returns the writes for a recording, and what EC2's records cannot hold.
-func Records(r *twin.Recording) ([]module.Write, []twin.Gap, error) {
+func Records(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	l := &loader{
 		r: r, sc: resource.Scope{Account: r.Source.Account, Region: r.Source.Region},
 		owners: map[string]string{}, taken: map[string][]netip.Prefix{}, groups: map[string]string{}, tables: map[string]string{}, acls: map[string]string{},
@@ -60,7 +60,7 @@ func each[In, Out, E any](l *loader, operation string, of func(*Out) []E, fn fun
 	if l.err != nil {
 		return
 	}
-	pages, err := twin.Pages[In, Out](l.r, "ec2", operation)
+	pages, err := recording.Pages[In, Out](l.r, "ec2", operation)
 	if err != nil {
 		l.err = err
 		return
@@ -97,7 +97,7 @@ func checkBlock(cidr string) error {
 
 // unmodelled adds a gap for something that Drydock does not have.
 func (l *loader) unmodelled(operation, subject, format string, args ...any) {
-	l.gaps = append(l.gaps, twin.Gap{Service: "ec2", Operation: operation, Subject: subject, Code: twin.NotModelled, Message: fmt.Sprintf(format, args...)})
+	l.gaps = append(l.gaps, recording.Gap{Service: "ec2", Operation: operation, Subject: subject, Code: recording.NotModelled, Message: fmt.Sprintf(format, args...)})
 }
 
 func tagsOf(in []ec2types.Tag) tag.Set {

@@ -17,7 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/ipam"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
-	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 func (l *loader) interfaces() {
@@ -202,7 +202,7 @@ func (l *loader) instance(res *ec2types.Reservation, in *ec2types.Instance, user
 	if p := in.IamInstanceProfile; p != nil {
 		role, ok := roles[aws.ToString(p.Arn)]
 		if !ok {
-			l.gaps = append(l.gaps, twin.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Subject: aws.ToString(p.Arn), Code: twin.NotModelled, Message: "the role of " + aws.ToString(p.Arn) + " is not known"})
+			l.gaps = append(l.gaps, recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Subject: aws.ToString(p.Arn), Code: recording.NotModelled, Message: "the role of " + aws.ToString(p.Arn) + " is not known"})
 		}
 		i.Profile = &record.InstanceProfile{ARN: aws.ToString(p.Arn), ID: aws.ToString(p.Id), RoleARN: role, AssociationID: "iip-assoc-" + strings.TrimPrefix(i.ID, "i-")}
 	}
@@ -248,7 +248,7 @@ func (l *loader) image(i *record.Instance, name string) {
 // rolesOfProfiles returns the ARNs of the roles of instance profiles, by the profiles' ARNs.
 func (l *loader) rolesOfProfiles() (map[string]string, error) {
 	out := map[string]string{}
-	pages, err := twin.Pages[awsiam.GetAccountAuthorizationDetailsInput, awsiam.GetAccountAuthorizationDetailsOutput](l.r, "iam", "GetAccountAuthorizationDetails")
+	pages, err := recording.Pages[awsiam.GetAccountAuthorizationDetailsInput, awsiam.GetAccountAuthorizationDetailsOutput](l.r, "iam", "GetAccountAuthorizationDetails")
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,8 @@
-// Package twin is the file form of what an AWS account answered to read operations, and the list of the operations
-// that may be asked. A Recording is made by package source with a user's credentials, and is loaded into an account of
-// Drydock by package account. In between it is data: it can be written to a folder and read back elsewhere.
+// Package recording is what an AWS account answered to read operations, as data: a Recording is made by package
+// twin/source with a user's credentials, and loaded into an account of Drydock by package twin/account.
 //
-// The package asks nothing itself and does not depend on any service.
-package twin
+// It is a leaf, because every service that takes part in twins imports it.
+package recording
 
 import (
 	"encoding/json"
@@ -27,7 +26,7 @@ type Source struct {
 	Started   time.Time `json:"started"`
 	// Complete reports whether everything was asked. An incomplete recording can be continued, but not loaded.
 	Complete bool `json:"complete"`
-	// Redacted reports whether values were redacted by rule (Redact).
+	// Redacted reports whether values were redacted by rule (twin.Redact).
 	Redacted bool `json:"redacted"`
 }
 
@@ -79,6 +78,9 @@ const (
 	// Redacted means that the recording does not contain the value.
 	Redacted = "Redacted"
 )
+
+// Action returns the IAM action of an operation. For all operations that are read the two have the same name.
+func Action(service, operation string) string { return service + ":" + operation }
 
 // Action is the IAM action of the operation, such as iam:GetRolePolicy.
 func (g Gap) Action() string { return Action(g.Service, g.Operation) }
