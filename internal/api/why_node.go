@@ -33,6 +33,9 @@ type NodeExplanation struct {
 	// Unknown says what the source of a twin did not tell. If it is not empty, the steps are what is known, and whether the
 	// node joins is unknown.
 	Unknown []string `json:"unknown,omitempty"`
+	// Observed is what AWS showed of a node of a twin when it was read, and Disagreement says how the prediction differs.
+	Observed     []string `json:"observed,omitempty"`
+	Disagreement string   `json:"disagreement,omitempty"`
 	// Notes list differences from AWS's own nodes that do not prevent a join.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -69,8 +72,18 @@ func (e *NodeExplanation) Text() string {
 	if e.Cluster != "" {
 		title += ", cluster " + e.Cluster
 	}
-	return chainText(title, e.Steps, e.Notes, e.Verdict())
+	verdict := e.Verdict()
+	if len(e.Observed) > 0 {
+		verdict += "\nAs AWS showed it when it was read:\n  " + strings.Join(e.Observed, "\n  ")
+	}
+	if e.Disagreement != "" {
+		verdict += "\ndisagreement: " + e.Disagreement
+	}
+	return chainText(title, e.Steps, e.Notes, verdict)
 }
+
+// IsUnknown reports whether the verdict depends on what the source of a twin did not tell.
+func (e *NodeExplanation) IsUnknown() bool { return len(e.Unknown) > 0 }
 
 // Chain returns the steps, and reports whether the end was reached.
 func (e *NodeExplanation) Chain() ([]Step, bool) { return e.Steps, e.Ready }
@@ -78,7 +91,7 @@ func (e *NodeExplanation) Chain() ([]Step, bool) { return e.Steps, e.Ready }
 // Verdict summarizes the chain, and says when the node tries again what fails.
 func (e *NodeExplanation) Verdict() string {
 	verdict := e.state()
-	if len(e.Unknown) > 0 {
+	if e.IsUnknown() {
 		return strings.TrimSuffix(unknownText(e.Unknown), "\n")
 	}
 	if e.State != "running" || e.Ready && !e.OutOfTouch || e.Problem == "" {

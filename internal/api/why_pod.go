@@ -1,5 +1,7 @@
 package api
 
+import "strings"
+
 // A PodExplanation is how far a pod has come, from its admission to its containers.
 type PodExplanation struct {
 	Cluster   string `json:"cluster"`
@@ -13,7 +15,13 @@ type PodExplanation struct {
 	Running bool     `json:"running"`
 	Steps   []Step   `json:"steps"`
 	Notes   []string `json:"notes,omitempty"`
+	// Unknown says what the source of a twin did not tell. If it is not empty, the steps are what is known, and whether the
+	// pod runs is unknown.
+	Unknown []string `json:"unknown,omitempty"`
 }
+
+// IsUnknown reports whether the verdict depends on what the source of a twin did not tell.
+func (e *PodExplanation) IsUnknown() bool { return len(e.Unknown) > 0 }
 
 // FirstFailed returns the step that keeps the pod from working, or nil.
 func (e *PodExplanation) FirstFailed() *Step { return firstFailed(e.Steps) }
@@ -32,6 +40,9 @@ func (e *PodExplanation) Chain() ([]Step, bool) { return e.Steps, e.Running && e
 
 // Verdict summarizes the chain in a sentence.
 func (e *PodExplanation) Verdict() string {
+	if e.IsUnknown() {
+		return strings.TrimSuffix(unknownText(e.Unknown), "\n")
+	}
 	failed := e.FirstFailed()
 	switch {
 	case failed != nil && e.Phase == "":

@@ -178,7 +178,7 @@ func (d *daemon) reset(ctx context.Context, account string) error {
 			err = errors.Join(err, m.Reset(ctx, account))
 		}
 	}
-	err = errors.Join(err, d.bytes.Reset(ctx, account), d.blobs.Reset(ctx, account))
+	err = errors.Join(err, d.bytes.Reset(ctx, account), d.blobs.Reset(ctx, account), d.twins().Forget(account))
 	// New instances may get the addresses of old ones, and ssh would refuse their host keys.
 	if gone := os.Remove(filepath.Join(d.cfg.DataDir, "ssh", "known_hosts")); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)

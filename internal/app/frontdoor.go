@@ -59,7 +59,7 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 				return
 			}
 			if host, port, err := net.SplitHostPort(r.Host); err == nil && port == "443" {
-				if plane, ok := (planes{d.planes}).ByHost(host); ok {
+				if plane, ok := (planes{d.planes, d.store}).ByHost(host); ok {
 					d.connectPlane(w, r, proxy, &plane)
 					return
 				}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -18,22 +19,33 @@ import (
 	"github.com/drydock-dev/drydock/internal/automode"
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/store"
 )
 
 // planes lets the EKS service run control planes.
-type planes struct{ m *controlplane.Manager }
+type planes struct {
+	m     *controlplane.Manager
+	store *store.Store
+}
 
 var _ eks.ControlPlanes = planes{}
 
 func (p planes) Claim(ctx context.Context, req eks.PlaneRequest) (eks.Plane, error) {
-	pl, err := p.m.Claim(ctx, req.Owner, controlplane.Key{
+	key := controlplane.Key{
 		Account:     req.Account,
 		Name:        req.Name,
 		Region:      req.Region,
 		Version:     req.Version,
 		ServiceCIDR: req.ServiceCIDR,
 		IPFamily:    req.IPFamily,
-	})
+	}
+	var pl controlplane.Plane
+	var err error
+	if req.ID == "" {
+		pl, err = p.m.Claim(ctx, req.Owner, key)
+	} else {
+		pl, err = p.m.Adopt(ctx, req.Owner, key, req.ID, req.AWSHost)
+	}
 	if err != nil {
 		return eks.Plane{}, err
 	}
@@ -180,14 +192,32 @@ func (p planes) AWSHost(planeID string) string {
 }
 
 // ByEndpoint finds a plane by the address at which users of this machine reach it. DescribeCluster returns that
-// address, so people also write it into user data.
+// address, so people also write it into user data. The endpoint of the source of a copied cluster leads to the copy.
 func (p planes) ByEndpoint(endpoint string) (controlplane.Plane, bool) {
 	for _, pl := range p.m.Planes() {
 		if pl.Endpoint == endpoint {
 			return pl, true
 		}
 	}
+	if c, ok := eks.CopyAt(p.store, strings.TrimPrefix(endpoint, "https://")); ok {
+		if pl, err := p.m.Get(c.Plane.ID); err == nil {
+			return pl, true
+		}
+	}
 	return controlplane.Plane{}, false
+}
+
+// Trust returns the certificate authorities that a node trusts at host:port. See node.Config.Authority.
+func (p planes) Trust(host string, named []byte) []byte {
+	c, ok := eks.CopyAt(p.store, host)
+	if !ok || !bytes.Contains(bytes.TrimSpace(c.Source.CAPEM), bytes.TrimSpace(named)) {
+		return named
+	}
+	pl, err := p.m.Get(c.Plane.ID)
+	if err != nil {
+		return named
+	}
+	return pl.CAPEM
 }
 
 // AtHost implements accountnet.ControlPlanes.

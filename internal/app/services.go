@@ -245,7 +245,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 	}
 	d.organizations = organizations.New(organizations.Config{Store: d.store, CreateAccount: d.iam.CreateMemberAccount})
 	d.authorizer = authz.New(authz.Config{Policies: d.iam.PoliciesOf, Controls: d.organizations.Controls, Organization: d.organizations.Organization, Store: d.store})
-	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: planes{d.planes}.issuerKeys, Log: d.log})
+	d.sts = sts.New(sts.Config{Store: d.store, Directory: d.iam, Authorize: d.authorizer.AuthorizeTargets, IssuerKeys: planes{d.planes, d.store}.issuerKeys, Log: d.log})
 	keys := keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}
 	if !keys.open {
 		if err := d.makeCredentials(ctx); err != nil {
@@ -262,6 +262,7 @@ func (d *daemon) makeFrontDoor(ctx context.Context) (err error) {
 		},
 		Faults:   d.faults,
 		Changed:  d.store.Changed,
+		Changing: d.changing,
 		Journal:  d.journal,
 		Internal: d.access().Guard(&d.daemonAPI),
 		Log:      d.log,
@@ -295,6 +296,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		EnsureServiceRole: ensureServiceRole,
 
 		Faults: d.faults,
+		Held:   d.holdsInstances,
 		Log:    d.log,
 	})
 	d.connect = ec2instanceconnect.New(ec2instanceconnect.Config{EC2: d.ec2, ConsoleInUse: d.consoleInUse, Calls: d.server, Authorize: d.authorizer.AuthorizeTargets})
@@ -305,7 +307,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 
 	d.route53 = route53.New(route53.Config{Store: d.store, EC2: awscall.EC2{API: d.server}})
 	d.acm = acm.New(acm.Config{Store: d.store, CNAME: d.route53.CNAME, Users: d.usersOfCertificate, Log: d.log})
-	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Zones: d.route53.Zones, Faults: d.faults, ControlPlanes: planes{d.planes}, Log: d.log})
+	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Zones: d.route53.Zones, Faults: d.faults, ControlPlanes: planes{d.planes, d.store}, Log: d.log})
 	balancing := elbnet.Config{
 		Store:             d.store,
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
@@ -324,6 +326,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Sources:   map[string]autoscaling.Sources{"elb": d.elb, "elbv2": d.elbv2},
 
 		EnsureServiceRole: ensureServiceRole,
+		Held:              copies{d}.Held,
 
 		Timing: d.timing,
 		Log:    d.log,
@@ -333,7 +336,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	asEKS := awscall.Under(eks.ServiceRole, d.server, clocks.RealClock{})
 	d.eks, err = eks.New(eks.Config{
 		Store:             d.store,
-		ControlPlanes:     planes{d.planes},
+		ControlPlanes:     planes{d.planes, d.store},
 		Identity:          identities{d.iam}.identity,
 		InstanceProfiles:  awscall.IAM{API: asEKS},
 		RoleDenies:        identities{d.iam}.denies,
@@ -344,6 +347,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Keys:              clusterKeys{awscall.KMS{API: d.server}, clusterRoles{d.iam, d.sts}},
 		Logs:              awscall.Logs{API: d.server},
 		ZonalShifts:       d.shifts,
+		Twins:             copies{d},
 		VerifyPresigned:   d.verifyPresigned,
 		OwnHost:           d.ownHost,
 		EndpointURL:       d.info.URL,
@@ -384,12 +388,12 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		return err
 	}
 	d.machines, err = compute.New(ctx, compute.Config{
-		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes}, Faults: d.faults,
+		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes, d.store}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
 		ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		HostRole: d.hostRole, ClusterRole: d.networkOf,
 		Boxes: filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime,
-		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes}.at}.Unauthorized,
+		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes, d.store}.at}.Unauthorized,
 	})
 	if err != nil {
 		return err
@@ -399,13 +403,16 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.keeper.Refresh()
 	d.why = why.New(why.Config{
 		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Stacks: d.stacks, API: d.server, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
-		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes}.at, LastKey: d.connect.LastKey,
-		Gaps:   func(id string) []recording.Gap { return account.Gaps(d.store, id) },
+		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes, d.store}.at, LastKey: d.connect.LastKey,
+		Gaps: func(id string) []recording.Gap { return account.Gaps(d.store, id) },
+		Observed: func(id, instance string) (account.Observation, bool) {
+			return account.Observed(d.store, id, instance)
+		},
 		IsTwin: func(id string) bool { _, ok := account.Of(d.store, id); return ok },
 		Caller: keys{iam: d.iam, sts: d.sts, open: d.cfg.Listen.Addr().IsLoopback()}.caller,
 	})
 	d.podRuns = podrun.New(podrun.Config{
-		EC2: d.ec2, EKS: d.eks, Machines: d.machines, ControlPlanes: planes{d.planes}, Why: d.why,
+		EC2: d.ec2, EKS: d.eks, Machines: d.machines, ControlPlanes: planes{d.planes, d.store}, Why: d.why,
 		Services: operations, AWS: http.HandlerFunc(d.serveAWS), OIDC: d.planes.OIDCHandler(), Origins: &d.origins, Listeners: &d.podListeners, Journal: d.journal, Log: d.log,
 	})
 	return nil

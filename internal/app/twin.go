@@ -1,21 +1,65 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/twin"
 	"github.com/drydock-dev/drydock/internal/twin/account"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // twins loads recordings of AWS accounts.
 func (d *daemon) twins() *account.Loader {
 	return &account.Loader{
 		Store: d.store, Modules: func() []module.Module { return d.modules }, Reset: d.reset, InUse: d.iam.HasAccount, Now: time.Now,
+		Dir: filepath.Join(d.cfg.DataDir, "twins"),
+	}
+}
+
+// copies tells the services about twins.
+type copies struct{ d *daemon }
+
+var _ eks.Twins = copies{}
+
+// Held reports whether an account is a twin in which nothing was changed.
+func (c copies) Held(id string) bool { return account.Held(c.d.store, id) }
+
+// Objects calls fn for each list of Kubernetes objects that was read from a cluster.
+func (c copies) Objects(_ context.Context, id, cluster string, fn func(recording.KubernetesList, *eks.TwinObjects) error) error {
+	return c.d.twins().Objects(id, cluster, func(q recording.KubernetesList, l *account.List) error {
+		return fn(q, &eks.TwinObjects{Kind: l.Kind, Items: l.Items})
+	})
+}
+
+// Lost adds what could not be copied.
+func (c copies) Lost(ctx context.Context, id string, gaps []recording.Gap) error {
+	return account.AddGaps(ctx, c.d.store, id, gaps)
+}
+
+// holdsInstances reports whether the instances of an account wait: those of a twin boot when its clusters are copied, as
+// user data that fails runs only once.
+func (d *daemon) holdsInstances(id string) bool {
+	t, ok := account.Of(d.store, id)
+	return ok && (t.Loading || eks.Copying(d.store, id))
+}
+
+// changing notes the first change that somebody makes in a twin. Instances report about themselves with their roles.
+func (d *daemon) changing(ctx context.Context, call *awsapi.Call) {
+	if call.Service == "sts" || strings.HasPrefix(call.Principal.SessionName, "i-") {
+		return
+	}
+	if err := account.MarkChanged(ctx, d.store, call.Account); err != nil {
+		d.log.WarnContext(ctx, "marking a twin as changed", "account", call.Account, "err", err)
 	}
 }
 

@@ -322,7 +322,7 @@ func TestRecordingHoldsNoSecrets(t *testing.T) {
 		t.Errorf("gaps: %v", g)
 	}
 	var b bytes.Buffer
-	if err := rec.Send(&b); err != nil {
+	if err := twin.Send(rec, &b); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(b.String(), secret) || strings.Contains(b.String(), key) {

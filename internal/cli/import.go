@@ -24,6 +24,8 @@ type importFlags struct {
 	profile, region, endpoint string
 	record, replay            string
 	plan, replace, unredacted bool
+	noKubernetes              bool
+	clusters                  []string
 	output                    string
 }
 
@@ -32,8 +34,8 @@ func newImport(o *globalOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
 		Short: "Copy an AWS account (read-only) into Drydock, to ask why and what if there",
-		Long: `Read the network, the instances and the IAM policies of an AWS account with your own
-credentials, and load them into Drydock's account of the same number. IDs, names and
+		Long: `Read the network, the instances, the IAM policies and the EKS clusters of an AWS account
+with your own credentials, and load them into Drydock's account of the same number. IDs, names and
 addresses stay AWS's own. Then "drydock why … --account NUMBER" answers for the copy.
 
 Nothing is written to AWS: only the operations that --plan prints are called, and every
@@ -87,6 +89,8 @@ continued by the same command.`,
 	flags.StringVar(&f.record, "record", "", "save the answers in this folder instead of loading them")
 	flags.StringVar(&f.replay, "replay", "", "load the answers in this folder instead of asking AWS")
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
+	flags.StringSliceVar(&f.clusters, "cluster", nil, "read only this cluster; may be repeated (default: all)")
+	flags.BoolVar(&f.noKubernetes, "no-kubernetes", false, "do not read the objects in the clusters")
 	flags.BoolVar(&f.unredacted, "unredacted", false, "keep secrets in user data")
 	outputFlag(cmd, &f.output)
 	return cmd
@@ -132,7 +136,7 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 		cfg.BaseEndpoint = aws.String(f.endpoint)
 	}
 	var last time.Time
-	return source.Read(ctx, cfg, source.Options{Dir: f.record, Unredacted: f.unredacted, Progress: func(answers int, action string) {
+	return source.Read(ctx, cfg, source.Options{Dir: f.record, Clusters: f.clusters, NoKubernetes: f.noKubernetes, Unredacted: f.unredacted, Progress: func(answers int, action string) {
 		if now := time.Now(); now.Sub(last) > 2*time.Second {
 			last = now
 			o.progress("%d answers, now %s", answers, action)

@@ -61,6 +61,9 @@ func (c *chainCommand) run(ctx context.Context, o *globalOptions, list string, q
 	} else {
 		_, err = fmt.Fprint(o.streams.Out, e.Text())
 	}
+	if u, ok := e.(interface{ IsUnknown() bool }); ok && err == nil && u.IsUnknown() {
+		return &ExitError{Code: 3}
+	}
 	if _, done := e.Chain(); err == nil && !done {
 		return &ExitError{Code: 1}
 	}

@@ -117,6 +117,9 @@ type ControlPlanes interface {
 	ByHost(host string) (controlplane.Plane, bool)
 	// ByEndpoint returns the control plane with the given endpoint, as DescribeCluster shows it.
 	ByEndpoint(endpoint string) (controlplane.Plane, bool)
+	// Trust returns the certificate authorities of the cluster with an endpoint at host:port if it is a copy whose source has
+	// the authorities that are named, and otherwise those.
+	Trust(host string, named []byte) []byte
 	Dial(ctx context.Context, planeID string) (net.Conn, error)
 	WaitReady(ctx context.Context, planeID string) error
 	Planes() []controlplane.Plane
@@ -216,6 +219,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 	config := node.Config{
 		Credentials:         m.credentials,
 		DialEndpoint:        m.DialEndpoint,
+		Authority:           cfg.ControlPlanes.Trust,
 		Call:                calls.call,
 		Patience:            cfg.Timing.GuestDial,
 		Connect:             calls.connect,

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -250,6 +251,19 @@ func (m *Manager) isClosed() bool { return m.ctx.Err() != nil }
 // Claim returns the plane that owner has, otherwise a spare, otherwise a new one. The plane may still be starting,
 // see WaitReady. Owner is any string that permanently identifies the cluster, such as its ARN and creation token.
 func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, error) {
+	return m.claim(ctx, owner, key, "", "")
+}
+
+// ErrIDTaken means that another plane has the ID.
+var ErrIDTaken = errors.New("another cluster has this ID")
+
+// Adopt is Claim for a copy of a cluster on AWS: a new plane gets an ID, 32 upper-case hexadecimal digits, and so the
+// cluster's issuer, and its host name on AWS. If host is empty, it follows from the ID.
+func (m *Manager) Adopt(ctx context.Context, owner string, key Key, id, host string) (Plane, error) {
+	return m.claim(ctx, owner, key, id, host)
+}
+
+func (m *Manager) claim(ctx context.Context, owner string, key Key, id, host string) (Plane, error) {
 	if owner == "" {
 		return Plane{}, errors.New("a control plane needs an owner")
 	}
@@ -261,7 +275,7 @@ func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, erro
 	if m.isClosed() {
 		return Plane{}, errClosed
 	}
-	p, err := m.assign(ctx, owner, key)
+	p, err := m.assign(ctx, owner, key, id, host)
 	if err != nil {
 		return Plane{}, err
 	}
@@ -277,7 +291,7 @@ func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, erro
 }
 
 // assign finds or creates the plane for owner.
-func (m *Manager) assign(ctx context.Context, owner string, key Key) (*plane, error) {
+func (m *Manager) assign(ctx context.Context, owner string, key Key, id, host string) (*plane, error) {
 	var spare *plane
 	for _, p := range m.all() {
 		rec := p.snapshot()
@@ -285,6 +299,7 @@ func (m *Manager) assign(ctx context.Context, owner string, key Key) (*plane, er
 		case rec.Releasing:
 		case rec.Owner == owner:
 			return p, nil
+		case id != "":
 		case rec.Owner == "" && rec.Key.kind() == key.kind():
 			if spare == nil || p.currentStatus().State == Ready {
 				spare = p
@@ -306,17 +321,25 @@ func (m *Manager) assign(ctx context.Context, owner string, key Key) (*plane, er
 			return nil, err
 		}
 	}
-	p, err := m.bear(ctx, owner, key)
+	if id != "" {
+		if m.find(id) != nil {
+			return nil, fmt.Errorf("%w: %s", ErrIDTaken, id)
+		}
+		return m.bear(ctx, owner, key, id, host)
+	}
+	p, err := m.bear(ctx, owner, key, "", "")
 	if err != nil {
 		return nil, err
 	}
 	return p, m.remember(ctx, key)
 }
 
-// bear creates a new plane with its identity; owner is empty for a spare.
-func (m *Manager) bear(ctx context.Context, owner string, key Key) (*plane, error) {
+// bear creates a new plane with its identity; owner is empty for a spare, and id and host are empty if they are not
+// given.
+func (m *Manager) bear(ctx context.Context, owner string, key Key, id, host string) (*plane, error) {
 	now := m.cfg.Clock.Now()
 	rec := newRecord(key, owner, now)
+	rec.ID, rec.Host = cmp.Or(id, rec.ID), host
 	sec, err := newSecrets(now)
 	if err != nil {
 		return nil, err

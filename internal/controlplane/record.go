@@ -20,7 +20,9 @@ import (
 type record struct {
 	ID    string
 	Owner string
-	Key   Key
+	// Host is the plane's host name on AWS if it does not follow from the ID; see awsHost.
+	Host string `json:",omitempty"`
+	Key  Key
 	// Port is the endpoint's; 0 until it has first listened.
 	Port   int
 	Access Access
@@ -58,8 +60,8 @@ func recordKey(id string) store.Key { return store.Key{Account: systemAccount, I
 
 // The collections.
 var (
-	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider, 4 CopyOf, 5 Sealed
-	secretRecords = store.NewCollection[secrets]("controlplane", "secret", store.Same, store.Same, store.Same)           // version 2 has Trusted, 3 DataKey, 4 AddedAt
+	records       = store.NewCollection[record]("controlplane", "plane", store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 IdentityProvider, 4 CopyOf, 5 Sealed, 6 Host
+	secretRecords = store.NewCollection[secrets]("controlplane", "secret", store.Same, store.Same, store.Same)                       // version 2 has Trusted, 3 DataKey, 4 AddedAt
 	// lastKeys holds one record: the key that was claimed last, for which spares are kept running.
 	lastKeys = store.NewCollection[Key]("controlplane", "lastkey")
 )
@@ -125,6 +127,9 @@ func (k Key) dnsSuffix() string {
 // awsHost returns 0123….gr7.us-east-1.eks.amazonaws.com or, for IPv6, 0123….gr7.eks-cluster.us-east-1.api.aws. The
 // meaning of the second label is not public; few values exist.
 func (r record) awsHost() string {
+	if r.Host != "" {
+		return r.Host
+	}
 	cells := []string{"gr7", "sk1", "yl4", "ra1"}
 	if r.Key.IPFamily == "ipv6" { // https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html
 		return fmt.Sprintf("%s.%s.eks-cluster.%s.api.aws", r.ID, cells[int(r.ID[0])%len(cells)], r.Key.Region)

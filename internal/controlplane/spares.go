@@ -92,7 +92,7 @@ func (m *Manager) tendSpares() error {
 		}
 	}
 	for ; lacking > 0; lacking-- {
-		p, err := m.bear(m.ctx, "", want)
+		p, err := m.bear(m.ctx, "", want, "", "")
 		if err != nil {
 			return err
 		}

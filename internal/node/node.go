@@ -58,6 +58,9 @@ type Config struct {
 	// DialEndpoint connects an instance to a host and port outside of it, such as a cluster's API endpoint by its AWS
 	// name. An error says why AWS's network would not connect them. Required.
 	DialEndpoint func(ctx context.Context, in machine.Instance, host string, port int) (net.Conn, error)
+	// Authority returns the certificate authorities, in PEM, that a node trusts for the API server at a host if its user
+	// data names others: those of a copied cluster in place of its source's. Nil returns what user data names.
+	Authority func(host string, named []byte) []byte
 	// Call decides at once whether a program on the instance may call an AWS API. Nil allows all calls.
 	Call func(ctx context.Context, in machine.Instance, c Call) error
 	// ManagedCall decides about a call that EKS makes for the network of an instance that it manages, as the role of the

@@ -25,6 +25,9 @@ const (
 	lastRetry  = 30 * time.Second
 )
 
+// holdWait is how long a record is held before Config.Hold is asked again.
+const holdWait = 500 * time.Millisecond
+
 // Config says what to reconcile.
 type Config struct {
 	// Name is for the log: "eks/cluster".
@@ -38,6 +41,9 @@ type Config struct {
 	// zero asks to be called again after that time. An error does so after a growing delay. In any case, a change of
 	// the record triggers a call at once. A panic counts as an error.
 	Reconcile func(ctx context.Context, key store.Key) (again time.Duration, err error)
+	// Hold reports whether to leave a record as it is for now. Run asks again after holdWait. Nil means that no record
+	// is held.
+	Hold func(key store.Key) bool
 	// Workers is how many keys are reconciled at once; 0 means 4.
 	Workers int
 	Log     *slog.Logger     // nil means slog.Default()
@@ -75,7 +81,16 @@ func run(ctx context.Context, cfg Config) error {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
-	queue := NewQueue(cfg.Name, cfg.Reconcile, cfg.Clock, cfg.Log)
+	reconcile := cfg.Reconcile
+	if cfg.Hold != nil {
+		reconcile = func(ctx context.Context, key store.Key) (time.Duration, error) {
+			if cfg.Hold(key) {
+				return holdWait, nil
+			}
+			return cfg.Reconcile(ctx, key)
+		}
+	}
+	queue := NewQueue(cfg.Name, reconcile, cfg.Clock, cfg.Log)
 	calls, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var workers sync.WaitGroup

@@ -17,6 +17,9 @@ type Operation struct {
 	Why     string // what it is needed for
 }
 
+// Kubernetes is the service of the API of clusters. Its only operation is List.
+const Kubernetes = recording.Kubernetes
+
 // operations is the complete list of what may be asked. Everything here reads, and none returns a secret: user data is
 // redacted before it is stored. Secrets, passwords, registry tokens and decrypted parameters (GetSecretValue,
 // GetPasswordData, GetAuthorizationToken, GetParameter) must never be added; a test holds that.
@@ -30,6 +33,14 @@ var operations = func() []Operation {
 		{"ec2", "DescribeVpcEndpoints", "private ways to AWS's services"},
 		{"ec2", "DescribeNetworkInterfaces DescribeAddresses", "addresses"},
 		{"ec2", "DescribeInstances DescribeInstanceAttribute DescribeVolumes DescribeImages", "instances, and how they boot"},
+		{"ec2", "GetConsoleOutput", "what nodes wrote when they booted"},
+		{"ec2", "DescribeLaunchTemplates DescribeLaunchTemplateVersions", "how node groups launch instances"},
+		{"autoscaling", "DescribeAutoScalingGroups DescribeScalingActivities DescribeLifecycleHooks", "how many nodes there should be, and why launches failed"},
+		{"eks", "ListClusters DescribeCluster ListNodegroups DescribeNodegroup ListAddons DescribeAddon ListFargateProfiles DescribeFargateProfile", "clusters and what belongs to them"},
+		{"eks", "ListAccessEntries DescribeAccessEntry ListAssociatedAccessPolicies", "who may enter a cluster"},
+		{"eks", "ListPodIdentityAssociations DescribePodIdentityAssociation ListIdentityProviderConfigs DescribeIdentityProviderConfig", "identities of pods and users"},
+		{"ssm", "DescribeInstanceInformation", "whether agents are connected"},
+		{Kubernetes, "List", "the objects in clusters, without the values of Secrets; --no-kubernetes leaves them out"},
 		{"iam", "GetAccountAuthorizationDetails", "roles and policies in one call"},
 		{"iam", "ListOpenIDConnectProviders GetOpenIDConnectProvider", "web identities of service accounts"},
 	} {
@@ -58,7 +69,7 @@ func Policy() string {
 	}
 	s := statement{"DrydockImport", "Allow", nil, "*"}
 	for _, o := range operations {
-		if o.Service != "sts" { // GetCallerIdentity needs no permission
+		if o.Service != "sts" && o.Service != Kubernetes { // GetCallerIdentity needs no permission, and clusters have their own
 			s.Action = append(s.Action, recording.Action(o.Service, o.Name))
 		}
 	}

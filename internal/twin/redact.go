@@ -75,3 +75,92 @@ func RedactUserData(encoded string) string {
 	}
 	return base64.StdEncoding.EncodeToString([]byte(Redact(string(raw))))
 }
+
+// secretName matches the names of secret values.
+var secretName = regexp.MustCompile(`(?i)` + secretWords)
+
+// StripObject removes from a Kubernetes object of a kind what is never kept: the values of Secrets, of which the keys
+// stay, and what servers add to objects for themselves.
+func StripObject(kind string, o map[string]any) {
+	if meta, ok := o["metadata"].(map[string]any); ok {
+		delete(meta, "managedFields")
+		if notes, ok := meta["annotations"].(map[string]any); ok {
+			delete(notes, "kubectl.kubernetes.io/last-applied-configuration")
+		}
+	}
+	if kind != "Secret" {
+		return
+	}
+	delete(o, "stringData")
+	data, _ := o["data"].(map[string]any)
+	for key := range data {
+		data[key] = ""
+		if key == ".dockerconfigjson" || key == ".dockercfg" { // which API servers check
+			data[key] = base64.StdEncoding.EncodeToString([]byte("{}"))
+		}
+	}
+}
+
+// RedactObject masks secrets in a Kubernetes object of a kind: in values of variables, arguments, annotations and
+// ConfigMaps. It reports whether there were any.
+func RedactObject(kind string, o map[string]any) bool {
+	found := false
+	text := func(name, value string) string {
+		out := Redact(value)
+		if secretName.MatchString(name) && !harmless.MatchString(name) {
+			out = mask(value)
+		}
+		found = found || out != value
+		return out
+	}
+	each := func(values map[string]any) {
+		for key, v := range values {
+			if s, ok := v.(string); ok {
+				values[key] = text(key, s)
+			}
+		}
+	}
+	if data, ok := o["data"].(map[string]any); ok && kind == "ConfigMap" {
+		each(data)
+	}
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			for key, child := range v {
+				list, _ := child.([]any)
+				switch values, _ := child.(map[string]any); {
+				case key == "annotations" && values != nil:
+					for note, s := range values { // their names often contain words such as token
+						if s, ok := s.(string); ok {
+							values[note] = text("", s)
+						}
+					}
+				case key == "env":
+					for _, e := range list {
+						if variable, ok := e.(map[string]any); ok {
+							name, _ := variable["name"].(string)
+							if s, ok := variable["value"].(string); ok {
+								variable["value"] = text(name, s)
+							}
+						}
+					}
+				case key == "args" || key == "command":
+					for i, e := range list {
+						if s, ok := e.(string); ok {
+							list[i] = text("", s)
+						}
+					}
+				default:
+					walk(child)
+				}
+			}
+		}
+	}
+	walk(o)
+	return found
+}

@@ -109,6 +109,7 @@ func (x *Explainer) explainNodes(ctx context.Context, account, region, cluster, 
 			return out, err
 		}
 		x.missingCNI(ctx, &e, time.Now())
+		x.ofTwin(&e)
 		out.Nodes = append(out.Nodes, e)
 	}
 	if nodegroup != "" {

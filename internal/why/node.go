@@ -52,7 +52,7 @@ func (x *Explainer) getWhyNode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.missingCNI(r.Context(), &e, time.Now())
-	e.Unknown = x.unknownNode(account, id, e.Role)
+	x.ofTwin(&e)
 	httpapi.Answer(w, e)
 }
 

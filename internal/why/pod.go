@@ -51,6 +51,7 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
+		e.Unknown = x.unknownPod(&e)
 		httpapi.Answer(w, e)
 	}
 }

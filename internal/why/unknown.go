@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
@@ -36,7 +38,7 @@ var filters = map[string][]string{
 
 // notTheNetwork are the operations of EC2 that tell nothing about reachability. The rules of security groups are also
 // in the answer to DescribeSecurityGroups.
-var notTheNetwork = []string{"DescribeSecurityGroupRules", "DescribeInstanceAttribute", "DescribeVolumes", "DescribeImages"}
+var notTheNetwork = []string{"DescribeSecurityGroupRules", "DescribeInstanceAttribute", "DescribeVolumes", "DescribeImages", "DescribeLaunchTemplates", "DescribeLaunchTemplateVersions", "GetConsoleOutput"}
 
 // unknownReach returns what a verdict about a connection depends on and the source did not tell. name is the
 // destination, if it is a host name. If the connection is certainly blocked, but perhaps by more than v says, it removes
@@ -112,21 +114,119 @@ func (x *Explainer) unknownRequest(account, principal string, d policy.Decision)
 	return x.unknownPolicies(account, principal)
 }
 
-// unknownNode returns what a node's steps depend on and the source did not tell.
-func (x *Explainer) unknownNode(account, instance, role string) []string {
-	out := x.unknown(account, func(g recording.Gap) bool {
+// unknownNode returns what a node's steps depend on and the source did not tell. What only decides about later steps than
+// the one that fails does not matter.
+func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
+	order := node.Steps()
+	at := len(order)
+	if failed := e.FirstFailed(); failed != nil && !e.Ready {
+		at = slices.Index(order, failed.Name)
+	}
+	admitted := at >= slices.Index(order, node.StepIdentity) // whether it gets as far as the cluster's own decisions
+	return x.unknown(e.Account, func(g recording.Gap) bool {
 		switch {
-		case g.Subject == instance || role != "" && g.Subject == role:
+		case g.Service == recording.Kubernetes:
+			return admitted && ofCluster(g, e.Cluster) && decidesNodes(g.Subject)
+		case g.Service == "eks":
+			switch g.Operation {
+			case "ListClusters", "DescribeCluster":
+				return e.Cluster == "" || g.Subject == "" || g.Subject == e.Cluster
+			case "ListAccessEntries", "DescribeAccessEntry":
+				return admitted && (g.Subject == e.Cluster || g.Subject == e.Cluster+"/"+e.Role)
+			case "ListPodIdentityAssociations", "DescribePodIdentityAssociation": // of aws-node
+				return admitted && ofCluster(g, e.Cluster)
+			}
+			return false
+		case g.Service == "autoscaling" || g.Service == "ssm" || g.Operation == "GetConsoleOutput":
+			return false // they only show what happened
+		case g.Subject == e.Instance || e.Role != "" && g.Subject == e.Role:
 			return true
 		case g.Subject != "":
 			return false
 		case g.Service == "ec2":
-			return g.Operation != "DescribeSecurityGroupRules" && g.Operation != "DescribeVolumes"
+			return !slices.Contains([]string{"DescribeSecurityGroupRules", "DescribeVolumes", "DescribeLaunchTemplates", "DescribeLaunchTemplateVersions"}, g.Operation)
 		}
 		return true
 	})
-	if x.cfg.Gaps != nil && x.cfg.IsTwin(account) {
-		out = append(out, "clusters are not imported, so whether the node joins its cluster cannot be said")
+}
+
+// ofCluster reports whether a gap is about a cluster.
+func ofCluster(g recording.Gap, cluster string) bool {
+	return g.Subject == cluster || strings.HasPrefix(g.Subject, cluster+"/") || strings.HasSuffix(g.Subject, " cluster "+cluster)
+}
+
+// decidesNodes reports whether a node's way depends on the Kubernetes objects that a gap is about: all objects, those of
+// a kind, or one, as CLUSTER/NAMESPACE/NAME.
+func decidesNodes(subject string) bool {
+	if _, object, ok := strings.Cut(subject, "/"); ok && !strings.Contains(subject, " ") {
+		return !strings.Contains(object, "/") || strings.HasPrefix(object, "kube-system/")
+	}
+	kind, _, of := strings.Cut(subject, " of cluster ")
+	if !of || kind == "the objects" {
+		return true
+	}
+	kind, _, _ = strings.Cut(kind, ".")
+	return slices.Contains([]string{"nodes", "configmaps", "daemonsets", "pods", "serviceaccounts", "clusterroles", "clusterrolebindings", "roles", "rolebindings"}, kind)
+}
+
+// unknownPod returns what a pod's steps depend on and the source did not tell.
+func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
+	out := x.unknown(e.Account, func(g recording.Gap) bool {
+		switch g.Service {
+		case recording.Kubernetes:
+			return ofCluster(g, e.Cluster)
+		case "eks":
+			return ofCluster(g, e.Cluster) || g.Subject == "" || g.Subject == e.Cluster
+		case "autoscaling", "ssm":
+			return false
+		}
+		return g.Subject == "" && g.Operation != "GetConsoleOutput"
+	})
+	if f := e.FirstFailed(); f != nil && x.cfg.IsTwin != nil && x.cfg.IsTwin(e.Account) && f.Name == node.StepPodImage && f.Reason != nil && strings.Contains(f.Reason.Code, "NotFound") {
+		out = append(out, "images of ECR are not imported, so the image may exist")
 	}
 	return out
+}
+
+// ofTwin completes the explanation of a node of a twin.
+func (x *Explainer) ofTwin(e *api.NodeExplanation) {
+	e.Unknown = x.unknownNode(e)
+	x.observe(e)
+}
+
+// observe adds to the explanation of a twin's node what AWS showed of it, and says whether that differs.
+func (x *Explainer) observe(e *api.NodeExplanation) {
+	if x.cfg.Observed == nil {
+		return
+	}
+	o, ok := x.cfg.Observed(e.Account, e.Instance)
+	if !ok {
+		return
+	}
+	e.Observed = append(e.Observed, "EC2: "+strings.TrimSuffix(o.State+" ("+o.Reason+")", " ()"))
+	switch {
+	case o.Node != nil:
+		e.Observed = append(e.Observed, strings.TrimRight("Kubernetes: node "+o.Node.Name+" has Ready="+o.Node.Ready+" "+o.Node.Reason+" "+o.Node.Message, " "))
+	case o.NodesRead:
+		e.Observed = append(e.Observed, "Kubernetes: no node")
+	}
+	for _, a := range o.Activities {
+		e.Observed = append(e.Observed, "Auto Scaling: "+a)
+	}
+	if o.Agent != "" {
+		e.Observed = append(e.Observed, "Systems Manager: agent "+o.Agent)
+	}
+	if lines := strings.Split(strings.TrimSpace(o.Console), "\n"); !e.Ready && lines[0] != "" {
+		e.Observed = append(e.Observed, "console: "+strings.Join(lines[max(0, len(lines)-3):], "\n         "))
+	}
+	if !o.NodesRead || o.State != "running" || len(e.Unknown) > 0 {
+		return
+	}
+	was := o.Node != nil && o.Node.Ready == "True"
+	switch failed := e.FirstFailed(); {
+	case e.Ready && !was:
+		e.Disagreement = "Drydock predicts that the node is Ready, and it was not: something that Drydock does not know keeps it out"
+	case failed != nil && !e.Ready && was:
+		e.Disagreement = "Drydock predicts that the node fails at " + failed.Name + ", and it was Ready: either it would not join again, or Drydock is wrong"
+	}
 }

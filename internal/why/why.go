@@ -33,6 +33,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
+	"github.com/drydock-dev/drydock/internal/twin/account"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -64,6 +65,8 @@ type Config struct {
 	// there are no twins.
 	Gaps   func(account string) []recording.Gap
 	IsTwin func(account string) bool
+	// Observed returns what AWS showed of an instance of a twin.
+	Observed func(account, instance string) (account.Observation, bool)
 	// ClientAddress is the laptop's address. If it is invalid, reach.Client is used.
 	ClientAddress netip.Addr
 }

@@ -78,11 +78,14 @@ func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 				name string
 				run  func(*failure, *testing.T)
 			}{
-				{"break", (*failure).prepare}, {"launch", (*failure).launch}, {"explain", (*failure).explained},
+				{"break", (*failure).prepare}, {"launch", (*failure).launch}, {"explain", (*failure).explained}, {"twin", (*failure).onTwin},
 				{"mend", (*failure).mend}, {"recover", (*failure).recovered},
 			} {
 				t.Run(phase.name, func(t *testing.T) {
 					t.Cleanup(func() { w.compareNodes(t, phase.name, open) })
+					if phase.name == "twin" {
+						w.importTwin(t)
+					}
 					for _, f := range open {
 						t.Run(f.ID, func(t *testing.T) {
 							t.Parallel()
@@ -440,6 +443,8 @@ type failureWorld struct {
 	// ctx ends with the test's time, or when the world has broken; its cause says which.
 	ctx context.Context
 	end context.CancelCauseFunc
+
+	twin string // the data folder of the daemon with the twin
 
 	fixtures fixtures
 	mu       sync.Mutex

@@ -67,6 +67,9 @@ type Config struct {
 	// Changed returns a channel that is closed at the next change of any state (store.Store.Changed). If it is nil,
 	// waiters are not held.
 	Changed func() <-chan struct{}
+	// Changing is called after each request that succeeded and is not a read. Calls between services are not requests.
+	// Nil is not called.
+	Changing func(ctx context.Context, call *awsapi.Call)
 	// Journal records calls and denials. Nil records nothing.
 	Journal *journal.Journal
 	// Clock is used for signatures and held answers. Nil means the real clock.
@@ -360,6 +363,9 @@ func (x *exchange) respond(out any, err error) {
 		x.write(resp)
 	}
 	x.record(resp.Status, out, err)
+	if err == nil && x.s.cfg.Changing != nil && x.handler != nil && !x.handler.readOnly {
+		x.s.cfg.Changing(ctx, &x.call)
+	}
 	if !whole {
 		panic(http.ErrAbortHandler) // so that the client notices
 	}

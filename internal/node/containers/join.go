@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/clustertoken"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
-	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/ami"
@@ -295,7 +295,7 @@ func (c *client) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", &stepError{node.StepCredentials, fmt.Errorf("getting instance role credentials: %w", err)}
 	}
-	return awscli.ClusterToken(ctx, creds, c.i.in.Region, c.cfg.ClusterName, c.i.rt.clock.Now())
+	return clustertoken.New(ctx, creds, c.i.in.Region, c.cfg.ClusterName, c.i.rt.clock.Now())
 }
 
 // connect returns the client for the endpoint in user data, which is dialled as the instance.

@@ -9,7 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"k8s.io/utils/clock"
 
-	"github.com/drydock-dev/drydock/internal/machine/guest/awscli"
+	"github.com/drydock-dev/drydock/internal/clustertoken"
 )
 
 // tokenLife is how long a token is used. The cluster accepts it for 15 minutes after its date; aws-iam-authenticator's
@@ -42,7 +42,7 @@ func (id *identity) bearer(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", &credentialsError{err}
 	}
-	token, err := awscli.ClusterToken(ctx, creds, id.region, id.cluster, now)
+	token, err := clustertoken.New(ctx, creds, id.region, id.cluster, now)
 	if err != nil {
 		return "", &credentialsError{err}
 	}

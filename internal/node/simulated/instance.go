@@ -275,7 +275,11 @@ func (m *instance) bootstrap(cfg *userdata.Config) (*kubelet, error) {
 	if err != nil {
 		return nil, err
 	}
-	cluster, err := m.rt.clusters.get(endpoint, cfg.CA)
+	ca := cfg.CA
+	if m.rt.cfg.Authority != nil {
+		ca = m.rt.cfg.Authority(endpoint.Host, ca)
+	}
+	cluster, err := m.rt.clusters.get(endpoint, ca)
 	if err != nil {
 		return nil, err
 	}

@@ -65,9 +65,11 @@ type Config struct {
 	// EnsureServiceRole makes a service-linked role in the caller's account, for the
 	// caller, unless it exists. nil makes none.
 	EnsureServiceRole func(ctx context.Context, role awsapi.ServiceRole) error
-	Timing            timing.Timing
-	Clock             clock.WithTicker // nil means the real clock
-	Log               *slog.Logger     // nil means slog.Default
+	// Held reports whether the groups of an account are left as they are: those of a twin. nil means that none are.
+	Held   func(account string) bool
+	Timing timing.Timing
+	Clock  clock.WithTicker // nil means the real clock
+	Log    *slog.Logger     // nil means slog.Default
 }
 
 // Service is the Auto Scaling service.

@@ -29,11 +29,18 @@ func (s *Service) Run(ctx context.Context) error {
 			{Watcher: refreshes.Watch(s.store, store.Scope{}), Of: ofGroup},
 			{Watcher: s.cfg.Instances.WatchInstances(store.Scope{}), Of: s.ownerOf},
 		},
-		Reconcile: s.reconcileGroup,
+		Reconcile: s.reconcileGroup, Hold: s.held(),
 	}, reconcile.Config{
 		Name: "autoscaling/scheduled-action", Watcher: scheduled.Watch(s.store, store.Scope{}), Workers: 2, Log: s.log, Clock: s.clock,
-		Reconcile: s.carryOut,
+		Reconcile: s.carryOut, Hold: s.held(),
 	})
+}
+
+func (s *Service) held() func(store.Key) bool {
+	if s.cfg.Held == nil {
+		return nil
+	}
+	return func(k store.Key) bool { return s.cfg.Held(k.Account) }
 }
 
 // WatchMembers watches the instances of groups. MemberGroup returns the group of a key.

@@ -10,7 +10,7 @@ import (
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Service: s.AWS(), Resolver: s.Authz(), Run: s.Run, Events: s.Events,
+		Service: s.AWS(), Resolver: s.Authz(), Run: s.Run, Events: s.Events, Import: importRecords,
 		RoleUsage: []module.RoleUsage{module.InUse(serviceRole.Service, s.store, groups, func(r store.Item[groupRecord]) string {
 			return aws.ToString(r.Value.Group.AutoScalingGroupARN)
 		})},

@@ -94,7 +94,10 @@ type Config struct {
 	Disks Disks
 	// Faults determine which pools have no capacity. nil means that all have.
 	Faults *fault.Set
-	Log    *slog.Logger
+	// Held reports whether the instances of an account wait, as those of a twin do until its clusters are copied. nil
+	// means that none do.
+	Held func(account string) bool
+	Log  *slog.Logger
 }
 
 // The services of the packages below, under different names, so that one struct can embed them all.
@@ -142,10 +145,14 @@ type Service struct {
 	*insightsService
 
 	profiles Profiles
+	held     func(account string) bool
 }
 
 // New returns the service. Call Run to reconcile its resources.
 func New(cfg Config) *Service {
+	if cfg.Held == nil {
+		cfg.Held = func(string) bool { return false }
+	}
 	core := &resource.Core{Store: cfg.Store, Clock: cfg.Clock, Timing: cfg.Timing, Log: cfg.Log}
 	if core.Clock == nil {
 		core.Clock = clock.RealClock{}
@@ -181,6 +188,7 @@ func New(cfg Config) *Service {
 		fleetService:        fleet.New(core, images, instances, cfg.Launcher, cfg.EnsureServiceRole),
 		insightsService:     insights.New(core),
 		profiles:            cfg.Profiles,
+		held:                cfg.Held,
 	}
 }
 
@@ -191,7 +199,7 @@ func (s *Service) Run(ctx context.Context) error { return s.RunOn(ctx, nil) }
 // RunOn is Run with machines that boot the instances.
 func (s *Service) RunOn(ctx context.Context, machines Machines) error {
 	all := slices.Concat(s.Core.Reconcilers(), s.routingService.Reconcilers(), s.transitService.Reconcilers(), s.vpnService.Reconcilers(), s.endpointService.Reconcilers(),
-		s.instanceService.Reconcilers(machines), s.fleetService.Reconcilers())
+		s.instanceService.Reconcilers(machines, s.held), s.fleetService.Reconcilers())
 	for i := range all {
 		all[i].Log, all[i].Clock = s.Log, s.Clock
 	}

@@ -84,6 +84,11 @@ func objectID(o *unstructured.Unstructured) string {
 	return strings.TrimPrefix(o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName(), "/")
 }
 
+func (f *fakeObjects) Put(_ context.Context, _ schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	f.put(o)
+	return nil
+}
+
 func (f *fakeObjects) Apply(_ context.Context, o *unstructured.Unstructured, how eks.ApplyOptions) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@
 //	connector  subscription                  clusters from elsewhere; EKS Anywhere
 //	base                                     configuration, look-ups, requests
 //	plane  ekserr  jsonpatch                 control planes, errors, patches
-//	record                                   stored records
+//	record  load                             stored records; how they are read from AWS
 //
 // Handlers only write records. Reconcilers (reconcile.go of each part) bring the actual state in
 // line with the records; they can be interrupted and repeated at any point.
@@ -102,6 +102,8 @@ type (
 	Quotas        = base.Quotas
 	Keys          = base.Keys
 	AutoNodes     = base.AutoNodes
+	Twins         = base.Twins
+	TwinObjects   = base.TwinObjects
 	ZonalShifts   = base.ZonalShifts
 	Shiftable     = nodegroup.Shiftable
 	Identity      = base.Identity
@@ -132,6 +134,11 @@ const (
 	FargateBlockedSelectors = fargate.BlockedSelectors
 	FargateBlockedTrust     = fargate.BlockedTrust
 )
+
+// CopyAt returns the copied cluster of a twin at a host. Copying reports whether clusters of an account are still being
+// copied.
+func CopyAt(r store.Reader, host string) (record.Cluster, bool) { return cluster.CopyAt(r, host) }
+func Copying(r store.Reader, account string) bool               { return cluster.Copying(r, account) }
 
 // Result types of the service's methods.
 type (

@@ -5,6 +5,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/load"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -12,7 +13,7 @@ import (
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
 	st := s.clusters.Store
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.Run, Events: s.Events, RoleUsage: []module.RoleUsage{
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.Run, Events: s.Events, Import: load.Records, RoleUsage: []module.RoleUsage{
 		module.InUse(base.ServiceRole.Service, st, record.Clusters, func(i store.Item[record.Cluster]) string { return aws.ToString(i.Value.Cluster.Arn) }),
 		module.InUse(base.FargateRole.Service, st, record.FargateProfiles, func(i store.Item[record.FargateProfile]) string {
 			return aws.ToString(i.Value.Profile.FargateProfileArn)

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/drydock-dev/drydock/internal/module"
@@ -21,6 +19,8 @@ type Twin struct {
 	Source recording.Source
 	// Loading is set until all records have been written.
 	Loading bool `json:",omitempty"`
+	// Changed is set by the first change that somebody makes. Until then, nothing in the account acts by itself.
+	Changed bool `json:",omitempty"`
 	Loaded  time.Time
 	Answers int
 	Gaps    int
@@ -78,6 +78,8 @@ type Loader struct {
 	// InUse reports whether somebody uses an account that is no twin.
 	InUse func(account string) bool
 	Now   func() time.Time
+	// Dir is the folder for the Kubernetes objects of twins.
+	Dir string
 }
 
 // writesPerTransaction leaves room below store.MaxWrites.
@@ -91,7 +93,13 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool)
 	if _, ok := Of(l.Store, account); !ok && !replace && l.InUse(account) {
 		return Twin{}, fmt.Errorf("account %s %w", account, ErrNotATwin)
 	}
-	var writes []module.Write
+	if err := checkObjects(r); err != nil {
+		return Twin{}, err
+	}
+	writes, err := observe(r)
+	if err != nil {
+		return Twin{}, err
+	}
 	unknown := r.Gaps()
 	for _, m := range l.Modules() {
 		if m.Import == nil {
@@ -104,9 +112,7 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool)
 		writes, unknown = append(writes, w...), append(unknown, g...)
 	}
 	t := Twin{Source: r.Source, Loading: true, Loaded: l.Now().UTC().Truncate(time.Second), Answers: len(r.Answers), Gaps: len(unknown)}
-	for n, some := range slices.Collect(slices.Chunk(unknown, gapsPerPage)) {
-		writes = append(writes, module.Put(gaps, store.Key{Account: account, ID: strconv.Itoa(n)}, gapPage{some}))
-	}
+	writes = append(writes, gapPages(account, 0, unknown)...)
 	if err := l.Reset(ctx, account); err != nil {
 		return Twin{}, fmt.Errorf("emptying account %s: %w", account, err)
 	}
@@ -115,6 +121,9 @@ func (l *Loader) Load(ctx context.Context, r *recording.Recording, replace bool)
 			err = errors.Join(err, l.Reset(context.WithoutCancel(ctx), account))
 		}
 	}()
+	if err := l.keepObjects(r); err != nil {
+		return Twin{}, err
+	}
 	if err := l.mark(ctx, t); err != nil {
 		return Twin{}, err
 	}

@@ -71,10 +71,33 @@ type Gap struct {
 	Message string `json:"message,omitempty"`
 }
 
+// Kubernetes is the service of questions to a cluster's API server. Their operation is List, and their input a
+// KubernetesList.
+const Kubernetes = "kubernetes"
+
+// A KubernetesList asks for all objects of a resource of a cluster.
+type KubernetesList struct {
+	Cluster  string
+	Group    string `json:",omitempty"`
+	Version  string
+	Resource string // in the plural, such as pods
+}
+
+// KubernetesList returns the question of an answer to a List of Kubernetes.
+func (a *Answer) KubernetesList() (KubernetesList, error) {
+	var q KubernetesList
+	if err := json.Unmarshal(a.Input, &q); err != nil {
+		return q, fmt.Errorf("the input of %s in the recording: %w", Action(a.Service, a.Operation), err)
+	}
+	return q, nil
+}
+
 // Codes of gaps that are not the source's error codes.
 const (
 	// NotModelled means that Drydock has no such kind of resource.
 	NotModelled = "NotModelled"
+	// Unreachable means that a cluster's API server did not answer.
+	Unreachable = "Unreachable"
 	// Redacted means that the recording does not contain the value.
 	Redacted = "Redacted"
 )
@@ -93,6 +116,10 @@ func (g Gap) String() string {
 		return g.Message
 	case g.Code == Redacted:
 		return "secrets in the answer to " + g.Action() + " for " + g.Subject + " were redacted"
+	case g.Code == Unreachable:
+		return g.Subject + " could not be read: " + g.Message
+	case g.Service == Kubernetes && g.IsDenied():
+		return "the source did not allow to list " + g.Subject
 	case g.IsDenied():
 		s = "the source did not allow " + g.Action()
 	default:

@@ -8,25 +8,23 @@ import (
 )
 
 // ofIAM is an operation of IAM.
-func ofIAM[In, Out any](name string, call func(context.Context, *In, ...func(*awsiam.Options)) (*Out, error), next func(*In, *Out) bool) operation[In, Out, awsiam.Options] {
-	return operation[In, Out, awsiam.Options]{service: "iam", name: name, call: call, next: next}
+func ofIAM[In, Out any](name string, call func(context.Context, *In, ...func(*awsiam.Options)) (*Out, error)) operation[In, Out, awsiam.Options] {
+	return operation[In, Out, awsiam.Options]{service: "iam", name: name, call: call}
 }
 
 // readIAM reads users, groups, roles, policies and identity providers.
 func (r *reader) readIAM(ctx context.Context) error {
-	_, err := ask(ctx, r, ofIAM("GetAccountAuthorizationDetails", r.iam.GetAccountAuthorizationDetails, func(in *awsiam.GetAccountAuthorizationDetailsInput, out *awsiam.GetAccountAuthorizationDetailsOutput) bool {
-		return token(&in.Marker, out.Marker) && out.IsTruncated
-	}), &awsiam.GetAccountAuthorizationDetailsInput{}, "")
+	_, err := ask(ctx, r, ofIAM("GetAccountAuthorizationDetails", r.iam.GetAccountAuthorizationDetails), &awsiam.GetAccountAuthorizationDetailsInput{}, "")
 	if err != nil {
 		return err
 	}
-	lists, err := ask(ctx, r, ofIAM("ListOpenIDConnectProviders", r.iam.ListOpenIDConnectProviders, nil), &awsiam.ListOpenIDConnectProvidersInput{}, "")
+	lists, err := ask(ctx, r, ofIAM("ListOpenIDConnectProviders", r.iam.ListOpenIDConnectProviders), &awsiam.ListOpenIDConnectProvidersInput{}, "")
 	if err != nil {
 		return err
 	}
 	for _, list := range lists {
 		for _, p := range list.OpenIDConnectProviderList {
-			if _, err := ask(ctx, r, ofIAM("GetOpenIDConnectProvider", r.iam.GetOpenIDConnectProvider, nil), &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: p.Arn}, aws.ToString(p.Arn)); err != nil {
+			if _, err := ask(ctx, r, ofIAM("GetOpenIDConnectProvider", r.iam.GetOpenIDConnectProvider), &awsiam.GetOpenIDConnectProviderInput{OpenIDConnectProviderArn: p.Arn}, aws.ToString(p.Arn)); err != nil {
 				return err
 			}
 		}

@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -31,7 +35,9 @@ type Options struct {
 	Dir string
 	// Clusters are the names of clusters. Empty means all.
 	Clusters []string
-	// Unredacted keeps user data as it is.
+	// NoKubernetes leaves out the objects in the clusters.
+	NoKubernetes bool
+	// Unredacted keeps user data and the like as they are. The values of Kubernetes Secrets are left out all the same.
 	Unredacted bool
 	// Rate is how many calls are made per second. 0 means 10, which is well below the limits of EC2's and IAM's APIs.
 	Rate float64
@@ -42,11 +48,17 @@ type Options struct {
 // A reader asks one source.
 type reader struct {
 	opt    Options
+	rate   float64 // calls per second
 	source recording.Source
 	folder *twin.Folder
 
-	ec2 *awsec2.Client
-	iam *awsiam.Client
+	ec2     *awsec2.Client
+	iam     *awsiam.Client
+	eks     *awseks.Client
+	scaling *awsautoscaling.Client
+	ssm     *awsssm.Client
+	// token returns a bearer token for a cluster of the source.
+	token func(ctx context.Context, cluster string) (string, error)
 
 	answers, bytes atomic.Int64
 }
@@ -63,7 +75,7 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	if err != nil {
 		return nil, fmt.Errorf("the source says that you are %q: %w", aws.ToString(who.Arn), err)
 	}
-	r := &reader{opt: opt, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), source: recording.Source{
+	r := &reader{opt: opt, rate: perSecond, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), eks: awseks.NewFromConfig(cfg), scaling: awsautoscaling.NewFromConfig(cfg), ssm: awsssm.NewFromConfig(cfg), token: tokens(cfg), source: recording.Source{
 		Format: recording.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
 		Clusters: opt.Clusters, Started: time.Now().UTC().Truncate(time.Second), Redacted: !opt.Unredacted,
 	}}
@@ -75,7 +87,7 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
-	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readIAM} {
+	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readLaunchTemplates, r.readIAM, r.readClusters, r.readScaling, r.readAgents} {
 		g.Go(func() error { return part(ctx) })
 	}
 	if err := g.Wait(); err != nil {
@@ -88,9 +100,8 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 type operation[In, Out, O any] struct {
 	service, name string
 	call          func(context.Context, *In, ...func(*O)) (*Out, error)
-	// next puts the token of the next page into the input, and reports whether there is one. Nil means that the
-	// operation has no pages.
-	next func(*In, *Out) bool
+	// onePage leaves out all pages but the first.
+	onePage bool
 	// redact masks secrets in an output, and reports whether there were any. It may be nil.
 	redact func(*Out) bool
 }
@@ -124,7 +135,7 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 		if err != nil {
 			return nil, err
 		}
-		more = op.next != nil && op.next(in, page)
+		more = !op.onePage && turn(in, page)
 		if after, err := json.Marshal(in); err != nil {
 			return nil, err
 		} else if more && string(after) == string(before) {
@@ -178,7 +189,7 @@ func gapOf(err error, service, name, subject string) (*recording.Gap, bool) {
 	}
 	gap := &recording.Gap{Service: service, Operation: name, Subject: subject, Code: api.ErrorCode(), Message: api.ErrorMessage()}
 	resp, ok := errors.AsType[*smithyhttp.ResponseError](err)
-	return gap, gap.IsDenied() || ok && resp.HTTPStatusCode() == http.StatusNotImplemented
+	return gap, gap.IsDenied() || gap.Code == recording.Unreachable || ok && resp.HTTPStatusCode() == http.StatusNotImplemented
 }
 
 // isGone reports whether an error means that the subject was deleted after it was listed.
@@ -194,8 +205,22 @@ func isGone(err error) bool {
 	return false
 }
 
-// token moves on to the next page of most operations.
-func token(in **string, out *string) bool {
-	*in = out
-	return aws.ToString(out) != ""
+// turn puts the token of the next page into an operation's input, and reports whether there is one. The members have the
+// same names in all services.
+func turn(in, out any) bool {
+	to, from := reflect.ValueOf(in).Elem(), reflect.ValueOf(out).Elem()
+	if truncated := from.FieldByName("IsTruncated"); truncated.IsValid() && truncated.Kind() == reflect.Bool && !truncated.Bool() {
+		return false
+	}
+	for _, names := range [][2]string{{"NextToken", "NextToken"}, {"Marker", "Marker"}, {"NextMarker", "Marker"}} {
+		token, member := from.FieldByName(names[0]), to.FieldByName(names[1])
+		if !token.IsValid() || !member.IsValid() || token.Type() != member.Type() {
+			continue
+		}
+		if text, ok := token.Interface().(*string); ok && aws.ToString(text) != "" {
+			member.Set(token)
+			return true
+		}
+	}
+	return false
 }

@@ -2,38 +2,11 @@ package awscli
 
 import (
 	"context"
-	"encoding/base64"
-	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/drydock-dev/drydock/internal/clustertoken"
 )
-
-// emptySHA256 is the hash of the empty body of a GET.
-const emptySHA256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
-// ClusterToken makes a token for a cluster: a presigned call of STS GetCallerIdentity.
-// https://github.com/kubernetes-sigs/aws-iam-authenticator/blob/master/pkg/token/token.go
-func ClusterToken(ctx context.Context, creds aws.Credentials, region, cluster string, now time.Time) (string, error) {
-	suffix := "amazonaws.com"
-	if strings.HasPrefix(region, "cn-") {
-		suffix = "amazonaws.com.cn"
-	}
-	url := "https://sts." + region + "." + suffix + "/?Action=GetCallerIdentity&Version=2011-06-15&X-Amz-Expires=60"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", fmt.Errorf("presigning a token: %w", err)
-	}
-	req.Header.Set("x-k8s-aws-id", cluster)
-	signed, _, err := v4.NewSigner().PresignHTTP(ctx, creds, req, emptySHA256, "sts", region, now)
-	if err != nil {
-		return "", fmt.Errorf("presigning a token: %w", err)
-	}
-	return "k8s-aws-v1." + base64.RawURLEncoding.EncodeToString([]byte(signed)), nil
-}
 
 // clusterToken implements aws eks get-token.
 // https://github.com/aws/aws-cli/blob/v2/awscli/customizations/eks/get_token.py
@@ -61,7 +34,7 @@ func (c *command) clusterToken(ctx context.Context, words []string) error {
 		return err
 	}
 	now := c.Now()
-	token, err := ClusterToken(ctx, creds, region, cluster, now)
+	token, err := clustertoken.New(ctx, creds, region, cluster, now)
 	if err != nil {
 		return err
 	}

@@ -62,10 +62,11 @@ type runner struct {
 	machines Machines
 }
 
-// Reconcilers advance the states of instances, launches and Spot requests, and run machines.
-func (s *Service) Reconcilers(machines Machines) []reconcile.Config {
+// Reconcilers advance the states of instances, launches and Spot requests, and run machines. held reports whether the
+// instances of an account wait.
+func (s *Service) Reconcilers(machines Machines, held func(account string) bool) []reconcile.Config {
 	return []reconcile.Config{
-		{Name: "ec2/instance", Watcher: record.Instances.Watch(s.Store, store.Scope{}), Reconcile: runner{s, machines}.reconcileInstance, Workers: 32},
+		{Name: "ec2/instance", Watcher: record.Instances.Watch(s.Store, store.Scope{}), Reconcile: runner{s, machines}.reconcileInstance, Workers: 32, Hold: func(k store.Key) bool { return held(k.Account) }},
 		{Name: "ec2/unfinished-launch", Watcher: unfinishedLaunches.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileUnfinished, Workers: 1},
 		{Name: "ec2/spot-request", Watcher: SpotRequests.Watch(s.Store, store.Scope{}), Reconcile: s.reconcileSpot, Workers: 4},
 	}

@@ -85,7 +85,7 @@ func (s *Service) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLau
 		} else if err != nil {
 			return err
 		}
-		return Versions.Create(tx, v.key(sc), v)
+		return Versions.Create(tx, v.Key(sc), v)
 	})
 	return &awsec2.CreateLaunchTemplateOutput{LaunchTemplate: new(t.SDK(sc))}, err
 }
@@ -172,7 +172,7 @@ func (s *Service) DeleteLaunchTemplate(ctx context.Context, in *awsec2.DeleteLau
 		n := min(len(versions), 90)
 		err := s.Store.Update(ctx, func(tx *store.Tx) error {
 			for _, v := range versions[:n] {
-				Versions.Delete(tx, v.key(sc))
+				Versions.Delete(tx, v.Key(sc))
 			}
 			return nil
 		})

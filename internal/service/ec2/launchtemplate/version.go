@@ -32,7 +32,8 @@ type Version struct {
 	Data        json.RawMessage
 }
 
-func (v Version) key(sc resource.Scope) store.Key {
+// Key is the key of a version.
+func (v Version) Key(sc resource.Scope) store.Key {
 	return sc.Key(fmt.Sprintf("%s/%012d", v.TemplateID, v.Number))
 }
 
@@ -121,7 +122,7 @@ func (v Version) SDK(t Template) (ec2types.LaunchTemplateVersion, error) {
 
 // GetVersion returns a version of a template.
 func GetVersion(r store.Reader, sc resource.Scope, t Template, n int64) (Version, error) {
-	v, err := Versions.Get(r, Version{TemplateID: t.ID, Number: n}.key(sc))
+	v, err := Versions.Get(r, Version{TemplateID: t.ID, Number: n}.Key(sc))
 	return v, store.NotFoundAs(err, ec2err.TemplateVersionNotFound(strconv.FormatInt(n, 10)))
 }
 
@@ -177,7 +178,7 @@ func (s *Service) CreateLaunchTemplateVersion(ctx context.Context, in *awsec2.Cr
 		if err := Templates.Put(tx, sc.Key(t.ID), t); err != nil {
 			return err
 		}
-		if err := Versions.Create(tx, v.key(sc), v); err != nil {
+		if err := Versions.Create(tx, v.Key(sc), v); err != nil {
 			return err
 		}
 		return s.Remember(tx, sc, "CreateLaunchTemplateVersion", in.ClientToken, in, false, strconv.FormatInt(v.Number, 10))
@@ -382,7 +383,7 @@ func (s *Service) DeleteLaunchTemplateVersions(ctx context.Context, in *awsec2.D
 			case n == t.Default:
 				return ec2err.New("OperationNotPermitted", "The default version of a launch template can't be deleted.")
 			default:
-				Versions.Delete(tx, v.key(sc))
+				Versions.Delete(tx, v.Key(sc))
 				out.SuccessfullyDeletedLaunchTemplateVersions = append(out.SuccessfullyDeletedLaunchTemplateVersions, ec2types.DeleteLaunchTemplateVersionsResponseSuccessItem{
 					LaunchTemplateId: aws.String(t.ID), LaunchTemplateName: aws.String(t.Name), VersionNumber: aws.Int64(n),
 				})

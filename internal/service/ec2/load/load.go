@@ -46,7 +46,7 @@ func Records(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	}
 	for _, part := range []func(){
 		l.gateways, l.routeTables, l.securityGroups, l.networkACLs, l.prefixLists, l.endpoints, l.peerings, l.vpcs, l.subnets,
-		l.interfaces, l.addresses, l.pools, l.volumes, l.instances,
+		l.interfaces, l.addresses, l.pools, l.volumes, l.instances, l.launchTemplates,
 	} {
 		if part(); l.err != nil {
 			return nil, nil, l.err

@@ -50,7 +50,7 @@ type work struct {
 // Reconciler brings add-ons into the state that their records describe.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
-		Name: "eks/addon", Watcher: record.Addons.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 16, Log: s.Log, Clock: s.Clock,
+		Name: "eks/addon", Watcher: record.Addons.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Hold: s.Hold(), Workers: 16, Log: s.Log, Clock: s.Clock,
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // An Identity is an IAM user or role, or an account's root.
@@ -174,6 +175,9 @@ type Config struct {
 	// only when it has none. If the function is nil, there are none.
 	FargateMachines func(account, region, cluster, profile string) int
 
+	// Twins are the copies of AWS accounts. nil means that there are none.
+	Twins Twins
+
 	// EndpointURL is where SDKs in pods reach Drydock. If it is empty, pods are not configured with
 	// an endpoint.
 	EndpointURL string
@@ -188,6 +192,31 @@ type Config struct {
 	Timing   clock.Timing
 	Clock    k8sclock.WithTicker // nil means the real clock
 	Log      *slog.Logger        // nil means slog.Default
+}
+
+// Twins are accounts that are copies of AWS accounts.
+type Twins interface {
+	// Held reports whether an account is a twin in which nothing has been changed yet, so that its resources stay as they
+	// were read.
+	Held(account string) bool
+	// Objects calls fn for each list of Kubernetes objects that was read from a cluster.
+	Objects(ctx context.Context, account, cluster string, fn func(recording.KubernetesList, *TwinObjects) error) error
+	// Lost adds what could not be copied.
+	Lost(ctx context.Context, account string, gaps []recording.Gap) error
+}
+
+// TwinObjects are objects of one kind.
+type TwinObjects struct {
+	Kind  string // such as PodList
+	Items []map[string]any
+}
+
+// Hold returns a function that reports whether the resource of a key belongs to a twin that is held.
+func (s *Service) Hold() func(store.Key) bool {
+	if s.Twins == nil {
+		return nil
+	}
+	return func(k store.Key) bool { return s.Twins.Held(k.Account) }
 }
 
 func (c *Config) complete() error {

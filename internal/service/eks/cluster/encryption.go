@@ -286,7 +286,7 @@ func (s *Service) health(ctx context.Context, key store.Key, rec record.Cluster)
 	default:
 		return &health
 	}
-	if keyARN := s.healthKey(key, &rec); keyARN != "" {
+	if keyARN := s.healthKey(key, &rec); keyARN != "" && rec.Source == nil { // the keys of a twin are not copied
 		issue, err := s.keyIssue(ctx, &rec, keyARN)
 		if err != nil {
 			s.Log.WarnContext(ctx, "checking the key of a cluster", "cluster", *rec.Cluster.Arn, "err", err)

@@ -54,12 +54,19 @@ func (s *Service) reconcile(ctx context.Context, key store.Key) (time.Duration, 
 	}
 	switch rec.Cluster.Status {
 	case ekstypes.ClusterStatusCreating:
-		again, err := s.create(ctx, key, rec)
+		create := s.create
+		if rec.Source != nil {
+			create = s.createCopy
+		}
+		again, err := create(ctx, key, rec)
 		if err != nil && ctx.Err() == nil {
 			return s.trouble(ctx, key, rec, err)
 		}
 		return again, err
 	case ekstypes.ClusterStatusActive:
+		if s.Twins != nil && s.Twins.Held(key.Account) {
+			return heldWait, nil
+		}
 		s.followAutoMode(key, rec)
 		if rec.Rollback != nil {
 			return s.rollBackNodes(ctx, key, rec)
@@ -167,10 +174,14 @@ func (s *Service) create(ctx context.Context, key store.Key, rec record.Cluster)
 }
 
 func (s *Service) claim(ctx context.Context, key store.Key, rec *record.Cluster) (record.Plane, error) {
-	return s.ControlPlanes.Claim(ctx, plane.Request{
+	req := plane.Request{
 		Owner: rec.Owner(), Account: key.Account, Region: key.Region, Name: rec.Name(), Version: *rec.Cluster.Version,
 		ServiceCIDR: rec.ServiceCIDR(), IPFamily: string(rec.Cluster.KubernetesNetworkConfig.IpFamily),
-	})
+	}
+	if rec.Source != nil {
+		req.ID, req.AWSHost = rec.Source.PlaneID, rec.Source.AWSHost
+	}
+	return s.ControlPlanes.Claim(ctx, req)
 }
 
 func (s *Service) waitReady(ctx context.Context, planeID string) error {

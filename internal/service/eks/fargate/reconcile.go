@@ -36,7 +36,7 @@ const podWorkers = 16
 // describe.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
-		Name: "eks/fargateprofile", Watcher: record.FargateProfiles.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Log: s.Log, Clock: s.Clock,
+		Name: "eks/fargateprofile", Watcher: record.FargateProfiles.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Hold: s.Hold(), Log: s.Log, Clock: s.Clock,
 	}
 }
 

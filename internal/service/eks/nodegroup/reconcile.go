@@ -43,7 +43,7 @@ const (
 // instances of their Auto Scaling groups change.
 func (s *Service) Reconciler() reconcile.Config {
 	return reconcile.Config{
-		Name: "eks/nodegroup", Watcher: record.Nodegroups.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Workers: 64, Log: s.Log, Clock: s.Clock,
+		Name: "eks/nodegroup", Watcher: record.Nodegroups.Watch(s.Store, store.Scope{}), Reconcile: s.reconcile, Hold: s.Hold(), Workers: 64, Log: s.Log, Clock: s.Clock,
 		Related: []reconcile.Related{{Watcher: s.AutoScaling.WatchMembers(store.Scope{}), Of: s.groupOfMember}},
 	}
 }

@@ -35,6 +35,9 @@ type Request struct {
 	Version         string // such as 1.36
 	ServiceCIDR     string
 	IPFamily        string // such as ipv4
+	// ID and AWSHost are those of the cluster that the plane is a copy of. They are empty for a new plane, and AWSHost
+	// also if it follows from the ID.
+	ID, AWSHost string
 }
 
 // A LogLine is a line of the log of a control plane's component.

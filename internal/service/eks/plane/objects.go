@@ -29,6 +29,8 @@ type Objects interface {
 	// Apply creates an object or changes it by server-side apply. If another manager has set a
 	// field to a different value, the error is a conflict, an [apierrors.StatusError].
 	Apply(ctx context.Context, o *unstructured.Unstructured, how ApplyOptions) error
+	// Put creates an object of a resource, or replaces the one that exists.
+	Put(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error
 	// Get returns the current object with the kind, namespace and name of o.
 	Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Any reports whether there is an object of a resource. It is false if the server does not serve the resource.
@@ -102,6 +104,25 @@ func (d dynamicObjects) List(ctx context.Context, r schema.GroupVersionResource)
 		return nil, err
 	}
 	return list.Items, nil
+}
+
+func (d dynamicObjects) Put(ctx context.Context, r schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	var in dynamic.ResourceInterface = d.client.Resource(r)
+	if ns := o.GetNamespace(); ns != "" {
+		in = d.client.Resource(r).Namespace(ns)
+	}
+	_, err := in.Create(ctx, o, metav1.CreateOptions{FieldManager: FieldManager})
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	old, err := in.Get(ctx, o.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	o.SetResourceVersion(old.GetResourceVersion())
+	o.SetUID(old.GetUID())
+	_, err = in.Update(ctx, o, metav1.UpdateOptions{FieldManager: FieldManager})
+	return err
 }
 
 func (d dynamicObjects) Get(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {

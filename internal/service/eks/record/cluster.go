@@ -50,6 +50,21 @@ type Cluster struct {
 	// current one, if that was after its creation.
 	PlatformTo    string    `json:",omitempty"`
 	PlatformSince time.Time `json:",omitzero"`
+	// Source is what the cluster is a copy of, or nil if it is an own cluster.
+	Source *Source `json:",omitempty"`
+}
+
+// A Source is the cluster of an AWS account that a cluster of a twin is a copy of. Nodes and pods were configured with
+// its names, which lead to the copy.
+type Source struct {
+	Endpoint string // as DescribeCluster showed it
+	CAPEM    []byte
+	Issuer   string
+	// PlaneID is the ID at the end of Issuer. AWSHost is the host of Endpoint if it is one of AWS's.
+	PlaneID string
+	AWSHost string `json:",omitempty"`
+	// ObjectsRead reports whether the Kubernetes objects were read.
+	ObjectsRead bool
 }
 
 // An Upgrade is a completed upgrade of a cluster, which can be rolled back for a time.

@@ -21,8 +21,8 @@ import (
 // The service's records. Descriptions of clusters and node groups are kept as SDK types, next to
 // internal data that AWS does not show. The IDs of everything in a cluster begin with "CLUSTER/".
 var (
-	Clusters      = store.NewCollection[Cluster]("eks", "cluster", store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Upgraded, 3 PlatformTo and Authorities, 4 SupportEnded, 5 NodeRole, 6 Rollback
-	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup", store.Same)                                             // version 2 has Rebooted
+	Clusters      = store.NewCollection[Cluster]("eks", "cluster", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Upgraded, 3 PlatformTo and Authorities, 4 SupportEnded, 5 NodeRole, 6 Rollback, 7 Source
+	Nodegroups    = store.NewCollection[Nodegroup]("eks", "nodegroup", store.Same)                                                         // version 2 has Rebooted
 	AccessEntries = store.NewCollection[AccessEntry]("eks", "accessentry")
 	Updates       = store.NewCollection[Update]("eks", "update", store.Same, store.Same, store.Same, store.Same, store.Same, store.Same, store.Same) // version 2 has Logging, 3 Version, 4 IdentityProvider, 5 ZonalShift and Tier, 6 RemoteNetwork and Authority, 7 SupportEnded, 8 AutoMode
 )

@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/plane"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+// heldWait is how often an unchanged cluster of a twin is looked at again.
+const heldWait = time.Second
+
+// createCopy gives a cluster of a twin a control plane with its objects. It makes nothing in EC2, KMS or CloudWatch Logs:
+// the network was copied, and the rest was not.
+func (s *Service) createCopy(ctx context.Context, key store.Key, rec record.Cluster) (time.Duration, error) {
+	p, err := s.claim(ctx, key, &rec)
+	if err != nil {
+		return 0, fmt.Errorf("claiming a control plane: %w", err)
+	}
+	if rec.Plane.ID != p.ID {
+		if err := s.change(ctx, key, rec.UID, func(c *record.Cluster) { c.Plane = p }); err != nil {
+			return 0, err
+		}
+	}
+	vpc := *rec.Cluster.ResourcesVpcConfig
+	if err := s.ControlPlanes.SetAccess(ctx, p.ID, vpc.EndpointPublicAccess, vpc.PublicAccessCidrs, vpc.EndpointPrivateAccess); err != nil {
+		return 0, fmt.Errorf("setting endpoint access: %w", err)
+	}
+	if err := s.waitReady(ctx, p.ID); err != nil {
+		return 0, err
+	}
+	if rec.Source.ObjectsRead {
+		err = s.copyObjects(ctx, key, p.ID)
+	} else {
+		err = s.ensureBorn(ctx, key, rec, p)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return 0, s.change(ctx, key, rec.UID, func(c *record.Cluster) {
+		if c.Cluster.Status != ekstypes.ClusterStatusCreating {
+			return
+		}
+		c.Plane = p
+		d := &c.Cluster
+		d.Status, c.Since = ekstypes.ClusterStatusActive, s.Clock.Now().UTC()
+		d.Endpoint = &p.Endpoint
+		d.CertificateAuthority = &ekstypes.Certificate{Data: new(base64.StdEncoding.EncodeToString(p.CAPEM))}
+	})
+}
+
+// CopyAt returns the copied cluster whose source, or whose control plane on AWS, is at a host, with its port unless that is
+// 443.
+func CopyAt(r store.Reader, host string) (record.Cluster, bool) {
+	host = strings.TrimSuffix(host, ":443")
+	for _, i := range record.Clusters.All(r, store.Scope{}) {
+		c := i.Value
+		if c.Source != nil && c.Plane.ID != "" && (strings.EqualFold(c.Source.Endpoint, "https://"+host) || strings.EqualFold(c.Plane.AWSHost, host)) {
+			return c, true
+		}
+	}
+	return record.Cluster{}, false
+}
+
+// Copying reports whether clusters of an account are still being copied.
+func Copying(r store.Reader, account string) bool {
+	return slices.ContainsFunc(record.Clusters.All(r, store.Scope{Account: account}), func(i store.Item[record.Cluster]) bool {
+		return i.Value.Source != nil && i.Value.Cluster.Status == ekstypes.ClusterStatusCreating
+	})
+}
+
+// copyWorkers is how many objects are copied at the same time.
+const copyWorkers = 16
+
+// A copied object waits for its turn.
+type copied struct {
+	resource schema.GroupVersionResource
+	object   *unstructured.Unstructured
+}
+
+// copyObjects puts the objects that were read from the source into the control plane. It can be repeated. What the API
+// server does not accept becomes a gap of the twin.
+func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string) error {
+	ses, err := s.Sessions.Open(key, planeID)
+	if err != nil {
+		return err
+	}
+	turns := map[int][]copied{}
+	err = s.Twins.Objects(ctx, key.Account, key.ID, func(q recording.KubernetesList, list *base.TwinObjects) error {
+		res := schema.GroupVersionResource{Group: q.Group, Version: q.Version, Resource: q.Resource}
+		kind := strings.TrimSuffix(list.Kind, "List")
+		for _, item := range list.Items {
+			o := &unstructured.Unstructured{Object: item}
+			o.SetKind(kind)
+			o.SetAPIVersion(res.GroupVersion().String())
+			if adapt(kind, o) {
+				turns[turn(kind)] = append(turns[turn(kind)], copied{res, o})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	var lost []recording.Gap
+	for now := range lastTurn + 1 {
+		var g errgroup.Group
+		g.SetLimit(copyWorkers)
+		for _, c := range turns[now] {
+			g.Go(func() error {
+				err := put(ctx, ses.Objects, c)
+				if err == nil || ctx.Err() != nil {
+					return ctx.Err()
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				subject := strings.TrimPrefix(c.object.GetNamespace()+"/"+c.object.GetName(), "/")
+				lost = append(lost, recording.Gap{
+					Service: recording.Kubernetes, Operation: "List", Subject: key.ID + "/" + subject, Code: recording.NotModelled,
+					Message: fmt.Sprintf("%s %s of cluster %s could not be copied: %v", c.object.GetKind(), subject, key.ID, err),
+				})
+				return nil
+			})
+		}
+		if err := g.Wait(); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(lost, func(a, b recording.Gap) int { return cmp.Compare(a.Message, b.Message) })
+	return s.Twins.Lost(ctx, key.Account, lost)
+}
+
+// put puts an object. Resources of a new CustomResourceDefinition are served a moment later.
+func put(ctx context.Context, objects plane.Objects, c copied) error {
+	var err error
+	for range 20 {
+		if err = objects.Put(ctx, c.resource, c.object); err == nil || !strings.Contains(err.Error(), "the server could not find the requested resource") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+const lastTurn = 5
+
+// turn is when the objects of a kind are put: each after those that it needs, and controllers after the objects that
+// they adopt.
+func turn(kind string) int {
+	switch kind {
+	case "Namespace", "CustomResourceDefinition":
+		return 0
+	case "Pod", "PersistentVolumeClaim", "ControllerRevision":
+		return 2
+	case "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job":
+		return 3
+	case "Deployment", "CronJob":
+		return 4
+	case "ResourceQuota", "LimitRange", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding":
+		return lastTurn // they are about objects that are still to come
+	}
+	return 1
+}
+
+// adapt makes an object of the source one that can be put here, and reports whether it is to be put. Owners are left out,
+// because they have other UIDs here: controllers adopt what they select.
+func adapt(kind string, o *unstructured.Unstructured) bool {
+	if o.GetDeletionTimestamp() != nil {
+		return false
+	}
+	o.SetOwnerReferences(nil)
+	o.SetResourceVersion("")
+	o.SetUID("")
+	o.SetManagedFields(nil)
+	o.SetGenerateName("")
+	unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+	status := o.Object["status"]
+	delete(o.Object, "status")
+	switch kind {
+	case "APIService":
+		// Those of other servers are not connected, and the API server makes its own.
+		return false
+	case "Service":
+		return o.GetNamespace() != "default" || o.GetName() != "kubernetes"
+	case "Node":
+		// Only its kubelet knows whether it is ready. Controllers set these taints.
+		taints, _, _ := unstructured.NestedSlice(o.Object, "spec", "taints")
+		taints = slices.DeleteFunc(taints, func(t any) bool {
+			taint, _ := t.(map[string]any)
+			k, _ := taint["key"].(string)
+			return strings.HasPrefix(k, "node.kubernetes.io/")
+		})
+		if len(taints) == 0 {
+			unstructured.RemoveNestedField(o.Object, "spec", "taints")
+		} else {
+			_ = unstructured.SetNestedSlice(o.Object, taints, "spec", "taints")
+		}
+		return !strings.HasPrefix(o.GetName(), "fargate-")
+	case "Pod":
+		phase, _, _ := unstructured.NestedString(map[string]any{"status": status}, "status", "phase")
+		_, mirror := o.GetAnnotations()["kubernetes.io/config.mirror"]
+		on, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
+		return phase != "Succeeded" && phase != "Failed" && !mirror && !strings.HasPrefix(on, "fargate-")
+	case "Job":
+		_ = unstructured.SetNestedField(o.Object, true, "spec", "manualSelector")
+	case "PersistentVolume":
+		unstructured.RemoveNestedField(o.Object, "spec", "claimRef", "uid")
+		unstructured.RemoveNestedField(o.Object, "spec", "claimRef", "resourceVersion")
+	case "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		// They are there to be seen, and are never called.
+		if strings.HasPrefix(o.GetName(), "pod-identity-webhook") || strings.HasPrefix(o.GetName(), "vpc-resource-") || strings.HasPrefix(o.GetName(), "eks-") || strings.Contains(o.GetName(), "fargate") {
+			return false // EKS's own
+		}
+		hooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+		for _, h := range hooks {
+			if hook, ok := h.(map[string]any); ok {
+				hook["matchConditions"] = []any{map[string]any{"name": "twin", "expression": "false"}}
+			}
+		}
+		_ = unstructured.SetNestedSlice(o.Object, hooks, "webhooks")
+	case "CustomResourceDefinition":
+		if strategy, _, _ := unstructured.NestedString(o.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+			_ = unstructured.SetNestedMap(o.Object, map[string]any{"strategy": "None"}, "spec", "conversion")
+		}
+	}
+	return true
+}

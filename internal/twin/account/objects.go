@@ -1,0 +1,144 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/drydock-dev/drydock/internal/atomicfile"
+	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+// The Kubernetes objects of a twin are kept in a file of the data folder, DIR/ACCOUNT, because their control planes take
+// them in only after the load, and the store is for records (docs/decisions/0046-bytes-in-the-data-folder.md).
+
+// A List is a list of Kubernetes objects of one kind.
+type List struct {
+	Kind  string // such as PodList
+	Items []map[string]any
+}
+
+func (l *Loader) file(account string) string { return filepath.Join(l.Dir, account) }
+
+// keepObjects writes the answers of clusters to the file of the account.
+func (l *Loader) keepObjects(r *recording.Recording) error {
+	var lists []recording.Answer
+	for _, a := range r.Answers {
+		if a.Service == recording.Kubernetes && len(a.Pages) > 0 {
+			lists = append(lists, a)
+		}
+	}
+	if len(lists) == 0 {
+		return l.Forget(r.Source.Account)
+	}
+	if err := os.MkdirAll(l.Dir, 0o700); err != nil {
+		return err
+	}
+	b, err := json.Marshal(lists)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(l.file(r.Source.Account), b, 0o600)
+}
+
+// Forget removes the file of an account, or of all accounts if account is empty.
+func (l *Loader) Forget(account string) error {
+	if account == "" {
+		return os.RemoveAll(l.Dir)
+	}
+	err := os.Remove(l.file(account))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Objects calls fn for each list of objects that was read from a cluster.
+func (l *Loader) Objects(account, cluster string, fn func(recording.KubernetesList, *List) error) error {
+	b, err := os.ReadFile(l.file(account))
+	if err != nil {
+		return err
+	}
+	var lists []recording.Answer
+	if err := json.Unmarshal(b, &lists); err != nil {
+		return err
+	}
+	for i := range lists {
+		q, err := lists[i].KubernetesList()
+		if err != nil {
+			return err
+		}
+		if q.Cluster != cluster {
+			continue
+		}
+		for _, page := range lists[i].Pages {
+			var list List
+			if err := json.Unmarshal(page, &list); err != nil {
+				return err
+			}
+			if err := fn(q, &list); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// checkObjects returns an error if an answer of a cluster is not a list of objects.
+func checkObjects(r *recording.Recording) error {
+	_, err := recording.Pages[recording.KubernetesList, List](r, recording.Kubernetes, "List")
+	return err
+}
+
+// Held reports whether an account is a twin in which nothing was changed since it was loaded.
+func Held(r store.Reader, account string) bool {
+	t, ok := Of(r, account)
+	return ok && !t.Changed
+}
+
+// MarkChanged notes that somebody has changed something in a twin, which from then on lives like any other account.
+func MarkChanged(ctx context.Context, st *store.Store, account string) error {
+	if !Held(st, account) {
+		return nil
+	}
+	return store.IgnoreNotFound(twins.UpdateOne(ctx, st, key(account), func(t *Twin) error { t.Changed = true; return nil }))
+}
+
+// AddGaps adds gaps to a twin, without those that it has.
+func AddGaps(ctx context.Context, st *store.Store, account string, more []recording.Gap) error {
+	have := Gaps(st, account)
+	more = slices.DeleteFunc(slices.Clone(more), func(g recording.Gap) bool { return slices.Contains(have, g) })
+	if len(more) == 0 {
+		return nil
+	}
+	writes := gapPages(account, len(gaps.All(st, store.Scope{Account: account, Global: true})), more)
+	for some := range slices.Chunk(writes, writesPerTransaction) {
+		if err := st.Update(ctx, func(tx *store.Tx) error {
+			for _, w := range some {
+				if err := w.Put(tx); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gapPages returns the writes of gaps. first is the number of the first page.
+func gapPages(account string, first int, all []recording.Gap) []module.Write {
+	var out []module.Write
+	for n, some := range slices.Collect(slices.Chunk(all, gapsPerPage)) {
+		out = append(out, module.Put(gaps, store.Key{Account: account, ID: strconv.Itoa(first + n)}, gapPage{some}))
+	}
+	return out
+}
