@@ -364,7 +364,7 @@ func (x *exchange) respond(out any, err error) {
 	}
 	x.record(resp.Status, out, err)
 	if err == nil && x.s.cfg.Changing != nil && x.handler != nil && !x.handler.readOnly {
-		x.s.cfg.Changing(ctx, &x.call)
+		x.s.cfg.Changing(context.WithoutCancel(x.r.Context()), &x.call)
 	}
 	if !whole {
 		panic(http.ErrAbortHandler) // so that the client notices

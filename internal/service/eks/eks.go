@@ -10,8 +10,8 @@
 //	access  podidentity                      who may enter a cluster; the roles of pods
 //	connector  subscription                  clusters from elsewhere; EKS Anywhere
 //	base                                     configuration, look-ups, requests
-//	plane  ekserr  jsonpatch                 control planes, errors, patches
-//	record  load                             stored records; how they are read from AWS
+//	plane  load  ekserr  jsonpatch           control planes, copies of clusters, errors, patches
+//	record                                   stored records
 //
 // Handlers only write records. Reconcilers (reconcile.go of each part) bring the actual state in
 // line with the records; they can be interrupted and repeated at any point.

@@ -37,7 +37,7 @@ type Options struct {
 	Clusters []string
 	// NoKubernetes leaves out the objects in the clusters.
 	NoKubernetes bool
-	// Unredacted keeps user data and the like as they are. The values of Kubernetes Secrets are left out all the same.
+	// Unredacted keeps user data and the like as they are. The values of Kubernetes Secrets are always left out.
 	Unredacted bool
 	// Rate is how many calls are made per second. 0 means 10, which is well below the limits of EC2's and IAM's APIs.
 	Rate float64

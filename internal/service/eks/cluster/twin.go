@@ -124,7 +124,7 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 		g.SetLimit(copyWorkers)
 		for _, c := range turns[now] {
 			g.Go(func() error {
-				err := put(ctx, ses.Objects, c)
+				err := s.put(ctx, ses.Objects, c)
 				if err == nil || ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -147,7 +147,7 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 }
 
 // put puts an object. Resources of a new CustomResourceDefinition are served a moment later.
-func put(ctx context.Context, objects plane.Objects, c copied) error {
+func (s *Service) put(ctx context.Context, objects plane.Objects, c copied) error {
 	var err error
 	for range 20 {
 		if err = objects.Put(ctx, c.resource, c.object); err == nil || !strings.Contains(err.Error(), "the server could not find the requested resource") {
@@ -156,7 +156,7 @@ func put(ctx context.Context, objects plane.Objects, c copied) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		case <-s.Clock.After(100 * time.Millisecond):
 		}
 	}
 	return err

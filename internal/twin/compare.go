@@ -1,0 +1,195 @@
+package twin
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+// A Difference is something that a twin and its source answer differently.
+type Difference struct {
+	Action string `json:"action"` // such as ec2:DescribeSecurityGroups
+	// Path leads to it, with resources by their names: SecurityGroups[sg-1].IpPermissions[0].FromPort.
+	Path string `json:"path"`
+	// Twin and Source are the values as JSON, or empty for what one of them does not have.
+	Twin   string `json:"twin,omitempty"`
+	Source string `json:"source,omitempty"`
+}
+
+// String is the line for people.
+func (d Difference) String() string {
+	was := func(v string) string {
+		if v == "" {
+			return "nothing"
+		}
+		if len(v) > 200 {
+			v = v[:200] + "…"
+		}
+		return v
+	}
+	return fmt.Sprintf("%s %s: the twin has %s, the source %s", d.Action, d.Path, was(d.Twin), was(d.Source))
+}
+
+// passing are the operations whose answers change by themselves, and volatile the members that do, or that are the
+// twin's own.
+var (
+	passing  = []string{"GetCallerIdentity", "GetConsoleOutput", "DescribeScalingActivities", "DescribeInstanceInformation"}
+	volatile = []string{"ResultMetadata", "NextToken", "Marker", "RoleLastUsed", "CertificateAuthority", "Endpoint", "ModifiedAt", "Health", "AvailableIpAddressCount", "status", "metadata", "generation"}
+	// made are the Kubernetes resources that controllers make, which have other names in a twin.
+	made = []string{"pods", "replicasets", "nodes", "controllerrevisions", "jobs", "customresourcedefinitions", "apiservices"}
+)
+
+// Compare returns what a twin, which was read like its source, answers differently. A resource that one of them does not
+// have is one difference. What one of them did not allow to be read is not compared.
+func Compare(twin, source *recording.Recording) ([]Difference, error) {
+	ours, err := values(twin)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := values(source)
+	if err != nil {
+		return nil, err
+	}
+	var out []Difference
+	for _, question := range slices.Sorted(maps.Keys(ours)) {
+		if there, ok := theirs[question]; ok {
+			action, _, _ := strings.Cut(question, " ")
+			c := comparison{action: action}
+			c.compare("", ours[question], there)
+			out = append(out, c.found...)
+		}
+	}
+	return out, nil
+}
+
+// values returns the decoded answers by their questions. The elements of lists are together, whatever page they are on.
+func values(r *recording.Recording) (map[string]any, error) {
+	out := map[string]any{}
+	for _, a := range r.Answers {
+		if len(a.Pages) == 0 || slices.Contains(passing, a.Operation) {
+			continue
+		}
+		action := recording.Action(a.Service, a.Operation)
+		if a.Service == Kubernetes {
+			q, err := a.KubernetesList()
+			if err != nil {
+				return nil, err
+			}
+			if slices.Contains(made, q.Resource) {
+				continue
+			}
+		}
+		all := map[string]any{}
+		for _, raw := range a.Pages {
+			page := map[string]any{}
+			if err := json.Unmarshal(raw, &page); err != nil {
+				return nil, fmt.Errorf("%s in the recording: %w", action, err)
+			}
+			for name, v := range page {
+				list, ok := v.([]any)
+				if before, again := all[name].([]any); ok && again {
+					v = append(before, list...)
+				}
+				all[name] = v
+			}
+		}
+		out[action+" "+string(a.Input)] = all
+	}
+	return out, nil
+}
+
+// A comparison collects the differences between two answers.
+type comparison struct {
+	action string
+	found  []Difference
+}
+
+func (c *comparison) compare(path string, ours, theirs any) {
+	switch one := ours.(type) {
+	case map[string]any:
+		if other, ok := theirs.(map[string]any); ok {
+			c.members(one, other, func(name string) string { return strings.TrimPrefix(path+"."+name, ".") })
+			return
+		}
+	case []any:
+		other, _ := theirs.([]any)
+		if a, b, ok := named(one, other); ok {
+			c.members(a, b, func(name string) string { return path + "[" + name + "]" })
+			return
+		}
+	}
+	if was, is := text(ours), text(theirs); was != is {
+		c.found = append(c.found, Difference{c.action, path, was, is})
+	}
+}
+
+func (c *comparison) members(ours, theirs map[string]any, path func(name string) string) {
+	all := maps.Clone(ours)
+	maps.Copy(all, theirs)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(volatile, name) {
+			c.compare(path(name), ours[name], theirs[name])
+		}
+	}
+}
+
+// named returns the elements of two lists by their names, or false if elements of the lists have none.
+func named(one, other []any) (a, b map[string]any, ok bool) {
+	byName := func(list []any) (map[string]any, bool) {
+		out := map[string]any{}
+		for _, e := range list {
+			name := nameOf(e)
+			if _, twice := out[name]; twice || name == "" {
+				return nil, false
+			}
+			out[name] = e
+		}
+		return out, true
+	}
+	a, okA := byName(one)
+	b, okB := byName(other)
+	return a, b, okA && okB && len(a)+len(b) > 0
+}
+
+// nameOf returns what identifies an element of a list: the ID of an AWS resource, or the name of a Kubernetes object.
+func nameOf(e any) string {
+	switch e := e.(type) {
+	case string:
+		return e
+	case map[string]any:
+		if meta, ok := e["metadata"].(map[string]any); ok {
+			namespace, _ := meta["namespace"].(string)
+			name, _ := meta["name"].(string)
+			return strings.TrimPrefix(namespace+"/"+name, "/")
+		}
+		for _, member := range []string{
+			"SecurityGroupRuleId", "NetworkInterfaceId", "InstanceId", "VpcEndpointId", "NatGatewayId", "AllocationId", "RouteTableId", "NetworkAclId", "GroupId", "SubnetId", "VolumeId",
+			"InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "DhcpOptionsId", "ReservationId", "VpcId", "ImageId", "VersionNumber", "LaunchTemplateId",
+			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "VersionId", "Key", "Name",
+		} {
+			switch v := e[member].(type) {
+			case string:
+				return v
+			case float64:
+				return fmt.Sprint(v)
+			}
+		}
+	}
+	return ""
+}
+
+// text is a value as JSON. What is empty is nothing.
+func text(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	if s := string(b); s != "null" && s != "[]" && s != "{}" && s != `""` && s != "0" && s != "false" {
+		return s
+	}
+	return ""
+}

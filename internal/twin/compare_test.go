@@ -1,0 +1,44 @@
+package twin
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+func TestCompare(t *testing.T) {
+	of := func(pages ...string) *recording.Recording {
+		r := &recording.Recording{}
+		for _, p := range pages {
+			if len(r.Answers) == 0 {
+				r.Answers = []recording.Answer{{Service: "ec2", Operation: "DescribeSecurityGroups", Input: json.RawMessage(`{}`)}}
+			}
+			r.Answers[0].Pages = append(r.Answers[0].Pages, json.RawMessage(p))
+		}
+		return r
+	}
+	twin := of(`{"SecurityGroups":[{"GroupId":"sg-1","IpPermissions":[{"FromPort":22}],"Tags":[{"Key":"a","Value":"1"}]}],"NextToken":"x"}`, `{"SecurityGroups":[{"GroupId":"sg-2"}]}`)
+	source := of(`{"SecurityGroups":[{"GroupId":"sg-3"},{"GroupId":"sg-1","IpPermissions":[{"FromPort":443}],"Tags":[{"Key":"a","Value":"2"}],"Description":""}]}`)
+	got, err := Compare(twin, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Difference{
+		{"ec2:DescribeSecurityGroups", "SecurityGroups[sg-1].IpPermissions", `[{"FromPort":22}]`, `[{"FromPort":443}]`},
+		{"ec2:DescribeSecurityGroups", "SecurityGroups[sg-1].Tags[a].Value", `"1"`, `"2"`},
+		{"ec2:DescribeSecurityGroups", "SecurityGroups[sg-2]", `{"GroupId":"sg-2"}`, ""},
+		{"ec2:DescribeSecurityGroups", "SecurityGroups[sg-3]", "", `{"GroupId":"sg-3"}`},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if same, err := Compare(twin, twin); err != nil || len(same) > 0 {
+		t.Errorf("a recording differs from itself: %v, %v", same, err)
+	}
+	if denied, err := Compare(twin, &recording.Recording{}); err != nil || len(denied) > 0 {
+		t.Errorf("what was not read differs: %v, %v", denied, err)
+	}
+}
