@@ -41,6 +41,8 @@ type ServiceAccountExplanation struct {
 	// Mechanism is "IAM role for service accounts" or "EKS Pod Identity".
 	Mechanism string         `json:"mechanism,omitempty"`
 	Links     []IdentityLink `json:"links"`
+	// Unknown says what the source of a twin did not tell. If it is not empty, the links are what is known.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // Broken returns the first broken link, or nil.
@@ -69,6 +71,10 @@ func (e *ServiceAccountExplanation) Text() string {
 				b.WriteString("      " + strings.TrimRight(line, "\n") + "\n")
 			}
 		}
+	}
+	if len(e.Unknown) > 0 {
+		b.WriteString("\n" + unknownText(e.Unknown))
+		return b.String()
 	}
 	broken := e.Broken()
 	if broken == nil {

@@ -404,7 +404,8 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.why = why.New(why.Config{
 		EC2: d.ec2, EKS: d.eks, IAM: d.iam, Stacks: d.stacks, API: d.server, Machines: d.machines, Journal: d.journal, Authorizer: d.authorizer, Faults: d.faults,
 		Network: d.network.Snapshot, Through: d.network.Through, ClientAddress: d.cfg.ClientAddress, PlaneAt: planes{d.planes, d.store}.at, LastKey: d.connect.LastKey,
-		Gaps: func(id string) []recording.Gap { return account.Gaps(d.store, id) },
+		Gaps:      func(id string) []recording.Gap { return account.Gaps(d.store, id) },
+		Inventory: d.eks,
 		Observed: func(id, instance string) (account.Observation, bool) {
 			return account.Observed(d.store, id, instance)
 		},

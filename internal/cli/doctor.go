@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -10,10 +11,34 @@ import (
 )
 
 func newDoctor(o *globalOptions) *cobra.Command {
+	var f doctorFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Find out what this machine can do, and what it lacks",
+		Short: "Find out what is wrong with a cluster, or what this machine lacks",
+		Long: `Look at everything in a cluster: its health and endpoint, every node, node group, add-on and
+Fargate profile, EKS's insights (version skew, deprecated APIs), pods that do not run, and the
+chains from service accounts to their roles. The findings are sorted by harm, with evidence and
+fixes.
+
+With --profile, a cluster of AWS is imported first (drydock import), read-only, and its copy is
+looked at. Without, it is a cluster of Drydock's: one of your own, or of a twin.
+
+The exit code is 0 if nothing is wrong or only warnings were found, 1 if something does not work,
+2 if the cluster could not be looked at, 3 if something is unknown because AWS did not allow to
+read it.`,
+		Example: `  drydock doctor --cluster dev
+  drydock doctor --profile prod --region eu-west-1 --cluster prod
+  drydock doctor --profile prod --cluster prod --output sarif > prod.sarif`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.diagnose(cmd, o) },
 	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.place.Account, "account", defaultAccount(), accountUsage)
+	flags.StringVar(&f.place.Region, "region", defaultRegion(), "the region")
+	flags.StringVar(&f.cluster, "cluster", "", "the cluster; may be left out if there is only one")
+	flags.StringVar(&f.output, "output", "text", "text, json, sarif or html")
+	flags.DurationVar(&f.timeout, "timeout", 2*time.Minute, "how long to wait for nodes that are on their way")
+	f.sourceFlags(flags)
 	cmd.AddCommand(newDoctorContainers(o))
 	return cmd
 }

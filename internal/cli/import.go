@@ -7,10 +7,12 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -24,6 +26,7 @@ type importFlags struct {
 	profile, region, endpoint string
 	record, replay            string
 	plan, replace, unredacted bool
+	refresh                   bool
 	noKubernetes              bool
 	clusters                  []string
 	output                    string
@@ -43,6 +46,9 @@ other one is refused before it is sent. Credentials are used in this process onl
 may not be read is recorded as unknown, and verdicts that depend on it say so. Secrets in
 user data are masked unless --unredacted is given.
 
+Changes to a twin are what-if. --refresh reads the source again, shows how the twin
+differs from it, and puts the twin back.
+
 --record saves what AWS answered in a folder, and --replay loads such a folder, so that
 one person can read the account and another can analyse it. An interrupted recording is
 continued by the same command.`,
@@ -60,25 +66,25 @@ continued by the same command.`,
 				return o.printPlan()
 			case f.record != "" && f.replay != "":
 				return &ExitError{2, withHint(errors.New("--record and --replay exclude each other"), "drydock import --replay "+f.replay)}
-			case f.replay != "":
-				r, err := twin.ReadFolder(f.replay)
-				if errors.Is(err, fs.ErrNotExist) {
-					err = withHint(fmt.Errorf("%s does not hold a recording", f.replay), "drydock import --record "+f.replay)
-				}
-				if err != nil {
-					return err
-				}
-				return f.load(cmd.Context(), o, r)
 			}
-			r, err := f.read(cmd.Context(), o)
+			r, err := f.source(cmd.Context(), o)
 			if err != nil {
-				return withHint(fmt.Errorf("reading the source: %w", err), "aws sts get-caller-identity"+profileFlag(f.profile))
+				return err
 			}
 			if f.record != "" {
 				o.progress("Recorded %d answers of account %s in %s.", len(r.Answers), r.Source.Account, f.record)
 				return nil
 			}
-			return f.load(cmd.Context(), o, r)
+			out := imported{Differences: []twin.Difference{}}
+			if f.refresh {
+				if out.Differences, err = f.differences(cmd.Context(), o, r); err != nil {
+					return err
+				}
+			}
+			if out.Twin, err = f.load(cmd.Context(), o, r); err != nil {
+				return err
+			}
+			return f.print(o, &out)
 		},
 	}
 	flags := cmd.Flags()
@@ -88,6 +94,7 @@ continued by the same command.`,
 	flags.BoolVar(&f.plan, "plan", false, "only print what would be called, and the IAM policy that allows it")
 	flags.StringVar(&f.record, "record", "", "save the answers in this folder instead of loading them")
 	flags.StringVar(&f.replay, "replay", "", "load the answers in this folder instead of asking AWS")
+	flags.BoolVar(&f.refresh, "refresh", false, "show how the twin and the source differ, then put the twin back")
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
 	flags.StringSliceVar(&f.clusters, "cluster", nil, "read only this cluster; may be repeated (default: all)")
 	flags.BoolVar(&f.noKubernetes, "no-kubernetes", false, "do not read the objects in the clusters")
@@ -144,25 +151,91 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 	}})
 }
 
-// load sends a recording to the daemon.
-func (f *importFlags) load(ctx context.Context, o *globalOptions, r *recording.Recording) error {
+// source returns the recording of --replay, or reads the source.
+func (f *importFlags) source(ctx context.Context, o *globalOptions) (*recording.Recording, error) {
+	if f.replay == "" {
+		r, err := f.read(ctx, o)
+		if err != nil {
+			return nil, withHint(fmt.Errorf("reading the source: %w", err), "aws sts get-caller-identity"+profileFlag(f.profile))
+		}
+		return r, nil
+	}
+	r, err := twin.ReadFolder(f.replay)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = withHint(fmt.Errorf("%s does not hold a recording", f.replay), "drydock import --record "+f.replay)
+	}
+	return r, err
+}
+
+// twin makes the twin, as drydock import does.
+func (f *importFlags) twin(ctx context.Context, o *globalOptions) (api.Twin, error) {
+	r, err := f.source(ctx, o)
+	if err != nil {
+		return api.Twin{}, err
+	}
+	return f.load(ctx, o, r)
+}
+
+// An imported is the answer of drydock import.
+type imported struct {
+	Twin api.Twin `json:"twin"`
+	// Differences are those of --refresh.
+	Differences []twin.Difference `json:"differences"`
+}
+
+func (f *importFlags) print(o *globalOptions, out *imported) error {
+	if f.output == "json" {
+		return o.printJSON(out)
+	}
+	text := ""
+	if f.refresh {
+		text = fmt.Sprintf("The twin and its source differ in %d places.\n", len(out.Differences))
+		for _, d := range out.Differences {
+			text += "  " + d.String() + "\n"
+		}
+	}
+	_, err := fmt.Fprint(o.streams.Out, text+out.Twin.Text())
+	return err
+}
+
+// differences reads the twin by the same questions as the source, and compares.
+func (f *importFlags) differences(ctx context.Context, o *globalOptions, r *recording.Recording) ([]twin.Difference, error) {
 	daemon, err := o.client()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	account, region := r.Source.Account, r.Source.Region
+	twins, err := daemon.Twins(ctx)
+	if err != nil {
+		return nil, o.orHint(err, "drydock status", "drydock import")
+	}
+	if !slices.ContainsFunc(twins, func(t api.Twin) bool { return t.Account == account && t.Region == region }) {
+		return nil, withHint(fmt.Errorf("there is no twin of account %s in %s", account, region), "drydock import")
+	}
+	now, err := source.Read(ctx, aws.Config{
+		Region: region, BaseEndpoint: &daemon.Daemon.URL, Credentials: credentials.NewStaticCredentialsProvider(account, "test", ""), // the account's root
+	}, source.Options{Clusters: r.Source.Clusters, NoKubernetes: true, Unredacted: !r.Source.Redacted, Rate: 1000})
+	if err != nil {
+		return nil, fmt.Errorf("reading the twin: %w", err)
+	}
+	return twin.Compare(now, r)
+}
+
+// load sends a recording to the daemon.
+func (f *importFlags) load(ctx context.Context, o *globalOptions, r *recording.Recording) (api.Twin, error) {
+	daemon, err := o.client()
+	if err != nil {
+		return api.Twin{}, err
 	}
 	body, w := io.Pipe()
 	go func() { _ = w.CloseWithError(twin.Send(r, w)) }() // ends with the request, which closes body
 	t, err := daemon.ImportTwin(ctx, body, f.replace)
 	_ = body.Close()
 	if refused, ok := errors.AsType[*api.Error](err); ok && refused.Status == http.StatusConflict {
-		return withHint(err, "drydock import --replace, or drydock reset --account "+r.Source.Account)
+		return t, withHint(err, "drydock import --replace, or drydock reset --account "+r.Source.Account)
 	}
 	if err != nil {
-		return o.orHint(err, "drydock status", "drydock import --plan")
+		return t, o.orHint(err, "drydock status", "drydock import --plan")
 	}
-	if f.output == "json" {
-		return o.printJSON(t)
-	}
-	_, err = fmt.Fprint(o.streams.Out, t.Text())
-	return err
+	return t, nil
 }

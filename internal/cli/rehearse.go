@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,9 +22,10 @@ func newRehearse(o *globalOptions) *cobra.Command {
 
 func newRehearseUpgrade(o *globalOptions) *cobra.Command {
 	var place api.Place
-	var output string
+	var f importFlags
+	var cluster, to, output string
 	cmd := &cobra.Command{
-		Use:   "upgrade NAME",
+		Use:   "upgrade [NAME]",
 		Short: "Upgrade a copy of a cluster, and show what would break",
 		Long: `Copy a cluster's control plane as it is at this moment, upgrade the copy to the next
 Kubernetes version, and show what the upgrade would break: use of deprecated APIs,
@@ -31,20 +34,45 @@ without a version for the new Kubernetes, webhooks that cannot be called, and no
 groups left behind. The cluster itself stays as it is. The copy calls no AWS API
 and no webhooks, and is removed at the end.
 
+With --profile, a cluster of AWS is imported first (drydock import), read-only.
+
 The exit code is 0 if nothing would break, 1 if something would, 2 if there is no such cluster or
 the rehearsal failed.`,
 		Example: `  drydock rehearse upgrade dev
-  drydock rehearse upgrade dev --output json`,
-		Args: cobra.ExactArgs(1),
+  drydock rehearse upgrade dev --output json
+  drydock rehearse upgrade --profile prod --region eu-west-1 --cluster prod --to 1.36`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				if cluster != "" && cluster != args[0] {
+					return &ExitError{2, fmt.Errorf("%q and --cluster %s name different clusters", args[0], cluster)}
+				}
+				cluster = args[0]
+			}
+			if cluster == "" {
+				return &ExitError{2, errors.New("which cluster: --cluster NAME")}
+			}
 			daemon, err := o.client()
 			if err != nil {
 				return &ExitError{2, err}
 			}
+			if f.reads() {
+				f.clusters = []string{cluster}
+				if place, err = f.takeAt(cmd.Context(), o, place.Region); err != nil {
+					return err
+				}
+				d := doctorFlags{place: place, cluster: cluster, timeout: time.Minute}
+				if _, err := d.settled(cmd.Context(), o, daemon); err != nil { // the copy is complete
+					return &ExitError{2, err}
+				}
+			}
 			o.noteAccount(place.Account)
-			out, err := daemon.RehearseUpgrade(cmd.Context(), place, args[0])
+			out, err := daemon.RehearseUpgrade(cmd.Context(), place, cluster)
 			if err != nil {
-				return &ExitError{2, o.orHint(err, "drydock status", "drydock why cluster "+args[0])}
+				return &ExitError{2, o.orHint(err, "drydock status", "drydock why cluster "+cluster)}
+			}
+			if to != "" && to != out.To {
+				return &ExitError{2, fmt.Errorf("EKS upgrades cluster %s from %s to %s, not to %s: one minor version at a time", cluster, out.From, out.To, to)}
 			}
 			if output == "json" {
 				err = o.printJSON(out)
@@ -57,6 +85,9 @@ the rehearsal failed.`,
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster, in place of NAME")
+	cmd.Flags().StringVar(&to, "to", "", "the Kubernetes version to upgrade to, which has to be the next one")
+	f.sourceFlags(cmd.Flags())
 	cmd.Flags().StringVar(&place.Account, "account", defaultAccount(), accountUsage)
 	cmd.Flags().StringVar(&place.Region, "region", defaultRegion(), "the region")
 	outputFlag(cmd, &output)

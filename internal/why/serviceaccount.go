@@ -39,7 +39,9 @@ func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request)
 	var refused smithy.APIError
 	switch {
 	case err == nil:
-		httpapi.Answer(w, x.explainServiceAccount(ctx, &sa))
+		e := x.explainServiceAccount(ctx, &sa)
+		e.Unknown = x.unknownServiceAccount(&e)
+		httpapi.Answer(w, e)
 	case errors.As(err, &refused):
 		http.Error(w, refused.ErrorMessage(), http.StatusNotFound)
 	default:

@@ -188,6 +188,21 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 	return out
 }
 
+// unknownServiceAccount returns what the chain from a service account to its role depends on and the source did not tell.
+func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation) []string {
+	return x.unknown(e.Account, func(g recording.Gap) bool {
+		switch g.Service {
+		case "iam":
+			return true
+		case "eks":
+			return g.Subject == "" || ofCluster(g, e.Cluster) && g.Operation != "DescribeNodegroup" && g.Operation != "ListNodegroups"
+		case recording.Kubernetes:
+			return ofCluster(g, e.Cluster) && (strings.HasPrefix(g.Subject, "serviceaccounts ") || strings.HasPrefix(g.Subject, "the objects ") || g.Subject == e.Cluster || g.Subject == e.Cluster+"/"+e.Namespace+"/"+e.ServiceAccount)
+		}
+		return false
+	})
+}
+
 // ofTwin completes the explanation of a node of a twin.
 func (x *Explainer) ofTwin(e *api.NodeExplanation) {
 	e.Unknown = x.unknownNode(e)

@@ -65,6 +65,8 @@ type Config struct {
 	// there are no twins.
 	Gaps   func(account string) []recording.Gap
 	IsTwin func(account string) bool
+	// Inventory lists what a diagnosis looks at.
+	Inventory Inventory
 	// Observed returns what AWS showed of an instance of a twin.
 	Observed func(account, instance string) (account.Observation, bool)
 	// ClientAddress is the laptop's address. If it is invalid, reach.Client is used.
@@ -181,6 +183,7 @@ func (x *Explainer) Handle(mux *http.ServeMux) {
 	mux.HandleFunc("GET /_drydock/why/serviceaccount", x.getWhyServiceAccount)
 	mux.HandleFunc("GET /_drydock/why/session", x.getWhySession)
 	mux.HandleFunc("GET /_drydock/why/try", x.getTry)
+	mux.HandleFunc("GET /_drydock/doctor", x.getDoctor)
 	mux.HandleFunc("GET /_drydock/stacks", x.getStacks)
 	mux.HandleFunc("GET /_drydock/why/stack", x.getWhyStack)
 }

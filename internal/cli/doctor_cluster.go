@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/drydock-dev/drydock/internal/api"
+)
+
+// A doctorFlags has the flags of drydock doctor.
+type doctorFlags struct {
+	importFlags
+	place   api.Place
+	cluster string
+	output  string
+	timeout time.Duration
+}
+
+// diagnose is drydock doctor.
+func (f *doctorFlags) diagnose(cmd *cobra.Command, o *globalOptions) error {
+	switch f.output {
+	case "text", "json", "sarif", "html":
+	default:
+		return &ExitError{2, fmt.Errorf("--output %q is not text, json, sarif or html", f.output)}
+	}
+	ctx := cmd.Context()
+	if f.reads() {
+		if err := f.take(ctx, o); err != nil {
+			return err
+		}
+	}
+	daemon, err := o.client()
+	if err != nil {
+		return &ExitError{2, err}
+	}
+	d, err := f.settled(ctx, o, daemon)
+	if err != nil {
+		return &ExitError{2, o.orHint(err, "drydock status", "drydock import")}
+	}
+	switch f.output {
+	case "json":
+		err = o.printJSON(d)
+	case "sarif":
+		err = d.SARIF(o.streams.Out)
+	case "html":
+		err = d.HTML(o.streams.Out)
+	default:
+		_, err = fmt.Fprint(o.streams.Out, d.Text())
+	}
+	switch {
+	case err != nil:
+		return err
+	case d.Has(api.HarmError):
+		return &ExitError{Code: 1}
+	case d.Has(api.HarmUnknown):
+		return &ExitError{Code: 3}
+	}
+	return nil
+}
+
+// reads reports whether the flags say to read an account of AWS first.
+func (f *importFlags) reads() bool { return f.profile != "" || f.replay != "" || f.endpoint != "" }
+
+// sourceFlags adds the flags of commands that can read an account of AWS first.
+func (f *importFlags) sourceFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.profile, "profile", "", "read the cluster of AWS with this profile first, as drydock import does")
+	flags.StringVar(&f.endpoint, "endpoint-url", "", "the source's endpoint, if it is not AWS")
+	flags.StringVar(&f.replay, "replay", "", "load the recording in this folder first")
+	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
+}
+
+// take reads the source, or a recording of it, and loads it as the twin that the other commands ask about.
+func (f *doctorFlags) take(ctx context.Context, o *globalOptions) error {
+	if f.cluster != "" {
+		f.clusters = []string{f.cluster}
+	}
+	place, err := f.takeAt(ctx, o, f.place.Region)
+	f.place = place
+	return err
+}
+
+// takeAt is take for a region. It returns where the twin is.
+func (f *importFlags) takeAt(ctx context.Context, o *globalOptions, region string) (api.Place, error) {
+	f.region = region
+	t, err := f.twin(ctx, o)
+	if err != nil {
+		return api.Place{}, &ExitError{2, err}
+	}
+	return api.Place{Account: t.Account, Region: t.Region}, nil
+}
+
+// settled asks until nodes are no longer on their way.
+func (f *doctorFlags) settled(ctx context.Context, o *globalOptions, daemon *api.Client) (api.Diagnosis, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		d, err := daemon.Diagnose(ctx, f.place, f.cluster)
+		if err != nil || !d.Settling {
+			return d, err
+		}
+		o.progress("Waiting for cluster %s and its nodes.", d.Cluster)
+		select {
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return d, nil // it says so itself
+			}
+			return d, ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
