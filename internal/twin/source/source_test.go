@@ -1,6 +1,8 @@
 package source
 
 import (
+	"encoding/base64"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +37,11 @@ func (f *fakeAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	form, _ := url.ParseQuery(string(body))
 	action := form.Get("Action")
+	if target := r.Header.Get("X-Amz-Target"); target != "" { // of SSM
+		action = target[strings.LastIndexByte(target, '.')+1:]
+	} else if action == "" { // of EKS
+		action = r.URL.Path
+	}
 	f.mu.Lock()
 	f.calls[action]++
 	f.mu.Unlock()
@@ -44,6 +51,8 @@ func (f *fakeAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h(w, r)
 	case action == "GetCallerIdentity":
 		fmt.Fprintf(w, `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>arn:aws:iam::%s:user/reader</Arn><UserId>AIDA</UserId><Account>%[1]s</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`, f.account)
+	case form.Get("Action") == "":
+		io.WriteString(w, "{}")
 	default:
 		fmt.Fprintf(w, `<%sResponse><%[1]sResult></%[1]sResult></%[1]sResponse>`, action)
 	}
@@ -93,6 +102,7 @@ func TestHostileSources(t *testing.T) {
 		{"values of another type", "DescribeSubnets", "ec2:DescribeSubnets", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "<DescribeSubnetsResponse><subnetSet><item><availableIpAddressCount>many</availableIpAddressCount></item></subnetSet></DescribeSubnetsResponse>")
 		}},
+		{"a cluster of another type", "/clusters", "eks:ListClusters", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":{"a":1}}`) }},
 		{"an account that is not a number", "GetCallerIdentity", "want 12 digits", func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:iam::../../x:root</Arn><Account>../../x</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`)
 		}},
@@ -196,5 +206,96 @@ func TestInterruptedRecordingGoesOn(t *testing.T) {
 	}
 	if !r.Source.Complete || details != 1 || f.count("GetAccountAuthorizationDetails") != 1 {
 		t.Errorf("asked %d times, then %d times", details, f.count("GetAccountAuthorizationDetails"))
+	}
+}
+
+// Objects of a cluster are read page by page, only by GET. The values of Secrets are never kept, and what the cluster does
+// not allow is a gap.
+func TestKubernetes(t *testing.T) {
+	for _, unredacted := range []bool{false, true} {
+		var methods []string
+		var mu sync.Mutex
+		k := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			methods = append(methods, r.Method)
+			mu.Unlock()
+			w.Header().Set("Content-Type", "application/json")
+			if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer k8s-aws-v1.") {
+				t.Errorf("%s is not authenticated", r.URL)
+			}
+			switch r.URL.Path {
+			case "/api":
+				io.WriteString(w, `{"kind":"APIVersions","versions":["v1"]}`)
+			case "/apis":
+				io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+			case "/api/v1":
+				io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"secrets","kind":"Secret","namespaced":true,"verbs":["list"]},{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["list"]},{"name":"pods","kind":"Pod","namespaced":true,"verbs":["list"]},{"name":"events","kind":"Event","namespaced":true,"verbs":["list"]}]}`)
+			case "/api/v1/secrets":
+				if r.URL.Query().Get("continue") == "" {
+					io.WriteString(w, `{"kind":"SecretList","metadata":{"continue":"2"},"items":[{"metadata":{"name":"a"},"data":{"password":"aHVudGVyMg=="}}]}`)
+					return
+				}
+				io.WriteString(w, `{"kind":"SecretList","metadata":{},"items":[{"metadata":{"name":"b"},"stringData":{"x":"aHVudGVyMg=="}}]}`)
+			case "/api/v1/configmaps":
+				io.WriteString(w, `{"kind":"ConfigMapList","metadata":{},"items":[{"metadata":{"name":"c"},"data":{"db-password":"hunter3","level":"debug"}}]}`)
+			case "/api/v1/pods":
+				w.WriteHeader(403)
+				io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`)
+			default:
+				t.Errorf("%s is read", r.URL)
+			}
+		}))
+		defer k.Close()
+		ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: k.Certificate().Raw}))
+		_, cfg := fake(t, map[string]http.HandlerFunc{
+			"/clusters": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["prod"]}`) },
+			"/clusters/prod": func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprintf(w, `{"cluster":{"name":"prod","endpoint":%q,"certificateAuthority":{"data":%q},"accessConfig":{"authenticationMode":"CONFIG_MAP"}}}`, k.URL, ca)
+			},
+		})
+		opt := fast
+		opt.Unredacted = unredacted
+		r, err := Read(t.Context(), cfg, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, a := range r.Answers {
+			for _, p := range a.Pages {
+				all.Write(p)
+			}
+		}
+		text := all.String()
+		if strings.Contains(text, "aHVudGVyMg") || !strings.Contains(text, `"password":""`) || !strings.Contains(text, `"name":"b"`) {
+			t.Errorf("secrets: %s", text)
+		}
+		if strings.Contains(text, "hunter3") != unredacted || !strings.Contains(text, "debug") {
+			t.Errorf("unredacted %v: %s", unredacted, text)
+		}
+		if g := fmt.Sprint(r.Gaps()); !strings.Contains(g, "the source did not allow to list pods of cluster prod") {
+			t.Errorf("gaps: %s", g)
+		}
+		for _, m := range methods {
+			if m != http.MethodGet {
+				t.Errorf("sent %s", m)
+			}
+		}
+	}
+}
+
+// A cluster that cannot be reached is a gap.
+func TestKubernetesOutOfReach(t *testing.T) {
+	_, cfg := fake(t, map[string]http.HandlerFunc{
+		"/clusters": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["prod"]}`) },
+		"/clusters/prod": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"cluster":{"name":"prod","endpoint":"https://127.0.0.1:1","certificateAuthority":{"data":""},"accessConfig":{"authenticationMode":"CONFIG_MAP"}}}`)
+		},
+	})
+	r, err := Read(t.Context(), cfg, fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := r.Gaps(); len(g) != 1 || !strings.HasPrefix(g[0].String(), "the objects of cluster prod could not be read: ") {
+		t.Errorf("gaps: %v", g)
 	}
 }
