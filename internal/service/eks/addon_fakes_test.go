@@ -85,6 +85,11 @@ func objectID(o *unstructured.Unstructured) string {
 }
 
 func (f *fakeObjects) Put(_ context.Context, _ schema.GroupVersionResource, o *unstructured.Unstructured) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.refused[objectID(o)]; err != nil {
+		return err
+	}
 	f.put(o)
 	return nil
 }

@@ -104,7 +104,7 @@ func (p *fakePlanes) Claim(_ context.Context, req eks.PlaneRequest) (eks.Plane, 
 	pl, ok := p.owners[req.Owner]
 	if !ok {
 		p.n++
-		id := fmt.Sprintf("%032X", p.n)
+		id := cmp.Or(req.ID, fmt.Sprintf("%032X", p.n))
 		pl = eks.Plane{
 			ID: id, Endpoint: fmt.Sprintf("https://127.0.0.1:%d", 40000+p.n), AWSHost: id + ".gr7." + req.Region + ".eks.amazonaws.com",
 			CAPEM: []byte("-----BEGIN CERTIFICATE-----\n"), Issuer: "https://oidc.eks." + req.Region + ".amazonaws.com/id/" + id,

@@ -39,6 +39,7 @@ type world struct {
 	iam    *fakeIAM
 	keys   *fakeKeys
 	noKeys bool
+	twins  eks.Twins
 	logs   fakeLogs
 	// serverLog is the server's log, for tests with internal failures.
 	serverLog *slog.Logger
@@ -129,7 +130,7 @@ func (w *world) newService(st *store.Store) *eks.Service {
 		keys = nil
 	}
 	svc, err := eks.New(eks.Config{
-		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, AutoNodes: w.auto, Keys: keys, Logs: &w.logs, ZonalShifts: w.shifts,
+		Store: st, AutoScaling: w.scaling, ControlPlanes: w.planes, Identity: w.iam.identity, RoleDenies: w.iam.denies, InstanceProfiles: w.iam, Network: w.ec2, Instances: w.ec2, AutoNodes: w.auto, Keys: keys, Twins: w.twins, Logs: &w.logs, ZonalShifts: w.shifts,
 		VerifyPresigned: w.verify, OwnHost: func(h string) bool { return h == "localhost:4566" },
 		EndpointURL: "http://127.0.0.1:4566", EnsureServiceRole: w.ensureServiceRole,
 		NewClient: w.planes.client, NewObjects: w.planes.objects, Timing: w.timing, Quotas: w.quotas, Clock: c, Log: testkit.Log(w),

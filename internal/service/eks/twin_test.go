@@ -1,0 +1,199 @@
+package eks_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/service/eks/load"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/testkit"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+// fakeTwins says that every account is a twin that nobody has changed.
+type fakeTwins struct {
+	lists []recording.KubernetesList
+	pages []string
+
+	mu      sync.Mutex
+	changed bool
+	lost    []recording.Gap
+}
+
+func (f *fakeTwins) Held(string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.changed
+}
+
+func (f *fakeTwins) Objects(_ context.Context, _, _ string, fn func(recording.KubernetesList, *eks.TwinObjects) error) error {
+	for i, q := range f.lists {
+		var l eks.TwinObjects
+		if err := errors.Join(json.Unmarshal([]byte(f.pages[i]), &l), fn(q, &l)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fakeTwins) Lost(_ context.Context, _ string, gaps []recording.Gap) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lost = gaps
+	return nil
+}
+
+// recordAnswer adds an answer to a recording.
+func recordAnswer(t *testing.T, r *recording.Recording, service, operation string, in, out any) {
+	t.Helper()
+	r.Answers = append(r.Answers, recording.Answer{Service: service, Operation: operation, Input: testkit.Must(json.Marshal(in))(t), Pages: []json.RawMessage{testkit.Must(json.Marshal(out))(t)}})
+}
+
+// recordingOf reads the cluster dev and its node group.
+func (w *world) recordingOf(t *testing.T) *recording.Recording {
+	t.Helper()
+	ctx := t.Context()
+	r := &recording.Recording{Source: recording.Source{Format: recording.FormatVersion, Partition: "aws", Account: w.account, Region: testkit.Region, Complete: true, Started: time.Now()}}
+	name := aws.String("dev")
+	recordAnswer(t, r, "eks", "DescribeCluster", &awseks.DescribeClusterInput{Name: name}, testkit.Must(w.client.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: name}))(t))
+	group := &awseks.DescribeNodegroupInput{ClusterName: name, NodegroupName: aws.String("ng")}
+	recordAnswer(t, r, "eks", "DescribeNodegroup", group, testkit.Must(w.client.DescribeNodegroup(ctx, group))(t))
+	entries := testkit.Must(w.client.ListAccessEntries(ctx, &awseks.ListAccessEntriesInput{ClusterName: name}))(t)
+	for _, e := range entries.AccessEntries {
+		in := &awseks.DescribeAccessEntryInput{ClusterName: name, PrincipalArn: &e}
+		recordAnswer(t, r, "eks", "DescribeAccessEntry", in, testkit.Must(w.client.DescribeAccessEntry(ctx, in))(t))
+		policies := &awseks.ListAssociatedAccessPoliciesInput{ClusterName: name, PrincipalArn: &e}
+		recordAnswer(t, r, "eks", "ListAssociatedAccessPolicies", policies, testkit.Must(w.client.ListAssociatedAccessPolicies(ctx, policies))(t))
+	}
+	recordAnswer(t, r, "ec2", "DescribeNetworkInterfaces", &awsec2.DescribeNetworkInterfacesInput{}, testkit.Must(w.ec2.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{}))(t))
+	recordAnswer(t, r, "iam", "GetAccountAuthorizationDetails", &awsiam.GetAccountAuthorizationDetailsInput{}, &awsiam.GetAccountAuthorizationDetailsOutput{RoleDetailList: []iamtypes.RoleDetail{
+		{Arn: aws.String(w.arn("role/node")), RoleId: aws.String("AROANODE"), CreateDate: aws.Time(time.Now().Add(-time.Hour))},
+		{Arn: aws.String(w.arn("role/path/dev")), RoleId: aws.String("AROADEV2"), CreateDate: aws.Time(time.Now().Add(time.Hour))}, // created again
+	}})
+	recordAnswer(t, r, recording.Kubernetes, "List", recording.KubernetesList{Cluster: "dev", Version: "v1", Resource: "configmaps"}, map[string]any{"Kind": "ConfigMapList"})
+	return r
+}
+
+// A copied cluster has the identity of its source. Nothing is made in EC2, and node groups stay as they are until
+// somebody changes something.
+func TestCopiedCluster(t *testing.T) {
+	source := newWorld(t)
+	source.clusterAt("1.35")
+	source.nodegroup("dev", "ng", 1)
+	testkit.Must(source.client.CreateAccessEntry(t.Context(), &awseks.CreateAccessEntryInput{ClusterName: aws.String("dev"), PrincipalArn: aws.String(source.arn("role/path/dev"))}))
+	rec := source.recordingOf(t)
+
+	twins := &fakeTwins{lists: []recording.KubernetesList{
+		{Cluster: "dev", Version: "v1", Resource: "configmaps"}, {Cluster: "dev", Group: "apps", Version: "v1", Resource: "replicasets"}, {Cluster: "dev", Version: "v1", Resource: "pods"},
+		{Cluster: "dev", Version: "v1", Resource: "nodes"}, {Cluster: "dev", Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+	}, pages: []string{
+		`{"Kind":"ConfigMapList","Items":[{"metadata":{"name":"aws-auth","namespace":"kube-system","uid":"1","resourceVersion":"7"},"data":{"mapRoles":"[]"}},{"metadata":{"name":"refused","namespace":"default"}}]}`,
+		`{"Kind":"ReplicaSetList","Items":[{"metadata":{"name":"web-1","namespace":"default","ownerReferences":[{"kind":"Deployment","name":"web","uid":"2"}]},"spec":{},"status":{"replicas":1}}]}`,
+		`{"Kind":"PodList","Items":[{"metadata":{"name":"web-1-a","namespace":"default"},"spec":{},"status":{"phase":"Running"}},{"metadata":{"name":"done","namespace":"default"},"status":{"phase":"Succeeded"}}]}`,
+		`{"Kind":"NodeList","Items":[{"metadata":{"name":"n"},"spec":{"taints":[{"key":"node.kubernetes.io/not-ready"},{"key":"own"}]},"status":{"conditions":[{"type":"Ready","status":"True"}]}}]}`,
+		`{"Kind":"ValidatingWebhookConfigurationList","Items":[{"metadata":{"name":"policy"},"webhooks":[{"name":"a.example.com"}]}]}`,
+	}}
+	w := newWorld(t, func(w *world) { w.twins = twins })
+	w.account = source.account
+	w.client = awseks.NewFromConfig(w.server.AWSConfig(w.account))
+	writes, gaps, err := load.Records(rec)
+	if err != nil || len(gaps) > 0 {
+		t.Fatalf("%v, gaps %v", err, gaps)
+	}
+	w.planes.mu.Lock()
+	w.planes.objectsOf = map[string]*fakeObjects{}
+	w.planes.mu.Unlock()
+	if err := w.server.Store.Update(t.Context(), func(tx *store.Tx) error {
+		for _, write := range writes {
+			if err := write.Put(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := testkit.Must(source.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: aws.String("dev")}))(t).Cluster
+	var got *ekstypes.Cluster
+	w.eventually(func() error {
+		got = testkit.Must(w.client.DescribeCluster(t.Context(), &awseks.DescribeClusterInput{Name: aws.String("dev")}))(t).Cluster
+		if got.Status != ekstypes.ClusterStatusActive {
+			return fmt.Errorf("it is %s", got.Status)
+		}
+		return nil
+	})
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(ekstypes.Cluster{}), cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".noSmithyDocumentSerde" }, cmp.Ignore()),
+		cmpopts.IgnoreFields(ekstypes.Cluster{}, "Endpoint", "CertificateAuthority")); diff != "" {
+		t.Errorf("-source +twin:\n%s", diff)
+	}
+	if c, ok := eks.CopyAt(w.server.Store, strings.TrimPrefix(*want.Endpoint, "https://")); !ok || *want.Identity.Oidc.Issuer != c.Plane.Issuer || len(c.Interfaces) == 0 {
+		t.Errorf("the source's endpoint %s leads to %+v", *want.Endpoint, c)
+	}
+	if len(w.ec2.running()) > 0 {
+		t.Error("instances were launched")
+	}
+	objects := w.objects()
+	objects.mu.Lock()
+	defer objects.mu.Unlock()
+	for id, unwanted := range map[string]bool{"ConfigMap kube-system/aws-auth": false, "ReplicaSet default/web-1": false, "Pod default/web-1-a": false, "Pod default/done": true, "Node /n": false, "ValidatingWebhookConfiguration /policy": false} {
+		if o := objects.byID[id]; (o == nil) != unwanted {
+			t.Errorf("%s: %v", id, o)
+		} else if o != nil && (len(o.GetOwnerReferences()) > 0 || o.Object["status"] != nil) {
+			t.Errorf("%s: %v", id, o)
+		}
+	}
+	if text := fmt.Sprint(objects.byID["Node /n"]); strings.Contains(text, "not-ready") || !strings.Contains(text, "own") {
+		t.Error(text)
+	}
+	if text := fmt.Sprint(objects.byID["ValidatingWebhookConfiguration /policy"]); !strings.Contains(text, "expression:false") {
+		t.Error(text)
+	}
+	// An entry that is older than its role was made for another role.
+	e, err := record.AccessEntries.Get(w.server.Store, store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}.Below(w.arn("role/path/dev")))
+	if err != nil || e.PrincipalID == "AROADEV2" {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// Whatever a source says of a cluster, its records are its own.
+func TestHostileClusters(t *testing.T) {
+	w := newWorld(t)
+	w.clusterAt("1.35")
+	w.nodegroup("dev", "ng", 1)
+	for _, tt := range []struct{ old, new, want string }{
+		{`"Name":"dev"`, `"Name":"../x"`, "eks:DescribeCluster: invalid name"},
+		{":cluster/dev", ":cluster/other", "is not the ARN"},
+		{`/id/`, `/id/x`, "does not end with an ID"},
+		{`:nodegroup/dev/ng/`, `:nodegroup/other/ng/`, "is not the ARN"},
+	} {
+		r := w.recordingOf(t)
+		for i := range r.Answers {
+			r.Answers[i].Pages[0] = json.RawMessage(strings.ReplaceAll(string(r.Answers[i].Pages[0]), tt.old, tt.new))
+		}
+		if _, _, err := load.Records(r); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: got %v, want %q", tt.new, err, tt.want)
+		}
+	}
+	r := w.recordingOf(t)
+	r.Answers[0].Pages[0] = json.RawMessage(strings.ReplaceAll(string(r.Answers[0].Pages[0]), `"Version":"1.35"`, `"Version":"1.21"`))
+	if _, gaps, err := load.Records(r); err != nil || len(gaps) != 1 || gaps[0].String() != "cluster dev has Kubernetes 1.21, which Drydock does not have" {
+		t.Errorf("%v, %v", gaps, err)
+	}
+}
