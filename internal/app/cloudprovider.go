@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/service/iam"
 	"github.com/drydock-dev/drydock/internal/service/sts"
+	"github.com/drydock-dev/drydock/internal/twin/account"
 )
 
 const (
@@ -46,6 +47,9 @@ func (d *daemon) cloud(ctx context.Context, planeID string) (controlplane.Cloud,
 	}
 	out := controlplane.Cloud{
 		Region: p.Key.Region, Cluster: p.Key.Name, VPC: aws.ToString(c.ResourcesVpcConfig.VpcId), Subnet: c.ResourcesVpcConfig.SubnetIds[0], Endpoint: d.info.URL,
+	}
+	if account.Held(d.store, p.Key.Account) {
+		return out, errors.New("nothing was changed in this twin, so that nothing is made for its Services")
 	}
 	// Without its role the cloud provider still runs, but its calls fail, which
 	// events of the Services report.
