@@ -137,7 +137,7 @@ var floors = map[string][]string{
 	},
 	"internal/service/eks": {
 		"record",
-		"plane ekserr jsonpatch",
+		"plane load ekserr jsonpatch",
 		"base",
 		"access podidentity connector subscription autonodes",
 		"addon nodegroup fargate",
