@@ -25,7 +25,7 @@ const (
 func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 	var env map[string]string
 	for env == nil {
-		if env = c.awsNode(ctx); env == nil && !sleep(ctx, 200*time.Millisecond) {
+		if env = c.awsNode(ctx); env == nil && !i.sleep(ctx, 200*time.Millisecond) {
 			return
 		}
 	}
@@ -43,12 +43,12 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 			break
 		}
 		i.phase(node.PhaseRegistered, err.Error())
-		if !sleep(ctx, delay) {
+		if !i.sleep(ctx, delay) {
 			return
 		}
 	}
 	wait := time.Second
-	for sleep(ctx, wait) {
+	for i.sleep(ctx, wait) {
 		wait = time.Second
 		used, err := i.usedAddresses()
 		before := len(ipam.Addresses())
@@ -65,11 +65,12 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleep waits for d. It reports false if ctx ends first.
+func (i *instance) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(d):
+	case <-i.rt.clock.After(d):
 		return true
 	}
 }

@@ -25,7 +25,7 @@ func (m *metadata) Instance(_ context.Context, id string) (imds.Instance, error)
 
 func (m *metadata) Interfaces(context.Context, string) ([]imds.Interface, error) { return nil, nil }
 
-func (m *metadata) Credentials(context.Context, string) (imds.Credentials, error) {
+func (m *metadata) Credentials(context.Context, string, int) (imds.Credentials, error) {
 	return imds.Credentials{}, imds.NoProfile()
 }
 
