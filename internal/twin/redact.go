@@ -21,8 +21,8 @@ var (
 	bearer     = regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)([A-Za-z0-9+/._=\-]{8,})`)
 	urlSecret  = regexp.MustCompile(`(://[^/\s:@]*:)([^/\s@]+)(@)`)
 	privateKey = regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----)(.*?)(-----END [A-Z ]*PRIVATE KEY-----)`)
-	// harmless are names that look like a secret's: those of the metadata service's token.
-	harmless = regexp.MustCompile(`(?i)metadata-token|http-?tokens`)
+	// harmless are names that look like a secret's: those of the metadata service's token, and of files with secrets.
+	harmless = regexp.MustCompile(`(?i)metadata-token|http-?tokens|(?:file|path)["']?\s*[:=]?\s*$`)
 )
 
 // mask keeps the length and the shape of a value. References to variables and commands stay, because they show no value.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -91,6 +92,10 @@ func (l *loader) readIdentities() error {
 // has the ARN now is younger, it is another.
 func (l *loader) identify(principal string, made time.Time) record.Identity {
 	out := record.Identity{ARN: principal}
+	if a, err := arn.Parse(principal); err == nil && a.Resource == "root" {
+		out.ID = a.Account
+		return out
+	}
 	switch now, ok := l.identities[principal]; {
 	case ok && !now.created.After(made):
 		out.ID = now.id
@@ -184,6 +189,10 @@ func (l *loader) loadClusters() error {
 		if rec.Cluster.Health == nil {
 			rec.Cluster.Health = &ekstypes.ClusterHealth{}
 		}
+		if c.AccessConfig.AuthenticationMode == ekstypes.AuthenticationModeConfigMap {
+			// Who created a cluster cannot be read. Without access entries, the twin's root could not look into it.
+			rec.BootstrapAdmin, rec.Creator = true, l.identify(arn.New("iam", "", l.r.Source.Account, "root"), time.Time{})
+		}
 		if c.ComputeConfig != nil && c.ComputeConfig.NodeRoleArn != nil {
 			rec.NodeRole = l.identify(*c.ComputeConfig.NodeRoleArn, aws.ToTime(c.CreatedAt))
 		}
@@ -222,7 +231,49 @@ func (l *loader) interfaces() (map[string]map[string]string, error) {
 	return out, nil
 }
 
+// A template is the version of a launch template from which a group launches, and the image in it.
+type template struct{ id, version, image string }
+
+// templates returns the launch templates of Auto Scaling groups by the names of the groups.
+func (l *loader) templates() (map[string]template, error) {
+	versions, err := recording.Pages[awsec2.DescribeLaunchTemplateVersionsInput, awsec2.DescribeLaunchTemplateVersionsOutput](l.r, "ec2", "DescribeLaunchTemplateVersions")
+	if err != nil {
+		return nil, err
+	}
+	images := map[string]string{}
+	for _, p := range versions {
+		for _, v := range p.Output.LaunchTemplateVersions {
+			if v.LaunchTemplateData != nil {
+				images[fmt.Sprint(aws.ToString(v.LaunchTemplateId), " ", aws.ToInt64(v.VersionNumber))] = aws.ToString(v.LaunchTemplateData.ImageId)
+			}
+		}
+	}
+	groups, err := recording.Pages[awsautoscaling.DescribeAutoScalingGroupsInput, awsautoscaling.DescribeAutoScalingGroupsOutput](l.r, "autoscaling", "DescribeAutoScalingGroups")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]template{}
+	for _, p := range groups {
+		for _, g := range p.Output.AutoScalingGroups {
+			spec := g.LaunchTemplate
+			if m := g.MixedInstancesPolicy; m != nil && m.LaunchTemplate != nil {
+				spec = m.LaunchTemplate.LaunchTemplateSpecification
+			}
+			if spec != nil {
+				t := template{id: aws.ToString(spec.LaunchTemplateId), version: aws.ToString(spec.Version)}
+				t.image = images[t.id+" "+t.version]
+				out[aws.ToString(g.AutoScalingGroupName)] = t
+			}
+		}
+	}
+	return out, nil
+}
+
 func (l *loader) loadNodegroups() error {
+	templates, err := l.templates()
+	if err != nil {
+		return err
+	}
 	return each(l, "DescribeNodegroup", func(_ *awseks.DescribeNodegroupInput, out *awseks.DescribeNodegroupOutput) error {
 		g := out.Nodegroup
 		if g == nil || !l.clusters[aws.ToString(g.ClusterName)] {
@@ -245,6 +296,11 @@ func (l *loader) loadNodegroups() error {
 		if rec.Nodegroup.ScalingConfig == nil || rec.Nodegroup.UpdateConfig == nil {
 			return fmt.Errorf("node group %s has no scaling or update configuration", *g.NodegroupName)
 		}
+		t := templates[rec.ResourceName()]
+		if t.id == "" {
+			l.gap("DescribeNodegroup", *g.NodegroupName, "the launch template of node group %s was not read, so it cannot launch nodes", *g.NodegroupName)
+		}
+		rec.LaunchTemplateID, rec.TemplateVersion, rec.ImageID = t.id, t.version, t.image
 		l.writes = append(l.writes, module.Put(record.Nodegroups, l.key(*g.ClusterName).Below(*g.NodegroupName), rec))
 		return nil
 	})
