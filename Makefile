@@ -62,7 +62,7 @@ run: build ## run the daemon in the foreground
 
 test: export PATH := $(CURDIR)/bin:$(PATH)
 test: build bin/session-manager-plugin ## all tests; those that need clients (aws, kubectl) are skipped if these are missing
-	$(GO) test -timeout 45m ./...
+	$(GO) test -timeout 60m ./...
 
 check: lint verify-generated vulncheck ## everything CI requires besides the tests
 

@@ -20,7 +20,7 @@ var (
 		`Containers .*\[Conformance\]`, `Pods .*\[Conformance\]`, `Probing container .*\[Conformance\]`, `InitContainer .*\[Conformance\]`,
 		`Container Lifecycle Hook .*\[Conformance\]`, `Ephemeral Containers .*\[Conformance\]`, `Variable Expansion .*\[Conformance\]`, `KubeletManagedEtcHosts .*\[Conformance\]`,
 		`Kubectl logs .*\[Conformance\]`, `Networking Granular Checks.*\[Conformance\]`, `Services .*\[Conformance\]`, `DNS .*\[Conformance\]`,
-		`ConfigMap .*\[Conformance\]`, `Secrets .*\[Conformance\]`, `Projected .*\[Conformance\]`, `Downward API .*\[Conformance\]`, `EmptyDir volumes .*\[Conformance\]`,
+		`ConfigMap .*\[Conformance\]`, `Projected (combined|configMap) .*\[Conformance\]`,
 		`ServiceAccounts .*\[Conformance\]`, `AdmissionWebhook .*\[Conformance\]`, `Aggregator .*\[Conformance\]`,
 	}
 	conformanceSkip = []string{`\[Serial\]`, `\[Slow\]`, `monotonically increasing`, `should \*not\* be restarted`, `have backoff`, `affinity timeout`, `subpath`, `500 podspec`, `(Secrets|Projected \w+) (optional )?updates`, `Pod InPlace Resize`}
