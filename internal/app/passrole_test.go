@@ -22,6 +22,7 @@ var notPassed = map[string]string{
 	"sts AssumeRoleWithSAML RoleArn":                                        "the role is assumed, not passed: its trust policy decides",
 	"eks CreatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-assign-target-role.html",
 	"eks UpdatePodIdentityAssociation targetRoleArn":                        "the pod's role assumes it by itself, as above",
+	"ssm SendCommand ServiceRoleArn":                                        "Systems Manager's own resolver asks, with the documents and instances of the request",
 	"ec2 RequestSpotInstances LaunchSpecification.IamInstanceProfile":       "as for RunInstances",
 	"ec2 RunInstances IamInstanceProfile":                                   "EC2's own resolver asks, which knows the launch template's profile, too",
 	"ec2 CreateLaunchTemplate LaunchTemplateData.IamInstanceProfile":        "a launch passes the role: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permissions-for-launch-templates.html",
