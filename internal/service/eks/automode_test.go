@@ -221,6 +221,9 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 	is("1.36")
 	_, err = w.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), DeletionProtection: aws.Bool(true)})
 	wantError(t, err, "ResourceInUseException", "")
+	if notes := w.updateNotes(); len(notes) == 0 || !strings.Contains(notes[0], "is in progress: 1 nodes of EKS Auto Mode have a newer version") {
+		t.Errorf("%q", notes)
+	}
 	cancel := &awseks.CancelUpdateInput{Name: aws.String("dev"), UpdateId: up.Id}
 	if u := testkit.Must(w.client.CancelUpdate(t.Context(), cancel))(t).Update; u.Status != ekstypes.UpdateStatusCancelled || u.Cancellation.Status != ekstypes.CancellationStatusSuccessful {
 		t.Errorf("%+v", u)

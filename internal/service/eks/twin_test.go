@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
+	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
@@ -75,7 +78,17 @@ func (w *world) recordingOf(t *testing.T) *recording.Recording {
 	name := aws.String("dev")
 	recordAnswer(t, r, "eks", "DescribeCluster", &awseks.DescribeClusterInput{Name: name}, testkit.Must(w.client.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: name}))(t))
 	group := &awseks.DescribeNodegroupInput{ClusterName: name, NodegroupName: aws.String("ng")}
-	recordAnswer(t, r, "eks", "DescribeNodegroup", group, testkit.Must(w.client.DescribeNodegroup(ctx, group))(t))
+	made := testkit.Must(w.client.DescribeNodegroup(ctx, group))(t)
+	recordAnswer(t, r, "eks", "DescribeNodegroup", group, made)
+	template := &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: aws.String("lt-1"), Version: aws.String("2")}
+	recordAnswer(t, r, "autoscaling", "DescribeAutoScalingGroups", &awsautoscaling.DescribeAutoScalingGroupsInput{}, &awsautoscaling.DescribeAutoScalingGroupsOutput{
+		AutoScalingGroups: []autoscalingtypes.AutoScalingGroup{{AutoScalingGroupName: made.Nodegroup.Resources.AutoScalingGroups[0].Name, LaunchTemplate: template}},
+	})
+	recordAnswer(t, r, "ec2", "DescribeLaunchTemplateVersions", &awsec2.DescribeLaunchTemplateVersionsInput{LaunchTemplateId: template.LaunchTemplateId}, &awsec2.DescribeLaunchTemplateVersionsOutput{
+		LaunchTemplateVersions: []ec2types.LaunchTemplateVersion{
+			{LaunchTemplateId: template.LaunchTemplateId, VersionNumber: aws.Int64(2), LaunchTemplateData: &ec2types.ResponseLaunchTemplateData{ImageId: aws.String("ami-2")}},
+		},
+	})
 	entries := testkit.Must(w.client.ListAccessEntries(ctx, &awseks.ListAccessEntriesInput{ClusterName: name}))(t)
 	for _, e := range entries.AccessEntries {
 		in := &awseks.DescribeAccessEntryInput{ClusterName: name, PrincipalArn: &e}
@@ -146,6 +159,11 @@ func TestCopiedCluster(t *testing.T) {
 	}
 	if c, ok := eks.CopyAt(w.server.Store, strings.TrimPrefix(*want.Endpoint, "https://")); !ok || *want.Identity.Oidc.Issuer != c.Plane.Issuer || len(c.Interfaces) == 0 {
 		t.Errorf("the source's endpoint %s leads to %+v", *want.Endpoint, c)
+	}
+	for _, g := range record.Nodegroups.All(w.server.Store, store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}.AllBelow()) {
+		if g := g.Value; g.LaunchTemplateID != "lt-1" || g.TemplateVersion != "2" || g.ImageID != "ami-2" {
+			t.Errorf("the node group launches from %s %s with %s", g.LaunchTemplateID, g.TemplateVersion, g.ImageID)
+		}
 	}
 	if len(w.ec2.running()) > 0 {
 		t.Error("instances were launched")

@@ -359,7 +359,10 @@ func (s *Service) lastUpdates(key store.Key) []*record.Update {
 		if up.Version != "" {
 			kind = ekstypes.UpdateTypeVersionUpdate
 		}
-		if old := last[kind]; old == nil || up.Update.CreatedAt.After(*old.Update.CreatedAt) {
+		// No update begins while another one is in progress, so that one is the last even if both began in the same second.
+		old := last[kind]
+		if old == nil || up.Update.Status == ekstypes.UpdateStatusInProgress ||
+			old.Update.Status != ekstypes.UpdateStatusInProgress && up.Update.CreatedAt.After(*old.Update.CreatedAt) {
 			last[kind] = up
 		}
 	}

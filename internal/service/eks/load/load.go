@@ -297,6 +297,9 @@ func (l *loader) loadNodegroups() error {
 			return fmt.Errorf("node group %s has no scaling or update configuration", *g.NodegroupName)
 		}
 		t := templates[rec.ResourceName()]
+		if t.id == "" {
+			l.gap("DescribeNodegroup", *g.NodegroupName, "the launch template of node group %s was not read, so it cannot launch nodes", *g.NodegroupName)
+		}
 		rec.LaunchTemplateID, rec.TemplateVersion, rec.ImageID = t.id, t.version, t.image
 		l.writes = append(l.writes, module.Put(record.Nodegroups, l.key(*g.ClusterName).Below(*g.NodegroupName), rec))
 		return nil
