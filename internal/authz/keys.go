@@ -177,7 +177,7 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		if strings.HasPrefix(key, "aws:") || strings.Contains(key, ":resourcetag/") || strings.Contains(key, ":requesttag/") {
 			return false
 		}
-		if c.target.AllKeys || has(nowhere, key) || strings.HasPrefix(key, "ec2:attribute/") || strings.HasPrefix(key, "eks:loggingtype/") || key == "ec2:roledelivery" {
+		if c.target.AllKeys || has(impossible, key) || strings.HasPrefix(key, "ec2:attribute/") || strings.HasPrefix(key, "eks:loggingtype/") || key == "ec2:roledelivery" {
 			return false
 		}
 		return has(c.actionKeys(), key) || has(c.typeKeys(), key)

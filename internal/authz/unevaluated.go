@@ -24,10 +24,9 @@ var AbsentKeys = []string{
 	"aws:PrincipalServiceNamesList", "aws:SignInSessionArn", "aws:ViaAWSMCPService",
 }
 
-// nowhere are keys that no request here has, because they are about things that there are none of: Outposts, IPAM,
-// security keys, access points and bucket tags as attributes, elastic GPUs. Requests that ask for such a thing answer
-// 501.
-var nowhere = []string{
+// impossible lists the keys that no request can have, because Drydock lacks what they describe: Outposts, IPAM, security
+// keys, access points, attribute-based access control of buckets, elastic GPUs. A request for one of these gets a 501.
+var impossible = []string{
 	"autoscaling:capacityreservationids", "autoscaling:capacityreservationresourcegrouparns", "ec2:capacityreservationfleet", "ec2:elasticgputype",
 	"ec2:ipamprefixlistresolvertargetid", "ec2:ipv4ipampoolid", "ec2:ipv6ipampoolid", "ec2:outpostarn", "ec2:sourceoutpostarn", "ec2:vpcemultiregion",
 	"ec2:vpceprivatednspreference", "ec2:vpceprivatednsspecifieddomains", "iam:fido-certification", "iam:fido-fips-140-2-certification",
@@ -98,7 +97,7 @@ func Unresolved(service, operation string, in any) []string {
 			continue // those of Nitro enclaves are absent, because there are no enclaves
 		}
 		values := map[string][]string{}
-		if c.fromMember(values, prefix, key); len(values) > 0 || has(nowhere, key) || slices.Contains(strings.Fields(storedKeys[prefix]), name) {
+		if c.fromMember(values, prefix, key); len(values) > 0 || has(impossible, key) || slices.Contains(strings.Fields(storedKeys[prefix]), name) {
 			continue
 		}
 		out = append(out, c.ref.Names[key])

@@ -30,7 +30,7 @@ var (
 // CONFORMANCE=REGEXP. It needs make conformance-tests. docs/conformance.md has the results.
 func TestConformance(t *testing.T) {
 	if os.Getenv("CONFORMANCE") == "none" {
-		t.Skip("CONFORMANCE=none")
+		t.Skip("the conformance tests ARE NOT RUN: CONFORMANCE=none")
 	}
 	program, err := exec.LookPath("e2e.test")
 	if err != nil {

@@ -139,8 +139,8 @@ func TestEndlessOutputIsBounded(t *testing.T) {
 	}
 }
 
-// The machine's root cannot end the machine's first process by signals, as it cannot end systemd, and what links and pipes
-// it puts in place of cloud-init's files hold nobody up.
+// The machine's root cannot kill the machine's first process, just as it cannot kill systemd. If it replaces cloud-init's
+// files by links or pipes, user data still ends in time.
 func TestUserDataThatAttacksItsMachine(t *testing.T) {
 	needContainers(t)
 	dir := t.TempDir()

@@ -379,8 +379,8 @@ func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
 	}
 }
 
-// profile returns the commands with which a shell starts, once: it reads those of these files that exist. It returns "" if
-// there are none.
+// profile returns the commands that a shell runs when it starts: they read its profile, or its .bashrc. It returns "" if the
+// shell has no such file, and from the second call on.
 func (s *loginShell) profile(files *vfs.FS) string {
 	if s.started {
 		return ""

@@ -31,7 +31,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
-// fakeTwins says that every account is a twin that nobody has changed.
+// fakeTwins treats every account as a twin. Until changed is set, reconcilers leave it alone.
 type fakeTwins struct {
 	lists []recording.KubernetesList
 	pages []string

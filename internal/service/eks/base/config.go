@@ -175,7 +175,7 @@ type Config struct {
 	// only when it has none. If the function is nil, there are none.
 	FargateMachines func(account, region, cluster, profile string) int
 
-	// Twins are the copies of AWS accounts. nil means that there are none.
+	// Twins are the copies of AWS accounts. If it is nil, no account is a copy.
 	Twins Twins
 
 	// EndpointURL is where SDKs in pods reach Drydock. If it is empty, pods are not configured with

@@ -32,8 +32,8 @@ type gatherer struct {
 	collect func(ctx context.Context, m machine.Machine, inputs map[string]string) ([]Item, error)
 }
 
-// gatherers are those of Linux. The agent skips the others: services, Windows roles, updates and registry. There is none
-// for billing information, because no image here has billing products.
+// gatherers are the agent's gatherers on Linux. On Linux, the agent skips services, Windows roles, Windows updates and the
+// registry. Billing information is left out, because no image of Drydock has billing products.
 // https://github.com/aws/amazon-ssm-agent/tree/mainline/agent/plugins/inventory/gatherers
 var gatherers = []gatherer{
 	{"applications", applications}, {"awscomponents", components}, {"networkconfig", network}, {"instancedetailedinformation", details}, {"files", files}, {"custominventory", custom},
