@@ -1,7 +1,6 @@
 package controlplane
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
@@ -248,128 +245,6 @@ func (m *Manager) Close() error {
 
 func (m *Manager) isClosed() bool { return m.ctx.Err() != nil }
 
-// Claim returns the plane that owner has, otherwise a spare, otherwise a new one. The plane may still be starting,
-// see WaitReady. Owner is any string that permanently identifies the cluster, such as its ARN and creation token.
-func (m *Manager) Claim(ctx context.Context, owner string, key Key) (Plane, error) {
-	return m.claim(ctx, owner, key, "", "")
-}
-
-// ErrIDTaken means that another plane has the ID.
-var ErrIDTaken = errors.New("another cluster has this ID")
-
-// Adopt is Claim for a copy of a cluster on AWS: a new plane gets an ID, 32 upper-case hexadecimal digits, and so the
-// cluster's issuer, and its host name on AWS. If host is empty, it follows from the ID.
-func (m *Manager) Adopt(ctx context.Context, owner string, key Key, id, host string) (Plane, error) {
-	return m.claim(ctx, owner, key, id, host)
-}
-
-func (m *Manager) claim(ctx context.Context, owner string, key Key, id, host string) (Plane, error) {
-	if owner == "" {
-		return Plane{}, errors.New("a control plane needs an owner")
-	}
-	if err := key.validate(); err != nil {
-		return Plane{}, err
-	}
-	m.birth.Lock()
-	defer m.birth.Unlock()
-	if m.isClosed() {
-		return Plane{}, errClosed
-	}
-	p, err := m.assign(ctx, owner, key, id, host)
-	if err != nil {
-		return Plane{}, err
-	}
-	if err := p.listen(ctx); err != nil {
-		return Plane{}, err
-	}
-	if err := p.boot(ctx); err != nil {
-		return Plane{}, err
-	}
-	p.applyFaults() // those of a cluster of the same name
-	m.wakeSpares()
-	return p.describe(), nil
-}
-
-// assign finds or creates the plane for owner.
-func (m *Manager) assign(ctx context.Context, owner string, key Key, id, host string) (*plane, error) {
-	var spare *plane
-	for _, p := range m.all() {
-		rec := p.snapshot()
-		switch {
-		case rec.Releasing:
-		case rec.Owner == owner:
-			return p, nil
-		case id != "":
-		case rec.Owner == "" && rec.Key.kind() == key.kind():
-			if spare == nil || p.currentStatus().State == Ready {
-				spare = p
-			}
-		}
-	}
-	if spare != nil {
-		err := spare.update(ctx, func(r *record) error {
-			if r.Releasing {
-				return store.ErrNotFound
-			}
-			r.Owner, r.Key, r.CreatedAt = owner, key, m.cfg.Clock.Now()
-			return nil
-		})
-		switch {
-		case err == nil:
-			return spare, m.remember(ctx, key)
-		case !errors.Is(err, store.ErrNotFound): // otherwise it was just released
-			return nil, err
-		}
-	}
-	if id != "" {
-		if m.find(id) != nil {
-			return nil, fmt.Errorf("%w: %s", ErrIDTaken, id)
-		}
-		return m.bear(ctx, owner, key, id, host)
-	}
-	p, err := m.bear(ctx, owner, key, "", "")
-	if err != nil {
-		return nil, err
-	}
-	return p, m.remember(ctx, key)
-}
-
-// bear creates a new plane with its identity; owner is empty for a spare, and id and host are empty if they are not
-// given.
-func (m *Manager) bear(ctx context.Context, owner string, key Key, id, host string) (*plane, error) {
-	now := m.cfg.Clock.Now()
-	rec := newRecord(key, owner, now)
-	rec.ID, rec.Host = cmp.Or(id, rec.ID), host
-	sec, err := newSecrets(now)
-	if err != nil {
-		return nil, err
-	}
-	err = m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		return errors.Join(
-			records.Create(tx, recordKey(rec.ID), rec),
-			secretRecords.Create(tx, recordKey(rec.ID), sec),
-		)
-	})
-	if err != nil {
-		return nil, err
-	}
-	p := newPlane(m, rec, sec)
-	m.mu.Lock()
-	m.planes[rec.ID] = p
-	m.mu.Unlock()
-	return p, nil
-}
-
-// remember stores the key that was claimed last, for spares.
-func (m *Manager) remember(ctx context.Context, key Key) error {
-	if m.cfg.WarmSpares == 0 || key.IPFamily == "ipv6" { // the service range of an IPv6 cluster is random
-		return nil
-	}
-	return m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		return lastKeys.Put(tx, recordKey("last"), key.kind())
-	})
-}
-
 // Get returns a claimed plane, or ErrNotFound.
 func (m *Manager) Get(id string) (Plane, error) {
 	p := m.find(id)
@@ -410,63 +285,6 @@ func (m *Manager) Status(id string) (Status, error) {
 	return p.currentStatus(), nil
 }
 
-// Release removes a plane and everything that belongs to it: process, listener, files, Kubernetes state, record.
-// Releasing a missing plane does nothing. After an error, call it again; a new Manager continues a release by itself.
-func (m *Manager) Release(ctx context.Context, id string) error {
-	p := m.find(id)
-	if p == nil {
-		return nil
-	}
-	if err := p.update(ctx, func(r *record) error { r.Releasing = true; return nil }); err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	p.set(func() { p.rec.Releasing = true }) // also if a reset has already removed the record
-	// Nothing of it is needed any more, so it need not end in good order.
-	p.halt((*childproc.Supervisor).Kill)
-	if err := os.RemoveAll(string(p.dir())); err != nil {
-		return err
-	}
-	if err := m.cfg.Store.DeleteClusterPrefix(ctx, id); err != nil {
-		return fmt.Errorf("removing the state of control plane %s: %w", id, err)
-	}
-	err := m.cfg.Store.Update(ctx, func(tx *store.Tx) error {
-		records.Delete(tx, recordKey(id))
-		secretRecords.Delete(tx, recordKey(id))
-		usages.Delete(tx, recordKey(id))
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	m.mu.Lock()
-	delete(m.planes, id)
-	m.mu.Unlock()
-	p.set(func() { p.gone = true })
-	return nil
-}
-
-// ReleaseAll releases the planes of an account, or all planes and spares if account is empty. It uses the running
-// planes rather than the records, because a reset of the store may have removed the records already.
-func (m *Manager) ReleaseAll(ctx context.Context, account string) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, p := range m.all() {
-		rec := p.snapshot()
-		if account == "" || rec.Owner != "" && rec.Key.Account == account {
-			group.Go(func() error { return m.Release(ctx, p.id) })
-		}
-	}
-	return group.Wait()
-}
-
-// SetAccess changes who may connect to the plane's endpoint. A new plane is public for all.
-func (m *Manager) SetAccess(ctx context.Context, id string, a Access) error {
-	p := m.find(id)
-	if p == nil {
-		return ErrNotFound
-	}
-	return p.update(ctx, func(r *record) error { r.Access = a; return nil })
-}
-
 // SetLogging changes which components' logs go to Hooks.WriteLogs, without a restart.
 func (m *Manager) SetLogging(ctx context.Context, id string, components []string) error {
 	p := m.find(id)
@@ -497,66 +315,6 @@ func (m *Manager) SetIdentityProvider(ctx context.Context, id string, idp *Ident
 	return p.awaitAuthentication(ctx, config)
 }
 
-// RESTConfig returns a client configuration with the rights of system:masters. It connects directly to the process,
-// whatever the endpoint access, follows it through restarts and renews its certificate. The caller may change its
-// copy's QPS, UserAgent and similar fields, but not its Transport.
-func (m *Manager) RESTConfig(id string) (*rest.Config, error) { return m.client(id, true) }
-
-// AnonymousRESTConfig is RESTConfig without any identity: set a BearerToken or wrap its transport to add one.
-func (m *Manager) AnonymousRESTConfig(id string) (*rest.Config, error) { return m.client(id, false) }
-
-func (m *Manager) client(id string, admin bool) (*rest.Config, error) {
-	p := m.find(id)
-	if p == nil {
-		return nil, ErrNotFound
-	}
-	return p.clients.config(admin), nil
-}
-
-// Dial connects to the plane's process like a client inside the cluster's network. The connection carries TLS with
-// the plane's certificate. If the process is restarting, Dial waits a few seconds for it. The caller must check
-// whether the client may connect.
-func (m *Manager) Dial(ctx context.Context, id string) (net.Conn, error) {
-	p := m.find(id)
-	if p == nil {
-		return nil, ErrNotFound
-	}
-	ctx, cancel := context.WithTimeout(ctx, holdTime)
-	defer cancel()
-	return p.dial(ctx)
-}
-
-// DialPublic connects to the plane's process as this machine's users do, by its public
-// access. If that does not let them in, it takes as long as a connection that gets no
-// answer, and returns a RefusedError.
-func (m *Manager) DialPublic(ctx context.Context, id string) (net.Conn, error) {
-	p := m.find(id)
-	if p == nil {
-		return nil, ErrNotFound
-	}
-	reason := p.snapshot().Access.refusal(m.cfg.ClientAddress)
-	if reason == "" {
-		return m.Dial(ctx, id)
-	}
-	m.refused(id, m.cfg.ClientAddress, reason)
-	patience := time.NewTimer(m.cfg.RefusalPatience)
-	defer patience.Stop()
-	select {
-	case <-patience.C:
-	case <-ctx.Done():
-	}
-	return nil, &RefusedError{reason}
-}
-
-// A RefusedError says why endpoint access does not let a client in.
-type RefusedError struct{ Reason string }
-
-func (e *RefusedError) Error() string { return e.Reason }
-
-// refusalPatience is how long kubectl waits for a connection:
-// https://github.com/kubernetes/apimachinery/blob/master/pkg/util/net/http.go (SetTransportDefaults)
-const refusalPatience = 30 * time.Second
-
 func (m *Manager) find(id string) *plane {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -573,13 +331,6 @@ func (m *Manager) all() []*plane {
 	}
 	slices.SortFunc(out, func(a, b *plane) int { return strings.Compare(a.id, b.id) })
 	return out
-}
-
-func (m *Manager) refused(id string, from netip.Addr, reason string) {
-	m.cfg.Log.Info("connection refused", "plane", id, "from", from, "reason", reason)
-	if m.cfg.OnRefused != nil {
-		m.cfg.OnRefused(id, from, reason)
-	}
 }
 
 // maxSocketPath is the maximum length in sockaddr_un on macOS; Linux has 4 bytes more.
