@@ -3,6 +3,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -279,10 +280,17 @@ func (l *loader) securityGroups() {
 		if g.Name == "default" {
 			l.groups[g.VPCID] = g.ID
 		}
+		g.Rules = append(rulesOf(g.ID, in.IpPermissions, false), rulesOf(g.ID, in.IpPermissionsEgress, true)...)
 		if described {
+			key := func(r record.SecurityGroupRule) string {
+				return fmt.Sprint(r.Egress, r.Protocol, r.From, r.To, r.Peer())
+			}
+			place := map[string]int{} // the group's own order, which the rules' IDs do not tell
+			for i, r := range g.Rules {
+				place[key(r)] = i
+			}
 			g.Rules = rules[g.ID]
-		} else {
-			g.Rules = append(rulesOf(g.ID, in.IpPermissions, false), rulesOf(g.ID, in.IpPermissionsEgress, true)...)
+			slices.SortStableFunc(g.Rules, func(a, b record.SecurityGroupRule) int { return cmp.Compare(place[key(a)], place[key(b)]) })
 		}
 		return put(l, record.SecurityGroups, g)
 	})
