@@ -57,7 +57,7 @@ func below(t *testing.T) int {
 // User data that starts processes without end takes neither the real machine's process IDs nor those of other machines.
 func TestAForkBombStaysOnItsMachine(t *testing.T) {
 	needContainers(t)
-	const bound = 400
+	const bound = 800 // Linux gives the first 300 only once, so half of it can be reached again
 	var r *containers.Runtime
 	cfg := newConfig(t, &r, t.TempDir(), idle{t})
 	cfg.PIDs = bound
@@ -81,7 +81,7 @@ func TestAForkBombStaysOnItsMachine(t *testing.T) {
 		}()
 		most := 0
 		eventually(t, func() error {
-			if most = max(most, below(t)); most < bound-50 {
+			if most = max(most, below(t)); most < bound/2 {
 				return fmt.Errorf("%d processes", most)
 			}
 			return nil
