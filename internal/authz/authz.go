@@ -280,20 +280,20 @@ func (a *Authorizer) control(p *awsapi.Principal, endpoint awsapi.VPCEndpoint, r
 	if p.Type == awsapi.AWSService {
 		by = "source"
 	}
-	prefix, _ := split(req.Action)
-	of := map[string]string{by: p.Account, "resource": account}
-	if (tellsEndpoint[prefix] || tellsEndpointOrg[prefix]) && req.Action != "iam:PassRole" {
-		of["vpce"] = endpoint.Account
-	}
-	for name, account := range of {
+	set := func(name, account string, paths bool) {
 		if id, path, ok := a.cfg.Organization(account); ok {
-			req.Context.Values["aws:"+name+"orgid"], req.Context.Values["aws:"+name+"orgpaths"] = []string{id}, []string{path}
+			req.Context.Values["aws:"+name+"orgid"] = []string{id}
+			if paths {
+				req.Context.Values["aws:"+name+"orgpaths"] = []string{path}
+			}
 		}
 	}
-	if tellsEndpointOrg[prefix] {
-		delete(req.Context.Values, "aws:vpceorgpaths")
+	set(by, p.Account, true)
+	set("resource", account, true)
+	if org, all := endpointKeys(req.Action); org {
+		set("vpce", endpoint.Account, all)
 	}
-	if resourceControlled[prefix] && account != "" && !serviceLinked(p) {
+	if prefix, _ := split(req.Action); resourceControlled[prefix] && account != "" && !serviceLinked(p) {
 		_, policies.ResourceControls = a.cfg.Controls(account)
 	}
 }

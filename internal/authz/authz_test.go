@@ -78,6 +78,10 @@ func TestConditionKeys(t *testing.T) {
 	linked.Referer = "https://example.com/"
 	metadata := awsapi.Call{Service: "ec2", Operation: "ModifyInstanceMetadataOptions"}
 	tokens := &awsec2.ModifyInstanceMetadataOptionsInput{InstanceId: aws.String("i-1"), HttpTokens: "optional"}
+	peer := awsapi.Call{Service: "ec2", Operation: "CreateVpcPeeringConnection"}
+	peers := &awsec2.CreateVpcPeeringConnectionInput{VpcId: aws.String("vpc-1"), PeerVpcId: aws.String("vpc-2"), PeerOwnerId: aws.String("444455556666")}
+	endpoint := awsapi.Call{Service: "ec2", Operation: "CreateVpcEndpoint"}
+	service := &awsec2.CreateVpcEndpointInput{VpcId: aws.String("vpc-1"), ServiceName: aws.String("com.amazonaws.us-east-1.s3")}
 	logging := awsapi.Call{Service: "eks", Operation: "UpdateClusterConfig"}
 	audit := &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), Logging: &ekstypes.Logging{ClusterLogging: []ekstypes.LogSetup{{Enabled: aws.Bool(false), Types: []ekstypes.LogType{"audit"}}}}}
 	group := awsapi.Call{Service: "autoscaling", Operation: "CreateAutoScalingGroup"}
@@ -110,6 +114,10 @@ func TestConditionKeys(t *testing.T) {
 		{`{"StringEquals":{"ec2:Attribute/HttpTokens":"required"}}`, metadata, tokens, false},
 		{`{"StringEquals":{"ec2:Attribute/HttpTokens":"optional"},"ForAllValues:StringEquals":{"ec2:Attribute":"HttpTokens"}}`, metadata, tokens, true},
 		{`{"Null":{"ec2:Attribute/HttpEndpoint":"true"}}`, metadata, tokens, true},
+		{`{"ArnEqualsIfExists":{"ec2:AccepterVpc":"arn:aws:ec2:us-east-1:444455556666:vpc/vpc-2","ec2:RequesterVpc":"arn:aws:ec2:us-east-1:111122223333:vpc/vpc-1"}}`, peer, peers, true},
+		{`{"ArnEqualsIfExists":{"ec2:AccepterVpc":"arn:aws:ec2:us-east-1:111122223333:vpc/vpc-2"}}`, peer, peers, false},
+		{`{"StringEqualsIfExists":{"ec2:VpceServiceOwner":"amazon","ec2:VpceServiceRegion":"us-east-1"}}`, endpoint, service, true},
+		{`{"Null":{"ec2:Attribute":"true"}}`, metadata, &awsec2.ModifyInstanceMetadataOptionsInput{InstanceId: aws.String("i-1")}, true},
 		{`{"Bool":{"eks:loggingType/audit":"false"}}`, logging, audit, true},
 		{`{"Null":{"eks:loggingType/api":"true"}}`, logging, audit, true},
 		{`{"Bool":{"autoscaling:LaunchTemplateVersionSpecified":"true"}}`, group, latest, false},

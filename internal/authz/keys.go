@@ -108,14 +108,19 @@ func SetTags(values map[string][]string, tags map[string]string, prefixes ...str
 	}
 }
 
-// tellsEndpoint are the services whose requests say more about the VPC endpoint that they came through than its ID and
-// VPC's ID, by IAM prefix: aws:SourceVpcArn, aws:VpceAccount, aws:VpceOrgID and aws:VpceOrgPaths. Those of
-// tellsEndpointOrg have only aws:VpceOrgID of these.
+// endpointKeys reports which keys about the VPC endpoint of a request, besides its ID and its VPC's ID, an action supports:
+// aws:VpceOrgID only, or also aws:SourceVpcArn, aws:VpceAccount and aws:VpceOrgPaths.
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-vpceaccount
-var (
-	tellsEndpoint    = map[string]bool{"cloudformation": true, "ecr": true, "iam": true, "kms": true, "route53": true, "s3": true, "servicequotas": true}
-	tellsEndpointOrg = map[string]bool{"pricing": true, "sqs": true}
-)
+func endpointKeys(action string) (org, all bool) {
+	switch prefix, _ := split(action); prefix {
+	case "cloudformation", "ecr", "iam", "kms", "route53", "s3", "servicequotas":
+		supported := action != "iam:PassRole"
+		return supported, supported
+	case "pricing", "sqs":
+		return true, false
+	}
+	return false, false
+}
 
 // context returns the condition keys of a check. Values holds those that are known. Unknown reports those that the
 // reference gives the action on such a resource but that nothing here resolves.
@@ -129,9 +134,11 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		values["aws:resourceaccount"] = []string{call.Account}
 	}
 	prefix, _ := split(c.Action)
-	if e := call.VPCEndpoint; e.ID != "" && tellsEndpoint[prefix] && c.Action != "iam:PassRole" {
-		values["aws:sourcevpcarn"] = []string{arn.New("ec2", e.Region, e.Account, "vpc/"+e.VPCID)}
-		values["aws:vpceaccount"] = []string{e.Account}
+	if e := call.VPCEndpoint; e.ID != "" {
+		if _, all := endpointKeys(c.Action); all {
+			values["aws:sourcevpcarn"] = []string{arn.New("ec2", e.Region, e.Account, "vpc/"+e.VPCID)}
+			values["aws:vpceaccount"] = []string{e.Account}
+		}
 	}
 	if c.offers("aws:resourcetag/${tagkey}") {
 		SetTags(values, c.stored.Tags, "aws:resourcetag/", cmp.Or(owners[prefix+"/"+c.target.Type], prefix)+":resourcetag/")
@@ -153,8 +160,8 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		c.fromEC2(values, call)
 	case "autoscaling":
 		// https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
-		if version, ok := first(c.input, "LaunchTemplate.Version", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version"),
-			c.offers("autoscaling:launchtemplateversionspecified"); ok {
+		if c.offers("autoscaling:launchtemplateversionspecified") {
+			version := first(c.input, "LaunchTemplate.Version", "MixedInstancesPolicy.LaunchTemplate.LaunchTemplateSpecification.Version")
 			values["autoscaling:launchtemplateversionspecified"] = []string{strconv.FormatBool(version != "" && version[0] != '$')}
 		}
 	case "eks":
@@ -177,7 +184,7 @@ func (c *Check) context(call *awsapi.Call) policy.Context {
 		if strings.HasPrefix(key, "aws:") || strings.Contains(key, ":resourcetag/") || strings.Contains(key, ":requesttag/") {
 			return false
 		}
-		if c.target.AllKeys || has(impossible, key) || strings.HasPrefix(key, "ec2:attribute/") || strings.HasPrefix(key, "eks:loggingtype/") || key == "ec2:roledelivery" {
+		if c.target.AllKeys || has(impossible, key) || has(settled, key) {
 			return false
 		}
 		return has(c.actionKeys(), key) || has(c.typeKeys(), key)
@@ -224,11 +231,12 @@ func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 	if c.offers("ec2:attribute/${attributename}") {
 		fromAttributes(values, c.input)
 	}
-	if profile := first(c.input, "IamInstanceProfile.Arn", "IamInstanceProfile.Name"); profile != "" && c.offers("ec2:newinstanceprofile") {
-		if !strings.HasPrefix(profile, "arn:") {
-			profile = arn.New("iam", "", call.Account, "instance-profile/"+profile)
+	if c.offers("ec2:newinstanceprofile") {
+		if profile := first(c.input, "IamInstanceProfile.Arn", "IamInstanceProfile.Name"); strings.HasPrefix(profile, "arn:") {
+			values["ec2:newinstanceprofile"] = []string{profile}
+		} else if profile != "" {
+			values["ec2:newinstanceprofile"] = []string{arn.New("iam", "", call.Account, "instance-profile/"+profile)}
 		}
-		values["ec2:newinstanceprofile"] = []string{profile}
 	}
 	if c.target.ID != "" && !c.target.New {
 		return
@@ -238,6 +246,17 @@ func (c *Check) fromEC2(values map[string][]string, call *awsapi.Call) {
 		if id := first(c.input, member); id != "" && c.offers(key) {
 			values[key] = []string{arn.New("ec2", call.Region, call.Account, strings.TrimPrefix(key, "ec2:")+"/"+id)}
 		}
+	}
+	if c.offers("ec2:acceptervpc") {
+		if peer := first(c.input, "PeerVpcId"); peer != "" {
+			region, account := cmp.Or(first(c.input, "PeerRegion"), call.Region), cmp.Or(first(c.input, "PeerOwnerId"), call.Account)
+			values["ec2:acceptervpc"] = []string{arn.New("ec2", region, account, "vpc/"+peer)}
+			values["ec2:requestervpc"] = []string{arn.New("ec2", call.Region, call.Account, "vpc/"+first(c.input, "VpcId"))}
+		}
+	}
+	if c.offers("ec2:vpceserviceowner") {
+		values["ec2:vpceserviceowner"] = []string{"amazon"} // there are no other services
+		values["ec2:vpceserviceregion"] = []string{cmp.Or(first(c.input, "ServiceRegion"), call.Region)}
 	}
 	for _, key := range c.typeKeys() {
 		if _, said := values[key]; !said && strings.HasSuffix(key, "id") && strings.HasPrefix(key, "ec2:") {
@@ -286,11 +305,16 @@ func (c *Check) fromMember(values map[string][]string, prefix, key string) {
 	if !ok || strings.Contains(name, "${") || c.target.Action != "" {
 		return // members of dependent actions are not in this request
 	}
-	for path := range strings.SplitSeq(memberKeys[key]+"|"+name, "|") {
-		if root, _, _ := strings.Cut(path, "."); hasMember(c.input, root) {
-			values[key] = texts(c.input, path)
-			return
+	if paths, overlaid := memberKeys[key]; overlaid {
+		for path := range strings.SplitSeq(paths, "|") {
+			if root, _, _ := strings.Cut(path, "."); hasMember(c.input, root) {
+				values[key] = texts(c.input, path)
+				return
+			}
 		}
+	}
+	if hasMember(c.input, name) {
+		values[key] = texts(c.input, name)
 	}
 }
 

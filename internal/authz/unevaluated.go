@@ -33,6 +33,9 @@ var impossible = []string{
 	"iam:fido-fips-140-3-certification", "iam:registersecuritykey", "s3:accesspointtag/${tagkey}", "s3:buckettag/${tagkey}", "ssm:accessrequestid",
 }
 
+// settled lists the keys whose values are found whenever a request has any: it lacks those that it does not set.
+var settled = []string{"ec2:attribute", "ec2:attribute/${attributename}", "ec2:roledelivery", "eks:loggingtype/${type}"}
+
 // storedKeys are the condition keys that services resolve from what they have stored or from the request, by IAM
 // prefix and without that prefix. A test in internal/app compares them with the services' keys.
 var storedKeys = map[string]string{

@@ -166,7 +166,7 @@ func authzPlacement(s *Service, sc resource.Scope, _, id string) (authz.Resource
 		return authz.Resource{}, false
 	}
 	return authz.Resource{
-		ARN: sc.ARN("placement-group", g.Name), Tags: g.Tags,
+		ARN: g.ARN(sc), Tags: g.Tags,
 		Keys: keyed("ec2:placementgroupname", g.Name, "ec2:placementgroupstrategy", g.Strategy),
 	}, true
 }

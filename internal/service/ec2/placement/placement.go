@@ -151,7 +151,7 @@ func (s *Service) DescribePlacementGroups(ctx context.Context, in *awsec2.Descri
 	}
 	found, _, err := resource.Describe(s.Store, sc, Groups, resource.Query{IDs: wanted, Filters: in.Filters, DryRun: in.DryRun}, filter.Fields[Group]{
 		"group-name":   filter.One(func(g Group) string { return g.Name }),
-		"group-arn":    filter.One(func(g Group) string { return g.arn(sc) }),
+		"group-arn":    filter.One(func(g Group) string { return g.ARN(sc) }),
 		"spread-level": filter.One(func(g Group) string { return g.Level }),
 		"state":        filter.One(func(Group) string { return string(ec2types.PlacementGroupStateAvailable) }),
 		"strategy":     filter.One(func(g Group) string { return g.Strategy }),
@@ -159,12 +159,13 @@ func (s *Service) DescribePlacementGroups(ctx context.Context, in *awsec2.Descri
 	return &awsec2.DescribePlacementGroupsOutput{PlacementGroups: resource.SDKAll(sc, found)}, err
 }
 
-func (g Group) arn(sc resource.Scope) string { return sc.ARN("placement-group", g.Name) }
+// ARN returns the group's ARN, which has its name.
+func (g Group) ARN(sc resource.Scope) string { return sc.ARN("placement-group", g.Name) }
 
 // SDK converts a group.
 func (g Group) SDK(sc resource.Scope) ec2types.PlacementGroup {
 	out := ec2types.PlacementGroup{
-		GroupArn: aws.String(g.arn(sc)), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), State: ec2types.PlacementGroupStateAvailable,
+		GroupArn: aws.String(g.ARN(sc)), GroupId: aws.String(g.ID), GroupName: aws.String(g.Name), State: ec2types.PlacementGroupStateAvailable,
 		Strategy: ec2types.PlacementStrategy(g.Strategy), SpreadLevel: ec2types.SpreadLevel(g.Level), Tags: g.Tags.SDK(),
 	}
 	if g.Strategy == partition {
@@ -173,7 +174,6 @@ func (g Group) SDK(sc resource.Scope) ec2types.PlacementGroup {
 	return out
 }
 
-// find returns the group with a name.
 // Find returns a group by its ID or name.
 func Find(r store.Reader, sc resource.Scope, id string) (Group, bool) {
 	g, err := Groups.Get(r, sc.Key(id))
@@ -183,6 +183,7 @@ func Find(r store.Reader, sc resource.Scope, id string) (Group, bool) {
 	return g, err == nil
 }
 
+// find returns the group with a name.
 func find(r store.Reader, sc resource.Scope, name string) (Group, error) {
 	n, err := Names.Get(r, nameKey(sc, name))
 	if err != nil {
