@@ -43,7 +43,7 @@ func recurrence(a autoscalingtypes.ScheduledUpdateGroupAction) (cron.Schedule, e
 		return nil, errRecurrence(text)
 	}
 	s, err := cron.ParseStandard("CRON_TZ=" + zone + " " + text)
-	if err != nil {
+	if err != nil || s.Next(time.Unix(0, 0)).IsZero() { // such as 30 February, which never comes
 		return nil, errRecurrence(text)
 	}
 	return s, nil
@@ -239,10 +239,12 @@ func (s *Service) carryOut(ctx context.Context, key store.Key) (time.Duration, e
 			scheduled.Delete(tx, key)
 			return nil
 		}
-		if a.StartTime = new(every.Next(now)); a.EndTime != nil && a.StartTime.After(*a.EndTime) {
+		next := every.Next(now)
+		if next.IsZero() || a.EndTime != nil && next.After(*a.EndTime) {
 			scheduled.Delete(tx, key)
 			return nil
 		}
+		a.StartTime = &next
 		a.Time = a.StartTime
 		return scheduled.Put(tx, key, scheduledRecord{a})
 	})

@@ -120,6 +120,7 @@ func TestScheduledActionErrors(t *testing.T) {
 		"min above max":     {awsautoscaling.PutScheduledUpdateGroupActionInput{StartTime: &soon, MinSize: aws.Int32(2), MaxSize: aws.Int32(1)}, ""},
 		"six fields":        {awsautoscaling.PutScheduledUpdateGroupActionInput{Recurrence: aws.String("0 0 * * * *"), MinSize: size}, "Given recurrence string:0 0 * * * * is invalid"},
 		"not cron":          {awsautoscaling.PutScheduledUpdateGroupActionInput{Recurrence: aws.String("@every 1s"), MinSize: size}, "Given recurrence string:@every 1s is invalid"},
+		"never":             {awsautoscaling.PutScheduledUpdateGroupActionInput{Recurrence: aws.String("0 0 30 2 *"), MinSize: size}, "Given recurrence string:0 0 30 2 * is invalid"},
 		"unknown time zone": {awsautoscaling.PutScheduledUpdateGroupActionInput{Recurrence: aws.String("0 0 * * *"), TimeZone: aws.String("Mars/Olympus"), MinSize: size}, "Given time zone:Mars/Olympus is invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,6 +21,8 @@ var policyTypes = map[string][]string{
 	"SSLNegotiationPolicyType":              nil, // any attributes, because there are hundreds of ciphers and protocols
 	"PublicKeyPolicyType":                   {"PublicKey"},
 	"BackendServerAuthenticationPolicyType": {"PublicKeyPolicyName"},
+	appCookie:                               {"CookieName"},
+	lbCookie:                                {"CookieExpirationPeriod"},
 }
 
 // proxyProtocol is the type of policies for instances that use the proxy protocol.
@@ -35,26 +37,6 @@ const (
 // CreateLoadBalancerPolicy creates a policy. Creating the same policy again is not an error;
 // Kubernetes relies on that for the proxy protocol.
 func (s *Service) CreateLoadBalancerPolicy(ctx context.Context, in *awselb.CreateLoadBalancerPolicyInput) (*awselb.CreateLoadBalancerPolicyOutput, error) {
-	switch text(in.PolicyTypeName) {
-	case appCookie:
-		cookie := &awselb.CreateAppCookieStickinessPolicyInput{LoadBalancerName: in.LoadBalancerName, PolicyName: in.PolicyName}
-		for _, a := range in.PolicyAttributes {
-			cookie.CookieName = a.AttributeValue
-		}
-		_, err := s.CreateAppCookieStickinessPolicy(ctx, cookie)
-		return &awselb.CreateLoadBalancerPolicyOutput{}, err
-	case lbCookie:
-		cookie := &awselb.CreateLBCookieStickinessPolicyInput{LoadBalancerName: in.LoadBalancerName, PolicyName: in.PolicyName}
-		for _, a := range in.PolicyAttributes {
-			period, err := strconv.ParseInt(text(a.AttributeValue), 10, 64)
-			if err != nil {
-				return nil, errValidation("The cookie expiration period must be a number of seconds") // from memory
-			}
-			cookie.CookieExpirationPeriod = &period
-		}
-		_, err := s.CreateLBCookieStickinessPolicy(ctx, cookie)
-		return &awselb.CreateLoadBalancerPolicyOutput{}, err
-	}
 	known, ok := policyTypes[text(in.PolicyTypeName)]
 	if !ok {
 		return nil, errPolicyType(text(in.PolicyTypeName))
@@ -68,6 +50,26 @@ func (s *Service) CreateLoadBalancerPolicy(ctx context.Context, in *awselb.Creat
 	}
 	if text(p.PolicyName) == "" {
 		return nil, errValidation("PolicyName must be specified")
+	}
+	var value *string // of the only attribute that policies of sticky sessions have
+	if len(in.PolicyAttributes) > 0 {
+		value = in.PolicyAttributes[0].AttributeValue
+	}
+	switch *in.PolicyTypeName {
+	case appCookie:
+		_, err := s.CreateAppCookieStickinessPolicy(ctx, &awselb.CreateAppCookieStickinessPolicyInput{LoadBalancerName: in.LoadBalancerName, PolicyName: in.PolicyName, CookieName: value})
+		return &awselb.CreateLoadBalancerPolicyOutput{}, err
+	case lbCookie:
+		cookie := &awselb.CreateLBCookieStickinessPolicyInput{LoadBalancerName: in.LoadBalancerName, PolicyName: in.PolicyName}
+		if value != nil {
+			period, err := strconv.ParseInt(*value, 10, 64)
+			if err != nil {
+				return nil, errValidation("The cookie expiration period must be a number of seconds") // from memory
+			}
+			cookie.CookieExpirationPeriod = &period
+		}
+		_, err := s.CreateLBCookieStickinessPolicy(ctx, cookie)
+		return &awselb.CreateLoadBalancerPolicyOutput{}, err
 	}
 	_, err := s.change(ctx, in.LoadBalancerName, func(r *loadBalancerRecord) error {
 		for _, o := range r.Policies {
