@@ -18,20 +18,19 @@ func transitHandlers() map[string]handler {
 	return map[string]handler{
 		"AWS::EC2::TransitGateway": madeWith(handler{
 			find: byTags("transit-gateway"), inPlace: "Tags", update: retagged,
-			settle: func(r *request) error { return r.waitTransit(r.transitGateway, "available") },
+			settle: func(r *request) error { return r.until(r.transitGatewayState, "available", "failed") },
 			read: func(r *request) (map[string]any, error) {
-				out, err := call[awsec2.DescribeTransitGatewaysOutput](r, &awsec2.DescribeTransitGatewaysInput{TransitGatewayIds: []string{r.id}})
+				g, err := r.transitGateway()
 				if err != nil {
 					return nil, err
 				}
-				g := out.TransitGateways[0]
 				return map[string]any{
 					"Id": r.id, "TransitGatewayArn": *g.TransitGatewayArn, "AssociationDefaultRouteTableId": aws.ToString(g.Options.AssociationDefaultRouteTableId),
 					"PropagationDefaultRouteTableId": aws.ToString(g.Options.PropagationDefaultRouteTableId),
 				}, nil
 			},
 			remove: func(r *request) error {
-				return r.endTransit(r.transitGateway, func() error {
+				return r.endTransit(r.transitGatewayState, func() error {
 					_, err := call[awsec2.DeleteTransitGatewayOutput](r, &awsec2.DeleteTransitGatewayInput{TransitGatewayId: &r.id})
 					return err
 				})
@@ -47,10 +46,10 @@ func transitHandlers() map[string]handler {
 		"AWS::EC2::TransitGatewayVpcAttachment": attachment,
 		"AWS::EC2::TransitGatewayRouteTable": made(handler{
 			find: byTags("transit-gateway-route-table"), inPlace: "Tags", update: retagged,
-			settle: func(r *request) error { return r.waitTransit(r.transitTable, "available") },
+			settle: func(r *request) error { return r.until(r.transitTableState, "available", "failed") },
 			read:   idAs("TransitGatewayRouteTableId"),
 			remove: func(r *request) error {
-				return r.endTransit(r.transitTable, func() error {
+				return r.endTransit(r.transitTableState, func() error {
 					_, err := call[awsec2.DeleteTransitGatewayRouteTableOutput](r, &awsec2.DeleteTransitGatewayRouteTableInput{TransitGatewayRouteTableId: &r.id})
 					return err
 				})
@@ -122,13 +121,13 @@ func transitHandlers() map[string]handler {
 func transitAttachment() handler {
 	return made(handler{
 		find: byTags("transit-gateway-attachment"), inPlace: "SubnetIds Tags",
-		settle: func(r *request) error { return r.waitTransit(r.transitAttachment, "available") },
+		settle: func(r *request) error { return r.until(r.transitAttachmentState, "available", "failed") },
 		update: func(r *request) error {
-			out, err := call[awsec2.DescribeTransitGatewayVpcAttachmentsOutput](r, &awsec2.DescribeTransitGatewayVpcAttachmentsInput{TransitGatewayAttachmentIds: []string{r.id}})
+			now, err := r.transitAttachment()
 			if err != nil {
 				return err
 			}
-			want, have := r.list("SubnetIds"), out.TransitGatewayVpcAttachments[0].SubnetIds
+			want, have := r.list("SubnetIds"), now.SubnetIds
 			more := slices.DeleteFunc(slices.Clone(want), func(id string) bool { return slices.Contains(have, id) })
 			less := slices.DeleteFunc(slices.Clone(have), func(id string) bool { return slices.Contains(want, id) })
 			if len(more)+len(less) > 0 {
@@ -141,7 +140,7 @@ func transitAttachment() handler {
 		},
 		read: idAs("Id"),
 		remove: func(r *request) error {
-			return r.endTransit(r.transitAttachment, func() error {
+			return r.endTransit(r.transitAttachmentState, func() error {
 				_, err := call[awsec2.DeleteTransitGatewayVpcAttachmentOutput](r, &awsec2.DeleteTransitGatewayVpcAttachmentInput{TransitGatewayAttachmentId: &r.id})
 				return err
 			})
@@ -166,37 +165,40 @@ func (r *request) ofAttachment() []ec2types.Filter {
 	return []ec2types.Filter{{Name: aws.String("transit-gateway-attachment-id"), Values: []string{r.text("TransitGatewayAttachmentId")}}}
 }
 
-// The states of the resource.
+// The resource as it is now, and its state.
 
-func (r *request) transitGateway() (string, error) {
+func (r *request) transitGateway() (g ec2types.TransitGateway, err error) {
 	out, err := call[awsec2.DescribeTransitGatewaysOutput](r, &awsec2.DescribeTransitGatewaysInput{TransitGatewayIds: []string{r.id}})
 	if err != nil {
-		return "", err
+		return g, err
 	}
-	return string(out.TransitGateways[0].State), nil
+	return out.TransitGateways[0], nil
 }
 
-func (r *request) transitAttachment() (string, error) {
+func (r *request) transitGatewayState() (string, error) {
+	g, err := r.transitGateway()
+	return string(g.State), err
+}
+
+func (r *request) transitAttachment() (a ec2types.TransitGatewayVpcAttachment, err error) {
 	out, err := call[awsec2.DescribeTransitGatewayVpcAttachmentsOutput](r, &awsec2.DescribeTransitGatewayVpcAttachmentsInput{TransitGatewayAttachmentIds: []string{r.id}})
 	if err != nil {
-		return "", err
+		return a, err
 	}
-	return string(out.TransitGatewayVpcAttachments[0].State), nil
+	return out.TransitGatewayVpcAttachments[0], nil
 }
 
-func (r *request) transitTable() (string, error) {
+func (r *request) transitAttachmentState() (string, error) {
+	a, err := r.transitAttachment()
+	return string(a.State), err
+}
+
+func (r *request) transitTableState() (string, error) {
 	out, err := call[awsec2.DescribeTransitGatewayRouteTablesOutput](r, &awsec2.DescribeTransitGatewayRouteTablesInput{TransitGatewayRouteTableIds: []string{r.id}})
 	if err != nil {
 		return "", err
 	}
 	return string(out.TransitGatewayRouteTables[0].State), nil
-}
-
-func (r *request) waitTransit(state func() (string, error), want string) error {
-	return r.wait(func() (bool, error) {
-		is, err := state()
-		return is == want, err
-	})
 }
 
 // endTransit deletes a resource unless that has begun, and waits until it is deleted.
@@ -210,10 +212,7 @@ func (r *request) endTransit(state func() (string, error), remove func() error) 
 			return err
 		}
 	}
-	return r.wait(func() (bool, error) {
-		is, err := state()
-		return is == "deleted" || notFound(err), err
-	})
+	return r.until(state, "deleted")
 }
 
 // vpnHandlers are virtual private gateways, customer gateways and VPN connections.
