@@ -422,8 +422,13 @@ func (n *boxNetwork) nameOf(in machine.Instance, a netip.Addr) string {
 	running := n.running()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if b := n.boxes[in.ID]; b != nil && b.names[a] != "" {
-		return b.names[a]
+	// If an instance has only tried the address, the name that another one has resolved says more.
+	own := ""
+	if b := n.boxes[in.ID]; b != nil {
+		own = b.names[a]
+	}
+	if own != "" && own != a.String() {
+		return own
 	}
 	for id, b := range n.boxes {
 		if running[id].VPCID == in.VPCID && b.names[a] != "" {

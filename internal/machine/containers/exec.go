@@ -141,11 +141,13 @@ type process struct {
 	files   []*os.File // pipes or the terminal
 }
 
-// pollable makes reads and writes of a file end at its deadlines and when it is closed. It takes f over, unless it fails.
+// pollable makes reads and writes of a file end at its deadlines and when it is closed. If it succeeds, it closes f.
 func pollable(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
-		err = unix.SetNonblock(fd, true) // after f.Fd, which does the opposite
+		if err = unix.SetNonblock(fd, true); err != nil { // after f.Fd, which does the opposite
+			_ = unix.Close(fd)
+		}
 	}
 	if err != nil {
 		return nil, err

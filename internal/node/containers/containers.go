@@ -21,6 +21,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/machine"
 	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/node"
@@ -225,12 +226,7 @@ func (i *instance) pause(ctx context.Context, d time.Duration) bool {
 	i.mu.Lock()
 	i.info.NextTry = i.rt.clock.Now().Add(d)
 	i.mu.Unlock()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-i.rt.clock.After(d):
-		return true
-	}
+	return timing.Sleep(ctx, i.rt.clock, d)
 }
 
 // retry calls do until it succeeds, with growing pauses, and records each result as a step. It returns false if ctx ended.

@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 )
@@ -25,7 +27,7 @@ const (
 func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 	var env map[string]string
 	for env == nil {
-		if env = c.awsNode(ctx); env == nil && !i.sleep(ctx, 200*time.Millisecond) {
+		if env = c.awsNode(ctx); env == nil && !timing.Sleep(ctx, i.rt.clock, 200*time.Millisecond) {
 			return
 		}
 	}
@@ -43,35 +45,31 @@ func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
 			break
 		}
 		i.phase(node.PhaseRegistered, err.Error())
-		if !i.sleep(ctx, delay) {
+		if !i.pause(ctx, delay) {
 			return
 		}
 	}
-	wait := time.Second
-	for i.sleep(ctx, wait) {
+	connected := len(ipam.Addresses())
+	for wait := time.Second; timing.Sleep(ctx, i.rt.clock, wait); {
 		wait = time.Second
 		used, err := i.usedAddresses()
-		before := len(ipam.Addresses())
 		if err == nil {
 			err = ipam.Follow(ctx, used)
 		}
-		if len(ipam.Addresses()) != before {
-			err = i.connectAddresses(ctx, ipam)
+		if n := len(ipam.Addresses()); n != connected {
+			failed := i.connectAddresses(ctx, ipam)
+			if failed == nil {
+				connected = n
+			}
+			err = cmp.Or(err, failed)
 		}
-		if err != nil && ctx.Err() == nil {
-			i.step(ctx, node.StepNetwork, err, "")
+		if ctx.Err() != nil {
+			return
+		}
+		i.step(ctx, node.StepNetwork, err, ipam.Has())
+		if err != nil {
 			wait = 10 * time.Second
 		}
-	}
-}
-
-// sleep waits for d. It reports false if ctx ends first.
-func (i *instance) sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-i.rt.clock.After(d):
-		return true
 	}
 }
 

@@ -217,7 +217,11 @@ func del(container string) error {
 		}
 	}
 	if _, err := os.Stat(portsFile(container)); err == nil {
-		if err := errors.Join(unmapPorts(container), os.Remove(portsFile(container))); err != nil {
+		// The file goes last: while it is there, containerd's next try unmaps the ports again.
+		if err := unmapPorts(container); err != nil {
+			return err
+		}
+		if err := os.Remove(portsFile(container)); err != nil {
 			return err
 		}
 	}

@@ -404,7 +404,7 @@ func (h *host) attach(g *guest) error {
 
 // attachMore connects another network interface to a machine.
 func (h *host) attachMore(a Attachment) error {
-	defer h.turn(a.Machine, nil)()
+	defer h.turn(a.Machine, func() {})()
 	g := h.guest(a.Machine)
 	if g == nil {
 		return fmt.Errorf("%s is off", a.Machine)
