@@ -23,7 +23,8 @@ role's trust policy with the values its conditions want and those the token has,
 and what the role may do. The first broken link is shown, with the error the pod
 gets from AWS and a fix.
 
-The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be determined.`,
+The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be determined, 3 if it
+depends on something that the source of a twin did not allow to read.`,
 		Example: `  drydock why serviceaccount shop/cart --cluster dev
   drydock why serviceaccount kube-system/aws-node --cluster dev --output json`,
 		Args: cobra.ExactArgs(1),
@@ -50,6 +51,9 @@ The exit code is 0 if the chain holds, 1 if it is broken, 2 if it cannot be dete
 				err = o.printJSON(e)
 			} else {
 				_, err = fmt.Fprint(o.streams.Out, e.Text())
+			}
+			if err == nil && len(e.Unknown) > 0 {
+				return &ExitError{Code: 3}
 			}
 			broken := e.Broken()
 			if err != nil || broken == nil {

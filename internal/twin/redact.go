@@ -101,10 +101,17 @@ func StripObject(kind string, o map[string]any) {
 	}
 }
 
-// RedactObject masks secrets in a Kubernetes object of a kind: in values of variables, arguments, annotations and
-// ConfigMaps. It reports whether there were any.
+// plain matches the names of fields that never hold a secret, although they may contain a secret's word: names of objects,
+// and images, whose tags look like values.
+var plain = regexp.MustCompile(`(?i)(?:name|ref|namespace|image)$`)
+
+// RedactObject masks secrets in a Kubernetes object of a kind: in values of variables and headers, arguments, annotations,
+// ConfigMaps, and in all texts of a custom resource. It reports whether there were any.
 func RedactObject(kind string, o map[string]any) bool {
 	found := false
+	version, _ := o["apiVersion"].(string) // which API servers leave out of lists, except in custom resources
+	group, _, _ := strings.Cut(version, "/")
+	custom := strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 	text := func(name, value string) string {
 		out := Redact(value)
 		if secretName.MatchString(name) && !harmless.MatchString(name) {
@@ -113,15 +120,18 @@ func RedactObject(kind string, o map[string]any) bool {
 		found = found || out != value
 		return out
 	}
-	each := func(values map[string]any) {
+	each := func(values map[string]any, named bool) {
 		for key, v := range values {
-			if s, ok := v.(string); ok {
+			if s, ok := v.(string); ok && named {
 				values[key] = text(key, s)
+			} else if ok {
+				values[key] = text("", s)
 			}
 		}
 	}
-	if data, ok := o["data"].(map[string]any); ok && kind == "ConfigMap" {
-		each(data)
+	meta, _ := o["metadata"].(map[string]any)
+	if data, ok := o["data"].(map[string]any); ok && kind == "ConfigMap" && (meta["namespace"] != "kube-system" || meta["name"] != "aws-auth") { // which has none
+		each(data, true)
 	}
 	var walk func(any)
 	walk = func(v any) {
@@ -131,30 +141,30 @@ func RedactObject(kind string, o map[string]any) bool {
 				walk(e)
 			}
 		case map[string]any:
+			name, _ := v["name"].(string)
+			if s, ok := v["value"].(string); ok && name != "" { // a variable, a header, a parameter
+				v["value"] = text(name, s)
+			}
 			for key, child := range v {
-				list, _ := child.([]any)
-				switch values, _ := child.(map[string]any); {
-				case key == "annotations" && values != nil:
-					for note, s := range values { // their names often contain words such as token
-						if s, ok := s.(string); ok {
-							values[note] = text("", s)
-						}
-					}
-				case key == "env":
-					for _, e := range list {
-						if variable, ok := e.(map[string]any); ok {
-							name, _ := variable["name"].(string)
-							if s, ok := variable["value"].(string); ok {
-								variable["value"] = text(name, s)
-							}
-						}
-					}
-				case key == "args" || key == "command":
+				list, isList := child.([]any)
+				values, isMap := child.(map[string]any)
+				s, isText := child.(string)
+				switch {
+				case key == "annotations" && isMap:
+					each(values, false) // their names often contain words such as token
+				case key == "env" && isMap:
+					each(values, true)
+				case isList && (key == "args" || key == "command"):
+					option := ""
 					for i, e := range list {
-						if s, ok := e.(string); ok {
-							list[i] = text("", s)
+						s, _ := e.(string)
+						list[i] = text(option, s)
+						if option = ""; strings.HasPrefix(s, "-") && !strings.Contains(s, "=") {
+							option = s
 						}
 					}
+				case isText && custom && !plain.MatchString(key) && (key != "value" || name == ""):
+					v[key] = text(key, s)
 				default:
 					walk(child)
 				}

@@ -2,7 +2,11 @@ package twin
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // Redaction keeps length and shape, and whatever a node needs in order to join.
@@ -46,5 +50,35 @@ func TestRedactUserDataKeepsItsLength(t *testing.T) {
 		if len([]rune(string(out))) != len([]rune(raw)) {
 			t.Errorf("%q became %q", raw, out)
 		}
+	}
+}
+
+// Objects keep their shape. What may be a secret is masked wherever workloads and custom resources have it.
+func TestRedactObject(t *testing.T) {
+	for _, tt := range []struct{ name, kind, in, want string }{
+		{"variables", "Pod", `{"spec":{"containers":[{"image":"repo/auth:1.2","env":[{"name":"DB_PASSWORD","value":"hunter2"},{"name":"MODE","value":"fast"}]}]}}`,
+			`{"spec":{"containers":[{"image":"repo/auth:1.2","env":[{"name":"DB_PASSWORD","value":"xxxxxx0"},{"name":"MODE","value":"fast"}]}]}}`},
+		{"an option and its value", "Pod", `{"args":["--password","hunter2","--port","80","--token=abc"]}`, `{"args":["--password","xxxxxx0","--port","80","--token=xxx"]}`},
+		{"headers", "Pod", `{"httpGet":{"httpHeaders":[{"name":"X-Api-Key","value":"k3y"}]}}`, `{"httpGet":{"httpHeaders":[{"name":"X-Api-Key","value":"x0x"}]}}`},
+		{"values of a chart", "HelmRelease", `{"apiVersion":"helm.toolkit.fluxcd.io/v2","spec":{"secretName":"login","values":{"env":{"API_TOKEN":"abc"},"password":"hunter2","replicas":2}}}`,
+			`{"apiVersion":"helm.toolkit.fluxcd.io/v2","spec":{"secretName":"login","values":{"env":{"API_TOKEN":"xxx"},"password":"xxxxxx0","replicas":2}}}`},
+		{"ConfigMaps", "ConfigMap", `{"data":{"token":"abc","url":"https://u:pw@h/"}}`, `{"data":{"token":"xxx","url":"https://u:xx@h/"}}`},
+		{"aws-auth", "ConfigMap", `{"metadata":{"name":"aws-auth","namespace":"kube-system"},"data":{"mapRoles":"rolearn: arn:aws:iam::1:role/token: x"}}`,
+			`{"metadata":{"name":"aws-auth","namespace":"kube-system"},"data":{"mapRoles":"rolearn: arn:aws:iam::1:role/token: x"}}`},
+		{"fields of Kubernetes that only sound like secrets", "Pod", `{"spec":{"automountServiceAccountToken":true,"volumes":[{"secret":{"secretName":"login"}}]}}`,
+			`{"spec":{"automountServiceAccountToken":true,"volumes":[{"secret":{"secretName":"login"}}]}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var o, want map[string]any
+			if err := errors.Join(json.Unmarshal([]byte(tt.in), &o), json.Unmarshal([]byte(tt.want), &want)); err != nil {
+				t.Fatal(err)
+			}
+			if found := RedactObject(tt.kind, o); found != (tt.in != tt.want) {
+				t.Errorf("it reports %v", found)
+			}
+			if diff := cmp.Diff(want, o); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
 	}
 }

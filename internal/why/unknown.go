@@ -114,7 +114,8 @@ func (x *Explainer) unknownRequest(account, principal string, d policy.Decision)
 	return x.unknownPolicies(account, principal)
 }
 
-// unknownNode returns what a node's steps depend on and the source did not tell. What only decides about later steps than
+// unknownNode returns what a node's steps depend on and the source did not tell. No step depends on a masked value in an object
+// of Kubernetes. What only decides about later steps than
 // the one that fails does not matter.
 func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 	order := node.Steps()
@@ -126,7 +127,7 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 	return x.unknown(e.Account, func(g recording.Gap) bool {
 		switch {
 		case g.Service == recording.Kubernetes:
-			return admitted && ofCluster(g, e.Cluster) && decidesNodes(g.Subject)
+			return g.Code != recording.Redacted && admitted && ofCluster(g, e.Cluster) && decidesNodes(g.Subject)
 		case g.Service == "eks":
 			switch g.Operation {
 			case "ListClusters", "DescribeCluster":
@@ -174,9 +175,9 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 	out := x.unknown(e.Account, func(g recording.Gap) bool {
 		switch g.Service {
 		case recording.Kubernetes:
-			return ofCluster(g, e.Cluster)
+			return g.Code != recording.Redacted && ofCluster(g, e.Cluster)
 		case "eks":
-			return ofCluster(g, e.Cluster) || g.Subject == "" || g.Subject == e.Cluster
+			return ofCluster(g, e.Cluster) || g.Subject == ""
 		case "autoscaling", "ssm":
 			return false
 		}
@@ -197,7 +198,7 @@ func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation) []st
 		case "eks":
 			return g.Subject == "" || ofCluster(g, e.Cluster) && g.Operation != "DescribeNodegroup" && g.Operation != "ListNodegroups"
 		case recording.Kubernetes:
-			return ofCluster(g, e.Cluster) && (strings.HasPrefix(g.Subject, "serviceaccounts ") || strings.HasPrefix(g.Subject, "the objects ") || g.Subject == e.Cluster || g.Subject == e.Cluster+"/"+e.Namespace+"/"+e.ServiceAccount)
+			return g.Code != recording.Redacted && ofCluster(g, e.Cluster) && (strings.HasPrefix(g.Subject, "serviceaccounts ") || strings.HasPrefix(g.Subject, "the objects ") || g.Subject == e.Cluster || g.Subject == e.Cluster+"/"+e.Namespace+"/"+e.ServiceAccount)
 		}
 		return false
 	})

@@ -111,27 +111,21 @@ func MarkChanged(ctx context.Context, st *store.Store, account string) error {
 	return store.IgnoreNotFound(twins.UpdateOne(ctx, st, key(account), func(t *Twin) error { t.Changed = true; return nil }))
 }
 
-// AddGaps adds gaps to a twin, without those that it has.
+// AddGaps adds gaps to a twin, without those that it has. It does nothing if the account is no twin any more.
 func AddGaps(ctx context.Context, st *store.Store, account string, more []recording.Gap) error {
-	have := Gaps(st, account)
-	more = slices.DeleteFunc(slices.Clone(more), func(g recording.Gap) bool { return slices.Contains(have, g) })
-	if len(more) == 0 {
-		return nil
-	}
-	writes := gapPages(account, len(gaps.All(st, store.Scope{Account: account, Global: true})), more)
-	for some := range slices.Chunk(writes, writesPerTransaction) {
-		if err := st.Update(ctx, func(tx *store.Tx) error {
-			for _, w := range some {
-				if err := w.Put(tx); err != nil {
-					return err
-				}
-			}
+	return st.Update(ctx, func(tx *store.Tx) error {
+		if _, ok := Of(tx, account); !ok {
 			return nil
-		}); err != nil {
-			return err
 		}
-	}
-	return nil
+		have := Gaps(tx, account)
+		unknown := slices.DeleteFunc(slices.Clone(more), func(g recording.Gap) bool { return slices.Contains(have, g) })
+		for _, w := range gapPages(account, len(gaps.All(tx, store.Scope{Account: account, Global: true})), unknown) {
+			if err := w.Put(tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // gapPages returns the writes of gaps. first is the number of the first page.

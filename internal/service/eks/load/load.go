@@ -4,6 +4,7 @@
 package load
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net/url"
@@ -107,6 +108,7 @@ func (l *loader) identify(principal string, made time.Time) record.Identity {
 
 var (
 	namePattern = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]{0,99}$`)
+	partName    = regexp.MustCompile(`^[0-9A-Za-z][A-Za-z0-9\-_]{0,255}$`)
 	issuerID    = regexp.MustCompile(`^[0-9A-F]{32}$`)
 )
 
@@ -159,7 +161,8 @@ func (l *loader) loadClusters() error {
 			l.gap("DescribeCluster", name, "cluster %s has Kubernetes %s, which Drydock does not have", name, aws.ToString(c.Version))
 			return nil
 		}
-		if c.ResourcesVpcConfig == nil || c.KubernetesNetworkConfig == nil || c.AccessConfig == nil || c.Endpoint == nil || c.CertificateAuthority == nil {
+		if c.ResourcesVpcConfig == nil || c.KubernetesNetworkConfig == nil || c.AccessConfig == nil || c.Endpoint == nil || c.CertificateAuthority == nil ||
+			cmp.Or(c.KubernetesNetworkConfig.ServiceIpv4Cidr, c.KubernetesNetworkConfig.ServiceIpv6Cidr) == nil {
 			l.gap("DescribeCluster", name, "the source did not say everything about cluster %s", name)
 			return nil
 		}
@@ -174,7 +177,9 @@ func (l *loader) loadClusters() error {
 		if source.PlaneID = path.Base(source.Issuer); !issuerID.MatchString(source.PlaneID) {
 			return fmt.Errorf("the issuer of cluster %s, %q, does not end with an ID", name, source.Issuer)
 		}
-		if u, err := url.Parse(source.Endpoint); err == nil && (strings.HasSuffix(u.Host, ".amazonaws.com") || strings.HasSuffix(u.Host, ".api.aws")) {
+		// The ID in the issuer begins the endpoint's host, too. No other name may lead to the copy.
+		if u, err := url.Parse(source.Endpoint); err == nil && strings.HasPrefix(strings.ToUpper(u.Host), source.PlaneID+".") &&
+			(strings.HasSuffix(u.Host, ".amazonaws.com") || strings.HasSuffix(u.Host, ".api.aws")) {
 			source.AWSHost = u.Host
 		}
 		if source.ObjectsRead = read[name]; !source.ObjectsRead && !l.has(name) {
@@ -279,6 +284,9 @@ func (l *loader) loadNodegroups() error {
 		if g == nil || !l.clusters[aws.ToString(g.ClusterName)] {
 			return nil
 		}
+		if !partName.MatchString(aws.ToString(g.NodegroupName)) {
+			return fmt.Errorf("a node group of cluster %s has an invalid name", *g.ClusterName)
+		}
 		if err := l.checkARN(g.NodegroupArn, "nodegroup/"+*g.ClusterName+"/"+aws.ToString(g.NodegroupName)+"/"); err != nil {
 			return err
 		}
@@ -312,6 +320,9 @@ func (l *loader) loadAddons() error {
 		if a == nil || !l.clusters[aws.ToString(a.ClusterName)] {
 			return nil
 		}
+		if !partName.MatchString(aws.ToString(a.AddonName)) {
+			return fmt.Errorf("an add-on of cluster %s has an invalid name", *a.ClusterName)
+		}
 		if err := l.checkARN(a.AddonArn, "addon/"+*a.ClusterName+"/"+aws.ToString(a.AddonName)+"/"); err != nil {
 			return err
 		}
@@ -332,6 +343,9 @@ func (l *loader) loadProfiles() error {
 		p := out.FargateProfile
 		if p == nil || !l.clusters[aws.ToString(p.ClusterName)] {
 			return nil
+		}
+		if !partName.MatchString(aws.ToString(p.FargateProfileName)) {
+			return fmt.Errorf("a Fargate profile of cluster %s has an invalid name", *p.ClusterName)
 		}
 		if err := l.checkARN(p.FargateProfileArn, "fargateprofile/"+*p.ClusterName+"/"+aws.ToString(p.FargateProfileName)+"/"); err != nil {
 			return err
