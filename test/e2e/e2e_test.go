@@ -73,7 +73,6 @@ func runScripts(t *testing.T, dir string, limit time.Duration, more func(*testsc
 // [containers]: nodes can run containers; under REQUIRE_CLIENTS=1 it is an error if they cannot, except with
 // DRYDOCK_WITHOUT_CONTAINERS=1.
 // [cdk]: CDK's program is installed, and its library beside it.
-// [twins]: TWINS=1 is set. What needs it plays clusters of twins, and is not part of CI yet.
 // [awscli2]: AWS CLI 2 is there, as aws2. Not every system has packages of it.
 // [terraform]: Terraform is there, and the folder TERRAFORM_PLUGINS has its AWS provider.
 func condition(cond string) (bool, error) {
@@ -83,9 +82,6 @@ func condition(cond string) (bool, error) {
 			_, err = os.Stat(filepath.Join(os.Getenv("TERRAFORM_PLUGINS"), "registry.terraform.io/hashicorp/aws"))
 		}
 		return err == nil, nil
-	}
-	if cond == "twins" {
-		return os.Getenv("TWINS") == "1", nil
 	}
 	if cond == "awscli2" {
 		_, err := exec.LookPath("aws2")
