@@ -17,10 +17,9 @@ import (
 // left out, and so are those that need cgroup controllers.
 var (
 	conformanceFocus = []string{
-		`Containers .*\[Conformance\]`, `Pods .*\[Conformance\]`, `Probing container .*\[Conformance\]`, `InitContainer .*\[Conformance\]`,
+		`Containers .*\[Conformance\]`, `Pods .*\[Conformance\]`, `InitContainer .*\[Conformance\]`,
 		`Container Lifecycle Hook .*\[Conformance\]`, `Ephemeral Containers .*\[Conformance\]`, `Variable Expansion .*\[Conformance\]`, `KubeletManagedEtcHosts .*\[Conformance\]`,
-		`Kubectl logs .*\[Conformance\]`, `Networking Granular Checks.*\[Conformance\]`, `Services .*\[Conformance\]`, `DNS .*\[Conformance\]`,
-		`ConfigMap .*\[Conformance\]`, `Projected (combined|configMap) .*\[Conformance\]`,
+		`Kubectl logs .*\[Conformance\]`, `Networking Granular Checks.*\[Conformance\]`, `DNS .*\[Conformance\]`, `Projected combined .*\[Conformance\]`,
 		`ServiceAccounts .*\[Conformance\]`, `AdmissionWebhook .*\[Conformance\]`, `Aggregator .*\[Conformance\]`,
 	}
 	conformanceSkip = []string{`\[Serial\]`, `\[Slow\]`, `monotonically increasing`, `should \*not\* be restarted`, `have backoff`, `affinity timeout`, `subpath`, `500 podspec`, `(Secrets|Projected \w+) (optional )?updates`, `Pod InPlace Resize`}
