@@ -2,7 +2,6 @@ package compute
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,14 +14,12 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/controlplane"
@@ -48,12 +45,14 @@ type boxNetwork struct {
 	done    <-chan struct{} // closed when the run of the host that has the network has ended
 	current *fabric.State
 
-	mu    sync.Mutex
-	boxes map[string]*boxLinks // by instance ID
+	mu     sync.Mutex
+	boxes  map[string]*boxLinks // by instance ID
+	owners map[string]string    // the instances with the network interfaces of the last state, by interface ID
 }
 
 // boxLinks is what the network keeps for an instance.
 type boxLinks struct {
+	vpc            string
 	names          map[netip.Addr]string // what addresses were last resolved from
 	queries, conns int                   // being answered
 }
@@ -89,6 +88,11 @@ func (n *boxNetwork) connect(ctx context.Context) error {
 	if n.current != nil && reflect.DeepEqual(st, n.current) {
 		return nil
 	}
+	return n.put(ctx, st)
+}
+
+// put makes the network like the state. The caller holds apply.
+func (n *boxNetwork) put(ctx context.Context, st *fabric.State) error {
 	if err := n.rt.Apply(ctx, st); err != nil {
 		n.current = nil
 		return err
@@ -151,7 +155,7 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		}
 	}
 	out := &fabric.State{}
-	seen := map[string]bool{}
+	seen, owners := map[string]bool{}, map[string]string{}
 	for _, k := range slices.SortedFunc(maps.Keys(scopes), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		s, err := n.machines.network.since(ctx, k[0], k[1], time.Now())
 		if err != nil {
@@ -165,12 +169,19 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		for i := range st.VPCs {
 			st.VPCs[i].Proxy = proxyPorts
 		}
+		dark := map[string][]netip.AddrPort{} // by instance
 		for i := range st.Interfaces {
 			e := &st.Interfaces[i]
 			e.MAC = macs[e.ID]
-			if r, ok := s.Get(e.ID).(*reach.Interface); ok && running[r.Instance].ID != "" {
-				e.Dark = n.dark(ctx, s, running, running[r.Instance])
+			r, ok := s.Get(e.ID).(*reach.Interface)
+			if !ok || running[r.Instance].ID == "" {
+				continue
 			}
+			owners[e.ID] = r.Instance
+			if _, ok := dark[r.Instance]; !ok {
+				dark[r.Instance] = n.dark(ctx, s, running[r.Instance])
+			}
+			e.Dark = dark[r.Instance]
 		}
 		// Accounts that are peered see each other's networks.
 		out.VPCs = appendNew(out.VPCs, st.VPCs, seen, func(v fabric.VPC) string { return v.ID })
@@ -179,16 +190,19 @@ func (n *boxNetwork) state(ctx context.Context) (*fabric.State, error) {
 		out.Groups = appendNew(out.Groups, st.Groups, seen, func(v fabric.Group) string { return v.ID })
 		out.Interfaces = appendNew(out.Interfaces, st.Interfaces, seen, func(v fabric.Interface) string { return v.ID })
 	}
+	n.mu.Lock()
+	n.owners = owners
+	n.mu.Unlock()
 	return out, nil
 }
 
 // dark returns those of the addresses that instances of the VPC have resolved, or have failed to reach, at which packets of
 // an instance are dropped: its connections time out, as on AWS. All others are led by accept.
-func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, running map[string]machine.Instance, in machine.Instance) []netip.AddrPort {
+func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, in machine.Instance) []netip.AddrPort {
 	names := map[netip.Addr]string{}
 	n.mu.Lock()
 	for id, b := range n.boxes {
-		if running[id].VPCID == in.VPCID && id != in.ID {
+		if b.vpc == in.VPCID && id != in.ID {
 			maps.Copy(names, b.names)
 		}
 	}
@@ -209,29 +223,72 @@ func (n *boxNetwork) dark(ctx context.Context, s *reach.Snapshot, running map[st
 	return out
 }
 
-// learn remembers the name of an address. If the instance may not connect there, the network drops its packets from then on.
-func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, a netip.Addr, name string) {
-	known := false
-	n.links(in.ID, func(b *boxLinks) {
-		if known = b.names[a] == name; known {
-			return
+// learn remembers the name from which an instance has resolved addresses. From then on, the network drops packets to them of
+// those instances of the VPC that may not connect there: pods of one may ask a DNS server that runs on another.
+func (n *boxNetwork) learn(ctx context.Context, in machine.Instance, name string, addresses ...netip.Addr) {
+	var learned []netip.Addr
+	n.links(in, func(b *boxLinks) {
+		for _, a := range addresses {
+			if b.names[a] == name {
+				continue
+			}
+			if len(b.names) >= maxBoxNames {
+				clear(b.names) // clients resolve names again
+			}
+			b.names[a] = name
+			learned = append(learned, a)
 		}
-		if len(b.names) >= maxBoxNames {
-			clear(b.names) // clients resolve names again
-		}
-		b.names[a] = name
 	})
-	if known {
+	if len(learned) == 0 {
 		return
 	}
-	for _, port := range proxyPorts {
-		if _, err := n.machines.network.decide(ctx, in, name, int(port)); err != nil && silent(err) {
-			if err := n.connect(ctx); err != nil {
-				n.log.Warn("the network of machines that run containers could not be changed", "err", err)
+	dark := map[string][]netip.AddrPort{}
+	for id, other := range n.running() {
+		if other.VPCID != in.VPCID {
+			continue
+		}
+		for _, port := range proxyPorts {
+			if _, err := n.machines.network.decide(ctx, other, name, int(port)); err == nil || !silent(err) {
+				continue
 			}
-			return
+			for _, a := range learned {
+				dark[id] = append(dark[id], netip.AddrPortFrom(a, port))
+			}
 		}
 	}
+	if err := n.darken(ctx, dark); err != nil && ctx.Err() == nil {
+		n.log.Warn("the network of machines that run containers could not be changed", "err", err)
+	}
+}
+
+// darken adds dark addresses of instances to the network as it is. The next state has them, too.
+func (n *boxNetwork) darken(ctx context.Context, dark map[string][]netip.AddrPort) error {
+	if len(dark) == 0 {
+		return nil
+	}
+	n.apply.Lock()
+	defer n.apply.Unlock()
+	if n.current == nil {
+		return nil
+	}
+	st := *n.current
+	st.Interfaces = slices.Clone(st.Interfaces)
+	n.mu.Lock()
+	owners := n.owners
+	n.mu.Unlock()
+	changed := false
+	for i := range st.Interfaces {
+		e := &st.Interfaces[i]
+		all := slices.Concat(e.Dark, dark[owners[e.ID]])
+		slices.SortFunc(all, netip.AddrPort.Compare)
+		if all = slices.Compact(all); len(all) > len(e.Dark) {
+			e.Dark, changed = all, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return n.put(ctx, &st)
 }
 
 func appendNew[T any](to, from []T, seen map[string]bool, id func(T) string) []T {
@@ -254,45 +311,41 @@ func (n *boxNetwork) serve(ctx context.Context, done <-chan struct{}) error {
 		},
 	}
 	for _, port := range proxyPorts {
-		if err := n.rt.Serve(ctx, port, func(c net.Conn, eni string) { n.accept(c, eni, metadata) }); err != nil {
+		if err := n.rt.Serve(ctx, port, func(c net.Conn, eni string) {
+			n.accept(c, eni, func(c *boxConn) { n.lead(c, metadata) })
+		}); err != nil {
 			return err
 		}
 	}
-	if err := n.rt.ServePackets(ctx, 53, n.serveDNS); err != nil {
+	if err := n.rt.Serve(ctx, dnsPort, func(c net.Conn, eni string) { n.accept(c, eni, n.serveDNSConn) }); err != nil {
+		return err
+	}
+	if err := n.rt.ServePackets(ctx, dnsPort, n.serveDNS); err != nil {
 		return err
 	}
 	go func() { _ = server.Serve(metadata) }() // until the run ends
 	return nil
 }
 
-// from returns the instance with a network interface.
+// from returns the instance with a network interface. What the network does not have, nothing comes from.
 func (n *boxNetwork) from(eni string) (machine.Instance, bool) {
-	for _, in := range n.running() {
-		if slices.ContainsFunc(in.Interfaces, func(e machine.Interface) bool { return e.ID == eni }) {
-			return in, true
-		}
-	}
-	// It was attached after the instance had started.
-	for _, in := range n.running() {
-		s, err := n.machines.network.since(context.Background(), in.Account, in.Region, time.Now().Add(-time.Second))
-		if err != nil {
-			continue
-		}
-		if e, ok := s.Get(eni).(*reach.Interface); ok && e.Instance == in.ID {
-			return in, true
-		}
-	}
-	return machine.Instance{}, false
+	n.mu.Lock()
+	id := n.owners[eni]
+	n.mu.Unlock()
+	n.machines.mu.Lock()
+	defer n.machines.mu.Unlock()
+	in, ok := n.machines.running[id]
+	return in, ok
 }
 
 // links calls do with what is kept for an instance.
-func (n *boxNetwork) links(id string, do func(*boxLinks)) {
+func (n *boxNetwork) links(in machine.Instance, do func(*boxLinks)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	b := n.boxes[id]
+	b := n.boxes[in.ID]
 	if b == nil {
-		b = &boxLinks{names: map[netip.Addr]string{}}
-		n.boxes[id] = b
+		b = &boxLinks{vpc: in.VPCID, names: map[netip.Addr]string{}}
+		n.boxes[in.ID] = b
 	}
 	do(b)
 }
@@ -321,6 +374,13 @@ func (c *boxConn) CloseWrite() error {
 	return c.Close()
 }
 
+// reset makes Close end the connection as if nothing listened.
+func (c *boxConn) reset() {
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
 // A handoff is a listener for connections that were accepted elsewhere.
 type handoff struct {
 	conns chan net.Conn
@@ -343,11 +403,11 @@ func (h *handoff) Close() error { return nil }
 // Addr implements net.Listener.
 func (h *handoff) Addr() net.Addr { return metadataAddress }
 
-// accept leads a connection to where the client believes to be connected.
-func (n *boxNetwork) accept(raw net.Conn, eni string, metadata *handoff) {
+// accept serves a connection of an instance, unless it has too many. serve closes the connection.
+func (n *boxNetwork) accept(raw net.Conn, eni string, serve func(*boxConn)) {
 	in, ok := n.from(eni)
 	if ok {
-		n.links(in.ID, func(b *boxLinks) {
+		n.links(in, func(b *boxLinks) {
 			if ok = b.conns < maxBoxConns; ok {
 				b.conns++
 			}
@@ -357,18 +417,7 @@ func (n *boxNetwork) accept(raw net.Conn, eni string, metadata *handoff) {
 		_ = raw.Close()
 		return
 	}
-	c := &boxConn{Conn: raw, in: in, close: func() { n.links(in.ID, func(b *boxLinks) { b.conns = max(0, b.conns-1) }) }}
-	go func() {
-		if to, err := netip.ParseAddrPort(c.LocalAddr().String()); err == nil && to.String() == metadataAddress.String() {
-			select {
-			case metadata.conns <- c:
-			case <-metadata.done:
-				_ = c.Close()
-			}
-			return
-		}
-		n.lead(c)
-	}()
+	go serve(&boxConn{Conn: raw, in: in, close: func() { n.links(in, func(b *boxLinks) { b.conns = max(0, b.conns-1) }) }})
 }
 
 func (n *boxNetwork) serveMetadata(w http.ResponseWriter, r *http.Request) {
@@ -394,9 +443,18 @@ func (n *boxNetwork) serveMetadata(w http.ResponseWriter, r *http.Request) {
 	proxy.ServeHTTP(w, r)
 }
 
-func (n *boxNetwork) lead(c *boxConn) {
-	defer c.Close()
+// lead leads a connection to where the client believes to be connected.
+func (n *boxNetwork) lead(c *boxConn, metadata *handoff) {
 	to, err := netip.ParseAddrPort(c.LocalAddr().String())
+	if err == nil && to.String() == metadataAddress.String() {
+		select {
+		case metadata.conns <- c:
+		case <-metadata.done:
+			_ = c.Close()
+		}
+		return
+	}
+	defer c.Close()
 	if err != nil {
 		return
 	}
@@ -406,10 +464,8 @@ func (n *boxNetwork) lead(c *boxConn) {
 	backend, err := n.guests.dial(ctx, c.in, name, int(to.Port()))
 	if err != nil {
 		n.log.Debug("a connection of a machine was refused", "instance", c.in.ID, "to", name, "port", to.Port(), "err", err)
-		n.learn(ctx, c.in, to.Addr(), name)
-		if tcp, ok := c.Conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-		}
+		n.learn(ctx, c.in, name, to.Addr())
+		c.reset()
 		return
 	}
 	defer backend.Close()
@@ -419,7 +475,6 @@ func (n *boxNetwork) lead(c *boxConn) {
 // nameOf returns the name from which an address was last resolved by an instance, or by another of its VPC, such as one that
 // runs the cluster's DNS server; otherwise the address itself.
 func (n *boxNetwork) nameOf(in machine.Instance, a netip.Addr) string {
-	running := n.running()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	// If an instance has only tried the address, the name that another one has resolved says more.
@@ -430,8 +485,8 @@ func (n *boxNetwork) nameOf(in machine.Instance, a netip.Addr) string {
 	if own != "" && own != a.String() {
 		return own
 	}
-	for id, b := range n.boxes {
-		if running[id].VPCID == in.VPCID && b.names[a] != "" {
+	for _, b := range n.boxes {
+		if b.vpc == in.VPCID && b.names[a] != "" {
 			return b.names[a]
 		}
 	}
@@ -452,55 +507,6 @@ func join(a, b net.Conn) {
 	wg.Go(func() { one(a, b) })
 	one(b, a)
 	wg.Wait()
-}
-
-// serveDNS answers like the VPC's DNS server.
-func (n *boxNetwork) serveDNS(d inside.Datagram, answer func([]byte)) {
-	in, ok := n.from(d.Interface)
-	if ok {
-		n.links(in.ID, func(b *boxLinks) {
-			if ok = b.queries < maxBoxQueries; ok {
-				b.queries++
-			}
-		})
-	}
-	if !ok {
-		return
-	}
-	go func() {
-		defer n.links(in.ID, func(b *boxLinks) { b.queries = max(0, b.queries-1) })
-		if out, ok := n.answerDNS(in, d.Data); ok {
-			answer(out)
-		}
-	}()
-}
-
-func (n *boxNetwork) answerDNS(in machine.Instance, query []byte) ([]byte, bool) {
-	var m dnsmessage.Message
-	if m.Unpack(query) != nil || len(m.Questions) != 1 {
-		return nil, false
-	}
-	q := m.Questions[0]
-	out := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionDesired: m.RecursionDesired, RecursionAvailable: true}, Questions: m.Questions}
-	name := strings.TrimSuffix(q.Name.String(), ".")
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	addresses, err := n.guests.resolve(ctx, in, name)
-	if de, ok := errors.AsType[*net.DNSError](err); ok && !de.IsNotFound {
-		return nil, false // the server is silent
-	}
-	if err != nil {
-		out.RCode = dnsmessage.RCodeNameError
-	}
-	for _, a := range addresses {
-		h := dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: 5}
-		if a.Is4() && q.Type == dnsmessage.TypeA {
-			out.Answers = append(out.Answers, dnsmessage.Resource{Header: h, Body: &dnsmessage.AResource{A: a.As4()}})
-			n.learn(ctx, in, a, name)
-		}
-	}
-	b, err := out.Pack()
-	return b, err == nil
 }
 
 // endpoint returns the AWS name of the cluster with an endpoint, as user data has it.

@@ -237,7 +237,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
 	m.boxNetwork = &boxNetwork{machines: m, guests: g, log: cfg.Log, boxes: map[string]*boxLinks{}}
 	m.boxes = nodeboxes.New(config, nodeboxes.Options{
-		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect,
+		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect, TryPull: m.TryPull,
 		Programs: nodeboxes.Programs{
 			Kubectl: kubectl.New(kubectl.Config{}).Run, HTTP: g.http, DescribeCluster: g.describeCluster, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, Broken: m.broken, HostKeys: m.secret,
 			Patience: max(cfg.Timing.GuestPatience, 1),

@@ -60,6 +60,9 @@ func (m *Machines) PodSteps(id, namespace, pod string) []node.Step {
 	if _, ok := m.fargates.machine(id); ok {
 		return m.fargates.runtime.PodSteps(id, namespace, pod)
 	}
+	if _, ok := m.boxes.Info(id); ok {
+		return m.boxes.PodSteps(id, namespace, pod)
+	}
 	return m.kubelets.PodSteps(id, namespace, pod)
 }
 

@@ -306,7 +306,7 @@ func TestProxy(t *testing.T) {
 	dark := netip.MustParseAddrPort("54.0.0.1:443")
 	for i := range st.Interfaces {
 		if st.Interfaces[i].ID == "eni-a1" {
-			st.Interfaces[i].Dark = []netip.AddrPort{dark}
+			st.Interfaces[i].Dark = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.11:443"), dark}
 		}
 	}
 	if err := l.Apply(st); err != nil {
@@ -317,6 +317,7 @@ func TestProxy(t *testing.T) {
 		t.Errorf("a dark address answers %q (%v), want no answer", got, err)
 	}
 	l.expect("eni-a1", "54.0.0.2:443", "eni-a1 54.0.0.2:443")
+	l.expect("eni-a1", "10.0.0.11:443", "eni-b1") // by now, a machine has the address
 	for i := range st.Interfaces {
 		st.Interfaces[i].Dark = nil
 	}

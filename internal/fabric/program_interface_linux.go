@@ -127,18 +127,18 @@ func (p *program) proxy(chain string, e *Interface, v *VPC) {
 		return
 	}
 	vn := p.number(v.ID)
+	noMachine := rule(p.f.at(vn, p.f.dst), notIn("machines", reg(0)), p.f.at(0, p.f.dst), notIn("machines", reg(0)))
 	for _, d := range e.Dark {
 		p.rs.put("dark", nftables.SetElement{Key: slices.Concat(u32(p.number(e.ID)), d.Addr().AsSlice(), u16(d.Port()), []byte{0, 0})})
 	}
 	if len(e.Dark) > 0 {
 		p.rs.add(chain, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 13, 1), masked(reg(0), 1, []byte{0x12}, []byte{0}),
-			&expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: []byte{0x02}},
+			&expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: []byte{0x02}}, noMachine,
 			p.f.at(p.number(e.ID), p.f.dst), transport(reg(2), 2, 2), in("dark", reg(0)), drop)
 	}
 	for _, port := range v.Proxy {
 		p.rs.add(chain, protocolIs(unix.IPPROTO_TCP), transport(reg(0), 2, 2), &expr.Cmp{Op: expr.CmpOpEq, Register: reg(0), Data: u16(port)},
-			p.f.at(vn, p.f.dst), notIn("machines", reg(0)), p.f.at(0, p.f.dst), notIn("machines", reg(0)),
-			setMark(0, finalMark(service, vn, p.number(e.ID))), accept)
+			noMachine, setMark(0, finalMark(service, vn, p.number(e.ID))), accept)
 	}
 }
 

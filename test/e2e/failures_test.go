@@ -26,6 +26,29 @@ import (
 // have its endpoints for themselves in turn.
 func TestFailures(t *testing.T) { playFailures(t, os.Getenv("NODE_RUNTIME"), failures.All()) }
 
+// containerRows are those that CI plays on nodes that run containers, too: one of each class, as far as a class has a row that
+// does not mostly wait. `make failures-containers` plays all.
+var containerRows = []string{"cluster-sg-ingress", "not-mapped", "no-cni-policy", "no-user-data", "pod-image-name", "session-policy"}
+
+// TestFailuresOnContainers plays some rows on nodes that run containers: the verdicts are the same.
+func TestFailuresOnContainers(t *testing.T) {
+	if ok, err := condition("containers"); err != nil {
+		t.Fatal(err)
+	} else if !ok {
+		t.Skip("nodes cannot run containers here: drydock doctor containers")
+	}
+	var rows []failures.Failure
+	for _, f := range failures.All() {
+		if slices.Contains(containerRows, f.ID) {
+			rows = append(rows, f)
+		}
+	}
+	if len(rows) != len(containerRows) {
+		t.Fatalf("%d of the rows %v exist", len(rows), containerRows)
+	}
+	playFailures(t, "containers", rows)
+}
+
 // playFailures plays rows on nodes of a runtime; empty means the default.
 func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 	if ok, err := condition("clients:aws,kubectl"); err != nil {
@@ -131,6 +154,9 @@ func (f *failure) sh(t *testing.T, command string) string {
 func (f *failure) try(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
+	if f.w.image != "" {
+		command = anyImage.ReplaceAllString(command, f.w.image)
+	}
 	cmd := program(ctx, "bash", "-o", "pipefail", "-c", command)
 	cmd.Dir, cmd.Env = f.dir, slices.Clone(f.w.env) // rows run at once
 	for k, v := range f.vars {
@@ -142,6 +168,9 @@ func (f *failure) try(ctx context.Context, command string) (string, error) {
 	}
 	return string(out), err
 }
+
+// anyImage is the image of the table's pods. What it is does not matter, but on nodes that run containers it must exist.
+var anyImage = regexp.MustCompile(`\bnginx(:latest)?\b`)
 
 // expand replaces the variables of a text.
 func (f *failure) expand(text string) string {
@@ -225,7 +254,7 @@ const recoveryPatience = 6 * time.Minute
 // eventually polls until ok, or fails with what was last seen.
 func (f *failure) eventually(t *testing.T, what, command string, ok func(out string, err error) bool) {
 	t.Helper()
-	f.within(t, patience, what, command, ok)
+	f.within(t, f.w.patience, what, command, ok)
 }
 
 func (f *failure) within(t *testing.T, patience time.Duration, what, command string, ok func(out string, err error) bool) {
@@ -449,6 +478,9 @@ type failureWorld struct {
 
 	twin string // the data folder of the daemon with the twin
 
+	image    string        // takes the place of the table's; empty means that the table's is used
+	patience time.Duration // for a step
+
 	fixtures fixtures
 	mu       sync.Mutex
 	subnets  int
@@ -457,6 +489,12 @@ type failureWorld struct {
 // failureLimit bounds the whole test, which takes four minutes on two cores. In a world that
 // is broken, each row would wait out its own patience instead.
 const failureLimit = 12 * time.Minute
+
+// On nodes that run containers, real programs wait until they give up: containerd for half a minute for a connection.
+const (
+	containersLimit    = 40 * time.Minute
+	containersPatience = 3 * time.Minute
+)
 
 // begin fails a row at once if the world has ended.
 func (w *failureWorld) begin(t *testing.T) {

@@ -23,6 +23,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/drydock-dev/drydock/internal/catalog/addonimages"
+	"github.com/drydock-dev/drydock/internal/catalog/addons"
 	"github.com/drydock-dev/drydock/internal/failures"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -56,8 +58,12 @@ func newFailureWorld(t *testing.T, runtime string) *failureWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &failureWorld{dir: t.TempDir(), worlds: map[failures.World]map[string]string{}, mapping: make(chan struct{}, 1)}
-	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.Context()), failureLimit, fmt.Errorf("TestFailures has run for %v", failureLimit))
+	w := &failureWorld{dir: t.TempDir(), worlds: map[failures.World]map[string]string{}, mapping: make(chan struct{}, 1), patience: patience}
+	limit := failureLimit
+	if runtime == "containers" {
+		w.image, w.patience, limit = addons.Registry("us-east-1")+"/"+addonimages.DemoRepository+":1", containersPatience, containersLimit
+	}
+	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(t.Context()), limit, fmt.Errorf("the failures have been played for %v", limit))
 	t.Cleanup(cancel)
 	w.ctx, w.end = context.WithCancelCause(ctx)
 	path := filepath.Dir(bin) + string(os.PathListSeparator) + os.Getenv("PATH")

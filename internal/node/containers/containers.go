@@ -38,6 +38,8 @@ type Options struct {
 	Endpoint func(url string) (host string, ok bool)
 	// Connect makes the network of machines like EC2's.
 	Connect func(ctx context.Context) error
+	// TryPull returns the error with which an instance could not pull an image.
+	TryPull func(ctx context.Context, instanceID, image string) error
 	Programs
 }
 
@@ -114,9 +116,6 @@ func (r *Runtime) Info(instanceID string) (node.Info, bool) {
 	return info, true
 }
 
-// PodSteps implements node.Kubelets. The kubelet's own events say what holds a pod back.
-func (r *Runtime) PodSteps(string, string, string) []node.Step { return nil }
-
 // Unit reports whether a systemd unit runs on an instance, and whether it starts when the instance boots. It returns false
 // if the instance does not run here.
 func (r *Runtime) Unit(instanceID, unit string) (active, boots, ok bool) {
@@ -158,6 +157,9 @@ type instance struct {
 	info  node.Info
 	steps map[string]node.Step // the last of each name
 	pods  []netip.Addr         // addresses for pods
+	full  bool                 // pods have all of them
+	// client asks the cluster as the node, once the cluster has accepted it.
+	client *client
 }
 
 func (i *instance) phase(p node.Phase, problem string) {

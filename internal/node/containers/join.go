@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"sync"
@@ -215,6 +216,9 @@ func (i *instance) join(ctx context.Context, cfg *userdata.Config) {
 	}) {
 		return
 	}
+	i.mu.Lock()
+	i.client = c
+	i.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { i.runNetwork(ctx, c, int(shape.MaxPods)) })
@@ -298,12 +302,24 @@ func (c *client) token(ctx context.Context) (string, error) {
 	return clustertoken.New(ctx, creds, c.i.in.Region, c.cfg.ClusterName, c.i.rt.clock.Now())
 }
 
+// ca returns the certificate authorities that the node trusts for the endpoint.
+func (c *client) ca() []byte {
+	u, err := url.Parse(c.cfg.Endpoint)
+	if err != nil || c.i.rt.cfg.Authority == nil {
+		return c.cfg.CA
+	}
+	if u.Port() == "" {
+		u.Host = net.JoinHostPort(u.Hostname(), "443")
+	}
+	return c.i.rt.cfg.Authority(u.Host, c.cfg.CA)
+}
+
 // connect returns the client for the endpoint in user data, which is dialled as the instance.
 func (c *client) connect() *http.Client {
 	if c.http == nil {
 		pool := x509.NewCertPool()
-		pool.AppendCertsFromPEM(c.cfg.CA)
-		c.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+		pool.AppendCertsFromPEM(c.ca())
+		c.http = &http.Client{Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
 			DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) {
 				host, p, err := net.SplitHostPort(addr)
@@ -332,18 +348,28 @@ func (c *client) get(ctx context.Context, path string, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-func (c *client) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+// callPatience bounds a call of the cluster.
+const callPatience = 10 * time.Second
+
+// send sends a request as the node.
+func (c *client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	token, err := c.token(ctx)
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, c.cfg.Endpoint+path, bytes.NewReader(body))
 	if err != nil {
-		return 0, nil, err
+		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
-	res, err := c.connect().Do(req)
+	return c.connect().Do(req)
+}
+
+func (c *client) do(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callPatience)
+	defer cancel()
+	res, err := c.send(ctx, method, path, body)
 	if err != nil {
 		return 0, nil, err
 	}

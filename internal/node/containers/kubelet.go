@@ -90,7 +90,7 @@ func (i *instance) startKubelet(ctx context.Context, cfg *userdata.Config, shape
 			return err
 		}
 	}
-	if err := i.machine.Write(ctx, "/etc/kubernetes/pki/ca.crt", cfg.CA, 0o644); err != nil {
+	if err := i.machine.Write(ctx, "/etc/kubernetes/pki/ca.crt", c.ca(), 0o644); err != nil {
 		return err
 	}
 	memory := shape.Capacity[corev1.ResourceMemory]

@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"net/url"
+	"slices"
+	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/node/simulated"
 )
@@ -23,76 +21,79 @@ const (
 	readyFile = "/var/run/aws-node/ready"
 )
 
-// runNetwork gets addresses for pods from EC2 as the VPC CNI plugin's daemon, from when the pod of aws-node runs until ctx ends.
+// A podNetwork is the VPC CNI plugin's daemon on a machine.
+type podNetwork struct {
+	i         *instance
+	ipam      *simulated.IPAM
+	started   bool // with its present configuration
+	connected []simulated.PodAddress
+}
+
+// runNetwork gets addresses for pods from EC2 as the VPC CNI plugin's daemon, from when the pod of aws-node exists until ctx ends.
 func (i *instance) runNetwork(ctx context.Context, c *client, maxPods int) {
-	var env map[string]string
-	for env == nil {
-		if env = c.awsNode(ctx); env == nil && !timing.Sleep(ctx, i.rt.clock, 200*time.Millisecond) {
-			return
-		}
-	}
-	ipam := simulated.NewIPAM(i.rt.cfg, i.rt.clock, i.in, maxPods, env)
-	for delay := time.Second; ; delay = min(2*delay, 10*time.Second) {
-		err := ipam.Start(ctx)
-		if err == nil {
-			err = i.connectAddresses(ctx, ipam)
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		i.step(ctx, node.StepNetwork, err, ipam.Has())
-		if err == nil {
-			break
-		}
-		i.phase(node.PhaseRegistered, err.Error())
-		if !i.pause(ctx, delay) {
-			return
-		}
-	}
-	connected := len(ipam.Addresses())
-	for wait := time.Second; timing.Sleep(ctx, i.rt.clock, wait); {
-		wait = time.Second
-		used, err := i.usedAddresses()
-		if err == nil {
-			err = ipam.Follow(ctx, used)
-		}
-		if n := len(ipam.Addresses()); n != connected {
-			failed := i.connectAddresses(ctx, ipam)
-			if failed == nil {
-				connected = n
+	var following sync.WaitGroup
+	defer following.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	configured := make(chan map[string]string)
+	following.Go(func() { i.followAWSNode(ctx, c, configured) })
+	n := &podNetwork{i: i}
+	var next <-chan time.Time // nil until aws-node is there
+	delay := time.Second
+	for {
+		select {
+		case env := <-configured:
+			if n.ipam == nil {
+				n.ipam = simulated.NewIPAM(i.rt.cfg, i.rt.clock, i.in, maxPods, env)
+			} else {
+				n.ipam.Configure(env)
 			}
-			err = cmp.Or(err, failed)
+			n.started, delay = false, time.Second
+		case <-next:
+		case <-ctx.Done():
+			return
 		}
+		err := n.pass(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		i.step(ctx, node.StepNetwork, err, ipam.Has())
-		if err != nil {
+		i.step(ctx, node.StepNetwork, err, n.ipam.Has())
+		wait := time.Second
+		switch {
+		case err == nil:
+			delay = time.Second
+		case n.connected == nil: // the node is not Ready
+			i.phase(node.PhaseRegistered, err.Error())
+			wait, delay = delay, min(2*delay, 10*time.Second)
+		default:
 			wait = 10 * time.Second
 		}
+		next = i.rt.clock.After(wait)
 	}
 }
 
-// awsNode returns the environment of the container aws-node on this node, or nil if none is there yet.
-func (c *client) awsNode(ctx context.Context) map[string]string {
-	var list corev1.PodList
-	q := url.Values{"fieldSelector": {"spec.nodeName=" + c.node}, "labelSelector": {"k8s-app=aws-node"}}
-	if err := c.get(ctx, "/api/v1/namespaces/kube-system/pods?"+q.Encode(), &list); err != nil {
-		return nil // the node is not there yet
+// pass gets the addresses that pods need now, and connects them.
+func (n *podNetwork) pass(ctx context.Context) error {
+	used, err := n.i.usedAddresses()
+	if err != nil {
+		return err
 	}
-	for _, p := range list.Items {
-		for _, k := range p.Spec.Containers {
-			if k.Name != "aws-node" || p.DeletionTimestamp != nil {
-				continue
-			}
-			env := map[string]string{}
-			for _, e := range k.Env {
-				env[e.Name] = e.Value
-			}
-			return env
+	if n.started {
+		err = n.ipam.Follow(ctx, used)
+	} else if err = n.ipam.Start(ctx, used); err == nil {
+		n.started = true
+	}
+	if all := n.ipam.Addresses(); n.started && (n.connected == nil || !slices.Equal(all, n.connected)) {
+		failed := n.i.connectAddresses(ctx, all)
+		if failed == nil {
+			n.connected = append([]simulated.PodAddress{}, all...) // not nil, even if there are none yet
 		}
+		err = cmp.Or(err, failed)
 	}
-	return nil
+	n.i.mu.Lock()
+	n.i.full = len(used) >= len(n.connected)
+	n.i.mu.Unlock()
+	return err
 }
 
 // usedAddresses returns the addresses that pods have, as the CNI plugin on the machine records them.
@@ -115,27 +116,30 @@ func (i *instance) usedAddresses() (map[netip.Addr]bool, error) {
 }
 
 // connectAddresses connects the addresses and network interfaces that pods use, and lets the plugin give them to pods.
-func (i *instance) connectAddresses(ctx context.Context, ipam *simulated.IPAM) error {
+func (i *instance) connectAddresses(ctx context.Context, all []simulated.PodAddress) error {
+	type entry struct{ Address, Device string }
+	var list []entry
+	var pods []netip.Addr
+	for _, a := range all {
+		pods = append(pods, a.IP)
+		if a.IP.Is4() {
+			list = append(list, entry{a.IP.String(), fmt.Sprint("eth", a.Device)})
+		}
+	}
 	i.mu.Lock()
-	i.pods = ipam.Addresses()
+	i.pods = pods
 	i.mu.Unlock()
 	if err := i.rt.options.Connect(ctx); err != nil {
 		return fmt.Errorf("connecting the addresses for pods: %w", err)
 	}
-	type entry struct{ Address, Device string }
-	var list []entry
-	devices := ipam.Devices()
-	for eni, addresses := range ipam.Interfaces() {
-		device := fmt.Sprint("eth", devices[eni])
-		if devices[eni] != 0 {
-			if err := i.machine.Attach(ctx, eni, device); err != nil {
-				return fmt.Errorf("attaching %s: %w", eni, err)
-			}
+	attached := map[string]bool{}
+	for _, a := range all {
+		if a.Device == 0 || attached[a.Interface] {
+			continue
 		}
-		for _, a := range addresses {
-			if a.Is4() {
-				list = append(list, entry{a.String(), device})
-			}
+		attached[a.Interface] = true
+		if err := i.machine.Attach(ctx, a.Interface, fmt.Sprint("eth", a.Device)); err != nil {
+			return fmt.Errorf("attaching %s: %w", a.Interface, err)
 		}
 	}
 	b, err := json.Marshal(list)

@@ -3,9 +3,7 @@ package simulated
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/netip"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -29,58 +27,60 @@ func NewIPAM(cfg node.Config, now clock.WithTicker, in machine.Instance, maxPods
 	}}
 }
 
-// Start gets the first addresses. Even if it succeeds, there may be none yet.
-func (p *IPAM) Start(ctx context.Context) error { return p.d.start(ctx) }
+// Configure changes the environment, as a new pod of aws-node does. Start has to be called again.
+func (p *IPAM) Configure(env map[string]string) { p.d.cfg = parseCNI(env) }
 
-// Follow gets more addresses if those that are not in use are fewer than the targets. Problem says why that failed.
+// Start gets the first addresses. Even if it succeeds, there may be none yet. Those in use stay.
+func (p *IPAM) Start(ctx context.Context, used map[netip.Addr]bool) error {
+	p.use(used)
+	return p.d.start(ctx)
+}
+
+// Follow gets more addresses if those that are not in use are fewer than the targets. Its error says why that failed.
 func (p *IPAM) Follow(ctx context.Context, used map[netip.Addr]bool) error {
-	d := p.d
-	for _, a := range d.pool.order {
-		switch {
-		case used[a.ip]:
-			d.pool.claim(a.ip, inUse)
-		case a.uid != "":
-			d.pool.release(a.ip, a.uid, d.m.rt.clock.Now())
-		}
-	}
-	if !d.tooLow() {
+	p.use(used)
+	if !p.d.tooLow() {
 		return nil
 	}
-	if err := d.increase(ctx); err != nil {
+	if err := p.d.increase(ctx); err != nil {
 		return err
 	}
-	return d.problem
+	return p.d.problem
+}
+
+// use records which addresses are in use.
+func (p *IPAM) use(used map[netip.Addr]bool) {
+	for ip, a := range p.d.pool.byIP {
+		if a.uid != "" && !used[ip] {
+			p.d.pool.release(ip, a.uid, p.d.m.rt.clock.Now())
+		}
+	}
+	for ip := range used {
+		p.d.pool.claim(ip, inUse)
+	}
 }
 
 // inUse is what every address in use belongs to: which pod has it, only the node knows.
 const inUse = types.UID("in use")
 
-// Interfaces returns the instance's network interfaces whose addresses pods get, with the addresses of each.
-func (p *IPAM) Interfaces() map[string][]netip.Addr {
-	out := map[string][]netip.Addr{}
-	for _, e := range p.d.usable() {
-		out[e.ID] = nil
-	}
-	for _, a := range p.d.pool.order {
-		if a.known {
-			out[a.eni] = append(out[a.eni], a.ip)
-		}
-	}
-	return out
+// A PodAddress is an address for pods.
+type PodAddress struct {
+	IP        netip.Addr
+	Interface string // the network interface that has it, and its device number
+	Device    int
 }
 
-// Devices returns the device numbers of the instance's network interfaces.
-func (p *IPAM) Devices() map[string]int {
-	out := map[string]int{}
+// Addresses returns all addresses for pods, in the order in which pods get them.
+func (p *IPAM) Addresses() []PodAddress {
+	devices := map[string]int{}
 	for _, e := range p.d.enis {
-		out[e.ID] = e.Device
+		devices[e.ID] = e.Device
+	}
+	var out []PodAddress
+	for _, a := range p.d.pool.order {
+		out = append(out, PodAddress{a.ip, a.eni, devices[a.eni]})
 	}
 	return out
-}
-
-// Addresses returns all addresses for pods.
-func (p *IPAM) Addresses() []netip.Addr {
-	return slices.Concat(slices.Collect(maps.Values(p.Interfaces()))...)
 }
 
 // Has describes what the daemon has for pods.

@@ -34,6 +34,16 @@ func run(args []string) error {
 		defer res.Body.Close()
 		_, err = io.Copy(os.Stdout, res.Body)
 		return err
+	case len(args) == 2 && args[0] == "resolve": // over TCP
+		r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, server string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "tcp", server)
+		}}
+		addresses, err := r.LookupHost(context.Background(), args[1])
+		for _, a := range addresses {
+			fmt.Println(a)
+		}
+		return err
 	case len(args) == 1 && args[0] == "identity":
 		cfg, err := config.LoadDefaultConfig(context.Background())
 		if err != nil {
