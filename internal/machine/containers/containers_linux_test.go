@@ -167,6 +167,13 @@ func TestMachinesAreComputersOfTheirOwn(t *testing.T) {
 	if !bytes.Contains(a.Console(), []byte("is up with address 10.0.0.11")) {
 		t.Errorf("console: %s", a.Console())
 	}
+	run(t, a, "bash", "-c", "echo one; echo two > /dev/console; [ -t 3 ] 3<> /dev/console")
+	eventually(t, func() error {
+		if !bytes.Contains(a.Console(), []byte("\ntwo\n")) || bytes.Contains(a.Console(), []byte("one")) {
+			return fmt.Errorf("console: %q", a.Console())
+		}
+		return nil
+	})
 	for name, script := range map[string]string{
 		"the host's programs can be written":     "touch /usr/bin/x",
 		"the host's kernel settings are its own": "echo x > /proc/sys/kernel/core_pattern",

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/childproc"
+	"github.com/drydock-dev/drydock/internal/machine/guest/accounts"
 )
 
 // Bin is where a machine has the programs of nodes, besides its userland.
@@ -62,6 +63,9 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 	if err := b.etc(); err != nil {
 		return err
 	}
+	if err := serveConsole(); err != nil {
+		return fmt.Errorf("making /dev/console: %w", err)
+	}
 	if err := setHostname(b.cfg.Hostname); err != nil {
 		return err
 	}
@@ -99,6 +103,35 @@ func runMachine(ctx context.Context, env childproc.Env) error {
 	}
 	signal.Notify(make(chan os.Signal, 1)) // signals of the machine's own root, such as kill 1, end nothing
 	select {}                              // until the host ends this process, and the kernel everything on the machine
+}
+
+// serveConsole makes /dev/console a terminal of which the machine's console shows the output.
+func serveConsole() error {
+	const name = "/dev/console"
+	master, slave, err := openTerminal(accounts.User{}, Terminal{})
+	if err != nil {
+		return err
+	}
+	raw, err := unix.IoctlGetTermios(int(slave.Fd()), unix.TCGETS)
+	if err != nil {
+		return os.NewSyscallError("tcgetattr", err)
+	}
+	raw.Oflag &^= unix.OPOST // lines end as programs write them
+	raw.Lflag &^= unix.ECHO
+	if err := unix.IoctlSetTermios(int(slave.Fd()), unix.TCSETS, raw); err != nil {
+		return os.NewSyscallError("tcsetattr", err)
+	}
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		return err
+	}
+	if err := unix.Mount(slave.Name(), name, "", unix.MS_BIND, ""); err != nil {
+		return os.NewSyscallError("mount", err)
+	}
+	go func() { // until the machine ends
+		defer slave.Close() // while it is open, no program that closes the terminal ends it
+		_, _ = io.Copy(os.Stdout, master)
+	}()
+	return nil
 }
 
 // devices are those of the host that machines have.
