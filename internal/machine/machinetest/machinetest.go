@@ -380,6 +380,18 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 	}
 	if !w.KernelTerminals {
 		steps = append(steps, []step{
+			{"", "$ "},
+			{"alias hi='echo \"it is\"'\r", "$ "},
+			{"hi kept\r", "it is kept\r\n"},
+			{"", "$ "},
+			{"unalias hi\r", "$ "},
+			{"hi\r", "hi: command not found\r\n"},
+			{"", "$ "},
+			{"echo \"alias ld='ls -ld'\" >> ~/.bashrc; bash\r", "$ "},
+			{"ld /tmp; echo done\r", "/tmp\r\ndone\r\n"},
+			{"", "$ "},
+			{"exit\r", "exit\r\nexit\r\n"},
+			{"", "$ "},
 			{strings.Repeat("x", 3998) + "\x03", "^C"},
 			{strings.Repeat("x", 5000) + "\x03", "^C"},
 			{"echo status $?\r", "status 130\r\n"},
