@@ -137,6 +137,15 @@ func (w *Worker) Done() <-chan struct{} { return w.done }
 // PID is the child's process ID.
 func (w *Worker) PID() int { return w.process.Pid }
 
+// Pause stops the child's process, or lets it continue. It does nothing if the child has ended.
+func (w *Worker) Pause(stop bool) {
+	signal := syscall.SIGCONT
+	if stop {
+		signal = syscall.SIGSTOP
+	}
+	_ = w.process.Signal(signal)
+}
+
 // Kill ends the child and returns when it has ended.
 func (w *Worker) Kill() {
 	w.kill.Do(func() {

@@ -42,6 +42,8 @@ type Computer struct {
 	runs   sync.WaitGroup // running programs and connection handlers
 
 	connections atomic.Uint32 // how many clients have connected to it so far
+	jobs        atomic.Int32  // how many jobs the lists of its shells have
+	pids        atomic.Uint32 // for the process IDs of jobs
 	mu          sync.Mutex
 	off         bool // nothing more may start
 	listeners   map[int]Listener

@@ -40,9 +40,12 @@ type terminal struct {
 	escape    int           // how many of the next bytes may belong to an escape sequence
 	part      bool          // the editor's last line continues in the next one
 	cancelled bool          // Ctrl-C ended the editor's last line
-	interrupt chan struct{} // interrupts the running command line; nil if none is running
+	busy      bool          // line is running
+	front     *job          // in the foreground; nil if none is running
 	pending   bool          // Ctrl-C was typed while no line was being edited and no command was running
 	history   []string
+
+	jobs sync.WaitGroup
 }
 
 // Bounds of a terminal.
@@ -63,6 +66,8 @@ type loginShell struct {
 	state *shell.State
 	// started says that the shell has read its profile.
 	started bool
+	jobs    []*job // in the background or stopped, ordered by number; the terminal's mu guards them
+	warned  bool   // that there are stopped jobs, by the last command
 }
 
 func newTerminal(c *Computer, cmd *machine.Command) *terminal {
@@ -87,7 +92,7 @@ func (t *terminal) resize(s machine.Size) {
 const (
 	keyInterrupt = 0x03 // Ctrl-C
 	keyEnd       = 0x04 // Ctrl-D
-	keySuspend   = 0x1a // Ctrl-Z; ignored because there is no job control
+	keySuspend   = 0x1a // Ctrl-Z
 	keyQuit      = 0x1c // Ctrl-\
 )
 
@@ -119,6 +124,7 @@ func (t *terminal) key(key byte) {
 		t.stop()
 		return
 	case keySuspend:
+		t.suspend()
 		return
 	}
 	t.mu.Lock()
@@ -133,15 +139,15 @@ func (t *terminal) key(key byte) {
 	t.changed.Broadcast()
 }
 
-// stop handles Ctrl-C. It ends the running command and the line that is being edited.
+// stop handles Ctrl-C. It ends the job in the foreground and the line that is being edited.
 func (t *terminal) stop() {
 	t.mu.Lock()
-	running, reading := t.interrupt, t.reading
-	t.interrupt = nil
+	running, reading := t.front, t.reading
 	if reading {
-		t.cancel()
+		t.cancel('C')
 	} else {
-		t.typed, t.pending, t.fed, t.escape, t.edited = nil, running == nil, 0, 0, false
+		t.typed, t.fed, t.escape, t.edited = nil, 0, 0, false
+		t.pending = running == nil || running.interrupted || running.ended
 	}
 	t.changed.Broadcast()
 	t.mu.Unlock()
@@ -149,14 +155,22 @@ func (t *terminal) stop() {
 		_, _ = io.WriteString(t.screen, "^C\n") // the client may be gone
 	}
 	if running != nil {
-		close(running)
+		t.mu.Lock()
+		running.end(shell.SIGINT)
+		t.mu.Unlock()
 	}
 }
 
-// cancel ends the line that is being edited and shows ^C at its end, as bash does. The caller holds t.mu.
-func (t *terminal) cancel() {
-	t.typed = append(t.typed, 0x05, '^', 'C', keyInterrupt)
+// cancel ends the line that is being edited and shows ^C or ^Z at its end, as bash does. The caller holds t.mu.
+func (t *terminal) cancel(key byte) {
+	t.typed = append(t.typed, 0x05, '^', key, keyInterrupt)
 	t.changed.Broadcast()
+}
+
+// cancelling reports whether what was typed begins with the end of what cancel adds.
+func (t *terminal) cancelling() bool {
+	rest := bytes.TrimPrefix(t.typed, []byte("^"))
+	return len(rest) > 1 && (rest[0] == 'C' || rest[0] == 'Z') && rest[1] == keyInterrupt
 }
 
 // Read gives the line editor what was typed.
@@ -187,8 +201,7 @@ func (t *terminal) Read(p []byte) (int, error) {
 	}
 	if room := maxEdited - t.fed; room > 0 {
 		n = min(n, room)
-	} else if n = 1; t.escape == 0 && t.typed[0] >= ' ' && t.typed[0] != 0x7f && utf8.RuneStart(t.typed[0]) &&
-		!bytes.HasPrefix(t.typed, []byte("^C\x03")) && !bytes.HasPrefix(t.typed, []byte("C\x03")) {
+	} else if n = 1; t.escape == 0 && t.typed[0] >= ' ' && t.typed[0] != 0x7f && utf8.RuneStart(t.typed[0]) && !t.cancelling() {
 		t.fed, t.part = 0, true
 		return copy(p, "\r"), nil
 	}
@@ -216,20 +229,28 @@ var errCancelled = errors.New("cancelled")
 
 // line reads one line. If the line is too long for the line editor, line returns a part of it, and whole is false.
 func (t *terminal) line(prompt string) (text string, whole bool, err error) {
-	t.screen.SetPrompt(prompt)
 	t.mu.Lock()
+	for t.busy { // a stopped job has not noticed yet that its line is cancelled
+		t.changed.Wait()
+	}
+	t.busy = true
+	defer func() {
+		t.busy = false
+		t.changed.Broadcast()
+		t.mu.Unlock()
+	}()
 	cancelled := t.pending
 	t.pending, t.reading = false, !cancelled
-	t.mu.Unlock()
 	if cancelled {
 		return "", true, errCancelled
 	}
+	t.mu.Unlock()
+	t.screen.SetPrompt(prompt)
 	text, err = t.screen.ReadLine()
 	if errors.Is(err, term.ErrPasteIndicator) {
 		err = nil
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	whole, cancelled = !t.part, t.cancelled
 	t.part, t.cancelled, t.reading = false, false, false
 	if cancelled {
@@ -238,15 +259,39 @@ func (t *terminal) line(prompt string) (text string, whole bool, err error) {
 	return text, whole, err
 }
 
-// input is the terminal as the standard input of a command line.
+// input is the terminal as the standard input of a job.
 type input struct {
-	t    *terminal
+	j    *job
 	rest string
+	// The terminal's mu guards these.
+	reading bool
+	closed  bool
 }
 
+// Read stops the job while it is in the background.
 func (i *input) Read(p []byte) (int, error) {
-	if i.rest == "" {
-		text, whole, err := i.t.line("")
+	t := i.j.t
+	for i.rest == "" {
+		t.mu.Lock()
+		for t.front != i.j && !i.closed && !t.hungUp {
+			i.j.stop(true)
+			i.j.input = true
+			t.changed.Wait()
+		}
+		if i.closed {
+			t.mu.Unlock()
+			return 0, io.EOF
+		}
+		i.reading = true
+		t.mu.Unlock()
+		text, whole, err := t.line("")
+		t.mu.Lock()
+		stopped := i.j.stopped
+		i.reading = false
+		t.mu.Unlock()
+		if errors.Is(err, errCancelled) && stopped {
+			continue
+		}
 		if err != nil {
 			return 0, io.EOF
 		}
@@ -261,10 +306,13 @@ func (i *input) Read(p []byte) (int, error) {
 
 // Close ends a pending read whose result is no longer needed.
 func (i *input) Close() error {
-	i.t.mu.Lock()
-	defer i.t.mu.Unlock()
-	if i.t.reading {
-		i.t.cancel()
+	t := i.j.t
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i.closed = true
+	t.changed.Broadcast()
+	if i.reading && t.reading {
+		t.cancel('C')
 	}
 	return nil
 }
@@ -290,10 +338,13 @@ func (t *terminal) remember(line string) {
 
 // onTerminal runs a program on a terminal until it ends.
 func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.User, cmd machine.Command) (int, error) {
+	defer t.jobs.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end() // of jobs that still run
 	defer context.AfterFunc(ctx, t.hangUp)()
 	defer t.hangUp()          // otherwise listen could wait for room in typed forever
 	go t.listen(stdinOf(cmd)) // ends when the client hangs up
-	first := loginShell{user: user, name: path.Base(cmp.Or(user.Shell, "/bin/bash")), login: true, env: t.env}
+	first := &loginShell{user: user, name: path.Base(cmp.Or(user.Shell, "/bin/bash")), login: true, env: t.env}
 	dir := cmp.Or(cmd.Dir, user.Home)
 	switch {
 	case len(cmd.Args) == 0 && (first.name == "nologin" || first.name == "false"):
@@ -308,7 +359,7 @@ func (c *Computer) onTerminal(ctx context.Context, t *terminal, user accounts.Us
 		for i, a := range cmd.Args {
 			quoted[i] = quote(a)
 		}
-		res, err := t.run(ctx, &first, strings.Join(quoted, " "))
+		res, err := t.run(ctx, first, strings.Join(quoted, " "))
 		if err == nil && res.Login != nil {
 			return t.shells(ctx, t.started(res.Login))
 		}
@@ -328,10 +379,10 @@ func stdinOf(cmd machine.Command) io.Reader {
 }
 
 // shells runs a shell, and those started from it, until it exits.
-func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
-	stack := []loginShell{first}
+func (t *terminal) shells(ctx context.Context, first *loginShell) (int, error) {
+	stack := []*loginShell{first}
 	for {
-		s := &stack[len(stack)-1]
+		s := stack[len(stack)-1]
 		profile := s.profile(t.c.image.FS)
 		t.screen.AutoCompleteCallback = func(line string, pos int, key rune) (string, int, bool) {
 			if key != '\t' {
@@ -341,6 +392,7 @@ func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
 		}
 		command, err := profile, error(nil)
 		if profile == "" {
+			t.notify(s)
 			command, err = t.command(s)
 		}
 		if ctx.Err() != nil {
@@ -361,6 +413,9 @@ func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
 			}
 		}
 		switch {
+		case res.Exited && !t.leave(s):
+			s.state.Status = 1
+			continue
 		case res.Exited:
 			word := "exit"
 			if s.login {
@@ -376,6 +431,7 @@ func (t *terminal) shells(ctx context.Context, first loginShell) (int, error) {
 		case res.Login != nil:
 			stack = append(stack, t.started(res.Login))
 		}
+		s.warned = false
 	}
 }
 
@@ -411,8 +467,8 @@ func (s *loginShell) profile(files *vfs.FS) string {
 }
 
 // started returns a shell that a command line has started.
-func (t *terminal) started(l *shell.Login) loginShell {
-	out := loginShell{user: accounts.User{Name: l.User, Home: "/"}, name: l.Name, login: l.Login, env: l.Env, state: &shell.State{Dir: l.Dir}}
+func (t *terminal) started(l *shell.Login) *loginShell {
+	out := &loginShell{user: accounts.User{Name: l.User, Home: "/"}, name: l.Name, login: l.Login, env: l.Env, state: &shell.State{Dir: l.Dir}}
 	if u, ok := accounts.FindUser(t.c.image.FS, l.User); ok {
 		out.user = u
 	}
@@ -471,48 +527,31 @@ func (t *terminal) prompt(s *loginShell) string {
 
 // run runs one command line.
 func (t *terminal) run(ctx context.Context, s *loginShell, command string) (shell.Result, error) {
-	interrupt := make(chan struct{})
-	t.mu.Lock()
-	if t.pending {
-		t.pending = false
-		close(interrupt)
-	} else {
-		t.interrupt = interrupt
-	}
-	t.mu.Unlock()
-	job := t.c.job()
-	job.Terminal, job.State, job.Interrupt = true, s.state, interrupt
-	job.Script, job.Name, job.User, job.Dir = []byte(command), s.name, s.user.Name, s.state.Dir
-	if s.login {
-		job.Name = "-" + s.name
-	}
-	job.Env = append(slices.Clone(s.env), environment(s.user)...)
-	job.Stdin, job.Stdout, job.Stderr = &input{t: t}, t.screen, t.screen
-	before := job.FS.Image()
-	res, err := t.c.rt.cfg.RunScript(ctx, job)
-	t.mu.Lock()
-	interrupted := t.interrupt == nil
-	t.interrupt = nil
-	t.mu.Unlock()
-	if ctx.Err() != nil {
-		return res, context.Cause(ctx)
-	}
-	switch {
-	case interrupted:
-		res = shell.Result{Status: 130}
-	case err != nil: // it took too long, used too much memory or ran too many commands
-		_, _ = fmt.Fprintln(t.screen, "Killed")
-		res = shell.Result{Status: 137}
-	}
-	if res.State != nil {
-		s.state = res.State
-	} else {
-		s.state.Status = res.Status
-	}
-	if len(vfs.Diff(before, job.FS.Image())) > 0 {
-		t.c.volume.touch()
-		if err := t.c.save(); err != nil {
-			return res, fmt.Errorf("saving the root volume: %w", err)
+	var res shell.Result
+	for _, p := range parts(command) {
+		if p.background {
+			t.background(ctx, s, p.text)
+			continue
+		}
+		j := t.launch(ctx, s, p.text, false)
+		status := j.wait()
+		if ctx.Err() != nil {
+			return j.res, context.Cause(ctx)
+		}
+		t.mu.Lock()
+		var err error
+		ended, interrupted := j.ended, j.interrupted
+		if res = (shell.Result{Status: status}); ended {
+			res, err = j.res, j.err
+		}
+		t.mu.Unlock()
+		if res.State != nil {
+			s.state = res.State
+		} else {
+			s.state.Status = res.Status
+		}
+		if err != nil || !ended || interrupted || res.Exited || res.Login != nil {
+			return res, err
 		}
 	}
 	return res, nil

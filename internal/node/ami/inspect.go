@@ -48,6 +48,7 @@ var inspectors = map[string]func(*Machine, context.Context, *shell.Call) int{
 	"ip": (*Machine).ip, "ss": (*Machine).ss, "ps": (*Machine).ps, "top": (*Machine).top, "df": (*Machine).df, "free": (*Machine).free,
 	"uptime": (*Machine).uptime, "hostnamectl": (*Machine).hostnamectl, "iptables": (*Machine).iptables, "iptables-save": (*Machine).iptables, "nft": (*Machine).nft,
 	"crictl": (*Machine).crictl, "ctr": (*Machine).ctr, "dig": (*Machine).dig, "nslookup": (*Machine).nslookup, "getent": (*Machine).getent,
+	"kill": (*Machine).kill, "pkill": (*Machine).pkill, "pgrep": (*Machine).pkill, "pidof": (*Machine).pkill,
 	"ping": (*Machine).ping, "nc": (*Machine).nc, "ncat": (*Machine).nc, "lscpu": (*Machine).lscpu,
 }
 
@@ -259,22 +260,29 @@ type process struct {
 	pid     int
 	command string
 	since   time.Time
+	unit    string // whose main process it is, or ""
+}
+
+// name is the process's name, as ps -e shows it.
+func (p process) name() string {
+	name, _, _ := strings.Cut(path.Base(strings.Fields(p.command)[0]), ":")
+	return name
 }
 
 // processes returns init, the running services and the program that c runs, ordered by PID.
 func (m *Machine) processes(c *shell.Call) []process {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := []process{{1, "/usr/lib/systemd/systemd --switched-root --system", m.born}}
+	out := []process{{1, "/usr/lib/systemd/systemd --switched-root --system", m.born, ""}}
 	highest := 1
 	for name, s := range m.services {
 		if s.state == active {
-			out = append(out, process{s.pid, daemonCommand(name), s.since})
+			out = append(out, process{s.pid, daemonCommand(name), s.since, name})
 			highest = max(highest, s.pid)
 		}
 	}
 	slices.SortFunc(out, func(a, b process) int { return a.pid - b.pid })
-	return append(out, process{highest + 1, strings.Join(c.Args, " "), m.world.Clock.Now()})
+	return append(out, process{highest + 1, strings.Join(c.Args, " "), m.world.Clock.Now(), ""})
 }
 
 // daemonCommand returns the command line of a service as ps shows it.
@@ -310,8 +318,7 @@ func (m *Machine) ps(_ context.Context, c *shell.Call) int {
 		}
 		fmt.Fprintln(c.Stdout, "    PID TTY          TIME CMD")
 		for _, p := range all {
-			name, _, _ := strings.Cut(path.Base(strings.Fields(p.command)[0]), ":")
-			fmt.Fprintf(c.Stdout, "%7d ?        00:00:00 %s\n", p.pid, name)
+			fmt.Fprintf(c.Stdout, "%7d ?        00:00:00 %s\n", p.pid, p.name())
 		}
 	}
 	return 0

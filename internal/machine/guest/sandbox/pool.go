@@ -52,9 +52,9 @@ const maxIdle = 2
 // processor. Further scripts wait for their turn.
 const maxTotal = 8 << 30
 
-// maxTerminals is how many command lines run on terminals at once, and maxTerminal is how long each may take.
+// maxTerminals is how many jobs of terminals run at once, and maxTerminal is how long each may take.
 const (
-	maxTerminals = 16
+	maxTerminals = 32
 	maxTerminal  = 20 * time.Minute
 )
 
@@ -218,10 +218,18 @@ func (c *conversation) run(ctx context.Context) (shell.Result, error) {
 	defer stopCalls()
 	if job.Interrupt != nil {
 		running.Go(func() {
-			select {
-			case <-job.Interrupt:
-				_ = c.send(message{Cancel: true}) // Receive below notices a dead child
-			case <-calls.Done():
+			for {
+				select {
+				case pause := <-job.Pause:
+					c.w.Pause(pause)
+					continue
+				case <-job.Interrupt:
+					c.w.Pause(false)
+					_ = c.send(message{Cancel: true}) // Receive below notices a dead child
+				case <-calls.Done():
+					c.w.Pause(false) // it may run another script
+				}
+				return
 			}
 		})
 	}

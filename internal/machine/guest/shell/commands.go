@@ -32,7 +32,7 @@ var programs = map[string]program{
 	// The machine.
 	"useradd": useradd, "adduser": useradd, "usermod": usermod, "userdel": userdel, "groupadd": groupadd, "groupdel": groupdel,
 	"passwd": passwd, "chpasswd": chpasswd, "getent": getent, "groups": groups, "date": date, "sleep": sleep, "hostname": hostname, "uname": uname, "id": id, "whoami": whoami, "nproc": nproc, "which": which,
-	"logger": logger, "sync": ignore, "sysctl": ignore, "modprobe": ignore, "swapoff": ignore, "ulimit": ignore, "umask": ignore, "kill": ignore, "hash": ignore, "command": commandV, "type": commandV,
+	"logger": logger, "sync": ignore, "sysctl": ignore, "modprobe": ignore, "swapoff": ignore, "ulimit": ignore, "umask": ignore, "hash": ignore, "command": commandV, "type": commandV,
 	"restorecon": ignore, "setenforce": ignore, "udevadm": ignore, "clear": ignore,
 }
 
@@ -59,6 +59,10 @@ func interpreterOf(name string) (interpreter, bool) {
 		return timeout, true
 	case "xargs":
 		return xargs, true
+	case "jobs", "fg", "bg", "disown", "wait":
+		return jobControl, true
+	case "kill":
+		return kill, true
 	case "find":
 		return find, true
 	case "echo", "printf", "test", "[", "true", "false", "pwd":

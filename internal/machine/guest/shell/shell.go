@@ -62,8 +62,9 @@ type Job struct {
 	Terminal bool
 	State    *State
 	// Closing Interrupt ends the job as Ctrl-C does: like the end of ctx, except that the job's changes are kept. Only
-	// package sandbox uses it.
+	// package sandbox uses it. Pause stops the job, as Ctrl-Z does, when it receives true, until it receives false.
 	Interrupt <-chan struct{}
+	Pause     <-chan bool
 }
 
 // Result is how a script ended.
@@ -254,6 +255,10 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 		}
 		return c.shellFail(name, "syntax error: "+err.Error(), statusUsage), nil
 	}
+	line := m.terminal != nil && c.main // not a script that the line runs
+	if line {
+		m.terminal.last(prog)
+	}
 	m.rewrite(c, prog)
 	r, err := interp.New(
 		interp.Env(withEnv(c.env, append(c.homes(), "TMPDIR="+nowhere))),
@@ -289,7 +294,6 @@ func (m *machine) bash(ctx context.Context, c *Call, name string, text []byte, f
 	if err != nil && ctx.Err() == nil {
 		return c.shellFail(name, err.Error(), statusUsage), nil
 	}
-	line := m.terminal != nil && c.main // not a script that the line runs
 	if line {
 		if err := m.terminal.resume(ctx, r); err != nil && ctx.Err() == nil {
 			return c.shellFail(name, err.Error(), statusUsage), nil
@@ -356,7 +360,15 @@ func (m *machine) count(ctx context.Context, c *Call, args []string) ([]string, 
 		if m.terminal != nil && interp.HandlerCtx(ctx).Stdin == io.Reader(m.terminal.r) && !m.terminal.prompt() {
 			return []string{"false"}, ctx.Err() // Ctrl-D
 		}
-	case "umask", "ulimit", "kill", "hash":
+	case "wait":
+		switch line := m.terminal != nil && c.main; {
+		case !line || len(args) > 1 && strings.HasPrefix(args[1], "g"): // the interpreter waits for its own background commands
+		case len(args) > 1:
+			args = append([]string{"/usr/bin/wait"}, args[1:]...)
+		default:
+			args = []string{"eval", "builtin wait; /usr/bin/wait"}
+		}
+	case "umask", "ulimit", "kill", "hash", "jobs", "fg", "bg", "disown":
 		// The interpreter reserves these names and rejects them.
 		args = append([]string{"/usr/bin/" + args[0]}, args[1:]...)
 	case "command":

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,6 +29,8 @@ type State struct {
 	Dir    string
 	Script []byte
 	Status int // of the last command
+	// Background is $!, the process ID of the last job that the shell has started in the background, or 0.
+	Background int
 }
 
 // A Login is a shell that a command line has started on its terminal, as sudo -i, su - ec2-user and bash do.
@@ -165,10 +168,45 @@ func (t *terminal) resume(ctx context.Context, r *interp.Runner) error {
 	return err
 }
 
+// last replaces $! by the process ID of the shell's last job, unless the line itself starts commands in the background.
+func (t *terminal) last(prog *syntax.File) {
+	starts := false
+	syntax.Walk(prog, func(n syntax.Node) bool {
+		s, ok := n.(*syntax.Stmt)
+		starts = starts || ok && s.Background
+		return true
+	})
+	if t.state == nil || t.state.Background == 0 || starts {
+		return
+	}
+	replace := func(parts []syntax.WordPart) {
+		for i, part := range parts {
+			if p, ok := part.(*syntax.ParamExp); ok && p.Short && p.Param != nil && p.Param.Value == "!" {
+				parts[i] = &syntax.Lit{ValuePos: p.Pos(), ValueEnd: p.End(), Value: strconv.Itoa(t.state.Background)}
+			}
+		}
+	}
+	syntax.Walk(prog, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.FuncDecl: // it may be called later
+			return false
+		case *syntax.Word:
+			replace(n.Parts)
+		case *syntax.DblQuoted:
+			replace(n.Parts)
+		}
+		return true
+	})
+}
+
 // keep records what a line leaves to the next.
 func (t *terminal) keep(r *interp.Runner, status int) {
 	t.exited = r.Exited()
-	t.state = &State{Dir: r.Dir, Status: status}
+	background := 0
+	if t.state != nil {
+		background = t.state.Background
+	}
+	t.state = &State{Dir: r.Dir, Status: status, Background: background}
 	b := *bytes.NewBufferString("shopt -s expand_aliases\n") // as in all shells on a terminal
 	t.mu.Lock()
 	for _, name := range slices.Sorted(maps.Keys(t.aliases)) {

@@ -9,7 +9,7 @@ import (
 )
 
 // builtins are the names of the shell's own commands.
-var builtins = strings.Fields(". : [ alias bg break builtin cd command continue declare dirs echo eval exec exit export false fg getopts hash kill let local mapfile popd printf pushd pwd read readarray readonly return set shift shopt source test times trap true type typeset ulimit umask unalias unset wait")
+var builtins = strings.Fields(". : [ alias bg break builtin cd command continue declare dirs disown echo eval exec exit export false fg getopts hash jobs kill let local mapfile popd printf pushd pwd read readarray readonly return set shift shopt source test times trap true type typeset ulimit umask unalias unset wait")
 
 // commandV is command -v and type: it says what a name would run on this machine.
 func commandV(_ context.Context, c *Call) int {
