@@ -33,16 +33,16 @@ type terminal struct {
 	mu        sync.Mutex
 	changed   *sync.Cond
 	typed     []byte
-	hungUp    bool          // nothing more will be typed
-	reading   bool          // a line is being edited
-	edited    bool          // part of that line has been typed
-	fed       int           // how many bytes of that line the line editor has received
-	escape    int           // how many of the next bytes may belong to an escape sequence
-	part      bool          // the editor's last line continues in the next one
-	cancelled bool          // Ctrl-C ended the editor's last line
-	busy      bool          // line is running
-	front     *job          // in the foreground; nil if none is running
-	pending   bool          // Ctrl-C was typed while no line was being edited and no command was running
+	hungUp    bool // nothing more will be typed
+	reading   bool // a line is being edited
+	edited    bool // part of that line has been typed
+	fed       int  // how many bytes of that line the line editor has received
+	escape    int  // how many of the next bytes may belong to an escape sequence
+	part      bool // the editor's last line continues in the next one
+	cancelled bool // Ctrl-C ended the editor's last line
+	busy      bool // line is running
+	front     *job // in the foreground; nil if none is running
+	pending   bool // Ctrl-C was typed while no line was being edited and no command was running
 	history   []string
 
 	jobs sync.WaitGroup
