@@ -12,7 +12,7 @@ func newImage(o *globalOptions) *cobra.Command {
 		Use:   "image",
 		Short: "Give images to nodes that run containers",
 		Long: `Give images to nodes that run containers. Nodes find them before they ask a registry,
-unless a pod's imagePullPolicy is Always, which is the default for the tag latest.`,
+except for names in Amazon ECR if a pod's imagePullPolicy is Always, which is the default for the tag latest.`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(newImageLoad(o), newImageList(o))

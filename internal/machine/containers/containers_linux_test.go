@@ -167,6 +167,10 @@ func TestMachinesAreComputersOfTheirOwn(t *testing.T) {
 	if !bytes.Contains(a.Console(), []byte("is up with address 10.0.0.11")) {
 		t.Errorf("console: %s", a.Console())
 	}
+	// A node needs nine, and they all count as this user's.
+	if n, err := strconv.Atoi(strings.TrimSpace(run(t, a, "cat", "/proc/sys/fs/inotify/max_user_instances"))); err != nil || n < 8192 {
+		t.Errorf("%d inotify instances, %v", n, err)
+	}
 	run(t, a, "bash", "-c", "echo one; echo two > /dev/console; [ -t 3 ] 3<> /dev/console")
 	eventually(t, func() error {
 		if !bytes.Contains(a.Console(), []byte("\ntwo\n")) || bytes.Contains(a.Console(), []byte("one")) {

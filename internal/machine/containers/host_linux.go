@@ -37,6 +37,9 @@ func (r *Runtime) startHost() error {
 	if !report.Available {
 		return fmt.Errorf("this machine cannot run containers: %s; see drydock doctor containers", report.Why())
 	}
+	if err := raiseInotify(); err != nil {
+		r.cfg.Log.Warn("only a dozen nodes can run containers at once: raise fs.inotify.max_user_instances on this machine", "want", inotifyInstances, "err", err)
+	}
 	// The folder is the daemon's own. Only the disks belong to the machines: what is read there may be hostile.
 	for _, name := range []string{"", diskDir, imageDir} {
 		if err := os.MkdirAll(filepath.Join(r.cfg.Dir, name), 0o755); err != nil {
@@ -113,6 +116,24 @@ func (r *Runtime) startHost() error {
 	r.dir = dir
 	r.host = childproc.Supervise(r.ctx, spec)
 	return nil
+}
+
+// inotifyInstances is how many inotify instances a user of the real machine may have at least. All machines count as the user
+// that started the daemon. A node uses nine (kubelet six, containerd two, kube-proxy one), and the kernel's default is 128.
+const inotifyInstances = 8192
+
+// raiseInotify raises the limit of the real machine if it is lower. It is the only setting of the real machine that changes,
+// and it stays: see decision 99.
+func raiseInotify() error {
+	const file = "/proc/sys/fs/inotify/max_user_instances"
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil && n >= inotifyInstances {
+		return nil
+	}
+	return os.WriteFile(file, []byte(strconv.Itoa(inotifyInstances)), 0)
 }
 
 // halfOfPIDs returns half of the process IDs that the real machine has: what all machines together may use.

@@ -54,5 +54,6 @@ func runContainerd(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go importImages(ctx)
+	go serveMirror(ctx)
 	return command.App().RunContext(ctx, []string{"containerd", "--config", "/etc/containerd/config.toml"})
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/node/containers/launch"
 )
 
+// Where containerd listens, and where Kubernetes' images are in it.
+const (
+	containerdSocket    = "/run/containerd/containerd.sock"
+	kubernetesNamespace = "k8s.io"
+)
+
 // importImages imports the archives that all machines share into this machine's containerd, until ctx ends.
 func importImages(ctx context.Context) {
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -22,7 +28,7 @@ func importImages(ctx context.Context) {
 	var c *client.Client
 	for {
 		if c == nil {
-			c, _ = client.New("/run/containerd/containerd.sock", client.WithDefaultNamespace("k8s.io"), client.WithTimeout(time.Second)) // not up yet
+			c, _ = client.New(containerdSocket, client.WithDefaultNamespace(kubernetesNamespace), client.WithTimeout(time.Second)) // not up yet
 		}
 		if c != nil && serving(ctx, c) {
 			if err := importNew(ctx, c); err != nil && ctx.Err() == nil {
@@ -62,7 +68,7 @@ func importNew(ctx context.Context, c *client.Client) error {
 		if old, err := os.Stat(base + ".done"); err == nil && !old.ModTime().Before(st.ModTime()) {
 			continue
 		}
-		err = importOne(ctx, c, a)
+		names, err := importOne(ctx, c, a)
 		if err != nil && !serving(ctx, c) {
 			return err // it is tried again
 		}
@@ -75,27 +81,32 @@ func importNew(ctx context.Context, c *client.Client) error {
 			return nil
 		}
 		// An archive that cannot be imported is not tried again until it is replaced.
-		if err := os.WriteFile(base+".done", nil, 0o644); err != nil {
+		if err := os.WriteFile(base+".done", []byte(strings.Join(names, "\n")), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func importOne(ctx context.Context, c *client.Client, archive string) error {
+// importOne returns the names of the images in an archive.
+func importOne(ctx context.Context, c *client.Client, archive string) (names []string, err error) {
 	f, err := os.Open(archive)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	images, err := c.Import(ctx, f, client.WithAllPlatforms(false))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, i := range images {
 		if err := client.NewImage(c, i).Unpack(ctx, "overlayfs"); err != nil {
-			return fmt.Errorf("unpacking %s: %w", i.Name, err)
+			return nil, fmt.Errorf("unpacking %s: %w", i.Name, err)
 		}
+		if err := mirrors(i.Name); err != nil {
+			return nil, fmt.Errorf("configuring the registry of %s: %w", i.Name, err)
+		}
+		names = append(names, i.Name)
 	}
-	return nil
+	return names, nil
 }
