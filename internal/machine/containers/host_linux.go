@@ -123,7 +123,7 @@ func (r *Runtime) startHost() error {
 const inotifyInstances = 8192
 
 // raiseInotify raises the limit of the real machine if it is lower. It is the only setting of the real machine that changes,
-// and it stays: see decision 99.
+// and it stays: see decision 100.
 func raiseInotify() error {
 	const file = "/proc/sys/fs/inotify/max_user_instances"
 	b, err := os.ReadFile(file)
