@@ -403,6 +403,31 @@ func errNoRefresh(group string) error {
 	return &autoscalingtypes.ActiveInstanceRefreshNotFoundFault{Message: new("No in progress, baking, pending, or cancelling Instance Refresh found for Auto Scaling group " + group)}
 }
 
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/instance-refresh-overview.html#instance-refresh-limitations
+func errRefreshedSource() error {
+	return errValidation("An active instance refresh with a desired configuration exists. All configuration options derived from the desired configuration are not available for update while the instance refresh is active.")
+}
+
+// https://github.com/hashicorp/terraform-provider-aws/issues/29830
+func errRollbackWithoutDesired() error {
+	return errValidation("The request isn't valid. The AutoRollback parameter cannot be set to true when the DesiredConfiguration parameter is empty. Set AutoRollback to false or specify a desired configuration and try again.")
+}
+
+// The text is from memory.
+func errIrreversible() error {
+	return &autoscalingtypes.IrreversibleInstanceRefreshFault{Message: new("The instance refresh cannot be rolled back: it has no desired configuration, or the Auto Scaling group's launch template has a version that is not a number or an image that a parameter names.")}
+}
+
+// The text is from memory.
+func errCheckpoints() error {
+	return errValidation("CheckpointPercentages must be unique numbers from 1 to 100 in ascending order.")
+}
+
+// The text is from memory.
+func errCheckpointDelay() error {
+	return errValidation("CheckpointDelay requires CheckpointPercentages.")
+}
+
 func errLimit(format string, args ...any) error {
 	return &autoscalingtypes.LimitExceededFault{Message: new(fmt.Sprintf(format, args...))}
 }

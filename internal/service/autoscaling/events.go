@@ -3,6 +3,7 @@ package autoscaling
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -135,26 +136,36 @@ func (s *Service) hookEvents(bus serviceevents.Bus, key store.Key, m *memberReco
 	return nil
 }
 
-// refreshEvent sends the event of an instance refresh that has started or is over.
+// refreshEvent sends the event of an instance refresh that has started, has reached a checkpoint, is rolled back or is over.
 // https://docs.aws.amazon.com/autoscaling/ec2/userguide/instance-refresh-eventbridge.html
 func (s *Service) refreshEvent(bus serviceevents.Bus, key store.Key, r *refreshRecord) error {
 	thing := "autoscaling/refresh/" + key.ID
 	if r == nil {
 		return bus.Forget(key.Account, key.Region, thing)
 	}
+	f := &r.Refresh
+	detail := map[string]any{"InstanceRefreshId": f.InstanceRefreshId, "AutoScalingGroupName": f.AutoScalingGroupName}
 	name := map[autoscalingtypes.InstanceRefreshStatus]string{
 		autoscalingtypes.InstanceRefreshStatusInProgress: "Started", autoscalingtypes.InstanceRefreshStatusSuccessful: "Succeeded",
 		autoscalingtypes.InstanceRefreshStatusFailed: "Failed", autoscalingtypes.InstanceRefreshStatusCancelled: "Cancelled",
-	}[r.Refresh.Status]
-	if name == "" || r.Refresh.EndTime != nil && s.clock.Since(*r.Refresh.EndTime) > serviceevents.News {
+		autoscalingtypes.InstanceRefreshStatusRollbackInProgress: "Rollback Started", autoscalingtypes.InstanceRefreshStatusRollbackSuccessful: "Rollback Succeeded",
+		autoscalingtypes.InstanceRefreshStatusRollbackFailed: "Rollback Failed",
+	}[f.Status]
+	state := name
+	if name == "Started" && r.Reached > 0 {
+		percent := f.Preferences.CheckpointPercentages[r.Reached-1]
+		name, state = "Checkpoint Reached", fmt.Sprint("Checkpoint ", percent)
+		detail["CheckpointPercentage"], detail["CheckpointDelay"] = fmt.Sprint(percent), fmt.Sprint(*f.Preferences.CheckpointDelay)
+	}
+	if name == "" || f.EndTime != nil && s.clock.Since(*f.EndTime) > serviceevents.News {
 		return nil
 	}
 	group, err := groups.Get(s.store, key.Owner())
 	if err != nil {
 		return store.IgnoreNotFound(err)
 	}
-	return bus.EmitOnce(key.Account, key.Region, thing, name, &serviceevents.Event{
+	return bus.EmitOnce(key.Account, key.Region, thing, state, &serviceevents.Event{
 		DetailType: "EC2 Auto Scaling Instance Refresh " + name, Source: "aws.autoscaling", Resources: []string{aws.ToString(group.Group.AutoScalingGroupARN)},
-		Detail: serviceevents.Detail(map[string]any{"InstanceRefreshId": r.Refresh.InstanceRefreshId, "AutoScalingGroupName": r.Refresh.AutoScalingGroupName}),
+		Detail: serviceevents.Detail(detail),
 	})
 }

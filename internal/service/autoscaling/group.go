@@ -175,6 +175,9 @@ func (s *Service) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling
 				next.Subnets, next.Group.AvailabilityZones, next.Group.AvailabilityZoneIds, next.Group.VPCZoneIdentifier
 		}
 		if !src.empty() {
+			if r := s.activeRefresh(tx, sc.group(g.name())); r != nil && r.Value.Refresh.DesiredConfiguration != nil {
+				return errRefreshedSource()
+			}
 			g.Group.LaunchConfigurationName, g.Group.LaunchTemplate, g.Group.MixedInstancesPolicy =
 				next.Group.LaunchConfigurationName, next.Group.LaunchTemplate, next.Group.MixedInstancesPolicy
 			if err := stillThere(tx, sc, g); err != nil {

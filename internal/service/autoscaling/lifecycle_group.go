@@ -96,6 +96,10 @@ func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Durat
 	if err != nil {
 		return 0, err
 	}
+	patience, err := w.giveUp(ctx, w.members())
+	if err != nil {
+		return 0, err
+	}
 	again, err := w.balance(ctx)
 	if err != nil {
 		return 0, err
@@ -103,7 +107,7 @@ func (s *Service) reconcileGroup(ctx context.Context, key store.Key) (time.Durat
 	if err := w.launch(ctx); err != nil {
 		return 0, err
 	}
-	return earlier(earlier(due, checkup), again), s.prune(ctx, key)
+	return earlier(earlier(earlier(due, checkup), patience), again), s.prune(ctx, key)
 }
 
 // earlier returns the shorter of two waits. Zero means no wait.

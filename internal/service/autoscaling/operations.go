@@ -63,9 +63,11 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "CompleteLifecycleAction", Members: "AutoScalingGroupName InstanceId LifecycleActionResult LifecycleActionToken LifecycleHookName"},
 		{Name: "RecordLifecycleActionHeartbeat", Members: "AutoScalingGroupName InstanceId LifecycleActionToken LifecycleHookName"},
 		// Instance refreshes.
-		{Name: "StartInstanceRefresh", Members: `AutoScalingGroupName Preferences.AutoRollback Preferences.InstanceWarmup Preferences.MaxHealthyPercentage
+		{Name: "StartInstanceRefresh", Members: `AutoScalingGroupName DesiredConfiguration Preferences.AlarmSpecification.Alarms Preferences.AutoRollback Preferences.BakeTime
+			Preferences.CheckpointDelay Preferences.CheckpointPercentages Preferences.InstanceWarmup Preferences.MaxHealthyPercentage
 			Preferences.MinHealthyPercentage Preferences.ScaleInProtectedInstances Preferences.SkipMatching Preferences.StandbyInstances Strategy`,
-			Except: "strategies other than Rolling, AutoRollback, ScaleInProtectedInstances Wait, StandbyInstances other than Ignore"},
+			Except: "strategies other than Rolling, AlarmSpecification"},
+		{Name: "RollbackInstanceRefresh", Members: "AutoScalingGroupName"},
 		{Name: "CancelInstanceRefresh", Members: "AutoScalingGroupName"},
 		{Name: "DescribeInstanceRefreshes", Members: "AutoScalingGroupName InstanceRefreshIds" + paged},
 		// Scheduled actions.

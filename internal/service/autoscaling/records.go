@@ -19,7 +19,7 @@ var (
 	plans     = store.NewCollection[planRecord]("autoscaling", "launch-plan", store.Same, store.Same) // GROUP/TOKEN
 	actions   = store.NewCollection[activityRecord]("autoscaling", "activity")
 	policies  = store.NewCollection[autoscalingtypes.ScalingPolicy]("autoscaling", "policy")
-	refreshes = store.NewCollection[refreshRecord]("autoscaling", "instance-refresh")
+	refreshes = store.NewCollection[refreshRecord]("autoscaling", "instance-refresh", store.Same)
 	scheduled = store.NewCollection[scheduledRecord]("autoscaling", "scheduled-action") // GROUP/NAME
 	configs   = store.NewCollection[autoscalingtypes.LaunchConfiguration]("autoscaling", "launch-configuration")
 )
@@ -187,14 +187,24 @@ type activityRecord struct {
 
 type refreshRecord struct {
 	Refresh autoscalingtypes.InstanceRefresh
-	Targets []string // instances to replace, as of the start
-	Total   int
+	Targets []string // instances to replace, as of the start, or of the start of the rollback
+	Total   int      // their number
+	Before  []string `json:",omitempty"` // the group's instances at the start
+	Left    int      `json:",omitempty"` // how many of them were left at the last change
+	Reached int      `json:",omitempty"` // checkpoints that were reached
+	// Since is when the refresh made progress, Until when its pause, at a checkpoint or for the bake time, ends.
+	Since, Until time.Time `json:",omitzero"`
 }
 
 func (r *refreshRecord) active() bool {
 	switch r.Refresh.Status {
-	case autoscalingtypes.InstanceRefreshStatusPending, autoscalingtypes.InstanceRefreshStatusInProgress, autoscalingtypes.InstanceRefreshStatusCancelling:
+	case autoscalingtypes.InstanceRefreshStatusPending, autoscalingtypes.InstanceRefreshStatusInProgress, autoscalingtypes.InstanceRefreshStatusCancelling,
+		autoscalingtypes.InstanceRefreshStatusBaking, autoscalingtypes.InstanceRefreshStatusRollbackInProgress:
 		return true
 	}
 	return false
+}
+
+func (r *refreshRecord) rollingBack() bool {
+	return r.Refresh.Status == autoscalingtypes.InstanceRefreshStatusRollbackInProgress
 }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -44,7 +46,23 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.source(s.asService(ctx, sc.Account, sc.Region), sc, &g)
+	next := g
+	var desired *autoscalingtypes.DesiredConfiguration
+	if c := in.DesiredConfiguration; c != nil && (c.LaunchTemplate != nil || c.MixedInstancesPolicy != nil) {
+		if err := s.setSource(ctx, sc, &next, source{template: c.LaunchTemplate, mixed: c.MixedInstancesPolicy}); err != nil {
+			return nil, err
+		}
+		desired = &autoscalingtypes.DesiredConfiguration{LaunchTemplate: next.Group.LaunchTemplate, MixedInstancesPolicy: next.Group.MixedInstancesPolicy}
+	}
+	if *prefs.AutoRollback {
+		if desired == nil {
+			return nil, errRollbackWithoutDesired()
+		}
+		if err := s.reversible(ctx, sc, &g); err != nil {
+			return nil, err
+		}
+	}
+	src, err := s.source(s.asService(ctx, sc.Account, sc.Region), sc, &next)
 	if err != nil {
 		return nil, err
 	}
@@ -54,20 +72,21 @@ func (s *Service) StartInstanceRefresh(ctx context.Context, in *awsautoscaling.S
 		if s.activeRefresh(tx, key) != nil {
 			return errRefreshInProgress()
 		}
-		all := members.All(tx, key.AllBelow())
-		r := refreshRecord{}
-		for _, m := range all {
-			if m.Value.capacity() && (!aws.ToBool(prefs.SkipMatching) || !src.made(&m.Value)) &&
-				(!m.Value.Protected || prefs.ScaleInProtectedInstances == autoscalingtypes.ScaleInProtectedInstancesRefresh) {
+		now := s.now()
+		r := refreshRecord{Since: now}
+		for _, m := range members.All(tx, key.AllBelow()) {
+			r.Before = append(r.Before, m.Value.ID)
+			standby := m.Value.State == autoscalingtypes.LifecycleStateStandby && prefs.StandbyInstances != autoscalingtypes.StandbyInstancesIgnore
+			ignored := m.Value.Protected && prefs.ScaleInProtectedInstances == autoscalingtypes.ScaleInProtectedInstancesIgnore
+			if (standby || m.Value.capacity()) && !ignored && (!aws.ToBool(prefs.SkipMatching) || !src.made(&m.Value)) {
 				r.Targets = append(r.Targets, m.Value.ID)
 			}
 		}
-		r.Total = len(r.Targets)
-		now := s.now()
+		r.Total, r.Left = len(r.Targets), len(r.Targets)
 		r.Refresh = autoscalingtypes.InstanceRefresh{
 			InstanceRefreshId: &id, AutoScalingGroupName: g.Group.AutoScalingGroupName, Status: autoscalingtypes.InstanceRefreshStatusInProgress,
 			StartTime: &now, PercentageComplete: aws.Int32(0), InstancesToUpdate: aws.Int32(int32(r.Total)), //nolint:gosec // a group's size
-			Preferences: prefs, Strategy: autoscalingtypes.RefreshStrategyRolling,
+			Preferences: prefs, Strategy: autoscalingtypes.RefreshStrategyRolling, DesiredConfiguration: desired,
 		}
 		return refreshes.Put(tx, key.Below(id), r)
 	})
@@ -93,24 +112,22 @@ func preferences(g *groupRecord, in *autoscalingtypes.RefreshPreferences) (*auto
 	}
 	out := &autoscalingtypes.RefreshPreferences{
 		MinHealthyPercentage: orInt(in.MinHealthyPercentage, floor), MaxHealthyPercentage: ceiling, InstanceWarmup: orInt(in.InstanceWarmup, aws.ToInt32(warmup)),
-		SkipMatching: aws.Bool(aws.ToBool(in.SkipMatching)), ScaleInProtectedInstances: in.ScaleInProtectedInstances, StandbyInstances: in.StandbyInstances,
-		AutoRollback: aws.Bool(false),
+		SkipMatching: aws.Bool(aws.ToBool(in.SkipMatching)), AutoRollback: aws.Bool(aws.ToBool(in.AutoRollback)), BakeTime: in.BakeTime,
+		ScaleInProtectedInstances: cmp.Or(in.ScaleInProtectedInstances, autoscalingtypes.ScaleInProtectedInstancesWait),
+		StandbyInstances:          cmp.Or(in.StandbyInstances, autoscalingtypes.StandbyInstancesWait),
 	}
-	if aws.ToBool(in.AutoRollback) {
-		return nil, awserr.NotImplemented("instance refreshes that roll back")
+	if in.AlarmSpecification != nil && len(in.AlarmSpecification.Alarms) > 0 {
+		return nil, awserr.NotImplemented("instance refreshes that watch CloudWatch alarms")
 	}
-	switch out.ScaleInProtectedInstances {
-	case "":
-		out.ScaleInProtectedInstances = autoscalingtypes.ScaleInProtectedInstancesIgnore
-	case autoscalingtypes.ScaleInProtectedInstancesWait:
-		return nil, awserr.NotImplemented("instance refreshes that wait for protected instances")
-	}
-	switch out.StandbyInstances {
-	case "":
-		out.StandbyInstances = autoscalingtypes.StandbyInstancesIgnore
-	case autoscalingtypes.StandbyInstancesIgnore:
-	default:
-		return nil, awserr.NotImplemented("instance refreshes that wait for or end instances in standby")
+	if c := in.CheckpointPercentages; len(c) > 0 {
+		for i := range c {
+			if c[i] < 1 || c[i] > 100 || i > 0 && c[i] <= c[i-1] {
+				return nil, errCheckpoints()
+			}
+		}
+		out.CheckpointPercentages, out.CheckpointDelay = c, orInt(in.CheckpointDelay, 3600)
+	} else if in.CheckpointDelay != nil {
+		return nil, errCheckpointDelay()
 	}
 	lo, hi := *out.MinHealthyPercentage, aws.ToInt32(out.MaxHealthyPercentage)
 	if lo < 0 || lo > 100 || out.MaxHealthyPercentage != nil && (hi < 100 || hi > 200 || hi-lo > 100) {
@@ -150,6 +167,70 @@ func (s *Service) CancelInstanceRefresh(ctx context.Context, in *awsautoscaling.
 		})
 	})
 	return out, err
+}
+
+// RollbackInstanceRefresh replaces what a refresh has launched by instances of the group's own configuration, which a refresh
+// changes only at its end. https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_RollbackInstanceRefresh.html
+func (s *Service) RollbackInstanceRefresh(ctx context.Context, in *awsautoscaling.RollbackInstanceRefreshInput) (*awsautoscaling.RollbackInstanceRefreshOutput, error) {
+	sc := scopeOf(ctx)
+	g, err := s.group(s.store, sc, in.AutoScalingGroupName)
+	if err != nil {
+		return nil, err
+	}
+	key := sc.group(g.name())
+	r := s.activeRefresh(s.store, key)
+	if r == nil {
+		return nil, errNoRefresh(g.name())
+	}
+	if r.Value.Refresh.DesiredConfiguration == nil {
+		return nil, errIrreversible()
+	}
+	if err := s.reversible(ctx, sc, &g); err != nil {
+		return nil, err
+	}
+	err = s.store.Update(ctx, func(tx *store.Tx) error {
+		return refreshes.Update(tx, r.Key, func(r *refreshRecord) error {
+			switch {
+			case !r.active():
+				return errNoRefresh(g.name())
+			case r.rollingBack():
+				return nil
+			}
+			r.rollBack(s.now(), "Rollback initiated by a user request.") // from memory
+			return nil
+		})
+	})
+	return &awsautoscaling.RollbackInstanceRefreshOutput{InstanceRefreshId: r.Value.Refresh.InstanceRefreshId}, err
+}
+
+// reversible refuses what a group cannot be rolled back to: a version of a launch template that may be another one by then, or an image that
+// a parameter names.
+func (s *Service) reversible(ctx context.Context, sc scope, g *groupRecord) error {
+	spec := g.Group.LaunchTemplate
+	if p := g.Group.MixedInstancesPolicy; p != nil {
+		spec = p.LaunchTemplate.LaunchTemplateSpecification
+	}
+	if spec == nil {
+		return nil
+	}
+	if _, err := strconv.ParseUint(aws.ToString(spec.Version), 10, 63); err != nil {
+		return errIrreversible()
+	}
+	_, _, data, err := s.template(s.asService(ctx, sc.Account, sc.Region), &autoscalingtypes.LaunchTemplateSpecification{LaunchTemplateId: spec.LaunchTemplateId, Version: spec.Version})
+	if err == nil && strings.HasPrefix(aws.ToString(data.ImageId), "resolve:ssm:") {
+		err = errIrreversible()
+	}
+	return err
+}
+
+// rollBack turns a refresh round: its targets are now the instances that it launched.
+func (r *refreshRecord) rollBack(now time.Time, why string) {
+	f := &r.Refresh
+	r.Targets, r.Total, r.Left, r.Since, r.Until = nil, 0, 0, now, time.Time{} // the next step finds them
+	f.Status = autoscalingtypes.InstanceRefreshStatusRollbackInProgress
+	f.RollbackDetails = &autoscalingtypes.RollbackDetails{
+		RollbackReason: &why, RollbackStartTime: &now, PercentageCompleteOnRollback: f.PercentageComplete, InstancesToUpdateOnRollback: f.InstancesToUpdate,
+	}
 }
 
 // DescribeInstanceRefreshes lists refreshes, the latest first.
@@ -197,39 +278,104 @@ func (s *Service) pruneRefreshes(ctx context.Context, group store.Key) error {
 	})
 }
 
+// refreshPatience is how long a refresh goes on without progress before it fails.
+// https://docs.aws.amazon.com/autoscaling/ec2/userguide/instance-refresh-overview.html#instance-refresh-limitations
+const refreshPatience = time.Hour
+
 // refresh takes one step of a refresh in a group that has as many instances as it wants. It
 // terminates as many old instances as may be missing. If none may be missing, it launches their
-// replacements first.
+// replacements first. It pauses at checkpoints, and before its end for the bake time.
 func (w *work) refresh(ctx context.Context, item store.Item[refreshRecord], all []memberRecord) (time.Duration, error) {
 	r, p, now := item.Value, item.Value.Refresh.Preferences, w.s.now()
 	warmup := time.Duration(*p.InstanceWarmup) * time.Second
-	var left []memberRecord
+	if r.rollingBack() {
+		if found, err := w.launchedByRefresh(ctx, item, all); found || err != nil {
+			return 0, err
+		}
+	}
+	var ready, held, standby []memberRecord // the targets that are left
 	healthy := 0
 	var again time.Duration
 	for _, m := range all {
+		target, serving := slices.Contains(r.Targets, m.ID), m.State == autoscalingtypes.LifecycleStateInService
 		switch {
+		case target && m.State == autoscalingtypes.LifecycleStateStandby:
+			standby = append(standby, m)
 		case !m.capacity():
 			continue
-		case slices.Contains(r.Targets, m.ID):
-			left = append(left, m)
-			if m.State == autoscalingtypes.LifecycleStateInService {
-				healthy += w.g.weight(&m)
-			}
-		case m.State == autoscalingtypes.LifecycleStateInService:
-			// Only replacements need to warm up.
-			if wait := warmup - now.Sub(m.InService); m.Launched.After(*r.Refresh.StartTime) && wait > 0 {
-				again = earlier(again, wait)
-				continue
-			}
-			healthy += w.g.weight(&m)
+		case target && m.Protected && p.ScaleInProtectedInstances == autoscalingtypes.ScaleInProtectedInstancesWait:
+			held = append(held, m)
+		case target:
+			ready = append(ready, m)
+		}
+		if !serving {
+			continue
+		}
+		// Only replacements need to warm up.
+		if wait := warmup - now.Sub(m.InService); !target && r.launched(&m) && wait > 0 {
+			again = earlier(again, wait)
+			continue
+		}
+		healthy += w.g.weight(&m)
+	}
+	left := len(ready) + len(held) + len(standby)
+	goal, last := r.goal()
+	quota := (goal*r.Total+99)/100 - (r.Total - left)
+	pause := r.Until.Sub(now)
+	reached := pause <= 0 && quota <= 0 && healthy >= w.g.desired()
+	if changed, err := w.tell(ctx, item.Key, &r, left, reached, last); err != nil || changed {
+		return again, err // a change triggers the next reconciliation
+	}
+	if pause > 0 {
+		return earlier(again, pause), nil
+	}
+	if quota <= 0 {
+		return again, nil
+	}
+	if len(standby) > 0 && p.StandbyInstances == autoscalingtypes.StandbyInstancesTerminate {
+		standby = standby[:min(len(standby), quota)]
+		return again, w.end(ctx, standby, w.whyScaleIn(standby, w.g.desired(), refreshCause), false)
+	}
+	if len(ready) == 0 {
+		return again, nil
+	}
+	slices.SortFunc(ready, func(a, b memberRecord) int { return a.Launched.Compare(b.Launched) })
+	return again, w.exchange(ctx, all, ready[:min(len(ready), quota)], healthy, *p.MinHealthyPercentage, aws.ToInt32(p.MaxHealthyPercentage), refreshOwed, refreshCause)
+}
+
+// launchedByRefresh adds instances to the targets of a rollback, and returns whether there are any: those that the refresh has launched, even if
+// the launch had only begun before the rollback.
+func (w *work) launchedByRefresh(ctx context.Context, item store.Item[refreshRecord], all []memberRecord) (bool, error) {
+	src, err := w.s.source(w.svc, w.scope(), &w.g)
+	if err != nil {
+		return false, err
+	}
+	var found []string
+	for _, m := range all {
+		if m.capacity() && item.Value.launched(&m) && !src.made(&m) && !slices.Contains(item.Value.Targets, m.ID) {
+			found = append(found, m.ID)
 		}
 	}
-	want := w.g.desired()
-	done := len(left) == 0 && healthy >= want
-	if err := w.tell(ctx, item.Key, &r, len(left), done); err != nil || done || len(left) == 0 {
-		return again, err
+	if len(found) == 0 {
+		return false, nil
 	}
-	return again, w.exchange(ctx, all, left, healthy, *p.MinHealthyPercentage, aws.ToInt32(p.MaxHealthyPercentage), refreshOwed, refreshCause)
+	return true, store.IgnoreNotFound(refreshes.UpdateOne(ctx, w.s.store, item.Key, func(r *refreshRecord) error {
+		r.Targets, r.Total, r.Left = append(slices.Clone(r.Targets), found...), r.Total+len(found), r.Left+len(found)
+		return nil
+	}))
+}
+
+// launched reports whether an instance came after the refresh's start.
+func (r *refreshRecord) launched(m *memberRecord) bool { return !slices.Contains(r.Before, m.ID) }
+
+// goal returns the percentage of targets to replace before the next pause, and whether it is the last one.
+func (r *refreshRecord) goal() (percent int, last bool) {
+	c := r.Refresh.Preferences.CheckpointPercentages
+	if len(c) == 0 || r.rollingBack() {
+		return 100, true
+	}
+	i := min(r.Reached, len(c)-1)
+	return int(c[i]), i == len(c)-1
 }
 
 // exchange takes one step of replacing the instances in left: it terminates as many as the floor, a
@@ -270,23 +416,92 @@ func (w *work) exchange(ctx context.Context, all, left []memberRecord, healthy i
 	return w.end(ctx, leave, w.whyScaleIn(leave, want, cause), false)
 }
 
-// tell records the progress of a refresh.
-func (w *work) tell(ctx context.Context, key store.Key, r *refreshRecord, left int, done bool) error {
-	percent := int32(100)
+// tell records the progress of a refresh, and returns whether there was any. reached means that the next checkpoint, or the end if last is
+// true, is reached.
+func (w *work) tell(ctx context.Context, key store.Key, r *refreshRecord, left int, reached, last bool) (changed bool, err error) {
+	done := reached && last
+	percent := 100
 	if r.Total > 0 && !done {
-		percent = int32(100 * (r.Total - left) / r.Total) //nolint:gosec // a percentage
+		percent = 100 * (r.Total - left) / r.Total
 	}
-	if *r.Refresh.PercentageComplete == percent && int(*r.Refresh.InstancesToUpdate) == left && !done {
-		return nil
+	if !reached && left == r.Left {
+		return false, nil
 	}
-	return store.IgnoreNotFound(refreshes.UpdateOne(ctx, w.s.store, key, func(r *refreshRecord) error {
-		if !r.active() {
+	seen := r.Refresh.Status
+	err = w.s.store.Update(ctx, func(tx *store.Tx) error {
+		return refreshes.Update(tx, key, func(r *refreshRecord) error {
+			if r.Refresh.Status != seen { // cancelled or rolled back meanwhile
+				return nil
+			}
+			f, now := &r.Refresh, w.s.now()
+			if r.Left != left {
+				r.Left, r.Since = left, now
+			}
+			if r.rollingBack() { // goes back down to zero
+				f.PercentageComplete = aws.Int32(*f.RollbackDetails.PercentageCompleteOnRollback * int32(100-percent) / 100) //nolint:gosec // a percentage
+			} else {
+				f.PercentageComplete, f.InstancesToUpdate = aws.Int32(int32(percent)), aws.Int32(int32(left)) //nolint:gosec // a percentage and a group's size
+			}
+			switch {
+			case !reached:
+			case !last:
+				r.Reached++
+				r.Until = now.Add(time.Duration(*f.Preferences.CheckpointDelay) * time.Second)
+			case r.rollingBack():
+				f.Status, f.EndTime = autoscalingtypes.InstanceRefreshStatusRollbackSuccessful, &now
+			case aws.ToInt32(f.Preferences.BakeTime) > 0 && f.Status != autoscalingtypes.InstanceRefreshStatusBaking:
+				f.Status, r.Until = autoscalingtypes.InstanceRefreshStatusBaking, now.Add(time.Duration(*f.Preferences.BakeTime)*time.Second)
+			default:
+				f.Status, f.EndTime = autoscalingtypes.InstanceRefreshStatusSuccessful, &now
+				if c := f.DesiredConfiguration; c != nil {
+					return groups.Update(tx, w.key, func(g *groupRecord) error {
+						g.Group.LaunchConfigurationName, g.Group.LaunchTemplate, g.Group.MixedInstancesPolicy = nil, c.LaunchTemplate, c.MixedInstancesPolicy
+						return nil
+					})
+				}
+			}
+			return nil
+		})
+	})
+	return true, store.IgnoreNotFound(err)
+}
+
+// giveUp fails a refresh that has made no progress for too long, or rolls it back if it was asked to. Otherwise it returns when that will be.
+func (w *work) giveUp(ctx context.Context, all []memberRecord) (time.Duration, error) {
+	item := w.s.activeRefresh(w.s.store, w.key)
+	if item == nil || !w.g.runs("InstanceRefresh") {
+		return 0, nil
+	}
+	r := &item.Value
+	last := r.Since
+	if r.Until.After(last) {
+		last = r.Until
+	}
+	wait := refreshPatience + time.Duration(*r.Refresh.Preferences.InstanceWarmup)*time.Second - w.s.now().Sub(last)
+	if wait > 0 || r.Since.IsZero() { // records of older versions have no time
+		return wait, nil
+	}
+	why := "The new instances did not pass their health checks." // the reasons' words are from memory
+	for _, m := range all {
+		switch target := slices.Contains(r.Targets, m.ID); {
+		case target && m.State == autoscalingtypes.LifecycleStateStandby:
+			why = "An instance is in standby: " + m.ID + "."
+		case target && m.Protected && m.capacity():
+			why = "An instance is protected from scale in: " + m.ID + "."
+		}
+	}
+	return 0, store.IgnoreNotFound(refreshes.UpdateOne(ctx, w.s.store, item.Key, func(r *refreshRecord) error {
+		switch {
+		case !r.active():
+			return nil
+		case *r.Refresh.Preferences.AutoRollback && !r.rollingBack():
+			r.rollBack(w.s.now(), why)
 			return nil
 		}
-		r.Refresh.PercentageComplete, r.Refresh.InstancesToUpdate = &percent, aws.Int32(int32(left)) //nolint:gosec // a group's size
-		if done {
-			now := w.s.now()
-			r.Refresh.Status, r.Refresh.EndTime = autoscalingtypes.InstanceRefreshStatusSuccessful, &now
+		now := w.s.now()
+		r.Refresh.Status, r.Refresh.EndTime, r.Refresh.StatusReason = autoscalingtypes.InstanceRefreshStatusFailed, &now, &why
+		if r.Refresh.RollbackDetails != nil {
+			r.Refresh.Status = autoscalingtypes.InstanceRefreshStatusRollbackFailed
 		}
 		return nil
 	}))

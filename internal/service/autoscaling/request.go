@@ -27,12 +27,17 @@ type launchSource struct {
 }
 
 func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchSource, error) {
-	spec, src := g.Group.LaunchTemplate, launchSource{}
-	if p := g.Group.MixedInstancesPolicy; p != nil {
+	group := g.Group
+	if r := s.activeRefresh(s.store, sc.group(g.name())); r != nil && r.Value.Refresh.DesiredConfiguration != nil && !r.Value.rollingBack() {
+		c := r.Value.Refresh.DesiredConfiguration
+		group.LaunchConfigurationName, group.LaunchTemplate, group.MixedInstancesPolicy = nil, c.LaunchTemplate, c.MixedInstancesPolicy
+	}
+	spec, src := group.LaunchTemplate, launchSource{}
+	if p := group.MixedInstancesPolicy; p != nil {
 		spec, src.mixed = p.LaunchTemplate.LaunchTemplateSpecification, p.InstancesDistribution
 	}
 	if spec == nil {
-		name := aws.ToString(g.Group.LaunchConfigurationName)
+		name := aws.ToString(group.LaunchConfigurationName)
 		lc, err := configs.Get(s.store, sc.group(name))
 		if store.IsNotFound(err) {
 			return src, errNoConfig(name)
@@ -44,7 +49,7 @@ func (s *Service) source(svc context.Context, sc scope, g *groupRecord) (launchS
 	_, pinned, data, err := s.template(svc, byID)
 	src.template = pinned
 	if err == nil && src.mixed != nil {
-		src.offers, err = s.offers(svc, &g.Group, data)
+		src.offers, err = s.offers(svc, &group, data)
 	}
 	return src, err
 }
