@@ -179,10 +179,13 @@ func TestWhySession(t *testing.T) {
 	testkit.Must(w.daemon.ClearFaults(t.Context(), api.Place{Account: w.account, Region: "us-east-1"}, fault.Agent))(t)
 	w.until(t, id, isOpen)
 
-	// The instance is off.
+	// The instance is off. Until it is, the fix waits for that, which the machines' aws CLI cannot.
+	off := func(e *api.SessionExplanation) bool {
+		return strings.Contains(e.Text(), "aws ec2 start-instances") && !strings.Contains(e.Text(), "aws ec2 wait")
+	}
 	testkit.Must(w.ec2.StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if e := w.why(t, id, ""); e.FirstFailed() == nil || !strings.Contains(e.Text(), "aws ec2 start-instances") {
+		if e := w.why(t, id, ""); e.FirstFailed() == nil || !off(&e) {
 			return errors.New(e.Text())
 		}
 		return nil
@@ -198,7 +201,7 @@ func TestWhySession(t *testing.T) {
 	// The instance is off, and the caller may not send a key. The first fix includes the second.
 	place := api.Place{Account: w.account, Region: "us-east-1"}
 	testkit.Must(w.ec2.StopInstances(t.Context(), &awsec2.StopInstancesInput{InstanceIds: []string{id}}))(t)
-	w.until(t, id, func(e *api.SessionExplanation) bool { return strings.Contains(e.Text(), "aws ec2 start-instances") })
+	w.until(t, id, off)
 	w.mend(t, w.failed(t, testkit.Must(w.daemon.WhySession(t.Context(), place, id, "eic", "", "", "", w.user))(t), "permission", "AccessDeniedException"))
 	w.until(t, id, isOpen)
 
