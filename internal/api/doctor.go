@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/advice"
@@ -44,9 +45,10 @@ type Ill struct {
 	Fixes    []advice.Fix `json:"fixes,omitempty"`
 }
 
-// Diagnose looks at everything in a cluster. cluster may be empty if there is only one.
-func (c *Client) Diagnose(ctx context.Context, p Place, cluster string) (Diagnosis, error) {
-	return get[Diagnosis](ctx, c, "doctor", p.values("cluster", cluster))
+// Diagnose looks at everything in a cluster. cluster may be empty if there is only one. If settled is set and nodes are
+// still on their way, it looks at nothing else.
+func (c *Client) Diagnose(ctx context.Context, p Place, cluster string, settled bool) (Diagnosis, error) {
+	return get[Diagnosis](ctx, c, "doctor", p.values("cluster", cluster, "settled", strconv.FormatBool(settled)))
 }
 
 // Sort puts the worst findings first.

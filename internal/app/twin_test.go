@@ -16,8 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
+	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
+	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -75,7 +80,7 @@ func answers(t *testing.T, r *recording.Recording) []string {
 func (w *netWorld) connections() []api.Connection {
 	var out []api.Connection
 	for _, from := range []string{w.machine, w.bystander, "laptop"} {
-		for _, to := range []string{w.machine, w.bystander, "ec2.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com", "198.51.100.7"} {
+		for _, to := range []string{w.machine, w.bystander, "ec2.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com", "h7.corp.internal", "198.51.100.7"} {
 			if from != to && (from != "laptop" || strings.HasPrefix(to, "eni-")) {
 				out = append(out, api.Connection{From: from, To: to, Port: "443", Protocol: "tcp"})
 			}
@@ -136,20 +141,7 @@ func (w *netWorld) spoil(t *testing.T, account string, info api.DaemonInfo) {
 	t.Helper()
 	ctx := t.Context()
 	w.allow(t, w.other, w.group)
-	testkit.Eventually(t, 20*time.Second, func() error {
-		out, err := w.ec2.DescribeInstances(ctx, &awsec2.DescribeInstancesInput{})
-		if err != nil {
-			return err
-		}
-		for _, r := range out.Reservations {
-			for _, i := range r.Instances {
-				if i.State.Name != ec2types.InstanceStateNameRunning {
-					return fmt.Errorf("%s is %s", *i.InstanceId, i.State.Name)
-				}
-			}
-		}
-		return nil
-	})
+	w.running(t)
 	list := *testkit.Must(w.ec2.CreateManagedPrefixList(ctx, &awsec2.CreateManagedPrefixListInput{PrefixListName: aws.String("office"), AddressFamily: aws.String("IPv4"), MaxEntries: aws.Int32(5)}))(t).PrefixList.PrefixListId
 	testkit.Must(w.ec2.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &w.group, IpPermissions: []ec2types.IpPermission{{
 		IpProtocol: aws.String("tcp"), FromPort: aws.Int32(22), ToPort: aws.Int32(22), PrefixListIds: []ec2types.PrefixListId{{PrefixListId: &list}},
@@ -164,17 +156,62 @@ func (w *netWorld) spoil(t *testing.T, account string, info api.DaemonInfo) {
 	testkit.Must(iam.PutRolePolicy(ctx, &awsiam.PutRolePolicyInput{RoleName: aws.String("Node"), PolicyName: aws.String("inline"), PolicyDocument: aws.String(`{"Statement":[{"Effect":"Deny","Action":"s3:PutObject","Resource":"*"}]}`)}))(t)
 	testkit.Must(iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("Node")}))(t)
 	testkit.Must(iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("Node"), RoleName: aws.String("Node")}))(t)
+	w.keysAndNames(t, configFor(info, account, "test"))
 	testkit.Must(iam.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://oidc.example.com/id/1"), ClientIDList: []string{"sts.amazonaws.com"}}))(t)
 }
 
-// denied makes a user of an account who may do everything but one action, and returns an access key.
-func denied(t *testing.T, info api.DaemonInfo, account, action string) (key, secret string) {
+// keysAndNames adds a key with an alias and a grant, a repository with a policy, and a private zone.
+func (w *netWorld) keysAndNames(t *testing.T, cfg aws.Config) {
+	t.Helper()
+	ctx := t.Context()
+	kms := awskms.NewFromConfig(cfg)
+	key := testkit.Must(kms.CreateKey(ctx, &awskms.CreateKeyInput{Description: aws.String("volumes")}))(t).KeyMetadata.KeyId
+	testkit.Must(kms.CreateAlias(ctx, &awskms.CreateAliasInput{AliasName: aws.String("alias/volumes"), TargetKeyId: key}))(t)
+	testkit.Must(kms.CreateGrant(ctx, &awskms.CreateGrantInput{KeyId: key, GranteePrincipal: aws.String("arn:aws:iam::" + w.account + ":root"), Operations: []kmstypes.GrantOperation{kmstypes.GrantOperationDecrypt}}))(t)
+	ecr := awsecr.NewFromConfig(cfg)
+	testkit.Must(ecr.CreateRepository(ctx, &awsecr.CreateRepositoryInput{RepositoryName: aws.String("team/app")}))(t)
+	testkit.Must(ecr.SetRepositoryPolicy(ctx, &awsecr.SetRepositoryPolicyInput{RepositoryName: aws.String("team/app"), PolicyText: aws.String(
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Action":"ecr:BatchGetImage","Condition":{"StringNotEquals":{"aws:SourceVpc":"` + w.vpc + `"}}}]}`)}))(t)
+	route53 := awsroute53.NewFromConfig(cfg)
+	zone := testkit.Must(route53.CreateHostedZone(ctx, &awsroute53.CreateHostedZoneInput{
+		Name: aws.String("corp.internal"), CallerReference: aws.String("1"), VPC: &route53types.VPC{VPCId: &w.vpc, VPCRegion: route53types.VPCRegionUsEast1},
+	}))(t).HostedZone.Id
+	var changes []route53types.Change
+	for i := range 150 { // more than a page
+		changes = append(changes, route53types.Change{Action: route53types.ChangeActionCreate, ResourceRecordSet: &route53types.ResourceRecordSet{
+			Name: aws.String(fmt.Sprintf("h%d.corp.internal", i)), Type: route53types.RRTypeA, TTL: aws.Int64(60), ResourceRecords: []route53types.ResourceRecord{{Value: aws.String(fmt.Sprintf("10.0.0.%d", i+5))}},
+		}})
+	}
+	testkit.Must(route53.ChangeResourceRecordSets(ctx, &awsroute53.ChangeResourceRecordSetsInput{HostedZoneId: zone, ChangeBatch: &route53types.ChangeBatch{Changes: changes}}))(t)
+}
+
+// running waits until all instances run.
+func (w *netWorld) running(t *testing.T) {
+	t.Helper()
+	testkit.Eventually(t, 20*time.Second, func() error {
+		out, err := w.ec2.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{})
+		if err != nil {
+			return err
+		}
+		for _, r := range out.Reservations {
+			for _, i := range r.Instances {
+				if i.State.Name != ec2types.InstanceStateNameRunning {
+					return fmt.Errorf("%s is %s", *i.InstanceId, i.State.Name)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// denied makes a user of an account who may do everything but some actions, and returns an access key.
+func denied(t *testing.T, info api.DaemonInfo, account string, actions ...string) (key, secret string) {
 	t.Helper()
 	iam := awsiam.NewFromConfig(configFor(info, account, "test"))
-	name := "without-" + strings.ReplaceAll(action, ":", "-")
+	name := "without-" + strings.ReplaceAll(strings.Join(actions, "-"), ":", "-")
 	testkit.Must(iam.CreateUser(t.Context(), &awsiam.CreateUserInput{UserName: &name}))(t)
 	testkit.Must(iam.PutUserPolicy(t.Context(), &awsiam.PutUserPolicyInput{UserName: &name, PolicyName: aws.String("p"), PolicyDocument: aws.String(
-		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":"` + action + `","Resource":"*"}]}`)}))(t)
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"},{"Effect":"Deny","Action":["` + strings.Join(actions, `","`) + `"],"Resource":"*"}]}`)}))(t)
 	k := testkit.Must(iam.CreateAccessKey(t.Context(), &awsiam.CreateAccessKeyInput{UserName: &name}))(t).AccessKey
 	return *k.AccessKeyId, *k.SecretAccessKey
 }
@@ -252,6 +289,172 @@ func subset(got, source []reach.Explanation) bool {
 	return !slices.ContainsFunc(got, func(g reach.Explanation) bool {
 		return !slices.ContainsFunc(source, func(s reach.Explanation) bool { return g.Code == s.Code && g.Text == s.Text })
 	})
+}
+
+// transit attaches the network and another one to a transit gateway, and returns the interface of a machine in the other.
+// The gateway also has a static blackhole and a reference to a prefix list.
+func (w *netWorld) transit(t *testing.T) string {
+	t.Helper()
+	ctx := t.Context()
+	other := &netWorld{account: w.account, ec2: w.ec2}
+	other.vpc = *testkit.Must(w.ec2.CreateVpc(ctx, &awsec2.CreateVpcInput{CidrBlock: aws.String("10.1.0.0/16")}))(t).Vpc.VpcId
+	other.subnets[0], other.group = other.subnet(t, "10.1.0.0/24", "us-east-1a"), other.newGroup(t, "machine")
+	other.table = *testkit.Must(w.ec2.CreateRouteTable(ctx, &awsec2.CreateRouteTableInput{VpcId: &other.vpc}))(t).RouteTable.RouteTableId
+	testkit.Must(w.ec2.AssociateRouteTable(ctx, &awsec2.AssociateRouteTableInput{RouteTableId: &other.table, SubnetId: &other.subnets[0]}))(t)
+	testkit.Must(w.ec2.AuthorizeSecurityGroupIngress(ctx, &awsec2.AuthorizeSecurityGroupIngressInput{GroupId: &other.group, IpProtocol: aws.String("tcp"), FromPort: aws.Int32(443), ToPort: aws.Int32(443), CidrIp: aws.String("10.0.0.0/16")}))(t)
+	g := testkit.Must(w.ec2.CreateTransitGateway(ctx, &awsec2.CreateTransitGatewayInput{}))(t).TransitGateway
+	settled := func(what string, state func() string) {
+		t.Helper()
+		testkit.Eventually(t, 20*time.Second, func() error {
+			if s := state(); s != "available" {
+				return fmt.Errorf("%s is %s", what, s)
+			}
+			return nil
+		})
+	}
+	settled("the gateway", func() string {
+		return string(testkit.Must(w.ec2.DescribeTransitGateways(ctx, &awsec2.DescribeTransitGatewaysInput{}))(t).TransitGateways[0].State)
+	})
+	settled("its route table", func() string {
+		return string(testkit.Must(w.ec2.DescribeTransitGatewayRouteTables(ctx, &awsec2.DescribeTransitGatewayRouteTablesInput{}))(t).TransitGatewayRouteTables[0].State)
+	})
+	table := g.Options.AssociationDefaultRouteTableId
+	var at string
+	for _, v := range []*netWorld{w, other} {
+		at = *testkit.Must(w.ec2.CreateTransitGatewayVpcAttachment(ctx, &awsec2.CreateTransitGatewayVpcAttachmentInput{TransitGatewayId: g.TransitGatewayId, VpcId: &v.vpc, SubnetIds: v.subnets[:1]}))(t).TransitGatewayVpcAttachment.TransitGatewayAttachmentId
+		settled(at, func() string {
+			return string(testkit.Must(w.ec2.DescribeTransitGatewayVpcAttachments(ctx, &awsec2.DescribeTransitGatewayVpcAttachmentsInput{TransitGatewayAttachmentIds: []string{at}}))(t).TransitGatewayVpcAttachments[0].State)
+		})
+		testkit.Must(w.ec2.CreateRoute(ctx, &awsec2.CreateRouteInput{RouteTableId: &v.table, DestinationCidrBlock: aws.String("10.0.0.0/8"), TransitGatewayId: g.TransitGatewayId}))(t)
+	}
+	testkit.Must(w.ec2.CreateTransitGatewayRoute(ctx, &awsec2.CreateTransitGatewayRouteInput{TransitGatewayRouteTableId: table, DestinationCidrBlock: aws.String("10.1.7.0/24"), Blackhole: aws.Bool(true)}))(t)
+	list := testkit.Must(w.ec2.CreateManagedPrefixList(ctx, &awsec2.CreateManagedPrefixListInput{
+		PrefixListName: aws.String("far"), AddressFamily: aws.String("IPv4"), MaxEntries: aws.Int32(5), Entries: []ec2types.AddPrefixListEntry{{Cidr: aws.String("10.9.0.0/16")}},
+	}))(t).PrefixList.PrefixListId
+	testkit.Must(w.ec2.CreateTransitGatewayPrefixListReference(ctx, &awsec2.CreateTransitGatewayPrefixListReferenceInput{TransitGatewayRouteTableId: table, PrefixListId: list, TransitGatewayAttachmentId: &at}))(t)
+	return other.launch(t, "", 0, other.group)
+}
+
+// A transit gateway is copied with its attachments and routes. If a part of it may not be read, what depends on it is
+// unknown, and nothing else is.
+func TestTwinOfATransitGateway(t *testing.T) {
+	from, to := startDaemon(t), startDaemon(t)
+	const account = "450000000000"
+	w := newNetWorld(t, from, account, "public")
+	far := w.transit(t)
+	w.running(t)
+	connections := []api.Connection{
+		{From: w.machine, To: far, Port: "443", Protocol: "tcp"}, {From: far, To: w.machine, Port: "443", Protocol: "tcp"}, {From: w.machine, To: "10.1.7.9", Port: "443", Protocol: "tcp"},
+		{From: w.machine, To: "10.9.0.9", Port: "443", Protocol: "tcp"}, {From: w.machine, To: "198.51.100.7", Port: "443", Protocol: "tcp"},
+	}
+	rec := readTwin(t, from, account, "test")
+	if gaps := rec.Gaps(); len(gaps) > 0 {
+		t.Fatalf("gaps: %v", gaps)
+	}
+	loadTwin(t, to, rec)
+	if diff := gocmp.Diff(answers(t, rec), answers(t, readTwin(t, to, account, "test"))); diff != "" {
+		t.Errorf("the twin answers otherwise (-source +twin):\n%s", diff)
+	}
+	var want []api.ReachExplanation
+	for _, c := range connections {
+		want = append(want, reached(t, from, account, c))
+		if diff := gocmp.Diff(asJSON(t, want[len(want)-1]), asJSON(t, reached(t, to, account, c))); diff != "" {
+			t.Errorf("%s to %s (-source +twin):\n%s", c.From, c.To, diff)
+		}
+	}
+	if !want[0].Reachable || want[1].Reachable || want[2].Reachable {
+		t.Errorf("the network is not as it should be: %s", want[0].Text())
+	}
+	for _, op := range twin.Operations() {
+		if !strings.Contains(op.Name, "TransitGateway") {
+			continue
+		}
+		action := recording.Action(op.Service, op.Name)
+		key, secret := denied(t, from, account, action)
+		loadTwin(t, to, readTwin(t, from, key, secret))
+		for i, c := range connections {
+			got := reached(t, to, account, c)
+			through := strings.Contains(want[i].Text(), "tgw-")
+			switch {
+			case len(got.Unknown) > 0 && through:
+			case len(got.Unknown) > 0:
+				t.Errorf("without %s, %s to %s is unknown, although it does not lead through the gateway: %s", action, c.From, c.To, got.Text())
+			case got.Reachable != want[i].Reachable || len(got.Explanations) > 0 && got.Explanations[0].Code != want[i].Explanations[0].Code:
+				t.Errorf("without %s, %s to %s is guessed.\nsource: %s\ntwin: %s", action, c.From, c.To, want[i].Text(), got.Text())
+			}
+		}
+	}
+}
+
+// Without GetAccountAuthorizationDetails, roles in use are read one by one, and only what is missing of them is unknown. The
+// same is kept if that was asked for.
+func TestTwinWithRolesReadOneByOne(t *testing.T) {
+	from, to := startDaemon(t), startDaemon(t)
+	const account = "460000000000"
+	w := newNetWorld(t, from, account, "public")
+	w.spoil(t, account, from)
+	ctx := t.Context()
+	testkit.Must(w.ec2.RunInstances(ctx, &awsec2.RunInstancesInput{
+		ImageId: aws.String(al2023Image), InstanceType: ec2types.InstanceTypeT3Micro, MinCount: aws.Int32(1), MaxCount: aws.Int32(1), SubnetId: &w.subnets[0],
+		IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: aws.String("Node")},
+	}))(t)
+	testkit.Must(awsiam.NewFromConfig(configFor(from, account, "test")).CreateRole(ctx, &awsiam.CreateRoleInput{RoleName: aws.String("unused"), AssumeRolePolicyDocument: aws.String(`{"Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))(t)
+	w.running(t)
+	role := "arn:aws:iam::" + account + ":role/Node"
+	const details = "iam:GetAccountAuthorizationDetails"
+	for _, tt := range []struct {
+		name    string
+		actions []string
+		kept    string
+		gap     string // about the role
+	}{
+		{"one by one", []string{details}, "", ""},
+		{"without a policy", []string{details, "iam:GetPolicyVersion"}, "", "the source did not allow iam:GetPolicyVersion for arn:aws:iam::" + account + ":policy/own, a policy of " + role},
+		{"without the list of inline policies", []string{details, "iam:ListRolePolicies"}, "", "the source did not allow iam:ListRolePolicies for " + role},
+		{"only what is used", []string{"ec2:TerminateInstances"}, recording.UsedIAM, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			key, secret := denied(t, from, account, tt.actions...)
+			opt := quickly
+			opt.IAM = tt.kept
+			made := loadTwin(t, to, testkit.Must(source.Read(ctx, configFor(from, key, secret), opt))(t))
+			if tt.gap != "" && !slices.Contains(made.Gaps, tt.gap) {
+				t.Errorf("gaps: %q", made.Gaps)
+			}
+			theirs, ours := awsiam.NewFromConfig(configFor(from, account, "test")), awsiam.NewFromConfig(configFor(to, account, "test"))
+			in := &awsiam.SimulatePrincipalPolicyInput{PolicySourceArn: &role, ActionNames: []string{"s3:GetObject", "s3:PutObject", "ec2:DescribeInstances"}}
+			want, got := testkit.Must(theirs.SimulatePrincipalPolicy(ctx, in))(t), testkit.Must(ours.SimulatePrincipalPolicy(ctx, in))(t)
+			for i, r := range want.EvaluationResults {
+				if tt.gap == "" && got.EvaluationResults[i].EvalDecision != r.EvalDecision {
+					t.Errorf("%s is %s in the twin and %s at the source", *r.EvalActionName, got.EvaluationResults[i].EvalDecision, r.EvalDecision)
+				}
+			}
+			if _, err := ours.GetRole(ctx, &awsiam.GetRoleInput{RoleName: aws.String("unused")}); err == nil {
+				t.Error("a role that nothing uses was read")
+			}
+			testkit.Eventually(t, 20*time.Second, func() error { // it boots in the twin
+				unknown := testkit.Must((&api.Client{Daemon: to}).WhyNode(ctx, api.Place{Account: account, Region: "us-east-1"}, w.instanceOf(t, "Node")))(t).Unknown
+				if tt.gap == "" && len(unknown) > 0 || tt.gap != "" && !slices.Contains(unknown, tt.gap) {
+					return fmt.Errorf("unknown: %q", unknown)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// instanceOf returns the ID of the instance with an instance profile.
+func (w *netWorld) instanceOf(t *testing.T, profile string) string {
+	t.Helper()
+	for _, r := range testkit.Must(w.ec2.DescribeInstances(t.Context(), &awsec2.DescribeInstancesInput{}))(t).Reservations {
+		for _, i := range r.Instances {
+			if i.IamInstanceProfile != nil && strings.HasSuffix(*i.IamInstanceProfile.Arn, "/"+profile) {
+				return *i.InstanceId
+			}
+		}
+	}
+	t.Fatal("there is no such instance")
+	return ""
 }
 
 // An account that is in use and no twin stays as it is. A recording that cannot be loaded changes nothing.

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -94,25 +93,22 @@ func (f *importFlags) takeAt(ctx context.Context, o *globalOptions, region strin
 	return api.Place{Account: t.Account, Region: t.Region}, nil
 }
 
-// settled asks until nodes are no longer on their way.
+// settled diagnoses the cluster once its nodes are no longer on their way, or the timeout has passed.
 func (f *doctorFlags) settled(ctx context.Context, o *globalOptions, daemon *api.Client) (api.Diagnosis, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		d, err := daemon.Diagnose(ctx, f.place, f.cluster)
+	deadline := time.NewTimer(f.timeout)
+	defer deadline.Stop()
+	for wait := time.Second; ; wait = min(2*wait, 5*time.Second) {
+		d, err := daemon.Diagnose(ctx, f.place, f.cluster, true)
 		if err != nil || !d.Settling {
 			return d, err
 		}
 		o.progress("Waiting for cluster %s and its nodes.", d.Cluster)
 		select {
 		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return d, nil // it says so itself
-			}
 			return d, ctx.Err()
-		case <-tick.C:
+		case <-deadline.C:
+			return daemon.Diagnose(ctx, f.place, f.cluster, false) // it says so itself
+		case <-time.After(wait):
 		}
 	}
 }

@@ -29,6 +29,7 @@ type importFlags struct {
 	refresh                   bool
 	noKubernetes              bool
 	clusters                  []string
+	iam                       string
 	output                    string
 }
 
@@ -62,6 +63,8 @@ continued by the same command.`,
 			switch {
 			case f.output != "text" && f.output != "json":
 				return &ExitError{2, fmt.Errorf("--output %q is not text or json", f.output)}
+			case f.iam != "" && f.iam != "all" && f.iam != recording.UsedIAM:
+				return &ExitError{2, fmt.Errorf("--iam %q is not all or %s", f.iam, recording.UsedIAM)}
 			case f.plan:
 				return o.printPlan()
 			case f.record != "" && f.replay != "":
@@ -98,6 +101,7 @@ continued by the same command.`,
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
 	flags.StringSliceVar(&f.clusters, "cluster", nil, "read only this cluster; may be repeated (default: all)")
 	flags.BoolVar(&f.noKubernetes, "no-kubernetes", false, "do not read the objects in the clusters")
+	flags.StringVar(&f.iam, "iam", "", "what to keep of IAM: all, or used by clusters and instances (default: used with --cluster, otherwise all)")
 	flags.BoolVar(&f.unredacted, "unredacted", false, "keep secrets in user data")
 	outputFlag(cmd, &f.output)
 	return cmd
@@ -142,8 +146,15 @@ func (f *importFlags) read(ctx context.Context, o *globalOptions) (*recording.Re
 	if f.endpoint != "" {
 		cfg.BaseEndpoint = aws.String(f.endpoint)
 	}
+	keep := f.iam
+	switch {
+	case keep == "all":
+		keep = ""
+	case keep == "" && len(f.clusters) > 0:
+		keep = recording.UsedIAM
+	}
 	var last time.Time
-	return source.Read(ctx, cfg, source.Options{Dir: f.record, Clusters: f.clusters, NoKubernetes: f.noKubernetes, Unredacted: f.unredacted, Progress: func(answers int, action string) {
+	return source.Read(ctx, cfg, source.Options{Dir: f.record, Clusters: f.clusters, IAM: keep, NoKubernetes: f.noKubernetes, Unredacted: f.unredacted, Progress: func(answers int, action string) {
 		if now := time.Now(); now.Sub(last) > 2*time.Second {
 			last = now
 			o.progress("%d answers, now %s", answers, action)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/catalog/eksversions"
 )
 
 func newRehearse(o *globalOptions) *cobra.Command {
@@ -61,6 +63,11 @@ the rehearsal failed.`,
 				if place, err = f.takeAt(cmd.Context(), o, place.Region); err != nil {
 					return err
 				}
+			}
+			if err := o.checkNext(cmd.Context(), daemon, place, cluster, to); err != nil {
+				return &ExitError{2, err}
+			}
+			if f.reads() {
 				d := doctorFlags{place: place, cluster: cluster, timeout: time.Minute}
 				if _, err := d.settled(cmd.Context(), o, daemon); err != nil { // the copy is complete
 					return &ExitError{2, err}
@@ -70,9 +77,6 @@ the rehearsal failed.`,
 			out, err := daemon.RehearseUpgrade(cmd.Context(), place, cluster)
 			if err != nil {
 				return &ExitError{2, o.orHint(err, "drydock status", "drydock why cluster "+cluster)}
-			}
-			if to != "" && to != out.To {
-				return &ExitError{2, fmt.Errorf("EKS upgrades cluster %s from %s to %s, not to %s: one minor version at a time", cluster, out.From, out.To, to)}
 			}
 			if output == "json" {
 				err = o.printJSON(out)
@@ -98,4 +102,24 @@ the rehearsal failed.`,
 		return o.clusterNames(cmd.Context(), place.Account, place.Region), cobra.ShellCompDirectiveNoFileComp
 	}
 	return cmd
+}
+
+// checkNext returns an error unless a version, if there is one, is the next one of a cluster.
+func (o *globalOptions) checkNext(ctx context.Context, daemon *api.Client, place api.Place, cluster, to string) error {
+	if to == "" {
+		return nil
+	}
+	s, err := daemon.Status(ctx)
+	if err != nil {
+		return o.orHint(err, "drydock status", "drydock up -d")
+	}
+	for _, c := range s.Clusters {
+		if c.Account != place.Account || c.Region != place.Region || c.Name != cluster {
+			continue
+		}
+		if next := fmt.Sprintf("1.%d", eksversions.Number(c.Version)+1); to != next {
+			return fmt.Errorf("EKS upgrades cluster %s from %s to %s, not to %s: one minor version at a time", cluster, c.Version, next, to)
+		}
+	}
+	return nil // an unknown cluster is refused by name later
 }

@@ -168,7 +168,7 @@ func nameOf(e any) string {
 		}
 		for _, member := range []string{
 			"SecurityGroupRuleId", "NetworkInterfaceId", "InstanceId", "VpcEndpointId", "NatGatewayId", "AllocationId", "RouteTableId", "NetworkAclId", "GroupId", "SubnetId", "VolumeId",
-			"InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "DhcpOptionsId", "ReservationId", "VpcId", "ImageId", "VersionNumber", "LaunchTemplateId",
+			"TransitGatewayAttachmentId", "TransitGatewayRouteTableId", "TransitGatewayId", "InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "DhcpOptionsId", "ReservationId", "VpcId", "ImageId", "VersionNumber", "LaunchTemplateId",
 			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "VersionId", "Key", "Name",
 		} {
 			switch v := e[member].(type) {

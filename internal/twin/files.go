@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,6 +30,7 @@ type Folder struct {
 	mu    sync.Mutex
 	known map[question]*recording.Answer
 	order []question
+	asked map[question]bool // since the folder was opened
 }
 
 // A question identifies an answer.
@@ -39,7 +41,7 @@ func ask(a *recording.Answer) question { return question{a.Service, a.Operation,
 // OpenFolder opens DIR for a recording of a source, or continues one of the same source in it. A folder with a
 // complete recording, or one of another source, is an error. An empty dir keeps the answers in memory only.
 func OpenFolder(dir string, s recording.Source) (*Folder, error) {
-	f := &Folder{dir: dir, known: map[question]*recording.Answer{}}
+	f := &Folder{dir: dir, known: map[question]*recording.Answer{}, asked: map[question]bool{}}
 	if dir == "" {
 		return f, nil
 	}
@@ -54,7 +56,7 @@ func OpenFolder(dir string, s recording.Source) (*Folder, error) {
 		return nil, err
 	case old.Source.Complete:
 		return nil, fmt.Errorf("%s already holds a recording of account %s in %s", dir, old.Source.Account, old.Source.Region)
-	case old.Source.Account != s.Account || old.Source.Region != s.Region || strings.Join(old.Source.Clusters, " ") != strings.Join(s.Clusters, " ") || old.Source.Redacted != s.Redacted:
+	case old.Source.Account != s.Account || old.Source.Region != s.Region || strings.Join(old.Source.Clusters, " ") != strings.Join(s.Clusters, " ") || old.Source.IAM != s.IAM || old.Source.Redacted != s.Redacted:
 		return nil, fmt.Errorf("%s holds an interrupted recording of something else (account %s, %s)", dir, old.Source.Account, old.Source.Region)
 	}
 	for i := range old.Answers {
@@ -63,9 +65,29 @@ func OpenFolder(dir string, s recording.Source) (*Folder, error) {
 	return f, f.mend()
 }
 
-// mend writes all files again, without a line that was cut off.
-func (f *Folder) mend() error {
+// forget removes what was not asked for.
+func (f *Folder) forget() error {
+	n := len(f.order)
 	files := map[string][]byte{}
+	f.order = slices.DeleteFunc(f.order, func(q question) bool {
+		if f.asked[q] {
+			return false
+		}
+		files[f.path(q.service, q.operation)] = nil
+		delete(f.known, q)
+		return true
+	})
+	if len(f.order) == n || f.dir == "" {
+		return nil
+	}
+	return f.write(files)
+}
+
+// mend writes all files again, without a line that was cut off.
+func (f *Folder) mend() error { return f.write(map[string][]byte{}) }
+
+// write writes the files of all answers, and empties the others among files.
+func (f *Folder) write(files map[string][]byte) error {
 	for _, q := range f.order {
 		line, err := json.Marshal(f.known[q])
 		if err != nil {
@@ -107,8 +129,10 @@ func (f *Folder) writeSource(s recording.Source) error {
 func (f *Folder) Answer(service, operation string, input json.RawMessage) (recording.Answer, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := f.known[question{service, operation, string(input)}]
-	if a == nil || a.Gap != nil && a.Gap.Code != recording.Redacted {
+	q := question{service, operation, string(input)}
+	f.asked[q] = true
+	a := f.known[q]
+	if a == nil || a.Gap != nil && a.Gap.Code != recording.Redacted && a.Gap.Code != recording.NotAsked {
 		return recording.Answer{}, false
 	}
 	return *a, true
@@ -118,6 +142,7 @@ func (f *Folder) Answer(service, operation string, input json.RawMessage) (recor
 func (f *Folder) Add(a recording.Answer) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asked[ask(&a)] = true
 	f.keep(&a)
 	if f.dir == "" {
 		return nil
@@ -138,21 +163,36 @@ func (f *Folder) Add(a recording.Answer) error {
 	return errors.Join(err, file.Close())
 }
 
-// Finish marks the recording as complete and returns it.
+// Finish marks the recording as complete and returns it. Answers of an earlier run that were not asked for again are left
+// out: what they are about is gone, or was told in another way.
 func (f *Folder) Finish(s recording.Source) (*recording.Recording, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s.Complete = true
+	if err := f.forget(); err != nil {
+		return nil, err
+	}
 	if f.dir != "" {
 		if err := f.writeSource(s); err != nil {
 			return nil, err
 		}
 	}
+	return f.recording(s), nil
+}
+
+// Recording returns the answers so far.
+func (f *Folder) Recording(s recording.Source) *recording.Recording {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.recording(s)
+}
+
+func (f *Folder) recording(s recording.Source) *recording.Recording {
 	r := &recording.Recording{Source: s}
 	for _, q := range f.order {
 		r.Answers = append(r.Answers, *f.known[q])
 	}
-	return r, nil
+	return r
 }
 
 // ReadFolder reads a recording. It returns fs.ErrNotExist if the folder holds none.

@@ -29,6 +29,8 @@ var operations = func() []Operation {
 		{"sts", "GetCallerIdentity", "which account this is"},
 		{"ec2", "DescribeVpcs DescribeVpcAttribute DescribeSubnets DescribeDhcpOptions", "the network"},
 		{"ec2", "DescribeRouteTables DescribeInternetGateways DescribeEgressOnlyInternetGateways DescribeNatGateways DescribeVpcPeeringConnections", "where packets go"},
+		{"ec2", "DescribeTransitGateways DescribeTransitGatewayVpcAttachments DescribeTransitGatewayAttachments DescribeTransitGatewayRouteTables", "transit gateways"},
+		{"ec2", "GetTransitGatewayRouteTablePropagations GetTransitGatewayPrefixListReferences SearchTransitGatewayRoutes", "their routes"},
 		{"ec2", "DescribeSecurityGroups DescribeSecurityGroupRules DescribeNetworkAcls DescribeManagedPrefixLists GetManagedPrefixListEntries", "what may pass"},
 		{"ec2", "DescribeVpcEndpoints", "private ways to AWS's services"},
 		{"ec2", "DescribeNetworkInterfaces DescribeAddresses", "addresses"},
@@ -39,9 +41,13 @@ var operations = func() []Operation {
 		{"eks", "ListClusters DescribeCluster ListNodegroups DescribeNodegroup ListAddons DescribeAddon ListFargateProfiles DescribeFargateProfile", "clusters and what belongs to them"},
 		{"eks", "ListAccessEntries DescribeAccessEntry ListAssociatedAccessPolicies", "who may enter a cluster"},
 		{"eks", "ListPodIdentityAssociations DescribePodIdentityAssociation ListIdentityProviderConfigs DescribeIdentityProviderConfig", "identities of pods and users"},
+		{"kms", "ListKeys DescribeKey GetKeyPolicy ListAliases ListGrants", "who may use the keys of volumes and Secrets"},
+		{"ecr", "DescribeRepositories GetRepositoryPolicy", "who may pull images"},
+		{"route53", "ListHostedZones GetHostedZone ListResourceRecordSets", "names in private zones"},
 		{"ssm", "DescribeInstanceInformation", "whether agents are connected"},
 		{Kubernetes, "List", "the objects in clusters, without the values of Secrets; --no-kubernetes leaves them out"},
 		{"iam", "GetAccountAuthorizationDetails", "roles and policies in one call"},
+		{"iam", "GetRole ListRolePolicies GetRolePolicy ListAttachedRolePolicies GetPolicy GetPolicyVersion ListInstanceProfilesForRole GetInstanceProfile", "only if that call is not allowed: the roles that clusters and instances use, one by one"},
 		{"iam", "ListOpenIDConnectProviders GetOpenIDConnectProvider", "web identities of service accounts"},
 	} {
 		for name := range strings.FieldsSeq(group.names) {

@@ -20,7 +20,7 @@ import (
 // begin with these verbs.
 func TestOnlyReadsMayBeAsked(t *testing.T) {
 	for _, o := range Operations() {
-		if !strings.HasPrefix(o.Name, "Describe") && !strings.HasPrefix(o.Name, "List") && !strings.HasPrefix(o.Name, "Get") {
+		if !strings.HasPrefix(o.Name, "Describe") && !strings.HasPrefix(o.Name, "List") && !strings.HasPrefix(o.Name, "Get") && o.Name != "SearchTransitGatewayRoutes" {
 			t.Errorf("%s does not read", recording.Action(o.Service, o.Name))
 		}
 		if o.Why == "" {
@@ -79,6 +79,10 @@ func TestFolder(t *testing.T) {
 		if err := f.Add(a); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// A gap that the continued recording does not have: what it is about is asked for in another way then.
+	if err := f.Add(recording.Answer{Service: "iam", Operation: "GetRole", Input: json.RawMessage(`{}`), Gap: &recording.Gap{Service: "iam", Operation: "GetRole", Code: "AccessDenied"}}); err != nil {
+		t.Fatal(err)
 	}
 	// Interrupted in the middle of a line.
 	file, err := os.OpenFile(filepath.Join(dir, "ec2", "DescribeVpcs.jsonl"), os.O_APPEND|os.O_WRONLY, 0)

@@ -35,7 +35,7 @@ type Inventory interface {
 // mostDiagnosed is how many pods and service accounts are looked at.
 const mostDiagnosed = 100
 
-// getDoctor looks at everything in ?cluster=.
+// getDoctor looks at everything in ?cluster=. With ?settled=true, it looks only at the nodes while some are on their way.
 func (x *Explainer) getDoctor(w http.ResponseWriter, r *http.Request) {
 	account, region, err := httpapi.Place(r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (x *Explainer) getDoctor(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	d, err := x.diagnose(r.Context(), account, region, cluster)
+	d, err := x.diagnose(r.Context(), account, region, cluster, r.URL.Query().Get("settled") == "true")
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -55,7 +55,7 @@ func (x *Explainer) getDoctor(w http.ResponseWriter, r *http.Request) {
 	httpapi.Answer(w, d)
 }
 
-func (x *Explainer) diagnose(ctx context.Context, account, region, cluster string) (api.Diagnosis, error) {
+func (x *Explainer) diagnose(ctx context.Context, account, region, cluster string, settled bool) (api.Diagnosis, error) {
 	d := api.Diagnosis{Account: account, Region: region, Cluster: cluster, Findings: []api.Ill{}}
 	nodes, err := x.explainNodes(ctx, account, region, cluster, "")
 	if err != nil {
@@ -70,6 +70,9 @@ func (x *Explainer) diagnose(ctx context.Context, account, region, cluster strin
 	diagnoseCluster(&d, &nodes)
 	for i := range nodes.Nodes {
 		diagnoseNode(&d, &nodes.Nodes[i])
+	}
+	if settled && d.Settling {
+		return d, nil
 	}
 	for _, part := range []func(context.Context, *api.Diagnosis) error{x.diagnoseNodegroups, x.diagnoseAddons, x.diagnoseProfiles, x.diagnoseInsights, x.diagnosePods} {
 		if err := part(ctx, &d); err != nil {
@@ -90,7 +93,7 @@ func diagnoseCluster(d *api.Diagnosis, e *api.NodesExplanation) {
 	for _, i := range e.Issues {
 		find(d, api.HarmError, "cluster", d.Cluster, i, nil, e.Fixes)
 	}
-	if a := e.Endpoint; a != nil && a.Public && (len(a.PublicCIDRs) == 0 || slices.Contains(a.PublicCIDRs, "0.0.0.0/0")) {
+	if a := e.Endpoint; a != nil && a.Public && (len(a.PublicCIDRs) == 0 || slices.Contains(a.PublicCIDRs, "0.0.0.0/0") || slices.Contains(a.PublicCIDRs, "::/0")) {
 		find(d, api.HarmWarning, "public-access", d.Cluster, "the API server accepts connections from the whole internet", nil, oneSketch("name the networks that need it in place of CIDR",
 			"aws eks update-cluster-config --name "+d.Cluster+" --resources-vpc-config publicAccessCidrs=CIDR,endpointPrivateAccess=true --region "+d.Region))
 	}
@@ -268,7 +271,7 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 		if broken == nil {
 			continue
 		}
-		if unknown := x.unknownServiceAccount(&e); len(unknown) > 0 {
+		if unknown := x.unknownServiceAccount(&e, &sa); len(unknown) > 0 {
 			find(d, api.HarmUnknown, "service-account", a, unknown[0], nil, nil)
 			continue
 		}

@@ -44,7 +44,7 @@ func (x *Explainer) getWhyReach(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	unknown, also := x.unknownReach(q.account, q.name, v)
+	unknown, also := x.unknownReach(q.account, q.name, s, v)
 	out := api.ReachExplanation{Verdict: *v, Unknown: unknown}
 	switch {
 	case len(unknown) > 0:

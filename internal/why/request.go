@@ -63,7 +63,7 @@ func (x *Explainer) explainRequest(ctx context.Context, account, id string) (api
 				Principal: cmp.Or(why.Principal.ARN, why.Principal.UserID), Service: why.Service, Operation: why.Operation, Refused: true,
 				Explanation: why.Explanation, OmittedStatements: why.Omitted, NoSuchRole: why.NoSuchRole, ConditionKeys: why.Keys, Suggestions: why.Suggestions, Now: &now,
 			}
-			if out.Unknown = x.unknownRequest(e.Account, cmp.Or(why.Principal.RoleARN, why.Principal.ARN), now); len(out.Unknown) > 0 {
+			if out.Unknown = x.unknownRequest(e.Account, why.Service, cmp.Or(why.Principal.RoleARN, why.Principal.ARN), now); len(out.Unknown) > 0 {
 				out.Suggestions, out.Now = nil, nil
 				return out, true, nil
 			}

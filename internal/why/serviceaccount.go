@@ -40,7 +40,7 @@ func (x *Explainer) getWhyServiceAccount(w http.ResponseWriter, r *http.Request)
 	switch {
 	case err == nil:
 		e := x.explainServiceAccount(ctx, &sa)
-		e.Unknown = x.unknownServiceAccount(&e)
+		e.Unknown = x.unknownServiceAccount(&e, &sa)
 		httpapi.Answer(w, e)
 	case errors.As(err, &refused):
 		http.Error(w, refused.ErrorMessage(), http.StatusNotFound)

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -43,7 +45,7 @@ var notTheNetwork = []string{"DescribeSecurityGroupRules", "DescribeInstanceAttr
 // unknownReach returns what a verdict about a connection depends on and the source did not tell. name is the
 // destination, if it is a host name. If the connection is certainly blocked, but perhaps by more than v says, it removes
 // the explanations that are not certain and returns what is missing as also.
-func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) (out, also []string) {
+func (x *Explainer) unknownReach(account, name string, s *reach.Snapshot, v *reach.Verdict) (out, also []string) {
 	known := x.knownBlocks(account, v)
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -55,6 +57,8 @@ func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) (out, a
 	}
 	out = x.unknown(account, func(g recording.Gap) bool {
 		switch {
+		case g.Service == "route53": // a private zone may have any name
+			return name != "" && (g.Subject == "" || strings.HasSuffix(strings.TrimSuffix(name, ".")+".", g.Subject))
 		case g.Service != "ec2" || slices.Contains(notTheNetwork, g.Operation):
 			return false
 		case g.Operation == "DescribeVpcAttribute":
@@ -62,8 +66,15 @@ func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) (out, a
 		case g.Code == recording.NotModelled && g.Operation == "DescribeRouteTables":
 			// Only if the path ends at the route that cannot be followed.
 			return strings.Contains(string(text), g.Subject) && (code == reach.CodeBadStateRoute || code == reach.CodeUnsupported || code == reach.CodeNoDestination)
+		case g.Code == recording.NotModelled && g.Operation == "SearchTransitGatewayRoutes":
+			return strings.Contains(string(text), g.Subject) && (code == reach.CodeTransitBadRoute || code == reach.CodeTransitNoRoute)
+		case g.Code == recording.NotModelled && g.Operation == "DescribeTransitGateways": // references to groups
+			return strings.Contains(string(text), g.Subject) && slices.Contains(filters["DescribeSecurityGroups"], code)
 		case g.Subject != "":
 			return strings.Contains(string(text), g.Subject)
+		case strings.Contains(g.Operation, "TransitGateway"):
+			from, to := s.InterfaceOf(v.Flow.From), s.InterfaceOf(v.Flow.To)
+			return strings.Contains(string(text), "tgw-") || from != nil && to != nil && from.VPC != to.VPC
 		}
 		if _, filter := filters[g.Operation]; filter && len(known) > 0 {
 			also = append(also, g.String())
@@ -74,8 +85,8 @@ func (x *Explainer) unknownReach(account, name string, v *reach.Verdict) (out, a
 	if len(out) == 0 && len(also) > 0 {
 		v.Explanations = known
 	}
-	if x.cfg.Gaps != nil && x.cfg.IsTwin(account) && code == reach.CodeName {
-		out = append(out, "hosted zones and load balancers are not imported, so "+name+" may exist")
+	if x.cfg.Gaps != nil && x.cfg.IsTwin(account) && code == reach.CodeName && !strings.Contains(string(text), "private hosted zone") {
+		out = append(out, "public zones and load balancers are not imported, so "+name+" may exist")
 	}
 	return out, also
 }
@@ -100,18 +111,31 @@ func (x *Explainer) knownBlocks(account string, v *reach.Verdict) []reach.Explan
 // unknownPolicies returns what is missing of the policies of principals, given by their ARNs.
 func (x *Explainer) unknownPolicies(account string, principals ...string) []string {
 	return x.unknown(account, func(g recording.Gap) bool {
-		return g.Service == "iam" && g.Operation != "GetOpenIDConnectProvider" && g.Operation != "ListOpenIDConnectProviders" &&
-			(g.Subject == "" || slices.Contains(principals, g.Subject))
+		switch {
+		case g.Service != "iam" || g.Operation == "GetOpenIDConnectProvider" || g.Operation == "ListOpenIDConnectProviders":
+			return false
+		case g.Subject != "":
+			return slices.Contains(principals, g.Subject)
+		}
+		return len(principals) == 0 || slices.ContainsFunc(principals, func(p string) bool { return !x.readAlone(p) })
 	})
+}
+
+// readAlone reports whether a role was read although not all entities of IAM were: then it was read by itself.
+func (x *Explainer) readAlone(roleARN string) bool {
+	_, err := x.cfg.IAM.RoleByARN(context.Background(), roleARN)
+	return err == nil
 }
 
 // unknownRequest returns what a decision about a request depends on and the source did not tell. An explicit deny
 // holds, whatever other policies say.
-func (x *Explainer) unknownRequest(account, principal string, d policy.Decision) []string {
+func (x *Explainer) unknownRequest(account, service, principal string, d policy.Decision) []string {
 	if d.ExplicitDeny {
 		return nil
 	}
-	return x.unknownPolicies(account, principal)
+	return append(x.unknownPolicies(account, principal), x.unknown(account, func(g recording.Gap) bool {
+		return g.Service == service && (service == "kms" || service == "ecr") // whose resources have policies
+	})...)
 }
 
 // unknownNode returns what a node's steps depend on and the source did not tell. No step depends on a masked value in an object
@@ -138,12 +162,14 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 				return admitted && ofCluster(g, e.Cluster)
 			}
 			return false
-		case g.Service == "autoscaling" || g.Service == "ssm" || g.Operation == "GetConsoleOutput":
-			return false // they only show what happened
+		case slices.Contains([]string{"autoscaling", "ssm", "kms", "ecr", "route53"}, g.Service) || g.Operation == "GetConsoleOutput":
+			return false // they only show what happened, or are not needed to join
 		case g.Subject == e.Instance || e.Role != "" && g.Subject == e.Role:
 			return true
 		case g.Subject != "":
 			return false
+		case g.Service == "iam":
+			return !x.readAlone(e.Role)
 		case g.Service == "ec2":
 			return !slices.Contains([]string{"DescribeSecurityGroupRules", "DescribeVolumes", "DescribeLaunchTemplates", "DescribeLaunchTemplateVersions"}, g.Operation)
 		}
@@ -178,23 +204,41 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 			return g.Code != recording.Redacted && ofCluster(g, e.Cluster)
 		case "eks":
 			return ofCluster(g, e.Cluster) || g.Subject == ""
-		case "autoscaling", "ssm":
+		case "autoscaling", "ssm", "kms", "route53":
 			return false
+		case "ecr":
+			return imageFails(e)
 		}
 		return g.Subject == "" && g.Operation != "GetConsoleOutput"
 	})
-	if f := e.FirstFailed(); f != nil && x.cfg.IsTwin != nil && x.cfg.IsTwin(e.Account) && f.Name == node.StepPodImage && f.Reason != nil && strings.Contains(f.Reason.Code, "NotFound") {
+	if f := e.FirstFailed(); imageFails(e) && x.cfg.IsTwin != nil && x.cfg.IsTwin(e.Account) && f.Reason != nil && strings.Contains(f.Reason.Code, "NotFound") {
 		out = append(out, "images of ECR are not imported, so the image may exist")
 	}
 	return out
 }
 
-// unknownServiceAccount returns what the chain from a service account to its role depends on and the source did not tell.
-func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation) []string {
+func imageFails(e *api.PodExplanation) bool {
+	f := e.FirstFailed()
+	return f != nil && f.Name == node.StepPodImage
+}
+
+// unknownServiceAccount returns what the chain from a service account to its roles depends on and the source did not tell.
+func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation, sa *eks.ServiceAccountIdentity) []string {
+	roles := []string{sa.RoleARN}
+	if sa.Association != nil {
+		roles = []string{sa.Association.RoleARN, sa.Association.TargetRoleARN}
+	}
+	roles = slices.DeleteFunc(roles, func(r string) bool { return r == "" })
 	return x.unknown(e.Account, func(g recording.Gap) bool {
 		switch g.Service {
 		case "iam":
-			return true
+			switch {
+			case g.Operation == "GetOpenIDConnectProvider" || g.Operation == "ListOpenIDConnectProviders":
+				return true
+			case g.Subject != "":
+				return slices.Contains(roles, g.Subject)
+			}
+			return slices.ContainsFunc(roles, func(r string) bool { return !x.readAlone(r) })
 		case "eks":
 			return g.Subject == "" || ofCluster(g, e.Cluster) && g.Operation != "DescribeNodegroup" && g.Operation != "ListNodegroups"
 		case recording.Kubernetes:

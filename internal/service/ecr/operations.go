@@ -7,7 +7,7 @@ import (
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.Run}
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Import: importRecords, Run: s.Run}
 }
 
 // AWS returns the service's registration with the AWS API server.

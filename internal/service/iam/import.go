@@ -14,6 +14,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/entities"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -31,22 +32,19 @@ type importer struct {
 func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	im := &importer{account: r.Source.Account, ids: map[string]string{}}
 	im.writes = append(im.writes, module.Put(accounts, store.Key{Account: im.account, ID: accountID}, account{Created: r.Source.Started}))
-	details, err := recording.Pages[awsiam.GetAccountAuthorizationDetailsInput, awsiam.GetAccountAuthorizationDetailsOutput](r, "iam", "GetAccountAuthorizationDetails")
+	all, err := entities.Of(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, page := range details {
-		for _, u := range page.Output.UserDetailList {
-			im.ids[aws.ToString(u.Arn)] = aws.ToString(u.UserId)
-		}
-		for _, r := range page.Output.RoleDetailList {
-			im.ids[aws.ToString(r.Arn)] = aws.ToString(r.RoleId)
-		}
+	for _, u := range all.Users {
+		im.ids[aws.ToString(u.Arn)] = aws.ToString(u.UserId)
 	}
-	for _, page := range details {
-		if err := im.details(page.Output); err != nil {
-			return nil, nil, fmt.Errorf("the source's answer to iam:GetAccountAuthorizationDetails: %w", err)
-		}
+	for _, r := range all.Roles {
+		im.ids[aws.ToString(r.Arn)] = aws.ToString(r.RoleId)
+	}
+	im.gaps = all.Gaps
+	if err := im.entities(all); err != nil {
+		return nil, nil, fmt.Errorf("the source's answers of IAM: %w", err)
 	}
 	oidc, err := recording.Pages[awsiam.GetOpenIDConnectProviderInput, awsiam.GetOpenIDConnectProviderOutput](r, "iam", "GetOpenIDConnectProvider")
 	if err != nil {
@@ -62,8 +60,8 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 	return im.writes, im.gaps, nil
 }
 
-func (im *importer) details(out *awsiam.GetAccountAuthorizationDetailsOutput) error {
-	for _, u := range out.UserDetailList {
+func (im *importer) entities(all *entities.Entities) error {
+	for _, u := range all.Users {
 		id, err := im.identity(u.Arn, u.UserName, u.Path, u.UserId, u.UserPolicyList, u.AttachedManagedPolicies, u.PermissionsBoundary, u.Tags)
 		if err != nil {
 			return err
@@ -71,7 +69,7 @@ func (im *importer) details(out *awsiam.GetAccountAuthorizationDetailsOutput) er
 		id.Created = aws.ToTime(u.CreateDate)
 		im.writes = append(im.writes, module.Put(users, nameKey(im.account, id.Name), user{identity: id, Groups: u.GroupList}))
 	}
-	for _, g := range out.GroupDetailList {
+	for _, g := range all.Groups {
 		id, err := im.identity(g.Arn, g.GroupName, g.Path, g.GroupId, g.GroupPolicyList, g.AttachedManagedPolicies, nil, nil)
 		if err != nil {
 			return err
@@ -79,12 +77,12 @@ func (im *importer) details(out *awsiam.GetAccountAuthorizationDetailsOutput) er
 		id.Created = aws.ToTime(g.CreateDate)
 		im.writes = append(im.writes, module.Put(groups, nameKey(im.account, id.Name), group{id}))
 	}
-	for _, r := range out.RoleDetailList {
+	for _, r := range all.Roles {
 		if err := im.role(&r); err != nil {
 			return err
 		}
 	}
-	for _, p := range out.Policies {
+	for _, p := range all.Policies {
 		if err := im.policy(&p); err != nil {
 			return err
 		}

@@ -6,5 +6,5 @@ import (
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.Run, Events: s.Events}
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Import: importRecords, Run: s.Run, Events: s.Events}
 }

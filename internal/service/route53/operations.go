@@ -7,7 +7,7 @@ import (
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: resolver{}, Tagging: s.taggable()}
+	return module.Module{Service: s.AWS(), Resolver: resolver{}, Tagging: s.taggable(), Import: importRecords}
 }
 
 // changeMembers are the members of a batch of changes.

@@ -28,7 +28,7 @@ type Twin struct {
 
 // The record of an account is kept under twinID, without a region. Gaps are kept in pages under numbers.
 var (
-	twins = store.NewCollection[Twin]("twin", "account", store.Same) // version 2 has Changed
+	twins = store.NewCollection[Twin]("twin", "account", store.Same, store.Same) // version 2 has Changed, version 3 what was kept of IAM
 	gaps  = store.NewCollection[gapPage]("twin", "gaps")
 )
 

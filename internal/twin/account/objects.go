@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,25 +61,30 @@ func (l *Loader) Forget(account string) error {
 	return err
 }
 
-// Objects calls fn for each list of objects that was read from a cluster.
+// Objects calls fn for each list of objects that was read from a cluster. It keeps one answer in memory at a time.
 func (l *Loader) Objects(account, cluster string, fn func(recording.KubernetesList, *List) error) error {
-	b, err := os.ReadFile(l.file(account))
+	f, err := os.Open(l.file(account))
 	if err != nil {
 		return err
 	}
-	var lists []recording.Answer
-	if err := json.Unmarshal(b, &lists); err != nil {
+	defer f.Close()
+	d := json.NewDecoder(bufio.NewReader(f))
+	if _, err := d.Token(); err != nil { // the bracket
 		return err
 	}
-	for i := range lists {
-		q, err := lists[i].KubernetesList()
+	for d.More() {
+		var a recording.Answer
+		if err := d.Decode(&a); err != nil {
+			return err
+		}
+		q, err := a.KubernetesList()
 		if err != nil {
 			return err
 		}
 		if q.Cluster != cluster {
 			continue
 		}
-		for _, page := range lists[i].Pages {
+		for _, page := range a.Pages {
 			var list List
 			if err := json.Unmarshal(page, &list); err != nil {
 				return err

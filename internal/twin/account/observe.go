@@ -10,6 +10,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	autoscalingtypes "github.com/aws/aws-sdk-go-v2/service/autoscaling/types"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	corev1 "k8s.io/api/core/v1"
 
@@ -113,7 +114,7 @@ func observe(r *recording.Recording) ([]module.Write, error) {
 		for _, res := range p.Output.Reservations {
 			for _, i := range res.Instances {
 				id := aws.ToString(i.InstanceId)
-				o := Observation{Reason: aws.ToString(i.StateTransitionReason), NodesRead: read, Node: nodes[id], Console: console[id], Agent: agent[id]}
+				o := Observation{Reason: aws.ToString(i.StateTransitionReason), NodesRead: wereRead(read, clusterOf(i.Tags)), Node: nodes[id], Console: console[id], Agent: agent[id]}
 				if i.State != nil {
 					o.State = string(i.State.Name)
 				}
@@ -129,33 +130,55 @@ func observe(r *recording.Recording) ([]module.Write, error) {
 	return out, nil
 }
 
-// nodesOf returns the nodes by the IDs of their instances, and whether all clusters told theirs.
-func nodesOf(r *recording.Recording) (map[string]*NodeObservation, bool, error) {
-	out, read := map[string]*NodeObservation{}, false
+// nodesOf returns the nodes by the IDs of their instances, and the clusters that told theirs.
+func nodesOf(r *recording.Recording) (map[string]*NodeObservation, map[string]bool, error) {
+	out, read := map[string]*NodeObservation{}, map[string]bool{}
 	for _, a := range r.Answers {
 		if a.Service != recording.Kubernetes {
 			continue
 		}
 		q, err := a.KubernetesList()
 		if err != nil {
-			return nil, false, err
+			return nil, nil, err
 		}
 		if q.Group != "" || q.Resource != "nodes" && q.Resource != "" { // without a resource, it is about all
 			continue
 		}
-		if a.Gap != nil && len(a.Pages) == 0 {
-			return out, false, nil
-		}
-		if q.Resource == "nodes" {
-			read = true
-		}
+		read[q.Cluster] = len(a.Pages) > 0
 		for _, page := range a.Pages {
 			if err := addNodes(out, page); err != nil {
-				return nil, false, err
+				return nil, nil, err
 			}
 		}
 	}
 	return out, read, nil
+}
+
+// clusterOf returns the name of the cluster that an instance is meant for, or "" if its tags do not tell.
+func clusterOf(tags []ec2types.Tag) string {
+	for _, t := range tags {
+		key := aws.ToString(t.Key)
+		if name, ok := strings.CutPrefix(key, "kubernetes.io/cluster/"); ok {
+			return name
+		}
+		if key == "eks:cluster-name" || key == "aws:eks:cluster-name" {
+			return aws.ToString(t.Value)
+		}
+	}
+	return ""
+}
+
+// wereRead reports whether the nodes of a cluster were read or, if it is not known which, those of all clusters.
+func wereRead(read map[string]bool, cluster string) bool {
+	if cluster != "" {
+		return read[cluster]
+	}
+	for _, ok := range read {
+		if !ok {
+			return false
+		}
+	}
+	return len(read) > 0
 }
 
 // addNodes adds the nodes of a page to the nodes by the IDs of their instances.

@@ -24,11 +24,16 @@ type Source struct {
 	Caller    string    `json:"caller"`             // ARN of the principal that read
 	Clusters  []string  `json:"clusters,omitempty"` // the clusters that were asked for; empty means all
 	Started   time.Time `json:"started"`
+	// IAM says which entities of IAM were kept: UsedIAM, or empty for all.
+	IAM string `json:"iam,omitempty"`
 	// Complete reports whether everything was asked. An incomplete recording can be continued, but not loaded.
 	Complete bool `json:"complete"`
 	// Redacted reports whether values were redacted by rule (twin.Redact).
 	Redacted bool `json:"redacted"`
 }
+
+// UsedIAM stands for the roles that clusters and instances use, with their policies.
+const UsedIAM = "used"
 
 // Check returns an error if the source cannot be that of a recording.
 func (s Source) Check() error {
@@ -55,7 +60,7 @@ type Answer struct {
 	Service   string          `json:"service"` // as in IAM's actions, such as ec2
 	Operation string          `json:"operation"`
 	Input     json.RawMessage `json:"input"` // the SDK's input, without page tokens
-	// Pages are the SDK's outputs, in order.
+	// Pages are the SDK's outputs, in order. Without pages and gap, what was asked about does not exist.
 	Pages []json.RawMessage `json:"pages,omitempty"`
 	// Gap says why there is no answer, or that a part of it was redacted.
 	Gap *Gap `json:"gap,omitempty"`
@@ -85,11 +90,20 @@ type KubernetesList struct {
 
 // KubernetesList returns the question of an answer to a List of Kubernetes.
 func (a *Answer) KubernetesList() (KubernetesList, error) {
-	var q KubernetesList
-	if err := json.Unmarshal(a.Input, &q); err != nil {
-		return q, fmt.Errorf("the input of %s in the recording: %w", Action(a.Service, a.Operation), err)
+	q, err := Input[KubernetesList](a)
+	return *q, err
+}
+
+// Input decodes the input of an answer.
+func Input[In any](a *Answer) (*In, error) {
+	in := new(In)
+	if len(a.Input) == 0 {
+		return in, nil
 	}
-	return q, nil
+	if err := json.Unmarshal(a.Input, in); err != nil {
+		return in, fmt.Errorf("the input of %s in the recording: %w", Action(a.Service, a.Operation), err)
+	}
+	return in, nil
 }
 
 // Codes of gaps that are not the source's error codes.
@@ -100,6 +114,8 @@ const (
 	Unreachable = "Unreachable"
 	// Redacted means that the recording does not contain the value.
 	Redacted = "Redacted"
+	// NotAsked means that a user chose not to read or keep it.
+	NotAsked = "NotAsked"
 )
 
 // Action returns the IAM action of an operation. For all operations that are read the two have the same name.
@@ -112,7 +128,7 @@ func (g Gap) Action() string { return Action(g.Service, g.Operation) }
 func (g Gap) String() string {
 	var s string
 	switch {
-	case g.Code == NotModelled:
+	case g.Code == NotModelled || g.Code == NotAsked:
 		return g.Message
 	case g.Code == Redacted:
 		return "secrets in the answer to " + g.Action() + " for " + g.Subject + " were redacted"
@@ -185,11 +201,9 @@ func Pages[In, Out any](r *Recording, service, operation string) ([]Page[In, Out
 		if a.Service != service || a.Operation != operation {
 			continue
 		}
-		in := new(In)
-		if len(a.Input) > 0 {
-			if err := json.Unmarshal(a.Input, in); err != nil {
-				return nil, fmt.Errorf("the input of %s in the recording: %w", Action(service, operation), err)
-			}
+		in, err := Input[In](&a)
+		if err != nil {
+			return nil, err
 		}
 		for _, page := range a.Pages {
 			v := new(Out)

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -52,6 +53,41 @@ func (r *reader) readNetwork(ctx context.Context) error {
 	each(g, ctx, r, ofEC2("DescribeNetworkInterfaces", c.DescribeNetworkInterfaces))
 	each(g, ctx, r, ofEC2("DescribeAddresses", c.DescribeAddresses))
 	g.Go(func() error { return r.readPrefixLists(ctx) })
+	g.Go(func() error { return r.readTransitGateways(ctx) })
+	return g.Wait()
+}
+
+// readTransitGateways reads the transit gateways with their attachments and route tables.
+func (r *reader) readTransitGateways(ctx context.Context) error {
+	c := r.ec2
+	gateways, err := ask(ctx, r, ofEC2("DescribeTransitGateways", c.DescribeTransitGateways), &awsec2.DescribeTransitGatewaysInput{}, "")
+	if err != nil || !slices.ContainsFunc(gateways, func(p *awsec2.DescribeTransitGatewaysOutput) bool { return len(p.TransitGateways) > 0 }) {
+		return err
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(8)
+	each(g, ctx, r, ofEC2("DescribeTransitGatewayVpcAttachments", c.DescribeTransitGatewayVpcAttachments))
+	each(g, ctx, r, ofEC2("DescribeTransitGatewayAttachments", c.DescribeTransitGatewayAttachments))
+	tables, err := ask(ctx, r, ofEC2("DescribeTransitGatewayRouteTables", c.DescribeTransitGatewayRouteTables), &awsec2.DescribeTransitGatewayRouteTablesInput{}, "")
+	if err != nil {
+		return errors.Join(err, g.Wait())
+	}
+	for _, p := range tables {
+		for _, t := range p.TransitGatewayRouteTables {
+			id := aws.ToString(t.TransitGatewayRouteTableId)
+			g.Go(func() error {
+				return describe(ctx, r, ofEC2("GetTransitGatewayRouteTablePropagations", c.GetTransitGatewayRouteTablePropagations), &awsec2.GetTransitGatewayRouteTablePropagationsInput{TransitGatewayRouteTableId: &id}, id)
+			})
+			g.Go(func() error {
+				return describe(ctx, r, ofEC2("GetTransitGatewayPrefixListReferences", c.GetTransitGatewayPrefixListReferences), &awsec2.GetTransitGatewayPrefixListReferencesInput{TransitGatewayRouteTableId: &id}, id)
+			})
+			g.Go(func() error { // it requires a filter
+				return describe(ctx, r, ofEC2("SearchTransitGatewayRoutes", c.SearchTransitGatewayRoutes), &awsec2.SearchTransitGatewayRoutesInput{
+					TransitGatewayRouteTableId: &id, Filters: []ec2types.Filter{{Name: aws.String("state"), Values: []string{"active", "blackhole"}}},
+				}, id)
+			})
+		}
+	}
 	return g.Wait()
 }
 

@@ -14,8 +14,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
+	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -37,6 +40,8 @@ type Options struct {
 	Clusters []string
 	// NoKubernetes leaves out the objects in the clusters.
 	NoKubernetes bool
+	// IAM is recording.UsedIAM to keep only what clusters and instances use of IAM, or empty to keep everything.
+	IAM string
 	// Unredacted keeps user data and the like as they are. The values of Kubernetes Secrets are always left out.
 	Unredacted bool
 	// Rate is how many calls are made per second. 0 means 10, which is well below the limits of EC2's and IAM's APIs.
@@ -57,6 +62,9 @@ type reader struct {
 	eks     *awseks.Client
 	scaling *awsautoscaling.Client
 	ssm     *awsssm.Client
+	kms     *awskms.Client
+	ecr     *awsecr.Client
+	route53 *awsroute53.Client
 	// token returns a bearer token for a cluster of the source.
 	token func(ctx context.Context, cluster string) (string, error)
 
@@ -75,22 +83,29 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	if err != nil {
 		return nil, fmt.Errorf("the source says that you are %q: %w", aws.ToString(who.Arn), err)
 	}
-	r := &reader{opt: opt, rate: perSecond, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), eks: awseks.NewFromConfig(cfg), scaling: awsautoscaling.NewFromConfig(cfg), ssm: awsssm.NewFromConfig(cfg), token: tokens(cfg), source: recording.Source{
+	r := &reader{
+		opt: opt, rate: perSecond, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), eks: awseks.NewFromConfig(cfg), scaling: awsautoscaling.NewFromConfig(cfg), ssm: awsssm.NewFromConfig(cfg),
+		kms: awskms.NewFromConfig(cfg), ecr: awsecr.NewFromConfig(cfg), route53: awsroute53.NewFromConfig(cfg), token: tokens(cfg),
+	}
+	r.source = recording.Source{
 		Format: recording.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
-		Clusters: opt.Clusters, Started: time.Now().UTC().Truncate(time.Second), Redacted: !opt.Unredacted,
-	}}
+		Clusters: opt.Clusters, IAM: opt.IAM, Started: time.Now().UTC().Truncate(time.Second), Redacted: !opt.Unredacted,
+	}
 	if err := r.source.Check(); err != nil {
 		return nil, err
 	}
 	if r.folder, err = twin.OpenFolder(opt.Dir, r.source); err != nil {
 		return nil, err
 	}
-	g, ctx := errgroup.WithContext(ctx)
+	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
-	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readLaunchTemplates, r.readIAM, r.readClusters, r.readScaling, r.readAgents} {
-		g.Go(func() error { return part(ctx) })
+	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readLaunchTemplates, r.readOIDC, r.readClusters, r.readScaling, r.readAgents, r.readKeys, r.readRepositories, r.readZones} {
+		g.Go(func() error { return part(groupCtx) })
 	}
 	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	if err := r.readIAM(ctx); err != nil { // it depends on the other parts
 		return nil, err
 	}
 	return r.folder.Finish(r.source)
@@ -102,8 +117,12 @@ type operation[In, Out, O any] struct {
 	call          func(context.Context, *In, ...func(*O)) (*Out, error)
 	// onePage leaves out all pages but the first.
 	onePage bool
+	// turn puts the token of the next page into the input, and reports whether there is one. Nil means turn.
+	turn func(*In, *Out) bool
 	// redact masks secrets in an output, and reports whether there were any. It may be nil.
 	redact func(*Out) bool
+	// trim removes from all pages what is not wanted, and returns the gap that this leaves. It may be nil.
+	trim func([]*Out) *recording.Gap
 }
 
 // ask asks all pages of a question. subject is what a gap is about. Without permission, or if the subject no longer
@@ -126,7 +145,8 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 			break
 		}
 		if isGone(err) {
-			return nil, nil
+			answer.Pages, out = nil, nil
+			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
@@ -135,7 +155,11 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 		if err != nil {
 			return nil, err
 		}
-		more = !op.onePage && turn(in, page)
+		if op.turn != nil {
+			more = op.turn(in, page)
+		} else {
+			more = !op.onePage && turn(in, page)
+		}
 		if after, err := json.Marshal(in); err != nil {
 			return nil, err
 		} else if more && string(after) == string(before) {
@@ -155,6 +179,16 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 			return nil, fmt.Errorf("%s: %w: more than %d MiB together", recording.Action(op.service, op.name), recording.ErrTooLarge, recording.MaxBytes>>20)
 		}
 		answer.Pages, out = append(answer.Pages, raw), append(out, page)
+	}
+	if op.trim != nil && answer.Gap == nil {
+		answer.Gap, answer.Pages = op.trim(out), nil
+		for _, page := range out {
+			raw, err := json.Marshal(page)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
+			}
+			answer.Pages = append(answer.Pages, raw)
+		}
 	}
 	n := r.answers.Add(1)
 	if n > recording.MaxAnswers {
@@ -199,7 +233,8 @@ func isGone(err error) bool {
 		return false
 	}
 	switch api.ErrorCode() {
-	case "NoSuchEntity", "ResourceNotFoundException", "InvalidInstanceID.NotFound", "InvalidVpcID.NotFound", "InvalidPrefixListID.NotFound":
+	case "NoSuchEntity", "ResourceNotFoundException", "InvalidInstanceID.NotFound", "InvalidVpcID.NotFound", "InvalidPrefixListID.NotFound",
+		"NotFoundException", "RepositoryNotFoundException", "RepositoryPolicyNotFoundException", "NoSuchHostedZone":
 		return true
 	}
 	return false

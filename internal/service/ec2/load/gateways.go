@@ -82,6 +82,9 @@ func (l *loader) routeTables() {
 				GatewayID:   aws.ToString(r.GatewayId), InterfaceID: aws.ToString(r.NetworkInterfaceId), InstanceID: aws.ToString(r.InstanceId), NATGatewayID: aws.ToString(r.NatGatewayId),
 				PeeringID: aws.ToString(r.VpcPeeringConnectionId), EgressOnlyGatewayID: aws.ToString(r.EgressOnlyInternetGatewayId), Origin: string(r.Origin),
 			}
+			if l.transits[aws.ToString(r.TransitGatewayId)] {
+				to.TransitGatewayID, r.TransitGatewayId = *r.TransitGatewayId, nil
+			}
 			other := cmp.Or(aws.ToString(r.TransitGatewayId), aws.ToString(r.LocalGatewayId), aws.ToString(r.CarrierGatewayId), aws.ToString(r.CoreNetworkArn), aws.ToString(r.OdbNetworkArn))
 			if other == "" && to.GatewayID != "" && to.GatewayID != "local" && !hasPrefix(to.GatewayID, "igw", "vpce") {
 				other = to.GatewayID // a virtual private gateway, for one

@@ -37,6 +37,10 @@ type loader struct {
 	// groups are the IDs of default security groups, tables of main route tables and acls of default network ACLs, by
 	// VPC.
 	groups, tables, acls map[string]string
+	// transits are the transit gateways that have a record. attachments are the kinds of attachments to transit gateways;
+	// those that have a record have none.
+	transits    map[string]bool
+	attachments map[string]string
 }
 
 // Records returns the writes for a recording, and what EC2's records cannot hold.
@@ -44,9 +48,10 @@ func Records(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	l := &loader{
 		r: r, sc: resource.Scope{Account: r.Source.Account, Region: r.Source.Region},
 		owners: map[string]string{}, taken: map[string][]netip.Prefix{}, groups: map[string]string{}, tables: map[string]string{}, acls: map[string]string{},
+		transits: map[string]bool{}, attachments: map[string]string{},
 	}
 	for _, part := range []func(){
-		l.gateways, l.routeTables, l.securityGroups, l.networkACLs, l.prefixLists, l.endpoints, l.peerings, l.vpcs, l.subnets,
+		l.gateways, l.transitGateways, l.routeTables, l.securityGroups, l.networkACLs, l.prefixLists, l.endpoints, l.peerings, l.vpcs, l.subnets,
 		l.interfaces, l.addresses, l.pools, l.volumes, l.instances, l.launchTemplates,
 	} {
 		if part(); l.err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
@@ -17,6 +16,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/ec2/ipam"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/storage"
+	"github.com/drydock-dev/drydock/internal/twin/entities"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -149,7 +149,7 @@ func (l *loader) instances() {
 		names[aws.ToString(in.ImageId)] = aws.ToString(in.Name)
 		return nil
 	})
-	roles, err := l.rolesOfProfiles()
+	iam, err := entities.Of(l.r)
 	if err != nil {
 		l.err = err
 		return
@@ -159,7 +159,7 @@ func (l *loader) instances() {
 			if in.State == nil || in.State.Name == ec2types.InstanceStateNameTerminated || in.State.Name == ec2types.InstanceStateNameShuttingDown {
 				continue
 			}
-			i, err := l.instance(res, &in, userData[aws.ToString(in.InstanceId)], names, roles)
+			i, err := l.instance(res, &in, userData[aws.ToString(in.InstanceId)], names, iam)
 			if err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func (l *loader) instances() {
 	})
 }
 
-func (l *loader) instance(res *ec2types.Reservation, in *ec2types.Instance, userData string, names map[string]string, roles map[string]string) (record.Instance, error) {
+func (l *loader) instance(res *ec2types.Reservation, in *ec2types.Instance, userData string, names map[string]string, iam *entities.Entities) (record.Instance, error) {
 	i := record.Instance{
 		ID: aws.ToString(in.InstanceId), ReservationID: aws.ToString(res.ReservationId), Requester: aws.ToString(res.RequesterId), LaunchIndex: aws.ToInt32(in.AmiLaunchIndex),
 		ImageID: aws.ToString(in.ImageId), Type: string(in.InstanceType), Architecture: string(in.Architecture), RootDevice: aws.ToString(in.RootDeviceName), KeyName: aws.ToString(in.KeyName),
@@ -200,7 +200,7 @@ func (l *loader) instance(res *ec2types.Reservation, in *ec2types.Instance, user
 		i.AutoRecovery = string(o.AutoRecovery)
 	}
 	if p := in.IamInstanceProfile; p != nil {
-		role, ok := roles[aws.ToString(p.Arn)]
+		role, ok := iam.RoleOf(aws.ToString(p.Arn))
 		if !ok {
 			l.gaps = append(l.gaps, recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Subject: aws.ToString(p.Arn), Code: recording.NotModelled, Message: "the role of " + aws.ToString(p.Arn) + " is not known"})
 		}
@@ -243,21 +243,4 @@ func (l *loader) image(i *record.Instance, name string) {
 		return
 	}
 	l.unmodelled("DescribeImages", i.ID, "%s runs %s (%s), which is not an image that Drydock knows: how it boots is unknown", i.ID, i.ImageID, cmp.Or(name, "no name"))
-}
-
-// rolesOfProfiles returns the ARNs of the roles of instance profiles, by the profiles' ARNs.
-func (l *loader) rolesOfProfiles() (map[string]string, error) {
-	out := map[string]string{}
-	pages, err := recording.Pages[awsiam.GetAccountAuthorizationDetailsInput, awsiam.GetAccountAuthorizationDetailsOutput](l.r, "iam", "GetAccountAuthorizationDetails")
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range pages {
-		for _, r := range p.Output.RoleDetailList {
-			for _, profile := range r.InstanceProfileList {
-				out[aws.ToString(profile.Arn)] = aws.ToString(r.Arn)
-			}
-		}
-	}
-	return out, nil
 }

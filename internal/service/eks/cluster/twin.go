@@ -119,12 +119,13 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 	}
 	var mu sync.Mutex
 	var lost []recording.Gap
+	var gone sync.Map // resources that are not served
 	for now := range lastTurn + 1 {
 		var g errgroup.Group
 		g.SetLimit(copyWorkers)
 		for _, c := range turns[now] {
 			g.Go(func() error {
-				err := s.put(ctx, ses.Objects, c)
+				err := s.put(ctx, ses.Objects, c, &gone)
 				if err == nil || ctx.Err() != nil {
 					return ctx.Err()
 				}
@@ -146,11 +147,14 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 	return s.Twins.Lost(ctx, key.Account, lost)
 }
 
-// put puts an object. Resources of a new CustomResourceDefinition are served a moment later.
-func (s *Service) put(ctx context.Context, objects plane.Objects, c copied) error {
+// put puts an object. Resources of a new CustomResourceDefinition are served a moment later; those that are not are in gone.
+func (s *Service) put(ctx context.Context, objects plane.Objects, c copied, gone *sync.Map) error {
 	var err error
 	for range 20 {
 		if err = objects.Put(ctx, c.resource, c.object); err == nil || !strings.Contains(err.Error(), "the server could not find the requested resource") {
+			return err
+		}
+		if _, ok := gone.Load(c.resource); ok {
 			return err
 		}
 		select {
@@ -159,6 +163,7 @@ func (s *Service) put(ctx context.Context, objects plane.Objects, c copied) erro
 		case <-s.Clock.After(100 * time.Millisecond):
 		}
 	}
+	gone.Store(c.resource, true)
 	return err
 }
 

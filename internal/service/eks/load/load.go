@@ -19,7 +19,6 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
-	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 
 	"github.com/drydock-dev/drydock/internal/arn"
 	"github.com/drydock-dev/drydock/internal/catalog/addons"
@@ -28,6 +27,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/entities"
 	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
@@ -40,6 +40,7 @@ type loader struct {
 	clusters map[string]bool
 	// identities are the IAM roles and users by ARN.
 	identities map[string]identity
+	iam        *entities.Entities
 }
 
 // An identity is an IAM role or user of the source.
@@ -73,18 +74,15 @@ func each[In, Out any](l *loader, operation string, fn func(*In, *Out) error) er
 	return nil
 }
 
-func (l *loader) readIdentities() error {
-	pages, err := recording.Pages[awsiam.GetAccountAuthorizationDetailsInput, awsiam.GetAccountAuthorizationDetailsOutput](l.r, "iam", "GetAccountAuthorizationDetails")
-	if err != nil {
+func (l *loader) readIdentities() (err error) {
+	if l.iam, err = entities.Of(l.r); err != nil {
 		return err
 	}
-	for _, p := range pages {
-		for _, r := range p.Output.RoleDetailList {
-			l.identities[aws.ToString(r.Arn)] = identity{aws.ToString(r.RoleId), aws.ToTime(r.CreateDate)}
-		}
-		for _, u := range p.Output.UserDetailList {
-			l.identities[aws.ToString(u.Arn)] = identity{aws.ToString(u.UserId), aws.ToTime(u.CreateDate)}
-		}
+	for _, r := range l.iam.Roles {
+		l.identities[aws.ToString(r.Arn)] = identity{aws.ToString(r.RoleId), aws.ToTime(r.CreateDate)}
+	}
+	for _, u := range l.iam.Users {
+		l.identities[aws.ToString(u.Arn)] = identity{aws.ToString(u.UserId), aws.ToTime(u.CreateDate)}
 	}
 	return nil
 }
@@ -100,7 +98,7 @@ func (l *loader) identify(principal string, made time.Time) record.Identity {
 	switch now, ok := l.identities[principal]; {
 	case ok && !now.created.After(made):
 		out.ID = now.id
-	case ok || len(l.identities) > 0:
+	case ok || l.iam.Known(principal):
 		out.ID = "deleted"
 	}
 	return out

@@ -1,0 +1,71 @@
+package route53
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
+	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
+
+	"github.com/drydock-dev/drydock/internal/module"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
+)
+
+var importedID = regexp.MustCompile(`^Z[0-9A-Z]{1,31}$`)
+
+// importRecords turns what another account's Route 53 answered into records: its private zones with their record sets.
+// Record sets whose answer depends on more than Drydock knows are left out, with a gap.
+func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
+	sc := ofAccount(r.Source.Account)
+	var gaps []recording.Gap
+	sets := map[string]map[string][]route53types.ResourceRecordSet{} // by zone and bucket
+	count := map[string]int{}
+	pages, err := recording.Pages[awsroute53.ListResourceRecordSetsInput, awsroute53.ListResourceRecordSetsOutput](r, "route53", "ListResourceRecordSets")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, p := range pages {
+		zone := bare(p.Input.HostedZoneId)
+		for _, s := range p.Output.ResourceRecordSets {
+			if s.Name == nil || s.AliasTarget != nil && (s.AliasTarget.DNSName == nil || s.AliasTarget.HostedZoneId == nil) {
+				return nil, nil, fmt.Errorf("the source's answer to route53:ListResourceRecordSets: a record set of zone %s has no name or no target", zone)
+			}
+			if s.GeoLocation != nil || s.GeoProximityLocation != nil || s.CidrRoutingConfig != nil || s.TrafficPolicyInstanceId != nil {
+				gaps = append(gaps, recording.Gap{Service: "route53", Operation: "ListResourceRecordSets", Subject: *s.Name, Code: recording.NotModelled, Message: "the answer of zone " + zone + " for " + *s.Name + " depends on who asks, which Drydock does not know"})
+				continue
+			}
+			if sets[zone] == nil {
+				sets[zone] = map[string][]route53types.ResourceRecordSet{}
+			}
+			b := bucketOf(*s.Name)
+			sets[zone][b] = append(sets[zone][b], s)
+			count[zone]++
+		}
+	}
+	found, err := recording.Pages[awsroute53.GetHostedZoneInput, awsroute53.GetHostedZoneOutput](r, "route53", "GetHostedZone")
+	if err != nil {
+		return nil, nil, err
+	}
+	var writes []module.Write
+	for _, p := range found {
+		in := p.Output.HostedZone
+		if in == nil || in.Name == nil || !importedID.MatchString(bare(in.Id)) {
+			return nil, nil, fmt.Errorf("the source's answer to route53:GetHostedZone: it has no zone with an ID and a name")
+		}
+		z := zoneRecord{ID: bare(in.Id), Name: *in.Name, CallerReference: aws.ToString(in.CallerReference), Private: true, Created: r.Source.Started, Sets: count[bare(in.Id)]}
+		z.Serial = rand.Int64() // another one than that of an earlier import, as views are kept by it
+		if in.Config != nil {
+			z.Comment = aws.ToString(in.Config.Comment)
+		}
+		for _, v := range p.Output.VPCs {
+			z.VPCs = append(z.VPCs, vpcRecord{ID: aws.ToString(v.VPCId), Region: string(v.VPCRegion)})
+		}
+		writes = append(writes, module.Put(zones, sc.Key(z.ID), z))
+		for b, s := range sets[z.ID] {
+			writes = append(writes, module.Put(buckets, sc.Key(z.ID+"/"+b), bucketWith(s)))
+		}
+	}
+	return writes, gaps, nil
+}
