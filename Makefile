@@ -14,7 +14,7 @@ LIGHT     = $(shell $(GO) list ./... | grep -v -e /cmd/drydock$$ -e /controlplan
 T        ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build nodebin dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures failures-containers fixture golden e2e eksctl cdk karpenter awscli2 conformance-tests conformance soak advice race race-e2e bench fuzz clean
+.PHONY: help build nodebin dist demo run test check lint vet vulncheck vulndb generate sums verify-generated compat failures failures-containers failures-twins fixture golden e2e eksctl cdk karpenter awscli2 conformance-tests conformance soak advice race race-e2e bench fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -98,6 +98,10 @@ compat: ## regenerate docs/compatibility.md and docs/cloudformation.md
 failures-containers: export PATH := $(CURDIR)/bin:$(PATH)
 failures-containers: build bin/session-manager-plugin ## play all failures on nodes that run containers (not run by CI)
 	NODE_RUNTIME=containers REQUIRE_CLIENTS=1 $(GO) test -count=1 -v -timeout 45m ./test/e2e -run 'TestFailures$$'
+
+failures-twins: export PATH := $(CURDIR)/bin:$(PATH)
+failures-twins: build bin/session-manager-plugin ## play all failures, and ask twins of their account the same questions (not run by CI)
+	TWINS=1 REQUIRE_CLIENTS=1 $(GO) test -count=1 -v -timeout 45m ./test/e2e -run 'TestFailures$$'
 
 failures: ## regenerate docs/failures from internal/failures
 	@$(GO) run ./tools/failures

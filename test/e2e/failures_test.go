@@ -69,6 +69,10 @@ func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 	t.Run("play", func(t *testing.T) {
 		t.Run("closed", func(t *testing.T) {
 			t.Parallel()
+			var copied *twinDaemon // with TWINS=1
+			if twinsPlayed() {
+				copied = w.newTwin(t)
+			}
 			for _, f := range closed {
 				t.Run(f.ID, func(t *testing.T) {
 					mended := false
@@ -84,6 +88,10 @@ func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 					f.prepare(t)
 					f.launch(t)
 					f.explained(t)
+					if copied != nil {
+						copied.run(t, "import --region us-east-1 --replace --cluster "+f.vars["CLUSTER"])
+						f.onTwin(t, copied)
+					}
 					mended = true
 					f.mend(t)
 					f.recovered(t)
@@ -97,20 +105,23 @@ func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 		})
 		t.Run("open", func(t *testing.T) {
 			t.Parallel()
+			var copied *twinDaemon // with TWINS=1
 			for _, phase := range []struct {
 				name string
 				run  func(*failure, *testing.T)
 			}{
-				{"break", (*failure).prepare}, {"launch", (*failure).launch}, {"explain", (*failure).explained}, {"twin", (*failure).onTwin}, // with TWINS=1
+				{"break", (*failure).prepare}, {"launch", (*failure).launch}, {"explain", (*failure).explained},
+				{"twin", func(f *failure, t *testing.T) { f.onTwin(t, copied) }},
 				{"mend", (*failure).mend}, {"recover", (*failure).recovered},
 			} {
+				if phase.name == "twin" && !twinsPlayed() {
+					continue
+				}
 				t.Run(phase.name, func(t *testing.T) {
 					t.Cleanup(func() { w.compareNodes(t, phase.name, open) })
 					if phase.name == "twin" {
-						if os.Getenv("TWINS") != "1" {
-							return
-						}
-						w.importTwin(t)
+						copied = w.newTwin(t)
+						copied.run(t, "import --region us-east-1 --replace")
 					}
 					for _, f := range open {
 						t.Run(f.ID, func(t *testing.T) {
@@ -476,8 +487,6 @@ type failureWorld struct {
 	ctx context.Context
 	end context.CancelCauseFunc
 
-	twin string // the data folder of the daemon with the twin
-
 	image    string        // takes the place of the table's; empty means that the table's is used
 	patience time.Duration // for a step
 
@@ -486,9 +495,9 @@ type failureWorld struct {
 	subnets  int
 }
 
-// failureLimit bounds the whole test, which takes four minutes on two cores. In a world that
-// is broken, each row would wait out its own patience instead.
-const failureLimit = 12 * time.Minute
+// failureLimit bounds the whole test, which takes four minutes on two cores, without twins. In a world that is broken,
+// each row would wait out its own patience instead.
+var failureLimit = map[bool]time.Duration{false: 12 * time.Minute, true: 25 * time.Minute}[twinsPlayed()]
 
 // On nodes that run containers, real programs wait until they give up: containerd for half a minute for a connection.
 const (

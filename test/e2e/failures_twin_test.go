@@ -10,27 +10,41 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/testkit"
 )
 
-// importTwin starts another daemon, which has a twin of the world's account until the test ends. The world's daemon plays
-// AWS.
-func (w *failureWorld) importTwin(t *testing.T) {
+// twinsPlayed reports whether rows are also asked of a twin of the world's account.
+func twinsPlayed() bool { return os.Getenv("TWINS") == "1" }
+
+// A twinDaemon is another daemon. The world's daemon plays AWS for it.
+type twinDaemon struct {
+	data string
+	w    *failureWorld
+}
+
+// newTwin starts a daemon, which runs until the test ends.
+func (w *failureWorld) newTwin(t *testing.T) *twinDaemon {
 	t.Helper()
 	data, err := os.MkdirTemp("", "dd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.twin = data
-	f := &failure{w: w, dir: w.dir}
+	d := &twinDaemon{data, w}
 	t.Cleanup(func() { // after the rows
-		down("drydock", data, t.Log)
+		down(testkit.Program(t), data, t.Log)
 		if t.Failed() {
 			logs(data, t.Log)
 		}
 		os.RemoveAll(data)
 	})
-	f.sh(t, "drydock up -d --port 0 --warm-spares 0 --quota vcpus=100000 --data-dir "+data)
-	t.Log(f.sh(t, "drydock import --region us-east-1 --replace --data-dir "+data))
+	d.run(t, "up -d --port 0 --warm-spares 0 --quota vcpus=100000")
+	return d
+}
+
+func (d *twinDaemon) run(t *testing.T, args string) {
+	t.Helper()
+	f := &failure{w: d.w, dir: d.w.dir}
+	t.Log(f.sh(t, "drydock "+args+" --data-dir "+d.data))
 }
 
 // A cause is a step that is not as it should be.
@@ -39,10 +53,10 @@ type cause struct {
 	Reason      *api.Reason
 }
 
-// causes asks `drydock why` of a daemon. Fixes are compared without what was tried to find them.
+// causes asks `drydock why` of a daemon as the account's root, because a twin has no access keys.
 func (f *failure) causes(t *testing.T, data string) []cause {
 	t.Helper()
-	out, err := f.try(f.w.ctx, "drydock why "+f.Why+f.w.cluster(f)+" --output json --data-dir "+data)
+	out, err := f.try(f.w.ctx, "AWS_ACCESS_KEY_ID=000000000000 AWS_SECRET_ACCESS_KEY=test drydock why "+f.Why+f.w.cluster(f)+" --output json --data-dir "+data)
 	var e struct {
 		Steps   []api.Step
 		Unknown []string
@@ -63,14 +77,18 @@ func (f *failure) causes(t *testing.T, data string) []cause {
 }
 
 // onTwin waits until the twin gives the same causes as the source.
-func (f *failure) onTwin(t *testing.T) {
+func (f *failure) onTwin(t *testing.T, d *twinDaemon) {
 	want := f.causes(t, dataOf(f.w.env))
+	var got []cause
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("-source +twin:\n%s", cmp.Diff(want, f.causes(t, f.w.twin)))
+			t.Logf("-source +twin:\n%s", cmp.Diff(want, got))
 		}
 	})
-	f.eventually(t, "the twin's verdict", "true", func(string, error) bool { return cmp.Equal(want, f.causes(t, f.w.twin)) })
+	f.eventually(t, "the twin's verdict", "true", func(string, error) bool {
+		got = f.causes(t, d.data)
+		return cmp.Equal(want, got)
+	})
 }
 
 // dataOf is the data folder in an environment.
