@@ -166,6 +166,8 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 			return false // they only show what happened, or are not needed to join
 		case g.Subject == e.Instance || e.Role != "" && g.Subject == e.Role:
 			return true
+		case g.Service == "ec2" && (g.Subject != "" || strings.Contains(g.Operation, "TransitGateway")):
+			return blamesNetwork(e, g.Subject)
 		case g.Subject != "":
 			return false
 		case g.Service == "iam":
@@ -175,6 +177,15 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 		}
 		return true
 	})
+}
+
+// blamesNetwork reports whether a node fails because of the network, and the reason names a resource, if one is given.
+func blamesNetwork(e *api.NodeExplanation, resource string) bool {
+	f := e.FirstFailed()
+	if e.Ready || f == nil || f.Reason == nil || f.Reason.By != node.ByNetwork {
+		return false
+	}
+	return strings.Contains(f.Reason.Component+" "+f.Reason.Text, resource)
 }
 
 // ofCluster reports whether a gap is about a cluster.
