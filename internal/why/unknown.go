@@ -170,6 +170,8 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 			return blamesNetwork(e, g.Subject)
 		case g.Subject != "":
 			return false
+		case g.Service == "iam" && e.Role == "": // it has none, or does not run yet; those of instances are always kept
+			return g.Code != recording.NotAsked
 		case g.Service == "iam":
 			return !x.readAlone(e.Role)
 		case g.Service == "ec2":

@@ -41,6 +41,7 @@ func TestUnknownNode(t *testing.T) {
 	}{
 		{"a role that was read by itself", details, known, node.StepIdentity, nil, false},
 		{"a role that was not read", details, other, node.StepIdentity, nil, true},
+		{"what was not kept, and an instance that does not run", recording.Gap{Service: "iam", Operation: details.Operation, Code: recording.NotAsked}, "", node.StepIdentity, nil, false},
 		{"transit gateways, and a node that is Ready", gateways, known, "", nil, false},
 		{"transit gateways, and a cluster that does not know the role", gateways, known, node.StepIdentity, nil, false},
 		{"transit gateways, and no way to the endpoint", gateways, known, node.StepEndpoint, network("vpc-1 and vpc-2 are not connected"), true},
