@@ -32,6 +32,8 @@ type Subject struct {
 	Role    string `json:"role,omitempty"`
 	// Instance is the one whose user data is wrong.
 	Instance string `json:"instance,omitempty"`
+	// Auto says that the instance is a node of EKS Auto Mode.
+	Auto bool `json:"auto,omitempty"`
 }
 
 // A Connection is a connection that an instance tried to make.

@@ -157,11 +157,11 @@ func (x *Explainer) ahead(ctx context.Context, e *api.NodeExplanation, m *machin
 func (x *Explainer) joins(e *api.NodeExplanation, m *machine.Instance) (s *node.Subject, named string) {
 	if c, err := userdata.Parse(m.Image.Family, m.UserData); err == nil && c.Endpoint != "" {
 		if plane, cluster, ok := x.cfg.PlaneAt(strings.TrimPrefix(c.Endpoint, "https://")); ok {
-			return &node.Subject{PlaneID: plane, Cluster: cluster, Role: m.RoleARN}, c.ClusterName
+			return &node.Subject{PlaneID: plane, Cluster: cluster, Role: m.RoleARN, Auto: m.Operator != ""}, c.ClusterName
 		}
 	}
 	if plane, err := x.planeOf(e); err == nil {
-		return &node.Subject{PlaneID: plane, Cluster: e.Cluster, Role: m.RoleARN}, ""
+		return &node.Subject{PlaneID: plane, Cluster: e.Cluster, Role: m.RoleARN, Auto: m.Operator != ""}, ""
 	}
 	return nil, ""
 }
@@ -180,5 +180,5 @@ func (x *Explainer) admitted(ctx context.Context, region string, s *node.Subject
 	case eks.CauseNotNode:
 		return x.editAuth(ctx, s, "EC2_LINUX")
 	}
-	return x.mapRole(ctx, region, s, "EC2_LINUX")
+	return x.mapRole(ctx, region, s)
 }

@@ -134,13 +134,15 @@ func causes() []cause {
 		{
 			by: node.ByCluster, code: "Forbidden", rows: []string{"entry-type"}, step: node.StepRegister, component: role,
 			when: func(q *question) bool { return strings.Contains(q.s.Evidence, `User "arn:aws:sts::`) },
-			text: says("the cluster treats the role as a user, not as a node: the type of its access entry is not EC2_LINUX"),
+			text: func(q *question) string {
+				return "the cluster treats the role as a user, not as a node: the type of its access entry is not " + entryType(&node.Subject{Auto: q.auto()})
+			},
 			propose: func(q *question) []advice.Fix {
 				plane, err := q.x.planeOf(q.e)
 				if err != nil {
 					return nil
 				}
-				return q.x.replaceEntry(q.e.Region, &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role})
+				return q.x.replaceEntry(q.e.Region, &node.Subject{PlaneID: plane, Cluster: q.e.Cluster, Role: q.e.Role, Auto: q.auto()})
 			},
 		},
 		{
@@ -170,7 +172,7 @@ func causes() []cause {
 
 		// What a cluster has decided about a token.
 		{by: node.ByCluster, code: codeUnauthorized, rows: []string{"not-mapped", "mapped-profile", "mapped-path", "mapped-account", "mapping-unreadable"}, propose: func(q *question) []advice.Fix {
-			return q.x.mapRole(context.Background(), q.e.Region, q.d.Subject, "EC2_LINUX")
+			return q.x.mapRole(context.Background(), q.e.Region, q.d.Subject)
 		}},
 		{by: node.ByCluster, code: codeStaleEntry, tests: "TestUnauthorized", propose: func(q *question) []advice.Fix {
 			return q.x.replaceEntry(q.e.Region, q.d.Subject)
@@ -286,6 +288,9 @@ func describe(e *api.NodeExplanation, query string) string {
 // runs reports whether the machine is still there.
 func (q *question) runs() bool { return q.m != nil }
 
+// auto reports whether the machine is a node of EKS Auto Mode.
+func (q *question) auto() bool { return q.m != nil && q.m.Operator != "" }
+
 // oldBootstrap reports whether user data calls a program that the image no longer has.
 func (q *question) oldBootstrap() bool {
 	return q.m != nil && q.m.Image.Family == images.AL2023 && strings.Contains(string(q.m.UserData), "/etc/eks/bootstrap.sh")
@@ -307,7 +312,7 @@ func (q *question) remap() []advice.Fix {
 // replaceEntry returns the fix that deletes an access entry that has another owner or type, and creates it again. It
 // returns nil if the entry has been corrected since, because the node then retries.
 func (x *Explainer) replaceEntry(region string, s *node.Subject) []advice.Fix {
-	const typ = "EC2_LINUX"
+	typ := entryType(s)
 	if x.cfg.EKS.TryNode(context.Background(), s.PlaneID, s.Role) == nil {
 		return nil
 	}
@@ -315,5 +320,5 @@ func (x *Explainer) replaceEntry(region string, s *node.Subject) []advice.Fix {
 		return x.cfg.EKS.TryNodeEntry(context.Background(), s.PlaneID, s.Role, typ, true)
 	},
 		[]advice.Change{{Kind: advice.ReplaceMapping, Resource: s.Cluster, Value: s.Role}},
-		"aws eks delete-access-entry --cluster-name "+s.Cluster+" --principal-arn "+s.Role+" --region "+region, createEntry(region, s, typ))
+		append([]string{"aws eks delete-access-entry --cluster-name " + s.Cluster + " --principal-arn " + s.Role + " --region " + region}, createEntry(region, s, typ)...)...)
 }

@@ -76,6 +76,10 @@ func (x *Explainer) replaced(e *api.NodeExplanation, m *machine.Instance, sketch
 	if !ok || m == nil {
 		return oneSketch("launch another instance with correct user data, and terminate "+e.Instance, before...)
 	}
+	if m.Operator != "" {
+		return oneSketch("users may not end an instance of EKS Auto Mode: delete its node claim, and EKS launches another one if pods still need it", append(before,
+			"kubectl delete nodeclaim $(kubectl get nodeclaims -o "+quoted(`jsonpath={.items[?(@.status.providerID=="aws:///`+m.AvailabilityZone+"/"+m.ID+`")].metadata.name}`)+")")...)
+	}
 	try := func(launches func() error, commands []string) []advice.Fix {
 		out := advice.Try(func([]advice.Change) error {
 			for _, f := range first {

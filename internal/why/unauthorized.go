@@ -52,7 +52,7 @@ func (t Tokens) Unauthorized(ctx context.Context, in machine.Instance, named, ho
 	}
 	out := &node.Decision{
 		By: node.ByCluster, Code: codeUnauthorized, Component: in.RoleARN, Text: err.Error(),
-		Subject: &node.Subject{PlaneID: plane, Cluster: cluster, Role: in.RoleARN},
+		Subject: &node.Subject{PlaneID: plane, Cluster: cluster, Role: in.RoleARN, Auto: in.Operator != ""},
 	}
 	if refused, ok := errors.AsType[*eks.Refusal](err); ok {
 		switch refused.Cause() {
@@ -108,9 +108,18 @@ func withoutPath(role string) string {
 	return role
 }
 
-// mapRole returns the fixes that map a role as a role of nodes, with a type of access entry: by an access entry if the
-// cluster's mode has them, and by aws-auth, whose text is generated here and parsed to check it.
-func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject, typ string) []advice.Fix {
+// entryType returns the type of the access entry for the role of an EC2 instance.
+// https://docs.aws.amazon.com/eks/latest/userguide/create-node-class.html#auto-node-access-entry
+func entryType(s *node.Subject) string {
+	if s.Auto {
+		return "EC2"
+	}
+	return "EC2_LINUX"
+}
+
+// mapRole returns the fixes that map a role as a role of nodes: by an access entry if the cluster's mode has them, and by
+// aws-auth, whose text is generated here and parsed to check it. Nodes of EKS Auto Mode need an access entry.
+func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject) []advice.Fix {
 	principals, err := x.cfg.EKS.KnownPrincipals(ctx, s.PlaneID)
 	if err != nil {
 		return nil
@@ -124,10 +133,10 @@ func (x *Explainer) mapRole(ctx context.Context, region string, s *node.Subject,
 	}
 	var out []advice.Fix
 	if principals.API {
-		out = append(out, x.addEntry(region, s, typ)...)
+		out = append(out, x.addEntry(region, s, entryType(s))...)
 	}
-	if principals.ConfigMap {
-		out = append(out, x.editAuth(ctx, s, typ)...)
+	if principals.ConfigMap && !s.Auto {
+		out = append(out, x.editAuth(ctx, s, entryType(s))...)
 	}
 	return out
 }
@@ -137,15 +146,20 @@ func (x *Explainer) addEntry(region string, s *node.Subject, typ string) []advic
 	return advice.Try(func([]advice.Change) error {
 		return x.cfg.EKS.TryNodeEntry(context.Background(), s.PlaneID, s.Role, typ, false)
 	},
-		mapping(s), createEntry(region, s, typ))
+		mapping(s), createEntry(region, s, typ)...)
 }
 
 func mapping(s *node.Subject) []advice.Change {
 	return []advice.Change{{Kind: advice.MapRole, Resource: s.Cluster, Value: s.Role}}
 }
 
-func createEntry(region string, s *node.Subject, typ string) string {
-	return "aws eks create-access-entry --cluster-name " + s.Cluster + " --principal-arn " + s.Role + " --type " + typ + " --region " + region
+func createEntry(region string, s *node.Subject, typ string) []string {
+	of := " --cluster-name " + s.Cluster + " --principal-arn " + s.Role
+	out := []string{"aws eks create-access-entry" + of + " --type " + typ + " --region " + region}
+	if s.Auto {
+		out = append(out, "aws eks associate-access-policy"+of+" --policy-arn arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy --access-scope type=cluster --region "+region)
+	}
+	return out
 }
 
 // editAuth returns the command that maps a role in aws-auth and keeps its other contents.

@@ -3,6 +3,7 @@ package why
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,16 @@ func TestUnauthorized(t *testing.T) {
 				}
 			}
 		})
+	}
+	clusters := closed{principals: eks.KnownPrincipals{API: true, ConfigMap: true}}
+	auto := Tokens{EKS: clusters, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }}
+	why := auto.Unauthorized(t.Context(), machine.Instance{RoleARN: plain, Operator: "eks.amazonaws.com"}, "", "dev.example", "token")
+	want := []string{
+		entry + plain + " --type EC2 --region us-east-1",
+		"aws eks associate-access-policy --cluster-name dev --principal-arn " + plain + " --policy-arn arn:aws:eks::aws:cluster-access-policy/AmazonEKSAutoNodePolicy --access-scope type=cluster --region us-east-1",
+	}
+	if fixes := New(Config{EKS: clusters}).reason("000000000000", "us-east-1", why).Fixes; len(fixes) != 1 || !slices.Equal(fixes[0].Commands, want) {
+		t.Errorf("of EKS Auto Mode: %+v, want %q", fixes, want)
 	}
 	x := Tokens{EKS: closed{opens: true}, PlaneAt: func(string) (planeID, cluster string, ok bool) { return "p-1", "dev", true }}
 	if why := x.Unauthorized(t.Context(), machine.Instance{RoleARN: plain}, "", "dev.example", "token"); why != nil {
