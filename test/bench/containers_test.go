@@ -59,6 +59,9 @@ func TestBenchContainers(t *testing.T) {
 	}
 	begun := time.Now()
 	d.join(ctx, "c", nodeRole, subnets, 1, 2)
+	if t.Failed() {
+		return
+	}
 	t.Logf("CreateNodegroup of 2 until it is ACTIVE and they are Ready: %v", time.Since(begun).Round(10*time.Millisecond))
 	kubectl("-n", "kube-system", "rollout", "status", "deployment/coredns", "--timeout=2m")
 
@@ -154,7 +157,7 @@ func upContainers(t *testing.T) *drydock {
 	if r := probe.Run(); !r.Available {
 		t.Skip("nodes cannot run containers: ", r.Why())
 	}
-	d, _ := up(t, "--warm-spares", "0", "--node-runtime", "containers", "--quota", "vcpus=100000")
+	d, _ := up(t, "--warm-spares", "0", "--node-runtime", "containers", "--quota", "nodes-per-nodegroup=1000,vcpus=100000")
 	return d
 }
 

@@ -26,9 +26,9 @@ import (
 // have its endpoints for themselves in turn.
 func TestFailures(t *testing.T) { playFailures(t, os.Getenv("NODE_RUNTIME"), failures.All()) }
 
-// containerRows are those that CI plays on nodes that run containers, too: one of each class, as far as a class has a row that
-// does not mostly wait. `make failures-containers` plays all.
-var containerRows = []string{"cluster-sg-ingress", "not-mapped", "no-cni-policy", "no-user-data", "pod-image-name", "session-policy"}
+// containerRows are those that CI plays on nodes that run containers, too: one of each class. `make failures-containers` plays
+// all.
+var containerRows = []string{"cluster-sg-ingress", "endpoint-group", "not-mapped", "no-cni-policy", "no-user-data", "cluster-tag", "pod-image-name", "session-policy"}
 
 // TestFailuresOnContainers plays some rows on nodes that run containers: the verdicts are the same.
 func TestFailuresOnContainers(t *testing.T) {
