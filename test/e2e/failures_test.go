@@ -76,6 +76,7 @@ func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 			for _, f := range closed {
 				t.Run(f.ID, func(t *testing.T) {
 					mended := false
+					defer w.judge(t, f) // once the endpoint answers again
 					defer func() {
 						if !mended { // the next row shall find the network whole
 							for _, c := range f.Fix {
@@ -83,7 +84,6 @@ func playFailures(t *testing.T, runtime string, rows []failures.Failure) {
 							}
 						}
 					}()
-					defer w.judge(t, f)
 					w.begin(t)
 					f.prepare(t)
 					f.launch(t)

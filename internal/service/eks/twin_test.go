@@ -191,6 +191,25 @@ func TestCopiedCluster(t *testing.T) {
 	}
 }
 
+// If the source's aws-auth is unknown, it may map any role: nothing is printed that would map it again.
+func TestTryNodeWithoutTheSourcesObjects(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.twins = &fakeTwins{} })
+	w.cluster("dev", ekstypes.AuthenticationModeApiAndConfigMap)
+	plane, _ := w.planes.only()
+	for read, refused := range map[bool]bool{true: true, false: false} {
+		key := store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}
+		if err := record.Clusters.UpdateOne(t.Context(), w.server.Store, key, func(c *record.Cluster) error {
+			c.Source = &record.Source{ObjectsRead: read}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.svc.TryNode(t.Context(), plane.ID, w.arn("role/path/dev")); (err != nil) != refused {
+			t.Errorf("objects read %t: %v", read, err)
+		}
+	}
+}
+
 // Whatever a source says of a cluster, its records are its own.
 func TestHostileClusters(t *testing.T) {
 	w := newWorld(t)

@@ -127,6 +127,11 @@ func (s *Service) TryNode(ctx context.Context, planeID, roleARN string) error {
 	if err != nil {
 		return err
 	}
+	if rec.Source != nil && !rec.Source.ObjectsRead && rec.UsesConfigMap() {
+		if _, err := record.AccessEntries.Get(s.Store, cluster.Below(roleARN)); store.IsNotFound(err) {
+			return nil // the aws-auth of the source is unknown, and may map the role
+		}
+	}
 	to, err := s.MapPrincipal(ctx, cluster, rec, awsapi.Principal{
 		Type: awsapi.AssumedRole, Account: a.Account, RoleARN: roleARN, UserID: id.ID + ":session",
 		ARN: arn.New("sts", "", a.Account, "assumed-role/"+roleARN[strings.LastIndexByte(roleARN, '/')+1:]+"/session"),
@@ -138,9 +143,6 @@ func (s *Service) TryNode(ctx context.Context, planeID, roleARN string) error {
 		if _, err := record.AccessEntries.Get(s.Store, cluster.Below(roleARN)); err == nil {
 			return unauthenticated(CauseNotNodeEntry, "the access entry of %s is not that of a node", roleARN)
 		}
-	}
-	if rec.Source != nil && !rec.Source.ObjectsRead && rec.UsesConfigMap() {
-		return nil // its aws-auth is unknown
 	}
 	return unauthenticated(CauseNotNode, "aws-auth does not map %s as a node", roleARN)
 }
