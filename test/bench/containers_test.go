@@ -23,6 +23,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 	"github.com/drydock-dev/drydock/internal/testkit"
+	"github.com/drydock-dev/drydock/internal/testkit/needs"
 )
 
 const flowImage = "flow:1"
@@ -155,7 +156,7 @@ func TestBenchMachines(t *testing.T) {
 func upContainers(t *testing.T) *drydock {
 	t.Helper()
 	if r := probe.Run(); !r.Available {
-		t.Skip("nodes cannot run containers: ", r.Why())
+		needs.Missing(t, "a machine on which nodes can run containers: %s", r.Why())
 	}
 	d, _ := up(t, "--warm-spares", "0", "--node-runtime", "containers", "--quota", "nodes-per-nodegroup=1000,vcpus=100000")
 	return d
