@@ -40,6 +40,11 @@ func newDaemonClient(cfg launch.Config) (*daemonClient, error) {
 
 // call posts message to path and decodes the response into message. within is the timeout.
 func (d *daemonClient) call(ctx context.Context, path string, within time.Duration, message any) error {
+	return d.ask(ctx, path, within, message, message)
+}
+
+// ask is call with an answer that is not the message: what the message shares with others does not change.
+func (d *daemonClient) ask(ctx context.Context, path string, within time.Duration, message, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	body, err := json.Marshal(message)
@@ -58,5 +63,5 @@ func (d *daemonClient) call(ctx context.Context, path string, within time.Durati
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("the daemon answered %s", resp.Status)
 	}
-	return json.NewDecoder(resp.Body).Decode(message)
+	return json.NewDecoder(resp.Body).Decode(answer)
 }

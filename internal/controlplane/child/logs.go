@@ -93,8 +93,8 @@ func (l *logs) run(ctx context.Context) {
 func (l *logs) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		autoMode, _ := l.autoMode.get()
-		wanted := launch.Logging{Components: *l.enabled.Load(), Faults: *l.faults.Load(), AutoMode: autoMode}
-		if err := l.daemon.call(ctx, launch.LoggingPath, time.Minute, &wanted); err != nil {
+		have, wanted := launch.Logging{Components: *l.enabled.Load(), Faults: *l.faults.Load(), AutoMode: autoMode}, launch.Logging{}
+		if err := l.daemon.ask(ctx, launch.LoggingPath, time.Minute, have, &wanted); err != nil {
 			_ = pause(ctx, cloudRetry)
 			continue
 		}
