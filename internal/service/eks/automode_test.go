@@ -27,8 +27,9 @@ import (
 type fakeAutoNodes struct {
 	*fakeEC2
 	*fakeIAM
-	tags map[string]string // of the last session of the cluster role
-	deny error             // of AsClusterRole
+	tags map[string]string                   // of the last session of the cluster role
+	deny error                               // of AsClusterRole
+	made *ec2types.RequestLaunchTemplateData // by the last CreateLaunchTemplate
 }
 
 func (f *fakeAutoNodes) CreateFleet(context.Context, *awsec2.CreateFleetInput) (*awsec2.CreateFleetOutput, error) {
@@ -39,8 +40,9 @@ func (f *fakeAutoNodes) TerminateInstances(context.Context, *awsec2.TerminateIns
 	return &awsec2.TerminateInstancesOutput{}, nil
 }
 
-func (f *fakeAutoNodes) CreateLaunchTemplate(ctx context.Context, in *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error) {
-	return f.fakeEC2.CreateLaunchTemplate(ctx, in)
+func (f *fakeAutoNodes) CreateLaunchTemplate(_ context.Context, in *awsec2.CreateLaunchTemplateInput) (*awsec2.CreateLaunchTemplateOutput, error) {
+	f.made = in.LaunchTemplateData
+	return nil, errors.New("UnauthorizedOperation: You are not authorized to perform this operation.")
 }
 
 func (f *fakeAutoNodes) AddRoleToInstanceProfile(ctx context.Context, in *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error) {
@@ -214,10 +216,21 @@ func TestAutoModeNodesAreRolledBackFirst(t *testing.T) {
 		t.Error(notes)
 	}
 
+	launches := func(v string) {
+		t.Helper()
+		plane, _ := w.planes.only()
+		w.svc.AutoMode(t.Context(), plane.ID, automode.Call{Launch: &automode.Launch{NodeClass: automode.NodeClass{Name: "default"}, NodePool: "system", NodeClaim: "system-abcde", Arch: "amd64", Token: "t"}})
+		if img, _ := images.EKS(testkit.Region, images.Bottlerocket, v, "x86_64", ""); w.auto.made == nil || aws.ToString(w.auto.made.ImageId) != img.ID {
+			t.Errorf("a node is launched from %+v, want the image %s for Kubernetes %s", w.auto.made, img.ID, v)
+		}
+	}
+
 	// Cancelled: nodes follow the cluster's version again.
 	image("1.36")
+	launches("1.36")
 	up := rollback()
 	nodesGet("1.35")
+	launches("1.35")
 	is("1.36")
 	_, err = w.client.UpdateClusterConfig(t.Context(), &awseks.UpdateClusterConfigInput{Name: aws.String("dev"), DeletionProtection: aws.Bool(true)})
 	wantError(t, err, "ResourceInUseException", "")

@@ -62,6 +62,18 @@ func Run(ctx context.Context, cfg Config) error {
 	if err := install(ctx, cfg.REST); err != nil {
 		return err
 	}
+	mgr, err := prepare(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("Karpenter's controllers: %w", err)
+	}
+	return nil
+}
+
+// prepare returns a manager with all controllers.
+func prepare(ctx context.Context, cfg Config) (manager.Manager, error) {
 	rc := rest.CopyConfig(cfg.REST)
 	rc.QPS, rc.Burst, rc.UserAgent = 200, 300, "karpenter"
 	rc.ContentType, rc.AcceptContentTypes = "", "" // custom resources have no protobuf form
@@ -79,10 +91,10 @@ func Run(ctx context.Context, cfg Config) error {
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
-		return fmt.Errorf("the manager of Karpenter's controllers: %w", err)
+		return nil, fmt.Errorf("the manager of Karpenter's controllers: %w", err)
 	}
 	if err := index(ctx, mgr); err != nil {
-		return err
+		return nil, err
 	}
 	provider := newProvider(cfg, mgr.GetClient())
 	clk := clock.RealClock{}
@@ -92,13 +104,10 @@ func Run(ctx context.Context, cfg Config) error {
 	all := controllers.NewControllers(ctx, mgr, clk, mgr.GetClient(), recorder, provider, provider, state.NewCluster(clk, mgr.GetClient(), provider), overlays)
 	for _, c := range append(all, &nodeClasses{provider: provider, client: mgr.GetClient()}, &lifetimes{client: mgr.GetClient(), clock: clk}, &builtIns{provider: provider, client: mgr.GetClient()}) {
 		if err := c.Register(ctx, mgr); err != nil {
-			return fmt.Errorf("registering Karpenter's controllers: %w", err)
+			return nil, fmt.Errorf("registering Karpenter's controllers: %w", err)
 		}
 	}
-	if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("Karpenter's controllers: %w", err)
-	}
-	return nil
+	return mgr, nil
 }
 
 // settings are Karpenter's, with the features that EKS Auto Mode has.

@@ -36,17 +36,21 @@ func Enabled(c *ekstypes.Cluster) bool {
 	return c.ComputeConfig != nil && aws.ToBool(c.ComputeConfig.Enabled)
 }
 
+// nodeVersion returns the Kubernetes version of a cluster's new nodes.
+func nodeVersion(rec *record.Cluster) string {
+	if rec.Rollback != nil {
+		return rec.Rollback.Version
+	}
+	return *rec.Cluster.Version
+}
+
 // Setting returns what a cluster's controllers need to know, or nil if EKS Auto Mode is disabled.
 func Setting(region string, rec *record.Cluster) *automode.Setting {
 	c := &rec.Cluster
 	if !Enabled(c) {
 		return nil
 	}
-	version := *c.Version
-	if rec.Rollback != nil {
-		version = rec.Rollback.Version
-	}
-	out := &automode.Setting{Region: region, Version: version, NodePools: slices.Sorted(slices.Values(c.ComputeConfig.NodePools))}
+	out := &automode.Setting{Region: region, Version: nodeVersion(rec), NodePools: slices.Sorted(slices.Values(c.ComputeConfig.NodePools))}
 	if role := aws.ToString(c.ComputeConfig.NodeRoleArn); role != "" {
 		out.NodeRole = roleName(role)
 		out.Subnets, out.SecurityGroup = c.ResourcesVpcConfig.SubnetIds, aws.ToString(c.ResourcesVpcConfig.ClusterSecurityGroupId)

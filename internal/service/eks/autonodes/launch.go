@@ -161,9 +161,9 @@ func (s *Service) template(region string, rec *record.Cluster, l *automode.Launc
 	if l.Arch == "arm64" {
 		arch = l.Arch
 	}
-	image, ok := images.EKS(region, images.Bottlerocket, *rec.Cluster.Version, arch, "")
+	image, ok := images.EKS(region, images.Bottlerocket, nodeVersion(rec), arch, "")
 	if !ok {
-		return nil, fmt.Errorf("there is no image of EKS Auto Mode for Kubernetes %s and %s", *rec.Cluster.Version, arch)
+		return nil, fmt.Errorf("there is no image of EKS Auto Mode for Kubernetes %s and %s", nodeVersion(rec), arch)
 	}
 	data, err := userData(rec, l)
 	if err != nil {
