@@ -134,13 +134,20 @@ func (s *Service) ServeTunnel(w http.ResponseWriter, r *http.Request) {
 	client.SetReadLimit(maxFrame)
 	ended := s.cfg.Clock.AfterFunc(time.Duration(o.Duration)*time.Second, cancel)
 	defer ended.Stop()
-	defer context.AfterFunc(ctx, func() { bye(client, websocket.CloseNormalClosure, "") })()
 	conn, err := s.dial(ctx, call.Account, call.Region, o.Endpoint, o.address, o.Port)
 	if err != nil {
-		bye(client, websocket.CloseInternalServerErr, "Unable to connect to target") // from memory
+		if ctx.Err() != nil {
+			bye(client, websocket.CloseNormalClosure, "")
+		} else {
+			bye(client, websocket.CloseInternalServerErr, "Unable to connect to target") // from memory
+		}
 		return
 	}
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })() // the target may be reading nothing
+	// The client first: carry closes its connection once the target's, which may be reading nothing, is closed.
+	defer context.AfterFunc(ctx, func() {
+		bye(client, websocket.CloseNormalClosure, "")
+		_ = conn.Close()
+	})()
 	carry(client, conn)
 }
 
