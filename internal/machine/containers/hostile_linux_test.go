@@ -215,7 +215,7 @@ func TestTheRootOfAMachineSeesOnlyIt(t *testing.T) {
 		"other processes' cgroups can be seen":   "ls /sys/fs/cgroup/../host || cat /sys/fs/cgroup/../cgroup.procs | grep -v '^[0-9]*$'",
 	} {
 		var out bytes.Buffer
-		if status, err := machine.Run(t.Context(), a, machine.Command{Args: []string{"sh", "-c", script}, Stdout: &out, Stderr: &out}); status == 0 || err != nil {
+		if status, err := machine.Run(t.Context(), a, machine.Command{Args: []string{"sh", "-c", "exec 2>&1; " + script}, Stdout: &out}); status == 0 || err != nil {
 			t.Errorf("%s: %d, %v: %s", what, status, err, &out)
 		}
 	}
