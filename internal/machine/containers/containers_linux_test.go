@@ -118,7 +118,7 @@ func start(t *testing.T, r *containers.Runtime, in machine.Instance) machine.Mac
 	m, _ := r.Machine(in.ID)
 	select {
 	case <-m.Booted():
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the machine does not boot")
 	}
 	return m
