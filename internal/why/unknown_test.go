@@ -48,7 +48,7 @@ func TestUnknownNode(t *testing.T) {
 		{"a route that leads elsewhere", route, known, node.StepEndpoint, network("rtb-2 has no route"), false},
 		{"a route that cannot be followed", route, known, node.StepEndpoint, network("the route of rtb-1 is a blackhole"), true},
 		{"keys", recording.Gap{Service: "kms", Operation: "ListKeys", Code: "AccessDeniedException"}, known, node.StepEndpoint, network(""), false},
-		{"objects of the cluster, which nobody asks", objects, known, node.StepEndpoint, network(""), false},
+		{"objects of a cluster that is not needed for the verdict", objects, known, node.StepEndpoint, network(""), false},
 		{"objects of the cluster that decides", objects, known, node.StepIdentity, nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

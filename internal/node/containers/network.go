@@ -86,7 +86,7 @@ func (n *podNetwork) pass(ctx context.Context) error {
 	if all := n.ipam.Addresses(); n.started && (n.connected == nil || !slices.Equal(all, n.connected)) {
 		failed := n.i.connectAddresses(ctx, all)
 		if failed == nil {
-			n.connected = append([]simulated.PodAddress{}, all...) // not nil, even if there are none yet
+			n.connected = append([]simulated.PodAddress{}, all...) // an empty list differs from nil: the addresses have been connected
 		}
 		err = cmp.Or(err, failed)
 	}

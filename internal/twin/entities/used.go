@@ -160,7 +160,7 @@ func (u *Used) inObject(resource string, o *object) {
 		for _, key := range []string{"mapRoles", "mapUsers"} {
 			text, _ := o.Data[key].(string)
 			var mapped []struct{ RoleARN, UserARN string }
-			if yaml.Unmarshal([]byte(text), &mapped) == nil { // what cannot be parsed maps nobody
+			if yaml.Unmarshal([]byte(text), &mapped) == nil { // a malformed mapping grants no access
 				for _, m := range mapped {
 					u.add(&m.RoleARN, &m.UserARN)
 				}
