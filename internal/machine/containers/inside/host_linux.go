@@ -168,9 +168,26 @@ func hostRoot(data, program, programs, images int) error {
 // boundProcesses bounds the processes of this process namespace, with those of namespaces below it. Kernels before Linux 6.14
 // cannot do that for one namespace, and do not let machines do it for all.
 func boundProcesses(n int) {
+	reserveThreads(16)
 	if n > 0 {
 		_ = os.WriteFile("/proc/sys/kernel/pid_max", []byte(strconv.Itoa(n)), 0)
 	}
+}
+
+// reserveThreads starts n threads, which the Go runtime keeps. It ends a process that needs one more and cannot start it, which
+// would be the machine's first process when others have taken all process IDs.
+func reserveThreads(n int) {
+	var started, ended sync.WaitGroup
+	started.Add(n)
+	for range n {
+		ended.Go(func() {
+			runtime.LockOSThread()
+			started.Done()
+			started.Wait()
+			runtime.UnlockOSThread() // a thread that is locked would end with its goroutine
+		})
+	}
+	ended.Wait()
 }
 
 // prepareCgroups moves this process into a leaf, because a group with controllers for its children has no processes.
