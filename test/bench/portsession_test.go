@@ -182,4 +182,7 @@ func TestBenchPortSession(t *testing.T) {
 	against := (before + after) / 2
 	t.Logf("64 MiB: the plugin against a server that does nothing: %.2f MiB/s (%v, %v); sftp through Session Manager: %.2f MiB/s up (%.0f %%), %.2f MiB/s down",
 		rate(against), before.Round(time.Second), after.Round(time.Second), rate(sent), 100*rate(sent)/rate(against), rate(received))
+	if rate(sent) < 0.8*rate(against) {
+		t.Errorf("sftp sends %.0f %% of what the plugin does, less than 80 %%", 100*rate(sent)/rate(against))
+	}
 }

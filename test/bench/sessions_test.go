@@ -142,6 +142,9 @@ func TestBenchSessions(t *testing.T) {
 		_ = conn.Close()
 	}
 	t.Logf("StartSession to the prompt: %v (median of %d)", median(took).Round(time.Millisecond), len(took))
+	if median(took) > 300*time.Millisecond {
+		t.Errorf("StartSession to the prompt took %v, more than 300 ms", median(took))
+	}
 	for _, id := range ids {
 		sessions, err := ssm.DescribeSessions(ctx, &awsssm.DescribeSessionsInput{State: ssmtypes.SessionStateActive, Filters: []ssmtypes.SessionFilter{{Key: ssmtypes.SessionFilterKeyTargetId, Value: &id}}})
 		if err != nil {
@@ -161,5 +164,9 @@ func TestBenchSessions(t *testing.T) {
 		}
 	}
 	settle(d.pids(), time.Minute)
-	t.Logf("200 idle sessions: the daemon's resident memory grows from %v to %v MB", before, memoryMB([]int{d.PID}, "VmRSS:"))
+	after := memoryMB([]int{d.PID}, "VmRSS:")
+	t.Logf("200 idle sessions: the daemon's resident memory grows from %v to %v MB", before, after)
+	if after-before > 100 {
+		t.Errorf("200 idle sessions take %v MB, more than 100", after-before)
+	}
 }

@@ -21,6 +21,7 @@ import (
 // The kinds of payload that clients of the data channel use.
 const (
 	payloadOutput   = 1
+	payloadSize     = 3
 	payloadRequest  = 5
 	payloadResponse = 6
 	payloadComplete = 7

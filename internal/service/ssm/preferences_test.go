@@ -45,10 +45,12 @@ func (w *world) prefer(t testing.TB, inputs string) {
 	}
 }
 
-// open starts a session and its client.
+// open starts a session, with instanceID by default, and its client.
 func (w *world) open(t testing.TB, c *awsssm.Client, in *awsssm.StartSessionInput, edit func(*plugin, *awsssm.StartSessionOutput)) *plugin {
 	t.Helper()
-	in.Target = aws.String(instanceID)
+	if in.Target == nil {
+		in.Target = aws.String(instanceID)
+	}
 	out, err := c.StartSession(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,9 +49,11 @@ type fleet struct {
 	account string
 	agent   error
 	started atomic.Int32 // programs
-	gone    bool         // the instance is not running
-	more    []string     // IDs of other instances
-	off     sync.Map     // by instance ID, the first of the jobs that the agent cannot do
+	printed atomic.Int64 // bytes that yes has printed
+	resized chan machine.Size
+	gone    bool     // the instance is not running
+	more    []string // IDs of other instances
+	off     sync.Map // by instance ID, the first of the jobs that the agent cannot do
 	role    awsapi.Principal
 	missing string            // a user that the instance does not have
 	answers map[string]string // what scripts print, by how they begin
@@ -144,7 +148,15 @@ func (c computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proces
 		}()
 		return p, nil
 	}
+	p.resized = c.fleet.resized
+	if p.resized != nil {
+		p.resized <- cmd.Terminal.Size
+	}
 	go func() {
+		if slices.Equal(cmd.Args, []string{"sh", "-c", "yes"}) {
+			p.ended <- c.fleet.yes(cmd.Stdout)
+			return
+		}
 		_, err := io.WriteString(cmd.Stdout, cmd.User+" "+strings.Join(cmd.Args, " "))
 		if err == nil {
 			_, err = io.Copy(cmd.Stdout, cmd.Stdin)
@@ -154,9 +166,21 @@ func (c computer) Exec(ctx context.Context, cmd machine.Command) (machine.Proces
 	return p, nil
 }
 
+// yes prints numbered lines of eight bytes without end.
+func (f *fleet) yes(w io.Writer) error {
+	for n := 0; ; n++ {
+		size, err := fmt.Fprintf(w, "%07d\n", n)
+		f.printed.Add(int64(size))
+		if err != nil {
+			return err
+		}
+	}
+}
+
 type program struct {
 	machine.Process
-	ended chan error
+	ended   chan error
+	resized chan machine.Size
 }
 
 func (p program) Wait() (int, error) {
@@ -172,7 +196,12 @@ type exitStatus int
 
 func (exitStatus) Error() string { return "exit" }
 
-func (p program) Resize(machine.Size) error { return nil }
+func (p program) Resize(s machine.Size) error {
+	if p.resized != nil {
+		p.resized <- s
+	}
+	return nil
+}
 
 // A world is an API server with the service, a server for data channels and one instance.
 type world struct {

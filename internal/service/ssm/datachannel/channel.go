@@ -2,8 +2,13 @@
 // session-manager-plugin: numbered frames over a WebSocket. Frames are acknowledged and resent, so that a session
 // survives a broken connection.
 //
-// It knows nothing of sessions and machines. Clients may be hostile: an invalid frame ends only its own channel. Only
-// package ssm imports it.
+// Clients may be hostile, and harm only their own channel. A frame that is too large or malformed closes it. As in AWS's agent,
+// frames that arrive early or twice are acknowledged, and those that are too far ahead are ignored, as are text messages and
+// unknown types: they do not keep a session from timing out. If a client reads nothing, the session's program waits. If the
+// program reads nothing, frames beyond a limit are dropped, and the client sends them again.
+// https://github.com/aws/amazon-ssm-agent/blob/mainline/agent/session/datachannel/datachannel.go
+//
+// It knows nothing of sessions and machines. Only package ssm imports it.
 package datachannel
 
 import (
@@ -121,7 +126,8 @@ func Prepare(conn *websocket.Conn) {
 // Deadline returns the deadline for writing the last message of a connection.
 func Deadline() time.Time { return wall.Now().Add(time.Second) }
 
-// Serve serves a client until its connection ends. An earlier client is disconnected.
+// Serve serves a client until its connection ends. An earlier client is disconnected. After a malformed frame, the channel is
+// closed; after any other end of the connection, another client may be served.
 func (c *Channel) Serve(conn *websocket.Conn) error {
 	c.mu.Lock()
 	if c.conn != nil {
@@ -166,6 +172,9 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 			return err
 		}
 		kind, b, err := conn.ReadMessage()
+		if errors.Is(err, websocket.ErrReadLimit) {
+			c.Close("", "")
+		}
 		if err != nil {
 			return err
 		}

@@ -216,14 +216,126 @@ func TestBandwidth(t *testing.T) {
 			}
 		}
 	}()
-	for deadline := time.Now().Add(10 * time.Second); c.out.Tokens() >= 0; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("the sender does not wait: there is room for %v bytes", c.out.Tokens())
-		}
-	}
+	eventually(t, func() bool { return c.out.Tokens() < 0 }) // the sender waits
 	c.Close("", "")
 	if err := <-blocked; !errors.Is(err, ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// TestBandwidthLimit checks that neither direction carries more than 64 MiB in a second, beyond one MiB at once.
+func TestBandwidthLimit(t *testing.T) {
+	const sent = 33 << 20
+	const least = (sent - burst) * time.Second / bandwidth
+	limited := func(direction string, begun time.Time) {
+		t.Helper()
+		if took := time.Since(begun); took < least {
+			t.Errorf("33 MiB %s took %v, not %v", direction, took, least)
+		}
+	}
+	c := New(func(uint32, []byte) error { return nil })
+	begun := time.Now()
+	for n := range int64(sent / (payloadOffset + MaxPayload)) { // without a client, so nothing else takes long
+		if err := c.Send(Output, make([]byte, MaxPayload)); err != nil {
+			t.Fatal(err)
+		}
+		c.acknowledged(n)
+	}
+	limited("out", begun)
+
+	c = New(func(uint32, []byte) error { return nil })
+	p := connect(t, c)
+	begun = time.Now()
+	ignored := (&message{kind: "start_publication", data: make([]byte, maxFrame-payloadOffset)}).bytes()
+	for range sent / maxFrame {
+		if err := p.conn.WriteMessage(websocket.BinaryMessage, ignored); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.send(0, "the last frame")
+	p.next(typeAck)
+	limited("in", begun)
+}
+
+// TestInputIsBounded checks that what a client sends while the session reads nothing is dropped beyond a limit, and delivered
+// in order once the client has sent it again.
+func TestInputIsBounded(t *testing.T) {
+	release := make(chan struct{})
+	var mu sync.Mutex
+	var got []byte
+	c := New(func(_ uint32, data []byte) error {
+		<-release
+		mu.Lock()
+		defer mu.Unlock()
+		got = append(got, data...)
+		return nil
+	})
+	p := connect(t, c)
+	go func() { // the acknowledgements; which frames have arrived is seen below
+		for {
+			if _, _, err := p.conn.ReadMessage(); err != nil {
+				return
+			}
+		}
+	}()
+	var all []byte
+	for n := range 8 * maxQueued / MaxPayload {
+		all = append(all, bytes.Repeat(fmt.Appendf(nil, "%08d", n), MaxPayload/8)...)
+	}
+	// sendFrom sends what follows the first n bytes, and returns when the channel has handled it.
+	sendFrom := func(n, most int) {
+		t.Helper()
+		rest := all[n:min(n+most, len(all))]
+		for i, part := range slices.Collect(slices.Chunk(rest, MaxPayload)) {
+			p.send(int64(n/MaxPayload+i), string(part))
+		}
+		if err := c.Send(Output, nil); err != nil {
+			t.Fatal(err)
+		}
+		c.mu.Lock()
+		last := c.next - 1
+		c.mu.Unlock()
+		p.acknowledge(last)
+		eventually(t, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return len(c.unacked) == 0
+		})
+	}
+	sendFrom(0, len(all))
+	c.mu.Lock()
+	if c.queued > maxQueued || c.queued < maxQueued-2*(payloadOffset+MaxPayload) {
+		t.Errorf("%d bytes are queued; want nearly %d", c.queued, maxQueued)
+	}
+	c.mu.Unlock()
+	close(release)
+	for n := 0; n < len(all); {
+		before := n
+		eventually(t, func() bool { // until everything that was queued has been received
+			c.mu.Lock()
+			queued := c.queued
+			c.mu.Unlock()
+			mu.Lock()
+			defer mu.Unlock()
+			n = len(got)
+			return queued == 0 && n > before
+		})
+		sendFrom(n, maxQueued/2)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !bytes.Equal(got, all) {
+		t.Errorf("received %d bytes that differ from the %d that were sent", len(got), len(all))
+	}
+}
+
+// eventually waits until ok.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("not within ten seconds")
+		}
 	}
 }
 
