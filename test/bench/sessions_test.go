@@ -157,14 +157,14 @@ func TestBenchSessions(t *testing.T) {
 		}
 	}
 	settle(d.pids(), time.Minute)
-	before := memoryMB([]int{d.PID}, "VmRSS:")
+	before := memoryMB([]int{d.PID}, "VmRSS:")[0]
 	for _, id := range ids {
 		for range 50 {
 			defer open(id).Close()
 		}
 	}
 	settle(d.pids(), time.Minute)
-	after := memoryMB([]int{d.PID}, "VmRSS:")
+	after := memoryMB([]int{d.PID}, "VmRSS:")[0]
 	t.Logf("200 idle sessions: the daemon's resident memory grows from %v to %v MB", before, after)
 	if after-before > 100 {
 		t.Errorf("200 idle sessions take %v MB, more than 100", after-before)
