@@ -54,6 +54,8 @@ const (
 	SetHopLimit      Kind = "SetHopLimit"
 	ReplaceInstance  Kind = "ReplaceInstance"
 	RebootInstance   Kind = "RebootInstance"
+	RunCommand       Kind = "RunCommand" // as root on an instance; Value says what for
+	SendKey          Kind = "SendSSHPublicKey"
 	RaiseQuota       Kind = "RaiseQuota"
 	ScaleNodegroup   Kind = "ScaleNodegroup"
 	ReplaceNodegroup Kind = "ReplaceNodegroup"

@@ -11,10 +11,12 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awsconnect "github.com/aws/aws-sdk-go-v2/service/ec2instanceconnect"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
+	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/testkit"
@@ -112,6 +114,30 @@ func (w *sessionWorld) start(t *testing.T, id, document string) error {
 	}
 	_, err := w.ssm.StartSession(t.Context(), in)
 	return err
+}
+
+// onInstance runs a command on an instance as root, and waits for its end.
+func (w *sessionWorld) onInstance(t *testing.T, id, command string) {
+	t.Helper()
+	sent := testkit.Must(w.root.SendCommand(t.Context(), &awsssm.SendCommandInput{
+		InstanceIds: []string{id}, DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {command}},
+	}))(t).Command
+	testkit.Eventually(t, 20*time.Second, func() error {
+		out, err := w.root.GetCommandInvocation(t.Context(), &awsssm.GetCommandInvocationInput{CommandId: sent.CommandId, InstanceId: &id})
+		if err == nil && out.Status != ssmtypes.CommandInvocationStatusSuccess {
+			err = fmt.Errorf("%s: %s", out.Status, *out.StandardErrorContent)
+		}
+		return err
+	})
+}
+
+// stepOf returns a step of a chain.
+func stepOf(e *api.SessionExplanation, name string) *api.Step {
+	i := slices.IndexFunc(e.Steps, func(s api.Step) bool { return s.Name == name })
+	if i < 0 {
+		return &api.Step{Reason: &api.Reason{}}
+	}
+	return &e.Steps[i]
 }
 
 // TestWhySession breaks each link of the chain to a session, and runs the printed fixes.
@@ -219,6 +245,33 @@ func TestWhySession(t *testing.T) {
 		t.Errorf("%s", ssh.Text())
 	}
 
+	// The instance has no such user.
+	place = api.Place{Account: w.account, Region: "us-east-1"}
+	bySSH := func(by, user string) api.SessionExplanation {
+		return testkit.Must(w.daemon.WhySession(t.Context(), place, id, by, "", "", user, api.Caller{AccessKeyID: w.account}))(t)
+	}
+	mended := func(by, user, step, code string) {
+		t.Helper()
+		e := bySSH(by, user)
+		s := stepOf(&e, step)
+		if s.State != api.StepFailed || s.Reason.Code != code {
+			t.Fatalf("want %s to fail because of %s:\n%s", step, code, e.Text())
+		}
+		w.mend(t, s)
+		testkit.Eventually(t, 20*time.Second, func() error {
+			if e := bySSH(by, user); stepOf(&e, step).State != api.StepOK {
+				return errors.New(e.Text())
+			}
+			return nil
+		})
+	}
+	mended("ssh", "ann", "user", "NoUser")
+	w.onInstance(t, id, "usermod -s /sbin/nologin ann")
+	mended("ssh", "ann", "user", "NoUser")
+	if e := bySSH("ssh", "A b"); stepOf(&e, "user").Reason.Note == "" {
+		t.Error(e.Text())
+	}
+
 	// Some problems have no fix that can be run, only a sketch of one.
 	w.user = api.Caller{AccessKeyID: w.account}
 	for _, tt := range []struct{ image, profile, step, code string }{
@@ -230,4 +283,103 @@ func TestWhySession(t *testing.T) {
 			t.Errorf("%s", s.Text())
 		}
 	}
+}
+
+// TestWhySSH breaks what an SSH connection needs on the instance, and runs the printed fixes.
+func TestWhySSH(t *testing.T) {
+	const account = "300000000001"
+	info := startDaemon(t)
+	cfg := configFor(info, account, "test")
+	w := &sessionWorld{info: info, daemon: &api.Client{Daemon: info}, netWorld: newNetWorld(t, info, account, "public"), root: awsssm.NewFromConfig(cfg), user: api.Caller{AccessKeyID: account}}
+	place := api.Place{Account: account, Region: "us-east-1"}
+	hostRole(t, cfg)
+	testkit.Must(w.ec2.ModifySubnetAttribute(t.Context(), &awsec2.ModifySubnetAttributeInput{SubnetId: &w.subnets[0], MapPublicIpOnLaunch: &ec2types.AttributeBooleanValue{Value: aws.Bool(true)}}))(t)
+	id := w.run(t, al2023Image, "")
+	w.until(t, id, isOpen)
+	connect := awsconnect.NewFromConfig(cfg)
+	why := func(by string) api.SessionExplanation {
+		return testkit.Must(w.daemon.WhySession(t.Context(), place, id, by, "", "", "", w.user))(t)
+	}
+	mend := func(by, step, code string, fix func(advice.Fix) advice.Fix) {
+		t.Helper()
+		e := why(by)
+		s := stepOf(&e, step)
+		if s.State != api.StepFailed || s.Reason == nil || s.Reason.Code != code || len(s.Reason.Fixes) == 0 || !s.Reason.Fixes[0].Proven {
+			t.Fatalf("want %s to fail because of %s, with a proven fix:\n%s", step, code, e.Text())
+		}
+		f := s.Reason.Fixes[0]
+		if fix != nil {
+			f = fix(f)
+		}
+		if out, ok := pasted(t, w.info, w.account, "test", f); !ok {
+			t.Fatalf("%s\n%s", f.Shell(), out)
+		}
+		testkit.Eventually(t, 20*time.Second, func() error {
+			if e := why(by); stepOf(&e, step).State != api.StepOK {
+				return errors.New(e.Text())
+			}
+			return nil
+		})
+	}
+	// w.user's own key, so that the fix does not make one.
+	const public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIPbmsAKgOeFOyA8o3UAnzBDcFEcfvVVjqkAyMUMaSFnl me"
+	withKey := func(f advice.Fix) advice.Fix {
+		f.Commands = append([]string{"mkdir -p /tmp; echo secret > /tmp/key; echo " + public + " > /tmp/key.pub; KEY=/tmp/key"}, f.Commands...)
+		return f
+	}
+
+	if e := why("eic"); stepOf(&e, "package").State != api.StepOK {
+		t.Errorf("%s", e.Text())
+	}
+	// Without its package, without its program, and without its line in sshd_config.
+	for _, command := range []string{"yum remove -y ec2-instance-connect", "rm /opt/aws/bin/eic_run_authorized_keys", "sed -i /AuthorizedKeys/d /etc/ssh/sshd_config"} {
+		w.onInstance(t, id, command)
+		if _, err := connect.SendSSHPublicKey(t.Context(), &awsconnect.SendSSHPublicKeyInput{InstanceId: &id, InstanceOSUser: aws.String("root"), SSHPublicKey: aws.String(public)}); err != nil {
+			t.Errorf("AWS does not look into the instance: %v", err)
+		}
+		mend("eic", "package", "NoInstanceConnect", nil)
+	}
+	w.onInstance(t, id, "sed -i 's#/opt.*#/usr/local/bin/mine#' /etc/ssh/sshd_config")
+	if e := why("eic"); stepOf(&e, "package").Reason.Note == "" {
+		t.Errorf("%s", e.Text())
+	}
+	w.onInstance(t, id, "sed -i '/^AuthorizedKeysCommand/d' /etc/ssh/sshd_config")
+
+	// Neither a key, nor the package, nor the metadata service: one fix for each.
+	metadata := func(s ec2types.InstanceMetadataEndpointState) {
+		testkit.Must(w.ec2.ModifyInstanceMetadataOptions(t.Context(), &awsec2.ModifyInstanceMetadataOptionsInput{InstanceId: &id, HttpEndpoint: s}))(t)
+	}
+	mend("ssh", "key", "NoKey", withKey)
+	metadata(ec2types.InstanceMetadataEndpointStateDisabled)
+	mend("ssh", "key", "NoMetadata", nil)
+	metadata(ec2types.InstanceMetadataEndpointStateDisabled)
+	mend("eic", "key", "NoMetadata", nil)
+
+	// A fault of the metadata service.
+	f := testkit.Must(w.daemon.SetFault(t.Context(), fault.Fault{Kind: fault.IMDS, Account: account, Region: "us-east-1", Instance: id}))(t)
+	if e := why("eic"); stepOf(&e, "key").State != api.StepFailed || stepOf(&e, "key").Reason.Fixes[0].Shell() != f.Fix() {
+		t.Errorf("%s", e.Text())
+	}
+	testkit.Must(w.daemon.ClearFaults(t.Context(), place, fault.IMDS))(t)
+
+	// Without an agent, there is no way for the fix.
+	w.onInstance(t, id, "yum remove -y ec2-instance-connect; systemctl stop amazon-ssm-agent; true")
+	testkit.Eventually(t, 20*time.Second, func() error {
+		e := why("eic")
+		if s := stepOf(&e, "package"); s.State != api.StepFailed || len(s.Reason.Fixes) != 1 || !strings.Contains(s.Reason.Fixes[0].Sketch, "drydock why session "+id) {
+			return errors.New(e.Text())
+		}
+		return nil
+	})
+}
+
+// hostRole turns on default host management, so that agents of instances without a role register.
+func hostRole(t *testing.T, cfg aws.Config) {
+	t.Helper()
+	client := awsiam.NewFromConfig(cfg)
+	testkit.Must(client.CreateRole(t.Context(), &awsiam.CreateRoleInput{RoleName: aws.String("hosts"), Path: aws.String("/service-role/"), AssumeRolePolicyDocument: aws.String(
+		`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ssm.amazonaws.com"},"Action":"sts:AssumeRole"}]}`)}))(t)
+	testkit.Must(client.AttachRolePolicy(t.Context(), &awsiam.AttachRolePolicyInput{RoleName: aws.String("hosts"), PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonSSMManagedEC2InstanceDefaultPolicy")}))(t)
+	testkit.Must(awsssm.NewFromConfig(cfg).UpdateServiceSetting(t.Context(), &awsssm.UpdateServiceSettingInput{
+		SettingId: aws.String("/ssm/managed-instance/default-ec2-instance-management-role"), SettingValue: aws.String("service-role/hosts")}))(t)
 }

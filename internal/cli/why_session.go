@@ -23,8 +23,9 @@ service, the instance's role, the network to ssm and ssmmessages, and the polici
 the role and of VPC endpoints. AWS says only TargetNotConnected for most of them.
 
 With --by eic or --by ssh: what you may do, sshd, port 22 from your address or from an
-Instance Connect endpoint, the user on the instance, and that user's keys. A key of
-EC2 Instance Connect is valid for 60 seconds.
+Instance Connect endpoint, the user on the instance, and that user's keys. By eic also
+the package ec2-instance-connect, without which sshd refuses the keys that EC2 Instance
+Connect sends. They are valid for 60 seconds.
 
 You are the owner of the credentials in the environment if they are for Drydock
 (drydock env, drydock run), otherwise the account's root or default user.

@@ -224,7 +224,8 @@ func causes() []cause {
 		// What prevents sessions on machines.
 		{by: byInstance, code: codeInstanceOff, tests: "TestWhySession"},
 		{by: byInstance, code: codeAgentStopped, tests: "TestWhySession"},
-		{by: byInstance, code: codeNoKey, tests: "TestWhySession"},
+		{by: byInstance, code: codeNoKey, tests: "TestWhySSH"},
+		{by: byInstance, code: codeNoPackage, tests: "TestWhySSH"},
 		{by: node.ByImage, code: codeNoAgent, tests: "TestWhySession"},
 	}
 }

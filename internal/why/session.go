@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,10 +22,12 @@ import (
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/authz"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/fault"
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/node/ami"
 	"github.com/drydock-dev/drydock/internal/reach"
 	"github.com/drydock-dev/drydock/internal/service/ssm"
 )
@@ -45,6 +48,7 @@ const (
 	codeNoKey        = "NoKey"
 	codeNoUser       = "NoUser"
 	codeNoMetadata   = "NoMetadata"
+	codeNoPackage    = "NoInstanceConnect"
 )
 
 // agentUnit is the agent's service.
@@ -61,6 +65,7 @@ const (
 	sessionPolicies   = "policies"   // the policies of the role and the VPC endpoints let the agent register
 	sessionConnected  = "connected"  // the agent has opened its control channel
 	sessionUser       = "user"       // the instance has the user
+	sessionPackage    = "package"    // by eic: sshd asks EC2 Instance Connect for keys
 	sessionKey        = "key"        // the instance has a key for the user
 )
 
@@ -124,7 +129,10 @@ func (c *sessionChain) fail(name, evidence string, why *api.Reason) {
 // pending adds the remaining steps, which cannot be checked yet.
 func (c *sessionChain) pending() {
 	order := []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionRole, sessionNetwork, sessionPolicies, sessionConnected}
-	if c.By != bySSM {
+	switch c.By {
+	case byEIC:
+		order = []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionNetwork, sessionUser, sessionPackage, sessionKey}
+	case bySSH:
 		order = []string{sessionPermission, sessionInstance, sessionAgent, sessionService, sessionNetwork, sessionUser, sessionKey}
 	}
 	for _, name := range order[slices.Index(order, c.Steps[len(c.Steps)-1].Name)+1:] {
@@ -392,25 +400,78 @@ func (c *sessionChain) explainSSH(ctx context.Context, from, user string) {
 	}
 	c.service("sshd")
 	c.port22(ctx, from)
-	if c.user(user) {
-		c.keys(user)
-	} else {
+	if !c.user(ctx, user) {
 		c.pending()
+		return
 	}
+	if c.By == byEIC {
+		if command, why := c.connectPackage(ctx); why != nil {
+			c.fail(sessionPackage, why.Text, why)
+		} else {
+			c.ok(sessionPackage, "sshd asks "+command+" for keys")
+		}
+	}
+	c.keys(ctx, user)
 	c.Open = c.FirstFailed() == nil
+}
+
+// onInstance returns the fix that runs a command on the instance as root by Run Command. The agent has to be connected for
+// that, and the instance has to reach the given host unless it is empty.
+func (c *sessionChain) onInstance(ctx context.Context, why, command, host string) []advice.Fix {
+	return advice.Try(func([]advice.Change) error {
+		if err := c.x.cfg.Machines.Agent(ctx, c.Instance, ssm.RunCommands); err != nil {
+			return fmt.Errorf("Run Command cannot run it (drydock why session %s --region %s): %w; log in in another way and run it as root", c.Instance, c.Region, err)
+		}
+		if host == "" {
+			return nil
+		}
+		return c.x.cfg.Machines.Connect(ctx, c.in, host, 443)
+	}, []advice.Change{{Kind: advice.RunCommand, Resource: c.Instance, Value: why}},
+		"aws ssm send-command --document-name AWS-RunShellScript --instance-ids "+c.Instance+" --parameters 'commands=[\""+command+"\"]' --region "+c.Region)
+}
+
+// connectPackage returns the program that sshd asks for the keys of EC2 Instance Connect, or the reason why it asks none.
+func (c *sessionChain) connectPackage(ctx context.Context) (command string, why *api.Reason) {
+	files := c.files()
+	if files == nil {
+		return "", nil // the machine is going off
+	}
+	command, err := ami.KeysCommand(files)
+	if err == nil {
+		return command, nil
+	}
+	why = &api.Reason{By: byInstance, Code: codeNoPackage, Component: ami.SSHDConfigFile, Text: "sshd does not accept keys of EC2 Instance Connect: " + err.Error()}
+	switch {
+	case command != "" && command != ami.ConnectFile(c.in.Image.Family):
+		why.Note = "sshd can have only one AuthorizedKeysCommand: remove that line, and install the package ec2-instance-connect again"
+	case c.in.Image.Family == images.Ubuntu:
+		why.Note = "install the package ec2-instance-connect, which a simulated Ubuntu cannot, or launch the instance again"
+	default: // the package may be installed, although its program or its line of sshd_config is gone
+		why.Fixes = c.onInstance(ctx, "sshd accepts keys of EC2 Instance Connect", "yum reinstall -y ec2-instance-connect || yum install -y ec2-instance-connect", ami.Mirror(c.in))
+	}
+	return command, why
 }
 
 // maxUserFile is how much of /etc/passwd and authorized_keys is read.
 const maxUserFile = 256 << 10
 
-// read returns a file of the instance, or nothing if it has no such file.
-func (c *sessionChain) read(name string) []byte {
+// files returns the files of the instance, or nil if it has none now.
+func (c *sessionChain) files() machine.Files {
 	m, ok := c.x.cfg.Machines.Machine(c.Instance)
 	if !ok {
 		return nil
 	}
 	files, err := m.Files()
 	if err != nil {
+		return nil
+	}
+	return files
+}
+
+// read returns a file of the instance, or nothing if it has no such file.
+func (c *sessionChain) read(name string) []byte {
+	files := c.files()
+	if files == nil {
 		return nil
 	}
 	data, _ := files.ReadFile(name) // the file may be missing
@@ -428,22 +489,28 @@ func (c *sessionChain) passwd(user string) (fields []string, ok bool) {
 }
 
 // user checks that the instance has the user, and that the user may log in.
-func (c *sessionChain) user(name string) bool {
+func (c *sessionChain) user(ctx context.Context, name string) bool {
 	f, ok := c.passwd(name)
-	text := "the instance has no user " + name
+	text, command := "the instance has no user "+name, "useradd -m "+name
 	switch {
 	case ok && strings.HasSuffix(f[6], "/nologin"):
-		text = "the shell of " + name + " is " + f[6]
+		text, command = "the shell of "+name+" is "+f[6], "usermod -s /bin/bash "+name
 	case ok:
 		c.ok(sessionUser, name+", "+f[6])
 		return true
 	}
-	c.fail(sessionUser, text, &api.Reason{
-		By: byInstance, Code: codeNoUser, Component: "/etc/passwd", Text: text,
-		Fixes: oneSketch("log in as the image's user, "+sshUser, "drydock why session "+c.Instance+" --by "+c.By+" --user "+sshUser+" --region "+c.Region),
-	})
+	why := &api.Reason{By: byInstance, Code: codeNoUser, Component: "/etc/passwd", Text: text}
+	if userName.MatchString(name) {
+		why.Fixes = c.onInstance(ctx, name+" may log in", command, "")
+	} else {
+		why.Note = "that is no name for a user on Linux; log in as the image's user, " + sshUser
+	}
+	c.fail(sessionUser, text, why)
 	return false
 }
+
+// userName matches the names that useradd accepts.
+var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 
 // sshUser is the default user of the images that run sshd.
 const sshUser = "ec2-user"
@@ -484,7 +551,7 @@ func (c *sessionChain) port22(ctx context.Context, from string) {
 }
 
 // keys checks that the instance has a public key for the user: in authorized_keys, or from EC2 Instance Connect.
-func (c *sessionChain) keys(user string) {
+func (c *sessionChain) keys(ctx context.Context, user string) {
 	home := "/home/" + user
 	if f, ok := c.passwd(user); ok {
 		home = f[5]
@@ -504,31 +571,71 @@ func (c *sessionChain) keys(user string) {
 	case sent:
 		last = fmt.Sprintf("the last one that EC2 Instance Connect sent for %s, %s ago, has expired: a key is valid for 60 seconds", user, age.Round(time.Second))
 	}
-	needed := c.By == byEIC || n == 0
-	i, ok := c.x.cfg.EC2.InstanceByID(c.Account, c.Region, c.Instance)
-	if needed && (c.By == byEIC || left > 0) && ok && i.MetadataOptions != nil && i.MetadataOptions.HttpEndpoint == ec2types.InstanceMetadataEndpointStateDisabled {
-		c.fail(sessionKey, "sshd cannot read the keys of EC2 Instance Connect, because the metadata service is off", &api.Reason{
-			By: byInstance, Code: codeNoMetadata, Component: c.Instance, Text: "the instance metadata service is disabled",
-			Fixes: oneSketch("turn the metadata service on", "aws ec2 modify-instance-metadata-options --instance-id "+c.Instance+" --http-endpoint enabled --region "+c.Region),
-		})
-		return
+	if c.By == byEIC || n == 0 && left > 0 {
+		if why := c.metadataOff(); why != nil {
+			c.fail(sessionKey, "sshd cannot read the keys of EC2 Instance Connect, because the metadata service is off", why)
+			return
+		}
 	}
+	evidence := "no key is in " + file
 	switch {
 	case c.By == byEIC:
 		c.ok(sessionKey, last)
+		return
 	case n > 0:
 		c.ok(sessionKey, fmt.Sprintf("%s in %s", counted(n, "key"), file))
+		return
 	case left > 0:
-		c.ok(sessionKey, last)
-	default:
-		evidence := "no key is in " + file
-		if sent {
-			evidence += "; " + last
+		_, why := c.connectPackage(ctx)
+		if why == nil {
+			c.ok(sessionKey, last)
+			return
 		}
-		c.fail(sessionKey, evidence, &api.Reason{
-			By: byInstance, Code: codeNoKey, Component: file, Text: "the instance has no key for " + user,
-			Fixes: oneSketch("EC2 Instance Connect sends a key for 60 seconds; set KEY to the file of your public key", "aws ec2-instance-connect send-ssh-public-key --instance-id "+c.Instance+" --instance-os-user "+user+" --ssh-public-key file://$KEY --region "+c.Region),
-		})
+		c.fail(sessionKey, evidence+"; "+last+", but "+why.Text, why)
+		return
+	case sent:
+		evidence += "; " + last
+	}
+	why := &api.Reason{By: byInstance, Code: codeNoKey, Component: file, Text: "the instance has no key for " + user}
+	changes := []advice.Change{{Kind: advice.SendKey, Resource: c.Instance, Value: user}}
+	commands := []string{
+		`test -f "${KEY:=$HOME/.ssh/id_ed25519}" || ssh-keygen -q -t ed25519 -N '' -f "$KEY"`,
+		"aws ec2-instance-connect send-ssh-public-key --instance-id " + c.Instance + " --instance-os-user " + user + ` --ssh-public-key "file://$KEY.pub" --region ` + c.Region,
+	}
+	var before *api.Reason // what a sent key needs
+	if before = c.metadataOff(); before == nil {
+		_, before = c.connectPackage(ctx)
+	}
+	why.Fixes = advice.Try(func([]advice.Change) error {
+		if before != nil && len(before.Fixes) == 0 {
+			return errors.New(before.Text)
+		}
+		return nil
+	}, changes, commands...)
+	if before != nil && len(before.Fixes) > 0 {
+		f := before.Fixes[0]
+		f.Then(why.Fixes[0])
+		why.Fixes[0] = f
+	}
+	c.fail(sessionKey, evidence, why)
+}
+
+// metadataOff returns the reason why sshd cannot read keys from the metadata service, or nil if it can.
+func (c *sessionChain) metadataOff() *api.Reason {
+	f := c.x.cfg.Faults.Instance(fault.IMDS, c.Account, c.Region, c.Instance)
+	if f != nil {
+		d := node.FaultDecision(f, "the metadata service does not answer")
+		return c.x.reason(c.Account, c.Region, &d)
+	}
+	i, ok := c.x.cfg.EC2.InstanceByID(c.Account, c.Region, c.Instance)
+	if !ok || i.MetadataOptions == nil || i.MetadataOptions.HttpEndpoint != ec2types.InstanceMetadataEndpointStateDisabled {
+		return nil
+	}
+	q := &question{x: c.x, e: &api.NodeExplanation{Instance: c.Instance, Account: c.Account, Region: c.Region}}
+	return &api.Reason{
+		By: byInstance, Code: codeNoMetadata, Component: c.Instance, Text: "the instance metadata service is disabled",
+		Fixes: advice.Try(q.metadataAnswers, []advice.Change{{Kind: advice.EnableMetadata, Resource: c.Instance}},
+			"aws ec2 modify-instance-metadata-options --instance-id "+c.Instance+" --http-endpoint enabled --region "+c.Region),
 	}
 }
 

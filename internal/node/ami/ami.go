@@ -119,6 +119,11 @@ func New(in machine.Instance, world World) (*Machine, error) {
 			return nil, err
 		}
 	}
+	if hasConnect(in.Image) {
+		if err := m.installConnect(m.FS); err != nil {
+			return nil, err
+		}
+	}
 	for _, dir := range []string{"/tmp", "/var/tmp"} {
 		if err := m.FS.Chmod(dir, fs.ModeSticky|0o777); err != nil {
 			return nil, err

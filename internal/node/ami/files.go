@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine/guest/sshd"
 	"github.com/drydock-dev/drydock/internal/node/userdata"
 )
 
@@ -50,7 +51,7 @@ func (m *Machine) files() []imageFile {
 		{"/root/.bashrc", 0o644, bashrc},
 		{"/home/ec2-user/.bash_profile", 0o644, bashProfile},
 		{"/home/ec2-user/.bashrc", 0o644, bashrc},
-		{"/etc/ssh/sshd_config", 0o600, "AuthorizedKeysFile .ssh/authorized_keys\nPasswordAuthentication no\n"},
+		{sshd.ConfigFile, 0o600, sshdConfig},
 		{"/proc/sys/kernel/arch", 0o444, arch + "\n"},
 		{"/proc/sys/kernel/nproc", 0o444, fmt.Sprintln(in.Type.VCPU)},
 		{"/proc/sys/kernel/osrelease", 0o444, kernel(in.Image.Family, arch) + "\n"},

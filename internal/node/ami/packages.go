@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
+	"github.com/drydock-dev/drydock/internal/machine"
 	"github.com/drydock-dev/drydock/internal/machine/guest/shell"
 	"github.com/drydock-dev/drydock/internal/machine/guest/vfs"
 )
@@ -33,6 +34,9 @@ func (m *Machine) imagePackages() map[string]imagePackage {
 	list := packages2023
 	if m.In.Image.Family == images.AL2 {
 		list = packages2
+	}
+	if hasConnect(m.In.Image) {
+		list += connectPackage + " 1.1-19." + map[bool]string{true: "amzn2", false: "amzn2023"}[m.In.Image.Family == images.AL2] + " noarch EC2 instance scripting and configuration for EC2 Instance Connect\n"
 	}
 	out := map[string]imagePackage{}
 	for line := range strings.Lines(list) {
@@ -118,11 +122,18 @@ var unitOf = map[string]string{
 // mirror returns the package manager's first URL. http://nopipi.hatenablog.com/entry/2018/09/10/173000 names Amazon
 // Linux 2's bucket; that of Amazon Linux 2023 and the paths are from memory.
 func (m *Machine) mirror() string {
-	arch, region := m.architecture(), m.In.Region
 	if m.In.Image.Family == images.AL2 {
-		return fmt.Sprintf("https://amazonlinux-2-repos-%s.s3.dualstack.%s.amazonaws.com/2/core/latest/%s/mirror.list", region, region, arch)
+		return "https://" + Mirror(m.In) + "/2/core/latest/" + m.architecture() + "/mirror.list"
 	}
-	return fmt.Sprintf("https://al2023-repos-%s-de612dc2.s3.dualstack.%s.amazonaws.com/core/mirrors/latest/%s/mirror.list", region, region, arch)
+	return "https://" + Mirror(m.In) + "/core/mirrors/latest/" + m.architecture() + "/mirror.list"
+}
+
+// Mirror returns the host from which an instance's package manager downloads.
+func Mirror(in machine.Instance) string {
+	if in.Image.Family == images.AL2 {
+		return fmt.Sprintf("amazonlinux-2-repos-%s.s3.dualstack.%s.amazonaws.com", in.Region, in.Region)
+	}
+	return fmt.Sprintf("al2023-repos-%s-de612dc2.s3.dualstack.%s.amazonaws.com", in.Region, in.Region)
 }
 
 // reachMirror contacts the repository, and reports in curl's words if it cannot be reached. Any answer will do,
@@ -212,7 +223,30 @@ func (m *Machine) packages(ctx context.Context, c *shell.Call) int {
 			return 0
 		}
 	}
+	if verb == "reinstall" {
+		return t.reinstall(names)
+	}
 	return t.install(names)
+}
+
+// reinstall installs packages again that are installed.
+func (t *transaction) reinstall(names []string) int {
+	have := t.m.installed(t.c.FS)
+	for _, n := range names {
+		if !have[n] {
+			t.say("Package %s available, but not installed.", n)
+			fmt.Fprintln(t.c.Stderr, "Error: No packages marked for reinstall.")
+			return 1
+		}
+	}
+	if slices.Contains(names, connectPackage) {
+		if err := t.m.installConnect(t.c.FS); err != nil {
+			fmt.Fprintf(t.c.Stderr, "Error: %s\n", err)
+			return 1
+		}
+	}
+	t.say("Reinstalled:\n  %s\n\nComplete!", strings.Join(names, "\n  "))
+	return 0
 }
 
 func (t *transaction) old() bool { return t.m.In.Image.Family == images.AL2 }
@@ -349,6 +383,9 @@ func (t *transaction) install(names []string) int {
 		return 1
 	}
 	err := remember(t.c.FS, fresh)
+	if slices.Contains(fresh, connectPackage) && err == nil {
+		err = t.m.installConnect(t.c.FS)
+	}
 	for _, name := range fresh {
 		if unit := unitOf[name]; unit != "" && err == nil {
 			if err = t.c.FS.MkdirAll(packageUnits, 0o755); err == nil {
@@ -378,7 +415,11 @@ func (t *transaction) remove(names []string) int {
 		t.say("%s", t.nothing())
 		return 0
 	}
-	if err := remember(t.c.FS, gone); err != nil {
+	err := remember(t.c.FS, gone)
+	if slices.Contains(gone, "-"+connectPackage) && err == nil {
+		err = t.m.removeConnect(t.c.FS)
+	}
+	if err != nil {
 		fmt.Fprintf(t.c.Stderr, "Error: %s\n", err)
 		return 1
 	}
@@ -465,7 +506,7 @@ func (m *Machine) query(name, format string) (string, error) {
 
 const maxWidth = 1000 // of a tag
 
-// rpm answers -q, -qa and -i.
+// rpm answers -q, -qa, -i and -e.
 func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 	have := m.installed(c.FS)
 	var flags, format string
@@ -478,7 +519,7 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 		case strings.HasPrefix(a, "--queryformat=") || strings.HasPrefix(a, "--qf="):
 			_, format, _ = strings.Cut(a, "=")
 		case strings.HasPrefix(a, "--"):
-			flags += map[string]string{"--query": "q", "--all": "a", "--install": "i", "--upgrade": "U", "--import": "I"}[a]
+			flags += map[string]string{"--query": "q", "--all": "a", "--install": "i", "--upgrade": "U", "--erase": "e", "--import": "I"}[a]
 		case strings.HasPrefix(a, "-"):
 			flags += a[1:]
 		default:
@@ -509,6 +550,14 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 			}
 		}
 		return status
+	case strings.Contains(flags, "e") && len(names) > 0:
+		for _, n := range names {
+			if !have[n] {
+				fmt.Fprintf(c.Stderr, "error: package %s is not installed\n", n)
+				return 1
+			}
+		}
+		return (&transaction{m: m, c: c, quiet: true}).remove(names)
 	case strings.ContainsAny(flags, "iUF") && len(names) > 0:
 		for _, n := range names {
 			if strings.Contains(n, "://") {

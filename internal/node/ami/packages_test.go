@@ -30,6 +30,7 @@ func TestPackages(t *testing.T) {
 		})
 	}
 	const mirror2023 = "https://al2023-repos-us-east-1-de612dc2.s3.dualstack.us-east-1.amazonaws.com/core/mirrors/latest/x86_64/mirror.list"
+	const connect = "rpm -q ec2-instance-connect; grep '^AuthorizedKeysCommand ' /etc/ssh/sshd_config; test -x /opt/aws/bin/eic_run_authorized_keys && echo program; "
 	const failed = "Failed to connect to al2023-repos-us-east-1-de612dc2.s3.dualstack.us-east-1.amazonaws.com port 443: Connection timed out"
 	for _, tc := range []struct {
 		name, script, want string
@@ -41,11 +42,14 @@ func TestPackages(t *testing.T) {
 		{"the transcript", "yum install -y nginx jq; systemctl enable --now nginx && systemctl is-active nginx", "Package jq is already installed.\nDependencies resolved.\n\nInstalling:\n nginx\n\nTransaction Summary\nInstall  1 Package\n\nInstalled:\n  nginx\n\nComplete!\nCreated symlink /etc/systemd/system/multi-user.target.wants/nginx.service → /usr/lib/systemd/system/nginx.service.\nactive\n", images.AL2023, open, 0},
 		{"nobody answers", "dnf install git >/dev/null || echo $?", "1\n", images.AL2023, open, 0},
 		{"removed", "dnf remove -y jq; rpm -q jq; dnf list installed jq", "Removed:\n  jq\n\nComplete!\npackage jq is not installed\nError: No matching Packages to list\n", images.AL2023, open, 1},
+		{"Instance Connect", connect + "yum remove -y -q ec2-instance-connect; " + connect + "echo AuthorizedKeysCommand /mine >> /etc/ssh/sshd_config; yum install -y -q ec2-instance-connect; " + connect,
+			"ec2-instance-connect-1.1-19.amzn2023.noarch\nAuthorizedKeysCommand /opt/aws/bin/eic_run_authorized_keys %u %f\nprogram\npackage ec2-instance-connect is not installed\n" +
+				"ec2-instance-connect-1.1-19.amzn2023.noarch\nAuthorizedKeysCommand /mine\nprogram\n", images.AL2023, open, 0},
 		{"no way", "dnf install -y git", "Errors during downloading metadata for repository 'amazonlinux':\n  - Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\nError: Failed to download metadata for repo 'amazonlinux': Cannot prepare internal mirrorlist: Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\n", images.AL2023, closed, 1},
 		{"no way on Amazon Linux 2", "yum install -y git 2>&1 | tail -n 1", "Cannot find a valid baseurl for repo: amzn2-core/2/x86_64\n", images.AL2, closed, 0},
 		{"no name", "yum update -y 2>&1 | sed -n 2p", "14: curl#6 - \"Could not resolve host: amazonlinux-2-repos-us-east-1.s3.dualstack.us-east-1.amazonaws.com\"\n", images.AL2, nameless, 0},
 		{"extras", "amazon-linux-extras install -y docker=latest >/dev/null && rpm -q docker && systemctl start docker", "docker\n", images.AL2, open, 0},
-		{"a file", "rpm -i https://example.com/x.rpm; rpm -ivh /tmp/none.rpm; rpm -e jq", "curl: (6) Could not resolve host: example.com\nerror: skipping https://example.com/x.rpm - transfer failed\nerror: open of /tmp/none.rpm failed: No such file or directory\nrpm: -e jq is not supported on simulated nodes\n", images.AL2, nameless, 1},
+		{"a file", "rpm -i https://example.com/x.rpm; rpm -ivh /tmp/none.rpm; rpm -e jq && rpm -q jq; rpm -e jq", "curl: (6) Could not resolve host: example.com\nerror: skipping https://example.com/x.rpm - transfer failed\nerror: open of /tmp/none.rpm failed: No such file or directory\npackage jq is not installed\nerror: package jq is not installed\n", images.AL2, nameless, 1},
 		{"what the image has", `rpm -q jq kernel tar; rpm -qa --qf '%-8{NAME}|%{epoch}|%{VERSION}\n' | grep -E '^(tar|jq)'; rpm -q --queryformat '%{NOPE}' jq`, "jq-1.7.1-49.amzn2023.0.2.x86_64\nkernel-6.12.55-74.119.amzn2023.x86_64\ntar-1.34-1.amzn2023.0.4.x86_64\njq      |(none)|1.7.1\ntar     |2|1.34\nerror: incorrect format: unknown tag: \"NOPE\"\n", images.AL2023, open, 1},
 		{"what was installed", `yum install -y -q htop; rpm -q --qf '%{NAME} %{VERSION}\n' htop bash`, "htop (none)\nbash 4.2.46\n", images.AL2, open, 0},
 		{"another system's", "apt-get update; dnf --version", "s: line 1: apt-get: command not found\ns: line 1: dnf: command not found\n", images.AL2, open, 127},

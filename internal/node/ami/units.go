@@ -146,7 +146,10 @@ func title(name string) string {
 
 // StartServices starts the services that start at boot.
 func (m *Machine) StartServices() {
-	_ = m.linkUnits()              // a full disk has already been reported
+	_ = m.linkUnits() // a full disk has already been reported
+	if LacksConnect(m.In.Image, m.FS) {
+		_ = m.installConnect(m.FS)
+	}
 	list, _ := m.FS.ReadDir(wants) // if it does not exist, nothing is enabled
 	var names []string
 	for _, name := range atBoot(m.In.Image) {

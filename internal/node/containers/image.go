@@ -148,8 +148,12 @@ var others = []string{"/etc/passwd", "/etc/group", "/etc/hostname", "/etc/hosts"
 
 // install writes the image's files to a disk that does not have them.
 func (m *image) install() error {
+	_, err := m.files.Stat(sshd.ConfigFile)
+	old := ami.LacksConnect(m.i.in.Image, m.files)
+	fresh := errors.Is(err, fs.ErrNotExist) || old
 	for _, r := range m.ami.FS.Image() {
-		if !strings.HasPrefix(r.Path, "/etc/") && !strings.HasPrefix(r.Path, "/var/") || slices.Contains(others, r.Path) {
+		ours := strings.HasPrefix(r.Path, "/etc/") || strings.HasPrefix(r.Path, "/var/") || fresh && strings.HasPrefix(r.Path, "/opt/aws/bin/")
+		if !ours || slices.Contains(others, r.Path) {
 			continue
 		}
 		var err error
@@ -161,7 +165,7 @@ func (m *image) install() error {
 				err = nil
 			}
 		default:
-			if _, err = m.files.Stat(r.Path); !errors.Is(err, fs.ErrNotExist) {
+			if _, err = m.files.Stat(r.Path); !errors.Is(err, fs.ErrNotExist) && (!old || r.Path != sshd.ConfigFile) {
 				continue
 			}
 			if r.Path == bootstrapScript {
@@ -246,7 +250,7 @@ func (m *image) cloudInit(ctx context.Context, userData []byte) error {
 }
 
 // watched are the folders and files of the machine that the image's programs read.
-var watched = []string{"/etc/passwd", "/etc/group", "/etc/eks", "/etc/kubernetes", "/etc/systemd/system", "/etc/cfn", "/var/lib/kubelet/kubeconfig"}
+var watched = []string{"/etc/passwd", "/etc/group", "/etc/eks", "/etc/kubernetes", "/etc/ssh/sshd_config", "/etc/systemd/system", "/etc/cfn", "/var/lib/kubelet/kubeconfig", "/var/lib/rpm"}
 
 // Bounds of what is copied for one program.
 const (

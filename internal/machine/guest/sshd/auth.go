@@ -152,10 +152,54 @@ func (s *Server) keys(ctx context.Context, u accounts.User) []string {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		s.cfg.Log(err.Error())
 	}
-	if s.cfg.Keys != nil {
-		out = append(out, s.cfg.Keys(ctx, u.Name)...)
+	if s.cfg.Keys == nil {
+		return out
+	}
+	if command, err := KeysCommand(s.cfg.Files); err == nil {
+		return append(out, s.cfg.Keys(ctx, u.Name)...)
+	} else if command != "" {
+		s.cfg.Log("error: " + err.Error())
 	}
 	return out
+}
+
+// ConfigFile is sshd's configuration.
+const ConfigFile = "/etc/ssh/sshd_config"
+
+// KeysCommand returns the AuthorizedKeysCommand of a machine's sshd_config, or the empty string if it has none. It returns
+// an error if sshd would not ask the program of EC2 Instance Connect for keys, because that is not the command or because
+// it is gone.
+//
+// AWS deviation: sshd reads the file when a client connects rather than when it starts.
+func KeysCommand(files Files) (command string, err error) {
+	config, err := files.ReadFile(ConfigFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	for line := range strings.Lines(string(config)) {
+		// As in sshd, the first line counts.
+		if f := strings.Fields(line); len(f) > 1 && strings.EqualFold(f[0], "AuthorizedKeysCommand") {
+			command = strings.Trim(f[1], `"`)
+			break
+		}
+	}
+	if command == "" {
+		return "", errors.New(ConfigFile + " has no AuthorizedKeysCommand")
+	}
+	if path.Base(command) != "eic_run_authorized_keys" {
+		return command, fmt.Errorf("the AuthorizedKeysCommand %.128q is not that of EC2 Instance Connect", command)
+	}
+	i, err := files.Stat(command)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = syscall.ENOENT
+		}
+		return command, fmt.Errorf("Could not stat AuthorizedKeysCommand %q: %w", command, err) //nolint:staticcheck // sshd's text
+	}
+	if !i.Mode().IsRegular() || i.Mode().Perm()&0o111 == 0 {
+		return command, fmt.Errorf("Unsafe AuthorizedKeysCommand %q: the program cannot be run", command) //nolint:staticcheck // sshd's text
+	}
+	return command, nil
 }
 
 // strictly reads a user's authorized_keys. Like sshd with StrictModes, it returns an error if anybody but the user and

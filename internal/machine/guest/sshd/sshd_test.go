@@ -98,13 +98,15 @@ func newWorld(t *testing.T, limits Limits) *world {
 		t.Fatal(err)
 	}
 	w.public = string(ssh.MarshalAuthorizedKey(w.key.PublicKey()))
-	for _, dir := range []string{"/dev", "/etc/ssh", "/root", "/home/ec2-user/.ssh", "/tmp"} {
+	for _, dir := range []string{"/bin", "/dev", "/etc/ssh", "/root", "/home/ec2-user/.ssh", "/tmp"} {
 		if err := w.fs.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.write("/etc/passwd", "root:x:0:0:root:/root:/bin/bash\nec2-user:x:1000:1000::/home/ec2-user:/bin/bash\nsvc:x:20:20::/home/ec2-user:/sbin/nologin\n", 0o644)
 	w.write("/etc/group", "ec2-user:x:1000:\n", 0o644)
+	w.write(ConfigFile, "# AuthorizedKeysCommand none\nAuthorizedKeysCommand /bin/eic_run_authorized_keys %u %f\nAuthorizedKeysCommand /second\n", 0o600)
+	w.write("/bin/eic_run_authorized_keys", "#!/bin/sh\n", 0o755)
 	w.write("/home/ec2-user/.ssh/authorized_keys", "# mine\n"+w.public, 0o600)
 	for _, own := range []string{"/home/ec2-user", "/home/ec2-user/.ssh", "/home/ec2-user/.ssh/authorized_keys"} {
 		if err := w.fs.Chown(own, 1000, 1000); err != nil {
@@ -255,6 +257,22 @@ func TestWhoMayLogIn(t *testing.T) {
 		"a key from elsewhere": {"root", func(w *world) {
 			w.extra = []string{"not a key", w.public}
 		}, true},
+		"a key from elsewhere without the program": {"root", func(w *world) {
+			w.extra = []string{w.public}
+			_ = w.fs.Remove("/bin/eic_run_authorized_keys")
+		}, false},
+		"a key from elsewhere without the right to run the program": {"root", func(w *world) {
+			w.extra = []string{w.public}
+			_ = w.fs.Chmod("/bin/eic_run_authorized_keys", 0o644)
+		}, false},
+		"a key from elsewhere with another command": {"root", func(w *world) {
+			w.extra = []string{w.public}
+			w.write(ConfigFile, "AuthorizedKeysCommand /bin/mine\n", 0o600)
+		}, false},
+		"a key from elsewhere without a command": {"root", func(w *world) {
+			w.extra = []string{w.public}
+			w.write(ConfigFile, "PasswordAuthentication no\n", 0o600)
+		}, false},
 		"another address": {"ec2-user", func(w *world) {
 			w.write("/home/ec2-user/.ssh/authorized_keys", `from="10.0.0.0/8,192.168.*" `+w.public, 0o600)
 		}, false},
