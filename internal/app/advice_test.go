@@ -52,6 +52,7 @@ type netWorld struct {
 	guard     string // the group of the endpoints
 	machine   string // network interfaces
 	bystander string
+	balancer  string // the DNS name of a load balancer, or empty
 }
 
 // must fails the test on an error.

@@ -313,6 +313,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
 		EnsureServiceRole: ensureServiceRole,
 		Certificate:       d.certificate,
+		Held:              func(k store.Key) bool { return copies{d}.Held(k.Account) },
 		Timing:            d.timing,
 		Log:               d.log,
 	}

@@ -17,12 +17,18 @@ import (
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
+	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
+	ssmtypes "github.com/aws/aws-sdk-go-v2/service/ssm/types"
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/drydock-dev/drydock/internal/api"
@@ -80,8 +86,8 @@ func answers(t *testing.T, r *recording.Recording) []string {
 func (w *netWorld) connections() []api.Connection {
 	var out []api.Connection
 	for _, from := range []string{w.machine, w.bystander, "laptop"} {
-		for _, to := range []string{w.machine, w.bystander, "ec2.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com", "h7.corp.internal", "198.51.100.7"} {
-			if from != to && (from != "laptop" || strings.HasPrefix(to, "eni-")) {
+		for _, to := range []string{w.machine, w.bystander, "ec2.us-east-1.amazonaws.com", "s3.us-east-1.amazonaws.com", "h7.corp.internal", "198.51.100.7", w.balancer} {
+			if from != to && to != "" && (from != "laptop" || strings.HasPrefix(to, "eni-")) {
 				out = append(out, api.Connection{From: from, To: to, Port: "443", Protocol: "tcp"})
 			}
 		}
@@ -117,6 +123,9 @@ func TestTwinIsLikeItsSource(t *testing.T) {
 			again := readTwin(t, to, account, "test")
 			if diff := gocmp.Diff(answers(t, rec), answers(t, again)); diff != "" {
 				t.Errorf("the twin answers otherwise (-source +twin):\n%s", diff)
+			}
+			if p, err := awsssm.NewFromConfig(configFor(to, account, "test")).GetParameter(t.Context(), &awsssm.GetParameterInput{Name: aws.String("/team/password")}); err == nil || !strings.Contains(err.Error(), "which drydock import does not read") {
+				t.Errorf("the value of a parameter: %v, %v", p, err)
 			}
 			blocked := 0
 			for _, c := range w.connections() {
@@ -157,6 +166,7 @@ func (w *netWorld) spoil(t *testing.T, account string, info api.DaemonInfo) {
 	testkit.Must(iam.CreateInstanceProfile(ctx, &awsiam.CreateInstanceProfileInput{InstanceProfileName: aws.String("Node")}))(t)
 	testkit.Must(iam.AddRoleToInstanceProfile(ctx, &awsiam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("Node"), RoleName: aws.String("Node")}))(t)
 	w.keysAndNames(t, configFor(info, account, "test"))
+	w.balance(t, configFor(info, account, "test"))
 	testkit.Must(iam.CreateOpenIDConnectProvider(ctx, &awsiam.CreateOpenIDConnectProviderInput{Url: aws.String("https://oidc.example.com/id/1"), ClientIDList: []string{"sts.amazonaws.com"}}))(t)
 }
 
@@ -183,6 +193,52 @@ func (w *netWorld) keysAndNames(t *testing.T, cfg aws.Config) {
 		}})
 	}
 	testkit.Must(route53.ChangeResourceRecordSets(ctx, &awsroute53.ChangeResourceRecordSetsInput{HostedZoneId: zone, ChangeBatch: &route53types.ChangeBatch{Changes: changes}}))(t)
+}
+
+// balance adds load balancers of each type, with listeners, a rule and targets, and a parameter.
+func (w *netWorld) balance(t *testing.T, cfg aws.Config) {
+	t.Helper()
+	ctx := t.Context()
+	v2 := awselbv2.NewFromConfig(cfg)
+	machine := testkit.Must(w.ec2.DescribeNetworkInterfaces(ctx, &awsec2.DescribeNetworkInterfacesInput{NetworkInterfaceIds: []string{w.machine}}))(t).NetworkInterfaces[0].Attachment.InstanceId
+	group := testkit.Must(v2.CreateTargetGroup(ctx, &awselbv2.CreateTargetGroupInput{Name: aws.String("web"), Protocol: elbv2types.ProtocolEnumHttp, Port: aws.Int32(80), VpcId: &w.vpc, HealthCheckPath: aws.String("/ready")}))(t).TargetGroups[0].TargetGroupArn
+	testkit.Must(v2.ModifyTargetGroupAttributes(ctx, &awselbv2.ModifyTargetGroupAttributesInput{TargetGroupArn: group, Attributes: []elbv2types.TargetGroupAttribute{{Key: aws.String("stickiness.enabled"), Value: aws.String("true")}}}))(t)
+	testkit.Must(v2.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: group, Targets: []elbv2types.TargetDescription{{Id: machine}}}))(t)
+	raw := testkit.Must(v2.CreateTargetGroup(ctx, &awselbv2.CreateTargetGroupInput{Name: aws.String("raw"), Protocol: elbv2types.ProtocolEnumTcp, Port: aws.Int32(443), VpcId: &w.vpc, TargetType: elbv2types.TargetTypeEnumIp}))(t).TargetGroups[0].TargetGroupArn
+	testkit.Must(v2.RegisterTargets(ctx, &awselbv2.RegisterTargetsInput{TargetGroupArn: raw, Targets: []elbv2types.TargetDescription{{Id: aws.String("10.0.0.77")}}}))(t)
+	for kind, port := range map[elbv2types.LoadBalancerTypeEnum]int32{elbv2types.LoadBalancerTypeEnumApplication: 80, elbv2types.LoadBalancerTypeEnumNetwork: 443} {
+		lb := testkit.Must(v2.CreateLoadBalancer(ctx, &awselbv2.CreateLoadBalancerInput{
+			Name: aws.String(string(kind)), Type: kind, Scheme: elbv2types.LoadBalancerSchemeEnumInternal, Subnets: w.subnets[:], SecurityGroups: []string{w.other}, Tags: []elbv2types.Tag{{Key: aws.String("kind"), Value: aws.String(string(kind))}},
+		}))(t).LoadBalancers[0]
+		listener := awselbv2.CreateListenerInput{LoadBalancerArn: lb.LoadBalancerArn, Port: &port, Protocol: elbv2types.ProtocolEnumTcp, DefaultActions: []elbv2types.Action{{Type: elbv2types.ActionTypeEnumForward, TargetGroupArn: raw}}}
+		if kind == elbv2types.LoadBalancerTypeEnumApplication {
+			listener.Protocol, listener.DefaultActions[0].TargetGroupArn = elbv2types.ProtocolEnumHttp, group
+		}
+		made := testkit.Must(v2.CreateListener(ctx, &listener))(t).Listeners[0].ListenerArn
+		if kind == elbv2types.LoadBalancerTypeEnumApplication {
+			testkit.Must(v2.CreateRule(ctx, &awselbv2.CreateRuleInput{
+				ListenerArn: made, Priority: aws.Int32(7), Conditions: []elbv2types.RuleCondition{{Field: aws.String("path-pattern"), Values: []string{"/old/*"}}},
+				Actions: []elbv2types.Action{{Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{StatusCode: aws.String("410")}}},
+			}))(t)
+		} else {
+			w.balancer = *lb.DNSName
+		}
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		for _, lb := range testkit.Must(v2.DescribeLoadBalancers(ctx, &awselbv2.DescribeLoadBalancersInput{}))(t).LoadBalancers {
+			if lb.State.Code != elbv2types.LoadBalancerStateEnumActive {
+				return fmt.Errorf("%s is %s", *lb.LoadBalancerName, lb.State.Code)
+			}
+		}
+		return nil
+	})
+	classic := awselb.NewFromConfig(cfg)
+	testkit.Must(classic.CreateLoadBalancer(ctx, &awselb.CreateLoadBalancerInput{
+		LoadBalancerName: aws.String("old"), Scheme: aws.String("internal"), Subnets: w.subnets[:1], SecurityGroups: []string{w.other}, Tags: []elbtypes.Tag{{Key: aws.String("team"), Value: aws.String("a")}},
+		Listeners: []elbtypes.Listener{{Protocol: aws.String("tcp"), LoadBalancerPort: 443, InstancePort: aws.Int32(443)}},
+	}))(t)
+	testkit.Must(classic.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: aws.String("old"), Instances: []elbtypes.Instance{{InstanceId: machine}}}))(t)
+	testkit.Must(awsssm.NewFromConfig(cfg).PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/team/password"), Value: aws.String("hunter2"), Type: ssmtypes.ParameterTypeSecureString}))(t)
 }
 
 // running waits until all instances run.
@@ -241,8 +297,9 @@ func TestTwinNeverGuesses(t *testing.T) {
 	for _, op := range twin.Operations() {
 		action := recording.Action(op.Service, op.Name)
 		if op.Service == "sts" || !asked[action] {
-			continue // needs no permission, or the account has nothing of the kind
+			continue // needs no permission, the account has nothing of the kind, or both generations of load balancers have it
 		}
+		delete(asked, action)
 		key, secret := denied(t, from, account, action)
 		rec := readTwin(t, from, key, secret)
 		if gaps := rec.Gaps(); len(gaps) == 0 || gaps[0].Action() != action || !gaps[0].IsDenied() {
@@ -266,7 +323,8 @@ func TestTwinNeverGuesses(t *testing.T) {
 			}
 		}
 	}
-	for _, action := range []string{"ec2:DescribeSecurityGroups", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcAttribute"} {
+	for _, action := range []string{"ec2:DescribeSecurityGroups", "ec2:DescribeNetworkAcls", "ec2:DescribeRouteTables", "ec2:DescribeVpcEndpoints", "ec2:DescribeVpcAttribute",
+		"elasticloadbalancing:DescribeLoadBalancers", "elasticloadbalancing:DescribeListeners", "elasticloadbalancing:DescribeTargetGroups", "elasticloadbalancing:DescribeTargetHealth"} {
 		if unknowns[action] == 0 {
 			t.Errorf("without %s nothing is unknown", action)
 		}

@@ -26,9 +26,11 @@ type Config struct {
 	// Certificate reports whether a certificate exists in ACM or IAM, and whether listeners can use it. If it is nil, every
 	// certificate of a valid form exists and can be used.
 	Certificate func(account, region, arn string) (exists, usable bool)
-	Timing      timing.Timing
-	Clock       clock.WithTicker // nil means the real clock
-	Log         *slog.Logger     // nil means slog.Default
+	// Held reports whether the load balancers of a key's account are left as they are: those of a twin. nil means that none are.
+	Held   func(store.Key) bool
+	Timing timing.Timing
+	Clock  clock.WithTicker // nil means the real clock
+	Log    *slog.Logger     // nil means slog.Default
 }
 
 // Base is what the services of both generations are built on.

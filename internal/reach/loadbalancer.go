@@ -28,6 +28,16 @@ func (s *Snapshot) LoadBalancerOf(eni string) *LoadBalancer {
 	return lb
 }
 
+// IsBalancerName reports whether a name is in a zone in which Elastic Load Balancing alone gives names.
+func IsBalancerName(name string) bool {
+	n := strings.ToLower(strings.TrimSuffix(name, "."))
+	if strings.HasSuffix(n, ".elb.amazonaws.com") {
+		return true
+	}
+	before, region, ok := strings.Cut(strings.TrimSuffix(n, ".amazonaws.com"), ".elb.")
+	return ok && before != "" && region != "" && !strings.Contains(region, ".") && strings.HasSuffix(n, ".amazonaws.com")
+}
+
 // balancerAddresses returns the addresses that the name of a load balancer resolves to, for every client: private
 // ones if it is internal. The name may be preceded by the label dualstack or by one of its zones.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/network-load-balancers.html#dns-name

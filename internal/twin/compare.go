@@ -37,7 +37,7 @@ func (d Difference) String() string {
 // passing are the operations whose answers change by themselves, and volatile the members that do, or that are the
 // twin's own.
 var (
-	passing  = []string{"GetCallerIdentity", "GetConsoleOutput", "DescribeScalingActivities", "DescribeInstanceInformation"}
+	passing  = []string{"GetCallerIdentity", "GetConsoleOutput", "DescribeScalingActivities", "DescribeInstanceInformation", "DescribeTargetHealth"}
 	volatile = []string{"ResultMetadata", "NextToken", "Marker", "RoleLastUsed", "CertificateAuthority", "Endpoint", "ModifiedAt", "Health", "AvailableIpAddressCount"}
 )
 
@@ -154,7 +154,7 @@ func nameOf(e any) string {
 		for _, member := range []string{
 			"SecurityGroupRuleId", "NetworkInterfaceId", "InstanceId", "VpcEndpointId", "NatGatewayId", "AllocationId", "RouteTableId", "NetworkAclId", "GroupId", "SubnetId", "VolumeId",
 			"TransitGatewayAttachmentId", "TransitGatewayRouteTableId", "TransitGatewayId", "InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "DhcpOptionsId", "ReservationId", "VpcId", "ImageId", "VersionNumber", "LaunchTemplateId",
-			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "VersionId", "Key", "Name",
+			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "LoadBalancerArn", "LoadBalancerName", "ListenerArn", "RuleArn", "TargetGroupArn", "VersionId", "Key", "Name",
 		} {
 			switch v := e[member].(type) {
 			case string:

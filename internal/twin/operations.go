@@ -44,7 +44,11 @@ var operations = func() []Operation {
 		{"kms", "ListKeys DescribeKey GetKeyPolicy ListAliases ListGrants", "who may use the keys of volumes and Secrets"},
 		{"ecr", "DescribeRepositories GetRepositoryPolicy", "who may pull images"},
 		{"route53", "ListHostedZones GetHostedZone ListResourceRecordSets", "names in private zones"},
+		{recording.ELB, "DescribeLoadBalancers DescribeLoadBalancerAttributes DescribeLoadBalancerPolicies DescribeTags", "Classic Load Balancers"},
+		{recording.ELBv2, "DescribeLoadBalancers DescribeLoadBalancerAttributes DescribeListeners DescribeListenerCertificates DescribeRules DescribeTags", "load balancers, their names and what they accept"},
+		{recording.ELBv2, "DescribeTargetGroups DescribeTargetGroupAttributes DescribeTargetHealth", "where load balancers send it"},
 		{"ssm", "DescribeInstanceInformation", "whether agents are connected"},
+		{"ssm", "DescribeParameters", "names of parameters, never their values"},
 		{Kubernetes, "List", "the objects in clusters, without the values of Secrets; --no-kubernetes leaves them out"},
 		{"iam", "GetAccountAuthorizationDetails", "roles and policies in one call"},
 		{"iam", "GetRole ListRolePolicies GetRolePolicy ListAttachedRolePolicies GetPolicy GetPolicyVersion ListInstanceProfilesForRole GetInstanceProfile", "only if that call is not allowed: the roles that clusters and instances use, one by one"},
@@ -80,6 +84,7 @@ func Policy() string {
 		}
 	}
 	slices.Sort(s.Action)
+	s.Action = slices.Compact(s.Action) // both generations of load balancers
 	b, err := json.MarshalIndent(struct {
 		Version   string
 		Statement []statement

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
 	"github.com/drydock-dev/drydock/internal/reach"
@@ -82,13 +83,36 @@ func (x *Explainer) unknownReach(account, name string, s *reach.Snapshot, v *rea
 		}
 		return true
 	})
+	out = append(out, x.unknownBalancer(account, name, s, v, string(text))...)
 	if len(out) == 0 && len(also) > 0 {
 		v.Explanations = known
 	}
 	if x.cfg.Gaps != nil && x.cfg.IsTwin(account) && code == reach.CodeName && !strings.Contains(string(text), "private hosted zone") {
-		out = append(out, "public zones and load balancers are not imported, so "+name+" may exist")
+		out = append(out, "public zones are not imported, so "+name+" may exist")
 	}
 	return out, also
+}
+
+// balancing are the operations that tell where a load balancer sends a connection.
+var balancing = []string{"DescribeListeners", "DescribeRules", "DescribeTargetGroups", "DescribeTargetHealth"}
+
+// unknownBalancer returns what the source did not tell of the load balancer that a connection goes to. text is the verdict as
+// JSON.
+func (x *Explainer) unknownBalancer(account, name string, s *reach.Snapshot, v *reach.Verdict, text string) []string {
+	to := s.InterfaceOf(v.Flow.To)
+	named := reach.IsBalancerName(name)
+	known := strings.Contains(text, `"loadBalancer":`) || to != nil && s.LoadBalancerOf(to.ID) != nil
+	if !known && !named && (to == nil || to.Requester != elbnet.Requester) {
+		return nil
+	}
+	reached := strings.Contains(text, `"kind":"`+reach.KindLoadBalancer+`"`)
+	out := x.unknown(account, func(g recording.Gap) bool {
+		return (g.Service == recording.ELB || g.Service == recording.ELBv2) && (!known && g.Operation == "DescribeLoadBalancers" || reached && slices.Contains(balancing, g.Operation))
+	})
+	if len(out) == 0 && !known && named && x.cfg.Gaps != nil && x.cfg.IsTwin(account) {
+		out = append(out, name+" is not the name of a load balancer of the account in this region, so its addresses are unknown")
+	}
+	return out
 }
 
 // knownBlocks returns the explanations of filters that the source did tell.

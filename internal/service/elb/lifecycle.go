@@ -14,7 +14,7 @@ import (
 // Run reconciles load balancers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	return reconcile.Run(ctx,
-		reconcile.Config{Name: "elb/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer},
+		reconcile.Config{Name: "elb/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer, Hold: s.Held},
 		reconcile.Config{Name: "elb/deleted", Watcher: deletions.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileDeleted})
 }
 
@@ -25,7 +25,7 @@ func (s *Service) reconcileLoadBalancer(ctx context.Context, key store.Key) (tim
 		return 0, store.IgnoreNotFound(err)
 	}
 	made, err := s.Network.EnsureInterfaces(ctx, key.Account, key.Region, elbnet.Interfaces{
-		Requester: elbnet.Requester, Owner: r.UID, Description: "ELB " + r.Name, Type: "interface",
+		Requester: elbnet.Requester, Owner: r.UID, Description: elbnet.Description(r.Name), Type: "interface",
 		Subnets: r.Subnets, Groups: r.Groups, Public: !r.Internal,
 	}, func(tx store.Reader) bool {
 		now, err := loadBalancers.Get(tx, key)

@@ -17,7 +17,7 @@ import (
 // Run reconciles load balancers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	return reconcile.Run(ctx,
-		reconcile.Config{Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer},
+		reconcile.Config{Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer, Hold: s.Held},
 		reconcile.Config{Name: "elbv2/deleted", Watcher: deletions.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileDeleted})
 }
 
@@ -25,7 +25,7 @@ func (s *Service) Run(ctx context.Context) error {
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/network/target-group-register-targets.html#target-security-groups
 func (r *loadBalancerRecord) interfaces() elbnet.Interfaces {
 	want := elbnet.Interfaces{
-		Requester: elbnet.Requester, Owner: r.id(), Description: "ELB " + r.id(), Type: "interface",
+		Requester: elbnet.Requester, Owner: r.id(), Description: elbnet.Description(r.id()), Type: "interface",
 		Subnets: r.subnets(), Addresses: r.Addresses, Allocations: r.Allocations, Groups: r.LB.SecurityGroups,
 		Public: r.LB.Scheme == elbv2types.LoadBalancerSchemeEnumInternetFacing,
 	}

@@ -9,7 +9,7 @@ import (
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
 	return module.Module{
-		Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.Run,
+		Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.Run, Import: importRecords,
 		RoleUsage: []module.RoleUsage{module.InUse(elbnet.ServiceName, s.Store, loadBalancers, func(r store.Item[loadBalancerRecord]) string {
 			return r.Value.arn()
 		})},

@@ -3,6 +3,7 @@ package elbv2
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -92,6 +93,10 @@ func (s *Service) follow(ctx context.Context, sc scope, w *Way, lb *loadBalancer
 	var names []string
 	for _, a := range forwardedTo(l.DefaultActions) {
 		g, err := targetGroup(s.Store, sc, &a)
+		if _, no := errors.AsType[*elbv2types.TargetGroupNotFoundException](err); no { // in a twin whose source did not tell of it
+			names = append(names, part(idOf(targetGroupKind.resource, a), 0))
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -120,6 +120,11 @@ func errPattern(pattern string) error {
 	return &ssmtypes.ParameterPatternMismatchException{Message: aws.String("Parameter value, cannot be validated against allowedPattern: " + pattern)}
 }
 
+// errUnread is the error for the value of a parameter in a twin.
+func errUnread(name string) error {
+	return awserr.NotImplemented("the value of parameter " + name + ", which drydock import does not read; aws ssm put-parameter --overwrite sets one")
+}
+
 func errResourceID() error {
 	return &ssmtypes.InvalidResourceId{Message: aws.String("The resource ID is not valid. Verify that you entered the correct ID and try again.")}
 }

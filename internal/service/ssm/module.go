@@ -14,7 +14,7 @@ import (
 // Module declares the service to the daemon. fleet has the daemon's instances.
 func (s *Service) Module(fleet Fleet) module.Module {
 	s.fleet = fleet
-	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.run, Events: s.followPolicies, Reset: s.reset}
+	return module.Module{Service: s.AWS(), Resolver: s.Authz(), Tagging: s.taggable(), Run: s.run, Events: s.followPolicies, Reset: s.reset, Import: importRecords}
 }
 
 // errEnding is the cause with which commands are cancelled when the daemon shuts down or their account is reset.

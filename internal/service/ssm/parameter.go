@@ -109,7 +109,7 @@ func (s *Service) find(sc scope, ref string) (parameterRecord, *string, error) {
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/parameter-store-ec2-aliases.html
 func (s *Service) ImageParameter(account, region, name string) (imageID string, ok bool) {
 	p, _, err := s.find(scope{regional.At(account, region)}, name)
-	return p.Value, err == nil && p.DataType == imageType
+	return p.Value, err == nil && p.DataType == imageType && p.Value != ""
 }
 
 // GetParameter returns one parameter.

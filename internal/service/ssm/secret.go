@@ -75,6 +75,9 @@ func (s *Service) seal(tx *store.Tx, sc scope, name, value string) (string, erro
 // reveal returns p with its value decrypted if decrypt is set. Otherwise, a SecureString's value is
 // the stored ciphertext.
 func (s *Service) reveal(ctx context.Context, sc scope, p parameterRecord, decrypt *bool) (parameterRecord, error) {
+	if p.Value == "" {
+		return p, errUnread(p.Name)
+	}
 	if p.Type != string(ssmtypes.ParameterTypeSecureString) || !aws.ToBool(decrypt) {
 		return p, nil
 	}

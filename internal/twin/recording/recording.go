@@ -118,8 +118,19 @@ const (
 	NotAsked = "NotAsked"
 )
 
+// The two generations of load balancers, whose IAM actions have the same prefix.
+const (
+	ELB   = "elb"
+	ELBv2 = "elbv2"
+)
+
 // Action returns the IAM action of an operation. For all operations that are read the two have the same name.
-func Action(service, operation string) string { return service + ":" + operation }
+func Action(service, operation string) string {
+	if service == ELB || service == ELBv2 {
+		service = "elasticloadbalancing"
+	}
+	return service + ":" + operation
+}
 
 // Action is the IAM action of the operation, such as iam:GetRolePolicy.
 func (g Gap) Action() string { return Action(g.Service, g.Operation) }

@@ -16,6 +16,8 @@ import (
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	"github.com/aws/smithy-go/middleware"
 	"golang.org/x/time/rate"
 
@@ -66,8 +68,14 @@ func readOnly(cfg aws.Config, limit *rate.Limiter) aws.Config {
 	return cfg
 }
 
-// serviceName returns the IAM prefix of a service's SDK identifier: "Auto Scaling" is autoscaling.
+// serviceName returns what recordings call the service with an SDK identifier: "Auto Scaling" is autoscaling.
 func serviceName(sdkID string) string {
+	switch sdkID {
+	case awselb.ServiceID:
+		return recording.ELB
+	case awselbv2.ServiceID:
+		return recording.ELBv2
+	}
 	return strings.ToLower(strings.ReplaceAll(sdkID, " ", ""))
 }
 

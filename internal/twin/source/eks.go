@@ -154,6 +154,11 @@ func (r *reader) readScaling(ctx context.Context) error {
 	return g.Wait()
 }
 
+// readParameters reads the names of parameters. Their values are never read.
+func (r *reader) readParameters(ctx context.Context) error {
+	return describe(ctx, r, operation[awsssm.DescribeParametersInput, awsssm.DescribeParametersOutput, awsssm.Options]{service: "ssm", name: "DescribeParameters", call: r.ssm.DescribeParameters}, &awsssm.DescribeParametersInput{MaxResults: aws.Int32(50)}, "")
+}
+
 // readAgents reads which SSM agents are connected.
 func (r *reader) readAgents(ctx context.Context) error {
 	_, err := ask(ctx, r, operation[awsssm.DescribeInstanceInformationInput, awsssm.DescribeInstanceInformationOutput, awsssm.Options]{service: "ssm", name: "DescribeInstanceInformation", call: r.ssm.DescribeInstanceInformation}, &awsssm.DescribeInstanceInformationInput{}, "")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/catalog/instancetypes"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/module"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ipam"
 	"github.com/drydock-dev/drydock/internal/service/ec2/record"
@@ -31,6 +32,9 @@ func (l *loader) interfaces() {
 		if aws.ToBool(in.RequesterManaged) {
 			e.RequesterID = cmp.Or(aws.ToString(in.RequesterId), "amazon-aws")
 			e.OwnerID = l.owners[e.ID]
+			if balancer, ok := elbnet.Described(e.RequesterID, e.Description); ok {
+				e.OwnerID = balancer
+			}
 		}
 		for _, g := range in.Groups {
 			e.Groups = append(e.Groups, aws.ToString(g.GroupId))
