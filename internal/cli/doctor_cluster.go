@@ -70,6 +70,7 @@ func (f *importFlags) sourceFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.profile, "profile", "", "read the cluster of AWS with this profile first, as drydock import does")
 	flags.StringVar(&f.endpoint, "endpoint-url", "", "the source's endpoint, if it is not AWS")
 	flags.StringVar(&f.replay, "replay", "", "load the recording in this folder first")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "reach the clusters as this file says, such as through a tunnel (default: their endpoints, with a token like that of aws eks get-token)")
 	flags.BoolVar(&f.replace, "replace", false, "overwrite the account even if it is not a twin")
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/drydock-dev/drydock/internal/clustertoken"
 	"github.com/drydock-dev/drydock/internal/twin"
@@ -107,14 +110,11 @@ func (r *reader) connect(ctx context.Context, c *ekstypes.Cluster) (rest.Interfa
 	if c.Endpoint == nil || c.CertificateAuthority == nil {
 		return nil, nil, fmt.Errorf("the cluster is %s", c.Status)
 	}
-	ca, err := base64.StdEncoding.DecodeString(aws.ToString(c.CertificateAuthority.Data))
+	cfg, err := r.clusterConfig(c)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the cluster's certificate authority: %w", err)
+		return nil, nil, err
 	}
-	cfg := &rest.Config{
-		Host: *c.Endpoint, TLSClientConfig: rest.TLSClientConfig{CAData: ca}, Timeout: time.Minute, QPS: float32(r.rate), Burst: int(2*r.rate) + 1, UserAgent: "drydock import",
-		WrapTransport: func(next http.RoundTripper) http.RoundTripper { return &kubernetesReads{next, r, name} },
-	}
+	cfg.Timeout, cfg.QPS, cfg.Burst, cfg.UserAgent = time.Minute, float32(r.rate), int(2*r.rate)+1, "drydock import"
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -143,11 +143,57 @@ func (r *reader) connect(ctx context.Context, c *ekstypes.Cluster) (rest.Interfa
 	return d.RESTClient(), out, ctx.Err()
 }
 
+// clusterConfig returns how to reach the API server of a cluster: by the user's kubeconfig if there is one, otherwise by the
+// cluster's endpoint.
+func (r *reader) clusterConfig(c *ekstypes.Cluster) (*rest.Config, error) {
+	reads := &kubernetesReads{}
+	cfg := &rest.Config{Host: *c.Endpoint}
+	if r.opt.Kubeconfig != "" {
+		var err error
+		if cfg, err = kubeconfigOf(r.opt.Kubeconfig, c); err != nil {
+			return nil, err
+		}
+	} else {
+		ca, err := base64.StdEncoding.DecodeString(aws.ToString(c.CertificateAuthority.Data))
+		if err != nil {
+			return nil, fmt.Errorf("the cluster's certificate authority: %w", err)
+		}
+		cfg.CAData = ca
+		reads.token = func(ctx context.Context) (string, error) { return r.token(ctx, aws.ToString(c.Name)) }
+	}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { reads.next = next; return reads })
+	return cfg, nil
+}
+
+// kubeconfigOf returns the configuration of the context that is for a cluster: the one with the cluster's endpoint, or whose
+// cluster or own name is the cluster's ARN or name, as for tunnels.
+func kubeconfigOf(file string, c *ekstypes.Cluster) (*rest.Config, error) {
+	all, err := clientcmd.LoadFromFile(file)
+	if err != nil {
+		return nil, err
+	}
+	named := func(s string) bool { return s == aws.ToString(c.Arn) || s == aws.ToString(c.Name) }
+	for _, suits := range []func(string, *clientcmdapi.Context) bool{
+		func(_ string, of *clientcmdapi.Context) bool {
+			at := all.Clusters[of.Cluster]
+			return at != nil && strings.TrimSuffix(at.Server, "/") == *c.Endpoint
+		},
+		func(name string, of *clientcmdapi.Context) bool { return named(name) || named(of.Cluster) },
+	} {
+		for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+			if suits(name, all.Contexts[name]) {
+				return clientcmd.NewNonInteractiveClientConfig(*all, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+			}
+		}
+	}
+	return nil, fmt.Errorf("no context of %s is for cluster %s: none has the server %s, and none is named after it", file, aws.ToString(c.Name), *c.Endpoint)
+}
+
 // kubernetesReads is the transport of requests to a cluster. It lets only reads pass, and reads bounded responses.
 type kubernetesReads struct {
-	next    http.RoundTripper
-	r       *reader
-	cluster string
+	next http.RoundTripper
+	// token returns the bearer token. It is nil if the user's kubeconfig says how to authenticate.
+	token func(context.Context) (string, error)
 }
 
 // RoundTrip sends a request.
@@ -155,12 +201,14 @@ func (k *kubernetesReads) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != http.MethodGet || strings.Contains(req.URL.RawQuery, "watch") {
 		return nil, &RefusedError{twin.Kubernetes, req.Method}
 	}
-	token, err := k.r.token(req.Context(), k.cluster)
-	if err != nil {
-		return nil, err
+	if k.token != nil {
+		token, err := k.token(req.Context())
+		if err != nil {
+			return nil, err
+		}
+		req = req.Clone(req.Context())
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	req = req.Clone(req.Context())
-	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := k.next.RoundTrip(req)
 	if err == nil {
 		resp.Body = &boundedBody{resp.Body, recording.MaxPageBytes}

@@ -42,6 +42,9 @@ type Options struct {
 	Clusters []string
 	// NoKubernetes leaves out the objects in the clusters.
 	NoKubernetes bool
+	// Kubeconfig is a file whose contexts say how to reach the API servers of clusters, and as whom. If it is empty, the
+	// clusters' endpoints are asked with the token of the credentials, as `aws eks get-token` makes it.
+	Kubeconfig string
 	// IAM is recording.UsedIAM to keep only what clusters and instances use of IAM, or empty to keep everything.
 	IAM string
 	// Unredacted keeps user data and the like as they are. The values of Kubernetes Secrets are always left out.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -214,7 +215,11 @@ func TestInterruptedRecordingGoesOn(t *testing.T) {
 // Objects of a cluster are read page by page, only by GET. The values of Secrets are never kept, and what the cluster does
 // not allow is a gap.
 func TestKubernetes(t *testing.T) {
-	for _, unredacted := range []bool{false, true} {
+	for _, tt := range []struct{ unredacted, kubeconfig bool }{{}, {unredacted: true}, {kubeconfig: true}} {
+		want := "Bearer k8s-aws-v1."
+		if tt.kubeconfig {
+			want = "Bearer by-kubeconfig"
+		}
 		var methods []string
 		var mu sync.Mutex
 		k := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -222,7 +227,7 @@ func TestKubernetes(t *testing.T) {
 			methods = append(methods, r.Method)
 			mu.Unlock()
 			w.Header().Set("Content-Type", "application/json")
-			if !strings.HasPrefix(r.Header.Get("Authorization"), "Bearer k8s-aws-v1.") {
+			if !strings.HasPrefix(r.Header.Get("Authorization"), want) {
 				t.Errorf("%s is not authenticated", r.URL)
 			}
 			switch r.URL.Path {
@@ -248,15 +253,27 @@ func TestKubernetes(t *testing.T) {
 			}
 		}))
 		defer k.Close()
+		endpoint := k.URL
+		if tt.kubeconfig { // the endpoint is private, and a tunnel leads to it
+			endpoint = "https://127.0.0.1:1"
+		}
 		ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: k.Certificate().Raw}))
 		_, cfg := fake(t, map[string]http.HandlerFunc{
 			"/clusters": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["prod"]}`) },
 			"/clusters/prod": func(w http.ResponseWriter, _ *http.Request) {
-				fmt.Fprintf(w, `{"cluster":{"name":"prod","endpoint":%q,"certificateAuthority":{"data":%q},"accessConfig":{"authenticationMode":"CONFIG_MAP"}}}`, k.URL, ca)
+				fmt.Fprintf(w, `{"cluster":{"name":"prod","endpoint":%q,"certificateAuthority":{"data":%q},"accessConfig":{"authenticationMode":"CONFIG_MAP"}}}`, endpoint, ca)
 			},
 		})
 		opt := fast
-		opt.Unredacted = unredacted
+		opt.Unredacted = tt.unredacted
+		if tt.kubeconfig {
+			opt.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+			content := fmt.Sprintf(`{"clusters":[{"name":"prod","cluster":{"server":%q,"certificate-authority-data":%q}},{"name":"other","cluster":{"server":"https://127.0.0.1:2"}}],
+				"users":[{"name":"me","user":{"token":"by-kubeconfig"}}],"contexts":[{"name":"a","context":{"cluster":"other","user":"me"}},{"name":"tunnel","context":{"cluster":"prod","user":"me"}}]}`, k.URL, ca)
+			if err := os.WriteFile(opt.Kubeconfig, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
 		r, err := Read(t.Context(), cfg, opt)
 		if err != nil {
 			t.Fatal(err)
@@ -271,8 +288,8 @@ func TestKubernetes(t *testing.T) {
 		if strings.Contains(text, "aHVudGVyMg") || !strings.Contains(text, `"password":""`) || !strings.Contains(text, `"name":"b"`) {
 			t.Errorf("secrets: %s", text)
 		}
-		if strings.Contains(text, "hunter3") != unredacted || !strings.Contains(text, "debug") {
-			t.Errorf("unredacted %v: %s", unredacted, text)
+		if strings.Contains(text, "hunter3") != tt.unredacted || !strings.Contains(text, "debug") {
+			t.Errorf("%+v: %s", tt, text)
 		}
 		if g := fmt.Sprint(r.Gaps()); !strings.Contains(g, "the source did not allow to list pods of cluster prod") {
 			t.Errorf("gaps: %s", g)
@@ -285,7 +302,7 @@ func TestKubernetes(t *testing.T) {
 	}
 }
 
-// A cluster that cannot be reached is a gap.
+// A cluster that cannot be reached is a gap, and so is one that a kubeconfig does not have.
 func TestKubernetesOutOfReach(t *testing.T) {
 	_, cfg := fake(t, map[string]http.HandlerFunc{
 		"/clusters": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["prod"]}`) },
@@ -298,6 +315,17 @@ func TestKubernetesOutOfReach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if g := r.Gaps(); len(g) != 1 || !strings.HasPrefix(g[0].String(), "the objects of cluster prod could not be read: ") {
+		t.Errorf("gaps: %v", g)
+	}
+	opt := fast
+	opt.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(opt.Kubeconfig, []byte(`{"contexts":[]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Read(t.Context(), cfg, opt); err != nil {
+		t.Fatal(err)
+	}
+	if g := r.Gaps(); len(g) != 1 || !strings.Contains(g[0].String(), "is for cluster prod: none has the server https://127.0.0.1:1, and none is named after it") {
 		t.Errorf("gaps: %v", g)
 	}
 }
