@@ -33,9 +33,8 @@ type sessionWorld struct {
 	user   api.Caller
 }
 
-func newSessionWorld(t *testing.T) *sessionWorld {
+func newSessionWorld(t *testing.T, account string) *sessionWorld {
 	t.Helper()
-	const account = "300000000000"
 	info := startDaemon(t)
 	w := &sessionWorld{info: info, daemon: &api.Client{Daemon: info}, netWorld: newNetWorld(t, info, account, "closed")}
 	cfg := configFor(info, account, "test")
@@ -142,7 +141,7 @@ func stepOf(e *api.SessionExplanation, name string) *api.Step {
 
 // TestWhySession breaks each link of the chain to a session, and runs the printed fixes.
 func TestWhySession(t *testing.T) {
-	w := newSessionWorld(t)
+	w := newSessionWorld(t, "300000000000")
 	id := w.run(t, al2023Image, "node")
 
 	// The user has no permissions, the agent reaches nothing, and its role has no policies. One fix covers all of this.
@@ -382,4 +381,76 @@ func hostRole(t *testing.T, cfg aws.Config) {
 	testkit.Must(client.AttachRolePolicy(t.Context(), &awsiam.AttachRolePolicyInput{RoleName: aws.String("hosts"), PolicyArn: aws.String("arn:aws:iam::aws:policy/AmazonSSMManagedEC2InstanceDefaultPolicy")}))(t)
 	testkit.Must(awsssm.NewFromConfig(cfg).UpdateServiceSetting(t.Context(), &awsssm.UpdateServiceSettingInput{
 		SettingId: aws.String("/ssm/managed-instance/default-ec2-instance-management-role"), SettingValue: aws.String("service-role/hosts")}))(t)
+}
+
+// TestOlderAgents installs an agent that is older than 3.3.40.0, which needs ec2messages.
+func TestOlderAgents(t *testing.T) {
+	w := newSessionWorld(t, "300000000002")
+	w.user = api.Caller{AccessKeyID: w.account}
+	id := w.run(t, al2023Image, "node")
+	w.mend(t, w.failed(t, w.why(t, id, ""), "network", "NO_ROUTE_TO_DESTINATION"))
+	w.until(t, id, isOpen)
+	describe := func() ssmtypes.InstanceInformation {
+		t.Helper()
+		list := testkit.Must(w.root.DescribeInstanceInformation(t.Context(), &awsssm.DescribeInstanceInformationInput{}))(t).InstanceInformationList
+		if len(list) != 1 {
+			t.Fatalf("%d instances have registered, want 1", len(list))
+		}
+		return list[0]
+	}
+	update := func(parameters map[string][]string, want string) {
+		t.Helper()
+		sent := testkit.Must(w.root.SendCommand(t.Context(), &awsssm.SendCommandInput{InstanceIds: []string{id}, DocumentName: aws.String("AWS-UpdateSSMAgent"), Parameters: parameters}))(t).Command
+		testkit.Eventually(t, 20*time.Second, func() error {
+			out, err := w.root.GetCommandInvocation(t.Context(), &awsssm.GetCommandInvocationInput{CommandId: sent.CommandId, InstanceId: &id})
+			if err == nil && !strings.Contains(*out.StandardOutputContent, want) {
+				err = fmt.Errorf("%s: %s%s", out.Status, *out.StandardOutputContent, *out.StandardErrorContent)
+			}
+			return err
+		})
+	}
+	if i := describe(); *i.AgentVersion != "3.3.3050.0" || !*i.IsLatestVersion {
+		t.Errorf("%s, %v", *i.AgentVersion, *i.IsLatestVersion)
+	}
+
+	// The instance reaches S3, from where the agent comes, but not ec2messages.
+	update(map[string][]string{"version": {"3.2.2303.0"}, "allowDowngrade": {"true"}}, "amazon-ssm-agent updated successfully to 3.2.2303.0")
+	if i := describe(); *i.AgentVersion != "3.2.2303.0" || *i.IsLatestVersion || i.PingStatus != ssmtypes.PingStatusConnectionLost {
+		t.Errorf("%s, %v, %s", *i.AgentVersion, *i.IsLatestVersion, i.PingStatus)
+	}
+	s := w.failed(t, w.why(t, id, ""), "network", "NO_ROUTE_TO_DESTINATION")
+	if !strings.Contains(s.Evidence, "ec2messages.us-east-1.amazonaws.com") {
+		t.Errorf("%s", s.Text())
+	}
+	w.mend(t, s)
+	w.until(t, id, isOpen)
+
+	// Its role may do only what newer agents need.
+	const arn = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
+	testkit.Must(w.iam.DetachRolePolicy(t.Context(), &awsiam.DetachRolePolicyInput{RoleName: aws.String("node"), PolicyArn: aws.String(arn)}))(t)
+	testkit.Must(w.iam.PutRolePolicy(t.Context(), &awsiam.PutRolePolicyInput{RoleName: aws.String("node"), PolicyName: aws.String("sessions"),
+		PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ssm:*","ssmmessages:*","s3:*"],"Resource":"*"}]}`)}))(t)
+	w.until(t, id, func(e *api.SessionExplanation) bool { return !e.Open })
+	s = w.failed(t, w.why(t, id, ""), "policies", "AccessDeniedException")
+	if !strings.Contains(s.Text(), "ec2messages:GetMessages") {
+		t.Errorf("%s", s.Text())
+	}
+	w.mend(t, s)
+	w.until(t, id, isOpen)
+	if v := *describe().AgentVersion; v != "3.2.2303.0" {
+		t.Errorf("the agent is %s", v)
+	}
+
+	// Run Command removes the agent, which then is no more.
+	update(nil, "amazon-ssm-agent updated successfully to 3.3.3050.0")
+	if i := describe(); *i.AgentVersion != "3.3.3050.0" || i.PingStatus != ssmtypes.PingStatusOnline {
+		t.Errorf("%s, %s", *i.AgentVersion, i.PingStatus)
+	}
+	testkit.Must(w.root.SendCommand(t.Context(), &awsssm.SendCommandInput{InstanceIds: []string{id}, DocumentName: aws.String("AWS-RunShellScript"), Parameters: map[string][]string{"commands": {"yum remove -y amazon-ssm-agent"}}}))(t)
+	w.until(t, id, func(e *api.SessionExplanation) bool { return !e.Open })
+	w.failed(t, w.why(t, id, ""), "agent", "NoAgent")
+
+	// The minimal images do not have it.
+	minimal := w.run(t, "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-minimal-kernel-default-x86_64", "node")
+	w.failed(t, w.why(t, minimal, ""), "agent", "NoAgent")
 }

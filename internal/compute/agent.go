@@ -20,12 +20,13 @@ import (
 // The reasons for a disconnected agent other than the network and the role.
 var (
 	errNoAgent      = errors.New("Drydock runs no SSM Agent for its image")
+	errNoPackage    = errors.New("the package amazon-ssm-agent is not installed on it")
 	errAgentStopped = errors.New("the service amazon-ssm-agent is not running on it")
 )
 
 // Agent returns why the Systems Manager agent on an instance cannot do a job, or nil if it can. It registers with ssm. It
-// gets its work through a control channel at ssmmessages or, commands only, from ec2messages. The agents of all images
-// here are newer than 3.3.40.0, so they use ec2messages only if they cannot open the channel.
+// gets its work through a control channel at ssmmessages or, commands only, from ec2messages. Since 3.3.40.0 it uses
+// ec2messages only if it cannot open the channel; older versions need it for everything but the sessions' own channel.
 // https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html
 func (m *Machines) Agent(ctx context.Context, instanceID string, job ssm.Job) error {
 	in, err := m.Instance(instanceID)
@@ -44,21 +45,36 @@ func (m *Machines) Agent(ctx context.Context, instanceID string, job ssm.Job) er
 	if !computer.Abilities().Has(machine.Terminal) {
 		return errNoAgent
 	}
+	version := m.AgentVersion(instanceID)
+	if version == "" {
+		return errNoPackage
+	}
 	if active, _ := m.Unit(instanceID, "amazon-ssm-agent"); !active {
 		return errAgentStopped
 	}
-	err = agentCalls(ctx, in, job, m.Call)
-	if who, ok := m.hostRole(ctx, in); err != nil && ok && agentCalls(ctx, in, job, m.callAs(who)) == nil {
+	err = agentCalls(ctx, in, job, ssm.NeedsEC2Messages(version), m.Call)
+	if who, ok := m.hostRole(ctx, in); err != nil && ok && agentCalls(ctx, in, job, ssm.NeedsEC2Messages(version), m.callAs(who)) == nil {
 		return nil // AWS's agent, too, uses this role only if the instance's own role fails
 	}
 	return err
 }
 
+// AgentVersion implements ssm.Fleet.
+func (m *Machines) AgentVersion(instanceID string) string {
+	if version, ok := m.boxes.AgentVersion(instanceID); ok {
+		return version
+	}
+	return m.kubelets.AgentVersion(instanceID)
+}
+
 // agentCalls makes the calls that an agent needs for a job with the given function, and returns the error of the first
-// that fails.
-func agentCalls(ctx context.Context, in machine.Instance, job ssm.Job, call func(context.Context, machine.Instance, node.Call) error) error {
+// that fails. old is whether it needs ec2messages.
+func agentCalls(ctx context.Context, in machine.Instance, job ssm.Job, old bool, call func(context.Context, machine.Instance, node.Call) error) error {
 	err := call(ctx, in, node.Call{Action: node.ActionRegisterAgent})
-	if err != nil || job == ssm.Register {
+	if err == nil && old {
+		err = call(ctx, in, node.Call{Action: node.ActionGetMessages})
+	}
+	if err != nil || job == ssm.Register || old && job == ssm.RunCommands {
 		return err
 	}
 	err = call(ctx, in, node.Call{Action: node.ActionControlChannel})

@@ -227,6 +227,7 @@ func causes() []cause {
 		{by: byInstance, code: codeNoKey, tests: "TestWhySSH"},
 		{by: byInstance, code: codeNoPackage, tests: "TestWhySSH"},
 		{by: node.ByImage, code: codeNoAgent, tests: "TestWhySession"},
+		{by: byInstance, code: codeNoAgent, tests: "TestOlderAgents"},
 	}
 }
 

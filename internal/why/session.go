@@ -110,9 +110,10 @@ func (x *Explainer) getWhySession(w http.ResponseWriter, r *http.Request) {
 
 // A sessionChain is a session that is being explained.
 type sessionChain struct {
-	x   *Explainer
-	who awsapi.Principal
-	in  machine.Instance
+	x       *Explainer
+	who     awsapi.Principal
+	in      machine.Instance
+	version string // of the agent
 	api.SessionExplanation
 }
 
@@ -239,18 +240,31 @@ func (c *sessionChain) instance() bool {
 // agent checks that the image has an agent or sshd.
 func (c *sessionChain) agent() bool {
 	m, ok := c.x.cfg.Machines.Machine(c.Instance)
-	if ok && m.Abilities().Has(machine.Terminal) {
-		c.ok(sessionAgent, string(c.in.Image.Family))
+	what, has := "sshd", ok && m.Abilities().Has(machine.Terminal)
+	if c.By == bySSM {
+		what, c.version = "SSM Agent", c.x.cfg.Machines.AgentVersion(c.Instance)
+	}
+	family := string(c.in.Image.Family)
+	switch {
+	case !has:
+		// Nothing can be changed on the instance.
+		c.fail(sessionAgent, family, &api.Reason{
+			By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "Drydock runs no " + what + " for this image",
+			Note:  "there is no way onto it: drydock why node and aws ec2 get-console-output show what it does",
+			Fixes: oneSketch("launch an instance from an Amazon Linux or EKS image instead; this prints the ID of one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
+		})
+	case c.By == bySSM && c.version == "":
+		c.fail(sessionAgent, family, &api.Reason{
+			By: byInstance, Code: codeNoAgent, Component: agentUnit, Text: "the package amazon-ssm-agent is not installed: the minimal images do not contain it, or someone removed it",
+			Fixes: oneSketch("log in by SSH (drydock why session "+c.Instance+" --by ssh --region "+c.Region+"), and run this on the instance; or launch it again with this in its user data", "sudo yum install -y amazon-ssm-agent"),
+		})
+	case c.By == bySSM:
+		c.ok(sessionAgent, family+", amazon-ssm-agent "+c.version)
+		return true
+	default:
+		c.ok(sessionAgent, family)
 		return true
 	}
-	what := "SSM Agent"
-	if c.By != bySSM {
-		what = "sshd"
-	}
-	c.fail(sessionAgent, string(c.in.Image.Family), &api.Reason{
-		By: node.ByImage, Code: codeNoAgent, Component: c.in.Image.ID, Text: "Drydock runs no " + what + " for this image",
-		Fixes: oneSketch("launch an instance from an Amazon Linux or EKS image instead; this prints the ID of one", "aws ssm get-parameter --name /aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64 --query Parameter.Value --output text --region "+c.Region),
-	})
 	return false
 }
 
@@ -298,7 +312,11 @@ func (c *sessionChain) role(ctx context.Context) (awsapi.Principal, bool) {
 
 // hosts returns the endpoints that the agent needs.
 func (c *sessionChain) hosts() []string {
-	return []string{"ssm." + c.Region + ".amazonaws.com", "ssmmessages." + c.Region + ".amazonaws.com"}
+	out := []string{"ssm." + c.Region + ".amazonaws.com", "ssmmessages." + c.Region + ".amazonaws.com"}
+	if ssm.NeedsEC2Messages(c.version) {
+		out = append(out, "ec2messages."+c.Region+".amazonaws.com")
+	}
+	return out
 }
 
 // network checks the connections to the agent's endpoints. A fix makes all of them possible.
@@ -331,7 +349,10 @@ func (c *sessionChain) network(ctx context.Context) bool {
 
 // policies checks that the role and the policies of VPC endpoints let the agent register.
 func (c *sessionChain) policies(ctx context.Context, who awsapi.Principal, reached bool) bool {
-	calls := []node.Call{{Action: node.ActionRegisterAgent}, {Action: node.ActionControlChannel}}
+	calls, actions := []node.Call{{Action: node.ActionRegisterAgent}, {Action: node.ActionControlChannel}}, node.ActionRegisterAgent+", "+node.ActionControlChannel
+	if ssm.NeedsEC2Messages(c.version) {
+		calls, actions = append(calls, node.Call{Action: node.ActionGetMessages}), actions+", "+node.ActionGetMessages
+	}
 	fixes, faults := c.x.cfg.Machines.Permit(ctx, c.in, who, calls)
 	why, evidence := (*api.Reason)(nil), ""
 	for i := 0; reached && i < len(calls) && why == nil; i++ {
@@ -346,7 +367,7 @@ func (c *sessionChain) policies(ctx context.Context, who awsapi.Principal, reach
 		evidence = "the role " + who.RoleARN + " may not register the agent"
 		why = &api.Reason{By: node.ByIAM, Code: "AccessDeniedException", Component: node.ActionRegisterAgent, Text: evidence}
 	case why == nil && evidence == "":
-		c.ok(sessionPolicies, node.ActionRegisterAgent+", "+node.ActionControlChannel)
+		c.ok(sessionPolicies, actions)
 		return true
 	}
 	if why != nil && why.By == node.ByIAM && len(fixes) > 0 {

@@ -148,6 +148,8 @@ type Machines interface {
 	Call(ctx context.Context, in machine.Instance, c node.Call) error
 	// Agent returns why an instance's SSM Agent is not connected, or nil.
 	Agent(ctx context.Context, instanceID string, job ssm.Job) error
+	// AgentVersion returns the version of that agent, or the empty string if the instance has none.
+	AgentVersion(instanceID string) string
 	// Permit returns fixes for the calls of an instance that IAM refuses, and the faults that make calls fail.
 	Permit(ctx context.Context, in machine.Instance, who awsapi.Principal, calls []node.Call) (fixes []advice.Fix, faults []*node.Decision)
 }

@@ -71,6 +71,8 @@ func (noMachines) Connect(context.Context, machine.Instance, string, int) error 
 
 func (noMachines) Call(context.Context, machine.Instance, node.Call) error { return nil }
 
+func (noMachines) AgentVersion(string) string { return "" }
+
 func (noMachines) Agent(context.Context, string, ssm.Job) error { return errors.New("it does not run") }
 
 func (noMachines) Permit(context.Context, machine.Instance, awsapi.Principal, []node.Call) ([]advice.Fix, []*node.Decision) {

@@ -41,6 +41,9 @@ func (m *Machine) imagePackages() map[string]imagePackage {
 	out := map[string]imagePackage{}
 	for line := range strings.Lines(list) {
 		f := strings.SplitN(strings.TrimSpace(line), " ", 4)
+		if f[0] == agentPackage && !hasAgent(m.In.Image) {
+			continue
+		}
 		p := imagePackage{epoch: "(none)", arch: f[2], summary: f[3]}
 		full := f[1]
 		if epoch, rest, ok := strings.Cut(full, ":"); ok {
@@ -63,7 +66,7 @@ type imagePackage struct{ version, release, epoch, arch, summary string }
 // The packages of the images: name, [epoch:]version-release, architecture and summary. Versions are those in the release
 // notes of Amazon Linux 2023.9 and in images of its time, such as https://github.com/docker-library/repo-info shows them;
 // the last digits of some releases are from memory.
-const packages2023 = `amazon-ssm-agent 3.3.3050.0-1.amzn2023 arch Manage EC2 Instances using SSM APIs
+const packages2023 = `amazon-ssm-agent ` + LatestAgent + `-1.amzn2023 arch Manage EC2 Instances using SSM APIs
 aws-cfn-bootstrap 2.0-34.amzn2023 noarch An EC2 bootstrapper for CloudFormation
 awscli-2 2.30.4-1.amzn2023.0.1 noarch Universal Command Line Environment for AWS, version 2
 bash 5.2.15-1.amzn2023.0.2 arch The GNU Bourne Again shell
@@ -89,7 +92,7 @@ which 2.21-26.amzn2023.0.2 arch Displays where a particular program in your path
 `
 
 const packages2 = `amazon-linux-extras 2.0.3-1.amzn2 noarch Command-line tool that manages Extras topics
-amazon-ssm-agent 3.3.3050.0-1.amzn2 arch Manage EC2 Instances using SSM APIs
+amazon-ssm-agent ` + LatestAgent + `-1.amzn2 arch Manage EC2 Instances using SSM APIs
 aws-cfn-bootstrap 2.0-34.amzn2 noarch An EC2 bootstrapper for CloudFormation
 awscli 1.18.147-1.amzn2.0.2 noarch Universal Command Line Environment for AWS
 bash 4.2.46-34.amzn2 arch The GNU Bourne Again shell
@@ -202,7 +205,7 @@ func (m *Machine) packages(ctx context.Context, c *shell.Call) int {
 		return 0
 	case "list", "repolist", "info", "search", "provides", "whatprovides":
 		return t.list(ctx, verb, names)
-	case "install", "localinstall", "reinstall", "groupinstall", "update", "upgrade", "upgrade-minimal", "makecache", "check-update", "remove", "erase", "autoremove", "swap":
+	case "install", "localinstall", "reinstall", "groupinstall", "update", "upgrade", "upgrade-minimal", "makecache", "check-update", "remove", "erase", "autoremove", "swap", "downgrade":
 	default:
 		fmt.Fprintf(c.Stderr, "No such command: %s. Please use %s --help\n", verb, path.Base(c.Args[0]))
 		return 1
@@ -226,14 +229,14 @@ func (m *Machine) packages(ctx context.Context, c *shell.Call) int {
 	if verb == "reinstall" {
 		return t.reinstall(names)
 	}
-	return t.install(names)
+	return t.install(ctx, names, verb == "downgrade")
 }
 
 // reinstall installs packages again that are installed.
 func (t *transaction) reinstall(names []string) int {
 	have := t.m.installed(t.c.FS)
 	for _, n := range names {
-		if !have[n] {
+		if !have.has(n) {
 			t.say("Package %s available, but not installed.", n)
 			fmt.Fprintln(t.c.Stderr, "Error: No packages marked for reinstall.")
 			return 1
@@ -298,22 +301,24 @@ const maxInstalled = 10_000
 func (m *Machine) installed(files *vfs.FS) packageSet {
 	out := packageSet{}
 	for name := range m.imagePackages() {
-		out[name] = true
+		out[name] = ""
 	}
 	b, _ := files.ReadFile(installedFile) // if it does not exist, nothing was installed
 	for line := range strings.Lines(string(b)) {
-		name := strings.TrimSpace(line)
+		name, version, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if gone, ok := strings.CutPrefix(name, "-"); ok {
 			delete(out, gone)
 		} else if name != "" && len(out) < maxInstalled {
-			out[name] = true
+			out[name] = version
 		}
 	}
 	return out
 }
 
-// A packageSet is a set of names.
-type packageSet map[string]bool
+// A packageSet has the versions of packages by their names. An empty version is that of the image, or not known.
+type packageSet map[string]string
+
+func (s packageSet) has(name string) bool { _, ok := s[name]; return ok }
 
 func (s packageSet) sorted() []string { return slices.Sorted(maps.Keys(s)) }
 
@@ -341,16 +346,38 @@ func validPackage(name string) bool {
 	return name != "" && len(name) < 128 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-@*") == ""
 }
 
-func (t *transaction) install(names []string) int {
+func (t *transaction) install(ctx context.Context, names []string, downgrade bool) int {
 	if len(names) == 0 {
 		fmt.Fprintln(t.c.Stderr, "Error: Need to pass a list of pkgs to install")
 		return 1
 	}
 	have := t.m.installed(t.c.FS)
 	var fresh []string
+	agent := "" // the version of the Systems Manager agent to install
 	chosen := packageSet{}
 	for _, arg := range names {
 		name := packageName(arg)
+		if strings.Contains(arg, "://") {
+			if err := t.m.fetch(ctx, arg); err != nil {
+				if t.old() {
+					fmt.Fprintf(t.c.Stderr, "Cannot open: %s. Skipping.\nError: Nothing to do\n", arg)
+				} else {
+					fmt.Fprintf(t.c.Stderr, "[MIRROR] %s: Curl error %s [%s]\nError: Error downloading packages:\n", path.Base(arg), err, arg)
+				}
+				return 1
+			}
+		}
+		if _, ok := agentArgument(arg); ok {
+			version, done, status := t.agent(arg, have, downgrade)
+			if status != 0 {
+				return status
+			}
+			if !done && !chosen.has(agentPackage) {
+				agent, chosen[agentPackage] = version, version
+				fresh = append(fresh, agentPackage)
+			}
+			continue
+		}
 		switch {
 		case !validPackage(name):
 			if t.old() {
@@ -359,12 +386,12 @@ func (t *transaction) install(names []string) int {
 				fmt.Fprintf(t.c.Stderr, "No match for argument: %s\nError: Unable to find a match: %s\n", arg, arg)
 			}
 			return 1
-		case have[name] && t.old():
+		case have.has(name) && t.old():
 			t.say("Package %s already installed and latest version", name)
-		case have[name]:
+		case have.has(name):
 			t.say("Package %s is already installed.", name)
-		case !chosen[name]:
-			chosen[name] = true
+		case !chosen.has(name):
+			chosen[name] = ""
 			fresh = append(fresh, name)
 		}
 	}
@@ -383,6 +410,9 @@ func (t *transaction) install(names []string) int {
 		return 1
 	}
 	err := remember(t.c.FS, fresh)
+	if agent != "" && err == nil {
+		err = t.m.installAgent(t.c.FS, agent)
+	}
 	if slices.Contains(fresh, connectPackage) && err == nil {
 		err = t.m.installConnect(t.c.FS)
 	}
@@ -405,7 +435,7 @@ func (t *transaction) remove(names []string) int {
 	have := t.m.installed(t.c.FS)
 	var gone []string
 	for _, n := range names {
-		if !have[n] {
+		if !have.has(n) {
 			t.say("No match for argument: %s", n)
 			continue
 		}
@@ -416,6 +446,9 @@ func (t *transaction) remove(names []string) int {
 		return 0
 	}
 	err := remember(t.c.FS, gone)
+	if slices.Contains(gone, "-"+agentPackage) && err == nil {
+		t.m.removeAgent(t.c.FS)
+	}
 	if slices.Contains(gone, "-"+connectPackage) && err == nil {
 		err = t.m.removeConnect(t.c.FS)
 	}
@@ -437,11 +470,11 @@ func (t *transaction) list(ctx context.Context, verb string, names []string) int
 		have := t.m.installed(t.c.FS)
 		wanted := packageSet{}
 		for _, n := range names[1:] {
-			wanted[n] = true
+			wanted[n] = ""
 		}
 		shown := 0
 		for _, n := range have.sorted() {
-			if len(names) == 1 || wanted[n] {
+			if len(names) == 1 || wanted.has(n) {
 				shown++
 				fmt.Fprintln(t.c.Stdout, n)
 			}
@@ -466,10 +499,14 @@ func (t *transaction) list(ctx context.Context, verb string, names []string) int
 // queried matches a tag, with its width, or an escaped character of rpm's query formats.
 var queried = regexp.MustCompile(`%(-?[0-9]*)\{([A-Za-z0-9_:]+)\}|\\(.)`)
 
-// query returns what rpm -q prints about a package.
+// query returns what rpm -q prints about a package. version is not empty if it is not that of the image.
 // https://rpm.org/docs/latest/manual/queryformat.html
-func (m *Machine) query(name, format string) (string, error) {
+func (m *Machine) query(name, version, format string) (string, error) {
 	p, known := m.imagePackages()[name]
+	if name == agentPackage && version != "" {
+		p = imagePackage{version, agentRelease, "(none)", m.architecture(), "Manage EC2 Instances using SSM APIs"}
+		known = true
+	}
 	if format == "" {
 		if !known {
 			return name + "\n", nil
@@ -511,6 +548,7 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 	have := m.installed(c.FS)
 	var flags, format string
 	var names []string
+	old := false
 	for i := 1; i < len(c.Args); i++ {
 		switch a := c.Args[i]; {
 		case (a == "--queryformat" || a == "--qf") && i+1 < len(c.Args):
@@ -518,6 +556,8 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 			format = c.Args[i]
 		case strings.HasPrefix(a, "--queryformat=") || strings.HasPrefix(a, "--qf="):
 			_, format, _ = strings.Cut(a, "=")
+		case a == "--oldpackage" || a == "--force":
+			old = true
 		case strings.HasPrefix(a, "--"):
 			flags += map[string]string{"--query": "q", "--all": "a", "--install": "i", "--upgrade": "U", "--erase": "e", "--import": "I"}[a]
 		case strings.HasPrefix(a, "-"):
@@ -535,12 +575,12 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 		}
 		status := 0
 		for _, n := range names {
-			if !have[n] {
+			if !have.has(n) {
 				fmt.Fprintf(c.Stdout, "package %s is not installed\n", n)
 				status = 1
 				continue
 			}
-			text, err := m.query(n, format)
+			text, err := m.query(n, have[n], format)
 			if err != nil {
 				fmt.Fprintf(c.Stderr, "error: %s\n", err)
 				return 1
@@ -552,7 +592,7 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 		return status
 	case strings.Contains(flags, "e") && len(names) > 0:
 		for _, n := range names {
-			if !have[n] {
+			if !have.has(n) {
 				fmt.Fprintf(c.Stderr, "error: package %s is not installed\n", n)
 				return 1
 			}
@@ -570,8 +610,22 @@ func (m *Machine) rpm(ctx context.Context, c *shell.Call) int {
 				return 1
 			}
 		}
+		var others []string
+		for _, n := range names {
+			if _, ok := agentArgument(n); !ok {
+				others = append(others, n)
+			} else if status := m.upgradeAgent(c, n, old); status != 0 {
+				return status
+			}
+		}
+		if others == nil {
+			return 0
+		}
 		t := &transaction{m: m, c: c, yes: true, quiet: true}
-		return t.install(names)
+		for i, n := range others {
+			others[i] = packageName(n) // they have been downloaded
+		}
+		return t.install(ctx, others, false)
 	}
 	fmt.Fprintf(c.Stderr, "rpm: %s is not supported on simulated nodes\n", strings.Join(c.Args[1:], " "))
 	return 1

@@ -31,6 +31,7 @@ func TestPackages(t *testing.T) {
 	}
 	const mirror2023 = "https://al2023-repos-us-east-1-de612dc2.s3.dualstack.us-east-1.amazonaws.com/core/mirrors/latest/x86_64/mirror.list"
 	const connect = "rpm -q ec2-instance-connect; grep '^AuthorizedKeysCommand ' /etc/ssh/sshd_config; test -x /opt/aws/bin/eic_run_authorized_keys && echo program; "
+	const agentURL = "https://s3.us-east-1.amazonaws.com/amazon-ssm-us-east-1/3.2.2303.0/linux_amd64/amazon-ssm-agent.rpm"
 	const failed = "Failed to connect to al2023-repos-us-east-1-de612dc2.s3.dualstack.us-east-1.amazonaws.com port 443: Connection timed out"
 	for _, tc := range []struct {
 		name, script, want string
@@ -45,6 +46,13 @@ func TestPackages(t *testing.T) {
 		{"Instance Connect", connect + "yum remove -y -q ec2-instance-connect; " + connect + "echo AuthorizedKeysCommand /mine >> /etc/ssh/sshd_config; yum install -y -q ec2-instance-connect; " + connect,
 			"ec2-instance-connect-1.1-19.amzn2023.noarch\nAuthorizedKeysCommand /opt/aws/bin/eic_run_authorized_keys %u %f\nprogram\npackage ec2-instance-connect is not installed\n" +
 				"ec2-instance-connect-1.1-19.amzn2023.noarch\nAuthorizedKeysCommand /mine\nprogram\n", images.AL2023, open, 0},
+		{"an older agent", "dnf install -y -q " + agentURL + "; rpm -q amazon-ssm-agent; systemctl is-active amazon-ssm-agent; dnf install -y -q amazon-ssm-agent-3.2.9.9", "amazon-ssm-agent-3.2.2303.0-1.x86_64\nactive\n" +
+			"No match for argument: amazon-ssm-agent-3.2.9.9\nError: Unable to find a match: amazon-ssm-agent-3.2.9.9\n", images.AL2023, open, 1},
+		{"an older agent on Amazon Linux 2", "yum install -y " + agentURL + "; yum downgrade -y -q amazon-ssm-agent-3.2.582.0; rpm -q amazon-ssm-agent; yum downgrade -y amazon-ssm-agent-3.3.40.0; yum install -y -q amazon-ssm-agent-3.3.40.0; rpm -q amazon-ssm-agent",
+			agentURL + ": does not update installed package.\nError: Nothing to do\namazon-ssm-agent-3.2.582.0-1.x86_64\nPackage amazon-ssm-agent already installed and latest version\nNothing to do\namazon-ssm-agent-3.3.40.0-1.x86_64\n", images.AL2, open, 0},
+		{"an older agent by rpm", "rpm -U " + agentURL + "; rpm -U --oldpackage " + agentURL + " && rpm -q amazon-ssm-agent; rpm -e amazon-ssm-agent; systemctl status amazon-ssm-agent; rpm -i " + agentURL + " && systemctl is-enabled amazon-ssm-agent",
+			"\tpackage amazon-ssm-agent-3.3.3050.0-1.x86_64 (which is newer than amazon-ssm-agent-3.2.2303.0-1.x86_64) is already installed\namazon-ssm-agent-3.2.2303.0-1.x86_64\nUnit amazon-ssm-agent.service could not be found.\nenabled\n", images.AL2023, open, 0},
+		{"an agent without a way", "rpm -U " + agentURL + " || echo $?", "curl: (28) Failed to connect to s3.us-east-1.amazonaws.com port 443: Connection timed out\nerror: skipping " + agentURL + " - transfer failed\n1\n", images.AL2023, closed, 0},
 		{"no way", "dnf install -y git", "Errors during downloading metadata for repository 'amazonlinux':\n  - Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\nError: Failed to download metadata for repo 'amazonlinux': Cannot prepare internal mirrorlist: Curl error (28): Timeout was reached for " + mirror2023 + " [" + failed + "]\n", images.AL2023, closed, 1},
 		{"no way on Amazon Linux 2", "yum install -y git 2>&1 | tail -n 1", "Cannot find a valid baseurl for repo: amzn2-core/2/x86_64\n", images.AL2, closed, 0},
 		{"no name", "yum update -y 2>&1 | sed -n 2p", "14: curl#6 - \"Could not resolve host: amazonlinux-2-repos-us-east-1.s3.dualstack.us-east-1.amazonaws.com\"\n", images.AL2, nameless, 0},

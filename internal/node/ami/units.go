@@ -106,7 +106,10 @@ func masked(files *vfs.FS, unit string) bool {
 
 // atBoot returns the services that an image starts by itself.
 func atBoot(i images.Image) []string {
-	out := []string{"amazon-ssm-agent", "chronyd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
+	out := []string{"chronyd", "crond", "rsyslog", "sshd", "systemd-journald", "systemd-logind"}
+	if hasAgent(i) {
+		out = append(out, agentPackage)
+	}
 	if forNodes(i) {
 		out = append(out, "containerd")
 	}
@@ -147,6 +150,9 @@ func title(name string) string {
 // StartServices starts the services that start at boot.
 func (m *Machine) StartServices() {
 	_ = m.linkUnits() // a full disk has already been reported
+	if m.AgentVersion() == "" {
+		m.removeAgent(m.FS)
+	}
 	if LacksConnect(m.In.Image, m.FS) {
 		_ = m.installConnect(m.FS)
 	}

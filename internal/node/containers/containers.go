@@ -129,6 +129,16 @@ func (r *Runtime) Unit(instanceID, unit string) (active, boots, ok bool) {
 	return i.image.ami.Active(unit), i.image.ami.Boots(unit), true
 }
 
+// AgentVersion returns the version of the Systems Manager agent on an instance, or the empty string if it has none. ok is
+// false if the instance does not run here.
+func (r *Runtime) AgentVersion(instanceID string) (version string, ok bool) {
+	i := r.instance(instanceID)
+	if i == nil || i.image == nil {
+		return "", i != nil
+	}
+	return i.image.ami.AgentVersion(), true
+}
+
 // Has reports whether an instance runs here, and has an address.
 func (r *Runtime) Has(instanceID string, a netip.Addr) bool {
 	i := r.instance(instanceID)

@@ -189,7 +189,7 @@ func (m *image) start(ctx context.Context) error {
 	if err := m.install(); err != nil {
 		return err
 	}
-	m.pull("/etc/systemd/system")
+	m.pull("/etc/systemd/system", "/var/lib/rpm")
 	m.ami.StartServices()
 	if err := m.i.machine.Tools(ctx, m.run); err != nil {
 		return err

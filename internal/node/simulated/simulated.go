@@ -175,3 +175,12 @@ func (r *Runtime) Unit(instanceID, unit string) (active, boots bool) {
 	}
 	return m.ami.Active(unit), m.ami.Boots(unit)
 }
+
+// AgentVersion returns the version of the Systems Manager agent on an instance, or the empty string if it has none.
+func (r *Runtime) AgentVersion(instanceID string) string {
+	m := r.instance(instanceID)
+	if m == nil || m.ami == nil {
+		return ""
+	}
+	return m.ami.AgentVersion()
+}

@@ -100,22 +100,36 @@ func (s *Service) otherInventory(sc scope, id string, in *machine.Instance) stri
 	return ""
 }
 
-// updateAgent does what the agent does for the action aws:updateSsmAgent, with its messages. Images have one version of
-// the agent, which is the latest one.
+// updateAgent does what the agent does for the action aws:updateSsmAgent, with its messages.
 // https://github.com/aws/amazon-ssm-agent/blob/mainline/agent/plugins/updatessmagent/updateagent.go
 func (s *Service) updateAgent(ctx context.Context, _ scope, _ *commandRecord, m machine.Machine, inputs map[string]string) (string, error) {
 	in, agent := m.Instance(), cmp.Or(inputs["agentName"], "amazon-ssm-agent")
-	version := inputs["targetVersion"]
-	text := fmt.Sprintf("Updating %s from %s to %s\n", agent, agentVersion, cmp.Or(version, "latest"))
+	now, version := s.fleet.AgentVersion(in.ID), cmp.Or(inputs["targetVersion"], latestAgent)
+	text := fmt.Sprintf("Updating %s from %s to %s\n", agent, now, cmp.Or(inputs["targetVersion"], "latest"))
 	if _, err := s.fleet.As(ctx, in.ID, "s3"); err != nil {
 		return text, fmt.Errorf("failed to download manifest: %w", err)
 	}
 	text += "Successfully downloaded " + strings.ReplaceAll(inputs["source"], "{Region}", in.Region) + "\n"
 	switch {
-	case version == "" || version == agentVersion:
-		return text + agent + " " + agentVersion + " has already been installed, update skipped\n", nil
-	case newer(agentVersion, version) && inputs["allowDowngrade"] != "true":
+	case version == now:
+		return text + agent + " " + now + " has already been installed, update skipped\n", nil
+	case newer(now, version) && inputs["allowDowngrade"] != "true":
 		return text, fmt.Errorf("updating %s to an older version, please enable allow downgrade to proceed", agent)
 	}
-	return text, fmt.Errorf("%s version %s is unsupported", agent, version)
+	unsupported := fmt.Errorf("%s version %s is unsupported", agent, version)
+	if strings.Trim(version, "0123456789.") != "" {
+		return text, unsupported
+	}
+	arch := "amd64"
+	if in.Image.Architecture == "arm64" {
+		arch = "arm64"
+	}
+	url := "https://s3." + in.Region + ".amazonaws.com/amazon-ssm-" + in.Region + "/" + version + "/linux_" + arch + "/amazon-ssm-agent.rpm"
+	if _, err := machine.Run(ctx, m, machine.Command{Args: []string{"rpm", "-U", "--oldpackage", url}, Stdout: io.Discard, Stderr: io.Discard}); err != nil {
+		return text, err
+	}
+	if s.fleet.AgentVersion(in.ID) != version {
+		return text, unsupported
+	}
+	return text + "Initiating " + agent + " update to " + version + "\n" + agent + " updated successfully to " + version + "\n", nil
 }

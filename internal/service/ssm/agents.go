@@ -1,6 +1,7 @@
 package ssm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,6 +31,8 @@ type Fleet interface {
 	As(ctx context.Context, instanceID, service string) (context.Context, error)
 	// Agent returns an error that says why the agent on an instance cannot do a job, or nil if it can.
 	Agent(ctx context.Context, instanceID string, job Job) error
+	// AgentVersion returns the version of the agent that is installed on an instance, or the empty string if there is none.
+	AgentVersion(instanceID string) string
 }
 
 // A Job is something that an agent does. The jobs differ in the endpoints and permissions that they need.
@@ -54,10 +57,15 @@ func (noFleet) As(_ context.Context, instanceID, _ string) (context.Context, err
 func (noFleet) Agent(_ context.Context, instanceID string, _ Job) error {
 	return fmt.Errorf("there is no %s", instanceID)
 }
+func (noFleet) AgentVersion(string) string { return "" }
 
-// agentVersion is the version of the agents on all images.
+// latestAgent is the newest version of the agent, which the images have.
 // https://github.com/aws/amazon-ssm-agent/blob/mainline/RELEASENOTES.md
-const agentVersion = "3.3.3050.0"
+const latestAgent = "3.3.3050.0"
+
+// NeedsEC2Messages reports whether an agent is older than 3.3.40.0, the first version that does without ec2messages.
+// https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html
+func NeedsEC2Messages(version string) bool { return version != "" && newer("3.3.40.0", version) }
 
 // instances returns the running instances of an account and region, and removes all others from s.seen.
 func (s *Service) instances(sc scope) []machine.Instance {
@@ -117,8 +125,9 @@ func (s *Service) DescribeInstanceInformation(ctx context.Context, in *awsssm.De
 		if !registered {
 			continue
 		}
+		version := cmp.Or(s.fleet.AgentVersion(i.ID), latestAgent) // an agent that was removed had one
 		info := ssmtypes.InstanceInformation{
-			InstanceId: aws.String(i.ID), PingStatus: status, LastPingDateTime: aws.Time(at), AgentVersion: aws.String(agentVersion), IsLatestVersion: aws.Bool(true),
+			InstanceId: aws.String(i.ID), PingStatus: status, LastPingDateTime: aws.Time(at), AgentVersion: aws.String(version), IsLatestVersion: aws.Bool(version == latestAgent),
 			PlatformType: ssmtypes.PlatformTypeLinux, ResourceType: ssmtypes.ResourceTypeEc2Instance, IPAddress: aws.String(i.PrivateIP.String()),
 			ComputerName: aws.String(i.PrivateDNSName), SourceId: aws.String(i.ID), SourceType: ssmtypes.SourceTypeAwsEc2Instance,
 		}
@@ -153,7 +162,7 @@ func matches(tags map[string]string, info *ssmtypes.InstanceInformation, filters
 		case "InstanceIds":
 			have = *info.InstanceId
 		case "AgentVersion":
-			have = agentVersion
+			have = *info.AgentVersion
 		case "PingStatus":
 			have = string(info.PingStatus)
 		case "PlatformTypes":

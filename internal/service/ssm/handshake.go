@@ -2,6 +2,7 @@ package ssm
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -67,7 +68,7 @@ func (l *live) shake() error {
 	began := l.s.clock.Now()
 	var properties any
 	if l.plan.kind == document.Port {
-		// The plugin multiplexes connections because the agent is newer than 3.0.196.0.
+		// The plugin multiplexes connections because all agents are newer than 3.0.196.0.
 		given := map[string]string{"portNumber": fmt.Sprint(l.plan.port.Port)}
 		if l.plan.port.Type != "" { // without a type, the plugin connects its standard input and output
 			given["localPortNumber"], given["type"] = l.plan.port.LocalPort, l.plan.port.Type
@@ -79,7 +80,7 @@ func (l *live) shake() error {
 	if key != "" {
 		actions = append([]map[string]any{{"ActionType": actionKMS, "ActionParameters": map[string]string{"KMSKeyId": key}}}, actions...)
 	}
-	if err := l.send(datachannel.HandshakeRequest, map[string]any{"AgentVersion": agentVersion, "RequestedClientActions": actions}); err != nil {
+	if err := l.send(datachannel.HandshakeRequest, map[string]any{"AgentVersion": cmp.Or(l.s.fleet.AgentVersion(l.rec.Target), latestAgent), "RequestedClientActions": actions}); err != nil {
 		return err
 	}
 	select {

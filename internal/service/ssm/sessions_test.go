@@ -88,6 +88,8 @@ func (f *fleet) Agent(_ context.Context, id string, job ssm.Job) error {
 	return f.agent
 }
 
+func (f *fleet) AgentVersion(string) string { return "3.3.3050.0" }
+
 // A computer prints its user and command, and echoes what is typed.
 type computer struct {
 	machine.Machine
