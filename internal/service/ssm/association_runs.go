@@ -139,7 +139,7 @@ func (s *Service) beginRun(ctx context.Context, sc scope, a *associationRecord, 
 	if unfit != nil {
 		what = []document.Script{{Name: "document", Failure: unfit.Error()}}
 	}
-	running, ok := s.began(sc, c.ID, len(instances))
+	running, ok := s.began(sc, c.ID, instances)
 	if !ok {
 		return nil // too many commands are running; the next call tries again
 	}

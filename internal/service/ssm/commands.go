@@ -204,7 +204,7 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 		_, plain := splitDocument(sc, name)
 		c.CloudWatch, c.Group = true, cmp.Or(aws.ToString(w.CloudWatchLogGroupName), "/aws/ssm/"+plain)
 	}
-	running, ok := s.began(sc, c.ID, len(targets))
+	running, ok := s.began(sc, c.ID, targets)
 	if !ok {
 		return nil, awserr.New("ThrottlingException", "Rate exceeded")
 	}
@@ -220,23 +220,34 @@ func (s *Service) SendCommand(ctx context.Context, in *awsssm.SendCommandInput) 
 
 // A runningCommand is a command that has not ended.
 type runningCommand struct {
-	account string
-	cancel  context.CancelCauseFunc
+	account   string
+	cancel    context.CancelCauseFunc
+	instances map[string]runningInvocation
 }
 
-// began reserves room for a command and returns its context, which CancelCommand ends. It returns false if too many
-// invocations are running.
-func (s *Service) began(sc scope, id string, invocations int) (context.Context, bool) {
+// A runningInvocation is a command on one instance. CancelCommand ends its context.
+type runningInvocation struct {
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// began reserves room for a command on instances. It returns false if too many invocations are running.
+func (s *Service) began(sc scope, id string, instances []string) (runningCommand, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ending || s.running+invocations > maxRunning {
-		return nil, false
+	if s.ending || s.running+len(instances) > maxRunning {
+		return runningCommand{}, false
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	s.running += invocations
-	s.cancels[id] = runningCommand{sc.Account, cancel}
+	s.running += len(instances)
+	c := runningCommand{sc.Account, cancel, map[string]runningInvocation{}}
+	for _, i := range instances {
+		own, cancel := context.WithCancelCause(ctx)
+		c.instances[i] = runningInvocation{own, cancel}
+	}
+	s.cancels[id] = c
 	s.working.Add(1)
-	return ctx, true
+	return c, true
 }
 
 // done removes a command that has ended.
@@ -289,7 +300,7 @@ func (s *Service) forgetCommand(ctx context.Context, sc scope, c *commandRecord)
 
 // runAll runs a command on its instances, on as many at once as MaxConcurrency allows. After too many failures, it cancels
 // the remaining invocations.
-func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what []document.Script) {
+func (s *Service) runAll(run runningCommand, sc scope, c *commandRecord, what []document.Script) {
 	defer s.done(c.ID, len(c.Instances))
 	if len(c.Instances) > 0 {
 		s.notify(sc, c, "", "InProgress")
@@ -306,7 +317,8 @@ func (s *Service) runAll(ctx context.Context, sc scope, c *commandRecord, what [
 		mu.Unlock()
 		running.Go(func() {
 			defer func() { <-slots }()
-			if !s.runOne(ctx, sc, c, target, what, stop) {
+			ctx := run.instances[target].ctx
+			if !s.runOne(ctx, sc, c, target, what, stop) && ctx.Err() == nil { // a cancelled invocation has not failed
 				mu.Lock()
 				failed++
 				mu.Unlock()
@@ -543,12 +555,31 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// CancelCommand ends the invocations of a command that are still running.
+// CancelCommand ends the invocations of a command that are still running, on all of its instances or on those given.
 func (s *Service) CancelCommand(ctx context.Context, in *awsssm.CancelCommandInput) (*awsssm.CancelCommandOutput, error) {
-	if len(s.found(ctx, in.CommandId, nil)) == 0 {
+	found := s.found(ctx, in.CommandId, nil)
+	if len(found) == 0 {
 		return nil, &ssmtypes.InvalidCommandId{Message: aws.String("")}
 	}
-	s.cancel(nil, *in.CommandId)
+	if len(in.InstanceIds) == 0 {
+		s.cancel(nil, *in.CommandId)
+		return &awsssm.CancelCommandOutput{}, nil
+	}
+	for i, id := range in.InstanceIds {
+		if slices.Contains(in.InstanceIds[:i], id) {
+			return nil, &ssmtypes.DuplicateInstanceId{Message: aws.String("")}
+		}
+		if !slices.Contains(found[0].Instances, id) {
+			return nil, errInstanceState(scopeOf(ctx).Account, []string{id})
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range in.InstanceIds {
+		if i, ok := s.cancels[*in.CommandId].instances[id]; ok {
+			i.cancel(nil)
+		}
+	}
 	return &awsssm.CancelCommandOutput{}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,4 +229,49 @@ func TestDelivery(t *testing.T) {
 	w.fleet.off.Store(instanceID, ssm.Register)
 	_, err := w.client.SendCommand(ctx, &awsssm.SendCommandInput{DocumentName: aws.String("AWS-RunShellScript"), InstanceIds: []string{instanceID}, Parameters: map[string][]string{"commands": {"date"}}})
 	testkit.WantError(t, err, "InvalidInstanceId", "")
+}
+
+// TestCancelOnSomeInstances cancels a command on one of three instances, of which one runs it at a time.
+func TestCancelOnSomeInstances(t *testing.T) {
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	w.fleet.more = []string{"i-11111111", "i-22222222"}
+	all := append([]string{instanceID}, w.fleet.more...)
+	id := testkit.Must(w.client.SendCommand(ctx, &awsssm.SendCommandInput{
+		DocumentName: aws.String("AWS-RunShellScript"), InstanceIds: all, Parameters: map[string][]string{"commands": {"hang"}}, MaxConcurrency: aws.String("1"), MaxErrors: aws.String("0"),
+	}))(t).Command.CommandId
+	become := func(want ...string) {
+		t.Helper()
+		testkit.Eventually(t, 20*time.Second, func() error {
+			var got []string
+			for _, i := range all {
+				out, err := w.client.GetCommandInvocation(ctx, &awsssm.GetCommandInvocationInput{CommandId: id, InstanceId: &i})
+				if err != nil {
+					return err
+				}
+				got = append(got, *out.StatusDetails)
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("%q, want %q", got, want)
+			}
+			return nil
+		})
+	}
+	cancel := func(instances ...string) error {
+		_, err := w.client.CancelCommand(ctx, &awsssm.CancelCommandInput{CommandId: id, InstanceIds: instances})
+		return err
+	}
+	become("InProgress", "Pending", "Pending")
+	testkit.WantError(t, cancel(instanceID, instanceID), "DuplicateInstanceId", "")
+	testkit.WantError(t, cancel(instanceID, "i-33333333"), "InvalidInstanceId", "")
+	for _, err := range []error{cancel("i-11111111"), cancel(instanceID)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	become("Cancelled", "Cancelled", "InProgress")
+	if err := cancel(); err != nil {
+		t.Error(err)
+	}
+	become("Cancelled", "Cancelled", "Cancelled")
 }

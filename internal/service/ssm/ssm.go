@@ -138,7 +138,7 @@ func (s *Service) AWS() awsapi.Service {
 			{Name: "ResumeSession", Members: "SessionId"},
 			{Name: "TerminateSession", Members: "SessionId"},
 			{Name: "SendCommand", Members: "CloudWatchOutputConfig Comment DocumentName DocumentVersion InstanceIds MaxConcurrency MaxErrors NotificationConfig OutputS3BucketName OutputS3KeyPrefix OutputS3Region Parameters ServiceRoleArn Targets TimeoutSeconds", Except: "AWS's documents other than AWS-RunShellScript and AWS-UpdateSSMAgent"},
-			{Name: "CancelCommand", Members: "CommandId"},
+			{Name: "CancelCommand", Members: "CommandId InstanceIds"},
 			{Name: "GetCommandInvocation", Members: "CommandId InstanceId PluginName"},
 			{Name: "ListCommands", Members: "CommandId Filters InstanceId MaxResults NextToken"},
 			{Name: "ListCommandInvocations", Members: "CommandId Details Filters InstanceId MaxResults NextToken"},
