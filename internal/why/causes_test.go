@@ -125,7 +125,7 @@ func TestTrustIsAdded(t *testing.T) {
 }
 
 // noEC2 has no instances.
-type noEC2 struct{}
+type noEC2 struct{ EC2 }
 
 func (noEC2) VCPUUse(context.Context, string, string, string, bool) (ec2.VCPUUse, bool) {
 	return ec2.VCPUUse{}, false

@@ -17,6 +17,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api"
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // Inventory lists what a diagnosis looks at in a cluster.
@@ -30,6 +31,8 @@ type Inventory interface {
 	DescribeInsight(ctx context.Context, in *awseks.DescribeInsightInput) (*awseks.DescribeInsightOutput, error)
 	// Troubled returns pods that do not run, as NAMESPACE/NAME, and service accounts with roles, at most so many of each.
 	Troubled(ctx context.Context, cluster string, most int) (pods, accounts []string, err error)
+	// PodsOfNodes returns how many pods are on each node.
+	PodsOfNodes(ctx context.Context, cluster string) ([]eks.NodePods, error)
 }
 
 // mostDiagnosed is how many pods and service accounts are looked at.
@@ -74,7 +77,7 @@ func (x *Explainer) diagnose(ctx context.Context, account, region, cluster strin
 	if settled && d.Settling {
 		return d, nil
 	}
-	for _, part := range []func(context.Context, *api.Diagnosis) error{x.diagnoseNodegroups, x.diagnoseAddons, x.diagnoseProfiles, x.diagnoseInsights, x.diagnosePods} {
+	for _, part := range []func(context.Context, *api.Diagnosis) error{x.diagnoseNodegroups, x.diagnoseSubnets, x.diagnoseDensity, x.diagnoseAddons, x.diagnoseProfiles, x.diagnoseInsights, x.diagnosePods} {
 		if err := part(ctx, &d); err != nil {
 			return d, err
 		}
@@ -143,6 +146,14 @@ func (x *Explainer) diagnoseNodegroups(ctx context.Context, d *api.Diagnosis) er
 		if err != nil {
 			return err
 		}
+		if sc := out.Nodegroup.ScalingConfig; sc != nil {
+			if n, ok := x.vcpus(ctx, d.Account, d.Region, out.Nodegroup, int(aws.ToInt32(sc.MaxSize))); ok {
+				if changes, commands := n.raise(d.Region); len(changes) > 0 {
+					find(d, api.HarmWarning, "quota", name, fmt.Sprintf("the group may grow to %d nodes, but the quota %s has room for %d more of them", aws.ToInt32(sc.MaxSize), n.use.Code, max(n.use.Room(), 0)),
+						[]string{fmt.Sprintf("%d of %d vCPUs are in use", n.use.Running, n.use.Limit)}, advice.Try(n.fits, changes, commands...))
+				}
+			}
+		}
 		if h := out.Nodegroup.Health; h != nil {
 			for i := range h.Issues {
 				find(d, api.HarmError, "node-group", name, fmt.Sprintf("%s: %s", h.Issues[i].Code, aws.ToString(h.Issues[i].Message)), nil, x.issueFixes(ctx, d.Account, d.Region, &h.Issues[i], out.Nodegroup))
@@ -187,6 +198,22 @@ func (x *Explainer) diagnoseProfiles(ctx context.Context, d *api.Diagnosis) erro
 			for _, i := range h.Issues {
 				find(d, api.HarmError, "fargate-profile", name, fmt.Sprintf("%s: %s", i.Code, aws.ToString(i.Message)), nil, nil)
 			}
+		}
+	}
+	return nil
+}
+
+// diagnoseDensity looks for nodes that have as many pods as they may have.
+func (x *Explainer) diagnoseDensity(ctx context.Context, d *api.Diagnosis) error {
+	nodes, err := x.cfg.Inventory.PodsOfNodes(ctx, d.Cluster)
+	if err != nil {
+		return err
+	}
+	d.Checked += len(nodes)
+	for _, n := range nodes {
+		if n.Most > 0 && n.Pods >= n.Most {
+			find(d, api.HarmWarning, "pod-density", n.Node, fmt.Sprintf("%d of %d pods are on the node: no other one fits, whatever CPU and memory are left", n.Pods, n.Most),
+				nil, oneSketch("use an instance type with more network interfaces, or prefix delegation, or more nodes"))
 		}
 	}
 	return nil

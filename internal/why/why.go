@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
@@ -76,6 +77,7 @@ type Config struct {
 // EC2 is the part of the EC2 service that the package needs.
 type EC2 interface {
 	InstanceByID(account, region, id string) (ec2types.Instance, bool)
+	DescribeSubnets(ctx context.Context, in *awsec2.DescribeSubnetsInput) (*awsec2.DescribeSubnetsOutput, error)
 	EndpointPolicy(ctx context.Context, account, region, id string) (document string, ok bool)
 	// VCPUUse returns how much is used of the quota that an instance type counts towards.
 	VCPUUse(ctx context.Context, account, region, instanceType string, isSpot bool) (ec2.VCPUUse, bool)

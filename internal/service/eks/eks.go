@@ -155,6 +155,7 @@ type (
 	PodSubject             = podidentity.Subject
 	PodTokenExpiredError   = podidentity.TokenExpiredError
 	PodFacts               = pod.Facts
+	NodePods               = pod.NodePods
 	MissingObject          = pod.MissingObject
 	UnboundClaim           = pod.UnboundClaim
 	PodProgram             = pod.Program

@@ -45,3 +45,35 @@ func (s *Service) Troubled(ctx context.Context, cluster string, most int) (pods,
 	accounts = slices.Compact(accounts)
 	return pods, accounts[:min(len(accounts), most)], nil
 }
+
+// NodePods is how many pods are on a node, and how many may be. Most is 0 if the node has not said so.
+type NodePods struct {
+	Node       string
+	Pods, Most int64
+}
+
+// PodsOfNodes returns how many pods are on each node of a cluster of the call's account and region.
+func (s *Service) PodsOfNodes(ctx context.Context, cluster string) ([]NodePods, error) {
+	_, _, ses, err := s.Session(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := ses.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "status.phase!=Succeeded,status.phase!=Failed"})
+	if err != nil {
+		return nil, err
+	}
+	on := map[string]int64{}
+	for i := range pods.Items {
+		on[pods.Items[i].Spec.NodeName]++
+	}
+	nodes, err := ses.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var out []NodePods
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		out = append(out, NodePods{n.Name, on[n.Name], n.Status.Allocatable.Pods().Value()})
+	}
+	return out, nil
+}

@@ -1,0 +1,170 @@
+package why
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+
+	"github.com/drydock-dev/drydock/internal/advice"
+	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/node"
+	"github.com/drydock-dev/drydock/internal/reach"
+)
+
+// fewAddresses is how many free addresses AWS recommends at least for the subnets of a cluster; an update needs six.
+// https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html
+const (
+	fewAddresses    = 16
+	neededAddresses = 6
+)
+
+// A next node is one that does not exist: the next instance that a node group would launch in a subnet.
+const (
+	nextInstance  = "i-00000000000000000"
+	nextInterface = "eni-00000000000000000"
+)
+
+// nextAddress is the public address of a next node. It belongs to nobody.
+var nextAddress = netip.MustParseAddr("203.0.113.254")
+
+// diagnoseSubnets looks at the subnets of the cluster: whether they have addresses left, and whether the next node of a node
+// group would reach what a node needs. Running nodes do not show that: they have what they need already.
+func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error {
+	c, err := x.cfg.EKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &d.Cluster})
+	if err != nil || c.Cluster.ResourcesVpcConfig == nil {
+		return err
+	}
+	users := map[string][]string{} // of subnets
+	for _, id := range c.Cluster.ResourcesVpcConfig.SubnetIds {
+		users[id] = []string{"the cluster"}
+	}
+	groups, err := x.cfg.Inventory.ListNodegroups(ctx, &awseks.ListNodegroupsInput{ClusterName: &d.Cluster})
+	if err != nil {
+		return err
+	}
+	nodes := map[string]bool{} // the subnets of node groups
+	for _, name := range groups.Nodegroups {
+		out, err := x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &d.Cluster, NodegroupName: &name})
+		if err != nil {
+			return err
+		}
+		for _, id := range out.Nodegroup.Subnets {
+			users[id], nodes[id] = append(users[id], "node group "+name), true
+		}
+	}
+	found, err := x.cfg.EC2.DescribeSubnets(awsapi.WithCall(ctx, &awsapi.Call{Account: d.Account, Region: d.Region, Service: "ec2"}), &awsec2.DescribeSubnetsInput{
+		Filters: filter("vpc-id", aws.ToString(c.Cluster.ResourcesVpcConfig.VpcId)),
+	})
+	if err != nil {
+		return err
+	}
+	for _, sn := range found.Subnets {
+		id := aws.ToString(sn.SubnetId)
+		if len(users[id]) == 0 {
+			continue
+		}
+		d.Checked++
+		if free := aws.ToInt32(sn.AvailableIpAddressCount); free < fewAddresses {
+			harm := api.HarmWarning
+			if free < neededAddresses {
+				harm = api.HarmError
+			}
+			find(d, harm, "addresses", id, fmt.Sprintf("%d addresses are free; an update of the cluster needs %d, and nodes and pods get theirs from here, too", free, neededAddresses),
+				[]string{aws.ToString(sn.CidrBlock) + ", used by " + strings.Join(users[id], ", ")}, oneSketch("add a subnet with more addresses, in the same zone, and use it in place of this one"))
+		}
+		if !nodes[id] {
+			continue
+		}
+		if err := x.diagnoseNextNode(ctx, d, id, users[id], aws.ToString(c.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId), aws.ToBool(sn.MapPublicIpOnLaunch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// diagnoseNextNode looks at what the next node in a subnet would reach, with the cluster's security group.
+func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, subnet string, users []string, group string, public bool) error {
+	s, err := x.cfg.Network(ctx, d.Account, d.Region)
+	if err != nil {
+		return err
+	}
+	s, ok := withNextNode(s, subnet, group, public)
+	if !ok {
+		return nil // the subnet is gone, or has no address left: other checks say so
+	}
+	hosts, err := x.hostsOfNode(ctx, d.Account, d.Region, []node.Step{{Cluster: d.Cluster}})
+	if err != nil {
+		return err
+	}
+	q := advice.Connection{Through: x.through(ctx, d.Account, d.Region)}
+	for _, h := range hosts {
+		q.Needs = append(q.Needs, need(nextInstance, h, 443))
+	}
+	d.Checked += len(hosts)
+	blocked := map[string][]string{} // hosts, by the reason
+	for _, n := range q.Needs {
+		v := s.CheckName(n.Flow, n.Name)
+		if unknown, _ := x.unknownReach(d.Account, n.Name, s, v); len(unknown) > 0 {
+			find(d, api.HarmUnknown, "next-node", subnet, "whether the next node reaches "+n.Name+" is unknown: "+unknown[0], nil, nil)
+			return nil
+		}
+		if !v.Reachable && len(v.Explanations) > 0 {
+			blocked[v.Explanations[0].Text] = append(blocked[v.Explanations[0].Text], n.Name)
+		}
+	}
+	if len(blocked) == 0 {
+		return nil
+	}
+	fixes := slices.DeleteFunc(advice.Network(s, q).Fixes, func(f advice.Fix) bool {
+		return strings.Contains(f.Shell(), nextInstance) || strings.Contains(f.Shell(), nextInterface)
+	})
+	var evidence []string
+	for _, why := range slices.Sorted(maps.Keys(blocked)) {
+		evidence = append(evidence, strings.ReplaceAll(strings.Join(blocked[why], ", ")+": "+why, nextAddress.String(), "its public address"))
+	}
+	find(d, api.HarmError, "next-node", subnet, "the next node of "+strings.Join(slices.DeleteFunc(slices.Clone(users), func(u string) bool { return u == "the cluster" }), ", ")+
+		" would not get what it needs, although nodes that run already may be well", evidence, fixes)
+	return nil
+}
+
+// withNextNode returns the network with a node more in a subnet, or false if there is no such subnet or no room in it.
+func withNextNode(s *reach.Snapshot, subnet, group string, public bool) (*reach.Snapshot, bool) {
+	sn, ok := s.Get(subnet).(*reach.Subnet)
+	if !ok {
+		return nil, false
+	}
+	e := &reach.Interface{ID: nextInterface, VPC: sn.VPC, Subnet: sn.ID, Zone: sn.Zone, Type: "interface", Instance: nextInstance, Attached: true, Primary: true, Groups: []string{group}}
+	for _, block := range sn.CIDRs {
+		if !block.Addr().Is4() {
+			continue
+		}
+		a := block.Masked().Addr()
+		for range 4 { // AWS keeps the first four
+			a = a.Next()
+		}
+		for ; block.Contains(a.Next()); a = a.Next() { // and the last
+			if s.InterfaceAt(sn.VPC, a) == nil {
+				e.Addresses = []reach.Address{{Private: a}}
+				break
+			}
+		}
+	}
+	if len(e.Addresses) == 0 {
+		return nil, false
+	}
+	if public {
+		e.Addresses[0].Public = nextAddress
+	}
+	draft := s.Edit()
+	draft.Put(&reach.Instance{ID: nextInstance, State: "running"})
+	draft.Put(e)
+	return draft.Snapshot(), true
+}
