@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(withAWS{m}, map[string]func(){"podprogram": podProgram, "crane": crane, "opentunnel": openTunnel})
+	testscript.Main(withAWS{m}, map[string]func(){"podprogram": podProgram, "crane": crane, "opentunnel": openTunnel, "cutproxy": cutProxy})
 }
 
 // podProgram is a program of a pod, for drydock run --pod: it knows nothing but the

@@ -16,6 +16,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,7 @@ const (
 	window    = 128      // unacknowledged frames, and frames that arrived early
 	maxQueued = 1 << 20  // bytes that the session has not read; dropping more is slow, because the plugin resends one frame in 100 ms
 	resendIn  = 300 * time.Millisecond
+	settleIn  = time.Second      // how long frames are resent to a client that has resumed the session and does not acknowledge them
 	patience  = 5 * time.Second  // before HandshakeComplete is resent; the plugin never ignores it
 	writeIn   = 10 * time.Second // a client that reads nothing for this long is disconnected
 	keepAlive = 6 * time.Minute  // the plugin pings every five minutes
@@ -66,6 +69,7 @@ type Channel struct {
 	input   []message       // what the client has sent
 	queued  int             // the size of input in bytes
 	conn    *websocket.Conn // nil while no client is connected
+	clients int             // that have been served
 	closed  bool
 	next    int64 // the next frame's number
 	unacked []sent
@@ -85,6 +89,7 @@ type sent struct {
 	payload uint32
 	frame   []byte
 	at      time.Time // zero if the connected client has not seen it
+	again   time.Time // when it was first sent to the connected client, if that has resumed the session; otherwise zero
 }
 
 // late reports whether the client should have acknowledged the frame by now.
@@ -142,8 +147,9 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 		return ErrClosed
 	}
 	c.conn = conn
+	c.clients++
 	for i := range c.unacked {
-		c.unacked[i].at = time.Time{} // the new client has not seen them
+		c.unacked[i].at, c.unacked[i].again = time.Time{}, time.Time{} // the new client has not seen them
 	}
 	c.mu.Unlock()
 	c.consume.Do(func() { go c.receiveAll() }) // ends when the channel is closed
@@ -167,6 +173,10 @@ func (c *Channel) Serve(conn *websocket.Conn) error {
 	}
 	pong := conn.PingHandler()
 	conn.SetPingHandler(func(data string) error { return errors.Join(alive(), pong(data)) })
+	conn.SetPongHandler(func(data string) error {
+		c.settle(data)
+		return nil
+	})
 	for {
 		if err := alive(); err != nil {
 			return err
@@ -336,12 +346,20 @@ func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 	defer tick.Stop()
 	for {
 		var late [][]byte
+		ping := false
 		c.mu.Lock()
-		for i := range c.unacked[:min(len(c.unacked), 16)] {
-			if c.unacked[i].late() {
-				c.unacked[i].at = wall.Now()
-				late = append(late, c.unacked[i].frame)
+		now := wall.Now()
+		for i := range c.unacked {
+			s := &c.unacked[i]
+			ping = ping || !s.again.IsZero() && now.Sub(s.again) > settleIn
+			if len(late) == 16 || !s.late() {
+				continue
 			}
+			if s.at.IsZero() && c.clients > 1 {
+				s.again = now
+			}
+			s.at = now
+			late = append(late, s.frame)
 		}
 		c.mu.Unlock()
 		for _, f := range late {
@@ -349,12 +367,32 @@ func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 				return
 			}
 		}
+		if ping && conn.WriteControl(websocket.PingMessage, strconv.AppendInt(nil, now.UnixNano(), 10), wall.Now().Add(writeIn)) != nil {
+			return // Serve returns, too
+		}
 		select {
 		case <-stop:
 			return
 		case <-tick.C():
 		}
 	}
+}
+
+// settle handles the answer to a ping of resend. The plugin acknowledges a frame only when it receives it for the first time,
+// so an acknowledgement that was lost with an earlier connection never comes. But the answer to a ping shows that the plugin
+// has received everything that was sent before the ping.
+// https://github.com/aws/session-manager-plugin/blob/mainline/src/datachannel/streaming.go
+func (c *Channel) settle(ping string) {
+	at, err := strconv.ParseInt(ping, 10, 64)
+	if err != nil {
+		return // the client was not asked
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unacked = slices.DeleteFunc(c.unacked, func(s sent) bool {
+		return !s.again.IsZero() && time.Unix(0, at).Sub(s.again) > settleIn
+	})
+	c.changed.Broadcast()
 }
 
 // Send sends a payload. It blocks while too many frames are unacknowledged. If no client is connected, the next one
@@ -379,7 +417,7 @@ func (c *Channel) Send(payload uint32, data []byte) error {
 		m.flags = 1
 	}
 	frame := m.bytes()
-	c.unacked = append(c.unacked, sent{c.next, payload, frame, wall.Now()})
+	c.unacked = append(c.unacked, sent{number: c.next, payload: payload, frame: frame, at: wall.Now()})
 	c.next++
 	conn := c.conn
 	c.mu.Unlock()

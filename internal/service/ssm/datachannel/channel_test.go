@@ -165,6 +165,47 @@ func TestOutputSurvivesAConnection(t *testing.T) {
 	}
 }
 
+// TestLostAcknowledgements checks that output continues when the acknowledgements of a whole window are lost with a
+// connection. Like the plugin, the client does not acknowledge frames that it receives again.
+func TestLostAcknowledgements(t *testing.T) {
+	c := New(func(uint32, []byte) error { return nil })
+	const frames = 2*window + 10
+	printed := make(chan error, 1)
+	p := connect(t, c)
+	go func() {
+		for range frames {
+			if err := c.Send(Output, []byte("y")); err != nil {
+				printed <- err
+				return
+			}
+		}
+		printed <- nil
+	}()
+	for n := range int64(window) {
+		for p.next(typeOutput).sequence != n {
+		}
+	}
+	_ = p.conn.Close()
+	_ = p.ended()
+	again := connect(t, c)
+	deadline := time.Now().Add(20 * time.Second)
+	for expected := int64(window); expected < frames; {
+		if time.Now().After(deadline) {
+			t.Fatalf("no frame %d", expected)
+		}
+		if m := again.next(typeOutput); m.sequence >= expected {
+			if m.sequence != expected {
+				t.Fatalf("frame %d instead of %d", m.sequence, expected)
+			}
+			again.acknowledge(expected)
+			expected++
+		}
+	}
+	if err := <-printed; err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSlowReaders checks that a client that acknowledges nothing blocks the sender until the channel is closed.
 func TestSlowReaders(t *testing.T) {
 	c := New(func(uint32, []byte) error { return nil })
