@@ -48,6 +48,7 @@ func (d *daemon) addDaemonAPI() {
 	mux.HandleFunc("POST /_drydock/rehearse/upgrade", d.postRehearseUpgrade)
 	mux.HandleFunc("POST "+httpapi.Twin, d.postTwin)
 	mux.HandleFunc("GET /_drydock/twins", d.getTwins)
+	mux.HandleFunc("GET /_drydock/urls", d.getURLs)
 	d.why.Handle(mux)
 	d.podRuns.Handle(mux)
 	(&keeper.API{Keeper: d.keeper, EC2: d.ec2, Services: operations, Instances: d.machines.IDs, Clusters: func(account, region string) []string { return d.eks.ClusterNames(account, region) }, SpotWarning: d.timing.SpotWarning, FargateNotice: d.timing.FargateNotice}).Handle(mux)

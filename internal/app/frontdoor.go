@@ -64,6 +64,9 @@ func (d *daemon) handler(proxy *server.Proxy) http.Handler {
 					return
 				}
 			}
+			if d.connectBalancer(w, r, proxy) {
+				return
+			}
 			proxy.ServeHTTP(w, r)
 			return
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/server"
 	"github.com/drydock-dev/drydock/internal/awscall"
+	"github.com/drydock-dev/drydock/internal/balancer"
 	"github.com/drydock-dev/drydock/internal/blobstore"
 	"github.com/drydock-dev/drydock/internal/bytestore"
 	"github.com/drydock-dev/drydock/internal/catalog/regions"
@@ -107,6 +108,7 @@ type daemon struct {
 	connect *ec2instanceconnect.Service
 	quotas  *servicequotas.Service
 	network *accountnet.Balanced
+	traffic *balancer.Plane
 	elb     *elb.Service
 	elbv2   *elbv2.Service
 	scaling *autoscaling.Service
@@ -308,12 +310,15 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	d.route53 = route53.New(route53.Config{Store: d.store, EC2: awscall.EC2{API: d.server}})
 	d.acm = acm.New(acm.Config{Store: d.store, CNAME: d.route53.CNAME, Users: d.usersOfCertificate, Log: d.log})
 	network := accountnet.New(accountnet.Config{Store: d.store, EC2: d.ec2, Zones: d.route53.Zones, Faults: d.faults, ControlPlanes: planes{d.planes, d.store}, Log: d.log})
+	d.traffic = d.newTraffic()
 	balancing := elbnet.Config{
 		Store:             d.store,
 		Network:           elbnet.Network{EC2: awscall.EC2{API: d.server}, EnsureInterfaces: d.ec2.EnsureManagedInterfaces, Probes: network.Probes},
 		EnsureServiceRole: ensureServiceRole,
 		Certificate:       d.certificate,
 		Held:              func(k store.Key) bool { return copies{d}.Held(k.Account) },
+		KeyPair:           d.keyPair,
+		Traffic:           d.traffic,
 		Timing:            d.timing,
 		Log:               d.log,
 	}
@@ -391,7 +396,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 	d.machines, err = compute.New(ctx, compute.Config{
 		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes, d.store}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
-		ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
+		Balancers: balancers{d.traffic}, ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		HostRole: d.hostRole, ClusterRole: d.networkOf,
 		Boxes: filepath.Join(d.cfg.DataDir, "machines"), CA: ca, NodeRuntime: d.cfg.NodeRuntime,
 		WhyUnauthorized: why.Tokens{EKS: d.eks, PlaneAt: planes{d.planes, d.store}.at}.Unauthorized,
@@ -505,6 +510,7 @@ func (d *daemon) runs() map[string]func(context.Context) error {
 		"faults":         d.keeper.Run,
 		"fargate":        d.machines.RunFargate,
 		"guest network":  d.machines.RunNetwork,
+		"load balancers": d.traffic.Run,
 		"memory":         giveBackMemory,
 		"node lifecycle": d.machines.RunNodeLifecycles,
 	}

@@ -242,6 +242,7 @@ when AWS would.
 		newStatus(o),
 		newEnv(o),
 		newRun(o),
+		newURL(o),
 		newSSH(o),
 		newSSHConfig(o),
 		newSSHProxy(o),

@@ -31,8 +31,8 @@ func newRun(o *globalOptions) *cobra.Command {
 		Short: "Run a command whose AWS calls go to Drydock",
 		Long: `Run a command whose AWS calls go to Drydock.
 
-Besides the variables of drydock env, the command gets an HTTPS proxy that answers for
-AWS's own host names (*.amazonaws.com, *.api.aws) and forwards connections to other
+Besides the variables of drydock env, the command gets a proxy that answers for
+AWS's own host names (*.amazonaws.com, *.api.aws), with load balancers, and forwards connections to other
 hosts, and a bundle of CA certificates that includes Drydock's, so programs that cannot
 be given an endpoint, or that read a cluster's OIDC issuer, reach Drydock too. ssh, scp
 and sftp in it reach instances as "drydock ssh" does. On Linux, "aws ec2-instance-connect
@@ -176,7 +176,7 @@ func childEnv(base []string, info api.DaemonInfo, bundle, proxy string) []string
 			vars[i][1] = bundle
 		}
 	}
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"} {
 		vars = append(vars, [2]string{name, proxy})
 	}
 	// Drydock's own addresses: the endpoint and those of clusters.

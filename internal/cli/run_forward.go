@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,16 +65,20 @@ func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 	stop := context.AfterFunc(ctx, func() { _ = near.Close() })
 	defer stop()
 	said, target := bufio.NewReader(near), f.target
+	var plain *http.Request // for http, unlike CONNECT
 	if target == "" {
 		r, err := http.ReadRequest(said)
 		if err != nil {
 			return
 		}
-		if r.Method != http.MethodConnect {
-			answer(near, http.StatusMethodNotAllowed, "this proxy supports https only (CONNECT HOST:PORT)")
-			return
-		}
 		target = r.Host
+		if r.Method != http.MethodConnect {
+			if r.URL.Scheme != "http" || r.URL.Hostname() == "" {
+				answer(near, http.StatusBadRequest, "this is a proxy: want CONNECT HOST:PORT, or a request for http://HOST/")
+				return
+			}
+			plain, target = r, net.JoinHostPort(r.URL.Hostname(), cmp.Or(r.URL.Port(), "80"))
+		}
 	}
 	far, heard, err := f.dial(ctx, target)
 	if f.target != "" && err != nil {
@@ -95,6 +100,15 @@ func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 	defer far.Close()
 	stopFar := context.AfterFunc(ctx, func() { _ = far.Close() })
 	defer stopFar()
+	if plain != nil {
+		plain.Header.Del("Proxy-Connection")
+		plain.Header.Del("Proxy-Authorization")
+		plain.Close = true
+		if plain.Write(far) == nil {
+			_, _ = io.Copy(near, heard) // the client may have gone
+		}
+		return
+	}
 	if f.target == "" {
 		if _, err := io.WriteString(near, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
 			return

@@ -75,6 +75,8 @@ type Config struct {
 	ConnectKeys func(instanceID string) map[string][]string
 	// SerialKeys returns the public keys that may open the serial console of an instance now. Nil means none.
 	SerialKeys func(instanceID string) []string
+	// Balancers carry the traffic of load balancers. Nil means that nothing is carried.
+	Balancers Balancers
 	// Origins records the connections of machines to Endpoint.
 	Origins *Origins
 	// Endpoint is the host:port of the AWS endpoint on this machine, and Trusted the CAs that sign its certificates.

@@ -25,6 +25,9 @@ func (m *Machines) ConnectFrom(ctx context.Context, account, region string, from
 		return m.console.Dial(r)
 	}
 	v, err := m.network.admit(ctx, account, region, from, to, port)
+	if c, ok, err := m.throughBalancer(account, region, port, from.Address, v, err); ok || err != nil {
+		return c, err
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +66,13 @@ func (n *guestNetwork) admit(ctx context.Context, account, region string, from r
 		if err != nil {
 			return nil, err
 		}
-		if v = check(s); v.Reachable {
+		v = check(s)
+		if n.through != nil {
+			if v, err = n.through(ctx, account, region, s, v); err != nil {
+				return nil, err
+			}
+		}
+		if v.Reachable {
 			return v, nil
 		}
 	}

@@ -39,6 +39,9 @@ func (g *guests) dial(ctx context.Context, in machine.Instance, host string, por
 		return c, err
 	}
 	v, err := g.machines.network.allow(ctx, in, host, port)
+	if c, ok, err := g.machines.throughBalancer(in.Account, in.Region, port, in.PrivateIP, v, err); ok || err != nil {
+		return c, err
+	}
 	if err != nil {
 		return nil, err
 	}

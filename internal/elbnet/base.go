@@ -3,14 +3,17 @@ package elbnet
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"k8s.io/utils/clock"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
+	"github.com/drydock-dev/drydock/internal/balancer"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -27,10 +30,14 @@ type Config struct {
 	// certificate of a valid form exists and can be used.
 	Certificate func(account, region, arn string) (exists, usable bool)
 	// Held reports whether the load balancers of a key's account are left as they are: those of a twin. nil means that none are.
-	Held   func(store.Key) bool
-	Timing timing.Timing
-	Clock  clock.WithTicker // nil means the real clock
-	Log    *slog.Logger     // nil means slog.Default
+	Held func(store.Key) bool
+	// KeyPair returns a certificate with its private key. It may be nil if Traffic is.
+	KeyPair func(ctx context.Context, account, region, arn string) (tls.Certificate, error)
+	// Traffic carries the traffic. If it is nil, nothing is carried.
+	Traffic *balancer.Plane
+	Timing  timing.Timing
+	Clock   clock.WithTicker // nil means the real clock
+	Log     *slog.Logger     // nil means slog.Default
 }
 
 // Base is what the services of both generations are built on.
@@ -115,4 +122,15 @@ func RegisterEach(ids []string, register func(id string) error) (last error) {
 		}
 	}
 	return last
+}
+
+// Places returns the accounts and regions of load balancers.
+func Places[T any](r store.Reader, balancers store.Collection[T]) [][2]string {
+	var out [][2]string
+	for _, i := range balancers.All(r, store.Scope{}) {
+		if p := [2]string{i.Key.Account, i.Key.Region}; !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	return out
 }

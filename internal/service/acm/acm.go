@@ -4,7 +4,7 @@
 //	aws acm … ──► operations ──► certificates
 //	Run ──► Route 53: does the CNAME exist? ──► issue
 //
-// AWS deviation: private keys are not kept, because nothing terminates TLS, and browsers do not trust the issuers.
+// AWS deviation: browsers do not trust the issuers.
 //
 // Package authz makes access decisions. Only the composition root imports the package.
 package acm
@@ -13,7 +13,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -102,6 +104,39 @@ func (s *Service) State(account, region, name string) (exists, usable bool) {
 	return err == nil, err == nil && c.Status == issued
 }
 
+// KeyPair returns an issued certificate with its chain and its private key, for listeners. An earlier version did not keep
+// the keys: a certificate that was requested then is issued again.
+func (s *Service) KeyPair(ctx context.Context, account, region, name string) (tls.Certificate, error) {
+	key, err := keyOf(scope{regional.At(account, region)}, name)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	c, err := certificates.Get(s.store, key)
+	switch {
+	case err != nil:
+		return tls.Certificate{}, err
+	case c.Status != issued:
+		return tls.Certificate{}, errInProgress(name)
+	case c.Key == "" && c.Imported:
+		return tls.Certificate{}, errors.New("its private key was not kept when it was imported: import it again")
+	case c.Key == "":
+		if err := c.issue(s.now()); err != nil {
+			return tls.Certificate{}, err
+		}
+		err := certificates.UpdateOne(ctx, s.store, key, func(r *certificateRecord) error {
+			if r.Key == "" {
+				r.PEM, r.Chain, r.Key, r.Issued = c.PEM, c.Chain, c.Key, c.Issued
+			}
+			c = *r
+			return nil
+		})
+		if err != nil {
+			return tls.Certificate{}, err
+		}
+	}
+	return tls.X509KeyPair([]byte(strings.TrimSpace(c.PEM)+"\n"+c.Chain), []byte(c.Key))
+}
+
 func (s *Service) users(sc scope, id string) []string {
 	if s.cfg.Users == nil {
 		return []string{}
@@ -187,7 +222,7 @@ func (s *Service) settle(ctx context.Context, key store.Key) error {
 	}
 	err = certificates.UpdateOne(ctx, s.store, key, func(r *certificateRecord) error {
 		if r.Status == pending {
-			r.PEM, r.Chain, r.Status, r.Issued = c.PEM, c.Chain, c.Status, c.Issued
+			r.PEM, r.Chain, r.Key, r.Status, r.Issued = c.PEM, c.Chain, c.Key, c.Status, c.Issued
 		}
 		return nil
 	})

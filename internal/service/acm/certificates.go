@@ -107,7 +107,7 @@ func (s *Service) RequestCertificate(ctx context.Context, in *awsacm.RequestCert
 	return &awsacm.RequestCertificateOutput{CertificateArn: aws.String(sc.arn(c.ID))}, nil
 }
 
-// issue creates the certificate. The private keys of the certificate and of its issuer are not kept.
+// issue creates the certificate. The private key of its issuer is not kept.
 func (c *certificateRecord) issue(now time.Time) error {
 	ca, err := keys["EC_prime256v1"]()
 	if err != nil {
@@ -136,12 +136,17 @@ func (c *certificateRecord) issue(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	c.PEM, c.Chain, c.Status, c.Issued = pemOf(leaf), pemOf(root), issued, now
+	key, err := x509.MarshalPKCS8PrivateKey(own)
+	if err != nil {
+		return err
+	}
+	c.PEM, c.Chain, c.Status, c.Issued = pemOf("CERTIFICATE", leaf), pemOf("CERTIFICATE", root), issued, now
+	c.Key = pemOf("PRIVATE KEY", key)
 	return nil
 }
 
-func pemOf(der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+func pemOf(typ string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: der}))
 }
 
 func serial() *big.Int {
@@ -426,7 +431,7 @@ func imported(in *awsacm.ImportCertificateInput, now time.Time) (certificateReco
 			return none, errValidation("Provided certificate chain is not in a valid PEM format.")
 		}
 	}
-	c := certificateRecord{Domain: x.Subject.CommonName, Status: issued, Imported: true, Logging: "DISABLED", Issued: now, PEM: string(in.Certificate), Chain: string(in.CertificateChain)}
+	c := certificateRecord{Domain: x.Subject.CommonName, Status: issued, Imported: true, Logging: "DISABLED", Issued: now, PEM: string(in.Certificate), Chain: string(in.CertificateChain), Key: string(in.PrivateKey)}
 	switch key := x.PublicKey.(type) {
 	case *rsa.PublicKey:
 		c.Algorithm = fmt.Sprintf("RSA_%d", key.N.BitLen())

@@ -9,7 +9,7 @@ import (
 )
 
 // certificates are stored by the last part of their ARN.
-var certificates = store.NewCollection[certificateRecord]("acm", "certificate")
+var certificates = store.NewCollection[certificateRecord]("acm", "certificate", store.Same) // version 2 has Key
 
 const (
 	pending  = string(acmtypes.CertificateStatusPendingValidation)
@@ -32,7 +32,9 @@ type certificateRecord struct {
 	Created time.Time
 	Issued  time.Time `json:",omitzero"` // or imported
 	// PEM is the certificate, once it is issued, and Chain has the certificates of its issuers.
-	PEM   string            `json:",omitempty"`
-	Chain string            `json:",omitempty"`
-	Tags  map[string]string `json:",omitempty"`
+	PEM   string `json:",omitempty"`
+	Chain string `json:",omitempty"`
+	// Key is the private key, as PEM. Certificates of earlier versions have none.
+	Key  string            `json:",omitempty"`
+	Tags map[string]string `json:",omitempty"`
 }

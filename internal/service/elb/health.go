@@ -11,6 +11,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awselb "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing"
 	elbtypes "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancing/types"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi/regional"
 	"github.com/drydock-dev/drydock/internal/elbnet"
@@ -191,6 +192,15 @@ func (s *Service) health(ctx context.Context, sc scope, r *loadBalancerRecord, i
 	eni := r.Interfaces[zone]
 	if eni == "" {
 		return state(outOfService, "ELB", "Instance registration is still in progress.")
+	}
+	if h := s.live(sc, r, id); h != nil {
+		switch h.State {
+		case elbv2types.TargetHealthStateEnumHealthy:
+			return state(inService, "N/A", "N/A")
+		case elbv2types.TargetHealthStateEnumInitial:
+			return state(outOfService, "ELB", "Instance registration is still in progress.")
+		}
+		return state(outOfService, "Instance", "Instance has failed at least the UnhealthyThreshold number of health checks consecutively.")
 	}
 	t, err := parseTarget(text(r.HealthCheck.Target))
 	if err != nil {

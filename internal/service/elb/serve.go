@@ -82,3 +82,6 @@ func (s *Service) Serve(ctx context.Context, account, region, name string, port 
 	}
 	return w, nil
 }
+
+// Places returns the accounts and regions that have load balancers.
+func Places(r store.Reader) [][2]string { return elbnet.Places(r, loadBalancers) }

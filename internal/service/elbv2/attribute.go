@@ -18,8 +18,8 @@ const (
 	crossZone          = "load_balancing.cross_zone.enabled"
 )
 
-// An attribute is a setting of a load balancer, target group or listener. Most are stored and
-// described but have no effect, because no traffic flows.
+// An attribute is a setting of a load balancer, target group or listener. Some are stored and
+// described but have no effect: docs/running.md lists them.
 type attribute struct {
 	key   string
 	value string // default value

@@ -46,6 +46,12 @@ func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.Descr
 		}
 	}
 	out := &awselbv2.DescribeTargetHealthOutput{TargetHealthDescriptions: []elbv2types.TargetHealthDescription{}}
+	leaving := c.draining()
+	if len(in.Targets) == 0 {
+		for _, l := range leaving {
+			chosen = append(slices.Clone(chosen), targetRecord{ID: l.ID, Port: int32(l.Port)})
+		}
+	}
 	for _, t := range chosen {
 		d := elbv2types.TargetHealthDescription{Target: &elbv2types.TargetDescription{Id: &t.ID, Port: &t.Port}}
 		if t.Zone != "" {
@@ -53,6 +59,9 @@ func (s *Service) targetHealth(ctx context.Context, sc scope, in *awselbv2.Descr
 		}
 		if !slices.ContainsFunc(set.Targets, t.same) {
 			d.TargetHealth = health(elbv2types.TargetHealthStateEnumUnused, elbv2types.TargetHealthReasonEnumNotRegistered, "Target is not registered to the target group")
+			if slices.Contains(leaving, t.id()) {
+				d.TargetHealth = health(elbv2types.TargetHealthStateEnumDraining, elbv2types.TargetHealthReasonEnumDeregistrationInProgress, "Target deregistration is in progress")
+			}
 			out.TargetHealthDescriptions = append(out.TargetHealthDescriptions, d)
 			continue
 		}
@@ -111,6 +120,9 @@ func (c *check) target(ctx context.Context, t targetRecord) (*elbv2types.TargetH
 	p, zone, unused, err := c.aim(ctx, t)
 	if err != nil || unused != nil {
 		return unused, err
+	}
+	if h := c.live(t); h != nil {
+		return h, nil
 	}
 	return c.probe(ctx, p, zone), nil
 }

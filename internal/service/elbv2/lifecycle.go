@@ -16,9 +16,14 @@ import (
 
 // Run reconciles load balancers until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	return reconcile.Run(ctx,
-		reconcile.Config{Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer, Hold: s.Held},
-		reconcile.Config{Name: "elbv2/deleted", Watcher: deletions.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileDeleted})
+	all := []reconcile.Config{
+		{Name: "elbv2/loadbalancer", Watcher: loadBalancers.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileLoadBalancer, Hold: s.Held},
+		{Name: "elbv2/deleted", Watcher: deletions.Watch(s.Store, store.Scope{}), Log: s.Log, Clock: s.Clock, Reconcile: s.reconcileDeleted},
+	}
+	if s.Traffic != nil {
+		all = append(all, s.traffic())
+	}
+	return reconcile.Run(ctx, all...)
 }
 
 // interfaces returns the interfaces that a load balancer should have. Their descriptions are AWS's:

@@ -137,3 +137,6 @@ func (c *check) way(ctx context.Context, lb *loadBalancerRecord, t targetRecord)
 	}
 	return out, err
 }
+
+// Places returns the accounts and regions that have load balancers.
+func Places(r store.Reader) [][2]string { return elbnet.Places(r, loadBalancers) }

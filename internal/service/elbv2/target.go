@@ -158,7 +158,7 @@ func (s *Service) checkAddresses(ctx context.Context, sc scope, g *targetGroupRe
 }
 
 // DeregisterTargets removes targets from a group. A target given without a port is removed with all
-// of its ports. Removal is immediate, because there are no connections to drain.
+// of its ports. Its connections go on for the deregistration delay.
 func (s *Service) DeregisterTargets(ctx context.Context, in *awselbv2.DeregisterTargetsInput) (*awselbv2.DeregisterTargetsOutput, error) {
 	err := s.changeTargets(ctx, in.TargetGroupArn, func(set *targetSetRecord) error {
 		set.Targets = slices.DeleteFunc(set.Targets, func(t targetRecord) bool {

@@ -2,7 +2,9 @@ package elbv2_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
 
 	"github.com/drydock-dev/drydock/internal/awsapi"
+	"github.com/drydock-dev/drydock/internal/balancer"
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	timing "github.com/drydock-dev/drydock/internal/clock"
 	"github.com/drydock-dev/drydock/internal/elbnet"
@@ -40,6 +43,10 @@ type world struct {
 	subnets []string // default subnets, by zone
 	zones   []string
 
+	plane    *balancer.Plane
+	backends backends
+	pairs    sync.Map // certificates with their keys, by ARN
+
 	mu      sync.Mutex
 	finding elbnet.Finding
 	probes  []elbnet.Probe
@@ -48,14 +55,24 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{TB: t, finding: elbnet.Answers}
+	w := &world{TB: t, finding: elbnet.Answers, backends: backends{at: map[netip.AddrPort]string{}}}
 	var network *ec2.Service
 	var svc *elbv2.Service
 	var scaling *autoscaling.Service
 	w.server = testkit.NewServer(t, testkit.Config{Services: func(st *store.Store) []awsapi.Service {
+		traffic := w.backends.config()
+		traffic.Store, traffic.Log = st, testkit.Log(t)
+		w.plane = balancer.New(traffic)
 		network = ec2.New(ec2.Config{Store: st, Timing: timing.Fast(), Log: testkit.Log(t)})
 		svc = elbv2.New(elbnet.Config{
-			Store: st, Timing: timing.Fast(), Log: testkit.Log(t), Network: elbnet.Network{
+			Store: st, Timing: timing.Fast(), Log: testkit.Log(t), Traffic: w.plane,
+			KeyPair: func(_ context.Context, _, _, arn string) (tls.Certificate, error) {
+				if p, ok := w.pairs.Load(arn); ok {
+					return p.(tls.Certificate), nil
+				}
+				return tls.Certificate{}, errors.New("there is no key")
+			},
+			Network: elbnet.Network{
 				EC2: network,
 				EnsureInterfaces: func(ctx context.Context, account, region string, want elbnet.Interfaces, alive func(store.Reader) bool) ([]elbnet.Interface, error) {
 					w.mu.Lock()
@@ -91,7 +108,7 @@ func newWorld(t testing.TB) *world {
 		w.vpc = *sn.VpcId
 		w.subnets, w.zones = append(w.subnets, *sn.SubnetId), append(w.zones, *sn.AvailabilityZone)
 	}
-	testkit.Run(t, network.Run, svc.Run, scaling.Run)
+	testkit.Run(t, w.plane.Run, network.Run, svc.Run, scaling.Run)
 	return w
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"strings"
 	"time"
 
@@ -22,15 +23,16 @@ import (
 // https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html#reference_iam-quotas-entities
 const maxServerCertificates = 20
 
-// A serverCertificate is a certificate that was uploaded for load balancers. Its private key is not kept: no load balancer
-// here terminates TLS.
+// A serverCertificate is a certificate that was uploaded for load balancers.
 type serverCertificate struct {
 	Name, Path, ID string
 	Body           string // PEM
 	Chain          string `json:",omitempty"`
-	Uploaded       time.Time
-	Expires        time.Time
-	Tags           []tag `json:",omitempty"`
+	// Key is the private key, as PEM. Certificates of earlier versions have none.
+	Key      string `json:",omitempty"`
+	Uploaded time.Time
+	Expires  time.Time
+	Tags     []tag `json:",omitempty"`
 }
 
 func (c *serverCertificate) arn(account string) string {
@@ -120,7 +122,7 @@ func (s *Service) UploadServerCertificate(ctx context.Context, in *awsiam.Upload
 	c := serverCertificate{
 		Name: *in.ServerCertificateName, Path: pathOr(in.Path), ID: ids.IAM("ASCA"),
 		// Without the white space around them. [seen] hashicorp/terraform-provider-aws, TestAccIAMServerCertificate_file
-		Body: strings.TrimSpace(*in.CertificateBody), Chain: strings.TrimSpace(aws.ToString(in.CertificateChain)),
+		Body: strings.TrimSpace(*in.CertificateBody), Chain: strings.TrimSpace(aws.ToString(in.CertificateChain)), Key: *in.PrivateKey,
 		Uploaded: s.now(), Expires: own[0].NotAfter.UTC(), Tags: tags,
 	}
 	if err := belowQuota(s, serverCertificates, acct, "ServerCertificates", maxServerCertificates); err != nil {
@@ -209,6 +211,18 @@ func (s *Service) DeleteServerCertificate(ctx context.Context, in *awsiam.Delete
 func (s *Service) HasServerCertificate(account, certificate string) bool {
 	c, err := serverCertificates.Get(s.store, nameKey(account, certificate[strings.LastIndexByte(certificate, '/')+1:]))
 	return err == nil && c.arn(account) == certificate
+}
+
+// ServerKeyPair returns the server certificate with an ARN, with its chain and its private key, for listeners.
+func (s *Service) ServerKeyPair(account, certificate string) (tls.Certificate, error) {
+	c, err := serverCertificates.Get(s.store, nameKey(account, certificate[strings.LastIndexByte(certificate, '/')+1:]))
+	switch {
+	case err != nil:
+		return tls.Certificate{}, err
+	case c.Key == "":
+		return tls.Certificate{}, errors.New("its private key was not kept when it was uploaded: upload it again")
+	}
+	return tls.X509KeyPair([]byte(c.Body+"\n"+c.Chain), []byte(c.Key))
 }
 
 func (s *Service) taggedServerCertificate(ctx context.Context, name *string) tagged {

@@ -26,7 +26,7 @@ var (
 	serviceCredentials  = store.NewCollection[serviceCredential]("iam", "service-credential")
 	samlProviders       = store.NewCollection[samlProvider]("iam", "saml-provider")
 	mfaDevices          = store.NewCollection[mfaDevice]("iam", "mfa-device")
-	serverCertificates  = store.NewCollection[serverCertificate]("iam", "server-certificate")
+	serverCertificates  = store.NewCollection[serverCertificate]("iam", "server-certificate", store.Same) // version 2 has Key
 )
 
 // accountID is the ID of the single record in collection accounts of each account.
