@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/http"
@@ -290,10 +291,52 @@ func (m *Machine) Reread(cfg *userdata.Config) (*userdata.Config, error) {
 
 // failedToStart logs why the kubelet exited at once, unless err is nil.
 func (m *Machine) failedToStart(err error) {
-	if err != nil {
-		m.Klog("kubelet", 'E', "run.go:72", "command failed", "err", err) // k8s.io/component-base/cli, 1.36
-		m.setState("kubelet", restarting)
+	if err == nil {
+		return
 	}
+	m.Klog("kubelet", 'E', "run.go:72", "command failed", "err", err) // k8s.io/component-base/cli, 1.36
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	lines := []string{"kubelet.service: Main process exited, code=exited, status=1/FAILURE", "kubelet.service: Failed with result 'exit-code'."}
+	if m.In.Image.Family == images.AL2 { // systemd 219
+		lines = []string{"kubelet.service: main process exited, code=exited, status=1/FAILURE", "Unit kubelet.service entered failed state.", "kubelet.service failed."}
+	}
+	for _, l := range lines {
+		m.log("kubelet", "systemd", l)
+	}
+	if u := m.services["kubelet"]; u != nil {
+		u.state, u.since = restarting, m.world.Clock.Now()
+	}
+}
+
+// RestartDelay is how long systemd waits until it restarts a kubelet that has failed (RestartSec of its unit).
+const RestartDelay = 5 * time.Second
+
+// KubeletFailed reports whether the kubelet has failed, and systemd will restart it.
+func (m *Machine) KubeletFailed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.services["kubelet"] != nil && m.services["kubelet"].state == restarting
+}
+
+// RestartKubelet restarts a kubelet that has failed, as systemd does. It does nothing if the kubelet was started or
+// stopped in the meantime.
+func (m *Machine) RestartKubelet() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.services["kubelet"]
+	if u == nil || u.state != restarting {
+		return
+	}
+	u.restarts++
+	text := fmt.Sprintf("kubelet.service: Scheduled restart job, restart counter is at %d.", u.restarts)
+	if m.In.Image.Family == images.AL2 {
+		text = "kubelet.service holdoff time over, scheduling restart."
+	}
+	m.log("kubelet", "systemd", text)
+	m.tell("kubelet", "Stopped", "")
+	u.state, u.since, u.pid = active, m.world.Clock.Now(), m.nextPID()
+	m.tell("kubelet", "Started", "")
 }
 
 // Disk returns the size of the root volume and how much of it a view of its files uses, in bytes.

@@ -40,6 +40,8 @@ type service struct {
 	state state
 	since time.Time
 	pid   int
+	// restarts counts the restarts by systemd after failures, since it was last started by hand.
+	restarts int
 }
 
 // Where systemd keeps units: those of packages, those of the machine, and links to those that start at boot. All but
@@ -202,7 +204,7 @@ func (m *Machine) begin(unit string) bool {
 	if u.state == active {
 		return false
 	}
-	u.state, u.since, u.pid = active, m.world.Clock.Now(), m.nextPID()
+	u.state, u.since, u.pid, u.restarts = active, m.world.Clock.Now(), m.nextPID(), 0
 	m.tell(unit, "Started", "")
 	return true
 }

@@ -91,11 +91,42 @@ func TestKubeletsStory(t *testing.T) {
 		if got := b.info(); got.Cluster != "other" {
 			t.Errorf("the kubelet's tokens are for %q", got.Cluster)
 		}
-		sh("rm /var/lib/kubelet/kubeconfig; systemctl restart kubelet")
+		sh("mv /var/lib/kubelet/kubeconfig /root/kubeconfig; systemctl restart kubelet")
 		after(10 * time.Second)
 		logged(`run.go:72] "command failed" err="failed to run Kubelet: invalid kubeconfig: stat /var/lib/kubelet/kubeconfig: no such file or directory"`)
 		if out := sh("systemctl is-active kubelet"); out != "activating\n" {
 			t.Errorf("the kubelet is %s", out)
+		}
+
+		// Without its configuration, or with one that is broken, it fails, and systemd restarts it until it is mended.
+		const config = "/etc/kubernetes/kubelet/config.json"
+		sh("cp " + config + " /root/config.json")
+		sh("cp /root/kubeconfig /var/lib/kubelet/kubeconfig; rm " + config + "; systemctl restart kubelet")
+		after(17 * time.Second)
+		logged(`run.go:72] "command failed" err="failed to load kubelet config file, path: `+config+`, error: failed to load Kubelet config file `+config+`, error failed to read kubelet config file \"`+config+`\", error: open `+config+`: no such file or directory"`,
+			"kubelet.service: Main process exited, code=exited, status=1/FAILURE\nkubelet.service: Failed with result 'exit-code'.\nkubelet.service: Scheduled restart job, restart counter is at 1.\nStopped kubelet.service - Kubernetes Kubelet.\nStarted kubelet.service - Kubernetes Kubelet.\n",
+			"restart counter is at 3.")
+		if got := b.info(); !strings.Contains(got.Problem, "failed to load kubelet config file") {
+			t.Errorf("%+v", got)
+		}
+		sh("echo '{\"kind\": ' > " + config)
+		after(10 * time.Second)
+		logged(`error failed to decode: couldn't get version/kind; json parse error: unexpected end of JSON input"`)
+		sh(": > " + config)
+		after(10 * time.Second)
+		logged(`error kubelet config file \"` + config + `\" was empty"`)
+		sh("cp /root/config.json " + config)
+		after(20 * time.Second)
+		if out := sh("systemctl is-active kubelet"); out != "active\n" || b.info().Phase == node.PhaseRunning {
+			t.Errorf("the kubelet is %s: %+v", out, b.info())
+		}
+
+		// The unit's environment names another file.
+		sh("sed -i 's#--config=[^ ]*#--config=/etc/mine.json#' /etc/eks/kubelet/environment; systemctl restart kubelet")
+		after(10 * time.Second)
+		logged(`failed to load kubelet config file, path: /etc/mine.json`)
+		if log := sh("journalctl -u kubelet -o cat | tail -n 20"); !strings.Contains(log, "restart counter is at 1.") {
+			t.Errorf("the counter does not start again: %s", log)
 		}
 	})
 }

@@ -103,7 +103,9 @@ func (os *system) configuration(family images.Family, userData []byte) (*userdat
 }
 
 // stopped reports whether a kubelet has run and was stopped.
-func (os *system) stopped() bool { return os.began && os.ami != nil && !os.ami.Active("kubelet") }
+func (os *system) stopped() bool {
+	return os.began && os.ami != nil && !os.ami.Active("kubelet") && !os.ami.KubeletFailed()
+}
 
 // awaitKubelet waits until something on the machine starts or restarts the kubelet. It returns false if nothing can,
 // or ctx ended.
@@ -118,8 +120,12 @@ func (os *system) awaitKubelet(ctx context.Context) bool {
 	for {
 		var again <-chan time.Time
 		stop := func() bool { return false }
-		if os.m.rt.options.Broken != nil { // the end of a fault is not signalled
-			timer := os.m.rt.clock.NewTimer(time.Second)
+		delay, failed := time.Second, os.ami.KubeletFailed()
+		if failed {
+			delay = ami.RestartDelay
+		}
+		if failed || os.m.rt.options.Broken != nil { // the end of a fault is not signalled
+			timer := os.m.rt.clock.NewTimer(delay)
 			again, stop = timer.C(), timer.Stop
 		}
 		select {
@@ -127,6 +133,10 @@ func (os *system) awaitKubelet(ctx context.Context) bool {
 			stop()
 			return true
 		case <-again:
+			if failed {
+				os.ami.RestartKubelet()
+				return ctx.Err() == nil
+			}
 			os.ami.Refresh("kubelet")
 		case <-ctx.Done():
 			stop()

@@ -1,6 +1,7 @@
 package userdata
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,16 +47,15 @@ func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	if err := cfg.applyKubeconfig(read); err != nil {
 		return cfg, err
 	}
-	text, err := read(KubeletConfigFile)
-	if err == nil {
-		var doc map[string]any
-		if err := json.Unmarshal(text, &doc); err != nil {
-			return cfg, fmt.Errorf("failed to load kubelet config file, path: %s, error: %w", KubeletConfigFile, err)
-		}
-		if err := cfg.applyKubeletConfig(doc); err != nil {
-			return cfg, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	text, err := readKubeletConfig(read, KubeletConfigFile)
+	if err != nil {
+		return cfg, err
+	}
+	doc, err := decodeKubeletConfig(KubeletConfigFile, text)
+	if err != nil {
+		return cfg, err
+	}
+	if err := cfg.applyKubeletConfig(doc); err != nil {
 		return cfg, err
 	}
 	var flags []string
@@ -76,6 +76,40 @@ func FromKubeletFiles(read func(name string) ([]byte, error)) (*Config, error) {
 	slices.Sort(cfg.Ignored)
 	cfg.Ignored = slices.Compact(cfg.Ignored)
 	return cfg, cfg.validateLabels()
+}
+
+// badConfig returns the kubelet's error about its configuration file.
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/cmd/kubelet/app/server.go
+func badConfig(name, format string, args ...any) error {
+	return fmt.Errorf("failed to load kubelet config file, path: %s, error: failed to load Kubelet config file %s, error %w", name, name, fmt.Errorf(format, args...))
+}
+
+// readKubeletConfig returns the text of the kubelet's configuration file.
+func readKubeletConfig(read func(name string) ([]byte, error), name string) ([]byte, error) {
+	text, err := read(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, badConfig(name, "failed to read kubelet config file %q, error: open %s: no such file or directory", name, name)
+	case err != nil:
+		return nil, badConfig(name, "failed to read kubelet config file %q, error: %w", name, err)
+	case len(text) == 0:
+		return nil, badConfig(name, "kubelet config file %q was empty", name)
+	}
+	return text, nil
+}
+
+// decodeKubeletConfig decodes the kubelet's configuration file, which may be JSON or YAML.
+// https://github.com/kubernetes/kubernetes/blob/v1.36.3/pkg/kubelet/kubeletconfig/util/codec/codec.go
+func decodeKubeletConfig(name string, text []byte) (doc map[string]any, err error) {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		err = json.Unmarshal(text, &doc)
+	} else {
+		err = yamlsafe.Unmarshal(text, &doc)
+	}
+	if err != nil {
+		return nil, badConfig(name, "failed to decode: couldn't get version/kind; json parse error: %w", err)
+	}
+	return doc, nil
 }
 
 // applyKubeconfig reads the endpoint, its certificate authority and the name of the cluster for tokens from the kubelet's

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -101,16 +102,24 @@ func (c *Config) FromNodeadmFiles(read func(name string) ([]byte, error), writte
 	if err := out.applyKubeconfig(read); err != nil {
 		return &out, err
 	}
-	text, err := read(NodeadmConfigFile)
-	if err != nil {
-		return &out, fmt.Errorf("failed to load kubelet config file, path: %s, error: failed to read kubelet config file %q, error: open %s: no such file or directory", NodeadmConfigFile, NodeadmConfigFile, NodeadmConfigFile)
+	config := NodeadmConfigFile
+	environment, _ := read(NodeadmEnvironmentFile) // if it is gone, the flags are those of the boot
+	if found := configFlag.FindSubmatch(environment); found != nil {
+		config = string(found[1])
 	}
-	if slices.ContainsFunc(written, func(f File) bool { return f.Name == NodeadmConfigFile && bytes.Equal([]byte(f.Text), text) }) {
+	text, err := readKubeletConfig(read, config)
+	if err != nil {
+		return &out, err
+	}
+	if slices.ContainsFunc(written, func(f File) bool { return f.Name == config && bytes.Equal([]byte(f.Text), text) }) {
 		return &out, nil
 	}
-	var doc map[string]any
-	if err := json.Unmarshal(text, &doc); err != nil {
-		return &out, fmt.Errorf("failed to load kubelet config file, path: %s, error: failed to load Kubelet config file %s, error: %w", NodeadmConfigFile, NodeadmConfigFile, err)
+	doc, err := decodeKubeletConfig(config, text)
+	if err != nil {
+		return &out, err
 	}
 	return &out, out.applyKubeletConfig(doc)
 }
+
+// configFlag matches the flag with which the unit names the kubelet's configuration file.
+var configFlag = regexp.MustCompile(`--config=([^\s"]+)`)
