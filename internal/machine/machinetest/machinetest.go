@@ -401,6 +401,13 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 			{"sleep 1000\r", "sleep 1000\r\n"},
 			{strings.Repeat("x\r", 40<<10) + "\x03", "^C\r\n"},
 			{"echo status $?\r", "status 130\r\n"},
+			{"", "$ "},
+			{"stty size; tput cols; echo $LINES,$COLUMNS\r", "40 200\r\n200\r\n40,200\r\n"},
+			{"stty -a | grep -o 'columns.*'; echo x | stty size\r", "columns 200; line = 0;\r\nstty: 'standard input': Inappropriate ioctl for device\r\n"},
+			{"stty rows 50 cols 90 -ixon && stty size; stty raw\r", "50 90\r\nstty: raw: simulated terminals cannot change this setting\r\n"},
+			{"saved=$(stty -g); stty -echo; stty -a | grep -o ' -echo '; stty $saved; stty -a | grep -o ' echo '; stty sane rows 40 cols 200\r", " -echo \r\n echo \r\n"},
+			{"", "$ "},
+			{"stty -echo; echo r'e'ady; read p; stty echo; echo \"got ${#p}\"\r", "ready\r\n"},
 		}...)
 	}
 	for _, step := range steps {
@@ -414,8 +421,22 @@ func terminals(t *testing.T, w World, m machine.Machine) {
 		}
 		shown.await(t, step.want)
 	}
+	if !w.KernelTerminals {
+		if _, err := io.WriteString(keys, "secret\r"); err != nil {
+			t.Fatal(err)
+		}
+		if !shown.shows("got 6\r\n", patience) || shown.shows("secret", 0) {
+			t.Errorf("with stty -echo, the terminal shows %q", shown.text)
+		}
+	}
 	if err := p.Resize(machine.Size{Columns: 20, Rows: 5}); err != nil {
 		t.Error(err)
+	}
+	if !w.KernelTerminals {
+		if _, err := io.WriteString(keys, "stty size; echo $LINES-$COLUMNS; tput lines\r"); err != nil {
+			t.Fatal(err)
+		}
+		shown.await(t, "5 20\r\n5-20\r\n5\r\n")
 	}
 	if _, err := io.WriteString(keys, "exit 4\r"); err != nil {
 		t.Fatal(err)

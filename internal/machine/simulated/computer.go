@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -322,7 +323,7 @@ func (c *Computer) job() shell.Job {
 	}
 	c.image.FS.Fill(c.full())
 	return shell.Job{
-		FS: c.image.FS, Host: c.in.PrivateDNSName, Outside: c.image.Outside, Programs: c.image.Programs, Patience: c.rt.cfg.Patience,
+		FS: c.image.FS, Host: c.in.PrivateDNSName, Outside: onTerminalOf(nil, c.image.Outside), Programs: slices.Concat(c.image.Programs, terminalPrograms), Patience: c.rt.cfg.Patience,
 	}
 }
 

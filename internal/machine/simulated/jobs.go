@@ -102,14 +102,17 @@ func (t *terminal) launch(ctx context.Context, s *loginShell, command string, ba
 	run := t.c.job()
 	in := &input{j: j}
 	state := *s.state
+	size := t.settings().size // as with bash's checkwinsize
+	state.Script = fmt.Appendf(slices.Clone(state.Script), "LINES=%d\nCOLUMNS=%d\n", size.Rows, size.Columns)
 	run.Terminal, run.State, run.Interrupt, run.Pause = true, &state, j.interrupt, j.pause
 	run.Script, run.Name, run.User, run.Dir = []byte(command), s.program(), s.user.Name, state.Dir
 	run.Env = append(slices.Clone(s.env), environment(s.user)...)
 	run.Stdin, run.Stdout, run.Stderr = in, t.screen, t.screen
+	run.Outside = onTerminalOf(t, t.c.image.Outside)
 	if !background {
 		others := run.Outside
 		run.Outside = func(ctx context.Context, c *shell.Call) (int, bool) {
-			if status, ok := j.control(ctx, c); ok || others == nil {
+			if status, ok := j.control(ctx, c); ok {
 				return status, ok
 			}
 			return others(ctx, c)

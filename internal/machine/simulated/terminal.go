@@ -44,6 +44,7 @@ type terminal struct {
 	front     *job // in the foreground; nil if none is running
 	pending   bool // Ctrl-C was typed while no line was being edited and no command was running
 	history   []string
+	set       settings
 
 	jobs sync.WaitGroup
 }
@@ -78,12 +79,19 @@ func newTerminal(c *Computer, cmd *machine.Command) *terminal {
 		io.Writer
 	}{t, orDiscard(cmd.Stdout)}, "")
 	t.screen.History = lines{t}
+	t.set.size = machine.Size{Columns: 80, Rows: 24}
 	t.resize(cmd.Terminal.Size)
 	return t
 }
 
+// maxSize bounds the columns and rows of a terminal.
+const maxSize = 10_000
+
 func (t *terminal) resize(s machine.Size) {
-	if s.Columns > 0 && s.Rows > 0 && s.Columns < 10_000 && s.Rows < 10_000 {
+	if s.Columns > 0 && s.Rows > 0 && s.Columns < maxSize && s.Rows < maxSize {
+		t.mu.Lock()
+		t.set.size = s
+		t.mu.Unlock()
 		_ = t.screen.SetSize(s.Columns, s.Rows) // it fails only if the client has stopped reading
 	}
 }
@@ -244,9 +252,14 @@ func (t *terminal) line(prompt string) (text string, whole bool, err error) {
 	if cancelled {
 		return "", true, errCancelled
 	}
+	silent := t.set.silent
 	t.mu.Unlock()
-	t.screen.SetPrompt(prompt)
-	text, err = t.screen.ReadLine()
+	if silent {
+		text, err = t.screen.ReadPassword(prompt)
+	} else {
+		t.screen.SetPrompt(prompt)
+		text, err = t.screen.ReadLine()
+	}
 	if errors.Is(err, term.ErrPasteIndicator) {
 		err = nil
 	}

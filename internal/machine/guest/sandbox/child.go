@@ -183,7 +183,8 @@ func (c *child) run(ctx context.Context, id int64, job *jobMessage) error {
 // outside asks the parent to run a program.
 func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *shell.Call) (int, bool) {
 	in := call.Stdin
-	if _, ok := in.(*typist); ok {
+	_, terminal := in.(*typist)
+	if terminal {
 		in = nil // programs that the parent runs read only pipes
 	}
 	stdin, err := ReadInput(in)
@@ -209,7 +210,7 @@ func (c *child) outside(ctx context.Context, job int64, files *vfs.FS, call *she
 	c.pending[id] = pending
 	c.mu.Unlock()
 	if err := c.tell(message{ID: job, Call: &callMessage{
-		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Files: image,
+		ID: id, Args: args, Env: call.Environ(), Dir: call.Dir, User: call.User, Stdin: stdin, Long: long, Terminal: terminal, Files: image,
 	}}); err != nil {
 		return 1, true
 	}

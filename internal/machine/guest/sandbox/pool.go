@@ -312,7 +312,7 @@ func answer(ctx context.Context, job shell.Job, m *callMessage, more func(*answe
 		return a
 	}
 	var stdout, stderr bytes.Buffer
-	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Files: m.Files, Limits: job.FS.Limits()}
+	p := Program{Args: m.Args, Env: m.Env, Dir: m.Dir, User: m.User, Stdin: m.Stdin, Long: m.Long, Terminal: m.Terminal, Files: m.Files, Limits: job.FS.Limits()}
 	a.Status, a.Found, a.Changes = p.Run(ctx, job.Outside, stream{limited{&stdout}, m.ID, more}, limit(&stderr))
 	a.Stdout, a.Stderr = stdout.Bytes(), stderr.Bytes()
 	return a
@@ -324,6 +324,7 @@ type Program struct {
 	Dir, User string
 	Stdin     []byte
 	Long      bool // reading beyond Stdin fails, because the rest of the standard input is not here
+	Terminal  bool // the standard input is the terminal
 	Files     []vfs.Record
 	Limits    vfs.Limits
 }
@@ -347,7 +348,7 @@ func (p *Program) Run(ctx context.Context, outside func(context.Context, *shell.
 	c := shell.NewCall(p.Args, p.Env)
 	u, _ := accounts.FindUser(files, p.User) // root's IDs if the user does not exist
 	c.FS, c.Dir, c.User = files.As(u.UID, u.GID), p.Dir, p.User
-	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(p.Stdin), stdout, stderr
+	c.Stdin, c.Stdout, c.Stderr, c.Terminal = bytes.NewReader(p.Stdin), stdout, stderr, p.Terminal
 	if p.Long {
 		c.Stdin = io.MultiReader(c.Stdin, cutInput{})
 	}

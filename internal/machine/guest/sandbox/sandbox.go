@@ -66,6 +66,7 @@ type callMessage struct {
 	Dir, User string
 	Stdin     []byte
 	Long      bool // the standard input continues beyond Stdin
+	Terminal  bool // the standard input is the terminal
 	Files     []vfs.Record
 }
 

@@ -24,6 +24,9 @@ type Call struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 
+	// Terminal says that standard input is the job's terminal, for a call of NewCall.
+	Terminal bool
+
 	m    *machine
 	main bool // it runs the job's own script
 	env  expand.Environ

@@ -81,6 +81,9 @@ func (c *Call) isTerminal() bool {
 	return c.m != nil && c.m.terminal != nil && c.Stdin == c.m.terminal.in
 }
 
+// OnTerminal is isTerminal for programs that Job.Outside runs.
+func (c *Call) OnTerminal() bool { return c.Terminal || c.isTerminal() }
+
 // file returns the standard input of a script for the interpreter: the pipe instead of the terminal.
 func (t *terminal) file(r io.Reader) io.Reader {
 	if t != nil && r == t.in {
