@@ -52,12 +52,15 @@ func (m *instance) puller() image.Puller {
 	return p
 }
 
-// learnName gets the node's private DNS name from EC2, as nodeadm and Bottlerocket's pluto do; bootstrap.sh has
-// already done it. It returns false if ctx ended.
+// learnName gets the node's private DNS name from EC2, as nodeadm and Bottlerocket's pluto do at boot, and not when the kubelet
+// is restarted; bootstrap.sh has already done it. It returns false if ctx ended.
 //
 // AWS deviation: nodeadm gives up after some minutes, and only a reboot makes it try again.
 func (m *instance) learnName(ctx context.Context, os *system) bool {
 	if m.in.Image.Family != images.AL2023 && m.in.Image.Family != images.Bottlerocket || m.in.Operator != "" { // nodes of EKS Auto Mode have their IDs as names
+		return true
+	}
+	if os.booted != nil {
 		return true
 	}
 	for delay := 100 * time.Millisecond; ; delay = min(2*delay, 7*time.Second) {
