@@ -98,7 +98,7 @@ func TestKubeletsStory(t *testing.T) {
 			t.Errorf("the kubelet is %s", out)
 		}
 
-		// Without its configuration, or with one that is broken, it fails, and systemd restarts it until it is mended.
+		// Without its configuration, or with one that is broken, it fails, and systemd restarts it until it is fixed.
 		const config = "/etc/kubernetes/kubelet/config.json"
 		sh("cp " + config + " /root/config.json")
 		sh("cp /root/kubeconfig /var/lib/kubelet/kubeconfig; rm " + config + "; systemctl restart kubelet")
