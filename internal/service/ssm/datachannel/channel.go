@@ -368,7 +368,8 @@ func (c *Channel) resend(conn *websocket.Conn, stop <-chan struct{}) {
 			}
 		}
 		if ping && conn.WriteControl(websocket.PingMessage, strconv.AppendInt(nil, now.UnixNano(), 10), wall.Now().Add(writeIn)) != nil {
-			return // Serve returns, too
+			_ = conn.Close() // Serve returns
+			return
 		}
 		select {
 		case <-stop:
