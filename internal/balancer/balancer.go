@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -171,10 +172,19 @@ func (p *Plane) Put(ctx context.Context, key store.Key, want LoadBalancer) error
 	if err != nil {
 		return err
 	}
+	now, err := p.change(key, want, ports)
+	if err != nil || maps.Equal(now, ports) {
+		return err
+	}
+	return p.remember(ctx, key, now)
+}
+
+// change is Put without the store. It returns the ports on this machine, by port of the load balancer.
+func (p *Plane) change(key store.Key, want LoadBalancer, old map[uint16]uint16) (map[uint16]uint16, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ctx.Err() != nil {
-		return p.ctx.Err()
+		return nil, p.ctx.Err()
 	}
 	b := p.balancers[key]
 	if b == nil {
@@ -184,10 +194,16 @@ func (p *Plane) Put(ctx context.Context, key store.Key, want LoadBalancer) error
 	}
 	b.name = want.DNSName
 	b.setGroups(want.Groups)
-	if err := b.setListeners(want.Listeners, ports); err != nil {
-		return err
+	if err := b.setListeners(want.Listeners, old); err != nil {
+		return nil, err
 	}
-	return p.remember(ctx, key, ports, b)
+	now := map[uint16]uint16{}
+	for port, l := range b.listeners {
+		if l.local != 0 {
+			now[port] = l.local
+		}
+	}
+	return now, nil
 }
 
 func (b *running) setGroups(want []Group) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -28,16 +27,7 @@ func (p *Plane) remembered(key store.Key) (map[uint16]uint16, error) {
 }
 
 // remember stores the ports on this machine of a load balancer.
-func (p *Plane) remember(ctx context.Context, key store.Key, old map[uint16]uint16, b *running) error {
-	now := map[uint16]uint16{}
-	for port, l := range b.listeners {
-		if l.local != 0 {
-			now[port] = l.local
-		}
-	}
-	if maps.Equal(now, old) {
-		return nil
-	}
+func (p *Plane) remember(ctx context.Context, key store.Key, now map[uint16]uint16) error {
 	return p.cfg.Store.Update(ctx, func(tx *store.Tx) error { return ports.Put(tx, key, portsRecord{now}) })
 }
 

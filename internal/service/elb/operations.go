@@ -24,7 +24,7 @@ func (s *Service) AWS() awsapi.Service {
 		{Name: "RegisterInstancesWithLoadBalancer", Members: "Instances LoadBalancerName"},
 		{Name: "DeregisterInstancesFromLoadBalancer", Members: "Instances LoadBalancerName"},
 		{Name: "DescribeInstanceHealth", Members: "Instances LoadBalancerName", Settled: awsapi.SettledWhen(settledHealth)},
-		// Policies are stored and described. They have no effect, because no traffic flows.
+		// Policies are stored and described. Those of stickiness and of the proxy protocol have an effect.
 		{Name: "CreateLoadBalancerPolicy", Members: "LoadBalancerName PolicyAttributes PolicyName PolicyTypeName"},
 		{Name: "CreateLBCookieStickinessPolicy", Members: "CookieExpirationPeriod LoadBalancerName PolicyName"},
 		{Name: "CreateAppCookieStickinessPolicy", Members: "CookieName LoadBalancerName PolicyName"},

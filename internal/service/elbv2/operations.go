@@ -63,7 +63,7 @@ func refusals() []awsapi.Refusal {
 		{Operations: `CreateTrustStore DeleteTrustStore ModifyTrustStore DescribeTrustStores DescribeTrustStoreAssociations DescribeTrustStoreRevocations
 			AddTrustStoreRevocations RemoveTrustStoreRevocations GetTrustStoreCaCertificatesBundle GetTrustStoreRevocationContent DeleteSharedTrustStoreAssociation`,
 			Why: "there are no connections whose client certificates could be checked"},
-		{Operations: "ModifyCapacityReservation", Why: "there is no traffic for which capacity could be reserved"},
+		{Operations: "ModifyCapacityReservation", Why: "load balancers here have no capacity of their own that could be reserved"},
 		{Operations: "DescribeSSLPolicies", Why: "policies are only names; listeners accept the names that AWS has"},
 		{Operations: "DescribeAccountLimits", Why: "quotas of load balancers cannot be changed"},
 		{Operations: "GetResourcePolicy ModifyIpPools", Why: "resources are not shared between accounts, and there are no IPAM pools"},
