@@ -59,7 +59,9 @@ func TestRunProxy(t *testing.T) {
 		{"loopback", "t0ken", "CONNECT " + inner.Addr().String(), "502 Bad Gateway|loopback or link-local"},
 		{"the metadata of a cloud machine", "t0ken", "CONNECT 169.254.169.254:80", "502 Bad Gateway|loopback or link-local"},
 		{"a token of an earlier daemon", "stale", "CONNECT sts.us-east-1.amazonaws.com:443", "407 Proxy Authentication Required|no token"},
-		{"no CONNECT", "t0ken", "GET http://example.org/", "405 Method Not Allowed|CONNECT HOST:PORT"},
+		{"http", "t0ken", "GET http://example.org/a?b=c", "200 OK|GET /a?b=c"},
+		{"http at loopback", "t0ken", "GET http://" + inner.Addr().String() + "/", "502 Bad Gateway|loopback or link-local"},
+		{"no proxy request", "t0ken", "GET /", "400 Bad Request|CONNECT HOST:PORT"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -75,6 +77,15 @@ func TestRunProxy(t *testing.T) {
 					go func() {
 						_, _ = io.WriteString(far, "elsewhere")
 						_ = far.Close()
+					}()
+					return near, nil
+				case "example.org:80":
+					near, far := net.Pipe()
+					go func() {
+						defer far.Close()
+						if r, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+							_, _ = fmt.Fprintf(far, "HTTP/1.1 200 OK\r\n\r\n%s %s", r.Method, r.RequestURI)
+						}
 					}()
 					return near, nil
 				case "nowhere.example:443":

@@ -152,7 +152,7 @@ func (m *image) install() error {
 	old := ami.LacksConnect(m.i.in.Image, m.files)
 	fresh := errors.Is(err, fs.ErrNotExist) || old
 	for _, r := range m.ami.FS.Image() {
-		ours := strings.HasPrefix(r.Path, "/etc/") || strings.HasPrefix(r.Path, "/var/") || fresh && strings.HasPrefix(r.Path, "/opt/aws/bin/")
+		ours := strings.HasPrefix(r.Path, "/etc/") || strings.HasPrefix(r.Path, "/var/") || fresh && strings.HasPrefix(r.Path+"/", "/opt/aws/bin/")
 		if !ours || slices.Contains(others, r.Path) {
 			continue
 		}

@@ -62,7 +62,7 @@ func refusals() []awsapi.Refusal {
 	return []awsapi.Refusal{
 		{Operations: `CreateTrustStore DeleteTrustStore ModifyTrustStore DescribeTrustStores DescribeTrustStoreAssociations DescribeTrustStoreRevocations
 			AddTrustStoreRevocations RemoveTrustStoreRevocations GetTrustStoreCaCertificatesBundle GetTrustStoreRevocationContent DeleteSharedTrustStoreAssociation`,
-			Why: "there are no connections whose client certificates could be checked"},
+			Why: "client certificates are passed through and not checked against a trust store"},
 		{Operations: "ModifyCapacityReservation", Why: "load balancers here have no capacity of their own that could be reserved"},
 		{Operations: "DescribeSSLPolicies", Why: "policies are only names; listeners accept the names that AWS has"},
 		{Operations: "DescribeAccountLimits", Why: "quotas of load balancers cannot be changed"},
