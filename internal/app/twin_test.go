@@ -594,3 +594,37 @@ func TestRecordingHoldsNoSecrets(t *testing.T) {
 		t.Error("the recording has the caller's key")
 	}
 }
+
+// The policies of an organization bind the twin of a member as they bind the member.
+func TestTwinOfAMember(t *testing.T) {
+	from, to := startDaemon(t), startDaemon(t)
+	const account = "430000000000"
+	rec := readTwin(t, from, account, "test")
+	told := func(operation, input, output string) recording.Answer {
+		return recording.Answer{Service: recording.Organizations, Operation: operation, Input: json.RawMessage(input), Pages: []json.RawMessage{json.RawMessage(output)}}
+	}
+	deny := `{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"ec2:DescribeVolumes","Resource":"*"}]}`
+	only := `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":["ec2:*","iam:*"],"Resource":"*"}]}`
+	content := func(s string) string { return string(testkit.Must(json.Marshal(s))(t)) }
+	member := slices.Concat(rec.Answers, []recording.Answer{
+		told("DescribeOrganization", `{}`, `{"Organization":{"Id":"o-1","MasterAccountId":"999999999999"}}`),
+		told("ListParents", `{"ChildId":"`+account+`"}`, `{"Parents":[{"Id":"ou-1","Type":"ORGANIZATIONAL_UNIT"}]}`),
+		told("ListParents", `{"ChildId":"ou-1"}`, `{"Parents":[{"Id":"r-1","Type":"ROOT"}]}`),
+		told("ListPoliciesForTarget", `{"TargetId":"`+account+`"}`, `{"Policies":[{"Id":"p-FullAWSAccess","Type":"SERVICE_CONTROL_POLICY"},{"Id":"p-1","Type":"SERVICE_CONTROL_POLICY"}]}`),
+		told("ListPoliciesForTarget", `{"TargetId":"ou-1"}`, `{"Policies":[{"Id":"p-2","Type":"SERVICE_CONTROL_POLICY"}]}`),
+		told("ListPoliciesForTarget", `{"TargetId":"r-1"}`, `{"Policies":[{"Id":"p-FullAWSAccess","Type":"SERVICE_CONTROL_POLICY"}]}`),
+		told("DescribePolicy", `{"PolicyId":"p-1"}`, `{"Policy":{"PolicySummary":{"Id":"p-1","Name":"no volumes","Type":"SERVICE_CONTROL_POLICY"},"Content":`+content(deny)+`}}`),
+		told("DescribePolicy", `{"PolicyId":"p-2"}`, `{"Policy":{"PolicySummary":{"Id":"p-2","Name":"network","Type":"SERVICE_CONTROL_POLICY"},"Content":`+content(only)+`}}`),
+	})
+	loadTwin(t, to, &recording.Recording{Source: rec.Source, Answers: member})
+	cfg := configFor(to, account, "test")
+	if _, err := awsec2.NewFromConfig(cfg).DescribeVpcs(t.Context(), &awsec2.DescribeVpcsInput{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := awsec2.NewFromConfig(cfg).DescribeVolumes(t.Context(), &awsec2.DescribeVolumesInput{}); err == nil || !strings.Contains(err.Error(), "with an explicit deny in a service control policy") {
+		t.Errorf("denied on the account: %v", err)
+	}
+	if _, err := awskms.NewFromConfig(cfg).ListKeys(t.Context(), &awskms.ListKeysInput{}); err == nil || !strings.Contains(err.Error(), "because no service control policy allows") {
+		t.Errorf("not allowed on the unit: %v", err)
+	}
+}

@@ -48,6 +48,7 @@ var operations = func() []Operation {
 		{recording.ELBv2, "DescribeLoadBalancers DescribeLoadBalancerAttributes DescribeListeners DescribeListenerCertificates DescribeRules DescribeTags", "load balancers, their names and what they accept"},
 		{recording.ELBv2, "DescribeTargetGroups DescribeTargetGroupAttributes DescribeTargetHealth", "where load balancers send it"},
 		{"ssm", "DescribeInstanceInformation", "whether agents are connected"},
+		{recording.Organizations, "DescribeOrganization ListPoliciesForTarget DescribePolicy ListParents", "policies of the organization that bind the account"},
 		{"ssm", "DescribeParameters", "names of parameters, never their values"},
 		{Kubernetes, "List", "the objects in clusters, without the values of Secrets; --no-kubernetes leaves them out"},
 		{"iam", "GetAccountAuthorizationDetails", "roles and policies in one call"},

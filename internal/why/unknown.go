@@ -158,9 +158,14 @@ func (x *Explainer) unknownRequest(account, service, principal string, d policy.
 		return nil
 	}
 	return append(x.unknownPolicies(account, principal), x.unknown(account, func(g recording.Gap) bool {
-		return g.Service == service && (service == "kms" || service == "ecr") // whose resources have policies
+		return g.Service == service && (service == "kms" || service == "ecr") || // whose resources have policies
+			g.Service == recording.Organizations && d.Allowed
 	})...)
 }
+
+// notForPods are the services whose answers only show what happened, or on which neither nodes nor pods depend. Policies of an
+// organization may deny anything, but members can seldom read them: only a question about a request depends on them.
+var notForPods = []string{"autoscaling", "ssm", "kms", "route53", recording.ELB, recording.ELBv2, recording.Organizations}
 
 // unknownNode returns what a node's steps depend on and the source did not tell. No step depends on a masked value in an object
 // of Kubernetes. What only decides about later steps than
@@ -186,7 +191,7 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 				return admitted && ofCluster(g, e.Cluster)
 			}
 			return false
-		case slices.Contains([]string{"autoscaling", "ssm", "kms", "ecr", "route53"}, g.Service) || g.Operation == "GetConsoleOutput":
+		case slices.Contains(notForPods, g.Service) || g.Service == "ecr" || g.Operation == "GetConsoleOutput":
 			return false // they only show what happened, or are not needed to join
 		case g.Subject == e.Instance || e.Role != "" && g.Subject == e.Role:
 			return true
@@ -241,10 +246,11 @@ func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 			return g.Code != recording.Redacted && ofCluster(g, e.Cluster)
 		case "eks":
 			return ofCluster(g, e.Cluster) || g.Subject == ""
-		case "autoscaling", "ssm", "kms", "route53":
-			return false
 		case "ecr":
 			return imageFails(e)
+		}
+		if slices.Contains(notForPods, g.Service) {
+			return false
 		}
 		return g.Subject == "" && g.Operation != "GetConsoleOutput"
 	})

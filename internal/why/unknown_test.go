@@ -48,6 +48,8 @@ func TestUnknownNode(t *testing.T) {
 		{"a route that leads elsewhere", route, known, node.StepEndpoint, network("rtb-2 has no route"), false},
 		{"a route that cannot be followed", route, known, node.StepEndpoint, network("the route of rtb-1 is a blackhole"), true},
 		{"keys", recording.Gap{Service: "kms", Operation: "ListKeys", Code: "AccessDeniedException"}, known, node.StepEndpoint, network(""), false},
+		{"load balancers", recording.Gap{Service: recording.ELBv2, Operation: "DescribeLoadBalancers", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), false},
+		{"policies of the organization", recording.Gap{Service: recording.Organizations, Operation: "ListPoliciesForTarget", Subject: "111122223333", Code: "AccessDeniedException"}, known, node.StepIdentity, nil, false},
 		{"objects of a cluster that is not needed for the verdict", objects, known, node.StepEndpoint, network(""), false},
 		{"objects of the cluster that decides", objects, known, node.StepIdentity, nil, true},
 	} {

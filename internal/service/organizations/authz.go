@@ -25,7 +25,7 @@ func (r resolver) Resource(_ context.Context, account, _, _, id string) (authz.R
 func (r resolver) Targets(_ context.Context, call *awsapi.Call, in any) ([]authz.Target, bool) {
 	o, err := r.s.of(r.s.store, call.Account)
 	if err != nil {
-		o = &org{organization{ID: "o-none"}, call.Account, r.s.store}
+		o = &org{organization{ID: "o-none"}, call.Account, call.Account, r.s.store}
 	}
 	var out []authz.Target
 	for _, path := range []string{"PolicyId", "TargetId", "ResourceId", "OrganizationalUnitId", "ParentId", "AccountId", "ChildId", "SourceParentId", "DestinationParentId", "RootId"} {

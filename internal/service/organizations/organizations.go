@@ -50,7 +50,7 @@ func (s *Service) now() time.Time { return s.cfg.Clock.Now().UTC().Truncate(time
 
 // Module declares the service to the daemon.
 func (s *Service) Module() module.Module {
-	return module.Module{Service: s.AWS(), Resolver: resolver{s}}
+	return module.Module{Service: s.AWS(), Resolver: resolver{s}, Import: importRecords}
 }
 
 // AWS returns the service's registration with the AWS API server.
@@ -106,7 +106,7 @@ func (s *Service) AWS() awsapi.Service {
 // The collections. An account belongs to one organization at most, so its membership is found by its ID alone.
 var (
 	organizations = store.NewCollection[organization]("organizations", "organization") // of a management account
-	members       = store.NewCollection[member]("organizations", "member")             // of any account
+	members       = store.NewCollection[member]("organizations", "member", store.Same) // of any account
 	units         = store.NewCollection[unit]("organizations", "unit")
 	policies      = store.NewCollection[document]("organizations", "policy")
 	creations     = store.NewCollection[creation]("organizations", "account-creation")
@@ -132,7 +132,9 @@ func (o *organization) enabled(kind string) bool {
 }
 
 type member struct {
-	Management  string
+	Management string
+	// Home is the account that has the records of the organization, if that is not the management account: a twin's own.
+	Home        string `json:",omitempty"`
 	Name, Email string
 	Parent      string
 	Attached    []string
@@ -171,6 +173,7 @@ func fresh(n int) string {
 type org struct {
 	organization
 	management string
+	home       string // the account that has its records
 	r          store.Reader
 }
 
@@ -180,11 +183,12 @@ func (s *Service) of(r store.Reader, account string) (*org, error) {
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNotInUse())
 	}
-	o, err := organizations.Get(r, key(m.Management, only))
+	home := cmp.Or(m.Home, m.Management)
+	o, err := organizations.Get(r, key(home, only))
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNotInUse())
 	}
-	return &org{o, m.Management, r}, nil
+	return &org{o, m.Management, home, r}, nil
 }
 
 // managed returns the organization of the caller, who must be in its management account.
@@ -241,7 +245,7 @@ func (o *org) policy(id string) (document, bool) {
 	if d, ok := byAWS[id]; ok {
 		return d, true
 	}
-	d, err := policies.Get(o.r, key(o.management, id))
+	d, err := policies.Get(o.r, key(o.home, id))
 	return d, err == nil
 }
 
@@ -258,7 +262,7 @@ func (s *Service) Controls(account string) (service, resource [][]policy.Source)
 	}
 	levels := [][]string{m.Attached}
 	for parent := m.Parent; parent != o.Root; {
-		u, err := units.Get(s.store, key(o.management, parent))
+		u, err := units.Get(s.store, key(o.home, parent))
 		if err != nil {
 			break // removed since then
 		}
@@ -289,7 +293,7 @@ func (s *Service) Organization(account string) (id, path string, ok bool) {
 		return "", "", false
 	}
 	for parent := m.Parent; parent != o.Root; {
-		u, err := units.Get(s.store, key(o.management, parent))
+		u, err := units.Get(s.store, key(o.home, parent))
 		if err != nil {
 			break // removed since then
 		}

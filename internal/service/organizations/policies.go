@@ -56,10 +56,10 @@ func (s *Service) turn(ctx context.Context, rootID string, kind orgtypes.PolicyT
 			o.Types = append(o.Types, string(kind))
 			slices.Sort(o.Types)
 			root = o.root()
-			return organizations.Put(tx, key(o.management, only), o.organization)
+			return organizations.Put(tx, key(o.home, only), o.organization)
 		}
 		root = o.root()
-		if err := organizations.Put(tx, key(o.management, only), o.organization); err != nil {
+		if err := organizations.Put(tx, key(o.home, only), o.organization); err != nil {
 			return err
 		}
 		for _, t := range o.targets() {
@@ -88,7 +88,7 @@ type target struct {
 // targets returns the root, the units and the accounts.
 func (o *org) targets() []target {
 	out := []target{{o.Root, "Root", orgtypes.TargetTypeRoot, o.Attached}}
-	for _, u := range units.All(o.r, all(o.management)) {
+	for _, u := range units.All(o.r, all(o.home)) {
 		out = append(out, target{u.Value.ID, u.Value.Name, orgtypes.TargetTypeOrganizationalUnit, u.Value.Attached})
 	}
 	for _, m := range o.members() {
@@ -104,7 +104,7 @@ func (o *org) target(id string) (target, error) {
 	if m, err := o.account(id); err == nil {
 		return target{id, m.Name, orgtypes.TargetTypeAccount, m.Attached}, nil
 	}
-	u, err := units.Get(o.r, key(o.management, id))
+	u, err := units.Get(o.r, key(o.home, id))
 	return target{u.ID, u.Name, orgtypes.TargetTypeOrganizationalUnit, u.Attached}, store.NotFoundAs(err, errNoTarget())
 }
 
@@ -112,10 +112,10 @@ func (o *org) target(id string) (target, error) {
 func (o *org) attach(tx *store.Tx, id string, ids []string) error {
 	if id == o.Root {
 		o.Attached = ids
-		return organizations.Put(tx, key(o.management, only), o.organization)
+		return organizations.Put(tx, key(o.home, only), o.organization)
 	}
 	if strings.HasPrefix(id, "ou-") {
-		return units.Update(tx, key(o.management, id), func(u *unit) error { u.Attached = ids; return nil })
+		return units.Update(tx, key(o.home, id), func(u *unit) error { u.Attached = ids; return nil })
 	}
 	return members.Update(tx, key(id, only), func(m *member) error { m.Attached = ids; return nil })
 }
@@ -172,7 +172,7 @@ func (s *Service) CreatePolicy(ctx context.Context, in *awsorg.CreatePolicyInput
 	}
 	out := &awsorg.CreatePolicyOutput{}
 	err := s.update(ctx, func(tx *store.Tx, o *org) error {
-		have := policies.All(tx, all(o.management))
+		have := policies.All(tx, all(o.home))
 		if slices.ContainsFunc(have, func(i store.Item[document]) bool { return i.Value.Name == d.Name && i.Value.Type == d.Type }) {
 			return errPolicyExists()
 		}
@@ -183,7 +183,7 @@ func (s *Service) CreatePolicy(ctx context.Context, in *awsorg.CreatePolicyInput
 			return err
 		}
 		out.Policy = o.policySDK(d)
-		return policies.Create(tx, key(o.management, d.ID), d)
+		return policies.Create(tx, key(o.home, d.ID), d)
 	})
 	return out, err
 }
@@ -220,13 +220,13 @@ func (s *Service) UpdatePolicy(ctx context.Context, in *awsorg.UpdatePolicyInput
 		if err := check(d.Type, d.Content); err != nil {
 			return err
 		}
-		if slices.ContainsFunc(policies.All(tx, all(o.management)), func(i store.Item[document]) bool {
+		if slices.ContainsFunc(policies.All(tx, all(o.home)), func(i store.Item[document]) bool {
 			return i.Value.Name == d.Name && i.Value.Type == d.Type && i.Value.ID != d.ID
 		}) {
 			return errPolicyExists()
 		}
 		out.Policy = o.policySDK(d)
-		return policies.Put(tx, key(o.management, d.ID), d)
+		return policies.Put(tx, key(o.home, d.ID), d)
 	})
 	return out, err
 }
@@ -244,8 +244,8 @@ func (s *Service) DeletePolicy(ctx context.Context, in *awsorg.DeletePolicyInput
 		if slices.ContainsFunc(o.targets(), func(t target) bool { return slices.Contains(t.attached, d.ID) }) {
 			return errPolicyInUse()
 		}
-		policies.Delete(tx, key(o.management, d.ID))
-		tagged.Delete(tx, key(o.management, d.ID))
+		policies.Delete(tx, key(o.home, d.ID))
+		tagged.Delete(tx, key(o.home, d.ID))
 		return nil
 	})
 	return &awsorg.DeletePolicyOutput{}, err
@@ -258,7 +258,7 @@ func (s *Service) ListPolicies(ctx context.Context, in *awsorg.ListPoliciesInput
 		return nil, err
 	}
 	ids := defaults()
-	for _, i := range policies.All(s.store, all(o.management)) {
+	for _, i := range policies.All(s.store, all(o.home)) {
 		ids = append(ids, i.Value.ID)
 	}
 	list, next, err := o.summaries(ids, in.Filter, in.MaxResults, in.NextToken)
@@ -370,7 +370,7 @@ func (s *Service) ListTargetsForPolicy(ctx context.Context, in *awsorg.ListTarge
 const maxTags = 50
 
 func putTags(tx *store.Tx, o *org, id string, tags []orgtypes.Tag) error {
-	have, err := tagged.Get(tx, key(o.management, id))
+	have, err := tagged.Get(tx, key(o.home, id))
 	if store.IgnoreNotFound(err) != nil || len(tags) == 0 {
 		return store.IgnoreNotFound(err)
 	}
@@ -384,7 +384,7 @@ func putTags(tx *store.Tx, o *org, id string, tags []orgtypes.Tag) error {
 	if len(have) > maxTags {
 		return errLimit(orgtypes.ConstraintViolationExceptionReasonMaxTagLimitExceeded)
 	}
-	return tagged.Put(tx, key(o.management, id), have)
+	return tagged.Put(tx, key(o.home, id), have)
 }
 
 // exists returns an error unless an ID is that of something with tags.
@@ -413,7 +413,7 @@ func (s *Service) UntagResource(ctx context.Context, in *awsorg.UntagResourceInp
 		if err := o.exists(*in.ResourceId); err != nil {
 			return err
 		}
-		return store.IgnoreNotFound(tagged.Update(tx, key(o.management, *in.ResourceId), func(have *map[string]string) error {
+		return store.IgnoreNotFound(tagged.Update(tx, key(o.home, *in.ResourceId), func(have *map[string]string) error {
 			*have = maps.Clone(*have)
 			for _, k := range in.TagKeys {
 				delete(*have, k)
@@ -434,7 +434,7 @@ func (s *Service) ListTagsForResource(ctx context.Context, in *awsorg.ListTagsFo
 		return nil, err
 	}
 	out := &awsorg.ListTagsForResourceOutput{Tags: []orgtypes.Tag{}}
-	have, err := tagged.Get(s.store, key(o.management, *in.ResourceId))
+	have, err := tagged.Get(s.store, key(o.home, *in.ResourceId))
 	for _, k := range slices.Sorted(maps.Keys(have)) {
 		out.Tags = append(out.Tags, orgtypes.Tag{Key: &k, Value: aws.String(have[k])})
 	}

@@ -72,7 +72,7 @@ func (s *Service) CreateOrganization(ctx context.Context, in *awsorg.CreateOrgan
 	if err != nil {
 		return nil, err
 	}
-	return &awsorg.CreateOrganizationOutput{Organization: (&org{o, account, s.store}).sdk()}, nil
+	return &awsorg.CreateOrganizationOutput{Organization: (&org{o, account, account, s.store}).sdk()}, nil
 }
 
 func (o *org) sdk() *orgtypes.Organization {
@@ -97,11 +97,11 @@ func (s *Service) DescribeOrganization(ctx context.Context, _ *awsorg.DescribeOr
 // DeleteOrganization deletes an organization without members, units and policies.
 func (s *Service) DeleteOrganization(ctx context.Context, _ *awsorg.DeleteOrganizationInput) (*awsorg.DeleteOrganizationOutput, error) {
 	err := s.update(ctx, func(tx *store.Tx, o *org) error {
-		if len(o.members()) > 1 || len(units.All(tx, all(o.management)))+len(policies.All(tx, all(o.management))) > 0 {
+		if len(o.members()) > 1 || len(units.All(tx, all(o.home)))+len(policies.All(tx, all(o.home))) > 0 {
 			return errNotEmpty()
 		}
 		members.Delete(tx, key(o.management, only))
-		organizations.Delete(tx, key(o.management, only))
+		organizations.Delete(tx, key(o.home, only))
 		return nil
 	})
 	return &awsorg.DeleteOrganizationOutput{}, err
@@ -126,13 +126,13 @@ func (o *org) root() *orgtypes.Root {
 
 // hasParent reports whether there is a root or unit with an ID.
 func (o *org) hasParent(id string) bool {
-	_, err := units.Get(o.r, key(o.management, cmp.Or(id, "-")))
+	_, err := units.Get(o.r, key(o.home, cmp.Or(id, "-")))
 	return id == o.Root || err == nil
 }
 
 func (o *org) unitsIn(parent string) []unit {
 	var out []unit
-	for _, u := range units.All(o.r, all(o.management)) {
+	for _, u := range units.All(o.r, all(o.home)) {
 		if u.Value.Parent == parent {
 			out = append(out, u.Value)
 		}
@@ -148,7 +148,7 @@ func (o *org) membersIn(parent string) []store.Item[member] {
 func (o *org) depth(parent string) int {
 	n := 0
 	for parent != o.Root {
-		u, err := units.Get(o.r, key(o.management, parent))
+		u, err := units.Get(o.r, key(o.home, parent))
 		if err != nil {
 			break
 		}
@@ -171,7 +171,7 @@ func (s *Service) CreateOrganizationalUnit(ctx context.Context, in *awsorg.Creat
 			return errNoParent()
 		case o.depth(*in.ParentId) >= maxDepth:
 			return errLimit(orgtypes.ConstraintViolationExceptionReasonOuDepthLimitExceeded)
-		case len(units.All(tx, all(o.management))) >= maxUnits:
+		case len(units.All(tx, all(o.home))) >= maxUnits:
 			return errLimit(orgtypes.ConstraintViolationExceptionReasonOuNumberLimitExceeded)
 		case slices.ContainsFunc(o.unitsIn(*in.ParentId), func(u unit) bool { return u.Name == *in.Name }):
 			return errUnitExists()
@@ -181,7 +181,7 @@ func (s *Service) CreateOrganizationalUnit(ctx context.Context, in *awsorg.Creat
 		if err := putTags(tx, o, u.ID, in.Tags); err != nil {
 			return err
 		}
-		return units.Create(tx, key(o.management, u.ID), u)
+		return units.Create(tx, key(o.home, u.ID), u)
 	})
 	return out, err
 }
@@ -192,7 +192,7 @@ func (s *Service) DescribeOrganizationalUnit(ctx context.Context, in *awsorg.Des
 	if err != nil {
 		return nil, err
 	}
-	u, err := units.Get(s.store, key(o.management, *in.OrganizationalUnitId))
+	u, err := units.Get(s.store, key(o.home, *in.OrganizationalUnitId))
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNoUnit())
 	}
@@ -203,7 +203,7 @@ func (s *Service) DescribeOrganizationalUnit(ctx context.Context, in *awsorg.Des
 func (s *Service) UpdateOrganizationalUnit(ctx context.Context, in *awsorg.UpdateOrganizationalUnitInput) (*awsorg.UpdateOrganizationalUnitOutput, error) {
 	out := &awsorg.UpdateOrganizationalUnitOutput{}
 	err := s.update(ctx, func(tx *store.Tx, o *org) error {
-		return store.NotFoundAs(units.Update(tx, key(o.management, *in.OrganizationalUnitId), func(u *unit) error {
+		return store.NotFoundAs(units.Update(tx, key(o.home, *in.OrganizationalUnitId), func(u *unit) error {
 			name := aws.ToString(in.Name)
 			if slices.ContainsFunc(o.unitsIn(u.Parent), func(other unit) bool { return other.Name == name && other.ID != u.ID }) {
 				return errUnitExists()
@@ -220,14 +220,14 @@ func (s *Service) UpdateOrganizationalUnit(ctx context.Context, in *awsorg.Updat
 func (s *Service) DeleteOrganizationalUnit(ctx context.Context, in *awsorg.DeleteOrganizationalUnitInput) (*awsorg.DeleteOrganizationalUnitOutput, error) {
 	err := s.update(ctx, func(tx *store.Tx, o *org) error {
 		id := *in.OrganizationalUnitId
-		if _, err := units.Get(tx, key(o.management, id)); err != nil {
+		if _, err := units.Get(tx, key(o.home, id)); err != nil {
 			return store.NotFoundAs(err, errNoUnit())
 		}
 		if len(o.unitsIn(id))+len(o.membersIn(id)) > 0 {
 			return errUnitNotEmpty()
 		}
-		units.Delete(tx, key(o.management, id))
-		tagged.Delete(tx, key(o.management, id))
+		units.Delete(tx, key(o.home, id))
+		tagged.Delete(tx, key(o.home, id))
 		return nil
 	})
 	return &awsorg.DeleteOrganizationalUnitOutput{}, err
@@ -274,7 +274,7 @@ func (s *Service) CreateAccount(ctx context.Context, in *awsorg.CreateAccountInp
 		if err := putTags(tx, o, c.Account, in.Tags); err != nil {
 			return err
 		}
-		if err := creations.Create(tx, key(o.management, c.ID), c); err != nil {
+		if err := creations.Create(tx, key(o.home, c.ID), c); err != nil {
 			return err
 		}
 		return members.Create(tx, key(c.Account, only), member{
@@ -302,7 +302,7 @@ func (s *Service) DescribeCreateAccountStatus(ctx context.Context, in *awsorg.De
 	if err != nil {
 		return nil, err
 	}
-	c, err := creations.Get(s.store, key(o.management, *in.CreateAccountRequestId))
+	c, err := creations.Get(s.store, key(o.home, *in.CreateAccountRequestId))
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNoCreation())
 	}
@@ -384,7 +384,7 @@ func (s *Service) ListParents(ctx context.Context, in *awsorg.ListParentsInput) 
 	var parent string
 	if m, err := o.account(*in.ChildId); err == nil {
 		parent = m.Parent
-	} else if u, err := units.Get(s.store, key(o.management, *in.ChildId)); err == nil {
+	} else if u, err := units.Get(s.store, key(o.home, *in.ChildId)); err == nil {
 		parent = u.Parent
 	} else {
 		return nil, errNoChild()
@@ -447,7 +447,7 @@ func (s *Service) RemoveAccountFromOrganization(ctx context.Context, in *awsorg.
 			return &orgtypes.MasterCannotLeaveOrganizationException{Message: new("You cannot remove the management account from an organization.")} // from memory
 		}
 		members.Delete(tx, key(*in.AccountId, only))
-		tagged.Delete(tx, key(o.management, *in.AccountId))
+		tagged.Delete(tx, key(o.home, *in.AccountId))
 		return nil
 	})
 	return &awsorg.RemoveAccountFromOrganizationOutput{}, err

@@ -124,6 +124,9 @@ const (
 	ELBv2 = "elbv2"
 )
 
+// Organizations is AWS Organizations.
+const Organizations = "organizations"
+
 // Action returns the IAM action of an operation. For all operations that are read the two have the same name.
 func Action(service, operation string) string {
 	if service == ELB || service == ELBv2 {

@@ -20,6 +20,7 @@ import (
 	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
+	awsorg "github.com/aws/aws-sdk-go-v2/service/organizations"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
@@ -72,6 +73,8 @@ type reader struct {
 	route53 *awsroute53.Client
 	elb     *awselb.Client
 	elbv2   *awselbv2.Client
+
+	organizations *awsorg.Client
 	// token returns a bearer token for a cluster of the source.
 	token func(ctx context.Context, cluster string) (string, error)
 
@@ -92,7 +95,7 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	}
 	r := &reader{
 		opt: opt, rate: perSecond, ec2: awsec2.NewFromConfig(cfg), iam: awsiam.NewFromConfig(cfg), eks: awseks.NewFromConfig(cfg), scaling: awsautoscaling.NewFromConfig(cfg), ssm: awsssm.NewFromConfig(cfg),
-		kms: awskms.NewFromConfig(cfg), ecr: awsecr.NewFromConfig(cfg), route53: awsroute53.NewFromConfig(cfg), elb: awselb.NewFromConfig(cfg), elbv2: awselbv2.NewFromConfig(cfg), token: tokens(cfg),
+		kms: awskms.NewFromConfig(cfg), ecr: awsecr.NewFromConfig(cfg), route53: awsroute53.NewFromConfig(cfg), elb: awselb.NewFromConfig(cfg), elbv2: awselbv2.NewFromConfig(cfg), organizations: awsorg.NewFromConfig(cfg), token: tokens(cfg),
 	}
 	r.source = recording.Source{
 		Format: recording.FormatVersion, Partition: a.Partition, Account: aws.ToString(who.Account), Region: cfg.Region, Caller: aws.ToString(who.Arn),
@@ -106,7 +109,7 @@ func Read(ctx context.Context, cfg aws.Config, opt Options) (*recording.Recordin
 	}
 	g, groupCtx := errgroup.WithContext(ctx)
 	g.SetLimit(8)
-	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readLaunchTemplates, r.readOIDC, r.readClusters, r.readScaling, r.readAgents, r.readParameters, r.readClassicBalancers, r.readBalancers, r.readKeys, r.readRepositories, r.readZones} {
+	for _, part := range []func(context.Context) error{r.readNetwork, r.readInstances, r.readLaunchTemplates, r.readOIDC, r.readClusters, r.readScaling, r.readAgents, r.readParameters, r.readClassicBalancers, r.readBalancers, r.readKeys, r.readRepositories, r.readZones, r.readControls} {
 		g.Go(func() error { return part(groupCtx) })
 	}
 	if err := g.Wait(); err != nil {
@@ -242,7 +245,7 @@ func isGone(err error) bool {
 	switch api.ErrorCode() {
 	case "NoSuchEntity", "ResourceNotFoundException", "InvalidInstanceID.NotFound", "InvalidVpcID.NotFound", "InvalidPrefixListID.NotFound",
 		"NotFoundException", "RepositoryNotFoundException", "RepositoryPolicyNotFoundException", "NoSuchHostedZone",
-		"LoadBalancerNotFound", "ListenerNotFound", "TargetGroupNotFound", "RuleNotFound":
+		"AWSOrganizationsNotInUseException", "PolicyTypeNotEnabledException", "LoadBalancerNotFound", "ListenerNotFound", "TargetGroupNotFound", "RuleNotFound":
 		return true
 	}
 	return false

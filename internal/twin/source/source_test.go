@@ -1,7 +1,9 @@
 package source
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +26,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/drydock-dev/drydock/internal/twin"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // A fakeAWS answers with empty lists, except for the operations in answers.
@@ -46,7 +50,7 @@ func (f *fakeAWS) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	f.calls[action]++
 	f.mu.Unlock()
-	r.Form = form
+	r.Form, r.Body = form, io.NopCloser(bytes.NewReader(body))
 	switch h := f.answers[action]; {
 	case h != nil:
 		h(w, r)
@@ -327,5 +331,51 @@ func TestKubernetesOutOfReach(t *testing.T) {
 	}
 	if g := r.Gaps(); len(g) != 1 || !strings.Contains(g[0].String(), "is for cluster prod: none has the server https://127.0.0.1:1, and none is named after it") {
 		t.Errorf("gaps: %v", g)
+	}
+}
+
+// The policies that bind a member of an organization are read level by level. The management account is bound by none.
+func TestControls(t *testing.T) {
+	asked := func(r *http.Request) string {
+		var in struct{ TargetId, ChildId, PolicyId string }
+		if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+			t.Error(err)
+		}
+		return in.TargetId + in.ChildId + in.PolicyId
+	}
+	management := "999999999999"
+	f, cfg := fake(t, map[string]http.HandlerFunc{
+		"DescribeOrganization": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"Organization":{"Id":"o-1","MasterAccountId":%q}}`, management)
+		},
+		"ListParents": func(w http.ResponseWriter, r *http.Request) {
+			above := map[string]string{"111122223333": `{"Id":"ou-1","Type":"ORGANIZATIONAL_UNIT"}`, "ou-1": `{"Id":"r-1","Type":"ROOT"}`}
+			fmt.Fprintf(w, `{"Parents":[%s]}`, above[asked(r)])
+		},
+		"ListPoliciesForTarget": func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"Policies":[{"Id":"p-of-%s","Type":"SERVICE_CONTROL_POLICY"}]}`, asked(r))
+		},
+		"DescribePolicy": func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"Policy":{"PolicySummary":{"Id":%q},"Content":"{}"}}`, asked(r))
+		},
+	})
+	r, err := Read(t.Context(), cfg, fast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := recording.Pages[struct{ PolicyId string }, struct{}](r, recording.Organizations, "DescribePolicy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range pages {
+		got = append(got, p.Input.PolicyId)
+	}
+	if want := []string{"p-of-111122223333", "p-of-ou-1", "p-of-r-1"}; !slices.Equal(got, want) || f.count("ListParents") != 2 {
+		t.Errorf("read %v, want %v; asked for parents %d times", got, want, f.count("ListParents"))
+	}
+	management = "111122223333"
+	if _, err := Read(t.Context(), cfg, fast); err != nil || f.count("ListParents") != 2 {
+		t.Errorf("the management account: %v, %d", err, f.count("ListParents"))
 	}
 }
