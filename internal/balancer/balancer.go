@@ -187,12 +187,15 @@ func (p *Plane) change(key store.Key, want LoadBalancer, old map[uint16]uint16) 
 		return nil, p.ctx.Err()
 	}
 	b := p.balancers[key]
+	if b != nil && b.name != want.DNSName { // a new load balancer with the name of an old one
+		b.close()
+		b = nil
+	}
 	if b == nil {
-		b = &running{plane: p, key: key, listeners: map[uint16]*listener{}, groups: map[string]*group{}}
+		b = &running{plane: p, key: key, name: want.DNSName, listeners: map[uint16]*listener{}, groups: map[string]*group{}}
 		b.ctx, b.cancel = context.WithCancel(p.ctx)
 		p.balancers[key] = b
 	}
-	b.name = want.DNSName
 	b.setGroups(want.Groups)
 	if err := b.setListeners(want.Listeners, old); err != nil {
 		return nil, err

@@ -69,6 +69,7 @@ type Sticky struct {
 
 // A group is a group that runs.
 type group struct {
+	id     string
 	b      *running
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -81,7 +82,7 @@ type group struct {
 	turn    uint64
 }
 
-// A target is a target that runs. Group.mu guards it.
+// A target is a target that runs. What follows transport is guarded by group.mu.
 type target struct {
 	Target
 	g         *group
@@ -98,9 +99,8 @@ type target struct {
 }
 
 func newGroup(b *running, id string) *group {
-	g := &group{b: b, kick: make(chan struct{}, 1), targets: map[TargetID]*target{}, leaving: map[TargetID]*target{}}
+	g := &group{id: id, b: b, kick: make(chan struct{}, 1), targets: map[TargetID]*target{}, leaving: map[TargetID]*target{}}
 	g.ctx, g.cancel = context.WithCancel(b.ctx)
-	g.cfg.ID = id
 	return g
 }
 
@@ -145,7 +145,7 @@ func (g *group) replace(want Group) (gone []*target) {
 	now := map[TargetID]*target{}
 	for _, w := range want.Targets {
 		t := g.targets[w.TargetID]
-		if t == nil || t.To != w.To || old.Protocol != want.Protocol || old.ProtocolVersion != want.ProtocolVersion {
+		if t == nil || t.Target != w || old.Protocol != want.Protocol || old.ProtocolVersion != want.ProtocolVersion {
 			fresh := newTarget(g, w)
 			if t != nil {
 				fresh.state, fresh.reason, fresh.description, fresh.good, fresh.bad = t.state, t.reason, t.description, t.good, t.bad
@@ -153,7 +153,6 @@ func (g *group) replace(want Group) (gone []*target) {
 			}
 			t = fresh
 		}
-		t.Target = w
 		now[w.TargetID] = t
 	}
 	for id, t := range g.targets {

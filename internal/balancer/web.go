@@ -183,7 +183,7 @@ func (l *listener) forward(w http.ResponseWriter, r *http.Request, want *Listene
 		ModifyResponse: func(resp *http.Response) error {
 			sticky.set(resp, r, t.target)
 			if keepGroup > 0 {
-				setCookies(resp.Header, "AWSALBTG", value(g.cfg.ID, TargetID{}), keepGroup)
+				setCookies(resp.Header, "AWSALBTG", value(g.id, TargetID{}), keepGroup)
 			}
 			headers(resp.Header, want)
 			return nil
@@ -351,8 +351,7 @@ func (s Sticky) wanted(g *group, r *http.Request) func(*target) bool {
 			return nil
 		}
 	}
-	id := g.cfg.ID
-	return func(t *target) bool { return value(id, t.TargetID) == c.Value }
+	return func(t *target) bool { return value(g.id, t.TargetID) == c.Value }
 }
 
 // set sets the cookie with the target.
@@ -367,7 +366,7 @@ func (s Sticky) set(resp *http.Response, r *http.Request, t *target) {
 			return
 		}
 	}
-	setCookies(resp.Header, s.name(), value(t.g.cfg.ID, t.TargetID), s.Duration)
+	setCookies(resp.Header, s.name(), value(t.g.id, t.TargetID), s.Duration)
 }
 
 // setCookies sets a cookie of the load balancer, and for Application Load Balancers the one for requests from other
