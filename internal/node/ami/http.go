@@ -2,6 +2,7 @@ package ami
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +72,7 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 		headers                         = http.Header{}
 		silent, showError, fail, follow bool
 		include, remoteName, hasData    bool
+		insecure                        bool
 		writeOut                        string
 		timeout                         = time.Duration(0)
 	)
@@ -122,7 +124,9 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 			include = true
 		case "-O", "--remote-name":
 			remoteName = true
-		case "-k", "--insecure", "-v", "--verbose", "-4", "-g", "--compressed", "--retry-connrefused", "-#":
+		case "-k", "--insecure":
+			insecure = true
+		case "-v", "--verbose", "-4", "-g", "--compressed", "--retry-connrefused", "-#":
 		case "-o", "--output":
 			out = arg()
 		case "-X", "--request":
@@ -197,7 +201,11 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", "curl/8.5.0")
 	}
-	client := &http.Client{Transport: roundTripper(m.roundTrip), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	transport := http.RoundTripper(roundTripper(m.roundTrip))
+	if insecure && u.Scheme == "https" && m.world.Dial != nil {
+		transport = m.insecure()
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	if follow {
 		client.CheckRedirect = nil
 	}
@@ -240,6 +248,24 @@ func (m *Machine) curl(ctx context.Context, c *shell.Call) int {
 	return 0
 }
 
+// insecure returns a way to send requests to hosts whose certificates are not checked.
+func (m *Machine) insecure() http.RoundTripper {
+	return &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the user of the machine wants it
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			host, p, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, err
+			}
+			port, err := strconv.Atoi(p)
+			if err != nil {
+				return nil, err
+			}
+			return m.world.Dial(ctx, host, port)
+		},
+	}
+}
+
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
@@ -275,6 +301,9 @@ func curlError(err error, u *url.URL) (int, string) {
 	}
 	if errors.Is(err, io.EOF) {
 		return 52, "Empty reply from server"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return 60, "SSL certificate problem: unable to get local issuer certificate\nMore details here: https://curl.se/docs/sslcerts.html"
 	}
 	return 7, fmt.Sprintf("Failed to connect to %s port %s: %s", u.Hostname(), port, "Connection refused")
 }

@@ -216,7 +216,7 @@ func last(p netip.Prefix) netip.Addr {
 }
 
 // programsAt maps TCP ports to the programs that listen on them.
-var programsAt = map[int]string{22: "sshd", 10248: "kubelet"}
+var programsAt = map[int]string{22: "sshd", 10248: "kubelet", 10250: "kubelet"}
 
 // ss lists the listening TCP sockets.
 func (m *Machine) ss(_ context.Context, c *shell.Call) int {

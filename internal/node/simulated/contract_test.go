@@ -3,6 +3,7 @@ package simulated_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -140,6 +141,53 @@ func TestKubeletsHealthPort(t *testing.T) {
 	if c, err := m.Dial(t.Context(), in.PrivateIP.String(), 10248); err == nil {
 		c.Close()
 		t.Error("it listens on the instance's own address")
+	}
+}
+
+// The kubelet's API answers other machines as a kubelet without anonymous access does.
+func TestKubeletsPort(t *testing.T) {
+	b := newBench(t)
+	in := b.instance()
+	b.launch(in)
+	m, ok := b.rt.Machine(in.ID)
+	if !ok {
+		t.Fatal("the machine is not on")
+	}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return m.Dial(ctx, in.PrivateIP.String(), 10250)
+		},
+	}}
+	defer client.CloseIdleConnections()
+	get := func(url, token string, want int, text string) error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		if token != "" {
+			req.Header.Set("Authorization", "Bearer "+token)
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err == nil && (res.StatusCode != want || !strings.Contains(string(body), text)) {
+			err = fmt.Errorf("%s: %q", res.Status, body)
+		}
+		if s := res.TLS; err == nil && s != nil && s.PeerCertificates[0].Subject.CommonName != "system:node:"+nodeName {
+			err = fmt.Errorf("the certificate is of %s", s.PeerCertificates[0].Subject)
+		}
+		return err
+	}
+	testkit.Eventually(t, 10*time.Second, func() error { return get("https://node:10250/pods", "", http.StatusUnauthorized, "Unauthorized") })
+	if err := get("https://node:10250/pods", "x", http.StatusNotImplemented, "not implemented on simulated nodes"); err != nil {
+		t.Error(err)
+	}
+	if err := get("http://node:10250/", "", http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server"); err != nil {
+		t.Error(err)
 	}
 }
 
