@@ -312,8 +312,16 @@ func (c *Computer) runScript(ctx context.Context, file string, env []string, out
 	}
 	job := c.job()
 	job.Script, job.Name, job.Env, job.Stdout, job.Stderr = text, file, env, out, out
-	res, err := c.rt.cfg.RunScript(ctx, job)
+	res, err := c.runJob(ctx, job)
 	return res.Status, res.Unknown, err
+}
+
+// runJob runs a script or program.
+func (c *Computer) runJob(ctx context.Context, job shell.Job) (shell.Result, error) {
+	if c.image.Done != nil {
+		defer c.image.Done()
+	}
+	return c.rt.cfg.RunScript(ctx, job)
 }
 
 // job returns the part of a job that all programs of the machine share.

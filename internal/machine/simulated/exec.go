@@ -89,7 +89,7 @@ func (c *Computer) run(ctx context.Context, user accounts.User, cmd machine.Comm
 		job.Terminal, job.State = true, &shell.State{Dir: job.Dir}
 	}
 	before := job.FS.Image()
-	res, err := c.rt.cfg.RunScript(ctx, job)
+	res, err := c.runJob(ctx, job)
 	if len(vfs.Diff(before, job.FS.Image())) > 0 {
 		c.volume.touch()
 		if err := c.save(); err != nil {

@@ -120,7 +120,7 @@ func (t *terminal) launch(ctx context.Context, s *loginShell, command string, ba
 	}
 	t.jobs.Go(func() {
 		before := run.FS.Image()
-		res, err := t.c.rt.cfg.RunScript(ctx, run)
+		res, err := t.c.runJob(ctx, run)
 		killed := err != nil // it took too long, used too much memory or ran too many commands
 		if err = nil; len(vfs.Diff(before, run.FS.Image())) > 0 {
 			t.c.volume.touch()

@@ -77,6 +77,8 @@ type Image struct {
 	// Prepare runs before a program does, and updates the files that other programs of the machine keep writing to. It may
 	// be nil.
 	Prepare func()
+	// Done runs after a program has ended and its changes are on the disk. It may be nil.
+	Done func()
 	// Boot starts the image's services.
 	Boot func()
 	// SSH is the image's SSH server. Nil means that it has none.

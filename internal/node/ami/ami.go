@@ -76,7 +76,10 @@ type Machine struct {
 	written      atomic.Int64    // logged when rsyslog last wrote its log
 	grown        chan struct{}   // closed when the journal grows; nil if nothing waits for that
 	nodeadmFiles []userdata.File // as nodeadm last wrote them
-	kubelet      chan struct{}   // signalled when the kubelet must be (re)started or stopped
+	// seen are the kubelet's files as the script that last controlled the kubelet saw them, until it ends: its changes are
+	// not on the disk before. A nil file does not exist.
+	seen    map[string][]byte
+	kubelet chan struct{} // signalled when the kubelet must be (re)started or stopped
 }
 
 // CloudInitVersion returns the version of cloud-init in images of that family.
@@ -229,7 +232,7 @@ func (m *Machine) Kubelet() (*userdata.Config, error) {
 	if s == nil || s.state == inactive {
 		return nil, ErrNotStarted
 	}
-	cfg, err := userdata.FromKubeletFiles(m.FS.ReadFile)
+	cfg, err := userdata.FromKubeletFiles(m.readKubelet)
 	m.failedToStart(err)
 	return cfg, err
 }
@@ -284,7 +287,7 @@ func (m *Machine) Reread(cfg *userdata.Config) (*userdata.Config, error) {
 	m.mu.Lock()
 	files := m.nodeadmFiles
 	m.mu.Unlock()
-	out, err := cfg.FromNodeadmFiles(m.FS.ReadFile, files)
+	out, err := cfg.FromNodeadmFiles(m.readKubelet, files)
 	m.failedToStart(err)
 	return out, err
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"path"
 	"strconv"
@@ -150,17 +152,43 @@ func (r *bootstrapRun) run(ctx context.Context) int {
 	return 0
 }
 
-// apply copies the kubelet's files from a running program's view to the machine before the program ends, because a
-// service that it starts reads them.
+// apply keeps the kubelet's files as a running program sees them until it ends, because a service that it starts reads them.
 func (m *Machine) apply(c *shell.Call) {
+	seen := map[string][]byte{}
 	for _, name := range []string{
 		userdata.KubeconfigFile, userdata.KubeletConfigFile, userdata.KubeletArgsFile, userdata.KubeletExtraFile, userdata.ClusterCAFile, userdata.NodeadmConfigFile,
+		userdata.NodeadmEnvironmentFile,
 	} {
-		if b, err := c.FS.ReadFile(name); err == nil && c.FS != m.FS {
-			_ = m.FS.MkdirAll(path.Dir(name), 0o755)
-			_ = m.FS.WriteFile(name, b, 0o644) // a full disk has already been reported
+		if b, err := c.FS.ReadFile(name); err == nil {
+			seen[name] = append([]byte{}, b...) // not nil
+		} else if errors.Is(err, fs.ErrNotExist) {
+			seen[name] = nil
 		}
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = seen
+}
+
+// Done is called when a script or program has ended, and its changes are on the machine's disk.
+func (m *Machine) Done() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seen = nil
+}
+
+// readKubelet reads one of the kubelet's files as the script that controls the kubelet sees it, or from the disk.
+func (m *Machine) readKubelet(name string) ([]byte, error) {
+	m.mu.Lock()
+	b, ok := m.seen[name]
+	m.mu.Unlock()
+	switch {
+	case !ok:
+		return m.FS.ReadFile(name)
+	case b == nil:
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return b, nil
 }
 
 // cluster returns the cluster's facts from the options or, if they are incomplete, from EKS.

@@ -367,6 +367,7 @@ func (m *image) run(ctx context.Context, t boxes.Tool) int {
 	call.FS, call.Dir, call.User = m.ami.FS.As(user.UID, user.GID), path.Join("/", t.Dir), user.Name
 	out := &flushed{w: t.Stdout}
 	call.Stdin, call.Stdout, call.Stderr = t.Stdin, out, t.Stderr
+	defer m.ami.Done()
 	status, found := m.ami.Outside(ctx, call)
 	if !found {
 		_, _ = io.WriteString(t.Stderr, "command not found\n")

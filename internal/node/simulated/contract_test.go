@@ -186,6 +186,16 @@ func TestKubeletsPort(t *testing.T) {
 	if err := get("https://node:10250/pods", "x", http.StatusNotImplemented, "not implemented on simulated nodes"); err != nil {
 		t.Error(err)
 	}
+	// A client that refuses the certificate gets no further, at once.
+	conn, err := m.Dial(t.Context(), in.PrivateIP.String(), 10250)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := tls.Client(conn, &tls.Config{ServerName: nodeName, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()); err == nil || time.Since(began) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+	_ = conn.Close()
 	if err := get("http://node:10250/", "", http.StatusBadRequest, "Client sent an HTTP request to an HTTPS server"); err != nil {
 		t.Error(err)
 	}

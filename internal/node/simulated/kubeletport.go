@@ -1,6 +1,7 @@
 package simulated
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -25,8 +26,8 @@ const kubeletPort = 10250
 // refuses clients without a token. It has nothing to show to others, because the node runs no containers.
 //
 // AWS deviation: the certificate is signed by itself, not by the cluster.
-func serveKubelet(in machine.Instance, name string) func(net.Conn) {
-	certificate := sync.OnceValues(func() (*tls.Certificate, error) { return selfSigned(in, name) })
+func serveKubelet(in machine.Instance, name string, now func() time.Time) func(net.Conn) {
+	certificate := sync.OnceValues(func() (*tls.Certificate, error) { return selfSigned(in, name, now()) })
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") == "" {
 			http.Error(w, "Unauthorized", http.StatusUnauthorized)
@@ -35,7 +36,7 @@ func serveKubelet(in machine.Instance, name string) func(net.Conn) {
 		http.Error(w, "the kubelet's API is not implemented on simulated nodes", http.StatusNotImplemented)
 	}
 	return func(conn net.Conn) {
-		one := &oneConn{Conn: conn, closed: make(chan struct{})}
+		one := newOneConn(conn)
 		server := http.Server{
 			Handler: http.HandlerFunc(handler), ErrorLog: log.New(io.Discard, "", 0), // of failed handshakes
 			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 64 << 10,
@@ -48,12 +49,11 @@ func serveKubelet(in machine.Instance, name string) func(net.Conn) {
 }
 
 // selfSigned returns a serving certificate of a kubelet.
-func selfSigned(in machine.Instance, name string) (*tls.Certificate, error) {
+func selfSigned(in machine.Instance, name string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{Organization: []string{"system:nodes"}, CommonName: "system:node:" + name},
 		NotBefore: now.Add(-time.Minute), NotAfter: now.AddDate(1, 0, 0), DNSNames: []string{name}, IPAddresses: []net.IP{in.PrivateIP.AsSlice()},
@@ -88,14 +88,60 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { return nil }
 func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{Port: kubeletPort} }
 
-// A oneConn closes a channel when it is closed.
+// A oneConn is a connection to a client of TLS. Its writes do not wait for the client, as those to a socket do not either:
+// otherwise a client that refuses the certificate and this side would wait for each other.
 type oneConn struct {
 	net.Conn
-	once   sync.Once
-	closed chan struct{}
+	closed chan struct{} // closed when everything has been written, or nothing can be any more
+
+	mu  sync.Mutex
+	out chan []byte // nil after Close
+}
+
+func newOneConn(conn net.Conn) *oneConn {
+	c := &oneConn{Conn: conn, closed: make(chan struct{}), out: make(chan []byte, 64)}
+	go c.write(c.out)
+	return c
+}
+
+// write writes to the client until Close.
+func (c *oneConn) write(out <-chan []byte) {
+	defer close(c.closed)
+	failed := false
+	for b := range out {
+		if failed {
+			continue
+		}
+		late := time.AfterFunc(10*time.Second, func() { _ = c.Conn.Close() }) // ends Write
+		_, err := c.Conn.Write(b)
+		late.Stop()
+		failed = err != nil
+	}
+	_ = c.Conn.Close() // the client may have closed it
+}
+
+func (c *oneConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out == nil {
+		return 0, net.ErrClosed
+	}
+	c.out <- bytes.Clone(b)
+	return len(b), nil
 }
 
 func (c *oneConn) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.out == nil {
+		return net.ErrClosed
+	}
+	close(c.out)
+	c.out = nil
+	_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // ends a Read
+	return nil
 }
+
+// SetDeadline and SetWriteDeadline leave the deadline for writing to write.
+func (c *oneConn) SetDeadline(t time.Time) error    { return c.Conn.SetReadDeadline(t) }
+func (c *oneConn) SetWriteDeadline(time.Time) error { return nil }
