@@ -2,6 +2,7 @@ package simulated
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -112,9 +113,11 @@ func (c *oneConn) write(out <-chan []byte) {
 		if failed {
 			continue
 		}
-		late := time.AfterFunc(10*time.Second, func() { _ = c.Conn.Close() }) // ends Write
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		stop := context.AfterFunc(ctx, func() { _ = c.Conn.Close() }) // ends Write
 		_, err := c.Conn.Write(b)
-		late.Stop()
+		stop()
+		cancel()
 		failed = err != nil
 	}
 	_ = c.Conn.Close() // the client may have closed it
