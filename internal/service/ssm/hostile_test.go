@@ -251,6 +251,44 @@ func TestWrongSequenceNumbersAreIdle(t *testing.T) {
 	})
 }
 
+// TestTokensExpire checks that a token opens a session's data channel for a minute, and that the session outlives it.
+func TestTokensExpire(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	w := newWorld(t, clock)
+	var session *awsssm.StartSessionOutput
+	w.open(t, w.client, &awsssm.StartSessionInput{}, func(_ *plugin, out *awsssm.StartSessionOutput) { session = out }).expect("ssm-user sh")
+	admitted := errors.New("admitted")
+	for _, tt := range []struct {
+		after time.Duration
+		want  error
+	}{{59 * time.Second, admitted}, {time.Minute, nil}} {
+		resumed, err := w.client.ResumeSession(t.Context(), &awsssm.ResumeSessionInput{SessionId: session.SessionId})
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.Step(tt.after)
+		conn, _, err := websocket.DefaultDialer.Dial(*session.StreamUrl, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		conn.SetPongHandler(func(string) error { return admitted })
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if err := errors.Join(conn.WriteJSON(map[string]string{"MessageSchemaVersion": "1.0", "TokenValue": *resumed.TokenValue}), conn.WriteControl(websocket.PingMessage, nil, time.Now().Add(time.Second))); err != nil {
+			t.Fatal(err)
+		}
+		for err == nil {
+			_, _, err = conn.ReadMessage()
+		}
+		if tt.want == nil && !websocket.IsCloseError(err, websocket.ClosePolicyViolation) || tt.want != nil && !errors.Is(err, tt.want) {
+			t.Errorf("a token after %s: %v", tt.after, err)
+		}
+		if !w.active(t, *session.SessionId) {
+			t.Errorf("the session has ended after %s", tt.after)
+		}
+	}
+}
+
 // TestOutputIsBounded checks that a program that prints without end waits while its client reads nothing, connected or not,
 // and that the client then gets every line once.
 func TestOutputIsBounded(t *testing.T) {
