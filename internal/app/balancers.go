@@ -225,7 +225,11 @@ func (d *daemon) balancerOfService(ctx context.Context, account, region, cluster
 		case err != nil:
 			return "", err
 		case s.Spec.Type != "LoadBalancer":
-			return "", fmt.Errorf("the Service %s is of type %s, and only type LoadBalancer has a load balancer\nTry: kubectl port-forward --namespace %s service/%s 8080:%d", name, s.Spec.Type, namespace, name, s.Spec.Ports[0].Port)
+			port := int32(80) // an ExternalName may have none
+			if len(s.Spec.Ports) > 0 {
+				port = s.Spec.Ports[0].Port
+			}
+			return "", fmt.Errorf("the Service %s is of type %s, and only type LoadBalancer has a load balancer\nTry: kubectl port-forward --namespace %s service/%s 8080:%d", name, s.Spec.Type, namespace, name, port)
 		case len(s.Status.LoadBalancer.Ingress) == 0:
 			return "", fmt.Errorf("the Service %s has no load balancer yet\nTry: kubectl events --namespace %s --for service/%s", name, namespace, name)
 		}

@@ -239,6 +239,8 @@ func (w *netWorld) balance(t *testing.T, cfg aws.Config) {
 	}))(t)
 	testkit.Must(classic.RegisterInstancesWithLoadBalancer(ctx, &awselb.RegisterInstancesWithLoadBalancerInput{LoadBalancerName: aws.String("old"), Instances: []elbtypes.Instance{{InstanceId: machine}}}))(t)
 	testkit.Must(awsssm.NewFromConfig(cfg).PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/team/password"), Value: aws.String("hunter2"), Type: ssmtypes.ParameterTypeSecureString}))(t)
+	testkit.Must(awsssm.NewFromConfig(cfg).PutParameter(ctx, &awsssm.PutParameterInput{Name: aws.String("/team/expiring"), Value: aws.String("x"), Type: ssmtypes.ParameterTypeString, Tier: ssmtypes.ParameterTierAdvanced, Policies: aws.String(
+		`[{"Type":"Expiration","Version":"1.0","Attributes":{"Timestamp":"2099-01-01T00:00:00Z"}},{"Type":"ExpirationNotification","Version":"1.0","Attributes":{"Before":"5","Unit":"Days"}}]`)}))(t)
 }
 
 // running waits until all instances run.
@@ -616,6 +618,12 @@ func TestTwinOfAMember(t *testing.T) {
 		told("DescribePolicy", `{"PolicyId":"p-1"}`, `{"Policy":{"PolicySummary":{"Id":"p-1","Name":"no volumes","Type":"SERVICE_CONTROL_POLICY"},"Content":`+content(deny)+`}}`),
 		told("DescribePolicy", `{"PolicyId":"p-2"}`, `{"Policy":{"PolicySummary":{"Id":"p-2","Name":"network","Type":"SERVICE_CONTROL_POLICY"},"Content":`+content(only)+`}}`),
 	})
+	// What was not read of a level does not deny anything.
+	unread := slices.DeleteFunc(slices.Clone(member), func(a recording.Answer) bool { return strings.Contains(string(a.Input), "p-2") })
+	loadTwin(t, to, &recording.Recording{Source: rec.Source, Answers: unread})
+	if _, err := awskms.NewFromConfig(configFor(to, account, "test")).ListKeys(t.Context(), &awskms.ListKeysInput{}); err != nil {
+		t.Errorf("a policy of the unit was not read: %v", err)
+	}
 	loadTwin(t, to, &recording.Recording{Source: rec.Source, Answers: member})
 	cfg := configFor(to, account, "test")
 	if _, err := awsec2.NewFromConfig(cfg).DescribeVpcs(t.Context(), &awsec2.DescribeVpcsInput{}); err != nil {

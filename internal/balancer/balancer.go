@@ -73,6 +73,15 @@ type Listener struct {
 	Web Web
 }
 
+// Recheck returns how long the settings of a load balancer hold: its certificates may be imported again, and no record of
+// a load balancer changes with them. 0 means that they hold until a record changes.
+func Recheck(lb *LoadBalancer) time.Duration {
+	if slices.ContainsFunc(lb.Listeners, func(l Listener) bool { return l.Protocol == "TLS" || l.Protocol == "SSL" || l.Protocol == "HTTPS" }) {
+		return 15 * time.Second
+	}
+	return 0
+}
+
 // layer7 reports whether the listener is for HTTP.
 func (l *Listener) layer7() bool { return l.Protocol == "HTTP" || l.Protocol == "HTTPS" }
 
@@ -202,8 +211,8 @@ func (p *Plane) change(key store.Key, want LoadBalancer, old map[uint16]uint16) 
 	}
 	now := map[uint16]uint16{}
 	for port, l := range b.listeners {
-		if l.local != 0 {
-			now[port] = l.local
+		if local := cmp.Or(l.local, old[port]); local != 0 { // it may carry something again
+			now[port] = local
 		}
 	}
 	return now, nil
@@ -230,7 +239,7 @@ func (b *running) setGroups(want []Group) {
 func (b *running) setListeners(want []Listener, ports map[uint16]uint16) error {
 	for port, l := range b.listeners {
 		i := slices.IndexFunc(want, func(w Listener) bool { return w.Port == port })
-		if i < 0 || !l.same(&want[i]) {
+		if i < 0 || l.ln == nil || !l.same(&want[i]) {
 			l.close()
 			delete(b.listeners, port)
 		}
@@ -238,12 +247,15 @@ func (b *running) setListeners(want []Listener, ports map[uint16]uint16) error {
 	for i := range want {
 		w := &want[i]
 		l := b.listeners[w.Port]
-		if l == nil && w.Fault == "" {
+		switch live := l != nil && l.ln != nil; {
+		case live && w.Fault != "":
+			continue // another one at this port carries traffic
+		case !live && w.Fault == "":
 			var err error
 			if l, err = b.listen(w, ports[w.Port]); err != nil {
 				return fmt.Errorf("a port for %s:%d: %w", b.name, w.Port, err)
 			}
-		} else if l == nil {
+		case l == nil:
 			l = &listener{b: b}
 		}
 		l.want.Store(w)

@@ -116,6 +116,27 @@ func TestPortsOutliveARestart(t *testing.T) {
 	}
 }
 
+// A listener for UDP, which carries nothing, may be at the port of one for TCP.
+func TestTwoListenersAtAPort(t *testing.T) {
+	p, _ := run(t, open(t), "127.0.0.1:1")
+	want := tcp()
+	for _, listeners := range [][]balancer.Listener{
+		{{Port: 80, Protocol: "UDP", Fault: "no"}, want.Listeners[0]}, {want.Listeners[0], {Port: 80, Protocol: "UDP", Fault: "no"}},
+		{{Port: 80, Protocol: "UDP", Fault: "no"}}, {want.Listeners[0]},
+	} {
+		if err := p.Put(t.Context(), key, balancer.LoadBalancer{DNSName: want.DNSName, Listeners: listeners, Groups: want.Groups}); err != nil {
+			t.Fatal(err)
+		}
+		c, err := p.Connect(key, 80, netip.MustParseAddrPort("10.0.0.9:1234"))
+		if carries := len(listeners) > 1 || listeners[0].Fault == ""; carries != (err == nil) {
+			t.Errorf("%+v: %v", listeners, err)
+		}
+		if err == nil {
+			_ = c.Close()
+		}
+	}
+}
+
 // A client that connects through Connect gets its answers, and sees the end of what the target sends.
 func TestConnect(t *testing.T) {
 	ln := testkit.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)

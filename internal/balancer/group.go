@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
@@ -86,6 +87,7 @@ type group struct {
 type target struct {
 	Target
 	g         *group
+	checkPort atomic.Uint32 // Target has what it was at first
 	transport *http.Transport
 
 	state       elbv2types.TargetHealthStateEnum // empty if it is not checked
@@ -145,7 +147,10 @@ func (g *group) replace(want Group) (gone []*target) {
 	now := map[TargetID]*target{}
 	for _, w := range want.Targets {
 		t := g.targets[w.TargetID]
-		if t == nil || t.Target != w || old.Protocol != want.Protocol || old.ProtocolVersion != want.ProtocolVersion {
+		if t != nil && t.To == w.To {
+			t.checkPort.Store(uint32(w.CheckPort))
+		}
+		if t == nil || t.To != w.To || old.Protocol != want.Protocol || old.ProtocolVersion != want.ProtocolVersion {
 			fresh := newTarget(g, w)
 			if t != nil {
 				fresh.state, fresh.reason, fresh.description, fresh.good, fresh.bad = t.state, t.reason, t.description, t.good, t.bad
@@ -292,7 +297,11 @@ func (b *running) dial(ctx context.Context, to Destination) (net.Conn, error) {
 	}
 	other := b.key
 	other.ID = to.Balancer
-	return b.plane.Connect(other, to.Port, netip.AddrPortFrom(b.plane.cfg.Client, 0))
+	client := to.Client
+	if !client.IsValid() {
+		client = b.plane.cfg.Client
+	}
+	return b.plane.Connect(other, to.Port, netip.AddrPortFrom(client, 0))
 }
 
 // done closes a connection of dial.

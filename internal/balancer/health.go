@@ -155,7 +155,7 @@ func (g *group) checkOne(c choice) {
 // check does one health check. It returns why it failed, or nothing.
 func (c choice) check(ctx context.Context) (reason elbv2types.TargetHealthReasonEnum, description string) {
 	to := c.To
-	to.Port = c.CheckPort
+	to.Port = uint16(c.checkPort.Load()) //nolint:gosec // a port
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return c.g.b.dial(ctx, to) }
 	var err error
 	switch c.Check.Protocol {
@@ -204,7 +204,7 @@ func (c choice) get(ctx context.Context, dial func(ctx context.Context, network,
 	if c.Check.Protocol == "HTTPS" {
 		scheme = "https"
 	}
-	host := net.JoinHostPort(c.To.Host(), strconv.Itoa(int(c.CheckPort)))
+	host := net.JoinHostPort(c.To.Host(), strconv.Itoa(int(c.checkPort.Load())))
 	r, err := http.NewRequestWithContext(ctx, method, scheme+"://"+host+c.Check.Path, http.NoBody)
 	if err != nil {
 		return 0, err

@@ -40,7 +40,7 @@ func (l *listener) stream(c net.Conn, client netip.AddrPort) {
 	}
 	raw, err := t.dial(ctx, source)
 	if err != nil {
-		p.log.Debug("a load balancer does not reach a target", "name", l.b.name, "target", t.ID, "port", t.Port, "err", err)
+		p.log.Debug("a load balancer does not reach a target", "name", l.b.name, "target", t.TargetID.ID, "port", t.Port, "err", err)
 		reset(c)
 		return
 	}
@@ -54,7 +54,7 @@ func (l *listener) stream(c net.Conn, client netip.AddrPort) {
 		far, err = secure, secure.HandshakeContext(ctx)
 	}
 	if err != nil {
-		p.log.Debug("a load balancer does not reach a target", "name", l.b.name, "target", t.ID, "port", t.Port, "err", err)
+		p.log.Debug("a load balancer does not reach a target", "name", l.b.name, "target", t.TargetID.ID, "port", t.Port, "err", err)
 		reset(c)
 		return
 	}

@@ -1,6 +1,7 @@
 package balancer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -13,12 +14,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -177,10 +180,24 @@ func (l *listener) forward(w http.ResponseWriter, r *http.Request, want *Listene
 		return
 	}
 	defer t.busy()()
+	// A target has the idle time-out to begin its answer, once it has the request.
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	idle := cmp.Or(want.Web.Idle, time.Minute)
+	var answered atomic.Bool // perhaps before the target has the whole request
+	patience := time.AfterFunc(idle, func() {
+		if !answered.Load() {
+			cancel(context.DeadlineExceeded)
+		}
+	})
+	defer patience.Stop()
+	patience.Stop()
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { patience.Reset(idle) }}))
 	proxy := httputil.ReverseProxy{
 		Transport: t.transport,
 		Rewrite:   func(p *httputil.ProxyRequest) { l.rewrite(p, want, &t, client) },
 		ModifyResponse: func(resp *http.Response) error {
+			answered.Store(true)
 			sticky.set(resp, r, t.target)
 			if keepGroup > 0 {
 				setCookies(resp.Header, "AWSALBTG", value(g.id, TargetID{}), keepGroup)
@@ -189,13 +206,13 @@ func (l *listener) forward(w http.ResponseWriter, r *http.Request, want *Listene
 			return nil
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			l.b.plane.log.Debug("a load balancer does not get an answer", "name", l.b.name, "target", t.ID, "port", t.Port, "err", err)
+			l.b.plane.log.Debug("a load balancer does not get an answer", "name", l.b.name, "target", t.TargetID.ID, "port", t.Port, "err", err)
 			code := http.StatusBadGateway
 			var ne net.Error
-			if errors.As(err, &ne) && ne.Timeout() {
+			if errors.As(err, &ne) && ne.Timeout() || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 				code = http.StatusGatewayTimeout
 			}
-			if errors.Is(err, context.Canceled) {
+			if code != http.StatusGatewayTimeout && errors.Is(err, context.Canceled) {
 				code = 460 // the client has closed the connection
 			}
 			l.answer(w, want, code)
@@ -211,9 +228,9 @@ func (l *listener) group(r *http.Request, a elbv2types.Action) (*group, time.Dur
 	id := ""
 	if c := a.ForwardConfig; c != nil && c.TargetGroupStickinessConfig != nil && aws.ToBool(c.TargetGroupStickinessConfig.Enabled) {
 		keep = time.Duration(aws.ToInt32(c.TargetGroupStickinessConfig.DurationSeconds)) * time.Second
-		if cookie, err := r.Cookie("AWSALBTG"); err == nil {
+		if cookie := remembered(r, "AWSALBTG"); cookie != "" {
 			groups, _, _ := weights(a)
-			if i := slices.IndexFunc(groups, func(id string) bool { return value(id, TargetID{}) == cookie.Value }); i >= 0 {
+			if i := slices.IndexFunc(groups, func(id string) bool { return value(id, TargetID{}) == cookie }); i >= 0 {
 				id = groups[i]
 			}
 		}
@@ -228,8 +245,13 @@ func (l *listener) group(r *http.Request, a elbv2types.Action) (*group, time.Dur
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/x-forwarded-headers.html
 func (l *listener) rewrite(p *httputil.ProxyRequest, want *Listener, t *choice, client netip.AddrPort) {
 	p.SetURL(&url.URL{Scheme: t.scheme(), Host: net.JoinHostPort(t.To.Host(), strconv.Itoa(int(t.Port)))})
-	p.Out.Host = p.In.Host
+	p.Out.Host, p.Out.URL.RawQuery = p.In.Host, p.In.URL.RawQuery // as the client wrote it
 	h := p.Out.Header
+	for _, name := range []string{"Forwarded", "X-Forwarded-Host"} { // not the load balancer's
+		if v := p.In.Header.Values(name); len(v) > 0 {
+			h[name] = v
+		}
+	}
 	h.Set("X-Forwarded-Proto", strings.ToLower(want.Protocol))
 	h.Set("X-Forwarded-Port", strconv.Itoa(int(want.Port)))
 	from := client.Addr().String()
@@ -255,10 +277,17 @@ func (l *listener) rewrite(p *httputil.ProxyRequest, want *Listener, t *choice, 
 	}
 	h.Del("X-Amzn-Mtls-Clientcert")
 	if s := p.In.TLS; s != nil && want.ClientCertificates && len(s.PeerCertificates) > 0 {
-		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.PeerCertificates[0].Raw})
-		h.Set("X-Amzn-Mtls-Clientcert", url.QueryEscape(string(text)))
+		var chain []byte
+		for _, c := range s.PeerCertificates {
+			chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+		}
+		h.Set("X-Amzn-Mtls-Clientcert", safeEscape.Replace(url.QueryEscape(string(chain))))
 	}
 }
+
+// safeEscape leaves the characters that AWS does not escape in a certificate.
+// https://docs.aws.amazon.com/elasticloadbalancing/latest/application/mutual-authentication.html
+var safeEscape = strings.NewReplacer("+", "%20", "%2B", "+", "%2F", "/", "%3D", "=")
 
 // trace returns the trace ID of a request, which may have one already.
 // https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-request-tracing.html
@@ -283,10 +312,12 @@ func (t *choice) scheme() string {
 // newTarget returns a target, with connections of its own.
 func newTarget(g *group, w Target) *target {
 	t := &target{Target: w, g: g, conns: map[net.Conn]struct{}{}}
+	t.checkPort.Store(uint32(w.CheckPort))
 	t.transport = &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, connectPatience)
 			defer cancel()
+			defer context.AfterFunc(g.ctx, cancel)()
 			c, err := t.dial(ctx, netip.Addr{})
 			if err != nil {
 				return nil, err
@@ -294,7 +325,7 @@ func newTarget(g *group, w Target) *target {
 			return &kept{Conn: c, t: t}, nil
 		},
 		TLSClientConfig: anyTarget(), DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute,
-		ResponseHeaderTimeout: time.Minute, Protocols: protocolsOf(g.cfg.ProtocolVersion),
+		TLSHandshakeTimeout: connectPatience, MaxResponseHeaderBytes: 64 << 10, Protocols: protocolsOf(g.cfg.ProtocolVersion),
 	}
 	return t
 }
@@ -342,8 +373,8 @@ func (s Sticky) wanted(g *group, r *http.Request) func(*target) bool {
 	if s.Kind == "" || s.Kind == "source_ip" {
 		return nil
 	}
-	c, err := r.Cookie(s.name())
-	if err != nil {
+	c := remembered(r, s.name())
+	if c == "" {
 		return nil
 	}
 	if s.Cookie != "" {
@@ -351,7 +382,17 @@ func (s Sticky) wanted(g *group, r *http.Request) func(*target) bool {
 			return nil
 		}
 	}
-	return func(t *target) bool { return value(g.id, t.TargetID) == c.Value }
+	return func(t *target) bool { return value(g.id, t.TargetID) == c }
+}
+
+// remembered returns the value of a load balancer's cookie, or of the one for requests from other sites.
+func remembered(r *http.Request, name string) string {
+	for _, n := range []string{name, name + "CORS"} {
+		if c, err := r.Cookie(n); err == nil {
+			return c.Value
+		}
+	}
+	return ""
 }
 
 // set sets the cookie with the target.

@@ -104,9 +104,13 @@ func (f *forwarder) forward(ctx context.Context, near net.Conn) {
 		plain.Header.Del("Proxy-Connection")
 		plain.Header.Del("Proxy-Authorization")
 		plain.Close = true
-		if plain.Write(far) == nil {
-			_, _ = io.Copy(near, heard) // the client may have gone
+		if plain.UserAgent() == "" {
+			plain.Header.Set("User-Agent", "") // otherwise Write would name a program
 		}
+		var answer sync.WaitGroup
+		answer.Go(func() { _, _ = io.Copy(near, heard) }) // the client may have gone
+		_ = plain.Write(far)                              // a server may answer and close before it has read everything
+		answer.Wait()
 		return
 	}
 	if f.target == "" {

@@ -147,7 +147,7 @@ func (x *Explainer) diagnoseNodegroups(ctx context.Context, d *api.Diagnosis) er
 			return err
 		}
 		if sc := out.Nodegroup.ScalingConfig; sc != nil {
-			if n, ok := x.vcpus(ctx, d.Account, d.Region, out.Nodegroup, int(aws.ToInt32(sc.MaxSize))); ok {
+			if n, ok := x.vcpus(ctx, d.Account, d.Region, out.Nodegroup, int(aws.ToInt32(sc.MaxSize))); ok && n.missing > 0 && (x.cfg.IsTwin == nil || !x.cfg.IsTwin(d.Account)) { // quotas are not imported
 				if changes, commands := n.raise(d.Region); len(changes) > 0 {
 					find(d, api.HarmWarning, "quota", name, fmt.Sprintf("the group may grow to %d nodes, but the quota %s has room for %d more of them", aws.ToInt32(sc.MaxSize), n.use.Code, max(n.use.Room(), 0)),
 						[]string{fmt.Sprintf("%d of %d vCPUs are in use", n.use.Running, n.use.Limit)}, advice.Try(n.fits, changes, commands...))

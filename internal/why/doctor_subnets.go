@@ -10,7 +10,9 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 
 	"github.com/drydock-dev/drydock/internal/advice"
 	"github.com/drydock-dev/drydock/internal/api"
@@ -46,18 +48,19 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 	for _, id := range c.Cluster.ResourcesVpcConfig.SubnetIds {
 		users[id] = []string{"the cluster"}
 	}
-	groups, err := x.cfg.Inventory.ListNodegroups(ctx, &awseks.ListNodegroupsInput{ClusterName: &d.Cluster})
+	list, err := x.cfg.Inventory.ListNodegroups(ctx, &awseks.ListNodegroupsInput{ClusterName: &d.Cluster})
 	if err != nil {
 		return err
 	}
-	nodes := map[string]bool{} // the subnets of node groups
-	for _, name := range groups.Nodegroups {
+	var groups []*ekstypes.Nodegroup
+	for _, name := range list.Nodegroups {
 		out, err := x.cfg.EKS.DescribeNodegroup(ctx, &awseks.DescribeNodegroupInput{ClusterName: &d.Cluster, NodegroupName: &name})
 		if err != nil {
 			return err
 		}
+		groups = append(groups, out.Nodegroup)
 		for _, id := range out.Nodegroup.Subnets {
-			users[id], nodes[id] = append(users[id], "node group "+name), true
+			users[id] = append(users[id], "node group "+name)
 		}
 	}
 	found, err := x.cfg.EC2.DescribeSubnets(awsapi.WithCall(ctx, &awsapi.Call{Account: d.Account, Region: d.Region, Service: "ec2"}), &awsec2.DescribeSubnetsInput{
@@ -73,32 +76,44 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 		}
 		d.Checked++
 		if free := aws.ToInt32(sn.AvailableIpAddressCount); free < fewAddresses {
-			harm := api.HarmWarning
-			if free < neededAddresses {
-				harm = api.HarmError
+			harm, text := api.HarmWarning, fmt.Sprintf("%d addresses are free, for nodes, pods and whatever else is there", free)
+			if users[id][0] == "the cluster" {
+				text += fmt.Sprintf("; an update of the cluster needs %d", neededAddresses)
+				if free < neededAddresses {
+					harm = api.HarmError
+				}
 			}
-			find(d, harm, "addresses", id, fmt.Sprintf("%d addresses are free; an update of the cluster needs %d, and nodes and pods get theirs from here, too", free, neededAddresses),
-				[]string{aws.ToString(sn.CidrBlock) + ", used by " + strings.Join(users[id], ", ")}, oneSketch("add a subnet with more addresses, in the same zone, and use it in place of this one"))
+			find(d, harm, "addresses", id, text, []string{aws.ToString(sn.CidrBlock) + ", used by " + strings.Join(users[id], ", ")},
+				oneSketch("add a subnet with more addresses, in the same zone, and use it in place of this one"))
 		}
-		if !nodes[id] {
-			continue
-		}
-		if err := x.diagnoseNextNode(ctx, d, id, users[id], aws.ToString(c.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId), aws.ToBool(sn.MapPublicIpOnLaunch)); err != nil {
-			return err
+		for _, g := range groups {
+			if !slices.Contains(g.Subnets, id) {
+				continue
+			}
+			if err := x.diagnoseNextNode(ctx, d, g, &sn, aws.ToString(c.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// diagnoseNextNode looks at what the next node in a subnet would reach, with the cluster's security group.
-func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, subnet string, users []string, group string, public bool) error {
+// diagnoseNextNode looks at what the next node of a node group would reach from a subnet.
+func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, g *ekstypes.Nodegroup, sn *ec2types.Subnet, clusterGroup string) error {
+	subject := aws.ToString(sn.SubnetId)
+	who := "the next node of node group " + aws.ToString(g.NodegroupName)
 	s, err := x.cfg.Network(ctx, d.Account, d.Region)
 	if err != nil {
 		return err
 	}
-	s, ok := withNextNode(s, subnet, group, public)
+	groups, ok := x.nextGroups(d, g, clusterGroup)
 	if !ok {
-		return nil // the subnet is gone, or has no address left: other checks say so
+		find(d, api.HarmUnknown, "next-node", subject, "what "+who+" reaches is unknown: its launch template names the security groups, and none of its nodes runs", nil, nil)
+		return nil
+	}
+	s, ok = withNextNode(s, subject, groups, aws.ToBool(sn.MapPublicIpOnLaunch))
+	if !ok {
+		return nil // the subnet has no address left, as another finding says
 	}
 	hosts, err := x.hostsOfNode(ctx, d.Account, d.Region, []node.Step{{Cluster: d.Cluster}})
 	if err != nil {
@@ -113,8 +128,8 @@ func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, subn
 	for _, n := range q.Needs {
 		v := s.CheckName(n.Flow, n.Name)
 		if unknown, _ := x.unknownReach(d.Account, n.Name, s, v); len(unknown) > 0 {
-			find(d, api.HarmUnknown, "next-node", subnet, "whether the next node reaches "+n.Name+" is unknown: "+unknown[0], nil, nil)
-			return nil
+			find(d, api.HarmUnknown, "next-node", subject, "whether "+who+" reaches "+n.Name+" is unknown: "+unknown[0], nil, nil)
+			continue
 		}
 		if !v.Reachable && len(v.Explanations) > 0 {
 			blocked[v.Explanations[0].Text] = append(blocked[v.Explanations[0].Text], n.Name)
@@ -130,18 +145,36 @@ func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, subn
 	for _, why := range slices.Sorted(maps.Keys(blocked)) {
 		evidence = append(evidence, strings.ReplaceAll(strings.Join(blocked[why], ", ")+": "+why, nextAddress.String(), "its public address"))
 	}
-	find(d, api.HarmError, "next-node", subnet, "the next node of "+strings.Join(slices.DeleteFunc(slices.Clone(users), func(u string) bool { return u == "the cluster" }), ", ")+
-		" would not get what it needs, although nodes that run already may be well", evidence, fixes)
+	find(d, api.HarmError, "next-node", subject, who+" cannot reach what it needs; running nodes may not be affected", evidence, fixes)
 	return nil
 }
 
+// nextGroups returns the security groups of the next node of a node group: those of its nodes, or those that EKS gives it. It
+// returns false if its launch template decides, and it has no node.
+// https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-security-groups
+func (x *Explainer) nextGroups(d *api.Diagnosis, g *ekstypes.Nodegroup, clusterGroup string) ([]string, bool) {
+	for _, m := range x.cfg.Machines.Instances(d.Account, d.Region) {
+		if m.Tags["eks:cluster-name"] == d.Cluster && m.Tags["eks:nodegroup-name"] == aws.ToString(g.NodegroupName) && len(m.Interfaces) > 0 {
+			return m.Interfaces[0].SecurityGroupIDs, true
+		}
+	}
+	if g.LaunchTemplate != nil {
+		return nil, false
+	}
+	groups := []string{clusterGroup}
+	if r := g.Resources; r != nil && r.RemoteAccessSecurityGroup != nil {
+		groups = append(groups, *r.RemoteAccessSecurityGroup)
+	}
+	return groups, true
+}
+
 // withNextNode returns the network with a node more in a subnet, or false if there is no such subnet or no room in it.
-func withNextNode(s *reach.Snapshot, subnet, group string, public bool) (*reach.Snapshot, bool) {
+func withNextNode(s *reach.Snapshot, subnet string, groups []string, public bool) (*reach.Snapshot, bool) {
 	sn, ok := s.Get(subnet).(*reach.Subnet)
 	if !ok {
 		return nil, false
 	}
-	e := &reach.Interface{ID: nextInterface, VPC: sn.VPC, Subnet: sn.ID, Zone: sn.Zone, Type: "interface", Instance: nextInstance, Attached: true, Primary: true, Groups: []string{group}}
+	e := &reach.Interface{ID: nextInterface, VPC: sn.VPC, Subnet: sn.ID, Zone: sn.Zone, Type: "interface", Instance: nextInstance, Attached: true, Primary: true, Groups: groups}
 	for _, block := range sn.CIDRs {
 		if !block.Addr().Is4() {
 			continue

@@ -426,9 +426,13 @@ func (c *sessionChain) explainSSH(ctx context.Context, from, user string) {
 		return
 	}
 	if c.By == byEIC {
-		if command, why := c.connectPackage(ctx); why != nil {
+		switch command, why := c.connectPackage(ctx); {
+		case why != nil:
 			c.fail(sessionPackage, why.Text, why)
-		} else {
+		case command == "": // the disk cannot be read, so the rest is unknown
+			c.pending()
+			return
+		default:
 			c.ok(sessionPackage, "sshd asks "+command+" for keys")
 		}
 	}

@@ -17,7 +17,11 @@ var terminalPrograms = []string{"stty", "tput"}
 // onTerminalOf returns a function for shell.Job.Outside that also runs terminalPrograms. t is nil if the job has no terminal.
 func onTerminalOf(t *terminal, others func(context.Context, *shell.Call) (int, bool)) func(context.Context, *shell.Call) (int, bool) {
 	return func(ctx context.Context, c *shell.Call) (int, bool) {
-		switch name := path.Base(c.Args[0]); {
+		dir, name := path.Split(c.Args[0])
+		if dir != "" && dir != "/bin/" && dir != "/usr/bin/" { // a file of the user's own
+			name = ""
+		}
+		switch {
 		case name == "stty":
 			return stty(t, c), true
 		case name == "tput":

@@ -75,6 +75,7 @@ func (m *Machine) installAgent(files *vfs.FS, version string) error {
 	if m.services[agentPackage] == nil {
 		m.services[agentPackage] = &service{state: inactive}
 	}
+	m.services[agentPackage].removed = false
 	m.mu.Unlock()
 	for _, f := range []*vfs.FS{files, m.FS} { // the second is the file system that a reboot finds
 		if err := enable(f, agentPackage); err != nil {
@@ -95,7 +96,7 @@ func (m *Machine) removeAgent(files *vfs.FS) {
 	disable(files, agentPackage)
 	disable(m.FS, agentPackage)
 	m.mu.Lock()
-	delete(m.services, agentPackage)
+	m.services[agentPackage].removed = true
 	m.mu.Unlock()
 }
 

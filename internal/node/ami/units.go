@@ -42,6 +42,8 @@ type service struct {
 	pid   int
 	// restarts counts the restarts by systemd after failures, since it was last started by hand.
 	restarts int
+	// removed means that its package was removed. The record stays, because a command may be about to use it.
+	removed bool
 }
 
 // Where systemd keeps units: those of packages, those of the machine, and links to those that start at boot. All but
@@ -248,13 +250,17 @@ const maxServices = 1000
 func (m *Machine) unit(files *vfs.FS, name string) *service {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if svc := m.services[name]; svc != nil {
+	svc := m.services[name]
+	if svc != nil && !svc.removed {
 		return svc
 	}
 	for _, dir := range []string{machineUnits, packageUnits} {
-		if _, err := files.Stat(dir + name + ".service"); err == nil && len(m.services) < maxServices {
-			svc := &service{state: inactive}
-			m.services[name] = svc
+		if _, err := files.Stat(dir + name + ".service"); err == nil && (svc != nil || len(m.services) < maxServices) {
+			if svc == nil {
+				svc = &service{state: inactive}
+				m.services[name] = svc
+			}
+			svc.removed = false
 			return svc
 		}
 	}
@@ -266,8 +272,10 @@ func (m *Machine) names() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []string
-	for n := range m.services {
-		out = append(out, n)
+	for n, svc := range m.services {
+		if !svc.removed {
+			out = append(out, n)
+		}
 	}
 	slices.Sort(out)
 	return out

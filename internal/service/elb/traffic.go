@@ -39,7 +39,7 @@ func (s *Service) reconcileTraffic(ctx context.Context, key store.Key) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	return 0, s.Traffic.Put(ctx, TrafficKey(key.Account, key.Region, key.ID), want)
+	return balancer.Recheck(&want), s.Traffic.Put(ctx, TrafficKey(key.Account, key.Region, key.ID), want)
 }
 
 // carried returns what a load balancer does: one rule for each listener, and a group for each, because the policies of

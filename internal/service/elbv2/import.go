@@ -116,15 +116,15 @@ func (i *importer) balancers() error {
 			if err != nil {
 				return err
 			}
+			if lb.Type != elbv2types.LoadBalancerTypeEnumApplication && lb.Type != elbv2types.LoadBalancerTypeEnumNetwork {
+				i.gaps = append(i.gaps, recording.Gap{Service: recording.ELBv2, Operation: "DescribeLoadBalancers", Subject: id, Code: recording.NotModelled, Message: fmt.Sprintf("load balancer %s is of the type %s, which Drydock does not have", id, lb.Type)})
+				continue
+			}
 			if part(id, 1) != text(lb.LoadBalancerName) || lb.State == nil || lb.DNSName == nil {
 				return fmt.Errorf("load balancer %s has another name, no state or no DNS name", id)
 			}
 			if slices.ContainsFunc(lb.AvailabilityZones, func(z elbv2types.AvailabilityZone) bool { return z.SubnetId == nil || z.ZoneName == nil }) {
 				return fmt.Errorf("load balancer %s is in a zone without a subnet or name", id)
-			}
-			if lb.Type != elbv2types.LoadBalancerTypeEnumApplication && lb.Type != elbv2types.LoadBalancerTypeEnumNetwork {
-				i.gaps = append(i.gaps, recording.Gap{Service: recording.ELBv2, Operation: "DescribeLoadBalancers", Subject: id, Code: recording.NotModelled, Message: fmt.Sprintf("load balancer %s is of the type %s, which Drydock does not have", id, lb.Type)})
-				continue
 			}
 			i.writes = append(i.writes, module.Put(loadBalancers, i.sc.Key(*lb.LoadBalancerName), loadBalancerRecord{
 				LB: lb, Attributes: i.attributes[*lb.LoadBalancerArn], Interfaces: interfaces[id], Tags: i.tags[*lb.LoadBalancerArn],
@@ -133,6 +133,9 @@ func (i *importer) balancers() error {
 		return nil
 	})
 }
+
+// gateway reports whether a listener or rule is of a Gateway Load Balancer, none of which are imported.
+func gateway(id string) bool { return part(id, 0) != "app" && part(id, 0) != "net" }
 
 // complete reports whether there are actions, and all have what their types need.
 func complete(actions []elbv2types.Action) bool {
@@ -148,6 +151,9 @@ func (i *importer) listeners() error {
 			id, err := i.id("listener-rule", 5, rule.RuleArn)
 			if err != nil {
 				return err
+			}
+			if gateway(id) {
+				continue
 			}
 			if aws.ToBool(rule.IsDefault) {
 				defaults[text(in.ListenerArn)] = part(id, 4)
@@ -180,6 +186,9 @@ func (i *importer) listeners() error {
 			id, err := i.id("listener", 4, l.ListenerArn)
 			if err != nil {
 				return err
+			}
+			if gateway(id) {
+				continue
 			}
 			if l.Port == nil || l.LoadBalancerArn == nil || !complete(l.DefaultActions) {
 				return fmt.Errorf("listener %s has no port, no load balancer or no complete default actions", id)
@@ -216,7 +225,7 @@ func (i *importer) groups() error {
 				return fmt.Errorf("target group %s has another name", id)
 			}
 			if g.TargetType == elbv2types.TargetTypeEnumLambda || g.VpcId == nil || g.Port == nil {
-				i.gaps = append(i.gaps, recording.Gap{Service: recording.ELBv2, Operation: "DescribeTargetGroups", Subject: id, Code: recording.NotModelled, Message: fmt.Sprintf("target group %s has targets of the type %s, which Drydock does not have", id, g.TargetType)})
+				i.gaps = append(i.gaps, recording.Gap{Service: recording.ELBv2, Operation: "DescribeTargetGroups", Subject: id, Code: recording.NotModelled, Message: fmt.Sprintf("target group %s is for functions or for a Gateway Load Balancer, which Drydock does not have", id)})
 				continue
 			}
 			arn := *g.TargetGroupArn

@@ -3,6 +3,7 @@ package elbv2
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -66,13 +67,14 @@ func (s *Service) reconcileTraffic(ctx context.Context, key store.Key) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	return 0, s.Traffic.Put(ctx, sc.Key("v2/"+key.ID), want)
+	return balancer.Recheck(&want), s.Traffic.Put(ctx, sc.Key("v2/"+key.ID), want)
 }
 
 // carried returns what a load balancer does.
 func (s *Service) carried(ctx context.Context, sc scope, lb *loadBalancerRecord) (balancer.LoadBalancer, error) {
 	out := balancer.LoadBalancer{DNSName: *lb.LB.DNSName}
 	groups := map[string]bool{}
+	var deaf []balancer.Listener
 	rule := func(conditions []elbv2types.RuleCondition, actions []elbv2types.Action) balancer.Rule {
 		for _, g := range forwardedTo(actions) {
 			groups[g] = true
@@ -89,9 +91,9 @@ func (s *Service) carried(ctx context.Context, sc scope, lb *loadBalancerRecord)
 		if to.Protocol == "TCP_UDP" {
 			to.Protocol = "TCP"
 		}
-		if to.Protocol == "UDP" {
-			to.Fault = "listeners for UDP carry no traffic in Drydock"
-			out.Listeners = append(out.Listeners, to)
+		if to.Protocol == "UDP" || to.Protocol == "QUIC" {
+			to.Fault = "listeners for " + to.Protocol + " carry no traffic in Drydock"
+			deaf = append(deaf, to)
 			continue
 		}
 		all := rules.All(s.Store, sc.Below(item.Key.ID))
@@ -108,8 +110,16 @@ func (s *Service) carried(ctx context.Context, sc scope, lb *loadBalancerRecord)
 		s.secure(ctx, sc, l, &to)
 		out.Listeners = append(out.Listeners, to)
 	}
+	for _, l := range deaf { // one for TCP may be at the same port
+		if !slices.ContainsFunc(out.Listeners, func(o balancer.Listener) bool { return o.Port == l.Port }) {
+			out.Listeners = append(out.Listeners, l)
+		}
+	}
 	for id := range groups {
 		g, err := s.group(ctx, sc, lb, id)
+		if _, no := errors.AsType[*elbv2types.TargetGroupNotFoundException](err); no { // in a twin whose source did not tell of it
+			continue
+		}
 		if err != nil {
 			return out, err
 		}
@@ -160,7 +170,7 @@ func web(lb *loadBalancerRecord, l *listenerRecord) balancer.Web {
 	for _, v := range values(l.attributes(), l.Attributes) {
 		get[v.key] = v.value
 	}
-	seconds, _ := strconv.Atoi(get["client_keep_alive.seconds"]) // checked when it was set
+	seconds, _ := strconv.Atoi(get["idle_timeout.timeout_seconds"]) // checked when it was set
 	out := balancer.Web{
 		HTTP2: get["routing.http2.enabled"] == "true", Idle: time.Duration(seconds) * time.Second,
 		ForwardedFor: get["routing.http.xff_header_processing.mode"], ClientPort: get["routing.http.xff_client_port.enabled"] == "true",

@@ -29,6 +29,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/drydock-dev/drydock/internal/balancer"
+	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/service/elbv2"
 	"github.com/drydock-dev/drydock/internal/testkit"
 )
@@ -131,8 +132,10 @@ func (w *world) ips(name string, protocol elbv2types.ProtocolEnum, addresses ...
 	return g
 }
 
+// healthy waits until the targets of groups have passed real health checks.
 func (w *world) healthy(groups ...string) {
 	w.Helper()
+	w.find(elbnet.TimedOut) // what targets are that are not checked yet
 	for _, g := range groups {
 		testkit.Eventually(w, 10*time.Second, func() error {
 			if h := w.health(g); strings.Trim(strings.ReplaceAll(h, "healthy", ""), ", ") != "" || h == "" || strings.Contains(h, "unhealthy") {
@@ -187,6 +190,12 @@ func TestApplicationTraffic(t *testing.T) {
 	w.healthy(blue, green)
 	at := "http://" + w.local(lb, 80)
 
+	testkit.Eventually(t, 10*time.Second, func() error { // until the last of these rules is in force
+		if _, body := get(t, nil, at+"/?color=green", nil); !strings.HasPrefix(body, "green ") {
+			return errors.New(body)
+		}
+		return nil
+	})
 	for _, tt := range []struct {
 		what, path, want string
 		change           func(*http.Request)

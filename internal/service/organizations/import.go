@@ -1,6 +1,7 @@
 package organizations
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // importRecords turns what AWS Organizations answered a member account into records of that account: its membership, the units
-// above it up to the root, and their policies. What is above it and was not read has AWS's policies, which allow everything.
+// above it up to the root, and their policies. Ancestors whose policies were not read get AWS's, which allow everything.
 func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, error) {
 	account := r.Source.Account
 	found, err := recording.Pages[awsorg.DescribeOrganizationInput, awsorg.DescribeOrganizationOutput](r, recording.Organizations, "DescribeOrganization")
@@ -57,11 +58,22 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 			}
 		}
 	}
-	policiesOf := func(target string) []string {
-		if ids := attached[target]; len(ids) > 0 {
-			return ids
+	read := map[string]string{fullAccess: serviceType, fullResourceAccess: resourceType} // the types of policies whose documents are known
+	for _, p := range documents {
+		if d := p.Output.Policy; d != nil && d.PolicySummary != nil {
+			read[aws.ToString(d.PolicySummary.Id)] = string(d.PolicySummary.Type)
 		}
-		return defaults()
+	}
+	// What was not read of a level may allow everything, so that nothing is denied for that alone.
+	policiesOf := func(target string) []string {
+		ids := attached[target]
+		unread := slices.ContainsFunc(ids, func(id string) bool { return read[id] == "" })
+		for kind, all := range map[string]string{serviceType: fullAccess, resourceType: fullResourceAccess} {
+			if unread || !slices.ContainsFunc(ids, func(id string) bool { return read[id] == kind }) {
+				ids = append(ids, all)
+			}
+		}
+		return ids
 	}
 	o.Attached = policiesOf(root)
 	writes := []module.Write{
@@ -83,8 +95,11 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 			continue
 		}
 		rec := document{ID: aws.ToString(d.PolicySummary.Id), Name: aws.ToString(d.PolicySummary.Name), Description: aws.ToString(d.PolicySummary.Description), Type: string(d.PolicySummary.Type), Content: aws.ToString(d.Content)}
-		if _, err := policy.Parse(grammars[rec.Type], rec.Content); err != nil || rec.ID == "" {
-			return nil, nil, fmt.Errorf("the source's answer to organizations:DescribePolicy: policy %q: %w", rec.ID, err)
+		if rec.ID == "" {
+			return nil, nil, errors.New("the source's answer to organizations:DescribePolicy: a policy has no ID")
+		}
+		if _, err := policy.Parse(grammars[rec.Type], rec.Content); err != nil {
+			return nil, nil, fmt.Errorf("the source's answer to organizations:DescribePolicy: policy %s: %w", rec.ID, err)
 		}
 		writes = append(writes, module.Put(policies, key(account, rec.ID), rec))
 	}

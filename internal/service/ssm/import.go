@@ -2,6 +2,7 @@ package ssm
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsssm "github.com/aws/aws-sdk-go-v2/service/ssm"
@@ -30,13 +31,12 @@ func importRecords(r *recording.Recording) ([]module.Write, []recording.Gap, err
 			if !nameForm.MatchString(rec.Name) || rec.Version < 1 {
 				return nil, nil, fmt.Errorf("the source's answer to ssm:DescribeParameters: %q, version %d, is not a parameter", rec.Name, rec.Version)
 			}
+			var policies []string
 			for _, policy := range in.Policies {
-				known, err := policiesOf("[" + aws.ToString(policy.PolicyText) + "]")
-				if err != nil {
-					gaps = append(gaps, recording.Gap{Service: "ssm", Operation: "DescribeParameters", Subject: rec.Name, Code: recording.NotModelled, Message: fmt.Sprintf("a policy of parameter %s: %v", rec.Name, err)})
-					continue
-				}
-				rec.Policies = append(rec.Policies, known...)
+				policies = append(policies, aws.ToString(policy.PolicyText))
+			}
+			if rec.Policies, err = policiesOf("[" + strings.Join(policies, ",") + "]"); err != nil {
+				gaps = append(gaps, recording.Gap{Service: "ssm", Operation: "DescribeParameters", Subject: rec.Name, Code: recording.NotModelled, Message: fmt.Sprintf("the policies of parameter %s: %v", rec.Name, err)})
 			}
 			writes = append(writes, module.Put(parameters, sc.Key(rec.Name), rec), module.Put(versions, versionKey(sc, rec.Name, rec.Version), rec))
 		}

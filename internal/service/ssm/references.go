@@ -32,6 +32,9 @@ func (s *Service) values(ctx context.Context, sc scope, d *document.Document, gi
 		if p.Type == string(ssmtypes.ParameterTypeSecureString) {
 			return nil, errReference("The parameter %s is a SecureString. Only parameters of the types String and StringList can be referenced.", t.ID)
 		}
+		if p.Value == "" {
+			return nil, errUnread(p.Name)
+		}
 		stored[ref] = p.Value
 	}
 	values, err := d.Values(given, stored)

@@ -170,7 +170,7 @@ const ConfigFile = "/etc/ssh/sshd_config"
 // an error if sshd would not ask the program of EC2 Instance Connect for keys, because that is not the command or because
 // it is gone.
 //
-// AWS deviation: sshd reads the file when a client connects rather than when it starts.
+// AWS deviation: this sshd reads the file when a client connects, and the real one when it starts.
 func KeysCommand(files Files) (command string, err error) {
 	config, err := files.ReadFile(ConfigFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +183,7 @@ func KeysCommand(files Files) (command string, err error) {
 			break
 		}
 	}
-	if command == "" {
+	if command == "" || strings.EqualFold(command, "none") {
 		return "", errors.New(ConfigFile + " has no AuthorizedKeysCommand")
 	}
 	if path.Base(command) != "eic_run_authorized_keys" {

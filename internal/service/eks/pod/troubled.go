@@ -73,6 +73,9 @@ func (s *Service) PodsOfNodes(ctx context.Context, cluster string) ([]NodePods, 
 	var out []NodePods
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
+		if n.Labels["eks.amazonaws.com/compute-type"] == "fargate" { // which is for one pod
+			continue
+		}
 		out = append(out, NodePods{n.Name, on[n.Name], n.Status.Allocatable.Pods().Value()})
 	}
 	return out, nil
