@@ -183,14 +183,6 @@ func (m *Machine) StartServices() {
 	}
 }
 
-func (m *Machine) setState(unit string, s state) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if u := m.services[unit]; u != nil && u.state != s {
-		u.state, u.since = s, m.world.Clock.Now()
-	}
-}
-
 // start starts a unit. It does nothing if the unit is running.
 func (m *Machine) start(unit string) {
 	if m.begin(unit) {
