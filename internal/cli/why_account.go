@@ -15,6 +15,11 @@ func asRoot(account string) []string {
 	if account == "" || account == cmp.Or(defaultAccount(), firstAccount) {
 		return nil
 	}
+	return rootOf(account)
+}
+
+// rootOf are the variables by which commands run as the root of an account.
+func rootOf(account string) []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + account, "AWS_SECRET_ACCESS_KEY=test"}
 }
 
@@ -27,13 +32,17 @@ func (o *globalOptions) noteAccount(account string) {
 
 // withAccount is an environment with another account's credentials, if there have to be.
 func withAccount(env []string, account string) []string {
-	as := asRoot(account)
-	if as == nil {
-		return env
+	if as := asRoot(account); as != nil {
+		return withCredentials(env, as)
 	}
+	return env
+}
+
+// withCredentials is an environment with other credentials.
+func withCredentials(env, credentials []string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return slices.Contains(unset, name)
 	})
-	return append(env, as...)
+	return append(env, credentials...)
 }

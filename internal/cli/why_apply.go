@@ -112,6 +112,9 @@ func fixEnvironment(env []string, info api.DaemonInfo) []string {
 	for _, v := range environment(info) {
 		out = append(out, v[0]+"="+v[1])
 	}
+	if account := defaultAccount(); account != "" { // the daemon's default user is another account's
+		return withCredentials(out, rootOf(account))
+	}
 	return out
 }
 

@@ -90,6 +90,7 @@ func TestWhyNode(t *testing.T) {
 		{"no session", []string{"session", "i-1"}, 1, "No session: role fails.", "account=&by=ssm&document=&from=&key=test&name=i-1&region=us-east-1&token=&user=ec2-user"},
 		{"a session", []string{"session", "i-2", "--document", "mine"}, 0, "A session can be started.", "account=&by=ssm&document=mine&from=&key=test&name=i-2&region=us-east-1&token=&user=ec2-user"},
 		{"a session of another account", []string{"session", "i-1", "--account", "111122223333", "-o", "json"}, 1, `"open": false`, "account=111122223333&by=ssm&document=&from=&key=111122223333&name=i-1&region=us-east-1&token=&user=ec2-user"},
+		{"a session with an account's key", []string{"session", "i-1"}, 1, "No session: role fails.", "account=111122223333&by=ssm&document=&from=&key=111122223333&name=i-1&region=us-east-1&token=&user=ec2-user"},
 		{"no way", []string{"session", "i-1", "--by", "telnet"}, 2, "--by \"telnet\" is not ssm, eic or ssh", ""},
 		{"no such stack", []string{"stack", "none"}, 2, "drydock: no stack none is in us-east-1; a deleted stack is known by its ARN\nTry: aws cloudformation list-stacks --region us-east-1", "account=&name=none&region=us-east-1"},
 		{"a pod of two namespaces", []string{"pod", "shop/web", "-n", "bank"}, 2, "name different namespaces", ""},
