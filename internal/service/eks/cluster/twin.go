@@ -12,8 +12,11 @@ import (
 
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/plane"
@@ -142,9 +145,36 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 		if err := g.Wait(); err != nil {
 			return err
 		}
+		if now == quotaTurn && slices.ContainsFunc(turns[now], func(c copied) bool { return c.object.GetKind() == "ResourceQuota" }) {
+			if err := s.awaitQuotas(ctx, ses.Client); err != nil {
+				return err
+			}
+		}
 	}
 	slices.SortFunc(lost, func(a, b recording.Gap) int { return cmp.Compare(a.Message, b.Message) })
 	return s.Twins.Lost(ctx, key.Account, lost)
+}
+
+// quotaPatience is how long quotas may take to come into force.
+const quotaPatience = 10 * time.Second
+
+// awaitQuotas waits until the quotas are in force: the API server goes by their status, which a controller writes.
+func (s *Service) awaitQuotas(ctx context.Context, client kubernetes.Interface) error {
+	for end := s.Clock.Now().Add(quotaPatience); s.Clock.Now().Before(end); {
+		all, err := client.CoreV1().ResourceQuotas("").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(all.Items, func(q corev1.ResourceQuota) bool { return len(q.Spec.Hard) > 0 && len(q.Status.Hard) == 0 }) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.Clock.After(100 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // put puts an object. Resources of a new CustomResourceDefinition are served a moment later; those that are not are in gone.
@@ -167,7 +197,11 @@ func (s *Service) put(ctx context.Context, objects plane.Objects, c copied, gone
 	return err
 }
 
-const lastTurn = 5
+// The turn of quotas, and the last one.
+const (
+	quotaTurn = 3
+	lastTurn  = 6
+)
 
 // turn is when the objects of a kind are put: each after those that it needs, and controllers after the objects that
 // they adopt.
@@ -177,11 +211,13 @@ func turn(kind string) int {
 		return 0
 	case "Pod", "PersistentVolumeClaim", "ControllerRevision":
 		return 2
+	case "ResourceQuota", "LimitRange":
+		return quotaTurn // they are about the pods that controllers make from now on
 	case "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job":
-		return 3
-	case "Deployment", "CronJob":
 		return 4
-	case "ResourceQuota", "LimitRange", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding":
+	case "Deployment", "CronJob":
+		return 5
+	case "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding":
 		return lastTurn // they are about objects that are still to come
 	}
 	return 1
