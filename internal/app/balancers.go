@@ -190,7 +190,7 @@ func (d *daemon) urls(ctx context.Context, lb *foundBalancer) api.LoadBalancerUR
 	return out
 }
 
-// problem says why nobody answers at a listener, or nothing.
+// problem returns why a listener does not answer, or the empty string if it does.
 func (d *daemon) problem(lb *foundBalancer, l *balancer.Open) string {
 	ctx, cancel := context.WithTimeout(context.Background(), urlPatience)
 	defer cancel()

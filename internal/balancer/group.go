@@ -237,7 +237,8 @@ func (g *group) candidates() []*target {
 	return other
 }
 
-// pick chooses a target for a client, or returns false if there is none. want chooses one that a client stays with.
+// pick chooses a target for a client, or returns false if there is none. If want is not nil, a target for which it returns
+// true is preferred.
 func (g *group) pick(client netip.AddrPort, want func(*target) bool) (choice, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -34,7 +34,7 @@ const (
 	nextInterface = "eni-00000000000000000"
 )
 
-// nextAddress is the public address of a next node. It belongs to nobody.
+// nextAddress is the public address of a next node, from a range reserved for documentation.
 var nextAddress = netip.MustParseAddr("203.0.113.254")
 
 // diagnoseSubnets looks at the subnets of the cluster: whether they have addresses left, and whether the next node of a node

@@ -23,8 +23,8 @@ import (
 
 // Package managers are imitated up to the connection to the repository, which is in S3, through the machine's own
 // network and name server. Packages have no content: installing one succeeds, is recorded (rpm -q) and creates a unit
-// file if the package is known to have one, but adds no commands; those still end in "command not found". Nothing knows
-// the versions of packages that are installed later.
+// file if the package is known to have one, but adds no commands; those still end in "command not found". Of packages
+// that are installed later, only the agent of Systems Manager has a version.
 
 // installedFile records what was installed; on a real machine it is a database.
 const installedFile = "/var/lib/rpm/simulated-packages"

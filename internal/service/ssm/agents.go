@@ -31,7 +31,7 @@ type Fleet interface {
 	As(ctx context.Context, instanceID, service string) (context.Context, error)
 	// Agent returns an error that says why the agent on an instance cannot do a job, or nil if it can.
 	Agent(ctx context.Context, instanceID string, job Job) error
-	// AgentVersion returns the version of the agent that is installed on an instance, or the empty string if there is none.
+	// AgentVersion returns the version of the agent on an instance, or the empty string if it has none.
 	AgentVersion(instanceID string) string
 }
 

@@ -299,7 +299,7 @@ func TestOutputIsBounded(t *testing.T) {
 	slow := w.open(t, w.client, &awsssm.StartSessionInput{DocumentName: aws.String("AWS-StartInteractiveCommand"), Parameters: map[string][]string{"command": {"yes"}}},
 		func(_ *plugin, out *awsssm.StartSessionOutput) { session = out })
 
-	// The client stops reading, because nobody reads what it has printed.
+	// The client stops reading, because its own output is not read.
 	const bound = 256 << 10 // 128 frames and what the client has read
 	waits := func(when string) {
 		t.Helper()
