@@ -27,9 +27,16 @@ type peer struct {
 	over chan error // receives the result of Serve
 }
 
+// connect returns a client that the channel serves: frames sent from now on reach it in order.
 func connect(t *testing.T, c *Channel) *peer {
 	t.Helper()
 	p := &peer{t: t, over: make(chan error, 1)}
+	served := func() int {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.clients
+	}
+	before := served()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := new(websocket.Upgrader).Upgrade(w, r, nil)
 		if err != nil {
@@ -46,6 +53,7 @@ func connect(t *testing.T, c *Channel) *peer {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.conn.Close() })
+	eventually(t, func() bool { return served() > before || c.Closed() })
 	return p
 }
 
