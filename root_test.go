@@ -140,7 +140,7 @@ var floors = map[string][]string{
 		"plane load ekserr jsonpatch",
 		"base",
 		"access podidentity connector subscription autonodes",
-		"addon nodegroup fargate",
+		"addon nodegroup fargate capability",
 		"cluster resource pod",
 		".",
 	},

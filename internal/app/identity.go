@@ -70,7 +70,7 @@ const wellKnownKey = "test"
 type identities struct{ iam *iam.Service }
 
 // trusted are the services that EKS looks for in trust policies.
-var trusted = []string{"eks.amazonaws.com", "ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "pods.eks.amazonaws.com"}
+var trusted = []string{"eks.amazonaws.com", "ec2.amazonaws.com", "eks-fargate-pods.amazonaws.com", "pods.eks.amazonaws.com", "capabilities.eks.amazonaws.com"}
 
 func (i identities) identity(ctx context.Context, name string) (eks.Identity, error) {
 	a, err := arn.Parse(name)
@@ -91,7 +91,7 @@ func (i identities) identity(ctx context.Context, name string) (eks.Identity, er
 		}
 		id := eks.Identity{ARN: role.ARN, ID: role.ID, Trusts: func(service, sourceARN string) bool {
 			return i.iam.TrustsServiceFor(role, service, sourceARN)
-		}}
+		}, TaggableBy: func(service string) bool { return i.iam.TaggableBy(role, service) }}
 		for _, s := range trusted {
 			if i.iam.TrustsService(role, s) {
 				id.TrustedServices = append(id.TrustedServices, s)

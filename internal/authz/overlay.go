@@ -145,8 +145,12 @@ var targeted = map[string]targetRow{
 	"ssm:DescribeEffectiveInstanceAssociations": {"instance=InstanceId", "SAR"},
 
 	// EKS: creating something in a cluster is checked against the cluster.
-	"eks:ListUpdates":                        {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
-	"eks:DescribeUpdate":                     {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName", "SAR"},
+	"eks:ListUpdates":                        {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName capability?=name+capabilityName", "SAR"},
+	"eks:DescribeUpdate":                     {"cluster=name nodegroup?=name+nodegroupName addon?=name+addonName capability?=name+capabilityName", "SAR"},
+	"eks:CreateCapability":                   {"", "SAR: no resource"},
+	"eks:DescribeCapability":                 {"capability=clusterName+capabilityName", "SAR"},
+	"eks:UpdateCapability":                   {"capability=clusterName+capabilityName", "SAR"},
+	"eks:DeleteCapability":                   {"capability=clusterName+capabilityName", "SAR"},
 	"eks:CreateAddon":                        {"cluster=clusterName", "SAR; its associations, of no name yet, are asked about by their roles"},
 	"eks:UpdateAddon":                        {"addon=clusterName+addonName", "SAR, as above"},
 	"eks:DeleteAddon":                        {"addon=clusterName+addonName", "SAR, as above"},
@@ -317,10 +321,11 @@ func passProfile(member, source string) dependent {
 }
 
 const (
-	sourcePassRole   = "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html"
-	sourceEKSRoles   = "https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html"
-	sourceAddonRoles = "https://docs.aws.amazon.com/eks/latest/userguide/update-addon-role.html"
-	sourceEC2Profile = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html"
+	sourcePassRole     = "https://docs.aws.amazon.com/IAM/latest/UserGuide/id_roles_use_passrole.html"
+	sourceEKSRoles     = "https://docs.aws.amazon.com/eks/latest/userguide/security-iam-id-based-policies.html"
+	sourceCapabilities = "https://docs.aws.amazon.com/eks/latest/userguide/capability-role.html"
+	sourceAddonRoles   = "https://docs.aws.amazon.com/eks/latest/userguide/update-addon-role.html"
+	sourceEC2Profile   = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/permission-to-pass-iam-roles.html"
 )
 
 var dependents = map[string][]dependent{
@@ -336,6 +341,8 @@ var dependents = map[string][]dependent{
 	"eks:UpdateClusterConfig":          {passRole("computeConfig.nodeRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
 	"eks:CreateNodegroup":              {passRole("nodeRole", "eks.amazonaws.com", sourceEKSRoles)},
 	"eks:RegisterCluster":              {passRole("connectorConfig.roleArn", "ssm.amazonaws.com", "https://docs.aws.amazon.com/eks/latest/userguide/connecting-cluster.html")},
+	"eks:CreateCapability":             {passRole("roleArn", "capabilities.eks.amazonaws.com", sourceCapabilities)},
+	"eks:UpdateCapability":             {passRole("roleArn", "capabilities.eks.amazonaws.com", sourceCapabilities)},
 	"eks:CreateFargateProfile":         {passRole("podExecutionRoleArn", "eks.amazonaws.com", sourceEKSRoles)},
 	"eks:CreateAddon":                  {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},
 	"eks:UpdateAddon":                  {passRole("serviceAccountRoleArn", "eks.amazonaws.com", sourceEKSRoles), passRole("podIdentityAssociations.roleArn", "pods.eks.amazonaws.com", sourceAddonRoles)},

@@ -168,8 +168,13 @@ func EvaluateTrust(req Request, trust *Document) (Decision, Grant) {
 // TrustsService reports whether trust lets an AWS service assume the role. The context may hold aws:SourceAccount and
 // aws:SourceArn.
 func TrustsService(trust *Document, service string, context Context) bool {
+	return AllowsService(trust, service, "sts:AssumeRole", context)
+}
+
+// AllowsService is TrustsService for another action on the role: sts:TagSession.
+func AllowsService(trust *Document, service, action string, context Context) bool {
 	d, _ := EvaluateTrust(Request{
-		Action: "sts:AssumeRole", Resource: "*", Principal: Principal{Service: service}, Context: context,
+		Action: action, Resource: "*", Principal: Principal{Service: service}, Context: context,
 	}, trust)
 	return d.Allowed
 }

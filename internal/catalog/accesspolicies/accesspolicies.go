@@ -25,12 +25,14 @@ type Policy struct {
 	Name string `json:"name"`
 	// ServiceLinked policies cannot be associated by customers; EKS gives them
 	// to its service-linked role.
-	ServiceLinked bool   `json:"serviceLinked"`
-	Rules         []Rule `json:"rules"`
+	ServiceLinked bool `json:"serviceLinked"`
+	// Unpublished says why the rules are not complete, for a policy whose permissions are not published. It is empty for others.
+	Unpublished string `json:"unpublished"`
+	Rules       []Rule `json:"rules"`
 }
 
 // A Rule allows verbs on resources or on non-resource URLs, in the words of
-// Kubernetes RBAC.
+// Kubernetes RBAC. An API group such as *.services.k8s.aws stands for all groups with that end.
 type Rule struct {
 	APIGroups       []string `json:"apiGroups"`
 	Resources       []string `json:"resources"`
@@ -80,7 +82,7 @@ func (p Policy) AllowsResource(a *authzv1.ResourceAttributes) bool {
 		resource += "/" + a.Subresource
 	}
 	for _, r := range p.Rules {
-		if has(r.Verbs, a.Verb) && has(r.APIGroups, a.Group) && r.hasResource(resource, a.Subresource) &&
+		if has(r.Verbs, a.Verb) && r.hasGroup(a.Group) && r.hasResource(resource, a.Subresource) &&
 			(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.Name)) {
 			return true
 		}
@@ -101,6 +103,13 @@ func (p Policy) AllowsNonResource(a *authzv1.NonResourceAttributes) bool {
 		}
 	}
 	return false
+}
+
+func (r Rule) hasGroup(group string) bool {
+	return slices.ContainsFunc(r.APIGroups, func(g string) bool {
+		end, ok := strings.CutPrefix(g, "*")
+		return g == group || ok && strings.HasSuffix(group, end)
+	})
 }
 
 func (r Rule) hasResource(resource, sub string) bool {

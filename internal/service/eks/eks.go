@@ -5,7 +5,7 @@
 //
 //	eks                                      one service, its operations, Run
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
-//	addon  nodegroup  fargate                resources in a cluster
+//	addon  nodegroup  fargate  capability    resources in a cluster
 //	autonodes                                the nodes of EKS Auto Mode
 //	access  podidentity                      who may enter a cluster; the roles of pods
 //	connector  subscription                  clusters from elsewhere; EKS Anywhere
@@ -34,6 +34,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/capability"
 	"github.com/drydock-dev/drydock/internal/service/eks/cluster"
 	"github.com/drydock-dev/drydock/internal/service/eks/connector"
 	"github.com/drydock-dev/drydock/internal/service/eks/fargate"
@@ -63,6 +64,7 @@ type Service struct {
 	*connected
 	*subscriptions
 	*autoNodes
+	*capabilities
 }
 
 type (
@@ -78,6 +80,7 @@ type (
 	connected     = connector.Service
 	subscriptions = subscription.Service
 	autoNodes     = autonodes.Service
+	capabilities  = capability.Service
 )
 
 // New returns the service. It does nothing in the background before Run.
@@ -93,6 +96,7 @@ func New(cfg Config) (*Service, error) {
 	s.profiles = fargate.New(b, s.principals)
 	s.clusters = cluster.New(b, s.principals, s.addons, s.autoNodes)
 	s.pods = pod.New(b, s.identities)
+	s.capabilities = capability.New(b, s.principals)
 	return s, nil
 }
 

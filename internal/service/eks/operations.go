@@ -10,9 +10,7 @@ import (
 
 // AWS returns the service's table of operations for the AWS API server.
 func (s *Service) AWS() awsapi.Service {
-	return awsapi.Service{Name: "eks", Handler: s, Refused: []awsapi.Refusal{
-		{Operations: "CreateCapability DescribeCapability UpdateCapability DeleteCapability", Why: "capabilities are Argo CD, ACK and kro run by AWS, which are not part of Drydock; install their charts in the cluster instead"},
-	}, Operations: []awsapi.Operation{
+	return awsapi.Service{Name: "eks", Handler: s, Operations: []awsapi.Operation{
 		{
 			Name: "CreateCluster",
 			Members: `name version roleArn clientRequestToken tags accessConfig logging upgradePolicy
@@ -56,6 +54,10 @@ func (s *Service) AWS() awsapi.Service {
 			return out.IdentityProviderConfig.Oidc.Status == ekstypes.ConfigStatusActive
 		})},
 		{Name: "ListIdentityProviderConfigs", Members: "*"},
+		{Name: "CreateCapability", Members: "*", Except: capabilityNote},
+		{Name: "DescribeCapability", Members: "*"},
+		{Name: "UpdateCapability", Members: "*", Except: "configuration.ack: as CreateCapability"},
+		{Name: "DeleteCapability", Members: "*"},
 		{Name: "ListCapabilities", Members: "*"},
 		{Name: "DisassociateIdentityProviderConfig", Members: "*"},
 		{Name: "DescribeClusterVersions", Members: "*"},
@@ -133,6 +135,10 @@ func (s *Service) AWS() awsapi.Service {
 
 // autoModeNote is what EKS Auto Mode lacks.
 const autoModeNote = "of EKS Auto Mode there are the nodes: its volumes are not provisioned, and its load balancers are not created"
+
+// capabilityNote is what capabilities lack.
+const capabilityNote = "capabilities become DEGRADED: their controllers (Argo CD, ACK, kro), which AWS runs outside the cluster, do not run; " +
+	"install their charts in the cluster instead. configuration.ack and configuration.argoCd.endpointPrefix: there is nothing to configure"
 
 // newerNote lists members and values of newer SDKs that are refused, most of which the stored model does not have.
 const newerNote = "kubeApiServerConfig, kubeControllerManagerConfig and kubeSchedulerConfig: control planes run with the settings of their version; " +

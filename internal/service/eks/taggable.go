@@ -38,6 +38,9 @@ func (s *Service) taggable() module.Tagging {
 			out = append(out, module.Resources(st, record.IdentityProviders, account, region, func(_ store.Key, r *record.IdentityProvider) (string, map[string]string) {
 				return aws.ToString(r.Config.IdentityProviderConfigArn), r.Config.Tags
 			})...)
+			out = append(out, module.Resources(st, record.Capabilities, account, region, func(_ store.Key, r *record.Capability) (string, map[string]string) {
+				return aws.ToString(r.Capability.Arn), r.Capability.Tags
+			})...)
 			return append(out, module.Resources(st, record.PodIdentities, account, region, func(_ store.Key, r *record.PodIdentity) (string, map[string]string) {
 				return aws.ToString(r.Association.AssociationArn), r.Association.Tags
 			})...)

@@ -87,11 +87,20 @@ func (s *Service) TrustsService(role Role, service string) bool {
 // TrustsServiceFor is TrustsService for one resource, whose ARN the trust policy may check as
 // aws:SourceArn. If the ARN is empty, such a condition is not met.
 func (s *Service) TrustsServiceFor(role Role, service, sourceARN string) bool {
+	return s.allowsService(role, service, "sts:AssumeRole", sourceARN)
+}
+
+// TaggableBy reports whether a role's trust policy lets a service tag the sessions of the role.
+func (s *Service) TaggableBy(role Role, service string) bool {
+	return s.allowsService(role, service, "sts:TagSession", "")
+}
+
+func (s *Service) allowsService(role Role, service, action, sourceARN string) bool {
 	known := map[string][]string{"aws:sourceaccount": {role.Account}}
 	if sourceARN != "" {
 		known["aws:sourcearn"] = []string{sourceARN}
 	}
-	return policy.TrustsService(s.parsed.get(policy.Trust, role.Trust), service, policy.Context{Values: known, Unknown: policy.AnyKey})
+	return policy.AllowsService(s.parsed.get(policy.Trust, role.Trust), service, action, policy.Context{Values: known, Unknown: policy.AnyKey})
 }
 
 // An InstanceProfile is what EC2 needs to know about an instance profile.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -487,6 +488,19 @@ func (s *Service) Admit(tx *store.Tx, cluster store.Key, role record.Identity, t
 func (s *Service) AdmitAutoNodes(tx *store.Tx, cluster store.Key, role record.Identity) error {
 	e := s.newEntry(cluster, role, typeEC2)
 	e.Policies = []ekstypes.AssociatedAccessPolicy{associated(accesspolicies.ARN("AmazonEKSAutoNodePolicy"), *e.Entry.CreatedAt)}
+	_, err := ensureEntry(tx, cluster, e)
+	return err
+}
+
+// AdmitCapability creates the access entry of a capability's role, unless the role has one. Its policies are those with the
+// given names and their scopes.
+func (s *Service) AdmitCapability(tx *store.Tx, cluster store.Key, role record.Identity, policies map[string]ekstypes.AccessScope) error {
+	e := s.newEntry(cluster, role, typeStandard)
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		a := associated(accesspolicies.ARN(name), *e.Entry.CreatedAt)
+		a.AccessScope = new(policies[name])
+		e.Policies = append(e.Policies, a)
+	}
 	_, err := ensureEntry(tx, cluster, e)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	authzv1 "k8s.io/api/authorization/v1"
 
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/catalog/accesspolicies"
 	"github.com/drydock-dev/drydock/internal/glob"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -44,6 +45,8 @@ func (s *Service) AssociateAccessPolicy(ctx context.Context, in *awseks.Associat
 		return nil, errNoPolicy(key.ID, aws.ToString(in.PolicyArn))
 	case policy.ServiceLinked:
 		return nil, errServiceLinkedPolicy(key.ID, *in.PolicyArn)
+	case policy.Unpublished != "":
+		return nil, awserr.NotImplemented("the access policy " + policy.Name + " (" + policy.Unpublished + ", so it would allow nothing here)")
 	}
 	if err := checkScope(key.ID, in.AccessScope); err != nil {
 		return nil, err

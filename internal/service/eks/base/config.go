@@ -37,6 +37,9 @@ type Identity struct {
 	// ARN, which the policy may check as aws:SourceArn. If it is nil, TrustedServices holds for all
 	// resources.
 	Trusts func(service, sourceARN string) bool
+	// TaggableBy reports whether the trust policy allows a service sts:TagSession. If it is nil, it allows that to
+	// TrustedServices.
+	TaggableBy func(service string) bool
 }
 
 // ErrNoIdentity is returned by Config.Identity for an ARN without an identity.

@@ -310,6 +310,9 @@ func (s *Service) DeleteCluster(ctx context.Context, in *awseks.DeleteClusterInp
 		if len(profiles) > 0 {
 			return errFargateProfilesAttached(key.ID)
 		}
+		if len(record.Capabilities.All(tx, key.AllBelow())) > 0 {
+			return errCapabilitiesAttached(key.ID)
+		}
 		return record.Clusters.Update(tx, key, func(c *record.Cluster) error {
 			c.Cluster.Status = ekstypes.ClusterStatusDeleting
 			c.Since = s.Clock.Now().UTC()

@@ -138,6 +138,11 @@ func errOneUpdate(cluster string) error {
 	return ekserr.InvalidParameter(cluster, "Only one type of update can be allowed.")
 }
 
+// Capabilities are to be deleted first, as eksctl does. The text is from memory.
+func errCapabilitiesAttached(cluster string) error {
+	return ekserr.InUse(cluster, "Cluster has capabilities attached")
+}
+
 // [seen] kubernetes-sigs/cluster-api-provider-aws#4728
 func errFargateProfilesAttached(cluster string) error {
 	return ekserr.InUse(cluster, "Cluster has Fargate Profiles in ACTIVE/CREATING state")

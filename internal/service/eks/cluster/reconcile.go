@@ -465,6 +465,7 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 		record.DeleteAll(ctx, s.Store, record.AccessEntries, all, nil), record.DeleteAll(ctx, s.Store, record.Addons, all, nil),
 		record.DeleteAll(ctx, s.Store, record.ClusterInsights, all, nil), record.DeleteAll(ctx, s.Store, record.IdentityProviders, all, nil),
 		record.DeleteAll(ctx, s.Store, record.PodIdentities, all, nil), record.DeleteAll(ctx, s.Store, record.Updates, all, nil),
+		record.DeleteAll(ctx, s.Store, record.Capabilities, all, nil),
 	); err != nil {
 		return 0, err
 	}

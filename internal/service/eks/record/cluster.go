@@ -162,10 +162,12 @@ type VPCChange struct {
 // An Update is an update of a cluster, a node group or an add-on, kept under CLUSTER/ID.
 type Update struct {
 	Update    ekstypes.Update
-	Nodegroup string // empty for updates of the cluster or an add-on
-	Addon     string `json:",omitempty"`
-	Token     string
-	Request   string
+	// At most one of these is set: whose update it is, if not the cluster's.
+	Nodegroup  string
+	Addon      string `json:",omitempty"`
+	Capability string `json:",omitempty"`
+	Token      string
+	Request    string
 	// Changes to the cluster record that take effect when the update succeeds.
 	VPC                *VPCChange                           `json:",omitempty"`
 	AuthenticationMode ekstypes.AuthenticationMode          `json:",omitempty"`

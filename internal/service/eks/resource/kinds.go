@@ -47,6 +47,9 @@ var kinds = map[string]kind{
 	"identityproviderconfig": kindOf(record.IdentityProviders, func(r *record.IdentityProvider) (*string, *map[string]string) {
 		return r.Config.IdentityProviderConfigArn, &r.Config.Tags
 	}),
+	"capability": kindOf(record.Capabilities, func(r *record.Capability) (*string, *map[string]string) {
+		return r.Capability.Arn, &r.Capability.Tags
+	}),
 	"podidentityassociation": kindOf(record.PodIdentities, func(r *record.PodIdentity) (*string, *map[string]string) {
 		return r.Association.AssociationArn, &r.Association.Tags
 	}),
@@ -137,7 +140,7 @@ func (r resolver) Resource(_ context.Context, account, region, kind, id string) 
 	}
 	key := store.Key{Account: account, Region: region, ID: id}
 	switch kind {
-	case "cluster", "nodegroup", "fargateprofile", "addon", "identityproviderconfig", "eks-anywhere-subscription":
+	case "cluster", "nodegroup", "fargateprofile", "addon", "identityproviderconfig", "capability", "eks-anywhere-subscription":
 		t, err := kindAt(r.s.Store, kind, key).get(r.s.Store, key)
 		if err != nil {
 			return authz.Resource{}, false

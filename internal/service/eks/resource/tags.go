@@ -15,6 +15,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/capability"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
 	"github.com/drydock-dev/drydock/internal/service/eks/nodegroup"
 	"github.com/drydock-dev/drydock/internal/service/eks/record"
@@ -92,7 +93,7 @@ func (s *Service) find(ctx context.Context, r store.Reader, resource string) (ki
 	return k, t, nil
 }
 
-// DescribeUpdate returns an update of a cluster, a node group or an add-on.
+// DescribeUpdate returns an update of a cluster, a node group, an add-on or a capability.
 func (s *Service) DescribeUpdate(ctx context.Context, in *awseks.DescribeUpdateInput) (*awseks.DescribeUpdateOutput, error) {
 	key, _, err := s.Cluster(ctx, in.Name)
 	if err != nil {
@@ -105,13 +106,13 @@ func (s *Service) DescribeUpdate(ctx context.Context, in *awseks.DescribeUpdateI
 	if err != nil {
 		return nil, store.NotFoundAs(err, errNoUpdate(*in.UpdateId))
 	}
-	if up.Nodegroup != aws.ToString(in.NodegroupName) || up.Addon != aws.ToString(in.AddonName) || in.CapabilityName != nil {
+	if up.Nodegroup != aws.ToString(in.NodegroupName) || up.Addon != aws.ToString(in.AddonName) || up.Capability != aws.ToString(in.CapabilityName) {
 		return nil, errNoUpdate(*in.UpdateId)
 	}
 	return &awseks.DescribeUpdateOutput{Update: &up.Update}, nil
 }
 
-// ListUpdates returns the IDs of the updates of a cluster, a node group or an add-on.
+// ListUpdates returns the IDs of the updates of a cluster, a node group, an add-on or a capability.
 func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) (*awseks.ListUpdatesOutput, error) {
 	key, _, err := s.Cluster(ctx, in.Name)
 	if err != nil {
@@ -127,11 +128,13 @@ func (s *Service) ListUpdates(ctx context.Context, in *awseks.ListUpdatesInput) 
 			return nil, store.NotFoundAs(err, addon.NotFound(key.ID, *in.AddonName))
 		}
 	}
-	if in.CapabilityName != nil { // clusters have no capabilities
-		return nil, ekserr.NotFound("No capability found for name: %s.", *in.CapabilityName)
+	if in.CapabilityName != nil {
+		if _, err := record.Capabilities.Get(s.Store, key.Below(*in.CapabilityName)); err != nil {
+			return nil, store.NotFoundAs(err, capability.NotFound(key.ID, *in.CapabilityName))
+		}
 	}
 	ids, next, err := base.PageBelow(s.Service, record.Updates, key, func(u *record.Update) bool {
-		return u.Nodegroup == aws.ToString(in.NodegroupName) && u.Addon == aws.ToString(in.AddonName)
+		return u.Nodegroup == aws.ToString(in.NodegroupName) && u.Addon == aws.ToString(in.AddonName) && u.Capability == aws.ToString(in.CapabilityName)
 	}, func(i store.Item[record.Update]) string { return *i.Value.Update.Id }, in.MaxResults, in.NextToken)
 	return &awseks.ListUpdatesOutput{UpdateIds: ids, NextToken: next}, err
 }
