@@ -290,7 +290,10 @@ func (s *Service) DeleteCapability(ctx context.Context, in *awseks.DeleteCapabil
 	key := id.Owner()
 	if err := s.Store.Update(ctx, func(tx *store.Tx) error {
 		now, err := record.Capabilities.Get(tx, id)
-		if err != nil || *now.Capability.Arn != *rec.Capability.Arn {
+		switch {
+		case err != nil:
+			return store.NotFoundAs(err, NotFound(key.ID, *in.CapabilityName))
+		case *now.Capability.Arn != *rec.Capability.Arn:
 			return NotFound(key.ID, *in.CapabilityName)
 		}
 		record.Capabilities.Delete(tx, id)

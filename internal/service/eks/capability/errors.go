@@ -50,4 +50,6 @@ func errNoChange(cluster string) error {
 }
 
 // NotFound says that a cluster has no capability of a name.
-func NotFound(_, name string) error { return ekserr.NotFound("No capability found for name: %s.", name) }
+func NotFound(_, name string) error {
+	return ekserr.NotFound("No capability found for name: %s.", name)
+}

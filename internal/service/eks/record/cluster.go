@@ -161,7 +161,7 @@ type VPCChange struct {
 
 // An Update is an update of a cluster, a node group or an add-on, kept under CLUSTER/ID.
 type Update struct {
-	Update    ekstypes.Update
+	Update ekstypes.Update
 	// At most one of these is set: whose update it is, if not the cluster's.
 	Nodegroup  string
 	Addon      string `json:",omitempty"`
