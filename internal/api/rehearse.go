@@ -17,6 +17,8 @@ type Rehearsal struct {
 	To            string    `json:"to"`
 	Findings      []Finding `json:"findings"` // errors first
 	UpgradeMillis int64     `json:"upgradeMillis"`
+	// Unknown says what the source of a twin did not tell. What depends on it was not rehearsed.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // A Finding is something that an upgrade would break or leave behind.
@@ -37,8 +39,13 @@ func (r *Rehearsal) Breaks() bool {
 func (r *Rehearsal) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Upgraded a copy of cluster %s from Kubernetes %s to %s in %s.\n", r.Cluster, r.From, r.To, time.Duration(r.UpgradeMillis)*time.Millisecond)
+	for _, u := range r.Unknown {
+		b.WriteString("unknown: " + u + "\n")
+	}
 	if len(r.Findings) == 0 {
-		b.WriteString("Nothing would break.\n")
+		if len(r.Unknown) == 0 {
+			b.WriteString("Nothing would break.\n")
+		}
 		return b.String()
 	}
 	b.WriteString("\n")

@@ -20,12 +20,17 @@ type Twin struct {
 	Loaded  time.Time `json:"loaded"`         // when it was loaded into Drydock
 	Answers int       `json:"answers"`        // of the source
 	Gaps    []string  `json:"gaps,omitempty"` // what the source did not tell
+	// LeftOut is what was not read or kept because the user chose that.
+	LeftOut []string `json:"leftOut,omitempty"`
 }
 
 // Text renders it for people.
 func (t *Twin) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Account %s in %s is now a twin of AWS's, as of %s: %d answers.\n", t.Account, t.Region, t.Read.UTC().Format(time.RFC3339), t.Answers)
+	for _, l := range t.LeftOut {
+		b.WriteString("Left out: " + l + "\n")
+	}
 	if len(t.Gaps) > 0 {
 		fmt.Fprintf(&b, "Unknown, because the source did not say, or Drydock has no such thing (%d):\n", len(t.Gaps))
 		for _, g := range t.Gaps {

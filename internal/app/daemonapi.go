@@ -25,6 +25,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/catalog/images"
 	"github.com/drydock-dev/drydock/internal/fault/keeper"
 	"github.com/drydock-dev/drydock/internal/journal"
+	"github.com/drydock-dev/drydock/internal/service/eks"
 )
 
 // addDaemonAPI adds the daemon's own paths below /_drydock/, which its commands and test suites use, to those of the
@@ -83,9 +84,13 @@ func (d *daemon) postRehearseUpgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := awsapi.WithCall(r.Context(), &awsapi.Call{Account: account, Region: region, Service: "eks"})
-	out, err := d.eks.Rehearse(ctx, r.URL.Query().Get("cluster"))
+	cluster := r.URL.Query().Get("cluster")
+	out, err := d.eks.Rehearse(ctx, cluster)
 	if err == nil {
-		httpapi.Answer(w, out)
+		httpapi.Answer(w, struct {
+			eks.Rehearsal
+			Unknown []string `json:"unknown,omitempty"`
+		}{out, d.why.UnknownOfUpgrade(account, cluster)})
 		return
 	}
 	status, text := http.StatusInternalServerError, err.Error()

@@ -20,6 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/controlplane"
 	"github.com/drydock-dev/drydock/internal/service/eks"
 	"github.com/drydock-dev/drydock/internal/store"
+	"github.com/drydock-dev/drydock/internal/twin/account"
 )
 
 // planes lets the EKS service run control planes.
@@ -199,22 +200,25 @@ func (p planes) ByEndpoint(endpoint string) (controlplane.Plane, bool) {
 			return pl, true
 		}
 	}
-	if c, ok := eks.CopyAt(p.store, strings.TrimPrefix(endpoint, "https://")); ok {
-		if pl, err := p.m.Get(c.Plane.ID); err == nil {
-			return pl, true
+	pl, _, ok := p.copyAt(strings.TrimPrefix(endpoint, "https://"))
+	return pl, ok
+}
+
+// copyAt returns the control plane of the copied cluster whose source is at a host, and the source's certificate authority.
+func (p planes) copyAt(host string) (controlplane.Plane, []byte, bool) {
+	for _, t := range account.All(p.store) { // other accounts have no copies
+		if c, ok := eks.CopyAt(p.store, t.Source.Account, host); ok {
+			pl, err := p.m.Get(c.Plane.ID)
+			return pl, c.Source.CAPEM, err == nil
 		}
 	}
-	return controlplane.Plane{}, false
+	return controlplane.Plane{}, nil, false
 }
 
 // Trust returns the certificate authorities that a node trusts at host:port. See node.Config.Authority.
 func (p planes) Trust(host string, named []byte) []byte {
-	c, ok := eks.CopyAt(p.store, host)
-	if !ok || !bytes.Contains(bytes.TrimSpace(c.Source.CAPEM), bytes.TrimSpace(named)) {
-		return named
-	}
-	pl, err := p.m.Get(c.Plane.ID)
-	if err != nil {
+	pl, source, ok := p.copyAt(host)
+	if !ok || !bytes.Contains(bytes.TrimSpace(source), bytes.TrimSpace(named)) {
 		return named
 	}
 	return pl.CAPEM

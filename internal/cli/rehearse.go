@@ -39,7 +39,7 @@ and no webhooks, and is removed at the end.
 With --profile, a cluster of AWS is imported first (drydock import), read-only.
 
 The exit code is 0 if nothing would break, 1 if something would, 2 if there is no such cluster or
-the rehearsal failed.`,
+the rehearsal failed, and 3 if nothing is known to break but AWS did not allow everything to be read.`,
 		Example: `  drydock rehearse upgrade dev
   drydock rehearse upgrade dev --output json
   drydock rehearse upgrade --profile prod --region eu-west-1 --cluster prod --to 1.36`,
@@ -83,10 +83,15 @@ the rehearsal failed.`,
 			} else {
 				_, err = fmt.Fprint(o.streams.Out, out.Text())
 			}
-			if err == nil && out.Breaks() {
+			switch {
+			case err != nil:
+				return err
+			case out.Breaks():
 				return &ExitError{Code: 1}
+			case len(out.Unknown) > 0:
+				return &ExitError{Code: 3}
 			}
-			return err
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the cluster, in place of NAME")

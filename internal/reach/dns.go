@@ -121,6 +121,9 @@ func (s *Snapshot) answer(r Resolution, n string, z *HostedZone, from Endpoint, 
 		kind, r.Private = "private", true
 	}
 	r.By = fmt.Sprintf("%s hosted zone %s (%s)", kind, z.ID, z.Name)
+	if z.Unread != "" {
+		return r.fail(KindName, n, "%s", z.Unread)
+	}
 	rec, ok := z.Records[n]
 	for parent := n; !ok && parent != z.Name; {
 		_, parent, _ = strings.Cut(parent, ".")

@@ -277,6 +277,8 @@ type HostedZone struct {
 	// Records are the records by name, written like Name. A name that begins with *. answers for all names below it
 	// that have no records. A name that only has records of other types has an empty Record.
 	Records map[string]Record
+	// Unread says why the records are unknown, if they are.
+	Unread string
 }
 
 // A Record is what a name of a zone resolves to: addresses, or another name (of a CNAME or an alias).

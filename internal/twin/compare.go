@@ -152,9 +152,9 @@ func nameOf(e any) string {
 		return e
 	case map[string]any:
 		for _, member := range []string{
-			"ListenerArn", "RuleArn", "TargetGroupArn", "LoadBalancerArn", "LoadBalancerName", "SecurityGroupRuleId", "NetworkInterfaceId", "InstanceId", "VpcEndpointId", "NatGatewayId", "AllocationId", "RouteTableId", "NetworkAclId", "GroupId", "SubnetId", "VolumeId",
-			"TransitGatewayAttachmentId", "TransitGatewayRouteTableId", "TransitGatewayId", "InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "DhcpOptionsId", "ReservationId", "VpcId", "ImageId", "VersionNumber", "LaunchTemplateId",
-			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "VersionId", "Key", "Name",
+			"ListenerArn", "RuleArn", "TargetGroupArn", "LoadBalancerArn", "LoadBalancerName", "SecurityGroupRuleId", "AllocationId", "NetworkInterfaceId", "InstanceId", "VpcEndpointId", "NatGatewayId", "RouteTableId", "NetworkAclId", "GroupId", "SubnetId", "VolumeId",
+			"TransitGatewayAttachmentId", "TransitGatewayRouteTableId", "TransitGatewayId", "InternetGatewayId", "EgressOnlyInternetGatewayId", "VpcPeeringConnectionId", "PrefixListId", "ReservationId", "VpcId", "DhcpOptionsId", "ImageId", "VersionNumber", "LaunchTemplateId",
+			"AutoScalingGroupName", "LifecycleHookName", "Arn", "PolicyArn", "RoleName", "UserName", "GroupName", "PolicyName", "VersionId", "Key", "Id", "Name",
 		} {
 			switch v := e[member].(type) {
 			case string:

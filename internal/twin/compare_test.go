@@ -35,6 +35,12 @@ func TestCompare(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	vpcs := func(cidr string) *recording.Recording {
+		return of(`{"Vpcs":[{"VpcId":"vpc-1","DhcpOptionsId":"dopt-1","CidrBlock":"` + cidr + `"},{"VpcId":"vpc-2","DhcpOptionsId":"dopt-1"}]}`) // AWS gives all the same options
+	}
+	if got, err := Compare(vpcs("10.0.0.0/16"), vpcs("10.1.0.0/16")); err != nil || len(got) != 1 || got[0].Path != "Vpcs[vpc-1].CidrBlock" {
+		t.Errorf("got %v, %v", got, err)
+	}
 	if same, err := Compare(twin, twin); err != nil || len(same) > 0 {
 		t.Errorf("a recording differs from itself: %v, %v", same, err)
 	}

@@ -43,7 +43,7 @@ var operations = func() []Operation {
 		{"eks", "ListPodIdentityAssociations DescribePodIdentityAssociation ListIdentityProviderConfigs DescribeIdentityProviderConfig", "identities of pods and users"},
 		{"kms", "ListKeys DescribeKey GetKeyPolicy ListAliases ListGrants", "who may use the keys of volumes and Secrets"},
 		{"ecr", "DescribeRepositories GetRepositoryPolicy", "who may pull images"},
-		{"route53", "ListHostedZones GetHostedZone ListResourceRecordSets", "names in private zones"},
+		{"route53", "ListHostedZones GetHostedZone ListResourceRecordSets ListHostedZonesByVPC", "names in private zones"},
 		{recording.ELB, "DescribeLoadBalancers DescribeLoadBalancerAttributes DescribeLoadBalancerPolicies DescribeTags", "Classic Load Balancers"},
 		{recording.ELBv2, "DescribeLoadBalancers DescribeLoadBalancerAttributes DescribeListeners DescribeListenerCertificates DescribeRules DescribeTags", "load balancers, their names and what they accept"},
 		{recording.ELBv2, "DescribeTargetGroups DescribeTargetGroupAttributes DescribeTargetHealth", "where load balancers send it"},

@@ -196,3 +196,19 @@ func TestPagesOfAnotherTypeNameTheOperation(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Twins of older versions named the clusters of gaps only in their subjects.
+func TestGapsOfTheFirstVersion(t *testing.T) {
+	for _, tt := range []struct{ old, want recording.Gap }{
+		{recording.Gap{Service: "eks", Operation: "DescribeAddon", Subject: "prod/vpc-cni"}, recording.Gap{Service: "eks", Operation: "DescribeAddon", Cluster: "prod", Subject: "prod/vpc-cni"}},
+		{recording.Gap{Service: recording.Kubernetes, Subject: "the objects of cluster prod"}, recording.Gap{Service: recording.Kubernetes, Cluster: "prod"}},
+		{recording.Gap{Service: recording.Kubernetes, Subject: "ec2nodeclasses.karpenter.k8s.aws of cluster prod"}, recording.Gap{Service: recording.Kubernetes, Cluster: "prod", Resource: "ec2nodeclasses.karpenter.k8s.aws"}},
+		{recording.Gap{Service: recording.Kubernetes, Subject: "prod"}, recording.Gap{Service: recording.Kubernetes, Cluster: "prod"}},
+		{recording.Gap{Service: recording.Kubernetes, Subject: "prod/shop/web"}, recording.Gap{Service: recording.Kubernetes, Cluster: "prod", Subject: "shop/web"}},
+		{recording.Gap{Service: "ec2", Subject: "rtb-1"}, recording.Gap{Service: "ec2", Subject: "rtb-1"}},
+	} {
+		if got := tt.old.Placed(); got != tt.want || got.Placed() != got {
+			t.Errorf("%+v becomes %+v, want %+v", tt.old, got, tt.want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/api/httpapi"
 	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // Inventory lists what a diagnosis looks at in a cluster.
@@ -77,7 +79,7 @@ func (x *Explainer) diagnose(ctx context.Context, account, region, cluster strin
 	if settled && d.Settling {
 		return d, nil
 	}
-	for _, part := range []func(context.Context, *api.Diagnosis) error{x.diagnoseNodegroups, x.diagnoseSubnets, x.diagnoseDensity, x.diagnoseAddons, x.diagnoseProfiles, x.diagnoseInsights, x.diagnosePods} {
+	for _, part := range []func(context.Context, *api.Diagnosis) error{x.diagnoseNodegroups, x.diagnoseSubnets, x.diagnoseDensity, x.diagnoseAddons, x.diagnoseProfiles, x.diagnoseInsights, x.diagnosePods, x.diagnoseGaps} {
 		if err := part(ctx, &d); err != nil {
 			return d, err
 		}
@@ -183,26 +185,6 @@ func (x *Explainer) diagnoseAddons(ctx context.Context, d *api.Diagnosis) error 
 	return nil
 }
 
-func (x *Explainer) diagnoseProfiles(ctx context.Context, d *api.Diagnosis) error {
-	profiles, err := x.cfg.Inventory.ListFargateProfiles(ctx, &awseks.ListFargateProfilesInput{ClusterName: &d.Cluster})
-	if err != nil {
-		return err
-	}
-	for _, name := range profiles.FargateProfileNames {
-		d.Checked++
-		out, err := x.cfg.Inventory.DescribeFargateProfile(ctx, &awseks.DescribeFargateProfileInput{ClusterName: &d.Cluster, FargateProfileName: &name})
-		if err != nil {
-			return err
-		}
-		if h := out.FargateProfile.Health; h != nil {
-			for _, i := range h.Issues {
-				find(d, api.HarmError, "fargate-profile", name, fmt.Sprintf("%s: %s", i.Code, aws.ToString(i.Message)), nil, nil)
-			}
-		}
-	}
-	return nil
-}
-
 // diagnoseDensity looks for nodes that have as many pods as they may have.
 func (x *Explainer) diagnoseDensity(ctx context.Context, d *api.Diagnosis) error {
 	nodes, err := x.cfg.Inventory.PodsOfNodes(ctx, d.Cluster)
@@ -278,9 +260,9 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 		case len(unknown) > 0:
 			find(d, api.HarmUnknown, "pod", p, unknown[0], nil, nil)
 		case failed.Reason != nil:
-			find(d, api.HarmError, "pod", p, failed.Name+" fails because of "+strings.TrimSuffix(failed.Reason.By+", "+failed.Reason.Code, ", ")+": "+failed.Reason.Text, []string{failed.Evidence}, failed.Reason.Fixes)
+			find(d, api.HarmError, "pod", p, failed.Name+" fails because of "+strings.TrimSuffix(failed.Reason.By+", "+failed.Reason.Code, ", ")+": "+failed.Reason.Text, append([]string{failed.Evidence}, e.Notes...), failed.Reason.Fixes)
 		default:
-			find(d, api.HarmError, "pod", p, failed.Name+" fails: "+failed.Evidence, nil, nil)
+			find(d, api.HarmError, "pod", p, failed.Name+" fails: "+failed.Evidence, e.Notes, nil)
 		}
 	}
 	for _, a := range accounts {
@@ -304,5 +286,28 @@ func (x *Explainer) diagnosePods(ctx context.Context, d *api.Diagnosis) error {
 		}
 		find(d, api.HarmError, "service-account", a, broken.Name+" "+broken.Says, append(broken.Details, broken.Error), broken.Fixes)
 	}
+	return nil
+}
+
+// checksOf are the checks that see nothing of what an operation of EKS, or a list of Kubernetes objects, did not tell.
+var checksOf = map[string]string{
+	"ListNodegroups": "node-group", "DescribeNodegroup": "node-group", "ListAddons": "add-on", "DescribeAddon": "add-on", "ListFargateProfiles": "fargate-profile", "DescribeFargateProfile": "fargate-profile",
+	"ListPodIdentityAssociations": "service-account", "DescribePodIdentityAssociation": "service-account", "ListAccessEntries": "access-entry", "DescribeAccessEntry": "access-entry", "ListAssociatedAccessPolicies": "access-entry",
+	"": "objects", "nodes": "node", "pods": "pod", "serviceaccounts": "service-account", "configmaps": "aws-auth",
+}
+
+// diagnoseGaps says which parts of the cluster the source of a twin did not tell, so that nothing was found there.
+func (x *Explainer) diagnoseGaps(_ context.Context, d *api.Diagnosis) error {
+	x.unknown(d.Account, func(g recording.Gap) bool {
+		about := g.Operation
+		if g.Service == recording.Kubernetes {
+			about = g.Resource
+		}
+		check, ok := checksOf[about]
+		if ok && g.Cluster == d.Cluster && (g.Service == "eks" || g.Service == recording.Kubernetes && g.Subject == "" && g.Code != recording.Redacted) {
+			find(d, api.HarmUnknown, check, cmp.Or(g.Subject, d.Cluster), g.String(), nil, nil)
+		}
+		return false
+	})
 	return nil
 }

@@ -38,12 +38,14 @@ const (
 var nextAddress = netip.MustParseAddr("203.0.113.254")
 
 // diagnoseSubnets looks at the subnets of the cluster: whether they have addresses left, and whether the next node of a node
-// group would reach what a node needs. Running nodes do not show that: they have what they need already.
+// group and the next pod of a Fargate profile would reach what they need. What runs does not show that: it has what it needs
+// already.
 func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error {
 	c, err := x.cfg.EKS.DescribeCluster(ctx, &awseks.DescribeClusterInput{Name: &d.Cluster})
 	if err != nil || c.Cluster.ResourcesVpcConfig == nil {
 		return err
 	}
+	clusterGroup := aws.ToString(c.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId)
 	users := map[string][]string{} // of subnets
 	for _, id := range c.Cluster.ResourcesVpcConfig.SubnetIds {
 		users[id] = []string{"the cluster"}
@@ -61,6 +63,15 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 		groups = append(groups, out.Nodegroup)
 		for _, id := range out.Nodegroup.Subnets {
 			users[id] = append(users[id], "node group "+name)
+		}
+	}
+	profiles, err := x.profiles(ctx, d.Cluster)
+	if err != nil {
+		return err
+	}
+	for _, p := range profiles {
+		for _, id := range p.Subnets {
+			users[id] = append(users[id], "Fargate profile "+aws.ToString(p.FargateProfileName))
 		}
 	}
 	found, err := x.cfg.EC2.DescribeSubnets(awsapi.WithCall(ctx, &awsapi.Call{Account: d.Account, Region: d.Region, Service: "ec2"}), &awsec2.DescribeSubnetsInput{
@@ -90,7 +101,15 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 			if !slices.Contains(g.Subnets, id) {
 				continue
 			}
-			if err := x.diagnoseNextNode(ctx, d, g, &sn, aws.ToString(c.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId)); err != nil {
+			if err := x.diagnoseNextNode(ctx, d, g, &sn, clusterGroup); err != nil {
+				return err
+			}
+		}
+		for _, p := range profiles {
+			if !slices.Contains(p.Subnets, id) {
+				continue
+			}
+			if err := x.diagnoseNextPod(ctx, d, p, id, clusterGroup); err != nil {
 				return err
 			}
 		}
@@ -100,24 +119,35 @@ func (x *Explainer) diagnoseSubnets(ctx context.Context, d *api.Diagnosis) error
 
 // diagnoseNextNode looks at what the next node of a node group would reach from a subnet.
 func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, g *ekstypes.Nodegroup, sn *ec2types.Subnet, clusterGroup string) error {
-	subject := aws.ToString(sn.SubnetId)
-	who := "the next node of node group " + aws.ToString(g.NodegroupName)
-	s, err := x.cfg.Network(ctx, d.Account, d.Region)
-	if err != nil {
-		return err
-	}
-	groups, ok := x.nextGroups(d, g, clusterGroup)
-	if !ok {
-		find(d, api.HarmUnknown, "next-node", subject, "what "+who+" reaches is unknown: its launch template names the security groups, and none of its nodes runs", nil, nil)
+	next := nextMachine{check: "next-node", who: "the next node of node group " + aws.ToString(g.NodegroupName), subnet: aws.ToString(sn.SubnetId), public: aws.ToBool(sn.MapPublicIpOnLaunch)}
+	var ok bool
+	if next.groups, ok = x.nextGroups(d, g, clusterGroup); !ok {
+		find(d, api.HarmUnknown, next.check, next.subnet, "what "+next.who+" reaches is unknown: its launch template names the security groups, and none of its nodes runs", nil, nil)
 		return nil
-	}
-	s, ok = withNextNode(s, subject, groups, aws.ToBool(sn.MapPublicIpOnLaunch))
-	if !ok {
-		return nil // the subnet has no address left, as another finding says
 	}
 	hosts, err := x.hostsOfNode(ctx, d.Account, d.Region, []node.Step{{Cluster: d.Cluster}})
 	if err != nil {
 		return err
+	}
+	return x.diagnoseNext(ctx, d, &next, hosts)
+}
+
+// A nextMachine does not exist: it is the next one in a subnet, with security groups.
+type nextMachine struct {
+	check, who, subnet string
+	groups             []string
+	public             bool // has a public address
+}
+
+// diagnoseNext looks at whether a machine would reach hosts.
+func (x *Explainer) diagnoseNext(ctx context.Context, d *api.Diagnosis, next *nextMachine, hosts []string) error {
+	s, err := x.cfg.Network(ctx, d.Account, d.Region)
+	if err != nil {
+		return err
+	}
+	s, ok := withNextNode(s, next.subnet, next.groups, next.public)
+	if !ok {
+		return nil // the subnet has no address left, as another finding says
 	}
 	q := advice.Connection{Through: x.through(ctx, d.Account, d.Region)}
 	for _, h := range hosts {
@@ -128,7 +158,7 @@ func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, g *e
 	for _, n := range q.Needs {
 		v := s.CheckName(n.Flow, n.Name)
 		if unknown, _ := x.unknownReach(d.Account, n.Name, s, v); len(unknown) > 0 {
-			find(d, api.HarmUnknown, "next-node", subject, "whether "+who+" reaches "+n.Name+" is unknown: "+unknown[0], nil, nil)
+			find(d, api.HarmUnknown, next.check, next.subnet, "whether "+next.who+" reaches "+n.Name+" is unknown: "+unknown[0], nil, nil)
 			continue
 		}
 		if !v.Reachable && len(v.Explanations) > 0 {
@@ -145,7 +175,7 @@ func (x *Explainer) diagnoseNextNode(ctx context.Context, d *api.Diagnosis, g *e
 	for _, why := range slices.Sorted(maps.Keys(blocked)) {
 		evidence = append(evidence, strings.ReplaceAll(strings.Join(blocked[why], ", ")+": "+why, nextAddress.String(), "its public address"))
 	}
-	find(d, api.HarmError, "next-node", subject, who+" cannot reach what it needs; running nodes may not be affected", evidence, fixes)
+	find(d, api.HarmError, next.check, next.subnet, next.who+" cannot reach what it needs; what runs may not be affected", evidence, fixes)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/drydock-dev/drydock/internal/api"
+	"github.com/drydock-dev/drydock/internal/awsapi"
 	"github.com/drydock-dev/drydock/internal/elbnet"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/policy"
@@ -58,8 +59,8 @@ func (x *Explainer) unknownReach(account, name string, s *reach.Snapshot, v *rea
 	}
 	out = x.unknown(account, func(g recording.Gap) bool {
 		switch {
-		case g.Service == "route53": // a private zone may have any name
-			return name != "" && (g.Subject == "" || strings.HasSuffix(strings.TrimSuffix(name, ".")+".", g.Subject))
+		case g.Service == "route53":
+			return name != "" && namesDepend(g, name, string(text), s.InterfaceOf(v.Flow.From))
 		case g.Service != "ec2" || slices.Contains(notTheNetwork, g.Operation):
 			return false
 		case g.Operation == "DescribeVpcAttribute":
@@ -71,6 +72,8 @@ func (x *Explainer) unknownReach(account, name string, s *reach.Snapshot, v *rea
 			return strings.Contains(string(text), g.Subject) && (code == reach.CodeTransitBadRoute || code == reach.CodeTransitNoRoute)
 		case g.Code == recording.NotModelled && g.Operation == "DescribeTransitGateways": // references to groups
 			return strings.Contains(string(text), g.Subject) && slices.Contains(filters["DescribeSecurityGroups"], code)
+		case blocksPublicAccess(g):
+			return strings.Contains(string(text), "igw-") && (isIn(s.InterfaceOf(v.Flow.From), g.Subject) || isIn(s.InterfaceOf(v.Flow.To), g.Subject) || strings.Contains(string(text), g.Subject))
 		case g.Subject != "":
 			return strings.Contains(string(text), g.Subject)
 		case strings.Contains(g.Operation, "TransitGateway"):
@@ -91,6 +94,30 @@ func (x *Explainer) unknownReach(account, name string, s *reach.Snapshot, v *rea
 		out = append(out, "public zones are not imported, so "+name+" may exist")
 	}
 	return out, also
+}
+
+// blocksPublicAccess reports whether a gap is about a subnet with VPC Block Public Access, whose internet gateway lets less pass
+// than its routes say.
+func blocksPublicAccess(g recording.Gap) bool {
+	return g.Code == recording.NotModelled && g.Operation == "DescribeSubnets"
+}
+
+// isIn reports whether an interface, if there is one, is in a subnet.
+func isIn(e *reach.Interface, subnet string) bool { return e != nil && e.Subnet == subnet }
+
+// namesDepend reports whether what a name resolves to depends on a gap of Route 53. text is the verdict, and from the interface
+// that asks, or nil.
+func namesDepend(g recording.Gap, name, text string, from *reach.Interface) bool {
+	switch {
+	case g.Operation == "ListHostedZonesByVPC" && g.Code == recording.NotModelled: // another owner's zone
+		return strings.Contains(text, g.Message)
+	case g.Operation == "ListHostedZonesByVPC":
+		return from != nil && from.VPC == g.Subject
+	case g.Subject == "": // a private zone may have any name
+		return true
+	}
+	zone := strings.TrimSuffix(strings.TrimPrefix(g.Subject, "*."), ".")
+	return strings.TrimSuffix(name, ".") == zone || strings.HasSuffix(strings.TrimSuffix(name, "."), "."+zone)
 }
 
 // balancing are the operations that tell where a load balancer sends a connection.
@@ -165,7 +192,7 @@ func (x *Explainer) unknownRequest(account, service, principal string, d policy.
 
 // notForPods are the services whose answers only show what happened, or on which neither nodes nor pods depend. Policies of an
 // organization may deny anything, but members can seldom read them: only a question about a request depends on them.
-var notForPods = []string{"autoscaling", "ssm", "kms", "route53", recording.ELB, recording.ELBv2, recording.Organizations}
+var notForPods = []string{"autoscaling", "ssm", "kms", recording.ELB, recording.ELBv2, recording.Organizations}
 
 // unknownNode returns what a node's steps depend on and the source did not tell. No step depends on a masked value in an object
 // of Kubernetes. What only decides about later steps than
@@ -180,21 +207,25 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 	return x.unknown(e.Account, func(g recording.Gap) bool {
 		switch {
 		case g.Service == recording.Kubernetes:
-			return g.Code != recording.Redacted && admitted && ofCluster(g, e.Cluster) && decidesNodes(g.Subject)
+			return g.Code != recording.Redacted && admitted && g.Cluster == e.Cluster && decidesNodes(g)
+		case g.Service == "route53":
+			return g.Code != recording.NotModelled || blamesNetwork(e, g.Subject)
 		case g.Service == "eks":
 			switch g.Operation {
 			case "ListClusters", "DescribeCluster":
-				return e.Cluster == "" || g.Subject == "" || g.Subject == e.Cluster
+				return e.Cluster == "" || g.Cluster == "" || g.Cluster == e.Cluster
 			case "ListAccessEntries", "DescribeAccessEntry":
 				return admitted && (g.Subject == e.Cluster || g.Subject == e.Cluster+"/"+e.Role)
 			case "ListPodIdentityAssociations", "DescribePodIdentityAssociation": // of aws-node
-				return admitted && ofCluster(g, e.Cluster)
+				return admitted && g.Cluster == e.Cluster
 			}
 			return false
 		case slices.Contains(notForPods, g.Service) || g.Service == "ecr" || g.Operation == "GetConsoleOutput":
 			return false // they only show what happened, or are not needed to join
 		case g.Subject == e.Instance || e.Role != "" && g.Subject == e.Role:
 			return true
+		case blocksPublicAccess(g):
+			return x.leavesThrough(e, g.Subject)
 		case g.Service == "ec2" && (g.Subject != "" || strings.Contains(g.Operation, "TransitGateway")):
 			return blamesNetwork(e, g.Subject)
 		case g.Subject != "":
@@ -212,49 +243,89 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 
 // blamesNetwork reports whether a node fails because of the network, and the reason names a resource, if one is given.
 func blamesNetwork(e *api.NodeExplanation, resource string) bool {
-	f := e.FirstFailed()
-	if e.Ready || f == nil || f.Reason == nil || f.Reason.By != node.ByNetwork {
+	return !e.Ready && blames(e.FirstFailed(), resource)
+}
+
+// blames reports whether a step fails because of the network, and the reason names a resource, if one is given.
+func blames(failed *api.Step, resource string) bool {
+	return failed != nil && failed.Reason != nil && failed.Reason.By == node.ByNetwork && strings.Contains(failed.Reason.Component+" "+failed.Reason.Text, resource)
+}
+
+// leavesThrough reports whether a node in a subnet reaches what a node needs through an internet gateway.
+func (x *Explainer) leavesThrough(e *api.NodeExplanation, subnet string) bool {
+	m, err := x.cfg.Machines.Instance(e.Instance)
+	if err != nil || m.SubnetID != subnet {
 		return false
 	}
-	return strings.Contains(f.Reason.Component+" "+f.Reason.Text, resource)
-}
-
-// ofCluster reports whether a gap is about a cluster.
-func ofCluster(g recording.Gap, cluster string) bool {
-	return g.Subject == cluster || strings.HasPrefix(g.Subject, cluster+"/") || strings.HasSuffix(g.Subject, " cluster "+cluster)
-}
-
-// decidesNodes reports whether a node's way depends on the Kubernetes objects that a gap is about: all objects, those of
-// a kind, or one, as CLUSTER/NAMESPACE/NAME.
-func decidesNodes(subject string) bool {
-	if _, object, ok := strings.Cut(subject, "/"); ok && !strings.Contains(subject, " ") {
-		return !strings.Contains(object, "/") || strings.HasPrefix(object, "kube-system/")
-	}
-	kind, _, of := strings.Cut(subject, " of cluster ")
-	if !of || kind == "the objects" {
+	ctx := awsapi.WithCall(context.Background(), &awsapi.Call{Account: e.Account, Region: e.Region, Service: "eks"})
+	s, networkErr := x.cfg.Network(ctx, e.Account, e.Region)
+	hosts, err := x.hostsOfNode(ctx, e.Account, e.Region, []node.Step{{Cluster: e.Cluster}})
+	if networkErr != nil || err != nil {
 		return true
 	}
-	kind, _, _ = strings.Cut(kind, ".")
-	return slices.Contains([]string{"nodes", "configmaps", "daemonsets", "pods", "serviceaccounts", "clusterroles", "clusterrolebindings", "roles", "rolebindings"}, kind)
+	return slices.ContainsFunc(hosts, func(h string) bool {
+		text, err := json.Marshal(s.CheckName(need(e.Instance, h, 443).Flow, h))
+		return err != nil || strings.Contains(string(text), "igw-")
+	})
+}
+
+// decidesNodes reports whether a node's way depends on the Kubernetes objects that a gap is about.
+func decidesNodes(g recording.Gap) bool {
+	kind, _, _ := strings.Cut(g.Resource, ".")
+	if namespace, _, ok := strings.Cut(g.Subject, "/"); ok && namespace != "kube-system" {
+		return false
+	}
+	return kind == "" || slices.Contains([]string{"nodes", "configmaps", "daemonsets", "pods", "serviceaccounts", "clusterroles", "clusterrolebindings", "roles", "rolebindings"}, kind)
+}
+
+// decidingPods are the kinds of objects that decide about every pod. The others in podNeeds decide only about a pod that fails
+// for lack of one: by a part of their names in its messages.
+var (
+	decidingPods = []string{"pods", "namespaces", "serviceaccounts", "limitranges", "resourcequotas", "priorityclasses", "runtimeclasses"}
+	podNeeds     = map[string]string{
+		"secrets": "secret", "configmaps": "configmap", "persistentvolumeclaims": "persistentvolume", "persistentvolumes": "persistentvolume", "storageclasses": "storageclass",
+		"csidrivers": "csi", "csinodes": "csi", "deviceclasses": "deviceclass", "resourceclaims": "resourceclaim",
+	}
+)
+
+// decidesPods reports whether a pod's way to the step that fails, if one does, depends on the Kubernetes objects that a gap is about.
+func decidesPods(g recording.Gap, failed *api.Step, object string) bool {
+	kind, _, _ := strings.Cut(g.Resource, ".")
+	switch {
+	case g.Subject != "" && g.Subject == object, kind == "":
+		return true
+	case failed != nil && failed.Name == podScheduling && decidesNodes(g):
+		return true // whose nodes are missing
+	case failed != nil && podNeeds[kind] != "":
+		said := failed.Evidence
+		if failed.Reason != nil {
+			said += " " + failed.Reason.Component + " " + failed.Reason.Text
+		}
+		return strings.Contains(strings.ReplaceAll(strings.ToLower(said), " ", ""), podNeeds[kind])
+	}
+	return g.Subject == "" && slices.Contains(decidingPods, kind)
 }
 
 // unknownPod returns what a pod's steps depend on and the source did not tell.
 func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
+	failed := e.FirstFailed()
 	out := x.unknown(e.Account, func(g recording.Gap) bool {
 		switch g.Service {
 		case recording.Kubernetes:
-			return g.Code != recording.Redacted && ofCluster(g, e.Cluster)
+			return g.Code != recording.Redacted && g.Cluster == e.Cluster && decidesPods(g, failed, e.Namespace+"/"+e.Pod)
 		case "eks":
-			return ofCluster(g, e.Cluster) || g.Subject == ""
+			return g.Cluster == "" || g.Cluster == e.Cluster
 		case "ecr":
 			return imageFails(e)
+		case "route53":
+			return g.Code != recording.NotModelled || blames(failed, g.Subject)
 		}
 		if slices.Contains(notForPods, g.Service) {
 			return false
 		}
 		return g.Subject == "" && g.Operation != "GetConsoleOutput"
 	})
-	if f := e.FirstFailed(); imageFails(e) && x.cfg.IsTwin != nil && x.cfg.IsTwin(e.Account) && f.Reason != nil && strings.Contains(f.Reason.Code, "NotFound") {
+	if imageFails(e) && x.cfg.IsTwin != nil && x.cfg.IsTwin(e.Account) && failed.Reason != nil && strings.Contains(failed.Reason.Code, "NotFound") {
 		out = append(out, "images of ECR are not imported, so the image may exist")
 	}
 	return out
@@ -283,9 +354,9 @@ func (x *Explainer) unknownServiceAccount(e *api.ServiceAccountExplanation, sa *
 			}
 			return slices.ContainsFunc(roles, func(r string) bool { return !x.readAlone(r) })
 		case "eks":
-			return g.Subject == "" || ofCluster(g, e.Cluster) && g.Operation != "DescribeNodegroup" && g.Operation != "ListNodegroups"
+			return g.Cluster == "" || g.Cluster == e.Cluster && g.Operation != "DescribeNodegroup" && g.Operation != "ListNodegroups"
 		case recording.Kubernetes:
-			return g.Code != recording.Redacted && ofCluster(g, e.Cluster) && (strings.HasPrefix(g.Subject, "serviceaccounts ") || strings.HasPrefix(g.Subject, "the objects ") || g.Subject == e.Cluster || g.Subject == e.Cluster+"/"+e.Namespace+"/"+e.ServiceAccount)
+			return g.Code != recording.Redacted && g.Cluster == e.Cluster && (g.Resource == "" || g.Resource == "serviceaccounts" && (g.Subject == "" || g.Subject == e.Namespace+"/"+e.ServiceAccount))
 		}
 		return false
 	})
@@ -332,4 +403,31 @@ func (x *Explainer) observe(e *api.NodeExplanation) {
 	case failed != nil && !e.Ready && was:
 		e.Disagreement = "Drydock predicts that the node fails at " + failed.Name + ", and it was Ready: either it would not join again, or Drydock is wrong"
 	}
+}
+
+// unknownProfile returns what the launches of a Fargate profile with a role depend on and the source did not tell.
+func (x *Explainer) unknownProfile(d *api.Diagnosis, role string) []string {
+	return append(x.unknownPolicies(d.Account, role), x.unknown(d.Account, func(g recording.Gap) bool {
+		switch {
+		case g.Cluster != d.Cluster || g.Code == recording.Redacted:
+			return false
+		case g.Service == recording.Kubernetes: // aws-auth
+			return g.Subject == "" && (g.Resource == "" || g.Resource == "configmaps") || g.Subject == "kube-system/aws-auth"
+		}
+		return g.Operation == "ListAccessEntries" || g.Operation == "DescribeAccessEntry" && g.Subject == d.Cluster+"/"+role
+	})...)
+}
+
+// UnknownOfUpgrade returns what the source of a twin did not tell and the rehearsal of a cluster's upgrade looks at.
+func (x *Explainer) UnknownOfUpgrade(account, cluster string) []string {
+	return x.unknown(account, func(g recording.Gap) bool {
+		if g.Cluster != cluster || g.Code == recording.Redacted {
+			return false
+		}
+		if g.Service == "eks" {
+			return slices.Contains([]string{"ListNodegroups", "DescribeNodegroup", "ListAddons", "DescribeAddon"}, g.Operation)
+		}
+		kind, _, _ := strings.Cut(g.Resource, ".")
+		return kind == "" || slices.Contains([]string{"nodes", "pods", "services", "poddisruptionbudgets", "validatingwebhookconfigurations", "mutatingwebhookconfigurations", "customresourcedefinitions"}, kind)
+	})
 }

@@ -29,7 +29,11 @@ func TestUnknownNode(t *testing.T) {
 	details := recording.Gap{Service: "iam", Operation: "GetAccountAuthorizationDetails", Code: "AccessDenied"}
 	gateways := recording.Gap{Service: "ec2", Operation: "DescribeTransitGateways", Code: "UnauthorizedOperation"}
 	route := recording.Gap{Service: "ec2", Operation: "DescribeRouteTables", Subject: "rtb-1", Code: recording.NotModelled, Message: "rtb-1 leads to vgw-1"}
-	objects := recording.Gap{Service: recording.Kubernetes, Operation: "List", Subject: "the objects of cluster c", Code: recording.Unreachable}
+	objects := recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Code: recording.Unreachable}
+	list := func(resource string) recording.Gap {
+		return recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: resource, Code: "AccessDenied"}
+	}
+	zone := recording.Gap{Service: "route53", Operation: "ListHostedZonesByVPC", Subject: "Z1", Code: recording.NotModelled, Message: "the records of Z1 cannot be read"}
 	network := func(text string) *api.Reason { return &api.Reason{By: node.ByNetwork, Text: text} }
 	for _, tt := range []struct {
 		name   string
@@ -52,6 +56,16 @@ func TestUnknownNode(t *testing.T) {
 		{"policies of the organization", recording.Gap{Service: recording.Organizations, Operation: "ListPoliciesForTarget", Subject: "111122223333", Code: "AccessDeniedException"}, known, node.StepIdentity, nil, false},
 		{"objects of a cluster that is not needed for the verdict", objects, known, node.StepEndpoint, network(""), false},
 		{"objects of the cluster that decides", objects, known, node.StepIdentity, nil, true},
+		{"where aws-auth is", list("configmaps"), known, node.StepIdentity, nil, true},
+		{"secrets", list("secrets"), known, node.StepIdentity, nil, false},
+		{"the kind of Karpenter's nodes", list("nodeclaims.karpenter.sh"), known, node.StepIdentity, nil, false},
+		{"aws-auth, which could not be copied", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "configmaps", Subject: "kube-system/aws-auth", Code: recording.NotModelled}, known, node.StepIdentity, nil, true},
+		{"another namespace's object", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "configmaps", Subject: "shop/settings", Code: recording.NotModelled}, known, node.StepIdentity, nil, false},
+		{"another cluster's objects", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "d", Code: "AccessDenied"}, known, node.StepIdentity, nil, false},
+		{"access entries", recording.Gap{Service: "eks", Operation: "ListAccessEntries", Cluster: "c", Subject: "c", Code: "AccessDeniedException"}, known, node.StepIdentity, nil, true},
+		{"names in private zones", recording.Gap{Service: "route53", Operation: "ListHostedZones", Code: "AccessDenied"}, known, node.StepEndpoint, network(""), true},
+		{"another's zone, and no way to the endpoint", zone, known, node.StepEndpoint, network("rtb-2 has no route"), false},
+		{"another's zone that has the endpoint's name", zone, known, node.StepEndpoint, network("the records of Z1 cannot be read"), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			x := New(Config{IAM: knownRoles{arn: known}, Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
@@ -60,6 +74,47 @@ func TestUnknownNode(t *testing.T) {
 				e.Steps = []api.Step{{Name: tt.step, State: api.StepFailed, Reason: tt.reason}}
 			}
 			if got := x.unknownNode(&e); (len(got) > 0) != tt.want {
+				t.Errorf("unknown: %q", got)
+			}
+		})
+	}
+}
+
+// Each read of EKS and each kind of Kubernetes objects that a verdict about a pod depends on makes it unknown, and no other does.
+func TestUnknownPod(t *testing.T) {
+	list := func(resource string) recording.Gap {
+		return recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: resource, Code: "AccessDenied"}
+	}
+	failed := func(step, evidence string) []api.Step {
+		return []api.Step{{Name: step, State: api.StepFailed, Evidence: evidence, Reason: &api.Reason{By: node.ByKubernetes, Text: evidence}}}
+	}
+	for _, tt := range []struct {
+		name  string
+		gap   recording.Gap
+		steps []api.Step
+		want  bool
+	}{
+		{"all objects", list(""), nil, true},
+		{"pods", list("pods"), nil, true},
+		{"service accounts", list("serviceaccounts"), nil, true},
+		{"secrets, and a pod that runs", list("secrets"), nil, false},
+		{"secrets, and a pod that lacks one", list("secrets"), failed("volumes", `MountVolume.SetUp failed for volume "a" : secret "a" not found`), true},
+		{"secrets, and a pod that fits no node", list("secrets"), failed(podScheduling, "0/1 nodes are available"), false},
+		{"claims, and a pod that lacks one", list("persistentvolumeclaims"), failed(podScheduling, `persistentvolumeclaim "data" not found`), true},
+		{"aws-auth, and a pod that has no node", list("configmaps"), failed(podScheduling, "0/0 nodes are available"), true},
+		{"nodes, and a pod that has no node", list("nodes"), failed(podScheduling, "0/0 nodes are available"), true},
+		{"deployments", list("deployments.apps"), nil, false},
+		{"roles", list("roles.rbac.authorization.k8s.io"), nil, false},
+		{"another pod, which could not be copied", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "pods", Subject: "default/other", Code: recording.NotModelled}, nil, false},
+		{"the pod, which could not be copied", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "c", Resource: "pods", Subject: "default/web", Code: recording.NotModelled}, nil, true},
+		{"another cluster's pods", recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: "d", Resource: "pods", Code: "AccessDenied"}, nil, false},
+		{"Fargate profiles", recording.Gap{Service: "eks", Operation: "ListFargateProfiles", Cluster: "c", Subject: "c", Code: "AccessDeniedException"}, nil, true},
+		{"the list of clusters", recording.Gap{Service: "eks", Operation: "ListClusters", Code: "AccessDeniedException"}, nil, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			x := New(Config{Gaps: func(string) []recording.Gap { return []recording.Gap{tt.gap} }})
+			e := api.PodExplanation{Account: "111122223333", Cluster: "c", Namespace: "default", Pod: "web", Steps: tt.steps}
+			if got := x.unknownPod(&e); (len(got) > 0) != tt.want {
 				t.Errorf("unknown: %q", got)
 			}
 		})

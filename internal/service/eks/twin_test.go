@@ -157,7 +157,7 @@ func TestCopiedCluster(t *testing.T) {
 		cmpopts.IgnoreFields(ekstypes.Cluster{}, "Endpoint", "CertificateAuthority")); diff != "" {
 		t.Errorf("-source +twin:\n%s", diff)
 	}
-	if c, ok := eks.CopyAt(w.server.Store, strings.TrimPrefix(*want.Endpoint, "https://")); !ok || *want.Identity.Oidc.Issuer != c.Plane.Issuer || len(c.Interfaces) == 0 {
+	if c, ok := eks.CopyAt(w.server.Store, w.account, strings.TrimPrefix(*want.Endpoint, "https://")); !ok || *want.Identity.Oidc.Issuer != c.Plane.Issuer || len(c.Interfaces) == 0 {
 		t.Errorf("the source's endpoint %s leads to %+v", *want.Endpoint, c)
 	}
 	for _, g := range record.Nodegroups.All(w.server.Store, store.Key{Account: w.account, Region: testkit.Region, ID: "dev"}.AllBelow()) {

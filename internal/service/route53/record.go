@@ -24,6 +24,32 @@ var (
 	changes = store.NewCollection[changeRecord]("route53", "change")
 )
 
+// foreigns are the private zones of others that answer in a twin's VPCs, by ID.
+var foreigns = store.NewCollection[foreignRecord]("route53", "foreign")
+
+// A foreignRecord is a private zone of another account or of an AWS service whose records the source of a twin cannot read.
+type foreignRecord struct {
+	ID, Name string // Name ends with a dot
+	// Account or Service is the owner.
+	Account string `json:",omitempty"`
+	Service string `json:",omitempty"`
+	VPCs    []vpcRecord
+}
+
+// unread says that the zone's records are unknown.
+func (f *foreignRecord) unread() string {
+	owner := "account " + f.Account
+	if f.Service != "" {
+		owner = f.Service
+	}
+	return fmt.Sprintf("the records of the private hosted zone %s (%s) of %s cannot be read", f.ID, plain(f.Name), owner)
+}
+
+// contains reports whether a VPC is among some, whoever owns it.
+func contains(vpcs []vpcRecord, v vpcRecord) bool {
+	return slices.ContainsFunc(vpcs, func(o vpcRecord) bool { return o.ID == v.ID && o.Region == v.Region })
+}
+
 // A zoneRecord is a hosted zone.
 type zoneRecord struct {
 	ID, Name        string // Name ends with a dot

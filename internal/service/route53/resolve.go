@@ -42,6 +42,17 @@ func resolvable(z *zoneRecord, sets []route53types.ResourceRecordSet) *reach.Hos
 	return out
 }
 
+// zone returns the zone in the form that package reach resolves.
+func (f *foreignRecord) zone(region string) *reach.HostedZone {
+	out := &reach.HostedZone{ID: f.ID, Name: plain(f.Name), Unread: f.unread()}
+	for _, v := range f.VPCs {
+		if v.Region == region {
+			out.VPCs = append(out.VPCs, v.ID)
+		}
+	}
+	return out
+}
+
 // CNAME returns the target of a name's CNAME record, without a trailing dot, or "" if the record does not exist. It
 // looks in the most specific public zones that contain the name. If several zones have the same name, it looks in all of
 // them, because Drydock cannot know which one the name is delegated to.

@@ -121,6 +121,11 @@ func (s *Service) Zones(region string) []reach.Resource {
 		seen[z.ID] = true
 		out = append(out, s.view(&z, ofAccount(item.Key.Account)).zone)
 	}
+	for _, item := range foreigns.All(s.store, store.Scope{}) {
+		if f := item.Value; !seen[f.ID] { // unless its owner's account is here, too
+			out = append(out, f.zone(region))
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.views {

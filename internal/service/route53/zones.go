@@ -219,20 +219,30 @@ func (s *Service) ListHostedZonesByVPC(ctx context.Context, in *awsroute53.ListH
 	if _, err := s.vpc(ctx, &route53types.VPC{VPCId: in.VPCId, VPCRegion: in.VPCRegion}); err != nil {
 		return nil, err
 	}
-	type owned struct{ id, name, account string }
-	var all []owned
+	vpc := vpcRecord{ID: *in.VPCId, Region: string(in.VPCRegion)}
+	var all []foreignRecord
 	for _, item := range zones.All(s.store, store.Scope{}) {
-		if item.Value.answersIn(vpcRecord{ID: *in.VPCId, Region: string(in.VPCRegion)}) && item.Value.ID > aws.ToString(in.NextToken) {
-			all = append(all, owned{item.Value.ID, item.Value.Name, item.Key.Account})
+		if item.Value.answersIn(vpc) {
+			all = append(all, foreignRecord{ID: item.Value.ID, Name: item.Value.Name, Account: item.Key.Account})
 		}
 	}
-	slices.SortFunc(all, func(a, b owned) int { return strings.Compare(a.id, b.id) })
+	for _, item := range foreigns.All(s.store, caller(ctx).All()) {
+		if f := item.Value; contains(f.VPCs, vpc) && !slices.ContainsFunc(all, func(z foreignRecord) bool { return z.ID == f.ID }) {
+			all = append(all, f)
+		}
+	}
+	all = slices.DeleteFunc(all, func(z foreignRecord) bool { return z.ID <= aws.ToString(in.NextToken) })
+	slices.SortFunc(all, func(a, b foreignRecord) int { return strings.Compare(a.ID, b.ID) })
 	some, next, most, err := page(all, in.MaxItems, 100)
 	out := &awsroute53.ListHostedZonesByVPCOutput{HostedZoneSummaries: []route53types.HostedZoneSummary{}, MaxItems: &most}
 	for _, z := range some {
-		out.HostedZoneSummaries = append(out.HostedZoneSummaries, route53types.HostedZoneSummary{HostedZoneId: &z.id, Name: &z.name, Owner: &route53types.HostedZoneOwner{OwningAccount: &z.account}})
+		owner := &route53types.HostedZoneOwner{OwningAccount: &z.Account}
+		if z.Service != "" {
+			owner = &route53types.HostedZoneOwner{OwningService: &z.Service}
+		}
+		out.HostedZoneSummaries = append(out.HostedZoneSummaries, route53types.HostedZoneSummary{HostedZoneId: &z.ID, Name: &z.Name, Owner: owner})
 		if next != nil {
-			out.NextToken = &z.id
+			out.NextToken = &z.ID
 		}
 	}
 	return out, err
@@ -305,7 +315,7 @@ func (s *Service) vpc(ctx context.Context, in *route53types.VPC) (vpcRecord, err
 }
 
 func (z *zoneRecord) answersIn(v vpcRecord) bool {
-	return slices.ContainsFunc(z.VPCs, func(o vpcRecord) bool { return o.ID == v.ID && o.Region == v.Region })
+	return contains(z.VPCs, v)
 }
 
 // conflicting returns an error if another zone with the same name answers in a VPC.

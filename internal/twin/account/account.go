@@ -29,7 +29,7 @@ type Twin struct {
 // The record of an account is kept under twinID, without a region. Gaps are kept in pages under numbers.
 var (
 	twins = store.NewCollection[Twin]("twin", "account", store.Same, store.Same) // version 2 has Changed, version 3 what was kept of IAM
-	gaps  = store.NewCollection[gapPage]("twin", "gaps")
+	gaps  = store.NewCollection[gapPage]("twin", "gaps", store.Convert(placed))  // version 2 has clusters and resources of their own
 )
 
 const twinID = "twin"
@@ -38,6 +38,14 @@ const twinID = "twin"
 type gapPage struct{ Gaps []recording.Gap }
 
 const gapsPerPage = 200
+
+// placed gives the gaps of the first version their clusters and resources.
+func placed(p gapPage) (gapPage, error) {
+	for i, g := range p.Gaps {
+		p.Gaps[i] = g.Placed()
+	}
+	return p, nil
+}
 
 func key(account string) store.Key { return store.Key{Account: account, ID: twinID} }
 

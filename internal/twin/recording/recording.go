@@ -5,10 +5,12 @@
 package recording
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 )
 
@@ -70,7 +72,12 @@ type Answer struct {
 type Gap struct {
 	Service   string `json:"service"`
 	Operation string `json:"operation"`
-	// Subject names what was asked about, such as a role, or is empty for a whole kind of resource.
+	// Cluster is the EKS cluster that it is about, or in.
+	Cluster string `json:"cluster,omitempty"`
+	// Resource is the kind of Kubernetes objects, such as pods or ec2nodeclasses.karpenter.k8s.aws, or empty for all.
+	Resource string `json:"resource,omitempty"`
+	// Subject names what was asked about, such as a role, or is empty for a whole kind of resource. It is CLUSTER/PART for
+	// a part of a cluster, and NAMESPACE/NAME or NAME for a Kubernetes object.
 	Subject string `json:"subject,omitempty"`
 	Code    string `json:"code"` // the error's code, such as AccessDenied
 	Message string `json:"message,omitempty"`
@@ -86,6 +93,14 @@ type KubernetesList struct {
 	Group    string `json:",omitempty"`
 	Version  string
 	Resource string // in the plural, such as pods
+}
+
+// GroupResource is the resource with its group, such as deployments.apps or pods.
+func (l *KubernetesList) GroupResource() string {
+	if l.Group == "" {
+		return l.Resource
+	}
+	return l.Resource + "." + l.Group
 }
 
 // KubernetesList returns the question of an answer to a List of Kubernetes.
@@ -145,20 +160,47 @@ func (g Gap) String() string {
 	case g.Code == NotModelled || g.Code == NotAsked:
 		return g.Message
 	case g.Code == Redacted:
-		return "secrets in the answer to " + g.Action() + " for " + g.Subject + " were redacted"
+		return "secrets in the answer to " + g.Action() + " for " + g.about() + " were redacted"
 	case g.Code == Unreachable:
-		return g.Subject + " could not be read: " + g.Message
+		return g.about() + " could not be read: " + g.Message
 	case g.Service == Kubernetes && g.IsDenied():
-		return "the source did not allow to list " + g.Subject
+		return "the source did not allow listing " + g.about()
 	case g.IsDenied():
 		s = "the source did not allow " + g.Action()
 	default:
 		s = "the source answered " + g.Action() + " with " + g.Code
 	}
-	if g.Subject != "" {
-		s += " for " + g.Subject
+	if about := g.about(); about != "" {
+		s += " for " + about
 	}
 	return s
+}
+
+// about is what was asked about, as text.
+func (g Gap) about() string {
+	if g.Service == Kubernetes {
+		return cmp.Or(g.Resource, "the objects") + " of cluster " + g.Cluster
+	}
+	return g.Subject
+}
+
+// Placed is for gaps of the first version, which named clusters and resources only in Subject.
+func (g Gap) Placed() Gap {
+	switch {
+	case g.Cluster != "":
+	case g.Service == "eks":
+		g.Cluster, _, _ = strings.Cut(g.Subject, "/")
+	case g.Service == Kubernetes:
+		if kind, cluster, ok := strings.Cut(g.Subject, " of cluster "); ok {
+			g.Cluster, g.Subject = cluster, ""
+			if kind != "the objects" {
+				g.Resource = kind
+			}
+			return g
+		}
+		g.Cluster, g.Subject, _ = strings.Cut(g.Subject, "/")
+	}
+	return g
 }
 
 // IsDenied reports whether the source refused the operation for lack of permission.

@@ -43,9 +43,26 @@ func (r *reader) readClassicBalancers(ctx context.Context) error {
 			return err
 		}
 	}
-	for some := range slices.Chunk(names, maxTagged) {
-		if err := describe(ctx, r, ofELB("DescribeTags", r.elb.DescribeTags), &awselb.DescribeTagsInput{LoadBalancerNames: some}, ""); err != nil {
+	return describeTags(ctx, r, ofELB("DescribeTags", r.elb.DescribeTags), func(some []string) *awselb.DescribeTagsInput {
+		return &awselb.DescribeTagsInput{LoadBalancerNames: some}
+	}, names)
+}
+
+// describeTags asks for the tags of resources. One that no longer exists fails the whole request, so the others are asked for
+// again without it.
+func describeTags[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O], in func([]string) *In, resources []string) error {
+	for some := range slices.Chunk(resources, maxTagged) {
+		out, gap, err := askFor(ctx, r, op, in(some), "")
+		if err != nil {
 			return err
+		}
+		if len(out) > 0 || gap != nil || len(some) == 1 {
+			continue
+		}
+		for _, half := range [][]string{some[:len(some)/2], some[len(some)/2:]} {
+			if err := describeTags(ctx, r, op, in, half); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -93,12 +110,9 @@ func (r *reader) readBalancers(ctx context.Context) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for some := range slices.Chunk(slices.Concat(append(tagged, targets)...), maxTagged) {
-		if err := describe(ctx, r, ofELBv2("DescribeTags", r.elbv2.DescribeTags), &awselbv2.DescribeTagsInput{ResourceArns: some}, ""); err != nil {
-			return err
-		}
-	}
-	return nil
+	return describeTags(ctx, r, ofELBv2("DescribeTags", r.elbv2.DescribeTags), func(some []string) *awselbv2.DescribeTagsInput {
+		return &awselbv2.DescribeTagsInput{ResourceArns: some}
+	}, slices.Concat(append(tagged, targets)...))
 }
 
 // readListeners reads the attributes, listeners and rules of a load balancer. It returns the ARNs of listeners and rules.

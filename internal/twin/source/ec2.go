@@ -37,6 +37,7 @@ func (r *reader) readNetwork(ctx context.Context) error {
 					return err
 				})
 			}
+			g.Go(func() error { return r.readZonesOf(ctx, aws.ToString(v.VpcId)) })
 		}
 	}
 	each(g, ctx, r, ofEC2("DescribeSubnets", c.DescribeSubnets))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -59,15 +60,14 @@ func (r *reader) readKubernetes(ctx context.Context, c *ekstypes.Cluster) error 
 			return ctx.Err()
 		}
 		// Everything in the cluster is unknown.
-		_, err = ask(ctx, r, listOf(func(context.Context, *listInput) (*listOutput, error) { return nil, kubernetesError(err) }), &listInput{KubernetesList: recording.KubernetesList{Cluster: name}}, "the objects of cluster "+name)
+		_, err = ask(ctx, r, listOf(func(context.Context, *listInput) (*listOutput, error) { return nil, kubernetesError(err) }), &listInput{KubernetesList: recording.KubernetesList{Cluster: name}}, "")
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(4)
 	for _, res := range resources {
 		g.Go(func() error {
-			subject := schema.GroupResource{Group: res.Group, Resource: res.Resource}.String() + " of cluster " + name
-			_, err := ask(ctx, r, listOf(func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, client, in) }), &listInput{KubernetesList: res}, subject)
+			_, err := ask(ctx, r, listOf(func(ctx context.Context, in *listInput) (*listOutput, error) { return list(ctx, client, in) }), &listInput{KubernetesList: res}, "")
 			return err
 		})
 	}
@@ -104,6 +104,9 @@ func listOf(call func(context.Context, *listInput) (*listOutput, error)) operati
 	}
 }
 
+// dialPatience is how long the API server may take to accept a connection.
+const dialPatience = 10 * time.Second
+
 // connect returns a client that can only read, and the resources to read.
 func (r *reader) connect(ctx context.Context, c *ekstypes.Cluster) (rest.Interface, []recording.KubernetesList, error) {
 	name := aws.ToString(c.Name)
@@ -115,6 +118,7 @@ func (r *reader) connect(ctx context.Context, c *ekstypes.Cluster) (rest.Interfa
 		return nil, nil, err
 	}
 	cfg.Timeout, cfg.QPS, cfg.Burst, cfg.UserAgent = time.Minute, float32(r.rate), int(2*r.rate)+1, "drydock import"
+	cfg.Dial = (&net.Dialer{Timeout: dialPatience}).DialContext // from outside its VPC, a private endpoint never answers
 	d, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -122,6 +126,9 @@ func (r *reader) connect(ctx context.Context, c *ekstypes.Cluster) (rest.Interfa
 	// Groups whose server does not answer are left out: those of aggregated APIs are not the cluster's own.
 	lists, err := d.ServerPreferredResources()
 	if err != nil && len(lists) == 0 {
+		if v := c.ResourcesVpcConfig; v != nil && !v.EndpointPublicAccess && r.opt.Kubeconfig == "" {
+			err = fmt.Errorf("%w; its endpoint is private: run the import where the VPC is reached, or give --kubeconfig for a tunnel", err)
+		}
 		return nil, nil, err
 	}
 	var out []recording.KubernetesList

@@ -9,6 +9,7 @@ import (
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	kmstypes "github.com/aws/aws-sdk-go-v2/service/kms/types"
 	awsroute53 "github.com/aws/aws-sdk-go-v2/service/route53"
+	route53types "github.com/aws/aws-sdk-go-v2/service/route53/types"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -97,4 +98,9 @@ func (r *reader) readZones(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// readZonesOf reads which zones answer in a VPC, whoever owns them. Of those of others, the records cannot be read.
+func (r *reader) readZonesOf(ctx context.Context, vpc string) error {
+	return describe(ctx, r, ofRoute53("ListHostedZonesByVPC", r.route53.ListHostedZonesByVPC), &awsroute53.ListHostedZonesByVPCInput{VPCId: &vpc, VPCRegion: route53types.VPCRegion(r.source.Region)}, vpc)
 }

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
 	awsecr "github.com/aws/aws-sdk-go-v2/service/ecr"
@@ -138,32 +141,61 @@ type operation[In, Out, O any] struct {
 // ask asks all pages of a question. subject is what a gap is about. Without permission, or if the subject no longer
 // exists, it returns no pages and no error; a missing permission is recorded as a gap.
 func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O], in *In, subject string) ([]*Out, error) {
+	out, _, err := askFor(ctx, r, op, in, subject)
+	return out, err
+}
+
+// askFor is ask. It also returns the gap that the answer leaves.
+func askFor[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O], in *In, subject string) ([]*Out, *recording.Gap, error) {
 	question, err := json.Marshal(in)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if known, ok := r.folder.Answer(op.service, op.name, question); ok {
-		return decode[Out](known)
+		out, err := decode[Out](known)
+		return out, known.Gap, err
 	}
-	answer := recording.Answer{Service: op.service, Operation: op.name, Input: question}
+	out, answer, err := pages(ctx, r, op, in, subject)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
+	}
+	answer.Input = question
+	n := r.answers.Add(1)
+	if n > recording.MaxAnswers {
+		return nil, nil, fmt.Errorf("%w: more than %d answers", recording.ErrTooLarge, recording.MaxAnswers)
+	}
+	if err := r.folder.Add(answer); err != nil {
+		return nil, nil, fmt.Errorf("writing the recording: %w", err)
+	}
+	if r.opt.Progress != nil {
+		r.opt.Progress(int(n), recording.Action(op.service, op.name))
+	}
+	return out, answer.Gap, nil
+}
+
+// pages asks the source for all pages of a question.
+func pages[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O], in *In, subject string) ([]*Out, recording.Answer, error) {
+	answer := recording.Answer{Service: op.service, Operation: op.name}
+	gap := recording.Gap{Service: op.service, Operation: op.name, Subject: subject}
+	locate(&gap, in)
 	var out []*Out
 	for more := true; more; {
 		page, err := op.call(ctx, in)
-		if gap, ok := gapOf(err, op.service, op.name, subject); ok {
+		if refused, ok := gapOf(err, gap); ok {
 			// A source that answers the first page and refuses the second has told nothing that can be relied on.
-			answer.Pages, answer.Gap, out = nil, gap, nil
-			break
+			answer.Pages, answer.Gap = nil, refused
+			return nil, answer, nil
 		}
 		if isGone(err) {
-			answer.Pages, out = nil, nil
-			break
+			answer.Pages = nil
+			return nil, answer, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
+			return nil, answer, err
 		}
 		before, err := json.Marshal(in)
 		if err != nil {
-			return nil, err
+			return nil, answer, err
 		}
 		if op.turn != nil {
 			more = op.turn(in, page)
@@ -171,22 +203,23 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 			more = !op.onePage && turn(in, page)
 		}
 		if after, err := json.Marshal(in); err != nil {
-			return nil, err
+			return nil, answer, err
 		} else if more && string(after) == string(before) {
-			return nil, fmt.Errorf("%s: the source repeats a page token, so its pages would never end", recording.Action(op.service, op.name))
+			return nil, answer, errors.New("the source repeats a page token, so its pages would never end")
 		}
 		if op.redact != nil && r.source.Redacted && op.redact(page) {
-			answer.Gap = &recording.Gap{Service: op.service, Operation: op.name, Subject: subject, Code: recording.Redacted}
+			redacted := gap
+			redacted.Code, answer.Gap = recording.Redacted, &redacted
 		}
 		raw, err := json.Marshal(page)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
+			return nil, answer, err
 		}
 		if len(answer.Pages) == recording.MaxPages {
-			return nil, fmt.Errorf("%s: %w: more than %d pages", recording.Action(op.service, op.name), recording.ErrTooLarge, recording.MaxPages)
+			return nil, answer, fmt.Errorf("%w: more than %d pages", recording.ErrTooLarge, recording.MaxPages)
 		}
 		if r.bytes.Add(int64(len(raw))) > recording.MaxBytes {
-			return nil, fmt.Errorf("%s: %w: more than %d MiB together", recording.Action(op.service, op.name), recording.ErrTooLarge, recording.MaxBytes>>20)
+			return nil, answer, fmt.Errorf("%w: more than %d MiB together", recording.ErrTooLarge, recording.MaxBytes>>20)
 		}
 		answer.Pages, out = append(answer.Pages, raw), append(out, page)
 	}
@@ -195,22 +228,27 @@ func ask[In, Out, O any](ctx context.Context, r *reader, op operation[In, Out, O
 		for _, page := range out {
 			raw, err := json.Marshal(page)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", recording.Action(op.service, op.name), err)
+				return nil, answer, err
 			}
 			answer.Pages = append(answer.Pages, raw)
 		}
 	}
-	n := r.answers.Add(1)
-	if n > recording.MaxAnswers {
-		return nil, fmt.Errorf("%w: more than %d answers", recording.ErrTooLarge, recording.MaxAnswers)
+	return out, answer, nil
+}
+
+// locate notes the cluster that a question is about, and the kind of objects.
+func locate(g *recording.Gap, in any) {
+	switch in := in.(type) {
+	case *listInput:
+		g.Cluster, g.Resource = in.Cluster, in.GroupResource()
+	case *awseks.DescribeClusterInput:
+		g.Cluster = aws.ToString(in.Name)
+	default:
+		if f := reflect.ValueOf(in).Elem().FieldByName("ClusterName"); f.IsValid() {
+			name, _ := f.Interface().(*string)
+			g.Cluster = aws.ToString(name)
+		}
 	}
-	if err := r.folder.Add(answer); err != nil {
-		return nil, fmt.Errorf("writing the recording: %w", err)
-	}
-	if r.opt.Progress != nil {
-		r.opt.Progress(int(n), recording.Action(op.service, op.name))
-	}
-	return out, nil
 }
 
 func decode[Out any](a recording.Answer) ([]*Out, error) {
@@ -225,15 +263,31 @@ func decode[Out any](a recording.Answer) ([]*Out, error) {
 	return out, nil
 }
 
-// gapOf returns the gap that an error leaves: permission is missing, or the source does not have the operation.
-func gapOf(err error, service, name, subject string) (*recording.Gap, bool) {
+// gapOf returns the gap that an error leaves: permission is missing, the source does not have the operation, or it does not
+// answer about this one resource, such as a cluster that is being created.
+func gapOf(err error, gap recording.Gap) (*recording.Gap, bool) {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return nil, false
 	}
-	gap := &recording.Gap{Service: service, Operation: name, Subject: subject, Code: api.ErrorCode(), Message: api.ErrorMessage()}
+	gap.Code, gap.Message = api.ErrorCode(), api.ErrorMessage()
+	if gap.IsDenied() || gap.Code == recording.Unreachable {
+		return &gap, true
+	}
 	resp, ok := errors.AsType[*smithyhttp.ResponseError](err)
-	return gap, gap.IsDenied() || gap.Code == recording.Unreachable || ok && resp.HTTPStatusCode() == http.StatusNotImplemented
+	return &gap, ok && (resp.HTTPStatusCode() == http.StatusNotImplemented || gap.Subject != "" && refusedAlone(resp.HTTPStatusCode(), gap.Code) && !isGone(err))
+}
+
+// unusable are the codes of errors about the caller's credentials: every other question would fail, too.
+var unusable = []string{
+	"AuthFailure", "ExpiredToken", "ExpiredTokenException", "IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId", "InvalidSignatureException", "MissingAuthenticationToken",
+	"MissingAuthenticationTokenException", "OptInRequired", "RequestExpired", "RequestTimeTooSkewed", "SignatureDoesNotMatch", "UnrecognizedClientException",
+}
+
+// refusedAlone reports whether an error with a status and code is about the question, and says nothing about others.
+func refusedAlone(status int, code string) bool {
+	_, throttled := retry.DefaultThrottleErrorCodes[code]
+	return status >= 400 && status < 500 && status != http.StatusTooManyRequests && !throttled && !slices.Contains(unusable, code)
 }
 
 // isGone reports whether an error means that the subject was deleted after it was listed.
@@ -242,13 +296,10 @@ func isGone(err error) bool {
 	if !ok {
 		return false
 	}
-	switch api.ErrorCode() {
-	case "NoSuchEntity", "ResourceNotFoundException", "InvalidInstanceID.NotFound", "InvalidVpcID.NotFound", "InvalidPrefixListID.NotFound",
-		"NotFoundException", "RepositoryNotFoundException", "RepositoryPolicyNotFoundException", "NoSuchHostedZone",
-		"AWSOrganizationsNotInUseException", "PolicyTypeNotEnabledException", "LoadBalancerNotFound", "ListenerNotFound", "TargetGroupNotFound", "RuleNotFound":
-		return true
-	}
-	return false
+	return strings.HasSuffix(api.ErrorCode(), ".NotFound") || slices.Contains([]string{ // EC2 has one for each kind of resource
+		"NoSuchEntity", "ResourceNotFoundException", "NotFoundException", "RepositoryNotFoundException", "RepositoryPolicyNotFoundException", "NoSuchHostedZone",
+		"AWSOrganizationsNotInUseException", "PolicyTypeNotEnabledException", "LoadBalancerNotFound", "ListenerNotFound", "TargetGroupNotFound", "RuleNotFound",
+	}, api.ErrorCode())
 }
 
 // turn puts the token of the next page into an operation's input, and reports whether there is one. The members have the

@@ -21,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awssts "github.com/aws/aws-sdk-go-v2/service/sts"
 	"golang.org/x/time/rate"
@@ -172,6 +173,101 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// refuseQuery is refuse for services of the query protocol.
+func refuseQuery(w http.ResponseWriter, code string) {
+	w.WriteHeader(http.StatusBadRequest)
+	fmt.Fprintf(w, `<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>no</Message></Error></ErrorResponse>`, code)
+}
+
+// What one resource is like does not end an import: it may be deleted after it was listed, or be in no state to be asked about.
+func TestRefusalsAboutOneResource(t *testing.T) {
+	f, cfg := fake(t, map[string]http.HandlerFunc{
+		"DescribeLaunchTemplates": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `<DescribeLaunchTemplatesResponse><launchTemplates><item><launchTemplateId>lt-1</launchTemplateId></item></launchTemplates></DescribeLaunchTemplatesResponse>`)
+		},
+		// As AWS answers: cloud-custodian's recordings (tests/data/placebo, InvalidLaunchTemplateId.NotFound with status 400).
+		"DescribeLaunchTemplateVersions": refuse(400, "InvalidLaunchTemplateId.NotFound"),
+		"/clusters":                      func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["new"]}`) },
+		"/clusters/new": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, `{"cluster":{"name":"new","status":"CREATING","accessConfig":{"authenticationMode":"API"}}}`)
+		},
+		"/clusters/new/access-entries": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Amzn-Errortype", "InvalidRequestException")
+			w.WriteHeader(400)
+			io.WriteString(w, `{"message":"Cluster 'new' is not in ACTIVE status"}`)
+		},
+	})
+	opt := fast
+	opt.NoKubernetes = true
+	r, err := Read(t.Context(), cfg, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := r.Gaps(); len(g) != 1 || g[0].Cluster != "new" || g[0].String() != "the source answered eks:ListAccessEntries with InvalidRequestException for new" {
+		t.Errorf("gaps: %+v", g)
+	}
+	// Credentials that end in the middle end the import.
+	f.answers["DescribeLaunchTemplateVersions"] = refuse(400, "RequestExpired")
+	if _, err := Read(t.Context(), cfg, opt); err == nil || !strings.Contains(err.Error(), "ec2:DescribeLaunchTemplateVersions") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// One of 20 load balancers is deleted while they are read: the tags of the others are still read.
+func TestTagsOfDeletedLoadBalancers(t *testing.T) {
+	const gone = "arn:lb/7"
+	f, cfg := fake(t, map[string]http.HandlerFunc{
+		"DescribeLoadBalancers": func(w http.ResponseWriter, r *http.Request) {
+			if r.Form.Get("Version") != "2015-12-01" { // Classic Load Balancers
+				io.WriteString(w, `<DescribeLoadBalancersResponse><DescribeLoadBalancersResult></DescribeLoadBalancersResult></DescribeLoadBalancersResponse>`)
+				return
+			}
+			io.WriteString(w, `<DescribeLoadBalancersResponse><DescribeLoadBalancersResult><LoadBalancers>`)
+			for i := range 25 {
+				fmt.Fprintf(w, `<member><LoadBalancerArn>arn:lb/%d</LoadBalancerArn></member>`, i)
+			}
+			io.WriteString(w, `</LoadBalancers></DescribeLoadBalancersResult></DescribeLoadBalancersResponse>`)
+		},
+		"DescribeTags": func(w http.ResponseWriter, r *http.Request) {
+			tags := ""
+			for i := 1; r.Form.Get(fmt.Sprintf("ResourceArns.member.%d", i)) != ""; i++ {
+				arn := r.Form.Get(fmt.Sprintf("ResourceArns.member.%d", i))
+				if arn == gone {
+					refuseQuery(w, "LoadBalancerNotFound")
+					return
+				}
+				tags += `<member><ResourceArn>` + arn + `</ResourceArn><Tags><member><Key>a</Key><Value>b</Value></member></Tags></member>`
+			}
+			io.WriteString(w, `<DescribeTagsResponse><DescribeTagsResult><TagDescriptions>`+tags+`</TagDescriptions></DescribeTagsResult></DescribeTagsResponse>`)
+		},
+	})
+	read := func() int {
+		t.Helper()
+		r, err := Read(t.Context(), cfg, fast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages, err := recording.Pages[awselbv2.DescribeTagsInput, awselbv2.DescribeTagsOutput](r, recording.ELBv2, "DescribeTags")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for _, p := range pages {
+			n += len(p.Output.TagDescriptions)
+		}
+		return n
+	}
+	if n := read(); n != 24 {
+		t.Errorf("read the tags of %d load balancers, want 24", n)
+	}
+	// A missing permission is not asked for again with fewer.
+	asked := f.count("DescribeTags")
+	f.answers["DescribeTags"] = func(w http.ResponseWriter, _ *http.Request) { refuseQuery(w, "AccessDenied") }
+	if n := read(); n != 0 || f.count("DescribeTags") != asked+2 {
+		t.Errorf("read %d tags with %d calls", n, f.count("DescribeTags")-asked)
+	}
+}
+
 // Nothing but listed operations is ever sent, whoever writes the code that calls them.
 func TestClientsRefuseEverythingElse(t *testing.T) {
 	f, cfg := fake(t, nil)
@@ -295,7 +391,7 @@ func TestKubernetes(t *testing.T) {
 		if strings.Contains(text, "hunter3") != tt.unredacted || !strings.Contains(text, "debug") {
 			t.Errorf("%+v: %s", tt, text)
 		}
-		if g := fmt.Sprint(r.Gaps()); !strings.Contains(g, "the source did not allow to list pods of cluster prod") {
+		if g := fmt.Sprint(r.Gaps()); !strings.Contains(g, "the source did not allow listing pods of cluster prod") {
 			t.Errorf("gaps: %s", g)
 		}
 		for _, m := range methods {
@@ -311,7 +407,7 @@ func TestKubernetesOutOfReach(t *testing.T) {
 	_, cfg := fake(t, map[string]http.HandlerFunc{
 		"/clusters": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"clusters":["prod"]}`) },
 		"/clusters/prod": func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, `{"cluster":{"name":"prod","endpoint":"https://127.0.0.1:1","certificateAuthority":{"data":""},"accessConfig":{"authenticationMode":"CONFIG_MAP"}}}`)
+			io.WriteString(w, `{"cluster":{"name":"prod","endpoint":"https://127.0.0.1:1","certificateAuthority":{"data":""},"resourcesVpcConfig":{"endpointPublicAccess":false,"endpointPrivateAccess":true},"accessConfig":{"authenticationMode":"CONFIG_MAP"}}}`)
 		},
 	})
 	r, err := Read(t.Context(), cfg, fast)
@@ -320,6 +416,9 @@ func TestKubernetesOutOfReach(t *testing.T) {
 	}
 	if g := r.Gaps(); len(g) != 1 || !strings.HasPrefix(g[0].String(), "the objects of cluster prod could not be read: ") {
 		t.Errorf("gaps: %v", g)
+	}
+	if g := r.Gaps()[0].String(); !strings.HasSuffix(g, "; its endpoint is private: run the import where the VPC is reached, or give --kubeconfig for a tunnel") {
+		t.Errorf("gap: %s", g)
 	}
 	opt := fast
 	opt.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,7 +28,14 @@ const allowAll = `{"Version":"2008-10-17","Statement":[{"Effect":"Allow","Princi
 
 // ServiceOf returns the service that an endpoint connects to.
 func ServiceOf(e record.VPCEndpoint, region string) endpointService {
-	s, _ := findService(region, e.ServiceName, e.Gateway)
+	s, err := findService(region, e.ServiceName, e.Gateway)
+	if err != nil { // of a twin: another provider's, or newer than the list
+		name, ok := strings.CutPrefix(e.ServiceName, "com.amazonaws.vpce."+region+".")
+		if !ok {
+			name = strings.TrimPrefix(e.ServiceName, "com.amazonaws."+region+".")
+		}
+		return endpointService{name, region, e.Gateway}
+	}
 	return s
 }
 

@@ -80,7 +80,7 @@ func (s endpointService) id() string {
 	return fmt.Sprintf("vpce-svc-0%016x", h.Sum64())
 }
 
-// host returns the service's part of host names: api.ecr for ecr.api.
+// host returns the service's part of host names: api.ecr for ecr.api, and vpce-svc-… for a service that is not AWS's.
 func (s endpointService) host() string {
 	switch s.name {
 	case "kinesis-streams":
@@ -96,7 +96,7 @@ func (s endpointService) host() string {
 
 // PrivateDNSNames are the service's public names that private DNS resolves inside the VPC.
 func (s endpointService) PrivateDNSNames() []string {
-	if s.gateway {
+	if s.gateway || strings.HasPrefix(s.name, "vpce-svc-") { // whose owners may choose any name
 		return nil
 	}
 	base := s.host() + "." + s.region + ".amazonaws.com"

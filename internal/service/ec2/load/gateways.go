@@ -149,6 +149,10 @@ func (l *loader) endpoints() {
 			l.unmodelled("DescribeVpcEndpoints", e.ID, "%s is an endpoint of type %s, which Drydock does not have", e.ID, in.VpcEndpointType)
 			return nil
 		}
+		if region := aws.ToString(in.ServiceRegion); region != "" && region != l.sc.Region {
+			l.unmodelled("DescribeVpcEndpoints", e.ID, "%s is an endpoint of a service in %s, which Drydock does not have", e.ID, region)
+			return nil
+		}
 		if e.State == "deleted" || e.State == "deleting" || e.State == "failed" || e.State == "rejected" || e.State == "expired" {
 			return nil
 		}

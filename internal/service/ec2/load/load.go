@@ -197,6 +197,9 @@ func (l *loader) subnets() {
 				sn.IPv6 = append(sn.IPv6, record.CIDRAssociation{ID: aws.ToString(b.AssociationId), CIDR: aws.ToString(b.Ipv6CidrBlock)})
 			}
 		}
+		if b := in.BlockPublicAccessStates; b != nil && b.InternetGatewayBlockMode != "" && b.InternetGatewayBlockMode != ec2types.BlockPublicAccessModeOff {
+			l.unmodelled("DescribeSubnets", sn.ID, "VPC Block Public Access is set to %s for %s, which Drydock does not have", b.InternetGatewayBlockMode, sn.ID)
+		}
 		if sn.CIDR == "" {
 			l.unmodelled("DescribeSubnets", sn.ID, "%s has only IPv6 addresses: Drydock has no such subnets", sn.ID)
 			return nil

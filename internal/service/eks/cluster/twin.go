@@ -67,11 +67,11 @@ func (s *Service) createCopy(ctx context.Context, key store.Key, rec record.Clus
 	})
 }
 
-// CopyAt returns the copied cluster whose source, or whose control plane on AWS, is at a host, with its port unless that is
-// 443.
-func CopyAt(r store.Reader, host string) (record.Cluster, bool) {
+// CopyAt returns the copied cluster of a twin whose source, or whose control plane on AWS, is at a host, with its port unless that
+// is 443.
+func CopyAt(r store.Reader, account, host string) (record.Cluster, bool) {
 	host = strings.TrimSuffix(host, ":443")
-	for _, i := range record.Clusters.All(r, store.Scope{}) {
+	for _, i := range record.Clusters.All(r, store.Scope{Account: account}) {
 		c := i.Value
 		if c.Source != nil && c.Plane.ID != "" && (strings.EqualFold(c.Source.Endpoint, "https://"+host) || strings.EqualFold(c.Plane.AWSHost, host)) {
 			return c, true
@@ -136,7 +136,7 @@ func (s *Service) copyObjects(ctx context.Context, key store.Key, planeID string
 				defer mu.Unlock()
 				subject := strings.TrimPrefix(c.object.GetNamespace()+"/"+c.object.GetName(), "/")
 				lost = append(lost, recording.Gap{
-					Service: recording.Kubernetes, Operation: "List", Subject: key.ID + "/" + subject, Code: recording.NotModelled,
+					Service: recording.Kubernetes, Operation: "List", Cluster: key.ID, Resource: c.resource.GroupResource().String(), Subject: subject, Code: recording.NotModelled,
 					Message: fmt.Sprintf("%s %s of cluster %s could not be copied: %v", c.object.GetKind(), subject, key.ID, err),
 				})
 				return nil

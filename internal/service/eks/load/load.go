@@ -124,7 +124,8 @@ func (l *loader) key(cluster string) store.Key {
 }
 
 func (l *loader) gap(operation, subject, format string, args ...any) {
-	l.gaps = append(l.gaps, recording.Gap{Service: "eks", Operation: operation, Subject: subject, Code: recording.NotModelled, Message: fmt.Sprintf(format, args...)})
+	cluster, _, _ := strings.Cut(subject, "/")
+	l.gaps = append(l.gaps, recording.Gap{Service: "eks", Operation: operation, Cluster: cluster, Subject: subject, Code: recording.NotModelled, Message: fmt.Sprintf(format, args...)})
 }
 
 func (l *loader) loadClusters() error {
@@ -181,7 +182,7 @@ func (l *loader) loadClusters() error {
 			source.AWSHost = u.Host
 		}
 		if source.ObjectsRead = read[name]; !source.ObjectsRead && !l.has(name) {
-			l.gaps = append(l.gaps, recording.Gap{Service: recording.Kubernetes, Operation: "List", Subject: name, Code: recording.NotModelled, Message: "the objects in cluster " + name + " were not read"})
+			l.gaps = append(l.gaps, recording.Gap{Service: recording.Kubernetes, Operation: "List", Cluster: name, Code: recording.NotModelled, Message: "the objects in cluster " + name + " were not read"})
 		}
 		rec := record.Cluster{
 			Cluster: *c, UID: ids.UUID(), Since: l.r.Source.Started, Source: source,
@@ -208,7 +209,7 @@ func (l *loader) loadClusters() error {
 // has reports whether a gap says already that the objects of a cluster are unknown.
 func (l *loader) has(cluster string) bool {
 	return slices.ContainsFunc(l.r.Gaps(), func(g recording.Gap) bool {
-		return g.Service == recording.Kubernetes && strings.HasSuffix(g.Subject, " cluster "+cluster)
+		return g.Service == recording.Kubernetes && g.Cluster == cluster
 	})
 }
 
