@@ -141,8 +141,10 @@ const (
 
 // CopyAt returns the copied cluster of a twin at a host. Copying reports whether clusters of an account are still being
 // copied.
-func CopyAt(r store.Reader, account, host string) (record.Cluster, bool) { return cluster.CopyAt(r, account, host) }
-func Copying(r store.Reader, account string) bool               { return cluster.Copying(r, account) }
+func CopyAt(r store.Reader, account, host string) (record.Cluster, bool) {
+	return cluster.CopyAt(r, account, host)
+}
+func Copying(r store.Reader, account string) bool { return cluster.Copying(r, account) }
 
 // Result types of the service's methods.
 type (

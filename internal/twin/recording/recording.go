@@ -237,7 +237,7 @@ func (r *Recording) Gaps() []Gap {
 	var out []Gap
 	for _, a := range r.Answers {
 		if a.Gap != nil {
-			out = append(out, *a.Gap)
+			out = append(out, a.Gap.Placed())
 		}
 	}
 	return out
