@@ -141,6 +141,7 @@ e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
 	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar, karpenter_capacity.txtar and karpenter_ssh.txtar ARE NOT RUN: there is no karpenter: make karpenter"
+	@[ -e bin/controllers/aws-load-balancer-controller/image.tar ] || echo "e2e: containers-lbc.txtar IS NOT RUN: there is no image of the controller: make controllers"
 	@command -v terraform > /dev/null && [ -n "$$TERRAFORM_PLUGINS" ] || echo "e2e: terraform_eks.txtar IS NOT RUN: it needs terraform, and TERRAFORM_PLUGINS with the AWS provider"
 	@command -v aws2 > /dev/null || echo "e2e: AWS CLI 2 IS NOT RUN by instance_connect.txtar: there is no aws2: make awscli2"
 	$(GO) test -count=1 -timeout 45m ./test/e2e
@@ -164,14 +165,14 @@ cdk: ## install CDK's program and library of the releases CDK and CDK_LIB into b
 	ln -sfn cdk-npm/node_modules/aws-cdk/bin/cdk bin/cdk
 	bin/cdk --version
 
-KARPENTER ?= v1.14.1
-karpenter: ## build bin/karpenter, the controller of the release KARPENTER, for e2e: from the Go module proxy
-	@set -e; src=$$(mktemp -d); trap "chmod -R u+w $$src; rm -rf $$src" EXIT; \
-	dir=$$($(GO) mod download -json github.com/aws/karpenter-provider-aws@$(KARPENTER) | sed -n 's/^.*"Dir": "\(.*\)",$$/\1/p'); \
-	cp -r $$dir/. $$src; chmod -R u+w $$src; cd $$src; \
-	$(GO) mod edit -replace sigs.k8s.io/karpenter=sigs.k8s.io/karpenter@$(KARPENTER); \
-	$(GO) build -mod=mod -ldflags '-s -w' -o $(CURDIR)/bin/karpenter ./cmd/controller; \
-	rm -rf $(CURDIR)/bin/karpenter-crds; cp -r pkg/apis/crds $(CURDIR)/bin/karpenter-crds
+.PHONY: controllers
+controllers: ## build controllers that people run as pods, with images and Helm charts, into bin/controllers, for e2e: from the Go module proxy
+	$(GO) run ./tools/controllers -out bin/controllers $(CONTROLLERS)
+
+karpenter: CONTROLLERS = karpenter
+karpenter: controllers ## build bin/karpenter, the controller, for e2e: from the Go module proxy
+	ln -sfn controllers/karpenter/karpenter bin/karpenter
+	ln -sfn controllers/karpenter/crds bin/karpenter-crds
 
 .PHONY: terraform
 terraform: build ## run acceptance tests of Terraform's AWS provider, whose checkout is SOURCE: about ten minutes' worth, or all of SERVICES; LIST=1 lists them; PROVIDER=PROGRAM applies their configurations with a released provider

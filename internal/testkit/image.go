@@ -10,27 +10,33 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // ImageArchive builds a Go program, in a folder of its package, into an image of its own, as an archive as docker save
-// writes it. The image's list of certificate authorities is empty.
+// writes it.
 func ImageArchive(name, source, scratch string) ([]byte, error) {
-	program := filepath.Base(source)
-	file := filepath.Join(scratch, program)
+	file := filepath.Join(scratch, filepath.Base(source))
 	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", file, source)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return nil, err
 	}
+	return ProgramImage(name, file, "/"+filepath.Base(source), "")
+}
+
+// ProgramImage returns an archive, as docker save writes it, with an image that holds a static program at a path and an
+// empty list of certificate authorities. The program runs as user, or as root if that is empty.
+func ProgramImage(name, file, path, user string) ([]byte, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
-	layer := tarOf(map[string][]byte{program: b, "etc/ssl/certs/ca-certificates.crt": nil})
+	layer := tarOf(map[string][]byte{strings.TrimPrefix(path, "/"): b, "etc/ssl/certs/ca-certificates.crt": nil})
 	sum := sha256.Sum256(layer)
 	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Entrypoint": []string{"/" + program}},
+		"architecture": runtime.GOARCH, "os": "linux", "config": map[string]any{"Entrypoint": []string{path}, "User": user},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
 	})
 	if err != nil {

@@ -68,10 +68,14 @@ func runScripts(t *testing.T, dir string, limit time.Duration, more func(*testsc
 	})
 }
 
+// controllers is the folder to which make controllers writes.
+const controllers = "../../bin/controllers"
+
 // condition adds [clients:a,b]: all these programs are there. Under
 // REQUIRE_CLIENTS=1 a missing one is an error. [mounts]: mount namespaces are permitted.
 // [containers]: nodes can run containers; under REQUIRE_CLIENTS=1 it is an error if they cannot, except with
 // DRYDOCK_WITHOUT_CONTAINERS=1.
+// [controllers:a,b]: make controllers has built the images of these controllers, and Helm.
 // [cdk]: CDK's program is installed, and its library beside it.
 // [awscli2]: AWS CLI 2 is there, as aws2. Not every system has packages of it.
 // [terraform]: Terraform is there, and the folder TERRAFORM_PLUGINS has its AWS provider.
@@ -103,6 +107,18 @@ func condition(cond string) (bool, error) {
 			return false, fmt.Errorf("nodes cannot run containers: %s (REQUIRE_CLIENTS=1)", r.Why())
 		}
 		return r.Available, nil
+	}
+	if names, ok := strings.CutPrefix(cond, "controllers:"); ok {
+		files := []string{"helm/helm"}
+		for name := range strings.SplitSeq(names, ",") {
+			files = append(files, name+"/image.tar")
+		}
+		for _, file := range files {
+			if _, err := os.Stat(filepath.Join(controllers, file)); err != nil {
+				return false, nil
+			}
+		}
+		return true, nil
 	}
 	if cond == "mounts" {
 		return exec.Command("unshare", "--mount", "true").Run() == nil || exec.Command("unshare", "--user", "--mount", "true").Run() == nil, nil
@@ -142,7 +158,12 @@ func setup(env *testscript.Env, bin string, most time.Duration) error {
 	env.Setenv("AWS_SHARED_CREDENTIALS_FILE", filepath.Join(home, "aws-credentials"))
 	env.Setenv("AWS_PAGER", "")
 	env.Setenv("AWS_DEFAULT_OUTPUT", "json")
-	env.Setenv("PATH", filepath.Dir(bin)+string(os.PathListSeparator)+os.Getenv("PATH"))
+	built, err := filepath.Abs(controllers)
+	if err != nil {
+		return err
+	}
+	env.Setenv("CONTROLLERS", built)
+	env.Setenv("PATH", strings.Join([]string{filepath.Dir(bin), filepath.Join(built, "helm"), os.Getenv("PATH")}, string(os.PathListSeparator)))
 	limit := time.AfterFunc(most, func() { endAll(data) })
 	env.Defer(func() {
 		limit.Stop()

@@ -80,9 +80,13 @@ func (k *kind[T]) retag(r store.Reader, tx *store.Tx, sc scope, a *string, fn fu
 	if err != nil {
 		return err
 	}
-	t := k.tags(&v)
+	return retagRecord(tx, k.records, key, &v, k.tags(&v), fn)
+}
+
+// retagRecord calls fn with tags of a record, and stores the record unless tx is nil.
+func retagRecord[T any](tx *store.Tx, records store.Collection[T], key store.Key, v *T, t *tags, fn func(tags) (tags, error)) (err error) {
 	if *t, err = fn(*t); err != nil || tx == nil {
 		return err
 	}
-	return k.records.Put(tx, key, v)
+	return records.Put(tx, key, *v)
 }

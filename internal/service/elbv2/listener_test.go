@@ -205,6 +205,33 @@ func TestTargetGroups(t *testing.T) {
 	}
 }
 
+// The AWS Load Balancer Controller describes the tags of all rules of a listener.
+func TestTagsOfDefaultRules(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	net := w.network("net")
+	listener := w.listen(*net.LoadBalancerArn, elbv2types.ProtocolEnumTcp, 80, w.group("tcp", elbv2types.ProtocolEnumTcp, 82, ""))
+	rule := *testkit.Must(w.DescribeRules(ctx, &awselbv2.DescribeRulesInput{ListenerArn: &listener}))(t).Rules[0].RuleArn
+	want := func(arn string, want ...string) {
+		t.Helper()
+		var got []string
+		for _, tag := range testkit.Must(w.DescribeTags(ctx, &awselbv2.DescribeTagsInput{ResourceArns: []string{arn}}))(t).TagDescriptions[0].Tags {
+			got = append(got, *tag.Key+"="+*tag.Value)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has the tags %q, want %q", arn, got, want)
+		}
+	}
+	want(rule)
+	testkit.Must(w.AddTags(ctx, &awselbv2.AddTagsInput{ResourceArns: []string{rule}, Tags: []elbv2types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}))(t)
+	want(rule, "team=a")
+	want(listener)
+	testkit.Must(w.RemoveTags(ctx, &awselbv2.RemoveTagsInput{ResourceArns: []string{rule}, TagKeys: []string{"team"}}))(t)
+	want(rule)
+	_, err := w.DescribeTags(ctx, &awselbv2.DescribeTagsInput{ResourceArns: []string{rule + "0"}})
+	testkit.WantErrorWith(t, err, "RuleNotFound", "One or more rules not found")
+}
+
 func TestListenersAndRules(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

@@ -23,7 +23,7 @@ var (
 	deletions     = store.NewCollection[deletionRecord]("elbv2", "grave")
 	targetGroups  = store.NewCollection[targetGroupRecord]("elbv2", "targetgroup")
 	targetSets    = store.NewCollection[targetSetRecord]("elbv2", "targets")
-	listeners     = store.NewCollection[listenerRecord]("elbv2", "listener")
+	listeners     = store.NewCollection[listenerRecord]("elbv2", "listener", store.Same)
 	rules         = store.NewCollection[ruleRecord]("elbv2", "rule")
 )
 
@@ -85,8 +85,9 @@ type listenerRecord struct {
 	// Certificates are the certificates other than the default one.
 	Certificates []string `json:",omitempty"`
 	// DefaultRule is the ID of the rule that represents the default actions.
-	DefaultRule string
-	Tags        tags `json:",omitempty"`
+	DefaultRule     string
+	DefaultRuleTags tags `json:",omitempty"`
+	Tags            tags `json:",omitempty"`
 }
 
 func (r *listenerRecord) arn() string { return *r.Listener.ListenerArn }

@@ -91,18 +91,27 @@ func rule(r store.Reader, sc scope, a *string) (ruleRecord, error) {
 	return v, err
 }
 
-// isDefaultRule reports whether an ARN belongs to a default rule.
-func isDefaultRule(r store.Reader, sc scope, a *string) (elbv2types.Rule, bool) {
+// listenerOfDefaultRule returns the listener whose default rule has an ARN, and its key.
+func listenerOfDefaultRule(r store.Reader, sc scope, a *string) (l listenerRecord, key store.Key, ok bool) {
 	id := idOf("listener-rule", text(a))
 	if id == "" {
-		return elbv2types.Rule{}, false
+		return l, key, false
 	}
-	l, err := listeners.Get(r, sc.Key(id[:strings.LastIndexByte(id, '/')]))
+	key = sc.Key(id[:strings.LastIndexByte(id, '/')])
+	l, err := listeners.Get(r, key)
 	if err != nil {
+		return l, key, false
+	}
+	return l, key, *l.defaultRule().RuleArn == *a
+}
+
+// isDefaultRule reports whether an ARN belongs to a default rule.
+func isDefaultRule(r store.Reader, sc scope, a *string) (elbv2types.Rule, bool) {
+	l, _, ok := listenerOfDefaultRule(r, sc, a)
+	if !ok {
 		return elbv2types.Rule{}, false
 	}
-	d := l.defaultRule()
-	return d, *d.RuleArn == *a
+	return l.defaultRule(), true
 }
 
 // DescribeRules lists the rules of a listener by priority, with the default rule last, or rules by

@@ -57,6 +57,9 @@ func tagged(r store.Reader, tx *store.Tx, sc scope, a string, fn func(tags) (tag
 	case listenerKind.resource:
 		return listenerKind.retag(r, tx, sc, &a, fn)
 	case ruleKind.resource:
+		if l, key, ok := listenerOfDefaultRule(r, sc, &a); ok {
+			return retagRecord(tx, listeners, key, &l, &l.DefaultRuleTags, fn)
+		}
 		return ruleKind.retag(r, tx, sc, &a, fn)
 	}
 	return errARN(a, "load balancing")
