@@ -141,7 +141,7 @@ e2e: build bin/session-manager-plugin ## end-to-end scripts with real clients
 	@command -v eksctl > /dev/null || echo "e2e: eksctl.txtar IS NOT RUN: there is no eksctl: make eksctl"
 	@command -v cdk > /dev/null || echo "e2e: cdk.txtar IS NOT RUN: there is no cdk: make cdk"
 	@command -v karpenter > /dev/null || echo "e2e: karpenter.txtar, karpenter_capacity.txtar and karpenter_ssh.txtar ARE NOT RUN: there is no karpenter: make karpenter"
-	@[ -e bin/controllers/aws-load-balancer-controller/image.tar ] || echo "e2e: containers-lbc.txtar IS NOT RUN: there is no image of the controller: make controllers"
+	@[ -e bin/controllers/aws-load-balancer-controller/image.tar ] || echo "e2e: containers-lbc.txtar and containers-karpenter.txtar ARE NOT RUN: there are no images of the controllers: make controllers"
 	@command -v terraform > /dev/null && [ -n "$$TERRAFORM_PLUGINS" ] || echo "e2e: terraform_eks.txtar IS NOT RUN: it needs terraform, and TERRAFORM_PLUGINS with the AWS provider"
 	@command -v aws2 > /dev/null || echo "e2e: AWS CLI 2 IS NOT RUN by instance_connect.txtar: there is no aws2: make awscli2"
 	$(GO) test -count=1 -timeout 45m ./test/e2e

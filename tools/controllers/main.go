@@ -29,7 +29,7 @@ type controller struct {
 
 var all = []controller{
 	{
-		// The only version with APIs that Kubernetes still has: releases 2.x are not modules of this path.
+		// Tags of releases 2.x are no versions of this module's path, so this is a commit: that of release 2.4.5 and a little more.
 		name: "aws-load-balancer-controller", module: "sigs.k8s.io/aws-load-balancer-controller", version: "v0.0.0-20221203001353-edeb4f1c1312", pkg: ".",
 		replace: []string{
 			"inet.af/netaddr=github.com/inetaf/netaddr@v0.0.0-20211027220019-c74959edd3b6",                             // the same module, under a name that the proxy has
