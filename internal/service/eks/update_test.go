@@ -306,7 +306,7 @@ func TestNewerMembersAreRefused(t *testing.T) {
 	}
 }
 
-func TestClustersHaveNoCapabilities(t *testing.T) {
+func TestAClusterWithoutCapabilities(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, withClock)
 	w.cluster("dev", ekstypes.AuthenticationModeApi)
@@ -318,10 +318,6 @@ func TestClustersHaveNoCapabilities(t *testing.T) {
 	wantError(t, err, "ResourceNotFoundException", "No cluster found for name: none.")
 	_, err = w.client.ListUpdates(t.Context(), &awseks.ListUpdatesInput{Name: aws.String("dev"), CapabilityName: aws.String("argo")})
 	wantError(t, err, "ResourceNotFoundException", "No capability found for name: argo.")
-	_, err = w.client.CreateCapability(t.Context(), &awseks.CreateCapabilityInput{
-		ClusterName: aws.String("dev"), CapabilityName: aws.String("argo"), Type: ekstypes.CapabilityTypeArgocd, RoleArn: aws.String("arn:aws:iam::000000000000:role/r"), DeletePropagationPolicy: ekstypes.CapabilityDeletePropagationPolicyRetain,
-	})
-	wantError(t, err, "NotImplemented", "")
 }
 
 // AWS_MANAGED is the default of controlPlaneEgressMode, and the only value here.
