@@ -101,7 +101,7 @@ failures-containers: build bin/session-manager-plugin ## play all failures on no
 
 failures-twins: export PATH := $(CURDIR)/bin:$(PATH)
 failures-twins: build bin/session-manager-plugin ## play all failures, and ask twins of their account the same questions (not run by CI)
-	TWINS=1 REQUIRE_CLIENTS=1 $(GO) test -count=1 -v -timeout 45m ./test/e2e -run 'TestFailures$$'
+	TWINS=1 REQUIRE_CLIENTS=1 $(GO) test -count=1 -v -timeout 75m ./test/e2e -run 'TestFailures$$|TestTwinNeverGuessesClusters'
 
 failures: ## regenerate docs/failures from internal/failures
 	@$(GO) run ./tools/failures

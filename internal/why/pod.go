@@ -44,6 +44,11 @@ func (x *Explainer) getWhyPod(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case facts.Pod == nil && len(facts.Events) == 0:
+		e := api.PodExplanation{Cluster: cluster, Account: account, Region: region, Namespace: q.Get("namespace"), Pod: q.Get("name"), Steps: []api.Step{}}
+		if e.Unknown = x.unknownMaker(&e); len(e.Unknown) > 0 {
+			httpapi.Answer(w, e)
+			return
+		}
 		http.Error(w, fmt.Sprintf("no pod %s/%s is known in cluster %s, and no controller has tried to create one", q.Get("namespace"), q.Get("name"), cluster), http.StatusNotFound)
 	default:
 		e, err := x.explain(ctx, &facts, q.Get("namespace"), q.Get("name"))

@@ -306,6 +306,16 @@ func decidesPods(g recording.Gap, failed *api.Step, object string) bool {
 	return g.Subject == "" && slices.Contains(decidingPods, kind)
 }
 
+// unknownMaker returns what the source did not tell of pods and of the controllers that make them, so that a pod that is not in
+// the twin may exist.
+func (x *Explainer) unknownMaker(e *api.PodExplanation) []string {
+	return x.unknown(e.Account, func(g recording.Gap) bool {
+		kind, _, _ := strings.Cut(g.Resource, ".")
+		return g.Service == recording.Kubernetes && g.Code != recording.Redacted && g.Cluster == e.Cluster && (g.Subject == "" || g.Subject == e.Namespace+"/"+e.Pod) &&
+			(kind == "" || slices.Contains([]string{"pods", "namespaces", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs", "replicationcontrollers"}, kind))
+	})
+}
+
 // unknownPod returns what a pod's steps depend on and the source did not tell.
 func (x *Explainer) unknownPod(e *api.PodExplanation) []string {
 	failed := e.FirstFailed()
