@@ -20,6 +20,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/journal"
 	"github.com/drydock-dev/drydock/internal/node"
 	"github.com/drydock-dev/drydock/internal/service/eks"
+	"github.com/drydock-dev/drydock/internal/twin/recording"
 )
 
 // getWhyPod explains how far the pod ?namespace=&name= of ?cluster= has come.
@@ -92,7 +93,16 @@ func (x *Explainer) OnlyCluster(ctx context.Context, account, region, name strin
 	if err != nil {
 		return "", err
 	}
-	return onlyCluster(clusters, account, region, name)
+	found, err := onlyCluster(clusters, account, region, name)
+	if err != nil {
+		unknown := x.unknown(account, func(g recording.Gap) bool {
+			return g.Service == "eks" && (g.Operation == "ListClusters" || g.Operation == "DescribeCluster" && (name == "" || g.Cluster == name))
+		})
+		if len(unknown) > 0 {
+			return "", fmt.Errorf("%s is unknown: %s", strings.TrimSpace("cluster "+name), strings.Join(unknown, "; "))
+		}
+	}
+	return found, err
 }
 
 func onlyCluster(clusters []eks.ClusterStatus, account, region, name string) (string, error) {

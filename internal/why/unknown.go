@@ -214,9 +214,8 @@ func (x *Explainer) unknownNode(e *api.NodeExplanation) []string {
 			switch g.Operation {
 			case "ListClusters", "DescribeCluster":
 				return e.Cluster == "" || g.Cluster == "" || g.Cluster == e.Cluster
-			case "ListAccessEntries", "DescribeAccessEntry":
-				return admitted && (g.Subject == e.Cluster || g.Subject == e.Cluster+"/"+e.Role)
-			case "ListPodIdentityAssociations", "DescribePodIdentityAssociation": // of aws-node
+			case "ListAccessEntries", "DescribeAccessEntry", // verdicts count the others, too
+				"ListPodIdentityAssociations", "DescribePodIdentityAssociation": // of aws-node
 				return admitted && g.Cluster == e.Cluster
 			}
 			return false
