@@ -293,6 +293,7 @@ var skips = map[string]string{
 	"test/bench/bench_test.go":                             "measures when asked to",
 	"test/e2e/conformance_test.go":                         "CI where make conformance-tests failed, which it says loudly",
 	"test/e2e/failures_test.go":                            "later phases of a row that has failed; without clients, which condition requires",
+	"test/e2e/twin_denied_test.go":                         "boots thirty control planes when asked to; without clients, which condition requires",
 	"test/soak/advice_test.go":                             "-short",
 	"test/soak/hostile_test.go":                            "-short",
 	"test/soak/soak_test.go":                               "-short",
