@@ -52,6 +52,12 @@ var all = []controller{
 func main() {
 	out := flag.String("out", "bin/controllers", "folder to write to")
 	flag.Parse()
+	for _, name := range flag.Args() {
+		if !slices.ContainsFunc(all, func(c controller) bool { return c.name == name }) {
+			fmt.Fprintf(os.Stderr, "controllers: there is no %q\n", name)
+			os.Exit(2)
+		}
+	}
 	for _, c := range all {
 		if flag.NArg() > 0 && !slices.Contains(flag.Args(), c.name) {
 			continue
