@@ -51,13 +51,13 @@ func TestTwinNeverGuessesClusters(t *testing.T) {
 		f.prepare(t)
 		f.launch(t)
 	}
+	cluster := w.worlds[failures.Open]["CLUSTER"]
+	auditor := w.auditor(t, cluster) // verdicts say how many others the cluster knows
 	want := map[string][]cause{}
 	for _, f := range rows {
 		f.explained(t)
 		want[f.ID] = f.causes(t, dataOf(w.env))
 	}
-	cluster := w.worlds[failures.Open]["CLUSTER"]
-	auditor := w.auditor(t, cluster)
 	read := func(deny string) *recording.Recording {
 		t.Helper()
 		if deny == "" {
