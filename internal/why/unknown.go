@@ -293,8 +293,8 @@ func decidesPods(g recording.Gap, failed *api.Step, object string) bool {
 	switch {
 	case g.Subject != "" && g.Subject == object, kind == "":
 		return true
-	case failed != nil && failed.Name == podScheduling && decidesNodes(g):
-		return true // whose nodes are missing
+	case failed != nil && (failed.Name == podScheduling || failed.Name == podNode) && decidesNodes(g):
+		return true // whose nodes are missing, or not ready
 	case failed != nil && podNeeds[kind] != "":
 		said := failed.Evidence
 		if failed.Reason != nil {

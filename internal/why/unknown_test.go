@@ -102,6 +102,7 @@ func TestUnknownPod(t *testing.T) {
 		{"secrets, and a pod that fits no node", list("secrets"), failed(podScheduling, "0/1 nodes are available"), false},
 		{"claims, and a pod that lacks one", list("persistentvolumeclaims"), failed(podScheduling, `persistentvolumeclaim "data" not found`), true},
 		{"aws-auth, and a pod that has no node", list("configmaps"), failed(podScheduling, "0/0 nodes are available"), true},
+		{"aws-auth, and a pod whose node does not join", list("configmaps"), failed(podNode, "ARN is not mapped"), true},
 		{"nodes, and a pod that has no node", list("nodes"), failed(podScheduling, "0/0 nodes are available"), true},
 		{"deployments", list("deployments.apps"), nil, false},
 		{"roles", list("roles.rbac.authorization.k8s.io"), nil, false},
