@@ -29,6 +29,14 @@ type autoNodes struct {
 
 var _ eks.AutoNodes = autoNodes{}
 
+// autoBalancers lets EKS create the load balancers of EKS Auto Mode.
+type autoBalancers struct {
+	awscall.EC2
+	awscall.ELBv2
+}
+
+var _ eks.LoadBalancers = autoBalancers{}
+
 // AddRoleToInstanceProfile implements eks.AutoNodes.
 func (a autoNodes) AddRoleToInstanceProfile(ctx context.Context, in *awsiam.AddRoleToInstanceProfileInput) (*awsiam.AddRoleToInstanceProfileOutput, error) {
 	return a.iam.AddRoleToInstanceProfile(ctx, in)

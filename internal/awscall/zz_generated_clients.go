@@ -8,6 +8,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awscloudwatchlogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awselasticloadbalancingv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -60,6 +61,109 @@ func (c AutoScaling) TerminateInstanceInAutoScalingGroup(ctx context.Context, in
 // UpdateAutoScalingGroup calls the operation of that name.
 func (c AutoScaling) UpdateAutoScalingGroup(ctx context.Context, in *awsautoscaling.UpdateAutoScalingGroupInput) (*awsautoscaling.UpdateAutoScalingGroupOutput, error) {
 	return awsapi.Do[awsautoscaling.UpdateAutoScalingGroupOutput](ctx, c.API, in)
+}
+
+// ELBv2 calls operations of the service whose SDK package is elasticloadbalancingv2.
+type ELBv2 struct{ API awsapi.API }
+
+// AddListenerCertificates calls the operation of that name.
+func (c ELBv2) AddListenerCertificates(ctx context.Context, in *awselasticloadbalancingv2.AddListenerCertificatesInput) (*awselasticloadbalancingv2.AddListenerCertificatesOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.AddListenerCertificatesOutput](ctx, c.API, in)
+}
+
+// CreateListener calls the operation of that name.
+func (c ELBv2) CreateListener(ctx context.Context, in *awselasticloadbalancingv2.CreateListenerInput) (*awselasticloadbalancingv2.CreateListenerOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.CreateListenerOutput](ctx, c.API, in)
+}
+
+// CreateLoadBalancer calls the operation of that name.
+func (c ELBv2) CreateLoadBalancer(ctx context.Context, in *awselasticloadbalancingv2.CreateLoadBalancerInput) (*awselasticloadbalancingv2.CreateLoadBalancerOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.CreateLoadBalancerOutput](ctx, c.API, in)
+}
+
+// CreateRule calls the operation of that name.
+func (c ELBv2) CreateRule(ctx context.Context, in *awselasticloadbalancingv2.CreateRuleInput) (*awselasticloadbalancingv2.CreateRuleOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.CreateRuleOutput](ctx, c.API, in)
+}
+
+// CreateTargetGroup calls the operation of that name.
+func (c ELBv2) CreateTargetGroup(ctx context.Context, in *awselasticloadbalancingv2.CreateTargetGroupInput) (*awselasticloadbalancingv2.CreateTargetGroupOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.CreateTargetGroupOutput](ctx, c.API, in)
+}
+
+// DeleteListener calls the operation of that name.
+func (c ELBv2) DeleteListener(ctx context.Context, in *awselasticloadbalancingv2.DeleteListenerInput) (*awselasticloadbalancingv2.DeleteListenerOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DeleteListenerOutput](ctx, c.API, in)
+}
+
+// DeleteLoadBalancer calls the operation of that name.
+func (c ELBv2) DeleteLoadBalancer(ctx context.Context, in *awselasticloadbalancingv2.DeleteLoadBalancerInput) (*awselasticloadbalancingv2.DeleteLoadBalancerOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DeleteLoadBalancerOutput](ctx, c.API, in)
+}
+
+// DeleteRule calls the operation of that name.
+func (c ELBv2) DeleteRule(ctx context.Context, in *awselasticloadbalancingv2.DeleteRuleInput) (*awselasticloadbalancingv2.DeleteRuleOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DeleteRuleOutput](ctx, c.API, in)
+}
+
+// DeleteTargetGroup calls the operation of that name.
+func (c ELBv2) DeleteTargetGroup(ctx context.Context, in *awselasticloadbalancingv2.DeleteTargetGroupInput) (*awselasticloadbalancingv2.DeleteTargetGroupOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DeleteTargetGroupOutput](ctx, c.API, in)
+}
+
+// DeregisterTargets calls the operation of that name.
+func (c ELBv2) DeregisterTargets(ctx context.Context, in *awselasticloadbalancingv2.DeregisterTargetsInput) (*awselasticloadbalancingv2.DeregisterTargetsOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DeregisterTargetsOutput](ctx, c.API, in)
+}
+
+// DescribeListeners calls the operation of that name.
+func (c ELBv2) DescribeListeners(ctx context.Context, in *awselasticloadbalancingv2.DescribeListenersInput) (*awselasticloadbalancingv2.DescribeListenersOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DescribeListenersOutput](ctx, c.API, in)
+}
+
+// DescribeLoadBalancers calls the operation of that name.
+func (c ELBv2) DescribeLoadBalancers(ctx context.Context, in *awselasticloadbalancingv2.DescribeLoadBalancersInput) (*awselasticloadbalancingv2.DescribeLoadBalancersOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DescribeLoadBalancersOutput](ctx, c.API, in)
+}
+
+// DescribeRules calls the operation of that name.
+func (c ELBv2) DescribeRules(ctx context.Context, in *awselasticloadbalancingv2.DescribeRulesInput) (*awselasticloadbalancingv2.DescribeRulesOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DescribeRulesOutput](ctx, c.API, in)
+}
+
+// DescribeTags calls the operation of that name.
+func (c ELBv2) DescribeTags(ctx context.Context, in *awselasticloadbalancingv2.DescribeTagsInput) (*awselasticloadbalancingv2.DescribeTagsOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DescribeTagsOutput](ctx, c.API, in)
+}
+
+// DescribeTargetGroups calls the operation of that name.
+func (c ELBv2) DescribeTargetGroups(ctx context.Context, in *awselasticloadbalancingv2.DescribeTargetGroupsInput) (*awselasticloadbalancingv2.DescribeTargetGroupsOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DescribeTargetGroupsOutput](ctx, c.API, in)
+}
+
+// DescribeTargetHealth calls the operation of that name.
+func (c ELBv2) DescribeTargetHealth(ctx context.Context, in *awselasticloadbalancingv2.DescribeTargetHealthInput) (*awselasticloadbalancingv2.DescribeTargetHealthOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.DescribeTargetHealthOutput](ctx, c.API, in)
+}
+
+// ModifyListener calls the operation of that name.
+func (c ELBv2) ModifyListener(ctx context.Context, in *awselasticloadbalancingv2.ModifyListenerInput) (*awselasticloadbalancingv2.ModifyListenerOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.ModifyListenerOutput](ctx, c.API, in)
+}
+
+// ModifyLoadBalancerAttributes calls the operation of that name.
+func (c ELBv2) ModifyLoadBalancerAttributes(ctx context.Context, in *awselasticloadbalancingv2.ModifyLoadBalancerAttributesInput) (*awselasticloadbalancingv2.ModifyLoadBalancerAttributesOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.ModifyLoadBalancerAttributesOutput](ctx, c.API, in)
+}
+
+// RegisterTargets calls the operation of that name.
+func (c ELBv2) RegisterTargets(ctx context.Context, in *awselasticloadbalancingv2.RegisterTargetsInput) (*awselasticloadbalancingv2.RegisterTargetsOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.RegisterTargetsOutput](ctx, c.API, in)
+}
+
+// SetSubnets calls the operation of that name.
+func (c ELBv2) SetSubnets(ctx context.Context, in *awselasticloadbalancingv2.SetSubnetsInput) (*awselasticloadbalancingv2.SetSubnetsOutput, error) {
+	return awsapi.Do[awselasticloadbalancingv2.SetSubnetsOutput](ctx, c.API, in)
 }
 
 // EC2 calls operations of the service whose SDK package is ec2.
@@ -183,6 +287,11 @@ func (c EC2) GetInstanceTypesFromInstanceRequirements(ctx context.Context, in *a
 // RebootInstances calls the operation of that name.
 func (c EC2) RebootInstances(ctx context.Context, in *awsec2.RebootInstancesInput) (*awsec2.RebootInstancesOutput, error) {
 	return awsapi.Do[awsec2.RebootInstancesOutput](ctx, c.API, in)
+}
+
+// RevokeSecurityGroupIngress calls the operation of that name.
+func (c EC2) RevokeSecurityGroupIngress(ctx context.Context, in *awsec2.RevokeSecurityGroupIngressInput) (*awsec2.RevokeSecurityGroupIngressOutput, error) {
+	return awsapi.Do[awsec2.RevokeSecurityGroupIngressOutput](ctx, c.API, in)
 }
 
 // RunInstances calls the operation of that name.

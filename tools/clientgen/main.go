@@ -23,10 +23,13 @@ type client struct {
 var clients = []client{
 	{"AutoScaling", "autoscaling", `CreateAutoScalingGroup DeleteAutoScalingGroup DescribeAutoScalingGroups DescribeScalingActivities
 		ResumeProcesses SuspendProcesses TerminateInstanceInAutoScalingGroup UpdateAutoScalingGroup`},
+	{"ELBv2", "elasticloadbalancingv2", `AddListenerCertificates CreateListener CreateLoadBalancer CreateRule CreateTargetGroup DeleteListener
+		DeleteLoadBalancer DeleteRule DeleteTargetGroup DeregisterTargets DescribeListeners DescribeLoadBalancers DescribeRules DescribeTags
+		DescribeTargetGroups DescribeTargetHealth ModifyListener ModifyLoadBalancerAttributes RegisterTargets SetSubnets`},
 	{"EC2", "ec2", `AuthorizeSecurityGroupIngress CreateFleet CreateLaunchTemplate CreateLaunchTemplateVersion CreateNetworkInterface CreateSecurityGroup
 		CreateTags DeleteLaunchTemplate DeleteNetworkInterface DeleteSecurityGroup DeleteTags DescribeAddresses DescribeImages DescribeInstances DescribeKeyPairs
 		DescribeLaunchTemplateVersions DescribeNetworkInterfaces DescribeRouteTables DescribeSecurityGroups DescribeSubnets DescribeVpcs
-		DescribeInternetGateways GetInstanceTypesFromInstanceRequirements RebootInstances RunInstances StartInstances StopInstances TerminateInstances`},
+		DescribeInternetGateways GetInstanceTypesFromInstanceRequirements RebootInstances RevokeSecurityGroupIngress RunInstances StartInstances StopInstances TerminateInstances`},
 	{"IAM", "iam", `AddRoleToInstanceProfile CreateInstanceProfile CreateServiceLinkedRole DeleteInstanceProfile GetInstanceProfile GetRole
 		RemoveRoleFromInstanceProfile`},
 	{"KMS", "kms", `CreateGrant Decrypt DescribeKey Encrypt GenerateDataKey RevokeGrant`},

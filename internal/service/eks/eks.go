@@ -6,7 +6,7 @@
 //	eks                                      one service, its operations, Run
 //	cluster  resource  pod                   clusters; tags and updates; pods explained
 //	addon  nodegroup  fargate  capability    resources in a cluster
-//	autonodes                                the nodes of EKS Auto Mode
+//	autonodes  autobalancing                 the nodes and load balancers of EKS Auto Mode
 //	access  podidentity                      who may enter a cluster; the roles of pods
 //	connector  subscription                  clusters from elsewhere; EKS Anywhere
 //	base                                     configuration, look-ups, requests
@@ -32,6 +32,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/reconcile"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
+	"github.com/drydock-dev/drydock/internal/service/eks/autobalancing"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/capability"
@@ -94,7 +95,7 @@ func New(cfg Config) (*Service, error) {
 	s.addons = addon.New(b, s.identities)
 	s.nodegroups = nodegroup.New(b, s.principals)
 	s.profiles = fargate.New(b, s.principals)
-	s.clusters = cluster.New(b, s.principals, s.addons, s.autoNodes)
+	s.clusters = cluster.New(b, s.principals, s.addons, s.autoNodes, autobalancing.New(b))
 	s.pods = pod.New(b, s.identities)
 	s.capabilities = capability.New(b, s.principals)
 	return s, nil
@@ -106,6 +107,7 @@ type (
 	Quotas        = base.Quotas
 	Keys          = base.Keys
 	AutoNodes     = base.AutoNodes
+	LoadBalancers = base.LoadBalancers
 	Twins         = base.Twins
 	TwinObjects   = base.TwinObjects
 	ZonalShifts   = base.ZonalShifts

@@ -12,6 +12,7 @@ import (
 	awsautoscaling "github.com/aws/aws-sdk-go-v2/service/autoscaling"
 	awslogs "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
 	awsiam "github.com/aws/aws-sdk-go-v2/service/iam"
 	awskms "github.com/aws/aws-sdk-go-v2/service/kms"
 	"k8s.io/client-go/kubernetes"
@@ -94,6 +95,35 @@ type AutoNodes interface {
 	AsClusterRole(ctx context.Context, clusterARN, roleARN, region string, tags map[string]string) (context.Context, error)
 }
 
+// LoadBalancers are the operations with which the load balancers of EKS Auto Mode are made. The context says who calls
+// them.
+type LoadBalancers interface {
+	AuthorizeSecurityGroupIngress(context.Context, *awsec2.AuthorizeSecurityGroupIngressInput) (*awsec2.AuthorizeSecurityGroupIngressOutput, error)
+	CreateSecurityGroup(context.Context, *awsec2.CreateSecurityGroupInput) (*awsec2.CreateSecurityGroupOutput, error)
+	RevokeSecurityGroupIngress(context.Context, *awsec2.RevokeSecurityGroupIngressInput) (*awsec2.RevokeSecurityGroupIngressOutput, error)
+
+	AddListenerCertificates(context.Context, *awselbv2.AddListenerCertificatesInput) (*awselbv2.AddListenerCertificatesOutput, error)
+	CreateListener(context.Context, *awselbv2.CreateListenerInput) (*awselbv2.CreateListenerOutput, error)
+	CreateLoadBalancer(context.Context, *awselbv2.CreateLoadBalancerInput) (*awselbv2.CreateLoadBalancerOutput, error)
+	CreateRule(context.Context, *awselbv2.CreateRuleInput) (*awselbv2.CreateRuleOutput, error)
+	CreateTargetGroup(context.Context, *awselbv2.CreateTargetGroupInput) (*awselbv2.CreateTargetGroupOutput, error)
+	DeleteListener(context.Context, *awselbv2.DeleteListenerInput) (*awselbv2.DeleteListenerOutput, error)
+	DeleteLoadBalancer(context.Context, *awselbv2.DeleteLoadBalancerInput) (*awselbv2.DeleteLoadBalancerOutput, error)
+	DeleteRule(context.Context, *awselbv2.DeleteRuleInput) (*awselbv2.DeleteRuleOutput, error)
+	DeleteTargetGroup(context.Context, *awselbv2.DeleteTargetGroupInput) (*awselbv2.DeleteTargetGroupOutput, error)
+	DeregisterTargets(context.Context, *awselbv2.DeregisterTargetsInput) (*awselbv2.DeregisterTargetsOutput, error)
+	DescribeListeners(context.Context, *awselbv2.DescribeListenersInput) (*awselbv2.DescribeListenersOutput, error)
+	DescribeLoadBalancers(context.Context, *awselbv2.DescribeLoadBalancersInput) (*awselbv2.DescribeLoadBalancersOutput, error)
+	DescribeRules(context.Context, *awselbv2.DescribeRulesInput) (*awselbv2.DescribeRulesOutput, error)
+	DescribeTags(context.Context, *awselbv2.DescribeTagsInput) (*awselbv2.DescribeTagsOutput, error)
+	DescribeTargetGroups(context.Context, *awselbv2.DescribeTargetGroupsInput) (*awselbv2.DescribeTargetGroupsOutput, error)
+	DescribeTargetHealth(context.Context, *awselbv2.DescribeTargetHealthInput) (*awselbv2.DescribeTargetHealthOutput, error)
+	ModifyListener(context.Context, *awselbv2.ModifyListenerInput) (*awselbv2.ModifyListenerOutput, error)
+	ModifyLoadBalancerAttributes(context.Context, *awselbv2.ModifyLoadBalancerAttributesInput) (*awselbv2.ModifyLoadBalancerAttributesOutput, error)
+	RegisterTargets(context.Context, *awselbv2.RegisterTargetsInput) (*awselbv2.RegisterTargetsOutput, error)
+	SetSubnets(context.Context, *awselbv2.SetSubnetsInput) (*awselbv2.SetSubnetsOutput, error)
+}
+
 // AutoScaling are the Auto Scaling operations that a node group needs, called like Network's.
 type AutoScaling interface {
 	CreateAutoScalingGroup(context.Context, *awsautoscaling.CreateAutoScalingGroupInput) (*awsautoscaling.CreateAutoScalingGroupOutput, error)
@@ -156,6 +186,8 @@ type Config struct {
 	AutoScaling AutoScaling
 	// AutoNodes launches the nodes of EKS Auto Mode. If it is nil, EKS Auto Mode cannot be enabled.
 	AutoNodes AutoNodes
+	// LoadBalancers creates those of EKS Auto Mode. If it is nil, there are none.
+	LoadBalancers LoadBalancers
 	// ZonalShifts may be nil: then there are none.
 	ZonalShifts ZonalShifts
 	// Keys are the KMS keys for encrypting clusters. If Keys is nil, encryption is refused.

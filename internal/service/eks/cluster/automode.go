@@ -136,6 +136,9 @@ func (s *Service) endAutoNodes(ctx context.Context, key store.Key, rec record.Cl
 	if err := s.auto.RemoveObjects(ctx, ses); err != nil {
 		return err
 	}
+	if err := s.balancers.DeleteAll(ctx, key, &rec); err != nil {
+		return err
+	}
 	return s.auto.CleanUp(ctx, key, &rec)
 }
 
@@ -159,9 +162,13 @@ func (s *Service) terminateAutoNodes(ctx context.Context, key store.Key) error {
 	}
 }
 
-// followAutoMode tells a cluster's control plane the setting of EKS Auto Mode, which it does not keep.
+// followAutoMode tells a cluster's control plane the setting of EKS Auto Mode, which it does not keep, and starts to follow its load
+// balancers.
 func (s *Service) followAutoMode(key store.Key, rec record.Cluster) {
 	s.ControlPlanes.SetAutoMode(rec.Plane.ID, autonodes.Setting(key.Region, &rec))
+	if autonodes.Enabled(&rec.Cluster) {
+		s.balancers.Follow(key, rec.Plane.ID)
+	}
 }
 
 // admitAutoNodes lets nodes with the role of the built-in node pools in.

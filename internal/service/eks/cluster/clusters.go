@@ -23,6 +23,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/ids"
 	"github.com/drydock-dev/drydock/internal/service/eks/access"
 	"github.com/drydock-dev/drydock/internal/service/eks/addon"
+	"github.com/drydock-dev/drydock/internal/service/eks/autobalancing"
 	"github.com/drydock-dev/drydock/internal/service/eks/autonodes"
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
 	"github.com/drydock-dev/drydock/internal/service/eks/ekserr"
@@ -36,13 +37,15 @@ type Service struct {
 	access *access.Service
 	addons *addon.Service
 	auto   *autonodes.Service
+	// balancers creates the load balancers of EKS Auto Mode.
+	balancers *autobalancing.Service
 
 	rehearsing sync.Mutex // a rehearsal boots a control plane: one at a time
 }
 
 // New returns the part of EKS that manages clusters.
-func New(b *base.Service, a *access.Service, addons *addon.Service, auto *autonodes.Service) *Service {
-	return &Service{Service: b, access: a, addons: addons, auto: auto}
+func New(b *base.Service, a *access.Service, addons *addon.Service, auto *autonodes.Service, balancers *autobalancing.Service) *Service {
+	return &Service{Service: b, access: a, addons: addons, auto: auto, balancers: balancers}
 }
 
 // CreateCluster records a cluster. The cluster reconciler creates it.

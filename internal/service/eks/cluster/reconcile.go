@@ -438,6 +438,9 @@ func (s *Service) remove(ctx context.Context, key store.Key, rec record.Cluster)
 		if err := s.terminateAutoNodes(ctx, key); err != nil {
 			return 0, err
 		}
+		if err := s.balancers.DeleteAll(ctx, key, &rec); err != nil {
+			return 0, err
+		}
 		if err := s.auto.CleanUp(ctx, key, &rec); err != nil {
 			return 0, err
 		}

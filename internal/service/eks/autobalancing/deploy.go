@@ -1,0 +1,613 @@
+package autobalancing
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awsec2 "github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	awselbv2 "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2"
+	elbv2types "github.com/aws/aws-sdk-go-v2/service/elasticloadbalancingv2/types"
+
+	"github.com/drydock-dev/drydock/internal/automode"
+	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
+	"github.com/drydock-dev/drydock/internal/service/eks/base"
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+	"github.com/drydock-dev/drydock/internal/store"
+)
+
+// A stack is a load balancer that a cluster wants, with everything that belongs to it.
+type stack struct {
+	id         string // of its object or group: NAMESPACE/NAME, with the prefix of its kind
+	kind       string // service or ingress: what its tags begin with
+	name       string // of the load balancer
+	typ        elbv2types.LoadBalancerTypeEnum
+	scheme     elbv2types.LoadBalancerSchemeEnum
+	subnets    []string
+	ranges     []string // CIDR blocks that may connect
+	attributes map[string]string
+	tags       map[string]string // users'
+	listeners  []listener
+	groups     map[string]*group // by name
+}
+
+// A listener is a port of a stack. An empty group answers what no rule matches with 404.
+type listener struct {
+	port         int32
+	protocol     elbv2types.ProtocolEnum
+	certificates []string
+	group        string
+	rules        []rule
+}
+
+// A rule of a listener, in the order of evaluation.
+type rule struct {
+	hosts, paths []string
+	group        string
+}
+
+// A group is a target group of a stack.
+type group struct {
+	resource string // of its tag
+	protocol elbv2types.ProtocolEnum
+	port     int32
+	typ      elbv2types.TargetTypeEnum
+	check    check
+	targets  []target
+}
+
+// A check is the health check of a target group. Zero fields are AWS's defaults.
+type check struct{ protocol, path, port string }
+
+type target struct {
+	id   string
+	port int32
+}
+
+// Owned is what a stack has in AWS.
+type owned struct {
+	id       string
+	balancer *elbv2types.LoadBalancer
+	others   []elbv2types.LoadBalancer // that the stack no longer wants
+	groups   []elbv2types.TargetGroup
+	security []ec2types.SecurityGroup
+}
+
+// A deployer changes what a cluster has in AWS.
+type deployer struct {
+	s   *Service
+	key store.Key
+	rec *record.Cluster
+	// as is the cluster role's session, if asErr is nil, and svc the service-linked role's.
+	as    context.Context //nolint:containedctx // two callers in one pass
+	asErr error
+	svc   context.Context //nolint:containedctx // two callers in one pass
+}
+
+// Tags of what belongs to a stack. The managed policy names them.
+const (
+	stackTag    = ".eks.amazonaws.com/stack"
+	resourceTag = ".eks.amazonaws.com/resource"
+)
+
+func (d *deployer) tags(st *stack, resource string) map[string]string {
+	out := maps.Clone(st.tags)
+	if out == nil {
+		out = map[string]string{}
+	}
+	out[automode.TagCluster], out[st.kind+stackTag], out[st.kind+resourceTag] = d.key.ID, strings.TrimPrefix(st.id, st.kind+"/"), resource
+	return out
+}
+
+func elbTags(tags map[string]string) (out []elbv2types.Tag) {
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		out = append(out, elbv2types.Tag{Key: &k, Value: new(tags[k])})
+	}
+	return out
+}
+
+func ec2Tags(of ec2types.ResourceType, tags map[string]string) []ec2types.TagSpecification {
+	spec := ec2types.TagSpecification{ResourceType: of}
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		spec.Tags = append(spec.Tags, base.EC2Tag(k, tags[k]))
+	}
+	return []ec2types.TagSpecification{spec}
+}
+
+// look returns what carries the cluster's tag, by stack.
+func (d *deployer) look() (map[string]*owned, error) {
+	out := map[string]*owned{}
+	of := func(tags map[string]string) *owned {
+		if tags[automode.TagCluster] != d.key.ID {
+			return nil
+		}
+		for _, kind := range []string{kindService, kindIngress} {
+			if id := tags[kind+stackTag]; id != "" {
+				id = kind + "/" + id
+				if out[id] == nil {
+					out[id] = &owned{id: id}
+				}
+				return out[id]
+			}
+		}
+		return nil
+	}
+	balancers, groups := map[string]elbv2types.LoadBalancer{}, map[string]elbv2types.TargetGroup{}
+	var marker *string
+	for {
+		page, err := d.s.LoadBalancers.DescribeLoadBalancers(d.svc, &awselbv2.DescribeLoadBalancersInput{Marker: marker})
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range page.LoadBalancers {
+			if aws.ToString(b.VpcId) == aws.ToString(d.rec.Cluster.ResourcesVpcConfig.VpcId) {
+				balancers[*b.LoadBalancerArn] = b
+			}
+		}
+		if marker = page.NextMarker; marker == nil {
+			break
+		}
+	}
+	for {
+		page, err := d.s.LoadBalancers.DescribeTargetGroups(d.svc, &awselbv2.DescribeTargetGroupsInput{Marker: marker})
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range page.TargetGroups {
+			if aws.ToString(g.VpcId) == aws.ToString(d.rec.Cluster.ResourcesVpcConfig.VpcId) {
+				groups[*g.TargetGroupArn] = g
+			}
+		}
+		if marker = page.NextMarker; marker == nil {
+			break
+		}
+	}
+	arns := slices.Sorted(maps.Keys(balancers))
+	arns = append(arns, slices.Sorted(maps.Keys(groups))...)
+	for chunk := range slices.Chunk(arns, 20) { // as many as DescribeTags takes
+		page, err := d.s.LoadBalancers.DescribeTags(d.svc, &awselbv2.DescribeTagsInput{ResourceArns: chunk})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range page.TagDescriptions {
+			tags := map[string]string{}
+			for _, t := range r.Tags {
+				tags[*t.Key] = aws.ToString(t.Value)
+			}
+			o := of(tags)
+			if o == nil {
+				continue
+			}
+			if b, ok := balancers[*r.ResourceArn]; ok {
+				o.others = append(o.others, b)
+			} else {
+				o.groups = append(o.groups, groups[*r.ResourceArn])
+			}
+		}
+	}
+	security, err := d.s.Network.DescribeSecurityGroups(d.svc, &awsec2.DescribeSecurityGroupsInput{Filters: []ec2types.Filter{
+		base.EC2Filter("tag:"+automode.TagCluster, d.key.ID), base.EC2Filter("vpc-id", aws.ToString(d.rec.Cluster.ResourcesVpcConfig.VpcId)),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range security.SecurityGroups {
+		tags := map[string]string{}
+		for _, t := range g.Tags {
+			tags[*t.Key] = aws.ToString(t.Value)
+		}
+		if o := of(tags); o != nil {
+			o.security = append(o.security, g)
+		}
+	}
+	return out, nil
+}
+
+// deploy makes AWS have what a stack wants, and returns the DNS name of its load balancer.
+func (d *deployer) deploy(st *stack, have *owned) (string, error) {
+	if d.asErr != nil {
+		return "", d.asErr
+	}
+	if have == nil {
+		have = &owned{id: st.id}
+	}
+	have.balancer = nil
+	have.others = slices.DeleteFunc(have.others, func(b elbv2types.LoadBalancer) bool {
+		if *b.LoadBalancerName == st.name && have.balancer == nil {
+			have.balancer = &b
+			return true
+		}
+		return false
+	})
+	sg, err := d.securityGroup(st, have)
+	if err != nil {
+		return "", err
+	}
+	if have.balancer == nil {
+		out, err := d.s.LoadBalancers.CreateLoadBalancer(d.as, &awselbv2.CreateLoadBalancerInput{
+			Name: &st.name, Type: st.typ, Scheme: st.scheme, IpAddressType: elbv2types.IpAddressTypeIpv4, Subnets: st.subnets, SecurityGroups: []string{sg},
+			Tags: elbTags(d.tags(st, "LoadBalancer")),
+		})
+		if err != nil {
+			return "", err
+		}
+		have.balancer = &out.LoadBalancers[0]
+	} else if err := d.moveBalancer(st, have.balancer); err != nil {
+		return "", err
+	}
+	if len(st.attributes) > 0 {
+		in := &awselbv2.ModifyLoadBalancerAttributesInput{LoadBalancerArn: have.balancer.LoadBalancerArn}
+		for _, k := range slices.Sorted(maps.Keys(st.attributes)) {
+			in.Attributes = append(in.Attributes, elbv2types.LoadBalancerAttribute{Key: &k, Value: new(st.attributes[k])})
+		}
+		if _, err := d.s.LoadBalancers.ModifyLoadBalancerAttributes(d.as, in); err != nil {
+			return "", err
+		}
+	}
+	arns := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(st.groups)) {
+		if arns[name], err = d.targetGroup(st, name, st.groups[name], have); err != nil {
+			return "", err
+		}
+	}
+	if err := d.listeners(st, *have.balancer.LoadBalancerArn, arns); err != nil {
+		return "", err
+	}
+	// What is no longer wanted goes last, when nothing refers to it.
+	for _, b := range have.others {
+		if _, err := d.s.LoadBalancers.DeleteLoadBalancer(d.svc, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: b.LoadBalancerArn}); err != nil {
+			return "", err
+		}
+	}
+	for _, g := range have.groups {
+		if st.groups[*g.TargetGroupName] == nil {
+			if _, err := d.s.LoadBalancers.DeleteTargetGroup(d.svc, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: g.TargetGroupArn}); err != nil {
+				return "", err
+			}
+		}
+	}
+	return aws.ToString(have.balancer.DNSName), nil
+}
+
+func (d *deployer) moveBalancer(st *stack, b *elbv2types.LoadBalancer) error {
+	var now []string
+	for _, z := range b.AvailabilityZones {
+		now = append(now, aws.ToString(z.SubnetId))
+	}
+	if slices.Equal(slices.Sorted(slices.Values(now)), slices.Sorted(slices.Values(st.subnets))) {
+		return nil
+	}
+	_, err := d.s.LoadBalancers.SetSubnets(d.as, &awselbv2.SetSubnetsInput{LoadBalancerArn: b.LoadBalancerArn, Subnets: st.subnets})
+	return err
+}
+
+// targetGroup returns the ARN of a target group with the wanted targets. What a group cannot change is in its name.
+func (d *deployer) targetGroup(st *stack, name string, g *group, have *owned) (string, error) {
+	var arn string
+	if i := slices.IndexFunc(have.groups, func(h elbv2types.TargetGroup) bool { return *h.TargetGroupName == name }); i >= 0 {
+		arn = *have.groups[i].TargetGroupArn
+	} else {
+		in := &awselbv2.CreateTargetGroupInput{
+			Name: &name, Protocol: g.protocol, Port: &g.port, TargetType: g.typ, VpcId: d.rec.Cluster.ResourcesVpcConfig.VpcId,
+			HealthCheckProtocol: elbv2types.ProtocolEnum(strings.ToUpper(g.check.protocol)), HealthCheckPath: record.Optional(g.check.path), HealthCheckPort: record.Optional(g.check.port),
+			Tags: elbTags(d.tags(st, g.resource)),
+		}
+		out, err := d.s.LoadBalancers.CreateTargetGroup(d.as, in)
+		if err != nil {
+			return "", err
+		}
+		arn = *out.TargetGroups[0].TargetGroupArn
+	}
+	health, err := d.s.LoadBalancers.DescribeTargetHealth(d.svc, &awselbv2.DescribeTargetHealthInput{TargetGroupArn: &arn})
+	if err != nil {
+		return "", err
+	}
+	var gone []elbv2types.TargetDescription
+	has := map[target]bool{}
+	for _, h := range health.TargetHealthDescriptions {
+		if h.TargetHealth != nil && h.TargetHealth.State == elbv2types.TargetHealthStateEnumDraining {
+			continue
+		}
+		t := target{*h.Target.Id, aws.ToInt32(h.Target.Port)}
+		has[t] = true
+		if !slices.Contains(g.targets, t) {
+			gone = append(gone, *h.Target)
+		}
+	}
+	var add []elbv2types.TargetDescription
+	for _, t := range g.targets {
+		if !has[t] {
+			add = append(add, elbv2types.TargetDescription{Id: &t.id, Port: &t.port})
+		}
+	}
+	if len(add) > 0 {
+		if _, err := d.s.LoadBalancers.RegisterTargets(d.as, &awselbv2.RegisterTargetsInput{TargetGroupArn: &arn, Targets: add}); err != nil {
+			return "", err
+		}
+	}
+	if len(gone) > 0 {
+		if _, err := d.s.LoadBalancers.DeregisterTargets(d.svc, &awselbv2.DeregisterTargetsInput{TargetGroupArn: &arn, Targets: gone}); err != nil {
+			return "", err
+		}
+	}
+	return arn, nil
+}
+
+// forward is the action of a group's ARN, or that of no group.
+func forward(arn string) elbv2types.Action {
+	if arn == "" {
+		return elbv2types.Action{Type: elbv2types.ActionTypeEnumFixedResponse, FixedResponseConfig: &elbv2types.FixedResponseActionConfig{
+			StatusCode: new("404"), ContentType: new("text/plain"),
+		}}
+	}
+	return elbv2types.Action{Type: elbv2types.ActionTypeEnumForward, TargetGroupArn: &arn}
+}
+
+// signature describes actions and conditions, to compare what is with what is wanted.
+func signature(actions []elbv2types.Action, conditions []elbv2types.RuleCondition) string {
+	var out []string
+	for _, a := range actions {
+		out = append(out, string(a.Type)+aws.ToString(a.TargetGroupArn))
+	}
+	for _, c := range conditions {
+		switch {
+		case c.HostHeaderConfig != nil:
+			out = append(out, "host "+strings.Join(c.HostHeaderConfig.Values, ","))
+		case c.PathPatternConfig != nil:
+			out = append(out, "path "+strings.Join(c.PathPatternConfig.Values, ","))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ";")
+}
+
+func (d *deployer) listeners(st *stack, balancer string, arns map[string]string) error {
+	var now []elbv2types.Listener
+	for marker := (*string)(nil); ; {
+		page, err := d.s.LoadBalancers.DescribeListeners(d.svc, &awselbv2.DescribeListenersInput{LoadBalancerArn: &balancer, Marker: marker})
+		if err != nil {
+			return err
+		}
+		now = append(now, page.Listeners...)
+		if marker = page.NextMarker; marker == nil {
+			break
+		}
+	}
+	for _, have := range now {
+		if !slices.ContainsFunc(st.listeners, func(l listener) bool { return l.port == aws.ToInt32(have.Port) }) {
+			if _, err := d.s.LoadBalancers.DeleteListener(d.svc, &awselbv2.DeleteListenerInput{ListenerArn: have.ListenerArn}); err != nil {
+				return err
+			}
+		}
+	}
+	for _, l := range st.listeners {
+		action := []elbv2types.Action{forward(arns[l.group])}
+		var certificates []elbv2types.Certificate
+		if len(l.certificates) > 0 {
+			certificates = []elbv2types.Certificate{{CertificateArn: &l.certificates[0]}}
+		}
+		var arn string
+		i := slices.IndexFunc(now, func(h elbv2types.Listener) bool { return aws.ToInt32(h.Port) == l.port })
+		switch {
+		case i < 0:
+			out, err := d.s.LoadBalancers.CreateListener(d.as, &awselbv2.CreateListenerInput{
+				LoadBalancerArn: &balancer, Port: &l.port, Protocol: l.protocol, DefaultActions: action, Certificates: certificates,
+				Tags: elbTags(d.tags(st, strconv.Itoa(int(l.port)))),
+			})
+			if err != nil {
+				return err
+			}
+			arn = *out.Listeners[0].ListenerArn
+		default:
+			have := now[i]
+			arn = *have.ListenerArn
+			same := have.Protocol == l.protocol && signature(have.DefaultActions, nil) == signature(action, nil) && len(have.Certificates) == len(certificates) &&
+				(len(certificates) == 0 || aws.ToString(have.Certificates[0].CertificateArn) == l.certificates[0])
+			if !same {
+				if _, err := d.s.LoadBalancers.ModifyListener(d.as, &awselbv2.ModifyListenerInput{ListenerArn: &arn, Port: &l.port, Protocol: l.protocol, DefaultActions: action, Certificates: certificates}); err != nil {
+					return err
+				}
+			}
+		}
+		for _, more := range l.certificates[min(1, len(l.certificates)):] { // adding one that is there changes nothing
+			if _, err := d.s.LoadBalancers.AddListenerCertificates(d.as, &awselbv2.AddListenerCertificatesInput{ListenerArn: &arn, Certificates: []elbv2types.Certificate{{CertificateArn: &more}}}); err != nil {
+				return err
+			}
+		}
+		if err := d.rules(st, arn, l, arns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rules replaces the rules of a listener if they are not those that are wanted.
+func (d *deployer) rules(st *stack, listener string, l listener, arns map[string]string) error {
+	if st.typ != elbv2types.LoadBalancerTypeEnumApplication {
+		return nil
+	}
+	page, err := d.s.LoadBalancers.DescribeRules(d.svc, &awselbv2.DescribeRulesInput{ListenerArn: &listener})
+	if err != nil {
+		return err
+	}
+	now := slices.DeleteFunc(page.Rules, func(r elbv2types.Rule) bool { return aws.ToBool(r.IsDefault) })
+	slices.SortFunc(now, func(a, b elbv2types.Rule) int { return priority(a) - priority(b) })
+	want := make([][]elbv2types.RuleCondition, len(l.rules))
+	same := len(now) == len(l.rules)
+	for i, r := range l.rules {
+		if len(r.hosts) > 0 {
+			want[i] = append(want[i], elbv2types.RuleCondition{Field: new("host-header"), HostHeaderConfig: &elbv2types.HostHeaderConditionConfig{Values: r.hosts}})
+		}
+		if len(r.paths) > 0 {
+			want[i] = append(want[i], elbv2types.RuleCondition{Field: new("path-pattern"), PathPatternConfig: &elbv2types.PathPatternConditionConfig{Values: r.paths}})
+		}
+		same = same && signature(now[i].Actions, now[i].Conditions) == signature([]elbv2types.Action{forward(arns[r.group])}, want[i])
+	}
+	if same {
+		return nil
+	}
+	for _, r := range now {
+		if _, err := d.s.LoadBalancers.DeleteRule(d.svc, &awselbv2.DeleteRuleInput{RuleArn: r.RuleArn}); err != nil {
+			return err
+		}
+	}
+	for i, r := range l.rules {
+		if _, err := d.s.LoadBalancers.CreateRule(d.as, &awselbv2.CreateRuleInput{
+			ListenerArn: &listener, Priority: new(int32(i + 1)), Conditions: want[i], Actions: []elbv2types.Action{forward(arns[r.group])},
+			Tags: elbTags(d.tags(st, fmt.Sprintf("%d:%d", l.port, i+1))),
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func priority(r elbv2types.Rule) int {
+	n, _ := strconv.Atoi(aws.ToString(r.Priority)) // "default" is left out before
+	return n
+}
+
+// securityGroup returns the security group of a stack, which lets in the sources that it wants, and which the cluster
+// security group lets in to the targets.
+func (d *deployer) securityGroup(st *stack, have *owned) (string, error) {
+	var sg *ec2types.SecurityGroup
+	if len(have.security) > 0 {
+		sg = &have.security[0]
+	} else {
+		out, err := d.s.LoadBalancers.CreateSecurityGroup(d.as, &awsec2.CreateSecurityGroupInput{
+			GroupName: &st.name, Description: new("[k8s] Managed SecurityGroup for LoadBalancer"), VpcId: d.rec.Cluster.ResourcesVpcConfig.VpcId,
+			TagSpecifications: ec2Tags(ec2types.ResourceTypeSecurityGroup, d.tags(st, "ManagedLBSecurityGroup")),
+		})
+		if err != nil {
+			return "", err
+		}
+		sg = &ec2types.SecurityGroup{GroupId: out.GroupId}
+	}
+	var front, back []ec2types.IpPermission
+	for _, l := range st.listeners {
+		for _, r := range st.ranges {
+			front = append(front, ec2types.IpPermission{IpProtocol: new(transport(l.protocol)), FromPort: new(l.port), ToPort: new(l.port), IpRanges: []ec2types.IpRange{{CidrIp: &r}}})
+		}
+	}
+	ports := map[string]bool{}
+	for _, g := range st.groups {
+		for _, t := range g.targets {
+			p := transport(g.protocol)
+			if id := fmt.Sprint(p, t.port); !ports[id] {
+				ports[id] = true
+				back = append(back, ec2types.IpPermission{IpProtocol: &p, FromPort: new(t.port), ToPort: new(t.port), UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: sg.GroupId}}})
+			}
+		}
+	}
+	if err := d.permit(*sg.GroupId, flatten(sg.IpPermissions, ""), front); err != nil {
+		return "", err
+	}
+	nodes, now, err := d.nodePermissions(*sg.GroupId)
+	if err != nil {
+		return "", err
+	}
+	return *sg.GroupId, d.permit(nodes, now, back)
+}
+
+// nodePermissions returns the cluster security group and those of its permissions that come from a group.
+func (d *deployer) nodePermissions(source string) (id string, _ []ec2types.IpPermission, _ error) {
+	id = aws.ToString(d.rec.Cluster.ResourcesVpcConfig.ClusterSecurityGroupId)
+	out, err := d.s.Network.DescribeSecurityGroups(d.svc, &awsec2.DescribeSecurityGroupsInput{GroupIds: []string{id}})
+	if err != nil || len(out.SecurityGroups) == 0 {
+		return id, nil, err
+	}
+	return id, flatten(out.SecurityGroups[0].IpPermissions, source), nil
+}
+
+// flatten splits permissions into those of one source each: the CIDR blocks, or those of a group if source names one.
+func flatten(all []ec2types.IpPermission, source string) (out []ec2types.IpPermission) {
+	for _, p := range all {
+		for _, r := range p.IpRanges {
+			if source == "" {
+				out = append(out, ec2types.IpPermission{IpProtocol: p.IpProtocol, FromPort: p.FromPort, ToPort: p.ToPort, IpRanges: []ec2types.IpRange{{CidrIp: r.CidrIp}}})
+			}
+		}
+		for _, g := range p.UserIdGroupPairs {
+			if source != "" && aws.ToString(g.GroupId) == source {
+				out = append(out, ec2types.IpPermission{IpProtocol: p.IpProtocol, FromPort: p.FromPort, ToPort: p.ToPort, UserIdGroupPairs: []ec2types.UserIdGroupPair{{GroupId: g.GroupId}}})
+			}
+		}
+	}
+	return out
+}
+
+func permission(p ec2types.IpPermission) string {
+	from := ""
+	if len(p.IpRanges) > 0 {
+		from = aws.ToString(p.IpRanges[0].CidrIp)
+	} else if len(p.UserIdGroupPairs) > 0 {
+		from = aws.ToString(p.UserIdGroupPairs[0].GroupId)
+	}
+	return fmt.Sprint(aws.ToString(p.IpProtocol), aws.ToInt32(p.FromPort), aws.ToInt32(p.ToPort), from)
+}
+
+// permit adds the permissions that a security group lacks, and removes those that are no longer wanted.
+func (d *deployer) permit(id string, now, want []ec2types.IpPermission) error {
+	missing := func(of, in []ec2types.IpPermission) (out []ec2types.IpPermission) {
+		for _, p := range of {
+			if !slices.ContainsFunc(in, func(q ec2types.IpPermission) bool { return permission(p) == permission(q) }) {
+				out = append(out, p)
+			}
+		}
+		return out
+	}
+	if add := missing(want, now); len(add) > 0 {
+		if _, err := d.s.LoadBalancers.AuthorizeSecurityGroupIngress(d.as, &awsec2.AuthorizeSecurityGroupIngressInput{
+			GroupId: &id, IpPermissions: add, TagSpecifications: ec2Tags(ec2types.ResourceTypeSecurityGroupRule, map[string]string{automode.TagCluster: d.key.ID}),
+		}); err != nil && awserr.CodeOf(err) != "InvalidPermission.Duplicate" {
+			return err
+		}
+	}
+	if gone := missing(now, want); len(gone) > 0 {
+		if _, err := d.s.LoadBalancers.RevokeSecurityGroupIngress(d.as, &awsec2.RevokeSecurityGroupIngressInput{GroupId: &id, IpPermissions: gone}); err != nil && awserr.CodeOf(err) != "InvalidPermission.NotFound" {
+			return err
+		}
+	}
+	return nil
+}
+
+func transport(p elbv2types.ProtocolEnum) string {
+	if p == elbv2types.ProtocolEnumUdp {
+		return "udp"
+	}
+	return "tcp"
+}
+
+// remove deletes what a stack has.
+func (d *deployer) remove(have *owned) error {
+	for _, b := range have.others {
+		if _, err := d.s.LoadBalancers.DeleteLoadBalancer(d.svc, &awselbv2.DeleteLoadBalancerInput{LoadBalancerArn: b.LoadBalancerArn}); err != nil {
+			return err
+		}
+	}
+	for _, g := range have.groups {
+		if _, err := d.s.LoadBalancers.DeleteTargetGroup(d.svc, &awselbv2.DeleteTargetGroupInput{TargetGroupArn: g.TargetGroupArn}); err != nil {
+			return err
+		}
+	}
+	for _, g := range have.security {
+		id, now, err := d.nodePermissions(*g.GroupId)
+		if err == nil && len(now) > 0 {
+			if err = d.asErr; err == nil {
+				err = d.permit(id, now, nil)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := d.s.Network.DeleteSecurityGroup(d.svc, &awsec2.DeleteSecurityGroupInput{GroupId: g.GroupId}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

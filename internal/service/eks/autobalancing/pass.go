@@ -1,0 +1,207 @@
+package autobalancing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drydock-dev/drydock/internal/service/eks/record"
+)
+
+// Kinds of stacks, and what begins their tags and finalizers.
+const (
+	kindService = "service"
+	kindIngress = "ingress"
+)
+
+func finalizer(kind string) string { return kind + ".eks.amazonaws.com/resources" }
+
+// Classes that EKS Auto Mode serves.
+const (
+	serviceClass      = "eks.amazonaws.com/nlb"
+	ingressController = "eks.amazonaws.com/alb"
+)
+
+// An object is a Service or an Ingress.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// pass makes AWS have the load balancers that the cluster's objects want, and reports them in their status. It goes on
+// after a failure of one, which its object gets as an event.
+func (c *cluster) pass(ctx context.Context, rec *record.Cluster) error {
+	wanted := map[string][]object{} // by stack
+	var leaving []object
+	for _, o := range c.services.GetStore().List() {
+		svc, ok := o.(*corev1.Service)
+		if !ok {
+			continue
+		}
+		if svc.DeletionTimestamp == nil && svc.Spec.Type == corev1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == serviceClass {
+			id := stackOf(kindService, svc)
+			wanted[id] = append(wanted[id], svc)
+		} else if slices.Contains(svc.Finalizers, finalizer(kindService)) {
+			leaving = append(leaving, svc)
+		}
+	}
+	for _, o := range c.ingresses.GetStore().List() {
+		ing, ok := o.(*networkingv1.Ingress)
+		if !ok {
+			continue
+		}
+		if class := c.classOf(ing); ing.DeletionTimestamp == nil && class != nil {
+			id := stackOf(kindIngress, ing)
+			wanted[id] = append(wanted[id], ing)
+		} else if slices.Contains(ing.Finalizers, finalizer(kindIngress)) {
+			leaving = append(leaving, ing)
+		}
+	}
+	if len(wanted)+len(leaving) == 0 {
+		return nil
+	}
+	d := &deployer{s: c.s, key: c.key, rec: rec, svc: c.s.AsService(ctx, c.key.Account, c.key.Region)}
+	d.as, d.asErr = c.s.asCluster(ctx, c.key, rec)
+	have, err := d.look()
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, o := range leaving {
+		kind := kindOf(o)
+		err := error(nil)
+		if owned := have[stackOf(kind, o)]; owned != nil && len(wanted[owned.id]) == 0 {
+			err = d.remove(owned)
+		}
+		if err == nil {
+			err = c.setFinalizer(ctx, o, false)
+		} else {
+			c.tell(ctx, o, corev1.EventTypeWarning, "FailedCleanup", "Failed cleanup due to "+err.Error())
+		}
+		failed = append(failed, err)
+	}
+	for id, objects := range wanted {
+		failed = append(failed, c.serve(ctx, d, objects[0], have[id]))
+	}
+	return errors.Join(failed...)
+}
+
+func kindOf(o object) string {
+	if _, ok := o.(*corev1.Service); ok {
+		return kindService
+	}
+	return kindIngress
+}
+
+func stackOf(kind string, o metav1.Object) string {
+	return kind + "/" + o.GetNamespace() + "/" + o.GetName()
+}
+
+// serve makes the load balancer of an object.
+func (c *cluster) serve(ctx context.Context, d *deployer, o object, have *owned) error {
+	if err := c.setFinalizer(ctx, o, true); err != nil {
+		return err
+	}
+	st, err := c.model(ctx, d, o)
+	if err != nil {
+		c.tell(ctx, o, corev1.EventTypeWarning, "FailedBuildModel", "Failed build model due to "+err.Error())
+		return err
+	}
+	host, err := d.deploy(st, have)
+	if err != nil {
+		c.tell(ctx, o, corev1.EventTypeWarning, "FailedDeployModel", "Failed deploy model due to "+err.Error())
+		return err
+	}
+	if err := c.setHost(ctx, o, host); err != nil {
+		return err
+	}
+	c.tell(ctx, o, corev1.EventTypeNormal, "SuccessfullyReconciled", "Successfully reconciled")
+	return nil
+}
+
+// setFinalizer adds or removes the finalizer of an object.
+func (c *cluster) setFinalizer(ctx context.Context, o object, on bool) error {
+	name := finalizer(kindOf(o))
+	now := o.GetFinalizers()
+	if slices.Contains(now, name) == on {
+		return nil
+	}
+	next := slices.DeleteFunc(slices.Clone(now), func(f string) bool { return f == name })
+	if on {
+		next = append(next, name)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": next, "resourceVersion": o.GetResourceVersion()}})
+	if err != nil {
+		return err
+	}
+	if kindOf(o) == kindService {
+		_, err = c.ses.Client.CoreV1().Services(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	} else {
+		_, err = c.ses.Client.NetworkingV1().Ingresses(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// setHost writes the DNS name of an object's load balancer in its status.
+func (c *cluster) setHost(ctx context.Context, o object, host string) error {
+	var was, want any
+	if svc, ok := o.(*corev1.Service); ok {
+		was, want = svc.Status.LoadBalancer.Ingress, []corev1.LoadBalancerIngress{{Hostname: host}}
+	} else if ing, ok := o.(*networkingv1.Ingress); ok {
+		was, want = ing.Status.LoadBalancer.Ingress, []networkingv1.IngressLoadBalancerIngress{{Hostname: host}}
+	}
+	if reflect.DeepEqual(was, want) {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": want}}})
+	if err != nil {
+		return err
+	}
+	if kindOf(o) == kindService {
+		_, err = c.ses.Client.CoreV1().Services(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	} else {
+		_, err = c.ses.Client.NetworkingV1().Ingresses(o.GetNamespace()).Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// tell gives an object an event, unless it got the same one last.
+func (c *cluster) tell(ctx context.Context, o object, typ, reason, message string) {
+	id := stackOf(kindOf(o), o)
+	if c.told[id] == reason+message {
+		return
+	}
+	c.told[id] = reason + message
+	now, ref := metav1.NewTime(c.s.Now()), corev1.ObjectReference{Kind: "Service", APIVersion: "v1", Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), ResourceVersion: o.GetResourceVersion()}
+	if kindOf(o) == kindIngress {
+		ref.Kind, ref.APIVersion = "Ingress", "networking.k8s.io/v1"
+	}
+	if len(message) > 1024 {
+		message = strings.ToValidUTF8(message[:1024], "")
+	}
+	_, err := c.ses.Client.CoreV1().Events(o.GetNamespace()).Create(ctx, &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", o.GetName(), now.UnixNano()), Namespace: o.GetNamespace()},
+		InvolvedObject: ref, Type: typ, Reason: reason, Message: message, Count: 1, FirstTimestamp: now, LastTimestamp: now,
+		Source: corev1.EventSource{Component: "eks-load-balancing"},
+	}, metav1.CreateOptions{})
+	if err != nil && ctx.Err() == nil {
+		c.s.Log.Debug("an event of a load balancer", "object", id, "err", err)
+	}
+}
