@@ -134,7 +134,7 @@ func (s *Service) AWS() awsapi.Service {
 }
 
 // autoModeNote is what EKS Auto Mode lacks.
-const autoModeNote = "of EKS Auto Mode there are the nodes: its volumes are not provisioned, and its load balancers are not created"
+const autoModeNote = "of EKS Auto Mode there are the nodes and the load balancers: its volumes are not provisioned"
 
 // capabilityNote is what capabilities lack.
 const capabilityNote = "capabilities become DEGRADED: their controllers (Argo CD, ACK, kro), which AWS runs outside the cluster, do not run; " +
@@ -143,7 +143,7 @@ const capabilityNote = "capabilities become DEGRADED: their controllers (Argo CD
 // newerNote lists members and values of newer SDKs that are refused, most of which the stored model does not have.
 const newerNote = "kubeApiServerConfig, kubeControllerManagerConfig and kubeSchedulerConfig: control planes run with the settings of their version; " +
 	"resourcesVpcConfig.controlPlaneEgressMode other than AWS_MANAGED: what a control plane calls, such as webhooks, it calls from this machine; " +
-	"kubernetesNetworkConfig.elasticLoadBalancing.gatewayApi: EKS Auto Mode creates no load balancers here"
+	"kubernetesNetworkConfig.elasticLoadBalancing.gatewayApi: EKS Auto Mode creates no load balancers for the Gateway API here"
 
 // addonNote lists the add-ons that exist and the settings that they refuse.
 const addonNote = "add-ons other than aws-ebs-csi-driver, coredns, eks-node-monitoring-agent, eks-pod-identity-agent, kube-proxy, metrics-server, " +
