@@ -19,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/drydock-dev/drydock/internal/service/eks/base"
@@ -307,6 +308,8 @@ func (c *cluster) classOf(ing *networkingv1.Ingress) *networkingv1.IngressClass 
 	return nil
 }
 
+var ingressClassParams = schema.GroupVersionResource{Group: "eks.amazonaws.com", Version: "v1", Resource: "ingressclassparams"}
+
 // params is the spec of an IngressClassParams.
 // https://docs.aws.amazon.com/eks/latest/userguide/auto-configure-alb.html
 type params struct {
@@ -336,15 +339,15 @@ func (c *cluster) paramsOf(ctx context.Context, class *networkingv1.IngressClass
 	if aws.ToString(ref.APIGroup) != "eks.amazonaws.com" || ref.Kind != "IngressClassParams" {
 		return nil, fmt.Errorf("IngressClass %s must refer to an IngressClassParams of eks.amazonaws.com", class.Name)
 	}
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion("eks.amazonaws.com/v1")
-	o.SetKind("IngressClassParams")
-	o.SetName(ref.Name)
-	got, err := c.ses.Objects.Get(ctx, o)
+	all, err := c.ses.Objects.List(ctx, ingressClassParams)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(got.Object["spec"])
+	i := slices.IndexFunc(all, func(o unstructured.Unstructured) bool { return o.GetName() == ref.Name })
+	if i < 0 {
+		return nil, fmt.Errorf("ingressclassparams.eks.amazonaws.com %q not found", ref.Name)
+	}
+	raw, err := json.Marshal(all[i].Object["spec"])
 	if err != nil {
 		return nil, err
 	}
