@@ -42,8 +42,9 @@ nodebin: ## build the programs of nodes that run containers, which the next buil
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/nodetool ./tools/nodebin/nodetool
 	GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(NODEBIN)/guest ./tools/nodebin/guest
 	cd tools/nodebin/coredns && GOOS=linux GOARCH=$(NODEARCH) $(GO) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/coredns .
+	cd tools/nodebin/csi && GOOS=linux GOARCH=$(NODEARCH) $(COMPILE) build -ldflags '-s -w' -o $(CURDIR)/$(NODEBIN)/csi .
 	sh tools/nodebin/nft.sh $(NODEARCH) $(NODEBIN)/nft.tar
-	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/nft.tar
+	gzip -9nf $(NODEBIN)/runc $(NODEBIN)/containerd-shim-runc-v2 $(NODEBIN)/nodetool $(NODEBIN)/guest $(NODEBIN)/coredns $(NODEBIN)/csi $(NODEBIN)/nft.tar
 	@ls -l $(NODEBIN)
 
 dist: ## static, stripped, checksummed binaries for Linux and macOS in dist/

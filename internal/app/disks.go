@@ -11,6 +11,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/atomicfile"
 	"github.com/drydock-dev/drydock/internal/compute"
+	"github.com/drydock-dev/drydock/internal/machine/containers/volumes"
 	"github.com/drydock-dev/drydock/internal/service/ec2"
 )
 
@@ -19,25 +20,64 @@ type disks struct{ dir string }
 
 var (
 	_ compute.Disks = disks{}
-	_ ec2.Disks     = disks{}
+	_ ec2.Disks     = allDisks{}
 )
 
-func disksIn(dataDir string) disks { return disks{filepath.Join(dataDir, "disks")} }
+// allDisks stores the data of all volumes and snapshots.
+type allDisks struct {
+	root  disks
+	other *volumes.Store
+}
 
-// open creates the folder and removes files that belong to neither an instance nor a snapshot.
-func (d disks) open(of *ec2.Service) error {
-	if err := os.MkdirAll(d.dir, 0o700); err != nil {
-		return err
+func allDisksIn(dataDir string) allDisks {
+	return allDisks{disksIn(dataDir), volumes.New(filepath.Join(dataDir, "volumes"))}
+}
+
+// Copy implements ec2.Disks. A snapshot may be of either kind.
+func (d allDisks) Copy(from, to string) error {
+	var errs []error
+	if !strings.HasPrefix(from, "vol-") && !strings.HasPrefix(to, "vol-") {
+		errs = append(errs, d.root.Copy(from, to))
 	}
+	if !strings.HasPrefix(from, "i-") {
+		errs = append(errs, d.other.Copy(from, to))
+	}
+	return errors.Join(errs...)
+}
+
+// Remove implements ec2.Disks.
+func (d allDisks) Remove(id string) error {
+	var errs []error
+	if !strings.HasPrefix(id, "vol-") {
+		errs = append(errs, d.root.Remove(id))
+	}
+	if !strings.HasPrefix(id, "i-") {
+		errs = append(errs, d.other.Remove(id))
+	}
+	return errors.Join(errs...)
+}
+
+// open removes the data of instances, volumes and snapshots that do not exist.
+func (d allDisks) open(of *ec2.Service) error {
 	known, err := of.InstanceIDs()
 	if err == nil {
-		maps.Copy(known, of.SnapshotIDs())
-		err = d.sweep(known)
+		maps.Copy(known, of.DataIDs())
+		err = errors.Join(d.root.open(known), d.other.Sweep(known))
 	}
 	if err != nil {
 		return fmt.Errorf("removing the disks of ended instances: %w", err)
 	}
 	return nil
+}
+
+func disksIn(dataDir string) disks { return disks{filepath.Join(dataDir, "disks")} }
+
+// open creates the folder and removes files that belong to neither an instance nor a snapshot.
+func (d disks) open(known map[string]bool) error {
+	if err := os.MkdirAll(d.dir, 0o700); err != nil {
+		return err
+	}
+	return d.sweep(known)
 }
 
 func (d disks) file(id string) (string, error) {
@@ -47,7 +87,7 @@ func (d disks) file(id string) (string, error) {
 	return filepath.Join(d.dir, id), nil
 }
 
-// Copy implements ec2.Disks.
+// Copy copies an instance's or a snapshot's data.
 func (d disks) Copy(from, to string) error {
 	data, ok, err := d.Load(from)
 	if err != nil || !ok {
@@ -94,7 +134,7 @@ func (d disks) sweep(known map[string]bool) error {
 	return errors.Join(errs...)
 }
 
-// Remove implements compute.Disks and ec2.Disks.
+// Remove implements compute.Disks.
 func (d disks) Remove(id string) error {
 	name, err := d.file(id)
 	if err != nil {

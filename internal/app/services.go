@@ -104,6 +104,7 @@ type daemon struct {
 	// The other services, and the network that they form together (makeServices).
 	ssm     *ssm.Service
 	stacks  *cloudformation.Service
+	disks   allDisks
 	ec2     *ec2.Service
 	connect *ec2instanceconnect.Service
 	quotas  *servicequotas.Service
@@ -286,8 +287,9 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 	})
 	ensureServiceRole := awscall.IAM{API: d.server}.EnsureServiceRole
 	quotas := newQuotaTables(d.store, d.cfg.Quotas)
+	d.disks = allDisksIn(d.cfg.DataDir)
 	d.ec2 = ec2.New(ec2.Config{
-		Disks:     disksIn(d.cfg.DataDir),
+		Disks:     d.disks,
 		Store:     d.store,
 		Timing:    d.timing,
 		Profiles:  identities{d.iam},
@@ -382,8 +384,7 @@ func (d *daemon) makeServices(ctx context.Context) (err error) {
 // makeMachines builds what runs instances and pods, and what explains and breaks it. EC2 gets its machines when it
 // starts to run.
 func (d *daemon) makeMachines(ctx context.Context) error {
-	volumes := disksIn(d.cfg.DataDir)
-	if err := volumes.open(d.ec2); err != nil {
+	if err := d.disks.open(d.ec2); err != nil {
 		return err
 	}
 	endpoint, trusted, err := d.endpoint()
@@ -395,7 +396,7 @@ func (d *daemon) makeMachines(ctx context.Context) error {
 		return err
 	}
 	d.machines, err = compute.New(ctx, compute.Config{
-		Store: d.store, Timing: d.timing, Disks: volumes, Network: d.network, ControlPlanes: planes{d.planes, d.store}, Faults: d.faults,
+		Store: d.store, Timing: d.timing, Disks: d.disks.root, Volumes: d.disks.other, Network: d.network, ControlPlanes: planes{d.planes, d.store}, Faults: d.faults,
 		API: d.server, EC2: d.ec2, EKS: d.eks, IAM: d.iam, STS: d.sts, AutoScaling: d.scaling, Authorizer: d.authorizer, Images: d.ecr, PublicImages: d.public, StrictImages: d.cfg.StrictImages,
 		Balancers: balancers{d.traffic}, ConnectKeys: d.connect.Keys, SerialKeys: d.connect.SerialKeys, Origins: &d.origins, Endpoint: endpoint, Trusted: trusted, Step: d.recordStep, Log: d.log,
 		HostRole: d.hostRole, ClusterRole: d.networkOf,

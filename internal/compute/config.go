@@ -29,6 +29,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine"
 	boxes "github.com/drydock-dev/drydock/internal/machine/containers"
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
+	"github.com/drydock-dev/drydock/internal/machine/containers/volumes"
 	"github.com/drydock-dev/drydock/internal/machine/guest/kubectl"
 	"github.com/drydock-dev/drydock/internal/machine/guest/sandbox"
 	"github.com/drydock-dev/drydock/internal/machine/imds"
@@ -49,6 +50,8 @@ type Config struct {
 	Store  *store.Store
 	Timing clock.Timing
 	Disks  Disks
+	// Volumes has the data of other volumes, which only machines that run containers use.
+	Volumes *volumes.Store
 	// Network is the network of the machines.
 	Network       Network
 	ControlPlanes ControlPlanes
@@ -188,6 +191,14 @@ type Authorizer interface {
 	Authorize(ctx context.Context, call *awsapi.Call, in any) error
 }
 
+// usable returns the store if this machine can mount volumes, and otherwise nil.
+func usable(s *volumes.Store) *volumes.Store {
+	if volumes.Usable() != nil {
+		return nil
+	}
+	return s
+}
+
 // Machines are the running machines.
 type Machines struct {
 	cfg        Config
@@ -239,7 +250,7 @@ func New(ctx context.Context, cfg Config) (*Machines, error) {
 		Broken: m.broken, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, BootDuration: cfg.Timing.InstanceBoot, Patience: cfg.Timing.GuestPatience, StartDuration: cfg.Timing.PodStart})
 	m.boxNetwork = &boxNetwork{machines: m, guests: g, log: cfg.Log, boxes: map[string]*boxLinks{}}
 	m.boxes = nodeboxes.New(config, nodeboxes.Options{
-		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect, TryPull: m.TryPull,
+		Machines: boxes.Config{Dir: cfg.Boxes, CA: cfg.CA, Volumes: usable(cfg.Volumes)}, Metadata: m.metadataOf, Endpoint: m.endpoint, Connect: m.boxNetwork.connect, TryPull: m.TryPull,
 		Programs: nodeboxes.Programs{
 			Kubectl: kubectl.New(kubectl.Config{}).Run, HTTP: g.http, DescribeCluster: g.describeCluster, Resolve: g.resolve, Ping: g.ping, Subnet: g.subnet, Broken: m.broken, HostKeys: m.secret,
 			Patience: max(cfg.Timing.GuestPatience, 1),

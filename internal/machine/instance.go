@@ -29,6 +29,9 @@ type Instance struct {
 	// Bottlerocket, the data volume. 0 means 20.
 	DiskGiB int32
 
+	// Volumes are the attached volumes other than those of the operating system.
+	Volumes []Volume
+
 	AvailabilityZone string // us-east-1a
 	ZoneID           string // use1-az1
 	VPCID, SubnetID  string
@@ -65,4 +68,11 @@ type Interface struct {
 	SecurityGroupIDs []string
 	Addresses        []netip.Addr   // the primary one first, IPv6 addresses last
 	Prefixes         []netip.Prefix // delegated
+}
+
+// Volume is an EBS volume. A machine shows its file system, not its blocks.
+type Volume struct {
+	ID         string // vol-…
+	SizeGiB    int32
+	SnapshotID string // what it was created from, or empty
 }

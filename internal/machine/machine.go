@@ -80,6 +80,9 @@ type Machine interface {
 	// SetInterfaces attaches, changes and detaches network interfaces of the machine, which may still be booting,
 	// until it has exactly these. Requires Interfaces.
 	SetInterfaces(ctx context.Context, all []Interface) error
+	// SetVolumes attaches, enlarges and detaches volumes of the machine, which may still be booting, until it has exactly
+	// these besides those of its operating system. Requires Volumes.
+	SetVolumes(ctx context.Context, all []Volume) error
 }
 
 // Ability is something that some machines can do.
@@ -92,6 +95,7 @@ const (
 	FileAccess Ability = "give access to its files"
 	Dial       Ability = "accept connections"
 	Interfaces Ability = "change its network interfaces"
+	Volumes    Ability = "change its volumes"
 )
 
 // Abilities is a set of abilities.
@@ -225,6 +229,7 @@ func (u Unsupported) Dial(context.Context, string, int) (net.Conn, error) {
 	return nil, u.lacks(Dial)
 }
 func (u Unsupported) SetInterfaces(context.Context, []Interface) error { return u.lacks(Interfaces) }
+func (u Unsupported) SetVolumes(context.Context, []Volume) error       { return u.lacks(Volumes) }
 
 // Stop switches a machine off if it is on.
 func Stop(ctx context.Context, r Runtime, id string, force bool) error {

@@ -49,11 +49,24 @@ var programs = map[string]program{
 	"amazon-k8s-cni":                  {map[string]string{"app/aws-vpc-cni": "aws-vpc-cni", "app/grpc-health-probe": "grpc-health-probe"}, []string{"/app/aws-vpc-cni"}},
 	"amazon-k8s-cni-init":             {map[string]string{"init/aws-vpc-cni-init": "aws-vpc-cni-init"}, []string{"/init/aws-vpc-cni-init"}},
 	"amazon/aws-network-policy-agent": {map[string]string{"controller": "controller"}, []string{"/controller"}},
+	"eks/aws-ebs-csi-driver":          {map[string]string{"bin/aws-ebs-csi-driver": "aws-ebs-csi-driver"}, []string{"/bin/aws-ebs-csi-driver"}},
+	"eks/csi-attacher":                command("csi-attacher"),
+	"eks/csi-node-driver-registrar":   command("csi-node-driver-registrar"),
+	"eks/csi-provisioner":             command("csi-provisioner"),
+	"eks/csi-resizer":                 command("csi-resizer"),
+	"eks/csi-snapshotter":             command("csi-snapshotter"),
+	"eks/livenessprobe":               command("livenessprobe"),
+	"eks/snapshot-controller":         command("snapshot-controller"),
 	"eks/coredns":                     {map[string]string{"coredns": "coredns"}, []string{"/coredns"}},
 	"eks/eks-pod-identity-agent":      {map[string]string{"go-runner": "go-runner", "eks-pod-identity-agent": "eks-pod-identity-agent"}, []string{"/go-runner"}},
 	"eks/kube-proxy":                  {map[string]string{"usr/local/bin/kube-proxy": "kube-proxy"}, []string{"kube-proxy"}},
 	"eks/pause":                       {map[string]string{"pause": "pause"}, []string{"/pause"}},
 	DemoRepository:                    {map[string]string{"web": "web"}, []string{"/web"}},
+}
+
+// command is an image with a program in its root.
+func command(name string) program {
+	return program{map[string]string{name: name}, []string{"/" + name}}
 }
 
 // DemoRepository has the image of the workload of `drydock demo`, which EKS does not have.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/drydock-dev/drydock/internal/childproc"
 	"github.com/drydock-dev/drydock/internal/machine"
+	"github.com/drydock-dev/drydock/internal/machine/containers/volumes"
 )
 
 // Config is what the machines need. Dir, Guest and Connect are required.
@@ -33,6 +34,8 @@ type Config struct {
 	Connect func(ctx context.Context, in machine.Instance) error
 	// CA is added to the certificate authorities that programs on machines trust, as PEM.
 	CA []byte
+	// Volumes has the data of the machines' volumes. If it is nil, machines show no volumes.
+	Volumes *volumes.Store
 	// PIDs bounds the processes and threads of a machine. Zero means a default.
 	PIDs int
 	// Executable and ChildArgs are those of childproc.Spec, for tests.
@@ -53,6 +56,11 @@ type Guest interface {
 
 // Resolver is the address at which every VPC answers DNS.
 var Resolver = netip.AddrFrom4([4]byte{169, 254, 169, 253})
+
+// firstID is the first of the user and group IDs that machines have on the real machine if the daemon runs as root. They
+// must not be those of the real users, least of all root's, to whom files below /proc/sys would belong. systemd's
+// conventions leave this range to nobody. https://systemd.io/UIDS-GIDS/
+const firstID = 0x70000000
 
 // Runtime is a machine.Runtime.
 type Runtime struct {

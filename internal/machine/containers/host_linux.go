@@ -23,11 +23,6 @@ import (
 	"github.com/drydock-dev/drydock/internal/machine/containers/probe"
 )
 
-// firstID is the first of the user and group IDs that machines have on the real machine if the daemon runs as root. They
-// must not be those of the real users, least of all root's, to whom files below /proc/sys would belong. systemd's
-// conventions leave this range to nobody. https://systemd.io/UIDS-GIDS/
-const firstID = 0x70000000
-
 // startHost starts the host if it does not run. r.mu is held.
 func (r *Runtime) startHost() error {
 	if r.host != nil {

@@ -37,6 +37,8 @@ type Machine struct {
 
 	mu       sync.Mutex
 	services map[uint16]service // of the daemon, by the port at which they answer
+
+	volumes shownVolumes
 }
 
 var _ machine.Machine = (*Machine)(nil)
@@ -47,6 +49,7 @@ func (r *Runtime) boot(in machine.Instance, reboots int) {
 	m.Unsupported = machine.Unsupported{ID: in.ID, Reason: "it is not implemented for machines that run containers"}
 	m.ctx, m.cancel = context.WithCancel(r.ctx)
 	m.guest = r.cfg.Guest(m)
+	m.volumes.want = in.Volumes
 	if in.Image.Family == images.Bottlerocket {
 		m.Reason = "its image has no shell"
 	}
@@ -60,9 +63,9 @@ func (m *Machine) Instance() machine.Instance { return m.in }
 // Abilities implements machine.Machine.
 func (m *Machine) Abilities() machine.Abilities {
 	if m.in.Image.Family == images.Bottlerocket {
-		return machine.Abilities{machine.Dial}
+		return append(machine.Abilities{machine.Dial}, m.volumeAbility()...)
 	}
-	return machine.Abilities{machine.Exec, machine.Terminal, machine.FileAccess, machine.Dial}
+	return append(machine.Abilities{machine.Exec, machine.Terminal, machine.FileAccess, machine.Dial}, m.volumeAbility()...)
 }
 
 // Booted implements machine.Machine.
@@ -139,6 +142,10 @@ func (m *Machine) boot() error {
 		return err
 	}
 	m.guest.Report(ctx, machine.Event{Name: machine.EventBoot, Evidence: m.in.Type.Name + ", " + m.in.Image.ID + ", as namespaces of this machine's kernel"})
+	if err := m.showVolumes(ctx); err != nil {
+		m.rt.cfg.Log.Warn("a machine boots without some of its volumes", "instance", m.in.ID, "err", err)
+	}
+	defer m.hideVolumes()
 	m.once.Do(func() { close(m.up) })
 	var died error
 	ended := make(chan struct{})
@@ -276,12 +283,12 @@ func (m *Machine) EndProgram(ctx context.Context, mode string) error {
 	return m.ask(ctx, inside.MachineRequest{End: mode})
 }
 
-func (m *Machine) ask(ctx context.Context, req inside.MachineRequest) error {
+func (m *Machine) ask(ctx context.Context, req inside.MachineRequest, files ...*os.File) error {
 	c, err := m.rt.open(ctx, m.in.ID)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	_, err = exchange(ctx, c, req)
+	_, err = exchange(ctx, c, req, files...)
 	return err
 }

@@ -175,6 +175,7 @@ func undeclared(t *testing.T, w World) {
 			return err
 		},
 		machine.Interfaces: func() error { return m.SetInterfaces(ctx, m.Instance().Interfaces) },
+		machine.Volumes:    func() error { return m.SetVolumes(ctx, m.Instance().Volumes) },
 	} {
 		unsupported, ok := errors.AsType[*machine.UnsupportedError](try())
 		switch {

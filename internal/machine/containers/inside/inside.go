@@ -132,6 +132,9 @@ type MachineRequest struct {
 	Print string `json:",omitempty"`
 	// Unix connects to a socket of the machine. The response carries the connection.
 	Unix string `json:",omitempty"`
+	// Mount shows the mount that the request carries at a folder, which is made. Unmount takes it away.
+	Mount   string `json:",omitempty"`
+	Unmount string `json:",omitempty"`
 }
 
 // A CloudInit is what cloud-init needs.

@@ -363,6 +363,14 @@ func (b *box) handle(c *net.UnixConn) {
 		answer(c, err)
 	case r.Unix != "":
 		connect(c, r.Unix)
+	case r.Mount != "" && len(files) == 1:
+		m := &mounter{}
+		m.move(int(files[0].Fd()), r.Mount)
+		answer(c, m.err)
+	case r.Unmount != "":
+		// Programs that use it keep it until they end.
+		err := os.NewSyscallError("umount", unix.Unmount(r.Unmount, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW))
+		answer(c, errors.Join(err, os.Remove(r.Unmount)))
 	default:
 		answer(c, errors.New("unknown request"))
 	}

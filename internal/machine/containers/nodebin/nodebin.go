@@ -1,5 +1,5 @@
-// Package nodebin holds the small programs of nodes that run containers: runc, containerd's shim, nodetool, guest, CoreDNS, and nft
-// with its libraries. `make nodebin` builds them, and this package embeds them. A build without them works, but offers no
+// Package nodebin holds the small programs of nodes that run containers: runc, containerd's shim, nodetool, guest, CoreDNS, csi,
+// and nft with its libraries. `make nodebin` builds them, and this package embeds them. A build without them works, but offers no
 // containers.
 //
 // Used by package machine/containers and by `drydock doctor`. It depends on nothing of Drydock.
@@ -31,15 +31,19 @@ const (
 	Nodetool = "nodetool"
 	Guest    = "guest"
 	CoreDNS  = "coredns"
+	CSI      = "csi"
 )
 
 // programs are all of them, and nft the archive of the folder of that name.
-var programs = []string{Runc, Shim, Nodetool, Guest, CoreDNS}
+var programs = []string{Runc, Shim, Nodetool, Guest, CoreDNS, CSI}
 
 const nft = "nft.tar"
 
-// links are the names under which nodetool is called.
-var links = []string{"drydock-runc", "drydock-cni", "pause", "sftp-server", "nft", "go-runner", "grpc-health-probe", "aws-vpc-cni-init", "aws-vpc-cni", "controller", "web"}
+// links are the names under which a program is called.
+var links = map[string][]string{
+	Nodetool: {"drydock-runc", "drydock-cni", "pause", "sftp-server", "nft", "go-runner", "grpc-health-probe", "aws-vpc-cni-init", "aws-vpc-cni", "controller", "web"},
+	CSI:      {"aws-ebs-csi-driver", "csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter", "snapshot-controller", "csi-node-driver-registrar", "livenessprobe"},
+}
 
 // Drydock is where machines have Drydock's own program, and named are the names under which they call it.
 const Drydock = "/opt/drydock/drydock"
@@ -103,9 +107,11 @@ func Extract(to string) error {
 			return err
 		}
 	}
-	for _, name := range links {
-		if err := os.Link(filepath.Join(to, Nodetool), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+	for program, names := range links {
+		for _, name := range names {
+			if err := os.Link(filepath.Join(to, program), filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
 		}
 	}
 	for _, name := range named {

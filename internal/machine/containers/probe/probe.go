@@ -1,8 +1,8 @@
 // Package probe finds out what this machine offers for machines that run containers: user namespaces, cgroup v2,
 // overlay file systems, nftables. It changes nothing, needs no privileges, and names a fix for each thing missing.
 //
-// Used by `drydock doctor containers`, `drydock up` and the containers runtime itself. It depends on package
-// nodebin only.
+// Used by `drydock doctor containers`, `drydock up` and the containers runtime itself. It depends on packages
+// nodebin and volumes only.
 package probe
 
 // A Level says how much a missing feature matters.
@@ -84,4 +84,5 @@ const (
 	NFTables   = "nftables"
 	Programs   = "node programs"
 	Root       = "root"
+	Volumes    = "volumes"
 )

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/drydock-dev/drydock/internal/machine/containers/nodebin"
+	"github.com/drydock-dev/drydock/internal/machine/containers/volumes"
 )
 
 // IDs is how many user and group IDs the machines' user namespace needs: those of all users that images may name.
@@ -32,7 +33,7 @@ func Run() Report {
 	if err != nil {
 		return newReport([]Check{{Proc, Missing, err.Error(), "sudo mount -t proc proc /proc"}})
 	}
-	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root)})
+	return newReport([]Check{kernel(), namespaces(), subIDs(root), proc(mounts), cgroups(mounts), limits(mounts, root), overlay(), nftables(root), programs(), privileges(root), mounting()})
 }
 
 // oldest is the first kernel that makes detached mounts read-only (mount_setattr). It also mounts overlay file systems in
@@ -52,6 +53,13 @@ func privileges(root bool) Check {
 		return Check{Root, OK, "the daemon may run as root", ""}
 	}
 	return Check{Root, Missing, "machines that run containers need a daemon that runs as root, for now", "sudo drydock up"}
+}
+
+func mounting() Check {
+	if err := volumes.Usable(); err != nil {
+		return Check{Volumes, Limited, err.Error() + ": machines do not show their EBS volumes, so claims are not mounted", "sudo apt-get install -y e2fsprogs && sudo modprobe loop"}
+	}
+	return Check{Volumes, OK, "ext4 by loop devices", ""}
 }
 
 func kernel() Check {

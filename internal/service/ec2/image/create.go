@@ -82,7 +82,7 @@ func (s *Service) CreateImage(ctx context.Context, in *awsec2.CreateImageInput) 
 	}
 	img.SourceInstance, img.SourceImage, img.SourceRegion = i.ID, i.ImageID, sc.Region
 	var made []storage.Snapshot
-	var data []string
+	var data []storage.Data
 	for _, d := range i.Devices {
 		volume, err := resource.Get(s.Store, storage.Volumes, sc, d.VolumeID)
 		if err != nil {
@@ -213,7 +213,7 @@ func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*aw
 		img.Tags = own.tags().With(img.Tags)
 	}
 	var made []storage.Snapshot
-	var data []string
+	var data []storage.Data
 	for n, d := range source.Devices {
 		old, _, err := storage.FindSnapshot(s.Store, from, SnapshotOf(source, n))
 		if err != nil && source.Base != "" {
@@ -234,7 +234,7 @@ func (s *Service) CopyImage(ctx context.Context, in *awsec2.CopyImageInput) (*aw
 			Name: d.Name, DeleteOnTermination: !d.Keep,
 			Spec: storage.Spec{SizeGiB: d.SizeGiB, Type: d.Type, IOPS: d.IOPS, Throughput: d.Throughput, Encrypted: v.Encrypted, KMSKeyID: v.KMSKeyID, SnapshotID: v.ID},
 		})
-		made, data = append(made, v), append(data, old.ID)
+		made, data = append(made, v), append(data, storage.Data{old.ID})
 	}
 	err = s.storage.SaveSnapshots(ctx, in.DryRun, made, data, func(tx *store.Tx) error {
 		if err := create(tx, sc, img); err != nil {

@@ -209,7 +209,7 @@ func leaveInterface(tx *store.Tx, sc resource.Scope, e record.NetworkInterface) 
 func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance) error {
 	last, running := s.booted.get(k)
 	if running && last.number == i.Boot {
-		return s.showInterfaces(ctx, k, i)
+		return s.showAttachments(ctx, k, i)
 	}
 	now := boot{number: i.Boot}
 	if s.machines != nil {
@@ -231,17 +231,24 @@ func (s runner) startMachine(ctx context.Context, k store.Key, i record.Instance
 	return nil
 }
 
-// showInterfaces updates a running machine's network interfaces.
-func (s runner) showInterfaces(ctx context.Context, k store.Key, i record.Instance) error {
+// showAttachments updates a running machine's network interfaces and volumes.
+func (s runner) showAttachments(ctx context.Context, k store.Key, i record.Instance) error {
 	if s.machines == nil {
 		return nil
 	}
 	m, ok := s.machines.Machine(k.ID)
-	if !ok || !m.Abilities().Has(machine.Interfaces) {
+	if !ok {
 		return nil
 	}
-	if err := m.SetInterfaces(ctx, s.machineInterfaces(resource.KeyScope(k), i)); err != nil && !errors.Is(err, machine.ErrOff) {
-		return fmt.Errorf("network interfaces of %s: %w", k.ID, err)
+	if m.Abilities().Has(machine.Interfaces) {
+		if err := m.SetInterfaces(ctx, s.machineInterfaces(resource.KeyScope(k), i)); err != nil && !errors.Is(err, machine.ErrOff) {
+			return fmt.Errorf("network interfaces of %s: %w", k.ID, err)
+		}
+	}
+	if m.Abilities().Has(machine.Volumes) {
+		if err := m.SetVolumes(ctx, s.machineVolumes(resource.KeyScope(k), i, m.Instance().Image)); err != nil && !errors.Is(err, machine.ErrOff) {
+			return fmt.Errorf("volumes of %s: %w", k.ID, err)
+		}
 	}
 	return nil
 }
@@ -286,6 +293,7 @@ func (s *Service) machine(sc resource.Scope, i record.Instance) (machine.Instanc
 	m.Image.ID = i.ImageID // set even if the image no longer exists
 	m.DiskGiB = s.volume(sc, i, dataDevice(i, m.Image)).SizeGiB
 	m.RootSnapshot = s.volume(sc, i, i.RootDevice).SnapshotID
+	m.Volumes = s.machineVolumes(sc, i, m.Image)
 	m.PublicIP, _ = netip.ParseAddr(i.PublicIP) // the zero Addr if there is none
 	if i.Profile != nil {
 		m.ProfileARN, m.RoleARN = i.Profile.ARN, i.Profile.RoleARN
@@ -311,6 +319,20 @@ func (s *Service) machineInterfaces(sc resource.Scope, i record.Instance) []mach
 		}
 		n.Prefixes = slices.Concat(record.ParsePrefixes(e.Prefixes), record.ParsePrefixes(e.Prefixes6))
 		out = append(out, n)
+	}
+	return out
+}
+
+// machineVolumes returns the instance's volumes for the runtime, without those of its operating system.
+func (s *Service) machineVolumes(sc resource.Scope, i record.Instance, img images.Image) []machine.Volume {
+	var out []machine.Volume
+	for _, d := range i.Devices {
+		if d.Name == i.RootDevice || d.Name == dataDevice(i, img) {
+			continue
+		}
+		if v, err := storage.Volumes.Get(s.Store, sc.Key(d.VolumeID)); err == nil {
+			out = append(out, machine.Volume{ID: v.ID, SizeGiB: v.SizeGiB, SnapshotID: v.SnapshotID})
+		}
 	}
 	return out
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/drydock-dev/drydock/internal/awsapi/awserr"
 	"github.com/drydock-dev/drydock/internal/service/ec2/ec2err"
 	"github.com/drydock-dev/drydock/internal/service/ec2/filter"
+	"github.com/drydock-dev/drydock/internal/service/ec2/record"
 	"github.com/drydock-dev/drydock/internal/service/ec2/resource"
 	"github.com/drydock-dev/drydock/internal/store"
 )
@@ -40,6 +41,7 @@ func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput
 	if aws.ToBool(in.MultiAttachEnabled) {
 		return nil, awserr.NotImplemented("Multi-Attach volumes in EC2 ModifyVolume")
 	}
+	sc := resource.ScopeOf(ctx)
 	v, err := resource.Change(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
 		from, to := v.Spec, v.Spec
 		if in.Size != nil {
@@ -61,7 +63,15 @@ func (s *Service) ModifyVolume(ctx context.Context, in *awsec2.ModifyVolumeInput
 			return err
 		}
 		v.Spec, v.Modification = to, modification{From: from, To: to, Time: s.Now()}
-		return nil
+		if v.Attachment.InstanceID == "" {
+			return nil
+		}
+		// Its machine sees the new size when the instance changes.
+		i, err := resource.Get(tx, record.Instances, sc, v.Attachment.InstanceID)
+		if err != nil {
+			return err
+		}
+		return record.Instances.Put(tx, sc.Key(i.ID), i)
 	})
 	if err != nil {
 		return nil, err

@@ -1,5 +1,5 @@
 // Package storage has volumes, their modifications and attachments, and their snapshots. The data of a root volume is
-// the files that its instance has written. Other volumes are records without data.
+// the files that its instance has written. Other volumes have data if they were attached to an instance that runs containers.
 package storage
 
 import "github.com/drydock-dev/drydock/internal/service/ec2/resource"

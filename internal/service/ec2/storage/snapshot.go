@@ -21,8 +21,8 @@ import (
 	"github.com/drydock-dev/drydock/internal/store"
 )
 
-// A Snapshot is an EBS snapshot. The snapshot of a root volume holds the files that the instance has written to it;
-// see Disks. Other volumes have no data.
+// A Snapshot is an EBS snapshot. The snapshot of a root volume holds the files that the instance has written to it, and
+// that of another one its file system; see Disks.
 type Snapshot struct {
 	ID, VolumeID string
 	SizeGiB      int32
@@ -41,7 +41,8 @@ type Snapshot struct {
 // Snapshots is the collection of snapshots.
 var Snapshots = resource.NewKind("snapshot", resource.SnapshotID, func(v *Snapshot) (string, *tag.Set) { return v.ID, &v.Tags })
 
-// Disks stores what instances have written to their root volumes. The keys are the IDs of instances and snapshots.
+// Disks stores what instances have written to their volumes. The keys are the IDs of instances, for their root volumes, of
+// other volumes, and of snapshots.
 type Disks interface {
 	// Copy copies the data stored under one ID to another ID. If there is no data, it does nothing.
 	Copy(from, to string) error
@@ -53,13 +54,16 @@ type Disks interface {
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CopySnapshot.html
 const copiedVolume = "vol-ffffffff"
 
-// SnapshotIDs returns the IDs of all snapshots in all accounts and regions.
-func (s *Service) SnapshotIDs() map[string]bool {
+// DataIDs returns the IDs of all volumes and snapshots in all accounts and regions.
+func (s *Service) DataIDs() map[string]bool {
 	out := map[string]bool{}
-	for _, k := range Snapshots.Unreadable(s.Store, store.Scope{}) {
+	for _, k := range slices.Concat(Snapshots.Unreadable(s.Store, store.Scope{}), Volumes.Unreadable(s.Store, store.Scope{})) {
 		out[k.ID] = true
 	}
 	for _, v := range Snapshots.All(s.Store, store.Scope{}) {
+		out[v.Value.ID] = true
+	}
+	for _, v := range Volumes.All(s.Store, store.Scope{}) {
 		out[v.Value.ID] = true
 	}
 	return out
@@ -92,10 +96,13 @@ func FindSnapshot(r store.Reader, sc resource.Scope, id string) (v Snapshot, own
 	return v, "", err
 }
 
-// NewSnapshot returns a new snapshot of a volume, and the ID under which Disks stores the volume's data. For the root
-// volume of an instance, this is the instance's ID, and otherwise the ID of the snapshot that the volume was created
-// from.
-func (s *Service) NewSnapshot(r store.Reader, sc resource.Scope, v Volume, description string, tags tag.Set) (out Snapshot, data string, err error) {
+// Data are the IDs under which Disks may store the data of a volume. The last one that has data counts. For the root volume of
+// an instance, it is the instance's ID. Otherwise it is the ID of the snapshot that the volume was created from, and the
+// volume's own.
+type Data []string
+
+// NewSnapshot returns a new snapshot of a volume, and where the volume's data is.
+func (s *Service) NewSnapshot(r store.Reader, sc resource.Scope, v Volume, description string, tags tag.Set) (out Snapshot, data Data, err error) {
 	out = Snapshot{
 		ID: ids.Resource("snap"), VolumeID: v.ID, SizeGiB: v.SizeGiB, Encrypted: v.Encrypted, KMSKeyID: v.KMSKeyID, Description: description, Started: s.Now(), Tags: tags,
 	}
@@ -104,18 +111,19 @@ func (s *Service) NewSnapshot(r store.Reader, sc resource.Scope, v Volume, descr
 		if img, ok := images.ByID(sc.Region, i.ImageID); ok && out.BaseImage == "" { // launched by an older version of Drydock
 			out.BaseImage = img.Name
 		}
-		return out, i.ID, nil
+		return out, Data{i.ID}, nil
 	} else if err != nil && !resource.NotFound(err) {
-		return out, "", err
+		return out, nil, err
 	}
 	if from, _, err := FindSnapshot(r, sc, v.SnapshotID); err == nil { // AWS's own snapshots hold no data
 		out.BaseImage = from.BaseImage
+		data = Data{from.ID}
 	}
-	return out, v.SnapshotID, nil
+	return out, append(data, v.ID), nil
 }
 
-// SaveSnapshots stores new snapshots, and copies their data from the IDs in data. with runs in the same transaction.
-func (s *Service) SaveSnapshots(ctx context.Context, dryRun *bool, made []Snapshot, data []string, with func(*store.Tx) error) error {
+// SaveSnapshots stores new snapshots, and copies the data of each. with runs in the same transaction.
+func (s *Service) SaveSnapshots(ctx context.Context, dryRun *bool, made []Snapshot, data []Data, with func(*store.Tx) error) error {
 	sc := resource.ScopeOf(ctx)
 	if err := resource.CheckDryRun(dryRun); err != nil {
 		return err
@@ -137,13 +145,15 @@ func (s *Service) SaveSnapshots(ctx context.Context, dryRun *bool, made []Snapsh
 	return err
 }
 
-func (s *Service) copyData(made []Snapshot, data []string) error {
+func (s *Service) copyData(made []Snapshot, data []Data) error {
+	if s.disks == nil {
+		return nil
+	}
 	for n, v := range made {
-		if s.disks == nil || v.BaseImage == "" || data[n] == "" {
-			continue
-		}
-		if err := s.disks.Copy(data[n], v.ID); err != nil {
-			return err
+		for _, from := range data[n] {
+			if err := s.disks.Copy(from, v.ID); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -152,12 +162,17 @@ func (s *Service) copyData(made []Snapshot, data []string) error {
 // Forget removes the data of deleted snapshots.
 func (s *Service) Forget(gone ...Snapshot) {
 	for _, v := range gone {
-		if s.disks == nil {
-			continue
-		}
-		if err := s.disks.Remove(v.ID); err != nil {
-			s.Log.Error("the data of a deleted snapshot could not be removed; the next start removes it", "snapshot", v.ID, "err", err)
-		}
+		s.forget(v.ID)
+	}
+}
+
+// forget removes the data of a deleted volume or snapshot.
+func (s *Service) forget(id string) {
+	if s.disks == nil {
+		return
+	}
+	if err := s.disks.Remove(id); err != nil {
+		s.Log.Error("the data of a deleted volume or snapshot could not be removed; the next start removes it", "id", id, "err", err)
 	}
 }
 
@@ -178,7 +193,7 @@ func (s *Service) CreateSnapshot(ctx context.Context, in *awsec2.CreateSnapshotI
 	if err != nil {
 		return nil, err
 	}
-	if err := s.SaveSnapshots(ctx, in.DryRun, []Snapshot{made}, []string{data}, nothingElse); err != nil {
+	if err := s.SaveSnapshots(ctx, in.DryRun, []Snapshot{made}, []Data{data}, nothingElse); err != nil {
 		return nil, err
 	}
 	return &awsec2.CreateSnapshotOutput{
@@ -203,7 +218,7 @@ func (s *Service) CreateSnapshots(ctx context.Context, in *awsec2.CreateSnapshot
 		return nil, err
 	}
 	var made []Snapshot
-	var data []string
+	var data []Data
 	for _, d := range i.Devices {
 		if d.Name == i.RootDevice && aws.ToBool(of.ExcludeBootVolume) || slices.Contains(of.ExcludeDataVolumeIds, d.VolumeID) {
 			continue
@@ -263,7 +278,7 @@ func (s *Service) CopySnapshot(ctx context.Context, in *awsec2.CopySnapshotInput
 		return nil, err
 	}
 	made.Description, made.Tags = aws.ToString(in.Description), tags
-	if err := s.SaveSnapshots(ctx, in.DryRun, []Snapshot{made}, []string{source.ID}, nothingElse); err != nil {
+	if err := s.SaveSnapshots(ctx, in.DryRun, []Snapshot{made}, []Data{{source.ID}}, nothingElse); err != nil {
 		return nil, err
 	}
 	return &awsec2.CopySnapshotOutput{SnapshotId: &made.ID, Tags: made.Tags.SDK()}, nil

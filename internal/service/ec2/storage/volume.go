@@ -128,6 +128,11 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 	if err != nil {
 		return nil, err
 	}
+	if s.disks != nil && v.SnapshotID != "" { // which may be deleted before the volume is attached
+		if err := s.disks.Copy(v.SnapshotID, v.ID); err != nil {
+			return nil, err
+		}
+	}
 	o := v.SDK(sc)
 	return &awsec2.CreateVolumeOutput{
 		VolumeId: o.VolumeId, Size: o.Size, VolumeType: o.VolumeType, State: ec2types.VolumeStateCreating, AvailabilityZone: o.AvailabilityZone,
@@ -138,12 +143,15 @@ func (s *Service) CreateVolume(ctx context.Context, in *awsec2.CreateVolumeInput
 
 // DeleteVolume deletes a volume that is not attached.
 func (s *Service) DeleteVolume(ctx context.Context, in *awsec2.DeleteVolumeInput) (*awsec2.DeleteVolumeOutput, error) {
-	_, err := resource.Delete(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
+	gone, err := resource.Delete(ctx, s.Core, Volumes, in.DryRun, in.VolumeId, func(tx *store.Tx, v *Volume) error {
 		if v.Attachment.InstanceID != "" {
 			return ec2err.VolumeAttached(v.ID, v.Attachment.InstanceID)
 		}
 		return nil
 	})
+	if err == nil {
+		s.forget(gone.ID)
+	}
 	return &awsec2.DeleteVolumeOutput{}, err
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
@@ -72,6 +74,24 @@ func run(args []string) error {
 			fmt.Println(e.Name())
 		}
 		return err
+	case len(args) == 2 && args[0] == "cat":
+		b, err := os.ReadFile(args[1])
+		fmt.Print(string(b))
+		return err
+	case len(args) == 3 && args[0] == "write":
+		f, err := os.Create(args[1])
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(args[2] + "\n")
+		return errors.Join(err, f.Sync(), f.Close())
+	case len(args) == 2 && args[0] == "fill": // a file of one GiB
+		f, err := os.Create(args[1])
+		if err != nil {
+			return err
+		}
+		defer os.Remove(args[1])
+		return errors.Join(syscall.Fallocate(int(f.Fd()), 0, 0, 1<<30), f.Close())
 	case len(args) == 1 && args[0] == "processes":
 		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 		for _, f := range files {
