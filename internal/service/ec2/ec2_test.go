@@ -40,6 +40,8 @@ type world struct {
 	faults *fault.Set
 	// noRoles says that the caller may not create service-linked roles.
 	noRoles bool
+	// disks is the data of volumes and snapshots.
+	disks memoryDisks
 	// launching, if not nil, is called while a fleet launches.
 	launching func()
 }
@@ -82,7 +84,7 @@ func newTimedWorld(t testing.TB, timing clock.Timing) *world {
 	t.Helper()
 	w := &world{machines: &fakeMachines{running: map[string]machine.Instance{}}, faults: fault.NewSet(fault.Config{})}
 	w.server = testkit.NewServer(t, testkit.Config{AuthorizeInput: w.authorize, Calling: func(st *store.Store, front *server.Server) []awsapi.Service {
-		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, EnsureServiceRole: w.ensureServiceRole, Faults: w.faults})
+		w.service = ec2.New(ec2.Config{Store: st, Timing: timing, Profiles: profiles{}, Log: testkit.Log(t), VCPUQuota: w.vcpuQuota, Launcher: awscall.EC2{API: front}, EnsureServiceRole: w.ensureServiceRole, Faults: w.faults, Disks: &w.disks})
 		return []awsapi.Service{w.service.AWS()}
 	}})
 	w.account = w.server.Account(t)

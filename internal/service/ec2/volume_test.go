@@ -1,6 +1,7 @@
 package ec2_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -156,4 +157,74 @@ func TestLaunchTemplateData(t *testing.T) {
 	}
 	_, err := w.GetLaunchTemplateData(ctx, &awsec2.GetLaunchTemplateDataInput{InstanceId: aws.String("i-0123456789abcdef0")})
 	wantError(t, err, "InvalidInstanceID.NotFound", "The instance ID 'i-0123456789abcdef0' does not exist")
+}
+
+// memoryDisks is an ec2.Disks in memory.
+type memoryDisks struct {
+	mu   sync.Mutex
+	data map[string]string
+}
+
+func (d *memoryDisks) put(id, text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.data == nil {
+		d.data = map[string]string{}
+	}
+	d.data[id] = text
+}
+
+func (d *memoryDisks) get(id string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.data[id]
+}
+
+func (d *memoryDisks) Copy(from, to string) error {
+	if text := d.get(from); text != "" {
+		d.put(to, text)
+	}
+	return nil
+}
+
+func (d *memoryDisks) Remove(id string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.data, id)
+	return nil
+}
+
+func TestDataOfVolumes(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	zone := aws.String("us-east-1a")
+	first := *must(w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: zone, Size: aws.Int32(1)}))(t).VolumeId
+	w.disks.put(first, "early")
+	snapshot := func(volume string) string {
+		return *must(w.CreateSnapshot(ctx, &awsec2.CreateSnapshotInput{VolumeId: &volume}))(t).SnapshotId
+	}
+	early := snapshot(first)
+	w.disks.put(first, "late")
+	restore := func(from string) string {
+		return *must(w.CreateVolume(ctx, &awsec2.CreateVolumeInput{AvailabilityZone: zone, SnapshotId: &from}))(t).VolumeId
+	}
+	second := restore(early)
+	must(w.DeleteSnapshot(ctx, &awsec2.DeleteSnapshotInput{SnapshotId: &early}))(t)
+	if got := w.disks.get(second); got != "early" {
+		t.Errorf("a volume of a snapshot that is gone has %q", got)
+	}
+	w.disks.put(second, "changed")
+	copied := *must(w.CopySnapshot(ctx, &awsec2.CopySnapshotInput{SourceRegion: aws.String("us-east-1"), SourceSnapshotId: aws.String(snapshot(second))}))(t).SnapshotId
+	if got := w.disks.get(restore(copied)); got != "changed" {
+		t.Errorf("a copy of a snapshot of a changed volume has %q", got)
+	}
+	for _, id := range []string{first, second} {
+		must(w.DeleteVolume(ctx, &awsec2.DeleteVolumeInput{VolumeId: &id}))(t)
+		if got := w.disks.get(id); got != "" {
+			t.Errorf("a deleted volume has %q", got)
+		}
+	}
+	if got := w.disks.get(early); got != "" {
+		t.Errorf("a deleted snapshot has %q", got)
+	}
 }
