@@ -17,6 +17,9 @@ import (
 // volumeDir is where a machine of Drydock's shows its attached volumes, by their IDs.
 const volumeDir = "/var/lib/kubelet/drydock-volumes"
 
+// folder is what pods see of a volume.
+const folder = "volume"
+
 // attachments is how many network interfaces and volumes most instance types can have.
 // https://docs.aws.amazon.com/ebs/latest/userguide/volume_limits.html
 const attachments = 28
@@ -75,6 +78,9 @@ func mounted(dir string) (bool, error) {
 // appearIn bounds the time from the attachment of a volume until the machine shows it.
 const appearIn = 20 * time.Second
 
+// growIn bounds the time from the growth of a volume until its file system has grown.
+const growIn = 3 * time.Second
+
 // NodeStageVolume mounts a volume, which has a file system already, for all pods of the node.
 func (s *nodeServer) NodeStageVolume(ctx context.Context, in *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	if err := required("Volume ID", in.GetVolumeId(), "Staging target", in.GetStagingTargetPath()); err != nil {
@@ -99,7 +105,7 @@ func (s *nodeServer) NodeStageVolume(ctx context.Context, in *csi.NodeStageVolum
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "Failed to find device path %s. the volume is not shown by this machine: %v; drydock doctor containers says whether this computer can mount volumes", in.GetPublishContext()["devicePath"], err)
 	}
-	if err := bind(device, in.GetStagingTargetPath(), 0); err != nil {
+	if err := bind(filepath.Join(device, folder), in.GetStagingTargetPath(), 0); err != nil {
 		return nil, status.Errorf(codes.Internal, "could not mount %q at %q: %v", device, in.GetStagingTargetPath(), err)
 	}
 	return &csi.NodeStageVolumeResponse{}, nil
@@ -186,7 +192,7 @@ func (s *nodeServer) NodeExpandVolume(ctx context.Context, in *csi.NodeExpandVol
 	}
 	want := in.GetCapacityRange().GetRequiredBytes()
 	var has int64
-	wait, cancel := context.WithTimeout(ctx, appearIn)
+	wait, cancel := context.WithTimeout(ctx, growIn)
 	defer cancel()
 	err := poll(wait, func() (bool, error) {
 		var st unix.Statfs_t

@@ -27,6 +27,10 @@ type Store struct {
 // New returns the store in a folder, which is created when it is needed.
 func New(dir string) *Store { return &Store{dir: dir} }
 
+// Folder is the folder of a volume's file system that pods see, with a folder lost+found like that of a file system. It is not
+// the root, because the kubelet does not let go of a volume whose root is mounted elsewhere, too, which it is by the machine.
+const Folder = "volume"
+
 const extension = ".ext4"
 
 var valid = regexp.MustCompile(`^(vol|snap)-[0-9a-z]+$`)

@@ -75,7 +75,7 @@ func run(ctx context.Context, name string, args ...string) error {
 }
 
 // Mount returns a detached mount of a volume, whose file system has the volume's size. If the volume is new, it is made from
-// its snapshot, or empty and owned by a user and group of this machine.
+// its snapshot, or empty and owned by a user and group of this machine. What pods see is the folder Folder of it.
 func (s *Store) Mount(ctx context.Context, v machine.Volume, owner int) (*os.File, error) {
 	name, err := s.file(v.ID)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Store) Mount(ctx context.Context, v machine.Volume, owner int) (*os.Fil
 	if err != nil {
 		return nil, fmt.Errorf("mounting %s: %w", v.ID, err)
 	}
-	if err := fill(mount, size); err != nil {
+	if err := errors.Join(fill(mount, size), makeFolder(mount, owner)); err != nil {
 		return nil, errors.Join(fmt.Errorf("the file system of %s: %w", v.ID, err), mount.Close())
 	}
 	return mount, nil
@@ -261,6 +261,31 @@ func fill(mount *os.File, size int64) error {
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, root.Fd(), ext4ResizeFS, uintptr(unsafe.Pointer(&blocks)))
 	if errno != 0 && errno != unix.EPERM {
 		return os.NewSyscallError("EXT4_IOC_RESIZE_FS", errno)
+	}
+	return nil
+}
+
+// makeFolder makes the folder that pods see.
+func makeFolder(mount *os.File, owner int) error {
+	root, err := inMount(mount)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, d := range []struct {
+		name string
+		mode uint32
+	}{{Folder, 0o755}, {Folder + "/lost+found", 0o700}} {
+		err := unix.Mkdirat(int(root.Fd()), d.name, d.mode)
+		if errors.Is(err, unix.EEXIST) {
+			return nil
+		}
+		if err == nil {
+			err = unix.Fchownat(int(root.Fd()), d.name, owner, owner, unix.AT_SYMLINK_NOFOLLOW)
+		}
+		if err != nil {
+			return fmt.Errorf("making its folder %s: %w", d.name, err)
+		}
 	}
 	return nil
 }
