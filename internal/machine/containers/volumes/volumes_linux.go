@@ -2,6 +2,7 @@ package volumes
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -198,21 +199,29 @@ func loop(name string) (*os.File, error) {
 // grow enlarges an image that is smaller than its volume, and its file system unless that is mounted.
 func grow(ctx context.Context, name string, size int64) error {
 	st, err := os.Stat(name)
-	if err != nil || st.Size() >= size {
+	if err != nil {
 		return err
 	}
-	if err := os.Truncate(name, size); err != nil {
-		return err
+	if st.Size() < size {
+		if err := os.Truncate(name, size); err != nil {
+			return err
+		}
 	}
 	device, err := attached(name)
 	if err != nil {
 		return err
 	}
 	if device == "" {
+		if has, err := sizeOf(name); err != nil || has >= size {
+			return err
+		}
 		if err := run(ctx, "e2fsck", "-fp", name); err != nil { // resize2fs asks for it
 			return err
 		}
 		return run(ctx, "resize2fs", name)
+	}
+	if st.Size() >= size {
+		return nil
 	}
 	f, err := os.OpenFile(device, os.O_RDWR, 0)
 	if err != nil {
@@ -220,6 +229,25 @@ func grow(ctx context.Context, name string, size int64) error {
 	}
 	defer f.Close()
 	return os.NewSyscallError("LOOP_SET_CAPACITY", unix.IoctlSetInt(int(f.Fd()), unix.LOOP_SET_CAPACITY, 0))
+}
+
+// sizeOf returns the size of the file system in an image that is not mounted.
+// https://docs.kernel.org/filesystems/ext4/super.html
+func sizeOf(name string) (int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	b := make([]byte, 1024)
+	if _, err := f.ReadAt(b, 1024); err != nil {
+		return 0, err
+	}
+	if binary.LittleEndian.Uint16(b[0x38:]) != 0xef53 {
+		return 0, errors.New("it has no ext4 file system")
+	}
+	blocks := int64(binary.LittleEndian.Uint32(b[0x150:]))<<32 | int64(binary.LittleEndian.Uint32(b[0x4:]))
+	return blocks << (10 + binary.LittleEndian.Uint32(b[0x18:])&0x7), nil
 }
 
 // mountDevice returns a detached mount of a device with an ext4 file system.

@@ -120,9 +120,9 @@ func TestVolumesAreBounded(t *testing.T) {
 		t.Errorf("one GiB more than fits: %v", err)
 	}
 	larger := machine.Volume{ID: "vol-1", SizeGiB: 2}
-	if resource() {
-		mount(t, s, larger)
-	} else { // not while it is mounted
+	_, again := mount(t, s, larger)
+	again()
+	if !resource() { // then not while it is mounted
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
